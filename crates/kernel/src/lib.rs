@@ -1,1 +1,23 @@
-//! (being written)
+//! What Linux decides: the fair class, groups, bandwidth control, placement, balancing.
+//!
+//! A pure state machine over tables of integers. It knows no files, no workloads and no time
+//! source: the world behind it is a [`platform::Platform`].
+
+pub mod balance;
+pub mod cfs_rq;
+pub mod cpuset;
+pub mod entity;
+pub mod group;
+pub mod ids;
+pub mod kernel;
+pub mod pelt;
+pub mod platform;
+pub mod rq;
+pub mod rules;
+pub mod task;
+pub mod topology;
+pub mod weight;
+
+pub use ids::{CfsRqId, Cpu, EntityId, GroupId, Ns, TaskId};
+pub use kernel::{Context, Kernel, WakeFlags};
+pub use platform::Platform;

@@ -1,0 +1,160 @@
+//! A set of CPUs of fixed size, copied by value (`cpumask`).
+
+use crate::ids::Cpu;
+
+/// Most CPUs a simulated machine may have.
+pub const MAX_CPUS: usize = 512;
+const WORDS: usize = MAX_CPUS / 64;
+
+/// Set of CPUs, at most [`MAX_CPUS`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CpuSet {
+    words: [u64; WORDS],
+}
+
+impl CpuSet {
+    /// The empty set.
+    pub const EMPTY: CpuSet = CpuSet { words: [0; WORDS] };
+
+    /// CPUs `0..count`.
+    pub fn first(count: usize) -> Self {
+        (0..count).map(Cpu::from).collect()
+    }
+
+    /// Only `cpu`.
+    pub fn of(cpu: Cpu) -> Self {
+        let mut set = Self::EMPTY;
+        set.insert(cpu);
+        set
+    }
+
+    /// Adds a CPU.
+    #[inline]
+    pub fn insert(&mut self, cpu: Cpu) {
+        self.words[cpu.index() / 64] |= 1 << (cpu.index() % 64);
+    }
+
+    /// Removes a CPU.
+    #[inline]
+    pub fn remove(&mut self, cpu: Cpu) {
+        self.words[cpu.index() / 64] &= !(1 << (cpu.index() % 64));
+    }
+
+    /// Whether `cpu` is in the set.
+    #[inline]
+    pub fn contains(&self, cpu: Cpu) -> bool {
+        self.words[cpu.index() / 64] >> (cpu.index() % 64) & 1 == 1
+    }
+
+    /// Number of CPUs.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.words
+            .iter()
+            .map(|word| word.count_ones() as usize)
+            .sum()
+    }
+
+    /// Whether there is no CPU.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.words.iter().all(|&word| word == 0)
+    }
+
+    /// CPUs in both sets.
+    #[inline]
+    pub fn and(&self, other: &Self) -> Self {
+        let mut words = self.words;
+        words
+            .iter_mut()
+            .zip(other.words)
+            .for_each(|(word, mask)| *word &= mask);
+        Self { words }
+    }
+
+    /// CPUs in this set and not in the other.
+    #[inline]
+    pub fn and_not(&self, other: &Self) -> Self {
+        let mut words = self.words;
+        words
+            .iter_mut()
+            .zip(other.words)
+            .for_each(|(word, mask)| *word &= !mask);
+        Self { words }
+    }
+
+    /// Whether the sets share a CPU.
+    #[inline]
+    pub fn intersects(&self, other: &Self) -> bool {
+        self.words
+            .iter()
+            .zip(other.words)
+            .any(|(word, mask)| word & mask != 0)
+    }
+
+    /// Whether every CPU of this set is in the other.
+    pub fn is_subset(&self, other: &Self) -> bool {
+        self.and_not(other).is_empty()
+    }
+
+    /// CPUs in ascending order.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = Cpu> + '_ {
+        self.words.iter().enumerate().flat_map(|(row, &word)| {
+            let mut rest = word;
+            std::iter::from_fn(move || {
+                (rest != 0).then(|| {
+                    let bit = rest.trailing_zeros() as usize;
+                    rest &= rest - 1;
+                    Cpu::from(row * 64 + bit)
+                })
+            })
+        })
+    }
+
+    /// CPUs from `start` on, wrapping round (`for_each_cpu_wrap`).
+    #[inline]
+    pub fn iter_wrap(&self, start: Cpu) -> impl Iterator<Item = Cpu> + '_ {
+        self.iter()
+            .filter(move |&cpu| cpu >= start)
+            .chain(self.iter().take_while(move |&cpu| cpu < start))
+    }
+
+    /// Lowest CPU.
+    #[inline]
+    pub fn lowest(&self) -> Option<Cpu> {
+        self.iter().next()
+    }
+}
+
+impl FromIterator<Cpu> for CpuSet {
+    fn from_iter<I: IntoIterator<Item = Cpu>>(cpus: I) -> Self {
+        let mut set = Self::EMPTY;
+        cpus.into_iter().for_each(|cpu| set.insert(cpu));
+        set
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wraps_from_the_start_cpu() {
+        let set: CpuSet = [1, 63, 64, 200].into_iter().map(Cpu).collect();
+        let order: Vec<u32> = set.iter_wrap(Cpu(64)).map(|cpu| cpu.0).collect();
+        assert_eq!(order, [64, 200, 1, 63]);
+        assert_eq!(set.len(), 4);
+        assert_eq!(set.lowest(), Some(Cpu(1)));
+    }
+
+    #[test]
+    fn set_algebra() {
+        let low = CpuSet::first(4);
+        let mut high = CpuSet::first(8).and_not(&low);
+        assert!(!low.intersects(&high) && low.is_subset(&CpuSet::first(8)));
+        high.remove(Cpu(4));
+        assert!(!high.contains(Cpu(4)) && high.contains(Cpu(5)));
+        assert!(low.and(&high).is_empty());
+    }
+}

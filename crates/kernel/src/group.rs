@@ -1,0 +1,114 @@
+//! Task groups (cpu cgroups and autogroups) and their bandwidth pools.
+
+use crate::ids::{CfsRqId, Cpu, GroupId, Ns};
+
+/// A CPU limit: `quota` of every `period`, plus up to `burst` of what earlier periods left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BandwidthLimit {
+    /// CPU time per period; `None` = no limit.
+    pub quota_ns: Option<Ns>,
+    /// Length of a period.
+    pub period_ns: Ns,
+    /// Unused quota that may be carried over (5.14).
+    pub burst_ns: Ns,
+}
+
+impl BandwidthLimit {
+    /// No limit, 100 ms period: what a new group has.
+    pub const UNLIMITED: BandwidthLimit = BandwidthLimit {
+        quota_ns: None,
+        period_ns: 100_000_000,
+        burst_ns: 0,
+    };
+}
+
+/// Counters of `cpu.stat` (in nanoseconds, as v1 prints them).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct BandwidthStat {
+    /// Periods that elapsed while the group was active.
+    pub nr_periods: u64,
+    /// Periods at whose end a queue was throttled.
+    pub nr_throttled: u64,
+    /// Throttled time summed over CPUs.
+    pub throttled_time_ns: Ns,
+    /// Periods in which burst was used (5.16).
+    pub nr_bursts: u64,
+    /// Runtime used beyond quota (5.16).
+    pub burst_time_ns: Ns,
+}
+
+/// `struct cfs_bandwidth`.
+#[derive(Clone, Debug)]
+pub struct Bandwidth {
+    /// The limit in force.
+    pub limit: BandwidthLimit,
+    /// Global pool.
+    pub runtime_ns: Ns,
+    /// Pool right after the last refill.
+    pub runtime_snap_ns: Ns,
+    /// Ratio in effect after the parents, 20-bit fixed point; `None` = infinite.
+    pub hierarchical_quota: Option<u64>,
+    /// Nothing was granted since the last period timer.
+    pub idle: bool,
+    /// The period timer is armed.
+    pub period_active: bool,
+    /// The slack timer is armed.
+    pub slack_started: bool,
+    /// A distribution is under way (4.19–5.7).
+    pub distribute_running: bool,
+    /// Next expiry of the period timer; kept while it is not armed.
+    pub expires_ns: Ns,
+    /// CPU on which the timer fires.
+    pub timer_cpu: Cpu,
+    /// ≤ 5.3: when the runtime handed out now expires.
+    pub runtime_expires_ns: Ns,
+    /// ≤ 5.3: number of the refill.
+    pub expires_sequence: u32,
+    /// Throttled queues, first to be served first.
+    pub throttled: Vec<CfsRqId>,
+    /// Counters.
+    pub stat: BandwidthStat,
+}
+
+impl Bandwidth {
+    /// Unlimited, with the period timer's first expiry at `phase_ns`.
+    pub fn new(phase_ns: Ns) -> Self {
+        Self {
+            limit: BandwidthLimit::UNLIMITED,
+            runtime_ns: 0,
+            runtime_snap_ns: 0,
+            hierarchical_quota: None,
+            idle: false,
+            period_active: false,
+            slack_started: false,
+            distribute_running: false,
+            expires_ns: phase_ns,
+            timer_cpu: Cpu(0),
+            runtime_expires_ns: 0,
+            expires_sequence: 0,
+            throttled: Vec::new(),
+            stat: BandwidthStat::default(),
+        }
+    }
+}
+
+/// `struct task_group`.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// Parent; `None` for the root group.
+    pub parent: Option<GroupId>,
+    /// Children, in order of creation.
+    pub children: Vec<GroupId>,
+    /// Scaled `cpu.shares`.
+    pub shares: u64,
+    /// `cpu.idle`.
+    pub idle: bool,
+    /// Σ of the queues' contributions.
+    pub load_avg: u64,
+    /// Writes to `load_avg` so far (each needs the cache line exclusive).
+    pub load_avg_writes: u64,
+    /// CPU time its tasks used, children included, ns.
+    pub usage_ns: Ns,
+    /// Bandwidth pool.
+    pub bandwidth: Bandwidth,
+}

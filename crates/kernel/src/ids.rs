@@ -1,0 +1,57 @@
+//! Names of things: dense indices into the tables of [`crate::Kernel`].
+//!
+//! The kernel links its structures by pointers; here every link is an index, so that a
+//! [`crate::Kernel`] can be cloned by copying tables, and so that a queue of CPU 3 in group 2 of an
+//! 8-CPU machine is simply table row 2 · 8 + 3 = 19.
+
+/// Virtual time or a span of it, in nanoseconds.
+pub type Ns = u64;
+
+macro_rules! index {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub struct $name(pub u32);
+
+        impl $name {
+            /// The row in the owning table.
+            #[inline(always)]
+            pub const fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+
+        impl From<usize> for $name {
+            #[inline(always)]
+            fn from(row: usize) -> Self {
+                Self(row as u32)
+            }
+        }
+    };
+}
+
+index! {
+    /// A logical CPU, numbered from 0 as in `/proc/cpuinfo`.
+    Cpu
+}
+index! {
+    /// A task (thread). Rows `0..cpus` are the idle tasks ("swapper/N") of the CPUs.
+    TaskId
+}
+index! {
+    /// A task group (cpu cgroup or autogroup). Row 0 is the root group.
+    GroupId
+}
+index! {
+    /// A scheduling entity: a task's, or a group's on one CPU.
+    EntityId
+}
+index! {
+    /// The fair queue of one group on one CPU: row `group · cpus + cpu`.
+    CfsRqId
+}
+
+impl GroupId {
+    /// The root task group.
+    pub const ROOT: GroupId = GroupId(0);
+}

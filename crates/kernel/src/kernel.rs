@@ -1,0 +1,284 @@
+//! The whole scheduler state, and the doors through which the world enters it.
+//!
+//! Everything is an index into a table, so a [`Kernel`] clones by copying vectors and two clones
+//! fed with the same calls stay equal. The world enters through the methods of this crate's rooms:
+//!
+//! | door | when |
+//! |---|---|
+//! | [`Kernel::tick`] | the tick timer of a CPU fires |
+//! | [`Kernel::ipi`] | an interprocessor interrupt arrives |
+//! | [`Kernel::period_timer`], [`Kernel::slack_timer`] | a bandwidth timer fires |
+//! | [`Kernel::wake`] | somebody wakes a task |
+//! | [`Kernel::block`], [`Kernel::exit`], [`Kernel::yield_current`] | the running task gives up its CPU |
+//! | [`Kernel::leave_kernel`] | always last, on the way back to user mode or the idle loop |
+
+use crate::cfs_rq::CfsRq;
+use crate::entity::{Entity, Owner};
+use crate::group::{Bandwidth, Group};
+use crate::ids::{CfsRqId, Cpu, EntityId, GroupId, Ns, TaskId};
+use crate::platform::{Draw, Platform};
+use crate::rq::{Nohz, Rq};
+use crate::rules::Rules;
+use crate::task::{Policy, Task, TaskAttributes, TaskState};
+use crate::topology::Topology;
+use crate::weight::{LoadWeight, NICE_0_LOAD};
+
+/// Where a wakeup comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Context {
+    /// A task in a system call, or a kernel thread.
+    Task,
+    /// Hard interrupt (timer, device).
+    HardIrq,
+    /// Soft interrupt.
+    SoftIrq,
+}
+
+/// How a wakeup is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WakeFlags {
+    /// `WF_SYNC`: the waker is about to sleep.
+    pub sync: bool,
+    /// Context of the waker.
+    pub context: Context,
+}
+
+/// Scheduler state of one machine.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// Rules of this kernel.
+    pub rules: Rules,
+    /// The machine as the scheduler sees it.
+    pub topology: Topology,
+    /// Tasks; rows `0..cpus` are the idle tasks.
+    pub tasks: Vec<Task>,
+    /// Entities of tasks and groups.
+    pub entities: Vec<Entity>,
+    /// Fair queues, row `group · cpus + cpu`.
+    pub cfs_rqs: Vec<CfsRq>,
+    /// Run queues, one per CPU.
+    pub rqs: Vec<Rq>,
+    /// Groups; row 0 is the root group.
+    pub groups: Vec<Group>,
+    /// Tickless idle bookkeeping.
+    pub nohz: Nohz,
+    /// Scheduling domains and what balancing remembers.
+    pub domains: crate::balance::Domains,
+    /// CPU that executes the current kernel operation.
+    pub here: Cpu,
+    /// Rows of dead tasks that can be used again.
+    free_tasks: Vec<TaskId>,
+}
+
+impl Kernel {
+    /// A machine at time 0: all CPUs idle, only the root group.
+    pub fn new(topology: Topology, rules: Rules) -> Self {
+        let cpus = topology.cpus();
+        let mut kernel = Self {
+            tasks: Vec::new(),
+            entities: Vec::new(),
+            cfs_rqs: Vec::new(),
+            rqs: Vec::new(),
+            groups: Vec::new(),
+            nohz: Nohz::default(),
+            domains: crate::balance::Domains::new(&topology, &rules),
+            here: Cpu(0),
+            free_tasks: Vec::new(),
+            topology,
+            rules,
+        };
+        kernel.groups.push(Group {
+            parent: None,
+            children: Vec::new(),
+            shares: NICE_0_LOAD,
+            idle: false,
+            load_avg: 0,
+            load_avg_writes: 0,
+            usage_ns: 0,
+            bandwidth: Bandwidth::new(0),
+        });
+        for cpu in (0..cpus).map(Cpu::from) {
+            kernel.cfs_rqs.push(CfsRq::new(GroupId::ROOT, cpu, None));
+            let idle = kernel.idle_task(cpu);
+            let capacity = kernel
+                .topology
+                .capacities
+                .get(cpu.index())
+                .copied()
+                .unwrap_or(1024);
+            let cost = kernel.rules.migration_cost_ns;
+            kernel
+                .rqs
+                .push(Rq::new(cpu, idle, u64::from(capacity), cost));
+        }
+        kernel
+    }
+
+    fn idle_task(&mut self, cpu: Cpu) -> TaskId {
+        let idle = self.task_create(TaskAttributes {
+            policy: Policy::Normal,
+            nice: 0,
+            rt_priority: 0,
+            affinity: crate::cpuset::CpuSet::of(cpu),
+            group: GroupId::ROOT,
+            address_space: None,
+            custom_slice_ns: None,
+            cpu,
+        });
+        let task = &mut self.tasks[idle.index()];
+        task.state = TaskState::Running;
+        task.on_cpu = true;
+        idle
+    }
+
+    /// Number of CPUs.
+    #[inline(always)]
+    pub fn cpus(&self) -> usize {
+        self.topology.places.len()
+    }
+
+    /// Fair queue of a group on a CPU.
+    #[inline(always)]
+    pub fn cfs_rq_of(&self, group: GroupId, cpu: Cpu) -> CfsRqId {
+        CfsRqId(group.0 * self.topology.places.len() as u32 + cpu.0)
+    }
+
+    /// Root fair queue of a CPU.
+    #[inline(always)]
+    pub fn root_cfs_rq(&self, cpu: Cpu) -> &CfsRq {
+        &self.cfs_rqs[cpu.index()]
+    }
+
+    /// Task a CPU executes (maybe its idle task).
+    #[inline(always)]
+    pub fn current(&self, cpu: Cpu) -> TaskId {
+        self.rqs[cpu.index()].curr
+    }
+
+    /// Whether this is the idle task of some CPU.
+    #[inline(always)]
+    pub fn is_idle_task(&self, task: TaskId) -> bool {
+        task.index() < self.cpus()
+    }
+
+    /// Creates a group below `parent` (`sched_create_group`): shares 1024, no limit. From 6.4 the
+    /// phase of its period timer is drawn here.
+    pub fn group_create<P: Platform>(&mut self, p: &mut P, parent: GroupId) -> GroupId {
+        let group = GroupId::from(self.groups.len());
+        let phase_ns = if self.rules.timer_interleave {
+            p.random(Draw::BandwidthPhase(group))
+                % crate::group::BandwidthLimit::UNLIMITED.period_ns
+        } else {
+            0
+        };
+        self.groups.push(Group {
+            parent: Some(parent),
+            children: Vec::new(),
+            shares: NICE_0_LOAD,
+            idle: false,
+            load_avg: 0,
+            load_avg_writes: 0,
+            usage_ns: 0,
+            bandwidth: Bandwidth::new(phase_ns),
+        });
+        self.groups[parent.index()].children.push(group);
+        for cpu in (0..self.cpus()).map(Cpu::from) {
+            self.group_queue_create(group, parent, cpu);
+        }
+        group
+    }
+
+    fn group_queue_create(&mut self, group: GroupId, parent: GroupId, cpu: Cpu) {
+        let queue = CfsRqId::from(self.cfs_rqs.len());
+        let parent_queue = self.cfs_rq_of(parent, cpu);
+        let entity = EntityId::from(self.entities.len());
+        self.entities.push(Entity::new(
+            Owner::Group(group, queue),
+            parent_queue,
+            self.cfs_rqs[parent_queue.index()].se,
+            LoadWeight::from_scaled(NICE_0_LOAD),
+            self.rules.base_slice_ns,
+        ));
+        let mut cfs_rq = CfsRq::new(group, cpu, Some(entity));
+        // A queue below a throttled one starts throttled (`sync_throttle`).
+        cfs_rq.throttle_count = self.cfs_rqs[parent_queue.index()].throttle_count;
+        self.cfs_rqs.push(cfs_rq);
+    }
+
+    /// Creates a task that has not started yet; [`Kernel::wake_up_new_task`] starts it.
+    pub fn task_create(&mut self, attributes: TaskAttributes) -> TaskId {
+        let reused = self.free_tasks.pop();
+        let task = reused.unwrap_or(TaskId::from(self.tasks.len()));
+        let cfs_rq = self.cfs_rq_of(attributes.group, attributes.cpu);
+        let parent = if attributes.group == GroupId::ROOT {
+            None
+        } else {
+            self.cfs_rqs[cfs_rq.index()].se
+        };
+        let load = match attributes.policy {
+            Policy::Idle => LoadWeight::idle_policy(),
+            _ => LoadWeight::from_nice(attributes.nice),
+        };
+        let mut entity = Entity::new(
+            Owner::Task(task),
+            cfs_rq,
+            parent,
+            load,
+            self.rules.base_slice_ns,
+        );
+        if let Some(slice_ns) = attributes.custom_slice_ns {
+            entity.slice = slice_ns;
+            entity.custom_slice = true;
+        }
+        let se = match reused {
+            Some(old) => self.tasks[old.index()].se,
+            None => EntityId::from(self.entities.len()),
+        };
+        let record = Task {
+            se,
+            group: attributes.group,
+            cpu: attributes.cpu,
+            state: TaskState::New,
+            on_rq: false,
+            on_cpu: false,
+            policy: attributes.policy,
+            nice: attributes.nice,
+            rt_priority: attributes.rt_priority,
+            rr_ticks: 0,
+            nr_cpus_allowed: attributes.affinity.len() as u32,
+            affinity: attributes.affinity,
+            address_space: attributes.address_space,
+            recent_used_cpu: attributes.cpu,
+            wakee_flips: 0,
+            wakee_flip_decay_ns: 0,
+            last_wakee: None,
+            in_iowait: false,
+            throttled: false,
+            throttle_work: false,
+            exiting: false,
+            util_est: 0,
+            util_est_ewma: 0,
+            util_est_unchanged: false,
+        };
+        if reused.is_some() {
+            self.entities[se.index()] = entity;
+            self.tasks[task.index()] = record;
+        } else {
+            self.entities.push(entity);
+            self.tasks.push(record);
+        }
+        task
+    }
+
+    /// Frees the row of a dead task for a later [`Kernel::task_create`].
+    pub fn task_reap(&mut self, task: TaskId) {
+        debug_assert_eq!(self.tasks[task.index()].state, TaskState::Dead);
+        self.free_tasks.push(task);
+    }
+
+    /// Jiffies at `now`.
+    #[inline(always)]
+    pub fn jiffies(&self, now: Ns) -> u64 {
+        now / self.rules.tick_ns
+    }
+}

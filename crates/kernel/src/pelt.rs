@@ -1,0 +1,268 @@
+//! Per-entity load tracking: decaying sums of how much an entity wanted, had, and weighed.
+//!
+//! Time is counted in units of 1024 ns ("µs") and grouped into periods of 1024 units. A unit that
+//! lies n periods back counts yⁿ, with y³² = ½. Running without a break, the sum converges to
+//! [`LOAD_AVG_MAX`] = 47742, and `util_avg` = 1024 · sum / divider climbs 0 → 21 after 1 ms → 504
+//! after 32 ms → 1009 after 200 ms.
+//!
+//! Worked example: an entity with `period_contrib` 1000 runs 2048 units more. It crosses
+//! (1000 + 2048) / 1024 = 2 boundaries. The old sums decay by y²; the 24 units that complete the
+//! old period count decay(24, 2) = 22; one full period in between counts
+//! 47742 − decay(47742, 2) − 1024 = 1001; and the 1000 units of the new, incomplete period count in full.
+
+/// Largest value a sum can reach, Σ 1024·yⁿ in the kernel's integer arithmetic.
+pub const LOAD_AVG_MAX: u32 = 47742;
+/// `PELT_MIN_DIVIDER`: the divider at the very start of a period.
+pub const MIN_DIVIDER: u32 = LOAD_AVG_MAX - 1024;
+const PERIODS_PER_HALF: u64 = 32;
+
+/// yⁿ for n in 0..32 as 32-bit fractions.
+const DECAY_FRACTION: [u32; 32] = [
+    0xffff_ffff,
+    0xfa83_b2da,
+    0xf525_7d14,
+    0xefe4_b99a,
+    0xeac0_c6e6,
+    0xe5b9_06e6,
+    0xe0cc_deeb,
+    0xdbfb_b796,
+    0xd744_fcc9,
+    0xd2a8_1d91,
+    0xce24_8c14,
+    0xc9b9_bd85,
+    0xc567_2a10,
+    0xc12c_4cc9,
+    0xbd08_a39e,
+    0xb8fb_af46,
+    0xb504_f333,
+    0xb123_f581,
+    0xad58_3ee9,
+    0xa9a1_5ab4,
+    0xa5fe_d6a9,
+    0xa270_4302,
+    0x9ef5_325f,
+    0x9b8d_39b9,
+    0x9837_f050,
+    0x94f4_efa8,
+    0x91c3_d373,
+    0x8ea4_398a,
+    0x8b95_c1e3,
+    0x8898_0e80,
+    0x85aa_c367,
+    0x82cd_8698,
+];
+
+/// `val · yⁿ` (`decay_load`).
+#[inline]
+pub fn decay_load(value: u64, periods: u64) -> u64 {
+    if periods == 0 {
+        return value;
+    }
+    if periods > PERIODS_PER_HALF * 63 {
+        return 0;
+    }
+    let halved = value >> (periods / PERIODS_PER_HALF);
+    let fraction = u64::from(DECAY_FRACTION[(periods % PERIODS_PER_HALF) as usize]);
+    ((u128::from(halved) * u128::from(fraction)) >> 32) as u64
+}
+
+/// Decaying sums and averages of one entity or queue (`struct sched_avg`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SchedAvg {
+    /// PELT clock of the last update, ns. 0 marks an entity that is to be attached.
+    pub last_update_time: u64,
+    /// Σ of the load input.
+    pub load_sum: u64,
+    /// Σ of the runnable input · 1024.
+    pub runnable_sum: u64,
+    /// Σ of the running input · 1024.
+    pub util_sum: u32,
+    /// Units of the current period that are already counted (0..1024).
+    pub period_contrib: u32,
+    /// load_sum · weight / divider.
+    pub load_avg: u64,
+    /// runnable_sum / divider.
+    pub runnable_avg: u64,
+    /// util_sum / divider, at most 1024.
+    pub util_avg: u64,
+}
+
+/// What an update adds for the time since the last one.
+#[derive(Clone, Copy, Debug)]
+pub struct Inputs {
+    /// 0 or 1 for entities, Σ weights for queues.
+    pub load: u64,
+    /// 0 or 1 for tasks, number of runnable tasks for groups and queues.
+    pub runnable: u64,
+    /// Whether it was running.
+    pub running: bool,
+}
+
+impl SchedAvg {
+    /// What a full average divides by at this point of the period (`get_pelt_divider`).
+    #[inline(always)]
+    pub const fn divider(&self) -> u32 {
+        MIN_DIVIDER + self.period_contrib
+    }
+
+    /// Brings the sums to `now` (`___update_load_sum`). Returns whether a period boundary was
+    /// crossed, i.e. whether the averages have to be recomputed.
+    #[inline]
+    pub fn update_sum(&mut self, now: u64, mut inputs: Inputs) -> bool {
+        let elapsed = now.wrapping_sub(self.last_update_time);
+        if (elapsed as i64) < 0 {
+            self.last_update_time = now;
+            return false;
+        }
+        let units = elapsed >> 10;
+        if units == 0 {
+            return false;
+        }
+        self.last_update_time += units << 10;
+        // An entity off the queue neither runs nor wants to, whatever stale flags say.
+        if inputs.load == 0 {
+            inputs.runnable = 0;
+            inputs.running = false;
+        }
+        self.accumulate(units, inputs)
+    }
+
+    #[inline]
+    fn accumulate(&mut self, units: u64, inputs: Inputs) -> bool {
+        let total = units + u64::from(self.period_contrib);
+        let periods = total / 1024;
+        let rest = (total % 1024) as u32;
+        let contribution = if periods == 0 {
+            units as u32
+        } else {
+            self.load_sum = decay_load(self.load_sum, periods);
+            self.runnable_sum = decay_load(self.runnable_sum, periods);
+            self.util_sum = decay_load(u64::from(self.util_sum), periods) as u32;
+            if inputs.load == 0 {
+                0
+            } else {
+                segments(periods, 1024 - self.period_contrib, rest)
+            }
+        };
+        self.period_contrib = rest;
+        if inputs.load != 0 {
+            self.load_sum += inputs.load * u64::from(contribution);
+        }
+        if inputs.runnable != 0 {
+            self.runnable_sum += (inputs.runnable * u64::from(contribution)) << 10;
+        }
+        if inputs.running {
+            self.util_sum += contribution << 10;
+        }
+        periods > 0
+    }
+
+    /// Recomputes the averages (`___update_load_avg`); `weight` is unscaled, 1 for queues.
+    #[inline]
+    pub fn update_avg(&mut self, weight: u64) {
+        let divider = u64::from(self.divider());
+        self.load_avg = weight * self.load_sum / divider;
+        self.runnable_avg = self.runnable_sum / divider;
+        self.util_avg = u64::from(self.util_sum) / divider;
+    }
+}
+
+/// Contribution of `first` units that complete a period, `periods − 1` full ones and `rest` units of
+/// the current one (`__accumulate_pelt_segments`).
+#[inline]
+fn segments(periods: u64, first: u32, rest: u32) -> u32 {
+    let completed = decay_load(u64::from(first), periods) as u32;
+    let full = LOAD_AVG_MAX - decay_load(u64::from(LOAD_AVG_MAX), periods) as u32 - 1024;
+    completed + full + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RUNNING: Inputs = Inputs {
+        load: 1,
+        runnable: 1,
+        running: true,
+    };
+    const ASLEEP: Inputs = Inputs {
+        load: 0,
+        runnable: 0,
+        running: false,
+    };
+
+    fn util_after_ms(ms: u64) -> u64 {
+        let mut avg = SchedAvg::default();
+        for now_ms in 1..=ms {
+            if avg.update_sum(now_ms * 1_000_000, RUNNING) {
+                avg.update_avg(1024);
+            }
+        }
+        avg.util_avg
+    }
+
+    #[test]
+    fn worked_example_of_the_module_docs() {
+        assert_eq!(decay_load(24, 2), 22);
+        assert_eq!(segments(2, 24, 1000), 22 + 1001 + 1000);
+    }
+
+    #[test]
+    fn ramp_matches_the_kernel() {
+        // Published ramp of a task that never stops, at the last boundary before each time.
+        for (ms, expected) in [(32, 504), (64, 760), (128, 956), (200, 1009)] {
+            let util = util_after_ms(ms);
+            assert!(
+                util.abs_diff(expected) <= 12,
+                "{ms} ms: {util}, expected about {expected}"
+            );
+        }
+    }
+
+    #[test]
+    fn half_life_is_32_periods() {
+        let mut avg = SchedAvg {
+            util_sum: 1024 * 40_000,
+            ..SchedAvg::default()
+        };
+        avg.update_sum(32 * (1024 << 10), ASLEEP);
+        avg.update_avg(1);
+        assert_eq!(avg.util_sum, 1024 * 20_000 - 1); // y^0 is one part in 2^32 below 1
+    }
+
+    #[test]
+    fn time_going_backwards_only_moves_the_stamp() {
+        let mut avg = SchedAvg {
+            last_update_time: 5_000_000,
+            util_sum: 99,
+            ..SchedAvg::default()
+        };
+        assert!(!avg.update_sum(4_000_000, RUNNING));
+        assert_eq!((avg.last_update_time, avg.util_sum), (4_000_000, 99));
+    }
+
+    #[test]
+    fn below_one_unit_nothing_happens() {
+        let mut avg = SchedAvg::default();
+        assert!(!avg.update_sum(1023, RUNNING));
+        assert_eq!(avg, SchedAvg::default());
+    }
+
+    #[test]
+    fn sums_stay_below_their_limit() {
+        let mut avg = SchedAvg::default();
+        for now in 1..100_000u64 {
+            avg.update_sum(now * 700_000, RUNNING);
+        }
+        avg.update_avg(1024);
+        assert!(avg.util_sum <= LOAD_AVG_MAX << 10);
+        assert!((1023..=1024).contains(&avg.util_avg));
+        assert!((1023..=1024).contains(&avg.load_avg));
+    }
+
+    #[test]
+    fn very_old_load_is_gone() {
+        assert_eq!(decay_load(u64::from(u32::MAX), 2017), 0);
+        assert_eq!(decay_load(1 << 40, 32), (1 << 39) - 128);
+    }
+}

@@ -1,0 +1,251 @@
+//! The one contract between what Linux decides and the world it decides in.
+//!
+//! The kernel crate is a pure state machine. Whenever it needs the time, spends some, arms a timer
+//! or interrupts another CPU, it says so through [`Platform`]; the simulator is the first
+//! implementation. `Kernel` methods are generic over it, so the calls inline.
+//!
+//! # Time inside an operation
+//!
+//! An operation (a wakeup, a tick, a switch) changes scheduler state at once, at the moment it
+//! starts, and takes time afterwards. [`Platform::spend`] moves the *cursor* of the executing CPU
+//! forward; whatever the operation sets off later in its course takes effect at the cursor. Worked
+//! example: at t = 1000 ns CPU 0 wakes a task for idle CPU 1. `spend(Cpu(0), Op::Wakeup, 1)` with a
+//! price of 700 ns moves the cursor of CPU 0 to 1700; `send_ipi(Cpu(0), Cpu(1), …)` leaves at 1700
+//! and arrives, with 1000 ns of delivery, at 2700. A timer of CPU 0 that expires at 1200 waits until
+//! the cursor, 1700.
+//!
+//! # Contended lines
+//!
+//! [`Platform::touch`] asks for a cache line that several CPUs write. A platform that models
+//! contention grants lines in time order over all CPUs and makes the CPU burn the time it waits; a
+//! platform that does not model it returns at once.
+
+use crate::ids::{Cpu, GroupId, Ns, TaskId};
+
+/// Every kernel operation that costs time. The machine prices them in nanoseconds, a report can
+/// therefore say where the time went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[repr(u8)]
+pub enum Op {
+    /// `context_switch` between tasks of different address spaces.
+    ContextSwitch,
+    /// `context_switch` between threads of one process, or to and from the idle task.
+    ContextSwitchThread,
+    /// `try_to_wake_up` up to the enqueue, without placement scan.
+    Wakeup,
+    /// One CPU examined by a placement scan (`select_idle_cpu`, `select_idle_core`).
+    SelectScanCpu,
+    /// Enqueue at one level of the group hierarchy.
+    EnqueueLevel,
+    /// Dequeue at one level of the group hierarchy.
+    DequeueLevel,
+    /// `update_cfs_group` at one level.
+    UpdateCfsGroup,
+    /// Timer tick, without the per-level part.
+    Tick,
+    /// Tick work at one level of the hierarchy.
+    TickLevel,
+    /// Sending an interprocessor interrupt, on the sender.
+    IpiSend,
+    /// Handling an interprocessor interrupt, on the receiver.
+    IpiReceive,
+    /// Interrupt entry and exit of a timer (hrtimer) interrupt.
+    TimerInterrupt,
+    /// Interrupt entry and exit of a device interrupt.
+    DeviceInterrupt,
+    /// A system call's entry and exit.
+    Syscall,
+    /// Load balance of one domain, per CPU looked at.
+    BalanceCpu,
+    /// Moving one task between run queues in load balance.
+    BalanceMoveTask,
+    /// Period timer handler, without distribution.
+    BandwidthPeriodTimer,
+    /// Unthrottling one queue.
+    Unthrottle,
+    /// `fork`.
+    Fork,
+    /// `exit`.
+    Exit,
+    /// Programming the clock event device when the tick is stopped or restarted.
+    TickReprogram,
+}
+
+impl Op {
+    /// Number of operations, for price tables indexed by `op as usize`.
+    pub const COUNT: usize = Op::TickReprogram as usize + 1;
+
+    /// All operations in table order.
+    pub const ALL: [Op; Op::COUNT] = [
+        Op::ContextSwitch,
+        Op::ContextSwitchThread,
+        Op::Wakeup,
+        Op::SelectScanCpu,
+        Op::EnqueueLevel,
+        Op::DequeueLevel,
+        Op::UpdateCfsGroup,
+        Op::Tick,
+        Op::TickLevel,
+        Op::IpiSend,
+        Op::IpiReceive,
+        Op::TimerInterrupt,
+        Op::DeviceInterrupt,
+        Op::Syscall,
+        Op::BalanceCpu,
+        Op::BalanceMoveTask,
+        Op::BandwidthPeriodTimer,
+        Op::Unthrottle,
+        Op::Fork,
+        Op::Exit,
+        Op::TickReprogram,
+    ];
+
+    /// Name in machine files and in `machine/overhead.*` metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Op::ContextSwitch => "context_switch",
+            Op::ContextSwitchThread => "context_switch_thread",
+            Op::Wakeup => "wakeup",
+            Op::SelectScanCpu => "select_scan_cpu",
+            Op::EnqueueLevel => "enqueue_level",
+            Op::DequeueLevel => "dequeue_level",
+            Op::UpdateCfsGroup => "update_cfs_group",
+            Op::Tick => "tick",
+            Op::TickLevel => "tick_level",
+            Op::IpiSend => "ipi_send",
+            Op::IpiReceive => "ipi_receive",
+            Op::TimerInterrupt => "timer_interrupt",
+            Op::DeviceInterrupt => "device_interrupt",
+            Op::Syscall => "syscall",
+            Op::BalanceCpu => "balance_cpu",
+            Op::BalanceMoveTask => "balance_move_task",
+            Op::BandwidthPeriodTimer => "bandwidth_period_timer",
+            Op::Unthrottle => "unthrottle",
+            Op::Fork => "fork",
+            Op::Exit => "exit",
+            Op::TickReprogram => "tick_reprogram",
+        }
+    }
+}
+
+/// A cache line that several CPUs write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Line {
+    /// `tg->load_avg` of a group.
+    GroupLoadAvg(GroupId),
+    /// The run queue lock of a CPU.
+    RqLock(Cpu),
+    /// The idle hints (`has_idle_cores`, `nr_idle_scan`) of the LLC that starts at this CPU.
+    LlcIdleHints(Cpu),
+}
+
+/// How a line is touched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Access {
+    /// Needs the line shared.
+    Read,
+    /// Needs the line exclusive (an atomic read-modify-write counts as this).
+    Write,
+}
+
+/// Timers the kernel itself keeps. Each exists once, so arming again moves it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Timer {
+    /// The scheduler tick of a CPU.
+    Tick(Cpu),
+    /// `cfs_b->period_timer` of a group.
+    BandwidthPeriod(GroupId),
+    /// `cfs_b->slack_timer` of a group.
+    BandwidthSlack(GroupId),
+}
+
+/// Why a CPU is interrupted by another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Ipi {
+    /// `smp_send_reschedule`: look at the need-resched flag.
+    Resched,
+    /// Function call: pending wakeups, asynchronous unthrottling or a nohz balance kick.
+    Call,
+}
+
+/// Where the kernel draws a random number (and nowhere else).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Draw {
+    /// Initial offset of a group's period timer, `init_cfs_bandwidth` (6.4).
+    BandwidthPhase(GroupId),
+    /// Dice of `sched_balance_newidle` with `NI_RANDOM` (6.19 and backports).
+    NewidleDice(Cpu),
+}
+
+/// State a task is left in by `schedule()`, as printed by `sched_switch`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum PrevState {
+    /// Still runnable: preempted, yielded, or throttled at return to user.
+    Runnable,
+    /// Blocked (interruptible or not).
+    Blocked,
+    /// Left the run queue because its group is throttled (6.18).
+    Throttled,
+    /// Gone.
+    Dead,
+}
+
+/// What an observer may want to know; never fed back into decisions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Observation {
+    /// `cpu` switches from one task to another (idle tasks included).
+    Switch {
+        prev: TaskId,
+        state: PrevState,
+        next: TaskId,
+    },
+    /// A task became runnable and was enqueued on `cpu`.
+    Wakeup { task: TaskId, cpu: Cpu },
+    /// A task's CPU changes.
+    Migrate { task: TaskId, from: Cpu, to: Cpu },
+    /// The queue of this group on this CPU ran out of runtime.
+    Throttle { group: GroupId, cpu: Cpu },
+    /// The queue of this group on this CPU may run again.
+    Unthrottle { group: GroupId, cpu: Cpu },
+    /// One expiry of the group's period timer: pool before the refill, periods elapsed and whether a
+    /// queue was throttled.
+    Period {
+        group: GroupId,
+        pool_before_ns: i64,
+        overrun: u64,
+        throttled: bool,
+    },
+}
+
+/// The world as the kernel sees it. All times in nanoseconds.
+pub trait Platform {
+    /// reporting code vanishes when it is off.
+    /// The clock at the cursor of `cpu` (`sched_clock_cpu`). Never behind the event being handled.
+    fn now(&self, cpu: Cpu) -> Ns;
+
+    /// Charges `count` times the price of `op` to `cpu` and moves its cursor.
+    fn spend(&mut self, cpu: Cpu, op: Op, count: u32);
+
+    /// Asks for a cache line on behalf of `cpu`.
+    fn touch(&mut self, cpu: Cpu, line: Line, access: Access);
+
+    /// Arms (or moves) a timer. It fires on `cpu`, not before `at`.
+    fn arm(&mut self, cpu: Cpu, timer: Timer, at: Ns);
+
+    /// Disarms a timer; no effect when it is not armed.
+    fn cancel(&mut self, timer: Timer);
+
+    /// Interrupts `to`; leaves at the cursor of `from`. `polling` means that the idle loop of `to`
+    /// watches its flag word, so that the store alone wakes it.
+    fn send_ipi(&mut self, from: Cpu, to: Cpu, ipi: Ipi, polling: bool);
+
+    /// A uniformly random number, from a stream of its own per place of drawing.
+    fn random(&mut self, draw: Draw) -> u64;
+
+    /// Expiry of the next timer that would interrupt `cpu`, its tick not counted
+    /// (`tick_nohz_next_event`). `Ns::MAX` when there is none.
+    fn next_timer(&self, cpu: Cpu) -> Ns;
+
+    /// Tells observers.
+    fn observe(&mut self, cpu: Cpu, observation: Observation);
+}

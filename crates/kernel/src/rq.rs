@@ -1,0 +1,193 @@
+//! The run queue of a CPU (`struct rq`).
+
+use crate::cpuset::CpuSet;
+use crate::ids::{CfsRqId, Cpu, Ns, TaskId};
+use crate::pelt::SchedAvg;
+
+/// Queues of the real-time class on one CPU, one per priority.
+#[derive(Clone, Debug)]
+pub struct RtRq {
+    /// Tasks per kernel priority (0 = rt_priority 99), first to run first, the running one included.
+    pub queues: Vec<Vec<TaskId>>,
+    /// Queued tasks.
+    pub nr_running: u32,
+    /// Time the class ran in the current throttling period (≤ 6.11).
+    pub rt_time_ns: Ns,
+    /// Out of real-time runtime (≤ 6.11).
+    pub throttled: bool,
+    /// Load tracking of the class.
+    pub avg: SchedAvg,
+}
+
+impl Default for RtRq {
+    fn default() -> Self {
+        Self {
+            queues: Vec::new(),
+            nr_running: 0,
+            rt_time_ns: 0,
+            throttled: false,
+            avg: SchedAvg::default(),
+        }
+    }
+}
+
+/// Run queue of one CPU.
+#[derive(Clone, Debug)]
+pub struct Rq {
+    /// This CPU.
+    pub cpu: Cpu,
+    /// Wall clock as of the last update, ns.
+    pub clock: Ns,
+    /// Clock without interrupt and steal time.
+    pub clock_task: Ns,
+    /// PELT clock: scaled by capacity and frequency while busy.
+    pub clock_pelt: Ns,
+    /// Idle time that a fully used CPU did not have; subtracted from the PELT clock.
+    pub lost_idle_time_ns: Ns,
+    /// PELT clock when the CPU went idle.
+    pub clock_pelt_idle: Ns,
+    /// Wall clock when the CPU went idle.
+    pub clock_idle: Ns,
+
+    /// Tasks of all classes, delayed ones included.
+    pub nr_running: u32,
+    /// Task the CPU executes.
+    pub curr: TaskId,
+    /// Idle task.
+    pub idle: TaskId,
+    /// Migration thread's pending work: a task to push to a CPU (active balance, affinity).
+    pub stop_work: Option<(TaskId, Cpu)>,
+    /// Real-time class.
+    pub rt: RtRq,
+    /// `TIF_NEED_RESCHED` of the current task.
+    pub need_resched: bool,
+    /// `TIF_NEED_RESCHED_LAZY` (6.13).
+    pub need_resched_lazy: bool,
+
+    /// Wakeups handed over by other CPUs.
+    pub wake_list: Vec<TaskId>,
+    /// `ttwu_pending`: the CPU does not count as idle.
+    pub ttwu_pending: bool,
+    /// Throttled queues of this CPU to be unthrottled by it (6.3).
+    pub unthrottle_list: Vec<CfsRqId>,
+    /// A nohz balance kick is pending for this CPU.
+    pub nohz_kick: bool,
+    /// The balance softirq is raised.
+    pub balance_softirq: bool,
+    /// The idle loop watches its flag word, no interrupt is needed to wake it.
+    pub polling: bool,
+
+    /// When the CPU went idle, 0 = it did not.
+    pub idle_stamp: Ns,
+    /// Average idle duration.
+    pub avg_idle: Ns,
+    /// ½ of `avg_idle`'s cap.
+    pub max_idle_balance_cost_ns: Ns,
+    /// SIS_PROP: aged idle average (5.14–6.6).
+    pub wake_avg_idle: Ns,
+    /// SIS_PROP: last jiffy of ageing.
+    pub wake_stamp_jiffy: u64,
+    /// Next periodic balance, jiffies.
+    pub next_balance: u64,
+    /// Tasks in I/O wait that last ran here.
+    pub nr_iowait: u32,
+    /// Misfit load of this CPU.
+    pub misfit_task_load: u64,
+    /// Leaf queues, children before parents.
+    pub leaf_cfs_rqs: Vec<CfsRqId>,
+    /// Fair tasks in the order balance looks at them (`cfs_tasks`): last picked first.
+    pub cfs_tasks: Vec<TaskId>,
+    /// Capacity of this CPU.
+    pub cpu_capacity_orig: u64,
+    /// What is left for the fair class.
+    pub cpu_capacity: u64,
+    /// Frequency scale for the PELT clock, 1024 = full speed.
+    pub freq_scale: u64,
+
+    /// The tick runs.
+    pub tick_running: bool,
+    /// In the nohz mask (`nohz_tick_stopped`).
+    pub nohz_tick_stopped: bool,
+    /// Blocked load may have to be decayed by others.
+    pub has_blocked_load: bool,
+    /// Time to look at blocked load again, jiffies.
+    pub last_blocked_load_update_tick: u64,
+    /// An active balance is under way.
+    pub active_balance: bool,
+}
+
+impl Rq {
+    /// Run queue of `cpu`, idle since time 0. `idle` is its idle task.
+    pub fn new(cpu: Cpu, idle: TaskId, capacity: u64, migration_cost_ns: Ns) -> Self {
+        Self {
+            cpu,
+            clock: 0,
+            clock_task: 0,
+            clock_pelt: 0,
+            lost_idle_time_ns: 0,
+            clock_pelt_idle: 0,
+            clock_idle: 0,
+            nr_running: 0,
+            curr: idle,
+            idle,
+            stop_work: None,
+            rt: RtRq::default(),
+            need_resched: false,
+            need_resched_lazy: false,
+            wake_list: Vec::new(),
+            ttwu_pending: false,
+            unthrottle_list: Vec::new(),
+            nohz_kick: false,
+            balance_softirq: false,
+            polling: false,
+            idle_stamp: 0,
+            avg_idle: 2 * migration_cost_ns,
+            max_idle_balance_cost_ns: migration_cost_ns,
+            wake_avg_idle: 2 * migration_cost_ns,
+            wake_stamp_jiffy: 0,
+            next_balance: 0,
+            nr_iowait: 0,
+            misfit_task_load: 0,
+            leaf_cfs_rqs: Vec::new(),
+            cfs_tasks: Vec::new(),
+            cpu_capacity_orig: capacity,
+            cpu_capacity: capacity,
+            freq_scale: 1024,
+            tick_running: false,
+            nohz_tick_stopped: false,
+            has_blocked_load: false,
+            last_blocked_load_update_tick: 0,
+            active_balance: false,
+        }
+    }
+
+    /// Whether the CPU executes its idle task.
+    #[inline(always)]
+    pub fn curr_is_idle(&self) -> bool {
+        self.curr == self.idle
+    }
+}
+
+/// Idle bookkeeping shared by all CPUs (`nohz`).
+#[derive(Clone, Debug)]
+pub struct Nohz {
+    /// CPUs whose tick is stopped.
+    pub idle_cpus: CpuSet,
+    /// Some idle CPU has blocked load.
+    pub has_blocked: bool,
+    /// Next update of blocked load, jiffies.
+    pub next_blocked: u64,
+    /// Next tickless balance, jiffies.
+    pub next_balance: u64,
+}
+
+impl Default for Nohz {
+    fn default() -> Self {
+        Self {
+            idle_cpus: CpuSet::EMPTY,
+            has_blocked: false,
+            next_blocked: 0,
+            next_balance: 0,
+        }
+    }
+}

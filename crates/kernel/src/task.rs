@@ -1,0 +1,132 @@
+//! Tasks: what the scheduler knows of a thread.
+
+use crate::cpuset::CpuSet;
+use crate::ids::{Cpu, EntityId, GroupId, Ns, TaskId};
+
+/// Scheduling policy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Policy {
+    /// SCHED_NORMAL (SCHED_OTHER).
+    Normal,
+    /// SCHED_BATCH: never preempts on wakeup.
+    Batch,
+    /// SCHED_IDLE: weight 3, preempted by anything.
+    Idle,
+    /// SCHED_FIFO with `rt_priority`.
+    Fifo,
+    /// SCHED_RR with `rt_priority`.
+    RoundRobin,
+    /// The stop class: migration threads only.
+    Stop,
+}
+
+impl Policy {
+    /// Whether the fair class runs it.
+    #[inline(always)]
+    pub const fn is_fair(self) -> bool {
+        matches!(self, Policy::Normal | Policy::Batch | Policy::Idle)
+    }
+
+    /// Whether the real-time class runs it.
+    #[inline(always)]
+    pub const fn is_rt(self) -> bool {
+        matches!(self, Policy::Fifo | Policy::RoundRobin)
+    }
+}
+
+/// What a new task is made of.
+#[derive(Clone, Debug)]
+pub struct TaskAttributes {
+    /// Policy.
+    pub policy: Policy,
+    /// −20..=19; of use to NORMAL and BATCH.
+    pub nice: i32,
+    /// 1..=99; of use to FIFO and RR.
+    pub rt_priority: u8,
+    /// CPUs it may run on.
+    pub affinity: CpuSet,
+    /// Task group.
+    pub group: GroupId,
+    /// Address space: threads of one process share the number. `None` for kernel threads.
+    pub address_space: Option<u32>,
+    /// EEVDF request size in ns, when set by `sched_setattr`.
+    pub custom_slice_ns: Option<Ns>,
+    /// CPU it starts from (the parent's, for placement at fork).
+    pub cpu: Cpu,
+}
+
+/// Life of a task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TaskState {
+    /// Created, not yet started.
+    New,
+    /// On a run queue or running, or about to be.
+    Running,
+    /// Asleep.
+    Blocked,
+    /// Between the wakeup and the enqueue (on a remote wake list).
+    Waking,
+    /// Gone.
+    Dead,
+}
+
+/// A thread.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// Its fair entity (also kept while another class runs it).
+    pub se: EntityId,
+    /// Task group.
+    pub group: GroupId,
+    /// CPU whose run queue it is, or was last, on.
+    pub cpu: Cpu,
+    /// Life.
+    pub state: TaskState,
+    /// Whether its class has it queued (delayed dequeue included).
+    pub on_rq: bool,
+    /// Whether a CPU is executing it.
+    pub on_cpu: bool,
+    /// Policy.
+    pub policy: Policy,
+    /// Nice value.
+    pub nice: i32,
+    /// Real-time priority, 1..=99.
+    pub rt_priority: u8,
+    /// Remaining SCHED_RR quantum in ticks.
+    pub rr_ticks: u32,
+    /// CPUs it may run on.
+    pub affinity: CpuSet,
+    /// Number of CPUs it may run on.
+    pub nr_cpus_allowed: u32,
+    /// Address space; `None` for kernel threads.
+    pub address_space: Option<u32>,
+    /// `recent_used_cpu` (4.16).
+    pub recent_used_cpu: Cpu,
+    /// `wakee_flips`: how often this waker changed its wakee, halved each second.
+    pub wakee_flips: u32,
+    /// Time of the last halving of `wakee_flips`, ns.
+    pub wakee_flip_decay_ns: Ns,
+    /// Last task it woke.
+    pub last_wakee: Option<TaskId>,
+    /// Waiting for I/O (counts in `nr_iowait` of its CPU).
+    pub in_iowait: bool,
+    /// Parked by task throttling (6.18): in the limbo list of its queue.
+    pub throttled: bool,
+    /// Has throttle work to do at its return to user mode (6.18).
+    pub throttle_work: bool,
+    /// Exiting: never throttled, wakes nobody synchronously.
+    pub exiting: bool,
+    /// `util_est` value; the flag that suppresses its update is separate.
+    pub util_est: u32,
+    /// Second value of the two-value estimator (4.17–6.7).
+    pub util_est_ewma: u32,
+    /// `UTIL_AVG_UNCHANGED`.
+    pub util_est_unchanged: bool,
+}
+
+impl Task {
+    /// Kernel threads have no address space of their own and are never throttled.
+    #[inline(always)]
+    pub const fn is_kernel_thread(&self) -> bool {
+        self.address_space.is_none()
+    }
+}

@@ -1,0 +1,99 @@
+//! Which CPUs share what, as the scheduler sees it.
+
+use crate::cpuset::CpuSet;
+use crate::ids::Cpu;
+
+/// Where a CPU sits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CpuPlace {
+    /// Core: CPUs with the same number are SMT siblings.
+    pub core: u32,
+    /// Cluster (CPUs sharing an L2 cache across cores); equal to `core` when there are none.
+    pub cluster: u32,
+    /// Last level cache.
+    pub llc: u32,
+    /// NUMA node.
+    pub node: u32,
+    /// Package.
+    pub socket: u32,
+}
+
+/// All CPUs of a machine. Numbers in [`CpuPlace`] are unique machine-wide.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Topology {
+    /// One entry per CPU.
+    pub places: Vec<CpuPlace>,
+    /// NUMA distances (10 = local), one row per node; empty = 10 within and 20 between nodes.
+    pub distances: Vec<Vec<u32>>,
+    /// Capacity of each CPU at full speed, 1024 = the fastest; empty = all 1024.
+    pub capacities: Vec<u32>,
+}
+
+impl Topology {
+    /// `cpus` single-thread cores on one LLC, node and socket.
+    pub fn flat(cpus: usize) -> Self {
+        Self::regular(1, 1, cpus, 1)
+    }
+
+    /// `sockets` × `llcs` per socket × `cores` per LLC × `smt`. CPUs are numbered the way Linux on
+    /// x86 usually does: first thread of every core, then the second ones.
+    pub fn regular(sockets: usize, llcs: usize, cores: usize, smt: usize) -> Self {
+        let cores_total = sockets * llcs * cores;
+        let places = (0..cores_total * smt)
+            .map(|cpu| {
+                let core = cpu % cores_total;
+                let llc = core / cores;
+                let socket = llc / llcs;
+                CpuPlace {
+                    core: core as u32,
+                    cluster: core as u32,
+                    llc: llc as u32,
+                    node: socket as u32,
+                    socket: socket as u32,
+                }
+            })
+            .collect();
+        Self {
+            places,
+            distances: Vec::new(),
+            capacities: Vec::new(),
+        }
+    }
+
+    /// Number of CPUs.
+    pub fn cpus(&self) -> usize {
+        self.places.len()
+    }
+
+    /// CPUs for which `same` holds with `cpu`.
+    pub fn sharing(&self, cpu: Cpu, same: impl Fn(&CpuPlace, &CpuPlace) -> bool) -> CpuSet {
+        let here = &self.places[cpu.index()];
+        (0..self.cpus())
+            .filter(|&row| same(here, &self.places[row]))
+            .map(Cpu::from)
+            .collect()
+    }
+
+    /// SMT siblings of `cpu`, itself included.
+    pub fn siblings(&self, cpu: Cpu) -> CpuSet {
+        self.sharing(cpu, |a, b| a.core == b.core)
+    }
+
+    /// CPUs sharing the last level cache with `cpu`, itself included.
+    pub fn llc(&self, cpu: Cpu) -> CpuSet {
+        self.sharing(cpu, |a, b| a.llc == b.llc)
+    }
+
+    /// Distance between two nodes.
+    pub fn distance(&self, a: u32, b: u32) -> u32 {
+        match self
+            .distances
+            .get(a as usize)
+            .and_then(|row| row.get(b as usize))
+        {
+            Some(&distance) => distance,
+            None if a == b => 10,
+            None => 20,
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Load weights and the fixed-point division by them.
+//!
+//! Nice 0 weighs 1024 and one nice step changes the weight by a factor of about 1.25. On 64-bit
+//! kernels `load.weight` carries ten more fraction bits ("scaled"), so nice 0 is 2^20.
+//!
+//! Virtual time is real time divided by weight. The kernel never divides: it multiplies by a 32-bit
+//! inverse. Worked example: 1,000,000 ns at nice 5 (weight 335, inverse 12,820,798):
+//! `1024 · 12,820,798 = 13,128,497,152`, which needs 34 bits, so two are dropped (3,282,124,288) and
+//! the final shift becomes 30: `1,000,000 · 3,282,124,288 >> 30 = 3,056,716` ns of virtual time.
+
+/// Fraction bits of a scaled weight (`SCHED_FIXEDPOINT_SHIFT`).
+pub const WEIGHT_SHIFT: u32 = 10;
+/// Scaled weight of nice 0 (`NICE_0_LOAD`).
+pub const NICE_0_LOAD: u64 = 1 << 20;
+/// Unscaled weight of a SCHED_IDLE task or group (`WEIGHT_IDLEPRIO`).
+pub const WEIGHT_IDLE: u64 = 3;
+/// Smallest `cpu.shares`, unscaled.
+pub const MIN_SHARES: u64 = 2;
+/// Largest `cpu.shares`, unscaled.
+pub const MAX_SHARES: u64 = 1 << 18;
+
+const INVERSE_SHIFT: u32 = 32;
+const INVERSE_MAX: u64 = u32::MAX as u64;
+
+/// Unscaled weight of nice −20 (first) to 19 (last), `sched_prio_to_weight`.
+const NICE_TO_WEIGHT: [u32; 40] = [
+    88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904,
+    3906, 3121, 2501, 1991, 1586, 1277, 1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87,
+    70, 56, 45, 36, 29, 23, 18, 15,
+];
+
+/// A weight with its cached inverse (`struct load_weight`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LoadWeight {
+    /// Scaled weight.
+    pub weight: u64,
+    /// ⌊(2^32 − 1) / unscaled weight⌋, or the rounded table value for nice levels; 0 = not computed.
+    inverse: u32,
+}
+
+impl LoadWeight {
+    /// From a scaled weight; the inverse is computed when first needed, as in the kernel.
+    pub const fn from_scaled(weight: u64) -> Self {
+        Self { weight, inverse: 0 }
+    }
+
+    /// Of a SCHED_NORMAL or SCHED_BATCH task.
+    ///
+    /// # Panics
+    /// When `nice` is outside −20..=19.
+    pub fn from_nice(nice: i32) -> Self {
+        let unscaled = u64::from(NICE_TO_WEIGHT[(nice + 20) as usize]);
+        // The kernel's table holds 2^32 / weight rounded to nearest, unlike computed inverses.
+        let inverse = ((1u64 << INVERSE_SHIFT) + unscaled / 2) / unscaled;
+        Self {
+            weight: unscaled << WEIGHT_SHIFT,
+            inverse: inverse as u32,
+        }
+    }
+
+    /// Of a SCHED_IDLE task.
+    pub fn idle_policy() -> Self {
+        let inverse = ((1u64 << INVERSE_SHIFT) / WEIGHT_IDLE) as u32;
+        Self {
+            weight: WEIGHT_IDLE << WEIGHT_SHIFT,
+            inverse,
+        }
+    }
+
+    /// Adds a child's weight (`update_load_add`).
+    #[inline]
+    pub fn add(&mut self, weight: u64) {
+        self.weight += weight;
+        self.inverse = 0;
+    }
+
+    /// Removes a child's weight (`update_load_sub`).
+    #[inline]
+    pub fn sub(&mut self, weight: u64) {
+        self.weight -= weight;
+        self.inverse = 0;
+    }
+
+    /// Unscaled weight, `scale_load_down`: at least 2 unless zero.
+    #[inline(always)]
+    pub const fn unscaled(&self) -> u64 {
+        scale_load_down(self.weight)
+    }
+
+    #[inline]
+    fn inverse(&self) -> u64 {
+        if self.inverse != 0 {
+            return u64::from(self.inverse);
+        }
+        match self.unscaled() {
+            0 => INVERSE_MAX,
+            weight if weight >= INVERSE_MAX => 1,
+            weight => INVERSE_MAX / weight,
+        }
+    }
+}
+
+/// Drops the fraction bits of a scaled weight; never below 2 unless the weight is zero.
+#[inline(always)]
+pub const fn scale_load_down(weight: u64) -> u64 {
+    if weight == 0 {
+        return 0;
+    }
+    let unscaled = weight >> WEIGHT_SHIFT;
+    if unscaled < 2 { 2 } else { unscaled }
+}
+
+/// Number of significant bits (`fls`).
+#[inline(always)]
+const fn bits(value: u64) -> u32 {
+    64 - value.leading_zeros()
+}
+
+/// `delta · weight / lw` in the kernel's fixed point (`__calc_delta`); `weight` is scaled.
+#[inline]
+pub fn calc_delta(delta: u64, weight: u64, lw: &LoadWeight) -> u64 {
+    let mut shift = INVERSE_SHIFT;
+    let mut factor = scale_load_down(weight);
+    let excess = bits(factor >> 32);
+    shift -= excess;
+    factor >>= excess;
+    factor *= lw.inverse();
+    let excess = bits(factor >> 32);
+    shift = shift.wrapping_sub(excess);
+    factor >>= excess;
+    ((u128::from(delta) * u128::from(factor)) >> shift) as u64
+}
+
+/// Virtual time that `delta` of real time is worth to an entity (`calc_delta_fair`).
+#[inline(always)]
+pub fn calc_delta_fair(delta: u64, lw: &LoadWeight) -> u64 {
+    if lw.weight == NICE_0_LOAD {
+        delta
+    } else {
+        calc_delta(delta, NICE_0_LOAD, lw)
+    }
+}
+
+/// Unscaled weight of a nice level.
+pub fn nice_weight(nice: i32) -> u64 {
+    u64::from(NICE_TO_WEIGHT[(nice + 20) as usize])
+}
+
+/// `cpu.weight` (1..=10000) to unscaled shares: rounded weight · 1024 / 100.
+pub const fn shares_from_weight(weight: u64) -> u64 {
+    (weight * 1024 + 50) / 100
+}
+
+/// Unscaled shares to `cpu.weight`, as read back: rounded shares · 100 / 1024.
+pub const fn weight_from_shares(shares: u64) -> u64 {
+    (shares * 100 + 512) / 1024
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn worked_example_of_the_module_docs() {
+        let nice5 = LoadWeight::from_nice(5);
+        assert_eq!(nice5.inverse(), 12_820_798);
+        assert_eq!(calc_delta_fair(1_000_000, &nice5), 3_056_716);
+    }
+
+    #[test]
+    fn nice_zero_keeps_time() {
+        assert_eq!(
+            calc_delta_fair(123_456_789, &LoadWeight::from_nice(0)),
+            123_456_789
+        );
+    }
+
+    #[test]
+    fn inverses_of_the_nice_table_match_the_published_ones() {
+        // sched_prio_to_wmult: a few entries, both ends included.
+        for (nice, inverse) in [
+            (-20, 48388),
+            (-10, 449_829),
+            (0, 4_194_304),
+            (10, 39_045_157),
+            (19, 286_331_153),
+        ] {
+            assert_eq!(
+                LoadWeight::from_nice(nice).inverse(),
+                inverse,
+                "nice {nice}"
+            );
+        }
+        assert_eq!(LoadWeight::idle_policy().inverse(), 1_431_655_765);
+    }
+
+    #[test]
+    fn computed_inverse_is_floor_of_all_ones() {
+        assert_eq!(
+            LoadWeight::from_scaled(3 << WEIGHT_SHIFT).inverse(),
+            u64::from(u32::MAX) / 3
+        );
+        assert_eq!(LoadWeight::from_scaled(0).inverse(), u64::from(u32::MAX));
+    }
+
+    #[test]
+    fn heavy_queues_do_not_overflow() {
+        let heavy = LoadWeight::from_scaled(300 * NICE_0_LOAD);
+        let slice = calc_delta(24_000_000, NICE_0_LOAD, &heavy);
+        assert!((79_990..=80_000).contains(&slice), "{slice}");
+    }
+
+    #[test]
+    fn weight_and_shares_round_to_nearest() {
+        assert_eq!(shares_from_weight(1), 10);
+        assert_eq!(shares_from_weight(100), 1024);
+        assert_eq!(shares_from_weight(10_000), 102_400);
+        assert_eq!(weight_from_shares(10), 1);
+        assert_eq!(weight_from_shares(1024), 100);
+    }
+
+    #[test]
+    fn small_weights_never_scale_to_one() {
+        assert_eq!(scale_load_down(0), 0);
+        assert_eq!(scale_load_down(1), 2);
+        assert_eq!(scale_load_down(3 << WEIGHT_SHIFT), 3);
+    }
+}
