@@ -1,1 +1,4 @@
-//! (being written)
+//! Everything that compiles to what tasks do: rt-app files, benchmark models, recordings.
+
+pub mod nearest;
+pub mod rtapp;

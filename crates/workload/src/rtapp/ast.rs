@@ -1,0 +1,395 @@
+//! What an rt-app file says, typed, with the place of everything that may still be refused.
+//!
+//! ```text
+//! File ─┬─ Global                     duration, calibration, log
+//!       ├─ Task "camera" × 2 ─┬─ Scheduling        policy, priority, cpus, … of the thread
+//!       │                     └─ Phase "burst" × 10 ─┬─ Scheduling   changes at its start
+//!       │                                            └─ Event run 1000, Event timer 30000, …
+//!       └─ Resource …                 old declarations, without effect
+//! ```
+//!
+//! Defaults are filled in where they do not depend on anything else; what a phase inherits stays
+//! `None` here and is worked out by [`Task::attributes`](super::attributes).
+//! Times keep rt-app's unit, the microsecond, because its log columns are in microseconds too.
+
+use super::error::Span;
+
+/// A value with its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Located<T> {
+    /// What is said.
+    pub value: T,
+    /// Where it is said.
+    pub span: Span,
+}
+
+/// A whole rt-app file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct File {
+    /// Name of the file, for messages.
+    pub name: String,
+    /// The `global` object, or its defaults.
+    pub global: Global,
+    /// The tasks in the order of the text.
+    pub tasks: Vec<Task>,
+    /// The `resources` object of files from before 2015, which declares what events now create.
+    pub resources: Vec<Resource>,
+    /// What rt-app would do in silence and the writer may not expect.
+    pub notes: Vec<Note>,
+    /// Where the tasks are, or would be.
+    pub tasks_span: Span,
+}
+
+/// Something worth telling that stops nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// Where.
+    pub span: Span,
+    /// What.
+    pub message: String,
+}
+
+/// The `global` object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Global {
+    /// Length of the run in seconds; `None` is until every thread has ended.
+    pub duration_s: Option<u32>,
+    /// What one loop of `run` costs.
+    pub calibration: Calibration,
+    /// Policy of a task that names none.
+    pub default_policy: Policy,
+    /// Whether mutexes inherit priority.
+    pub pi_enabled: Located<bool>,
+    /// Whether real-time threads lock their memory.
+    pub lock_pages: bool,
+    /// Folder of the logs.
+    pub logdir: String,
+    /// First part of each log's name.
+    pub log_basename: String,
+    /// Where log lines go while the threads run.
+    pub log_size: LogSize,
+    /// Trace markers asked for.
+    pub ftrace: Vec<FtraceCategory>,
+    /// Whether plot scripts are wanted.
+    pub gnuplot: bool,
+    /// File that `iorun` writes to.
+    pub io_device: String,
+    /// Bytes of the buffer that `mem` and `iorun` use, one buffer a thread.
+    pub mem_buffer_bytes: u32,
+    /// Whether the slack of a phase is the sum over its timers or that of its last timer.
+    pub cumulative_slack: bool,
+}
+
+/// How work in microseconds becomes loops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Calibration {
+    /// Measure the loop on this CPU first.
+    Cpu(u32),
+    /// One loop takes this long on the reference CPU.
+    NanosecondsPerLoop(u32),
+}
+
+/// Where log lines are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogSize {
+    /// No log at all.
+    Disabled,
+    /// Written to the file as they come (`"file"`, and `"auto"`, which rt-app never implemented).
+    File,
+    /// Kept in a ring buffer of this many MiB a thread.
+    Mebibytes(u32),
+}
+
+/// A kind of trace marker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FtraceCategory {
+    /// Start and end of the run.
+    Main,
+    /// Start and end of a thread.
+    Task,
+    /// Runs of a thread.
+    Run,
+    /// Loops of a thread.
+    Loop,
+    /// Statistics of each loop.
+    Stats,
+    /// Single events.
+    Event,
+    /// Changes of scheduling attributes.
+    Attrs,
+}
+
+/// A scheduling policy, by its kernel name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Policy {
+    /// `SCHED_OTHER`, the kernel's `SCHED_NORMAL`.
+    Other,
+    /// `SCHED_BATCH`
+    Batch,
+    /// `SCHED_IDLE`
+    Idle,
+    /// `SCHED_RR`
+    RoundRobin,
+    /// `SCHED_FIFO`
+    Fifo,
+    /// `SCHED_DEADLINE`
+    Deadline,
+}
+
+impl Policy {
+    /// Every policy with its name, in the order messages list them.
+    pub const NAMES: [(&'static str, Policy); 6] = [
+        ("SCHED_OTHER", Policy::Other),
+        ("SCHED_BATCH", Policy::Batch),
+        ("SCHED_IDLE", Policy::Idle),
+        ("SCHED_RR", Policy::RoundRobin),
+        ("SCHED_FIFO", Policy::Fifo),
+        ("SCHED_DEADLINE", Policy::Deadline),
+    ];
+
+    /// The name in a file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Policy::Other => "SCHED_OTHER",
+            Policy::Batch => "SCHED_BATCH",
+            Policy::Idle => "SCHED_IDLE",
+            Policy::RoundRobin => "SCHED_RR",
+            Policy::Fifo => "SCHED_FIFO",
+            Policy::Deadline => "SCHED_DEADLINE",
+        }
+    }
+
+    /// Whether the policy is run by the fair class.
+    pub fn is_fair(self) -> bool {
+        matches!(self, Policy::Other | Policy::Batch | Policy::Idle)
+    }
+
+    /// Whether `priority` means a real-time priority rather than a nice value.
+    pub fn is_real_time(self) -> bool {
+        matches!(self, Policy::RoundRobin | Policy::Fifo)
+    }
+}
+
+/// How often something is repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeat {
+    /// Until the run ends.
+    Forever,
+    /// This many times, which may be none for a task but not for a phase.
+    Times(u32),
+}
+
+/// An entry of `tasks`: what one kind of thread does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Task {
+    /// Name, different from that of every other task: the second `"a"` of a file becomes `"a1"`.
+    pub name: String,
+    /// Name as written.
+    pub written_name: String,
+    /// Where the name is written.
+    pub span: Span,
+    /// Threads started at the beginning; 0 leaves the task to be forked.
+    pub instances: u32,
+    /// How long after the common start a thread waits, in microseconds.
+    pub delay_us: u32,
+    /// How often the phases are gone through.
+    pub repeat: Repeat,
+    /// What holds from the start of the thread.
+    pub scheduling: Scheduling,
+    /// What the thread does.
+    pub body: Body,
+}
+
+/// What a thread does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    /// Phases in order, at least one.
+    Phases(Vec<Phase>),
+    /// The grammar of before 2014, which no longer runs anywhere: `exec`, `lock_order`, ….
+    /// Holds the first such key.
+    Obsolete(Located<String>),
+}
+
+impl Task {
+    /// The phases, none for an obsolete body.
+    pub fn phases(&self) -> &[Phase] {
+        match &self.body {
+            Body::Phases(phases) => phases,
+            Body::Obsolete(_) => &[],
+        }
+    }
+
+    /// Every event of every phase, in the order of the text.
+    pub fn events(&self) -> impl Iterator<Item = &Event> {
+        self.phases().iter().flat_map(|phase| &phase.events)
+    }
+}
+
+/// A stretch of a thread's life.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Phase {
+    /// Name as written; `None` if the events stand in the task itself.
+    pub name: Option<String>,
+    /// Where it begins.
+    pub span: Span,
+    /// How often its events are gone through.
+    pub repeat: Repeat,
+    /// What changes when it begins.
+    pub scheduling: Scheduling,
+    /// What is done, in order, at least one thing.
+    pub events: Vec<Event>,
+}
+
+/// Scheduling keys of a task or a phase. `None` is "not said here".
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scheduling {
+    /// `policy`
+    pub policy: Option<Located<Policy>>,
+    /// `priority`: a nice value or a real-time priority, as the policy in force has it.
+    pub priority: Option<Located<i32>>,
+    /// `dl-runtime` in microseconds; for a fair policy the length of its EEVDF slice.
+    pub dl_runtime_us: Option<Located<u32>>,
+    /// `dl-period` in microseconds.
+    pub dl_period_us: Option<Located<u32>>,
+    /// `dl-deadline` in microseconds.
+    pub dl_deadline_us: Option<Located<u32>>,
+    /// `util_min`, −1 … 1024.
+    pub util_min: Option<Located<i32>>,
+    /// `util_max`, −1 … 1024.
+    pub util_max: Option<Located<i32>>,
+    /// `cpus`, at least one.
+    pub cpus: Option<Located<Vec<u32>>>,
+    /// `nodes_membind`
+    pub nodes_membind: Option<Located<Vec<u32>>>,
+    /// `taskgroup`, beginning with `/`; an empty name is `None`.
+    pub taskgroup: Option<Located<String>>,
+}
+
+/// One thing a thread does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// The key as written, such as `run0`.
+    pub key: String,
+    /// Where the key is written.
+    pub span: Span,
+    /// What it does.
+    pub action: Action,
+}
+
+/// What an event does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Takes a mutex.
+    Lock(String),
+    /// Releases a mutex.
+    Unlock(String),
+    /// Waits on a condition.
+    Wait(Condition),
+    /// Wakes one thread that waits on a condition.
+    Signal(String),
+    /// Wakes all threads that wait on a condition.
+    Broadcast(String),
+    /// Wakes one thread that waits on a condition, then waits on it.
+    Sync(Condition),
+    /// Sleeps this many microseconds from now.
+    Sleep(u32),
+    /// Computes for this many microseconds of wall time.
+    Runtime(u32),
+    /// Does the work of this many microseconds on the reference CPU.
+    Run(u32),
+    /// Sleeps until the timer's next point.
+    Timer(TimerUse),
+    /// Waits until a thread resumes this name. The wake is lost if nobody waits.
+    Suspend(String),
+    /// Wakes all threads suspended on this name.
+    Resume(String),
+    /// Works through memory.
+    MemoryRun(MemoryRun),
+    /// Writes this many bytes to the thread's buffer.
+    Memory(u32),
+    /// Writes this many bytes to the I/O device.
+    InputOutputRun(u32),
+    /// Yields the CPU.
+    Yield,
+    /// Waits until all users of the barrier have come.
+    Barrier(String),
+    /// Starts a thread of this task.
+    Fork(String),
+    /// Adds one to a semaphore.
+    SemaphorePost(String),
+    /// Takes one from a semaphore, waiting for it if need be.
+    SemaphoreWait(String),
+}
+
+/// A condition and the mutex that guards it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// The condition's name.
+    pub condition: String,
+    /// The mutex's name.
+    pub mutex: String,
+}
+
+/// A use of a timer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimerUse {
+    /// Name of the timer.
+    pub timer: String,
+    /// Whether each thread has a timer of its own under this name (names that begin with
+    /// `unique`), or all threads share one.
+    pub unique: bool,
+    /// How far the next point is from the last, in microseconds.
+    pub period_us: u32,
+    /// The mode written at this use. A timer has one mode, see
+    /// [`File::timer_mode`](super::references).
+    pub mode: Option<TimerMode>,
+}
+
+/// What a timer does when its next point has passed before it was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimerMode {
+    /// Starts over from now.
+    Relative,
+    /// Keeps its grid and catches up.
+    Absolute,
+}
+
+/// A walk through memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryRun {
+    /// What is done with each step.
+    pub access: MemoryAccess,
+    /// Size of the buffer in bytes.
+    pub size_bytes: u32,
+    /// Steps: bytes for read and write, pointers for chase.
+    pub count: u32,
+    /// Name under which the buffer is shared; `None` is a buffer of the event's own.
+    pub shared: Option<String>,
+}
+
+/// What a memory walk does with each step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryAccess {
+    /// Reads bytes.
+    Read,
+    /// Writes bytes.
+    Write,
+    /// Follows pointers.
+    Chase {
+        /// Bytes between two pointers.
+        stride_bytes: u32,
+        /// Whether the order defeats prefetching.
+        random: bool,
+    },
+}
+
+/// An entry of the old `resources` object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resource {
+    /// Name.
+    pub name: String,
+    /// Where the name is written.
+    pub span: Span,
+    /// Declared type, such as `mutex`.
+    pub kind: String,
+}

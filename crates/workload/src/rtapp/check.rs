@@ -1,0 +1,100 @@
+//! What loads but cannot run: said with its place, so that a file can be changed there.
+//!
+//! Loading and running are asked apart because a file is often read only to look at it, or to
+//! change one task of it. Nothing here is a mistake of the file.
+
+use super::ast::Policy;
+use super::ast::{Action, Body, File, Scheduling};
+use super::attributes::Attributed;
+use super::error::Span;
+
+/// One thing that stops a file from running.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Where the file asks for it.
+    pub span: Span,
+    /// What it asks for.
+    pub what: String,
+    /// Why that does not run.
+    pub why: &'static str,
+}
+
+const NO_DEADLINE: &str = "the deadline class is not modelled";
+const NO_UCLAMP: &str = "utilization clamps are not modelled";
+const NO_NUMA: &str = "memory has no place in the model, so that binding it would change nothing";
+const NO_OBSOLETE: &str = "rt-app stopped reading this grammar in 2014; write the task with events";
+const NO_TASKS: &str = "there is nothing to run; this looks like a piece for merge.py";
+const NO_INHERITANCE: &str = "priority inheritance is not modelled";
+
+impl File {
+    /// Everything that stops this file from running, in the order of the text.
+    pub fn unsupported(&self) -> Vec<Refusal> {
+        let mut refusals = Vec::new();
+        if self.tasks.is_empty() {
+            refusals.push(Refusal {
+                span: self.tasks_span,
+                what: String::from("a file without tasks"),
+                why: NO_TASKS,
+            });
+        }
+        if self.global.pi_enabled.value && self.uses_locks() {
+            refusals.push(Refusal {
+                span: self.global.pi_enabled.span,
+                what: String::from("pi_enabled"),
+                why: NO_INHERITANCE,
+            });
+        }
+        for task in &self.tasks {
+            if let Body::Obsolete(key) = &task.body {
+                let what = format!("`{}`", key.value);
+                refusals.push(Refusal {
+                    span: key.span,
+                    what,
+                    why: NO_OBSOLETE,
+                });
+            }
+            let Attributed { start, phases } = task.attributes(self.global.default_policy);
+            refuse(&task.scheduling, start.policy, task.span, &mut refusals);
+            for (phase, change) in task.phases().iter().zip(phases) {
+                let policy = change.map_or(Policy::Other, |attributes| attributes.policy);
+                refuse(&phase.scheduling, policy, phase.span, &mut refusals);
+            }
+        }
+        refusals.sort_by_key(|refusal| refusal.span);
+        refusals
+    }
+
+    fn uses_locks(&self) -> bool {
+        let mut events = self.tasks.iter().flat_map(|task| task.events());
+        events.any(|event| matches!(event.action, Action::Lock(_) | Action::Barrier(_)))
+    }
+}
+
+fn refuse(said: &Scheduling, policy: Policy, span: Span, refusals: &mut Vec<Refusal>) {
+    if policy == Policy::Deadline {
+        let span = said.policy.as_ref().map_or(span, |policy| policy.span);
+        refusals.push(Refusal {
+            span,
+            what: String::from("SCHED_DEADLINE"),
+            why: NO_DEADLINE,
+        });
+    }
+    for (name, clamp) in [("util_min", &said.util_min), ("util_max", &said.util_max)] {
+        // −1 is how a file says "no clamp".
+        if let Some(clamp) = clamp.as_ref().filter(|clamp| clamp.value >= 0) {
+            refusals.push(Refusal {
+                span: clamp.span,
+                what: name.to_owned(),
+                why: NO_UCLAMP,
+            });
+        }
+    }
+    if let Some(nodes) = &said.nodes_membind {
+        let what = String::from("nodes_membind");
+        refusals.push(Refusal {
+            span: nodes.span,
+            what,
+            why: NO_NUMA,
+        });
+    }
+}
