@@ -1,1 +1,9 @@
-//! (being written)
+//! Where time moves: events, the machine, and what tasks do.
+
+pub mod program;
+pub mod workload;
+
+pub use program::{
+    Amount, Arithmetic, Compare, Instruction, Program, ProgramBuilder, ProgramError, Ref, Reg,
+};
+pub use workload::Workload;

@@ -1,0 +1,724 @@
+//! Makes programs: one method per instruction, labels for jumps, checks at the end.
+
+use super::{
+    Amount, AmountKind, Arithmetic, Compare, Instruction, ObjectId, Program, REGISTERS_MAX, Ref,
+    RefKind, Reg,
+};
+use crate::workload::{
+    AttributesId, BarrierId, ConditionId, DistributionId, ForkId, MetricId, MutexId, QueueId,
+    SemaphoreId, WordId,
+};
+use thiserror::Error;
+
+/// A place in a program that jumps may name before it is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Label(u32);
+
+/// What is wrong with a program.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum ProgramError {
+    /// A label was used but never bound.
+    #[error("program {program}: label {label} is used but never bound")]
+    UnboundLabel {
+        /// Program.
+        program: String,
+        /// Number of the label, in order of creation.
+        label: u32,
+    },
+    /// A label was bound twice.
+    #[error("program {program}: label {label} is bound twice")]
+    BoundTwice {
+        /// Program.
+        program: String,
+        /// Number of the label.
+        label: u32,
+    },
+    /// A label of another builder.
+    #[error("program {program}: label {label} is not one of its labels")]
+    UnknownLabel {
+        /// Program.
+        program: String,
+        /// Number of the label.
+        label: u32,
+    },
+    /// A register number is out of range.
+    #[error("program {program}: register {register} is out of range, there are {REGISTERS_MAX}")]
+    Register {
+        /// Program.
+        program: String,
+        /// The register.
+        register: u8,
+    },
+    /// The object does not exist in the workload.
+    #[error(
+        "program {program}, instruction {instruction}: {kind} {number} does not exist, \
+         the workload has {count}"
+    )]
+    UnknownObject {
+        /// Program.
+        program: String,
+        /// Index of the instruction.
+        instruction: usize,
+        /// What kind of object.
+        kind: &'static str,
+        /// Its number.
+        number: u32,
+        /// How many there are.
+        count: usize,
+    },
+}
+
+/// Builds one program.
+#[derive(Clone, Debug, Default)]
+pub struct ProgramBuilder {
+    name: String,
+    instructions: Vec<Instruction>,
+    /// Place of each label, once bound.
+    labels: Vec<Option<u32>>,
+    tables: Vec<Vec<Label>>,
+    /// Distributions in order of first use; the position is the random stream.
+    streams: Vec<DistributionId>,
+    error: Option<ProgramError>,
+}
+
+impl ProgramBuilder {
+    /// An empty program.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            ..Self::default()
+        }
+    }
+
+    /// A new label, to be bound later.
+    pub fn label(&mut self) -> Label {
+        self.labels.push(None);
+        Label(self.labels.len() as u32 - 1)
+    }
+
+    /// Binds a label to the next instruction.
+    pub fn bind(&mut self, label: Label) {
+        let here = self.instructions.len() as u32;
+        let program = self.name.clone();
+        let error = match self.labels.get_mut(label.0 as usize) {
+            Some(place @ None) => {
+                *place = Some(here);
+                return;
+            }
+            Some(Some(_)) => ProgramError::BoundTwice {
+                program,
+                label: label.0,
+            },
+            None => ProgramError::UnknownLabel {
+                program,
+                label: label.0,
+            },
+        };
+        self.error.get_or_insert(error);
+    }
+
+    /// A new label bound to the next instruction.
+    pub fn here(&mut self) -> Label {
+        let label = self.label();
+        self.bind(label);
+        label
+    }
+
+    /// Number of instructions so far.
+    pub fn len(&self) -> usize {
+        self.instructions.len()
+    }
+
+    /// Whether there are no instructions yet.
+    pub fn is_empty(&self) -> bool {
+        self.instructions.is_empty()
+    }
+
+    fn push(&mut self, instruction: Instruction) {
+        self.instructions.push(instruction);
+    }
+
+    /// Gives draws the stream of their distribution, one per distribution and program.
+    fn amount(&mut self, amount: impl Into<Amount>) -> Amount {
+        let amount = amount.into();
+        let AmountKind::Draw { distribution, .. } = amount.kind() else {
+            return amount;
+        };
+        let known = self.streams.iter().position(|&used| used == distribution);
+        let stream = known.unwrap_or_else(|| {
+            self.streams.push(distribution);
+            self.streams.len() - 1
+        });
+        Amount::draw_from(distribution, stream as u16)
+    }
+
+    /// [`Instruction::Work`].
+    pub fn work(&mut self, amount: impl Into<Amount>) {
+        let amount = self.amount(amount);
+        self.push(Instruction::Work(amount));
+    }
+
+    /// [`Instruction::Spin`]; `quantum_ns` of 0 counts as 1.
+    pub fn spin(&mut self, amount: impl Into<Amount>, quantum_ns: u32) {
+        let amount = self.amount(amount);
+        self.push(Instruction::Spin {
+            amount,
+            quantum_ns: quantum_ns.max(1),
+        });
+    }
+
+    /// [`Instruction::KernelWork`].
+    pub fn kernel_work(&mut self, amount: impl Into<Amount>) {
+        let amount = self.amount(amount);
+        self.push(Instruction::KernelWork(amount));
+    }
+
+    /// [`Instruction::Sleep`].
+    pub fn sleep(&mut self, amount: impl Into<Amount>) {
+        let amount = self.amount(amount);
+        self.push(Instruction::Sleep(amount));
+    }
+
+    /// [`Instruction::SleepUntil`].
+    pub fn sleep_until(&mut self, time: Reg) {
+        self.push(Instruction::SleepUntil(time));
+    }
+
+    /// [`Instruction::Io`].
+    pub fn io(&mut self, amount: impl Into<Amount>) {
+        let amount = self.amount(amount);
+        self.push(Instruction::Io(amount));
+    }
+
+    /// [`Instruction::SemPost`].
+    pub fn sem_post(&mut self, semaphore: impl Into<Ref<SemaphoreId>>) {
+        self.push(Instruction::SemPost(semaphore.into()));
+    }
+
+    /// [`Instruction::SemWait`].
+    pub fn sem_wait(&mut self, semaphore: impl Into<Ref<SemaphoreId>>) {
+        self.push(Instruction::SemWait(semaphore.into()));
+    }
+
+    /// [`Instruction::Send`].
+    pub fn send(
+        &mut self,
+        queue: impl Into<Ref<QueueId>>,
+        bytes: impl Into<Amount>,
+        value: Reg,
+        sync: bool,
+    ) {
+        let bytes = self.amount(bytes);
+        self.push(Instruction::Send {
+            queue: queue.into(),
+            bytes,
+            value,
+            sync,
+        });
+    }
+
+    /// [`Instruction::Recv`] without a time limit.
+    pub fn recv(&mut self, queue: impl Into<Ref<QueueId>>, value: Reg) {
+        self.recv_timeout(queue, value, Amount::FOREVER);
+    }
+
+    /// [`Instruction::Recv`].
+    pub fn recv_timeout(
+        &mut self,
+        queue: impl Into<Ref<QueueId>>,
+        value: Reg,
+        timeout: impl Into<Amount>,
+    ) {
+        let timeout = self.amount(timeout);
+        self.push(Instruction::Recv {
+            queue: queue.into(),
+            value,
+            timeout,
+        });
+    }
+
+    /// [`Instruction::TryRecv`].
+    pub fn try_recv(&mut self, queue: impl Into<Ref<QueueId>>, value: Reg, empty: Label) {
+        self.push(Instruction::TryRecv {
+            queue: queue.into(),
+            value,
+            empty: empty.0,
+        });
+    }
+
+    /// [`Instruction::WordLoad`].
+    pub fn word_load(&mut self, word: impl Into<Ref<WordId>>, into: Reg) {
+        self.push(Instruction::WordLoad {
+            word: word.into(),
+            into,
+        });
+    }
+
+    /// [`Instruction::WordStore`].
+    pub fn word_store(&mut self, word: impl Into<Ref<WordId>>, value: impl Into<Amount>) {
+        let value = self.amount(value);
+        self.push(Instruction::WordStore {
+            word: word.into(),
+            value,
+        });
+    }
+
+    /// [`Instruction::WordFetchAdd`].
+    pub fn word_fetch_add(
+        &mut self,
+        word: impl Into<Ref<WordId>>,
+        value: impl Into<Amount>,
+        old: Reg,
+    ) {
+        let value = self.amount(value);
+        self.push(Instruction::WordFetchAdd {
+            word: word.into(),
+            value,
+            old,
+        });
+    }
+
+    /// [`Instruction::WordWait`].
+    pub fn word_wait(&mut self, word: impl Into<Ref<WordId>>, expected: impl Into<Amount>) {
+        let expected = self.amount(expected);
+        self.push(Instruction::WordWait {
+            word: word.into(),
+            expected,
+        });
+    }
+
+    /// [`Instruction::WordWake`].
+    pub fn word_wake(&mut self, word: impl Into<Ref<WordId>>, count: impl Into<Amount>) {
+        let count = self.amount(count);
+        self.push(Instruction::WordWake {
+            word: word.into(),
+            count,
+        });
+    }
+
+    /// [`Instruction::Lock`].
+    pub fn lock(&mut self, mutex: impl Into<Ref<MutexId>>) {
+        self.push(Instruction::Lock(mutex.into()));
+    }
+
+    /// [`Instruction::Unlock`].
+    pub fn unlock(&mut self, mutex: impl Into<Ref<MutexId>>) {
+        self.push(Instruction::Unlock(mutex.into()));
+    }
+
+    /// [`Instruction::ConditionWait`].
+    pub fn condition_wait(
+        &mut self,
+        condition: impl Into<Ref<ConditionId>>,
+        mutex: impl Into<Ref<MutexId>>,
+    ) {
+        self.push(Instruction::ConditionWait {
+            condition: condition.into(),
+            mutex: mutex.into(),
+        });
+    }
+
+    /// [`Instruction::Signal`].
+    pub fn signal(&mut self, condition: impl Into<Ref<ConditionId>>) {
+        self.push(Instruction::Signal(condition.into()));
+    }
+
+    /// [`Instruction::Broadcast`].
+    pub fn broadcast(&mut self, condition: impl Into<Ref<ConditionId>>) {
+        self.push(Instruction::Broadcast(condition.into()));
+    }
+
+    /// [`Instruction::Barrier`].
+    pub fn barrier(&mut self, barrier: impl Into<Ref<BarrierId>>) {
+        self.push(Instruction::Barrier(barrier.into()));
+    }
+
+    /// [`Instruction::Fork`].
+    pub fn fork(&mut self, fork: ForkId, child: Reg) {
+        self.push(Instruction::Fork { fork, child });
+    }
+
+    /// [`Instruction::Join`].
+    pub fn join(&mut self, child: Reg) {
+        self.push(Instruction::Join(child));
+    }
+
+    /// [`Instruction::JoinAll`].
+    pub fn join_all(&mut self) {
+        self.push(Instruction::JoinAll);
+    }
+
+    /// [`Instruction::Exit`].
+    pub fn exit(&mut self) {
+        self.push(Instruction::Exit);
+    }
+
+    /// [`Instruction::Yield`].
+    pub fn yield_now(&mut self) {
+        self.push(Instruction::Yield);
+    }
+
+    /// [`Instruction::SetAttributes`].
+    pub fn set_attributes(&mut self, attributes: AttributesId) {
+        self.push(Instruction::SetAttributes(attributes));
+    }
+
+    /// [`Instruction::Set`].
+    pub fn set(&mut self, reg: Reg, value: impl Into<Amount>) {
+        let value = self.amount(value);
+        self.push(Instruction::Set { reg, value });
+    }
+
+    /// [`Instruction::Arithmetic`].
+    pub fn arithmetic(&mut self, op: Arithmetic, reg: Reg, operand: impl Into<Amount>) {
+        let operand = self.amount(operand);
+        self.push(Instruction::Arithmetic { op, reg, operand });
+    }
+
+    /// Adds to a register (wrapping).
+    pub fn add(&mut self, reg: Reg, operand: impl Into<Amount>) {
+        self.arithmetic(Arithmetic::Add, reg, operand);
+    }
+
+    /// Subtracts from a register, not below 0.
+    pub fn subtract(&mut self, reg: Reg, operand: impl Into<Amount>) {
+        self.arithmetic(Arithmetic::SubtractToZero, reg, operand);
+    }
+
+    /// [`Instruction::Now`].
+    pub fn now(&mut self, reg: Reg) {
+        self.push(Instruction::Now(reg));
+    }
+
+    /// [`Instruction::GetCpu`].
+    pub fn get_cpu(&mut self, reg: Reg) {
+        self.push(Instruction::GetCpu(reg));
+    }
+
+    /// [`Instruction::Jump`].
+    pub fn jump(&mut self, target: Label) {
+        self.push(Instruction::Jump(target.0));
+    }
+
+    /// [`Instruction::JumpIf`].
+    pub fn jump_if(
+        &mut self,
+        reg: Reg,
+        compare: Compare,
+        operand: impl Into<Amount>,
+        target: Label,
+    ) {
+        let operand = self.amount(operand);
+        self.push(Instruction::JumpIf {
+            compare,
+            reg,
+            operand,
+            target: target.0,
+        });
+    }
+
+    /// [`Instruction::Loop`].
+    pub fn loop_back(&mut self, counter: Reg, target: Label) {
+        self.push(Instruction::Loop {
+            reg: counter,
+            target: target.0,
+        });
+    }
+
+    /// [`Instruction::JumpIndexed`].
+    pub fn jump_indexed(&mut self, index: Reg, targets: &[Label]) {
+        self.tables.push(targets.to_vec());
+        self.push(Instruction::JumpIndexed {
+            reg: index,
+            table: self.tables.len() as u32 - 1,
+        });
+    }
+
+    /// [`Instruction::RecordSince`].
+    pub fn record_since(&mut self, metric: MetricId, since: Reg) {
+        self.push(Instruction::RecordSince { metric, since });
+    }
+
+    /// [`Instruction::Record`].
+    pub fn record(&mut self, metric: MetricId, value: impl Into<Amount>) {
+        let value = self.amount(value);
+        self.push(Instruction::Record { metric, value });
+    }
+
+    /// [`Instruction::Count`].
+    pub fn count(&mut self, metric: MetricId, amount: impl Into<Amount>) {
+        let amount = self.amount(amount);
+        self.push(Instruction::Count { metric, amount });
+    }
+
+    /// [`Instruction::RequestBegin`].
+    pub fn request_begin(&mut self, metric: MetricId, key: impl Into<Amount>) {
+        let key = self.amount(key);
+        self.push(Instruction::RequestBegin { metric, key });
+    }
+
+    /// [`Instruction::RequestEnd`].
+    pub fn request_end(&mut self, metric: MetricId, key: impl Into<Amount>) {
+        let key = self.amount(key);
+        self.push(Instruction::RequestEnd { metric, key });
+    }
+
+    /// [`Instruction::Log`].
+    pub fn log(&mut self, channel: u16, first: Reg, count: u8) {
+        self.push(Instruction::Log {
+            channel,
+            first,
+            count,
+        });
+    }
+
+    /// The finished program, jumps resolved. An explicit [`Instruction::Exit`] is not needed.
+    ///
+    /// # Errors
+    /// A label that is used but not bound, bound twice or of another builder; a register above
+    /// [`REGISTERS_MAX`].
+    pub fn finish(mut self) -> Result<Program, ProgramError> {
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        let mut instructions = std::mem::take(&mut self.instructions);
+        for instruction in &mut instructions {
+            if let Some(target) = jump_target(instruction) {
+                *target = self.resolve(*target)?;
+            }
+        }
+        let tables = self
+            .tables
+            .iter()
+            .map(|table| table.iter().map(|label| self.resolve(label.0)).collect())
+            .collect::<Result<_, _>>()?;
+        let registers = self.count_registers(&instructions)?;
+        Ok(Program {
+            name: self.name,
+            instructions,
+            tables,
+            registers,
+            streams: self.streams.len() as u16,
+        })
+    }
+
+    fn resolve(&self, label: u32) -> Result<u32, ProgramError> {
+        match self.labels.get(label as usize) {
+            Some(Some(place)) => Ok(*place),
+            Some(None) => Err(ProgramError::UnboundLabel {
+                program: self.name.clone(),
+                label,
+            }),
+            None => Err(ProgramError::UnknownLabel {
+                program: self.name.clone(),
+                label,
+            }),
+        }
+    }
+
+    fn count_registers(&self, instructions: &[Instruction]) -> Result<u8, ProgramError> {
+        let mut highest = 0;
+        for instruction in instructions {
+            let mut worst = 0;
+            visit_registers(instruction, &mut |reg| worst = worst.max(reg + 1));
+            if worst > REGISTERS_MAX as u16 {
+                return Err(ProgramError::Register {
+                    program: self.name.clone(),
+                    register: (worst - 1).min(255) as u8,
+                });
+            }
+            highest = highest.max(worst as u8);
+        }
+        Ok(highest)
+    }
+}
+
+/// The single jump target of an instruction.
+fn jump_target(instruction: &mut Instruction) -> Option<&mut u32> {
+    match instruction {
+        Instruction::Jump(target)
+        | Instruction::JumpIf { target, .. }
+        | Instruction::Loop { target, .. }
+        | Instruction::TryRecv { empty: target, .. } => Some(target),
+        _ => None,
+    }
+}
+
+fn visit_amount(amount: Amount, visit: &mut impl FnMut(u16)) {
+    if let AmountKind::Reg(reg) = amount.kind() {
+        visit(u16::from(reg.0));
+    }
+}
+
+fn visit_reference<K: ObjectId>(reference: Ref<K>, visit: &mut impl FnMut(u16)) {
+    if let RefKind::Reg(reg) = reference.kind() {
+        visit(u16::from(reg.0));
+    }
+}
+
+/// Calls `visit` with the number of every register an instruction names.
+fn visit_registers(instruction: &Instruction, visit: &mut impl FnMut(u16)) {
+    use Instruction as I;
+    match *instruction {
+        I::Work(amount) | I::Spin { amount, .. } | I::KernelWork(amount) => {
+            visit_amount(amount, visit);
+        }
+        I::Sleep(amount) | I::Io(amount) => visit_amount(amount, visit),
+        I::SleepUntil(reg) | I::Join(reg) | I::Now(reg) | I::GetCpu(reg) => {
+            visit(u16::from(reg.0));
+        }
+        I::SemPost(semaphore) | I::SemWait(semaphore) => visit_reference(semaphore, visit),
+        I::Send {
+            queue,
+            bytes,
+            value,
+            ..
+        } => {
+            visit_reference(queue, visit);
+            visit_amount(bytes, visit);
+            visit(u16::from(value.0));
+        }
+        I::Recv {
+            queue,
+            value,
+            timeout,
+        } => {
+            visit_reference(queue, visit);
+            visit_amount(timeout, visit);
+            visit(u16::from(value.0));
+        }
+        I::TryRecv { queue, value, .. } => {
+            visit_reference(queue, visit);
+            visit(u16::from(value.0));
+        }
+        I::WordLoad { word, into } => {
+            visit_reference(word, visit);
+            visit(u16::from(into.0));
+        }
+        I::WordFetchAdd { word, value, old } => {
+            visit_reference(word, visit);
+            visit_amount(value, visit);
+            visit(u16::from(old.0));
+        }
+        I::WordStore {
+            word,
+            value: amount,
+        }
+        | I::WordWait {
+            word,
+            expected: amount,
+        }
+        | I::WordWake {
+            word,
+            count: amount,
+        } => {
+            visit_reference(word, visit);
+            visit_amount(amount, visit);
+        }
+        I::Lock(mutex) | I::Unlock(mutex) => visit_reference(mutex, visit),
+        I::ConditionWait { condition, mutex } => {
+            visit_reference(condition, visit);
+            visit_reference(mutex, visit);
+        }
+        I::Signal(condition) | I::Broadcast(condition) => visit_reference(condition, visit),
+        I::Barrier(barrier) => visit_reference(barrier, visit),
+        I::Fork { child: reg, .. }
+        | I::Loop { reg, .. }
+        | I::JumpIndexed { reg, .. }
+        | I::RecordSince { since: reg, .. } => visit(u16::from(reg.0)),
+        I::Set { reg, value: amount }
+        | I::Arithmetic {
+            reg,
+            operand: amount,
+            ..
+        }
+        | I::JumpIf {
+            reg,
+            operand: amount,
+            ..
+        } => {
+            visit(u16::from(reg.0));
+            visit_amount(amount, visit);
+        }
+        I::Record { value: amount, .. }
+        | I::Count { amount, .. }
+        | I::RequestBegin { key: amount, .. }
+        | I::RequestEnd { key: amount, .. } => visit_amount(amount, visit),
+        I::Log { first, count, .. } => {
+            visit((u16::from(first.0) + u16::from(count)).saturating_sub(1));
+        }
+        I::JoinAll | I::Exit | I::Yield | I::SetAttributes(_) | I::Jump(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_resolve_forwards_and_backwards() {
+        let mut b = ProgramBuilder::new("p");
+        let end = b.label();
+        let top = b.here();
+        b.work(5);
+        b.jump_if(Reg(3), Compare::Less, 9, end);
+        b.jump_indexed(Reg(1), &[top, end]);
+        b.jump(top);
+        b.bind(end);
+        let program = b.finish().unwrap();
+        assert_eq!(program.instructions()[3], Instruction::Jump(0));
+        assert!(matches!(
+            program.instructions()[1],
+            Instruction::JumpIf { target: 4, .. }
+        ));
+        assert_eq!(program.tables(), [vec![0, 4]]);
+        assert_eq!(program.registers(), 4);
+    }
+
+    #[test]
+    fn bad_labels_are_refused() {
+        let mut b = ProgramBuilder::new("p");
+        let nowhere = b.label();
+        b.jump(nowhere);
+        let error = b.finish().unwrap_err().to_string();
+        assert_eq!(error, "program p: label 0 is used but never bound");
+
+        let mut b = ProgramBuilder::new("p");
+        let twice = b.here();
+        b.bind(twice);
+        let error = b.finish().unwrap_err().to_string();
+        assert_eq!(error, "program p: label 0 is bound twice");
+    }
+
+    #[test]
+    fn registers_out_of_range_are_refused() {
+        let mut b = ProgramBuilder::new("p");
+        b.work(Reg(64));
+        let error = b.finish().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "program p: register 64 is out of range, there are 64"
+        );
+        let mut b = ProgramBuilder::new("p");
+        b.log(0, Reg(60), 5);
+        assert!(b.finish().is_err());
+        let mut b = ProgramBuilder::new("p");
+        b.log(0, Reg(60), 4);
+        assert_eq!(b.finish().unwrap().registers(), 64);
+    }
+
+    #[test]
+    fn each_distribution_of_a_program_has_one_stream() {
+        let mut b = ProgramBuilder::new("p");
+        b.work(DistributionId(7));
+        b.sleep(DistributionId(3));
+        b.work(DistributionId(7));
+        let program = b.finish().unwrap();
+        assert_eq!(program.streams(), 2);
+        assert_eq!(program.instructions()[0], program.instructions()[2]);
+        assert_eq!(
+            program.instructions()[1],
+            Instruction::Sleep(Amount::draw_from(DistributionId(3), 1))
+        );
+    }
+}

@@ -1,0 +1,412 @@
+//! Everything that runs: groups, programs, the objects they share, tasks, outside events.
+//!
+//! A [`Workload`] is filled by whoever compiles something to programs; several may add to the same
+//! one. Objects are named by the number their `add_…` method returns.
+
+use crate::program::{Distribution, ObjectId, Program, Reg};
+use schedcast_kernel::group::BandwidthLimit;
+use schedcast_kernel::task::Policy;
+use schedcast_kernel::{Cpu, GroupId, Ns, cpuset::CpuSet};
+
+macro_rules! object {
+    ($(#[$doc:meta])* $name:ident, $word:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub struct $name(pub u32);
+
+        impl ObjectId for $name {
+            const WORD: &'static str = $word;
+            fn number(self) -> u32 {
+                self.0
+            }
+        }
+    };
+}
+
+object! {
+    /// A counting semaphore.
+    SemaphoreId, "semaphore"
+}
+object! {
+    /// A message queue (socket or pipe).
+    QueueId, "queue"
+}
+object! {
+    /// A shared 64-bit word of memory that can be waited on (futex).
+    WordId, "word"
+}
+object! {
+    /// A mutex.
+    MutexId, "mutex"
+}
+object! {
+    /// A condition variable.
+    ConditionId, "condition"
+}
+object! {
+    /// A barrier.
+    BarrierId, "barrier"
+}
+object! {
+    /// A custom metric.
+    MetricId, "metric"
+}
+object! {
+    /// A distribution.
+    DistributionId, "distribution"
+}
+object! {
+    /// A program.
+    ProgramId, "program"
+}
+object! {
+    /// A kind of child.
+    ForkId, "fork"
+}
+object! {
+    /// A set of attribute changes.
+    AttributesId, "attributes"
+}
+
+/// A cpu cgroup (or autogroup). Defaults are those of a new cgroup.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GroupSpec {
+    /// Path, e.g. `/kubepods/pod1`.
+    pub path: String,
+    /// Parent.
+    pub parent: GroupId,
+    /// `cpu.shares`, 2..=262144; `cpu.weight` 100 is 1024.
+    pub shares: u64,
+    /// `cpu.idle`.
+    pub idle: bool,
+    /// `cpu.max` and `cpu.max.burst`.
+    pub limit: BandwidthLimit,
+    /// Phase of the period timer, 0..period, when it is known. Otherwise the kernel's rules say.
+    pub period_phase_ns: Option<Ns>,
+}
+
+impl GroupSpec {
+    /// A group as it is when just created.
+    pub fn new(path: impl Into<String>, parent: GroupId) -> Self {
+        Self {
+            path: path.into(),
+            parent,
+            shares: 1024,
+            idle: false,
+            limit: BandwidthLimit::UNLIMITED,
+            period_phase_ns: None,
+        }
+    }
+}
+
+/// A queue of messages with a capacity in bytes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct QueueSpec {
+    /// A sender blocks when its message would not fit; a message larger than all of it fits into
+    /// the empty queue.
+    pub capacity_bytes: u64,
+    /// What each message takes besides its payload.
+    pub overhead_bytes: u64,
+    /// Blocked senders are woken when the bytes in use have fallen to this (hysteresis).
+    pub wake_sender_at_bytes: u64,
+    /// Whether they are woken with the sync hint.
+    pub wake_sender_sync: bool,
+}
+
+impl QueueSpec {
+    /// A queue that never blocks its senders: an inbox, an epoll set.
+    pub const UNBOUNDED: QueueSpec = QueueSpec {
+        capacity_bytes: u64::MAX,
+        overhead_bytes: 0,
+        wake_sender_at_bytes: u64::MAX,
+        wake_sender_sync: false,
+    };
+}
+
+/// What is started by a fork.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ForkSpec {
+    /// Name of the child, also the one its statistics go to.
+    pub name: String,
+    /// Its program.
+    pub program: ProgramId,
+    /// A process of its own (new address space) rather than a thread.
+    pub process: bool,
+}
+
+/// Changes of scheduling attributes; `None` leaves one as it is.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct AttributesSpec {
+    /// Policy and real-time priority (0 for fair policies).
+    pub policy: Option<(Policy, u8)>,
+    /// Nice value.
+    pub nice: Option<i32>,
+    /// CPUs it may run on.
+    pub affinity: Option<CpuSet>,
+    /// Group it moves to.
+    pub group: Option<GroupId>,
+    /// Timer slack.
+    pub timer_slack_ns: Option<Ns>,
+}
+
+/// A task that exists from `start_ns` on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TaskSpec {
+    /// Thread name.
+    pub name: String,
+    /// Name its statistics go to; several tasks may share it. `None` = `name`.
+    pub statistics: Option<String>,
+    /// What it does.
+    pub program: ProgramId,
+    /// Initial registers; all others are 0.
+    pub registers: Vec<(Reg, u64)>,
+    /// Policy.
+    pub policy: Policy,
+    /// −20..=19.
+    pub nice: i32,
+    /// 1..=99 for FIFO and RR.
+    pub rt_priority: u8,
+    /// CPUs it may run on; `None` = all.
+    pub affinity: Option<CpuSet>,
+    /// Task group.
+    pub group: GroupId,
+    /// Threads of one process share the number; `None` = kernel thread (never throttled).
+    pub address_space: Option<u32>,
+    /// EEVDF request size set by `sched_setattr`.
+    pub custom_slice_ns: Option<Ns>,
+    /// When it is forked.
+    pub start_ns: Ns,
+    /// CPU it is forked on; `None` = the lowest it may run on.
+    pub start_cpu: Option<Cpu>,
+    /// Timer slack; `None` = 50 µs, or 0 for real-time policies.
+    pub timer_slack_ns: Option<Ns>,
+}
+
+/// Default timer slack of a task.
+pub const TIMER_SLACK_NS: Ns = 50_000;
+
+impl TaskSpec {
+    /// A normal user task in the root group that starts at time 0.
+    pub fn new(name: impl Into<String>, program: ProgramId) -> Self {
+        Self {
+            name: name.into(),
+            statistics: None,
+            program,
+            registers: Vec::new(),
+            policy: Policy::Normal,
+            nice: 0,
+            rt_priority: 0,
+            affinity: None,
+            group: GroupId::ROOT,
+            address_space: Some(0),
+            custom_slice_ns: None,
+            start_ns: 0,
+            start_cpu: None,
+            timer_slack_ns: None,
+        }
+    }
+
+    /// Timer slack in force.
+    pub fn slack_ns(&self) -> Ns {
+        let default = if self.policy.is_rt() {
+            0
+        } else {
+            TIMER_SLACK_NS
+        };
+        self.timer_slack_ns.unwrap_or(default)
+    }
+}
+
+/// In which context something from outside reaches a CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ArrivalContext {
+    /// Device interrupt.
+    HardIrq,
+    /// Soft interrupt, e.g. network receive.
+    SoftIrq,
+}
+
+/// What an arrival does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ArrivalAction {
+    /// Puts a message into a queue, full or not.
+    Send {
+        /// Queue.
+        queue: QueueId,
+        /// Size.
+        bytes: u64,
+        /// Value the receiver gets.
+        value: u64,
+    },
+    /// Posts a semaphore.
+    SemPost(SemaphoreId),
+}
+
+/// Something from outside: a packet, a completed request of another machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Arrival {
+    /// When.
+    pub at_ns: Ns,
+    /// CPU that takes the interrupt.
+    pub cpu: Cpu,
+    /// Context of the wakeup.
+    pub context: ArrivalContext,
+    /// Wakes with the sync hint.
+    pub sync: bool,
+    /// What it does.
+    pub action: ArrivalAction,
+}
+
+/// Where arrivals come from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ArrivalSource {
+    /// These, in ascending order of time.
+    List(Vec<Arrival>),
+    /// The same again and again: first at its time, then after each drawn interval.
+    Stream {
+        /// First arrival.
+        first: Arrival,
+        /// Intervals, ns.
+        interval: DistributionId,
+    },
+}
+
+/// A change of a group's limits during the run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GroupChange {
+    /// When.
+    pub at_ns: Ns,
+    /// Group.
+    pub group: GroupId,
+    /// What.
+    pub setting: GroupSetting,
+}
+
+/// A setting of a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GroupSetting {
+    /// `cpu.max` and `cpu.max.burst`.
+    Limit(BandwidthLimit),
+    /// `cpu.shares`.
+    Shares(u64),
+    /// `cpu.idle`.
+    Idle(bool),
+}
+
+/// Everything that runs.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Workload {
+    /// Groups below the root; entry i is `GroupId(i + 1)`.
+    pub groups: Vec<GroupSpec>,
+    /// Programs.
+    pub programs: Vec<Program>,
+    /// Distributions.
+    pub distributions: Vec<Distribution>,
+    /// Initial counts.
+    pub semaphores: Vec<u64>,
+    /// Queues.
+    pub queues: Vec<QueueSpec>,
+    /// Initial values.
+    pub words: Vec<u64>,
+    /// Number of mutexes.
+    pub mutexes: u32,
+    /// Number of conditions.
+    pub conditions: u32,
+    /// How many tasks each barrier waits for.
+    pub barriers: Vec<u32>,
+    /// Kinds of children.
+    pub forks: Vec<ForkSpec>,
+    /// Attribute changes.
+    pub attributes: Vec<AttributesSpec>,
+    /// Names of custom metrics.
+    pub metrics: Vec<String>,
+    /// Tasks.
+    pub tasks: Vec<TaskSpec>,
+    /// Outside events.
+    pub arrivals: Vec<ArrivalSource>,
+    /// Timed changes, ascending.
+    pub changes: Vec<GroupChange>,
+}
+
+fn push<T>(table: &mut Vec<T>, row: T) -> u32 {
+    table.push(row);
+    table.len() as u32 - 1
+}
+
+impl Workload {
+    /// Adds a group.
+    pub fn add_group(&mut self, group: GroupSpec) -> GroupId {
+        GroupId(push(&mut self.groups, group) + 1)
+    }
+
+    /// Adds a program.
+    pub fn add_program(&mut self, program: Program) -> ProgramId {
+        ProgramId(push(&mut self.programs, program))
+    }
+
+    /// Adds a distribution.
+    pub fn add_distribution(&mut self, distribution: Distribution) -> DistributionId {
+        DistributionId(push(&mut self.distributions, distribution))
+    }
+
+    /// Adds a semaphore.
+    pub fn add_semaphore(&mut self, initial: u64) -> SemaphoreId {
+        SemaphoreId(push(&mut self.semaphores, initial))
+    }
+
+    /// Adds a queue.
+    pub fn add_queue(&mut self, queue: QueueSpec) -> QueueId {
+        QueueId(push(&mut self.queues, queue))
+    }
+
+    /// Adds a shared word.
+    pub fn add_word(&mut self, initial: u64) -> WordId {
+        WordId(push(&mut self.words, initial))
+    }
+
+    /// Adds a mutex.
+    pub fn add_mutex(&mut self) -> MutexId {
+        self.mutexes += 1;
+        MutexId(self.mutexes - 1)
+    }
+
+    /// Adds a condition.
+    pub fn add_condition(&mut self) -> ConditionId {
+        self.conditions += 1;
+        ConditionId(self.conditions - 1)
+    }
+
+    /// Adds a barrier that `count` tasks must reach.
+    pub fn add_barrier(&mut self, count: u32) -> BarrierId {
+        BarrierId(push(&mut self.barriers, count))
+    }
+
+    /// Adds a kind of child.
+    pub fn add_fork(&mut self, fork: ForkSpec) -> ForkId {
+        ForkId(push(&mut self.forks, fork))
+    }
+
+    /// Adds attribute changes.
+    pub fn add_attributes(&mut self, attributes: AttributesSpec) -> AttributesId {
+        AttributesId(push(&mut self.attributes, attributes))
+    }
+
+    /// The metric of this name, added if it is new.
+    pub fn add_metric(&mut self, name: &str) -> MetricId {
+        let known = self.metrics.iter().position(|metric| metric == name);
+        MetricId(match known {
+            Some(row) => row as u32,
+            None => push(&mut self.metrics, name.to_owned()),
+        })
+    }
+
+    /// Adds a task.
+    pub fn add_task(&mut self, task: TaskSpec) {
+        self.tasks.push(task);
+    }
+
+    /// Adds outside events.
+    pub fn add_arrivals(&mut self, source: ArrivalSource) {
+        self.arrivals.push(source);
+    }
+}
