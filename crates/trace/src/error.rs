@@ -1,0 +1,230 @@
+//! One error type for everything that can be wrong with a recording.
+//!
+//! An error says which file, and where it is known which line and byte column (both from 1), what was expected and what
+//! stood there instead:
+//!
+//! ```text
+//! trace.txt:14:87: expected ` pid=` after the task's name, found `ptd=15 prio=120 target_cpu=001`
+//! ```
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// What kind of thing is wrong, for callers that treat some of it differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The operating system refused (missing file, permission, device).
+    Io,
+    /// The file ends in the middle of something.
+    Truncated,
+    /// The content does not follow the format.
+    Malformed,
+    /// A key, event state, value or column that this version does not know.
+    Unknown,
+    /// A known format or setting that cannot be used here; the message says what to do instead.
+    Unsupported,
+}
+
+/// Why a recording could not be read, and where.
+#[derive(Clone, Debug, thiserror::Error)]
+pub struct ReadError {
+    kind: ErrorKind,
+    file: PathBuf,
+    line: Option<u64>,
+    column: Option<u64>,
+    message: String,
+}
+
+impl ReadError {
+    /// An error about `file` as a whole.
+    pub fn new(kind: ErrorKind, file: &Path, message: impl Into<String>) -> ReadError {
+        ReadError {
+            kind,
+            file: file.to_owned(),
+            line: None,
+            column: None,
+            message: message.into(),
+        }
+    }
+
+    /// The operating system's own words about `file`.
+    #[must_use]
+    pub fn io(file: &Path, error: &std::io::Error) -> ReadError {
+        ReadError::new(ErrorKind::Io, file, error.to_string())
+    }
+
+    /// The same error with its line, counted from 1.
+    #[must_use]
+    pub fn at_line(mut self, line: u64) -> ReadError {
+        self.line = Some(line);
+        self
+    }
+
+    /// The same error with its byte column, counted from 1.
+    #[must_use]
+    pub fn at_column(mut self, column: u64) -> ReadError {
+        self.column = Some(column);
+        self
+    }
+
+    /// What kind of error this is.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// The line, counted from 1.
+    #[must_use]
+    pub fn line(&self) -> Option<u64> {
+        self.line
+    }
+
+    /// The byte column, counted from 1.
+    #[must_use]
+    pub fn column(&self) -> Option<u64> {
+        self.column
+    }
+
+    /// What was expected and what was found, without the place.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file.display())?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+            if let Some(column) = self.column {
+                write!(f, ":{column}")?;
+            }
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
+/// The name in `known` that is closest to `name`, if any is close enough to be a slip of the pen.
+///
+/// "Close" is an edit distance of at most a third of the longer word, and at least 1: `evnts` finds `events`, `colour`
+/// finds nothing in `["cpus", "hz"]`.
+#[must_use]
+pub fn nearest_name<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    known
+        .iter()
+        .map(|candidate| {
+            (
+                edit_distance(name.as_bytes(), candidate.as_bytes()),
+                *candidate,
+            )
+        })
+        .filter(|(distance, candidate)| *distance <= (name.len().max(candidate.len()) / 3).max(1))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// The words an error uses about an unknown `what`: the nearest name, or the whole list.
+#[must_use]
+pub fn unknown_name(what: &str, name: &str, known: &[&str]) -> String {
+    match nearest_name(name, known) {
+        Some(near) => format!("unknown {what} `{name}`; did you mean `{near}`?"),
+        None => format!("unknown {what} `{name}`; known: {}", known.join(", ")),
+    }
+}
+
+/// Levenshtein distance of two short words, one row at a time. Words beyond 64 bytes count as far apart.
+fn edit_distance(a: &[u8], b: &[u8]) -> usize {
+    if a.len() > 64 || b.len() > 64 {
+        return a.len().max(b.len());
+    }
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, byte_a) in a.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, byte_b) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(!byte_a.eq_ignore_ascii_case(byte_b));
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(row[j + 1] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// Bytes as they can stand in a message: printable, quoted, at most 48 of them.
+pub(crate) fn excerpt(bytes: &[u8]) -> String {
+    const SHOWN_BYTES: usize = 48;
+    if bytes.is_empty() {
+        return "the end of the line".to_owned();
+    }
+    let shown = &bytes[..bytes.len().min(SHOWN_BYTES)];
+    let dots = if shown.len() < bytes.len() { "…" } else { "" };
+    format!("`{}{dots}`", shown.escape_ascii())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_place_comes_first() {
+        let error = ReadError::new(
+            ErrorKind::Malformed,
+            Path::new("a/trace.txt"),
+            "expected a number",
+        );
+        assert_eq!(error.to_string(), "a/trace.txt: expected a number");
+        let error = error.at_line(14);
+        assert_eq!(error.to_string(), "a/trace.txt:14: expected a number");
+        assert_eq!(
+            error.at_column(87).to_string(),
+            "a/trace.txt:14:87: expected a number"
+        );
+    }
+
+    #[test]
+    fn distances_by_hand() {
+        for (a, b, distance) in [
+            ("", "", 0),
+            ("abc", "", 3),
+            ("kitten", "sitting", 3),
+            ("events", "evnts", 1),
+        ] {
+            assert_eq!(
+                edit_distance(a.as_bytes(), b.as_bytes()),
+                distance,
+                "{a} {b}"
+            );
+            assert_eq!(
+                edit_distance(b.as_bytes(), a.as_bytes()),
+                distance,
+                "{b} {a}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_near_names_are_offered() {
+        let known = ["kernel", "events", "cpus", "hz"];
+        assert_eq!(nearest_name("evnts", &known), Some("events"));
+        assert_eq!(nearest_name("Kernel", &known), Some("kernel"));
+        assert_eq!(nearest_name("colour", &known), None);
+        assert_eq!(
+            unknown_name("key", "colour", &known),
+            "unknown key `colour`; known: kernel, events, cpus, hz"
+        );
+    }
+
+    #[test]
+    fn excerpts_are_short_and_printable() {
+        assert_eq!(excerpt(b""), "the end of the line");
+        assert_eq!(excerpt(b"a\x00b"), "`a\\x00b`");
+        assert_eq!(excerpt(&[b'x'; 100]), format!("`{}…`", "x".repeat(48)));
+    }
+}

@@ -1,0 +1,504 @@
+//! Scheduling events, free of the format they were read from.
+//!
+//! One event is one line of an ftrace text, one record of a `trace.dat` or one entry of a Perfetto bundle. All readers
+//! produce the same [`Event`], so nothing above this crate knows where a recording came from.
+//!
+//! Worked example. The line
+//!
+//! ```text
+//! postgres-8687  [000] dNh2.  5371.828068: sched_wakeup: comm=pgbench pid=8679 prio=120 target_cpu=000
+//! ```
+//!
+//! becomes time 5 371 828 068 000 ns, CPU 0, task 8687 (it was running; it is not the one that was woken), and the kind
+//! [`EventKind::Wakeup`] of task 8679. The flags `dNh2.` say: interrupts off, a reschedule is pending, and the code ran
+//! in a *hard interrupt*. So postgres did not wake pgbench: a timer or a device did, while postgres happened to run.
+
+use std::fmt;
+
+use crate::names::CommId;
+
+/// A process or thread id as the kernel prints it. Some tools write -1 where they do not know it.
+pub type Pid = i32;
+
+/// What happened, when, on which CPU, and in which context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Time on the trace's clock, in ns (text with microseconds gives multiples of 1000).
+    pub time_ns: u64,
+    /// The CPU that wrote the event.
+    pub cpu: u32,
+    /// The task that was current on that CPU.
+    pub task: Pid,
+    /// Interrupt context and pending reschedule at that moment.
+    pub context: Context,
+    /// What happened.
+    pub kind: EventKind,
+}
+
+/// The events a replay needs; everything else is [`EventKind::Other`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    /// `sched_switch`: `prev` leaves the CPU, `next` takes it.
+    Switch {
+        /// Task that leaves.
+        prev_pid: Pid,
+        /// Its name.
+        prev_comm: CommId,
+        /// Its kernel priority (120 is nice 0; below 100 is real-time; -1 is deadline).
+        prev_prio: i32,
+        /// Why it leaves.
+        prev_state: PrevState,
+        /// Task that comes.
+        next_pid: Pid,
+        /// Its name.
+        next_comm: CommId,
+        /// Its kernel priority.
+        next_prio: i32,
+    },
+    /// `sched_waking`: written by the waker, before a CPU has been chosen.
+    Waking(Wakeup),
+    /// `sched_wakeup`: the task is runnable. With a remote wakeup it is the target CPU that writes it, later.
+    Wakeup(Wakeup),
+    /// `sched_wakeup_new`: a forked task becomes runnable for the first time.
+    WakeupNew(Wakeup),
+    /// `sched_migrate_task`: the task's CPU changes.
+    Migrate {
+        /// Task that moves.
+        pid: Pid,
+        /// Its name.
+        comm: CommId,
+        /// Its kernel priority.
+        prio: i32,
+        /// CPU it leaves.
+        orig_cpu: u32,
+        /// CPU it goes to.
+        dest_cpu: u32,
+    },
+    /// `sched_process_fork`: a task exists from here on.
+    Fork {
+        /// Task that forks.
+        parent_pid: Pid,
+        /// Its name.
+        parent_comm: CommId,
+        /// The new task.
+        child_pid: Pid,
+        /// The new task's name (the parent's, until it changes it).
+        child_comm: CommId,
+    },
+    /// `sched_process_exec`: the task runs another program.
+    Exec {
+        /// Thread id after the exec.
+        pid: Pid,
+        /// Thread id before it (differs when a thread that is not the group leader calls exec).
+        old_pid: Pid,
+        /// The file, as passed to the kernel; it lives in the same table as the names of tasks.
+        filename: CommId,
+    },
+    /// `sched_process_exit`: the task is about to leave for good.
+    Exit {
+        /// Task that exits.
+        pid: Pid,
+        /// Its name.
+        comm: CommId,
+        /// Its kernel priority.
+        prio: i32,
+    },
+    /// An event this crate does not decode. Its name is counted in [`crate::Counts::other`].
+    Other,
+}
+
+/// The fields that `sched_waking`, `sched_wakeup` and `sched_wakeup_new` share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wakeup {
+    /// The task that is woken.
+    pub pid: Pid,
+    /// Its name.
+    pub comm: CommId,
+    /// Its kernel priority.
+    pub prio: i32,
+    /// In `sched_waking` the CPU it last ran on, otherwise the CPU whose run queue it joins.
+    pub target_cpu: u32,
+}
+
+impl EventKind {
+    /// The kernel's name of the event, or `None` for [`EventKind::Other`].
+    #[must_use]
+    pub fn name(&self) -> Option<&'static str> {
+        Some(match self {
+            EventKind::Switch { .. } => "sched_switch",
+            EventKind::Waking(_) => "sched_waking",
+            EventKind::Wakeup(_) => "sched_wakeup",
+            EventKind::WakeupNew(_) => "sched_wakeup_new",
+            EventKind::Migrate { .. } => "sched_migrate_task",
+            EventKind::Fork { .. } => "sched_process_fork",
+            EventKind::Exec { .. } => "sched_process_exec",
+            EventKind::Exit { .. } => "sched_process_exit",
+            EventKind::Other => return None,
+        })
+    }
+}
+
+/// The state in which a task leaves its CPU (`prev_state` of `sched_switch`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum PrevState {
+    /// `R`: still runnable; it called `schedule()` itself, or was rescheduled on the way to user mode.
+    Running,
+    /// `R+`: still runnable; preempted inside the kernel.
+    Preempted,
+    /// `S`: sleeps, signals wake it.
+    Interruptible,
+    /// `D`: sleeps, signals do not wake it.
+    Uninterruptible,
+    /// `T`: stopped by a signal.
+    Stopped,
+    /// `t`: stopped by a debugger.
+    Traced,
+    /// `X`: dead, nobody waits for it.
+    Dead,
+    /// `Z`: dead, its parent has not reaped it.
+    Zombie,
+    /// `P`: parked kernel thread.
+    Parked,
+    /// `I`: idle kernel thread (sleeps like `D` but does not count as load).
+    Idle,
+}
+
+/// Letters, in the bit order of `TASK_REPORT` since 4.14: `S` is bit 0, `I` is bit 7.
+const REPORT_LETTERS: [(u8, PrevState); 8] = [
+    (b'S', PrevState::Interruptible),
+    (b'D', PrevState::Uninterruptible),
+    (b'T', PrevState::Stopped),
+    (b't', PrevState::Traced),
+    (b'X', PrevState::Dead),
+    (b'Z', PrevState::Zombie),
+    (b'P', PrevState::Parked),
+    (b'I', PrevState::Idle),
+];
+
+/// The bit above the reported states says "preempted" (`TASK_REPORT_MAX`).
+const PREEMPTED_BIT: u64 = 1 << REPORT_LETTERS.len();
+
+impl PrevState {
+    /// True if the task stays on a run queue: it did not ask to leave the CPU.
+    #[must_use]
+    pub fn is_runnable(self) -> bool {
+        matches!(self, PrevState::Running | PrevState::Preempted)
+    }
+
+    /// True if the task will never run again.
+    #[must_use]
+    pub fn is_exit(self) -> bool {
+        matches!(self, PrevState::Dead | PrevState::Zombie)
+    }
+
+    /// The text `sched_switch` prints for this state.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PrevState::Running => "R",
+            PrevState::Preempted => "R+",
+            PrevState::Interruptible => "S",
+            PrevState::Uninterruptible => "D",
+            PrevState::Stopped => "T",
+            PrevState::Traced => "t",
+            PrevState::Dead => "X",
+            PrevState::Zombie => "Z",
+            PrevState::Parked => "P",
+            PrevState::Idle => "I",
+        }
+    }
+
+    /// Decodes the kernel's own text: `S`, `R+`, `D|K`. `None` if a letter is unknown.
+    ///
+    /// Kernels before 4.14 join several letters with `|`: `K` (killable), `W` (waking) and `N` (no load) qualify the
+    /// first one. `D|N` is what they call the idle state; `x` is their dead state.
+    #[must_use]
+    pub fn from_text(text: &[u8]) -> Option<PrevState> {
+        if let Some(stripped) = text.strip_suffix(b"+") {
+            return PrevState::from_text(stripped).map(|_| PrevState::Preempted);
+        }
+        if text == b"R" {
+            return Some(PrevState::Running);
+        }
+        let mut letters = text.split(|byte| *byte == b'|');
+        let mut state = PrevState::from_letter(letters.next()?)?;
+        for qualifier in letters {
+            match qualifier {
+                b"N" if state == PrevState::Uninterruptible => state = PrevState::Idle,
+                b"K" | b"W" | b"N" => {}
+                _ => {
+                    PrevState::from_letter(qualifier)?;
+                }
+            }
+        }
+        Some(state)
+    }
+
+    /// Decodes the text of trace-cmd's `sched_switch` plugin.
+    ///
+    /// That plugin names the bits by the letters of old kernels, `SDTtZXxW`. On any kernel since 4.14 its `Z` is the
+    /// dead bit, `X` the zombie bit, `x` the parked bit and `W` the idle bit; and it prints `R` for `R+`.
+    #[must_use]
+    pub fn from_plugin_text(text: &[u8]) -> Option<PrevState> {
+        match text {
+            b"Z" => Some(PrevState::Dead),
+            b"X" => Some(PrevState::Zombie),
+            b"x" => Some(PrevState::Parked),
+            b"W" => Some(PrevState::Idle),
+            _ => PrevState::from_text(text),
+        }
+    }
+
+    /// Decodes the number of a raw record, with the bits of kernels since 4.14. `None` if a higher bit is set.
+    ///
+    /// 0 is `R`, 256 is `R+`, 1 is `S`, 128 is `I`; of several bits the lowest counts.
+    #[must_use]
+    pub fn from_bits(bits: u64) -> Option<PrevState> {
+        if bits == 0 {
+            return Some(PrevState::Running);
+        }
+        if bits & PREEMPTED_BIT != 0 {
+            return (bits < PREEMPTED_BIT << 1).then_some(PrevState::Preempted);
+        }
+        if bits >= PREEMPTED_BIT {
+            return None;
+        }
+        Some(REPORT_LETTERS[bits.trailing_zeros() as usize].1)
+    }
+
+    fn from_letter(text: &[u8]) -> Option<PrevState> {
+        match text {
+            [letter] => REPORT_LETTERS
+                .iter()
+                .find(|(known, _)| known == letter)
+                .map(|(_, state)| *state)
+                .or((*letter == b'x').then_some(PrevState::Dead)),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for PrevState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Which part of the kernel wrote an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Level {
+    /// A task, in user mode's stead or on its own behalf (system call, kernel thread, exception).
+    Task,
+    /// A softirq being served, on the way out of an interrupt or in ksoftirqd.
+    SoftIrq,
+    /// A hardware interrupt.
+    HardIrq,
+    /// A non-maskable interrupt.
+    Nmi,
+}
+
+/// Interrupt context, interrupt mask and pending reschedule of an event: ftrace's flag columns.
+///
+/// The default is [`Context::UNKNOWN`]: text made without flags says nothing about the context, and that must not be
+/// mistaken for "task context".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Context(u8);
+
+impl Context {
+    const KNOWN: u8 = 1 << 0;
+    const IRQS_OFF: u8 = 1 << 1;
+    const NEED_RESCHED: u8 = 1 << 2;
+    const NEED_RESCHED_LAZY: u8 = 1 << 3;
+    const SOFTIRQ: u8 = 1 << 4;
+    const HARDIRQ: u8 = 1 << 5;
+    const NMI: u8 = 1 << 6;
+    const BH_OFF: u8 = 1 << 7;
+
+    /// The source says nothing about the context.
+    pub const UNKNOWN: Context = Context(0);
+
+    /// Known context, plain task, nothing set.
+    pub const TASK: Context = Context(Context::KNOWN);
+
+    /// This context with interrupts off.
+    #[must_use]
+    pub const fn with_irqs_off(self) -> Context {
+        Context(self.0 | Context::KNOWN | Context::IRQS_OFF)
+    }
+
+    /// This context with softirqs (bottom halves) disabled.
+    #[must_use]
+    pub const fn with_bh_off(self) -> Context {
+        Context(self.0 | Context::KNOWN | Context::BH_OFF)
+    }
+
+    /// This context with a reschedule pending.
+    #[must_use]
+    pub const fn with_need_resched(self) -> Context {
+        Context(self.0 | Context::KNOWN | Context::NEED_RESCHED)
+    }
+
+    /// This context with a lazy reschedule pending (6.13 and later, or PREEMPT_RT).
+    #[must_use]
+    pub const fn with_need_resched_lazy(self) -> Context {
+        Context(self.0 | Context::KNOWN | Context::NEED_RESCHED_LAZY)
+    }
+
+    /// This context inside one more level.
+    #[must_use]
+    pub const fn with_level(self, level: Level) -> Context {
+        let bit = match level {
+            Level::Task => 0,
+            Level::SoftIrq => Context::SOFTIRQ,
+            Level::HardIrq => Context::HARDIRQ,
+            Level::Nmi => Context::NMI,
+        };
+        Context(self.0 | Context::KNOWN | bit)
+    }
+
+    /// False if the source has no flags for this event; then [`Context::level`] is `None`.
+    #[must_use]
+    pub const fn is_known(self) -> bool {
+        self.0 & Context::KNOWN != 0
+    }
+
+    /// The innermost level: a hard interrupt that came while a softirq was served is [`Level::HardIrq`].
+    #[must_use]
+    pub const fn level(self) -> Option<Level> {
+        if !self.is_known() {
+            None
+        } else if self.0 & Context::NMI != 0 {
+            Some(Level::Nmi)
+        } else if self.0 & Context::HARDIRQ != 0 {
+            Some(Level::HardIrq)
+        } else if self.0 & Context::SOFTIRQ != 0 {
+            Some(Level::SoftIrq)
+        } else {
+            Some(Level::Task)
+        }
+    }
+
+    /// True if an interrupt of any kind wrote the event; false for a task and for an unknown context.
+    #[must_use]
+    pub const fn in_interrupt(self) -> bool {
+        self.0 & (Context::SOFTIRQ | Context::HARDIRQ | Context::NMI) != 0
+    }
+
+    /// True if a softirq was being served, whether or not a hard interrupt came on top.
+    #[must_use]
+    pub const fn in_softirq(self) -> bool {
+        self.0 & Context::SOFTIRQ != 0
+    }
+
+    /// True if interrupts were off.
+    #[must_use]
+    pub const fn irqs_off(self) -> bool {
+        self.0 & Context::IRQS_OFF != 0
+    }
+
+    /// True if softirqs were disabled (recent kernels say so).
+    #[must_use]
+    pub const fn bh_off(self) -> bool {
+        self.0 & Context::BH_OFF != 0
+    }
+
+    /// True if a reschedule was pending (`TIF_NEED_RESCHED`).
+    #[must_use]
+    pub const fn need_resched(self) -> bool {
+        self.0 & Context::NEED_RESCHED != 0
+    }
+
+    /// True if a lazy reschedule was pending (`TIF_NEED_RESCHED_LAZY`).
+    #[must_use]
+    pub const fn need_resched_lazy(self) -> bool {
+        self.0 & Context::NEED_RESCHED_LAZY != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_fits_in_48_bytes() {
+        assert!(std::mem::size_of::<Event>() <= 48);
+    }
+
+    #[test]
+    fn state_text_round_trips() {
+        for text in ["R", "R+", "S", "D", "T", "t", "X", "Z", "P", "I"] {
+            let state = PrevState::from_text(text.as_bytes()).unwrap();
+            assert_eq!(state.as_str(), text);
+        }
+    }
+
+    #[test]
+    fn states_of_old_kernels() {
+        assert_eq!(
+            PrevState::from_text(b"D|K"),
+            Some(PrevState::Uninterruptible)
+        );
+        assert_eq!(PrevState::from_text(b"D|N"), Some(PrevState::Idle));
+        assert_eq!(PrevState::from_text(b"x"), Some(PrevState::Dead));
+        assert_eq!(PrevState::from_text(b"S|W"), Some(PrevState::Interruptible));
+        assert_eq!(PrevState::from_text(b"Q"), None);
+        assert_eq!(PrevState::from_text(b""), None);
+        assert_eq!(PrevState::from_text(b"S|"), None);
+    }
+
+    #[test]
+    fn state_bits_match_the_letters() {
+        let cases = [
+            (0, "R"),
+            (1, "S"),
+            (2, "D"),
+            (4, "T"),
+            (8, "t"),
+            (16, "X"),
+            (32, "Z"),
+            (64, "P"),
+            (128, "I"),
+        ];
+        for (bits, text) in cases {
+            assert_eq!(PrevState::from_bits(bits).unwrap().as_str(), text);
+        }
+        assert_eq!(PrevState::from_bits(256), Some(PrevState::Preempted));
+        assert_eq!(
+            PrevState::from_bits(1024 + 2),
+            None,
+            "the bits of kernels before 4.14 are not guessed at"
+        );
+        assert_eq!(PrevState::from_bits(512 + 256), None);
+    }
+
+    #[test]
+    fn runnable_and_exit_partition_the_states() {
+        let runnable: Vec<_> = ["R", "R+", "S", "D", "T", "t", "X", "Z", "P", "I"]
+            .into_iter()
+            .filter(|text| PrevState::from_text(text.as_bytes()).unwrap().is_runnable())
+            .collect();
+        assert_eq!(runnable, ["R", "R+"]);
+        assert!(
+            PrevState::Zombie.is_exit()
+                && PrevState::Dead.is_exit()
+                && !PrevState::Parked.is_exit()
+        );
+    }
+
+    #[test]
+    fn unknown_context_is_not_task_context() {
+        assert_eq!(Context::UNKNOWN.level(), None);
+        assert_eq!(Context::TASK.level(), Some(Level::Task));
+        assert_eq!(Context::default(), Context::UNKNOWN);
+    }
+
+    #[test]
+    fn the_innermost_level_wins() {
+        let both = Context::TASK
+            .with_level(Level::SoftIrq)
+            .with_level(Level::HardIrq);
+        assert_eq!(both.level(), Some(Level::HardIrq));
+        assert!(both.in_softirq() && both.in_interrupt());
+        assert!(!both.irqs_off() && !both.need_resched());
+    }
+}

@@ -1,0 +1,361 @@
+//! One line, taken apart: header, event name, fields; and the lines that are no events.
+
+use super::cursor::{Cursor, Malformed};
+use super::flags::Layout;
+use super::header::{self, Header};
+use super::payload::{self, Fields, Known, PLUGIN_COLUMN};
+use crate::event::EventKind;
+use crate::names::{COMM_BYTES_MAX, CommTable};
+
+/// An event line.
+pub(super) struct EventLine<'a> {
+    pub(super) header: Header,
+    pub(super) body: Body<'a>,
+}
+
+pub(super) enum Body<'a> {
+    Decoded {
+        known: Known,
+        fields: Fields<'a>,
+        has_extra_fields: bool,
+    },
+    /// Any other event, by name.
+    Other(&'a [u8]),
+}
+
+/// A line that could not be taken apart.
+pub(super) struct BadLine {
+    pub(super) malformed: Malformed,
+    /// True if the header was fine and the fields were not.
+    pub(super) has_header: bool,
+}
+
+/// Takes an event line apart.
+pub(super) fn event<'a>(line: &'a [u8], layout: &Layout) -> Result<EventLine<'a>, BadLine> {
+    let header = header::parse(line, layout).map_err(|malformed| BadLine {
+        malformed,
+        has_header: false,
+    })?;
+    let name_start = header.event_start;
+    let (name, name_end) = event_name(&line[name_start..]);
+    let Some(known) = Known::from_name(name) else {
+        return Ok(EventLine {
+            header,
+            body: Body::Other(name),
+        });
+    };
+    // Spaces may belong to a name in the spellings of plugins, but not before the column they pad to.
+    let column = (name_start + PLUGIN_COLUMN).min(line.len());
+    let mut cursor = Cursor::new(&line[..column], name_start + name_end);
+    cursor.spaces();
+    match payload::parse(known, line, cursor.at) {
+        Ok((fields, has_extra_fields)) => Ok(EventLine {
+            header,
+            body: Body::Decoded {
+                known,
+                fields,
+                has_extra_fields,
+            },
+        }),
+        Err(malformed) => Err(BadLine {
+            malformed,
+            has_header: true,
+        }),
+    }
+}
+
+/// The event's name and where the colon behind it ends.
+///
+/// Text without a name is that of the function tracers, and `<stack trace>`.
+fn event_name(text: &[u8]) -> (&[u8], usize) {
+    let length = text
+        .iter()
+        .take_while(|byte| byte.is_ascii_graphic() && **byte != b':')
+        .count();
+    if length > 0 && text.get(length) == Some(&b':') {
+        return (&text[..length], length + 1);
+    }
+    if text.starts_with(b"<")
+        && let Some(close) = memchr::memchr(b'>', text)
+    {
+        return (&text[..=close], close + 1);
+    }
+    (b"(unnamed)", 0)
+}
+
+/// True if `joined`, several lines in one slice, really is one event whose task's name holds newlines.
+///
+/// The parts of a name are short. A bad line followed by a good one joins to a "name" that is too long, because the
+/// good line's own task column is padded to at least eight characters, sixteen without the latency format.
+pub(super) fn is_plausible_join(joined: &[u8], line: &EventLine) -> bool {
+    let comm = &joined[..line.header.comm_end];
+    let pad = if line.header.time_is_relative {
+        8
+    } else {
+        COMM_BYTES_MAX + 1
+    };
+    let in_task_column = memchr::memchr(b'\n', comm).is_none_or(|newline| {
+        comm.len() - newline <= pad
+            && newline <= 64
+            && memchr::memchr(0, &comm[..newline]).is_none()
+    });
+    let short = |name: &[u8]| name.len() <= COMM_BYTES_MAX;
+    in_task_column
+        && match &line.body {
+            Body::Other(_) => true,
+            Body::Decoded { fields, .. } => match fields {
+                Fields::Switch { prev, next, .. } => short(prev.comm) && short(next.comm),
+                Fields::Wakeup { task, .. }
+                | Fields::Migrate { task, .. }
+                | Fields::Exit { task } => short(task.comm),
+                Fields::Fork { parent, child } => short(parent.0) && short(child.0),
+                Fields::Exec { .. } => true,
+            },
+        }
+}
+
+/// The event of these fields; names move into the table.
+pub(super) fn kind(known: Known, fields: &Fields, comms: &mut CommTable) -> EventKind {
+    let mut intern = |name: &[u8]| comms.intern(payload::plain_name(name, &mut [0; 16]));
+    match *fields {
+        Fields::Switch { prev, state, next } => EventKind::Switch {
+            prev_pid: prev.pid,
+            prev_comm: intern(prev.comm),
+            prev_prio: prev.prio,
+            prev_state: state,
+            next_pid: next.pid,
+            next_comm: intern(next.comm),
+            next_prio: next.prio,
+        },
+        Fields::Wakeup { task, target_cpu } => {
+            let comm = intern(task.comm);
+            let wakeup = crate::event::Wakeup {
+                pid: task.pid,
+                comm,
+                prio: task.prio,
+                target_cpu,
+            };
+            match known {
+                Known::Waking => EventKind::Waking(wakeup),
+                Known::WakeupNew => EventKind::WakeupNew(wakeup),
+                _ => EventKind::Wakeup(wakeup),
+            }
+        }
+        Fields::Migrate {
+            task,
+            orig_cpu,
+            dest_cpu,
+        } => {
+            let comm = intern(task.comm);
+            EventKind::Migrate {
+                pid: task.pid,
+                comm,
+                prio: task.prio,
+                orig_cpu,
+                dest_cpu,
+            }
+        }
+        Fields::Fork { parent, child } => EventKind::Fork {
+            parent_pid: parent.1,
+            parent_comm: intern(parent.0),
+            child_pid: child.1,
+            child_comm: intern(child.0),
+        },
+        Fields::Exec {
+            filename,
+            pid,
+            old_pid,
+        } => EventKind::Exec {
+            pid,
+            old_pid,
+            filename: intern(filename),
+        },
+        Fields::Exit { task } => EventKind::Exit {
+            pid: task.pid,
+            comm: intern(task.comm),
+            prio: task.prio,
+        },
+    }
+}
+
+/// What a line says that is not an event.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Remark {
+    /// Nothing that matters: a comment, an empty line, trace-cmd's version.
+    Nothing,
+    /// `entries-in-buffer/entries-written: 276/884   #P:2`
+    Entries {
+        in_buffer: Option<u64>,
+        written: Option<u64>,
+        cpus: Option<u32>,
+    },
+    /// `cpus=2`
+    Cpus(u32),
+    /// `##### CPU 0 buffer started ####`
+    BufferStarted(u32),
+    /// `CPU:1 [LOST 431 EVENTS]`
+    Lost { cpu: u32, events: Option<u64> },
+    /// ` => schedule`: a line of a stack trace.
+    Stack,
+}
+
+/// Reads a line that is not an event; `None` if it may be one.
+pub(super) fn remark(line: &[u8]) -> Result<Option<Remark>, Malformed> {
+    Ok(Some(match line.first() {
+        None => Remark::Nothing,
+        Some(b'#') => comment(line),
+        Some(b'C') if line.starts_with(b"CPU:") => lost(line)?,
+        Some(b'C') if line.starts_with(b"CPU ") && line.ends_with(b" is empty") => Remark::Nothing,
+        Some(b'c') if line.starts_with(b"cpus=") => Remark::Cpus(Cursor::new(line, 5).cpu()?),
+        Some(b'v') if line.starts_with(b"version = ") => Remark::Nothing,
+        Some(b' ') if line.trim_ascii_start().starts_with(b"=> ") => Remark::Stack,
+        Some(_) if line.trim_ascii().is_empty() => Remark::Nothing,
+        Some(_) => return Ok(None),
+    }))
+}
+
+fn comment(line: &[u8]) -> Remark {
+    let mut cursor = Cursor::new(line, 0);
+    if cursor.take(b"##### CPU ")
+        && let Ok(cpu) = cursor.cpu()
+        && cursor.rest().starts_with(b" buffer started")
+    {
+        return Remark::BufferStarted(cpu);
+    }
+    let after =
+        |key: &[u8]| memchr::memmem::find(line, key).map(|at| Cursor::new(line, at + key.len()));
+    let mut entries = match after(b"entries-in-buffer/entries-written: ") {
+        Some(entries) => entries,
+        // The latency format's own way to say it: `latency: 0 us, #1397/1397, CPU#0 | (… #P:2)`.
+        None if line.starts_with(b"# latency: ") => match after(b" us, #") {
+            Some(entries) => entries,
+            None => return Remark::Nothing,
+        },
+        None => return Remark::Nothing,
+    };
+    let in_buffer = entries.digits("a number").ok();
+    let written = if entries.take(b"/") {
+        entries.digits("a number").ok()
+    } else {
+        None
+    };
+    let cpus = after(b"#P:").and_then(|mut cursor| cursor.cpu().ok());
+    Remark::Entries {
+        in_buffer,
+        written,
+        cpus,
+    }
+}
+
+/// The kernel writes `[LOST 431 EVENTS]`, trace-cmd `[431 EVENTS DROPPED]`; both leave the number out if it is unknown.
+fn lost(line: &[u8]) -> Result<Remark, Malformed> {
+    let expected = "`[LOST n EVENTS]` or `[n EVENTS DROPPED]`";
+    let mut cursor = Cursor::new(line, b"CPU:".len());
+    let cpu = cursor.cpu()?;
+    let start = cursor;
+    cursor.expect(b" [", expected)?;
+    let by_kernel = cursor.take(b"LOST ");
+    let mut events = None;
+    if cursor.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+        events = Some(cursor.digits(expected)?);
+        cursor.spaces();
+    }
+    let closing: &[u8] = if by_kernel {
+        b"EVENTS]"
+    } else {
+        b"EVENTS DROPPED]"
+    };
+    if cursor.rest().trim_ascii_end() != closing {
+        return start.fail(expected);
+    }
+    Ok(Remark::Lost { cpu, events })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(line: &str) -> Option<Remark> {
+        remark(line.as_bytes()).unwrap_or_else(|e| panic!("{line}: {e:?}"))
+    }
+
+    #[test]
+    fn gaps_in_four_spellings() {
+        for (line, events) in [
+            ("CPU:1 [LOST 431 EVENTS]", Some(431)),
+            ("CPU:1 [LOST EVENTS]", None),
+            ("CPU:1 [431 EVENTS DROPPED]", Some(431)),
+            ("CPU:1 [EVENTS DROPPED]", None),
+        ] {
+            assert_eq!(said(line), Some(Remark::Lost { cpu: 1, events }), "{line}");
+        }
+        for line in [
+            "CPU:1 [LOST",
+            "CPU:x [LOST 1 EVENTS]",
+            "CPU:1",
+            "CPU:1 [LOST 4 EVENTS DROPPED]",
+        ] {
+            assert!(remark(line.as_bytes()).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn headers_of_both_formats_tell_entries_and_cpus() {
+        let entries = |line| match said(line) {
+            Some(Remark::Entries {
+                in_buffer,
+                written,
+                cpus,
+            }) => (in_buffer, written, cpus),
+            other => panic!("{line}: {other:?}"),
+        };
+        assert_eq!(
+            entries("# entries-in-buffer/entries-written: 276/884   #P:2"),
+            (Some(276), Some(884), Some(2))
+        );
+        let line =
+            "# latency: 0 us, #1397/1398, CPU#0 | (M:PREEMPT(none) VP:0, KP:0, SP:0 HP:0 #P:2)";
+        assert_eq!(entries(line), (Some(1397), Some(1398), Some(2)));
+    }
+
+    #[test]
+    fn lines_that_are_not_events() {
+        assert_eq!(
+            said("##### CPU 12 buffer started ####"),
+            Some(Remark::BufferStarted(12))
+        );
+        assert_eq!(said("cpus=224"), Some(Remark::Cpus(224)));
+        assert_eq!(said(" => schedule"), Some(Remark::Stack));
+        for line in [
+            "",
+            "   ",
+            "# tracer: nop",
+            "#",
+            "version = 6",
+            "CPU 3 is empty",
+        ] {
+            assert_eq!(said(line), Some(Remark::Nothing), "{line}");
+        }
+        for line in [
+            "  a-1 [000] .... 1.000000: e: x",
+            "hello",
+            "CPU 3 is on fire",
+            "version 6",
+        ] {
+            assert_eq!(said(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn names_of_events() {
+        assert_eq!(event_name(b"sched_switch: a"), (&b"sched_switch"[..], 13));
+        assert_eq!(
+            event_name(b"tracing_mark_write: a: b"),
+            (&b"tracing_mark_write"[..], 19)
+        );
+        assert_eq!(event_name(b"<stack trace>"), (&b"<stack trace>"[..], 13));
+        assert_eq!(event_name(b"schedule <-foo"), (&b"(unnamed)"[..], 0));
+        assert_eq!(event_name(b""), (&b"(unnamed)"[..], 0));
+        assert_eq!(event_name(b": x"), (&b"(unnamed)"[..], 0));
+    }
+}
