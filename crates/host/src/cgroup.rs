@@ -1,0 +1,525 @@
+//! A cpu cgroup on the live host: make it, limit it, read it, and be sure it is gone afterwards.
+//!
+//! ```no_run
+//! use schedcast_host::{CpuCgroup, CpuLimits};
+//!
+//! let group = CpuCgroup::create("/", "trial")?;
+//! group.set_limits(&CpuLimits { quota_us: Some(13_000), ..CpuLimits::default() })?;
+//! println!("{} periods", group.stat()?.nr_periods);
+//! # Ok::<(), schedcast_host::HostError>(())
+//! ```
+//!
+//! The same calls work on cgroup v1 and v2; `write` takes one version's file names, `apply` takes v2
+//! names and says the same thing in v1 files where needed.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use crate::error::{HostError, Result, io_error, read_text};
+use crate::files::CpuFile;
+use crate::guard::Guard;
+use crate::hierarchy::{CgroupVersion, CpuHierarchy};
+use crate::limits::{self, CpuLimits, HierarchyBounds, LimitError, LimitWrite};
+use crate::stat::{CpuStat, TaskTimes};
+
+/// How often removal is tried, 10 ms apart, while dying tasks still hold the group.
+const REMOVE_TRIES: usize = 500;
+
+/// A cpu cgroup. One that was created here is removed on drop, and by a watchman process should this
+/// process die before; one that was opened is left as it is.
+#[derive(Debug)]
+pub struct CpuCgroup {
+    hierarchy: CpuHierarchy,
+    path: String,
+    dir: PathBuf,
+    owned: Option<Owned>,
+}
+
+/// What has to be undone for a group that was created here.
+#[derive(Debug)]
+struct Owned {
+    guard: Guard,
+    refuge: PathBuf,
+    /// Parent whose `cgroup.subtree_control` got `+cpu` for this group (v2).
+    enabled_in: Option<PathBuf>,
+}
+
+impl CpuCgroup {
+    /// Creates `name` below the existing group `parent` (`/` is the root) on this host.
+    pub fn create(parent: &str, name: &str) -> Result<Self> {
+        Self::create_under(&CpuHierarchy::detect()?, parent, name)
+    }
+
+    /// Creates a group below this one.
+    pub fn create_child(&self, name: &str) -> Result<Self> {
+        Self::create_under(&self.hierarchy, &self.path, name)
+    }
+
+    fn create_under(hierarchy: &CpuHierarchy, parent: &str, name: &str) -> Result<Self> {
+        check_name(name)?;
+        let parent_dir = hierarchy.existing(parent)?;
+        let refuge = hierarchy.dir(&hierarchy.own_group()?);
+        let path = format!("{}/{name}", parent.trim_end_matches('/'));
+        let dir = parent_dir.join(name);
+        let enabled_in = match hierarchy.version() {
+            CgroupVersion::V1 => None,
+            CgroupVersion::V2 => enable_controller(&parent_dir)?,
+        };
+        fs::create_dir(&dir).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => HostError::CgroupExists { path: path.clone() },
+            _ => io_error("creating", &dir, error),
+        })?;
+        let guard = Guard::for_cgroup(&dir, &refuge).map_err(|error| {
+            let _ = fs::remove_dir(&dir);
+            io_error("starting the watchman of", &dir, error)
+        })?;
+        let owned = Some(Owned {
+            guard,
+            refuge,
+            enabled_in,
+        });
+        Ok(Self {
+            hierarchy: hierarchy.clone(),
+            path,
+            dir,
+            owned,
+        })
+    }
+
+    /// Opens an existing group, to read it or change its limits.
+    pub fn open(path: &str) -> Result<Self> {
+        let hierarchy = CpuHierarchy::detect()?;
+        let dir = hierarchy.existing(path)?;
+        Ok(Self {
+            hierarchy,
+            path: path.to_owned(),
+            dir,
+            owned: None,
+        })
+    }
+
+    /// Its path below the root group.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Its directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The cgroup version of its files.
+    pub fn version(&self) -> CgroupVersion {
+        self.hierarchy.version()
+    }
+
+    /// Its counters.
+    pub fn stat(&self) -> Result<CpuStat> {
+        let path = self.dir.join("cpu.stat");
+        CpuStat::parse(&read_text(&path)?, &path)
+    }
+
+    /// The text of a file, without the newline.
+    pub fn read(&self, file: CpuFile) -> Result<String> {
+        file.check_version(self.version())?;
+        let text = read_text(&self.dir.join(file.name()))?;
+        Ok(text.trim_end().to_owned())
+    }
+
+    /// Writes one file. A value the kernel refuses is answered with the rule that it breaks.
+    pub fn write(&self, file: CpuFile, value: &str) -> Result<()> {
+        file.check_version(self.version())?;
+        let path = self.dir.join(file.name());
+        write_file(&path, value).map_err(|error| match error.raw_os_error() {
+            Some(libc::EINVAL | libc::ERANGE) => self.explain(file, value, path, error),
+            _ => io_error("writing", &path, error),
+        })
+    }
+
+    /// Writes a setting by its v2 name (`cpu.max`, `cpu.max.burst`, `cpu.weight`, `cpu.idle`) or its
+    /// v1 name; v2 names work on a v1 host too, with `cpu.weight` as the `cpu.shares` of equal weight.
+    pub fn apply(&self, key: &str, value: &str) -> Result<()> {
+        let file = CpuFile::from_name(key)?;
+        let refuse = |rule| self.refused(file, value, rule);
+        match file {
+            CpuFile::Max => {
+                let (quota_us, period_us) = limits::parse_cpu_max(value).map_err(refuse)?;
+                let current = self.limits()?;
+                self.set_limits(&CpuLimits {
+                    quota_us,
+                    period_us: period_us.unwrap_or(current.period_us),
+                    ..current
+                })
+            }
+            CpuFile::MaxBurst => {
+                let burst_us = limits::parse_u64(file.name(), value).map_err(refuse)?;
+                let current = self.limits()?;
+                self.set_limits(&CpuLimits {
+                    burst_us,
+                    ..current
+                })
+            }
+            CpuFile::Weight if self.version() == CgroupVersion::V1 => {
+                let weight = limits::parse_weight(value).map_err(refuse)?;
+                let shares = limits::shares_from_weight(weight);
+                self.write(CpuFile::Shares, &shares.to_string())
+            }
+            _ => self.write(file, value),
+        }
+    }
+
+    /// The bandwidth limit it has. On kernels before 5.14 there is no burst file, and no burst.
+    pub fn limits(&self) -> Result<CpuLimits> {
+        read_limits(self.version(), &self.dir)
+    }
+
+    /// Changes the bandwidth limit: checked first against the kernel's bounds, then written in an order
+    /// that passes through no state the kernel refuses, then read back.
+    pub fn set_limits(&self, target: &CpuLimits) -> Result<()> {
+        let whole = format!("{target:?}");
+        let refuse = |rule| HostError::Refused {
+            path: self.dir.clone(),
+            value: whole.clone(),
+            rule,
+        };
+        limits::validate(target).map_err(refuse)?;
+        let current = self.limits()?;
+        match self.version() {
+            CgroupVersion::V1 => {
+                let around = self.bounds_around()?;
+                limits::validate_hierarchy(target, around).map_err(refuse)?;
+                for write in limits::plan_writes(&current, target, around) {
+                    let (file, value) = v1_write(write);
+                    self.write(file, &value)?;
+                }
+            }
+            CgroupVersion::V2 => {
+                for (file, value) in v2_writes(&current, target) {
+                    self.write(file, &value)?;
+                }
+            }
+        }
+        let now = self.limits()?;
+        if now == *target {
+            return Ok(());
+        }
+        Err(HostError::Parse {
+            path: self.dir.clone(),
+            line: 0,
+            expected: "the limits just written",
+            found: format!("{now:?}"),
+        })
+    }
+
+    /// Process ids in the group itself.
+    pub fn processes(&self) -> Result<Vec<i32>> {
+        read_ids(&self.dir.join("cgroup.procs"))
+    }
+
+    /// What each live task of the group has had so far.
+    pub fn tasks(&self) -> Result<Vec<TaskTimes>> {
+        let file = match self.version() {
+            CgroupVersion::V1 => "tasks",
+            CgroupVersion::V2 => "cgroup.threads",
+        };
+        let ids = read_ids(&self.dir.join(file))?;
+        Ok(ids.into_iter().filter_map(TaskTimes::read).collect())
+    }
+
+    /// Removes a created group now, with the error that a drop could only print. Tasks still in it are
+    /// moved to the group this process is in.
+    pub fn close(mut self) -> Result<()> {
+        match self.owned.take() {
+            Some(owned) => remove(&self.dir, owned),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn watch_group(&self, group: i32) {
+        if let Some(owned) = &self.owned {
+            owned.guard.watch_group(group);
+        }
+    }
+
+    pub(crate) fn forget_group(&self, group: i32) {
+        if let Some(owned) = &self.owned {
+            owned.guard.forget_group(group);
+        }
+    }
+
+    /// The shares of the groups around this one (v1; version 2 has no such rule).
+    fn bounds_around(&self) -> Result<HierarchyBounds> {
+        let root = self.hierarchy.mount();
+        let mut ceiling = None;
+        for dir in self.dir.ancestors().skip(1) {
+            if !dir.starts_with(root) || dir == root {
+                break;
+            }
+            ceiling = read_limits(CgroupVersion::V1, dir)?.ratio();
+            if ceiling.is_some() {
+                break;
+            }
+        }
+        Ok(HierarchyBounds {
+            ceiling,
+            floor: largest_ratio_below(&self.dir)?,
+        })
+    }
+
+    /// Finds the rule behind EINVAL or ERANGE by asking the pure rules about the same change.
+    fn explain(&self, file: CpuFile, value: &str, path: PathBuf, source: io::Error) -> HostError {
+        match self.broken_rule(file, value) {
+            Ok(Some(rule)) => HostError::Refused {
+                path,
+                value: value.to_owned(),
+                rule,
+            },
+            Ok(None) => HostError::RefusedUnexplained {
+                path,
+                value: value.to_owned(),
+                source,
+            },
+            Err(error) => error,
+        }
+    }
+
+    fn broken_rule(&self, file: CpuFile, value: &str) -> Result<Option<LimitError>> {
+        if self.dir == self.hierarchy.mount() {
+            return Ok(Some(LimitError::RootGroup));
+        }
+        let mut wanted = self.limits()?;
+        let parsed = match file {
+            CpuFile::Shares => limits::parse_shares(value).map(drop),
+            CpuFile::Weight => limits::parse_weight(value).map(drop),
+            CpuFile::Idle => limits::parse_idle(value).map(drop),
+            CpuFile::CfsQuotaUs => {
+                limits::parse_cfs_quota_us(value).map(|quota_us| wanted.quota_us = quota_us)
+            }
+            CpuFile::CfsPeriodUs => {
+                limits::parse_u64(file.name(), value).map(|period_us| wanted.period_us = period_us)
+            }
+            CpuFile::CfsBurstUs | CpuFile::MaxBurst => {
+                limits::parse_u64(file.name(), value).map(|burst_us| wanted.burst_us = burst_us)
+            }
+            CpuFile::Max => limits::parse_cpu_max(value).map(|(quota_us, period_us)| {
+                wanted.quota_us = quota_us;
+                wanted.period_us = period_us.unwrap_or(wanted.period_us);
+            }),
+        };
+        if let Err(rule) = parsed.and_then(|()| limits::validate(&wanted)) {
+            return Ok(Some(rule));
+        }
+        let weighs = matches!(file, CpuFile::Shares | CpuFile::Weight);
+        if weighs && self.read(CpuFile::Idle).is_ok_and(|idle| idle == "1") {
+            return Ok(Some(LimitError::WeightOfIdleGroup));
+        }
+        if self.version() == CgroupVersion::V2 {
+            return Ok(None);
+        }
+        Ok(limits::validate_hierarchy(&wanted, self.bounds_around()?).err())
+    }
+
+    fn refused(&self, file: CpuFile, value: &str, rule: LimitError) -> HostError {
+        HostError::Refused {
+            path: self.dir.join(file.name()),
+            value: value.to_owned(),
+            rule,
+        }
+    }
+}
+
+impl Drop for CpuCgroup {
+    fn drop(&mut self) {
+        if let Some(owned) = self.owned.take()
+            && let Err(error) = remove(&self.dir, owned)
+        {
+            eprintln!("schedcast: {error}");
+        }
+    }
+}
+
+fn check_name(name: &str) -> Result<()> {
+    let reason = if name.is_empty() {
+        "it is empty"
+    } else if name.contains('/') {
+        "it contains a slash"
+    } else if name.starts_with('.') {
+        "it begins with a dot"
+    } else if name.starts_with("cgroup.") || name.starts_with("cpu.") {
+        "it looks like one of the kernel's files"
+    } else {
+        return Ok(());
+    };
+    Err(HostError::BadCgroupName {
+        name: name.to_owned(),
+        reason,
+    })
+}
+
+/// Opens without creating, as shell redirection would create nothing in a cgroup either.
+fn write_file(path: &Path, value: &str) -> io::Result<()> {
+    fs::OpenOptions::new()
+        .write(true)
+        .open(path)?
+        .write_all(value.as_bytes())
+}
+
+/// v2: a group has cpu files only when its parent lists `cpu` in `cgroup.subtree_control`.
+fn enable_controller(parent: &Path) -> Result<Option<PathBuf>> {
+    let control = parent.join("cgroup.subtree_control");
+    if read_text(&control)?
+        .split_whitespace()
+        .any(|name| name == "cpu")
+    {
+        return Ok(None);
+    }
+    write_file(&control, "+cpu").map_err(|error| io_error("enabling cpu in", &control, error))?;
+    Ok(Some(control))
+}
+
+fn read_ids(path: &Path) -> Result<Vec<i32>> {
+    let text = read_text(path)?;
+    text.lines()
+        .enumerate()
+        .map(|(index, line)| {
+            line.parse().map_err(|_| HostError::Parse {
+                path: path.to_owned(),
+                line: index + 1,
+                expected: "a process or thread id",
+                found: line.to_owned(),
+            })
+        })
+        .collect()
+}
+
+fn read_limits(version: CgroupVersion, dir: &Path) -> Result<CpuLimits> {
+    let read = |file: CpuFile| read_text(&dir.join(file.name()));
+    let number = |file: CpuFile, text: &str| {
+        limits::parse_u64(file.name(), text).map_err(|_| HostError::Parse {
+            path: dir.join(file.name()),
+            line: 1,
+            expected: "microseconds",
+            found: text.to_owned(),
+        })
+    };
+    let bad_quota = |file: CpuFile, text: String| HostError::Parse {
+        path: dir.join(file.name()),
+        line: 1,
+        expected: "a quota",
+        found: text,
+    };
+    let burst_file = match version {
+        CgroupVersion::V1 => CpuFile::CfsBurstUs,
+        CgroupVersion::V2 => CpuFile::MaxBurst,
+    };
+    let burst_us = if dir.join(burst_file.name()).exists() {
+        number(burst_file, &read(burst_file)?)?
+    } else {
+        0
+    };
+    let (quota_us, period_us) = match version {
+        CgroupVersion::V1 => {
+            let text = read(CpuFile::CfsQuotaUs)?;
+            let quota_us = limits::parse_cfs_quota_us(&text)
+                .map_err(|_| bad_quota(CpuFile::CfsQuotaUs, text))?;
+            let period = read(CpuFile::CfsPeriodUs)?;
+            (quota_us, number(CpuFile::CfsPeriodUs, &period)?)
+        }
+        CgroupVersion::V2 => {
+            let text = read(CpuFile::Max)?;
+            match limits::parse_cpu_max(&text) {
+                Ok((quota_us, Some(period_us))) => (quota_us, period_us),
+                _ => return Err(bad_quota(CpuFile::Max, text)),
+            }
+        }
+    };
+    Ok(CpuLimits {
+        quota_us,
+        period_us,
+        burst_us,
+    })
+}
+
+/// The largest share among the limited groups below `dir`.
+fn largest_ratio_below(dir: &Path) -> Result<Option<u64>> {
+    let mut largest = None;
+    let entries = fs::read_dir(dir).map_err(|error| io_error("listing", dir, error))?;
+    for entry in entries.filter_map(|entry| entry.ok()) {
+        let child = entry.path();
+        if child.is_dir() {
+            largest = largest.max(read_limits(CgroupVersion::V1, &child)?.ratio());
+            largest = largest.max(largest_ratio_below(&child)?);
+        }
+    }
+    Ok(largest)
+}
+
+fn v1_write(write: LimitWrite) -> (CpuFile, String) {
+    match write {
+        LimitWrite::Quota(None) => (CpuFile::CfsQuotaUs, "-1".to_owned()),
+        LimitWrite::Quota(Some(quota_us)) => (CpuFile::CfsQuotaUs, quota_us.to_string()),
+        LimitWrite::Period(period_us) => (CpuFile::CfsPeriodUs, period_us.to_string()),
+        LimitWrite::Burst(burst_us) => (CpuFile::CfsBurstUs, burst_us.to_string()),
+    }
+}
+
+/// v2 sets quota and period together; burst shrinks before and grows after them.
+fn v2_writes(current: &CpuLimits, target: &CpuLimits) -> Vec<(CpuFile, String)> {
+    let burst = (CpuFile::MaxBurst, target.burst_us.to_string());
+    let quota = target
+        .quota_us
+        .map_or("max".to_owned(), |us| us.to_string());
+    let max = (CpuFile::Max, format!("{quota} {}", target.period_us));
+    let mut writes = Vec::new();
+    if target.burst_us < current.burst_us {
+        writes.push(burst.clone());
+    }
+    if (target.quota_us, target.period_us) != (current.quota_us, current.period_us) {
+        writes.push(max);
+    }
+    if target.burst_us > current.burst_us {
+        writes.push(burst);
+    }
+    writes
+}
+
+fn remove(dir: &Path, owned: Owned) -> Result<()> {
+    let mut last = None;
+    for _ in 0..REMOVE_TRIES {
+        move_tasks(dir, &owned.refuge);
+        match fs::remove_dir(dir) {
+            Ok(()) => last = None,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => last = None,
+            Err(error) => {
+                last = Some(error);
+                thread::sleep(Duration::from_millis(10));
+                continue;
+            }
+        }
+        break;
+    }
+    if let Some(error) = last {
+        // The watchman is left in place: it goes on trying once this process has ended.
+        return Err(io_error("removing", dir, error));
+    }
+    owned.guard.dismiss();
+    if let Some(control) = owned.enabled_in {
+        write_file(&control, "-cpu").map_err(|error| io_error("restoring", &control, error))?;
+    }
+    Ok(())
+}
+
+fn move_tasks(dir: &Path, refuge: &Path) {
+    let to = refuge.join("cgroup.procs");
+    for pid in read_ids(&dir.join("cgroup.procs")).unwrap_or_default() {
+        // A task that has just ended cannot be moved and need not be.
+        let _ = write_file(&to, &pid.to_string());
+    }
+}
+
+#[cfg(test)]
+#[path = "cgroup_tests.rs"]
+mod tests;

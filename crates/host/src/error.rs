@@ -1,0 +1,226 @@
+//! What can go wrong on a live host, said so that the reader knows what to do about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use crate::limits::LimitError;
+
+/// Every error of this crate.
+#[derive(Debug, Error)]
+pub enum HostError {
+    /// The kernel wants more rights than this process has.
+    #[error("{action} {path} needs root, or a cgroup delegated to this user")]
+    NotPermitted {
+        /// What was tried: "creating", "writing", …
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+    },
+    /// No cgroup hierarchy with the cpu controller is mounted.
+    #[error(
+        "no cpu controller: neither a cgroup v1 mount with `cpu` nor a cgroup v2 mount that lists `cpu` in cgroup.controllers was found in {mounts}"
+    )]
+    NoCpuController {
+        /// The mount table that was read.
+        mounts: PathBuf,
+    },
+    /// A cgroup that is not there.
+    #[error("no cgroup {path}{}", .nearest.as_ref().map_or(String::new(), |near| format!("; the nearest existing one is {near}")))]
+    UnknownCgroup {
+        /// The path asked for, below the cpu hierarchy.
+        path: String,
+        /// The existing path that looks most like it.
+        nearest: Option<String>,
+    },
+    /// A cgroup that should be new but is already there.
+    #[error("cgroup {path} exists already")]
+    CgroupExists {
+        /// Its path below the cpu hierarchy.
+        path: String,
+    },
+    /// A cgroup name that would not be one directory below its parent.
+    #[error("{name:?} cannot be a cgroup's name: {reason}")]
+    BadCgroupName {
+        /// The name.
+        name: String,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// A file that belongs to the other cgroup version.
+    #[error("{file} is a cgroup {belongs} file, and the cpu controller here is cgroup {here}{}", .instead.map_or(String::new(), |file| format!("; use {file}")))]
+    OtherVersion {
+        /// The file asked for.
+        file: &'static str,
+        /// The version that has it.
+        belongs: &'static str,
+        /// The version of this host.
+        here: &'static str,
+        /// What does the same here.
+        instead: Option<&'static str>,
+    },
+    /// A file name that is no cpu file.
+    #[error("no cpu file {name:?}{}", .nearest.map_or(String::new(), |near| format!("; did you mean {near}?")))]
+    UnknownFile {
+        /// The name.
+        name: String,
+        /// The cpu file that looks most like it.
+        nearest: Option<&'static str>,
+    },
+    /// A value the kernel refused or would refuse.
+    #[error("{path}: the kernel refuses {value:?} ({}): {rule}", .rule.errno())]
+    Refused {
+        /// The file written.
+        path: PathBuf,
+        /// The value.
+        value: String,
+        /// The rule it breaks.
+        rule: LimitError,
+    },
+    /// A value the kernel refused for a reason that none of the known rules explains.
+    #[error("{path}: the kernel refused {value:?}: {source}")]
+    RefusedUnexplained {
+        /// The file written.
+        path: PathBuf,
+        /// The value.
+        value: String,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// A file of the kernel that does not look as expected.
+    #[error("{path}:{line}: expected {expected}, found {found:?}")]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// Line number, from 1; 0 when it is the file as a whole.
+        line: usize,
+        /// What should be there.
+        expected: &'static str,
+        /// What is there.
+        found: String,
+    },
+    /// A command that could not be started.
+    #[error("cannot start {command:?}: {source}")]
+    Start {
+        /// The command as typed.
+        command: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A kernel facility that this host lacks.
+    #[error("{what} is not available here: {why}")]
+    Unavailable {
+        /// The facility.
+        what: &'static str,
+        /// Why, and what to do.
+        why: String,
+    },
+    /// Any other input or output error.
+    #[error("{action} {path}: {source}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+/// Result with this crate's error.
+pub type Result<T> = std::result::Result<T, HostError>;
+
+/// Wraps an I/O error: missing rights get their own error, because the remedy differs.
+pub(crate) fn io_error(action: &'static str, path: &Path, source: io::Error) -> HostError {
+    let path = path.to_owned();
+    if source.kind() == io::ErrorKind::PermissionDenied {
+        return HostError::NotPermitted { action, path };
+    }
+    HostError::Io {
+        action,
+        path,
+        source,
+    }
+}
+
+/// Reads a whole text file.
+pub(crate) fn read_text(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).map_err(|source| io_error("reading", path, source))
+}
+
+/// The candidate that differs from `wanted` in the fewest characters, when that is few enough (a third
+/// of the longer word, at least two) to be a likely slip of the fingers.
+pub(crate) fn nearest<'a, I>(wanted: &str, candidates: I) -> Option<&'a str>
+where
+    I: IntoIterator<Item = &'a str>,
+{
+    candidates
+        .into_iter()
+        .map(|candidate| (edit_distance(wanted, candidate), candidate))
+        .filter(|(distance, candidate)| *distance <= (wanted.len().max(candidate.len()) / 3).max(2))
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+/// Levenshtein distance in characters.
+fn edit_distance(left: &str, right: &str) -> usize {
+    let right: Vec<char> = right.chars().collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (i, left_char) in left.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, right_char) in right.iter().enumerate() {
+            let replace = diagonal + usize::from(left_char != *right_char);
+            diagonal = row[j + 1];
+            row[j + 1] = replace.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edit_distance_counts_single_character_changes() {
+        assert_eq!(edit_distance("", "abc"), 3);
+        assert_eq!(edit_distance("kitten", "sitting"), 3);
+        assert_eq!(edit_distance("same", "same"), 0);
+    }
+
+    #[test]
+    fn nearest_offers_slips_but_not_strangers() {
+        let files = ["cpu.max", "cpu.max.burst", "cpu.weight"];
+        assert_eq!(nearest("cpu.mx", files), Some("cpu.max"));
+        assert_eq!(nearest("cpu.wieght", files), Some("cpu.weight"));
+        assert_eq!(nearest("memory.high", files), None);
+    }
+
+    #[test]
+    fn a_refused_value_names_file_value_errno_and_rule() {
+        let error = HostError::Refused {
+            path: "/sys/fs/cgroup/cpu/a/cpu.cfs_quota_us".into(),
+            value: "999".into(),
+            rule: LimitError::QuotaTooSmall(999),
+        };
+        assert_eq!(
+            error.to_string(),
+            "/sys/fs/cgroup/cpu/a/cpu.cfs_quota_us: the kernel refuses \"999\" (EINVAL): \
+             quota 999 us is below the kernel's minimum of 1000 us"
+        );
+    }
+
+    #[test]
+    fn an_unknown_cgroup_names_its_neighbour() {
+        let error = HostError::UnknownCgroup {
+            path: "/pgg".into(),
+            nearest: Some("/pg".into()),
+        };
+        assert_eq!(
+            error.to_string(),
+            "no cgroup /pgg; the nearest existing one is /pg"
+        );
+    }
+}

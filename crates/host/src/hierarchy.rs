@@ -1,0 +1,252 @@
+//! Where the cpu controller is mounted, and which cgroup version it is.
+//!
+//! A host has the controller in exactly one place. With `cgroup /sys/fs/cgroup/cpu … rw,cpu` in the mount
+//! table it is version 1, even if a version 2 tree is mounted beside it. With only `cgroup2` mounts it
+//! is version 2, if the root's `cgroup.controllers` lists `cpu`.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{HostError, Result, nearest, read_text};
+
+const MOUNTS: &str = "/proc/self/mountinfo";
+
+/// The two generations of cgroup files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CgroupVersion {
+    /// `cpu.shares`, `cpu.cfs_quota_us`, …
+    V1,
+    /// `cpu.weight`, `cpu.max`, …
+    V2,
+}
+
+impl CgroupVersion {
+    /// "v1" or "v2".
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::V1 => "v1",
+            Self::V2 => "v2",
+        }
+    }
+}
+
+/// The mounted hierarchy with the cpu controller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CpuHierarchy {
+    version: CgroupVersion,
+    mount: PathBuf,
+}
+
+impl CpuHierarchy {
+    /// Finds the hierarchy of this host.
+    pub fn detect() -> Result<Self> {
+        let text = read_text(Path::new(MOUNTS))?;
+        Self::from_mounts(&text, |mount| {
+            std::fs::read_to_string(mount.join("cgroup.controllers")).ok()
+        })
+        .ok_or_else(|| HostError::NoCpuController {
+            mounts: MOUNTS.into(),
+        })
+    }
+
+    /// A hierarchy known to be mounted at `mount`.
+    pub fn at(version: CgroupVersion, mount: impl Into<PathBuf>) -> Self {
+        Self {
+            version,
+            mount: mount.into(),
+        }
+    }
+
+    fn from_mounts(text: &str, controllers: impl Fn(&Path) -> Option<String>) -> Option<Self> {
+        let mounts: Vec<Mount> = text.lines().filter_map(parse_mount).collect();
+        let has_cpu_option =
+            |m: &&Mount| m.kind == "cgroup" && m.options.split(',').any(|option| option == "cpu");
+        if let Some(found) = mounts.iter().find(has_cpu_option) {
+            return Some(Self::at(CgroupVersion::V1, &found.point));
+        }
+        let lists_cpu = |m: &&Mount| {
+            m.kind == "cgroup2"
+                && controllers(&m.point)
+                    .is_some_and(|list| list.split_whitespace().any(|name| name == "cpu"))
+        };
+        mounts
+            .iter()
+            .find(lists_cpu)
+            .map(|found| Self::at(CgroupVersion::V2, &found.point))
+    }
+
+    /// The generation of its files.
+    pub fn version(&self) -> CgroupVersion {
+        self.version
+    }
+
+    /// The directory of the root group.
+    pub fn mount(&self) -> &Path {
+        &self.mount
+    }
+
+    /// The directory of a group named by its path below the root (`/`, `/pg`, `/kubepods/x`).
+    pub(crate) fn dir(&self, path: &str) -> PathBuf {
+        match path.trim_matches('/') {
+            "" => self.mount.clone(),
+            below => self.mount.join(below),
+        }
+    }
+
+    /// The directory of an existing group; an unknown one is an error that names the nearest.
+    pub fn existing(&self, path: &str) -> Result<PathBuf> {
+        let dir = self.dir(path);
+        if dir.join("cgroup.procs").is_file() {
+            return Ok(dir);
+        }
+        Err(HostError::UnknownCgroup {
+            path: path.to_owned(),
+            nearest: self.nearest_existing(path),
+        })
+    }
+
+    /// Follows the path as far as it exists and offers the sibling most like the first unknown part,
+    /// or the deepest existing group.
+    fn nearest_existing(&self, path: &str) -> Option<String> {
+        let mut known = String::new();
+        for part in path.split('/').filter(|part| !part.is_empty()) {
+            let dir = self.dir(&known);
+            if dir.join(part).join("cgroup.procs").is_file() {
+                known = format!("{known}/{part}");
+                continue;
+            }
+            let mut siblings: Vec<String> = std::fs::read_dir(&dir)
+                .ok()?
+                .filter_map(|entry| entry.ok())
+                .filter(|entry| entry.path().is_dir())
+                .filter_map(|entry| entry.file_name().into_string().ok())
+                .collect();
+            siblings.sort();
+            return match nearest(part, siblings.iter().map(String::as_str)) {
+                Some(sibling) => Some(format!("{known}/{sibling}")),
+                None if known.is_empty() => None,
+                None => Some(known),
+            };
+        }
+        None
+    }
+
+    /// The group this process is in.
+    pub fn own_group(&self) -> Result<String> {
+        let path = Path::new("/proc/self/cgroup");
+        let text = read_text(path)?;
+        own_group(&text, self.version).ok_or_else(|| HostError::Parse {
+            path: path.to_owned(),
+            line: 0,
+            expected: "a line of the hierarchy with the cpu controller",
+            found: text.clone(),
+        })
+    }
+}
+
+struct Mount {
+    point: PathBuf,
+    kind: String,
+    options: String,
+}
+
+/// One line of mountinfo: id parent dev root POINT options [optional]… - KIND source SUPER-OPTIONS.
+fn parse_mount(line: &str) -> Option<Mount> {
+    let (left, right) = line.split_once(" - ")?;
+    let point = left.split(' ').nth(4)?;
+    let mut right = right.split(' ');
+    let kind = right.next()?.to_owned();
+    let options = right.nth(1)?.to_owned();
+    Some(Mount {
+        point: PathBuf::from(unescape_octal(point)),
+        kind,
+        options,
+    })
+}
+
+/// The kernel writes blanks in paths as `\040`.
+fn unescape_octal(text: &str) -> String {
+    text.replace("\\040", " ")
+        .replace("\\011", "\t")
+        .replace("\\012", "\n")
+        .replace("\\134", "\\")
+}
+
+/// One line of `/proc/PID/cgroup` is ID:CONTROLLERS:PATH; version 2 is id 0 without controllers.
+fn own_group(text: &str, version: CgroupVersion) -> Option<String> {
+    text.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':');
+        let (id, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+        let found = match version {
+            CgroupVersion::V1 => controllers.split(',').any(|name| name == "cpu"),
+            CgroupVersion::V2 => id == "0" && controllers.is_empty(),
+        };
+        found.then(|| path.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HYBRID: &str = "\
+28 1 0:25 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755
+29 28 0:26 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset
+30 28 0:27 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct
+31 28 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw,nsdelegate
+";
+    const UNIFIED: &str = "31 28 0:28 / /mnt/my\\040cgroups rw - cgroup2 cgroup2 rw\n";
+
+    #[test]
+    fn a_v1_mount_with_cpu_wins() {
+        let found = CpuHierarchy::from_mounts(HYBRID, |_| Some("memory".into())).unwrap();
+        assert_eq!(found.version(), CgroupVersion::V1);
+        assert_eq!(found.mount(), Path::new("/sys/fs/cgroup/cpu,cpuacct"));
+    }
+
+    #[test]
+    fn v2_needs_the_controller_in_its_list() {
+        let with = |list: &'static str| {
+            CpuHierarchy::from_mounts(UNIFIED, move |mount| {
+                assert_eq!(mount, Path::new("/mnt/my cgroups"));
+                Some(list.to_owned())
+            })
+        };
+        assert_eq!(
+            with("cpuset cpu io\n").unwrap().version(),
+            CgroupVersion::V2
+        );
+        assert_eq!(with("cpuset io\n"), None);
+        assert_eq!(CpuHierarchy::from_mounts("", |_| None), None);
+    }
+
+    #[test]
+    fn own_group_follows_the_version() {
+        let text = "3:cpuset:/\n1:cpu,cpuacct:/a/b\n0::/c:d\n";
+        assert_eq!(own_group(text, CgroupVersion::V1).as_deref(), Some("/a/b"));
+        assert_eq!(own_group(text, CgroupVersion::V2).as_deref(), Some("/c:d"));
+        assert_eq!(own_group("0::/\n", CgroupVersion::V1), None);
+    }
+
+    #[test]
+    fn an_unknown_group_is_refused_with_the_nearest() {
+        let root = tempfile::tempdir().unwrap();
+        for group in ["", "kubepods", "kubepods/burstable", "system"] {
+            let dir = root.path().join(group);
+            std::fs::create_dir_all(&dir).unwrap();
+            std::fs::write(dir.join("cgroup.procs"), "").unwrap();
+        }
+        let tree = CpuHierarchy::at(CgroupVersion::V1, root.path());
+        assert!(tree.existing("/kubepods/burstable").is_ok());
+        let nearest = |path: &str| match tree.existing(path) {
+            Err(HostError::UnknownCgroup { nearest, .. }) => nearest,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(nearest("/kubepod").as_deref(), Some("/kubepods"));
+        assert_eq!(
+            nearest("/kubepods/burstible/x").as_deref(),
+            Some("/kubepods/burstable")
+        );
+        assert_eq!(nearest("/kubepods/zzzzzzzz").as_deref(), Some("/kubepods"));
+        assert_eq!(nearest("/zzzzzzzzzzzz"), None);
+    }
+}

@@ -1,0 +1,553 @@
+//! Run commands inside cgroups and report what the kernel counted.
+//!
+//! Each command is a forked child that joins its group, sets affinity and nice, and then waits at a
+//! line; when all have reached it they are let go together and exec. So `cpu.stat` covers the commands
+//! from their first instruction, and two hogs that share a CPU start within microseconds of each other:
+//!
+//! ```text
+//!   caller   fork a   fork b   wait for both   stat, clock   go          … both ended, stat, clock
+//!   child a  join cgroup, affinity, nice, ready ────────────► exec …
+//!   child b           join cgroup, affinity, nice, ready ───► exec …
+//! ```
+//!
+//! A command that outlives the time limit is killed with its whole process group. If this process dies
+//! first, the parent-death signal and the group's watchman end the commands.
+#![allow(unsafe_code)]
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, PipeReader, PipeWriter, Read, Seek, Write};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::cgroup::CpuCgroup;
+use crate::error::{HostError, Result, io_error};
+use crate::limits::CpuLimits;
+use crate::stat::{CpuStat, CpuTimes, TaskTimes};
+use crate::sys::{self, Ending, Usage};
+
+/// Where a command's standard output goes. Standard error is always the caller's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Output {
+    /// To the caller's.
+    Inherit,
+    /// Into `CommandReport::stdout`. Kept in memory by the kernel, so no reader competes for the CPU.
+    Capture,
+    /// Nowhere.
+    #[default]
+    Discard,
+}
+
+/// A command and how it is started.
+#[derive(Debug, Clone)]
+pub struct CommandSpec {
+    program: OsString,
+    arguments: Vec<OsString>,
+    cpus: Option<Vec<usize>>,
+    nice: i32,
+    output: Output,
+}
+
+impl CommandSpec {
+    /// A program, found as a shell would find it.
+    pub fn new(program: impl Into<OsString>) -> Self {
+        Self {
+            program: program.into(),
+            arguments: Vec::new(),
+            cpus: None,
+            nice: 0,
+            output: Output::default(),
+        }
+    }
+
+    /// Adds an argument.
+    pub fn arg(mut self, argument: impl Into<OsString>) -> Self {
+        self.arguments.push(argument.into());
+        self
+    }
+
+    /// Adds arguments.
+    pub fn args<I: IntoIterator<Item: Into<OsString>>>(mut self, arguments: I) -> Self {
+        self.arguments.extend(arguments.into_iter().map(Into::into));
+        self
+    }
+
+    /// Allows it these CPUs only.
+    pub fn cpus(mut self, cpus: &[usize]) -> Self {
+        self.cpus = Some(cpus.to_vec());
+        self
+    }
+
+    /// Sets its nice value, −20 … 19.
+    pub fn nice(mut self, nice: i32) -> Self {
+        self.nice = nice;
+        self
+    }
+
+    /// Chooses where its standard output goes.
+    pub fn output(mut self, output: Output) -> Self {
+        self.output = output;
+        self
+    }
+
+    /// The command as it would be typed.
+    pub fn typed(&self) -> String {
+        let mut words = vec![self.program.to_string_lossy()];
+        words.extend(self.arguments.iter().map(|a| a.to_string_lossy()));
+        words.join(" ")
+    }
+}
+
+/// What became of one command.
+#[derive(Debug, Clone)]
+pub struct CommandReport {
+    /// The command as typed.
+    pub command: String,
+    /// Its process id while it lived.
+    pub pid: i32,
+    /// How it ended.
+    pub ending: Ending,
+    /// From the common start to its end, ns.
+    pub wall_ns: u64,
+    /// CPU time and switches of it and the children it waited for.
+    pub usage: Usage,
+    /// Its threads with nanosecond-exact times: all that lived when the time limit struck, or just the
+    /// first one of a command that ended by itself (the kernel forgets the others as they exit).
+    pub threads: Vec<TaskTimes>,
+    /// Captured standard output; empty unless asked for.
+    pub stdout: Vec<u8>,
+}
+
+impl CommandReport {
+    /// User and system time together, ns.
+    pub fn cpu_ns(&self) -> u64 {
+        self.usage.user_ns + self.usage.system_ns
+    }
+}
+
+/// What the kernel counted for one group during a run.
+#[derive(Debug, Clone)]
+pub struct GroupReport {
+    /// Its path below the root group.
+    pub path: String,
+    /// The limit it had when the run began.
+    pub limits: CpuLimits,
+    /// Counters at the end less those at the start.
+    pub stat: CpuStat,
+}
+
+/// A finished run.
+#[derive(Debug, Clone)]
+pub struct RunReport {
+    /// From the common start until the last command ended or the time limit struck, ns.
+    pub wall_ns: u64,
+    /// Whether the time limit ended it.
+    pub timed_out: bool,
+    /// Share of the machine's time that the hypervisor took, 0 … 1 (10 ms steps per CPU).
+    pub steal_ratio: f64,
+    /// One entry for each different group, in the order of first use.
+    pub groups: Vec<GroupReport>,
+    /// One entry for each command, in the order given.
+    pub commands: Vec<CommandReport>,
+}
+
+/// Runs commands together in one group, at most for `timeout`.
+pub fn run_in(group: &CpuCgroup, commands: &[CommandSpec], timeout: Duration) -> Result<RunReport> {
+    let placed: Vec<_> = commands.iter().map(|spec| (group, spec)).collect();
+    run_placed(&placed, timeout)
+}
+
+/// Runs commands together, each in its own group, at most for `timeout`.
+pub fn run_placed(placed: &[(&CpuCgroup, &CommandSpec)], timeout: Duration) -> Result<RunReport> {
+    let mut prepared = Vec::new();
+    for (group, spec) in placed {
+        prepared.push(Prepared::new(group, spec)?);
+    }
+    thread::scope(|scope| {
+        let pipes = Pipes::new()?;
+        let (ended, endings) = mpsc::channel();
+        for (index, child) in prepared.into_iter().enumerate() {
+            let (gates, ended) = (pipes.gates(), ended.clone());
+            scope.spawn(move || attend(index, child, gates, &ended));
+        }
+        drop(ended);
+        Conductor::new(placed, endings).conduct(pipes, timeout)
+    })
+}
+
+/// A command with everything opened that the child needs between fork and exec.
+struct Prepared {
+    command: Command,
+    typed: String,
+    procs: File,
+    cpus: Option<libc::cpu_set_t>,
+    nice: i32,
+    capture: Option<File>,
+}
+
+impl Prepared {
+    fn new(group: &CpuCgroup, spec: &CommandSpec) -> Result<Self> {
+        let start_error = |source| HostError::Start {
+            command: spec.typed(),
+            source,
+        };
+        let path = group.dir().join("cgroup.procs");
+        let procs = OpenOptions::new()
+            .write(true)
+            .open(&path)
+            .map_err(|error| io_error("opening", &path, error))?;
+        let cpus = spec.cpus.as_deref().map(sys::cpu_set).transpose();
+        let mut command = Command::new(&spec.program);
+        command.args(&spec.arguments).stdin(Stdio::null());
+        let capture = match spec.output {
+            Output::Capture => Some(sys::memory_file().map_err(start_error)?),
+            Output::Discard => {
+                command.stdout(Stdio::null());
+                None
+            }
+            Output::Inherit => None,
+        };
+        if let Some(file) = &capture {
+            command.stdout(file.try_clone().map_err(start_error)?);
+        }
+        Ok(Self {
+            command,
+            typed: spec.typed(),
+            procs,
+            cpus: cpus.map_err(start_error)?,
+            nice: spec.nice,
+            capture,
+        })
+    }
+}
+
+/// Children report on one pipe that they are ready and wait on the other to be let go.
+struct Pipes {
+    ready: (PipeReader, PipeWriter),
+    go: (PipeReader, PipeWriter),
+}
+
+/// The children's ends, and the end of the other side that each child must close in its own copy: while
+/// a child holds the writing end itself, it would never see that the conductor has let go of it.
+#[derive(Clone, Copy)]
+struct Gates {
+    ready: RawFd,
+    go: RawFd,
+    go_writer: RawFd,
+}
+
+impl Pipes {
+    fn new() -> Result<Self> {
+        let open = || {
+            io::pipe().map_err(|source| HostError::Unavailable {
+                what: "a pipe",
+                why: source.to_string(),
+            })
+        };
+        Ok(Self {
+            ready: open()?,
+            go: open()?,
+        })
+    }
+
+    fn gates(&self) -> Gates {
+        Gates {
+            ready: self.ready.1.as_raw_fd(),
+            go: self.go.0.as_raw_fd(),
+            go_writer: self.go.1.as_raw_fd(),
+        }
+    }
+}
+
+/// What an attendant tells the conductor.
+enum Ended {
+    Failed(HostError),
+    Finished(usize, Box<CommandReport>, u64),
+}
+
+/// Body of the thread that starts one command and waits for it. One thread a command, because the
+/// parent-death signal is bound to the thread that forked.
+fn attend(index: usize, mut child: Prepared, gates: Gates, ended: &Sender<Ended>) {
+    // SAFETY: the closure only makes async-signal-safe system calls on values made before the fork;
+    // the pipes outlive it because the conductor waits for every attendant.
+    unsafe {
+        let (procs, cpus, nice) = (child.procs.as_raw_fd(), child.cpus, child.nice);
+        let parent = libc::getpid();
+        child
+            .command
+            .pre_exec(move || between_fork_and_exec(procs, cpus.as_ref(), nice, gates, parent));
+    }
+    let outcome = match child.command.spawn() {
+        Ok(process) => finish(index, process.id() as i32, &mut child),
+        Err(source) => {
+            // Tells a conductor that still waits for this child; a late message does no harm.
+            // SAFETY: four bytes of a local array; the pipe is open.
+            unsafe { libc::write(gates.ready, [0u8; 4].as_ptr().cast(), 4) };
+            Err(HostError::Start {
+                command: child.typed.clone(),
+                source,
+            })
+        }
+    };
+    let _ = ended.send(outcome.unwrap_or_else(Ended::Failed));
+}
+
+fn between_fork_and_exec(
+    procs: RawFd,
+    cpus: Option<&libc::cpu_set_t>,
+    nice: i32,
+    gates: Gates,
+    parent: i32,
+) -> io::Result<()> {
+    // SAFETY: system calls on open descriptors and local buffers.
+    unsafe {
+        sys::check(libc::setpgid(0, 0).into())?;
+        sys::check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL).into())?;
+        if libc::getppid() != parent {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        sys::check(libc::write(procs, b"0".as_ptr().cast(), 1) as libc::c_long)?;
+    }
+    if let Some(set) = cpus {
+        sys::set_affinity(set)?;
+    }
+    if nice != 0 {
+        sys::set_nice(nice)?;
+    }
+    // SAFETY: as above.
+    unsafe {
+        libc::close(gates.go_writer);
+        let pid = libc::getpid().to_ne_bytes();
+        sys::check(libc::write(gates.ready, pid.as_ptr().cast(), 4) as libc::c_long)?;
+        let mut go = 0u8;
+        match libc::read(gates.go, (&raw mut go).cast(), 1) {
+            1 => Ok(()),
+            _ => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+}
+
+fn finish(index: usize, pid: i32, child: &mut Prepared) -> Result<Ended> {
+    let failed = |source| HostError::Start {
+        command: child.typed.clone(),
+        source,
+    };
+    sys::wait_for_zombie(pid).map_err(failed)?;
+    let end_ns = sys::monotonic_ns();
+    let threads = TaskTimes::read(pid).into_iter().collect();
+    // While the zombie holds the group's number nobody else can have got it.
+    sys::kill_process_group(pid);
+    let (ending, usage) = sys::reap(pid).map_err(failed)?;
+    let mut stdout = Vec::new();
+    if let Some(file) = &mut child.capture {
+        file.rewind().map_err(failed)?;
+        file.read_to_end(&mut stdout).map_err(failed)?;
+    }
+    let report = CommandReport {
+        command: child.typed.clone(),
+        pid,
+        ending,
+        wall_ns: 0,
+        usage,
+        threads,
+        stdout,
+    };
+    Ok(Ended::Finished(index, Box::new(report), end_ns))
+}
+
+/// Lets the children go together and gathers the results.
+struct Conductor<'a> {
+    placed: &'a [(&'a CpuCgroup, &'a CommandSpec)],
+    /// The different groups in order of first use.
+    groups: Vec<&'a CpuCgroup>,
+    endings: Receiver<Ended>,
+    pids: Vec<i32>,
+}
+
+impl<'a> Conductor<'a> {
+    fn new(placed: &'a [(&'a CpuCgroup, &'a CommandSpec)], endings: Receiver<Ended>) -> Self {
+        let mut groups: Vec<&CpuCgroup> = Vec::new();
+        for (group, _) in placed {
+            if !groups.iter().any(|known| known.path() == group.path()) {
+                groups.push(group);
+            }
+        }
+        Self {
+            placed,
+            groups,
+            endings,
+            pids: Vec::new(),
+        }
+    }
+
+    fn conduct(mut self, mut pipes: Pipes, timeout: Duration) -> Result<RunReport> {
+        let result = self.start_and_wait(&mut pipes, timeout);
+        // Children still at the line see the end of the pipe and give up.
+        drop(pipes.go.1);
+        if result.is_err() {
+            self.kill_all();
+        }
+        // Attendants use the other pipe ends; they end once their children have.
+        while self.endings.recv().is_ok() {}
+        for group in &self.groups {
+            for pid in &self.pids {
+                group.forget_group(*pid);
+            }
+        }
+        result
+    }
+
+    fn start_and_wait(&mut self, pipes: &mut Pipes, timeout: Duration) -> Result<RunReport> {
+        self.wait_until_ready(&mut pipes.ready.0)?;
+        let limits = self.each_group(CpuCgroup::limits)?;
+        let before = self.each_group(CpuCgroup::stat)?;
+        let times = CpuTimes::read()?;
+        let start = Instant::now();
+        let start_ns = sys::monotonic_ns();
+        let go = vec![1u8; self.placed.len()];
+        pipes
+            .go
+            .1
+            .write_all(&go)
+            .map_err(|source| HostError::Start {
+                command: self.placed[0].1.typed(),
+                source,
+            })?;
+        let mut done: Vec<Option<CommandReport>> = vec![None; self.placed.len()];
+        let timed_out = !self.gather(&mut done, start_ns, Some(start + timeout))?;
+        let after = self.each_group(CpuCgroup::stat)?;
+        let end_ns = sys::monotonic_ns();
+        let steal_ratio = CpuTimes::read()?.steal_ratio_since(&times);
+        if timed_out {
+            let threads: Vec<_> = self.pids.iter().map(|pid| thread_times(*pid)).collect();
+            self.kill_all();
+            self.gather(&mut done, start_ns, None)?;
+            self.attach_threads(&mut done, &threads);
+        }
+        let commands: Vec<CommandReport> = done.into_iter().flatten().collect();
+        let wall_ns = if timed_out {
+            end_ns - start_ns
+        } else {
+            commands
+                .iter()
+                .map(|report| report.wall_ns)
+                .max()
+                .unwrap_or(0)
+        };
+        let groups = self
+            .groups
+            .iter()
+            .zip(limits)
+            .zip(before.iter().zip(&after));
+        Ok(RunReport {
+            wall_ns,
+            timed_out,
+            steal_ratio,
+            groups: groups
+                .map(|((group, limits), (before, after))| GroupReport {
+                    path: group.path().to_owned(),
+                    limits,
+                    stat: after.since(before),
+                })
+                .collect(),
+            commands,
+        })
+    }
+
+    /// Waits until each child is at the line; a zero instead of a process id means it failed to get there.
+    fn wait_until_ready(&mut self, ready: &mut PipeReader) -> Result<()> {
+        for _ in self.placed {
+            let mut bytes = [0u8; 4];
+            let got = ready.read_exact(&mut bytes);
+            let pid = i32::from_ne_bytes(bytes);
+            if got.is_err() || pid == 0 {
+                return Err(self.first_failure());
+            }
+            self.pids.push(pid);
+            for group in &self.groups {
+                group.watch_group(pid);
+            }
+        }
+        Ok(())
+    }
+
+    fn first_failure(&self) -> HostError {
+        self.kill_all();
+        for ended in self.endings.iter() {
+            if let Ended::Failed(error) = ended {
+                return error;
+            }
+        }
+        HostError::Start {
+            command: self.placed[0].1.typed(),
+            source: io::ErrorKind::Interrupted.into(),
+        }
+    }
+
+    /// Takes endings until all commands are done (true) or the deadline passes (false).
+    fn gather(
+        &self,
+        done: &mut [Option<CommandReport>],
+        start_ns: u64,
+        deadline: Option<Instant>,
+    ) -> Result<bool> {
+        while done.iter().any(Option::is_none) {
+            let next = match deadline {
+                None => self
+                    .endings
+                    .recv()
+                    .map_err(|_| RecvTimeoutError::Disconnected),
+                Some(at) => self
+                    .endings
+                    .recv_timeout(at.saturating_duration_since(Instant::now())),
+            };
+            match next {
+                Ok(Ended::Finished(index, mut report, end_ns)) => {
+                    report.wall_ns = end_ns.saturating_sub(start_ns);
+                    done[index] = Some(*report);
+                }
+                Ok(Ended::Failed(error)) => return Err(error),
+                Err(RecvTimeoutError::Timeout) => return Ok(false),
+                Err(RecvTimeoutError::Disconnected) => return Err(self.first_failure()),
+            }
+        }
+        Ok(true)
+    }
+
+    fn attach_threads(&self, done: &mut [Option<CommandReport>], threads: &[Vec<TaskTimes>]) {
+        for report in done.iter_mut().flatten() {
+            let at_limit = self.pids.iter().position(|pid| *pid == report.pid);
+            if let Some(threads) = at_limit.map(|i| &threads[i])
+                && !threads.is_empty()
+            {
+                report.threads = threads.clone();
+            }
+        }
+    }
+
+    fn kill_all(&self) {
+        for pid in &self.pids {
+            sys::kill_process_group(*pid);
+        }
+    }
+
+    fn each_group<T>(&self, read: impl Fn(&CpuCgroup) -> Result<T>) -> Result<Vec<T>> {
+        self.groups.iter().map(|group| read(group)).collect()
+    }
+}
+
+/// Times of all live threads of a process.
+fn thread_times(pid: i32) -> Vec<TaskTimes> {
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Vec::new();
+    };
+    let mut ids: Vec<i32> = entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect();
+    ids.sort_unstable();
+    ids.into_iter().filter_map(TaskTimes::read).collect()
+}

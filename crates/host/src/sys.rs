@@ -1,0 +1,278 @@
+//! The few system calls that the standard library does not offer, each behind a safe function.
+//!
+//! All `unsafe` of the crate is here and in `guard` and `run` (code between fork and exec).
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::FromRawFd;
+use std::sync::atomic::AtomicU32;
+
+/// Turns the −1 convention into a `Result`.
+pub(crate) fn check(result: libc::c_long) -> io::Result<libc::c_long> {
+    if result == -1 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is a valid timespec; both clocks used here exist on every Linux.
+    unsafe { libc::clock_gettime(clock, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// `CLOCK_MONOTONIC` in ns: the clock of hrtimers, of bandwidth periods and of trace clock `mono`.
+#[inline]
+pub fn monotonic_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// CPU time of the calling thread in ns.
+pub fn thread_cpu_ns() -> u64 {
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// Sleeps until a point of `CLOCK_MONOTONIC`; continues after signals.
+pub fn sleep_until_ns(at_ns: u64) {
+    let at = libc::timespec {
+        tv_sec: (at_ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (at_ns % 1_000_000_000) as libc::c_long,
+    };
+    // SAFETY: `at` is a valid absolute time, no remainder is asked for.
+    while unsafe {
+        libc::clock_nanosleep(
+            libc::CLOCK_MONOTONIC,
+            libc::TIMER_ABSTIME,
+            &at,
+            std::ptr::null_mut(),
+        )
+    } == libc::EINTR
+    {}
+}
+
+/// Whether this process has root's rights.
+pub fn is_root() -> bool {
+    // SAFETY: geteuid has no preconditions.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// Parent process id by a real system call: the cheapest one, used as the measure of a call's cost.
+#[inline]
+pub fn getppid() -> i32 {
+    // SAFETY: getppid has no preconditions.
+    unsafe { libc::syscall(libc::SYS_getppid) as i32 }
+}
+
+/// `sched_yield`.
+pub fn yield_cpu() {
+    // SAFETY: sched_yield has no preconditions.
+    unsafe { libc::sched_yield() };
+}
+
+/// A CPU set for `sched_setaffinity`; CPUs beyond the set's size are an error.
+pub(crate) fn cpu_set(cpus: &[usize]) -> io::Result<libc::cpu_set_t> {
+    // SAFETY: cpu_set_t is plain bits; all zero is the empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    for &cpu in cpus {
+        if cpu >= libc::CPU_SETSIZE as usize {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("CPU {cpu} is beyond the {} of a CPU set", libc::CPU_SETSIZE),
+            ));
+        }
+        // SAFETY: `cpu` was checked against the size of the set.
+        unsafe { libc::CPU_SET(cpu, &mut set) };
+    }
+    Ok(set)
+}
+
+/// Applies a CPU set to the calling thread. Async-signal-safe.
+pub(crate) fn set_affinity(set: &libc::cpu_set_t) -> io::Result<()> {
+    // SAFETY: `set` is a valid cpu_set_t and its size is passed along.
+    let result = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set) };
+    check(result.into()).map(drop)
+}
+
+/// Pins the calling thread to CPUs.
+pub fn pin_thread(cpus: &[usize]) -> io::Result<()> {
+    set_affinity(&cpu_set(cpus)?)
+}
+
+/// Sets the nice value of the calling thread. Async-signal-safe.
+pub fn set_nice(nice: i32) -> io::Result<()> {
+    // SAFETY: setpriority has no preconditions; `which` 0 means the caller.
+    check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) }.into()).map(drop)
+}
+
+/// Puts the calling thread under `SCHED_IDLE`: it keeps its CPU out of idle and yields to any other.
+pub fn set_policy_idle() -> io::Result<()> {
+    let param = libc::sched_param { sched_priority: 0 };
+    // SAFETY: `param` is valid and outlives the call.
+    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &param) }.into()).map(drop)
+}
+
+/// Sets the timer slack of the calling thread; 0 would mean the default of 50 µs.
+pub fn set_timer_slack_ns(slack_ns: u64) -> io::Result<()> {
+    // SAFETY: PR_SET_TIMERSLACK takes one number.
+    check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack_ns) }.into()).map(drop)
+}
+
+/// Context switches of the calling thread so far: (voluntary, involuntary).
+pub fn thread_switches() -> (u64, u64) {
+    // SAFETY: rusage is plain numbers, and getrusage fills it.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_THREAD, &mut usage);
+        usage
+    };
+    (usage.ru_nvcsw as u64, usage.ru_nivcsw as u64)
+}
+
+/// Waits while `word` is `expected`, within this process.
+pub fn futex_wait(word: &AtomicU32, expected: u32) {
+    // SAFETY: the futex word lives as long as the reference; no timeout.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+            expected,
+            std::ptr::null::<libc::timespec>(),
+        )
+    };
+}
+
+/// Wakes one waiter of `word`; tells how many were woken.
+pub fn futex_wake(word: &AtomicU32) -> i64 {
+    // SAFETY: the futex word lives as long as the reference.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+            1,
+        )
+    }
+}
+
+/// A file that lives in memory only, to gather a command's output without a reader beside it.
+pub(crate) fn memory_file() -> io::Result<File> {
+    // SAFETY: the name is a valid C string.
+    let fd = check(
+        unsafe { libc::memfd_create(c"schedcast-output".as_ptr(), libc::MFD_CLOEXEC) }.into(),
+    )?;
+    // SAFETY: the descriptor is new and owned by nobody else.
+    Ok(unsafe { File::from_raw_fd(fd as i32) })
+}
+
+/// Sends SIGKILL to a process group; one that is gone already is fine.
+pub(crate) fn kill_process_group(group: i32) {
+    // SAFETY: kill has no memory preconditions. Groups 0 and 1 are never passed.
+    unsafe { libc::kill(-group, libc::SIGKILL) };
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// It returned this exit code.
+    Exited(i32),
+    /// A signal ended it.
+    Killed(i32),
+}
+
+/// What the kernel accounted to a process and its waited-for children.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Usage {
+    /// Time in user mode, ns (counted in µs).
+    pub user_ns: u64,
+    /// Time in the kernel, ns (counted in µs).
+    pub system_ns: u64,
+    /// Switches because it blocked.
+    pub voluntary_switches: u64,
+    /// Switches because something else was picked.
+    pub involuntary_switches: u64,
+}
+
+/// Waits until a child has ended but leaves it a zombie, so that its id and its `/proc` stay valid.
+pub(crate) fn wait_for_zombie(pid: i32) -> io::Result<()> {
+    loop {
+        // SAFETY: siginfo is plain data that waitid fills.
+        let result = unsafe {
+            let mut info: libc::siginfo_t = std::mem::zeroed();
+            libc::waitid(
+                libc::P_PID,
+                pid as libc::id_t,
+                &mut info,
+                libc::WEXITED | libc::WNOWAIT,
+            )
+        };
+        match check(result.into()) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            other => return other.map(drop),
+        }
+    }
+}
+
+/// Reaps a child.
+pub(crate) fn reap(pid: i32) -> io::Result<(Ending, Usage)> {
+    let mut status = 0;
+    // SAFETY: status and rusage are plain data that wait4 fills.
+    let (result, usage) = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        (libc::wait4(pid, &mut status, 0, &mut usage), usage)
+    };
+    check(result.into())?;
+    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000;
+    let ending = if libc::WIFSIGNALED(status) {
+        Ending::Killed(libc::WTERMSIG(status))
+    } else {
+        Ending::Exited(libc::WEXITSTATUS(status))
+    };
+    let usage = Usage {
+        user_ns: ns(usage.ru_utime),
+        system_ns: ns(usage.ru_stime),
+        voluntary_switches: usage.ru_nvcsw as u64,
+        involuntary_switches: usage.ru_nivcsw as u64,
+    };
+    Ok((ending, usage))
+}
+
+/// Runs `body` in a forked child and exits with what it returns. The child must confine itself to
+/// system calls: another thread may have held the allocator's lock when the fork happened.
+pub(crate) fn fork_child(body: impl FnOnce() -> i32) -> io::Result<i32> {
+    // SAFETY: the child only runs `body`, which keeps to system calls, and leaves by _exit.
+    unsafe {
+        match libc::fork() {
+            -1 => Err(io::Error::last_os_error()),
+            0 => libc::_exit(body()),
+            pid => Ok(pid),
+        }
+    }
+}
+
+/// Mounts a tracefs on a directory.
+pub(crate) fn mount_tracefs(at: &std::ffi::CStr) -> io::Result<()> {
+    // SAFETY: all strings are valid; tracefs takes no data.
+    let result = unsafe {
+        libc::mount(
+            c"tracefs".as_ptr(),
+            at.as_ptr(),
+            c"tracefs".as_ptr(),
+            libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC,
+            std::ptr::null(),
+        )
+    };
+    check(result.into()).map(drop)
+}
+
+/// Takes a mount away; lazily, because a file in it may still be closing.
+pub(crate) fn unmount(at: &std::ffi::CStr) -> io::Result<()> {
+    // SAFETY: the path is a valid string.
+    check(unsafe { libc::umount2(at.as_ptr(), libc::MNT_DETACH) }.into()).map(drop)
+}

@@ -1,0 +1,176 @@
+//! A trace buffer of one's own: a tracefs *instance*, so that nobody else's tracing is touched.
+//!
+//! Where no tracefs is mounted, one is mounted on a private directory for the time of the trace. Both are
+//! taken away on drop, and by a watchman process if this process dies first.
+
+use std::ffi::CString;
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::error::{HostError, Result, io_error, read_text};
+use crate::guard::Guard;
+use crate::sys;
+
+/// A running or stopped trace buffer.
+#[derive(Debug)]
+pub struct TraceInstance {
+    dir: PathBuf,
+    own_mount: Option<PathBuf>,
+    guard: Option<Guard>,
+}
+
+impl TraceInstance {
+    /// Makes a buffer of `buffer_kb` per CPU with events (`sched/sched_switch`, …) on clock `mono`.
+    /// Recording starts with `start`.
+    pub fn create(name: &str, buffer_kb: u32, events: &[&str]) -> Result<Self> {
+        if !sys::is_root() {
+            return Err(HostError::NotPermitted {
+                action: "tracing through",
+                path: "/sys/kernel/tracing".into(),
+            });
+        }
+        let (root, own_mount) = match mounted_tracefs()? {
+            Some(root) => (root, None),
+            None => mount_privately().map(|root| (root.clone(), Some(root)))?,
+        };
+        let dir = root.join("instances").join(name);
+        let made = fs::create_dir(&dir).map_err(|error| io_error("creating", &dir, error));
+        let mut instance = Self {
+            dir,
+            own_mount,
+            guard: None,
+        };
+        if let Err(error) = made {
+            // Not made here, so not to be removed here: only the mount is.
+            instance.unmount();
+            std::mem::forget(instance);
+            return Err(error);
+        }
+        instance.guard = Guard::for_trace(&instance.dir, instance.own_mount.as_deref()).ok();
+        instance.set("tracing_on", "0")?;
+        instance.set("trace_clock", "mono")?;
+        instance.set("buffer_size_kb", &buffer_kb.to_string())?;
+        for event in events {
+            instance.set(&format!("events/{event}/enable"), "1")?;
+        }
+        Ok(instance)
+    }
+
+    /// Writes one of the instance's control files, for instance an event's `filter`.
+    pub fn set(&self, file: &str, value: &str) -> Result<()> {
+        let path = self.dir.join(file);
+        let write = || -> io::Result<()> {
+            let mut file = fs::OpenOptions::new().write(true).open(&path)?;
+            file.write_all(value.as_bytes())
+        };
+        write().map_err(|error| io_error("writing", &path, error))
+    }
+
+    /// Begins recording.
+    pub fn start(&self) -> Result<()> {
+        self.set("tracing_on", "1")
+    }
+
+    /// Ends recording; what was recorded stays readable.
+    pub fn stop(&self) -> Result<()> {
+        self.set("tracing_on", "0")
+    }
+
+    /// Everything recorded, as text.
+    pub fn text(&self) -> Result<String> {
+        read_text(&self.dir.join("trace"))
+    }
+
+    /// Events that were overwritten or dropped, over all CPUs.
+    pub fn lost_events(&self) -> Result<u64> {
+        let per_cpu = self.dir.join("per_cpu");
+        let mut lost = 0;
+        let entries = fs::read_dir(&per_cpu).map_err(|e| io_error("listing", &per_cpu, e))?;
+        for entry in entries.filter_map(|entry| entry.ok()) {
+            lost += lost_in(&read_text(&entry.path().join("stats"))?);
+        }
+        Ok(lost)
+    }
+
+    fn unmount(&mut self) {
+        if let Some(mount) = self.own_mount.take()
+            && let Ok(path) = CString::new(mount.as_os_str().as_bytes())
+        {
+            let _ = sys::unmount(&path);
+            let _ = fs::remove_dir(&mount);
+        }
+    }
+}
+
+impl Drop for TraceInstance {
+    fn drop(&mut self) {
+        let _ = self.stop();
+        if let Err(error) = fs::remove_dir(&self.dir) {
+            // The watchman is not dismissed and tries again when this process ends.
+            eprintln!("schedcast: removing {}: {error}", self.dir.display());
+            return;
+        }
+        self.unmount();
+        if let Some(guard) = self.guard.take() {
+            guard.dismiss();
+        }
+    }
+}
+
+/// Sum of the counters of lost events in a per-CPU `stats` file.
+fn lost_in(stats: &str) -> u64 {
+    stats
+        .lines()
+        .filter_map(|line| line.split_once(": "))
+        .filter(|(key, _)| ["overrun", "commit overrun", "dropped events"].contains(key))
+        .filter_map(|(_, value)| value.trim().parse::<u64>().ok())
+        .sum()
+}
+
+fn mounted_tracefs() -> Result<Option<PathBuf>> {
+    let mounts = read_text(Path::new("/proc/self/mounts"))?;
+    Ok(find_tracefs(&mounts))
+}
+
+fn find_tracefs(mounts: &str) -> Option<PathBuf> {
+    mounts.lines().find_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        let point = words.next()?;
+        (words.next()? == "tracefs").then(|| point.into())
+    })
+}
+
+fn mount_privately() -> Result<PathBuf> {
+    let at = std::env::temp_dir().join(format!("schedcast-tracefs-{}", std::process::id()));
+    fs::create_dir(&at).map_err(|error| io_error("creating", &at, error))?;
+    let path = CString::new(at.as_os_str().as_bytes()).expect("made from a path without NUL");
+    sys::mount_tracefs(&path).map_err(|source| {
+        let _ = fs::remove_dir(&at);
+        HostError::Unavailable {
+            what: "tracing",
+            why: format!("mounting tracefs failed: {source}"),
+        }
+    })?;
+    Ok(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mounted_tracefs_is_found() {
+        let mounts = "proc /proc proc rw 0 0\nnodev /sys/kernel/tracing tracefs rw 0 0\n";
+        assert_eq!(find_tracefs(mounts), Some("/sys/kernel/tracing".into()));
+        assert_eq!(find_tracefs("tracefs /x proc rw 0 0\n"), None);
+    }
+
+    #[test]
+    fn lost_events_are_added_up() {
+        let stats = "entries: 5\noverrun: 2\ncommit overrun: 1\nbytes: 99\ndropped events: 4\n\
+                     read events: 7\n";
+        assert_eq!(lost_in(stats), 7);
+    }
+}
