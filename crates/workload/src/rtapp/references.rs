@@ -18,14 +18,13 @@ use crate::nearest::{nearest, suggestion};
 impl File {
     /// Threads that must come to a barrier before it opens.
     pub fn barrier_users(&self, barrier: &str) -> u64 {
-        let uses = |task: &Task| {
-            let named = |event: &&Event| event.action == Action::Barrier(barrier.to_owned());
-            task.events().filter(named).count() as u64
+        let waits =
+            |event: &&Event| matches!(&event.action, Action::Barrier(name) if name == barrier);
+        let users = |task: &Task| {
+            let uses = task.events().filter(waits).count() as u64;
+            uses * u64::from(task.instances)
         };
-        self.tasks
-            .iter()
-            .map(|task| uses(task) * u64::from(task.instances))
-            .sum()
+        self.tasks.iter().map(users).sum()
     }
 
     /// The mode of a timer that `task` uses: absolute if any use of it says so. A timer whose name
@@ -71,6 +70,9 @@ pub(super) fn check(file: &mut File) -> Result<(), Fault> {
     file.notes.append(&mut notes);
     Ok(())
 }
+
+/// How many names a misspelt one is compared with.
+const NAMES_COMPARED_MAX: usize = 100;
 
 /// Where each kind of name is used, first use first.
 ///
@@ -134,7 +136,9 @@ impl<'a> Names<'a> {
         for (used, other, complaint) in pairs {
             for (name, span) in used.iter().filter(|(name, _)| !other.contains_key(*name)) {
                 let mut message = format!("{complaint} {}", quoted(name));
-                if let Some(near) = nearest(name, other.keys().copied()) {
+                // Comparing with every name would take long in a file of many thousand names.
+                let candidates = other.keys().copied().take(NAMES_COMPARED_MAX);
+                if let Some(near) = nearest(name, candidates) {
                     message.push_str(&format!("; nearest name: {}", quoted(near)));
                 }
                 notes.push(Note {
