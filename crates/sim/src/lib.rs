@@ -2,8 +2,10 @@
 
 pub mod program;
 pub mod workload;
+mod workload_check;
 
 pub use program::{
     Amount, Arithmetic, Compare, Instruction, Program, ProgramBuilder, ProgramError, Ref, Reg,
 };
 pub use workload::Workload;
+pub use workload_check::WorkloadError;

@@ -111,6 +111,8 @@ pub struct QueueSpec {
     pub wake_sender_at_bytes: u64,
     /// Whether they are woken with the sync hint.
     pub wake_sender_sync: bool,
+    /// Whether all of them are woken (sockets) or the first (pipes).
+    pub wake_all_senders: bool,
 }
 
 impl QueueSpec {
@@ -120,6 +122,7 @@ impl QueueSpec {
         overhead_bytes: 0,
         wake_sender_at_bytes: u64::MAX,
         wake_sender_sync: false,
+        wake_all_senders: false,
     };
 }
 

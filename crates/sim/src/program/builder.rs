@@ -1,8 +1,8 @@
 //! Makes programs: one method per instruction, labels for jumps, checks at the end.
 
+use super::operands::{Operand, for_each_operand};
 use super::{
-    Amount, AmountKind, Arithmetic, Compare, Instruction, ObjectId, Program, REGISTERS_MAX, Ref,
-    RefKind, Reg,
+    Amount, AmountKind, Arithmetic, Compare, Instruction, Program, REGISTERS_MAX, Ref, Reg,
 };
 use crate::workload::{
     AttributesId, BarrierId, ConditionId, DistributionId, ForkId, MetricId, MutexId, QueueId,
@@ -48,23 +48,6 @@ pub enum ProgramError {
         program: String,
         /// The register.
         register: u8,
-    },
-    /// The object does not exist in the workload.
-    #[error(
-        "program {program}, instruction {instruction}: {kind} {number} does not exist, \
-         the workload has {count}"
-    )]
-    UnknownObject {
-        /// Program.
-        program: String,
-        /// Index of the instruction.
-        instruction: usize,
-        /// What kind of object.
-        kind: &'static str,
-        /// Its number.
-        number: u32,
-        /// How many there are.
-        count: usize,
     },
 }
 
@@ -520,7 +503,11 @@ impl ProgramBuilder {
         let mut highest = 0;
         for instruction in instructions {
             let mut worst = 0;
-            visit_registers(instruction, &mut |reg| worst = worst.max(reg + 1));
+            for_each_operand(instruction, &mut |operand| {
+                if let Operand::Register(register) = operand {
+                    worst = worst.max(register + 1);
+                }
+            });
             if worst > REGISTERS_MAX as u16 {
                 return Err(ProgramError::Register {
                     program: self.name.clone(),
@@ -541,113 +528,6 @@ fn jump_target(instruction: &mut Instruction) -> Option<&mut u32> {
         | Instruction::Loop { target, .. }
         | Instruction::TryRecv { empty: target, .. } => Some(target),
         _ => None,
-    }
-}
-
-fn visit_amount(amount: Amount, visit: &mut impl FnMut(u16)) {
-    if let AmountKind::Reg(reg) = amount.kind() {
-        visit(u16::from(reg.0));
-    }
-}
-
-fn visit_reference<K: ObjectId>(reference: Ref<K>, visit: &mut impl FnMut(u16)) {
-    if let RefKind::Reg(reg) = reference.kind() {
-        visit(u16::from(reg.0));
-    }
-}
-
-/// Calls `visit` with the number of every register an instruction names.
-fn visit_registers(instruction: &Instruction, visit: &mut impl FnMut(u16)) {
-    use Instruction as I;
-    match *instruction {
-        I::Work(amount) | I::Spin { amount, .. } | I::KernelWork(amount) => {
-            visit_amount(amount, visit);
-        }
-        I::Sleep(amount) | I::Io(amount) => visit_amount(amount, visit),
-        I::SleepUntil(reg) | I::Join(reg) | I::Now(reg) | I::GetCpu(reg) => {
-            visit(u16::from(reg.0));
-        }
-        I::SemPost(semaphore) | I::SemWait(semaphore) => visit_reference(semaphore, visit),
-        I::Send {
-            queue,
-            bytes,
-            value,
-            ..
-        } => {
-            visit_reference(queue, visit);
-            visit_amount(bytes, visit);
-            visit(u16::from(value.0));
-        }
-        I::Recv {
-            queue,
-            value,
-            timeout,
-        } => {
-            visit_reference(queue, visit);
-            visit_amount(timeout, visit);
-            visit(u16::from(value.0));
-        }
-        I::TryRecv { queue, value, .. } => {
-            visit_reference(queue, visit);
-            visit(u16::from(value.0));
-        }
-        I::WordLoad { word, into } => {
-            visit_reference(word, visit);
-            visit(u16::from(into.0));
-        }
-        I::WordFetchAdd { word, value, old } => {
-            visit_reference(word, visit);
-            visit_amount(value, visit);
-            visit(u16::from(old.0));
-        }
-        I::WordStore {
-            word,
-            value: amount,
-        }
-        | I::WordWait {
-            word,
-            expected: amount,
-        }
-        | I::WordWake {
-            word,
-            count: amount,
-        } => {
-            visit_reference(word, visit);
-            visit_amount(amount, visit);
-        }
-        I::Lock(mutex) | I::Unlock(mutex) => visit_reference(mutex, visit),
-        I::ConditionWait { condition, mutex } => {
-            visit_reference(condition, visit);
-            visit_reference(mutex, visit);
-        }
-        I::Signal(condition) | I::Broadcast(condition) => visit_reference(condition, visit),
-        I::Barrier(barrier) => visit_reference(barrier, visit),
-        I::Fork { child: reg, .. }
-        | I::Loop { reg, .. }
-        | I::JumpIndexed { reg, .. }
-        | I::RecordSince { since: reg, .. } => visit(u16::from(reg.0)),
-        I::Set { reg, value: amount }
-        | I::Arithmetic {
-            reg,
-            operand: amount,
-            ..
-        }
-        | I::JumpIf {
-            reg,
-            operand: amount,
-            ..
-        } => {
-            visit(u16::from(reg.0));
-            visit_amount(amount, visit);
-        }
-        I::Record { value: amount, .. }
-        | I::Count { amount, .. }
-        | I::RequestBegin { key: amount, .. }
-        | I::RequestEnd { key: amount, .. } => visit_amount(amount, visit),
-        I::Log { first, count, .. } => {
-            visit((u16::from(first.0) + u16::from(count)).saturating_sub(1));
-        }
-        I::JoinAll | I::Exit | I::Yield | I::SetAttributes(_) | I::Jump(_) => {}
     }
 }
 

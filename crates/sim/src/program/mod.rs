@@ -38,9 +38,10 @@
 
 mod builder;
 mod distribution;
+pub(crate) mod operands;
 
 pub use builder::{Label, ProgramBuilder, ProgramError};
-pub use distribution::Distribution;
+pub use distribution::{Distribution, DistributionError};
 
 use crate::workload::{
     AttributesId, BarrierId, ConditionId, DistributionId, ForkId, MetricId, MutexId, QueueId,
@@ -273,9 +274,9 @@ pub enum Instruction {
     /// task counts as waiting for I/O.
     Io(Amount),
 
-    /// `sem_post`: adds one, or hands it to the first waiter.
+    /// `sem_post`: adds one and wakes the first waiter. Whoever runs first takes it.
     SemPost(Ref<SemaphoreId>),
-    /// `sem_wait`: takes one, blocks while there is none (first come, first served).
+    /// `sem_wait`: takes one, blocks while there is none.
     SemWait(Ref<SemaphoreId>),
     /// Sends a message; blocks while the queue has no room for `bytes`.
     Send {
@@ -344,9 +345,11 @@ pub enum Instruction {
         /// Most waiters to wake.
         count: Amount,
     },
-    /// Takes a mutex; blocks while another task owns it (woken waiters own it: FIFO hand-over).
+    /// Takes a mutex; blocks while a task owns it. Waiters are woken first come, first served, but a
+    /// task that comes by in between may take it, as with futex-based mutexes.
     Lock(Ref<MutexId>),
-    /// Gives a mutex back. Unlocking one that the task does not own does nothing.
+    /// Gives a mutex back and wakes the first waiter. Unlocking one that the task does not own does
+    /// nothing.
     Unlock(Ref<MutexId>),
     /// Gives the mutex back, waits for a signal, takes the mutex again.
     ConditionWait {
@@ -479,11 +482,11 @@ pub enum Instruction {
 /// A checked program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Program {
-    pub(crate) name: String,
-    pub(crate) instructions: Vec<Instruction>,
-    pub(crate) tables: Vec<Vec<u32>>,
-    pub(crate) registers: u8,
-    pub(crate) streams: u16,
+    name: String,
+    instructions: Vec<Instruction>,
+    tables: Vec<Vec<u32>>,
+    registers: u8,
+    streams: u16,
 }
 
 impl Program {
