@@ -66,6 +66,8 @@ pub struct Kernel {
     pub domains: crate::balance::Domains,
     /// CPU that executes the current kernel operation.
     pub here: Cpu,
+    /// Room for walks over lists that change under the walk.
+    pub(crate) scratch_queues: Vec<CfsRqId>,
     /// Rows of dead tasks that can be used again.
     free_tasks: Vec<TaskId>,
 }
@@ -83,6 +85,7 @@ impl Kernel {
             nohz: Nohz::default(),
             domains: crate::balance::Domains::new(&topology, &rules),
             here: Cpu(0),
+            scratch_queues: Vec::new(),
             free_tasks: Vec::new(),
             topology,
             rules,
@@ -240,6 +243,8 @@ impl Kernel {
             cpu: attributes.cpu,
             state: TaskState::New,
             on_rq: false,
+            migrating: false,
+            wake_migrated: false,
             on_cpu: false,
             policy: attributes.policy,
             nice: attributes.nice,

@@ -4,16 +4,21 @@
 //! source: the world behind it is a [`platform::Platform`].
 
 pub mod balance;
+pub mod bandwidth;
 pub mod cfs_rq;
+mod core;
 pub mod cpuset;
 pub mod entity;
+pub mod fair;
 pub mod group;
 pub mod ids;
 pub mod kernel;
 pub mod pelt;
 pub mod platform;
 pub mod rq;
+mod rt;
 pub mod rules;
+pub mod select;
 pub mod task;
 pub mod topology;
 pub mod weight;

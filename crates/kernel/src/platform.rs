@@ -195,24 +195,52 @@ pub enum PrevState {
 pub enum Observation {
     /// `cpu` switches from one task to another (idle tasks included).
     Switch {
+        /// Task that leaves.
         prev: TaskId,
+        /// State it leaves in.
         state: PrevState,
+        /// Task that runs now.
         next: TaskId,
     },
-    /// A task became runnable and was enqueued on `cpu`.
-    Wakeup { task: TaskId, cpu: Cpu },
+    /// A task became runnable and was enqueued.
+    Wakeup {
+        /// The task.
+        task: TaskId,
+        /// Where it was enqueued.
+        cpu: Cpu,
+    },
     /// A task's CPU changes.
-    Migrate { task: TaskId, from: Cpu, to: Cpu },
-    /// The queue of this group on this CPU ran out of runtime.
-    Throttle { group: GroupId, cpu: Cpu },
-    /// The queue of this group on this CPU may run again.
-    Unthrottle { group: GroupId, cpu: Cpu },
-    /// One expiry of the group's period timer: pool before the refill, periods elapsed and whether a
-    /// queue was throttled.
-    Period {
+    Migrate {
+        /// The task.
+        task: TaskId,
+        /// Old CPU.
+        from: Cpu,
+        /// New CPU.
+        to: Cpu,
+    },
+    /// A queue ran out of runtime.
+    Throttle {
+        /// Its group.
         group: GroupId,
+        /// Its CPU.
+        cpu: Cpu,
+    },
+    /// A throttled queue may run again.
+    Unthrottle {
+        /// Its group.
+        group: GroupId,
+        /// Its CPU.
+        cpu: Cpu,
+    },
+    /// One expiry of a group's period timer.
+    Period {
+        /// The group.
+        group: GroupId,
+        /// Pool before the refill.
         pool_before_ns: i64,
+        /// Periods elapsed.
         overrun: u64,
+        /// Whether a queue was throttled.
         throttled: bool,
     },
 }

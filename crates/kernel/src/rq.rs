@@ -4,8 +4,12 @@ use crate::cpuset::CpuSet;
 use crate::ids::{CfsRqId, Cpu, Ns, TaskId};
 use crate::pelt::SchedAvg;
 
+/// Task and PELT clocks at time 0: a machine that was just switched on never shows 0, which marks
+/// entities that are to be attached.
+const TASK_CLOCK_AT_START_NS: Ns = 1 << 20;
+
 /// Queues of the real-time class on one CPU, one per priority.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct RtRq {
     /// Tasks per kernel priority (0 = rt_priority 99), first to run first, the running one included.
     pub queues: Vec<Vec<TaskId>>,
@@ -17,18 +21,6 @@ pub struct RtRq {
     pub throttled: bool,
     /// Load tracking of the class.
     pub avg: SchedAvg,
-}
-
-impl Default for RtRq {
-    fn default() -> Self {
-        Self {
-            queues: Vec::new(),
-            nr_running: 0,
-            rt_time_ns: 0,
-            throttled: false,
-            avg: SchedAvg::default(),
-        }
-    }
 }
 
 /// Run queue of one CPU.
@@ -95,7 +87,8 @@ pub struct Rq {
     pub misfit_task_load: u64,
     /// Leaf queues, children before parents.
     pub leaf_cfs_rqs: Vec<CfsRqId>,
-    /// Fair tasks in the order balance looks at them (`cfs_tasks`): last picked first.
+    /// Queued fair tasks, the most recently picked last: the kernel's `cfs_tasks` list reversed, so
+    /// that balance takes its candidates from the front.
     pub cfs_tasks: Vec<TaskId>,
     /// Capacity of this CPU.
     pub cpu_capacity_orig: u64,
@@ -122,8 +115,8 @@ impl Rq {
         Self {
             cpu,
             clock: 0,
-            clock_task: 0,
-            clock_pelt: 0,
+            clock_task: TASK_CLOCK_AT_START_NS,
+            clock_pelt: TASK_CLOCK_AT_START_NS,
             lost_idle_time_ns: 0,
             clock_pelt_idle: 0,
             clock_idle: 0,
@@ -159,6 +152,18 @@ impl Rq {
             last_blocked_load_update_tick: 0,
             active_balance: false,
         }
+    }
+
+    /// Advances the PELT clock by `delta` of task clock (`update_rq_clock_pelt`): slower on a slow
+    /// CPU, and caught up while idle.
+    #[inline(always)]
+    pub(crate) fn update_clock_pelt(&mut self, delta: Ns) {
+        if self.curr_is_idle() {
+            self.clock_pelt = self.clock_task;
+            return;
+        }
+        let at_capacity = (delta * self.cpu_capacity_orig) >> 10;
+        self.clock_pelt += (at_capacity * self.freq_scale) >> 10;
     }
 
     /// Whether the CPU executes its idle task.

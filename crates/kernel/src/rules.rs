@@ -127,6 +127,8 @@ pub struct Rules {
     pub hz: u32,
     /// Tick length, 10^9 / hz.
     pub tick_ns: Ns,
+    /// Time of the ticks within the tick grid: they fire at k · tick_ns + tick_phase_ns.
+    pub tick_phase_ns: Ns,
     /// CFS or EEVDF.
     pub fair: FairClass,
     /// Feature switches.
@@ -165,8 +167,12 @@ pub struct Rules {
     pub skip_empty_group_reweight: bool,
     /// Group entities are reweighted only when the weight changed (6.9).
     pub reweight_only_on_change: bool,
+    /// A task that yields gives up the rest of its request (6.19).
+    pub yield_forfeits: bool,
     /// Unused quota may be carried over (5.14).
     pub burst: bool,
+    /// `cpu.stat` counts bursts (5.16).
+    pub burst_statistics: bool,
     /// Refill happens before the throttled list is looked at (5.14).
     pub refill_first: bool,
     /// Period timers start at a random offset (6.4).
@@ -200,6 +206,7 @@ impl Rules {
             version,
             hz,
             tick_ns: 1_000_000_000 / u64::from(hz),
+            tick_phase_ns: 0,
             fair: if eevdf {
                 FairClass::Eevdf
             } else {
@@ -231,7 +238,9 @@ impl Rules {
             long_sleeper_reset: since(6, 3),
             skip_empty_group_reweight: since(6, 13),
             reweight_only_on_change: since(6, 9),
+            yield_forfeits: since(6, 19),
             burst: since(5, 14),
+            burst_statistics: since(5, 16),
             refill_first: since(5, 14),
             timer_interleave: since(6, 4),
             async_unthrottle: since(6, 3),

@@ -83,6 +83,10 @@ pub struct Task {
     pub state: TaskState,
     /// Whether its class has it queued (delayed dequeue included).
     pub on_rq: bool,
+    /// Handed to a remote wake list after its CPU changed.
+    pub wake_migrated: bool,
+    /// Taken off one run queue to be put on another (`TASK_ON_RQ_MIGRATING`).
+    pub migrating: bool,
     /// Whether a CPU is executing it.
     pub on_cpu: bool,
     /// Policy.

@@ -1,0 +1,361 @@
+//! Throttling and unthrottling.
+//!
+//! Up to 6.17 a throttled queue's group entity leaves the parent queue, and all its tasks with it.
+//! From 6.18 the queue is only marked; each of its tasks parks itself on the queue's limbo list at
+//! its return to user mode, so that nobody is stopped while it holds a kernel lock.
+//!
+//! Worked example (6.18): a hog's queue runs out of runtime at the tick at 28 ms. The tick asks for
+//! a reschedule; the pick finds the queue out of runtime, marks it throttled, picks the hog again
+//! and gives it throttle work; on its way back to user mode the hog is dequeued and parked. Two
+//! passes through `schedule()`, no instruction of the program in between.
+
+use crate::fair::queue::Counts;
+use crate::fair::{DequeueFlags, EnqueueFlags};
+use crate::ids::{CfsRqId, GroupId, TaskId};
+use crate::kernel::Kernel;
+use crate::platform::{Observation, Op, Platform};
+use crate::rules::ThrottleModel;
+
+impl Kernel {
+    /// Throttles a queue unless a last nanosecond is granted (`throttle_cfs_rq`). Returns whether it
+    /// is throttled now.
+    pub(crate) fn throttle_cfs_rq<P: Platform>(&mut self, p: &mut P, q: CfsRqId) -> bool {
+        let group = self.cfs_rqs[q.index()].group;
+        if self.rules.throttle_asks_again {
+            if self.assign_cfs_rq_runtime(p, q, 1) {
+                return false;
+            }
+        } else {
+            self.start_cfs_bandwidth(p, group);
+        }
+        let head_first = !self.rules.version.since(4, 20)
+            || (!self.rules.throttle_asks_again
+                && self.groups[group.index()].bandwidth.distribute_running);
+        let list = &mut self.groups[group.index()].bandwidth.throttled;
+        if head_first {
+            list.insert(0, q);
+        } else {
+            list.push(q);
+        }
+        let cpu = self.cfs_rqs[q.index()].cpu;
+        self.tg_throttle_down(q);
+        if self.rules.throttle_model == ThrottleModel::Queue {
+            self.dequeue_throttled_group(p, q);
+            let cfs_rq = &mut self.cfs_rqs[q.index()];
+            if !self.rules.throttled_clock_only_when_queued || cfs_rq.nr_queued > 0 {
+                cfs_rq.throttled_clock_ns = self.rqs[cpu.index()].clock;
+            }
+        }
+        self.cfs_rqs[q.index()].throttled = true;
+        p.observe(cpu, Observation::Throttle { group, cpu });
+        true
+    }
+
+    /// `tg_throttle_down` over the queues of the group and of all groups below it, parents first.
+    fn tg_throttle_down(&mut self, q: CfsRqId) {
+        self.throttle_down_one(q);
+        let (group, cpu) = (self.cfs_rqs[q.index()].group, self.cfs_rqs[q.index()].cpu);
+        for child in 0..self.groups[group.index()].children.len() {
+            let child = self.groups[group.index()].children[child];
+            self.tg_throttle_down(self.cfs_rq_of(child, cpu));
+        }
+    }
+
+    fn throttle_down_one(&mut self, q: CfsRqId) {
+        let first = self.cfs_rqs[q.index()].throttle_count == 0;
+        if first {
+            match self.rules.throttle_model {
+                ThrottleModel::Task => {
+                    if self.cfs_rqs[q.index()].nr_queued == 0 {
+                        self.list_del_leaf_cfs_rq(q);
+                        self.stop_pelt_clock(q);
+                    }
+                }
+                ThrottleModel::Queue => {
+                    let cfs_rq = &self.cfs_rqs[q.index()];
+                    let clock = self.rq_clock_pelt(cfs_rq.cpu);
+                    let wall = self.rqs[cfs_rq.cpu.index()].clock;
+                    self.list_del_leaf_cfs_rq(q);
+                    let cfs_rq = &mut self.cfs_rqs[q.index()];
+                    cfs_rq.throttled_clock_pelt_ns = clock;
+                    if cfs_rq.nr_queued > 0 {
+                        cfs_rq.throttled_clock_self_ns = wall;
+                    }
+                }
+            }
+        }
+        self.cfs_rqs[q.index()].throttle_count += 1;
+    }
+
+    /// Takes a throttled queue's group entity off its parents (≤ 6.17).
+    fn dequeue_throttled_group<P: Platform>(&mut self, p: &mut P, q: CfsRqId) {
+        let cfs_rq = &self.cfs_rqs[q.index()];
+        let cpu = cfs_rq.cpu;
+        let mut counts = Counts {
+            queued: cfs_rq.h_nr_queued,
+            runnable: cfs_rq.h_nr_runnable,
+            idle: cfs_rq.h_nr_idle,
+        };
+        let queued = counts.queued;
+        let mut level = cfs_rq.se;
+        let flags = DequeueFlags {
+            sleep: true,
+            special: true,
+            ..DequeueFlags::default()
+        };
+        while let Some(se) = level {
+            let entity = &self.entities[se.index()];
+            if !entity.on_rq {
+                return;
+            }
+            let parent = entity.cfs_rq;
+            let delayed = entity.sched_delayed;
+            p.spend(self.here, Op::DequeueLevel, 1);
+            self.dequeue_entity(p, parent, se, DequeueFlags { delayed, ..flags });
+            self.sub_counts(parent, &mut counts);
+            if self.stops_at_throttled(parent) {
+                return;
+            }
+            level = self.entities[se.index()].parent;
+            if self.cfs_rqs[parent.index()].load.weight > 0 {
+                break;
+            }
+        }
+        if !self.refresh_levels(p, level, 0, false, &mut counts) {
+            self.rqs[cpu.index()].nr_running -= queued;
+        }
+    }
+
+    /// Lets a queue run again (`unthrottle_cfs_rq`).
+    pub(crate) fn unthrottle_cfs_rq<P: Platform>(&mut self, p: &mut P, q: CfsRqId) {
+        let cfs_rq = &self.cfs_rqs[q.index()];
+        let (group, cpu) = (cfs_rq.group, cfs_rq.cpu);
+        let task_model = self.rules.throttle_model == ThrottleModel::Task;
+        if task_model && cfs_rq.runtime_enabled && cfs_rq.runtime_remaining_ns <= 0 {
+            // Others used up what it was given; its first enqueue would throttle it again.
+            return;
+        }
+        p.spend(self.here, Op::Unthrottle, 1);
+        self.cfs_rqs[q.index()].throttled = false;
+        self.update_rq_clock(p, cpu);
+        let clock = self.rqs[cpu.index()].clock;
+        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        let bandwidth = &mut self.groups[group.index()].bandwidth;
+        if cfs_rq.throttled_clock_ns != 0 {
+            bandwidth.stat.throttled_time_ns += clock - cfs_rq.throttled_clock_ns;
+            cfs_rq.throttled_clock_ns = 0;
+        }
+        bandwidth.throttled.retain(|&other| other != q);
+        p.observe(cpu, Observation::Unthrottle { group, cpu });
+        self.tg_unthrottle_up(p, q);
+        if task_model {
+            self.readd_leaf_ancestors(q);
+        } else if self.cfs_rqs[q.index()].load.weight > 0 {
+            self.enqueue_unthrottled_group(p, q);
+        }
+        let rq = &self.rqs[cpu.index()];
+        if rq.curr_is_idle() && self.cfs_rqs[cpu.index()].nr_queued > 0 {
+            self.resched_curr(p, cpu);
+        }
+    }
+
+    /// `tg_unthrottle_up` over the queues of the group and of all groups below it, children first.
+    fn tg_unthrottle_up<P: Platform>(&mut self, p: &mut P, q: CfsRqId) {
+        let (group, cpu) = (self.cfs_rqs[q.index()].group, self.cfs_rqs[q.index()].cpu);
+        for child in 0..self.groups[group.index()].children.len() {
+            let child = self.groups[group.index()].children[child];
+            self.tg_unthrottle_up(p, self.cfs_rq_of(child, cpu));
+        }
+        self.unthrottle_up_one(p, q);
+    }
+
+    fn unthrottle_up_one<P: Platform>(&mut self, p: &mut P, q: CfsRqId) {
+        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        cfs_rq.throttle_count -= 1;
+        if cfs_rq.throttle_count > 0 {
+            return;
+        }
+        let cpu = cfs_rq.cpu;
+        let clock = self.rqs[cpu.index()].clock;
+        if cfs_rq.throttled_clock_self_ns != 0 {
+            cfs_rq.throttled_self_time_ns += clock - cfs_rq.throttled_clock_self_ns;
+            cfs_rq.throttled_clock_self_ns = 0;
+        }
+        match self.rules.throttle_model {
+            ThrottleModel::Queue => {
+                let pelt = self.rq_clock_pelt(cpu);
+                let cfs_rq = &mut self.cfs_rqs[q.index()];
+                cfs_rq.throttled_clock_pelt_time_ns += pelt - cfs_rq.throttled_clock_pelt_ns;
+            }
+            ThrottleModel::Task => {
+                self.restart_pelt_clock(q);
+                let mut parked = std::mem::take(&mut self.cfs_rqs[q.index()].limbo);
+                for &task in parked.iter().rev() {
+                    self.tasks[task.index()].throttled = false;
+                    let flags = EnqueueFlags {
+                        wakeup: true,
+                        ..EnqueueFlags::default()
+                    };
+                    self.enqueue_task_fair(p, cpu, task, flags);
+                }
+                parked.clear();
+                self.cfs_rqs[q.index()].limbo = parked;
+            }
+        }
+        if !self.cfs_rq_is_decayed(q) {
+            self.list_add_leaf_cfs_rq(q);
+        }
+    }
+
+    /// A queue that got load back belongs on the leaf list, and so do the queues above it.
+    fn readd_leaf_ancestors(&mut self, q: CfsRqId) {
+        if self.cfs_rqs[q.index()].on_leaf_list {
+            let mut level = self.cfs_rqs[q.index()].se;
+            while let Some(se) = level {
+                let parent = self.entities[se.index()].cfs_rq;
+                self.list_add_leaf_cfs_rq(parent);
+                level = self.entities[se.index()].parent;
+            }
+        }
+    }
+
+    /// Puts an unthrottled queue's group entity back, as a wakeup (≤ 6.17).
+    fn enqueue_unthrottled_group<P: Platform>(&mut self, p: &mut P, q: CfsRqId) {
+        let cfs_rq = &self.cfs_rqs[q.index()];
+        let cpu = cfs_rq.cpu;
+        let mut counts = Counts {
+            queued: cfs_rq.h_nr_queued,
+            runnable: cfs_rq.h_nr_runnable,
+            idle: cfs_rq.h_nr_idle,
+        };
+        let queued = counts.queued;
+        let Some(se) = cfs_rq.se else { return };
+        let flags = EnqueueFlags {
+            wakeup: true,
+            ..EnqueueFlags::default()
+        };
+        let (level, slice, stopped) = self.enqueue_new_levels(p, se, flags, &mut counts);
+        if !stopped && !self.refresh_levels(p, level, slice, true, &mut counts) {
+            self.rqs[cpu.index()].nr_running += queued;
+        }
+    }
+
+    /// Gives a picked task throttle work (`task_throttle_setup_work`): kernel threads and exiting
+    /// tasks never return to user mode.
+    pub(crate) fn task_throttle_setup_work(&mut self, task: TaskId) {
+        let task = &mut self.tasks[task.index()];
+        if !task.is_kernel_thread() && !task.exiting {
+            task.throttle_work = true;
+        }
+    }
+
+    /// Parks the current task if its queue still is in a throttled hierarchy
+    /// (`throttle_cfs_rq_work`). Returns whether it was parked.
+    pub(crate) fn throttle_current_task<P: Platform>(&mut self, p: &mut P, task: TaskId) -> bool {
+        let record = &mut self.tasks[task.index()];
+        record.throttle_work = false;
+        if !record.policy.is_fair() {
+            return false;
+        }
+        let cpu = record.cpu;
+        let q = self.entities[record.se.index()].cfs_rq;
+        if self.cfs_rqs[q.index()].throttle_count == 0 {
+            return false;
+        }
+        self.update_rq_clock(p, cpu);
+        let flags = DequeueFlags {
+            sleep: true,
+            throttle: true,
+            ..DequeueFlags::default()
+        };
+        self.dequeue_task_fair(p, task, flags);
+        self.cfs_rqs[q.index()].limbo.push(task);
+        self.tasks[task.index()].throttled = true;
+        self.resched_curr(p, cpu);
+        true
+    }
+
+    /// A parked task is put on a throttled queue: straight to its limbo list
+    /// (`enqueue_throttled_task`). `false` when it has to be enqueued normally.
+    pub(crate) fn enqueue_throttled_task(&mut self, task: TaskId) -> bool {
+        let record = &self.tasks[task.index()];
+        let q = self.entities[record.se.index()].cfs_rq;
+        let running = self.rqs[record.cpu.index()].curr == task;
+        if self.cfs_rqs[q.index()].throttle_count > 0 && !running {
+            self.cfs_rqs[q.index()].limbo.push(task);
+            return true;
+        }
+        self.tasks[task.index()].throttled = false;
+        false
+    }
+
+    /// A parked task changes its group, CPU or class (`dequeue_throttled_task`).
+    pub(crate) fn dequeue_throttled_task<P: Platform>(
+        &mut self,
+        p: &mut P,
+        task: TaskId,
+        flags: DequeueFlags,
+    ) {
+        let se = self.tasks[task.index()].se;
+        let q = self.entities[se.index()].cfs_rq;
+        self.cfs_rqs[q.index()].limbo.retain(|&other| other != task);
+        if !flags.sleep {
+            let migrating = self.tasks[task.index()].migrating;
+            if migrating {
+                self.update_load_avg(p, q, se, crate::fair::load::LoadUpdate::Detach);
+            }
+        }
+    }
+
+    /// Throttled time runs from the moment a task really left (`record_throttle_clock`, 6.18).
+    pub(crate) fn record_throttle_clock(&mut self, q: CfsRqId) {
+        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        let clock = self.rqs[cfs_rq.cpu.index()].clock;
+        if cfs_rq.throttled && cfs_rq.throttled_clock_ns == 0 {
+            cfs_rq.throttled_clock_ns = clock;
+        }
+        if cfs_rq.throttled_clock_self_ns == 0 {
+            cfs_rq.throttled_clock_self_ns = clock;
+        }
+    }
+
+    /// 6.6–6.17: a throttled queue that was empty starts to count when a task arrives.
+    pub(crate) fn start_throttled_clock_when_queued(&mut self, q: CfsRqId) {
+        if self.cfs_rqs[q.index()].throttle_count > 0 {
+            self.record_throttle_clock(q);
+        }
+    }
+
+    /// An empty throttled queue's averages stand still (6.18).
+    pub(crate) fn stop_pelt_clock(&mut self, q: CfsRqId) {
+        let clock = self.rq_clock_pelt(self.cfs_rqs[q.index()].cpu);
+        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        cfs_rq.throttled_clock_pelt_ns = clock;
+        cfs_rq.pelt_clock_throttled = true;
+    }
+
+    /// Undoes [`Kernel::stop_pelt_clock`].
+    pub(crate) fn restart_pelt_clock(&mut self, q: CfsRqId) {
+        let cfs_rq = &self.cfs_rqs[q.index()];
+        if cfs_rq.pelt_clock_throttled {
+            let clock = self.rq_clock_pelt(cfs_rq.cpu);
+            let cfs_rq = &mut self.cfs_rqs[q.index()];
+            cfs_rq.throttled_clock_pelt_time_ns += clock - cfs_rq.throttled_clock_pelt_ns;
+            cfs_rq.pelt_clock_throttled = false;
+        }
+    }
+
+    /// Whether balance must not move tasks of `group` between two CPUs (`throttled_lb_pair`).
+    pub fn throttled_lb_pair(
+        &self,
+        group: GroupId,
+        src: crate::ids::Cpu,
+        dst: crate::ids::Cpu,
+    ) -> bool {
+        let throttled = |cpu| self.cfs_rqs[self.cfs_rq_of(group, cpu).index()].throttle_count > 0;
+        match self.rules.throttle_model {
+            ThrottleModel::Queue => throttled(src) || throttled(dst),
+            ThrottleModel::Task => throttled(dst),
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Starting and ending tasks, and a group's shares.
+
+use crate::fair::EnqueueFlags;
+use crate::fair::load::LoadUpdate;
+use crate::ids::{Cpu, GroupId, TaskId};
+use crate::kernel::{Context, Kernel, WakeFlags};
+use crate::platform::{Observation, Op, Platform, PrevState};
+use crate::rules::FairClass;
+use crate::select::WakeKind;
+use crate::task::TaskState;
+use crate::weight::{MAX_SHARES, MIN_SHARES, NICE_0_LOAD, WEIGHT_IDLE, WEIGHT_SHIFT};
+
+impl Kernel {
+    /// Starts a created task from `cpu` (`wake_up_new_task`). The forking task, if any, is the one
+    /// `cpu` executes.
+    pub fn wake_up_new_task<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
+        self.here = cpu;
+        self.update_rq_clock(p, cpu);
+        let flags = WakeFlags {
+            sync: false,
+            context: Context::Task,
+        };
+        let target = self.select_task_rq(p, cpu, task, WakeKind::Fork, flags);
+        let record = &mut self.tasks[task.index()];
+        record.cpu = target;
+        record.recent_used_cpu = target;
+        let (se, group) = (record.se, record.group);
+        self.set_task_rq(se, group, target);
+        self.update_rq_clock(p, target);
+        if self.tasks[task.index()].policy.is_fair() {
+            self.post_init_entity_util_avg(task);
+            if self.rules.fair == FairClass::Cfs {
+                self.place_forked(p, cpu, task);
+            }
+        }
+        let flags = EnqueueFlags {
+            initial: true,
+            ..EnqueueFlags::default()
+        };
+        self.activate_task(p, target, task, flags);
+        p.observe(target, Observation::Wakeup { task, cpu: target });
+        self.wakeup_preempt(p, target, task, true);
+    }
+
+    /// CFS: a child starts at its parent's vruntime, one slice late (`task_fork_fair`).
+    fn place_forked<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
+        let se = self.tasks[task.index()].se;
+        let q = self.entities[se.index()].cfs_rq;
+        let parent = self.rqs[cpu.index()].curr;
+        if !self.is_idle_task(parent) && self.cfs_rqs[q.index()].curr.is_some() {
+            self.update_curr(p, q);
+        }
+        let origin = self.cfs_rqs[q.index()].min_vruntime;
+        let start = self.cfs_rqs[q.index()]
+            .curr
+            .map(|curr| self.entities[curr.index()].vruntime);
+        self.entities[se.index()].vruntime = start.unwrap_or(origin);
+        self.place_entity(
+            q,
+            se,
+            EnqueueFlags {
+                initial: true,
+                ..EnqueueFlags::default()
+            },
+        );
+        let entity = &mut self.entities[se.index()];
+        entity.vruntime = entity.vruntime.wrapping_sub(origin);
+    }
+
+    /// A new task is assumed to need its share of what its queue uses, at most half of what is left
+    /// (`post_init_entity_util_avg`).
+    fn post_init_entity_util_avg(&mut self, task: TaskId) {
+        let record = &self.tasks[task.index()];
+        let capacity = self.rqs[record.cpu.index()].cpu_capacity_orig as i64;
+        let entity = &mut self.entities[record.se.index()];
+        let queue = &self.cfs_rqs[entity.cfs_rq.index()].avg;
+        let cap = (capacity - queue.util_avg as i64) / 2;
+        if cap > 0 {
+            let cap = cap as u64;
+            entity.avg.util_avg = if queue.util_avg == 0 {
+                cap
+            } else {
+                (queue.util_avg * entity.load.unscaled() / (queue.load_avg + 1)).min(cap)
+            };
+        }
+        entity.avg.runnable_avg = entity.avg.util_avg;
+    }
+
+    /// The current task of `cpu` ends. [`Kernel::leave_kernel`] has to follow, and
+    /// [`Kernel::task_reap`] when nobody refers to it any more.
+    pub fn exit<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        self.here = cpu;
+        p.spend(cpu, Op::Exit, 1);
+        let task = self.rqs[cpu.index()].curr;
+        let record = &mut self.tasks[task.index()];
+        record.exiting = true;
+        record.state = TaskState::Dead;
+        let se = record.se;
+        self.schedule(p, cpu, PrevState::Dead);
+        if self.tasks[task.index()].policy.is_fair() {
+            self.remove_entity_load_avg(se);
+        }
+    }
+
+    /// Sets `cpu.shares` (unscaled; clamped to 2..=262144 like the kernel does).
+    pub fn group_set_shares<P: Platform>(
+        &mut self,
+        p: &mut P,
+        cpu: Cpu,
+        group: GroupId,
+        shares: u64,
+    ) {
+        self.here = cpu;
+        let scaled = shares.clamp(MIN_SHARES, MAX_SHARES) << WEIGHT_SHIFT;
+        if group == GroupId::ROOT || self.groups[group.index()].shares == scaled {
+            return;
+        }
+        self.groups[group.index()].shares = scaled;
+        for cpu in (0..self.cpus()).map(Cpu::from) {
+            self.update_rq_clock(p, cpu);
+            let mut level = self.cfs_rqs[self.cfs_rq_of(group, cpu).index()].se;
+            while let Some(se) = level {
+                let q = self.entities[se.index()].cfs_rq;
+                self.update_load_avg(p, q, se, LoadUpdate::UpdateTg);
+                self.update_cfs_group(p, se);
+                level = self.entities[se.index()].parent;
+            }
+        }
+    }
+
+    /// Sets `cpu.idle` (5.15): weight 3 and idle policy for the whole group; back to 1024 when unset.
+    pub fn group_set_idle<P: Platform>(&mut self, p: &mut P, cpu: Cpu, group: GroupId, idle: bool) {
+        self.here = cpu;
+        if group == GroupId::ROOT || self.groups[group.index()].idle == idle {
+            return;
+        }
+        for cpu in (0..self.cpus()).map(Cpu::from) {
+            self.recount_idle_tasks(group, cpu, idle);
+        }
+        self.groups[group.index()].idle = idle;
+        let shares = if idle {
+            WEIGHT_IDLE
+        } else {
+            NICE_0_LOAD >> WEIGHT_SHIFT
+        };
+        self.group_set_shares(p, cpu, group, shares);
+    }
+
+    /// Tasks of a group count as idle above it while the group is.
+    fn recount_idle_tasks(&mut self, group: GroupId, cpu: Cpu, idle: bool) {
+        let q = self.cfs_rq_of(group, cpu);
+        let cfs_rq = &self.cfs_rqs[q.index()];
+        let normal = cfs_rq.h_nr_queued - cfs_rq.h_nr_idle;
+        let mut level = cfs_rq.se;
+        while let Some(se) = level {
+            let entity = &self.entities[se.index()];
+            if !entity.on_rq {
+                return;
+            }
+            level = entity.parent;
+            let above = &mut self.cfs_rqs[entity.cfs_rq.index()];
+            if idle {
+                above.h_nr_idle += normal;
+            } else {
+                above.h_nr_idle -= normal;
+            }
+            if self.groups[above.group.index()].idle {
+                return;
+            }
+        }
+    }
+}

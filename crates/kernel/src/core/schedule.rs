@@ -1,0 +1,253 @@
+//! `schedule()`: the running task gives way, the classes are asked in order, the CPU switches.
+//!
+//! Worked example: a task blocks on CPU 0 while another one of its group waits. Its entity leaves
+//! the group's queue (or stays, delayed, if it is owed less than nothing); the pick walks from the
+//! root queue to the group's, and since both tasks share all levels but the last, only the group's
+//! queue changes its current entity.
+
+use crate::fair::DequeueFlags;
+use crate::ids::{Cpu, TaskId};
+use crate::kernel::Kernel;
+use crate::pelt::LOAD_AVG_MAX;
+use crate::platform::{Observation, Op, Platform, PrevState};
+use crate::rules::Preemption;
+use crate::task::TaskState;
+
+impl Kernel {
+    /// Asks for a reschedule of a CPU at its next preemption point (`resched_curr`).
+    #[inline]
+    pub(crate) fn resched_curr<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        let rq = &mut self.rqs[cpu.index()];
+        if rq.need_resched {
+            return;
+        }
+        rq.need_resched = true;
+        if cpu != self.here {
+            let polling = rq.polling && rq.curr_is_idle();
+            if !polling {
+                p.spend(self.here, Op::IpiSend, 1);
+            }
+            p.send_ipi(self.here, cpu, crate::platform::Ipi::Resched, polling);
+        }
+    }
+
+    /// The fair class's requests: honoured at return to user mode or the next tick when preemption
+    /// is lazy (`resched_curr_lazy`, 6.13).
+    #[inline]
+    pub(crate) fn resched_curr_lazy<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        let rq = &mut self.rqs[cpu.index()];
+        if self.rules.preemption == Preemption::Lazy && !rq.curr_is_idle() {
+            rq.need_resched_lazy = true;
+            return;
+        }
+        self.resched_curr(p, cpu);
+    }
+
+    /// The current task of `cpu` goes to sleep. [`Kernel::leave_kernel`] has to follow.
+    pub fn block<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        self.here = cpu;
+        let task = self.rqs[cpu.index()].curr;
+        self.tasks[task.index()].state = TaskState::Blocked;
+        if self.tasks[task.index()].in_iowait {
+            self.rqs[cpu.index()].nr_iowait += 1;
+        }
+        self.schedule(p, cpu, PrevState::Blocked);
+    }
+
+    /// The current task of `cpu` yields (`sched_yield`).
+    pub fn yield_current<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        self.here = cpu;
+        self.update_rq_clock(p, cpu);
+        let task = self.rqs[cpu.index()].curr;
+        if self.tasks[task.index()].policy.is_fair() {
+            self.yield_task_fair(p, cpu, task);
+        } else if self.tasks[task.index()].policy.is_rt() {
+            self.requeue_task_rt(cpu, task);
+        }
+        self.schedule(p, cpu, PrevState::Runnable);
+    }
+
+    /// On the way back to user mode or the idle loop: softirqs, pending reschedules, throttle work.
+    /// Returns the task the CPU executes now, maybe its idle task.
+    pub fn leave_kernel<P: Platform>(&mut self, p: &mut P, cpu: Cpu) -> TaskId {
+        self.here = cpu;
+        loop {
+            let rq = &mut self.rqs[cpu.index()];
+            if rq.balance_softirq {
+                rq.balance_softirq = false;
+                self.sched_balance_softirq(p, cpu);
+                continue;
+            }
+            let curr = rq.curr;
+            if rq.need_resched || rq.need_resched_lazy {
+                self.schedule(p, cpu, PrevState::Runnable);
+            } else if self.tasks[curr.index()].throttle_work {
+                if self.throttle_current_task(p, curr) {
+                    self.schedule(p, cpu, PrevState::Throttled);
+                }
+            } else {
+                break;
+            }
+        }
+        if self.rqs[cpu.index()].curr_is_idle() {
+            self.idle_enter(p, cpu);
+        }
+        self.rqs[cpu.index()].curr
+    }
+
+    /// `__schedule`.
+    pub(crate) fn schedule<P: Platform>(&mut self, p: &mut P, cpu: Cpu, state: PrevState) {
+        self.update_rq_clock(p, cpu);
+        let prev = self.rqs[cpu.index()].curr;
+        if matches!(state, PrevState::Blocked | PrevState::Dead) {
+            let dying = state == PrevState::Dead;
+            let flags = DequeueFlags {
+                sleep: true,
+                special: dying,
+                ..DequeueFlags::default()
+            };
+            if self.dequeue_task(p, cpu, prev, flags) {
+                self.tasks[prev.index()].on_rq = false;
+            }
+        }
+        let next = self.pick_next_task(p, cpu, prev);
+        let rq = &mut self.rqs[cpu.index()];
+        rq.need_resched = false;
+        rq.need_resched_lazy = false;
+        if next == prev {
+            return;
+        }
+        rq.curr = next;
+        self.tasks[prev.index()].on_cpu = false;
+        self.tasks[next.index()].on_cpu = true;
+        p.observe(cpu, Observation::Switch { prev, state, next });
+        self.spend_switch(p, cpu, prev, next);
+        if self.is_idle_task(prev) {
+            self.idle_exit(p, cpu);
+        }
+    }
+
+    fn spend_switch<P: Platform>(&self, p: &mut P, cpu: Cpu, prev: TaskId, next: TaskId) {
+        let (from, to) = (
+            self.tasks[prev.index()].address_space,
+            self.tasks[next.index()].address_space,
+        );
+        // Kernel threads borrow the address space of whoever ran before.
+        let same = to.is_none() || from == to;
+        p.spend(
+            cpu,
+            if same {
+                Op::ContextSwitchThread
+            } else {
+                Op::ContextSwitch
+            },
+            1,
+        );
+    }
+
+    /// Asks the classes in order (`pick_next_task`).
+    fn pick_next_task<P: Platform>(&mut self, p: &mut P, cpu: Cpu, prev: TaskId) -> TaskId {
+        loop {
+            if let Some(next) = self.pick_task_stop(cpu).or_else(|| self.pick_task_rt(cpu)) {
+                if next != prev {
+                    self.put_prev_task(p, prev);
+                    self.set_next_task(p, cpu, next);
+                }
+                return next;
+            }
+            if let Some(next) = self.pick_task_fair(p, cpu) {
+                self.switch_to_fair(p, cpu, prev, next);
+                return next;
+            }
+            if self.sched_balance_newidle(p, cpu) == 0 {
+                break;
+            }
+        }
+        let idle = self.rqs[cpu.index()].idle;
+        if prev != idle {
+            self.update_idle_clock_pelt(cpu);
+            self.put_prev_task(p, prev);
+            self.note_idle(cpu);
+        }
+        idle
+    }
+
+    fn switch_to_fair<P: Platform>(&mut self, p: &mut P, cpu: Cpu, prev: TaskId, next: TaskId) {
+        if prev == next {
+            return;
+        }
+        if self.is_idle_task(prev) || !self.tasks[prev.index()].policy.is_fair() {
+            self.put_prev_task(p, prev);
+            self.set_next_task(p, cpu, next);
+        } else {
+            self.switch_fair_entities(p, prev, next);
+            self.note_picked(cpu, next);
+        }
+    }
+
+    /// `put_prev_task` of the task's class.
+    pub(crate) fn put_prev_task<P: Platform>(&mut self, p: &mut P, prev: TaskId) {
+        if self.is_idle_task(prev) {
+            let cpu = self.tasks[prev.index()].cpu;
+            self.note_busy(cpu);
+        } else if self.tasks[prev.index()].policy.is_fair() {
+            self.put_prev_task_fair(p, prev);
+        } else {
+            self.put_prev_task_rt(p, prev);
+        }
+    }
+
+    /// `set_next_task` of the task's class.
+    pub(crate) fn set_next_task<P: Platform>(&mut self, p: &mut P, cpu: Cpu, next: TaskId) {
+        if self.tasks[next.index()].policy.is_fair() {
+            self.set_next_task_fair(p, next);
+            self.note_picked(cpu, next);
+        } else {
+            self.set_next_task_rt(p, cpu, next);
+        }
+    }
+
+    /// Puts a task on its class's queue (`enqueue_task`).
+    pub(crate) fn enqueue_task<P: Platform>(
+        &mut self,
+        p: &mut P,
+        cpu: Cpu,
+        task: TaskId,
+        flags: crate::fair::EnqueueFlags,
+    ) {
+        if self.tasks[task.index()].policy.is_fair() {
+            self.enqueue_task_fair(p, cpu, task, flags);
+        } else {
+            self.enqueue_task_rt(p, cpu, task, flags);
+        }
+    }
+
+    /// Takes a task off its class's queue (`dequeue_task`). `false` when it is delayed instead.
+    pub(crate) fn dequeue_task<P: Platform>(
+        &mut self,
+        p: &mut P,
+        cpu: Cpu,
+        task: TaskId,
+        flags: DequeueFlags,
+    ) -> bool {
+        if self.tasks[task.index()].policy.is_fair() {
+            return self.dequeue_task_fair(p, task, flags);
+        }
+        self.dequeue_task_rt(p, cpu, task);
+        true
+    }
+
+    /// A CPU that was never idle has no idle time to catch up with (`update_idle_rq_clock_pelt`).
+    fn update_idle_clock_pelt(&mut self, cpu: Cpu) {
+        let saturated = ((u64::from(LOAD_AVG_MAX) - 1024) << 10) - u64::from(LOAD_AVG_MAX);
+        let util_sum = u64::from(self.cfs_rqs[cpu.index()].avg.util_sum)
+            + u64::from(self.rqs[cpu.index()].rt.avg.util_sum);
+        let rq = &mut self.rqs[cpu.index()];
+        if util_sum >= saturated {
+            rq.lost_idle_time_ns += rq.clock_task - rq.clock_pelt;
+        }
+        rq.clock_pelt = rq.clock_task;
+        rq.clock_idle = rq.clock;
+        rq.clock_pelt_idle = rq.clock_pelt - rq.lost_idle_time_ns;
+    }
+}

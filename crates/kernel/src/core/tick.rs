@@ -1,0 +1,68 @@
+//! The tick, and idle CPUs without one.
+//!
+//! Ticks of all CPUs lie on one grid of 1/HZ. A CPU that goes idle stops its tick unless something
+//! is due within it; the tick comes back, on the grid, when the CPU leaves idle. Worked example with
+//! HZ=250: a CPU leaves idle at 10.3 ms; its next tick is at 12 ms.
+
+use crate::ids::{Cpu, Ns};
+use crate::kernel::Kernel;
+use crate::platform::{Op, Platform, Timer};
+
+impl Kernel {
+    /// First tick after `now` on the grid.
+    #[inline]
+    pub(crate) fn next_tick(&self, now: Ns) -> Ns {
+        let (tick_ns, phase_ns) = (self.rules.tick_ns, self.rules.tick_phase_ns);
+        ((now + tick_ns - phase_ns) / tick_ns) * tick_ns + phase_ns
+    }
+
+    /// The tick of a CPU (`sched_tick` in its interrupt).
+    pub fn tick<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        self.here = cpu;
+        p.spend(cpu, Op::Tick, 1);
+        self.update_rq_clock(p, cpu);
+        let curr = self.rqs[cpu.index()].curr;
+        if self.rqs[cpu.index()].need_resched_lazy {
+            // A lazy request that was not honoured within a tick becomes a firm one.
+            self.resched_curr(p, cpu);
+        }
+        if !self.is_idle_task(curr) {
+            if self.tasks[curr.index()].policy.is_fair() {
+                self.task_tick_fair(p, curr);
+            } else {
+                self.task_tick_rt(p, cpu, curr);
+            }
+        }
+        self.sched_balance_trigger(p, cpu);
+        let next = self.next_tick(p.now(cpu));
+        p.arm(cpu, Timer::Tick(cpu), next);
+    }
+
+    /// The idle loop decides about the tick (`tick_nohz_idle_stop_tick`).
+    pub(crate) fn idle_enter<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        if !self.rqs[cpu.index()].tick_running {
+            return;
+        }
+        let now = p.now(cpu);
+        // Something due within a tick: reprogramming would cost more than the tick.
+        if p.next_timer(cpu) <= now + self.rules.tick_ns {
+            return;
+        }
+        self.rqs[cpu.index()].tick_running = false;
+        p.cancel(Timer::Tick(cpu));
+        p.spend(cpu, Op::TickReprogram, 1);
+        self.nohz_balance_enter_idle(cpu);
+    }
+
+    /// A CPU leaves idle: its tick comes back on the grid (`tick_nohz_idle_exit`).
+    pub(crate) fn idle_exit<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        let rq = &mut self.rqs[cpu.index()];
+        if rq.tick_running {
+            return;
+        }
+        rq.tick_running = true;
+        p.spend(cpu, Op::TickReprogram, 1);
+        let next = self.next_tick(p.now(cpu));
+        p.arm(cpu, Timer::Tick(cpu), next);
+    }
+}

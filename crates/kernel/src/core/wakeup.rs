@@ -1,0 +1,318 @@
+//! Waking a task: choosing its CPU, queueing it there or handing it over, preempting.
+//!
+//! Worked example (6.18): CPU 0 wakes a task that last ran on idle CPU 1. Placement returns CPU 1;
+//! since that CPU has nothing queued, the wakeup is put on its wake list and an interrupt sent. CPU 1
+//! enqueues the task itself when the interrupt arrives, and switches from idle to it.
+
+use crate::fair::EnqueueFlags;
+use crate::ids::{Cpu, TaskId};
+use crate::kernel::{Kernel, WakeFlags};
+use crate::platform::{Observation, Op, Platform};
+use crate::rules::FairClass;
+use crate::select::WakeKind;
+use crate::task::TaskState;
+
+impl Kernel {
+    /// Wakes a task from `cpu` (`try_to_wake_up`). Returns `false` when it was not asleep.
+    pub fn wake<P: Platform>(
+        &mut self,
+        p: &mut P,
+        cpu: Cpu,
+        task: TaskId,
+        flags: WakeFlags,
+    ) -> bool {
+        self.here = cpu;
+        if self.tasks[task.index()].state != TaskState::Blocked {
+            return false;
+        }
+        p.spend(cpu, Op::Wakeup, 1);
+        let last_cpu = self.tasks[task.index()].cpu;
+        if self.tasks[task.index()].in_iowait {
+            self.rqs[last_cpu.index()].nr_iowait -= 1;
+        }
+        if self.tasks[task.index()].on_rq {
+            self.wake_still_queued(p, last_cpu, task);
+            return true;
+        }
+        self.tasks[task.index()].state = TaskState::Waking;
+        let target = self.select_task_rq(p, cpu, task, WakeKind::Wakeup, flags);
+        let migrated = target != last_cpu;
+        if migrated {
+            self.set_task_cpu(p, task, target);
+        }
+        if self.ttwu_queue_cond(target) {
+            let rq = &mut self.rqs[target.index()];
+            rq.ttwu_pending = true;
+            let first = rq.wake_list.is_empty();
+            rq.wake_list.push(task);
+            self.tasks[task.index()].wake_migrated = migrated;
+            if first {
+                self.send_call(p, target);
+            }
+        } else {
+            self.update_rq_clock(p, target);
+            self.ttwu_do_activate(p, target, task, migrated);
+        }
+        true
+    }
+
+    /// Woken before its delayed dequeue took place (`ttwu_runnable`): it stays on its CPU.
+    fn wake_still_queued<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
+        self.update_rq_clock(p, cpu);
+        self.tasks[task.index()].state = TaskState::Running;
+        let se = self.tasks[task.index()].se;
+        if self.entities[se.index()].sched_delayed {
+            let flags = EnqueueFlags {
+                delayed: true,
+                ..EnqueueFlags::default()
+            };
+            self.enqueue_task(p, cpu, task, flags);
+        }
+        p.observe(cpu, Observation::Wakeup { task, cpu });
+        if !self.tasks[task.index()].on_cpu {
+            self.wakeup_preempt(p, cpu, task, false);
+        }
+    }
+
+    /// Whether the wakeup is handed to the target CPU instead of done here
+    /// (`ttwu_queue_cond`).
+    fn ttwu_queue_cond(&self, target: Cpu) -> bool {
+        if !self.rules.features.ttwu_queue {
+            return false;
+        }
+        if !self.cpus_share_cache(self.here, target) {
+            return true;
+        }
+        self.rules.version.since(6, 0)
+            && target != self.here
+            && self.rqs[target.index()].nr_running == 0
+    }
+
+    /// Enqueues a woken task and lets it preempt (`ttwu_do_activate`).
+    pub(crate) fn ttwu_do_activate<P: Platform>(
+        &mut self,
+        p: &mut P,
+        cpu: Cpu,
+        task: TaskId,
+        migrated: bool,
+    ) {
+        let flags = EnqueueFlags {
+            wakeup: true,
+            migrated,
+            ..EnqueueFlags::default()
+        };
+        self.activate_task(p, cpu, task, flags);
+        p.observe(cpu, Observation::Wakeup { task, cpu });
+        self.wakeup_preempt(p, cpu, task, false);
+        self.end_idle_stamp(cpu);
+    }
+
+    /// `activate_task`.
+    pub(crate) fn activate_task<P: Platform>(
+        &mut self,
+        p: &mut P,
+        cpu: Cpu,
+        task: TaskId,
+        flags: EnqueueFlags,
+    ) {
+        self.enqueue_task(p, cpu, task, flags);
+        let record = &mut self.tasks[task.index()];
+        record.on_rq = true;
+        record.state = TaskState::Running;
+    }
+
+    /// A wakeup ends a CPU's idle period: the average follows by an eighth.
+    fn end_idle_stamp(&mut self, cpu: Cpu) {
+        let rq = &mut self.rqs[cpu.index()];
+        if rq.idle_stamp == 0 {
+            return;
+        }
+        let idle_ns = rq.clock - rq.idle_stamp;
+        update_avg(&mut rq.avg_idle, idle_ns);
+        rq.avg_idle = rq.avg_idle.min(2 * rq.max_idle_balance_cost_ns);
+        rq.wake_stamp_jiffy = rq.clock / self.rules.tick_ns;
+        rq.wake_avg_idle = rq.avg_idle / 2;
+        rq.idle_stamp = 0;
+    }
+
+    /// Whether a woken task takes the CPU from the running one (`wakeup_preempt`).
+    pub(crate) fn wakeup_preempt<P: Platform>(
+        &mut self,
+        p: &mut P,
+        cpu: Cpu,
+        task: TaskId,
+        fork: bool,
+    ) {
+        let curr = self.rqs[cpu.index()].curr;
+        let idle = self.is_idle_task(curr);
+        let (curr_rank, rank) = (
+            if idle { 0 } else { self.class_rank(curr) },
+            self.class_rank(task),
+        );
+        if rank > curr_rank {
+            self.resched_curr(p, cpu);
+        } else if rank == curr_rank && self.tasks[task.index()].policy.is_fair() {
+            self.check_preempt_wakeup_fair(p, cpu, task, fork);
+        } else if rank == curr_rank {
+            self.wakeup_preempt_rt(p, cpu, task);
+        }
+    }
+
+    /// Order of the classes: stop 3, real-time 2, fair 1 (idle 0).
+    fn class_rank(&self, task: TaskId) -> u8 {
+        let policy = self.tasks[task.index()].policy;
+        if policy.is_fair() {
+            1
+        } else if policy.is_rt() {
+            2
+        } else {
+            3
+        }
+    }
+
+    /// Chooses the CPU of a waking or starting task (`select_task_rq`).
+    pub(crate) fn select_task_rq<P: Platform>(
+        &mut self,
+        p: &mut P,
+        waker_cpu: Cpu,
+        task: TaskId,
+        kind: WakeKind,
+        flags: WakeFlags,
+    ) -> Cpu {
+        let record = &self.tasks[task.index()];
+        if record.nr_cpus_allowed == 1 {
+            return record.affinity.lowest().unwrap_or(record.cpu);
+        }
+        let cpu = if record.policy.is_fair() {
+            self.select_task_rq_fair(p, waker_cpu, task, kind, flags)
+        } else {
+            self.select_task_rq_rt(p, waker_cpu, task, kind)
+        };
+        let record = &self.tasks[task.index()];
+        if record.affinity.contains(cpu) {
+            cpu
+        } else {
+            record.affinity.lowest().unwrap_or(record.cpu)
+        }
+    }
+
+    /// Moves a task that is on no queue to another CPU (`set_task_cpu`).
+    pub(crate) fn set_task_cpu<P: Platform>(&mut self, p: &mut P, task: TaskId, new_cpu: Cpu) {
+        let record = &self.tasks[task.index()];
+        let (from, se, group) = (record.cpu, record.se, record.group);
+        if from == new_cpu {
+            return;
+        }
+        if record.policy.is_fair() {
+            self.migrate_task_rq_fair(task);
+        }
+        self.tasks[task.index()].cpu = new_cpu;
+        self.set_task_rq(se, group, new_cpu);
+        p.observe(
+            self.here,
+            Observation::Migrate {
+                task,
+                from,
+                to: new_cpu,
+            },
+        );
+    }
+
+    /// Points a task's entity at its group's queue on a CPU (`set_task_rq`).
+    pub(crate) fn set_task_rq(
+        &mut self,
+        se: crate::ids::EntityId,
+        group: crate::ids::GroupId,
+        cpu: Cpu,
+    ) {
+        let q = self.cfs_rq_of(group, cpu);
+        let parent = self.cfs_rqs[q.index()].se;
+        let entity = &mut self.entities[se.index()];
+        entity.cfs_rq = q;
+        entity.parent = parent;
+    }
+
+    /// `migrate_task_rq_fair`.
+    fn migrate_task_rq_fair(&mut self, task: TaskId) {
+        let record = &self.tasks[task.index()];
+        let (se, waking, migrating) = (
+            record.se,
+            record.state == TaskState::Waking,
+            record.migrating,
+        );
+        let q = self.entities[se.index()].cfs_rq;
+        if self.rules.fair == FairClass::Cfs && waking {
+            // A sleeper's vruntime travels relative to the queue it slept on.
+            let origin = self.cfs_rqs[q.index()].min_vruntime;
+            let entity = &mut self.entities[se.index()];
+            entity.vruntime = entity.vruntime.wrapping_sub(origin);
+        }
+        if !migrating && self.entities[se.index()].avg.last_update_time != 0 {
+            self.remove_entity_load_avg(se);
+            self.migrate_se_pelt_lag(se);
+        }
+        self.entities[se.index()].avg.last_update_time = 0;
+    }
+
+    /// An interrupt from another CPU arrives: function calls, pending wakeups, reschedule.
+    pub fn ipi<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        self.here = cpu;
+        p.spend(cpu, Op::IpiReceive, 1);
+        self.unthrottle_pending(p, cpu);
+        self.sched_ttwu_pending(p, cpu);
+        let rq = &mut self.rqs[cpu.index()];
+        if rq.nohz_kick && rq.curr_is_idle() && !rq.need_resched {
+            rq.balance_softirq = true;
+        }
+    }
+
+    /// Enqueues what other CPUs handed over (`sched_ttwu_pending`).
+    pub(crate) fn sched_ttwu_pending<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        if self.rqs[cpu.index()].wake_list.is_empty() {
+            return;
+        }
+        self.update_rq_clock(p, cpu);
+        let mut tasks = std::mem::take(&mut self.rqs[cpu.index()].wake_list);
+        for &task in &tasks {
+            let migrated = self.tasks[task.index()].wake_migrated;
+            self.ttwu_do_activate(p, cpu, task, migrated);
+        }
+        tasks.clear();
+        let rq = &mut self.rqs[cpu.index()];
+        rq.wake_list = tasks;
+        rq.ttwu_pending = false;
+    }
+
+    /// Whether a CPU runs its idle task with nothing queued or pending (`idle_cpu`).
+    #[inline]
+    pub fn idle_cpu(&self, cpu: Cpu) -> bool {
+        let rq = &self.rqs[cpu.index()];
+        rq.curr_is_idle() && rq.nr_running == 0 && !rq.ttwu_pending
+    }
+
+    /// Same, and the (virtual) CPU can really run (`available_idle_cpu`).
+    #[inline]
+    pub fn available_idle_cpu(&self, cpu: Cpu) -> bool {
+        self.idle_cpu(cpu)
+    }
+
+    /// Whether a CPU runs only idle-policy tasks (`sched_idle_cpu`).
+    #[inline]
+    pub fn sched_idle_cpu(&self, cpu: Cpu) -> bool {
+        self.sched_idle_rq(cpu)
+    }
+
+    /// Whether two CPUs share their last level cache (`cpus_share_cache`).
+    #[inline]
+    pub fn cpus_share_cache(&self, a: Cpu, b: Cpu) -> bool {
+        let places = &self.topology.places;
+        places[a.index()].llc == places[b.index()].llc
+    }
+}
+
+/// Moves an average an eighth of the way to a sample (`update_avg`).
+#[inline]
+pub(crate) fn update_avg(average: &mut u64, sample: u64) {
+    let difference = sample as i64 - *average as i64;
+    *average = (*average as i64 + difference / 8) as u64;
+}

@@ -1,0 +1,252 @@
+//! The completely fair scheduler: slices, sleeper credit, buddies and preemption (up to 6.5).
+//!
+//! The smallest vruntime runs. Worked example with 8 CPUs (latency 24 ms, granularity 3 ms): two
+//! nice-0 hogs have slices of 24 · ½ = 12 ms. A third task that wakes is placed half a latency,
+//! 12 ms, before `min_vruntime` and preempts a hog whose vruntime is more than the wakeup
+//! granularity, 4 ms, ahead of it.
+
+use crate::cfs_rq::before;
+use crate::ids::{CfsRqId, EntityId, Ns};
+use crate::kernel::Kernel;
+use crate::platform::Platform;
+use crate::task::Policy;
+use crate::weight::{calc_delta, calc_delta_fair};
+
+use super::EnqueueFlags;
+
+/// Sleeps longer than this many ns overflow the comparison of vruntimes (about 2.4 h).
+const LONG_SLEEP_NS: Ns = (1 << 63) / (1 << 20);
+
+/// Outcome of `wakeup_preempt_entity`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Lead {
+    /// The wakee is not ahead.
+    Behind,
+    /// Ahead by less than the granularity.
+    Close,
+    /// Ahead by more than the granularity.
+    Clear,
+}
+
+impl Kernel {
+    /// Never moves back, follows the smallest vruntime (`update_min_vruntime`).
+    pub(crate) fn update_min_vruntime(&mut self, q: CfsRqId) {
+        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        let curr = cfs_rq
+            .curr
+            .map(|se| &self.entities[se.index()])
+            .filter(|se| se.on_rq);
+        let first = cfs_rq.timeline.first().map(|node| node.vruntime);
+        let vruntime = match (curr.map(|se| se.vruntime), first) {
+            (Some(a), Some(b)) => {
+                if before(a, b) {
+                    a
+                } else {
+                    b
+                }
+            }
+            (Some(only), None) | (None, Some(only)) => only,
+            (None, None) => return,
+        };
+        if before(cfs_rq.min_vruntime, vruntime) {
+            cfs_rq.min_vruntime = vruntime;
+        }
+    }
+
+    /// Whether the entity is a SCHED_IDLE task or a `cpu.idle` group (`se_is_idle`).
+    pub(crate) fn se_is_idle(&self, se: EntityId) -> bool {
+        let entity = &self.entities[se.index()];
+        match entity.owner {
+            crate::entity::Owner::Task(task) => self.tasks[task.index()].policy == Policy::Idle,
+            crate::entity::Owner::Group(group, _) => self.groups[group.index()].idle,
+        }
+    }
+
+    /// Period over which every runnable task should run once (`__sched_period`).
+    fn sched_period(&self, nr_running: u64) -> Ns {
+        let nr_latency = self
+            .rules
+            .latency_ns
+            .div_ceil(self.rules.min_granularity_ns);
+        if nr_running > nr_latency {
+            nr_running * self.rules.min_granularity_ns
+        } else {
+            self.rules.latency_ns
+        }
+    }
+
+    /// Wall-clock slice of an entity (`sched_slice`).
+    pub(crate) fn sched_slice(&self, q: CfsRqId, se: EntityId) -> Ns {
+        let cfs_rq = &self.cfs_rqs[q.index()];
+        let queued = self.entities[se.index()].on_rq;
+        let nr_running = if self.rules.features.alt_period {
+            self.cfs_rqs[cfs_rq.cpu.index()].h_nr_queued
+        } else {
+            cfs_rq.nr_queued
+        };
+        let mut slice = self.sched_period(u64::from(nr_running) + u64::from(!queued));
+        let mut level = Some(se);
+        while let Some(se) = level {
+            let entity = &self.entities[se.index()];
+            let mut load = self.cfs_rqs[entity.cfs_rq.index()].load;
+            if !entity.on_rq {
+                load.add(entity.load.weight);
+            }
+            slice = calc_delta(slice, entity.load.weight, &load);
+            level = entity.parent;
+        }
+        if self.rules.features.base_slice {
+            let among_others = !self.sched_idle_cfs_rq(q);
+            let least = if self.se_is_idle(se) && among_others {
+                self.rules.idle_min_granularity_ns
+            } else {
+                self.rules.min_granularity_ns
+            };
+            slice = slice.max(least);
+        }
+        slice
+    }
+
+    /// Whether a queue holds only idle-policy tasks (`sched_idle_cfs_rq`).
+    pub(crate) fn sched_idle_cfs_rq(&self, q: CfsRqId) -> bool {
+        let cfs_rq = &self.cfs_rqs[q.index()];
+        cfs_rq.nr_queued > 0 && cfs_rq.h_nr_queued == cfs_rq.h_nr_idle
+    }
+
+    /// Where a waking or new entity starts (`place_entity` of CFS).
+    pub(crate) fn place_entity_cfs(&mut self, q: CfsRqId, se: EntityId, flags: EnqueueFlags) {
+        let mut vruntime = self.cfs_rqs[q.index()].min_vruntime;
+        if flags.initial {
+            if self.rules.features.start_debit {
+                let slice = self.sched_slice(q, se);
+                vruntime =
+                    vruntime.wrapping_add(calc_delta_fair(slice, &self.entities[se.index()].load));
+            }
+        } else {
+            let mut credit = if self.se_is_idle(se) && self.rules.version.since(5, 16) {
+                self.rules.idle_min_granularity_ns
+            } else {
+                self.rules.latency_ns
+            };
+            if self.rules.features.gentle_fair_sleepers {
+                credit /= 2;
+            }
+            vruntime = vruntime.wrapping_sub(credit);
+        }
+        let cpu = self.cfs_rqs[q.index()].cpu;
+        let clock_task = self.rqs[cpu.index()].clock_task;
+        let entity = &mut self.entities[se.index()];
+        let slept_long = self.rules.long_sleeper_reset
+            && clock_task.saturating_sub(entity.exec_start) > LONG_SLEEP_NS;
+        if slept_long || before(entity.vruntime, vruntime) {
+            entity.vruntime = vruntime;
+        }
+    }
+
+    /// Smallest vruntime, unless a buddy is nearly as small (`pick_next_entity` of CFS).
+    pub(crate) fn pick_next_entity_cfs(&self, q: CfsRqId) -> Option<EntityId> {
+        let cfs_rq = &self.cfs_rqs[q.index()];
+        let curr = cfs_rq.curr.filter(|se| self.entities[se.index()].on_rq);
+        let first = cfs_rq.timeline.first().map(|node| node.entity);
+        let left = match (first, curr) {
+            (Some(first), Some(curr)) if self.vruntime_before(curr, first) => curr,
+            (Some(first), _) => first,
+            (None, curr) => curr?,
+        };
+        let mut pick = left;
+        if cfs_rq.skip == Some(left)
+            && let Some(second) = self.second_entity(q, left, curr)
+            && self.lead(second, left) != Lead::Clear
+        {
+            pick = second;
+        }
+        for buddy in [cfs_rq.next, cfs_rq.last].into_iter().flatten() {
+            if self.lead(buddy, left) != Lead::Clear {
+                return Some(buddy);
+            }
+        }
+        Some(pick)
+    }
+
+    fn second_entity(
+        &self,
+        q: CfsRqId,
+        left: EntityId,
+        curr: Option<EntityId>,
+    ) -> Option<EntityId> {
+        let nodes = self.cfs_rqs[q.index()].timeline.nodes();
+        if Some(left) == curr {
+            return nodes.first().map(|node| node.entity);
+        }
+        let second = nodes.get(1).map(|node| node.entity);
+        match (second, curr) {
+            (Some(second), Some(curr)) if self.vruntime_before(curr, second) => Some(curr),
+            (Some(second), _) => Some(second),
+            (None, curr) => curr,
+        }
+    }
+
+    #[inline]
+    fn vruntime_before(&self, a: EntityId, b: EntityId) -> bool {
+        before(
+            self.entities[a.index()].vruntime,
+            self.entities[b.index()].vruntime,
+        )
+    }
+
+    /// By how much `se` is ahead of `curr` (`wakeup_preempt_entity`).
+    fn lead(&self, curr: EntityId, se: EntityId) -> Lead {
+        let entity = &self.entities[se.index()];
+        let lead = self.entities[curr.index()]
+            .vruntime
+            .wrapping_sub(entity.vruntime) as i64;
+        if lead <= 0 {
+            return Lead::Behind;
+        }
+        let granularity = calc_delta_fair(self.rules.wakeup_granularity_ns, &entity.load) as i64;
+        if lead > granularity {
+            Lead::Clear
+        } else {
+            Lead::Close
+        }
+    }
+
+    /// Whether a wakee gets the CPU at once (`check_preempt_wakeup`, after the class rules).
+    pub(crate) fn wakee_leads_clearly(&self, curr: EntityId, wakee: EntityId) -> bool {
+        self.lead(curr, wakee) == Lead::Clear
+    }
+
+    /// End of slice at the tick (`check_preempt_tick`).
+    pub(crate) fn check_preempt_tick<P: Platform>(
+        &mut self,
+        p: &mut P,
+        q: CfsRqId,
+        curr: EntityId,
+    ) {
+        let cpu = self.cfs_rqs[q.index()].cpu;
+        let mut ideal = self.sched_slice(q, curr);
+        if self.rules.slice_capped_by_latency {
+            ideal = ideal.min(self.rules.latency_ns);
+        }
+        let entity = &self.entities[curr.index()];
+        let ran = entity.sum_exec_runtime - entity.prev_sum_exec_runtime;
+        if ran > ideal {
+            self.resched_curr(p, cpu);
+            // Or a buddy would get the CPU although it is somebody else's turn.
+            self.clear_buddies(q, curr);
+            return;
+        }
+        if ran < self.rules.min_granularity_ns {
+            return;
+        }
+        let Some(first) = self.cfs_rqs[q.index()].timeline.first() else {
+            return;
+        };
+        let lead = self.entities[curr.index()]
+            .vruntime
+            .wrapping_sub(first.vruntime) as i64;
+        if lead > ideal as i64 {
+            self.resched_curr(p, cpu);
+        }
+    }
+}

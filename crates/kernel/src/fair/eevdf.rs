@@ -1,0 +1,203 @@
+//! Earliest eligible virtual deadline first: V, lag, eligibility, protection and the pick (6.6 on).
+//!
+//! V is the weighted average vruntime of a queue, lag is V − v: what an entity is owed. An entity is
+//! eligible while its lag is not negative; among the eligible ones the earliest deadline runs.
+//!
+//! Worked example: A (weight 1024, v = 10 ms, deadline 13 ms) and B (weight 1024, v = 14 ms,
+//! deadline 12 ms). V = 12 ms, so A has lag +2 ms and is eligible, B has −2 ms and is not: A runs,
+//! although B's deadline is earlier.
+
+use crate::cfs_rq::{CfsRq, before};
+use crate::entity::Entity;
+use crate::ids::{CfsRqId, EntityId, Ns};
+use crate::kernel::Kernel;
+use crate::rules::Protection;
+use crate::weight::calc_delta_fair;
+
+/// Bounded virtual lag of an entity against average `average` (`entity_lag`).
+#[inline]
+pub(crate) fn entity_lag(entity: &Entity, average: u64, tick_ns: Ns) -> i64 {
+    let lag = average.wrapping_sub(entity.vruntime) as i64;
+    let limit = calc_delta_fair((2 * entity.slice).max(tick_ns), &entity.load) as i64;
+    lag.clamp(-limit, limit)
+}
+
+/// The running entity's part in Σ w·(v − v0) and Σ w, zero when it is not queued.
+#[inline(always)]
+fn with_curr(cfs_rq: &CfsRq, entities: &[Entity]) -> (i64, i64) {
+    let mut sum = cfs_rq.avg_vruntime;
+    let mut load = cfs_rq.avg_load as i64;
+    if let Some(curr) = cfs_rq.curr {
+        let curr = &entities[curr.index()];
+        if curr.on_rq {
+            let weight = curr.load.unscaled() as i64;
+            sum += curr.vruntime.wrapping_sub(cfs_rq.min_vruntime) as i64 * weight;
+            load += weight;
+        }
+    }
+    (sum, load)
+}
+
+impl Kernel {
+    /// V of a queue, rounded down (`avg_vruntime`).
+    #[inline]
+    pub(crate) fn avg_vruntime(&self, q: CfsRqId) -> u64 {
+        let cfs_rq = &self.cfs_rqs[q.index()];
+        let (sum, load) = with_curr(cfs_rq, &self.entities);
+        if load == 0 {
+            return cfs_rq.min_vruntime;
+        }
+        cfs_rq
+            .min_vruntime
+            .wrapping_add(sum.div_euclid(load) as u64)
+    }
+
+    /// Whether a vruntime is at or before V, without dividing (`vruntime_eligible`).
+    #[inline]
+    pub(crate) fn vruntime_eligible(&self, q: CfsRqId, vruntime: u64) -> bool {
+        let cfs_rq = &self.cfs_rqs[q.index()];
+        let (sum, load) = with_curr(cfs_rq, &self.entities);
+        sum >= vruntime.wrapping_sub(cfs_rq.min_vruntime) as i64 * load
+    }
+
+    /// `entity_eligible`.
+    #[inline]
+    pub(crate) fn entity_eligible(&self, q: CfsRqId, se: EntityId) -> bool {
+        self.vruntime_eligible(q, self.entities[se.index()].vruntime)
+    }
+
+    /// Saves the lag of an entity that is about to leave (`update_entity_lag`).
+    #[inline]
+    pub(crate) fn update_entity_lag(&mut self, q: CfsRqId, se: EntityId) {
+        let average = self.avg_vruntime(q);
+        let entity = &mut self.entities[se.index()];
+        entity.vlag = entity_lag(entity, average, self.rules.tick_ns);
+    }
+
+    /// Moves the origin of Σ w·(v − v0). V does not depend on it; keeping it near V keeps the sum
+    /// small (`update_zero_vruntime`).
+    #[inline]
+    pub(crate) fn update_zero_vruntime(&mut self, q: CfsRqId, origin: u64) {
+        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        let delta = origin.wrapping_sub(cfs_rq.min_vruntime) as i64;
+        cfs_rq.avg_vruntime -= delta * cfs_rq.avg_load as i64;
+        cfs_rq.min_vruntime = origin;
+    }
+
+    /// Shortest request among the queued entities (`cfs_rq_min_slice`).
+    pub(crate) fn cfs_rq_min_slice(&self, q: CfsRqId) -> Ns {
+        let cfs_rq = &self.cfs_rqs[q.index()];
+        let running = cfs_rq
+            .curr
+            .map(|se| &self.entities[se.index()])
+            .filter(|se| se.on_rq);
+        let queued = cfs_rq
+            .timeline
+            .nodes()
+            .iter()
+            .map(|node| &self.entities[node.entity.index()]);
+        queued
+            .chain(running)
+            .map(|se| se.slice)
+            .min()
+            .unwrap_or(Ns::MAX)
+    }
+
+    /// `protect_slice`: whether a running entity keeps its CPU against its siblings.
+    #[inline]
+    pub(crate) fn protect_slice(&self, se: EntityId) -> bool {
+        let entity = &self.entities[se.index()];
+        match self.rules.protection {
+            Protection::Vprot => before(entity.vruntime, entity.vprot),
+            Protection::UntilDeadline => {
+                self.rules.features.run_to_parity && entity.vprot == entity.deadline
+            }
+        }
+    }
+
+    /// `set_protect_slice`: when an entity is picked.
+    #[inline]
+    pub(crate) fn set_protect_slice(&mut self, q: CfsRqId, se: EntityId) {
+        if self.rules.protection == Protection::UntilDeadline {
+            let entity = &mut self.entities[se.index()];
+            entity.vprot = entity.deadline;
+            return;
+        }
+        let mut slice = self.rules.normalized_base_slice_ns;
+        if self.rules.features.run_to_parity {
+            slice = self.cfs_rq_min_slice(q);
+        }
+        let entity = &mut self.entities[se.index()];
+        entity.vprot = entity.deadline;
+        if slice < entity.slice {
+            entity.vprot = min_vruntime(entity.vprot, protected_until(entity, slice));
+        }
+    }
+
+    /// A shorter request arrived but did not preempt: protection shrinks to its length
+    /// (`update_protect_slice`, 6.17).
+    pub(crate) fn update_protect_slice(&mut self, q: CfsRqId, se: EntityId) {
+        if self.rules.protection == Protection::Vprot {
+            let slice = self.cfs_rq_min_slice(q);
+            let entity = &mut self.entities[se.index()];
+            entity.vprot = min_vruntime(entity.vprot, protected_until(entity, slice));
+        }
+    }
+
+    /// `cancel_protect_slice`.
+    pub(crate) fn cancel_protect_slice(&mut self, se: EntityId) {
+        if self.protect_slice(se) {
+            let entity = &mut self.entities[se.index()];
+            entity.vprot = match self.rules.protection {
+                Protection::Vprot => entity.vruntime,
+                // Any value but the deadline ends the protection.
+                Protection::UntilDeadline => entity.deadline.wrapping_add(1),
+            };
+        }
+    }
+
+    /// Earliest eligible deadline of a queue (`pick_eevdf`). `protect` = honour the running entity's
+    /// protection. `None` only for an empty queue.
+    pub(crate) fn pick_eevdf(&self, q: CfsRqId, protect: bool) -> Option<EntityId> {
+        let cfs_rq = &self.cfs_rqs[q.index()];
+        let first = cfs_rq.timeline.first().map(|node| node.entity);
+        let curr = cfs_rq.curr.filter(|se| self.entities[se.index()].on_rq);
+        if cfs_rq.nr_queued == 1 {
+            return curr.or(first);
+        }
+        let (sum, load) = with_curr(cfs_rq, &self.entities);
+        let origin = cfs_rq.min_vruntime;
+        let eligible = |vruntime: u64| sum >= vruntime.wrapping_sub(origin) as i64 * load;
+        let curr = curr.filter(|se| eligible(self.entities[se.index()].vruntime));
+        if let Some(se) = curr
+            && protect
+            && self.protect_slice(se)
+        {
+            return curr;
+        }
+        let best = cfs_rq
+            .timeline
+            .nodes()
+            .iter()
+            .find(|node| eligible(node.vruntime));
+        match (best, curr) {
+            (Some(node), Some(se)) if before(self.entities[se.index()].deadline, node.key) => curr,
+            (Some(node), _) => Some(node.entity),
+            // Rounding can leave nobody eligible; then the first in line is as good as any.
+            (None, _) => curr.or(first),
+        }
+    }
+}
+
+/// Virtual time at which `slice` of real time will have been run.
+#[inline]
+fn protected_until(entity: &Entity, slice: Ns) -> u64 {
+    entity
+        .vruntime
+        .wrapping_add(calc_delta_fair(slice, &entity.load))
+}
+
+#[inline(always)]
+fn min_vruntime(a: u64, b: u64) -> u64 {
+    if before(a, b) { a } else { b }
+}

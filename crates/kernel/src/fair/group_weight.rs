@@ -1,0 +1,186 @@
+//! How much of its parent a group may claim on one CPU.
+//!
+//! `cpu.shares` is a weight for the whole group; each CPU's group entity gets the part that
+//! corresponds to the load the group has there. Worked example: a group with shares 1024 and load
+//! 1024 on each of two CPUs has `tg->load_avg` 2048, so each entity weighs
+//! 1024 · 1024 / 2048 = 512.
+
+use super::eevdf::entity_lag;
+use super::load::{dequeue_load_avg, enqueue_load_avg};
+use crate::ids::{CfsRqId, EntityId, GroupId, Ns};
+use crate::kernel::Kernel;
+use crate::platform::{Access, Line, Op, Platform};
+use crate::rules::{FairClass, Reweight, ThrottleModel};
+use crate::weight::{LoadWeight, MIN_SHARES};
+
+/// Signed `value · old / new`, truncated like the kernel's `div_s64`.
+#[inline]
+fn rescale(value: i64, old: u64, new: u64) -> i64 {
+    (i128::from(value) * i128::from(old) / i128::from(new)) as i64
+}
+
+impl Kernel {
+    /// Adds this queue's change to `tg->load_avg` when it is worth a write
+    /// (`update_tg_load_avg`).
+    pub(crate) fn update_tg_load_avg<P: Platform>(&mut self, p: &mut P, q: CfsRqId) {
+        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        if cfs_rq.group == GroupId::ROOT {
+            return;
+        }
+        let mut now: Ns = 0;
+        if self.rules.tg_load_avg_interval_ns > 0 {
+            now = p.now(self.here);
+            if now.saturating_sub(cfs_rq.last_update_tg_load_avg_ns)
+                < self.rules.tg_load_avg_interval_ns
+            {
+                return;
+            }
+        }
+        let delta = cfs_rq.avg.load_avg as i64 - cfs_rq.tg_load_avg_contrib as i64;
+        if delta.unsigned_abs() > cfs_rq.tg_load_avg_contrib / 64 {
+            p.touch(self.here, Line::GroupLoadAvg(cfs_rq.group), Access::Write);
+            let group = &mut self.groups[cfs_rq.group.index()];
+            group.load_avg = group.load_avg.saturating_add_signed(delta);
+            group.load_avg_writes += 1;
+            cfs_rq.tg_load_avg_contrib = cfs_rq.avg.load_avg;
+            cfs_rq.last_update_tg_load_avg_ns = now;
+        }
+    }
+
+    /// `calc_group_shares`: the scaled weight of a group entity.
+    fn calc_group_shares(&self, q: CfsRqId) -> u64 {
+        let cfs_rq = &self.cfs_rqs[q.index()];
+        let group = &self.groups[cfs_rq.group.index()];
+        if self.rqs.len() == 1 {
+            return group.shares;
+        }
+        let mut load = cfs_rq.load.unscaled();
+        if self.rules.shares_from_load_avg {
+            load = load.max(cfs_rq.avg.load_avg);
+        }
+        let tg_weight = (group.load_avg + load).saturating_sub(cfs_rq.tg_load_avg_contrib);
+        let shares = group.shares * load;
+        shares
+            .checked_div(tg_weight)
+            .unwrap_or(shares)
+            .clamp(MIN_SHARES, group.shares)
+    }
+
+    /// Recomputes a group entity's weight (`update_cfs_group`).
+    #[inline]
+    pub(crate) fn update_cfs_group<P: Platform>(&mut self, p: &mut P, se: EntityId) {
+        let Some(child) = self.entities[se.index()].my_q() else {
+            return;
+        };
+        let cfs_rq = &self.cfs_rqs[child.index()];
+        if self.rules.skip_empty_group_reweight && cfs_rq.load.weight == 0 {
+            return;
+        }
+        if self.rules.throttle_model == ThrottleModel::Queue && cfs_rq.throttle_count > 0 {
+            return;
+        }
+        p.spend(self.here, Op::UpdateCfsGroup, 1);
+        p.touch(self.here, Line::GroupLoadAvg(cfs_rq.group), Access::Read);
+        let shares = self.calc_group_shares(child);
+        let entity = &self.entities[se.index()];
+        if entity.load.weight != shares || !self.rules.reweight_only_on_change {
+            let q = entity.cfs_rq;
+            self.reweight_entity(p, q, se, LoadWeight::from_scaled(shares));
+        }
+    }
+
+    /// Gives an entity a new weight wherever it is (`reweight_entity`).
+    pub(crate) fn reweight_entity<P: Platform>(
+        &mut self,
+        p: &mut P,
+        q: CfsRqId,
+        se: EntityId,
+        load: LoadWeight,
+    ) {
+        let is_curr = self.cfs_rqs[q.index()].curr == Some(se);
+        let on_rq = self.entities[se.index()].on_rq;
+        let mut average = 0;
+        if on_rq {
+            if is_curr || self.rules.fair == FairClass::Eevdf {
+                // Time already run was run at the old weight.
+                self.update_curr(p, q);
+            }
+            if self.rules.fair == FairClass::Eevdf {
+                average = self.avg_vruntime(q);
+            }
+            self.reweight_leave(q, se, is_curr);
+        }
+        let old_weight = self.entities[se.index()].load.weight;
+        dequeue_load_avg(&mut self.cfs_rqs[q.index()], &self.entities[se.index()]);
+        if self.rules.fair == FairClass::Eevdf {
+            self.reweight_virtual_times(se, average, old_weight, load.weight);
+        }
+        let entity = &mut self.entities[se.index()];
+        entity.load = load;
+        entity.avg.load_avg =
+            entity.load.unscaled() * entity.avg.load_sum / u64::from(entity.avg.divider());
+        enqueue_load_avg(&mut self.cfs_rqs[q.index()], entity);
+        if on_rq {
+            self.reweight_return(q, se, is_curr);
+        }
+    }
+
+    fn reweight_leave(&mut self, q: CfsRqId, se: EntityId, is_curr: bool) {
+        if self.rules.fair == FairClass::Eevdf {
+            if self.rules.reweight == Reweight::PlaceAgain {
+                self.update_entity_lag(q, se);
+            }
+            if !is_curr {
+                self.timeline_remove(q, se);
+            }
+            if self.rules.reweight == Reweight::PlaceAgain {
+                let entity = &mut self.entities[se.index()];
+                entity.deadline = entity.deadline.wrapping_sub(entity.vruntime);
+                entity.rel_deadline = true;
+                self.cfs_rqs[q.index()].nr_queued -= 1;
+            }
+        }
+        let weight = self.entities[se.index()].load.weight;
+        self.cfs_rqs[q.index()].load.sub(weight);
+    }
+
+    fn reweight_virtual_times(&mut self, se: EntityId, average: u64, old: u64, new: u64) {
+        let entity = &mut self.entities[se.index()];
+        match self.rules.reweight {
+            Reweight::PlaceAgain => {
+                // Lag is weight times virtual lag and must not change.
+                entity.vlag = rescale(entity.vlag, old, new);
+                if entity.rel_deadline {
+                    entity.deadline = rescale(entity.deadline as i64, old, new) as u64;
+                }
+            }
+            _ if !entity.on_rq => entity.vlag = rescale(entity.vlag, old, new),
+            Reweight::ScaleLag => {
+                let lag = entity_lag(entity, average, self.rules.tick_ns);
+                let to_deadline = entity.deadline.wrapping_sub(average) as i64;
+                entity.vruntime = average.wrapping_sub(rescale(lag, old, new) as u64);
+                entity.deadline = average.wrapping_add(rescale(to_deadline, old, new) as u64);
+            }
+            Reweight::KeepVruntime => {
+                let to_deadline = entity.deadline.wrapping_sub(entity.vruntime) as i64;
+                entity.deadline = entity
+                    .vruntime
+                    .wrapping_add(rescale(to_deadline, old, new) as u64);
+            }
+        }
+    }
+
+    fn reweight_return(&mut self, q: CfsRqId, se: EntityId, is_curr: bool) {
+        if self.rules.fair == FairClass::Eevdf {
+            if self.rules.reweight == Reweight::PlaceAgain {
+                self.place_entity(q, se, super::EnqueueFlags::default());
+                self.cfs_rqs[q.index()].nr_queued += 1;
+            }
+            if !is_curr {
+                self.timeline_insert(q, se);
+            }
+        }
+        let weight = self.entities[se.index()].load.weight;
+        self.cfs_rqs[q.index()].load.add(weight);
+    }
+}

@@ -1,0 +1,56 @@
+//! The leaf list of a CPU: queues whose averages are not yet zero, children before parents.
+
+use crate::ids::CfsRqId;
+use crate::kernel::Kernel;
+
+impl Kernel {
+    /// Adds a queue before its parent (`list_add_leaf_cfs_rq`).
+    #[inline]
+    pub(crate) fn list_add_leaf_cfs_rq(&mut self, q: CfsRqId) {
+        if !self.cfs_rqs[q.index()].on_leaf_list {
+            self.insert_leaf(q);
+        }
+    }
+
+    fn insert_leaf(&mut self, q: CfsRqId) {
+        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        cfs_rq.on_leaf_list = true;
+        let parent = cfs_rq.se.map(|se| self.entities[se.index()].cfs_rq);
+        let leaves = &mut self.rqs[cfs_rq.cpu.index()].leaf_cfs_rqs;
+        match leaves.iter().position(|&other| Some(other) == parent) {
+            Some(place) => leaves.insert(place, q),
+            None => leaves.push(q),
+        }
+    }
+
+    /// `list_del_leaf_cfs_rq`.
+    pub(crate) fn list_del_leaf_cfs_rq(&mut self, q: CfsRqId) {
+        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        if cfs_rq.on_leaf_list {
+            cfs_rq.on_leaf_list = false;
+            self.rqs[cfs_rq.cpu.index()]
+                .leaf_cfs_rqs
+                .retain(|&other| other != q);
+        }
+    }
+
+    /// Nothing left to decay (`cfs_rq_is_decayed`).
+    pub(crate) fn cfs_rq_is_decayed(&self, q: CfsRqId) -> bool {
+        let cfs_rq = &self.cfs_rqs[q.index()];
+        let avg = &cfs_rq.avg;
+        cfs_rq.load.weight == 0
+            && avg.load_sum == 0
+            && avg.util_sum == 0
+            && avg.runnable_sum == 0
+            && !self.has_leaf_child(q)
+            && cfs_rq.tg_load_avg_contrib == 0
+    }
+
+    fn has_leaf_child(&self, q: CfsRqId) -> bool {
+        let cfs_rq = &self.cfs_rqs[q.index()];
+        self.groups[cfs_rq.group.index()]
+            .children
+            .iter()
+            .any(|&child| self.cfs_rqs[self.cfs_rq_of(child, cfs_rq.cpu).index()].on_leaf_list)
+    }
+}

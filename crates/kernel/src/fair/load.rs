@@ -1,0 +1,423 @@
+//! Load averages of entities and queues: ageing, attaching, detaching, propagation.
+//!
+//! A queue's averages are the sum of what is attached to it, running, runnable or asleep. A task
+//! that leaves for another CPU is subtracted; what a child queue gains or loses is carried to its
+//! parent one level per update.
+//!
+//! Worked example: a queue with divider 47742 holds one task with `load_avg` 1024 and `load_sum`
+//! 47742. Attaching a second, waking with `load_avg` 512: its `load_sum` becomes
+//! 512 · 47742 / 1024 = 23871, the queue's `load_avg` 1536 and `load_sum`
+//! 1024 · 47742 + 1024 · 23871.
+
+use crate::cfs_rq::CfsRq;
+use crate::entity::Entity;
+use crate::ids::{CfsRqId, Cpu, EntityId};
+use crate::kernel::Kernel;
+use crate::pelt::{Inputs, MIN_DIVIDER};
+use crate::platform::Platform;
+use crate::rules::ThrottleModel;
+
+/// What [`Kernel::update_load_avg`] does besides ageing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LoadUpdate {
+    /// Nothing.
+    Age,
+    /// Update `tg->load_avg` when the averages moved (`UPDATE_TG`).
+    UpdateTg,
+    /// And attach the entity if it just arrived (`DO_ATTACH`).
+    Attach,
+    /// And detach the entity (`DO_DETACH`).
+    Detach,
+}
+
+#[inline(always)]
+fn sub_positive(value: &mut u64, amount: u64) {
+    *value = value.saturating_sub(amount);
+}
+
+#[inline(always)]
+fn add_positive(value: &mut u64, delta: i64) {
+    *value = value.saturating_add_signed(delta);
+}
+
+/// A sum never falls below what its average stands for, or rounding would make loads vanish.
+#[inline(always)]
+fn floor_load_sum(cfs_rq: &mut CfsRq) {
+    cfs_rq.avg.load_sum = cfs_rq
+        .avg
+        .load_sum
+        .max(cfs_rq.avg.load_avg * u64::from(MIN_DIVIDER));
+}
+
+#[inline(always)]
+fn floor_util_sum(cfs_rq: &mut CfsRq) {
+    let floor = cfs_rq.avg.util_avg * u64::from(MIN_DIVIDER);
+    cfs_rq.avg.util_sum = u64::from(cfs_rq.avg.util_sum).max(floor) as u32;
+}
+
+#[inline(always)]
+fn floor_runnable_sum(cfs_rq: &mut CfsRq) {
+    let floor = cfs_rq.avg.runnable_avg * u64::from(MIN_DIVIDER);
+    cfs_rq.avg.runnable_sum = cfs_rq.avg.runnable_sum.max(floor);
+}
+
+/// `enqueue_load_avg`.
+pub(crate) fn enqueue_load_avg(cfs_rq: &mut CfsRq, se: &Entity) {
+    cfs_rq.avg.load_avg += se.avg.load_avg;
+    cfs_rq.avg.load_sum += se.load.unscaled() * se.avg.load_sum;
+}
+
+/// `dequeue_load_avg`.
+pub(crate) fn dequeue_load_avg(cfs_rq: &mut CfsRq, se: &Entity) {
+    sub_positive(&mut cfs_rq.avg.load_avg, se.avg.load_avg);
+    sub_positive(
+        &mut cfs_rq.avg.load_sum,
+        se.load.unscaled() * se.avg.load_sum,
+    );
+    floor_load_sum(cfs_rq);
+}
+
+/// `add_tg_cfs_propagate`.
+#[inline]
+fn add_tg_cfs_propagate(cfs_rq: &mut CfsRq, runnable_sum: i64) {
+    cfs_rq.propagate = true;
+    cfs_rq.prop_runnable_sum += runnable_sum;
+}
+
+/// `__update_load_avg_cfs_rq`.
+#[inline]
+fn age_cfs_rq(cfs_rq: &mut CfsRq, now: u64) -> bool {
+    let inputs = Inputs {
+        load: cfs_rq.load.unscaled(),
+        runnable: u64::from(cfs_rq.h_nr_runnable),
+        running: cfs_rq.curr.is_some(),
+    };
+    let decayed = cfs_rq.avg.update_sum(now, inputs);
+    if decayed {
+        cfs_rq.avg.update_avg(1);
+    }
+    decayed
+}
+
+/// `update_cfs_rq_load_avg`: subtracts what left, ages the rest. Returns whether averages moved.
+pub(crate) fn update_cfs_rq_load_avg(cfs_rq: &mut CfsRq, now: u64) -> bool {
+    let mut decayed = false;
+    if cfs_rq.removed.nr > 0 {
+        let removed = std::mem::take(&mut cfs_rq.removed);
+        let divider = u64::from(cfs_rq.avg.divider());
+        sub_positive(&mut cfs_rq.avg.load_avg, removed.load_avg);
+        sub_positive(&mut cfs_rq.avg.load_sum, removed.load_avg * divider);
+        floor_load_sum(cfs_rq);
+        sub_positive(&mut cfs_rq.avg.util_avg, removed.util_avg);
+        let util_sum = u64::from(cfs_rq.avg.util_sum).saturating_sub(removed.util_avg * divider);
+        cfs_rq.avg.util_sum = util_sum as u32;
+        floor_util_sum(cfs_rq);
+        sub_positive(&mut cfs_rq.avg.runnable_avg, removed.runnable_avg);
+        sub_positive(&mut cfs_rq.avg.runnable_sum, removed.runnable_avg * divider);
+        floor_runnable_sum(cfs_rq);
+        // The runnable average is the load without weights, so it tells how much running time went.
+        add_tg_cfs_propagate(cfs_rq, -((removed.runnable_avg * divider) as i64) >> 10);
+        decayed = true;
+    }
+    age_cfs_rq(cfs_rq, now) || decayed
+}
+
+/// `__update_load_avg_se`.
+#[inline]
+fn age_entity(se: &mut Entity, now: u64, is_curr: bool) {
+    let runnable = if se.sched_delayed {
+        0
+    } else if se.my_q().is_none() {
+        u64::from(se.on_rq)
+    } else {
+        se.runnable_weight
+    };
+    let inputs = Inputs {
+        load: u64::from(se.on_rq),
+        runnable,
+        running: is_curr,
+    };
+    if se.avg.update_sum(now, inputs) {
+        se.avg.update_avg(se.load.unscaled());
+    }
+}
+
+/// `attach_entity_load_avg`: rebuilds the entity's sums with the queue's divider and adds them.
+fn attach_entity_load_avg(cfs_rq: &mut CfsRq, se: &mut Entity) {
+    let divider = u64::from(cfs_rq.avg.divider());
+    se.avg.last_update_time = cfs_rq.avg.last_update_time;
+    se.avg.period_contrib = cfs_rq.avg.period_contrib;
+    se.avg.util_sum = (se.avg.util_avg * divider) as u32;
+    se.avg.runnable_sum = se.avg.runnable_avg * divider;
+    let load_sum = se.avg.load_avg * divider;
+    let weight = se.load.unscaled();
+    se.avg.load_sum = if weight < load_sum {
+        load_sum / weight
+    } else {
+        1
+    };
+    enqueue_load_avg(cfs_rq, se);
+    cfs_rq.avg.util_avg += se.avg.util_avg;
+    cfs_rq.avg.util_sum += se.avg.util_sum;
+    cfs_rq.avg.runnable_avg += se.avg.runnable_avg;
+    cfs_rq.avg.runnable_sum += se.avg.runnable_sum;
+    add_tg_cfs_propagate(cfs_rq, se.avg.load_sum as i64);
+}
+
+/// `detach_entity_load_avg`.
+fn detach_entity_load_avg(cfs_rq: &mut CfsRq, se: &Entity) {
+    dequeue_load_avg(cfs_rq, se);
+    sub_positive(&mut cfs_rq.avg.util_avg, se.avg.util_avg);
+    cfs_rq.avg.util_sum = cfs_rq.avg.util_sum.saturating_sub(se.avg.util_sum);
+    floor_util_sum(cfs_rq);
+    sub_positive(&mut cfs_rq.avg.runnable_avg, se.avg.runnable_avg);
+    sub_positive(&mut cfs_rq.avg.runnable_sum, se.avg.runnable_sum);
+    floor_runnable_sum(cfs_rq);
+    add_tg_cfs_propagate(cfs_rq, -(se.avg.load_sum as i64));
+}
+
+/// `update_tg_cfs_util`.
+fn propagate_util(cfs_rq: &mut CfsRq, se: &mut Entity, child_util_avg: u64) {
+    let delta_avg = child_util_avg as i64 - se.avg.util_avg as i64;
+    if delta_avg == 0 {
+        return;
+    }
+    let new_sum = child_util_avg * u64::from(cfs_rq.avg.divider());
+    let delta_sum = new_sum as i64 - i64::from(se.avg.util_sum);
+    se.avg.util_avg = child_util_avg;
+    se.avg.util_sum = new_sum as u32;
+    add_positive(&mut cfs_rq.avg.util_avg, delta_avg);
+    let mut sum = u64::from(cfs_rq.avg.util_sum);
+    add_positive(&mut sum, delta_sum);
+    cfs_rq.avg.util_sum = sum as u32;
+    floor_util_sum(cfs_rq);
+}
+
+/// `update_tg_cfs_runnable`.
+fn propagate_runnable(cfs_rq: &mut CfsRq, se: &mut Entity, child_runnable_avg: u64) {
+    let delta_avg = child_runnable_avg as i64 - se.avg.runnable_avg as i64;
+    if delta_avg == 0 {
+        return;
+    }
+    let new_sum = child_runnable_avg * u64::from(cfs_rq.avg.divider());
+    let delta_sum = new_sum as i64 - se.avg.runnable_sum as i64;
+    se.avg.runnable_avg = child_runnable_avg;
+    se.avg.runnable_sum = new_sum;
+    add_positive(&mut cfs_rq.avg.runnable_avg, delta_avg);
+    add_positive(&mut cfs_rq.avg.runnable_sum, delta_sum);
+    floor_runnable_sum(cfs_rq);
+}
+
+/// `update_tg_cfs_load`: estimates how the group entity's running time changed with its queue.
+fn propagate_load(cfs_rq: &mut CfsRq, se: &mut Entity, child: &mut CfsRq) {
+    let mut runnable_sum = std::mem::take(&mut child.prop_runnable_sum);
+    if runnable_sum == 0 {
+        return;
+    }
+    let divider = i64::from(cfs_rq.avg.divider());
+    if runnable_sum >= 0 {
+        runnable_sum = (runnable_sum + se.avg.load_sum as i64).min(divider);
+    } else {
+        // What is left below tells at most how long the entity was runnable.
+        let load_sum = match child.load.unscaled() {
+            0 => 0,
+            weight => child.avg.load_sum / weight,
+        };
+        runnable_sum = se.avg.load_sum.min(load_sum) as i64;
+    }
+    // It cannot have been runnable for less time than it was running.
+    let runnable_sum = runnable_sum.max(i64::from(se.avg.util_sum >> 10)) as u64;
+    let weight = se.load.unscaled();
+    let load_sum = weight * runnable_sum;
+    let load_avg = load_sum / divider as u64;
+    let delta_avg = load_avg as i64 - se.avg.load_avg as i64;
+    if delta_avg == 0 {
+        return;
+    }
+    let delta_sum = load_sum as i64 - (weight * se.avg.load_sum) as i64;
+    se.avg.load_sum = runnable_sum;
+    se.avg.load_avg = load_avg;
+    add_positive(&mut cfs_rq.avg.load_avg, delta_avg);
+    add_positive(&mut cfs_rq.avg.load_sum, delta_sum);
+    floor_load_sum(cfs_rq);
+}
+
+/// Two different rows of the queue table, mutably.
+pub(crate) fn two_queues(queues: &mut [CfsRq], a: CfsRqId, b: CfsRqId) -> (&mut CfsRq, &mut CfsRq) {
+    let [a, b] = queues
+        .get_disjoint_mut([a.index(), b.index()])
+        .expect("a queue and its parent are different rows");
+    (a, b)
+}
+
+impl Kernel {
+    /// PELT clock of a queue: the CPU's, without the time its clock was stopped by throttling
+    /// (`cfs_rq_clock_pelt`).
+    #[inline]
+    pub(crate) fn cfs_rq_clock_pelt(&self, q: CfsRqId) -> u64 {
+        let cfs_rq = &self.cfs_rqs[q.index()];
+        let stopped = match self.rules.throttle_model {
+            ThrottleModel::Task => cfs_rq.pelt_clock_throttled,
+            ThrottleModel::Queue => cfs_rq.throttle_count > 0,
+        };
+        let clock = if stopped {
+            cfs_rq.throttled_clock_pelt_ns
+        } else {
+            self.rq_clock_pelt(cfs_rq.cpu)
+        };
+        clock.wrapping_sub(cfs_rq.throttled_clock_pelt_time_ns)
+    }
+
+    /// `rq_clock_pelt`.
+    #[inline(always)]
+    pub(crate) fn rq_clock_pelt(&self, cpu: Cpu) -> u64 {
+        let rq = &self.rqs[cpu.index()];
+        rq.clock_pelt.wrapping_sub(rq.lost_idle_time_ns)
+    }
+
+    /// Ages an entity and its queue, propagates, attaches or detaches (`update_load_avg`).
+    #[inline]
+    pub(crate) fn update_load_avg<P: Platform>(
+        &mut self,
+        p: &mut P,
+        q: CfsRqId,
+        se: EntityId,
+        update: LoadUpdate,
+    ) {
+        let now = self.cfs_rq_clock_pelt(q);
+        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        let entity = &mut self.entities[se.index()];
+        if entity.avg.last_update_time != 0 {
+            age_entity(entity, now, cfs_rq.curr == Some(se));
+        }
+        let mut decayed = update_cfs_rq_load_avg(cfs_rq, now);
+        decayed |= self.propagate_entity_load_avg(se);
+        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        let entity = &mut self.entities[se.index()];
+        match update {
+            LoadUpdate::Attach if entity.avg.last_update_time == 0 => {
+                attach_entity_load_avg(cfs_rq, entity);
+                self.update_tg_load_avg(p, q);
+            }
+            LoadUpdate::Detach => {
+                detach_entity_load_avg(cfs_rq, entity);
+                self.update_tg_load_avg(p, q);
+            }
+            LoadUpdate::Age => {}
+            LoadUpdate::UpdateTg | LoadUpdate::Attach => {
+                if decayed {
+                    self.update_tg_load_avg(p, q);
+                }
+            }
+        }
+    }
+
+    /// Carries a child queue's change to the group entity and its queue
+    /// (`propagate_entity_load_avg`).
+    pub(crate) fn propagate_entity_load_avg(&mut self, se: EntityId) -> bool {
+        let entity = &mut self.entities[se.index()];
+        let Some(child) = entity.my_q() else {
+            return false;
+        };
+        if !self.cfs_rqs[child.index()].propagate {
+            return false;
+        }
+        let (cfs_rq, child) = two_queues(&mut self.cfs_rqs, entity.cfs_rq, child);
+        child.propagate = false;
+        add_tg_cfs_propagate(cfs_rq, child.prop_runnable_sum);
+        propagate_util(cfs_rq, entity, child.avg.util_avg);
+        propagate_runnable(cfs_rq, entity, child.avg.runnable_avg);
+        propagate_load(cfs_rq, entity, child);
+        true
+    }
+
+    /// A sleeping task leaves for another CPU: its averages wait in the old queue's removed record
+    /// (`remove_entity_load_avg`).
+    pub(crate) fn remove_entity_load_avg(&mut self, se: EntityId) {
+        let entity = &mut self.entities[se.index()];
+        let cfs_rq = &mut self.cfs_rqs[entity.cfs_rq.index()];
+        // Aged to the queue's last update only: the queue ages the record from there.
+        age_entity(entity, cfs_rq.avg.last_update_time, false);
+        cfs_rq.removed.nr += 1;
+        cfs_rq.removed.util_avg += entity.avg.util_avg;
+        cfs_rq.removed.load_avg += entity.avg.load_avg;
+        cfs_rq.removed.runnable_avg += entity.avg.runnable_avg;
+    }
+
+    /// A task that leaves an idle CPU with a stopped clock is aged for the time that clock missed
+    /// (`migrate_se_pelt_lag`, 6.0).
+    pub(crate) fn migrate_se_pelt_lag(&mut self, se: EntityId) {
+        let q = self.entities[se.index()].cfs_rq;
+        let cfs_rq = &self.cfs_rqs[q.index()];
+        let rq = &self.rqs[cfs_rq.cpu.index()];
+        if !self.rules.version.since(6, 0) || !rq.curr_is_idle() {
+            return;
+        }
+        let stopped = match self.rules.throttle_model {
+            ThrottleModel::Task => cfs_rq.pelt_clock_throttled,
+            ThrottleModel::Queue => cfs_rq.throttle_count > 0,
+        };
+        if stopped {
+            return;
+        }
+        let now = rq.clock_pelt_idle - cfs_rq.throttled_clock_pelt_time_ns
+            + self.rqs[self.here.index()]
+                .clock
+                .saturating_sub(rq.clock_idle);
+        age_entity(&mut self.entities[se.index()], now, false);
+    }
+
+    /// Weighted share of a task in its CPU's root load (`task_h_load`).
+    pub fn task_h_load(&mut self, task: crate::ids::TaskId) -> u64 {
+        let se = self.tasks[task.index()].se;
+        let entity = &self.entities[se.index()];
+        let (q, load_avg) = (entity.cfs_rq, entity.avg.load_avg);
+        let h_load = self.cfs_rq_h_load(q);
+        load_avg * h_load / (self.cfs_rqs[q.index()].avg.load_avg + 1)
+    }
+
+    /// Hierarchical load of a queue, cached per jiffy (`update_cfs_rq_h_load`).
+    fn cfs_rq_h_load(&mut self, q: CfsRqId) -> u64 {
+        let cfs_rq = &self.cfs_rqs[q.index()];
+        let jiffy = self.jiffies(self.rqs[cfs_rq.cpu.index()].clock);
+        if cfs_rq.h_load_jiffy == jiffy {
+            return cfs_rq.h_load;
+        }
+        let h_load = match cfs_rq.se {
+            None => cfs_rq.avg.load_avg,
+            Some(se) => {
+                let parent = self.entities[se.index()].cfs_rq;
+                let share = self.entities[se.index()].avg.load_avg;
+                self.cfs_rq_h_load(parent) * share / (self.cfs_rqs[parent.index()].avg.load_avg + 1)
+            }
+        };
+        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        cfs_rq.h_load = h_load;
+        cfs_rq.h_load_jiffy = jiffy;
+        h_load
+    }
+
+    /// Load of a CPU's root fair queue (`cpu_load`).
+    #[inline]
+    pub fn cpu_load(&self, cpu: Cpu) -> u64 {
+        self.cfs_rqs[cpu.index()].avg.load_avg
+    }
+
+    /// Runnable average of a CPU's root fair queue (`cpu_runnable`).
+    #[inline]
+    pub fn cpu_runnable(&self, cpu: Cpu) -> u64 {
+        self.cfs_rqs[cpu.index()].avg.runnable_avg
+    }
+
+    /// Utilisation of a CPU by the fair class, estimates included, capped by its capacity
+    /// (`cpu_util_cfs`).
+    #[inline]
+    pub fn cpu_util(&self, cpu: Cpu) -> u64 {
+        let cfs_rq = &self.cfs_rqs[cpu.index()];
+        let mut util = cfs_rq.avg.util_avg;
+        if self.rules.features.util_est {
+            util = util.max(cfs_rq.util_est_enqueued);
+        }
+        util.min(self.rqs[cpu.index()].cpu_capacity_orig)
+    }
+}

@@ -1,0 +1,50 @@
+//! The fair class: CFS up to 6.5, EEVDF from 6.6.
+//!
+//! | room | rules |
+//! |---|---|
+//! | `account` | `update_curr`: charging time run, end of a request |
+//! | `queue` | enqueue and dequeue along the hierarchy, delayed dequeue |
+//! | `place` | where an entity enters a queue |
+//! | `cfs`, `eevdf` | the two orders |
+//! | `pick` | `pick_task_fair`, put and set along the hierarchy, tick |
+//! | `preempt` | wakeup preemption |
+//! | `load`, `group_weight` | PELT averages, shares |
+//! | `util_est` | estimates of utilisation at wakeup |
+
+pub(crate) mod account;
+pub(crate) mod cfs;
+pub(crate) mod eevdf;
+pub(crate) mod group_weight;
+pub(crate) mod leaf;
+pub(crate) mod load;
+pub(crate) mod pick;
+pub(crate) mod place;
+pub(crate) mod preempt;
+pub(crate) mod queue;
+pub(crate) mod util_est;
+
+/// Why and how a task is put on a run queue (`ENQUEUE_*`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct EnqueueFlags {
+    /// It slept (or its group was throttled).
+    pub wakeup: bool,
+    /// It slept and wakes on another CPU.
+    pub migrated: bool,
+    /// It is still queued, only delayed.
+    pub delayed: bool,
+    /// It is new.
+    pub initial: bool,
+}
+
+/// Why and how a task leaves a run queue (`DEQUEUE_*`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DequeueFlags {
+    /// It goes to sleep.
+    pub sleep: bool,
+    /// It is delayed and is now really taken off.
+    pub delayed: bool,
+    /// It sleeps in a state that must not be delayed.
+    pub special: bool,
+    /// It is parked because its group is throttled (6.18).
+    pub throttle: bool,
+}

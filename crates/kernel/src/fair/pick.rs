@@ -1,0 +1,211 @@
+//! Choosing the next fair task, and moving the "current" marks of the hierarchy to it.
+
+use super::DequeueFlags;
+use super::load::LoadUpdate;
+use crate::ids::{CfsRqId, Cpu, EntityId, TaskId};
+use crate::kernel::Kernel;
+use crate::platform::{Op, Platform};
+use crate::rules::{FairClass, ThrottleModel};
+
+impl Kernel {
+    /// Next task of a CPU's fair class, walking down from the root (`pick_task_fair`). `None` when
+    /// nothing is runnable.
+    pub(crate) fn pick_task_fair<P: Platform>(&mut self, p: &mut P, cpu: Cpu) -> Option<TaskId> {
+        'again: loop {
+            let mut q = CfsRqId(cpu.0);
+            if self.cfs_rqs[q.index()].nr_queued == 0 {
+                return None;
+            }
+            let mut throttled = false;
+            loop {
+                let curr = self.cfs_rqs[q.index()].curr;
+                if curr.is_some_and(|se| self.entities[se.index()].on_rq) {
+                    self.update_curr(p, q);
+                }
+                let out_of_runtime = self.check_cfs_rq_runtime(p, q);
+                if out_of_runtime && self.rules.throttle_model == ThrottleModel::Queue {
+                    continue 'again;
+                }
+                throttled |= out_of_runtime;
+                let Some(se) = self.pick_next_entity(p, q) else {
+                    continue 'again;
+                };
+                let entity = &self.entities[se.index()];
+                match entity.my_q() {
+                    Some(child) => q = child,
+                    None => {
+                        let task = entity
+                            .task()
+                            .expect("an entity without a queue is a task's");
+                        if throttled {
+                            self.task_throttle_setup_work(task);
+                        }
+                        return Some(task);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Next entity of one queue (`pick_next_entity`). `None` when the choice was a delayed entity,
+    /// which has been taken off: pick again from the root.
+    fn pick_next_entity<P: Platform>(&mut self, p: &mut P, q: CfsRqId) -> Option<EntityId> {
+        if self.rules.fair == FairClass::Cfs {
+            return self.pick_next_entity_cfs(q);
+        }
+        let buddy_counts = self.rules.features.pick_buddy || self.rules.features.next_buddy;
+        if buddy_counts
+            && let Some(next) = self.cfs_rqs[q.index()].next
+            && self.entity_eligible(q, next)
+        {
+            return Some(next);
+        }
+        let se = self
+            .pick_eevdf(q, true)
+            .expect("a queue that was asked has entities");
+        if self.entities[se.index()].sched_delayed {
+            let flags = DequeueFlags {
+                sleep: true,
+                delayed: true,
+                ..DequeueFlags::default()
+            };
+            self.dequeue_entities(p, se, flags);
+            return None;
+        }
+        Some(se)
+    }
+
+    /// `put_prev_entity`.
+    pub(crate) fn put_prev_entity<P: Platform>(&mut self, p: &mut P, q: CfsRqId, se: EntityId) {
+        let on_rq = self.entities[se.index()].on_rq;
+        if on_rq {
+            self.update_curr(p, q);
+        }
+        self.check_cfs_rq_runtime(p, q);
+        // Throttling the queue (up to 6.17) leaves its own entities queued.
+        if on_rq {
+            self.timeline_insert(q, se);
+            self.update_load_avg(p, q, se, LoadUpdate::Age);
+        }
+        self.cfs_rqs[q.index()].curr = None;
+    }
+
+    /// `set_next_entity`.
+    pub(crate) fn set_next_entity<P: Platform>(&mut self, p: &mut P, q: CfsRqId, se: EntityId) {
+        self.clear_buddies(q, se);
+        if self.entities[se.index()].on_rq {
+            self.timeline_remove(q, se);
+            self.update_load_avg(p, q, se, LoadUpdate::UpdateTg);
+            if self.rules.fair == FairClass::Eevdf {
+                self.update_zero_vruntime(q, self.entities[se.index()].vruntime);
+            }
+        }
+        let cpu = self.cfs_rqs[q.index()].cpu;
+        self.cfs_rqs[q.index()].curr = Some(se);
+        if self.rules.fair == FairClass::Eevdf {
+            self.set_protect_slice(q, se);
+        }
+        let entity = &mut self.entities[se.index()];
+        entity.exec_start = self.rqs[cpu.index()].clock_task;
+        entity.prev_sum_exec_runtime = entity.sum_exec_runtime;
+    }
+
+    /// Moves the current marks from one fair task to another, touching only the levels that differ
+    /// (second half of `pick_next_task_fair`).
+    pub(crate) fn switch_fair_entities<P: Platform>(
+        &mut self,
+        p: &mut P,
+        prev: TaskId,
+        next: TaskId,
+    ) {
+        let mut se = self.tasks[next.index()].se;
+        let mut pse = self.tasks[prev.index()].se;
+        let mut depth = self.depth(se);
+        let mut pdepth = self.depth(pse);
+        loop {
+            let (q, pq) = (
+                self.entities[se.index()].cfs_rq,
+                self.entities[pse.index()].cfs_rq,
+            );
+            if q == pq {
+                self.put_prev_entity(p, q, pse);
+                self.set_next_entity(p, q, se);
+                return;
+            }
+            let (level, plevel) = (depth, pdepth);
+            if level <= plevel {
+                self.put_prev_entity(p, pq, pse);
+                pse = self.entities[pse.index()]
+                    .parent
+                    .expect("the other queue lies higher");
+                pdepth -= 1;
+            }
+            if level >= plevel {
+                self.set_next_entity(p, q, se);
+                se = self.entities[se.index()]
+                    .parent
+                    .expect("the other queue lies higher");
+                depth -= 1;
+            }
+        }
+    }
+
+    fn depth(&self, se: EntityId) -> u32 {
+        let mut depth = 0;
+        let mut level = self.entities[se.index()].parent;
+        while let Some(se) = level {
+            depth += 1;
+            level = self.entities[se.index()].parent;
+        }
+        depth
+    }
+
+    /// `put_prev_task_fair`.
+    pub(crate) fn put_prev_task_fair<P: Platform>(&mut self, p: &mut P, task: TaskId) {
+        let mut level = Some(self.tasks[task.index()].se);
+        while let Some(se) = level {
+            let q = self.entities[se.index()].cfs_rq;
+            self.put_prev_entity(p, q, se);
+            level = self.entities[se.index()].parent;
+        }
+    }
+
+    /// `set_next_task_fair`.
+    pub(crate) fn set_next_task_fair<P: Platform>(&mut self, p: &mut P, task: TaskId) {
+        let mut level = Some(self.tasks[task.index()].se);
+        while let Some(se) = level {
+            let q = self.entities[se.index()].cfs_rq;
+            self.set_next_entity(p, q, se);
+            // From 4.x on a queue that starts to run must have runtime (`account_cfs_rq_runtime(0)`).
+            self.account_cfs_rq_runtime(p, q, 0);
+            level = self.entities[se.index()].parent;
+        }
+    }
+
+    /// A picked task goes to the end balance looks at last (`list_move(&se->group_node, …)`).
+    #[inline]
+    pub(crate) fn note_picked(&mut self, cpu: Cpu, task: TaskId) {
+        let tasks = &mut self.rqs[cpu.index()].cfs_tasks;
+        if tasks.last() != Some(&task)
+            && let Some(place) = tasks.iter().rposition(|&other| other == task)
+        {
+            tasks[place..].rotate_left(1);
+        }
+    }
+
+    /// Tick of the fair class, level by level (`task_tick_fair`).
+    pub(crate) fn task_tick_fair<P: Platform>(&mut self, p: &mut P, task: TaskId) {
+        let mut level = Some(self.tasks[task.index()].se);
+        while let Some(se) = level {
+            let q = self.entities[se.index()].cfs_rq;
+            p.spend(self.here, Op::TickLevel, 1);
+            self.update_curr(p, q);
+            self.update_load_avg(p, q, se, LoadUpdate::UpdateTg);
+            self.update_cfs_group(p, se);
+            if self.rules.fair == FairClass::Cfs && self.cfs_rqs[q.index()].nr_queued > 1 {
+                self.check_preempt_tick(p, q, se);
+            }
+            level = self.entities[se.index()].parent;
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Where an entity enters a queue.
+//!
+//! EEVDF gives an entity back the lag it left with. Inserting an entity with lag moves V towards it,
+//! which would shrink that lag; so the placed lag is inflated first. Worked example: a queue with
+//! weight W = 1024 and V = 100 ms; an entity of weight w = 1024 returns with lag 1 ms. Inflated:
+//! 1 · (1024 + 1024) / 1024 = 2 ms, so v = 98 ms. Now V is (100 + 98) / 2 = 99 ms and the lag 1 ms.
+
+use super::EnqueueFlags;
+use crate::cfs_rq::Node;
+use crate::ids::{CfsRqId, EntityId};
+use crate::kernel::Kernel;
+use crate::rules::FairClass;
+use crate::weight::calc_delta_fair;
+
+impl Kernel {
+    /// Puts a queued, not running entity into the order of its queue (`__enqueue_entity`).
+    #[inline]
+    pub(crate) fn timeline_insert(&mut self, q: CfsRqId, se: EntityId) {
+        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        let entity = &self.entities[se.index()];
+        let key = match self.rules.fair {
+            FairClass::Cfs => entity.vruntime,
+            FairClass::Eevdf => {
+                let weight = entity.load.unscaled();
+                let key = entity.vruntime.wrapping_sub(cfs_rq.min_vruntime) as i64;
+                cfs_rq.avg_vruntime += key * weight as i64;
+                cfs_rq.avg_load += weight;
+                entity.deadline
+            }
+        };
+        cfs_rq.timeline.insert(Node {
+            key,
+            vruntime: entity.vruntime,
+            entity: se,
+        });
+    }
+
+    /// Takes a queued, not running entity out of the order (`__dequeue_entity`).
+    #[inline]
+    pub(crate) fn timeline_remove(&mut self, q: CfsRqId, se: EntityId) {
+        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        let entity = &self.entities[se.index()];
+        let key = match self.rules.fair {
+            FairClass::Cfs => entity.vruntime,
+            FairClass::Eevdf => {
+                let weight = entity.load.unscaled();
+                let key = entity.vruntime.wrapping_sub(cfs_rq.min_vruntime) as i64;
+                cfs_rq.avg_vruntime -= key * weight as i64;
+                cfs_rq.avg_load -= weight;
+                entity.deadline
+            }
+        };
+        cfs_rq.timeline.remove(key, se);
+    }
+
+    /// `place_entity`.
+    pub(crate) fn place_entity(&mut self, q: CfsRqId, se: EntityId, flags: EnqueueFlags) {
+        match self.rules.fair {
+            FairClass::Cfs => {
+                if flags.wakeup || flags.initial {
+                    self.place_entity_cfs(q, se, flags);
+                }
+            }
+            FairClass::Eevdf => self.place_entity_eevdf(q, se, flags),
+        }
+    }
+
+    fn place_entity_eevdf(&mut self, q: CfsRqId, se: EntityId, flags: EnqueueFlags) {
+        let average = self.avg_vruntime(q);
+        let lag = self.inflated_lag(q, se);
+        let features = &self.rules.features;
+        let entity = &mut self.entities[se.index()];
+        if !entity.custom_slice {
+            entity.slice = self.rules.base_slice_ns;
+        }
+        entity.vruntime = average.wrapping_sub(lag as u64);
+        if features.place_rel_deadline && entity.rel_deadline {
+            entity.deadline = entity.deadline.wrapping_add(entity.vruntime);
+            entity.rel_deadline = false;
+            return;
+        }
+        let mut request = calc_delta_fair(entity.slice, &entity.load);
+        if features.place_deadline_initial && flags.initial {
+            request /= 2;
+        }
+        entity.deadline = entity.vruntime.wrapping_add(request);
+    }
+
+    fn inflated_lag(&self, q: CfsRqId, se: EntityId) -> i64 {
+        let cfs_rq = &self.cfs_rqs[q.index()];
+        let entity = &self.entities[se.index()];
+        if !self.rules.features.place_lag || cfs_rq.nr_queued == 0 || entity.vlag == 0 {
+            return 0;
+        }
+        let mut load = cfs_rq.avg_load as i64;
+        if let Some(curr) = cfs_rq.curr {
+            let curr = &self.entities[curr.index()];
+            if curr.on_rq {
+                load += curr.load.unscaled() as i64;
+            }
+        }
+        let own = entity.load.unscaled() as i64;
+        entity.vlag * (load + own) / load.max(1)
+    }
+}

@@ -1,0 +1,190 @@
+//! Whether a task that wakes takes the CPU from the one that runs.
+
+use crate::ids::{Cpu, EntityId, TaskId};
+use crate::kernel::Kernel;
+use crate::platform::Platform;
+use crate::rules::{FairClass, ThrottleModel};
+use crate::task::Policy;
+
+impl Kernel {
+    /// Climbs until both entities are on the same queue (`find_matching_se`).
+    pub(crate) fn find_matching_se(
+        &self,
+        mut a: EntityId,
+        mut b: EntityId,
+    ) -> (EntityId, EntityId) {
+        let level = |mut se: EntityId| {
+            let mut depth = 0;
+            while let Some(parent) = self.entities[se.index()].parent {
+                se = parent;
+                depth += 1;
+            }
+            depth
+        };
+        let parent = |se: EntityId| {
+            self.entities[se.index()]
+                .parent
+                .expect("deeper levels have parents")
+        };
+        let (mut depth_a, mut depth_b) = (level(a), level(b));
+        while depth_a > depth_b {
+            a = parent(a);
+            depth_a -= 1;
+        }
+        while depth_b > depth_a {
+            b = parent(b);
+            depth_b -= 1;
+        }
+        while self.entities[a.index()].cfs_rq != self.entities[b.index()].cfs_rq {
+            a = parent(a);
+            b = parent(b);
+        }
+        (a, b)
+    }
+
+    /// `check_preempt_wakeup_fair`: both are fair tasks of this CPU.
+    pub(crate) fn check_preempt_wakeup_fair<P: Platform>(
+        &mut self,
+        p: &mut P,
+        cpu: Cpu,
+        wakee: TaskId,
+        fork: bool,
+    ) {
+        let curr = self.rqs[cpu.index()].curr;
+        let mut se = self.tasks[curr.index()].se;
+        let mut pse = self.tasks[wakee.index()].se;
+        if se == pse || self.wakee_is_throttled(wakee) {
+            return;
+        }
+        if self.rules.features.next_buddy && !fork && !self.entities[pse.index()].sched_delayed {
+            self.set_next_buddy(pse);
+        }
+        if self.rqs[cpu.index()].need_resched {
+            return;
+        }
+        let policy_idle = |task: TaskId| self.tasks[task.index()].policy == Policy::Idle;
+        if self.rules.fair == FairClass::Cfs && policy_idle(curr) && !policy_idle(wakee) {
+            self.preempt_current_cfs(p, cpu, se, pse);
+            return;
+        }
+        if !self.rules.features.wakeup_preemption
+            || (self.rules.fair == FairClass::Cfs
+                && self.tasks[wakee.index()].policy != Policy::Normal)
+        {
+            return;
+        }
+        (se, pse) = self.find_matching_se(se, pse);
+        let (curr_idle, wakee_idle) = (self.se_is_idle(se), self.se_is_idle(pse));
+        match (self.rules.fair, curr_idle, wakee_idle) {
+            (_, false, true) => {}
+            (FairClass::Cfs, true, false) => self.preempt_current_cfs(p, cpu, se, pse),
+            (FairClass::Cfs, ..) => self.check_preempt_cfs(p, cpu, se, pse),
+            (FairClass::Eevdf, true, false) => {
+                self.cancel_protect_slice(se);
+                self.resched_curr_lazy(p, cpu);
+            }
+            (FairClass::Eevdf, ..) => self.check_preempt_eevdf(p, cpu, wakee, se, pse),
+        }
+    }
+
+    /// A wakee in a throttled hierarchy does not preempt; from 6.18 only one that is parked does not.
+    fn wakee_is_throttled(&self, wakee: TaskId) -> bool {
+        let task = &self.tasks[wakee.index()];
+        match self.rules.throttle_model {
+            ThrottleModel::Task => task.throttled,
+            ThrottleModel::Queue => {
+                let q = self.entities[task.se.index()].cfs_rq;
+                self.cfs_rqs[q.index()].throttle_count > 0
+            }
+        }
+    }
+
+    fn check_preempt_cfs<P: Platform>(&mut self, p: &mut P, cpu: Cpu, se: EntityId, pse: EntityId) {
+        self.update_curr(p, self.entities[se.index()].cfs_rq);
+        if self.wakee_leads_clearly(se, pse) {
+            self.preempt_current_cfs(p, cpu, se, pse);
+        }
+    }
+
+    fn preempt_current_cfs<P: Platform>(
+        &mut self,
+        p: &mut P,
+        cpu: Cpu,
+        se: EntityId,
+        pse: EntityId,
+    ) {
+        if !self.rules.features.next_buddy {
+            self.set_next_buddy(pse);
+        }
+        self.resched_curr(p, cpu);
+        // The preempted task is likely to want its cache back, unless it is only starting.
+        let q = self.entities[se.index()].cfs_rq;
+        let on_rq = self.entities[se.index()].on_rq;
+        let nr_latency = self
+            .rules
+            .latency_ns
+            .div_ceil(self.rules.min_granularity_ns);
+        if self.rules.features.last_buddy
+            && on_rq
+            && u64::from(self.cfs_rqs[q.index()].nr_queued) >= nr_latency
+            && self.entities[se.index()].task().is_some()
+        {
+            self.set_last_buddy(se);
+        }
+    }
+
+    fn set_last_buddy(&mut self, se: EntityId) {
+        let mut level = Some(se);
+        while let Some(se) = level {
+            let entity = &self.entities[se.index()];
+            if !entity.on_rq || self.se_is_idle(se) {
+                return;
+            }
+            self.cfs_rqs[entity.cfs_rq.index()].last = Some(se);
+            level = self.entities[se.index()].parent;
+        }
+    }
+
+    fn check_preempt_eevdf<P: Platform>(
+        &mut self,
+        p: &mut P,
+        cpu: Cpu,
+        wakee: TaskId,
+        se: EntityId,
+        pse: EntityId,
+    ) {
+        if self.tasks[wakee.index()].policy != Policy::Normal {
+            return;
+        }
+        let q = self.entities[se.index()].cfs_rq;
+        self.update_curr(p, q);
+        let shorter = self.rules.features.preempt_short
+            && self.entities[pse.index()].slice < self.entities[se.index()].slice;
+        if self.rules.version.since(6, 17) {
+            if self.pick_eevdf(q, !shorter) == Some(pse) {
+                if shorter {
+                    self.cancel_protect_slice(se);
+                }
+                self.resched_curr_lazy(p, cpu);
+            } else if shorter && self.rules.features.run_to_parity {
+                self.update_protect_slice(q, se);
+            }
+            return;
+        }
+        if shorter && self.may_preempt_short(q, se, pse) {
+            self.cancel_protect_slice(se);
+        }
+        if self.pick_eevdf(q, true) == Some(pse) {
+            self.resched_curr_lazy(p, cpu);
+        }
+    }
+
+    /// 6.12–6.16: `do_preempt_short` after the comparison of slices.
+    fn may_preempt_short(&self, q: crate::ids::CfsRqId, se: EntityId, pse: EntityId) -> bool {
+        let earlier = crate::cfs_rq::before(
+            self.entities[pse.index()].deadline,
+            self.entities[se.index()].deadline,
+        );
+        self.entity_eligible(q, pse) && (earlier || !self.entity_eligible(q, se))
+    }
+}

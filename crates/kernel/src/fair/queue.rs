@@ -1,0 +1,569 @@
+//! Enqueue and dequeue along the group hierarchy.
+//!
+//! A task's entity goes on its group's queue of its CPU; if that queue was empty, the group's entity
+//! goes on the parent's queue, and so on to the root. Levels that were queued already only refresh
+//! their averages, weights and counters.
+//!
+//! *Delayed dequeue* (6.12): an entity that blocks while it is owed less than nothing (negative lag)
+//! stays queued, so that its debt is worked off in virtual time; it is taken off when it would be
+//! picked, or revived when it wakes before.
+
+use super::load::LoadUpdate;
+use super::{DequeueFlags, EnqueueFlags};
+use crate::ids::{CfsRqId, Cpu, EntityId, Ns, TaskId};
+use crate::kernel::Kernel;
+use crate::platform::{Op, Platform};
+use crate::rules::{FairClass, ThrottleModel};
+use crate::task::Policy;
+
+/// Tasks added or removed at each level.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Counts {
+    pub queued: u32,
+    pub runnable: u32,
+    pub idle: u32,
+}
+
+impl Kernel {
+    /// Adds to the counters of a queue; below a `cpu.idle` group all tasks count as idle further up.
+    #[inline]
+    fn add_counts(&mut self, q: CfsRqId, counts: &mut Counts) {
+        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        cfs_rq.h_nr_queued += counts.queued;
+        cfs_rq.h_nr_runnable += counts.runnable;
+        cfs_rq.h_nr_idle += counts.idle;
+        if self.groups[cfs_rq.group.index()].idle {
+            counts.idle = counts.queued;
+        }
+    }
+
+    #[inline]
+    pub(crate) fn sub_counts(&mut self, q: CfsRqId, counts: &mut Counts) {
+        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        cfs_rq.h_nr_queued -= counts.queued;
+        cfs_rq.h_nr_runnable -= counts.runnable;
+        cfs_rq.h_nr_idle -= counts.idle;
+        if self.groups[cfs_rq.group.index()].idle {
+            counts.idle = counts.queued;
+        }
+    }
+
+    /// `se_update_runnable`.
+    #[inline]
+    pub(crate) fn se_update_runnable(&mut self, se: EntityId) {
+        let entity = &mut self.entities[se.index()];
+        if let Some(child) = entity.my_q() {
+            entity.runnable_weight = u64::from(self.cfs_rqs[child.index()].h_nr_runnable);
+        }
+    }
+
+    /// `enqueue_task_fair`.
+    pub(crate) fn enqueue_task_fair<P: Platform>(
+        &mut self,
+        p: &mut P,
+        cpu: Cpu,
+        task: TaskId,
+        flags: EnqueueFlags,
+    ) {
+        if self.tasks[task.index()].throttled && self.enqueue_throttled_task(task) {
+            return;
+        }
+        let se = self.tasks[task.index()].se;
+        let delayed = self.entities[se.index()].sched_delayed;
+        if !delayed || flags.delayed {
+            self.util_est_enqueue(task);
+        }
+        if flags.delayed {
+            self.requeue_delayed_entity(p, se);
+            return;
+        }
+        let mut counts = Counts {
+            queued: 1,
+            runnable: u32::from(!delayed || flags.wakeup),
+            idle: u32::from(self.tasks[task.index()].policy == Policy::Idle),
+        };
+        let (level, slice, stopped) = self.enqueue_new_levels(p, se, flags, &mut counts);
+        if stopped || self.refresh_levels(p, level, slice, true, &mut counts) {
+            return;
+        }
+        self.rqs[cpu.index()].nr_running += 1;
+    }
+
+    /// Enqueues entities upwards until one is queued already. Returns the level to go on with, the
+    /// shortest request below it, and whether a throttled queue stopped the walk.
+    pub(crate) fn enqueue_new_levels<P: Platform>(
+        &mut self,
+        p: &mut P,
+        se: EntityId,
+        mut flags: EnqueueFlags,
+        counts: &mut Counts,
+    ) -> (Option<EntityId>, Ns, bool) {
+        let mut slice = 0;
+        let mut level = Some(se);
+        while let Some(se) = level {
+            if self.entities[se.index()].on_rq {
+                if self.entities[se.index()].sched_delayed {
+                    self.requeue_delayed_entity(p, se);
+                }
+                break;
+            }
+            if slice != 0 {
+                self.set_group_slice(se, slice);
+            }
+            let q = self.entities[se.index()].cfs_rq;
+            p.spend(self.here, Op::EnqueueLevel, 1);
+            self.enqueue_entity(p, q, se, flags);
+            slice = self.level_min_slice(q);
+            self.add_counts(q, counts);
+            if self.stops_at_throttled(q) {
+                return (None, slice, true);
+            }
+            flags = EnqueueFlags {
+                wakeup: true,
+                ..EnqueueFlags::default()
+            };
+            level = self.entities[se.index()].parent;
+        }
+        (level, slice, false)
+    }
+
+    /// Before 6.18 nothing above a throttled queue hears of changes below it.
+    #[inline(always)]
+    pub(crate) fn stops_at_throttled(&self, q: CfsRqId) -> bool {
+        self.rules.throttle_model == ThrottleModel::Queue && self.cfs_rqs[q.index()].throttled
+    }
+
+    /// From 6.12 a group asks for the shortest request among its own (`min_slice`).
+    #[inline]
+    fn level_min_slice(&self, q: CfsRqId) -> Ns {
+        if self.rules.features.preempt_short {
+            self.cfs_rq_min_slice(q)
+        } else {
+            0
+        }
+    }
+
+    #[inline]
+    fn set_group_slice(&mut self, se: EntityId, slice: Ns) {
+        if slice != 0 && slice != Ns::MAX {
+            let entity = &mut self.entities[se.index()];
+            entity.slice = slice;
+            entity.custom_slice = true;
+        }
+    }
+
+    /// Refreshes the levels that stay queued. Returns whether a throttled queue stopped the walk.
+    pub(crate) fn refresh_levels<P: Platform>(
+        &mut self,
+        p: &mut P,
+        mut level: Option<EntityId>,
+        mut slice: Ns,
+        adding: bool,
+        counts: &mut Counts,
+    ) -> bool {
+        while let Some(se) = level {
+            let q = self.entities[se.index()].cfs_rq;
+            self.update_load_avg(p, q, se, LoadUpdate::UpdateTg);
+            self.se_update_runnable(se);
+            self.update_cfs_group(p, se);
+            self.set_group_slice(se, slice);
+            slice = self.level_min_slice(q);
+            if adding {
+                self.add_counts(q, counts);
+            } else {
+                self.sub_counts(q, counts);
+            }
+            if self.stops_at_throttled(q) {
+                return true;
+            }
+            level = self.entities[se.index()].parent;
+        }
+        false
+    }
+
+    /// `enqueue_entity`.
+    fn enqueue_entity<P: Platform>(
+        &mut self,
+        p: &mut P,
+        q: CfsRqId,
+        se: EntityId,
+        flags: EnqueueFlags,
+    ) {
+        let is_curr = self.cfs_rqs[q.index()].curr == Some(se);
+        let eevdf = self.rules.fair == FairClass::Eevdf;
+        // CFS: whoever did not sleep here carries a vruntime relative to the queue it left.
+        let renormalise = !eevdf && (!flags.wakeup || flags.migrated);
+        if is_curr {
+            if renormalise {
+                self.add_min_vruntime(q, se);
+            }
+            if eevdf {
+                self.place_entity(q, se, flags);
+            }
+        }
+        self.update_curr(p, q);
+        if renormalise && !is_curr {
+            self.add_min_vruntime(q, se);
+        }
+        self.update_load_avg(p, q, se, LoadUpdate::Attach);
+        self.se_update_runnable(se);
+        self.update_cfs_group(p, se);
+        if eevdf && !is_curr {
+            self.place_entity(q, se, flags);
+        }
+        let weight = self.entities[se.index()].load.weight;
+        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        cfs_rq.load.add(weight);
+        cfs_rq.nr_queued += 1;
+        if let Some(task) = self.entities[se.index()].task() {
+            self.rqs[cfs_rq.cpu.index()].cfs_tasks.push(task);
+        }
+        if !eevdf && flags.wakeup {
+            self.place_entity(q, se, flags);
+        }
+        if flags.migrated {
+            // A task from elsewhere is not cache hot here.
+            self.entities[se.index()].exec_start = 0;
+        }
+        if !is_curr {
+            self.timeline_insert(q, se);
+        }
+        self.entities[se.index()].on_rq = true;
+        if self.cfs_rqs[q.index()].nr_queued == 1 {
+            self.first_entity_queued(p, q);
+        }
+    }
+
+    fn add_min_vruntime(&mut self, q: CfsRqId, se: EntityId) {
+        let origin = self.cfs_rqs[q.index()].min_vruntime;
+        let entity = &mut self.entities[se.index()];
+        entity.vruntime = entity.vruntime.wrapping_add(origin);
+    }
+
+    fn first_entity_queued<P: Platform>(&mut self, p: &mut P, q: CfsRqId) {
+        self.check_enqueue_throttle(p, q);
+        if self.cfs_rqs[q.index()].throttle_count == 0
+            || self.rules.throttle_model == ThrottleModel::Task
+        {
+            self.list_add_leaf_cfs_rq(q);
+        }
+        if self.rules.throttle_model == ThrottleModel::Task {
+            self.restart_pelt_clock(q);
+        } else if self.rules.throttled_clock_only_when_queued {
+            self.start_throttled_clock_when_queued(q);
+        }
+    }
+
+    /// `dequeue_task_fair`. `false` when the task is delayed instead.
+    pub(crate) fn dequeue_task_fair<P: Platform>(
+        &mut self,
+        p: &mut P,
+        task: TaskId,
+        flags: DequeueFlags,
+    ) -> bool {
+        if self.tasks[task.index()].throttled {
+            self.dequeue_throttled_task(p, task, flags);
+            return true;
+        }
+        let se = self.tasks[task.index()].se;
+        if !self.entities[se.index()].sched_delayed {
+            self.util_est_dequeue(task);
+        }
+        if flags.sleep {
+            self.util_est_update(task);
+        }
+        self.dequeue_entities(p, se, flags)
+    }
+
+    /// Takes an entity off, and every group entity that becomes empty (`dequeue_entities`). `false`
+    /// when the task itself is delayed instead.
+    pub(crate) fn dequeue_entities<P: Platform>(
+        &mut self,
+        p: &mut P,
+        first: EntityId,
+        mut flags: DequeueFlags,
+    ) -> bool {
+        let cpu = self.cfs_rqs[self.entities[first.index()].cfs_rq.index()].cpu;
+        let only_idle_before = self.sched_idle_rq(cpu);
+        let mut counts = self.counts_of(first, flags);
+        let queued = counts.queued;
+        let entry = flags;
+        let mut slice = 0;
+        let mut level = Some(first);
+        while let Some(se) = level {
+            let q = self.entities[se.index()].cfs_rq;
+            p.spend(self.here, Op::DequeueLevel, 1);
+            if !self.dequeue_entity(p, q, se, flags) {
+                if se == first && queued > 0 {
+                    return false;
+                }
+                slice = self.level_min_slice(q);
+                break;
+            }
+            self.sub_counts(q, &mut counts);
+            if entry.throttle && self.cfs_rqs[q.index()].throttle_count > 0 {
+                self.record_throttle_clock(q);
+            }
+            if self.stops_at_throttled(q) {
+                return true;
+            }
+            level = self.entities[se.index()].parent;
+            if self.cfs_rqs[q.index()].load.weight > 0 {
+                slice = self.level_min_slice(q);
+                if let Some(parent) = level.filter(|_| entry.sleep) {
+                    // Siblings of the sleeper are likely to share its cache and its purpose.
+                    self.set_next_buddy(parent);
+                }
+                break;
+            }
+            flags.sleep = true;
+            flags.delayed = false;
+            flags.special = false;
+        }
+        if self.refresh_levels(p, level, slice, false, &mut counts) {
+            return true;
+        }
+        self.rqs[cpu.index()].nr_running -= queued;
+        if !only_idle_before && self.sched_idle_rq(cpu) {
+            let jiffy = self.jiffies(self.rqs[cpu.index()].clock);
+            self.rqs[cpu.index()].next_balance = jiffy;
+        }
+        if let Some(task) = self.entities[first.index()]
+            .task()
+            .filter(|_| entry.delayed)
+        {
+            self.tasks[task.index()].on_rq = false;
+        }
+        true
+    }
+
+    fn counts_of(&self, se: EntityId, flags: DequeueFlags) -> Counts {
+        let entity = &self.entities[se.index()];
+        let Some(task) = entity.task() else {
+            return Counts::default();
+        };
+        Counts {
+            queued: 1,
+            runnable: u32::from(flags.sleep || flags.delayed || !entity.sched_delayed),
+            idle: u32::from(self.tasks[task.index()].policy == Policy::Idle),
+        }
+    }
+
+    /// `dequeue_entity`. `false` when the entity is delayed instead.
+    pub(crate) fn dequeue_entity<P: Platform>(
+        &mut self,
+        p: &mut P,
+        q: CfsRqId,
+        se: EntityId,
+        flags: DequeueFlags,
+    ) -> bool {
+        self.update_curr(p, q);
+        self.clear_buddies(q, se);
+        let may_delay = flags.sleep && !flags.delayed && !flags.special && !flags.throttle;
+        if self.rules.features.delay_dequeue && may_delay && !self.entity_eligible(q, se) {
+            self.update_load_avg(p, q, se, LoadUpdate::Age);
+            self.set_delayed(se);
+            return false;
+        }
+        let migrating = !flags.sleep && !flags.delayed && self.entity_is_leaving(se);
+        let update = if migrating {
+            LoadUpdate::Detach
+        } else {
+            LoadUpdate::UpdateTg
+        };
+        self.update_load_avg(p, q, se, update);
+        self.se_update_runnable(se);
+        self.leave_virtual_time(q, se, flags);
+        self.entities[se.index()].on_rq = false;
+        let weight = self.entities[se.index()].load.weight;
+        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        cfs_rq.load.sub(weight);
+        cfs_rq.nr_queued -= 1;
+        if let Some(task) = self.entities[se.index()].task() {
+            let tasks = &mut self.rqs[cfs_rq.cpu.index()].cfs_tasks;
+            if let Some(place) = tasks.iter().rposition(|&other| other == task) {
+                tasks.remove(place);
+            }
+        }
+        self.return_cfs_rq_runtime(p, q);
+        self.update_cfs_group(p, se);
+        if self.rules.fair == FairClass::Cfs {
+            self.update_min_vruntime(q);
+        }
+        if flags.delayed {
+            self.finish_delayed_dequeue_entity(se);
+        }
+        if self.cfs_rqs[q.index()].nr_queued == 0 {
+            self.last_entity_left(q);
+        }
+        true
+    }
+
+    /// A runnable task that is taken off to be moved to another CPU (`task_on_rq_migrating`).
+    fn entity_is_leaving(&self, se: EntityId) -> bool {
+        self.entities[se.index()]
+            .task()
+            .is_some_and(|task| self.tasks[task.index()].migrating)
+    }
+
+    fn leave_virtual_time(&mut self, q: CfsRqId, se: EntityId, flags: DequeueFlags) {
+        let is_curr = self.cfs_rqs[q.index()].curr == Some(se);
+        match self.rules.fair {
+            FairClass::Eevdf => {
+                self.update_entity_lag(q, se);
+                if !is_curr {
+                    self.timeline_remove(q, se);
+                }
+                if self.rules.features.place_rel_deadline && !flags.sleep {
+                    let entity = &mut self.entities[se.index()];
+                    entity.deadline = entity.deadline.wrapping_sub(entity.vruntime);
+                    entity.rel_deadline = true;
+                }
+            }
+            FairClass::Cfs => {
+                if !is_curr {
+                    self.timeline_remove(q, se);
+                }
+                if !flags.sleep {
+                    let origin = self.cfs_rqs[q.index()].min_vruntime;
+                    let entity = &mut self.entities[se.index()];
+                    entity.vruntime = entity.vruntime.wrapping_sub(origin);
+                }
+            }
+        }
+    }
+
+    fn last_entity_left(&mut self, q: CfsRqId) {
+        if self.rules.throttle_model == ThrottleModel::Task
+            && self.cfs_rqs[q.index()].throttle_count > 0
+        {
+            self.list_del_leaf_cfs_rq(q);
+            self.stop_pelt_clock(q);
+        }
+    }
+
+    /// `set_delayed`.
+    fn set_delayed(&mut self, se: EntityId) {
+        self.entities[se.index()].sched_delayed = true;
+        self.change_h_nr_runnable(se, false);
+    }
+
+    /// `clear_delayed`.
+    pub(crate) fn clear_delayed(&mut self, se: EntityId) {
+        self.entities[se.index()].sched_delayed = false;
+        self.change_h_nr_runnable(se, true);
+    }
+
+    /// A delayed task does not want to run: it does not count as runnable on any level.
+    fn change_h_nr_runnable(&mut self, se: EntityId, add: bool) {
+        if self.entities[se.index()].task().is_none() {
+            return;
+        }
+        let mut level = Some(se);
+        while let Some(se) = level {
+            let q = self.entities[se.index()].cfs_rq;
+            let count = &mut self.cfs_rqs[q.index()].h_nr_runnable;
+            if add {
+                *count += 1;
+            } else {
+                *count -= 1;
+            }
+            if self.stops_at_throttled(q) {
+                break;
+            }
+            level = self.entities[se.index()].parent;
+        }
+    }
+
+    /// `finish_delayed_dequeue_entity`: the counters already say that it sleeps.
+    fn finish_delayed_dequeue_entity(&mut self, se: EntityId) {
+        self.clear_delayed(se);
+        let entity = &mut self.entities[se.index()];
+        if self.rules.features.delay_zero && entity.vlag > 0 {
+            entity.vlag = 0;
+        }
+    }
+
+    /// A delayed entity is wanted again before it was taken off (`requeue_delayed_entity`).
+    pub(crate) fn requeue_delayed_entity<P: Platform>(&mut self, p: &mut P, se: EntityId) {
+        let q = self.entities[se.index()].cfs_rq;
+        if self.rules.features.delay_zero {
+            self.update_entity_lag(q, se);
+            if self.entities[se.index()].vlag > 0 {
+                let is_curr = self.cfs_rqs[q.index()].curr == Some(se);
+                self.cfs_rqs[q.index()].nr_queued -= 1;
+                if !is_curr {
+                    self.timeline_remove(q, se);
+                }
+                self.entities[se.index()].vlag = 0;
+                self.place_entity(q, se, EnqueueFlags::default());
+                if !is_curr {
+                    self.timeline_insert(q, se);
+                }
+                self.cfs_rqs[q.index()].nr_queued += 1;
+            }
+        }
+        self.update_load_avg(p, q, se, LoadUpdate::Age);
+        self.clear_delayed(se);
+    }
+
+    /// Hints that a group entity be picked next (`set_next_buddy`).
+    pub(crate) fn set_next_buddy(&mut self, se: EntityId) {
+        let mut level = Some(se);
+        while let Some(se) = level {
+            let entity = &self.entities[se.index()];
+            if !entity.on_rq || self.se_is_idle(se) {
+                return;
+            }
+            self.cfs_rqs[entity.cfs_rq.index()].next = Some(se);
+            level = self.entities[se.index()].parent;
+        }
+    }
+
+    /// `yield_task_fair`.
+    pub(crate) fn yield_task_fair<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
+        if self.rqs[cpu.index()].nr_running == 1 {
+            return;
+        }
+        let se = self.tasks[task.index()].se;
+        let q = self.entities[se.index()].cfs_rq;
+        self.clear_buddies(q, se);
+        match self.rules.fair {
+            FairClass::Cfs => {
+                if self.tasks[task.index()].policy != Policy::Batch {
+                    self.update_curr(p, q);
+                }
+                self.set_skip_buddy(se);
+            }
+            FairClass::Eevdf => {
+                self.update_curr(p, q);
+                let eligible = self.entity_eligible(q, se);
+                let entity = &mut self.entities[se.index()];
+                if self.rules.yield_forfeits {
+                    if !eligible {
+                        return;
+                    }
+                    entity.vruntime = entity.deadline;
+                }
+                let request = crate::weight::calc_delta_fair(entity.slice, &entity.load);
+                entity.deadline = entity.deadline.wrapping_add(request);
+            }
+        }
+    }
+
+    fn set_skip_buddy(&mut self, se: EntityId) {
+        let mut level = Some(se);
+        while let Some(se) = level {
+            let entity = &self.entities[se.index()];
+            self.cfs_rqs[entity.cfs_rq.index()].skip = Some(se);
+            level = entity.parent;
+        }
+    }
+
+    /// Whether a CPU runs nothing but idle-policy tasks (`sched_idle_rq`).
+    #[inline]
+    pub(crate) fn sched_idle_rq(&self, cpu: Cpu) -> bool {
+        let nr_running = self.rqs[cpu.index()].nr_running;
+        nr_running > 0 && nr_running == self.cfs_rqs[cpu.index()].h_nr_idle
+    }
+}
