@@ -1,6 +1,7 @@
 //! Where time moves: events, the machine, and what tasks do.
 
 pub mod program;
+pub mod wheel;
 pub mod workload;
 mod workload_check;
 
