@@ -1,0 +1,375 @@
+//! What the hardware is and what it charges.
+//!
+//! A machine is described by a small TOML file whose keys carry their units; unknown keys are
+//! refused. Worked example: on `generic-8` a wakeup of a task for an idle CPU costs the waker a
+//! system call (200 ns), the wakeup itself (500), one enqueue level (200) and the sending of an
+//! interrupt (200); 1000 ns later the interrupt arrives, the CPU needs 2000 ns to leave its idle
+//! state, 410 to handle the interrupt and 1300 to switch: the task runs 5.8 µs after the call.
+//!
+//! Prices are per [`Op`] and CPU time of the executing CPU; latencies are time nobody executes.
+
+use schedcast_kernel::Ns;
+use schedcast_kernel::cpuset::MAX_CPUS;
+use schedcast_kernel::platform::Op;
+use schedcast_kernel::topology::Topology;
+use serde::Deserialize;
+use std::fmt;
+use thiserror::Error;
+
+/// Machines that come with the program: name and description file.
+pub const PRESETS: &[(&str, &str)] = &[(
+    "generic-8",
+    include_str!("../../../machines/generic-8.toml"),
+)];
+
+const SCHEMA: &str = "schedcast.machine/1";
+
+/// Hardware under the scheduler.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Machine {
+    /// One line about it.
+    pub title: String,
+    /// Which CPUs share what.
+    pub topology: Topology,
+    /// Price of each operation, ns, by `op as usize`.
+    pub cost_ns: [Ns; Op::COUNT],
+    /// From the sender of an interprocessor interrupt to the receiver's handler, ns.
+    pub ipi_delivery_ns: Ns,
+    /// From a store to the flag word of a polling idle CPU to its leaving the loop, ns.
+    pub polling_wakeup_ns: Ns,
+    /// From an interrupt to the first instruction of a CPU that idles, ns.
+    pub idle_exit_ns: Ns,
+}
+
+/// Why a description is not a machine. Prints as `file:line:column: message`.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub struct MachineError {
+    /// File name, as the caller knows it.
+    pub file: String,
+    /// Line and column, from 1, when the problem has a place.
+    pub place: Option<(usize, usize)>,
+    /// What is wrong and what was expected.
+    pub message: String,
+}
+
+impl fmt::Display for MachineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.place {
+            Some((line, column)) => write!(f, "{}:{line}:{column}: {}", self.file, self.message),
+            None => write!(f, "{}: {}", self.file, self.message),
+        }
+    }
+}
+
+impl Machine {
+    /// The preset of this name.
+    ///
+    /// # Errors
+    /// When there is none; names the most similar one.
+    pub fn preset(name: &str) -> Result<Self, MachineError> {
+        if let Some((_, text)) = PRESETS.iter().find(|(known, _)| *known == name) {
+            return Self::parse(name, text);
+        }
+        let known: Vec<&str> = PRESETS.iter().map(|(known, _)| *known).collect();
+        Err(MachineError {
+            file: name.to_owned(),
+            place: None,
+            message: format!(
+                "no such machine preset, there are {}{}",
+                known.join(", "),
+                hint(name, &known)
+            ),
+        })
+    }
+
+    /// Reads a description. `file` is its name in errors.
+    ///
+    /// # Errors
+    /// Anything that is not TOML of the expected shape, unknown and missing keys, impossible
+    /// topologies.
+    pub fn parse(file: &str, text: &str) -> Result<Self, MachineError> {
+        let read: Result<MachineFile, _> = toml::from_str(text);
+        read.map_err(|error| explain(file, Some(text), &error))?
+            .into_machine(file)
+    }
+
+    /// Reads a description that was already read as a TOML table (a preset with overrides).
+    ///
+    /// # Errors
+    /// As [`Machine::parse`], without places.
+    pub fn from_table(file: &str, table: toml::Table) -> Result<Self, MachineError> {
+        let read: Result<MachineFile, _> = table.try_into();
+        read.map_err(|error| explain(file, None, &error))?
+            .into_machine(file)
+    }
+
+    /// Price of an operation.
+    #[inline(always)]
+    pub const fn price_ns(&self, op: Op) -> Ns {
+        self.cost_ns[op as usize]
+    }
+
+    /// This machine with all prices and latencies at 0, for tests of decisions alone.
+    pub fn free_of_charge(mut self) -> Self {
+        self.cost_ns = [0; Op::COUNT];
+        self.ipi_delivery_ns = 0;
+        self.polling_wakeup_ns = 0;
+        self.idle_exit_ns = 0;
+        self
+    }
+
+    /// The same hardware with another topology.
+    pub fn with_topology(mut self, topology: Topology) -> Self {
+        self.topology = topology;
+        self
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MachineFile {
+    schema: String,
+    title: String,
+    topology: TopologyFile,
+    cost: CostFile,
+    latency: LatencyFile,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TopologyFile {
+    sockets: usize,
+    llcs_per_socket: usize,
+    cores_per_llc: usize,
+    threads_per_core: usize,
+    /// Distances between the nodes (one per socket), as in the firmware's table; 10 = local.
+    node_distances: Option<Vec<Vec<u32>>>,
+    /// Relative speed of each CPU, 1024 = the fastest.
+    capacities_1024ths: Option<Vec<u32>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LatencyFile {
+    ipi_delivery_ns: Ns,
+    polling_wakeup_ns: Ns,
+    idle_exit_ns: Ns,
+}
+
+/// One key per operation: its name and `_ns`.
+macro_rules! costs {
+    ($($key:ident => $op:ident),* $(,)?) => {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct CostFile { $($key: Ns),* }
+
+        impl CostFile {
+            fn prices(&self) -> [Ns; Op::COUNT] {
+                let mut prices = [0; Op::COUNT];
+                $(prices[Op::$op as usize] = self.$key;)*
+                prices
+            }
+        }
+
+        #[cfg(test)]
+        const COST_KEYS: &[(&str, Op)] = &[$((stringify!($key), Op::$op)),*];
+    };
+}
+
+costs! {
+    context_switch_ns => ContextSwitch,
+    context_switch_thread_ns => ContextSwitchThread,
+    wakeup_ns => Wakeup,
+    select_scan_cpu_ns => SelectScanCpu,
+    enqueue_level_ns => EnqueueLevel,
+    dequeue_level_ns => DequeueLevel,
+    update_cfs_group_ns => UpdateCfsGroup,
+    tick_ns => Tick,
+    tick_level_ns => TickLevel,
+    ipi_send_ns => IpiSend,
+    ipi_receive_ns => IpiReceive,
+    timer_interrupt_ns => TimerInterrupt,
+    device_interrupt_ns => DeviceInterrupt,
+    syscall_ns => Syscall,
+    balance_cpu_ns => BalanceCpu,
+    balance_move_task_ns => BalanceMoveTask,
+    bandwidth_period_timer_ns => BandwidthPeriodTimer,
+    unthrottle_ns => Unthrottle,
+    fork_ns => Fork,
+    exit_ns => Exit,
+    tick_reprogram_ns => TickReprogram,
+}
+
+impl MachineFile {
+    fn into_machine(self, file: &str) -> Result<Machine, MachineError> {
+        let wrong = |message: String| MachineError {
+            file: file.to_owned(),
+            place: None,
+            message,
+        };
+        if self.schema != SCHEMA {
+            let found = &self.schema;
+            return Err(wrong(format!(
+                "schema is \"{found}\", expected \"{SCHEMA}\""
+            )));
+        }
+        Ok(Machine {
+            title: self.title,
+            topology: self.topology.build().map_err(wrong)?,
+            cost_ns: self.cost.prices(),
+            ipi_delivery_ns: self.latency.ipi_delivery_ns,
+            polling_wakeup_ns: self.latency.polling_wakeup_ns,
+            idle_exit_ns: self.latency.idle_exit_ns,
+        })
+    }
+}
+
+impl TopologyFile {
+    fn build(self) -> Result<Topology, String> {
+        let counts = [
+            ("sockets", self.sockets),
+            ("llcs_per_socket", self.llcs_per_socket),
+            ("cores_per_llc", self.cores_per_llc),
+            ("threads_per_core", self.threads_per_core),
+        ];
+        let mut cpus = 1usize;
+        for (key, count) in counts {
+            cpus = cpus.saturating_mul(count);
+            if count == 0 {
+                return Err(format!("topology.{key} is 0, expected at least 1"));
+            }
+        }
+        if cpus > MAX_CPUS {
+            return Err(format!("{cpus} CPUs, at most {MAX_CPUS} can be simulated"));
+        }
+        let [sockets, llcs, cores, threads] = counts.map(|(_, count)| count);
+        let mut topology = Topology::regular(sockets, llcs, cores, threads);
+        if let Some(distances) = self.node_distances {
+            if distances.len() != sockets || distances.iter().any(|row| row.len() != sockets) {
+                return Err(format!(
+                    "topology.node_distances must have {sockets} rows of {sockets} numbers"
+                ));
+            }
+            topology.distances = distances;
+        }
+        if let Some(capacities) = self.capacities_1024ths {
+            let valid = capacities
+                .iter()
+                .all(|capacity| (1..=1024).contains(capacity));
+            if capacities.len() != cpus || !valid {
+                return Err(format!(
+                    "topology.capacities_1024ths must have {cpus} numbers from 1 to 1024"
+                ));
+            }
+            topology.capacities = capacities;
+        }
+        Ok(topology)
+    }
+}
+
+fn explain(file: &str, text: Option<&str>, error: &toml::de::Error) -> MachineError {
+    let place = text.zip(error.span()).map(|(text, span)| {
+        let before = &text[..span.start];
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let line = before.matches('\n').count() + 1;
+        (line, before[line_start..].chars().count() + 1)
+    });
+    let mut message = error.message().to_owned();
+    // serde lists the valid names between backticks after the unknown one.
+    let quoted: Vec<&str> = error.message().split('`').skip(1).step_by(2).collect();
+    if let [unknown, known @ ..] = quoted.as_slice()
+        && message.starts_with("unknown field")
+    {
+        message.push_str(&hint(unknown, known));
+    }
+    MachineError {
+        file: file.to_owned(),
+        place,
+        message,
+    }
+}
+
+/// "; did you mean `x`?" when something similar is known.
+fn hint(name: &str, known: &[&str]) -> String {
+    known
+        .iter()
+        .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
+        .min()
+        .filter(|(distance, _)| *distance <= name.len().div_ceil(3))
+        .map_or_else(String::new, |(_, nearest)| {
+            format!("; did you mean `{nearest}`?")
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presets_are_machines() {
+        for (name, _) in PRESETS {
+            let machine = Machine::preset(name).unwrap();
+            assert!(machine.topology.cpus() > 0);
+        }
+        let generic = Machine::preset("generic-8").unwrap();
+        assert_eq!(generic.topology.cpus(), 8);
+        assert_eq!(generic.price_ns(Op::Wakeup), 500);
+    }
+
+    #[test]
+    fn every_operation_has_the_key_of_its_name() {
+        assert_eq!(COST_KEYS.len(), Op::COUNT);
+        for (key, op) in COST_KEYS {
+            assert_eq!(*key, format!("{}_ns", op.name()));
+        }
+    }
+
+    fn error(change: impl Fn(&str) -> String) -> String {
+        let text = change(PRESETS[0].1);
+        Machine::parse("m.toml", &text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn unknown_keys_are_refused_with_place_and_nearest_name() {
+        let message = error(|text| text.replace("wakeup_ns = 500 ", "wakup_ns = 500 "));
+        let line = PRESETS[0]
+            .1
+            .lines()
+            .position(|line| line.starts_with("wakeup_ns"));
+        let place = format!("m.toml:{}:1: unknown field `wakup_ns`", line.unwrap() + 1);
+        assert!(message.starts_with(&place), "{message}");
+        assert!(
+            message.ends_with("; did you mean `wakeup_ns`?"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn missing_and_impossible_values_are_refused() {
+        let message = error(|text| text.replace("idle_exit_ns", "#"));
+        assert!(
+            message.contains("missing field `idle_exit_ns`"),
+            "{message}"
+        );
+        let message = error(|text| text.replace("sockets = 1", "sockets = 0"));
+        assert_eq!(
+            message,
+            "m.toml: topology.sockets is 0, expected at least 1"
+        );
+        let message = error(|text| text.replace("sockets = 1", "sockets = 100"));
+        assert_eq!(message, "m.toml: 800 CPUs, at most 512 can be simulated");
+        let message = error(|text| text.replace("syscall_ns = 200", "syscall_ns = -1"));
+        assert!(message.starts_with("m.toml:3"), "{message}");
+        let message = error(|text| text.replace("machine/1", "machine/2"));
+        assert!(
+            message.contains("expected \"schedcast.machine/1\""),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn an_unknown_preset_names_the_nearest() {
+        let message = Machine::preset("generic8").unwrap_err().to_string();
+        assert!(message.ends_with("did you mean `generic-8`?"), "{message}");
+    }
+}
