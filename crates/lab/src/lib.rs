@@ -1,1 +1,28 @@
-//! (being written)
+//! Experiments: files, variants, seeds, statistics and tables.
+//!
+//! An experiment asks one question: what do these variants do differently? The way from question to
+//! answer, with the module of each step:
+//!
+//! ```text
+//! exp.toml, --set ──► experiment ──► Scenario per variant
+//!                                        │  × seeds, on all CPUs (simulate)
+//!                                        ▼
+//!                                    Outcome: metrics and event hash of one run
+//!                                        │  paired seed by seed (statistics, comparison)
+//!                                        ▼
+//!                                    Comparison ──► tables, JSON
+//! ```
+//!
+//! Worked example: two variants and 10 seeds are 20 runs. Seed 3 of variant 1 differs from seed 3 of
+//! variant 0 in nothing but the settings, so the 10 differences of a metric tell what the settings do;
+//! [`statistics`] says how sure that is. Nothing in here knows how anything is scheduled:
+//! [`simulate::Simulate`] is all this crate asks of a simulator.
+
+pub mod comparison;
+pub mod error;
+pub mod experiment;
+pub mod metrics;
+pub mod outcome;
+pub mod simulate;
+pub mod statistics;
+pub mod tables;

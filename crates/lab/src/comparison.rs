@@ -1,0 +1,486 @@
+//! Variants side by side: the object behind every table and behind `--json`.
+//!
+//! [`Comparison::new`] takes one metric map for each variant and seed and computes means, intervals
+//! and, for every variant but the first, the change against it. The JSON form is versioned:
+//! `schedcast.comparison/1`. Keys keep their order, numbers are written in the shortest form that
+//! reads back the same, and a value that does not exist is `null`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+
+use crate::error::{Diagnostic, Error};
+use crate::experiment::Scenario;
+use crate::experiment::kernel::KernelSettings;
+use crate::metrics::{self, Better, Metric};
+use crate::outcome::{Outcome, combine_hashes};
+use crate::statistics::{Bootstrap, Interval, mean};
+
+/// Name and version of the JSON form.
+pub const SCHEMA: &str = "schedcast.comparison/1";
+
+/// A whole comparison.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Comparison {
+    /// Always `schedcast.comparison/1`.
+    pub schema: String,
+    /// Title of the experiment; empty if it has none.
+    pub title: String,
+    /// Version of the program that computed this.
+    pub schedcast: String,
+    /// Runs of each variant, with the seeds 0 to seeds − 1.
+    pub seeds: u32,
+    /// Quality of an answer that starts from a recording; absent for experiments without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tier: Option<Tier>,
+    /// Name of the variant that the others are compared with: the first.
+    pub baseline: String,
+    /// The variants in the order of the experiment.
+    pub variants: Vec<Variant>,
+}
+
+/// What an answer from a recording rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Tier {
+    /// Recorded events, replayed.
+    Trace,
+    /// A workload distilled from a recording.
+    Profile,
+    /// Counters only: the answer is a range.
+    Counters,
+}
+
+impl Tier {
+    /// The word in JSON and in table headers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Tier::Trace => "trace",
+            Tier::Profile => "profile",
+            Tier::Counters => "counters",
+        }
+    }
+}
+
+/// Repeats of one metric on the real machine.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Measured {
+    /// Median of the repeats.
+    pub median: f64,
+    /// Smallest.
+    pub min: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+/// One variant.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Variant {
+    /// Its name, unique in the comparison.
+    pub name: String,
+    /// The kernel, with the keys of the experiment file's `[kernel]`.
+    #[cfg_attr(test, schemars(with = "BTreeMap<String, serde_json::Value>"))]
+    pub kernel: KernelSettings,
+    /// Hash over all events of all seeds, 16 hexadecimal digits: equal runs have equal hashes.
+    pub event_hash: String,
+    /// Every metric of the variant by name: programs first, then cgroups, then the machine.
+    #[serde(serialize_with = "in_order")]
+    #[cfg_attr(test, schemars(with = "BTreeMap<String, Summary>"))]
+    pub metrics: Vec<(String, Summary)>,
+}
+
+/// One metric of one variant over all seeds.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Summary {
+    /// Unit of mean, interval and samples.
+    pub unit: String,
+    /// Which change is an improvement.
+    pub better: Better,
+    /// Mean over seeds: harmonic for rates, arithmetic for the rest.
+    pub mean: f64,
+    /// 95 % interval of the mean; null with fewer than two samples.
+    pub ci95: Option<[f64; 2]>,
+    /// One value for each seed, in seed order; null where the run had none.
+    pub samples: Vec<Option<f64>>,
+    /// The change against the baseline; null in the baseline and where it lacks the metric.
+    pub vs_baseline: Option<Change>,
+    /// What really happened under these settings, where a recording knows; absent otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured: Option<Measured>,
+}
+
+/// A change against the baseline, seed by seed.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Change {
+    /// Mean of this variant over mean of the baseline; null if that is zero.
+    pub ratio: Option<f64>,
+    /// 95 % interval of the ratio; null with fewer than two common seeds.
+    pub ci95: Option<[f64; 2]>,
+    /// Whether the 95 % interval of the paired difference excludes zero.
+    pub significant: bool,
+}
+
+fn in_order<S: Serializer>(
+    metrics: &[(String, Summary)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(Some(metrics.len()))?;
+    for (name, summary) in metrics {
+        map.serialize_entry(name, summary)?;
+    }
+    map.end()
+}
+
+/// The values of one metric in one variant, by seed.
+type Samples = Vec<Option<f64>>;
+
+impl Comparison {
+    /// Compares scenarios by their outcomes: one row for each scenario, one outcome for each seed.
+    /// The first scenario is the baseline.
+    ///
+    /// # Errors
+    /// A metric that is not in the registry.
+    pub fn new(
+        title: &str,
+        scenarios: &[Scenario],
+        outcomes: &[Vec<Outcome>],
+    ) -> Result<Comparison, Error> {
+        let seeds = outcomes.first().map_or(0, Vec::len);
+        let mut bootstraps = Bootstraps::default();
+        let baseline = outcomes
+            .first()
+            .map(|runs| samples_by_metric(runs))
+            .unwrap_or_default();
+        let mut variants = Vec::new();
+        for (index, (scenario, runs)) in scenarios.iter().zip(outcomes).enumerate() {
+            let mut metrics = Vec::new();
+            for (name, samples) in in_table_order(samples_by_metric(runs))? {
+                let metric = metrics::parse(&name).ok_or_else(|| unknown_metric(&name))?;
+                let below = if index == 0 {
+                    None
+                } else {
+                    baseline.get(&name)
+                };
+                let summary = summarise(&metric, samples, below, &mut bootstraps);
+                metrics.extend(summary.map(|summary| (name.clone(), summary)));
+            }
+            variants.push(Variant {
+                name: scenario.name.clone(),
+                kernel: scenario.kernel.clone(),
+                event_hash: format!("{:016x}", combine_hashes(runs)),
+                metrics,
+            });
+        }
+        Ok(Comparison {
+            schema: SCHEMA.to_string(),
+            title: title.to_string(),
+            schedcast: env!("CARGO_PKG_VERSION").to_string(),
+            seeds: u32::try_from(seeds).unwrap_or(u32::MAX),
+            tier: None,
+            baseline: scenarios
+                .first()
+                .map(|first| first.name.clone())
+                .unwrap_or_default(),
+            variants,
+        })
+    }
+
+    /// Adds what was really measured under the settings of `variant`. A variant or metric that this
+    /// comparison does not have is passed over: nothing was predicted for it.
+    pub fn set_measured(&mut self, variant: &str, metric: &str, measured: Measured) {
+        let found = self
+            .variants
+            .iter_mut()
+            .find(|candidate| candidate.name == variant);
+        let metrics = found.into_iter().flat_map(|variant| &mut variant.metrics);
+        for (name, summary) in metrics {
+            if name == metric {
+                summary.measured = Some(measured);
+            }
+        }
+    }
+
+    /// The comparison as indented JSON, ending in a newline.
+    pub fn to_json(&self) -> String {
+        let json = serde_json::to_string_pretty(self);
+        json.expect("keys are strings and numbers are finite or null") + "\n"
+    }
+
+    /// Names of all metrics that any variant has, in table order.
+    pub fn metric_names(&self) -> Vec<&str> {
+        let all = self.variants.iter().flat_map(|variant| &variant.metrics);
+        let names: BTreeSet<&str> = all.map(|(name, _)| name.as_str()).collect();
+        let mut metrics: Vec<(Metric<'_>, &str)> = names
+            .into_iter()
+            .filter_map(|name| Some((metrics::parse(name)?, name)))
+            .collect();
+        metrics.sort_by(|(left, _), (right, _)| order(left, right));
+        metrics.into_iter().map(|(_, name)| name).collect()
+    }
+}
+
+impl Variant {
+    /// The summary of `metric`.
+    pub fn get(&self, metric: &str) -> Option<&Summary> {
+        self.metrics
+            .iter()
+            .find(|(name, _)| name == metric)
+            .map(|(_, summary)| summary)
+    }
+}
+
+impl Summary {
+    /// The samples that exist, in seed order.
+    pub fn values(&self) -> Vec<f64> {
+        self.samples.iter().flatten().copied().collect()
+    }
+}
+
+fn unknown_metric(name: &str) -> Error {
+    let message = format!("a run reported `{name}`, which is not a metric");
+    Error::Input(Box::new(Diagnostic::general(message)))
+}
+
+fn order(left: &Metric<'_>, right: &Metric<'_>) -> std::cmp::Ordering {
+    let (left, right) = (left.sort_key(), right.sort_key());
+    left.partial_cmp(&right)
+        .unwrap_or(std::cmp::Ordering::Equal)
+}
+
+fn samples_by_metric(runs: &[Outcome]) -> BTreeMap<String, Samples> {
+    let mut samples: BTreeMap<String, Samples> = BTreeMap::new();
+    for (seed, run) in runs.iter().enumerate() {
+        for (name, value) in &run.metrics {
+            let row = samples
+                .entry(name.clone())
+                .or_insert_with(|| vec![None; runs.len()]);
+            // Not-a-number and infinity are no values, and JSON has none either.
+            row[seed] = value.is_finite().then_some(*value);
+        }
+    }
+    samples
+}
+
+fn in_table_order(samples: BTreeMap<String, Samples>) -> Result<Vec<(String, Samples)>, Error> {
+    if let Some(name) = samples.keys().find(|name| metrics::parse(name).is_none()) {
+        return Err(unknown_metric(name));
+    }
+    let mut rows: Vec<(String, Samples)> = samples.into_iter().collect();
+    rows.sort_by(
+        |(left, _), (right, _)| match (metrics::parse(left), metrics::parse(right)) {
+            (Some(left), Some(right)) => order(&left, &right),
+            _ => left.cmp(right),
+        },
+    );
+    Ok(rows)
+}
+
+/// One bootstrap for each number of seeds that occurs.
+#[derive(Default)]
+struct Bootstraps(BTreeMap<usize, Bootstrap>);
+
+impl Bootstraps {
+    fn of(&mut self, count: usize) -> &Bootstrap {
+        self.0.entry(count).or_insert_with(|| Bootstrap::new(count))
+    }
+}
+
+fn ends(interval: Option<Interval>) -> Option<[f64; 2]> {
+    interval.map(|interval| [interval.low, interval.high])
+}
+
+/// `None` if no seed has a value.
+fn summarise(
+    metric: &Metric<'_>,
+    samples: Samples,
+    baseline: Option<&Samples>,
+    bootstraps: &mut Bootstraps,
+) -> Option<Summary> {
+    let kind = metric.family.mean_kind();
+    let values: Vec<f64> = samples.iter().flatten().copied().collect();
+    let mean = mean(kind, &values)?;
+    let vs_baseline = baseline.and_then(|baseline| {
+        let pairs = baseline
+            .iter()
+            .zip(&samples)
+            .filter_map(|(below, above)| below.zip(*above));
+        let (below, above): (Vec<f64>, Vec<f64>) = pairs.unzip();
+        if below.is_empty() {
+            return None;
+        }
+        let change = bootstraps.of(below.len()).compare(kind, &below, &above);
+        Some(Change {
+            ratio: change.ratio,
+            ci95: ends(change.ratio_interval),
+            significant: change.significant,
+        })
+    });
+    Some(Summary {
+        unit: metric.unit().to_string(),
+        better: metric.better(),
+        mean,
+        ci95: ends(bootstraps.of(values.len()).of_mean(kind, &values)),
+        samples,
+        vs_baseline,
+        measured: None,
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::error::Source;
+    use crate::experiment::{self, Surroundings, document};
+
+    /// Two variants of four seeds with one metric of every kind; seed 3 of the second has no p99.
+    pub(crate) fn example() -> Comparison {
+        let rows = [
+            (
+                "no burst",
+                [212.4, 208.9, 216.0, 211.1],
+                [9.9, 9.8, 9.9, 9.7],
+                [40.0, 41.0, 39.0, 44.0],
+            ),
+            (
+                "burst 100 ms",
+                [71.0, 70.2, 73.5, 69.9],
+                [9.9, 9.9, 9.9, 9.8],
+                [0.0; 4],
+            ),
+        ];
+        let text = "title = \"t\"\n[kernel]\nversion = \"5.14\"\n\
+                    [[variant]]\nname = \"no burst\"\n[[variant]]\nname = \"burst 100 ms\"\n";
+        let document = document::parse(&Source::new("t.toml", text)).unwrap();
+        let experiment = experiment::read(&document, &Surroundings::default()).unwrap();
+        let outcomes: Vec<Vec<Outcome>> = rows
+            .iter()
+            .map(|(name, p99, rps, throttled)| {
+                (0..4)
+                    .map(|seed| {
+                        let mut metrics = crate::outcome::MetricMap::new();
+                        metrics.insert("machine/busy_ratio".into(), 0.1125 + 0.0005 * seed as f64);
+                        metrics.insert("cgroup:/test/nr_throttled".into(), throttled[seed]);
+                        metrics.insert("schbench/rps".into(), rps[seed]);
+                        if (*name, seed) != ("burst 100 ms", 3) {
+                            let p99_us = p99[seed] * 1000.0;
+                            metrics.insert("schbench/request_latency.p99".into(), p99_us);
+                        }
+                        Outcome {
+                            event_hash: seed as u64,
+                            metrics,
+                        }
+                    })
+                    .collect()
+            })
+            .collect();
+        Comparison::new("Burst and \"schbench\"", &experiment.scenarios, &outcomes).unwrap()
+    }
+
+    #[test]
+    fn the_json_form_is_stable() {
+        insta::assert_snapshot!(example().to_json());
+    }
+
+    #[test]
+    fn the_schema_in_the_repository_is_that_of_the_code() {
+        let schema = schemars::schema_for!(Comparison);
+        let schema = serde_json::to_string_pretty(&schema).unwrap() + "\n";
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/schema/comparison-1.schema.json"
+        );
+        if std::env::var_os("SCHEDCAST_WRITE_SCHEMA").is_some() {
+            std::fs::write(path, &schema).unwrap();
+        }
+        let committed = std::fs::read_to_string(path).unwrap();
+        assert_eq!(
+            committed, schema,
+            "run this test with SCHEDCAST_WRITE_SCHEMA=1 and commit"
+        );
+    }
+
+    #[test]
+    fn missing_values_are_null_and_pairs_skip_them() {
+        let comparison = example();
+        let burst = comparison.variants[1]
+            .get("schbench/request_latency.p99")
+            .unwrap();
+        assert_eq!(burst.samples[3], None);
+        assert_eq!(burst.values().len(), 3);
+        let change = burst.vs_baseline.as_ref().unwrap();
+        let expected = (71_000.0 + 70_200.0 + 73_500.0) / (212_400.0 + 208_900.0 + 216_000.0);
+        assert!(
+            (change.ratio.unwrap() - expected).abs() < 1e-12,
+            "seed 3 counts on neither side"
+        );
+        assert!(change.significant);
+    }
+
+    #[test]
+    fn infinite_values_are_no_values() {
+        let metrics = [("hackbench/time", f64::INFINITY), ("machine/wakeups", 3.0)];
+        let metrics = metrics
+            .map(|(name, value)| (name.to_string(), value))
+            .into();
+        let outcome = Outcome {
+            event_hash: 1,
+            metrics,
+        };
+        let scenario = {
+            let document = document::parse(&Source::new("t.toml", "")).unwrap();
+            experiment::read(&document, &Surroundings::default())
+                .unwrap()
+                .scenarios
+        };
+        let comparison = Comparison::new("", &scenario, &[vec![outcome]]).unwrap();
+        assert_eq!(comparison.metric_names(), ["machine/wakeups"]);
+        let wakeups = comparison.variants[0].get("machine/wakeups").unwrap();
+        assert_eq!((wakeups.mean, wakeups.ci95), (3.0, None));
+    }
+
+    #[test]
+    fn unknown_metrics_are_an_error() {
+        let metrics = [("schbench/speed".to_string(), 1.0)].into();
+        let document = document::parse(&Source::new("t.toml", "")).unwrap();
+        let scenarios = experiment::read(&document, &Surroundings::default())
+            .unwrap()
+            .scenarios;
+        let outcome = Outcome {
+            event_hash: 0,
+            metrics,
+        };
+        let error = Comparison::new("", &scenarios, &[vec![outcome]]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "a run reported `schbench/speed`, which is not a metric"
+        );
+    }
+
+    #[test]
+    fn measured_values_join_the_metric_they_belong_to() {
+        let mut comparison = example();
+        let measured = Measured {
+            median: 41.0,
+            min: 39.0,
+            max: 44.0,
+        };
+        comparison.set_measured("no burst", "cgroup:/test/nr_throttled", measured);
+        comparison.set_measured("no burst", "cgroup:/test/nr_bursts", measured);
+        comparison.set_measured("other", "cgroup:/test/nr_throttled", measured);
+        let with = |variant: usize| {
+            let metrics = comparison.variants[variant].metrics.iter();
+            metrics
+                .filter(|(_, summary)| summary.measured.is_some())
+                .count()
+        };
+        assert_eq!((with(0), with(1)), (1, 0));
+        assert!(comparison.to_json().contains("\"measured\""));
+    }
+}

@@ -1,0 +1,380 @@
+//! What can go wrong, where it went wrong, and what to type instead.
+//!
+//! Every mistake in a file or on the command line becomes a [`Diagnostic`]: a sentence, the
+//! [`Place`] it is about and, where one is near, the name that was probably meant. For the file
+//! `exp.toml` with `"cpu.maxx" = "max"` in line 2 the diagnostic prints as
+//!
+//! ```text
+//! error: unknown key `cpu.maxx`
+//!   --> exp.toml:2:1
+//!   |
+//! 2 | "cpu.maxx" = "max"
+//!   | ^^^^^^^^^^
+//! hint: the nearest valid name is `cpu.max`
+//! ```
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A text that settings were read from: a file, or one command-line argument.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Source {
+    /// File name as the user gave it, or the flag, such as `--set`.
+    pub name: String,
+    /// The whole text, for quoting the offending line.
+    pub text: String,
+}
+
+impl Source {
+    /// A source ready to be shared by the places in it.
+    pub fn new(name: impl Into<String>, text: impl Into<String>) -> Arc<Source> {
+        Arc::new(Source {
+            name: name.into(),
+            text: text.into(),
+        })
+    }
+}
+
+/// A range of bytes in a [`Source`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Where the text came from.
+    pub source: Arc<Source>,
+    /// Byte range in [`Source::text`].
+    pub span: Range<usize>,
+}
+
+impl Place {
+    /// The place `span` of `source`.
+    pub fn new(source: &Arc<Source>, span: Range<usize>) -> Place {
+        Place {
+            source: Arc::clone(source),
+            span,
+        }
+    }
+
+    /// The first `char` boundary at or before `offset`.
+    fn boundary(&self, offset: usize) -> usize {
+        let text = &self.source.text;
+        let mut at = offset.min(text.len());
+        while !text.is_char_boundary(at) {
+            at -= 1;
+        }
+        at
+    }
+
+    /// Line and column, both from 1, the column in characters.
+    pub fn line_column(&self) -> (usize, usize) {
+        let start = self.boundary(self.span.start);
+        let before = &self.source.text[..start];
+        let line = before.bytes().filter(|&byte| byte == b'\n').count() + 1;
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        (line, before[line_start..].chars().count() + 1)
+    }
+
+    /// The text of the line that the place starts in, without its newline.
+    fn line_text(&self) -> &str {
+        let text = &self.source.text;
+        let start = self.boundary(self.span.start);
+        let line_start = text[..start].rfind('\n').map_or(0, |newline| newline + 1);
+        let line_end = text[start..]
+            .find('\n')
+            .map_or(text.len(), |length| start + length);
+        text[line_start..line_end].trim_end_matches('\r')
+    }
+
+    /// Number of carets: the characters of the span in its first line, at least one.
+    fn caret_count(&self) -> usize {
+        let start = self.boundary(self.span.start);
+        let end = self.boundary(self.span.end).max(start);
+        let spanned = &self.source.text[start..end];
+        spanned.lines().next().unwrap_or("").chars().count().max(1)
+    }
+}
+
+/// Prints `file:line:column`.
+impl fmt::Display for Place {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (line, column) = self.line_column();
+        write!(formatter, "{}:{line}:{column}", self.source.name)
+    }
+}
+
+/// A value and where it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Located<T> {
+    /// The value.
+    pub value: T,
+    /// Where it was written.
+    pub place: Place,
+}
+
+/// One complaint, with its place if it has one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// What is wrong, one sentence without a full stop.
+    pub message: String,
+    /// What it is about.
+    pub place: Option<Place>,
+    /// What to do instead.
+    pub hint: Option<String>,
+}
+
+impl Diagnostic {
+    /// A complaint about `place`.
+    pub fn at(place: &Place, message: impl Into<String>) -> Diagnostic {
+        Diagnostic {
+            message: message.into(),
+            place: Some(place.clone()),
+            hint: None,
+        }
+    }
+
+    /// A complaint that no place can be given for.
+    pub fn general(message: impl Into<String>) -> Diagnostic {
+        Diagnostic {
+            message: message.into(),
+            place: None,
+            hint: None,
+        }
+    }
+
+    /// The same complaint with advice.
+    pub fn hint(mut self, hint: impl Into<String>) -> Diagnostic {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The several-line form for a terminal, ending in a newline: message, place, the offending
+    /// line with carets, hint.
+    pub fn render(&self) -> String {
+        let mut text = format!("error: {}\n", self.message);
+        if let Some(place) = &self.place {
+            let (line, column) = place.line_column();
+            let gutter = " ".repeat(line.to_string().len());
+            let quoted = place.line_text();
+            // A tab stays a tab in front of the carets, so that they stand below their text.
+            let indent: String = quoted
+                .chars()
+                .take(column - 1)
+                .map(|character| if character == '\t' { '\t' } else { ' ' })
+                .collect();
+            let carets = "^".repeat(place.caret_count());
+            text += &format!("{gutter} --> {place}\n{gutter} |\n{line} | {quoted}\n");
+            text += &format!("{gutter} | {indent}{carets}\n");
+        }
+        if let Some(hint) = &self.hint {
+            text += &format!("hint: {hint}\n");
+        }
+        text
+    }
+}
+
+/// The one-line form: `file:line:column: message`.
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(place) = &self.place {
+            write!(formatter, "{place}: ")?;
+        }
+        write!(formatter, "{}", self.message)?;
+        match &self.hint {
+            Some(hint) => write!(formatter, " ({hint})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Every error this crate returns.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The command line asks for something that cannot be: exit code 2.
+    #[error("{0}")]
+    Usage(Box<Diagnostic>),
+    /// A file, a setting or a recording is wrong: exit code 3.
+    #[error("{0}")]
+    Input(Box<Diagnostic>),
+    /// A file could not be read or written: exit code 3.
+    #[error("cannot {action} {path}: {reason}")]
+    File {
+        /// `read` or `write`.
+        action: &'static str,
+        /// The file, as the user gave it.
+        path: String,
+        /// The operating system's reason.
+        reason: String,
+    },
+}
+
+impl Error {
+    /// The exit code of a command that ends with this error (0 is fine, 1 is a failed check).
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Error::Usage(_) => 2,
+            Error::Input(_) | Error::File { .. } => 3,
+        }
+    }
+
+    /// The several-line form for a terminal, ending in a newline.
+    pub fn render(&self) -> String {
+        match self {
+            Error::Usage(diagnostic) | Error::Input(diagnostic) => diagnostic.render(),
+            Error::File { .. } => format!("error: {self}\n"),
+        }
+    }
+
+    /// A usage error without a place.
+    pub fn usage(message: impl Into<String>) -> Error {
+        Error::Usage(Box::new(Diagnostic::general(message)))
+    }
+
+    /// An input error at `place`.
+    pub fn input(place: &Place, message: impl Into<String>) -> Error {
+        Error::Input(Box::new(Diagnostic::at(place, message)))
+    }
+
+    /// The same error with advice (no effect on [`Error::File`]).
+    pub fn hint(self, hint: impl Into<String>) -> Error {
+        match self {
+            Error::Usage(diagnostic) => Error::Usage(Box::new(diagnostic.hint(hint))),
+            Error::Input(diagnostic) => Error::Input(Box::new(diagnostic.hint(hint))),
+            file @ Error::File { .. } => file,
+        }
+    }
+
+    /// A failed read or write of `path`.
+    pub fn file(action: &'static str, path: impl fmt::Display, error: &std::io::Error) -> Error {
+        Error::File {
+            action,
+            path: path.to_string(),
+            reason: error.to_string(),
+        }
+    }
+}
+
+/// `Result` with this crate's [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// The valid name that `word` was probably meant to be: at most a third of its characters wrong.
+/// Of equally near names the first wins.
+///
+/// ```
+/// use schedcast_lab::error::nearest;
+/// assert_eq!(nearest("vresion", ["version", "hz"]), Some("version"));
+/// assert_eq!(nearest("colour", ["version", "hz"]), None);
+/// ```
+pub fn nearest<'a>(word: &str, valid: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let limit = (word.chars().count() / 3).max(1);
+    let lower = word.to_lowercase();
+    let mut best: Option<(usize, &str)> = None;
+    for name in valid {
+        let distance = strsim::damerau_levenshtein(&lower, &name.to_lowercase());
+        if distance <= limit && best.is_none_or(|(least, _)| distance < least) {
+            best = Some((distance, name));
+        }
+    }
+    best.map(|(_, name)| name)
+}
+
+/// The hint for a name that is not in `valid`: the nearest one, or all of them if none is near.
+pub fn hint_for(word: &str, valid: &[&str]) -> String {
+    match nearest(word, valid.iter().copied()) {
+        Some(name) => format!("the nearest valid name is `{name}`"),
+        None if valid.is_empty() => "no name is valid here".to_string(),
+        None => {
+            let names: Vec<String> = valid.iter().map(|name| format!("`{name}`")).collect();
+            format!("valid names are {}", names.join(", "))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_count_lines_and_characters_from_one() {
+        let source = Source::new("a.toml", "é = 1\nzwei = 2\n");
+        let place = |span| Place::new(&source, span);
+        assert_eq!(place(0..2).line_column(), (1, 1));
+        assert_eq!(
+            place(3..4).line_column(),
+            (1, 3),
+            "é is one character of two bytes"
+        );
+        assert_eq!(place(7..11).to_string(), "a.toml:2:1");
+        assert_eq!(
+            place(1..1).line_column(),
+            (1, 1),
+            "inside é counts as its start"
+        );
+        assert_eq!(
+            place(99..100).line_column(),
+            (3, 1),
+            "past the end is the end"
+        );
+    }
+
+    #[test]
+    fn the_carets_stand_below_the_span() {
+        let source = Source::new("a.toml", "x = 1\n\tkey = \"värde\" # note\n");
+        let start = source.text.find('"').unwrap();
+        let end = source.text.rfind('"').unwrap() + 1;
+        let diagnostic =
+            Diagnostic::at(&Place::new(&source, start..end), "not a number").hint("write 5");
+        assert_eq!(
+            diagnostic.render(),
+            "error: not a number\n  --> a.toml:2:8\n  |\n2 | \tkey = \"värde\" # note\n  | \t      ^^^^^^^\nhint: write 5\n"
+        );
+        assert_eq!(diagnostic.to_string(), "a.toml:2:8: not a number (write 5)");
+    }
+
+    #[test]
+    fn a_span_over_several_lines_is_marked_in_its_first() {
+        let source = Source::new("a.toml", "a = [\n1,\n]\n");
+        let diagnostic = Diagnostic::at(&Place::new(&source, 4..10), "no");
+        assert!(diagnostic.render().ends_with("1 | a = [\n  |     ^\n"));
+    }
+
+    #[test]
+    fn a_third_of_the_characters_may_be_wrong() {
+        assert_eq!(
+            nearest("cpu.mxa", ["cpu.weight", "cpu.max"]),
+            Some("cpu.max"),
+            "a swap is one"
+        );
+        assert_eq!(nearest("CPU.MAX", ["cpu.max"]), Some("cpu.max"));
+        assert_eq!(nearest("hz", ["xx"]), None);
+        assert_eq!(
+            nearest("ab", ["ax", "bb"]),
+            Some("ax"),
+            "the first of equals"
+        );
+    }
+
+    #[test]
+    fn exit_codes_tell_usage_from_input() {
+        let place = Place::new(&Source::new("a", "b"), 0..1);
+        assert_eq!(Error::usage("no").exit_code(), 2);
+        assert_eq!(Error::input(&place, "no").exit_code(), 3);
+        let io = std::io::Error::from(std::io::ErrorKind::NotFound);
+        let file = Error::file("read", "x.toml", &io);
+        assert_eq!(file.exit_code(), 3);
+        assert_eq!(
+            file.render(),
+            "error: cannot read x.toml: entity not found\n"
+        );
+    }
+
+    #[test]
+    fn without_a_near_name_the_hint_lists_all() {
+        assert_eq!(
+            hint_for("hzz", &["version", "hz"]),
+            "the nearest valid name is `hz`"
+        );
+        assert_eq!(
+            hint_for("colour", &["version", "hz"]),
+            "valid names are `version`, `hz`"
+        );
+    }
+}

@@ -1,0 +1,466 @@
+//! The `[cgroup."/path"]` sections: what is written to the files of a cpu cgroup.
+//!
+//! Values are read as the kernel reads them, for both cgroup versions, and what the kernel would
+//! refuse is refused here with the errno that a shell would have shown. Settings arrive in layers
+//! (recording, file, variant, command line) and each layer is a write to the group as the layer
+//! before left it. Worked example: over the layer `cpu.max = "50000 20000"` the write
+//! `cpu.max = "30000"` leaves 30,000 us in every 20,000 us, because the kernel keeps the period when
+//! none is given; a `cpu.max.burst = 40000` on top is EINVAL, because burst may not exceed quota.
+
+use std::collections::BTreeMap;
+
+use self::files::{
+    RUNTIME_MAX_US, check_period, file_text, read_cpu_max, read_quota_v1, read_unsigned,
+    read_weight, refused,
+};
+use super::document::{Entry, Table, unknown_key};
+use super::kernel::{KernelSettings, KernelVersion};
+use super::units::CpuList;
+use crate::error::{Error, Place, Result, hint_for, nearest};
+
+mod files;
+#[cfg(test)]
+mod tests;
+
+/// The hierarchy the names belong to; it decides whether a child may exceed its parent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CgroupVersion {
+    /// `cpu.cfs_quota_us`, `cpu.shares`: a child's share of CPU time must fit into its parent's.
+    V1,
+    /// `cpu.max`, `cpu.weight`: any value is accepted, the smallest on the path counts.
+    V2,
+}
+
+/// How much a group weighs against its siblings, as it was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weight {
+    /// v1 `cpu.shares`, already clamped to 2…262144 as the kernel does.
+    Shares(u64),
+    /// v2 `cpu.weight`, 1…10000.
+    Weight(u64),
+    /// v2 `cpu.weight.nice`, −20…19.
+    Nice(i8),
+}
+
+/// Everything set in one group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CgroupSettings {
+    /// CPU time per period in microseconds; `None` is no limit.
+    pub quota_us: Option<u64>,
+    /// The period in microseconds.
+    pub period_us: u64,
+    /// CPU time that may be carried over, in microseconds.
+    pub burst_us: u64,
+    /// Weight against siblings.
+    pub weight: Weight,
+    /// `cpu.idle`: the whole group runs as `SCHED_IDLE`.
+    pub idle: bool,
+    /// `cpuset.cpus`; `None` is all of the parent's.
+    pub cpus: Option<CpuList>,
+}
+
+impl Default for CgroupSettings {
+    /// A freshly made group: no limit, 100 ms period, shares 1024.
+    fn default() -> CgroupSettings {
+        CgroupSettings {
+            quota_us: None,
+            period_us: 100_000,
+            burst_us: 0,
+            weight: Weight::Shares(1024),
+            idle: false,
+            cpus: None,
+        }
+    }
+}
+
+const V1_FILES: [&str; 4] = [
+    "cpu.cfs_quota_us",
+    "cpu.cfs_period_us",
+    "cpu.cfs_burst_us",
+    "cpu.shares",
+];
+const V2_FILES: [&str; 4] = ["cpu.max", "cpu.max.burst", "cpu.weight", "cpu.weight.nice"];
+const COMMON_FILES: [&str; 2] = ["cpu.idle", "cpuset.cpus"];
+
+/// Files that exist but that no simulation honours, with the reason.
+const REFUSED_FILES: [(&str, &str); 6] = [
+    ("cpu.uclamp.min", "utilisation clamping is not modelled"),
+    ("cpu.uclamp.max", "utilisation clamping is not modelled"),
+    ("cpu.rt_runtime_us", "real-time groups are not modelled"),
+    ("cpu.rt_period_us", "real-time groups are not modelled"),
+    ("cpu.stat", "it is read-only"),
+    ("cpu.pressure", "pressure triggers are not modelled"),
+];
+
+fn valid_files() -> Vec<&'static str> {
+    V2_FILES
+        .into_iter()
+        .chain(COMMON_FILES)
+        .chain(V1_FILES)
+        .collect()
+}
+
+/// One group while layers are written to it.
+#[derive(Clone, Debug, Default)]
+struct Group {
+    settings: CgroupSettings,
+    /// Where quota and burst were last written, for errors about both together.
+    quota_place: Option<Place>,
+    burst_place: Option<Place>,
+}
+
+/// All groups while layers are written to them.
+#[derive(Clone, Debug, Default)]
+pub struct CgroupTree {
+    groups: BTreeMap<String, Group>,
+    version: Option<CgroupVersion>,
+}
+
+impl CgroupTree {
+    /// Writes one `[cgroup]` section, making the groups it names.
+    ///
+    /// # Errors
+    /// Unknown files, values the kernel refuses, files this kernel does not have.
+    pub fn write(&mut self, section: &Table, kernel: &KernelSettings) -> Result<()> {
+        for entry in &section.entries {
+            check_path(&entry.key, &entry.key_place)?;
+            let files = entry.value.table("a table of cgroup files")?;
+            if entry.key == "/" {
+                refuse_in_root(files)?;
+                continue;
+            }
+            self.make(&entry.key);
+            self.write_group(&entry.key, files, kernel)?;
+        }
+        Ok(())
+    }
+
+    /// As [`CgroupTree::write`], but every group must exist: a change while programs run.
+    ///
+    /// # Errors
+    /// As [`CgroupTree::write`], and for an unknown group.
+    pub fn write_existing(&mut self, section: &Table, kernel: &KernelSettings) -> Result<()> {
+        for entry in &section.entries {
+            self.refuse_unknown(&entry.key, &entry.key_place)?;
+        }
+        self.write(section, kernel)
+    }
+
+    /// Refuses a group that no layer made (`/` always exists).
+    ///
+    /// # Errors
+    /// The unknown path, with the nearest one.
+    pub fn refuse_unknown(&self, path: &str, place: &Place) -> Result<()> {
+        check_path(path, place)?;
+        if path == "/" || self.groups.contains_key(path) {
+            return Ok(());
+        }
+        let known: Vec<&str> = self.groups.keys().map(String::as_str).collect();
+        let error = Error::input(place, format!("unknown cgroup `{path}`"));
+        Err(error.hint(
+            match (nearest(path, known.iter().copied()), known.is_empty()) {
+                (Some(near), _) => format!("the nearest cgroup is `{near}`"),
+                (None, true) => format!("declare it: [cgroup.\"{path}\"]"),
+                (None, false) => hint_for(path, &known).replace("valid names", "the cgroups"),
+            },
+        ))
+    }
+
+    /// Makes the group and its ancestors.
+    fn make(&mut self, path: &str) {
+        for (end, _) in path.match_indices('/').skip(1) {
+            self.groups.entry(path[..end].to_string()).or_default();
+        }
+        self.groups.entry(path.to_string()).or_default();
+    }
+
+    fn write_group(&mut self, path: &str, files: &Table, kernel: &KernelSettings) -> Result<()> {
+        for entry in &files.entries {
+            check_file(entry, kernel)?;
+        }
+        let version = one_vocabulary(files)?;
+        // The lowest layer that says which hierarchy this is decides; later layers may use either
+        // vocabulary for the same settings.
+        self.version = self.version.or(version);
+        let group = self.groups.entry(path.to_string()).or_default();
+        group.write_limits(files)?;
+        group.write_weight(files)?;
+        if let Some(value) = files.get("cpuset.cpus") {
+            let text = file_text(value)?;
+            let cpus = CpuList::parse(&text).map_err(|why| refused(value, "EINVAL", &why))?;
+            group.settings.cpus = Some(cpus);
+        }
+        Ok(())
+    }
+
+    /// Checks what only holds once all layers are written: burst against quota and, in a v1
+    /// hierarchy, children against parents.
+    ///
+    /// # Errors
+    /// EINVAL, at the value that is too large.
+    pub fn check(&self) -> Result<()> {
+        for group in self.groups.values() {
+            group.check_burst()?;
+        }
+        if self.version == Some(CgroupVersion::V1) {
+            for path in self.groups.keys() {
+                self.check_ratio(path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// `__cfs_schedulable`: in v1 a limited child may not get a larger share than the nearest
+    /// limited ancestor.
+    fn check_ratio(&self, path: &str) -> Result<()> {
+        let group = &self.groups[path];
+        let (Some(ratio), Some(place)) = (ratio_of(&group.settings), &group.quota_place) else {
+            return Ok(());
+        };
+        let mut ancestor = path;
+        while let Some((parent, _)) = ancestor.rsplit_once('/').filter(|(up, _)| !up.is_empty()) {
+            ancestor = parent;
+            let Some(limit) = ratio_of(&self.groups[parent].settings) else {
+                continue;
+            };
+            if ratio > limit {
+                let why = format!(
+                    "`{path}` may use a larger share of CPU time than its ancestor `{parent}`"
+                );
+                return Err(Error::input(place, format!("EINVAL: {why}"))
+                    .hint("cgroup v1 checks this; v2 lets the smaller limit count"));
+            }
+            return Ok(());
+        }
+        Ok(())
+    }
+
+    /// The settings of every group, by path.
+    pub fn settings(&self) -> BTreeMap<String, CgroupSettings> {
+        let pairs = self.groups.iter();
+        pairs
+            .map(|(path, group)| (path.clone(), group.settings.clone()))
+            .collect()
+    }
+
+    /// The hierarchy's version; v2 where nothing says otherwise.
+    pub fn version(&self) -> CgroupVersion {
+        self.version.unwrap_or(CgroupVersion::V2)
+    }
+}
+
+/// Quota over period with 20 binary places, as `to_ratio` computes it; `None` is no limit.
+fn ratio_of(settings: &CgroupSettings) -> Option<u64> {
+    settings
+        .quota_us
+        .map(|quota| ((u128::from(quota) << 20) / u128::from(settings.period_us)) as u64)
+}
+
+impl Group {
+    fn write_limits(&mut self, files: &Table) -> Result<()> {
+        if let Some(value) = files.get("cpu.max") {
+            let (quota, period) = read_cpu_max(value)?;
+            self.settings.quota_us = quota;
+            self.settings.period_us = period.unwrap_or(self.settings.period_us);
+            self.quota_place = Some(value.place.clone());
+        }
+        if let Some(value) = files.get("cpu.cfs_period_us") {
+            let period = read_unsigned(value)?;
+            check_period(value, period)?;
+            self.settings.period_us = period;
+        }
+        if let Some(value) = files.get("cpu.cfs_quota_us") {
+            self.settings.quota_us = read_quota_v1(value)?;
+            self.quota_place = Some(value.place.clone());
+        }
+        for name in ["cpu.max.burst", "cpu.cfs_burst_us"] {
+            if let Some(value) = files.get(name) {
+                self.settings.burst_us = read_unsigned(value)?;
+                self.burst_place = Some(value.place.clone());
+            }
+        }
+        Ok(())
+    }
+
+    fn write_weight(&mut self, files: &Table) -> Result<()> {
+        if let Some(value) = files.get("cpu.idle") {
+            let idle = match file_text(value)?.as_str() {
+                "0" => false,
+                "1" => true,
+                other => {
+                    return Err(refused(
+                        value,
+                        "EINVAL",
+                        &format!("cpu.idle is 0 or 1, not {other}"),
+                    ));
+                }
+            };
+            if self.settings.idle && !idle {
+                self.settings.weight = CgroupSettings::default().weight;
+            }
+            self.settings.idle = idle;
+        }
+        for name in ["cpu.shares", "cpu.weight", "cpu.weight.nice"] {
+            let Some(value) = files.get(name) else {
+                continue;
+            };
+            if self.settings.idle {
+                let why = format!("{name} cannot be set while cpu.idle is 1");
+                return Err(refused(value, "EINVAL", &why));
+            }
+            self.settings.weight = read_weight(name, value)?;
+        }
+        Ok(())
+    }
+
+    /// `tg_set_cfs_bandwidth`: with a finite quota, burst ≤ quota and both together below 2^44 us.
+    fn check_burst(&self) -> Result<()> {
+        let Some(quota_us) = self.settings.quota_us else {
+            return Ok(());
+        };
+        let burst_us = self.settings.burst_us;
+        // Blame the value that was written last; without a burst file it can only be the quota.
+        let Some(place) = self.burst_place.as_ref().or(self.quota_place.as_ref()) else {
+            return Ok(());
+        };
+        if burst_us > quota_us {
+            let why =
+                format!("the burst of {burst_us} us is larger than the quota of {quota_us} us");
+            return Err(Error::input(place, format!("EINVAL: {why}")));
+        }
+        if burst_us + quota_us > RUNTIME_MAX_US {
+            let why = format!("quota and burst together exceed {RUNTIME_MAX_US} us");
+            return Err(Error::input(place, format!("EINVAL: {why}")));
+        }
+        Ok(())
+    }
+}
+
+fn check_path(path: &str, place: &Place) -> Result<()> {
+    let parts_fine = path == "/"
+        || path.strip_prefix('/').is_some_and(|rest| {
+            rest.split('/')
+                .all(|part| !part.is_empty() && part != "." && part != "..")
+        });
+    if parts_fine {
+        return Ok(());
+    }
+    Err(
+        Error::input(place, format!("`{path}` is not a cgroup path"))
+            .hint("paths start at the root of the hierarchy: \"/test\", \"/kubepods/pod1\""),
+    )
+}
+
+fn refuse_in_root(files: &Table) -> Result<()> {
+    match files.entries.first() {
+        None => Ok(()),
+        Some(entry) => {
+            let message = format!("the root cgroup has no `{}` to set", entry.key);
+            Err(Error::input(&entry.key_place, message))
+        }
+    }
+}
+
+fn check_file(entry: &Entry, kernel: &KernelSettings) -> Result<()> {
+    let key = entry.key.as_str();
+    if let Some((_, reason)) = REFUSED_FILES.iter().find(|(name, _)| *name == key) {
+        return Err(Error::input(
+            &entry.key_place,
+            format!("`{key}` cannot be set: {reason}"),
+        ));
+    }
+    let valid = valid_files();
+    if !valid.contains(&key) {
+        return Err(unknown_key(entry, &valid, "a cgroup"));
+    }
+    let zero = file_text(&entry.value).is_ok_and(|text| text == "0");
+    let burst = key == "cpu.max.burst" || key == "cpu.cfs_burst_us";
+    let missing = (burst && !kernel.has_burst())
+        || (key == "cpu.idle" && kernel.version < KernelVersion::release(5, 15));
+    // Zero is what a kernel without the file does anyway, so versions can be compared.
+    if missing && !zero {
+        let since = if burst { "5.14" } else { "5.15" };
+        let message = format!(
+            "ENOENT: kernel {} has no `{key}`: {since} brought it",
+            kernel.version
+        );
+        return Err(Error::input(&entry.key_place, message));
+    }
+    Ok(())
+}
+
+/// The vocabulary of one layer: never both in one group, never one setting by two names.
+fn one_vocabulary(files: &Table) -> Result<Option<CgroupVersion>> {
+    let first = |names: &[&str]| {
+        files
+            .entries
+            .iter()
+            .find(|entry| names.contains(&entry.key.as_str()))
+    };
+    let (v1, v2) = (first(&V1_FILES), first(&V2_FILES));
+    if let (Some(v1), Some(v2)) = (v1, v2) {
+        let later = if v1.key_place.span.start > v2.key_place.span.start {
+            v1
+        } else {
+            v2
+        };
+        let message = format!("`{}` is a file of cgroup v1 and `{}` of v2", v1.key, v2.key);
+        return Err(Error::input(&later.key_place, message).hint("use the names of one version"));
+    }
+    if let (Some(_), Some(nice)) = (files.get("cpu.weight"), files.entry("cpu.weight.nice")) {
+        let message = "`cpu.weight` and `cpu.weight.nice` set the same weight";
+        return Err(Error::input(&nice.key_place, message));
+    }
+    Ok(v1
+        .map(|_| CgroupVersion::V1)
+        .or(v2.map(|_| CgroupVersion::V2)))
+}
+
+/// The shell commands that take a group from one limit to another, in an order the kernel accepts
+/// at every step: burst may never exceed quota, so a shrinking burst goes first and a growing one
+/// last.
+///
+/// From `50000 100000` without burst to `100000 100000` with 50,000 us of burst:
+///
+/// ```text
+/// echo "100000 100000" > cpu.max
+/// echo 50000 > cpu.max.burst
+/// ```
+pub fn limit_commands(
+    version: CgroupVersion,
+    before: &CgroupSettings,
+    after: &CgroupSettings,
+) -> Vec<String> {
+    let mut commands = Vec::new();
+    if (after.quota_us, after.period_us) != (before.quota_us, before.period_us) {
+        match version {
+            CgroupVersion::V2 => {
+                let quota = after
+                    .quota_us
+                    .map_or("max".to_string(), |quota| quota.to_string());
+                commands.push(format!("echo \"{quota} {}\" > cpu.max", after.period_us));
+            }
+            CgroupVersion::V1 => {
+                if after.period_us != before.period_us {
+                    commands.push(format!("echo {} > cpu.cfs_period_us", after.period_us));
+                }
+                if after.quota_us != before.quota_us {
+                    let quota = after
+                        .quota_us
+                        .map_or("-1".to_string(), |quota| quota.to_string());
+                    commands.push(format!("echo {quota} > cpu.cfs_quota_us"));
+                }
+            }
+        }
+    }
+    if after.burst_us != before.burst_us {
+        let file = match version {
+            CgroupVersion::V1 => "cpu.cfs_burst_us",
+            CgroupVersion::V2 => "cpu.max.burst",
+        };
+        let command = format!("echo {} > {file}", after.burst_us);
+        let old_burst_fits = after.quota_us.is_none_or(|quota| before.burst_us <= quota);
+        commands.insert(if old_burst_fits { commands.len() } else { 0 }, command);
+    }
+    commands
+}

@@ -1,0 +1,323 @@
+//! Every bound of the files, layers as writes, hierarchy and vocabulary.
+
+use super::*;
+use crate::error::Source;
+use crate::experiment::document::parse;
+
+fn kernel(text: &str) -> KernelSettings {
+    KernelSettings::read(Some(&parse(&Source::new("k.toml", text)).unwrap())).unwrap()
+}
+
+/// Writes the layers, each the body of a `[cgroup]` section, and checks the result.
+fn tree_on(version: &str, layers: &[&str]) -> Result<CgroupTree> {
+    let kernel = kernel(&format!("version = \"{version}\"\n"));
+    let mut tree = CgroupTree::default();
+    for layer in layers {
+        tree.write(&parse(&Source::new("g.toml", *layer)).unwrap(), &kernel)?;
+    }
+    tree.check()?;
+    Ok(tree)
+}
+
+/// The group `/a` after one layer of files.
+fn group(files: &str) -> Result<CgroupSettings> {
+    let tree = tree_on("6.12", &[&format!("[\"/a\"]\n{files}\n")])?;
+    Ok(tree.settings()["/a"].clone())
+}
+
+fn refuse(files: &str) -> String {
+    group(files).unwrap_err().to_string()
+}
+
+fn limits(settings: &CgroupSettings) -> (Option<u64>, u64, u64) {
+    (settings.quota_us, settings.period_us, settings.burst_us)
+}
+
+#[test]
+fn cpu_max_reads_as_in_the_kernel() {
+    let limits = |text: &str| limits(&group(&format!("\"cpu.max\" = {text}")).unwrap());
+    assert_eq!(limits("\"50000 20000\""), (Some(50_000), 20_000, 0));
+    assert_eq!(limits("\"50000\""), (Some(50_000), 100_000, 0));
+    assert_eq!(limits("50000"), (Some(50_000), 100_000, 0));
+    assert_eq!(limits("\"max\""), (None, 100_000, 0));
+    assert_eq!(limits("\" max   1000 \""), (None, 1_000, 0));
+    assert_eq!(
+        limits("\"17592186044415\""),
+        (Some(17_592_186_044_415), 100_000, 0)
+    );
+}
+
+#[test]
+fn the_bounds_of_cpu_max_are_the_kernels() {
+    let refuse = |text: &str| refuse(&format!("\"cpu.max\" = {text}"));
+    let einval = "g.toml:2:13: EINVAL: ";
+    assert_eq!(
+        refuse("\"999\""),
+        format!("{einval}a quota of 999 us is below the kernel's 1000 us")
+    );
+    assert_eq!(
+        refuse("\"17592186044416\""),
+        format!("{einval}a quota of 17592186044416 us is above the kernel's 17592186044415 us")
+    );
+    let period = "is outside the kernel's 1000 to 1000000 us";
+    assert_eq!(
+        refuse("\"5000 999\""),
+        format!("{einval}a period of 999 us {period}")
+    );
+    assert_eq!(
+        refuse("\"max 1000001\""),
+        format!("{einval}a period of 1000001 us {period}")
+    );
+    for text in [
+        "\"\"",
+        "\"abc\"",
+        "\"-1\"",
+        "-1",
+        "\"50ms\"",
+        "\"5000 abc\"",
+        "\"5000 -1\"",
+    ] {
+        assert!(refuse(text).starts_with(einval), "{text}: {}", refuse(text));
+    }
+    assert!(refuse("\"99999999999999999999\"").starts_with("g.toml:2:13: ERANGE: "));
+    assert!(refuse("\"5000 10000 1\"").contains("`1` after the period"));
+    assert!(refuse("[5000]").contains("expected what is written to the file"));
+}
+
+#[test]
+fn v1_files_read_as_in_the_kernel() {
+    let v1 = |text: &str| limits(&group(text).unwrap());
+    assert_eq!(v1("\"cpu.cfs_quota_us\" = -5"), (None, 100_000, 0));
+    assert_eq!(
+        v1(
+            "\"cpu.cfs_quota_us\" = 30000\n\"cpu.cfs_period_us\" = \"50000\"\n\"cpu.cfs_burst_us\" = 1000"
+        ),
+        (Some(30_000), 50_000, 1_000)
+    );
+    for (text, errno) in [
+        ("\"cpu.cfs_quota_us\" = 0", "EINVAL"),
+        ("\"cpu.cfs_quota_us\" = 999", "EINVAL"),
+        ("\"cpu.cfs_quota_us\" = \"17592186044416\"", "EINVAL"),
+        ("\"cpu.cfs_quota_us\" = \"9223372036854775808\"", "ERANGE"),
+        ("\"cpu.cfs_quota_us\" = \"-\"", "EINVAL"),
+        ("\"cpu.cfs_period_us\" = 0", "EINVAL"),
+        ("\"cpu.cfs_period_us\" = -1", "EINVAL"),
+        ("\"cpu.cfs_period_us\" = 1000001", "EINVAL"),
+        ("\"cpu.cfs_burst_us\" = \"99999999999999999999\"", "ERANGE"),
+    ] {
+        assert!(
+            refuse(text).contains(&format!(": {errno}: ")),
+            "{text}: {}",
+            refuse(text)
+        );
+    }
+}
+
+#[test]
+fn weights_have_the_bounds_of_their_file() {
+    let weight = |text: &str| group(text).unwrap().weight;
+    assert_eq!(weight("\"cpu.weight\" = 1"), Weight::Weight(1));
+    assert_eq!(weight("\"cpu.weight\" = \"10000\""), Weight::Weight(10_000));
+    assert_eq!(weight("\"cpu.weight.nice\" = -20"), Weight::Nice(-20));
+    assert_eq!(
+        weight("\"cpu.shares\" = 0"),
+        Weight::Shares(2),
+        "clamped, not refused"
+    );
+    assert_eq!(weight("\"cpu.shares\" = 300000"), Weight::Shares(262_144));
+    for (text, errno) in [
+        ("\"cpu.weight\" = 0", "ERANGE"),
+        ("\"cpu.weight\" = 10001", "ERANGE"),
+        ("\"cpu.weight.nice\" = 20", "ERANGE"),
+        ("\"cpu.weight.nice\" = -300", "ERANGE"),
+        ("\"cpu.shares\" = -1", "EINVAL"),
+        ("\"cpu.shares\" = \"many\"", "EINVAL"),
+        ("\"cpu.idle\" = 2", "EINVAL"),
+        ("\"cpu.idle\" = 1\n\"cpu.weight\" = 50", "EINVAL"),
+    ] {
+        assert!(
+            refuse(text).contains(&format!(": {errno}: ")),
+            "{text}: {}",
+            refuse(text)
+        );
+    }
+}
+
+#[test]
+fn burst_beyond_quota_is_refused_once_all_layers_are_written() {
+    assert_eq!(
+        refuse("\"cpu.max\" = \"100000 100000\"\n\"cpu.max.burst\" = 100001"),
+        "g.toml:3:19: EINVAL: the burst of 100001 us is larger than the quota of 100000 us"
+    );
+    assert!(group("\"cpu.max\" = \"100000\"\n\"cpu.max.burst\" = 100000").is_ok());
+    assert!(group("\"cpu.max\" = \"max\"\n\"cpu.max.burst\" = 999999").is_ok());
+    assert!(
+        refuse("\"cpu.max\" = \"17592186044415\"\n\"cpu.max.burst\" = 1")
+            .contains("together exceed 17592186044415 us")
+    );
+    let raised_later = [
+        "[\"/a\"]\n\"cpu.max\" = 5000\n\"cpu.max.burst\" = 9000\n",
+        "[\"/a\"]\n\"cpu.max\" = 9000\n",
+    ];
+    assert!(tree_on("6.12", &raised_later).is_ok());
+}
+
+#[test]
+fn a_layer_is_a_write_to_what_the_layer_before_left() {
+    let base = "[\"/a\"]\n\"cpu.cfs_quota_us\" = 50000\n\"cpu.cfs_period_us\" = 20000\n";
+    let tree = tree_on("6.12", &[base, "[\"/a\"]\n\"cpu.max\" = \"30000\"\n"]).unwrap();
+    assert_eq!(
+        limits(&tree.settings()["/a"]),
+        (Some(30_000), 20_000, 0),
+        "period kept"
+    );
+    assert_eq!(
+        tree.version(),
+        CgroupVersion::V1,
+        "the lowest layer decides"
+    );
+    let idle = [
+        "[\"/a\"]\n\"cpu.weight\" = 50\n\"cpu.idle\" = 0\n",
+        "[\"/a\"]\n\"cpu.idle\" = 1\n",
+        "[\"/a\"]\n\"cpu.idle\" = 0\n",
+    ];
+    let tree = tree_on("6.12", &idle).unwrap();
+    assert_eq!(
+        tree.settings()["/a"],
+        CgroupSettings::default(),
+        "shares come back as 1024"
+    );
+}
+
+#[test]
+fn v1_children_must_fit_into_their_parents() {
+    let tree = |version1: bool, child: &str| {
+        let (quota, period) = if version1 {
+            ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+        } else {
+            ("cpu.max", "cpu.max.burst")
+        };
+        let parent_rest = if version1 {
+            format!("\"{period}\" = 100000\n")
+        } else {
+            String::new()
+        };
+        tree_on(
+            "6.12",
+            &[&format!(
+                "[\"/p\"]\n\"{quota}\" = 50000\n{parent_rest}[\"/p/q/c\"]\n{child}\n"
+            )],
+        )
+    };
+    let fits = "\"cpu.cfs_quota_us\" = 100000\n\"cpu.cfs_period_us\" = 200000";
+    let exceeds = "\"cpu.cfs_quota_us\" = 100001\n\"cpu.cfs_period_us\" = 200000";
+    assert!(tree(true, fits).is_ok());
+    let error = tree(true, exceeds).unwrap_err().to_string();
+    assert!(
+        error.starts_with("g.toml:5:22: EINVAL: `/p/q/c` may use a larger share"),
+        "{error}"
+    );
+    assert!(
+        tree(false, "\"cpu.max\" = \"90000\"").is_ok(),
+        "v2 takes the smaller"
+    );
+    assert!(
+        tree(true, fits).unwrap().settings().contains_key("/p/q"),
+        "ancestors are made"
+    );
+}
+
+#[test]
+fn one_group_speaks_one_vocabulary() {
+    assert_eq!(
+        refuse("\"cpu.max\" = 50000\n\"cpu.shares\" = 100"),
+        "g.toml:3:1: `cpu.shares` is a file of cgroup v1 and `cpu.max` of v2 (use the names of one version)"
+    );
+    assert!(refuse("\"cpu.weight\" = 5\n\"cpu.weight.nice\" = 1").starts_with("g.toml:3:1: "));
+}
+
+#[test]
+fn unknown_and_unmodelled_files_are_refused() {
+    assert_eq!(
+        refuse("\"cpu.maxx\" = 5000"),
+        "g.toml:2:1: unknown key `cpu.maxx` in a cgroup (the nearest valid name is `cpu.max`)"
+    );
+    assert!(refuse("\"cpu.uclamp.min\" = 10").contains("utilisation clamping is not modelled"));
+    let root = tree_on("6.12", &["[\"/\"]\n\"cpu.max\" = 5000\n"])
+        .unwrap_err()
+        .to_string();
+    assert_eq!(root, "g.toml:2:1: the root cgroup has no `cpu.max` to set");
+    for path in ["a", "/a/", "//a", "/a/../b", ""] {
+        assert!(
+            tree_on("6.12", &[&format!("[\"{path}\"]\n")]).is_err(),
+            "{path}"
+        );
+    }
+}
+
+#[test]
+fn files_exist_from_their_version_on() {
+    let burst = |value: u64| format!("[\"/a\"]\n\"cpu.max\" = 5000\n\"cpu.max.burst\" = {value}\n");
+    let error = tree_on("5.13", &[&burst(1)]).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "g.toml:3:1: ENOENT: kernel 5.13 has no `cpu.max.burst`: 5.14 brought it"
+    );
+    assert!(
+        tree_on("5.13", &[&burst(0)]).is_ok(),
+        "zero is what it does anyway"
+    );
+    assert!(tree_on("5.14", &[&burst(1)]).is_ok());
+    assert!(tree_on("5.14", &["[\"/a\"]\n\"cpu.idle\" = 1\n"]).is_err());
+}
+
+#[test]
+fn unknown_groups_are_refused_with_the_nearest() {
+    let tree = tree_on("6.12", &["[\"/test\"]\n"]).unwrap();
+    let place = Place::new(&Source::new("x", "cgroup"), 0..6);
+    let error = |path: &str| tree.refuse_unknown(path, &place).unwrap_err().to_string();
+    assert_eq!(
+        error("/tset"),
+        "x:1:1: unknown cgroup `/tset` (the nearest cgroup is `/test`)"
+    );
+    assert_eq!(
+        error("/other/one"),
+        "x:1:1: unknown cgroup `/other/one` (the cgroups are `/test`)"
+    );
+    assert!(tree.refuse_unknown("/", &place).is_ok());
+}
+
+#[test]
+fn commands_keep_burst_below_quota_at_every_step() {
+    let at = |quota_us, burst_us| CgroupSettings {
+        quota_us,
+        burst_us,
+        ..Default::default()
+    };
+    let v2 = |before: (Option<u64>, u64), after: (Option<u64>, u64)| {
+        limit_commands(
+            CgroupVersion::V2,
+            &at(before.0, before.1),
+            &at(after.0, after.1),
+        )
+        .join("; ")
+    };
+    assert_eq!(
+        v2((Some(50_000), 0), (Some(100_000), 50_000)),
+        "echo \"100000 100000\" > cpu.max; echo 50000 > cpu.max.burst"
+    );
+    assert_eq!(
+        v2((Some(100_000), 100_000), (Some(50_000), 0)),
+        "echo 0 > cpu.max.burst; echo \"50000 100000\" > cpu.max"
+    );
+    assert_eq!(
+        v2((Some(50_000), 0), (None, 0)),
+        "echo \"max 100000\" > cpu.max"
+    );
+    assert_eq!(v2((Some(50_000), 0), (Some(50_000), 0)), "");
+    let v1 = limit_commands(CgroupVersion::V1, &at(Some(50_000), 0), &at(None, 9));
+    assert_eq!(
+        v1,
+        ["echo -1 > cpu.cfs_quota_us", "echo 9 > cpu.cfs_burst_us"]
+    );
+}

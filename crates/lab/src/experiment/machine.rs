@@ -1,0 +1,310 @@
+//! The `[machine]` section: a preset and what is changed in it.
+//!
+//! `preset` is the name of a shipped machine (`machines/generic-8.toml` is `generic-8`) or the path of
+//! a file of the same form. Its tables — `topology`, `cost`, `latency` — may be written in `[machine]`
+//! too and are laid over it. `cpus` is short for the `cores_per_llc` that gives this many CPUs. Worked
+//! example: `preset = "generic-8"` with `cpus = 16` and `topology.threads_per_core = 2` is a
+//! machine of eight cores with two threads each.
+
+use std::path::Path;
+
+use schedcast_sim::Machine;
+use schedcast_sim::machine::PRESETS;
+
+use super::document::{self, Kind, Table, Value};
+use crate::error::{Diagnostic, Error, Place, Result, Source, nearest};
+
+/// The preset of an experiment that names none.
+pub const DEFAULT_PRESET: &str = "generic-8";
+
+/// Keys of `[machine]`.
+const KEYS: [&str; 6] = ["preset", "cpus", "title", "topology", "cost", "latency"];
+
+/// Topology counts that, with `cores_per_llc`, multiply to the number of CPUs.
+const OTHER_COUNTS: [&str; 3] = ["sockets", "llcs_per_socket", "threads_per_core"];
+
+/// The machine of one variant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachineSettings {
+    /// The preset's name or path as written.
+    pub preset: String,
+    /// The preset with everything laid over it.
+    pub machine: Machine,
+}
+
+impl MachineSettings {
+    /// Number of logical CPUs.
+    pub fn cpus(&self) -> usize {
+        self.machine.topology.cpus()
+    }
+
+    /// Reads the `[machine]` section, laid over its preset. Paths are relative to `directory`.
+    ///
+    /// # Errors
+    /// An unknown preset or key, a preset file that cannot be read, a machine that cannot be.
+    pub fn read(section: Option<&Table>, directory: &Path) -> Result<MachineSettings> {
+        let empty = Table::default();
+        let section = section.unwrap_or(&empty);
+        section.refuse_unknown(&KEYS, "[machine]")?;
+        let preset = match section.get("preset") {
+            Some(value) => value.text("the name or the path of a machine preset")?,
+            None => DEFAULT_PRESET,
+        };
+        let (file, mut table) = load_preset(preset, section.get("preset"), directory)?;
+        let mut changes = section.clone();
+        changes.take("preset");
+        let cpus = changes.take("cpus");
+        table.merge(&changes);
+        if let Some(cpus) = &cpus {
+            set_cpus(&mut table, section, &cpus.value)?;
+        }
+        let machine = Machine::from_table(&file, to_toml(&table)?)
+            .map_err(|error| locate(&error.message, &file, section))?;
+        Ok(MachineSettings {
+            preset: preset.to_string(),
+            machine,
+        })
+    }
+}
+
+/// Sets `topology.cores_per_llc` so that the machine has this many CPUs.
+fn set_cpus(table: &mut Table, section: &Table, cpus: &Value) -> Result<()> {
+    let most = i64::try_from(schedcast_kernel::cpuset::MAX_CPUS).unwrap_or(i64::MAX);
+    let count = cpus.integer_in(1, most, "cpus")?;
+    let topology = |table: &Table, key: &str| -> Option<Value> {
+        table.get("topology")?.table("").ok()?.get(key).cloned()
+    };
+    if let Some(cores) = topology(section, "cores_per_llc") {
+        let message = "`cpus` and `topology.cores_per_llc` both say how many CPUs there are";
+        let later = if cores.place.source == cpus.place.source {
+            &cores.place
+        } else {
+            &cpus.place
+        };
+        return Err(Error::input(later, message));
+    }
+    let mut others = 1;
+    for key in OTHER_COUNTS {
+        if let Some(value) = topology(table, key) {
+            others *= value.integer_in(1, most, key)?;
+        }
+    }
+    if count % others != 0 {
+        let message = format!(
+            "{count} CPUs do not divide by sockets × llcs_per_socket × threads_per_core = {others}"
+        );
+        return Err(Error::input(&cpus.place, message));
+    }
+    let cores = Value {
+        kind: Kind::Integer(count / others),
+        place: cpus.place.clone(),
+    };
+    let path = ["topology".to_string(), "cores_per_llc".to_string()];
+    table.merge(&document::nest(&path, &cpus.place, cores));
+    Ok(())
+}
+
+/// The tree as the machine's own reader takes it.
+fn to_toml(table: &Table) -> Result<toml::Table> {
+    let pairs = table.entries.iter();
+    pairs
+        .map(|entry| Ok((entry.key.clone(), to_toml_value(&entry.value)?)))
+        .collect()
+}
+
+fn to_toml_value(value: &Value) -> Result<toml::Value> {
+    Ok(match &value.kind {
+        Kind::Text(text) => toml::Value::String(text.clone()),
+        Kind::Integer(number) => toml::Value::Integer(*number),
+        Kind::Float(number) => toml::Value::Float(*number),
+        Kind::Boolean(value) => toml::Value::Boolean(*value),
+        // From the command line: a number if it looks like one.
+        Kind::Bare(text) => match value.integer("") {
+            Ok(number) => toml::Value::Integer(number),
+            Err(_) => toml::Value::String(text.clone()),
+        },
+        Kind::Array(values) => {
+            toml::Value::Array(values.iter().map(to_toml_value).collect::<Result<_>>()?)
+        }
+        Kind::Table(table) => toml::Value::Table(to_toml(table)?),
+    })
+}
+
+/// The machine reader's complaint, at the key of `[machine]` that it names, if it names one.
+fn locate(message: &str, file: &str, section: &Table) -> Error {
+    let named = message
+        .split('`')
+        .nth(1)
+        .and_then(|key| find_key(section, key));
+    let dotted = message.split_whitespace().find_map(|word| {
+        find_key(
+            section,
+            word.trim_end_matches([',', ':'])
+                .strip_prefix("topology.")?,
+        )
+    });
+    // A value of the wrong type is the one that was written last.
+    let only = section
+        .entries
+        .iter()
+        .find(|entry| entry.key != "preset" && entry.key != "cpus");
+    let place = named
+        .or(dotted)
+        .or_else(|| only.map(|entry| entry.key_place.clone()));
+    match place {
+        Some(place) => Error::input(&place, message.to_string()),
+        None => Error::Input(Box::new(Diagnostic::general(format!("{file}: {message}")))),
+    }
+}
+
+fn find_key(table: &Table, key: &str) -> Option<Place> {
+    table
+        .entries
+        .iter()
+        .find_map(|entry| match &entry.value.kind {
+            _ if entry.key == key => Some(entry.key_place.clone()),
+            Kind::Table(inner) => find_key(inner, key),
+            _ => None,
+        })
+}
+
+fn load_preset(name: &str, value: Option<&Value>, directory: &Path) -> Result<(String, Table)> {
+    let shipped = PRESETS.iter().find(|(shipped, _)| *shipped == name);
+    let source = match shipped {
+        Some((name, text)) => Source::new(format!("machines/{name}.toml"), *text),
+        None if name.contains('/') || name.ends_with(".toml") => {
+            let path = directory.join(name);
+            let shown = path.display().to_string();
+            let text = std::fs::read_to_string(&path)
+                .map_err(|error| Error::file("read", &shown, &error))?;
+            // Read once on its own, so that its mistakes are reported at their places in it.
+            Machine::parse(&shown, &text)
+                .map_err(|error| Error::Input(Box::new(Diagnostic::general(error.to_string()))))?;
+            Source::new(shown, text)
+        }
+        None => return Err(unknown_preset(name, value)),
+    };
+    Ok((source.name.clone(), document::parse(&source)?))
+}
+
+fn unknown_preset(name: &str, value: Option<&Value>) -> Error {
+    let message = format!("unknown machine preset `{name}`");
+    let error = match value {
+        Some(value) => Error::input(&value.place, message),
+        None => Error::usage(message),
+    };
+    error.hint(match nearest(name, PRESETS.iter().map(|(name, _)| *name)) {
+        Some(near) => format!("the nearest preset is `{near}`"),
+        None => "`schedcast list machines` shows them; a file needs its path".to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<MachineSettings> {
+        let table = document::parse(&Source::new("m.toml", text)).unwrap();
+        MachineSettings::read(Some(&table), Path::new("."))
+    }
+
+    fn refuse(text: &str) -> String {
+        read(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_preset_is_a_base_that_any_field_overrides() {
+        let machine = MachineSettings::read(None, Path::new(".")).unwrap();
+        assert_eq!(machine.machine, Machine::preset("generic-8").unwrap());
+        let machine = read("preset = \"generic-8\"\ncpus = 16\ntopology.threads_per_core = 2\n");
+        let machine = machine.unwrap();
+        assert_eq!(machine.cpus(), 16);
+        let siblings = machine
+            .machine
+            .topology
+            .siblings(schedcast_kernel::Cpu::from(0));
+        assert_eq!(siblings.iter().count(), 2);
+        let machine = read("cost.wakeup_ns = 900\nlatency.idle_exit_ns = 1\n")
+            .unwrap()
+            .machine;
+        assert_eq!(
+            machine.price_ns(schedcast_kernel::platform::Op::Wakeup),
+            900
+        );
+        assert_eq!(machine.idle_exit_ns, 1);
+    }
+
+    #[test]
+    fn command_line_numbers_are_numbers() {
+        let setting = document::parse_setting("machine.cost.wakeup_ns=900", "--set", None).unwrap();
+        let section = setting.get("machine").unwrap().table("").unwrap();
+        let machine = MachineSettings::read(Some(section), Path::new("."))
+            .unwrap()
+            .machine;
+        assert_eq!(
+            machine.price_ns(schedcast_kernel::platform::Op::Wakeup),
+            900
+        );
+    }
+
+    #[test]
+    fn a_preset_may_be_a_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let text = PRESETS[0]
+            .1
+            .replace("cores_per_llc = 8", "cores_per_llc = 3");
+        std::fs::write(directory.path().join("m.toml"), &text).unwrap();
+        let load = |preset: &str| {
+            let text = format!("preset = \"{preset}\"\n");
+            let table = document::parse(&Source::new("e.toml", text)).unwrap();
+            MachineSettings::read(Some(&table), directory.path())
+        };
+        assert_eq!(load("m.toml").unwrap().cpus(), 3);
+        assert!(
+            load("./none.toml")
+                .unwrap_err()
+                .to_string()
+                .starts_with("cannot read")
+        );
+        std::fs::write(
+            directory.path().join("m.toml"),
+            text.replace("tick_ns", "tock_ns"),
+        )
+        .unwrap();
+        let error = load("m.toml").unwrap_err().to_string();
+        assert!(
+            error.contains("m.toml:") && error.contains("tock_ns"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn mistakes_are_placed_in_the_section() {
+        assert!(refuse("preset = \"generic8\"\n").contains("nearest preset is `generic-8`"));
+        assert!(refuse("cpu = 8\n").contains("the nearest valid name is `cpus`"));
+        let error = refuse("[cost]\nwakup_ns = 5\n");
+        assert!(
+            error.starts_with("m.toml:2:1: unknown field `wakup_ns`"),
+            "{error}"
+        );
+        let error = refuse("[topology]\nthreads_per_core = 0\n");
+        assert!(
+            error.starts_with("m.toml:2:1: topology.threads_per_core is 0"),
+            "{error}"
+        );
+        let error = refuse("cost.wakeup_ns = \"slow\"\n");
+        assert!(error.starts_with("m.toml:1:1: invalid type"), "{error}");
+    }
+
+    #[test]
+    fn cpus_must_divide_and_be_said_once() {
+        let error = refuse("cpus = 9\ntopology.threads_per_core = 2\n");
+        assert!(
+            error.starts_with("m.toml:1:8: 9 CPUs do not divide"),
+            "{error}"
+        );
+        assert!(refuse("cpus = 0\n").contains("cpus must be 1 to 512, not 0"));
+        let twice = refuse("cpus = 8\ntopology.cores_per_llc = 4\n");
+        assert!(twice.starts_with("m.toml:2:26: `cpus` and"), "{twice}");
+    }
+}

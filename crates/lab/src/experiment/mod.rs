@@ -1,0 +1,308 @@
+//! Experiment files: from TOML text to one typed [`Scenario`] per variant.
+//!
+//! ```toml
+//! title = "What a 100 ms burst buffer does to schbench under a one-CPU limit"
+//!
+//! [machine]
+//! preset = "generic-8"
+//!
+//! [kernel]
+//! version = "5.14"
+//!
+//! [cgroup."/test"]
+//! "cpu.max" = "100000 100000"
+//!
+//! [[program]]
+//! run = "schbench-classic -m 1 -t 3 -r 20 -c 80000 -R 10"
+//! cgroup = "/test"
+//!
+//! [[variant]]
+//! name = "no burst"
+//!
+//! [[variant]]
+//! name = "burst 100 ms"
+//! [variant.cgroup."/test"]
+//! "cpu.max.burst" = 100000
+//!
+//! [run]
+//! seeds = 10
+//! duration = "20s"
+//! ```
+//!
+//! has two scenarios, which differ in `burst_us` of `/test` alone: 0 and 100,000. A variant is a layer
+//! over the document, as are a recording below it and a `--set` above it; every value keeps the place
+//! it was written at, so each mistake is reported where it was made.
+
+use std::path::{Path, PathBuf};
+
+pub mod cgroup;
+pub mod document;
+pub mod kernel;
+pub mod machine;
+pub mod program;
+pub mod scenario;
+pub mod sweep;
+#[cfg(test)]
+mod tests;
+pub mod units;
+
+use self::document::{Table, Value};
+pub use self::scenario::{Scenario, TimedChange};
+use crate::error::{Diagnostic, Error, Place, Result, Source};
+
+/// Keys at the top of an experiment file.
+const DOCUMENT_KEYS: [&str; 9] = [
+    "title", "machine", "kernel", "cgroup", "program", "variant", "at", "sweep", "run",
+];
+
+/// Keys that a variant, a `--set` or a sweep axis can change.
+pub const VARYING_KEYS: [&str; 6] = ["machine", "kernel", "cgroup", "program", "at", "run"];
+
+/// Seeds of an experiment that does not say how many.
+pub const DEFAULT_SEEDS: u32 = 10;
+/// Most seeds of one experiment.
+const MOST_SEEDS: i64 = 100_000;
+
+/// The name of the only variant of an experiment that has none.
+pub const SINGLE_VARIANT: &str = "run";
+
+/// A column that the command line adds: `--variant NAME` and the `--set`s after it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExtraVariant {
+    /// Its name.
+    pub name: String,
+    /// Its settings, later ones over earlier ones.
+    pub layers: Vec<Table>,
+}
+
+/// What stands around a document when it is read.
+#[derive(Clone, Debug, Default)]
+pub struct Surroundings {
+    /// Directory that relative paths start from.
+    pub directory: PathBuf,
+    /// Layers below the document: what a recording says about its machine, kernel and cgroups.
+    pub below: Vec<Table>,
+    /// Layers over the document for every variant: `--set` before the first `--variant`.
+    pub settings: Vec<Table>,
+    /// Columns added after the document's own.
+    pub variants: Vec<ExtraVariant>,
+}
+
+/// An experiment, ready to run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Experiment {
+    /// The title; empty if there is none.
+    pub title: String,
+    /// How often each variant runs, with seeds 0 to `seeds` − 1.
+    pub seeds: u32,
+    /// One scenario per variant and grid point, the first variant being the baseline.
+    pub scenarios: Vec<Scenario>,
+}
+
+/// Reads an experiment file.
+///
+/// # Errors
+/// [`Error::File`] if it cannot be read, otherwise as [`read`].
+pub fn load(path: &Path, mut surroundings: Surroundings) -> Result<Experiment> {
+    let shown = path.display().to_string();
+    let text = std::fs::read(path).map_err(|error| Error::file("read", &shown, &error))?;
+    let text = String::from_utf8(text).map_err(|error| {
+        let valid = error.utf8_error().valid_up_to();
+        Error::Input(Box::new(Diagnostic::general(format!(
+            "{shown} is not text: byte {valid} is not UTF-8"
+        ))))
+    })?;
+    surroundings.directory = path.parent().unwrap_or(Path::new("")).to_path_buf();
+    read(&document::parse(&Source::new(shown, text))?, &surroundings)
+}
+
+/// Turns a document into scenarios.
+///
+/// # Errors
+/// The first mistake, with its place: unknown keys, wrong types, values the kernel would refuse,
+/// duplicate names.
+pub fn read(document: &Table, surroundings: &Surroundings) -> Result<Experiment> {
+    document.refuse_unknown(&DOCUMENT_KEYS, "an experiment")?;
+    let title = match document.get("title") {
+        Some(value) => value.text("a title")?.to_string(),
+        None => String::new(),
+    };
+    let axes = match scenario::section(document, "sweep")? {
+        Some(section) => sweep::read(section, &VARYING_KEYS)?,
+        None => Vec::new(),
+    };
+    let mut variants = read_variants(document)?;
+    add_variants(&mut variants, &surroundings.variants)?;
+    let base = base_layers(document, surroundings)?;
+    let mut scenarios = Vec::new();
+    for (name, layers) in &variants {
+        for point in sweep::points(&axes) {
+            let mut all = base.clone();
+            all.extend(layers.iter().cloned());
+            all.push(point.layer);
+            let name = column_name(name, variants.len(), &point.label);
+            scenarios.push(scenario::build(&name, &all, &surroundings.directory)?);
+        }
+    }
+    Ok(Experiment {
+        title,
+        seeds: read_seeds(&base)?,
+        scenarios,
+    })
+}
+
+/// The layers all variants share: what lies below, the document itself, what the command line sets.
+fn base_layers(document: &Table, surroundings: &Surroundings) -> Result<Vec<Table>> {
+    let mut varying = document.clone();
+    varying
+        .entries
+        .retain(|entry| VARYING_KEYS.contains(&entry.key.as_str()));
+    let mut layers = surroundings.below.clone();
+    layers.push(varying);
+    layers.extend(surroundings.settings.iter().cloned());
+    for layer in &layers {
+        check_layer(layer, "a setting")?;
+        check_run_keys(layer)?;
+    }
+    Ok(layers)
+}
+
+fn check_layer(layer: &Table, inside: &str) -> Result<()> {
+    layer.refuse_unknown(&VARYING_KEYS, inside)
+}
+
+fn check_run_keys(layer: &Table) -> Result<()> {
+    match scenario::section(layer, "run")? {
+        Some(run) => run.refuse_unknown(&scenario::RUN_KEYS, "[run]"),
+        None => Ok(()),
+    }
+}
+
+fn column_name(variant: &str, variants: usize, point: &str) -> String {
+    match (variants, point.is_empty()) {
+        (_, true) => variant.to_string(),
+        (1, false) => point.to_string(),
+        (_, false) => format!("{variant}, {point}"),
+    }
+}
+
+/// The variants of the document, each with its layer; one without settings if there are none.
+fn read_variants(document: &Table) -> Result<Vec<(String, Vec<Table>)>> {
+    let Some(value) = document.get("variant") else {
+        return Ok(vec![(SINGLE_VARIANT.to_string(), Vec::new())]);
+    };
+    let mut variants: Vec<(String, Vec<Table>)> = Vec::new();
+    for value in value.array("[[variant]] sections")? {
+        let mut layer = value.table("a [[variant]] section")?.clone();
+        let Some(name) = layer.take("name") else {
+            return Err(Error::input(&value.place, "a variant needs a `name`"));
+        };
+        let text = variant_name(&name.value)?;
+        if variants.iter().any(|(other, _)| other == text) {
+            let message = format!("two variants are named `{text}`");
+            return Err(Error::input(&name.value.place, message));
+        }
+        let name = text.to_string();
+        check_variant(&layer)?;
+        variants.push((name, vec![layer]));
+    }
+    Ok(variants)
+}
+
+fn check_variant(layer: &Table) -> Result<()> {
+    check_layer(layer, "a variant")?;
+    check_run_keys(layer)?;
+    let seeds = scenario::section(layer, "run")?.and_then(|run| run.entry("seeds"));
+    match seeds {
+        Some(entry) => Err(
+            Error::input(&entry.key_place, "all variants run with the same seeds")
+                .hint("they are compared seed by seed; set seeds in [run]"),
+        ),
+        None => Ok(()),
+    }
+}
+
+fn variant_name(value: &Value) -> Result<&str> {
+    let text = value.text("a name")?;
+    if text.trim().is_empty() || text.contains(char::is_control) {
+        return Err(Error::input(
+            &value.place,
+            "a variant's name is one line of text",
+        ));
+    }
+    Ok(text)
+}
+
+fn add_variants(variants: &mut Vec<(String, Vec<Table>)>, extra: &[ExtraVariant]) -> Result<()> {
+    for added in extra {
+        if variants.iter().any(|(name, _)| *name == added.name) {
+            return Err(Error::usage(format!(
+                "two variants are named `{}`",
+                added.name
+            )));
+        }
+        for layer in &added.layers {
+            check_variant(layer)?;
+        }
+        variants.push((added.name.clone(), added.layers.clone()));
+    }
+    Ok(())
+}
+
+/// `[run] seeds` of the highest layer that sets it.
+fn read_seeds(layers: &[Table]) -> Result<u32> {
+    let mut seeds = i64::from(DEFAULT_SEEDS);
+    for layer in layers {
+        if let Some(value) = scenario::section(layer, "run")?.and_then(|run| run.get("seeds")) {
+            seeds = value.integer_in(1, MOST_SEEDS, "seeds")?;
+        }
+    }
+    Ok(u32::try_from(seeds).unwrap_or(DEFAULT_SEEDS))
+}
+
+/// A document for an experiment without a file: `command` as its only program, in `cgroup`.
+pub fn command_document(command: &[String], cgroup: Option<&str>) -> Table {
+    let text = command
+        .iter()
+        .map(|word| units::quote_word(word))
+        .collect::<Vec<_>>()
+        .join(" ");
+    let source = Source::new("command", text.clone());
+    let place = Place::new(&source, 0..text.len());
+    let string = |text: &str| Value {
+        kind: document::Kind::Text(text.into()),
+        place: place.clone(),
+    };
+    let entry = |key: &str, value: Value| document::Entry {
+        key: key.into(),
+        key_place: place.clone(),
+        value,
+    };
+    let words = command.iter().map(|word| string(word)).collect();
+    let run = Value {
+        kind: document::Kind::Array(words),
+        place: place.clone(),
+    };
+    let mut program = vec![entry("run", run)];
+    let mut entries = Vec::new();
+    if let Some(path) = cgroup.filter(|path| *path != "/") {
+        program.push(entry("cgroup", string(path)));
+        let empty = Value {
+            kind: document::Kind::Table(Table::default()),
+            place: place.clone(),
+        };
+        let parts = ["cgroup".to_string(), path.to_string()];
+        entries.extend(document::nest(&parts, &place, empty).entries);
+    }
+    let table = document::Kind::Table(Table { entries: program });
+    let section = Value {
+        kind: table,
+        place: place.clone(),
+    };
+    let programs = Value {
+        kind: document::Kind::Array(vec![section]),
+        place: place.clone(),
+    };
+    entries.push(entry("program", programs));
+    Table { entries }
+}

@@ -1,0 +1,392 @@
+//! The `[[program]]` sections: what runs, under which name, in which cgroup.
+//!
+//! `run` is a command as typed in a shell, without the shell: quotes work, pipes do not. `replay` is a
+//! folder with a recording. The name defaults to the program's: `run = "/usr/bin/schbench -m 1"` is
+//! `schbench`, `perf bench sched messaging` is `perf-bench-messaging`, `replay = "recordings/pg"` is
+//! `pg`.
+
+use std::path::{Path, PathBuf};
+
+use super::cgroup::CgroupTree;
+use super::document::{Entry, Kind, Table, Value};
+use super::units::split_words;
+use crate::error::{Error, Located, Place, Result, hint_for};
+
+/// Keys of `[[program]]`.
+const KEYS: [&str; 4] = ["name", "run", "replay", "cgroup"];
+
+/// What a program does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// A command line, split into words.
+    Run(Vec<String>),
+    /// A recording's folder.
+    Replay(PathBuf),
+}
+
+/// One program of a variant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Its name in metrics, unique in the variant.
+    pub name: String,
+    /// What it does, and where that was written.
+    pub action: Located<Action>,
+    /// The cgroup it starts in; recorded threads start in their own.
+    pub cgroup: String,
+}
+
+impl Program {
+    /// Reads one section. Paths are relative to `directory`.
+    ///
+    /// # Errors
+    /// Unknown keys, both or neither of `run` and `replay`, a command that needs a shell, an
+    /// unknown cgroup.
+    pub fn read(value: &Value, directory: &Path, cgroups: &CgroupTree) -> Result<Program> {
+        let table = value.table("a [[program]] section")?;
+        table.refuse_unknown(&KEYS, "[[program]]")?;
+        let action = read_action(table, &value.place, directory)?;
+        let cgroup = match table.entry("cgroup") {
+            None => "/".to_string(),
+            Some(entry) => {
+                let path = entry.value.text("a cgroup path")?;
+                cgroups.refuse_unknown(path, &entry.value.place)?;
+                if let Action::Replay(_) = action.value {
+                    let message = "a recorded thread stays in the cgroup it was recorded in";
+                    return Err(Error::input(&entry.key_place, message));
+                }
+                path.to_string()
+            }
+        };
+        let name = name_of(value)?;
+        Ok(Program {
+            name: name.value,
+            action,
+            cgroup,
+        })
+    }
+}
+
+fn read_action(table: &Table, place: &Place, directory: &Path) -> Result<Located<Action>> {
+    match (table.get("run"), table.get("replay")) {
+        (Some(run), None) => {
+            let words = command_words(run)?;
+            Ok(Located {
+                value: Action::Run(words),
+                place: run.place.clone(),
+            })
+        }
+        (None, Some(replay)) => {
+            let path = replay.text("the folder of a recording")?;
+            let folder = directory.join(path);
+            Ok(Located {
+                value: Action::Replay(folder),
+                place: replay.place.clone(),
+            })
+        }
+        (Some(_), Some(replay)) => Err(Error::input(
+            &replay.place,
+            "a program has either `run` or `replay`, not both",
+        )),
+        (None, None) => Err(Error::input(place, "a program needs `run` or `replay`")
+            .hint("run = \"schbench -m 1 -t 3 -r 20\"")),
+    }
+}
+
+/// The words of `run`: a string is split as in a shell, an array is taken word by word.
+fn command_words(run: &Value) -> Result<Vec<String>> {
+    let what = "a command as typed in a shell";
+    let words = match &run.kind {
+        Kind::Array(values) => {
+            let words = values
+                .iter()
+                .map(|word| Ok(word.text("a word")?.to_string()));
+            words.collect::<Result<Vec<_>>>()?
+        }
+        _ => split_words(run.text(what)?).map_err(|(offset, why)| {
+            // One byte further for the opening quote of a TOML string; escapes would shift it more.
+            let quoted = usize::from(matches!(run.kind, Kind::Text(_)));
+            let start = run.place.span.start + quoted + offset;
+            Error::input(&Place::new(&run.place.source, start..start + 1), why)
+        })?,
+    };
+    if words.is_empty() {
+        return Err(Error::input(&run.place, "the command is empty"));
+    }
+    Ok(words)
+}
+
+/// The name a program section goes by: `name`, or the default from `run` or `replay`.
+///
+/// # Errors
+/// A name that could not stand in a metric, or a section with no source for one.
+pub fn name_of(value: &Value) -> Result<Located<String>> {
+    let table = value.table("a [[program]] section")?;
+    if let Some(name) = table.get("name") {
+        let text = name.text("a name")?;
+        if text.is_empty() || text.contains('/') || text.contains(char::is_whitespace) {
+            let message = format!("`{text}` cannot stand before the slash of a metric");
+            return Err(Error::input(&name.place, message).hint("names have no blank and no slash"));
+        }
+        return Ok(Located {
+            value: text.to_string(),
+            place: name.place.clone(),
+        });
+    }
+    let action = read_action(table, &value.place, Path::new(""))?;
+    let name = match &action.value {
+        Action::Run(words) => command_name(words),
+        Action::Replay(folder) => last_component(&folder.to_string_lossy()),
+    };
+    Ok(Located {
+        value: name,
+        place: action.place,
+    })
+}
+
+fn last_component(path: &str) -> String {
+    let last = path
+        .rsplit('/')
+        .find(|part| !part.is_empty() && *part != ".");
+    last.unwrap_or("program").replace(char::is_whitespace, "-")
+}
+
+fn command_name(words: &[String]) -> String {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["perf", "bench", "sched", bench, ..] => format!("perf-bench-{bench}"),
+        [command, ..] => last_component(command),
+        [] => "program".to_string(),
+    }
+}
+
+/// Gives every `[[program]]` of a document its name as a key of its own and refuses duplicates.
+///
+/// # Errors
+/// As [`name_of`], and for a name used twice.
+pub fn name_all(programs: &mut [Value]) -> Result<()> {
+    let mut seen: Vec<String> = Vec::new();
+    for value in programs {
+        let name = name_of(value)?;
+        if seen.contains(&name.value) {
+            let message = format!("two programs are named `{}`", name.value);
+            return Err(Error::input(&name.place, message).hint("give one of them a `name`"));
+        }
+        seen.push(name.value.clone());
+        set_name(value, name);
+    }
+    Ok(())
+}
+
+fn set_name(value: &mut Value, name: Located<String>) {
+    if let Kind::Table(table) = &mut value.kind
+        && table.get("name").is_none()
+    {
+        let written = Value {
+            kind: Kind::Text(name.value),
+            place: name.place.clone(),
+        };
+        table.entries.push(Entry {
+            key: "name".into(),
+            key_place: name.place,
+            value: written,
+        });
+    }
+}
+
+/// Lays the programs of a variant over those of the document, each by its name. `over` is either
+/// an array of sections or, from `program.NAME.KEY` settings, a table by name.
+///
+/// # Errors
+/// An overlay for a program that does not exist and says neither `run` nor `replay`.
+pub fn merge_programs(base: &mut Vec<Value>, over: &Value) -> Result<()> {
+    match &over.kind {
+        Kind::Array(sections) => {
+            for section in sections {
+                merge_one(base, section, &name_of_overlay(section)?)?;
+            }
+            Ok(())
+        }
+        Kind::Table(by_name) => by_name.entries.iter().try_for_each(|entry| {
+            let name = Located {
+                value: entry.key.clone(),
+                place: entry.key_place.clone(),
+            };
+            merge_one(base, &entry.value, &name)
+        }),
+        _ => Err(over.expected("[[program]] sections")),
+    }
+}
+
+fn name_of_overlay(section: &Value) -> Result<Located<String>> {
+    let table = section.table("a [[program]] section")?;
+    let named = ["name", "run", "replay"]
+        .iter()
+        .any(|key| table.get(key).is_some());
+    if named {
+        return name_of(section);
+    }
+    Err(
+        Error::input(&section.place, "which program does this change?")
+            .hint("add name = \"…\", the name of the program"),
+    )
+}
+
+fn merge_one(base: &mut Vec<Value>, over: &Value, name: &Located<String>) -> Result<()> {
+    let over_table = over.table("a [[program]] section")?;
+    let mut names = Vec::new();
+    for value in base.iter_mut() {
+        let below = name_of(value)?.value;
+        if below == name.value {
+            if let Kind::Table(table) = &mut value.kind {
+                merge_section(table, over_table);
+            }
+            return Ok(());
+        }
+        names.push(below);
+    }
+    if over_table.get("run").is_none() && over_table.get("replay").is_none() {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let message = format!("unknown program `{}`", name.value);
+        return Err(Error::input(&name.place, message).hint(hint_for(&name.value, &names)));
+    }
+    let mut added = over.clone();
+    set_name(&mut added, name.clone());
+    base.push(added);
+    Ok(())
+}
+
+/// `run` and `replay` exclude each other, so writing one takes the other away.
+fn merge_section(table: &mut Table, over: &Table) {
+    for (written, other) in [("run", "replay"), ("replay", "run")] {
+        if over.get(written).is_some() && over.get(other).is_none() {
+            table.take(other);
+        }
+    }
+    table.merge(over);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Source;
+    use crate::experiment::document::parse;
+
+    fn programs(text: &str) -> Vec<Value> {
+        let table = parse(&Source::new("p.toml", text)).unwrap();
+        table.get("program").unwrap().array("").unwrap().to_vec()
+    }
+
+    fn read(text: &str) -> Result<Program> {
+        let mut programs = programs(&format!("[[program]]\n{text}\n"));
+        name_all(&mut programs)?;
+        Program::read(&programs[0], Path::new("dir"), &CgroupTree::default())
+    }
+
+    fn refuse(text: &str) -> String {
+        read(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn names_default_to_the_programs() {
+        let name = |text: &str| read(text).unwrap().name;
+        assert_eq!(name("run = \"/usr/bin/schbench -m 1\""), "schbench");
+        assert_eq!(
+            name("run = \"perf bench sched messaging -g 4\""),
+            "perf-bench-messaging"
+        );
+        assert_eq!(name("run = [\"hackbench\", \"-g\", \"1\"]"), "hackbench");
+        assert_eq!(name("replay = \"recordings/pg/\""), "pg");
+        assert_eq!(name("run = \"hackbench\"\nname = \"noise\""), "noise");
+    }
+
+    #[test]
+    fn a_program_either_runs_or_replays() {
+        let program = read("run = \"sh -c 'a b'\"").unwrap();
+        assert_eq!(
+            program.action.value,
+            Action::Run(vec!["sh".into(), "-c".into(), "a b".into()])
+        );
+        let replay = read("replay = \"pg\"").unwrap();
+        assert_eq!(replay.action.value, Action::Replay("dir/pg".into()));
+        assert!(refuse("run = \"a\"\nreplay = \"b\"").contains("not both"));
+        assert!(refuse("cgroup = \"/\"").contains("needs `run` or `replay`"));
+        assert!(refuse("run = \"\"").contains("the command is empty"));
+        assert!(refuse("ran = \"a\"\nname = \"x\"").contains("nearest valid name is `run`"));
+        assert!(refuse("run = 5").contains("expected a command"));
+        assert!(refuse("replay = \"pg\"\ncgroup = \"/\"").contains("stays in the cgroup"));
+        assert!(
+            refuse("run = \"a\"\ncgroup = \"/x\"").starts_with("p.toml:3:10: unknown cgroup `/x`")
+        );
+    }
+
+    #[test]
+    fn a_pipe_is_refused_at_its_place() {
+        assert_eq!(
+            refuse("run = \"hackbench | tee log\""),
+            "p.toml:2:18: `|` needs a shell, and none runs here"
+        );
+    }
+
+    #[test]
+    fn a_name_must_be_unique_and_fit_a_metric() {
+        let mut twice = programs("[[program]]\nrun = \"a\"\n[[program]]\nrun = \"/bin/a -x\"\n");
+        let error = name_all(&mut twice).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "p.toml:4:7: two programs are named `a` (give one of them a `name`)"
+        );
+        assert!(refuse("run = \"a\"\nname = \"a/b\"").contains("before the slash"));
+    }
+
+    #[test]
+    fn a_variant_addresses_programs_by_name() {
+        let base = "[[program]]\nrun = \"a -x\"\ncgroup = \"/g\"\n[[program]]\nreplay = \"r\"\n";
+        let merged = |over: &str| -> Result<Vec<String>> {
+            let mut programs_below = programs(base);
+            name_all(&mut programs_below)?;
+            let over = parse(&Source::new("v.toml", over)).unwrap();
+            merge_programs(&mut programs_below, over.get("program").unwrap())?;
+            let show = |value: &Value| {
+                let table = value.table("").unwrap();
+                let entries = table.entries.iter();
+                let pairs =
+                    entries.map(|entry| format!("{}={}", entry.key, entry.value.text("").unwrap()));
+                pairs.collect::<Vec<_>>().join(" ")
+            };
+            Ok(programs_below.iter().map(show).collect())
+        };
+        let unchanged = "replay=r name=r".to_string();
+        assert_eq!(
+            merged("[[program]]\nrun = \"a -y\"\n").unwrap(),
+            ["run=a -y cgroup=/g name=a".to_string(), unchanged.clone()]
+        );
+        assert_eq!(
+            merged("[[program]]\nname = \"a\"\nrun = \"b\"\n").unwrap(),
+            ["run=b cgroup=/g name=a".to_string(), unchanged.clone()]
+        );
+        assert_eq!(
+            merged("[program.a]\ncgroup = \"/h\"\n").unwrap(),
+            ["run=a -x cgroup=/h name=a".to_string(), unchanged.clone()]
+        );
+        assert_eq!(
+            merged("[[program]]\nrun = \"c\"\n").unwrap()[2],
+            "run=c name=c"
+        );
+        assert_eq!(
+            merged("[program.r]\nrun = \"now\"\n").unwrap()[1],
+            "name=r run=now",
+            "run takes replay away"
+        );
+        let error = merged("[[program]]\nname = \"aa\"\ncgroup = \"/g\"\n")
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            error,
+            "v.toml:2:8: unknown program `aa` (the nearest valid name is `a`)"
+        );
+        let error = merged("[[program]]\ncgroup = \"/g\"\n")
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("which program"), "{error}");
+    }
+}

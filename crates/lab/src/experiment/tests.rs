@@ -1,0 +1,389 @@
+//! Whole experiment files: the documented example, merging, grids, timed changes, mistakes.
+
+use super::cgroup::CgroupVersion;
+use super::program::Action;
+use super::*;
+
+/// The experiment file of the user guide.
+const EXAMPLE: &str = r#"title = "What a 100 ms burst buffer does to schbench under a one-CPU limit"
+
+[machine]
+preset = "generic-8"
+cpus = 8
+
+[kernel]
+version = "5.14"
+hz = 1000
+patches = []
+features = []
+sched_cfs_bandwidth_slice_us = 5000
+
+[cgroup."/test"]
+"cpu.max" = "100000 100000"
+"cpu.max.burst" = 0
+
+[[program]]
+run = "schbench-classic -m 1 -t 3 -r 20 -c 80000 -R 10"
+cgroup = "/test"
+
+[[variant]]
+name = "no burst"
+
+[[variant]]
+name = "burst 100 ms"
+[variant.cgroup."/test"]
+"cpu.max.burst" = 100000
+
+[run]
+seeds = 10
+duration = "20s"
+"#;
+
+fn read_with(text: &str, surroundings: &Surroundings) -> Result<Experiment> {
+    read(
+        &document::parse(&Source::new("exp.toml", text))?,
+        surroundings,
+    )
+}
+
+fn read_text(text: &str) -> Result<Experiment> {
+    read_with(text, &Surroundings::default())
+}
+
+fn refuse(text: &str) -> String {
+    read_text(text).unwrap_err().to_string()
+}
+
+fn setting(argument: &str) -> Table {
+    document::parse_setting(argument, "--set", Some("/test")).unwrap()
+}
+
+fn names(experiment: &Experiment) -> Vec<&str> {
+    experiment
+        .scenarios
+        .iter()
+        .map(|scenario| scenario.name.as_str())
+        .collect()
+}
+
+fn bursts(experiment: &Experiment) -> Vec<u64> {
+    experiment
+        .scenarios
+        .iter()
+        .map(|scenario| scenario.cgroups["/test"].burst_us)
+        .collect()
+}
+
+#[test]
+fn the_documented_example_gives_two_scenarios() {
+    let experiment = read_text(EXAMPLE).unwrap();
+    assert!(experiment.title.starts_with("What a 100 ms burst"));
+    assert_eq!(experiment.seeds, 10);
+    assert_eq!(names(&experiment), ["no burst", "burst 100 ms"]);
+    assert_eq!(bursts(&experiment), [0, 100_000]);
+    let [first, second] = experiment.scenarios.as_slice() else {
+        panic!("two scenarios")
+    };
+    assert_eq!(first.cgroups["/test"].quota_us, Some(100_000));
+    assert_eq!((first.machine.cpus(), first.kernel.hz), (8, 1000));
+    assert_eq!(first.duration_ns, Some(20_000_000_000));
+    assert_eq!(first.cgroup_version, CgroupVersion::V2);
+    let program = &first.programs[0];
+    assert_eq!(
+        (program.name.as_str(), program.cgroup.as_str()),
+        ("schbench-classic", "/test")
+    );
+    let Action::Run(words) = &program.action.value else {
+        panic!("it runs")
+    };
+    assert_eq!(words.len(), 11);
+    let mut same = second.clone();
+    same.name = first.name.clone();
+    same.cgroups = first.cgroups.clone();
+    assert_eq!(&same, first, "nothing else differs");
+}
+
+#[test]
+fn an_unknown_key_is_shown_with_its_line() {
+    let text = EXAMPLE.replace("hz = 1000", "hzz = 1000");
+    insta::assert_snapshot!(read_text(&text).unwrap_err().render(), @r"
+    error: unknown key `hzz` in [kernel]
+      --> exp.toml:9:1
+      |
+    9 | hzz = 1000
+      | ^^^
+    hint: the nearest valid name is `hz`
+    ");
+    assert!(refuse("titel = \"x\"\n").starts_with("exp.toml:1:1: unknown key `titel`"));
+    assert!(refuse("[[variant]]\nname = \"a\"\n[variant.kernal]\n").contains("`kernel`"));
+    assert!(refuse("[run]\nseed = 5\n").contains("nearest valid name is `seeds`"));
+    assert!(
+        refuse("[[variant]]\nname = \"a\"\n[variant.run]\nduratoin = \"1s\"\n")
+            .contains("`duration`")
+    );
+}
+
+#[test]
+fn a_burst_beyond_the_quota_points_at_the_variant() {
+    let text = EXAMPLE.replace("\"cpu.max.burst\" = 100000", "\"cpu.max.burst\" = 100001");
+    insta::assert_snapshot!(read_text(&text).unwrap_err().render(), @r#"
+    error: EINVAL: the burst of 100001 us is larger than the quota of 100000 us
+       --> exp.toml:28:19
+       |
+    28 | "cpu.max.burst" = 100001
+       |                   ^^^^^^
+    "#);
+}
+
+#[test]
+fn variants_need_unique_names_and_shared_seeds() {
+    assert!(refuse("[[variant]]\nkernel.hz = 250\n").contains("a variant needs a `name`"));
+    let twice = "[[variant]]\nname = \"a\"\n[[variant]]\nname = \"a\"\n";
+    assert_eq!(refuse(twice), "exp.toml:4:8: two variants are named `a`");
+    assert!(refuse("[[variant]]\nname = \"a\"\nrun.seeds = 3\n").contains("compared seed by seed"));
+    assert!(refuse("[[variant]]\nname = \"\"\n").contains("one line of text"));
+    assert!(refuse("[variant]\nname = \"a\"\n").contains("expected [[variant]] sections"));
+}
+
+#[test]
+fn a_variant_may_change_any_key() {
+    let text = "[[program]]\nrun = \"hackbench -g 1\"\n\
+                [[variant]]\nname = \"a\"\n\
+                [[variant]]\nname = \"b\"\nmachine.cpus = 4\nkernel.version = \"6.6\"\nrun.duration = \"5ms\"\n\
+                [[variant.program]]\nname = \"hackbench\"\nrun = \"hackbench -g 2\"\n\
+                [[variant.program]]\nrun = \"stress-ng --cpu 1\"\n";
+    let experiment = read_text(text).unwrap();
+    let second = &experiment.scenarios[1];
+    assert_eq!(second.machine.cpus(), 4);
+    assert_eq!(second.kernel.version.to_string(), "6.6");
+    assert_eq!(second.duration_ns, Some(5_000_000));
+    let programs: Vec<&str> = second
+        .programs
+        .iter()
+        .map(|program| program.name.as_str())
+        .collect();
+    assert_eq!(programs, ["hackbench", "stress-ng"]);
+    assert_eq!(experiment.scenarios[0].programs.len(), 1);
+}
+
+#[test]
+fn a_file_without_variants_has_one_named_run() {
+    let experiment = read_text("[[program]]\nrun = \"hackbench\"\n").unwrap();
+    assert_eq!(names(&experiment), ["run"]);
+    assert_eq!(experiment.seeds, DEFAULT_SEEDS);
+    assert_eq!(experiment.scenarios[0].duration_ns, None);
+}
+
+#[test]
+fn a_grid_multiplies_the_variants() {
+    let grid =
+        "[sweep]\n'cgroup.\"/test\".\"cpu.max.burst\"' = [0, 25000]\n\"kernel.hz\" = [250, 1000]\n";
+    let text = EXAMPLE.replace("[run]", &format!("{grid}[run]"));
+    let experiment = read_text(&text).unwrap();
+    assert_eq!(
+        names(&experiment)[..4],
+        [
+            "no burst, cpu.max.burst=0 hz=250",
+            "no burst, cpu.max.burst=0 hz=1000",
+            "no burst, cpu.max.burst=25000 hz=250",
+            "no burst, cpu.max.burst=25000 hz=1000"
+        ]
+    );
+    assert_eq!(
+        bursts(&experiment),
+        [0, 0, 25_000, 25_000, 0, 0, 25_000, 25_000]
+    );
+    let single = format!("[cgroup.\"/test\"]\n\"cpu.max\" = 50000\n{grid}");
+    assert_eq!(
+        names(&read_text(&single).unwrap())[3],
+        "cpu.max.burst=25000 hz=1000"
+    );
+}
+
+#[test]
+fn a_grid_points_at_its_mistakes() {
+    assert!(refuse("[sweep]\n\"kernel..hz\" = [250]\n").starts_with("exp.toml:2:1: "));
+    assert!(refuse("[sweep]\n\"kernal.hz\" = [250]\n").contains("nearest valid name is `kernel`"));
+    assert!(refuse("[sweep]\n\"title\" = [\"a\"]\n").contains("not a setting that can vary"));
+    assert!(refuse("[sweep]\n\"kernel.hz\" = []\n").contains("at least one value"));
+    assert!(refuse("[sweep]\n\"kernel.hz\" = 250\n").contains("expected the array of values"));
+    assert_eq!(
+        refuse("[sweep]\n\"kernel.hz\" = [250, 333]\n"),
+        "exp.toml:2:21: no kernel is built with HZ=333 (hz is 100, 250, 300 or 1000)"
+    );
+    let line = format!("[{}]", vec!["250"; 400].join(","));
+    let large = format!("[sweep]\n\"kernel.hz\" = {line}\n\"machine.cpus\" = {line}\n");
+    assert!(refuse(&large).contains("more than 100000 points"));
+}
+
+#[test]
+fn settings_lie_over_every_variant_and_extra_variants_over_all() {
+    let surroundings = Surroundings {
+        settings: vec![
+            setting("kernel.hz=250"),
+            setting("run.seeds=3"),
+            setting("run.duration=1s"),
+        ],
+        variants: vec![ExtraVariant {
+            name: "more".to_string(),
+            layers: vec![
+                setting("cpu.max=60000 100000"),
+                setting("cpu.max.burst=50000"),
+            ],
+        }],
+        ..Surroundings::default()
+    };
+    let experiment = read_with(EXAMPLE, &surroundings).unwrap();
+    assert_eq!(names(&experiment), ["no burst", "burst 100 ms", "more"]);
+    assert!(
+        experiment
+            .scenarios
+            .iter()
+            .all(|scenario| scenario.kernel.hz == 250)
+    );
+    assert_eq!(experiment.seeds, 3);
+    assert_eq!(experiment.scenarios[0].duration_ns, Some(1_000_000_000));
+    assert_eq!(
+        experiment.scenarios[2].cgroups["/test"].quota_us,
+        Some(60_000)
+    );
+    assert_eq!(bursts(&experiment), [0, 100_000, 50_000]);
+    let clash = ExtraVariant {
+        name: "no burst".to_string(),
+        layers: Vec::new(),
+    };
+    let surroundings = Surroundings {
+        variants: vec![clash],
+        ..Surroundings::default()
+    };
+    assert_eq!(
+        read_with(EXAMPLE, &surroundings).unwrap_err().exit_code(),
+        2
+    );
+}
+
+#[test]
+fn a_wrong_setting_points_into_the_argument() {
+    let with = |argument: &str| {
+        let surroundings = Surroundings {
+            settings: vec![setting(argument)],
+            ..Surroundings::default()
+        };
+        read_with(EXAMPLE, &surroundings).unwrap_err().to_string()
+    };
+    assert!(with("cpu.max=500").starts_with("--set:1:9: EINVAL: a quota of 500 us"));
+    assert!(with("kernel.hz=fast").starts_with("--set:1:11: expected a timer frequency"));
+    assert!(with("kernel.hs=250").starts_with("--set:1:1: unknown key `hs` in [kernel]"));
+    assert!(with("kernal.hz=250").contains("nearest valid name is `kernel`"));
+    assert!(with("program.hackbench.cgroup=/").contains("unknown program `hackbench`"));
+}
+
+#[test]
+fn what_lies_below_is_the_state_the_document_writes_to() {
+    let below = "[machine]\ncpus = 2\n[cgroup.\"/test\"]\n\"cpu.cfs_quota_us\" = \"50000\"\n\
+                 \"cpu.cfs_period_us\" = \"20000\"\n[cgroup.\"/other\"]\n\"cpu.shares\" = \"512\"\n";
+    let below = document::parse(&Source::new("recording", below)).unwrap();
+    let surroundings = Surroundings {
+        below: vec![below],
+        ..Surroundings::default()
+    };
+    let text = "[cgroup.\"/test\"]\n\"cpu.max\" = \"30000\"\n";
+    let experiment = read_with(text, &surroundings).unwrap();
+    let scenario = &experiment.scenarios[0];
+    assert_eq!(scenario.machine.cpus(), 2);
+    let test = &scenario.cgroups["/test"];
+    assert_eq!((test.quota_us, test.period_us), (Some(30_000), 20_000));
+    assert_eq!(scenario.cgroup_version, CgroupVersion::V1);
+    assert!(scenario.cgroups.contains_key("/other"));
+}
+
+#[test]
+fn limits_may_change_over_time() {
+    let text = "[cgroup.\"/a\"]\n\"cpu.max\" = \"50000\"\n[cgroup.\"/b\"]\n\
+                [[at]]\ntime = \"5s\"\ncgroup.\"/a\".\"cpu.max.burst\" = 20000\n\
+                [[at]]\ntime = \"1s\"\ncgroup.\"/a\".\"cpu.max\" = \"90000 50000\"\n\
+                kernel.features = [\"HRTICK\"]\n";
+    let scenario = &read_text(text).unwrap().scenarios[0];
+    let [first, second] = scenario.changes.as_slice() else {
+        panic!("two changes")
+    };
+    assert_eq!(
+        (first.time_ns, second.time_ns),
+        (1_000_000_000, 5_000_000_000)
+    );
+    let at = |change: &TimedChange| {
+        let settings = &change.cgroups["/a"];
+        (settings.quota_us, settings.period_us, settings.burst_us)
+    };
+    assert_eq!(at(first), (Some(90_000), 50_000, 0));
+    assert_eq!(
+        at(second),
+        (Some(90_000), 50_000, 20_000),
+        "on top of the first"
+    );
+    assert!(!second.cgroups.contains_key("/b"), "only what changes");
+    assert_eq!(first.kernel.as_ref().unwrap().features[0].value, "HRTICK");
+    assert_eq!(second.kernel, None);
+    assert_eq!(
+        scenario.cgroups["/a"].quota_us,
+        Some(50_000),
+        "the start is untouched"
+    );
+}
+
+#[test]
+fn timed_changes_that_cannot_happen_are_refused() {
+    let base = "[cgroup.\"/a\"]\n\"cpu.max\" = \"50000\"\n\"cpu.max.burst\" = 30000\n[[at]]\n";
+    let refuse = |at: &str| refuse(&format!("{base}{at}\n"));
+    assert!(refuse("cgroup = {}").contains("[[at]] needs its `time`"));
+    assert!(refuse("time = 5").contains("expected a duration with its unit"));
+    assert!(refuse("time = \"5s\"\nmachine.cpus = 4").contains("keeps its hardware"));
+    assert!(refuse("time = \"5s\"\nkernel.version = \"6.6\"").contains("running kernel"));
+    assert!(
+        refuse("time = \"5s\"\ncgroup.\"/b\".\"cpu.max\" = 5000").contains("unknown cgroup `/b`")
+    );
+    assert!(
+        refuse("time = \"5s\"\ncgroup.\"/a\".\"cpu.max\" = 20000").contains("EINVAL: the burst")
+    );
+}
+
+#[test]
+fn cpusets_must_exist_on_the_machine() {
+    let text = "[machine]\ncpus = 4\n[cgroup.\"/a\"]\n\"cpuset.cpus\" = \"2-4\"\n";
+    assert_eq!(
+        refuse(text),
+        "exp.toml:4:17: EINVAL: `/a` may use CPU 4, but the machine has 4"
+    );
+}
+
+#[test]
+fn a_command_line_is_an_experiment_too() {
+    let words: Vec<String> = ["schbench", "-m", "1 2"].map(String::from).to_vec();
+    let surroundings = Surroundings {
+        settings: vec![setting("cpu.max=50000")],
+        ..Surroundings::default()
+    };
+    let experiment = read(&command_document(&words, Some("/test")), &surroundings).unwrap();
+    let scenario = &experiment.scenarios[0];
+    assert_eq!(
+        scenario.programs[0].action.value,
+        Action::Run(words.clone())
+    );
+    assert_eq!(scenario.programs[0].cgroup, "/test");
+    assert_eq!(scenario.cgroups["/test"].quota_us, Some(50_000));
+    let root = read(&command_document(&words, None), &Surroundings::default()).unwrap();
+    assert!(root.scenarios[0].cgroups.is_empty());
+}
+
+#[test]
+fn files_that_are_not_toml_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("exp.toml");
+    let load = || load(&path, Surroundings::default()).unwrap_err();
+    assert!(load().to_string().starts_with("cannot read "));
+    std::fs::write(&path, b"title = \"\xff\"\n").unwrap();
+    assert!(load().to_string().contains("byte 9 is not UTF-8"));
+    std::fs::write(&path, "title = \n").unwrap();
+    assert!(load().to_string().contains("exp.toml:1:"));
+    assert_eq!(load().exit_code(), 3);
+}

@@ -1,0 +1,516 @@
+//! Every metric there is: its unit, which way is better, how seeds are averaged, what it says.
+//!
+//! A metric's name is `SUBJECT/METRIC`. The subject is a program or thread name, `cgroup:PATH` or
+//! `machine`. Worked example: `schbench/request_latency.p99` is the metric `request_latency` of the
+//! program `schbench`, in us, lower is better, and `.p99` says which value of the distribution.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::nearest;
+use crate::statistics::MeanKind;
+
+/// Which change is an improvement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    /// Less is better: times, throttling, watts.
+    Lower,
+    /// More is better: rates.
+    Higher,
+    /// Neither: counts that describe.
+    None,
+}
+
+/// What a metric is measured on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subject {
+    /// A program, or the threads of one name.
+    Program,
+    /// A cgroup, `cgroup:PATH`.
+    Cgroup,
+    /// The whole machine.
+    Machine,
+}
+
+/// What follows the metric's own name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Suffix {
+    /// Nothing.
+    Plain,
+    /// `.p50`, `.p99.9`, `.min`, `.avg`, `.mean`, `.max` or `.count`: a value of a distribution.
+    Distribution,
+    /// `.NAME`: one of several things of this kind.
+    Named,
+}
+
+/// One family of metrics.
+#[derive(Debug)]
+pub struct Family {
+    /// What it is measured on.
+    pub subject: Subject,
+    /// The metric's own name, without subject and suffix.
+    pub name: &'static str,
+    suffix: Suffix,
+    /// Unit of the values.
+    pub unit: &'static str,
+    /// Which change is an improvement.
+    pub better: Better,
+    /// Shown in tables that do not show everything.
+    pub headline: bool,
+    /// One line.
+    pub description: &'static str,
+}
+
+impl Family {
+    const fn of(subject: Subject, name: &'static str, suffix: Suffix) -> Family {
+        let (unit, better, headline, description) = ("count", Better::None, false, "");
+        Family {
+            subject,
+            name,
+            suffix,
+            unit,
+            better,
+            headline,
+            description,
+        }
+    }
+
+    const fn program(name: &'static str) -> Family {
+        Family::of(Subject::Program, name, Suffix::Plain)
+    }
+
+    const fn latency(name: &'static str) -> Family {
+        Family::of(Subject::Program, name, Suffix::Distribution)
+            .unit("us")
+            .lower()
+    }
+
+    const fn cgroup(name: &'static str) -> Family {
+        Family::of(Subject::Cgroup, name, Suffix::Plain)
+    }
+
+    const fn machine(name: &'static str) -> Family {
+        Family::of(Subject::Machine, name, Suffix::Plain)
+    }
+
+    const fn unit(mut self, unit: &'static str) -> Family {
+        self.unit = unit;
+        self
+    }
+
+    const fn lower(mut self) -> Family {
+        self.better = Better::Lower;
+        self
+    }
+
+    const fn higher(mut self) -> Family {
+        self.better = Better::Higher;
+        self
+    }
+
+    const fn headline(mut self) -> Family {
+        self.headline = true;
+        self
+    }
+
+    const fn suffix(mut self, suffix: Suffix) -> Family {
+        self.suffix = suffix;
+        self
+    }
+
+    const fn says(mut self, description: &'static str) -> Family {
+        self.description = description;
+        self
+    }
+
+    /// Rates average harmonically, everything else arithmetically.
+    pub fn mean_kind(&self) -> MeanKind {
+        match self.unit.ends_with("/s") {
+            true => MeanKind::Harmonic,
+            false => MeanKind::Arithmetic,
+        }
+    }
+
+    /// The name with placeholders, as `list metrics` prints it.
+    pub fn pattern(&self) -> String {
+        let subject = match self.subject {
+            Subject::Program => "PROGRAM",
+            Subject::Cgroup => "cgroup:PATH",
+            Subject::Machine => "machine",
+        };
+        let suffix = match self.suffix {
+            Suffix::Plain => "",
+            Suffix::Distribution => ".STAT",
+            Suffix::Named => ".NAME",
+        };
+        format!("{subject}/{}{suffix}", self.name)
+    }
+}
+
+/// All families, in the order tables print them.
+pub static FAMILIES: [Family; 28] = [
+    Family::latency("request_latency")
+        .headline()
+        .says("arrival of a request to its completion"),
+    Family::latency("activation_latency")
+        .headline()
+        .says("a thread's wakeup to its next block"),
+    Family::latency("wakeup_latency")
+        .headline()
+        .says("wakeup to first instruction"),
+    Family::latency("latency")
+        .headline()
+        .says("timer's expiry to first instruction"),
+    Family::program("rps")
+        .unit("1/s")
+        .higher()
+        .headline()
+        .says("requests completed per second"),
+    Family::program("transactions_per_s")
+        .unit("1/s")
+        .higher()
+        .headline()
+        .says("transactions per second"),
+    Family::program("throughput")
+        .unit("MB/s")
+        .higher()
+        .headline()
+        .says("data moved per second"),
+    Family::program("time")
+        .unit("s")
+        .lower()
+        .headline()
+        .says("start to end of the program"),
+    Family::program("requests").says("requests completed"),
+    Family::program("cpu_time")
+        .unit("s")
+        .says("CPU time used by all threads"),
+    Family::program("wait.contention")
+        .unit("s")
+        .lower()
+        .says("runnable but another task ran, all threads"),
+    Family::program("wait.throttled")
+        .unit("s")
+        .lower()
+        .says("runnable but throttled, all threads"),
+    Family::cgroup("nr_periods")
+        .headline()
+        .says("periods in which the group was active"),
+    Family::cgroup("nr_throttled")
+        .lower()
+        .headline()
+        .says("periods that ended with the group throttled"),
+    Family::cgroup("throttled_usec")
+        .unit("us")
+        .lower()
+        .headline()
+        .says("throttled time, summed over CPUs"),
+    Family::cgroup("nr_bursts").says("periods in which burst was used"),
+    Family::cgroup("burst_usec")
+        .unit("us")
+        .says("CPU time used beyond quota out of burst"),
+    Family::cgroup("usage_usec")
+        .unit("us")
+        .says("CPU time used"),
+    Family::machine("busy_ratio")
+        .unit("ratio")
+        .headline()
+        .says("share of CPU time not idle"),
+    Family::machine("package_watts")
+        .unit("W")
+        .lower()
+        .headline()
+        .says("mean power of all packages"),
+    Family::machine("core_watts")
+        .unit("W")
+        .lower()
+        .says("mean power of all cores"),
+    Family::machine("frequency_mhz")
+        .suffix(Suffix::Distribution)
+        .unit("MHz")
+        .says("frequency while not idle"),
+    Family::machine("cstate")
+        .suffix(Suffix::Named)
+        .unit("ratio")
+        .says("share of CPU time in this idle state"),
+    Family::machine("context_switches").says("switches between tasks, idle included"),
+    Family::machine("dispatches").says("times a CPU began another task, not idle"),
+    Family::machine("wakeups").says("tasks woken"),
+    Family::machine("migrations").says("tasks moved to another CPU"),
+    Family::machine("overhead")
+        .suffix(Suffix::Named)
+        .unit("ratio")
+        .lower()
+        .says("share of CPU time spent in this kernel operation"),
+];
+
+/// Words a distribution suffix may be, besides `pNN`.
+const DISTRIBUTION_WORDS: [&str; 5] = ["min", "avg", "mean", "max", "count"];
+
+fn is_distribution_suffix(suffix: &str) -> bool {
+    let percentile = suffix.strip_prefix('p').is_some_and(|digits| {
+        digits
+            .parse::<f64>()
+            .is_ok_and(|value| (0.0..=100.0).contains(&value))
+            && digits.starts_with(|first: char| first.is_ascii_digit())
+    });
+    percentile || DISTRIBUTION_WORDS.contains(&suffix)
+}
+
+/// A metric's name, taken apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Metric<'a> {
+    /// The family.
+    pub family: &'static Family,
+    /// Position of the family in [`FAMILIES`].
+    pub rank: usize,
+    /// What it is measured on: `schbench`, `cgroup:/test` or `machine`.
+    pub subject: &'a str,
+    /// Everything behind the subject: `request_latency.p99`.
+    pub name: &'a str,
+    /// What follows the family's name, without the point; empty if nothing does.
+    pub suffix: &'a str,
+}
+
+impl Metric<'_> {
+    /// `count` of a distribution is a plain count whatever the family's unit.
+    fn is_count(&self) -> bool {
+        self.family.suffix == Suffix::Distribution && self.suffix == "count"
+    }
+
+    /// Unit of the values.
+    pub fn unit(&self) -> &'static str {
+        if self.is_count() {
+            "count"
+        } else {
+            self.family.unit
+        }
+    }
+
+    /// Which change is an improvement.
+    pub fn better(&self) -> Better {
+        if self.is_count() {
+            Better::None
+        } else {
+            self.family.better
+        }
+    }
+
+    /// Whether short tables show it: of distributions only p50, p95, p99 and avg.
+    pub fn headline(&self) -> bool {
+        let common = ["p50", "p95", "p99", "avg"].contains(&self.suffix);
+        self.family.headline && (self.family.suffix != Suffix::Distribution || common)
+    }
+
+    /// Tables sort by this: programs, cgroups, machine; in each by name, then by family.
+    pub fn sort_key(&self) -> (Subject, String, usize, f64, String) {
+        let percent = self
+            .suffix
+            .strip_prefix('p')
+            .and_then(|digits| digits.parse().ok());
+        let percent = percent.unwrap_or(if self.suffix == "max" { 101.0 } else { -1.0 });
+        let subject = self.subject.to_string();
+        (
+            self.family.subject,
+            subject,
+            self.rank,
+            percent,
+            self.suffix.to_string(),
+        )
+    }
+}
+
+/// Splits a metric's name and finds its family; `None` if there is no such metric.
+pub fn parse(metric: &str) -> Option<Metric<'_>> {
+    // Program names have no slash, but cgroup paths do: the last slash ends the subject.
+    let (subject, name) = metric.rsplit_once('/')?;
+    let kind = match subject {
+        "" => return None,
+        "machine" => Subject::Machine,
+        path if path.starts_with("cgroup:/") => Subject::Cgroup,
+        path if path.contains('/') || path.starts_with("cgroup:") => return None,
+        _ => Subject::Program,
+    };
+    let families = FAMILIES
+        .iter()
+        .enumerate()
+        .filter(|(_, family)| family.subject == kind);
+    for (rank, family) in families {
+        let Some(rest) = name.strip_prefix(family.name) else {
+            continue;
+        };
+        let suffix = rest.strip_prefix('.');
+        let fits = match (family.suffix, suffix) {
+            (Suffix::Plain, None) => rest.is_empty(),
+            (Suffix::Distribution, Some(suffix)) => is_distribution_suffix(suffix),
+            (Suffix::Named, Some(suffix)) => !suffix.is_empty(),
+            _ => false,
+        };
+        if fits {
+            return Some(Metric {
+                family,
+                rank,
+                subject,
+                name,
+                suffix: suffix.unwrap_or(""),
+            });
+        }
+    }
+    None
+}
+
+/// The metric of `available` that `wanted` was probably meant to be.
+pub fn nearest_metric<'a>(
+    wanted: &str,
+    available: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    nearest(wanted, available)
+}
+
+/// The table that `list metrics` prints, with a last line about the placeholders.
+pub fn list() -> String {
+    let mut text = format!(
+        "{:<36}{:<7}{:<8}{}\n",
+        "METRIC", "UNIT", "BETTER", "WHAT IT SAYS"
+    );
+    for family in &FAMILIES {
+        let better = match family.better {
+            Better::Lower => "lower",
+            Better::Higher => "higher",
+            Better::None => "-",
+        };
+        let (pattern, unit) = (family.pattern(), family.unit);
+        text += &format!("{pattern:<36}{unit:<7}{better:<8}{}\n", family.description);
+    }
+    text += "\nSTAT is p50, p99, p99.9, … or one of min, avg, mean, max, count.\n";
+    text += "Rates (…/s) are averaged harmonically over seeds, everything else arithmetically.\n";
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn describe(metric: &str) -> Option<(&'static str, Better, MeanKind)> {
+        let metric = parse(metric)?;
+        Some((metric.unit(), metric.better(), metric.family.mean_kind()))
+    }
+
+    #[test]
+    fn names_find_their_family() {
+        use Better::{Higher, Lower, None as Neither};
+        use MeanKind::{Arithmetic, Harmonic};
+        let expected = [
+            ("schbench/request_latency.p99", "us", Lower, Arithmetic),
+            ("schbench/wakeup_latency.p99.9", "us", Lower, Arithmetic),
+            (
+                "schbench/wakeup_latency.count",
+                "count",
+                Neither,
+                Arithmetic,
+            ),
+            ("schbench/rps", "1/s", Higher, Harmonic),
+            ("hackbench/time", "s", Lower, Arithmetic),
+            ("dbench/throughput", "MB/s", Higher, Harmonic),
+            ("cyclictest/latency.avg", "us", Lower, Arithmetic),
+            ("postgres/wait.throttled", "s", Lower, Arithmetic),
+            ("cgroup:/test/nr_periods", "count", Neither, Arithmetic),
+            (
+                "cgroup:/kubepods/pod1/throttled_usec",
+                "us",
+                Lower,
+                Arithmetic,
+            ),
+            ("machine/busy_ratio", "ratio", Neither, Arithmetic),
+            ("machine/cstate.C6", "ratio", Neither, Arithmetic),
+            ("machine/frequency_mhz.mean", "MHz", Neither, Arithmetic),
+            (
+                "machine/overhead.update_cfs_group",
+                "ratio",
+                Lower,
+                Arithmetic,
+            ),
+        ];
+        for (name, unit, better, kind) in expected {
+            assert_eq!(describe(name), Some((unit, better, kind)), "{name}");
+        }
+    }
+
+    #[test]
+    fn other_names_are_no_metrics() {
+        for name in [
+            "",
+            "rps",
+            "/rps",
+            "schbench/rpss",
+            "schbench/request_latency",
+            "schbench/rps.p50",
+            "schbench/request_latency.p101",
+            "schbench/request_latency.p",
+            "schbench/latency.+5",
+            "machine/rps",
+            "cgroup:/a/rps",
+            "cgroup:a/nr_periods",
+            "a/b/rps",
+            "machine/cstate.",
+            "schbench/request_latency.pNaN",
+        ] {
+            assert!(parse(name).is_none(), "{name}");
+        }
+    }
+
+    #[test]
+    fn tables_sort_programs_then_groups_then_machine() {
+        let mut names = vec![
+            "machine/busy_ratio",
+            "cgroup:/a/throttled_usec",
+            "b/request_latency.p99.9",
+            "b/request_latency.p50",
+            "b/request_latency.max",
+            "b/request_latency.min",
+            "a/time",
+            "cgroup:/a/nr_periods",
+            "b/request_latency.p99",
+        ];
+        names.sort_by(|left, right| {
+            let key = |name| parse(name).unwrap().sort_key();
+            key(left).partial_cmp(&key(right)).unwrap()
+        });
+        assert_eq!(
+            names,
+            [
+                "a/time",
+                "b/request_latency.min",
+                "b/request_latency.p50",
+                "b/request_latency.p99",
+                "b/request_latency.p99.9",
+                "b/request_latency.max",
+                "cgroup:/a/nr_periods",
+                "cgroup:/a/throttled_usec",
+                "machine/busy_ratio",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_list_fits_a_terminal_and_describes_everything() {
+        let list = list();
+        assert!(
+            list.lines().all(|line| line.chars().count() <= 100),
+            "{list}"
+        );
+        for family in &FAMILIES {
+            assert!(!family.description.is_empty() && family.description.len() <= 60);
+            let example = family
+                .pattern()
+                .replace("STAT", "p99")
+                .replace("PATH", "/a");
+            let found = parse(&example).unwrap();
+            assert_eq!(
+                found.family.name, family.name,
+                "{example} finds its own family"
+            );
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! What one run of one variant produced.
+
+use std::collections::BTreeMap;
+
+/// Values by metric name, see [`crate::metrics`].
+pub type MetricMap = BTreeMap<String, f64>;
+
+/// The result of one scenario under one seed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// Hash over every event of the run; equal runs have equal hashes.
+    pub event_hash: u64,
+    /// What was measured. A metric without a value (a percentile of nothing) is absent.
+    pub metrics: MetricMap,
+}
+
+/// One hash for the runs of all seeds, in seed order.
+pub fn combine_hashes(outcomes: &[Outcome]) -> u64 {
+    // FNV-1a over the hashes' bytes: order matters, platforms agree.
+    outcomes
+        .iter()
+        .flat_map(|outcome| outcome.event_hash.to_le_bytes())
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_combined_hash_depends_on_every_seed_and_their_order() {
+        let runs = |hashes: [u64; 2]| {
+            hashes.map(|event_hash| Outcome {
+                event_hash,
+                metrics: MetricMap::new(),
+            })
+        };
+        assert_eq!(combine_hashes(&[]), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(combine_hashes(&runs([1, 2])), combine_hashes(&runs([1, 2])));
+        assert_ne!(combine_hashes(&runs([1, 2])), combine_hashes(&runs([2, 1])));
+        assert_ne!(combine_hashes(&runs([1, 2])), combine_hashes(&runs([1, 3])));
+    }
+}

@@ -1,0 +1,123 @@
+//! Running every variant under every seed.
+//!
+//! Runs are independent, so they spread over all CPUs; results are put in their places by variant and
+//! seed, so the number of threads changes nothing but the time it takes. With 3 variants and 10 seeds,
+//! run 17 is variant 1, seed 7, whichever thread it ran on.
+
+use rayon::prelude::*;
+
+use crate::error::Result;
+use crate::experiment::Scenario;
+use crate::outcome::Outcome;
+
+/// Something that can run a scenario: the simulator, or the live host.
+pub trait Simulate: Sync {
+    /// Runs `scenario` under `seed` and returns what it measured.
+    ///
+    /// # Errors
+    /// What the scenario asks for and cannot be had, with its place where it has one.
+    fn run(&self, scenario: &Scenario, seed: u64) -> Result<Outcome>;
+}
+
+/// Runs every scenario under the seeds 0 to `seeds` − 1: one row of outcomes for each scenario.
+///
+/// `finished` is called after each run, from any thread and in any order.
+///
+/// # Errors
+/// The error of the first run, by scenario and then by seed, that has one.
+pub fn run_all(
+    simulator: &impl Simulate,
+    scenarios: &[Scenario],
+    seeds: u32,
+    finished: &(impl Fn() + Sync),
+) -> Result<Vec<Vec<Outcome>>> {
+    let run_one = |index: usize| {
+        let (variant, seed) = (index / seeds as usize, index % seeds as usize);
+        let outcome = simulator.run(&scenarios[variant], seed as u64);
+        finished();
+        outcome
+    };
+    let runs = (0..scenarios.len() * seeds as usize).into_par_iter();
+    let outcomes: Vec<Result<Outcome>> = runs.map(run_one).collect();
+    // An early return inside the parallel part would report whichever thread failed first.
+    let outcomes: Vec<Outcome> = outcomes.into_iter().collect::<Result<_>>()?;
+    Ok(outcomes
+        .chunks(seeds.max(1) as usize)
+        .map(<[Outcome]>::to_vec)
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+    use crate::error::{Error, Source};
+    use crate::experiment::{self, Surroundings, document};
+
+    /// Answers with its variant's HZ and the seed; refuses the seeds it is told to.
+    struct Toy {
+        refused: fn(&str, u64) -> bool,
+    }
+
+    impl Simulate for Toy {
+        fn run(&self, scenario: &Scenario, seed: u64) -> Result<Outcome> {
+            if (self.refused)(&scenario.name, seed) {
+                return Err(Error::usage(format!("{} {seed}", scenario.name)));
+            }
+            let event_hash = u64::from(scenario.kernel.hz) * 1000 + seed;
+            Ok(Outcome {
+                event_hash,
+                ..Outcome::default()
+            })
+        }
+    }
+
+    fn scenarios() -> Vec<Scenario> {
+        let text = "[[variant]]\nname = \"a\"\nkernel.hz = 100\n[[variant]]\nname = \"b\"\nkernel.hz = 250\n";
+        let document = document::parse(&Source::new("t.toml", text)).unwrap();
+        experiment::read(&document, &Surroundings::default())
+            .unwrap()
+            .scenarios
+    }
+
+    fn hashes(threads: usize) -> Vec<Vec<u64>> {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .unwrap();
+        let toy = Toy {
+            refused: |_, _| false,
+        };
+        let rows = pool
+            .install(|| run_all(&toy, &scenarios(), 3, &|| {}))
+            .unwrap();
+        rows.iter()
+            .map(|row| row.iter().map(|outcome| outcome.event_hash).collect())
+            .collect()
+    }
+
+    #[test]
+    fn results_have_their_places_whatever_the_threads() {
+        let expected = vec![
+            vec![100_000, 100_001, 100_002],
+            vec![250_000, 250_001, 250_002],
+        ];
+        assert_eq!(hashes(1), expected);
+        assert_eq!(hashes(4), expected);
+    }
+
+    #[test]
+    fn the_first_error_by_variant_and_seed_is_reported() {
+        let toy = Toy {
+            refused: |name, seed| name == "b" || seed == 2,
+        };
+        let count = AtomicU32::new(0);
+        let counted = || {
+            count.fetch_add(1, Ordering::Relaxed);
+        };
+        let error = run_all(&toy, &scenarios(), 3, &counted).unwrap_err();
+        assert_eq!(error.to_string(), "a 2");
+        assert_eq!(count.into_inner(), 6, "every run is counted");
+    }
+}

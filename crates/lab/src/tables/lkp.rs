@@ -1,0 +1,195 @@
+//! The layout of lkp-tests' `compare`: absolute values, spread where it matters, raw change.
+//!
+//! `%change` is 100·(new − base)/base of the means: **raw**, so a fall of a latency is negative and
+//! good, the opposite of mmtests' sign. A metric that is itself a ratio changes by points instead, as
+//! lkp does for names ending in `%`. `± n%` is the standard deviation over seeds in per cent of the
+//! mean, printed above 2 %.
+//!
+//! Worked example: 250 against a baseline of 200 prints as `+25.0%`.
+
+use super::{Context, WIDTH, full_name, shorten, shown_metrics, width};
+use crate::comparison::{Comparison, Summary, Variant};
+use crate::statistics::standard_deviation;
+
+const ABSOLUTE: usize = 10;
+const RELATIVE: usize = 10;
+const ERROR: usize = 6;
+/// Columns of the baseline, and of every further variant with its change.
+const FIRST: usize = ABSOLUTE + ERROR;
+const FURTHER: usize = RELATIVE + 2 + ABSOLUTE + ERROR;
+
+/// The whole report. Variants that do not fit follow in further blocks, each with the baseline.
+pub fn render(comparison: &Comparison, context: &Context) -> String {
+    let metrics = shown_metrics(comparison, context);
+    let names: Vec<String> = metrics.iter().map(row_name).collect();
+    let name_width = names.iter().map(|name| width(name)).max().unwrap_or(0) + 2;
+    let Some((baseline, others)) = comparison.variants.split_first() else {
+        return String::new();
+    };
+    let per_block = ((WIDTH.saturating_sub(FIRST + name_width)) / FURTHER).max(1);
+    let mut text = "=".repeat(89) + "\n";
+    text += &format!("variant:\n  {}\n", baseline.name);
+    for variant in others {
+        text += &format!("  {}\n", variant.name);
+    }
+    let chunks: Vec<&[Variant]> = match others.is_empty() {
+        true => vec![others],
+        false => others.chunks(per_block).collect(),
+    };
+    for chunk in chunks {
+        text.push('\n');
+        text += &heading(baseline, chunk);
+        for (metric, row) in metrics.iter().zip(&names) {
+            let name = full_name(metric);
+            let ratio = metric.unit() == "ratio";
+            let summaries: Vec<Option<&Summary>> = std::iter::once(baseline)
+                .chain(chunk)
+                .map(|variant| variant.get(&name))
+                .collect();
+            text += &row_line(&summaries, ratio, row);
+        }
+    }
+    text += &format!(
+        "\n%change is raw: negative is less. {} seeds; ± is the standard deviation above 2 %\n",
+        comparison.seeds
+    );
+    if !context.reproduce.is_empty() {
+        text += &format!("reproduce: {}\n", context.reproduce);
+    }
+    text
+}
+
+/// lkp's names join the parts with points; a ratio is shown in per cent and says so.
+fn row_name(metric: &crate::metrics::Metric<'_>) -> String {
+    let mark = if metric.unit() == "ratio" { "%" } else { "" };
+    format!("{}.{}{mark}", metric.subject, metric.name)
+}
+
+fn heading(baseline: &Variant, others: &[Variant]) -> String {
+    let mut names = format!("{:>FIRST$} ", shorten(&baseline.name, FIRST));
+    let mut rules = format!("{} ", "-".repeat(FIRST));
+    for variant in others {
+        names += &format!(
+            "{:>width$} ",
+            shorten(&variant.name, FURTHER - 1),
+            width = FURTHER - 1
+        );
+        rules += &format!("{} ", "-".repeat(FURTHER - 1));
+    }
+    let count = others.len();
+    let columns = format!(
+        "         %stddev{}",
+        "     %change         %stddev".repeat(count)
+    );
+    let pointers = format!(
+        "             \\  {}",
+        "        |                \\  ".repeat(count)
+    );
+    let lines = [names, rules, columns, pointers];
+    lines
+        .map(|line| line.trim_end().to_string() + "\n")
+        .concat()
+}
+
+fn row_line(summaries: &[Option<&Summary>], ratio: bool, name: &str) -> String {
+    let factor = if ratio { 100.0 } else { 1.0 };
+    let base = summaries
+        .first()
+        .copied()
+        .flatten()
+        .map(|summary| summary.mean * factor);
+    let mut line = String::new();
+    for (index, summary) in summaries.iter().enumerate() {
+        let Some(summary) = summary else {
+            let columns = if index == 0 { FIRST } else { FURTHER };
+            line += &" ".repeat(columns);
+            continue;
+        };
+        let mean = summary.mean * factor;
+        if index > 0 {
+            line += &change(base, mean, ratio);
+        }
+        line += &absolute(mean);
+        line += &spread(&summary.values(), summary.mean);
+    }
+    format!("{line}  {name}\n")
+}
+
+/// The change column with its trailing blank: per cent, or points for what is a ratio already.
+fn change(base: Option<f64>, mean: f64, points: bool) -> String {
+    match base {
+        Some(base) if points => format!("{:+RELATIVE$.1}  ", mean - base),
+        Some(base) if base != 0.0 => {
+            let percent = 100.0 * (mean - base) / base;
+            match percent.abs() < 100_000.0 {
+                true => format!("{percent:+RELATIVE$.1}% "),
+                false => format!("{percent:+RELATIVE$.1e}% "),
+            }
+        }
+        Some(_) if mean == 0.0 => format!("{:+RELATIVE$.1}% ", 0.0),
+        // From nothing to something has no percentage.
+        Some(_) => format!("{:>RELATIVE$}  ", if mean > 0.0 { "+inf" } else { "-inf" }),
+        None => " ".repeat(RELATIVE + 2),
+    }
+}
+
+fn absolute(value: f64) -> String {
+    match value.abs() {
+        magnitude if magnitude < 1000.0 => format!("{value:ABSOLUTE$.2}"),
+        magnitude if magnitude > 100_000_000.0 => format!("{value:ABSOLUTE$.3e}"),
+        _ => format!("{:ABSOLUTE$}", value.trunc() as i64),
+    }
+}
+
+fn spread(samples: &[f64], mean: f64) -> String {
+    let percent = if mean == 0.0 {
+        0.0
+    } else {
+        100.0 * standard_deviation(samples) / mean
+    };
+    match percent > 2.0 {
+        true => format!(" ±{:width$}%", percent.trunc() as i64, width = ERROR - 3),
+        false => " ".repeat(ERROR),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparison::tests::example;
+
+    #[test]
+    fn changes_are_raw() {
+        assert_eq!(change(Some(200.0), 250.0, false), "     +25.0% ");
+        assert_eq!(change(Some(200.0), 150.0, false), "     -25.0% ");
+        assert_eq!(change(Some(11.25), 12.75, true), "      +1.5  ");
+        assert_eq!(change(Some(0.0), 0.0, false), "      +0.0% ");
+        assert_eq!(change(Some(0.0), 3.0, false), "      +inf  ");
+        assert_eq!(change(None, 3.0, false).len(), 12);
+    }
+
+    #[test]
+    fn values_have_the_width_of_their_column() {
+        assert_eq!(absolute(12.345), "     12.35");
+        assert_eq!(absolute(1234.9), "      1234");
+        assert_eq!(absolute(123_456_789.0), "   1.235e8");
+        assert_eq!(spread(&[96.0, 104.0], 100.0), " ±  5%");
+        assert_eq!(spread(&[100.0, 100.0], 100.0), "      ");
+    }
+
+    #[test]
+    fn an_experiment() {
+        let context = Context {
+            reproduce: "schedcast compare exp.toml --format lkp".into(),
+            ..Context::default()
+        };
+        let mut comparison = example();
+        let mut third = comparison.variants[1].clone();
+        third.name = "a third".to_string();
+        third.metrics.remove(1);
+        comparison.variants.push(third);
+        let text = render(&comparison, &context);
+        assert!(text.lines().all(|line| width(line) <= WIDTH), "{text}");
+        insta::assert_snapshot!(text);
+    }
+}

@@ -1,0 +1,69 @@
+//! The table for people, in Markdown: the same rows and cells as [`super::text`].
+
+use super::Context;
+use super::text::{footer, header, notes, rows};
+use crate::comparison::Comparison;
+
+/// The whole answer: header, table, notes, commands in a code block.
+pub fn render(comparison: &Comparison, context: &Context) -> String {
+    let rows = rows(comparison, context);
+    let mut text = String::new();
+    for line in header(comparison, context).lines() {
+        // Two blanks at the end keep the line breaks of the header.
+        text += &format!("{}  \n", escape(line));
+    }
+    text += "\n| |";
+    for variant in &comparison.variants {
+        text += &format!(" {} |", escape(&variant.name));
+    }
+    text += "\n|---|";
+    text += &"---:|".repeat(comparison.variants.len());
+    text.push('\n');
+    for row in &rows {
+        text += &format!("| {} |", escape(row.label.trim_start()));
+        for cell in &row.cells {
+            text += &format!(" {} |", escape(&cell.plain()));
+        }
+        text.push('\n');
+    }
+    let notes = notes(comparison, &rows);
+    if !notes.is_empty() {
+        text += &format!("\n{}\n", escape(notes.trim_end()));
+    }
+    let footer = footer(context);
+    if !footer.is_empty() {
+        text += &format!("\n```\n{footer}```\n");
+    }
+    text
+}
+
+/// Characters that Markdown would take for markup.
+fn escape(text: &str) -> String {
+    let mut escaped = String::new();
+    for character in text.chars() {
+        if "|*_<>`\\".contains(character) {
+            escaped.push('\\');
+        }
+        escaped.push(character);
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparison::tests::example;
+
+    #[test]
+    fn an_experiment() {
+        let context = Context {
+            source: "exp.toml".to_string(),
+            machine: "8 CPUs".to_string(),
+            reproduce: "schedcast compare exp.toml --format markdown".to_string(),
+            ..Context::default()
+        };
+        let mut comparison = example();
+        comparison.variants[1].name = "burst | 100 ms".to_string();
+        insta::assert_snapshot!(render(&comparison, &context));
+    }
+}

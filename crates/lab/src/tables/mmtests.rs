@@ -1,0 +1,276 @@
+//! The layout of mmtests' comparison reports: one block a program, statistics by operation.
+//!
+//! A percentage is an **improvement when positive**, whatever the metric: for a time it is
+//! 100 − 100·new/base, for a rate 100·new/base − 100. Spread rows (Stddev, CoeffVar) improve when they
+//! shrink. Seeds play the role of iterations. A star is mmtests' own, stricter one: the intervals
+//! mean ± 1.96 standard deviations do not overlap; it stands on the rows of the mean only.
+//!
+//! Worked example: 200 against a baseline of 250 us prints as `200.00 (  20.00%)`.
+
+use super::{Context, WIDTH, blocks, pad_left, shown_metrics, width, wrap};
+use crate::comparison::{Comparison, Summary, Variant};
+use crate::metrics::{Better, Metric};
+use crate::statistics::{MeanKind, mean, standard_deviation};
+
+/// Columns of one kernel: a value of 12, a blank, and a percentage of 10 in its brackets.
+const COLUMN: usize = 23;
+
+/// One statistic of a metric's samples.
+#[derive(Clone, Copy, PartialEq)]
+enum Statistic {
+    Min,
+    Mean,
+    StandardDeviation,
+    Variation,
+    Max,
+    BestMean,
+}
+
+const STATISTICS: [Statistic; 6] = [
+    Statistic::Min,
+    Statistic::Mean,
+    Statistic::StandardDeviation,
+    Statistic::Variation,
+    Statistic::Max,
+    Statistic::BestMean,
+];
+
+impl Statistic {
+    fn name(self, kind: MeanKind) -> &'static str {
+        match (self, kind) {
+            (Statistic::Min, _) => "Min",
+            (Statistic::Mean, MeanKind::Arithmetic) => "Amean",
+            (Statistic::Mean, MeanKind::Harmonic) => "Hmean",
+            (Statistic::StandardDeviation, _) => "Stddev",
+            (Statistic::Variation, _) => "CoeffVar",
+            (Statistic::Max, _) => "Max",
+            (Statistic::BestMean, MeanKind::Arithmetic) => "BAmean-95",
+            (Statistic::BestMean, MeanKind::Harmonic) => "BHmean-95",
+        }
+    }
+
+    fn of(self, samples: &[f64], kind: MeanKind, better: Better) -> Option<f64> {
+        let smallest = || samples.iter().copied().reduce(f64::min);
+        let largest = || samples.iter().copied().reduce(f64::max);
+        match self {
+            Statistic::Min => smallest(),
+            Statistic::Max => largest(),
+            Statistic::Mean => mean(kind, samples),
+            Statistic::StandardDeviation => Some(standard_deviation(samples)),
+            Statistic::Variation => {
+                let center = mean(kind, samples)?;
+                let deviation = standard_deviation(samples);
+                Some(if center == 0.0 {
+                    0.0
+                } else {
+                    100.0 * deviation / center
+                })
+            }
+            Statistic::BestMean => {
+                let mut sorted = samples.to_vec();
+                sorted.sort_by(f64::total_cmp);
+                if better == Better::Higher {
+                    sorted.reverse();
+                }
+                let count = (sorted.len() * 95 / 100).max(1);
+                mean(kind, sorted.get(..count)?)
+            }
+        }
+    }
+
+    /// Spread is always better small.
+    fn better(self, metric: Better) -> Better {
+        match self {
+            Statistic::StandardDeviation | Statistic::Variation => Better::Lower,
+            _ => metric,
+        }
+    }
+}
+
+/// Improvement in per cent. A metric without a preference counts as lower-is-better, as mmtests
+/// takes whatever it is not told about.
+fn improvement(better: Better, base: f64, new: f64) -> f64 {
+    let change = match (base == 0.0, new == 0.0) {
+        (true, true) => 100.0,
+        (true, false) => {
+            return if better == Better::Higher {
+                100.0
+            } else {
+                -100.0
+            };
+        }
+        (false, _) => new * 100.0 / base,
+    };
+    // Adding zero turns a negative zero into a plain one.
+    if better == Better::Higher {
+        change - 100.0
+    } else {
+        100.0 - change + 0.0
+    }
+}
+
+/// mmtests' star: mean ± 1.96 standard deviations of both do not overlap.
+fn apart(base: &[f64], new: &[f64], kind: MeanKind) -> bool {
+    let range = |samples: &[f64]| {
+        let reach = 1.96 * standard_deviation(samples);
+        mean(kind, samples).map(|center| (center - reach, center + reach))
+    };
+    let (Some(base), Some(new)) = (range(base), range(new)) else {
+        return false;
+    };
+    base.1 < new.0 || new.1 < base.0
+}
+
+/// The whole report: a block of rows for every subject.
+pub fn render(comparison: &Comparison, context: &Context) -> String {
+    let metrics = shown_metrics(comparison, context);
+    let mut text = String::new();
+    for group in metrics.chunk_by(|left, right| left.subject == right.subject) {
+        text += &subject_block(comparison, group);
+        text.push('\n');
+    }
+    let note = format!(
+        "positive is better; {} seeds; * where mean ± 1.96 Stddev of both do not overlap",
+        comparison.seeds
+    );
+    text += &wrap(
+        "",
+        &note.split(' ').map(str::to_string).collect::<Vec<_>>(),
+        0,
+    );
+    if !context.reproduce.is_empty() {
+        text += &format!("reproduce: {}\n", context.reproduce);
+    }
+    text
+}
+
+/// What mmtests calls the operation: metric and unit. Ratios are shown in per cent.
+fn operation(metric: &Metric<'_>) -> String {
+    let unit = if metric.unit() == "ratio" {
+        "%"
+    } else {
+        metric.unit()
+    };
+    format!("{}-{unit}", metric.name)
+}
+
+fn subject_block(comparison: &Comparison, metrics: &[Metric<'_>]) -> String {
+    let subject = metrics.first().map_or("", |metric| metric.subject);
+    let mut text = format!("{subject}\n");
+    let name_width = metrics
+        .iter()
+        .map(|metric| width(&operation(metric)))
+        .max()
+        .unwrap_or(0);
+    let statistics = || {
+        STATISTICS
+            .iter()
+            .flat_map(|statistic| metrics.iter().map(|metric| (*statistic, metric)))
+    };
+    let names =
+        statistics().map(|(statistic, metric)| statistic.name(metric.family.mean_kind()).len());
+    let statistic_width = names.max().unwrap_or(0);
+    let label_width = statistic_width + 1 + name_width;
+    let columns = vec![COLUMN; comparison.variants.len()];
+    for block in blocks(label_width.min(WIDTH - COLUMN), &columns) {
+        let variants = &comparison.variants[block];
+        text += &heading(variants, label_width);
+        for (statistic, metric) in statistics() {
+            let statistic_name = statistic.name(metric.family.mean_kind());
+            let mut line = format!(
+                "{statistic_name:<statistic_width$} {:<name_width$}",
+                operation(metric)
+            );
+            for variant in variants {
+                line += &cell(comparison, variant, statistic, metric);
+            }
+            text += line.trim_end();
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// Two lines: kernel versions, then variant names, as mmtests splits `5.14-vanilla`.
+fn heading(variants: &[Variant], label_width: usize) -> String {
+    let mut versions = " ".repeat(label_width);
+    let mut names = versions.clone();
+    for variant in variants {
+        versions += &pad_left(&variant.kernel.version.to_string(), COLUMN);
+        names += &pad_left(&super::shorten(&variant.name, COLUMN - 1), COLUMN);
+    }
+    format!("{versions}\n{names}\n")
+}
+
+fn cell(
+    comparison: &Comparison,
+    variant: &Variant,
+    statistic: Statistic,
+    metric: &Metric<'_>,
+) -> String {
+    let name = super::full_name(metric);
+    let (kind, better) = (metric.family.mean_kind(), metric.better());
+    let factor = if metric.unit() == "ratio" { 100.0 } else { 1.0 };
+    let samples = |variant: &Variant| -> Vec<f64> {
+        let values = variant.get(&name).map(Summary::values).unwrap_or_default();
+        values.into_iter().map(|value| value * factor).collect()
+    };
+    let own = samples(variant);
+    let Some(value) = statistic.of(&own, kind, better) else {
+        return " ".repeat(COLUMN);
+    };
+    let base_samples = comparison.variants.first().map(samples).unwrap_or_default();
+    let Some(base) = statistic.of(&base_samples, kind, better) else {
+        return format!("{value:12.2}{}", " ".repeat(COLUMN - 12));
+    };
+    let percent = improvement(statistic.better(better), base, value);
+    // What rounds to nothing has no sign.
+    let percent = if percent.abs() < 0.005 { 0.0 } else { percent };
+    if statistic == Statistic::Mean && apart(&base_samples, &own, kind) {
+        return format!("{value:12.2} *{percent:7.2}%*");
+    }
+    format!("{value:12.2} ({percent:7.2}%)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparison::tests::example;
+
+    #[test]
+    fn positive_is_better_whatever_the_metric() {
+        assert_eq!(improvement(Better::Lower, 250.0, 200.0), 20.0);
+        assert_eq!(improvement(Better::Higher, 250.0, 200.0), -20.0);
+        assert_eq!(improvement(Better::Lower, 0.0, 0.0), 0.0);
+        assert_eq!(improvement(Better::Higher, 0.0, 0.0), 0.0);
+        assert_eq!(improvement(Better::Lower, 0.0, 5.0), -100.0);
+    }
+
+    #[test]
+    fn the_best_95_per_cent_leave_out_the_worst() {
+        let samples: Vec<f64> = (1..=20).map(f64::from).collect();
+        let best = |better| Statistic::BestMean.of(&samples, MeanKind::Arithmetic, better);
+        assert_eq!(best(Better::Lower), Some(10.0), "1 to 19");
+        assert_eq!(best(Better::Higher), Some(11.0), "2 to 20");
+    }
+
+    #[test]
+    fn a_star_needs_separate_intervals() {
+        let kind = MeanKind::Arithmetic;
+        assert!(apart(&[10.0, 11.0, 12.0], &[20.0, 21.0, 22.0], kind));
+        // 11 ± 1.96 and 14.9 ± 1.96 touch at 12.94…12.96.
+        assert!(!apart(&[10.0, 11.0, 12.0], &[13.9, 14.9, 15.9], kind));
+        assert!(apart(&[10.0, 11.0, 12.0], &[13.93, 14.93, 15.93], kind));
+    }
+
+    #[test]
+    fn an_experiment() {
+        let context = Context {
+            reproduce: "schedcast compare exp.toml --format mmtests".into(),
+            ..Context::default()
+        };
+        let text = render(&example(), &context);
+        assert!(text.lines().all(|line| width(line) <= WIDTH), "{text}");
+        insta::assert_snapshot!(text);
+    }
+}

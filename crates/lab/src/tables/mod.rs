@@ -1,0 +1,212 @@
+//! Tables: pure functions from a [`Comparison`] to text.
+//!
+//! | layout | for | change is shown as |
+//! |---|---|---|
+//! | [`text`] | people, tickets | values beside one another, `*` where the paired interval excludes zero |
+//! | [`markdown`] | the same in Markdown | the same |
+//! | [`mmtests`] | mails beside mmtests reports | percentage, **positive is better** |
+//! | [`lkp`] | mails beside lkp reports | **raw** percentage of the mean, `%change` |
+//!
+//! No table is wider than 100 columns: variants that do not fit continue in a further block.
+
+pub mod lkp;
+pub mod markdown;
+pub mod mmtests;
+pub mod text;
+
+use crate::comparison::{Comparison, Summary};
+use crate::metrics::{self, Metric};
+
+/// Most columns of any table.
+pub const WIDTH: usize = 100;
+
+/// What a table says around its numbers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Context {
+    /// What was run: an experiment file, or a recording with its length.
+    pub source: String,
+    /// Machine in a few words, such as `8 CPUs`.
+    pub machine: String,
+    /// The group a what-if is about, with its limits in the baseline, if there is one.
+    pub target: Option<String>,
+    /// The command that gives this table again.
+    pub reproduce: String,
+    /// For each variant that can be applied: its name and the shell commands.
+    pub apply: Vec<(String, Vec<String>)>,
+    /// Show every metric, not only the headline ones.
+    pub verbose: bool,
+}
+
+/// The metrics a table shows, in order.
+fn shown_metrics<'a>(comparison: &'a Comparison, context: &Context) -> Vec<Metric<'a>> {
+    let all = comparison
+        .metric_names()
+        .into_iter()
+        .filter_map(metrics::parse);
+    all.filter(|metric| context.verbose || metric.headline())
+        .collect()
+}
+
+fn full_name(metric: &Metric<'_>) -> String {
+    format!("{}/{}", metric.subject, metric.name)
+}
+
+/// How the values of one row are scaled and named.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Scale {
+    /// Values are divided by this.
+    divisor: f64,
+    /// Unit after division; empty for plain counts.
+    unit: &'static str,
+    /// Digits behind the point.
+    digits: usize,
+}
+
+/// Digits behind the point so that `value` has about four significant ones.
+fn digits_for(value: f64) -> usize {
+    match value.abs() {
+        value if value >= 1000.0 => 0,
+        value if value >= 100.0 => 1,
+        value if value >= 10.0 || value == 0.0 => 2,
+        value if value >= 0.1 => 3,
+        _ => 5,
+    }
+}
+
+/// The scale of a row, from its largest mean: microseconds become milliseconds or seconds where
+/// the number would be long, ratios become per cent.
+fn scale_of(metric: &Metric<'_>, summaries: &[Option<&Summary>]) -> Scale {
+    let means = summaries.iter().flatten().map(|summary| summary.mean.abs());
+    let largest = means.fold(0.0, f64::max);
+    let named_unit = metric.name.ends_with("usec");
+    let (divisor, unit) = match metric.unit() {
+        "us" if named_unit => (1.0, "us"),
+        "us" if largest >= 10_000_000.0 => (1_000_000.0, "s"),
+        "us" if largest >= 10_000.0 => (1_000.0, "ms"),
+        "ratio" => (0.01, "%"),
+        "count" => (1.0, ""),
+        unit => (1.0, unit),
+    };
+    let whole = unit.is_empty() && largest >= 100.0;
+    let digits = match digits_for(largest / divisor) {
+        _ if whole || named_unit => 0,
+        digits if unit.is_empty() => digits.min(1),
+        digits => digits,
+    };
+    Scale {
+        divisor,
+        unit,
+        digits,
+    }
+}
+
+impl Scale {
+    fn number(&self, value: f64) -> String {
+        // Adding zero turns a negative zero into a plain one.
+        format!("{:.*}", self.digits, value / self.divisor + 0.0)
+    }
+}
+
+/// Characters, which is columns for everything these tables print.
+fn width(text: &str) -> usize {
+    text.chars().count()
+}
+
+fn pad_left(text: &str, columns: usize) -> String {
+    format!("{}{text}", " ".repeat(columns.saturating_sub(width(text))))
+}
+
+fn pad_right(text: &str, columns: usize) -> String {
+    format!("{text}{}", " ".repeat(columns.saturating_sub(width(text))))
+}
+
+/// `text` in at most `columns` characters, the rest replaced by `…`.
+fn shorten(text: &str, columns: usize) -> String {
+    if width(text) <= columns {
+        return text.to_string();
+    }
+    let kept: String = text.chars().take(columns.saturating_sub(1)).collect();
+    format!("{}…", kept.trim_end())
+}
+
+/// Joins `pieces` with blanks, breaking lines at [`WIDTH`]; further lines start with `indent` blanks.
+/// A piece longer than a line is not broken.
+fn wrap(first: &str, pieces: &[String], indent: usize) -> String {
+    let mut text = String::new();
+    let mut line = first.to_string();
+    let mut fresh = true;
+    for piece in pieces {
+        if !fresh && width(&line) + 1 + width(piece) > WIDTH {
+            text += line.trim_end();
+            text.push('\n');
+            line = " ".repeat(indent);
+            fresh = true;
+        }
+        if !fresh || (!line.is_empty() && !line.ends_with(' ')) {
+            line.push(' ');
+        }
+        line += piece;
+        fresh = false;
+    }
+    text + line.trim_end() + "\n"
+}
+
+/// Splits columns of the given widths into blocks that fit beside `label_width`; every block has
+/// at least one column.
+fn blocks(label_width: usize, widths: &[usize]) -> Vec<std::ops::Range<usize>> {
+    let mut blocks = Vec::new();
+    let mut start = 0;
+    let mut used = label_width;
+    for (index, column) in widths.iter().enumerate() {
+        if index > start && used + column > WIDTH {
+            blocks.push(start..index);
+            start = index;
+            used = label_width;
+        }
+        used += column;
+    }
+    if start < widths.len() {
+        blocks.push(start..widths.len());
+    }
+    blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_fill_lines_and_never_stay_empty() {
+        assert_eq!(blocks(40, &[30, 30, 30]), [0..2, 2..3]);
+        assert_eq!(blocks(40, &[60, 60]), [0..1, 1..2]);
+        assert_eq!(
+            blocks(40, &[200]),
+            vec![0..1; 1],
+            "too wide, but never dropped"
+        );
+        assert!(blocks(40, &[]).is_empty());
+    }
+
+    #[test]
+    fn lines_wrap_at_the_width() {
+        let pieces: Vec<String> = (0..12)
+            .map(|index| format!("piece-number-{index}"))
+            .collect();
+        let text = wrap("start:", &pieces, 7);
+        assert!(text.lines().all(|line| width(line) <= WIDTH), "{text}");
+        assert!(text.starts_with("start: piece-number-0 piece-number-1"));
+        assert_eq!(text.lines().count(), 2);
+        assert!(
+            text.lines()
+                .nth(1)
+                .unwrap()
+                .starts_with("       piece-number-")
+        );
+    }
+
+    #[test]
+    fn long_names_are_shortened_visibly() {
+        assert_eq!(shorten("abcdef", 6), "abcdef");
+        assert_eq!(shorten("abcdef", 4), "abc…");
+    }
+}

@@ -1,0 +1,495 @@
+//! The table for people: one row a metric, one column a variant.
+//!
+//! ```text
+//!                                            recorded     cpu.max=60000 100000
+//! postgres/activation_latency.p99 (ms)     179.8 ±3.1               71.0 ±1.2 *
+//! ```
+//!
+//! `±` is half the 95 % interval of the mean over seeds; `*` marks a change whose paired interval
+//! excludes zero. Where a recording knows what really happened, a line below the row says so.
+
+use std::ops::Range;
+
+use super::{
+    Context, Scale, blocks, full_name, pad_left, pad_right, scale_of, shorten, shown_metrics,
+    width, wrap,
+};
+use crate::comparison::{Comparison, Summary, Variant};
+use crate::metrics::Metric;
+
+/// Columns of a variant's name before it continues on a further heading line.
+const NAME_COLUMNS: usize = 22;
+/// Longest word of a variant's name that is shown in full.
+const LONGEST_WORD: usize = 40;
+/// Label of the rows with what really happened.
+const MEASURED: &str = "measured";
+/// Longest row label that is shown in full.
+const LONGEST_LABEL: usize = 52;
+
+/// One line of cells below the header.
+pub(super) struct Row {
+    pub(super) label: String,
+    pub(super) cells: Vec<Cell>,
+}
+
+/// What stands in a cell, in parts that align.
+#[derive(Default)]
+pub(super) struct Cell {
+    pub(super) value: String,
+    pub(super) spread: String,
+    pub(super) star: bool,
+}
+
+impl Cell {
+    /// The parts in one text, without padding.
+    pub(super) fn plain(&self) -> String {
+        let spread = if self.spread.is_empty() { "" } else { " " };
+        let star = if self.star { " *" } else { "" };
+        format!("{}{spread}{}{star}", self.value, self.spread)
+    }
+}
+
+/// The whole table.
+pub fn render(comparison: &Comparison, context: &Context) -> String {
+    let rows = rows(comparison, context);
+    let mut text = header(comparison, context);
+    text.push('\n');
+    text += &body(comparison, &rows);
+    text += &notes(comparison, &rows);
+    text + &footer(context)
+}
+
+/// The lines above the table: what was computed, how well it fits what was measured.
+pub(super) fn header(comparison: &Comparison, context: &Context) -> String {
+    let mut parts = vec![
+        format!("schedcast {}", comparison.schedcast),
+        context.source.clone(),
+    ];
+    let mut kernels: Vec<String> = comparison
+        .variants
+        .iter()
+        .map(|variant| variant.kernel.version.to_string())
+        .collect();
+    kernels.dedup();
+    let kernel = match kernels.as_slice() {
+        [one] => format!("kernel {one}"),
+        _ => format!("kernels {}", kernels.join(", ")),
+    };
+    parts.push(
+        [context.machine.clone(), kernel]
+            .iter()
+            .filter(|part| !part.is_empty())
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(", "),
+    );
+    parts.extend(comparison.tier.map(|tier| format!("tier {}", tier.name())));
+    parts.push(format!("seeds {}", comparison.seeds));
+    parts.retain(|part| !part.is_empty());
+    let mut text = wrap("", &separated(&parts, " ·"), 0);
+    if !comparison.title.is_empty() {
+        text += &wrap("", &words(&comparison.title), 0);
+    }
+    text.extend(
+        context
+            .target
+            .iter()
+            .map(|target| wrap("target ", &words(target), 8)),
+    );
+    text + &fit(comparison)
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_string).collect()
+}
+
+/// Every part but the last with `separator` behind it.
+fn separated(parts: &[String], separator: &str) -> Vec<String> {
+    let last = parts.len().saturating_sub(1);
+    let part = |(index, part): (usize, &String)| match index == last {
+        true => part.clone(),
+        false => format!("{part}{separator}"),
+    };
+    parts.iter().enumerate().map(part).collect()
+}
+
+/// How far the baseline is from what was measured under the same settings.
+fn fit(comparison: &Comparison) -> String {
+    let Some(baseline) = comparison.variants.first() else {
+        return String::new();
+    };
+    let mut parts = Vec::new();
+    for (name, summary) in &baseline.metrics {
+        let (Some(measured), Some(metric)) = (summary.measured, crate::metrics::parse(name)) else {
+            continue;
+        };
+        let scale = scale_of(&metric, &[Some(summary)]);
+        let unit = if scale.unit.is_empty() { "" } else { " " };
+        let error = match measured.median == 0.0 {
+            true => String::new(),
+            false => format!(
+                " ({:+.1} %)",
+                100.0 * (summary.mean / measured.median - 1.0)
+            ),
+        };
+        parts.push(format!(
+            "{name} {}{unit}{} vs {} measured{error}",
+            scale.number(summary.mean),
+            scale.unit,
+            scale.number(measured.median),
+        ));
+    }
+    if parts.is_empty() {
+        return String::new();
+    }
+    wrap("fit to recording:", &separated(&parts, ","), 18)
+}
+
+pub(super) fn rows(comparison: &Comparison, context: &Context) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for metric in shown_metrics(comparison, context) {
+        let name = full_name(&metric);
+        let summaries: Vec<Option<&Summary>> = comparison
+            .variants
+            .iter()
+            .map(|variant| variant.get(&name))
+            .collect();
+        let scale = scale_of(&metric, &summaries);
+        rows.push(Row {
+            label: row_label(&metric, &scale),
+            cells: summaries
+                .iter()
+                .map(|summary| value_cell(*summary, &scale))
+                .collect(),
+        });
+        if summaries
+            .iter()
+            .flatten()
+            .any(|summary| summary.measured.is_some())
+        {
+            let cells = summaries
+                .iter()
+                .map(|summary| measured_cell(*summary, &scale))
+                .collect();
+            rows.push(Row {
+                label: format!("  {MEASURED}"),
+                cells,
+            });
+        }
+    }
+    rows
+}
+
+fn row_label(metric: &Metric<'_>, scale: &Scale) -> String {
+    let unit = if scale.unit.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", scale.unit)
+    };
+    let room = LONGEST_LABEL - width(&unit);
+    let name = full_name(metric);
+    if width(&name) <= room {
+        return name + &unit;
+    }
+    // Of a long cgroup path the last part tells most: `cgroup:…/checkout/nr_throttled`.
+    let kept: String = name.chars().skip(width(&name) - (room - 1)).collect();
+    format!("…{kept}{unit}")
+}
+
+fn value_cell(summary: Option<&Summary>, scale: &Scale) -> Cell {
+    let Some(summary) = summary else {
+        return Cell {
+            value: "-".to_string(),
+            ..Cell::default()
+        };
+    };
+    let half = |[low, high]: [f64; 2]| format!("±{}", scale.number((high - low) / 2.0));
+    Cell {
+        value: scale.number(summary.mean),
+        spread: summary.ci95.map(half).unwrap_or_default(),
+        star: summary
+            .vs_baseline
+            .as_ref()
+            .is_some_and(|change| change.significant),
+    }
+}
+
+fn measured_cell(summary: Option<&Summary>, scale: &Scale) -> Cell {
+    let Some(measured) = summary.and_then(|summary| summary.measured) else {
+        return Cell::default();
+    };
+    let range = format!(
+        "{}..{}",
+        scale.number(measured.min),
+        scale.number(measured.max)
+    );
+    let spread = if measured.min == measured.max {
+        String::new()
+    } else {
+        range
+    };
+    Cell {
+        value: scale.number(measured.median),
+        spread,
+        star: false,
+    }
+}
+
+/// Widths of the value and the spread part of one column.
+fn part_widths(rows: &[Row], column: usize) -> (usize, usize) {
+    let widest = |part: fn(&Cell) -> &str| {
+        rows.iter()
+            .map(|row| width(part(&row.cells[column])))
+            .max()
+            .unwrap_or(0)
+    };
+    (widest(|cell| &cell.value), widest(|cell| &cell.spread))
+}
+
+fn body(comparison: &Comparison, rows: &[Row]) -> String {
+    if rows.is_empty() {
+        return "no metrics to show; -v shows all there are\n".to_string();
+    }
+    let label_width = rows.iter().map(|row| width(&row.label)).max().unwrap_or(0);
+    let parts: Vec<(usize, usize)> = (0..comparison.variants.len())
+        .map(|column| part_widths(rows, column))
+        .collect();
+    let headings: Vec<Vec<String>> = comparison.variants.iter().map(heading).collect();
+    let columns: Vec<usize> = headings
+        .iter()
+        .zip(&parts)
+        // Three blanks in front, then value, blank, spread, and two columns for the star.
+        .map(|(heading, (value, spread))| {
+            let widest = heading.iter().map(|line| width(line)).max().unwrap_or(0);
+            3 + widest.max(value + 1 + spread) + 2
+        })
+        .collect();
+    let mut text = String::new();
+    for (index, block) in blocks(label_width, &columns).into_iter().enumerate() {
+        if index > 0 {
+            text.push('\n');
+        }
+        text += &heading_lines(
+            &headings[block.clone()],
+            &columns[block.clone()],
+            label_width,
+        );
+        for row in rows {
+            text += &body_line(row, label_width, block.clone(), &columns, &parts);
+        }
+    }
+    text
+}
+
+/// A variant's name in lines of about [`NAME_COLUMNS`].
+fn heading(variant: &Variant) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in variant.name.split_whitespace() {
+        let word = shorten(word, LONGEST_WORD);
+        match lines.last_mut() {
+            Some(line) if width(line) + 1 + width(&word) <= NAME_COLUMNS => {
+                line.push(' ');
+                line.push_str(&word);
+            }
+            _ => lines.push(word),
+        }
+    }
+    lines
+}
+
+/// The headings of one block, their last lines beside one another.
+fn heading_lines(headings: &[Vec<String>], columns: &[usize], label_width: usize) -> String {
+    let height = headings.iter().map(Vec::len).max().unwrap_or(0);
+    let mut text = String::new();
+    for line_index in 0..height {
+        let mut line = pad_right("", label_width);
+        for (heading, column) in headings.iter().zip(columns) {
+            let missing = height - heading.len();
+            let part = line_index
+                .checked_sub(missing)
+                .map_or("", |index| &heading[index]);
+            line += &format!("{}  ", pad_left(part, column - 2));
+        }
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+fn body_line(
+    row: &Row,
+    label_width: usize,
+    block: Range<usize>,
+    columns: &[usize],
+    parts: &[(usize, usize)],
+) -> String {
+    let mut line = pad_right(&row.label, label_width);
+    for column in block {
+        let cell = &row.cells[column];
+        let (_, spread_width) = parts[column];
+        let spread = pad_right(&cell.spread, spread_width);
+        let inner = format!("{} {spread}", cell.value);
+        line += &pad_left(&inner, columns[column] - 2);
+        line += if cell.star { " *" } else { "  " };
+    }
+    format!("{}\n", line.trim_end())
+}
+
+/// What the marks mean, for those that occur.
+pub(super) fn notes(comparison: &Comparison, rows: &[Row]) -> String {
+    let cells = || rows.iter().flat_map(|row| &row.cells);
+    let mut notes = Vec::new();
+    if cells().any(|cell| cell.spread.starts_with('±')) {
+        notes.push("± half the 95 % interval over seeds".to_string());
+    }
+    if cells().any(|cell| cell.star) {
+        let baseline = &comparison.baseline;
+        notes.push(format!("* differs from \"{baseline}\" (95 %, paired)"));
+    }
+    if rows.iter().any(|row| row.label.trim() == MEASURED) {
+        notes.push("measured: median and range of the real repeats".to_string());
+    }
+    if notes.is_empty() {
+        return String::new();
+    }
+    let pieces: Vec<String> = separated(&notes, ";")
+        .iter()
+        .flat_map(|note| words(note))
+        .collect();
+    wrap("", &pieces, 2)
+}
+
+/// The lines below the table: how to get it again, how to apply what it recommends.
+pub(super) fn footer(context: &Context) -> String {
+    let mut text = String::new();
+    if !context.reproduce.is_empty() {
+        text += &format!("reproduce: {}\n", context.reproduce);
+    }
+    for (name, commands) in &context.apply {
+        text += &format!("apply:     {}    # {name}\n", commands.join("; "));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparison::tests::example;
+    use crate::comparison::{Measured, Tier};
+
+    fn context() -> Context {
+        Context {
+            source: "exp.toml".to_string(),
+            machine: "8 CPUs".to_string(),
+            reproduce: "schedcast compare exp.toml --seeds 4".to_string(),
+            ..Context::default()
+        }
+    }
+
+    fn wide() -> Comparison {
+        let mut comparison = example();
+        for copy in 0..4 {
+            let mut variant = comparison.variants[1].clone();
+            variant.name = format!("a rather long variant name, number {copy}");
+            comparison.variants.push(variant);
+        }
+        comparison
+    }
+
+    #[test]
+    fn an_experiment() {
+        insta::assert_snapshot!(render(&example(), &context()));
+    }
+
+    #[test]
+    fn a_recording_shows_its_fit_first() {
+        let mut comparison = example();
+        comparison.tier = Some(Tier::Trace);
+        comparison.title.clear();
+        let nr_throttled = Measured {
+            median: 40.0,
+            min: 39.0,
+            max: 44.0,
+        };
+        let p99 = Measured {
+            median: 209_000.0,
+            min: 209_000.0,
+            max: 209_000.0,
+        };
+        comparison.set_measured("no burst", "cgroup:/test/nr_throttled", nr_throttled);
+        comparison.set_measured("no burst", "schbench/request_latency.p99", p99);
+        let never = Measured {
+            median: 0.0,
+            min: 0.0,
+            max: 0.0,
+        };
+        comparison.set_measured("burst 100 ms", "cgroup:/test/nr_throttled", never);
+        let context = Context {
+            source: "recording pg, 29.5 s".to_string(),
+            target: Some("/test   baseline cpu.max \"50000 100000\" burst 0".to_string()),
+            apply: vec![(
+                "burst 100 ms".to_string(),
+                vec![
+                    "echo \"100000 100000\" > cpu.max".into(),
+                    "echo 100000 > cpu.max.burst".into(),
+                ],
+            )],
+            ..context()
+        };
+        insta::assert_snapshot!(render(&comparison, &context));
+    }
+
+    #[test]
+    fn many_variants_continue_in_further_blocks() {
+        let text = render(&wide(), &context());
+        assert!(
+            text.lines().all(|line| width(line) <= super::super::WIDTH),
+            "{text}"
+        );
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn verbose_shows_every_metric_and_one_seed_has_no_interval() {
+        let mut comparison = example();
+        comparison.seeds = 1;
+        for variant in &mut comparison.variants {
+            for (_, summary) in &mut variant.metrics {
+                summary.ci95 = None;
+                if let Some(change) = &mut summary.vs_baseline {
+                    change.significant = false;
+                }
+            }
+        }
+        comparison.variants[1].metrics.remove(0);
+        insta::assert_snapshot!(render(
+            &comparison,
+            &Context {
+                verbose: true,
+                ..context()
+            }
+        ));
+    }
+
+    #[test]
+    fn long_paths_keep_their_end() {
+        let mut comparison = example();
+        for variant in &mut comparison.variants {
+            for (name, _) in &mut variant.metrics {
+                *name = name.replace(
+                    "/test",
+                    "/kubepods/burstable/pod-0123456789/checkout-frontend",
+                );
+            }
+        }
+        let text = render(&comparison, &context());
+        assert!(
+            text.contains("…table/pod-0123456789/checkout-frontend/nr_throttled"),
+            "{text}"
+        );
+        assert!(
+            text.lines().all(|line| width(line) <= super::super::WIDTH),
+            "{text}"
+        );
+    }
+}
