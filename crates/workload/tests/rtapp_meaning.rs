@@ -298,3 +298,43 @@ fn the_grammar_of_before_2014_loads_and_is_refused() {
     assert!(file.tasks[0].phases().is_empty());
     assert_eq!(file.tasks[2].phases().len(), 1);
 }
+
+#[test]
+fn slices_of_fair_tasks_hold_from_the_start_or_not_at_all() {
+    let why = "`dl-runtime`: the slice of a fair task can only be given to a task that is not \
+               forked, from its start on";
+    assert_eq!(
+        refusals("{'tasks':{'a':{'dl-runtime':3000,'run':1}}}"),
+        [""; 0]
+    );
+    assert_eq!(
+        refusals("{'tasks':{'a':{'phases':{'p':{'priority':1,'dl-runtime':3000,'run':1}}}}}"),
+        [format!("1:57: {why}")]
+    );
+    assert_eq!(
+        refusals("{'tasks':{'a':{'fork':'b'},'b':{'dl-runtime':3000,'run':1}}}"),
+        [format!("1:46: {why}")]
+    );
+    // Nothing is set here, so there is nothing to refuse.
+    assert_eq!(
+        refusals("{'tasks':{'a':{'phases':{'p':{'dl-runtime':3000,'run':1}}}}}"),
+        [""; 0]
+    );
+}
+
+#[test]
+fn only_sinks_can_be_written_to() {
+    let device = |device: &str| {
+        refusals(&format!(
+            "{{'tasks':{{'a':{{'iorun':1}}}},'global':{{'io_device':'{device}'}}}}"
+        ))
+    };
+    assert_eq!(device("/dev/zero"), [""; 0]);
+    assert_eq!(
+        device("/dev/sda"),
+        [
+            "1:16: event \"iorun\": only /dev/null and /dev/zero are modelled, which take \
+             everything at once"
+        ]
+    );
+}

@@ -3,10 +3,9 @@
 //! Loading and running are asked apart because a file is often read only to look at it, or to
 //! change one task of it. Nothing here is a mistake of the file.
 
-use super::ast::Policy;
-use super::ast::{Action, Body, File, Scheduling};
-use super::attributes::Attributed;
-use super::error::Span;
+use super::ast::{Action, Body, Event, File, MemoryAccess, Policy, Scheduling, Task};
+use super::attributes::{Attributed, Attributes};
+use super::error::{Span, quoted};
 
 /// One thing that stops a file from running.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +24,13 @@ const NO_NUMA: &str = "memory has no place in the model, so that binding it woul
 const NO_OBSOLETE: &str = "rt-app stopped reading this grammar in 2014; write the task with events";
 const NO_TASKS: &str = "there is nothing to run; this looks like a piece for merge.py";
 const NO_INHERITANCE: &str = "priority inheritance is not modelled";
+const NO_CHASE: &str = "its cost is that of cache misses, which are not modelled";
+const NO_DEVICE: &str = "only /dev/null and /dev/zero are modelled, which take everything at once";
+const NO_SLICE_CHANGE: &str = "the slice of a fair task can only be given to a task that is not \
+                               forked, from its start on";
+
+/// Devices whose `write` returns at once.
+const SINKS: [&str; 2] = ["/dev/null", "/dev/zero"];
 
 impl File {
     /// Everything that stops this file from running, in the order of the text.
@@ -45,23 +51,54 @@ impl File {
             });
         }
         for task in &self.tasks {
-            if let Body::Obsolete(key) = &task.body {
-                let what = format!("`{}`", key.value);
-                refusals.push(Refusal {
-                    span: key.span,
-                    what,
-                    why: NO_OBSOLETE,
-                });
-            }
-            let Attributed { start, phases } = task.attributes(self.global.default_policy);
-            refuse(&task.scheduling, start.policy, task.span, &mut refusals);
-            for (phase, change) in task.phases().iter().zip(phases) {
-                let policy = change.map_or(Policy::Other, |attributes| attributes.policy);
-                refuse(&phase.scheduling, policy, phase.span, &mut refusals);
-            }
+            self.refuse_task(task, &mut refusals);
         }
         refusals.sort_by_key(|refusal| refusal.span);
         refusals
+    }
+
+    fn refuse_task(&self, task: &Task, refusals: &mut Vec<Refusal>) {
+        if let Body::Obsolete(key) = &task.body {
+            let what = format!("`{}`", key.value);
+            refusals.push(Refusal {
+                span: key.span,
+                what,
+                why: NO_OBSOLETE,
+            });
+        }
+        let Attributed { start, phases } = task.attributes(self.global.default_policy);
+        refuse(&task.scheduling, Some(start), task.span, refusals);
+        if self.is_forked(task) {
+            refuse_slice(&task.scheduling, Some(start), refusals);
+        }
+        for (phase, change) in task.phases().iter().zip(phases) {
+            refuse(&phase.scheduling, change, phase.span, refusals);
+            refuse_slice(&phase.scheduling, change, refusals);
+        }
+        for event in task.events() {
+            self.refuse_event(event, refusals);
+        }
+    }
+
+    fn refuse_event(&self, event: &Event, refusals: &mut Vec<Refusal>) {
+        let why = match &event.action {
+            Action::MemoryRun(run) if matches!(run.access, MemoryAccess::Chase { .. }) => NO_CHASE,
+            Action::InputOutputRun(_) if !SINKS.contains(&self.global.io_device.as_str()) => {
+                NO_DEVICE
+            }
+            _ => return,
+        };
+        let what = format!("event {}", quoted(&event.key));
+        refusals.push(Refusal {
+            span: event.span,
+            what,
+            why,
+        });
+    }
+
+    fn is_forked(&self, task: &Task) -> bool {
+        let mut events = self.tasks.iter().flat_map(Task::events);
+        events.any(|event| matches!(&event.action, Action::Fork(name) if *name == task.name))
     }
 
     fn uses_locks(&self) -> bool {
@@ -70,8 +107,9 @@ impl File {
     }
 }
 
-fn refuse(said: &Scheduling, policy: Policy, span: Span, refusals: &mut Vec<Refusal>) {
-    if policy == Policy::Deadline {
+/// Refuses what the keys of a task or a phase ask for; `change` is what they make of it.
+fn refuse(said: &Scheduling, change: Option<Attributes>, span: Span, refusals: &mut Vec<Refusal>) {
+    if change.is_some_and(|attributes| attributes.policy == Policy::Deadline) {
         let span = said.policy.as_ref().map_or(span, |policy| policy.span);
         refusals.push(Refusal {
             span,
@@ -95,6 +133,20 @@ fn refuse(said: &Scheduling, policy: Policy, span: Span, refusals: &mut Vec<Refu
             span: nodes.span,
             what,
             why: NO_NUMA,
+        });
+    }
+}
+
+fn refuse_slice(said: &Scheduling, change: Option<Attributes>, refusals: &mut Vec<Refusal>) {
+    let sets_slice = |attributes: Attributes| {
+        matches!(attributes.policy, Policy::Other | Policy::Batch) && attributes.runtime_us > 0
+    };
+    if let (true, Some(runtime)) = (change.is_some_and(sets_slice), &said.dl_runtime_us) {
+        let what = String::from("`dl-runtime`");
+        refusals.push(Refusal {
+            span: runtime.span,
+            what,
+            why: NO_SLICE_CHANGE,
         });
     }
 }

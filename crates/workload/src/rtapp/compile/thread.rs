@@ -1,0 +1,321 @@
+//! One program: the life of a thread, phase by phase.
+
+use schedcast_kernel::cpuset::CpuSet;
+use schedcast_sim::program::{Arithmetic, Compare, Label, Program, ProgramBuilder, Reg};
+use schedcast_sim::workload::AttributesSpec;
+
+use super::super::ast::{Action, LogSize, Phase, Repeat, Task, TimerUse};
+use super::super::attributes::Attributes;
+use super::super::error::{Fault, quoted};
+use super::super::log;
+use super::{Compiler, kernel_policy, nice, rt_priority, too_large};
+
+/// When the thread's timers count from.
+pub(super) const FIRST: Reg = Reg(0);
+/// Number of the thread; first of the registers of a log row.
+pub(super) const INDEX: Reg = Reg(1);
+pub(super) const PERF: Reg = Reg(2);
+pub(super) const RUN: Reg = Reg(3);
+pub(super) const START: Reg = Reg(4);
+pub(super) const END: Reg = Reg(5);
+pub(super) const SLACK: Reg = Reg(6);
+pub(super) const CONFIGURED_DURATION: Reg = Reg(7);
+pub(super) const CONFIGURED_PERIOD: Reg = Reg(8);
+pub(super) const WAKEUP_LATENCY: Reg = Reg(9);
+/// What the clock said last.
+pub(super) const NOW: Reg = Reg(10);
+/// Beginning of the event, where that matters.
+pub(super) const BEGIN: Reg = Reg(11);
+pub(super) const SCRATCH: Reg = Reg(12);
+/// Next point of the shared timer in use.
+pub(super) const SHARED_TIMER: Reg = Reg(13);
+const PHASE_ROUNDS: Reg = Reg(14);
+const TASK_ROUNDS: Reg = Reg(15);
+/// Which attributes, CPUs and group were set last, so that they are set only where they change.
+const ATTRIBUTES: Reg = Reg(16);
+const CPUS: Reg = Reg(17);
+const GROUP: Reg = Reg(18);
+/// All bits set, to subtract below zero: slack may be negative.
+pub(super) const MINUS_ONE: Reg = Reg(19);
+pub(super) const CHILD: Reg = Reg(20);
+/// Number handed to a child; it finds it in its copy of the registers.
+pub(super) const CHILD_INDEX: Reg = Reg(21);
+/// Timers of the thread's own, one register each.
+const UNIQUE_TIMERS: u8 = 22;
+const UNIQUE_TIMERS_MAX: usize = schedcast_sim::program::REGISTERS_MAX - UNIQUE_TIMERS as usize;
+
+/// How a thread comes into being.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// At the beginning, together with others.
+    First,
+    /// By a `fork` event.
+    Forked,
+}
+
+/// A program in the making.
+pub(super) struct Body<'a> {
+    pub builder: ProgramBuilder,
+    pub task: &'a Task,
+    /// Names of the thread's own timers, in the order of their registers.
+    pub unique_timers: Vec<&'a str>,
+    /// CPUs the thread was born with.
+    pub inherited: CpuSet,
+    /// CPUs it may use in the phase being compiled.
+    pub cpus: CpuSet,
+    /// Sets of CPUs of this program; register `CPUS` holds one's position plus one.
+    cpu_sets: Vec<CpuSet>,
+}
+
+impl<'a> Compiler<'a> {
+    pub(super) fn program(
+        &mut self,
+        task: usize,
+        role: Role,
+        inherited: CpuSet,
+    ) -> Result<Program, Fault> {
+        let task = &self.file.tasks[task];
+        let mut body = Body {
+            builder: ProgramBuilder::new(task.name.clone()),
+            task,
+            unique_timers: unique_timers(task)?,
+            inherited,
+            cpus: inherited,
+            cpu_sets: Vec::new(),
+        };
+        self.prologue(&mut body, role)?;
+        let end = body.builder.label();
+        let top = repeat_begin(&mut body.builder, task.repeat, TASK_ROUNDS, end);
+        let changes = task.attributes(self.file.global.default_policy).phases;
+        for (number, (phase, change)) in task.phases().iter().zip(changes).enumerate() {
+            self.phase_begin(&mut body, number, phase, change)?;
+            self.phase(&mut body, phase)?;
+        }
+        repeat_end(&mut body.builder, task.repeat, TASK_ROUNDS, top);
+        body.builder.bind(end);
+        body.builder.exit();
+        body.builder
+            .finish()
+            .map_err(|error| too_large(task, error))
+    }
+
+    /// Up to the first phase. The first threads wait for one another before they look at the
+    /// common clock; a forked one does not.
+    fn prologue(&mut self, body: &mut Body<'a>, role: Role) -> Result<(), Fault> {
+        let builder = &mut body.builder;
+        // (2³² − 1)(2³² + 1) = 2⁶⁴ − 1
+        builder.set(MINUS_ONE, u64::from(u32::MAX));
+        builder.arithmetic(Arithmetic::Multiply, MINUS_ONE, (1 << 32) + 1);
+        match role {
+            Role::First => {
+                let others = builder.label();
+                builder.jump_if(INDEX, Compare::NotEqual, 0, others);
+                builder.now(NOW);
+                builder.word_store(self.zero, NOW);
+                builder.bind(others);
+                if let Some(start) = self.start {
+                    builder.barrier(start);
+                }
+            }
+            Role::Forked => {
+                builder.set(INDEX, CHILD_INDEX);
+                for register in [ATTRIBUTES, GROUP] {
+                    builder.set(register, 0);
+                }
+            }
+        }
+        builder.word_load(self.zero, FIRST);
+        if body.task.delay_us > 0 {
+            builder.add(FIRST, u64::from(body.task.delay_us) * 1000);
+            builder.sleep_until(FIRST);
+        }
+        for position in 0..body.unique_timers.len() {
+            builder.set(unique_timer_register(position), FIRST);
+        }
+        self.birth(body, role)
+    }
+
+    /// Registers say what holds at birth; a forked thread first sets what its task says.
+    fn birth(&mut self, body: &mut Body<'a>, role: Role) -> Result<(), Fault> {
+        let task = body.task;
+        let group = self.group_in_force(&task.scheduling);
+        let first_phase = task.phases().first().map(|phase| &phase.scheduling);
+        let born_with = match role {
+            Role::First => self.cpus_in_force(task, first_phase, body.inherited)?,
+            Role::Forked => body.inherited,
+        };
+        let born_with = body.cpu_set_number(born_with);
+        body.builder.set(CPUS, born_with);
+        if role == Role::Forked {
+            let start = task.attributes(self.file.global.default_policy).start;
+            self.set_attributes(body, &start);
+            if group.is_some() {
+                let change = AttributesSpec {
+                    group,
+                    ..AttributesSpec::default()
+                };
+                let change = self.workload.add_attributes(change);
+                body.builder.set_attributes(change);
+            }
+        }
+        if let Some(group) = group {
+            body.builder.set(GROUP, u64::from(group.0) + 1);
+        }
+        Ok(())
+    }
+
+    fn set_attributes(&mut self, body: &mut Body<'a>, attributes: &Attributes) {
+        let change = AttributesSpec {
+            policy: Some((kernel_policy(attributes), rt_priority(attributes))),
+            nice: nice(attributes),
+            ..AttributesSpec::default()
+        };
+        let change = self.workload.add_attributes(change);
+        body.builder.set_attributes(change);
+    }
+
+    /// What a phase changes, in rt-app's order. rt-app remembers what it set last and leaves out
+    /// what is in force already.
+    fn phase_begin(
+        &mut self,
+        body: &mut Body<'a>,
+        number: usize,
+        phase: &'a Phase,
+        change: Option<Attributes>,
+    ) -> Result<(), Fault> {
+        body.cpus = self.cpus_in_force(body.task, Some(&phase.scheduling), body.inherited)?;
+        let affinity = AttributesSpec {
+            affinity: Some(body.cpus),
+            ..AttributesSpec::default()
+        };
+        let cpu_set = body.cpu_set_number(body.cpus);
+        let skip = unless_already(&mut body.builder, CPUS, cpu_set);
+        let affinity = self.workload.add_attributes(affinity);
+        body.builder.set_attributes(affinity);
+        body.builder.bind(skip);
+        if let Some(attributes) = change {
+            let skip = unless_already(&mut body.builder, ATTRIBUTES, number as u64 + 1);
+            self.set_attributes(body, &attributes);
+            body.builder.bind(skip);
+        }
+        if let Some(group) = self.group_in_force(&phase.scheduling) {
+            let change = AttributesSpec {
+                group: Some(group),
+                ..AttributesSpec::default()
+            };
+            let change = self.workload.add_attributes(change);
+            let skip = unless_already(&mut body.builder, GROUP, u64::from(group.0) + 1);
+            body.builder.set_attributes(change);
+            body.builder.bind(skip);
+        }
+        Ok(())
+    }
+
+    fn phase(&mut self, body: &mut Body<'a>, phase: &'a Phase) -> Result<(), Fault> {
+        let after = body.builder.label();
+        let top = repeat_begin(&mut body.builder, phase.repeat, PHASE_ROUNDS, after);
+        for register in [PERF, RUN, SLACK, WAKEUP_LATENCY] {
+            body.builder.set(register, 0);
+        }
+        body.builder.now(START);
+        for event in &phase.events {
+            self.event(body, event)?;
+        }
+        body.builder.now(END);
+        self.end_of_round(body, phase);
+        repeat_end(&mut body.builder, phase.repeat, PHASE_ROUNDS, top);
+        body.builder.bind(after);
+        Ok(())
+    }
+
+    /// Hands on the log row. The price of the round is what keeps a phase of events that take no
+    /// time from going round forever at one instant.
+    fn end_of_round(&mut self, body: &mut Body<'a>, phase: &Phase) {
+        let configured = log::Configured::of(phase);
+        let prices = &self.options.prices;
+        let mut round_ns = prices.round_ns.max(1);
+        if self.file.global.log_size != LogSize::Disabled {
+            body.builder
+                .set(CONFIGURED_DURATION, configured.duration_us * 1000);
+            body.builder
+                .set(CONFIGURED_PERIOD, configured.period_us * 1000);
+            body.builder
+                .log(self.options.log_channel, INDEX, log::REGISTERS);
+            round_ns += prices.log_row_ns;
+        }
+        body.builder.work(round_ns);
+    }
+}
+
+impl Body<'_> {
+    fn cpu_set_number(&mut self, cpus: CpuSet) -> u64 {
+        let known = self.cpu_sets.iter().position(|known| *known == cpus);
+        let position = known.unwrap_or_else(|| {
+            self.cpu_sets.push(cpus);
+            self.cpu_sets.len() - 1
+        });
+        position as u64 + 1
+    }
+
+    /// The register of one of the thread's own timers.
+    pub(super) fn unique_timer(&self, timer: &TimerUse) -> Reg {
+        let position = self
+            .unique_timers
+            .iter()
+            .position(|name| *name == timer.timer);
+        // Every unique timer of the task was collected before.
+        unique_timer_register(position.unwrap_or_default())
+    }
+}
+
+fn unique_timer_register(position: usize) -> Reg {
+    Reg(UNIQUE_TIMERS + position as u8)
+}
+
+fn unique_timers(task: &Task) -> Result<Vec<&str>, Fault> {
+    let mut names: Vec<&str> = Vec::new();
+    for event in task.events() {
+        let Action::Timer(timer) = &event.action else {
+            continue;
+        };
+        if !timer.unique || names.contains(&timer.timer.as_str()) {
+            continue;
+        }
+        if names.len() == UNIQUE_TIMERS_MAX {
+            let message = format!(
+                "timer {} is the thread's number {}; a task may have {UNIQUE_TIMERS_MAX} of its own",
+                quoted(&timer.timer),
+                names.len() + 1
+            );
+            return Err(Fault::new(event.span, message));
+        }
+        names.push(&timer.timer);
+    }
+    Ok(names)
+}
+
+/// Begins a loop; `none` is where to go when there is not even one round.
+fn repeat_begin(builder: &mut ProgramBuilder, repeat: Repeat, rounds: Reg, none: Label) -> Label {
+    match repeat {
+        Repeat::Forever => {}
+        Repeat::Times(0) => builder.jump(none),
+        Repeat::Times(times) => builder.set(rounds, u64::from(times)),
+    }
+    builder.here()
+}
+
+fn repeat_end(builder: &mut ProgramBuilder, repeat: Repeat, rounds: Reg, top: Label) {
+    match repeat {
+        Repeat::Forever => builder.jump(top),
+        Repeat::Times(1) => {}
+        Repeat::Times(_) => builder.loop_back(rounds, top),
+    }
+}
+
+/// Skips what comes next if the register says that it was done last; else notes that it was.
+fn unless_already(builder: &mut ProgramBuilder, register: Reg, number: u64) -> Label {
+    let skip = builder.label();
+    builder.jump_if(register, Compare::Equal, number, skip);
+    builder.set(register, number);
+    skip
+}
