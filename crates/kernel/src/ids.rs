@@ -35,7 +35,8 @@ index! {
     Cpu
 }
 index! {
-    /// A task (thread). Rows `0..cpus` are the idle tasks ("swapper/N") of the CPUs.
+    /// A task (thread). Rows `0..cpus` are the idle tasks ("swapper/N") of the CPUs, rows
+    /// `cpus..2 · cpus` their migration threads ("migration/N").
     TaskId
 }
 index! {

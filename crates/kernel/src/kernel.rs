@@ -50,7 +50,7 @@ pub struct Kernel {
     pub rules: Rules,
     /// The machine as the scheduler sees it.
     pub topology: Topology,
-    /// Tasks; rows `0..cpus` are the idle tasks.
+    /// Tasks; rows `0..cpus` are the idle tasks, rows `cpus..2 · cpus` the migration threads.
     pub tasks: Vec<Task>,
     /// Entities of tasks and groups.
     pub entities: Vec<Entity>,
@@ -113,6 +113,10 @@ impl Kernel {
             kernel
                 .rqs
                 .push(Rq::new(cpu, idle, u64::from(capacity), cost));
+        }
+        for cpu in (0..cpus).map(Cpu::from) {
+            let stopper = kernel.task_create(Self::migration_thread_attributes(cpu));
+            kernel.tasks[stopper.index()].state = TaskState::Blocked;
         }
         kernel
     }
@@ -252,6 +256,7 @@ impl Kernel {
             rr_ticks: 0,
             nr_cpus_allowed: attributes.affinity.len() as u32,
             affinity: attributes.affinity,
+            migration_pending: None,
             address_space: attributes.address_space,
             recent_used_cpu: attributes.cpu,
             wakee_flips: 0,

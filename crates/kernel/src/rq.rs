@@ -1,5 +1,7 @@
 //! The run queue of a CPU (`struct rq`).
 
+use std::collections::VecDeque;
+
 use crate::cpuset::CpuSet;
 use crate::ids::{CfsRqId, Cpu, Ns, TaskId};
 use crate::pelt::SchedAvg;
@@ -21,6 +23,15 @@ pub struct RtRq {
     pub throttled: bool,
     /// Load tracking of the class.
     pub avg: SchedAvg,
+}
+
+/// Work for a migration thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StopWork {
+    /// Move a task of this CPU to another one, if it still is here.
+    Migrate(TaskId, Cpu),
+    /// Move a task away from a CPU its affinity excludes; `migration_pending` says where to.
+    Affinity(TaskId),
 }
 
 /// Run queue of one CPU.
@@ -47,8 +58,10 @@ pub struct Rq {
     pub curr: TaskId,
     /// Idle task.
     pub idle: TaskId,
-    /// Migration thread's pending work: a task to push to a CPU (active balance, affinity).
-    pub stop_work: Option<(TaskId, Cpu)>,
+    /// What the migration thread has to do, in order.
+    pub stop_works: VecDeque<StopWork>,
+    /// CPU chosen last for a task whose affinity changed (`distribute_cpu_mask_prev`).
+    pub distribute_cpu_prev: Cpu,
     /// Real-time class.
     pub rt: RtRq,
     /// `TIF_NEED_RESCHED` of the current task.
@@ -123,7 +136,8 @@ impl Rq {
             nr_running: 0,
             curr: idle,
             idle,
-            stop_work: None,
+            stop_works: VecDeque::new(),
+            distribute_cpu_prev: Cpu(0),
             rt: RtRq::default(),
             need_resched: false,
             need_resched_lazy: false,

@@ -1,9 +1,9 @@
-//! The real-time class: SCHED_FIFO and SCHED_RR, and the stop class above it.
+//! The real-time class: SCHED_FIFO and SCHED_RR.
 //!
 //! Per CPU one list per priority; the first of the highest non-empty list runs until it blocks,
 //! yields, or, with SCHED_RR, has used up 100 ms.
 
-use crate::fair::EnqueueFlags;
+use crate::fair::{DequeueFlags, EnqueueFlags};
 use crate::ids::{Cpu, TaskId};
 use crate::kernel::Kernel;
 use crate::platform::{Op, Platform};
@@ -12,6 +12,8 @@ use crate::task::Policy;
 
 /// SCHED_RR quantum, ms (`RR_TIMESLICE`).
 const RR_TIMESLICE_MS: u32 = 100;
+/// Priority of idle tasks (`MAX_PRIO`).
+const MAX_PRIO: i32 = 140;
 
 impl Kernel {
     fn rt_list(&mut self, cpu: Cpu, task: TaskId) -> &mut Vec<TaskId> {
@@ -28,18 +30,36 @@ impl Kernel {
         p: &mut P,
         cpu: Cpu,
         task: TaskId,
-        _flags: EnqueueFlags,
+        flags: EnqueueFlags,
     ) {
+        if flags.restore && !flags.moved {
+            // It never left its place in the list.
+            return;
+        }
         p.spend(self.here, Op::EnqueueLevel, 1);
         self.tasks[task.index()].rr_ticks = self.rules.hz * RR_TIMESLICE_MS / 1000;
-        self.rt_list(cpu, task).push(task);
+        let list = self.rt_list(cpu, task);
+        if flags.head {
+            list.insert(0, task);
+        } else {
+            list.push(task);
+        }
         let rq = &mut self.rqs[cpu.index()];
         rq.rt.nr_running += 1;
         rq.nr_running += 1;
     }
 
     /// `dequeue_task_rt`.
-    pub(crate) fn dequeue_task_rt<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
+    pub(crate) fn dequeue_task_rt<P: Platform>(
+        &mut self,
+        p: &mut P,
+        cpu: Cpu,
+        task: TaskId,
+        flags: DequeueFlags,
+    ) {
+        if flags.save && !flags.moved {
+            return;
+        }
         p.spend(self.here, Op::DequeueLevel, 1);
         self.rt_list(cpu, task).retain(|&other| other != task);
         let rq = &mut self.rqs[cpu.index()];
@@ -62,11 +82,6 @@ impl Kernel {
             return None;
         }
         rt.queues.iter().find_map(|list| list.first().copied())
-    }
-
-    /// `pick_task_stop`.
-    pub(crate) fn pick_task_stop(&self, _cpu: Cpu) -> Option<TaskId> {
-        None
     }
 
     /// `put_prev_task_rt`.
@@ -102,6 +117,54 @@ impl Kernel {
         if self.tasks[task.index()].rt_priority > self.tasks[curr.index()].rt_priority {
             self.resched_curr(p, cpu);
         }
+    }
+
+    /// A task becomes a real-time one (`switched_to_rt`).
+    pub(crate) fn switched_to_rt<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
+        let curr = self.rqs[cpu.index()].curr;
+        if self.tasks[task.index()].on_rq && curr != task && self.prio(task) < self.curr_prio(cpu) {
+            self.resched_curr(p, cpu);
+        }
+    }
+
+    /// A task's real-time priority changed (`prio_changed_rt`).
+    pub(crate) fn prio_changed_rt<P: Platform>(
+        &mut self,
+        p: &mut P,
+        cpu: Cpu,
+        task: TaskId,
+        old_prio: i32,
+    ) {
+        if !self.tasks[task.index()].on_rq {
+            return;
+        }
+        let prio = self.prio(task);
+        if self.rqs[cpu.index()].curr != task {
+            if prio < self.curr_prio(cpu) {
+                self.resched_curr(p, cpu);
+            }
+        } else if prio > old_prio && prio > self.highest_rt_prio(cpu) {
+            self.resched_curr(p, cpu);
+        }
+    }
+
+    /// Priority of what a CPU executes; its idle task comes after everything.
+    #[inline]
+    pub(crate) fn curr_prio(&self, cpu: Cpu) -> i32 {
+        let rq = &self.rqs[cpu.index()];
+        if rq.curr_is_idle() {
+            MAX_PRIO
+        } else {
+            self.prio(rq.curr)
+        }
+    }
+
+    /// Kernel priority of the most urgent queued real-time task, 100 when there is none.
+    pub(crate) fn highest_rt_prio(&self, cpu: Cpu) -> i32 {
+        let queues = &self.rqs[cpu.index()].rt.queues;
+        let row = queues.iter().position(|list| !list.is_empty());
+        // Row 1 holds rt_priority 99, which is kernel priority 0.
+        row.map_or(100, |row| row as i32 - 1)
     }
 
     /// `select_task_rq_rt`.

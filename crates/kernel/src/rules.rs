@@ -193,6 +193,8 @@ pub struct Rules {
     pub shares_from_load_avg: bool,
     /// `select_idle_sibling` tries the recently used CPU (4.16).
     pub recent_used_cpu: bool,
+    /// Tasks whose affinity changes are spread over the new set (5.7).
+    pub affinity_distributes: bool,
 }
 
 impl Rules {
@@ -255,6 +257,7 @@ impl Rules {
             tg_load_avg_interval_ns: if since(6, 7) { 1_000_000 } else { 0 },
             shares_from_load_avg: since(4, 15),
             recent_used_cpu: since(4, 16),
+            affinity_distributes: since(5, 7),
         }
     }
 }

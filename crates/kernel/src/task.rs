@@ -101,6 +101,8 @@ pub struct Task {
     pub affinity: CpuSet,
     /// Number of CPUs it may run on.
     pub nr_cpus_allowed: u32,
+    /// Where the migration thread is to move it because its affinity changed.
+    pub migration_pending: Option<Cpu>,
     /// Address space; `None` for kernel threads.
     pub address_space: Option<u32>,
     /// `recent_used_cpu` (4.16).

@@ -37,6 +37,7 @@ impl Kernel {
             initial: true,
             ..EnqueueFlags::default()
         };
+        self.tasks[task.index()].state = TaskState::Running;
         self.activate_task(p, target, task, flags);
         p.observe(target, Observation::Wakeup { task, cpu: target });
         self.wakeup_preempt(p, target, task, true);

@@ -79,7 +79,9 @@ impl Kernel {
                 continue;
             }
             let curr = rq.curr;
-            if rq.need_resched || rq.need_resched_lazy {
+            if curr.index() == rq.idle.index() + self.topology.cpus() {
+                self.cpu_stopper_thread(p, cpu);
+            } else if rq.need_resched || rq.need_resched_lazy {
                 self.schedule(p, cpu, PrevState::Runnable);
             } else if self.tasks[curr.index()].throttle_work {
                 if self.throttle_current_task(p, curr) {
@@ -192,7 +194,7 @@ impl Kernel {
             self.note_busy(cpu);
         } else if self.tasks[prev.index()].policy.is_fair() {
             self.put_prev_task_fair(p, prev);
-        } else {
+        } else if self.tasks[prev.index()].policy.is_rt() {
             self.put_prev_task_rt(p, prev);
         }
     }
@@ -202,7 +204,7 @@ impl Kernel {
         if self.tasks[next.index()].policy.is_fair() {
             self.set_next_task_fair(p, next);
             self.note_picked(cpu, next);
-        } else {
+        } else if self.tasks[next.index()].policy.is_rt() {
             self.set_next_task_rt(p, cpu, next);
         }
     }
@@ -217,8 +219,10 @@ impl Kernel {
     ) {
         if self.tasks[task.index()].policy.is_fair() {
             self.enqueue_task_fair(p, cpu, task, flags);
-        } else {
+        } else if self.tasks[task.index()].policy.is_rt() {
             self.enqueue_task_rt(p, cpu, task, flags);
+        } else {
+            self.count_stop_task(cpu, true);
         }
     }
 
@@ -233,7 +237,11 @@ impl Kernel {
         if self.tasks[task.index()].policy.is_fair() {
             return self.dequeue_task_fair(p, task, flags);
         }
-        self.dequeue_task_rt(p, cpu, task);
+        if self.tasks[task.index()].policy.is_rt() {
+            self.dequeue_task_rt(p, cpu, task, flags);
+        } else {
+            self.count_stop_task(cpu, false);
+        }
         true
     }
 

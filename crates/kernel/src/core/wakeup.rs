@@ -102,6 +102,7 @@ impl Kernel {
             ..EnqueueFlags::default()
         };
         self.activate_task(p, cpu, task, flags);
+        self.tasks[task.index()].state = TaskState::Running;
         p.observe(cpu, Observation::Wakeup { task, cpu });
         self.wakeup_preempt(p, cpu, task, false);
         self.end_idle_stamp(cpu);
@@ -116,9 +117,7 @@ impl Kernel {
         flags: EnqueueFlags,
     ) {
         self.enqueue_task(p, cpu, task, flags);
-        let record = &mut self.tasks[task.index()];
-        record.on_rq = true;
-        record.state = TaskState::Running;
+        self.tasks[task.index()].on_rq = true;
     }
 
     /// A wakeup ends a CPU's idle period: the average follows by an eighth.
@@ -227,6 +226,7 @@ impl Kernel {
     ) {
         let q = self.cfs_rq_of(group, cpu);
         let parent = self.cfs_rqs[q.index()].se;
+        self.follow_queue_clock(se, self.entities[se.index()].cfs_rq, q);
         let entity = &mut self.entities[se.index()];
         entity.cfs_rq = q;
         entity.parent = parent;

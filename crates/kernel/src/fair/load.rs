@@ -124,7 +124,7 @@ pub(crate) fn update_cfs_rq_load_avg(cfs_rq: &mut CfsRq, now: u64) -> bool {
 
 /// `__update_load_avg_se`.
 #[inline]
-fn age_entity(se: &mut Entity, now: u64, is_curr: bool) {
+pub(crate) fn age_entity(se: &mut Entity, now: u64, is_curr: bool) {
     let runnable = if se.sched_delayed {
         0
     } else if se.my_q().is_none() {

@@ -8,10 +8,12 @@
 //! | `cfs`, `eevdf` | the two orders |
 //! | `pick` | `pick_task_fair`, put and set along the hierarchy, tick |
 //! | `preempt` | wakeup preemption |
+//! | `attach` | joining and leaving the class or a group |
 //! | `load`, `group_weight` | PELT averages, shares |
 //! | `util_est` | estimates of utilisation at wakeup |
 
 pub(crate) mod account;
+pub(crate) mod attach;
 pub(crate) mod cfs;
 pub(crate) mod eevdf;
 pub(crate) mod group_weight;
@@ -34,6 +36,12 @@ pub struct EnqueueFlags {
     pub delayed: bool,
     /// It is new.
     pub initial: bool,
+    /// It comes back from a change of its attributes (`ENQUEUE_RESTORE`).
+    pub restore: bool,
+    /// The change moves it within its class's order (`ENQUEUE_MOVE`).
+    pub moved: bool,
+    /// It goes before tasks of its priority (`ENQUEUE_HEAD`).
+    pub head: bool,
 }
 
 /// Why and how a task leaves a run queue (`DEQUEUE_*`).
@@ -47,4 +55,8 @@ pub struct DequeueFlags {
     pub special: bool,
     /// It is parked because its group is throttled (6.18).
     pub throttle: bool,
+    /// Its attributes change, it comes back at once (`DEQUEUE_SAVE`).
+    pub save: bool,
+    /// The change moves it within its class's order (`DEQUEUE_MOVE`).
+    pub moved: bool,
 }

@@ -1,0 +1,140 @@
+//! The stop class: one migration thread per CPU that nothing preempts.
+//!
+//! A task that runs cannot be moved: somebody has to take its CPU first. That is the migration
+//! thread, which is woken with a piece of work, switches in over whatever runs (now only queued),
+//! does the work and goes back to sleep. Worked example: the affinity of a hog on CPU 0 shrinks to
+//! CPU 1. The migration thread of CPU 0 is woken, the hog is switched out, moved to CPU 1's queue
+//! and an interrupt sent there; then CPU 0 switches from the migration thread to whatever is left:
+//! two context switches for one move.
+
+use crate::fair::{DequeueFlags, EnqueueFlags};
+use crate::ids::{Cpu, TaskId};
+use crate::kernel::Kernel;
+use crate::platform::{Observation, Op, Platform, PrevState};
+use crate::rq::StopWork;
+use crate::task::{Policy, TaskState};
+
+impl Kernel {
+    /// The migration thread of a CPU.
+    #[inline(always)]
+    pub fn migration_thread(&self, cpu: Cpu) -> TaskId {
+        TaskId::from(self.cpus() + cpu.index())
+    }
+
+    /// Gives the migration thread of a CPU something to do and wakes it (`stop_one_cpu_nowait`).
+    pub(crate) fn stop_one_cpu<P: Platform>(&mut self, p: &mut P, cpu: Cpu, work: StopWork) {
+        self.rqs[cpu.index()].stop_works.push_back(work);
+        let stopper = self.migration_thread(cpu);
+        if self.tasks[stopper.index()].state != TaskState::Blocked {
+            return;
+        }
+        p.spend(self.here, Op::Wakeup, 1);
+        self.update_rq_clock(p, cpu);
+        self.tasks[stopper.index()].state = TaskState::Running;
+        self.activate_task(p, cpu, stopper, EnqueueFlags::default());
+        p.observe(cpu, Observation::Wakeup { task: stopper, cpu });
+        self.wakeup_preempt(p, cpu, stopper, false);
+    }
+
+    /// `pick_task_stop`.
+    #[inline]
+    pub(crate) fn pick_task_stop(&self, cpu: Cpu) -> Option<TaskId> {
+        let stopper = self.migration_thread(cpu);
+        self.tasks[stopper.index()].on_rq.then_some(stopper)
+    }
+
+    /// `enqueue_task_stop` and `dequeue_task_stop` only count.
+    pub(crate) fn count_stop_task(&mut self, cpu: Cpu, add: bool) {
+        let rq = &mut self.rqs[cpu.index()];
+        if add {
+            rq.nr_running += 1;
+        } else {
+            rq.nr_running -= 1;
+        }
+    }
+
+    /// The migration thread runs: all its work, then back to sleep (`cpu_stopper_thread`).
+    pub(crate) fn cpu_stopper_thread<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        while let Some(work) = self.rqs[cpu.index()].stop_works.pop_front() {
+            match work {
+                StopWork::Migrate(task, target) => self.migration_cpu_stop(p, cpu, task, target),
+                StopWork::Affinity(task) => self.affinity_cpu_stop(p, cpu, task),
+            }
+        }
+        let stopper = self.migration_thread(cpu);
+        self.tasks[stopper.index()].state = TaskState::Blocked;
+        self.schedule(p, cpu, PrevState::Blocked);
+    }
+
+    /// Moves a task of this CPU for `exec` (`migration_cpu_stop`).
+    fn migration_cpu_stop<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId, target: Cpu) {
+        let record = &self.tasks[task.index()];
+        if record.cpu == cpu && record.on_rq && record.affinity.contains(target) {
+            self.move_queued_task(p, task, target);
+        }
+    }
+
+    /// Moves a task whose affinity no longer allows its CPU (`migration_cpu_stop` with a pending
+    /// request): after it if it went elsewhere in the meantime.
+    fn affinity_cpu_stop<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
+        // A wakeup on its way here has to be completed first, or it would escape.
+        self.sched_ttwu_pending(p, cpu);
+        let record = &mut self.tasks[task.index()];
+        let Some(target) = record.migration_pending else {
+            return;
+        };
+        if record.affinity.contains(record.cpu) {
+            record.migration_pending = None;
+        } else if record.cpu != cpu {
+            let cpu = record.cpu;
+            self.stop_one_cpu(p, cpu, StopWork::Affinity(task));
+        } else {
+            record.migration_pending = None;
+            if record.on_rq {
+                self.move_queued_task(p, task, target);
+            }
+        }
+    }
+
+    /// Takes a queued task off its CPU to move it (`deactivate_task` with
+    /// `TASK_ON_RQ_MIGRATING`).
+    pub(crate) fn deactivate_task<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
+        self.tasks[task.index()].migrating = true;
+        self.dequeue_task(p, cpu, task, DequeueFlags::default());
+    }
+
+    /// Puts a migrating task on its new CPU (`attach_task`).
+    pub(crate) fn attach_task<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
+        let flags = EnqueueFlags {
+            migrated: true,
+            ..EnqueueFlags::default()
+        };
+        self.activate_task(p, cpu, task, flags);
+        self.tasks[task.index()].migrating = false;
+        self.wakeup_preempt(p, cpu, task, false);
+    }
+
+    /// Moves a queued task that does not run (`move_queued_task`).
+    pub(crate) fn move_queued_task<P: Platform>(&mut self, p: &mut P, task: TaskId, target: Cpu) {
+        let cpu = self.tasks[task.index()].cpu;
+        self.update_rq_clock(p, cpu);
+        self.deactivate_task(p, cpu, task);
+        self.set_task_cpu(p, task, target);
+        self.update_rq_clock(p, target);
+        self.attach_task(p, target, task);
+    }
+
+    /// What a migration thread is made of.
+    pub(crate) fn migration_thread_attributes(cpu: Cpu) -> crate::task::TaskAttributes {
+        crate::task::TaskAttributes {
+            policy: Policy::Stop,
+            nice: 0,
+            rt_priority: 0,
+            affinity: crate::cpuset::CpuSet::of(cpu),
+            group: crate::ids::GroupId::ROOT,
+            address_space: None,
+            custom_slice_ns: None,
+            cpu,
+        }
+    }
+}
