@@ -9,6 +9,7 @@ pub mod cfs_rq;
 mod core;
 pub mod cpuset;
 pub mod entity;
+pub mod explain;
 pub mod fair;
 pub mod group;
 pub mod ids;

@@ -247,6 +247,10 @@ pub enum Observation {
 
 /// The world as the kernel sees it. All times in nanoseconds.
 pub trait Platform {
+    /// `true` when decisions are to be reported to [`Platform::explain`]; a constant, so that the
+    /// reporting code vanishes when it is off.
+    const EXPLAIN: bool = false;
+
     /// reporting code vanishes when it is off.
     /// The clock at the cursor of `cpu` (`sched_clock_cpu`). Never behind the event being handled.
     fn now(&self, cpu: Cpu) -> Ns;
@@ -276,4 +280,8 @@ pub trait Platform {
 
     /// Tells observers.
     fn observe(&mut self, cpu: Cpu, observation: Observation);
+
+    /// Reports a decision with the state that led to it. Called only when
+    /// [`Platform::EXPLAIN`] is set.
+    fn explain(&mut self, _cpu: Cpu, _decision: crate::explain::Decision) {}
 }

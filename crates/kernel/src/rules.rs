@@ -167,6 +167,8 @@ pub struct Rules {
     pub skip_empty_group_reweight: bool,
     /// Group entities are reweighted only when the weight changed (6.9).
     pub reweight_only_on_change: bool,
+    /// A non-idle entity that preempts an idle one ends its protection (6.15).
+    pub idle_preemption_cancels_protection: bool,
     /// A task that yields gives up the rest of its request (6.19).
     pub yield_forfeits: bool,
     /// Unused quota may be carried over (5.14).
@@ -240,6 +242,7 @@ impl Rules {
             long_sleeper_reset: since(6, 3),
             skip_empty_group_reweight: since(6, 13),
             reweight_only_on_change: since(6, 9),
+            idle_preemption_cancels_protection: since(6, 15),
             yield_forfeits: since(6, 19),
             burst: since(5, 14),
             burst_statistics: since(5, 16),

@@ -9,6 +9,7 @@
 //! and gives it throttle work; on its way back to user mode the hog is dequeued and parked. Two
 //! passes through `schedule()`, no instruction of the program in between.
 
+use crate::explain::Decision;
 use crate::fair::queue::Counts;
 use crate::fair::{DequeueFlags, EnqueueFlags};
 use crate::ids::{CfsRqId, GroupId, TaskId};
@@ -38,6 +39,16 @@ impl Kernel {
             list.push(q);
         }
         let cpu = self.cfs_rqs[q.index()].cpu;
+        if P::EXPLAIN {
+            let bandwidth = &self.groups[group.index()].bandwidth;
+            let decision = Decision::Throttle {
+                group,
+                runtime_remaining_ns: self.cfs_rqs[q.index()].runtime_remaining_ns,
+                pool_ns: bandwidth.runtime_ns,
+                refill_at_ns: bandwidth.expires_ns,
+            };
+            p.explain(cpu, decision);
+        }
         self.tg_throttle_down(q);
         if self.rules.throttle_model == ThrottleModel::Queue {
             self.dequeue_throttled_group(p, q);

@@ -2,6 +2,7 @@
 
 use super::DequeueFlags;
 use super::load::LoadUpdate;
+use crate::explain::Decision;
 use crate::ids::{CfsRqId, Cpu, EntityId, TaskId};
 use crate::kernel::Kernel;
 use crate::platform::{Op, Platform};
@@ -17,6 +18,7 @@ impl Kernel {
                 return None;
             }
             let mut throttled = false;
+            let mut levels = Vec::new();
             loop {
                 let curr = self.cfs_rqs[q.index()].curr;
                 if curr.is_some_and(|se| self.entities[se.index()].on_rq) {
@@ -30,6 +32,9 @@ impl Kernel {
                 let Some(se) = self.pick_next_entity(p, q) else {
                     continue 'again;
                 };
+                if P::EXPLAIN {
+                    levels.push(self.describe_level(q, se, self.pick_rule(q, se)));
+                }
                 let entity = &self.entities[se.index()];
                 match entity.my_q() {
                     Some(child) => q = child,
@@ -39,6 +44,9 @@ impl Kernel {
                             .expect("an entity without a queue is a task's");
                         if throttled {
                             self.task_throttle_setup_work(task);
+                        }
+                        if P::EXPLAIN {
+                            p.explain(cpu, Decision::Pick { task, levels });
                         }
                         return Some(task);
                     }

@@ -1,5 +1,6 @@
 //! Whether a task that wakes takes the CPU from the one that runs.
 
+use crate::explain::Decision;
 use crate::ids::{Cpu, EntityId, TaskId};
 use crate::kernel::Kernel;
 use crate::platform::Platform;
@@ -51,37 +52,73 @@ impl Kernel {
         fork: bool,
     ) {
         let curr = self.rqs[cpu.index()].curr;
+        let rule = self.preempt_by_rule(p, cpu, wakee, fork);
+        if P::EXPLAIN {
+            let preempts = self.rqs[cpu.index()].need_resched;
+            p.explain(
+                cpu,
+                Decision::Preempt {
+                    wakee,
+                    curr,
+                    preempts,
+                    rule,
+                },
+            );
+        }
+    }
+
+    /// Applies the first rule that fits and names it.
+    fn preempt_by_rule<P: Platform>(
+        &mut self,
+        p: &mut P,
+        cpu: Cpu,
+        wakee: TaskId,
+        fork: bool,
+    ) -> &'static str {
+        let curr = self.rqs[cpu.index()].curr;
         let mut se = self.tasks[curr.index()].se;
         let mut pse = self.tasks[wakee.index()].se;
-        if se == pse || self.wakee_is_throttled(wakee) {
-            return;
+        if se == pse {
+            return "the running task woke itself";
+        }
+        if self.wakee_is_throttled(wakee) {
+            return "the wakee's group is throttled";
         }
         if self.rules.features.next_buddy && !fork && !self.entities[pse.index()].sched_delayed {
             self.set_next_buddy(pse);
         }
         if self.rqs[cpu.index()].need_resched {
-            return;
+            return "a reschedule is pending already";
         }
         let policy_idle = |task: TaskId| self.tasks[task.index()].policy == Policy::Idle;
-        if self.rules.fair == FairClass::Cfs && policy_idle(curr) && !policy_idle(wakee) {
+        let cfs = self.rules.fair == FairClass::Cfs;
+        if cfs && policy_idle(curr) && !policy_idle(wakee) {
             self.preempt_current_cfs(p, cpu, se, pse);
-            return;
+            return "SCHED_IDLE gives way";
         }
-        if !self.rules.features.wakeup_preemption
-            || (self.rules.fair == FairClass::Cfs
-                && self.tasks[wakee.index()].policy != Policy::Normal)
-        {
-            return;
+        if !self.rules.features.wakeup_preemption {
+            return "NO_WAKEUP_PREEMPTION";
+        }
+        if cfs && self.tasks[wakee.index()].policy != Policy::Normal {
+            return "SCHED_BATCH and SCHED_IDLE do not preempt";
         }
         (se, pse) = self.find_matching_se(se, pse);
-        let (curr_idle, wakee_idle) = (self.se_is_idle(se), self.se_is_idle(pse));
-        match (self.rules.fair, curr_idle, wakee_idle) {
-            (_, false, true) => {}
-            (FairClass::Cfs, true, false) => self.preempt_current_cfs(p, cpu, se, pse),
-            (FairClass::Cfs, ..) => self.check_preempt_cfs(p, cpu, se, pse),
+        match (self.rules.fair, self.se_is_idle(se), self.se_is_idle(pse)) {
+            (_, false, true) => "an idle group does not preempt",
+            (FairClass::Cfs, true, false) => {
+                self.preempt_current_cfs(p, cpu, se, pse);
+                "an idle group gives way"
+            }
+            (FairClass::Cfs, ..) => {
+                self.check_preempt_cfs(p, cpu, se, pse);
+                "vruntime lead against the wakeup granularity"
+            }
             (FairClass::Eevdf, true, false) => {
-                self.cancel_protect_slice(se);
+                if self.rules.idle_preemption_cancels_protection {
+                    self.cancel_protect_slice(se);
+                }
                 self.resched_curr_lazy(p, cpu);
+                "an idle entity gives way"
             }
             (FairClass::Eevdf, ..) => self.check_preempt_eevdf(p, cpu, wakee, se, pse),
         }
@@ -152,9 +189,9 @@ impl Kernel {
         wakee: TaskId,
         se: EntityId,
         pse: EntityId,
-    ) {
+    ) -> &'static str {
         if self.tasks[wakee.index()].policy != Policy::Normal {
-            return;
+            return "SCHED_BATCH and SCHED_IDLE do not preempt";
         }
         let q = self.entities[se.index()].cfs_rq;
         self.update_curr(p, q);
@@ -166,17 +203,21 @@ impl Kernel {
                     self.cancel_protect_slice(se);
                 }
                 self.resched_curr_lazy(p, cpu);
-            } else if shorter && self.rules.features.run_to_parity {
+                return "the wakee would be picked";
+            }
+            if shorter && self.rules.features.run_to_parity {
                 self.update_protect_slice(q, se);
             }
-            return;
+            return "the wakee would not be picked";
         }
         if shorter && self.may_preempt_short(q, se, pse) {
             self.cancel_protect_slice(se);
         }
         if self.pick_eevdf(q, true) == Some(pse) {
             self.resched_curr_lazy(p, cpu);
+            return "the wakee would be picked";
         }
+        "the wakee would not be picked"
     }
 
     /// 6.12–6.16: `do_preempt_short` after the comparison of slices.
