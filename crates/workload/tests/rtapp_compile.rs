@@ -33,6 +33,9 @@ fn compiled(text: &str, options: &Options) -> (Workload, Compiled) {
     let file = parse("w.json", text.as_bytes()).unwrap_or_else(|error| panic!("{error}"));
     let mut workload = Workload::default();
     let compiled = compile(&file, options, &mut workload).unwrap_or_else(|error| panic!("{error}"));
+    workload
+        .check(options.cpus)
+        .unwrap_or_else(|error| panic!("{error}"));
     (workload, compiled)
 }
 

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Defaults are filled in where they do not depend on anything else; what a phase inherits stays
-//! `None` here and is worked out by [`Task::attributes`](super::attributes).
+//! `None` here and is worked out by [`Task::attributes`].
 //! Times keep rt-app's unit, the microsecond, because its log columns are in microseconds too.
 
 use super::error::Span;
@@ -341,7 +341,7 @@ pub struct TimerUse {
     /// How far the next point is from the last, in microseconds.
     pub period_us: u32,
     /// The mode written at this use. A timer has one mode, see
-    /// [`File::timer_mode`](super::references).
+    /// [`File::timer_mode`].
     pub mode: Option<TimerMode>,
 }
 
