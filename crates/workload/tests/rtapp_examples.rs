@@ -1,7 +1,9 @@
-//! The example files of Debian's rt-app package all load, where the package is installed.
+//! The example files of Debian's rt-app package all load, and compile if they can run, where the package is installed.
 
 use std::path::{Path, PathBuf};
 
+use schedcast_sim::Workload;
+use schedcast_workload::rtapp::compile::{Options, compile};
 use schedcast_workload::rtapp::load;
 
 const INSTALLED: &str = "/usr/share/doc/rt-app";
@@ -24,7 +26,7 @@ fn json_files(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn installed_examples_load() {
+fn installed_examples_load_and_compile() {
     let mut files = Vec::new();
     json_files(Path::new(INSTALLED), &mut files);
     if files.is_empty() {
@@ -35,7 +37,14 @@ fn installed_examples_load() {
     let mut refused = Vec::new();
     for path in &files {
         let file = load(path).unwrap_or_else(|error| panic!("{error}"));
-        if !file.unsupported().is_empty() {
+        if file.unsupported().is_empty() {
+            let mut workload = Workload::default();
+            compile(&file, &Options::new(2), &mut workload)
+                .unwrap_or_else(|error| panic!("{error}"));
+            workload
+                .check(2)
+                .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        } else {
             refused.push(
                 path.strip_prefix(INSTALLED)
                     .expect("inside")
