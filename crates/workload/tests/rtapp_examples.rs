@@ -1,4 +1,5 @@
-//! The example files of Debian's rt-app package all load, and compile if they can run, where the package is installed.
+//! The example files of Debian's rt-app package all load, and compile if they can run. Skipped where
+//! the package is not installed.
 
 use std::path::{Path, PathBuf};
 
@@ -39,10 +40,10 @@ fn installed_examples_load_and_compile() {
         let file = load(path).unwrap_or_else(|error| panic!("{error}"));
         if file.unsupported().is_empty() {
             let mut workload = Workload::default();
-            compile(&file, &Options::new(2), &mut workload)
+            compile(&file, &Options::new(8), &mut workload)
                 .unwrap_or_else(|error| panic!("{error}"));
             workload
-                .check(2)
+                .check(8)
                 .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         } else {
             refused.push(
