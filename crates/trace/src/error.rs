@@ -113,10 +113,14 @@ impl fmt::Display for ReadError {
 
 /// The name in `known` that is closest to `name`, if any is close enough to be a slip of the pen.
 ///
-/// "Close" is an edit distance of at most a third of the longer word, and at least 1: `evnts` finds `events`, `colour`
-/// finds nothing in `["cpus", "hz"]`.
+/// "Close" is an edit distance of at most a third of the longer word, and at least 1, or one word being the beginning of
+/// the other: `evnts` finds `events`, `sent` finds `sent_us`, `colour` finds nothing in `["cpus", "hz"]`.
 #[must_use]
 pub fn nearest_name<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let is_near = |distance: usize, candidate: &str| {
+        distance <= (name.len().max(candidate.len()) / 3).max(1)
+            || (name.len() >= 3 && (candidate.starts_with(name) || name.starts_with(candidate)))
+    };
     known
         .iter()
         .map(|candidate| {
@@ -125,7 +129,7 @@ pub fn nearest_name<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
                 *candidate,
             )
         })
-        .filter(|(distance, candidate)| *distance <= (name.len().max(candidate.len()) / 3).max(1))
+        .filter(|(distance, candidate)| is_near(*distance, candidate))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }
@@ -214,6 +218,7 @@ mod tests {
         let known = ["kernel", "events", "cpus", "hz"];
         assert_eq!(nearest_name("evnts", &known), Some("events"));
         assert_eq!(nearest_name("Kernel", &known), Some("kernel"));
+        assert_eq!(nearest_name("kernel_version", &known), Some("kernel"));
         assert_eq!(nearest_name("colour", &known), None);
         assert_eq!(
             unknown_name("key", "colour", &known),

@@ -1,15 +1,25 @@
-//! Reading of recordings: format-neutral scheduling events, one by one and in constant memory.
+//! Reading of recordings: format-neutral scheduling events, and what lies beside them in a recording's folder.
 //!
-//! Nothing here interprets what it reads.
+//! [`Recording::open`] reads a folder (`recording.json`, the trace, `cgroups.json`, `requests.csv`, `measured.json`) or a
+//! bare trace file into memory. [`open_trace`] gives the events of a trace one by one, in constant memory. Nothing here
+//! interprets what it reads.
 
 pub mod error;
 pub mod event;
 pub mod ftrace_text;
+mod input;
+mod json;
 pub mod names;
+pub mod recording;
 pub mod source;
 
 pub use error::{ErrorKind, ReadError, nearest_name};
 pub use event::{Context, Event, EventKind, Level, Pid, PrevState, Wakeup};
 pub use ftrace_text::FtraceTextReader;
+pub use input::open_trace;
 pub use names::{CommId, CommTable};
+pub use recording::{
+    Bandwidth, Cgroup, CgroupTree, CpuStat, Figure, Measured, Meta, Recording, Request, Setting,
+    Weight,
+};
 pub use source::{Backwards, BufferStart, Counts, EventSource, Item, LostEvents, OtherEvent};

@@ -28,16 +28,53 @@ pub(super) struct BadLine {
     pub(super) malformed: Malformed,
     /// True if the header was fine and the fields were not.
     pub(super) has_header: bool,
+    /// True for a line of a stack trace, ` => schedule`.
+    pub(super) is_stack: bool,
+}
+
+/// What the comments above the events tell about the lines below.
+#[derive(Debug, Default)]
+pub(super) struct Dialect {
+    pub(super) layout: Layout,
+    /// A tracer other than `nop` writes lines of its own form between the events.
+    tracer_writes: bool,
+}
+
+impl Dialect {
+    /// Learns from one comment line.
+    pub(super) fn learn(&mut self, comment: &[u8]) {
+        if let Some(tracer) = comment.strip_prefix(b"# tracer: ") {
+            self.tracer_writes = tracer.trim_ascii() != b"nop";
+        }
+        self.layout.learn(comment);
+    }
 }
 
 /// Takes an event line apart.
-pub(super) fn event<'a>(line: &'a [u8], layout: &Layout) -> Result<EventLine<'a>, BadLine> {
-    let header = header::parse(line, layout).map_err(|malformed| BadLine {
+pub(super) fn event<'a>(line: &'a [u8], dialect: &Dialect) -> Result<EventLine<'a>, BadLine> {
+    // A task's name may start like a stack line, so only what is no event can be one.
+    let header_bad = |malformed| {
+        let is_stack = line.starts_with(b" ") && line.trim_ascii_start().starts_with(b"=> ");
+        BadLine {
+            malformed,
+            has_header: false,
+            is_stack,
+        }
+    };
+    let fields_bad = |malformed| BadLine {
         malformed,
-        has_header: false,
-    })?;
+        has_header: true,
+        is_stack: false,
+    };
+    let header = header::parse(line, &dialect.layout).map_err(header_bad)?;
     let name_start = header.event_start;
-    let (name, name_end) = event_name(&line[name_start..]);
+    let Some((name, name_end)) = event_name(&line[name_start..], dialect.tracer_writes) else {
+        let expected = "the event's name and a colon";
+        return Err(fields_bad(Malformed {
+            offset: name_start,
+            expected,
+        }));
+    };
     let Some(known) = Known::from_name(name) else {
         return Ok(EventLine {
             header,
@@ -45,42 +82,38 @@ pub(super) fn event<'a>(line: &'a [u8], layout: &Layout) -> Result<EventLine<'a>
         });
     };
     // Spaces may belong to a name in the spellings of plugins, but not before the column they pad to.
-    let column = (name_start + PLUGIN_COLUMN).min(line.len());
+    let column = (name_start + PLUGIN_COLUMN).clamp(name_start + name_end, line.len());
     let mut cursor = Cursor::new(&line[..column], name_start + name_end);
     cursor.spaces();
-    match payload::parse(known, line, cursor.at) {
-        Ok((fields, has_extra_fields)) => Ok(EventLine {
-            header,
-            body: Body::Decoded {
-                known,
-                fields,
-                has_extra_fields,
-            },
-        }),
-        Err(malformed) => Err(BadLine {
-            malformed,
-            has_header: true,
-        }),
-    }
+    let (fields, has_extra_fields) = payload::parse(known, line, cursor.at).map_err(fields_bad)?;
+    Ok(EventLine {
+        header,
+        body: Body::Decoded {
+            known,
+            fields,
+            has_extra_fields,
+        },
+    })
 }
 
 /// The event's name and where the colon behind it ends.
 ///
-/// Text without a name is that of the function tracers, and `<stack trace>`.
-fn event_name(text: &[u8]) -> (&[u8], usize) {
+/// Nameless are the lines of tracers (`schedule <-worker_thread`) and `<stack trace>`.
+fn event_name(text: &[u8], tracer_writes: bool) -> Option<(&[u8], usize)> {
     let length = text
         .iter()
         .take_while(|byte| byte.is_ascii_graphic() && **byte != b':')
         .count();
     if length > 0 && text.get(length) == Some(&b':') {
-        return (&text[..length], length + 1);
+        return Some((&text[..length], length + 1));
     }
     if text.starts_with(b"<")
         && let Some(close) = memchr::memchr(b'>', text)
     {
-        return (&text[..=close], close + 1);
+        return Some((&text[..=close], close + 1));
     }
-    (b"(unnamed)", 0)
+    let is_function = memchr::memmem::find(text, b" <-").is_some();
+    (is_function || tracer_writes).then_some((b"(tracer)", 0))
 }
 
 /// True if `joined`, several lines in one slice, really is one event whose task's name holds newlines.
@@ -195,9 +228,15 @@ pub(super) enum Remark {
     BufferStarted(u32),
     /// `CPU:1 [LOST 431 EVENTS]`
     Lost { cpu: u32, events: Option<u64> },
-    /// ` => schedule`: a line of a stack trace.
-    Stack,
 }
+
+/// What `trace-cmd report -w` writes below the events.
+const SUMMARY: [&[u8]; 4] = [
+    b"Average wakeup latency: ",
+    b"Maximum Latency: ",
+    b"Minimum Latency: ",
+    b"RT task timings:",
+];
 
 /// Reads a line that is not an event; `None` if it may be one.
 pub(super) fn remark(line: &[u8]) -> Result<Option<Remark>, Malformed> {
@@ -208,7 +247,9 @@ pub(super) fn remark(line: &[u8]) -> Result<Option<Remark>, Malformed> {
         Some(b'C') if line.starts_with(b"CPU ") && line.ends_with(b" is empty") => Remark::Nothing,
         Some(b'c') if line.starts_with(b"cpus=") => Remark::Cpus(Cursor::new(line, 5).cpu()?),
         Some(b'v') if line.starts_with(b"version = ") => Remark::Nothing,
-        Some(b' ') if line.trim_ascii_start().starts_with(b"=> ") => Remark::Stack,
+        Some(b'A' | b'M' | b'R') if SUMMARY.iter().any(|start| line.starts_with(start)) => {
+            Remark::Nothing
+        }
         Some(_) if line.trim_ascii().is_empty() => Remark::Nothing,
         Some(_) => return Ok(None),
     }))
@@ -325,7 +366,6 @@ mod tests {
             Some(Remark::BufferStarted(12))
         );
         assert_eq!(said("cpus=224"), Some(Remark::Cpus(224)));
-        assert_eq!(said(" => schedule"), Some(Remark::Stack));
         for line in [
             "",
             "   ",
@@ -338,6 +378,7 @@ mod tests {
         }
         for line in [
             "  a-1 [000] .... 1.000000: e: x",
+            " => schedule",
             "hello",
             "CPU 3 is on fire",
             "version 6",
@@ -348,14 +389,35 @@ mod tests {
 
     #[test]
     fn names_of_events() {
-        assert_eq!(event_name(b"sched_switch: a"), (&b"sched_switch"[..], 13));
+        let name = |text: &'static str| event_name(text.as_bytes(), false);
+        assert_eq!(name("sched_switch: a"), Some((&b"sched_switch"[..], 13)));
         assert_eq!(
-            event_name(b"tracing_mark_write: a: b"),
-            (&b"tracing_mark_write"[..], 19)
+            name("tracing_mark_write: a: b"),
+            Some((&b"tracing_mark_write"[..], 19))
         );
-        assert_eq!(event_name(b"<stack trace>"), (&b"<stack trace>"[..], 13));
-        assert_eq!(event_name(b"schedule <-foo"), (&b"(unnamed)"[..], 0));
-        assert_eq!(event_name(b""), (&b"(unnamed)"[..], 0));
-        assert_eq!(event_name(b": x"), (&b"(unnamed)"[..], 0));
+        assert_eq!(name("<stack trace>"), Some((&b"<stack trace>"[..], 13)));
+        assert_eq!(name("schedule <-foo"), Some((&b"(tracer)"[..], 0)));
+        for text in ["", ": x", "sched_swi", "#1 inner/outer(us): 11/12"] {
+            assert_eq!(name(text), None, "{text}");
+            assert_eq!(
+                event_name(text.as_bytes(), true),
+                Some((&b"(tracer)"[..], 0)),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn tracers_other_than_nop_write_lines_of_their_own() {
+        let mut dialect = Dialect::default();
+        let line = b"  a-1 [000] d... 1.000000: #1 inner/outer(us): 11/12";
+        assert!(event(line, &dialect).is_err());
+        dialect.learn(b"# tracer: hwlat");
+        assert!(matches!(
+            event(line, &dialect).ok().unwrap().body,
+            Body::Other(b"(tracer)")
+        ));
+        dialect.learn(b"# tracer: nop");
+        assert!(event(line, &dialect).is_err());
     }
 }

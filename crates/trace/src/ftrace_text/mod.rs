@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 
 use self::cursor::Malformed;
 use self::flags::Layout;
-use self::line::{BadLine, Body, EventLine, Remark};
+use self::line::{BadLine, Body, Dialect, EventLine, Remark};
 use self::lines::{LINE_BYTES_MAX, Lines, Peek};
 use crate::error::{ErrorKind, ReadError, excerpt};
 use crate::event::{Event, EventKind};
@@ -45,7 +45,7 @@ pub struct FtraceTextReader<R> {
 /// All state but the stream, so that a line can be borrowed from the one while the other changes.
 struct Decoder {
     file: PathBuf,
-    layout: Layout,
+    dialect: Dialect,
     comms: CommTable,
     counts: Counts,
     previous_ns: Option<u64>,
@@ -58,7 +58,7 @@ impl<R: Read> FtraceTextReader<R> {
     pub fn new(file: &Path, input: R) -> FtraceTextReader<R> {
         let decoder = Decoder {
             file: file.to_owned(),
-            layout: Layout::default(),
+            dialect: Dialect::default(),
             comms: CommTable::new(),
             counts: Counts::default(),
             previous_ns: None,
@@ -72,23 +72,17 @@ impl<R: Read> FtraceTextReader<R> {
     }
 
     fn step(&mut self) -> Result<Option<Item>, ReadError> {
-        loop {
-            let Some(length) = self.next_line()? else {
-                return Ok(None);
-            };
+        while let Some(length) = self.next_line()? {
             let line = &self.lines.ahead()[..length];
             let line = line.strip_suffix(b"\r").unwrap_or(line);
             let outcome = match self.decoder.remark(line)? {
                 Some(outcome) => outcome,
-                None => match line::event(line, &self.decoder.layout) {
+                None => match line::event(line, &self.decoder.dialect) {
                     Ok(event) => Outcome::Item(self.decoder.take(&event)),
-                    Err(bad) => {
-                        if let Some(item) = self.joined(&bad)? {
-                            return Ok(Some(item));
-                        }
-                        let line = &self.lines.ahead()[..length];
-                        self.decoder.continuation(line, &bad)?
-                    }
+                    Err(bad) => match self.joined(&bad)? {
+                        Some(item) => return Ok(Some(item)),
+                        None => self.decoder.text(&self.lines.ahead()[..length], &bad)?,
+                    },
                 },
             };
             self.lines.advance(length + 1);
@@ -96,6 +90,7 @@ impl<R: Read> FtraceTextReader<R> {
                 return Ok(Some(item));
             }
         }
+        Ok(None)
     }
 
     /// The length of the next line, which is counted; `None` at the end.
@@ -134,6 +129,9 @@ impl<R: Read> FtraceTextReader<R> {
 
     /// Tries to read the bad line together with the lines after it: a task's name may hold newlines.
     fn joined(&mut self, bad: &BadLine) -> Result<Option<Item>, ReadError> {
+        if bad.is_stack {
+            return Ok(None);
+        }
         for count in 2..=COMM_BYTES_MAX + 1 {
             let peek = self
                 .lines
@@ -141,10 +139,10 @@ impl<R: Read> FtraceTextReader<R> {
                 .map_err(|error| self.decoder.stream_error(&error))?;
             let Peek::Lines(length) = peek else { break };
             let joined = &self.lines.ahead()[..length];
-            if bad.has_header && starts_new_event(joined, &self.decoder.layout) {
+            if bad.has_header && starts_new_event(joined, &self.decoder.dialect.layout) {
                 break;
             }
-            if let Ok(event) = line::event(joined, &self.decoder.layout)
+            if let Ok(event) = line::event(joined, &self.decoder.dialect)
                 && line::is_plausible_join(joined, &event)
             {
                 let item = self.decoder.take(&event);
@@ -209,8 +207,7 @@ impl Decoder {
         let after_ns = self.previous_ns;
         let number = self.counts.lines;
         match remark {
-            Remark::Nothing => self.layout.learn(line),
-            Remark::Stack => self.counts.continuation_lines += 1,
+            Remark::Nothing => self.dialect.learn(line),
             Remark::Cpus(cpus) => self.counts.cpus_declared = Some(cpus),
             Remark::Entries {
                 in_buffer,
@@ -278,16 +275,17 @@ impl Decoder {
         Item::Event(event)
     }
 
-    /// A line that is no event may go on with the text of a marker before it; otherwise it is an error.
-    fn continuation(&mut self, line: &[u8], bad: &BadLine) -> Result<Outcome, ReadError> {
+    /// A line that is no event may belong to a stack trace or to the text of a marker; otherwise it is an error.
+    fn text(&mut self, line: &[u8], bad: &BadLine) -> Result<Outcome, ReadError> {
+        if bad.is_stack {
+            self.counts.continuation_lines += 1;
+            return Ok(Outcome::Skip);
+        }
         let is_text = line
             .iter()
             .all(|byte| *byte >= b' ' || *byte == b'\t' || *byte == b'\r');
-        if bad.has_header
-            || self.continuation_left == 0
-            || !is_text
-            || std::str::from_utf8(line).is_err()
-        {
+        let may_go_on = self.continuation_left > 0 && !bad.has_header;
+        if !may_go_on || !is_text || std::str::from_utf8(line).is_err() {
             return Err(self.malformed(line, bad.malformed));
         }
         self.continuation_left -= 1;

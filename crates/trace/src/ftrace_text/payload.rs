@@ -295,12 +295,7 @@ fn exit(mut cursor: Cursor, tail: Tail) -> Parsed<Fields> {
         let pid_prio = pid_and_prio(&mut cursor, b" prio=")?;
         // Recent kernels say whether the whole process ends with this thread.
         if cursor.take(b" group_dead=") {
-            while cursor
-                .peek()
-                .is_some_and(|byte| byte.is_ascii_alphanumeric())
-            {
-                cursor.at += 1;
-            }
+            cursor.word(); // `true`, `1`, `(1)` or `0x1 (1)`
             if cursor.rest().starts_with(b" (") {
                 cursor.spaces();
                 cursor.word();

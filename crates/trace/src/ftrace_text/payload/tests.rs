@@ -103,6 +103,7 @@ fn odd_names_in_the_other_events() {
             "",
             " group_dead=true",
             " group_dead=1",
+            " group_dead=(1)",
             " group_dead=0x1 (1)",
         ] {
             let text = format!("comm={comm} pid=5 prio=120{extra}");

@@ -1,0 +1,262 @@
+//! `recording.json`: the machine, the kernel and the trace.
+//!
+//! Every field may be missing; `None` means "unknown", never a default. A bare trace file has no `recording.json` at all,
+//! so everything in its [`Meta`] is unknown but the name of the trace.
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
+
+use crate::json;
+
+/// What is known about the machine and the trace.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Meta {
+    /// One line about what was recorded.
+    pub title: Option<String>,
+    /// Kernel release as `uname -r` gives it, e.g. `6.18.44`.
+    pub kernel: Option<String>,
+    /// Ticks per second (`CONFIG_HZ`).
+    #[serde(default, deserialize_with = "hz")]
+    pub hz: Option<u32>,
+    /// Preemption model.
+    pub preempt: Option<Preempt>,
+    /// Whether sessions get their own group (`sched_autogroup_enabled`).
+    pub autogroup: Option<bool>,
+    /// Number of CPUs.
+    #[serde(default, deserialize_with = "cpus")]
+    pub cpus: Option<u32>,
+    /// Hardware threads per core.
+    pub smt: Option<u32>,
+    /// Number of sockets.
+    pub sockets: Option<u32>,
+    /// CPUs that share a last-level cache, one list per cache.
+    pub llc: Option<Vec<Vec<u32>>>,
+    /// Whether the machine is a virtual one (key `virtual`).
+    #[serde(rename = "virtual")]
+    pub is_virtual: Option<bool>,
+    /// Version of the cgroup interface, 1 or 2.
+    #[serde(default, deserialize_with = "cgroup_version")]
+    pub cgroup_version: Option<u32>,
+    /// Name of the trace file in the folder.
+    #[serde(default, deserialize_with = "file_name")]
+    pub trace: Option<String>,
+    /// Format of the trace file.
+    pub trace_format: Option<TraceFormat>,
+    /// Clock of the trace.
+    pub trace_clock: Option<TraceClock>,
+    /// Number of events, as the recorder counted them. Some recorders count the trace's lines.
+    pub events: Option<u64>,
+    /// Number of events that the recorder lost.
+    pub lost_events: Option<u64>,
+    /// Start of the recording on the trace's clock, in ns (key `start_s`, in seconds).
+    #[serde(default, rename = "start_s", deserialize_with = "seconds_as_ns")]
+    pub start_ns: Option<u64>,
+    /// End of the recording on the trace's clock, in ns (key `end_s`, in seconds).
+    #[serde(default, rename = "end_s", deserialize_with = "seconds_as_ns")]
+    pub end_ns: Option<u64>,
+    /// Share of the CPUs' time that the hypervisor took, 0 to 1.
+    #[serde(default, deserialize_with = "ratio")]
+    pub steal_ratio: Option<f64>,
+    /// Name of the file with the application's requests.
+    #[serde(default, deserialize_with = "file_name")]
+    pub requests: Option<String>,
+}
+
+impl Meta {
+    /// The keys of `recording.json` that are unknown, in the file's order.
+    #[must_use]
+    pub fn unknown(&self) -> Vec<&'static str> {
+        let known = [
+            ("title", self.title.is_some()),
+            ("kernel", self.kernel.is_some()),
+            ("hz", self.hz.is_some()),
+            ("preempt", self.preempt.is_some()),
+            ("autogroup", self.autogroup.is_some()),
+            ("cpus", self.cpus.is_some()),
+            ("smt", self.smt.is_some()),
+            ("sockets", self.sockets.is_some()),
+            ("llc", self.llc.is_some()),
+            ("virtual", self.is_virtual.is_some()),
+            ("cgroup_version", self.cgroup_version.is_some()),
+            ("trace", self.trace.is_some()),
+            ("trace_format", self.trace_format.is_some()),
+            ("trace_clock", self.trace_clock.is_some()),
+            ("events", self.events.is_some()),
+            ("lost_events", self.lost_events.is_some()),
+            ("start_s", self.start_ns.is_some()),
+            ("end_s", self.end_ns.is_some()),
+            ("steal_ratio", self.steal_ratio.is_some()),
+            ("requests", self.requests.is_some()),
+        ];
+        known
+            .into_iter()
+            .filter(|(_, is_known)| !is_known)
+            .map(|(key, _)| key)
+            .collect()
+    }
+
+    /// What contradicts itself across fields, if anything.
+    pub(super) fn contradiction(&self) -> Option<String> {
+        if let (Some(start), Some(end)) = (self.start_ns, self.end_ns)
+            && end < start
+        {
+            return Some("expected `end_s` at or after `start_s`".to_owned());
+        }
+        let mut seen = std::collections::BTreeSet::new();
+        for cpu in self.llc.iter().flatten().flatten() {
+            if self.cpus.is_some_and(|cpus| *cpu >= cpus) {
+                return Some(format!(
+                    "`llc` names CPU {cpu}, but `cpus` is {}",
+                    self.cpus.unwrap_or(0)
+                ));
+            }
+            if !seen.insert(cpu) {
+                return Some(format!("`llc` names CPU {cpu} twice"));
+            }
+        }
+        None
+    }
+}
+
+/// Preemption model of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preempt {
+    /// `PREEMPT_NONE`
+    None,
+    /// `PREEMPT_VOLUNTARY`
+    Voluntary,
+    /// `PREEMPT`
+    Full,
+    /// `PREEMPT_LAZY`
+    Lazy,
+    /// `PREEMPT_RT`
+    Rt,
+}
+
+impl<'de> Deserialize<'de> for Preempt {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Preempt, D::Error> {
+        let known = [
+            ("none", Preempt::None),
+            ("voluntary", Preempt::Voluntary),
+            ("full", Preempt::Full),
+            ("lazy", Preempt::Lazy),
+            ("rt", Preempt::Rt),
+        ];
+        json::word(deserializer, "preemption model", &known)
+    }
+}
+
+/// Format of a trace file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TraceFormat {
+    /// `ftrace-text`: tracefs' `trace` file or `trace-cmd report`, plain or gzipped.
+    FtraceText,
+}
+
+impl<'de> Deserialize<'de> for TraceFormat {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<TraceFormat, D::Error> {
+        json::word(
+            deserializer,
+            "trace format",
+            &[("ftrace-text", TraceFormat::FtraceText)],
+        )
+    }
+}
+
+/// A clock of ftrace that counts in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TraceClock {
+    /// `local`: fast, and not in step between CPUs.
+    Local,
+    /// `global`: in step, slower.
+    Global,
+    /// `perf`: the clock of perf events.
+    Perf,
+    /// `mono`: `CLOCK_MONOTONIC`.
+    Mono,
+    /// `mono_raw`: `CLOCK_MONOTONIC_RAW`.
+    MonoRaw,
+    /// `boot`: `CLOCK_BOOTTIME`.
+    Boot,
+    /// `tai`: `CLOCK_TAI`.
+    Tai,
+}
+
+impl<'de> Deserialize<'de> for TraceClock {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<TraceClock, D::Error> {
+        let known = [
+            ("local", TraceClock::Local),
+            ("global", TraceClock::Global),
+            ("perf", TraceClock::Perf),
+            ("mono", TraceClock::Mono),
+            ("mono_raw", TraceClock::MonoRaw),
+            ("boot", TraceClock::Boot),
+            ("tai", TraceClock::Tai),
+        ];
+        json::word(deserializer, "trace clock", &known)
+    }
+}
+
+/// A number within bounds, or `null`.
+fn within<'de, D: Deserializer<'de>>(
+    deserializer: D,
+    bounds: std::ops::RangeInclusive<u32>,
+    what: &str,
+) -> Result<Option<u32>, D::Error> {
+    match Option::<u32>::deserialize(deserializer)? {
+        Some(value) if !bounds.contains(&value) => {
+            let (low, high) = (bounds.start(), bounds.end());
+            Err(D::Error::custom(format!(
+                "expected {what} from {low} to {high}, found {value}"
+            )))
+        }
+        value => Ok(value),
+    }
+}
+
+fn hz<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+    within(deserializer, 1..=10_000, "ticks per second")
+}
+
+fn cpus<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+    within(deserializer, 1..=65_536, "a number of CPUs")
+}
+
+fn cgroup_version<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+    within(deserializer, 1..=2, "a cgroup version")
+}
+
+fn ratio<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    match Option::<f64>::deserialize(deserializer)? {
+        Some(value) if !(0.0..=1.0).contains(&value) => Err(D::Error::custom(format!(
+            "expected a ratio from 0 to 1, found {value}"
+        ))),
+        value => Ok(value),
+    }
+}
+
+/// Seconds with a fraction, to the nearest microsecond: a double holds no more of a machine's uptime with certainty.
+fn seconds_as_ns<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    const SECONDS_MAX: f64 = 1e9; // 31 years of uptime
+    match Option::<f64>::deserialize(deserializer)? {
+        Some(value) if !(0.0..=SECONDS_MAX).contains(&value) => Err(D::Error::custom(format!(
+            "expected seconds from 0 to {SECONDS_MAX}, found {value}"
+        ))),
+        value => Ok(value.map(|seconds| (seconds * 1e6).round() as u64 * 1000)),
+    }
+}
+
+/// The name of a file in the same folder.
+fn file_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    match Option::<String>::deserialize(deserializer)? {
+        Some(name)
+            if name.is_empty() || name.contains(['/', '\\']) || name == ".." || name == "." =>
+        {
+            Err(D::Error::custom(format!(
+                "expected the name of a file in this folder, found `{name}`"
+            )))
+        }
+        name => Ok(name),
+    }
+}

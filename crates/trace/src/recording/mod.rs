@@ -1,0 +1,207 @@
+//! A recording: a trace and what is known beside it.
+//!
+//! A folder holds `recording.json` ([`Meta`]), the trace it names, `cgroups.json` ([`CgroupTree`] before and after), and
+//! where known `requests.csv` ([`Request`]) and `measured.json` ([`Measured`]). A bare trace file can be opened as well;
+//! then all that is `None`, which means unknown.
+//!
+//! Worked example: `recordings/postgres-quota` opens to 17 976 events on 2 CPUs between 5371.782886 s and 5401.282998 s,
+//! a group `/pg` with 50 000 µs in 100 000 µs before and after, 1258 requests, and seven measured settings.
+
+mod cgroups;
+mod measured;
+mod meta;
+mod requests;
+
+use std::path::{Path, PathBuf};
+
+pub use self::cgroups::{Bandwidth, Cgroup, CgroupTree, CpuStat, Weight};
+pub use self::measured::{FIGURES, Figure, Measured, Setting};
+pub use self::meta::{Meta, Preempt, TraceClock, TraceFormat};
+pub use self::requests::Request;
+
+use crate::error::{ErrorKind, ReadError};
+use crate::event::Event;
+use crate::input::open_trace;
+use crate::json;
+use crate::names::CommTable;
+use crate::source::{Counts, EventSource, Item};
+
+/// A recording in memory.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    /// The trace file.
+    pub trace: PathBuf,
+    /// Machine, kernel and trace, as far as known.
+    pub meta: Meta,
+    /// The cgroups when recording began; `None` if not recorded.
+    pub cgroups_before: Option<CgroupTree>,
+    /// The cgroups when recording ended; `None` if not recorded.
+    pub cgroups_after: Option<CgroupTree>,
+    /// What the application saw; `None` if not recorded.
+    pub requests: Option<Vec<Request>>,
+    /// What happened under other settings; `None` if not measured.
+    pub measured: Option<Measured>,
+    /// All decoded events by time. Events of equal time are in the order of the file.
+    pub events: Vec<Event>,
+    /// The names that events refer to.
+    pub comms: CommTable,
+    /// What the reader noticed: gaps, undecoded events, steps of the clock.
+    pub counts: Counts,
+}
+
+impl Recording {
+    /// Opens a folder, the `recording.json` in it, or a bare trace file.
+    ///
+    /// # Errors
+    /// If anything in it cannot be read or does not follow its format, or if the trace has no events. Lost events and
+    /// steps of the clock are no errors: they are in [`Recording::counts`].
+    pub fn open(path: &Path) -> Result<Recording, ReadError> {
+        if path.is_dir() {
+            return Recording::open_folder(path);
+        }
+        if path
+            .file_name()
+            .is_some_and(|name| name == "recording.json")
+        {
+            return Recording::open_folder(path.parent().unwrap_or(Path::new(".")));
+        }
+        let trace = path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned());
+        Recording::with_trace(
+            path.to_owned(),
+            Meta {
+                trace,
+                ..Meta::default()
+            },
+        )
+    }
+
+    fn open_folder(folder: &Path) -> Result<Recording, ReadError> {
+        let meta_path = folder.join("recording.json");
+        let meta: Meta = json::read(&meta_path)?;
+        if let Some(message) = meta.contradiction() {
+            return Err(ReadError::new(ErrorKind::Malformed, &meta_path, message));
+        }
+        let Some(trace) = &meta.trace else {
+            let message = "expected the key `trace`, the name of the trace file";
+            return Err(ReadError::new(ErrorKind::Malformed, &meta_path, message));
+        };
+        let requests = meta
+            .requests
+            .as_ref()
+            .map(|name| requests::read(&folder.join(name)))
+            .transpose()?;
+        let (cgroups_before, cgroups_after) = match existing(folder, "cgroups.json") {
+            Some(path) => {
+                let file: cgroups::CgroupsFile = json::read(&path)?;
+                (Some(file.before), file.after)
+            }
+            None => (None, None),
+        };
+        let measured = existing(folder, "measured.json")
+            .map(|path| json::read(&path))
+            .transpose()?;
+        let recording = Recording::with_trace(folder.join(trace), meta)?;
+        Ok(Recording {
+            cgroups_before,
+            cgroups_after,
+            requests,
+            measured,
+            ..recording
+        })
+    }
+
+    fn with_trace(trace: PathBuf, meta: Meta) -> Result<Recording, ReadError> {
+        let mut source = open_trace(&trace)?;
+        let mut events = collect(source.as_mut())?;
+        let (comms, counts) = source.finish();
+        if counts.events == 0 {
+            return Err(ReadError::new(
+                ErrorKind::Malformed,
+                &trace,
+                "expected at least one event, found none",
+            ));
+        }
+        if counts.backwards.count > 0 {
+            // A stable sort undoes what concatenating per-CPU files does, and keeps ties in file order.
+            events.sort_by_key(|event| event.time_ns);
+        }
+        Ok(Recording {
+            trace,
+            meta,
+            cgroups_before: None,
+            cgroups_after: None,
+            requests: None,
+            measured: None,
+            events,
+            comms,
+            counts,
+        })
+    }
+
+    /// Number of CPUs: as recorded, else as the trace's header says, else the highest CPU seen plus one.
+    #[must_use]
+    pub fn cpus(&self) -> u32 {
+        let seen = u32::try_from(self.counts.events_per_cpu.len()).unwrap_or(u32::MAX);
+        self.meta.cpus.or(self.counts.cpus_declared).unwrap_or(seen)
+    }
+
+    /// Start and end in ns: as recorded, else the first and last event.
+    #[must_use]
+    pub fn span_ns(&self) -> (u64, u64) {
+        let (first, last) = self.counts.span_ns.unwrap_or((0, 0));
+        (
+            self.meta.start_ns.unwrap_or(first),
+            self.meta.end_ns.unwrap_or(last),
+        )
+    }
+
+    /// What a person should know before trusting an answer, one plain sentence each; empty if nothing is odd.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = self.counts.notes();
+        if self.counts.backwards.count > 0 {
+            notes.push("events were put in order of time".to_owned());
+        }
+        if let Some(lost) = self.meta.lost_events.filter(|lost| *lost > 0) {
+            notes.push(format!("`recording.json` tells of {lost} lost events"));
+        }
+        let read = self.counts.events;
+        // Some recorders count lines instead, comments included; that is the same trace.
+        if let Some(told) = self
+            .meta
+            .events
+            .filter(|told| *told != read && *told != self.counts.lines)
+        {
+            notes.push(format!(
+                "`recording.json` tells of {told} events, the trace has {read}"
+            ));
+        }
+        let cpus = self.cpus();
+        if let Some(cpu) = self.counts.cpus_seen().find(|cpu| *cpu >= cpus) {
+            notes.push(format!(
+                "CPU {cpu} has events, but the machine is said to have {cpus} CPUs"
+            ));
+        }
+        notes
+    }
+}
+
+/// Reads a source to its end and keeps the decoded events.
+fn collect(source: &mut dyn EventSource) -> Result<Vec<Event>, ReadError> {
+    let mut events = Vec::new();
+    while let Some(item) = source.next_item()? {
+        if let Item::Event(event) = item
+            && event.kind.name().is_some()
+        {
+            events.push(event);
+        }
+    }
+    Ok(events)
+}
+
+fn existing(folder: &Path, name: &str) -> Option<PathBuf> {
+    let path = folder.join(name);
+    path.exists().then_some(path)
+}

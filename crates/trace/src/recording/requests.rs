@@ -1,0 +1,218 @@
+//! `requests.csv`: what the application saw, one row a request, on the trace's clock in microseconds.
+//!
+//! ```text
+//! client,scheduled_us,sent_us,replied_us
+//! 0,5370327166,5370327377,5370345558
+//! ```
+//!
+//! Client 0 was to send at 5370.327166 s, did so 211 µs late, and had its answer 18 181 µs after that.
+
+use std::path::Path;
+
+use crate::error::{ErrorKind, ReadError, excerpt, unknown_name};
+
+/// One request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The connection that carried it.
+    pub client: u32,
+    /// When the load generator was to send it, in µs.
+    pub scheduled_us: u64,
+    /// When it was sent, in µs.
+    pub sent_us: u64,
+    /// When the answer came, in µs.
+    pub replied_us: u64,
+}
+
+const COLUMNS: [&str; 4] = ["client", "scheduled_us", "sent_us", "replied_us"];
+
+/// Reads the whole file.
+pub(super) fn read(path: &Path) -> Result<Vec<Request>, ReadError> {
+    let text = std::fs::read(path).map_err(|error| ReadError::io(path, &error))?;
+    parse(path, &text)
+}
+
+fn parse(path: &Path, text: &[u8]) -> Result<Vec<Request>, ReadError> {
+    let mut lines = text.split_inclusive(|byte| *byte == b'\n').zip(1u64..);
+    let Some((header, _)) = lines.next() else {
+        return Err(ReadError::new(
+            ErrorKind::Truncated,
+            path,
+            "expected column names, found an empty file",
+        )
+        .at_line(1));
+    };
+    check_header(path, whole(path, header, 1)?)?;
+    lines
+        .map(|(line, number)| {
+            let line = whole(path, line, number)?;
+            row(line).map_err(|(offset, expected)| {
+                let message = format!("expected {expected}, found {}", excerpt(&line[offset..]));
+                let column = offset as u64 + 1;
+                ReadError::new(ErrorKind::Malformed, path, message)
+                    .at_line(number)
+                    .at_column(column)
+            })
+        })
+        .collect()
+}
+
+/// The line without its newline, which it must have.
+fn whole<'a>(path: &Path, line: &'a [u8], number: u64) -> Result<&'a [u8], ReadError> {
+    let Some(line) = line.strip_suffix(b"\n") else {
+        let message = "the file is cut off inside this line: it has no newline";
+        return Err(ReadError::new(ErrorKind::Truncated, path, message).at_line(number));
+    };
+    Ok(line.strip_suffix(b"\r").unwrap_or(line))
+}
+
+fn check_header(path: &Path, line: &[u8]) -> Result<(), ReadError> {
+    let mut offset = 0;
+    let mut names = line.split(|byte| *byte == b',');
+    for (index, column) in COLUMNS.iter().enumerate() {
+        let found = names.next().unwrap_or(b"");
+        if found != column.as_bytes() {
+            let text = String::from_utf8_lossy(found);
+            let message = if COLUMNS.contains(&text.as_ref()) || found.is_empty() {
+                format!(
+                    "expected column `{column}` in place {}, found `{text}`",
+                    index + 1
+                )
+            } else {
+                unknown_name("column", &text, &COLUMNS)
+            };
+            let kind = ErrorKind::Unknown;
+            return Err(ReadError::new(kind, path, message)
+                .at_line(1)
+                .at_column(offset as u64 + 1));
+        }
+        offset += found.len() + 1;
+    }
+    if names.next().is_some() {
+        let message = format!(
+            "expected the end of the line after `replied_us`, found {}",
+            excerpt(&line[offset..])
+        );
+        return Err(ReadError::new(ErrorKind::Unknown, path, message)
+            .at_line(1)
+            .at_column(offset as u64 + 1));
+    }
+    Ok(())
+}
+
+/// One row; the error is a byte offset and what should have stood there.
+fn row(line: &[u8]) -> Result<Request, (usize, &'static str)> {
+    let mut at = 0;
+    let mut values = [0u64; 4];
+    for (index, value) in values.iter_mut().enumerate() {
+        if index > 0 {
+            if line.get(at) != Some(&b',') {
+                return Err((at, "a comma and a number"));
+            }
+            at += 1;
+        }
+        let digits = line[at..]
+            .iter()
+            .take_while(|byte| byte.is_ascii_digit())
+            .count();
+        let text = std::str::from_utf8(&line[at..at + digits]).unwrap_or("");
+        *value = text.parse().map_err(|_| (at, "a number"))?;
+        at += digits;
+    }
+    if at < line.len() {
+        return Err((at, "the end of the line"));
+    }
+    let [client, scheduled_us, sent_us, replied_us] = values;
+    let client = u32::try_from(client).map_err(|_| (0, "a client number"))?;
+    if sent_us < scheduled_us || replied_us < sent_us {
+        return Err((
+            0,
+            "a request that is scheduled, sent and replied in this order",
+        ));
+    }
+    Ok(Request {
+        client,
+        scheduled_us,
+        sent_us,
+        replied_us,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_text(text: &str) -> Result<Vec<Request>, String> {
+        parse(Path::new("r.csv"), text.as_bytes()).map_err(|error| error.to_string())
+    }
+
+    const HEADER: &str = "client,scheduled_us,sent_us,replied_us\n";
+
+    #[test]
+    fn rows_in_order() {
+        let requests = read_text(&format!("{HEADER}0,10,20,30\r\n7,11,11,11\n")).unwrap();
+        assert_eq!(
+            requests[0],
+            Request {
+                client: 0,
+                scheduled_us: 10,
+                sent_us: 20,
+                replied_us: 30
+            }
+        );
+        assert_eq!(requests[1].client, 7);
+        assert_eq!(read_text(HEADER), Ok(vec![]));
+    }
+
+    #[test]
+    fn errors_name_line_and_column() {
+        let cases = [
+            ("", "r.csv:1: expected column names, found an empty file"),
+            (
+                "client,scheduled_us,sent,replied_us\n",
+                "r.csv:1:21: unknown column `sent`; did you mean `sent_us`?",
+            ),
+            (
+                "client,sent_us,scheduled_us,replied_us\n",
+                "r.csv:1:8: expected column `scheduled_us` in place 2, found `sent_us`",
+            ),
+            (
+                "client\n",
+                "r.csv:1:8: expected column `scheduled_us` in place 2, found ``",
+            ),
+        ];
+        for (text, message) in cases {
+            assert_eq!(read_text(text).unwrap_err(), message);
+        }
+        let rows = [
+            (
+                "0,10,20\n",
+                "r.csv:2:8: expected a comma and a number, found the end of the line",
+            ),
+            ("0,10,x,30\n", "r.csv:2:6: expected a number, found `x,30`"),
+            (
+                "0,10,20,30,40\n",
+                "r.csv:2:11: expected the end of the line, found `,40`",
+            ),
+            (
+                "0,10,20,30",
+                "r.csv:2: the file is cut off inside this line: it has no newline",
+            ),
+            (
+                "5000000000,1,2,3\n",
+                "r.csv:2:1: expected a client number, found `5000000000,1,2,3`",
+            ),
+            (
+                "0,10,20,19\n",
+                "r.csv:2:1: expected a request that is scheduled, sent and replied in this order, found `0,10,20,19`",
+            ),
+            (
+                "0,99999999999999999999,20,19\n",
+                "r.csv:2:3: expected a number, found `99999999999999999999,20,19`",
+            ),
+        ];
+        for (row, message) in rows {
+            assert_eq!(read_text(&format!("{HEADER}{row}")).unwrap_err(), message);
+        }
+    }
+}

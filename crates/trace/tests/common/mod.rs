@@ -1,0 +1,130 @@
+//! What several test files need.
+#![allow(dead_code)] // each test file uses its own part
+
+use std::path::{Path, PathBuf};
+
+use schedcast_trace::{
+    CommTable, Counts, Event, EventKind, EventSource, FtraceTextReader, Item, ReadError, open_trace,
+};
+
+/// Everything a reader gave.
+pub struct Read {
+    pub items: Vec<Item>,
+    pub comms: CommTable,
+    pub counts: Counts,
+}
+
+impl Read {
+    pub fn events(&self) -> Vec<Event> {
+        let event = |item: &Item| match item {
+            Item::Event(event) => Some(*event),
+            Item::Lost(_) => None,
+        };
+        self.items.iter().filter_map(event).collect()
+    }
+
+    /// Each decoded event as one line of text, names resolved, in a spelling of our own.
+    pub fn dump(&self) -> Vec<String> {
+        self.events()
+            .iter()
+            .filter_map(|event| dump(event, &self.comms))
+            .collect()
+    }
+}
+
+/// One event without its time and context, names as escaped bytes; `None` for events that are not decoded.
+pub fn dump(event: &Event, comms: &CommTable) -> Option<String> {
+    let name = |id| format!("\"{}\"", comms.get(id).unwrap().escape_ascii());
+    let what = match event.kind {
+        EventKind::Switch {
+            prev_pid,
+            prev_comm,
+            prev_prio,
+            prev_state,
+            next_pid,
+            next_comm,
+            next_prio,
+        } => format!(
+            "{}:{prev_pid}:{prev_prio} {prev_state} -> {}:{next_pid}:{next_prio}",
+            name(prev_comm),
+            name(next_comm)
+        ),
+        EventKind::Waking(w) | EventKind::Wakeup(w) | EventKind::WakeupNew(w) => {
+            format!("{}:{}:{} on {}", name(w.comm), w.pid, w.prio, w.target_cpu)
+        }
+        EventKind::Migrate {
+            pid,
+            comm,
+            prio,
+            orig_cpu,
+            dest_cpu,
+        } => {
+            format!("{}:{pid}:{prio} from {orig_cpu} to {dest_cpu}", name(comm))
+        }
+        EventKind::Fork {
+            parent_pid,
+            parent_comm,
+            child_pid,
+            child_comm,
+        } => {
+            format!(
+                "{}:{parent_pid} makes {}:{child_pid}",
+                name(parent_comm),
+                name(child_comm)
+            )
+        }
+        EventKind::Exec {
+            pid,
+            old_pid,
+            filename,
+        } => format!("{pid} was {old_pid} runs {}", name(filename)),
+        EventKind::Exit { pid, comm, prio } => format!("{}:{pid}:{prio}", name(comm)),
+        EventKind::Other => return None,
+    };
+    Some(format!(
+        "cpu {} task {} {} {what}",
+        event.cpu,
+        event.task,
+        event.kind.name().unwrap()
+    ))
+}
+
+/// Reads text that lies in memory; messages call it `t`.
+pub fn read_text(text: impl AsRef<[u8]>) -> Result<Read, ReadError> {
+    drain(Box::new(FtraceTextReader::new(
+        Path::new("t"),
+        text.as_ref(),
+    )))
+}
+
+/// Reads a file.
+pub fn read_file(path: &Path) -> Result<Read, ReadError> {
+    drain(open_trace(path)?)
+}
+
+fn drain(mut source: Box<dyn EventSource + '_>) -> Result<Read, ReadError> {
+    let mut items = Vec::new();
+    while let Some(item) = source.next_item()? {
+        items.push(item);
+    }
+    let (comms, counts) = source.finish();
+    Ok(Read {
+        items,
+        comms,
+        counts,
+    })
+}
+
+/// A file in `tests/fixtures`.
+pub fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures")
+        .join(name)
+}
+
+/// A folder in the repository's `recordings`.
+pub fn recording(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../recordings")
+        .join(name)
+}
