@@ -1,1 +1,70 @@
-//! (being written)
+//! The command `schedcast`: arguments in, tables and JSON out.
+//!
+//! Nothing is decided here. [`arguments`] turns a command line into a question of the laboratory,
+//! [`run`] has it answered and prints the answer: text on standard output, complaints on standard
+//! error, exit code 0 for an answer, 2 for a command line that makes no sense, 3 for bad input.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+
+use clap::Parser;
+use schedcast_lab::error::{Error, Result};
+use schedcast_lab::simulate::Simulate;
+
+pub mod arguments;
+pub mod columns;
+mod output;
+mod verbs;
+
+use arguments::{Cli, Verb};
+
+/// Runs one command line, program name first, and returns its exit code.
+pub fn run(
+    arguments: impl IntoIterator<Item = OsString>,
+    simulator: &impl Simulate,
+    out: &mut impl Write,
+    err: &mut impl Write,
+) -> u8 {
+    let words: Vec<OsString> = arguments.into_iter().collect();
+    let cli = match Cli::try_parse_from(&words) {
+        Ok(cli) => cli,
+        Err(error) => return print_clap(&error, out, err),
+    };
+    let result = match &cli.verb {
+        Verb::Compare(arguments) => verbs::compare(arguments, &cli, &words, simulator, out),
+        Verb::Run(arguments) => verbs::run(arguments, &cli, &words, simulator, out),
+        Verb::List(arguments) => verbs::list(arguments, out),
+    };
+    match result {
+        Ok(()) => 0,
+        Err(error) => {
+            // Nothing can be done about a closed standard error.
+            let _ = err.write_all(error.render().as_bytes());
+            error.exit_code()
+        }
+    }
+}
+
+/// Help and version go to standard output with 0, everything else is a usage error.
+fn print_clap(error: &clap::Error, out: &mut impl Write, err: &mut impl Write) -> u8 {
+    let text = error.render().to_string();
+    let (written, code) = match error.use_stderr() {
+        false => (out.write_all(text.as_bytes()), 0),
+        true => (err.write_all(text.as_bytes()), 2),
+    };
+    drop(written);
+    code
+}
+
+/// A failed write to standard output. A reader that went away (`schedcast … | head`) is no error.
+fn written(result: io::Result<()>) -> Result<()> {
+    match result {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Error::file("write", "standard output", &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -18,11 +18,13 @@
 //! [`statistics`] says how sure that is. Nothing in here knows how anything is scheduled:
 //! [`simulate::Simulate`] is all this crate asks of a simulator.
 
+pub mod answer;
 pub mod comparison;
 pub mod error;
 pub mod experiment;
 pub mod metrics;
 pub mod outcome;
+pub mod question;
 pub mod simulate;
 pub mod statistics;
 pub mod tables;

@@ -344,6 +344,17 @@ pub fn parse_setting(argument: &str, flag: &str, cgroup: Option<&str>) -> Result
     Ok(nest(&parts, &Place::new(&source, 0..equals), value))
 }
 
+/// The tree for a flag that is short for one setting: `--kernel 6.12` sets `kernel.version`.
+pub fn flag_setting(flag: &str, path: [&str; 2], argument: &str) -> Table {
+    let source = Source::new(flag, argument);
+    let place = Place::new(&source, 0..argument.len());
+    let value = Value {
+        kind: Kind::Bare(argument.to_string()),
+        place: place.clone(),
+    };
+    nest(&path.map(str::to_string), &place, value)
+}
+
 /// The tree in which `value` is the only leaf, at the path `parts`.
 pub fn nest(parts: &[String], key_place: &Place, value: Value) -> Table {
     let mut value = value;

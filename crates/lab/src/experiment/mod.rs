@@ -46,7 +46,7 @@ pub mod sweep;
 mod tests;
 pub mod units;
 
-use self::document::{Table, Value};
+use self::document::{Entry, Kind, Table, Value};
 pub use self::scenario::{Scenario, TimedChange};
 use crate::error::{Diagnostic, Error, Place, Result, Source};
 
@@ -86,6 +86,8 @@ pub struct Surroundings {
     pub settings: Vec<Table>,
     /// Columns added after the document's own.
     pub variants: Vec<ExtraVariant>,
+    /// Name of the plain document where it has no variants; [`SINGLE_VARIANT`] if empty.
+    pub plain_variant: String,
 }
 
 /// An experiment, ready to run.
@@ -131,7 +133,7 @@ pub fn read(document: &Table, surroundings: &Surroundings) -> Result<Experiment>
         Some(section) => sweep::read(section, &VARYING_KEYS)?,
         None => Vec::new(),
     };
-    let mut variants = read_variants(document)?;
+    let mut variants = read_variants(document, &surroundings.plain_variant)?;
     add_variants(&mut variants, &surroundings.variants)?;
     let base = base_layers(document, surroundings)?;
     let mut scenarios = Vec::new();
@@ -187,9 +189,14 @@ fn column_name(variant: &str, variants: usize, point: &str) -> String {
 }
 
 /// The variants of the document, each with its layer; one without settings if there are none.
-fn read_variants(document: &Table) -> Result<Vec<(String, Vec<Table>)>> {
+fn read_variants(document: &Table, plain: &str) -> Result<Vec<(String, Vec<Table>)>> {
     let Some(value) = document.get("variant") else {
-        return Ok(vec![(SINGLE_VARIANT.to_string(), Vec::new())]);
+        let name = if plain.is_empty() {
+            SINGLE_VARIANT
+        } else {
+            plain
+        };
+        return Ok(vec![(name.to_string(), Vec::new())]);
     };
     let mut variants: Vec<(String, Vec<Table>)> = Vec::new();
     for value in value.array("[[variant]] sections")? {
@@ -267,42 +274,61 @@ pub fn command_document(command: &[String], cgroup: Option<&str>) -> Table {
         .map(|word| units::quote_word(word))
         .collect::<Vec<_>>()
         .join(" ");
-    let source = Source::new("command", text.clone());
-    let place = Place::new(&source, 0..text.len());
+    let place = Place::new(&Source::new("command", text.clone()), 0..text.len());
     let string = |text: &str| Value {
-        kind: document::Kind::Text(text.into()),
+        kind: Kind::Text(text.into()),
         place: place.clone(),
     };
-    let entry = |key: &str, value: Value| document::Entry {
+    let words = Kind::Array(command.iter().map(|word| string(word)).collect());
+    let mut program = vec![(
+        "run",
+        Value {
+            kind: words,
+            place: place.clone(),
+        },
+    )];
+    program.extend(cgroup.map(|path| ("cgroup", string(path))));
+    let mut document = program_document(program, &place);
+    if let Some(path) = cgroup.filter(|path| *path != "/") {
+        let empty = Value {
+            kind: Kind::Table(Table::default()),
+            place: place.clone(),
+        };
+        let parts = ["cgroup".to_string(), path.to_string()];
+        document.merge(&document::nest(&parts, &place, empty));
+    }
+    document
+}
+
+/// A document that replays the recording in `folder` and nothing else.
+pub fn replay_document(folder: &str) -> Table {
+    let place = Place::new(&Source::new("recording", folder), 0..folder.len());
+    let replay = Value {
+        kind: Kind::Text(folder.into()),
+        place: place.clone(),
+    };
+    program_document(vec![("replay", replay)], &place)
+}
+
+fn program_document(keys: Vec<(&str, Value)>, place: &Place) -> Table {
+    let entry = |key: &str, value: Value| Entry {
         key: key.into(),
         key_place: place.clone(),
         value,
     };
-    let words = command.iter().map(|word| string(word)).collect();
-    let run = Value {
-        kind: document::Kind::Array(words),
-        place: place.clone(),
-    };
-    let mut program = vec![entry("run", run)];
-    let mut entries = Vec::new();
-    if let Some(path) = cgroup.filter(|path| *path != "/") {
-        program.push(entry("cgroup", string(path)));
-        let empty = Value {
-            kind: document::Kind::Table(Table::default()),
-            place: place.clone(),
-        };
-        let parts = ["cgroup".to_string(), path.to_string()];
-        entries.extend(document::nest(&parts, &place, empty).entries);
-    }
-    let table = document::Kind::Table(Table { entries: program });
+    let entries = keys
+        .into_iter()
+        .map(|(key, value)| entry(key, value))
+        .collect();
     let section = Value {
-        kind: table,
+        kind: Kind::Table(Table { entries }),
         place: place.clone(),
     };
     let programs = Value {
-        kind: document::Kind::Array(vec![section]),
+        kind: Kind::Array(vec![section]),
         place: place.clone(),
     };
-    entries.push(entry("program", programs));
-    Table { entries }
+    Table {
+        entries: vec![entry("program", programs)],
+    }
 }

@@ -366,7 +366,11 @@ pub(super) fn footer(context: &Context) -> String {
         text += &format!("reproduce: {}\n", context.reproduce);
     }
     for (name, commands) in &context.apply {
-        text += &format!("apply:     {}    # {name}\n", commands.join("; "));
+        let line = format!("apply:     {}    # {name}", commands.join("; "));
+        text += &match width(&line) <= super::WIDTH {
+            true => line + "\n",
+            false => format!("apply:     # {name}\n           {}\n", commands.join("; ")),
+        };
     }
     text
 }

@@ -1,0 +1,151 @@
+//! Every verb and flag. The comments are the help text.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::columns::ColumnArguments;
+
+/// Forecast what the Linux CPU scheduler will do.
+///
+/// Variants of machine, kernel, cgroup limits and programs are compared in virtual time.
+#[derive(Debug, Parser)]
+#[command(name = "schedcast", version, max_term_width = 100)]
+#[command(arg_required_else_help = true, disable_help_subcommand = true)]
+pub struct Cli {
+    /// What to do
+    #[command(subcommand)]
+    pub verb: Verb,
+    /// No progress bar
+    #[arg(short, long, global = true, display_order = 900)]
+    pub quiet: bool,
+    /// Every metric, not only the usual ones
+    #[arg(
+        short,
+        long,
+        global = true,
+        display_order = 901,
+        conflicts_with = "quiet"
+    )]
+    pub verbose: bool,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Run all variants of an experiment under the same seeds and print one table
+    #[command(after_help = COLUMN_HELP)]
+    Compare(CompareArguments),
+    /// Run one variant, or a command without any file: schedcast run [options] -- COMMAND…
+    #[command(after_help = RUN_HELP)]
+    Run(RunArguments),
+    /// List what can be named in experiments
+    List(ListArguments),
+}
+
+const COLUMN_HELP: &str = "\
+Settings before the first --variant hold for all columns; each --variant adds a column with the
+settings behind it. KEY is dotted as in TOML: kernel.hz=1000, cgroup.\"/test\".\"cpu.max\"=50000,
+or a cgroup file of --cgroup: cpu.max='60000 100000'.";
+
+const RUN_HELP: &str = "\
+schedcast run --cgroup /test --set 'cpu.max=50000 100000' -- schbench-classic -m 1 -t 3 -r 20";
+
+/// `schedcast compare`
+#[derive(Debug, Args)]
+pub struct CompareArguments {
+    /// Experiment file (TOML)
+    #[arg(value_name = "EXP.toml")]
+    pub experiment: PathBuf,
+    /// Settings and further variants
+    #[command(flatten)]
+    pub columns: ColumnArguments,
+    /// Whose cpu.* files --set means
+    #[arg(long, value_name = "PATH")]
+    pub cgroup: Option<String>,
+    /// How much to run
+    #[command(flatten)]
+    pub effort: Effort,
+    /// Where results go
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// `schedcast run`
+#[derive(Debug, Args)]
+pub struct RunArguments {
+    /// Experiment file (TOML); --variant names the one to run
+    #[arg(
+        value_name = "EXP.toml",
+        required_unless_present = "command",
+        conflicts_with = "command"
+    )]
+    pub experiment: Option<PathBuf>,
+    /// Settings, and the variant to run
+    #[command(flatten)]
+    pub columns: ColumnArguments,
+    /// Cgroup that COMMAND starts in, and whose cpu.* files --set means
+    #[arg(long, value_name = "PATH")]
+    pub cgroup: Option<String>,
+    /// How much to run
+    #[command(flatten)]
+    pub effort: Effort,
+    /// Where results go
+    #[command(flatten)]
+    pub output: Output,
+    /// Command to simulate, as typed in a shell
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+/// Flags that say how much to run.
+#[derive(Clone, Debug, Args)]
+pub struct Effort {
+    /// Runs of each variant, with seeds 0 to N-1 [default: 10]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub seeds: Option<u32>,
+    /// Simulated time of each run, such as 20s or 500ms
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<String>,
+}
+
+/// Flags that say where results go.
+#[derive(Clone, Debug, Args)]
+pub struct Output {
+    /// Write the results as JSON to FILE, or to standard output with -
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Layout of the table
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+}
+
+/// Layouts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// One row a metric, one column a variant
+    Table,
+    /// As mmtests prints comparisons: positive is better
+    Mmtests,
+    /// As lkp-tests prints comparisons: raw change
+    Lkp,
+    /// The table in Markdown
+    Markdown,
+}
+
+/// `schedcast list`
+#[derive(Debug, Args)]
+pub struct ListArguments {
+    /// What to list
+    #[arg(value_enum)]
+    pub what: Listing,
+}
+
+/// Things that can be listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Listing {
+    /// Machine presets
+    Machines,
+    /// Metrics with unit and meaning
+    Metrics,
+}

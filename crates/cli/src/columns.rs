@@ -1,0 +1,120 @@
+//! Flags whose order matters: each `--variant` opens a column for the settings behind it.
+//!
+//! The derive form of the argument parser keeps one list for each flag and loses their order, so
+//! these flags are read by their positions.
+
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use schedcast_lab::question::{Columns, Setting};
+
+/// Flags that are short for one setting: flag, key, placeholder, help.
+const SHORTHANDS: [(&str, [&str; 2], &str, &str); 4] = [
+    (
+        "--machine",
+        ["machine", "preset"],
+        "PRESET",
+        "Machine: a preset or a file",
+    ),
+    (
+        "--cpus",
+        ["machine", "cpus"],
+        "N",
+        "Number of CPUs of the machine",
+    ),
+    (
+        "--kernel",
+        ["kernel", "version"],
+        "V",
+        "Kernel version, such as 5.14 or 6.12.117",
+    ),
+    (
+        "--hz",
+        ["kernel", "hz"],
+        "N",
+        "Timer frequency: 100, 250, 300 or 1000",
+    ),
+];
+
+/// The settings of a command line, by column.
+#[derive(Clone, Debug, Default)]
+pub struct ColumnArguments(pub Columns);
+
+fn argument(flag: &'static str, placeholder: &'static str, help: &'static str) -> Arg {
+    let name = flag.trim_start_matches('-');
+    Arg::new(name)
+        .long(name)
+        .value_name(placeholder)
+        .help(help)
+        .action(ArgAction::Append)
+}
+
+impl Args for ColumnArguments {
+    fn augment_args(command: Command) -> Command {
+        let command = command
+            .arg(argument(
+                "--set",
+                "KEY=VALUE",
+                "Change one setting; may be repeated",
+            ))
+            .arg(argument(
+                "--variant",
+                "NAME",
+                "Open a column for the settings that follow",
+            ));
+        SHORTHANDS
+            .iter()
+            .fold(command, |command, (flag, _, placeholder, help)| {
+                command.arg(argument(flag, placeholder, help))
+            })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+/// What one occurrence of a flag means.
+enum Step {
+    Open(String),
+    Change(Setting),
+}
+
+impl FromArgMatches for ColumnArguments {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<ColumnArguments, clap::Error> {
+        let mut steps: Vec<(usize, Step)> = Vec::new();
+        let mut collect = |name: &str, step: &dyn Fn(String) -> Step| {
+            let positions = matches.indices_of(name).into_iter().flatten();
+            let values = matches.get_many::<String>(name).into_iter().flatten();
+            steps.extend(
+                positions
+                    .zip(values)
+                    .map(|(position, value)| (position, step(value.clone()))),
+            );
+        };
+        collect("set", &|value| Step::Change(Setting::Set(value)));
+        collect("variant", &Step::Open);
+        for (flag, key, ..) in SHORTHANDS {
+            collect(flag.trim_start_matches('-'), &|argument| {
+                Step::Change(Setting::Flag {
+                    flag,
+                    key,
+                    argument,
+                })
+            });
+        }
+        steps.sort_by_key(|(position, _)| *position);
+        let mut columns = Columns::default();
+        for (_, step) in steps {
+            match (step, columns.variants.last_mut()) {
+                (Step::Open(name), _) => columns.variants.push((name, Vec::new())),
+                (Step::Change(setting), Some((_, settings))) => settings.push(setting),
+                (Step::Change(setting), None) => columns.leading.push(setting),
+            }
+        }
+        Ok(ColumnArguments(columns))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,293 @@
+//! Whole command lines against a simulator whose answers are known.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use schedcast_lab::error::{Error, Result};
+use schedcast_lab::experiment::Scenario;
+use schedcast_lab::experiment::program::Action;
+use schedcast_lab::outcome::Outcome;
+use schedcast_lab::simulate::Simulate;
+
+/// A request takes 10 ms, and as many times longer as the quota of `/test` is below one CPU.
+struct Toy;
+
+impl Simulate for Toy {
+    fn run(&self, scenario: &Scenario, seed: u64) -> Result<Outcome> {
+        let Some(program) = scenario.programs.first() else {
+            return Err(Error::usage("nothing to run"));
+        };
+        if let Action::Run(words) = &program.action.value
+            && words.iter().any(|word| word == "--unknown")
+        {
+            return Err(Error::input(
+                &program.action.place,
+                "unknown flag `--unknown`",
+            ));
+        }
+        let group = scenario.cgroups.get("/test");
+        let quota_us = group.and_then(|group| group.quota_us).unwrap_or(100_000);
+        let latency_us = 10_000.0 * 100_000.0 / quota_us as f64 + 10.0 * seed as f64;
+        let hz = u64::from(scenario.kernel.hz);
+        let latency = format!("{}/request_latency.p99", program.name);
+        let metrics = [
+            (latency, latency_us),
+            ("machine/wakeups".to_string(), hz as f64),
+        ];
+        Ok(Outcome {
+            event_hash: hz * 1000 + seed,
+            metrics: metrics.into(),
+        })
+    }
+}
+
+/// An experiment file of two variants, and the directory that holds it.
+fn experiment() -> (tempfile::TempDir, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("exp.toml");
+    let text = "title = \"Half a CPU\"\n\
+                [cgroup.\"/test\"]\n\"cpu.max\" = \"100000 100000\"\n\
+                [[program]]\nrun = \"schbench-classic -m 1\"\ncgroup = \"/test\"\n\
+                [[variant]]\nname = \"whole\"\n\
+                [[variant]]\nname = \"half\"\n[variant.cgroup.\"/test\"]\n\"cpu.max\" = 50000\n\
+                [run]\nseeds = 4\n";
+    std::fs::write(&path, text).unwrap();
+    let path = path.display().to_string();
+    (directory, path)
+}
+
+/// For command lines without an experiment file.
+const NO_PATH: &str = "\0";
+
+/// Exit code, standard output and standard error of `schedcast` with these words.
+fn schedcast(words: &[&str]) -> (u8, String, String) {
+    let words = std::iter::once("schedcast")
+        .chain(words.iter().copied())
+        .map(OsString::from);
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let code = crate::run(words, &Toy, &mut out, &mut err);
+    (
+        code,
+        String::from_utf8(out).unwrap(),
+        String::from_utf8(err).unwrap(),
+    )
+}
+
+/// Standard output of a command that must work, with the experiment's path as `exp.toml`.
+fn output(words: &[&str], path: &str) -> String {
+    let (code, out, err) = schedcast(words);
+    assert_eq!((code, err.as_str()), (0, ""), "{words:?}");
+    out.replace(path, "exp.toml")
+}
+
+#[test]
+fn compare_prints_a_table() {
+    let (_directory, path) = experiment();
+    insta::assert_snapshot!(output(&["compare", &path], &path));
+}
+
+#[test]
+fn every_format_prints() {
+    let (_directory, path) = experiment();
+    let with = |format: &str| output(&["compare", &path, "--format", format], &path);
+    assert!(with("markdown").contains("| schbench-classic/request\\_latency.p99 (ms) |"));
+    assert!(with("mmtests").contains("Amean     request_latency.p99-us"));
+    assert!(with("lkp").contains("%stddev     %change"));
+    let (code, out, err) = schedcast(&["compare", &path, "--format", "html"]);
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(
+        err.contains("possible values: table, mmtests, lkp, markdown"),
+        "{err}"
+    );
+}
+
+#[test]
+fn settings_and_variants_keep_their_order() {
+    let (_directory, path) = experiment();
+    let words = [
+        "compare",
+        &path,
+        "--cgroup",
+        "/test",
+        "--kernel",
+        "5.14",
+        "--variant",
+        "third",
+        "--set",
+        "cpu.max=25000",
+        "--hz",
+        "1000",
+        "--variant",
+        "fourth",
+        "--set",
+        "cpu.max=20000",
+        "-v",
+        "--seeds",
+        "2",
+    ];
+    insta::assert_snapshot!(output(&words, &path));
+}
+
+#[test]
+fn json_goes_where_it_is_told() {
+    let (directory, path) = experiment();
+    let file = directory.path().join("out.json").display().to_string();
+    let table = output(&["compare", &path, "--json", &file], &path);
+    assert!(table.contains("request_latency"));
+    let json = std::fs::read_to_string(&file).unwrap();
+    let parsed: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(parsed["schema"], "schedcast.comparison/1");
+    assert_eq!(parsed["variants"][1]["name"], "half");
+    let (code, out, _) = schedcast(&["compare", &path, "--json", "-"]);
+    assert_eq!((code, out), (0, json), "JSON alone on standard output");
+    let (code, _, err) = schedcast(&["compare", &path, "--json", "/nowhere/out.json"]);
+    assert_eq!(code, 3);
+    assert!(
+        err.starts_with("error: cannot write /nowhere/out.json: "),
+        "{err}"
+    );
+}
+
+#[test]
+fn run_takes_a_command_without_a_file() {
+    let words = [
+        "run",
+        "--cgroup",
+        "/test",
+        "--set",
+        "cpu.max=50000 100000",
+        "--seeds",
+        "3",
+        "--cpus",
+        "4",
+        "--",
+        "schbench-classic",
+        "-m",
+        "1",
+        "-v",
+        "--set",
+    ];
+    insta::assert_snapshot!(output(&words, NO_PATH));
+}
+
+#[test]
+fn run_takes_one_variant_of_a_file() {
+    let (_directory, path) = experiment();
+    let (code, _, err) = schedcast(&["run", &path]);
+    assert_eq!(code, 2);
+    assert!(
+        err.contains("choose one with --variant: whole, half"),
+        "{err}"
+    );
+    let out = output(
+        &["run", &path, "--variant", "half", "--set", "kernel.hz=1000"],
+        &path,
+    );
+    assert!(out.contains("half") && !out.contains("whole"), "{out}");
+    let (code, ..) = schedcast(&["run", &path, "--variant", "half", "--variant", "whole"]);
+    assert_eq!(code, 2);
+    assert_eq!(schedcast(&["run"]).0, 2, "neither file nor command");
+    assert_eq!(schedcast(&["run", &path, "--", "hackbench"]).0, 2, "both");
+}
+
+#[test]
+fn mistakes_in_files_and_settings_are_shown_at_their_place() {
+    let (_directory, path) = experiment();
+    let (code, out, err) = schedcast(&["compare", &path, "--set", "kernel.hz=500"]);
+    assert_eq!((code, out.as_str()), (3, ""));
+    insta::assert_snapshot!(err, @r"
+    error: no kernel is built with HZ=500
+      --> --set:1:11
+      |
+    1 | kernel.hz=500
+      |           ^^^
+    hint: hz is 100, 250, 300 or 1000
+    ");
+    let (code, _, err) = schedcast(&["compare", &path, "--duration", "20"]);
+    assert_eq!(code, 3);
+    assert!(err.contains("--> --duration:1:1"), "{err}");
+    let (code, _, err) = schedcast(&["run", "--", "schbench", "--unknown"]);
+    assert_eq!(code, 3);
+    insta::assert_snapshot!(err, @r"
+    error: unknown flag `--unknown`
+      --> command:1:1
+      |
+    1 | schbench --unknown
+      | ^^^^^^^^^^^^^^^^^^
+    ");
+    let (code, _, err) = schedcast(&["compare", "/nowhere.toml"]);
+    assert_eq!(code, 3);
+    assert_eq!(
+        err,
+        "error: cannot read /nowhere.toml: No such file or directory (os error 2)\n"
+    );
+}
+
+#[test]
+fn command_lines_that_make_no_sense_exit_with_2() {
+    let (_directory, path) = experiment();
+    let refuse = |words: &[&str]| {
+        let (code, out, err) = schedcast(words);
+        assert_eq!((code, out.as_str()), (2, ""), "{words:?}");
+        err
+    };
+    assert!(refuse(&["compaer", &path]).contains("similar subcommand exists: 'compare'"));
+    assert!(
+        refuse(&["compare", &path, "--sede", "3"]).contains("similar argument exists: '--seed")
+    );
+    assert!(refuse(&["compare"]).contains("EXP.toml"));
+    refuse(&["compare", &path, "--seeds", "0"]);
+    refuse(&["compare", &path, "--seeds", "many"]);
+    refuse(&["compare", &path, "-q", "-v"]);
+    refuse(&["compare", &path, "--variant", "half"]);
+    refuse(&["list", "planets"]);
+    refuse(&[]);
+}
+
+#[test]
+fn help_fits_a_terminal_and_lists_show_names() {
+    for words in [
+        &["--help"][..],
+        &["compare", "--help"],
+        &["run", "--help"],
+        &["list", "--help"],
+    ] {
+        let (code, help, _) = schedcast(words);
+        assert_eq!(code, 0);
+        let widest = help.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(100), "{help}");
+    }
+    insta::assert_snapshot!("help", output(&["--help"], NO_PATH));
+    insta::assert_snapshot!("help_compare", output(&["compare", "--help"], NO_PATH));
+    assert!(output(&["list", "machines"], NO_PATH).contains("generic-8"));
+    assert!(output(&["list", "metrics"], NO_PATH).starts_with("METRIC"));
+    assert_eq!(
+        output(&["--version"], NO_PATH),
+        format!("schedcast {}\n", env!("CARGO_PKG_VERSION"))
+    );
+}
+
+#[test]
+fn the_reproduce_line_is_the_command() {
+    let (_directory, path) = experiment();
+    let words = [
+        "compare",
+        &path,
+        "--cgroup",
+        "/test",
+        "--variant",
+        "a b",
+        "--set",
+        "cpu.max=5000 9000",
+    ];
+    let out = output(&words, &path);
+    let line = out
+        .lines()
+        .find(|line| line.starts_with("reproduce"))
+        .unwrap();
+    assert_eq!(
+        line,
+        "reproduce: schedcast compare exp.toml --cgroup /test --variant 'a b' --set 'cpu.max=5000 9000'"
+    );
+    assert!(Path::new(&path).exists());
+}

@@ -1,0 +1,161 @@
+//! One function a verb: arguments to question, question to answer, answer to output.
+
+use std::ffi::OsString;
+use std::io::Write;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use schedcast_lab::answer::answer;
+use schedcast_lab::error::{Error, Result};
+use schedcast_lab::metrics;
+use schedcast_lab::question::{Question, Subject};
+use schedcast_lab::simulate::Simulate;
+use schedcast_sim::Machine;
+use schedcast_sim::machine::PRESETS;
+
+use crate::arguments::{
+    Cli, CompareArguments, Effort, ListArguments, Listing, Output, RunArguments,
+};
+use crate::columns::ColumnArguments;
+use crate::{output, written};
+
+/// `schedcast compare`
+pub fn compare(
+    arguments: &CompareArguments,
+    cli: &Cli,
+    words: &[OsString],
+    simulator: &impl Simulate,
+    out: &mut impl Write,
+) -> Result<()> {
+    let subject = Subject::File {
+        path: arguments.experiment.clone(),
+        only: None,
+    };
+    let question = question(
+        subject,
+        &arguments.columns,
+        arguments.cgroup.as_deref(),
+        &arguments.effort,
+    );
+    ask(&question, cli, words, &arguments.output, simulator, out)
+}
+
+/// `schedcast run`
+pub fn run(
+    arguments: &RunArguments,
+    cli: &Cli,
+    words: &[OsString],
+    simulator: &impl Simulate,
+    out: &mut impl Write,
+) -> Result<()> {
+    let mut columns = arguments.columns.clone();
+    let subject = match &arguments.experiment {
+        None => Subject::Command(arguments.command.clone()),
+        Some(path) => {
+            // `--variant` names the one to run; all settings are for it.
+            let mut variants = std::mem::take(&mut columns.0.variants).into_iter();
+            let chosen = variants.next();
+            if variants.next().is_some() {
+                return Err(Error::usage("`run` runs one variant")
+                    .hint("`schedcast compare` takes several"));
+            }
+            let only = chosen.map(|(name, settings)| {
+                columns.0.leading.extend(settings);
+                name
+            });
+            Subject::File {
+                path: path.clone(),
+                only,
+            }
+        }
+    };
+    let question = question(
+        subject,
+        &columns,
+        arguments.cgroup.as_deref(),
+        &arguments.effort,
+    );
+    let experiment = question.experiment()?;
+    if experiment.scenarios.len() > 1 {
+        let names: Vec<&str> = experiment
+            .scenarios
+            .iter()
+            .map(|scenario| scenario.name.as_str())
+            .collect();
+        return Err(
+            Error::usage(format!("this is an experiment of {} variants", names.len()))
+                .hint(format!("choose one with --variant: {}", names.join(", "))),
+        );
+    }
+    ask(&question, cli, words, &arguments.output, simulator, out)
+}
+
+fn question(
+    subject: Subject,
+    columns: &ColumnArguments,
+    cgroup: Option<&str>,
+    effort: &Effort,
+) -> Question {
+    Question {
+        subject,
+        cgroup: cgroup.map(str::to_string),
+        columns: columns.0.clone(),
+        seeds: effort.seeds,
+        duration: effort.duration.clone(),
+    }
+}
+
+fn ask(
+    question: &Question,
+    cli: &Cli,
+    words: &[OsString],
+    output: &Output,
+    simulator: &impl Simulate,
+    out: &mut impl Write,
+) -> Result<()> {
+    let experiment = question.experiment()?;
+    let runs = experiment.scenarios.len() as u64 * u64::from(experiment.seeds);
+    let progress = progress(runs, cli.quiet);
+    let answered = answer(question, &experiment, simulator, &|| progress.inc(1));
+    progress.finish_and_clear();
+    let mut answered = answered?;
+    answered.context.reproduce = output::reproduce(words);
+    answered.context.verbose = cli.verbose;
+    output::print(&answered, output, out)
+}
+
+/// A bar on standard error, if that is a terminal.
+fn progress(runs: u64, quiet: bool) -> ProgressBar {
+    let target = if quiet {
+        ProgressDrawTarget::hidden()
+    } else {
+        ProgressDrawTarget::stderr()
+    };
+    let bar = ProgressBar::with_draw_target(Some(runs), target);
+    match ProgressStyle::with_template("{bar:40} {pos}/{len} runs, {eta} left") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+/// `schedcast list`
+pub fn list(arguments: &ListArguments, out: &mut impl Write) -> Result<()> {
+    let text = match arguments.what {
+        Listing::Metrics => metrics::list(),
+        Listing::Machines => machines(),
+    };
+    written(out.write_all(text.as_bytes()))
+}
+
+fn machines() -> String {
+    let mut text = format!("{:<16}{:>5}  {}\n", "MACHINE", "CPUS", "WHAT IT IS");
+    for (name, file) in PRESETS {
+        if let Ok(machine) = Machine::parse(name, file) {
+            text += &format!(
+                "{name:<16}{:>5}  {}\n",
+                machine.topology.cpus(),
+                machine.title
+            );
+        }
+    }
+    text
+}

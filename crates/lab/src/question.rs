@@ -1,0 +1,440 @@
+//! What a user asks, before it is an experiment: a file, a command or a recording, and settings.
+//!
+//! Settings are grouped into columns as they are typed. For
+//!
+//! ```text
+//! what-if pg --set cpu.max=60000 --variant more --set cpu.max=90000 --set cpu.max.burst=50000
+//! ```
+//!
+//! the columns are `recorded`, `cpu.max=60000` and `more`: settings before the first `--variant` are a
+//! column of their own where a recording is the subject, and hold for every column where a file or
+//! a command is.
+
+use std::path::PathBuf;
+
+use crate::comparison::Tier;
+use crate::error::{Error, Result};
+use crate::experiment::document::CGROUP_FILE_PREFIXES;
+use crate::experiment::{self, Experiment, ExtraVariant, Surroundings, document};
+
+/// One setting as typed: a `--set KEY=VALUE` or a flag that is short for one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// `--set KEY=VALUE`.
+    Set(String),
+    /// A flag, the key it sets and its argument: `--kernel`, `kernel.version`, `6.12`.
+    Flag {
+        /// The flag with its dashes.
+        flag: &'static str,
+        /// Section and key.
+        key: [&'static str; 2],
+        /// What was typed.
+        argument: String,
+    },
+}
+
+impl Setting {
+    fn layer(&self, cgroup: Option<&str>) -> Result<document::Table> {
+        match self {
+            Setting::Set(argument) => document::parse_setting(argument, "--set", cgroup),
+            Setting::Flag {
+                flag,
+                key,
+                argument,
+            } => Ok(document::flag_setting(flag, *key, argument)),
+        }
+    }
+
+    fn is_cgroup_file(&self) -> bool {
+        let Setting::Set(argument) = self else {
+            return false;
+        };
+        CGROUP_FILE_PREFIXES
+            .iter()
+            .any(|prefix| argument.trim_start().starts_with(prefix))
+    }
+
+    /// The setting in a column's name.
+    fn label(&self) -> String {
+        match self {
+            Setting::Set(argument) => argument.trim().to_string(),
+            Setting::Flag {
+                key: [_, name],
+                argument,
+                ..
+            } => format!("{name}={argument}"),
+        }
+    }
+}
+
+/// Settings in the order they were typed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Columns {
+    /// Before the first `--variant`.
+    pub leading: Vec<Setting>,
+    /// Every `--variant` with the settings behind it.
+    pub variants: Vec<(String, Vec<Setting>)>,
+}
+
+/// What the question is about.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Subject {
+    /// An experiment file; all its variants, or the named one alone.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Only this variant.
+        only: Option<String>,
+    },
+    /// A command line as typed in a shell.
+    Command(Vec<String>),
+    /// A recording, replayed as it was and under other settings.
+    Recording(Recorded),
+}
+
+/// What a recording says about itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recorded {
+    /// The folder as typed.
+    pub folder: String,
+    /// Its machine, kernel and cgroups as a document layer.
+    pub layer: document::Table,
+    /// Length in nanoseconds, where known.
+    pub length_ns: Option<u64>,
+    /// What an answer from it rests on.
+    pub tier: Tier,
+}
+
+/// Name of the first column of a what-if.
+pub const RECORDED: &str = "recorded";
+
+/// A whole question.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Question {
+    /// What it is about.
+    pub subject: Subject,
+    /// The group that `cpu.*` settings belong to; a command also starts in it.
+    pub cgroup: Option<String>,
+    /// Settings by column.
+    pub columns: Columns,
+    /// Runs of each variant, over what the file says.
+    pub seeds: Option<u32>,
+    /// Simulated time of each run, over what the file says.
+    pub duration: Option<String>,
+}
+
+impl Question {
+    /// The experiment that answers the question.
+    ///
+    /// # Errors
+    /// Anything wrong in the file or in a setting, at its place.
+    pub fn experiment(&self) -> Result<Experiment> {
+        let surroundings = self.surroundings()?;
+        match &self.subject {
+            Subject::File { path, only } => {
+                let experiment = experiment::load(path, surroundings)?;
+                match only {
+                    Some(name) => select(experiment, name),
+                    None => Ok(experiment),
+                }
+            }
+            Subject::Command(words) => {
+                let document = experiment::command_document(words, self.cgroup.as_deref());
+                experiment::read(&document, &surroundings)
+            }
+            Subject::Recording(recorded) => experiment::read(
+                &experiment::replay_document(&recorded.folder),
+                &surroundings,
+            ),
+        }
+    }
+
+    /// The group that `cpu.*` settings belong to: `--cgroup`, or the only limited one of a recording.
+    ///
+    /// # Errors
+    /// A recording with several limited groups, if any setting needs to know which is meant.
+    pub fn target(&self) -> Result<Option<String>> {
+        let Subject::Recording(recorded) = &self.subject else {
+            return Ok(self.cgroup.clone());
+        };
+        if self.cgroup.is_some() {
+            return Ok(self.cgroup.clone());
+        }
+        let limited = recorded.limited_groups()?;
+        match limited.as_slice() {
+            [only] => Ok(Some(only.clone())),
+            [] => Ok(None),
+            _ if !self.sets_cgroup_files() => Ok(None),
+            several => Err(Error::usage("several groups of the recording are limited")
+                .hint(format!("name one with --cgroup: {}", several.join(", ")))),
+        }
+    }
+
+    fn sets_cgroup_files(&self) -> bool {
+        let columns = &self.columns;
+        let added = columns.variants.iter().flat_map(|(_, settings)| settings);
+        columns
+            .leading
+            .iter()
+            .chain(added)
+            .any(Setting::is_cgroup_file)
+    }
+
+    fn surroundings(&self) -> Result<Surroundings> {
+        let target = self.target()?;
+        let cgroup = target.as_deref();
+        let layers = |settings: &[Setting]| -> Result<Vec<document::Table>> {
+            settings
+                .iter()
+                .map(|setting| setting.layer(cgroup))
+                .collect()
+        };
+        let mut surroundings = Surroundings {
+            settings: self.run_layers(),
+            ..Surroundings::default()
+        };
+        let mut leading = layers(&self.columns.leading)?;
+        if let Subject::Recording(recorded) = &self.subject {
+            surroundings.below = vec![recorded.layer.clone()];
+            surroundings.plain_variant = RECORDED.to_string();
+            if !leading.is_empty() {
+                let labels: Vec<String> = self.columns.leading.iter().map(Setting::label).collect();
+                let first = ExtraVariant {
+                    name: labels.join(" "),
+                    layers: std::mem::take(&mut leading),
+                };
+                surroundings.variants.push(first);
+            }
+        }
+        // What was typed for every column lies below what the run as a whole is given.
+        surroundings.settings.splice(0..0, leading);
+        for (name, settings) in &self.columns.variants {
+            let variant = ExtraVariant {
+                name: name.clone(),
+                layers: layers(settings)?,
+            };
+            surroundings.variants.push(variant);
+        }
+        Ok(surroundings)
+    }
+
+    /// `--seeds` and `--duration` hold for every column.
+    fn run_layers(&self) -> Vec<document::Table> {
+        let mut layers = Vec::new();
+        if let Some(seeds) = self.seeds {
+            layers.push(document::flag_setting(
+                "--seeds",
+                ["run", "seeds"],
+                &seeds.to_string(),
+            ));
+        }
+        if let Some(duration) = &self.duration {
+            layers.push(document::flag_setting(
+                "--duration",
+                ["run", "duration"],
+                duration,
+            ));
+        }
+        layers
+    }
+}
+
+impl Recorded {
+    /// Groups that had a limit when the recording began.
+    fn limited_groups(&self) -> Result<Vec<String>> {
+        let plain = Surroundings {
+            below: vec![self.layer.clone()],
+            ..Surroundings::default()
+        };
+        let experiment = experiment::read(&document::Table::default(), &plain)?;
+        let groups = experiment
+            .scenarios
+            .iter()
+            .flat_map(|scenario| &scenario.cgroups);
+        Ok(groups
+            .filter(|(_, group)| group.quota_us.is_some())
+            .map(|(path, _)| path.clone())
+            .collect())
+    }
+}
+
+/// The experiment with the variant `name` alone.
+fn select(mut experiment: Experiment, name: &str) -> Result<Experiment> {
+    let names: Vec<String> = experiment
+        .scenarios
+        .iter()
+        .map(|scenario| scenario.name.clone())
+        .collect();
+    experiment
+        .scenarios
+        .retain(|scenario| scenario.name == name);
+    if experiment.scenarios.is_empty() {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let error = Error::usage(format!("the experiment has no variant `{name}`"));
+        return Err(error.hint(crate::error::hint_for(name, &names)));
+    }
+    Ok(experiment)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Source;
+
+    fn set(argument: &str) -> Setting {
+        Setting::Set(argument.to_string())
+    }
+
+    fn question(subject: Subject) -> Question {
+        Question {
+            subject,
+            cgroup: None,
+            columns: Columns::default(),
+            seeds: None,
+            duration: None,
+        }
+    }
+
+    fn recorded(text: &str) -> Subject {
+        Subject::Recording(Recorded {
+            folder: "recordings/pg".to_string(),
+            layer: document::parse(&Source::new("cgroups.json", text)).unwrap(),
+            length_ns: Some(29_500_000_000),
+            tier: Tier::Trace,
+        })
+    }
+
+    const ONE_LIMITED: &str = "[machine]\ncpus = 2\n[kernel]\nversion = \"6.18.44\"\n\
+        [cgroup.\"/pg\"]\n\"cpu.cfs_quota_us\" = \"50000\"\n[cgroup.\"/free\"]\n\"cpu.shares\" = \"1024\"\n";
+
+    #[test]
+    fn what_if_columns_start_with_what_was_recorded() {
+        let mut question = question(recorded(ONE_LIMITED));
+        question.columns = Columns {
+            leading: vec![
+                set("cpu.max=60000 100000"),
+                Setting::Flag {
+                    flag: "--kernel",
+                    key: ["kernel", "version"],
+                    argument: "6.12".into(),
+                },
+            ],
+            variants: vec![("more".to_string(), vec![set("cpu.max.burst=50000")])],
+        };
+        question.duration = Some("5s".to_string());
+        let experiment = question.experiment().unwrap();
+        let columns: Vec<_> = experiment
+            .scenarios
+            .iter()
+            .map(|scenario| {
+                let group = &scenario.cgroups["/pg"];
+                let version = scenario.kernel.version.to_string();
+                (
+                    scenario.name.as_str(),
+                    version,
+                    group.quota_us.unwrap(),
+                    group.burst_us,
+                )
+            })
+            .collect();
+        assert_eq!(
+            columns,
+            [
+                ("recorded", "6.18.44".to_string(), 50_000, 0),
+                (
+                    "cpu.max=60000 100000 version=6.12",
+                    "6.12".to_string(),
+                    60_000,
+                    0
+                ),
+                ("more", "6.18.44".to_string(), 50_000, 50_000),
+            ]
+        );
+        assert!(
+            experiment
+                .scenarios
+                .iter()
+                .all(|scenario| scenario.duration_ns == Some(5_000_000_000))
+        );
+        assert_eq!(question.target().unwrap().as_deref(), Some("/pg"));
+    }
+
+    #[test]
+    fn of_several_limited_groups_one_must_be_named() {
+        let text = format!("{ONE_LIMITED}[cgroup.\"/b\"]\n\"cpu.cfs_quota_us\" = 70000\n");
+        let mut question = question(recorded(&text));
+        assert_eq!(
+            question.experiment().unwrap().scenarios.len(),
+            1,
+            "nobody asked for one"
+        );
+        question.columns.leading = vec![set("cpu.max=60000")];
+        let error = question.experiment().unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        assert!(error.to_string().contains("--cgroup: /b, /pg"), "{error}");
+        question.cgroup = Some("/b".to_string());
+        assert_eq!(
+            question.experiment().unwrap().scenarios[1].cgroups["/b"].quota_us,
+            Some(60_000)
+        );
+    }
+
+    #[test]
+    fn settings_of_a_command_hold_for_every_column() {
+        let words = ["stress-ng", "--cpu", "2"].map(String::from).to_vec();
+        let mut question = question(Subject::Command(words));
+        question.cgroup = Some("/test".to_string());
+        question.columns = Columns {
+            leading: vec![set("cpu.max=50000")],
+            variants: vec![("burst".to_string(), vec![set("cpu.max.burst=10000")])],
+        };
+        question.seeds = Some(3);
+        let experiment = question.experiment().unwrap();
+        assert_eq!(experiment.seeds, 3);
+        let names: Vec<&str> = experiment
+            .scenarios
+            .iter()
+            .map(|scenario| scenario.name.as_str())
+            .collect();
+        assert_eq!(names, ["run", "burst"]);
+        let limits: Vec<_> = experiment
+            .scenarios
+            .iter()
+            .map(|scenario| {
+                (
+                    scenario.cgroups["/test"].quota_us,
+                    scenario.cgroups["/test"].burst_us,
+                )
+            })
+            .collect();
+        assert_eq!(limits, [(Some(50_000), 0), (Some(50_000), 10_000)]);
+    }
+
+    #[test]
+    fn one_variant_of_a_file_can_be_chosen() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("exp.toml");
+        std::fs::write(
+            &path,
+            "[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\n",
+        )
+        .unwrap();
+        let ask = |only: &str| {
+            let only = Some(only.to_string());
+            question(Subject::File {
+                path: path.clone(),
+                only,
+            })
+            .experiment()
+        };
+        assert_eq!(ask("b").unwrap().scenarios[0].name, "b");
+        let error = ask("c").unwrap_err();
+        assert_eq!(
+            (error.exit_code(), error.to_string()),
+            (
+                2,
+                "the experiment has no variant `c` (the nearest valid name is `a`)".to_string()
+            )
+        );
+    }
+}
