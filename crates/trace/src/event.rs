@@ -6,11 +6,11 @@
 //! Worked example. The line
 //!
 //! ```text
-//! postgres-8687  [000] dNh2.  5371.828068: sched_wakeup: comm=pgbench pid=8679 prio=120 target_cpu=000
+//! postgres-8687  [000] dNh3.  5371.828068: sched_wakeup: comm=pgbench pid=8679 prio=120 target_cpu=000
 //! ```
 //!
 //! becomes time 5 371 828 068 000 ns, CPU 0, task 8687 (it was running; it is not the one that was woken), and the kind
-//! [`EventKind::Wakeup`] of task 8679. The flags `dNh2.` say: interrupts off, a reschedule is pending, and the code ran
+//! [`EventKind::Wakeup`] of task 8679. The flags `dNh3.` say: interrupts off, a reschedule is pending, and the code ran
 //! in a *hard interrupt*. So postgres did not wake pgbench: a timer or a device did, while postgres happened to run.
 
 use std::fmt;

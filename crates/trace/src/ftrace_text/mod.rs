@@ -6,8 +6,8 @@
 //!         postgres-8687    [000] d..3.  5371.836444: sched_waking: comm=pgbench pid=8679 prio=120 target_cpu=000
 //! ```
 //!
-//! is read in three steps: the [`header`] (task 8687 on CPU 0, at 5 371 836 444 000 ns), its [`flags`] (interrupts off,
-//! task context), and the [`payload`] (the running task wakes 8679, which last ran on CPU 0). Other lines are comments,
+//! is read in three steps: the header (task 8687 on CPU 0, at 5 371 836 444 000 ns), its flags (interrupts off,
+//! task context), and the fields (the running task wakes 8679, which last ran on CPU 0). Other lines are comments,
 //! gaps (`CPU:1 [LOST 431 EVENTS]`) or stack traces.
 //!
 //! What the text cannot say stays unknown: without flags the context is [`Context::UNKNOWN`](crate::Context::UNKNOWN),
