@@ -10,8 +10,6 @@ use crate::platform::{Op, Platform};
 use crate::select::WakeKind;
 use crate::task::Policy;
 
-/// SCHED_RR quantum, ms (`RR_TIMESLICE`).
-const RR_TIMESLICE_MS: u32 = 100;
 /// Priority of idle tasks (`MAX_PRIO`).
 const MAX_PRIO: i32 = 140;
 
@@ -37,7 +35,7 @@ impl Kernel {
             return;
         }
         p.spend(self.here, Op::EnqueueLevel, 1);
-        self.tasks[task.index()].rr_ticks = self.rules.hz * RR_TIMESLICE_MS / 1000;
+        self.tasks[task.index()].rr_ticks = self.rules.rr_timeslice_ticks;
         let list = self.rt_list(cpu, task);
         if flags.head {
             list.insert(0, task);
@@ -104,7 +102,7 @@ impl Kernel {
         if record.rr_ticks > 0 {
             return;
         }
-        record.rr_ticks = self.rules.hz * RR_TIMESLICE_MS / 1000;
+        record.rr_ticks = self.rules.rr_timeslice_ticks;
         if self.rt_list(cpu, task).len() > 1 {
             self.requeue_task_rt(cpu, task);
             self.resched_curr(p, cpu);

@@ -4,35 +4,29 @@
 //! example: kernel 6.18 on 8 CPUs at HZ=250. The base slice is normalised to 0.70 ms (since 6.15)
 //! and scaled by 1 + ⌊log2 8⌋ = 4, so `base_slice_ns` is 2,800,000; the tick is 4,000,000 ns, so a
 //! CPU-bound task really runs 4 ms at a time.
+//!
+//! | room | what |
+//! |---|---|
+//! | `version` | releases, and from which of them on something holds |
+//! | `features`, `tunables`, `patches` | the names that change a kernel |
+//! | `resolve` | [`Rules::resolve`]: from names to fields |
+//!
+//! A change of your own is a field of [`Rules`] that the changed code reads, set in [`Rules::of`] for
+//! the releases that have it, and a row in [`PATCHES`] that names it.
 
 use crate::ids::Ns;
 
-/// A kernel release, e.g. 6.12 or the stable 6.12.117.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
-pub struct Version {
-    /// First number.
-    pub major: u16,
-    /// Second number.
-    pub minor: u16,
-    /// Stable patch level; 0 is the release as tagged.
-    pub patch: u16,
-}
+pub mod features;
+pub mod patches;
+pub mod resolve;
+pub mod tunables;
+pub mod version;
 
-impl Version {
-    /// The release `major.minor` as tagged.
-    pub const fn new(major: u16, minor: u16) -> Self {
-        Self {
-            major,
-            minor,
-            patch: 0,
-        }
-    }
-
-    /// Whether this is `major.minor` or later.
-    pub const fn since(self, major: u16, minor: u16) -> bool {
-        self.major > major || (self.major == major && self.minor >= minor)
-    }
-}
+pub use features::{FEATURES, Feature, Features};
+pub use patches::{PATCHES, Patch};
+pub use resolve::{HZ_CHOICES, KernelChoice, Problem, RulesError};
+pub use tunables::{TUNABLES, Tunable};
+pub use version::{NEWEST, OLDEST, Version, VersionError};
 
 /// Which algorithm the fair class uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -85,39 +79,6 @@ pub enum Preemption {
     Lazy,
 }
 
-/// Switches of `sched/features` by their kernel names. What a version does not have is `false`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs)] // the names are the kernel's
-pub struct Features {
-    pub gentle_fair_sleepers: bool,
-    pub start_debit: bool,
-    pub next_buddy: bool,
-    pub last_buddy: bool,
-    pub pick_buddy: bool,
-    pub cache_hot_buddy: bool,
-    pub wakeup_preemption: bool,
-    pub alt_period: bool,
-    pub base_slice: bool,
-    pub place_lag: bool,
-    pub place_deadline_initial: bool,
-    pub place_rel_deadline: bool,
-    pub run_to_parity: bool,
-    pub preempt_short: bool,
-    pub delay_dequeue: bool,
-    pub delay_zero: bool,
-    pub ttwu_queue: bool,
-    pub sis_prop: bool,
-    pub sis_util: bool,
-    pub wa_idle: bool,
-    pub wa_weight: bool,
-    pub wa_bias: bool,
-    pub ni_random: bool,
-    pub nontask_capacity: bool,
-    pub util_est: bool,
-    pub attach_age_load: bool,
-    pub hrtick: bool,
-}
-
 /// Everything about one kernel that decisions depend on. Times in nanoseconds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rules {
@@ -129,6 +90,10 @@ pub struct Rules {
     pub tick_ns: Ns,
     /// Time of the ticks within the tick grid: they fire at k · tick_ns + tick_phase_ns.
     pub tick_phase_ns: Ns,
+    /// Factor by which slices grow with the number of CPUs (`get_update_sysctl_factor`).
+    pub scaling_factor: u64,
+    /// Number of CPUs that factor counts.
+    pub cpus: u32,
     /// CFS or EEVDF.
     pub fair: FairClass,
     /// Feature switches.
@@ -197,6 +162,16 @@ pub struct Rules {
     pub recent_used_cpu: bool,
     /// Tasks whose affinity changes are spread over the new set (5.7).
     pub affinity_distributes: bool,
+    /// A forked task runs before its parent (`sched_child_runs_first`, CFS).
+    pub child_runs_first: bool,
+    /// Period of real-time throttling.
+    pub rt_period_ns: Ns,
+    /// Real-time runtime of a CPU per period; `None` = unlimited.
+    pub rt_runtime_ns: Option<Ns>,
+    /// SCHED_RR slice in ticks.
+    pub rr_timeslice_ticks: u32,
+    /// intel_pstate's PID forgets the P-state after an idle time of this many sample periods.
+    pub pstate_holdoff_samples: u32,
 }
 
 impl Rules {
@@ -205,12 +180,18 @@ impl Rules {
         let since = |major, minor| version.since(major, minor);
         let eevdf = since(6, 6);
         let factor = tunable_scaling_factor(cpus);
-        let normalized_base_slice_ns = if since(6, 15) { 700_000 } else { 750_000 };
+        let normalized_base_slice_ns = if version.has(6, 15, &[(6, 12, 31), (6, 14, 9)]) {
+            700_000
+        } else {
+            750_000
+        };
         Self {
             version,
             hz,
             tick_ns: 1_000_000_000 / u64::from(hz),
             tick_phase_ns: 0,
+            scaling_factor: factor,
+            cpus,
             fair: if eevdf {
                 FairClass::Eevdf
             } else {
@@ -239,11 +220,12 @@ impl Rules {
                 Protection::UntilDeadline
             },
             slice_capped_by_latency: since(6, 3) && !eevdf,
-            long_sleeper_reset: since(6, 3),
-            skip_empty_group_reweight: since(6, 13),
+            long_sleeper_reset: version.has(6, 3, &[(6, 1, 192)]),
+            skip_empty_group_reweight: version.has(6, 13, &[(6, 12, 117)]),
             reweight_only_on_change: since(6, 9),
-            idle_preemption_cancels_protection: since(6, 15),
-            yield_forfeits: since(6, 19),
+            idle_preemption_cancels_protection: version.has(6, 15, &[(6, 12, 117)]),
+            yield_forfeits: eevdf
+                && version.has(6, 19, &[(6, 6, 120), (6, 12, 63), (6, 17, 13), (6, 18, 2)]),
             burst: since(5, 14),
             burst_statistics: since(5, 16),
             refill_first: since(5, 14),
@@ -261,46 +243,45 @@ impl Rules {
             shares_from_load_avg: since(4, 15),
             recent_used_cpu: since(4, 16),
             affinity_distributes: since(5, 7),
+            child_runs_first: false,
+            rt_period_ns: 1_000_000_000,
+            rt_runtime_ns: Some(950_000_000),
+            rr_timeslice_ticks: hz * RR_TIMESLICE_MS / 1000,
+            pstate_holdoff_samples: 3,
         }
     }
 }
 
-impl Features {
-    /// Defaults of `version`.
-    pub fn of(version: Version) -> Self {
-        let since = |major, minor| version.since(major, minor);
-        let eevdf = since(6, 6);
-        Self {
-            gentle_fair_sleepers: !eevdf,
-            start_debit: !eevdf,
-            next_buddy: false,
-            last_buddy: !eevdf,
-            pick_buddy: since(6, 12),
-            cache_hot_buddy: true,
-            wakeup_preemption: true,
-            alt_period: since(5, 13) && !eevdf,
-            base_slice: since(5, 13) && !eevdf,
-            place_lag: eevdf,
-            place_deadline_initial: eevdf,
-            place_rel_deadline: since(6, 12),
-            run_to_parity: eevdf,
-            preempt_short: since(6, 12),
-            delay_dequeue: since(6, 12),
-            delay_zero: since(6, 12),
-            ttwu_queue: true,
-            sis_prop: since(4, 13) && !since(6, 0),
-            sis_util: since(6, 0),
-            wa_idle: since(4, 14),
-            wa_weight: since(4, 14),
-            wa_bias: since(4, 14),
-            ni_random: since(6, 19),
-            nontask_capacity: true,
-            util_est: since(4, 17),
-            attach_age_load: true,
-            hrtick: false,
+impl Rules {
+    /// Sets the base slice before scaling.
+    pub(crate) fn set_normalized_base_slice(&mut self, slice_ns: Ns) {
+        self.normalized_base_slice_ns = slice_ns;
+        self.base_slice_ns = slice_ns * self.scaling_factor;
+    }
+
+    /// Changes how slices grow with CPUs (`sched_update_scaling`): 0 not, 1 logarithmically, 2
+    /// linearly.
+    pub(crate) fn rescale(&mut self, scaling: i64) {
+        let old = self.scaling_factor;
+        self.scaling_factor = match scaling {
+            0 => 1,
+            1 => tunable_scaling_factor(self.cpus),
+            _ => u64::from(self.cpus.min(8)),
+        };
+        let new = self.scaling_factor;
+        self.base_slice_ns = self.normalized_base_slice_ns * new;
+        for slice_ns in [
+            &mut self.latency_ns,
+            &mut self.min_granularity_ns,
+            &mut self.wakeup_granularity_ns,
+        ] {
+            *slice_ns = *slice_ns / old * new;
         }
     }
 }
+
+/// SCHED_RR slice, ms (`RR_TIMESLICE`).
+const RR_TIMESLICE_MS: u32 = 100;
 
 /// Factor of the LOG tunable scaling: 1 + ⌊log2(min(cpus, 8))⌋.
 pub const fn tunable_scaling_factor(cpus: u32) -> u64 {

@@ -1,0 +1,250 @@
+//! The switches of `sched/features`: which versions have them, and how they are set there.
+//!
+//! Worked example: SIS_PROP came with 4.13 and was on; 6.0 turned it off in favour of SIS_UTIL; 6.7
+//! removed it. So `NO_SIS_PROP` is a change on 5.15, the default on 6.1 and unknown on 6.12.
+
+use super::version::Version;
+
+/// A switch of `sched/features`.
+#[derive(Debug)]
+pub struct Feature {
+    /// The kernel's name.
+    pub name: &'static str,
+    /// First release that has it.
+    pub since: Version,
+    /// Last release that has it; `None` = it still exists.
+    pub until: Option<Version>,
+    /// Stable series that got it too: series and first patch level.
+    pub backports: &'static [(u16, u16, u16)],
+    /// Whether it is on in a version that has it.
+    pub default: fn(Version) -> bool,
+    /// Whether turning it changes a simulation. A switch that is not modelled can only be left at
+    /// its default.
+    pub modelled: bool,
+    /// What it does, in a line.
+    pub description: &'static str,
+    field: fn(&mut Features) -> &mut bool,
+}
+
+impl Feature {
+    /// Whether a version has the switch.
+    pub fn exists(&self, version: Version) -> bool {
+        let release = Version::new(version.major, version.minor);
+        version.has(self.since.major, self.since.minor, self.backports)
+            && self.until.is_none_or(|until| release <= until)
+    }
+
+    /// Sets the switch.
+    pub fn set(&self, features: &mut Features, on: bool) {
+        *(self.field)(features) = on;
+    }
+
+    /// The switch called `name`.
+    pub fn named(name: &str) -> Option<&'static Feature> {
+        FEATURES.iter().find(|feature| feature.name == name)
+    }
+}
+
+macro_rules! features {
+    ($($field:ident $name:literal $since:tt $(..= $until:tt)? $(also $backports:tt)?
+        : $default:expr, $modelled:ident, $description:literal;)*) => {
+        /// Switches of `sched/features` by their kernel names. What a version does not have is `false`.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+        pub struct Features {
+            $(#[doc = $description] pub $field: bool,)*
+        }
+
+        /// Every switch of any version.
+        pub static FEATURES: &[Feature] = &[$(Feature {
+            name: $name,
+            since: features!(@version $since),
+            until: features!(@until $($until)?),
+            backports: features!(@backports $($backports)?),
+            default: $default,
+            modelled: features!(@$modelled),
+            description: $description,
+            field: |features| &mut features.$field,
+        },)*];
+    };
+    (@version ($major:literal, $minor:literal)) => { Version::new($major, $minor) };
+    (@until) => { None };
+    (@until $until:tt) => { Some(features!(@version $until)) };
+    (@backports) => { &[] };
+    (@backports $backports:tt) => { &$backports };
+    (@modelled) => { true };
+    (@diagnostic) => { true };
+    (@unmodelled) => { false };
+}
+
+const ON: fn(Version) -> bool = |_| true;
+const OFF: fn(Version) -> bool = |_| false;
+
+features! {
+    gentle_fair_sleepers "GENTLE_FAIR_SLEEPERS" (4, 5) ..= (6, 5) : ON, modelled,
+        "Sleepers get half the latency as credit instead of all of it.";
+    start_debit "START_DEBIT" (4, 5) ..= (6, 5) : ON, modelled,
+        "New tasks start one slice late.";
+    next_buddy "NEXT_BUDDY" (4, 5) : OFF, modelled,
+        "The task woken last is preferred at the next pick.";
+    last_buddy "LAST_BUDDY" (4, 5) ..= (6, 5) : ON, modelled,
+        "The task preempted last is preferred at the next pick.";
+    pick_buddy "PICK_BUDDY" (6, 12) : ON, modelled,
+        "Picks honour buddies while they are eligible.";
+    cache_hot_buddy "CACHE_HOT_BUDDY" (4, 5) : ON, modelled,
+        "Buddies count as cache hot in load balance.";
+    wakeup_preemption "WAKEUP_PREEMPTION" (4, 5) : ON, modelled,
+        "Woken tasks may preempt.";
+    alt_period "ALT_PERIOD" (5, 13) ..= (6, 5) : ON, modelled,
+        "The period depends on all tasks of the CPU, not on those of the queue.";
+    base_slice "BASE_SLICE" (5, 13) ..= (6, 5) : ON, modelled,
+        "No slice is shorter than the minimum granularity.";
+    place_lag "PLACE_LAG" (6, 6) : ON, modelled,
+        "Lag is kept over sleep and migration.";
+    place_deadline_initial "PLACE_DEADLINE_INITIAL" (6, 6) : ON, modelled,
+        "New tasks get half a slice first.";
+    place_rel_deadline "PLACE_REL_DEADLINE" (6, 12) : ON, modelled,
+        "Migrated and changed tasks keep the rest of their request.";
+    run_to_parity "RUN_TO_PARITY" (6, 6) : ON, modelled,
+        "A picked task is protected from preemption for its slice.";
+    preempt_short "PREEMPT_SHORT" (6, 12) : ON, modelled,
+        "A woken task with a shorter slice may break that protection.";
+    delay_dequeue "DELAY_DEQUEUE" (6, 12) : ON, modelled,
+        "A task that sleeps with negative lag stays queued until it is eligible.";
+    delay_zero "DELAY_ZERO" (6, 12) : ON, modelled,
+        "Positive lag gained by delayed dequeue is dropped.";
+    ttwu_queue "TTWU_QUEUE" (4, 5) : ON, modelled,
+        "Wakeups for another CPU are handed over to it.";
+    sis_avg_cpu "SIS_AVG_CPU" (4, 11) ..= (5, 11) : OFF, modelled,
+        "No scan for idle CPUs when the CPU is idle only briefly on average.";
+    sis_prop "SIS_PROP" (4, 13) ..= (6, 6) : |version| !version.since(6, 0), modelled,
+        "The scan for idle CPUs is limited in proportion to the average idle time.";
+    sis_util "SIS_UTIL" (6, 0) : ON, modelled,
+        "The scan for idle CPUs is limited by the utilisation of the LLC.";
+    wa_idle "WA_IDLE" (4, 14) : ON, modelled,
+        "Affine wakeups prefer idle CPUs.";
+    wa_weight "WA_WEIGHT" (4, 14) : ON, modelled,
+        "Affine wakeups compare loads.";
+    wa_bias "WA_BIAS" (4, 14) : ON, modelled,
+        "That comparison favours the previous CPU.";
+    lb_bias "LB_BIAS" (4, 5) ..= (5, 2) : |version| !version.since(4, 20), modelled,
+        "Loads of the past bias load balance.";
+    lb_min "LB_MIN" (4, 5) : OFF, unmodelled,
+        "Load balance leaves small loads alone.";
+    ni_random "NI_RANDOM" (6, 19) also [(6, 18, 5), (6, 12, 65), (6, 6, 120), (6, 1, 160)] : ON, modelled,
+        "Newly idle balance runs in proportion to its success.";
+    nontask_capacity "NONTASK_CAPACITY" (4, 5) : ON, unmodelled,
+        "Interrupts and stolen time reduce the capacity of a CPU.";
+    util_est "UTIL_EST" (4, 17) : ON, modelled,
+        "Utilisation at the last sleep is remembered.";
+    util_est_fastup "UTIL_EST_FASTUP" (5, 5) ..= (6, 7) : ON, modelled,
+        "That estimate follows increases at once.";
+    attach_age_load "ATTACH_AGE_LOAD" (4, 5) : ON, modelled,
+        "Load is aged before it is attached.";
+    rt_push_ipi "RT_PUSH_IPI" (4, 5) : ON, modelled,
+        "Pulling real-time tasks is done by asking their CPUs to push.";
+    rt_runtime_share "RT_RUNTIME_SHARE" (4, 5) ..= (6, 11) : |version| !version.since(5, 10), modelled,
+        "A CPU borrows real-time runtime that others do not use.";
+    hrtick "HRTICK" (4, 5) : OFF, unmodelled,
+        "A timer ends slices of the fair class exactly.";
+    hrtick_dl "HRTICK_DL" (5, 12) : OFF, unmodelled,
+        "A timer ends slices of the deadline class exactly.";
+    double_tick "DOUBLE_TICK" (4, 5) : OFF, unmodelled,
+        "The tick ends slices even with HRTICK.";
+    warn_double_clock "WARN_DOUBLE_CLOCK" (4, 12) : OFF, diagnostic,
+        "Warns of clocks updated twice; changes nothing else.";
+    latency_warn "LATENCY_WARN" (5, 13) : OFF, diagnostic,
+        "Warns of long waits for a reschedule; changes nothing else.";
+}
+
+impl Features {
+    /// Defaults of `version`.
+    pub fn of(version: Version) -> Self {
+        let mut features = Self::default();
+        for feature in FEATURES {
+            feature.set(
+                &mut features,
+                feature.exists(version) && (feature.default)(version),
+            );
+        }
+        features
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn enabled(text: &str) -> Vec<&'static str> {
+        let mut features = Features::of(text.parse().unwrap());
+        FEATURES
+            .iter()
+            .filter(|feature| *(feature.field)(&mut features))
+            .map(|feature| feature.name)
+            .collect()
+    }
+
+    #[test]
+    fn defaults_of_6_1_as_released() {
+        assert_eq!(
+            enabled("6.1"),
+            [
+                "GENTLE_FAIR_SLEEPERS",
+                "START_DEBIT",
+                "LAST_BUDDY",
+                "CACHE_HOT_BUDDY",
+                "WAKEUP_PREEMPTION",
+                "ALT_PERIOD",
+                "BASE_SLICE",
+                "TTWU_QUEUE",
+                "SIS_UTIL",
+                "WA_IDLE",
+                "WA_WEIGHT",
+                "WA_BIAS",
+                "NONTASK_CAPACITY",
+                "UTIL_EST",
+                "UTIL_EST_FASTUP",
+                "ATTACH_AGE_LOAD",
+                "RT_PUSH_IPI",
+            ]
+        );
+    }
+
+    #[test]
+    fn defaults_of_stable_6_12() {
+        assert_eq!(
+            enabled("6.12.117"),
+            [
+                "PICK_BUDDY",
+                "CACHE_HOT_BUDDY",
+                "WAKEUP_PREEMPTION",
+                "PLACE_LAG",
+                "PLACE_DEADLINE_INITIAL",
+                "PLACE_REL_DEADLINE",
+                "RUN_TO_PARITY",
+                "PREEMPT_SHORT",
+                "DELAY_DEQUEUE",
+                "DELAY_ZERO",
+                "TTWU_QUEUE",
+                "SIS_UTIL",
+                "WA_IDLE",
+                "WA_WEIGHT",
+                "WA_BIAS",
+                "NI_RANDOM",
+                "NONTASK_CAPACITY",
+                "UTIL_EST",
+                "ATTACH_AGE_LOAD",
+                "RT_PUSH_IPI",
+            ]
+        );
+        assert!(!enabled("6.12").contains(&"NI_RANDOM"));
+    }
+
+    #[test]
+    fn switches_come_and_go() {
+        let sis_prop = Feature::named("SIS_PROP").unwrap();
+        let exists = |text: &str| sis_prop.exists(text.parse().unwrap());
+        assert!(!exists("4.12") && exists("4.13") && exists("6.6.90") && !exists("6.7"));
+        assert!(enabled("5.19").contains(&"SIS_PROP") && !enabled("6.0").contains(&"SIS_PROP"));
+        assert!(enabled("4.19").contains(&"LB_BIAS") && !enabled("4.20").contains(&"LB_BIAS"));
+    }
+}

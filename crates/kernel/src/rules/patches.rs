@@ -1,0 +1,140 @@
+//! Named patches: single mechanisms that can be added to a kernel or taken away from it.
+//!
+//! Worked example: kernel 5.13 with the patch `burst` is 5.13 in every other respect, but groups may
+//! carry unused quota over; 6.1 with `-burst` is 6.1 without that. A patch that would change nothing
+//! (`burst` on 6.1) is refused, because it would compare a kernel with itself.
+
+use super::{FairClass, Protection, Reweight, Rules, ThrottleModel, Version};
+
+/// A mechanism that one change brought.
+#[derive(Debug)]
+pub struct Patch {
+    /// Name in experiment files.
+    pub name: &'static str,
+    /// Abbreviated id of the commit; `None` = posted to the mailing list, never merged.
+    pub commit: Option<&'static str>,
+    /// Release that brought it; `None` = never merged.
+    pub since: Option<Version>,
+    /// Last release that has it; `None` = it still is there.
+    pub until: Option<Version>,
+    /// Stable series that got it too: series and first patch level.
+    pub backports: &'static [(u16, u16, u16)],
+    /// The fair class it changes; `None` = either.
+    pub needs: Option<FairClass>,
+    /// What it does, in a line.
+    pub description: &'static str,
+    has: fn(&Rules) -> bool,
+    set: fn(&mut Rules, bool),
+}
+
+impl Patch {
+    /// The patch called `name`.
+    pub fn named(name: &str) -> Option<&'static Patch> {
+        PATCHES.iter().find(|patch| patch.name == name)
+    }
+
+    /// Whether a kernel has the mechanism.
+    pub fn is_in(&self, rules: &Rules) -> bool {
+        (self.has)(rules)
+    }
+
+    /// Adds the mechanism or takes it away.
+    pub fn apply(&self, rules: &mut Rules, on: bool) {
+        (self.set)(rules, on);
+    }
+}
+
+macro_rules! patches {
+    ($($name:literal $commit:tt $since:tt $(..= $until:tt)? $(also $backports:tt)? $(for $class:ident)?
+        : $has:expr, $set:expr, $description:literal;)*) => {
+        /// Every named patch, oldest first; those never merged come last.
+        pub static PATCHES: &[Patch] = &[$(Patch {
+            name: $name,
+            commit: patches!(@commit $commit),
+            since: patches!(@since $since),
+            until: patches!(@until $($until)?),
+            backports: patches!(@backports $($backports)?),
+            needs: patches!(@needs $($class)?),
+            description: $description,
+            has: $has,
+            set: $set,
+        },)*];
+    };
+    (@commit posted) => { None };
+    (@commit $commit:literal) => { Some($commit) };
+    (@since never) => { None };
+    (@since ($major:literal, $minor:literal)) => { Some(Version::new($major, $minor)) };
+    (@until) => { None };
+    (@until ($major:literal, $minor:literal)) => { Some(Version::new($major, $minor)) };
+    (@backports) => { &[] };
+    (@backports $backports:tt) => { &$backports };
+    (@needs) => { None };
+    (@needs $class:ident) => { Some(FairClass::$class) };
+}
+
+/// Rules are picked up by plain fields, so most patches are one assignment.
+fn choose<T>(on: bool, with: T, without: T) -> T {
+    if on { with } else { without }
+}
+
+patches! {
+    "shares-from-load-avg" "cef27403cbe9" (4, 15): |rules| rules.shares_from_load_avg,
+        |rules, on| rules.shares_from_load_avg = on,
+        "Group shares follow the larger of weight and load average of each CPU's queue.";
+    "recent-used-cpu" "32e839dda3ba" (4, 16): |rules| rules.recent_used_cpu,
+        |rules, on| rules.recent_used_cpu = on,
+        "Wakeups try the CPU the task used before its last one, when that is idle.";
+    "slice-expiry" "512ac999d275" (4, 18) ..= (5, 3): |rules| rules.slice_expiry,
+        |rules, on| rules.slice_expiry = on,
+        "Runtime a CPU did not use expires with its period (taken out again by de53fd7aedb1).";
+    "affinity-distribute" "46a87b3851f0" (5, 7): |rules| rules.affinity_distributes,
+        |rules, on| rules.affinity_distributes = on,
+        "Tasks whose affinity changes are spread over the new set.";
+    "throttle-asks-again" "e98fa02c4f2e" (5, 8): |rules| rules.throttle_asks_again,
+        |rules, on| rules.throttle_asks_again = on,
+        "A queue about to be throttled asks the pool once more.";
+    "burst" "f4183717b370" (5, 14): |rules| rules.burst, |rules, on| rules.burst = on,
+        "Quota a group did not use may be carried over, up to cpu.max.burst.";
+    "burst-statistics" "bcb1704a1ed2" (5, 16): |rules| rules.burst_statistics,
+        |rules, on| rules.burst_statistics = on,
+        "cpu.stat counts bursts (nr_bursts, burst_usec).";
+    "tick-slice-cap" "79ba1e607d68" (6, 3) for Cfs: |rules| rules.slice_capped_by_latency,
+        |rules, on| rules.slice_capped_by_latency = on,
+        "The tick lets no task run longer than the targeted latency.";
+    "async-unthrottle" "8ad075c2eb1f" (6, 3): |rules| rules.async_unthrottle,
+        |rules, on| rules.async_unthrottle = on,
+        "Throttled queues are released by their own CPUs instead of the timer's.";
+    "timer-interleave" "41abdba93747" (6, 4): |rules| rules.timer_interleave,
+        |rules, on| rules.timer_interleave = on,
+        "Bandwidth period timers start at a random offset instead of all together.";
+    "empty-throttle-clock" "79462e8c879a" (6, 6): |rules| rules.throttled_clock_only_when_queued,
+        |rules, on| rules.throttled_clock_only_when_queued = on,
+        "Throttled time of queues without tasks is not counted.";
+    "tg-load-ratelimit" "1528c661c24b" (6, 7): |rules| rules.tg_load_avg_interval_ns > 0,
+        |rules, on| rules.tg_load_avg_interval_ns = choose(on, 1_000_000, 0),
+        "A CPU writes a group's load average at most once a millisecond.";
+    "reweight-vruntime" "eab03c23c2a1" (6, 7) for Eevdf:
+        |rules| rules.reweight != Reweight::KeepVruntime,
+        |rules, on| rules.reweight = choose(on, Reweight::ScaleLag, Reweight::KeepVruntime),
+        "A new weight rescales an entity's lag, not only its deadline.";
+    "reweight-place" "6d71a9c61604" (6, 13) for Eevdf:
+        |rules| rules.reweight == Reweight::PlaceAgain,
+        |rules, on| rules.reweight = choose(on, Reweight::PlaceAgain, Reweight::ScaleLag),
+        "A reweighted entity is placed anew, so that V does not drift.";
+    "base-slice-700us" "2ae891b82695" (6, 15) also [(6, 12, 31), (6, 14, 9)] for Eevdf:
+        |rules| rules.normalized_base_slice_ns == 700_000,
+        |rules, on| rules.set_normalized_base_slice(choose(on, 700_000, 750_000)),
+        "The base slice is 0.70 ms per CPU step instead of 0.75.";
+    "vprot" "052c3d87c82e" (6, 17) for Eevdf: |rules| rules.protection == Protection::Vprot,
+        |rules, on| rules.protection = choose(on, Protection::Vprot, Protection::UntilDeadline),
+        "Protection from preemption ends with the shortest slice queued.";
+    "task-throttle" "e1fad12dcb66" (6, 18): |rules| rules.throttle_model == ThrottleModel::Task,
+        |rules, on| rules.throttle_model = choose(on, ThrottleModel::Task, ThrottleModel::Queue),
+        "Tasks are throttled at their return to user mode instead of queues at once.";
+    "yield-forfeit" "79104becf42b" (6, 19) also [(6, 6, 120), (6, 12, 63), (6, 17, 13), (6, 18, 2)]
+        for Eevdf: |rules| rules.yield_forfeits, |rules, on| rules.yield_forfeits = on,
+        "A task that yields gives up the rest of its request.";
+    "pstate-holdoff" posted never: |rules| rules.pstate_holdoff_samples == 12,
+        |rules, on| rules.pstate_holdoff_samples = choose(on, 12, 3),
+        "intel_pstate's PID holds the P-state for 12 sample periods of idleness instead of 3.";
+}

@@ -1,0 +1,497 @@
+//! From a kernel as an experiment names it to [`Rules`].
+//!
+//! Order: the version as released (or that stable kernel), then patches, then features, then
+//! tunables; later words win. Worked example: version 6.1, patches `-timer-interleave` is refused,
+//! because 6.1 starts its period timers aligned anyway; 6.4 is the first that does not.
+
+use super::features::{FEATURES, Feature};
+use super::patches::{PATCHES, Patch};
+use super::tunables::{TUNABLES, Tunable};
+use super::{FairClass, Preemption, Rules, Version};
+use std::fmt;
+
+/// Tick frequencies a kernel can be built with.
+pub const HZ_CHOICES: [u32; 4] = [100, 250, 300, 1000];
+
+/// A kernel as an experiment describes it.
+#[derive(Clone, Debug)]
+pub struct KernelChoice<'a> {
+    /// The release.
+    pub version: Version,
+    /// Online CPUs; slices are scaled by them.
+    pub cpus: u32,
+    /// Tick frequency, Hz.
+    pub hz: u32,
+    /// Preemption model.
+    pub preemption: Preemption,
+    /// Whether sessions get groups of their own.
+    pub autogroup: bool,
+    /// Named patches, `-name` to take one away.
+    pub patches: &'a [&'a str],
+    /// Features as written to `sched/features`, `NO_…` to clear one.
+    pub features: &'a [&'a str],
+    /// Tunables by debugfs or sysctl name.
+    pub tunables: &'a [(&'a str, i64)],
+}
+
+impl KernelChoice<'_> {
+    /// `version` as released on `cpus` CPUs: 250 Hz, voluntary preemption, autogroups on.
+    pub fn released(version: Version, cpus: u32) -> Self {
+        Self {
+            version,
+            cpus,
+            hz: 250,
+            preemption: Preemption::Voluntary,
+            autogroup: true,
+            patches: &[],
+            features: &[],
+            tunables: &[],
+        }
+    }
+}
+
+/// What is wrong with a word of a [`KernelChoice`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Problem {
+    /// No such name; the nearest valid one, if one is near.
+    Unknown {
+        /// "patch", "feature" or "tunable".
+        what: &'static str,
+        /// The name probably meant.
+        nearest: Option<&'static str>,
+    },
+    /// The version has the patch already.
+    PatchPresent,
+    /// The version does not have the patch that is to be taken away.
+    PatchAbsent,
+    /// The patch changes the other fair class.
+    PatchNeeds(FairClass),
+    /// The version has no such feature or tunable; first and last release that have it.
+    NotInVersion {
+        /// "feature" or "tunable".
+        what: &'static str,
+        /// First release that has it.
+        since: Version,
+        /// Last release that has it.
+        until: Option<Version>,
+    },
+    /// The feature exists but its effect is not modelled, so it stays as it is.
+    NotModelled,
+    /// The value is out of the kernel's range.
+    Range {
+        /// Smallest value.
+        least: i64,
+        /// Largest value.
+        most: i64,
+    },
+    /// `sched_rt_runtime_us` above `sched_rt_period_us`.
+    RuntimeAbovePeriod,
+    /// Nobody builds a kernel with this tick frequency.
+    Hz,
+    /// Lazy preemption before 6.13.
+    NoLazyPreemption,
+}
+
+/// Why a [`KernelChoice`] is refused.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RulesError {
+    /// The offending word, as written.
+    pub word: String,
+    /// The version it was asked of.
+    pub version: Version,
+    /// What is wrong with it.
+    pub problem: Problem,
+}
+
+impl fmt::Display for RulesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (word, version) = (&self.word, self.version);
+        match &self.problem {
+            Problem::Unknown { what, nearest } => {
+                write!(f, "unknown {what} `{word}`")?;
+                match nearest {
+                    Some(name) => write!(f, " (the nearest valid name is `{name}`)"),
+                    None => Ok(()),
+                }
+            }
+            Problem::PatchPresent => write!(f, "kernel {version} has `{word}` already"),
+            Problem::PatchAbsent => {
+                let name = word.trim_start_matches('-');
+                write!(f, "kernel {version} has no `{name}` to take away")
+            }
+            Problem::PatchNeeds(class) => {
+                let class = match class {
+                    FairClass::Cfs => "CFS (up to 6.5)",
+                    FairClass::Eevdf => "EEVDF (from 6.6)",
+                };
+                write!(
+                    f,
+                    "`{word}` changes {class}, which kernel {version} does not have"
+                )
+            }
+            Problem::NotInVersion { what, since, until } => {
+                write!(
+                    f,
+                    "kernel {version} has no {what} `{word}` (it exists from {since}"
+                )?;
+                match until {
+                    Some(until) => write!(f, " to {until})"),
+                    None => write!(f, ")"),
+                }
+            }
+            Problem::NotModelled => {
+                write!(
+                    f,
+                    "`{word}` is not modelled: leave that feature at its default"
+                )
+            }
+            Problem::Range { least, most } => {
+                write!(f, "`{word}` must be {least} to {most}")
+            }
+            Problem::RuntimeAbovePeriod => {
+                write!(f, "`{word}` must not be above sched_rt_period_us")
+            }
+            Problem::Hz => write!(
+                f,
+                "no kernel is built with HZ={word}: 100, 250, 300 or 1000"
+            ),
+            Problem::NoLazyPreemption => {
+                write!(
+                    f,
+                    "kernel {version} has no `{word}` preemption: 6.13 brought it"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for RulesError {}
+
+impl Rules {
+    /// The rules of a kernel as an experiment describes it.
+    ///
+    /// # Errors
+    /// An unknown name, a patch without effect, a feature or tunable the version does not have, or a
+    /// value out of range: the word, what is wrong with it, and the nearest valid name.
+    pub fn resolve(choice: &KernelChoice<'_>) -> Result<Rules, RulesError> {
+        let version = choice.version;
+        let refuse = |word: &str, problem| RulesError {
+            word: word.to_string(),
+            version,
+            problem,
+        };
+        if !HZ_CHOICES.contains(&choice.hz) {
+            return Err(refuse(&choice.hz.to_string(), Problem::Hz));
+        }
+        if choice.preemption == Preemption::Lazy && !version.since(6, 13) {
+            return Err(refuse("lazy", Problem::NoLazyPreemption));
+        }
+        let mut rules = Rules::of(version, choice.cpus, choice.hz);
+        rules.preemption = choice.preemption;
+        rules.autogroup = choice.autogroup;
+        for &word in choice.patches {
+            apply_patch(&mut rules, word).map_err(|problem| refuse(word, problem))?;
+        }
+        for &word in choice.features {
+            apply_feature(&mut rules, word).map_err(|problem| refuse(word, problem))?;
+        }
+        // The scaling comes first, whatever the order: other values are values in force.
+        let (scaling, plain): (Vec<_>, Vec<_>) = choice
+            .tunables
+            .iter()
+            .partition(|(name, _)| name.ends_with("tunable_scaling"));
+        for &(name, value) in scaling.iter().chain(&plain) {
+            apply_tunable(&mut rules, name, value).map_err(|problem| refuse(name, problem))?;
+        }
+        if rules
+            .rt_runtime_ns
+            .is_some_and(|runtime| runtime > rules.rt_period_ns)
+        {
+            return Err(refuse("sched_rt_runtime_us", Problem::RuntimeAbovePeriod));
+        }
+        Ok(rules)
+    }
+}
+
+/// `name` adds a patch, `-name` takes it away.
+fn apply_patch(rules: &mut Rules, word: &str) -> Result<(), Problem> {
+    let name = word.strip_prefix('-').unwrap_or(word);
+    let on = name == word;
+    let Some(patch) = Patch::named(name) else {
+        return Err(unknown(
+            "patch",
+            name,
+            PATCHES.iter().map(|patch| patch.name),
+        ));
+    };
+    if patch.needs.is_some_and(|class| class != rules.fair) {
+        return Err(Problem::PatchNeeds(patch.needs.unwrap_or(rules.fair)));
+    }
+    match (on, patch.is_in(rules)) {
+        (true, true) => Err(Problem::PatchPresent),
+        (false, false) => Err(Problem::PatchAbsent),
+        _ => {
+            patch.apply(rules, on);
+            Ok(())
+        }
+    }
+}
+
+/// `NAME` sets a feature, `NO_NAME` clears it (`sched_feat_set`).
+fn apply_feature(rules: &mut Rules, word: &str) -> Result<(), Problem> {
+    let name = word.strip_prefix("NO_").unwrap_or(word);
+    let on = name == word;
+    let Some(feature) = Feature::named(name) else {
+        let valid = FEATURES
+            .iter()
+            .filter(|feature| feature.exists(rules.version));
+        return Err(unknown("feature", name, valid.map(|feature| feature.name)));
+    };
+    if !feature.exists(rules.version) {
+        return Err(Problem::NotInVersion {
+            what: "feature",
+            since: feature.since,
+            until: feature.until,
+        });
+    }
+    if !feature.modelled && on != (feature.default)(rules.version) {
+        return Err(Problem::NotModelled);
+    }
+    feature.set(&mut rules.features, on);
+    Ok(())
+}
+
+fn apply_tunable(rules: &mut Rules, name: &str, value: i64) -> Result<(), Problem> {
+    let Some(tunable) = Tunable::named(name) else {
+        let valid = TUNABLES
+            .iter()
+            .filter(|tunable| tunable.exists(rules.version));
+        return Err(unknown("tunable", name, valid.map(|tunable| tunable.name)));
+    };
+    if !tunable.exists(rules.version) {
+        return Err(Problem::NotInVersion {
+            what: "tunable",
+            since: tunable.since,
+            until: tunable.until,
+        });
+    }
+    if !(tunable.least..=tunable.most).contains(&value) {
+        return Err(Problem::Range {
+            least: tunable.least,
+            most: tunable.most,
+        });
+    }
+    tunable.set(rules, value);
+    Ok(())
+}
+
+/// The refusal of a name, with the valid one it probably was meant to be: at most a third of its
+/// characters wrong.
+fn unknown(what: &'static str, word: &str, valid: impl Iterator<Item = &'static str>) -> Problem {
+    let limit = (word.chars().count() / 3).max(1);
+    let lower = word.to_lowercase();
+    let nearest = valid
+        .map(|name| {
+            (
+                strsim::damerau_levenshtein(&lower, &name.to_lowercase()),
+                name,
+            )
+        })
+        .filter(|(distance, _)| *distance <= limit)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name);
+    Problem::Unknown { what, nearest }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(text: &str) -> Version {
+        text.parse().unwrap()
+    }
+
+    fn resolve(text: &str, patches: &[&str], features: &[&str]) -> Result<Rules, String> {
+        let choice = KernelChoice {
+            patches,
+            features,
+            ..KernelChoice::released(version(text), 8)
+        };
+        Rules::resolve(&choice).map_err(|error| error.to_string())
+    }
+
+    fn tune(text: &str, tunables: &[(&str, i64)]) -> Result<Rules, String> {
+        let choice = KernelChoice {
+            tunables,
+            ..KernelChoice::released(version(text), 8)
+        };
+        Rules::resolve(&choice).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_patch_changes_one_mechanism() {
+        let plain = resolve("5.13", &[], &[]).unwrap();
+        let patched = resolve("5.13", &["burst"], &[]).unwrap();
+        assert!(!plain.burst && patched.burst);
+        let unpatched = Rules {
+            burst: false,
+            ..patched
+        };
+        assert_eq!(unpatched, plain);
+        assert!(
+            !resolve("6.4", &["-timer-interleave"], &[])
+                .unwrap()
+                .timer_interleave
+        );
+        let rules = resolve("6.6", &["base-slice-700us", "reweight-place"], &[]).unwrap();
+        assert_eq!(rules.base_slice_ns, 2_800_000);
+        assert_eq!(rules.reweight, super::super::Reweight::PlaceAgain);
+    }
+
+    #[test]
+    fn every_mechanism_arrives_with_its_release() {
+        for patch in PATCHES {
+            for release in Version::releases() {
+                let rules = Rules::of(release, 8, 250);
+                let merged = patch.since.is_some_and(|since| release >= since)
+                    && patch.until.is_none_or(|until| release <= until);
+                // Some changes belong to one fair class and ended or began with it.
+                let applies = patch.needs.is_none_or(|class| class == rules.fair);
+                if applies {
+                    assert_eq!(patch.is_in(&rules), merged, "{} in {release}", patch.name);
+                }
+            }
+            for &(major, minor, level) in patch.backports {
+                let has =
+                    |level| patch.is_in(&Rules::of(Version::stable(major, minor, level), 8, 250));
+                assert!(
+                    has(level) && !has(level - 1),
+                    "{} in {major}.{minor}",
+                    patch.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn adding_and_taking_away_are_inverse() {
+        for patch in PATCHES {
+            for release in [
+                version("5.10"),
+                version("6.5"),
+                version("6.11"),
+                version("6.18"),
+            ] {
+                let plain = Rules::of(release, 8, 250);
+                if patch.needs.is_some_and(|class| class != plain.fair) {
+                    continue;
+                }
+                let mut rules = plain.clone();
+                let had = patch.is_in(&plain);
+                patch.apply(&mut rules, !had);
+                assert_eq!(patch.is_in(&rules), !had, "{} on {release}", patch.name);
+                assert_ne!(rules, plain, "{} on {release}", patch.name);
+            }
+        }
+    }
+
+    #[test]
+    fn patches_without_effect_are_refused() {
+        let refuse = |text, word| resolve(text, &[word], &[]).unwrap_err();
+        assert_eq!(refuse("6.1", "burst"), "kernel 6.1 has `burst` already");
+        assert_eq!(
+            refuse("6.1", "-timer-interleave"),
+            "kernel 6.1 has no `timer-interleave` to take away"
+        );
+        assert_eq!(
+            refuse("6.1", "vprot"),
+            "`vprot` changes EEVDF (from 6.6), which kernel 6.1 does not have"
+        );
+        assert_eq!(
+            refuse("6.1", "timer-interlace"),
+            "unknown patch `timer-interlace` (the nearest valid name is `timer-interleave`)"
+        );
+        assert_eq!(refuse("6.1", "-zzz"), "unknown patch `-zzz`");
+    }
+
+    #[test]
+    fn features_are_written_as_in_debugfs() {
+        let rules = resolve("6.1", &[], &["NO_SIS_UTIL", "SIS_PROP"]).unwrap();
+        assert!(!rules.features.sis_util && rules.features.sis_prop);
+        let refuse = |text, word| resolve(text, &[], &[word]).unwrap_err();
+        assert_eq!(
+            refuse("6.12", "NO_SIS_PROP"),
+            "kernel 6.12 has no feature `NO_SIS_PROP` (it exists from 4.13 to 6.6)"
+        );
+        assert_eq!(
+            refuse("6.5", "RUN_TO_PARITY"),
+            "kernel 6.5 has no feature `RUN_TO_PARITY` (it exists from 6.6)"
+        );
+        assert_eq!(
+            refuse("6.12", "DELAY_DEQUE"),
+            "unknown feature `DELAY_DEQUE` (the nearest valid name is `DELAY_DEQUEUE`)"
+        );
+        assert!(refuse("6.12", "HRTICK").starts_with("`HRTICK` is not modelled"));
+        assert!(resolve("6.12", &[], &["NO_HRTICK", "WARN_DOUBLE_CLOCK"]).is_ok());
+    }
+
+    #[test]
+    fn tunables_are_values_in_force() {
+        let rules = tune("6.12", &[("base_slice_ns", 1_400_000)]).unwrap();
+        assert_eq!(
+            (rules.base_slice_ns, rules.normalized_base_slice_ns),
+            (1_400_000, 350_000)
+        );
+        let rules = tune(
+            "5.10",
+            &[("sched_latency_ns", 10_000_000), ("tunable_scaling", 0)],
+        );
+        let rules = rules.unwrap();
+        assert_eq!(rules.latency_ns, 10_000_000);
+        assert_eq!(rules.min_granularity_ns, 750_000);
+        let rules = tune("6.1", &[("sched_cfs_bandwidth_slice_us", 3000)]).unwrap();
+        assert_eq!(rules.bandwidth_slice_ns, 3_000_000);
+        let rules = tune("6.1", &[("sched_rt_runtime_us", -1)]).unwrap();
+        assert_eq!(rules.rt_runtime_ns, None);
+        let rules = tune("6.1", &[("sched_rr_timeslice_ms", 30)]).unwrap();
+        assert_eq!(rules.rr_timeslice_ticks, 8, "30 ms are 7.5 ticks of 4 ms");
+    }
+
+    #[test]
+    fn tunables_the_kernel_would_refuse_are_refused() {
+        let refuse = |text, name, value| tune(text, &[(name, value)]).unwrap_err();
+        assert_eq!(
+            refuse("6.12", "latency_ns", 6_000_000),
+            "kernel 6.12 has no tunable `latency_ns` (it exists from 4.5 to 6.5)"
+        );
+        assert_eq!(
+            refuse("6.12", "base_slice", 1),
+            "unknown tunable `base_slice` (the nearest valid name is `base_slice_ns`)"
+        );
+        assert_eq!(
+            refuse("6.12", "base_slice_ns", 99_999),
+            "`base_slice_ns` must be 100000 to 1000000000"
+        );
+        assert_eq!(
+            refuse("6.1", "sched_rt_runtime_us", 1_000_001),
+            "`sched_rt_runtime_us` must not be above sched_rt_period_us"
+        );
+    }
+
+    #[test]
+    fn ticks_and_preemption_are_those_kernels_have() {
+        let mut choice = KernelChoice::released(version("6.12"), 4);
+        choice.hz = 500;
+        assert_eq!(
+            Rules::resolve(&choice).unwrap_err().to_string(),
+            "no kernel is built with HZ=500: 100, 250, 300 or 1000"
+        );
+        choice.hz = 300;
+        assert_eq!(Rules::resolve(&choice).unwrap().tick_ns, 3_333_333);
+        choice.preemption = Preemption::Lazy;
+        assert_eq!(
+            Rules::resolve(&choice).unwrap_err().to_string(),
+            "kernel 6.12 has no `lazy` preemption: 6.13 brought it"
+        );
+    }
+}
