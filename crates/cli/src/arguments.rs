@@ -39,6 +39,9 @@ pub enum Verb {
     /// Run one variant, or a command without any file: schedcast run [options] -- COMMAND…
     #[command(after_help = RUN_HELP)]
     Run(RunArguments),
+    /// Replay a recording under other limits or another kernel, beside what was recorded
+    #[command(after_help = WHAT_IF_HELP)]
+    WhatIf(WhatIfArguments),
     /// List what can be named in experiments
     List(ListArguments),
 }
@@ -50,6 +53,11 @@ or a cgroup file of --cgroup: cpu.max='60000 100000'.";
 
 const RUN_HELP: &str = "\
 schedcast run --cgroup /test --set 'cpu.max=50000 100000' -- schbench-classic -m 1 -t 3 -r 20";
+
+const WHAT_IF_HELP: &str = "\
+The first column is always `recorded`. Settings before the first --variant are the second; each
+--variant opens a further one:
+schedcast what-if recordings/pg --set 'cpu.max=60000 100000' --variant more --set cpu.max=90000";
 
 /// `schedcast compare`
 #[derive(Debug, Args)]
@@ -96,6 +104,26 @@ pub struct RunArguments {
     /// Command to simulate, as typed in a shell
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
+}
+
+/// `schedcast what-if`
+#[derive(Debug, Args)]
+pub struct WhatIfArguments {
+    /// Folder of a recording
+    #[arg(value_name = "RECORDING")]
+    pub recording: PathBuf,
+    /// Settings and further variants
+    #[command(flatten)]
+    pub columns: ColumnArguments,
+    /// Group whose limits change [default: the only one that was limited]
+    #[arg(long, value_name = "PATH")]
+    pub cgroup: Option<String>,
+    /// How much to run
+    #[command(flatten)]
+    pub effort: Effort,
+    /// Where results go
+    #[command(flatten)]
+    pub output: Output,
 }
 
 /// Flags that say how much to run.

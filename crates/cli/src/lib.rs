@@ -33,6 +33,7 @@ pub fn run(
     let result = match &cli.verb {
         Verb::Compare(arguments) => verbs::compare(arguments, &cli, &words, simulator, out),
         Verb::Run(arguments) => verbs::run(arguments, &cli, &words, simulator, out),
+        Verb::WhatIf(arguments) => verbs::what_if(arguments, &cli, &words, simulator, out),
         Verb::List(arguments) => verbs::list(arguments, out),
     };
     match result {

@@ -191,6 +191,34 @@ fn run_takes_one_variant_of_a_file() {
 }
 
 #[test]
+fn what_if_replays_a_recording_beside_what_was_recorded() {
+    // Tests run in the directory of their crate; a relative path prints the same everywhere.
+    let path = "../../recordings/postgres-quota";
+    let words = [
+        "what-if",
+        path,
+        "--set",
+        "cpu.max=60000 100000",
+        "--variant",
+        "more",
+        "--set",
+        "cpu.max=90000",
+        "--seeds",
+        "2",
+    ];
+    insta::assert_snapshot!(output(&words, NO_PATH));
+    let (code, _, err) = schedcast(&["what-if", path, "--cgroup", "/pq", "--set", "cpu.max=5000"]);
+    assert_eq!(code, 3);
+    assert!(err.contains("the recording has no cgroup `/pq`"), "{err}");
+    let (code, _, err) = schedcast(&["what-if", path, "--set", "cpu.max=100"]);
+    assert_eq!(code, 3);
+    assert!(err.contains("EINVAL: a quota of 100 us is below"), "{err}");
+    let (code, _, err) = schedcast(&["what-if", "/nowhere"]);
+    assert_eq!(code, 3);
+    assert!(err.contains("/nowhere"), "{err}");
+}
+
+#[test]
 fn mistakes_in_files_and_settings_are_shown_at_their_place() {
     let (_directory, path) = experiment();
     let (code, out, err) = schedcast(&["compare", &path, "--set", "kernel.hz=500"]);

@@ -8,12 +8,13 @@ use schedcast_lab::answer::answer;
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::metrics;
 use schedcast_lab::question::{Question, Subject};
+use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulate::Simulate;
 use schedcast_sim::Machine;
 use schedcast_sim::machine::PRESETS;
 
 use crate::arguments::{
-    Cli, CompareArguments, Effort, ListArguments, Listing, Output, RunArguments,
+    Cli, CompareArguments, Effort, ListArguments, Listing, Output, RunArguments, WhatIfArguments,
 };
 use crate::columns::ColumnArguments;
 use crate::{output, written};
@@ -86,6 +87,24 @@ pub fn run(
                 .hint(format!("choose one with --variant: {}", names.join(", "))),
         );
     }
+    ask(&question, cli, words, &arguments.output, simulator, out)
+}
+
+/// `schedcast what-if`
+pub fn what_if(
+    arguments: &WhatIfArguments,
+    cli: &Cli,
+    words: &[OsString],
+    simulator: &impl Simulate,
+    out: &mut impl Write,
+) -> Result<()> {
+    let subject = Subject::Recording(Recorded::open(&arguments.recording)?);
+    let question = question(
+        subject,
+        &arguments.columns,
+        arguments.cgroup.as_deref(),
+        &arguments.effort,
+    );
     ask(&question, cli, words, &arguments.output, simulator, out)
 }
 

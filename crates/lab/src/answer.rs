@@ -1,6 +1,6 @@
 //! From a question to what is printed: the comparison and what a table says around it.
 
-use crate::comparison::Comparison;
+use crate::comparison::{Comparison, Measured};
 use crate::error::Result;
 use crate::experiment::cgroup::{CgroupSettings, limit_commands};
 use crate::experiment::units::{format_duration_ns, quote_word};
@@ -59,11 +59,76 @@ pub fn answer(
     let mut comparison = Comparison::new(&experiment.title, &experiment.scenarios, &outcomes)?;
     if let Subject::Recording(recorded) = &question.subject {
         comparison.tier = Some(recorded.tier);
+        if let (Some(measured), Some(target)) = (&recorded.measured, question.target()?) {
+            add_measured(&mut comparison, &experiment.scenarios, measured, &target);
+        }
     }
     Ok(Answer {
         comparison,
         context: context(question, experiment)?,
     })
+}
+
+/// Figures of `measured.json` that are metrics of the limited group: figure, metric, factor between.
+const GROUP_FIGURES: [(&str, &str, f64); 5] = [
+    ("nr_periods", "nr_periods", 1.0),
+    ("nr_throttled", "nr_throttled", 1.0),
+    ("throttled_ms", "throttled_usec", 1000.0),
+    ("nr_bursts", "nr_bursts", 1.0),
+    ("burst_ms", "burst_usec", 1000.0),
+];
+
+/// Puts what was really measured beside the variants that ask for exactly those limits and change
+/// nothing else.
+fn add_measured(
+    comparison: &mut Comparison,
+    scenarios: &[Scenario],
+    measured: &schedcast_trace::Measured,
+    target: &str,
+) {
+    let Some(recorded) = scenarios.first() else {
+        return;
+    };
+    for scenario in scenarios {
+        let Some(limit) = limit_when_nothing_else_differs(recorded, scenario, target) else {
+            continue;
+        };
+        let asked = |setting: &&schedcast_trace::Setting| {
+            (setting.quota_us, setting.period_us, setting.burst_us) == limit
+        };
+        let Some(setting) = measured.settings.iter().find(asked) else {
+            continue;
+        };
+        for (figure, metric, factor) in GROUP_FIGURES {
+            let Some(figure) = setting.figures.get(figure) else {
+                continue;
+            };
+            let values = Measured {
+                median: figure.median * factor,
+                min: figure.min * factor,
+                max: figure.max * factor,
+            };
+            comparison.set_measured(&scenario.name, &format!("cgroup:{target}/{metric}"), values);
+        }
+    }
+}
+
+/// Quota, period and burst of `target` in `scenario`, if that is all that differs from `recorded`.
+fn limit_when_nothing_else_differs(
+    recorded: &Scenario,
+    scenario: &Scenario,
+    target: &str,
+) -> Option<(Option<u64>, u64, u64)> {
+    let group = scenario.cgroups.get(target)?;
+    let mut same = scenario.clone();
+    same.name = recorded.name.clone();
+    let mut base_group = recorded.cgroups.get(target)?.clone();
+    base_group.quota_us = group.quota_us;
+    base_group.period_us = group.period_us;
+    base_group.burst_us = group.burst_us;
+    let mut base = recorded.clone();
+    base.cgroups.insert(target.to_string(), base_group);
+    (same == base).then_some((group.quota_us, group.period_us, group.burst_us))
 }
 
 fn context(question: &Question, experiment: &Experiment) -> Result<Context> {
@@ -114,17 +179,12 @@ fn source(subject: &Subject) -> String {
             .collect::<Vec<_>>()
             .join(" "),
         Subject::Recording(recorded) => {
-            let length = recorded.length_ns.map(|length_ns| {
-                // A tenth of a second is enough to tell recordings apart.
-                format!(
-                    ", {}",
-                    format_duration_ns(length_ns / 100_000_000 * 100_000_000)
-                )
-            });
+            // A tenth of a second is enough to tell recordings apart.
+            let length_ns = recorded.length_ns / 100_000_000 * 100_000_000;
             format!(
-                "recording {}{}",
+                "recording {}, {}",
                 recorded.folder,
-                length.unwrap_or_default()
+                format_duration_ns(length_ns)
             )
         }
     }
@@ -144,12 +204,12 @@ fn machine(scenarios: &[Scenario]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
-    use crate::comparison::Tier;
-    use crate::error::Source;
-    use crate::experiment::document;
     use crate::outcome::Outcome;
-    use crate::question::{Columns, Recorded, Setting};
+    use crate::question::{Columns, Setting};
+    use crate::recording::Recorded;
 
     /// Throttles once for every millisecond that the quota is below 100 ms.
     struct Toy;
@@ -170,33 +230,63 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_what_if_says_what_was_recorded_and_how_to_apply_the_rest() {
-        let layer = "[machine]\ncpus = 2\n[kernel]\nversion = \"6.18.44\"\n\
-                     [cgroup.\"/pg\"]\n\"cpu.cfs_quota_us\" = \"50000\"\n";
-        let recorded = Recorded {
-            folder: "recordings/pg".to_string(),
-            layer: document::parse(&Source::new("cgroups.json", layer)).unwrap(),
-            length_ns: Some(29_500_792_000),
-            tier: Tier::Trace,
-        };
-        let settings = ["cpu.max=90000 100000", "cpu.max.burst=50000"];
-        let question = Question {
-            subject: Subject::Recording(recorded),
+    fn what_if(columns: Columns) -> Question {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings/postgres-quota");
+        let mut recorded = Recorded::open(&folder).unwrap();
+        recorded.folder = "recordings/postgres-quota".to_string();
+        let subject = Subject::Recording(recorded);
+        Question {
+            subject,
             cgroup: None,
-            columns: Columns {
-                leading: settings.map(|text| Setting::Set(text.to_string())).to_vec(),
-                variants: vec![(
-                    "no limit".to_string(),
-                    vec![Setting::Set("cpu.max=max".to_string())],
-                )],
-            },
+            columns,
             seeds: Some(5),
             duration: None,
-        };
+        }
+    }
+
+    fn set(argument: &str) -> Setting {
+        Setting::Set(argument.to_string())
+    }
+
+    #[test]
+    fn a_what_if_says_what_was_recorded_and_how_to_apply_the_rest() {
+        let question = what_if(Columns {
+            leading: vec![set("cpu.max=90000 100000"), set("cpu.max.burst=50000")],
+            variants: vec![("no limit".to_string(), vec![set("cpu.max=max")])],
+        });
         let experiment = question.experiment().unwrap();
         let mut answer = answer(&question, &experiment, &Toy, &|| {}).unwrap();
-        answer.context.reproduce = "schedcast what-if recordings/pg …".to_string();
+        answer.context.reproduce = "schedcast what-if recordings/postgres-quota …".to_string();
         insta::assert_snapshot!(answer.table(Layout::Text));
+    }
+
+    #[test]
+    fn measured_values_stand_beside_equal_settings_only() {
+        let kernel = Setting::Flag {
+            flag: "--kernel",
+            key: ["kernel", "version"],
+            argument: "6.12".to_string(),
+        };
+        let question = what_if(Columns {
+            leading: vec![set("cpu.max=max")],
+            variants: vec![
+                ("never measured".to_string(), vec![set("cpu.max=51000")]),
+                ("other kernel".to_string(), vec![set("cpu.max=max"), kernel]),
+            ],
+        });
+        let experiment = question.experiment().unwrap();
+        let answer = answer(&question, &experiment, &Toy, &|| {}).unwrap();
+        let medians: Vec<Option<f64>> = answer
+            .comparison
+            .variants
+            .iter()
+            .map(|variant| {
+                variant
+                    .get("cgroup:/pg/nr_throttled")?
+                    .measured
+                    .map(|value| value.median)
+            })
+            .collect();
+        assert_eq!(medians, [Some(92.0), Some(0.0), None, None]);
     }
 }

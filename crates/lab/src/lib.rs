@@ -25,6 +25,7 @@ pub mod experiment;
 pub mod metrics;
 pub mod outcome;
 pub mod question;
+pub mod recording;
 pub mod simulate;
 pub mod statistics;
 pub mod tables;

@@ -12,10 +12,10 @@
 
 use std::path::PathBuf;
 
-use crate::comparison::Tier;
 use crate::error::{Error, Result};
 use crate::experiment::document::CGROUP_FILE_PREFIXES;
 use crate::experiment::{self, Experiment, ExtraVariant, Surroundings, document};
+use crate::recording::Recorded;
 
 /// One setting as typed: a `--set KEY=VALUE` or a flag that is short for one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,19 +90,6 @@ pub enum Subject {
     Command(Vec<String>),
     /// A recording, replayed as it was and under other settings.
     Recording(Recorded),
-}
-
-/// What a recording says about itself.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Recorded {
-    /// The folder as typed.
-    pub folder: String,
-    /// Its machine, kernel and cgroups as a document layer.
-    pub layer: document::Table,
-    /// Length in nanoseconds, where known.
-    pub length_ns: Option<u64>,
-    /// What an answer from it rests on.
-    pub tier: Tier,
 }
 
 /// Name of the first column of a what-if.
@@ -183,11 +170,15 @@ impl Question {
     fn surroundings(&self) -> Result<Surroundings> {
         let target = self.target()?;
         let cgroup = target.as_deref();
+        let layer = |setting: &Setting| -> Result<document::Table> {
+            let layer = setting.layer(cgroup)?;
+            if let Subject::Recording(recorded) = &self.subject {
+                recorded.refuse_unknown_groups(&layer)?;
+            }
+            Ok(layer)
+        };
         let layers = |settings: &[Setting]| -> Result<Vec<document::Table>> {
-            settings
-                .iter()
-                .map(|setting| setting.layer(cgroup))
-                .collect()
+            settings.iter().map(layer).collect()
         };
         let mut surroundings = Surroundings {
             settings: self.run_layers(),
@@ -239,25 +230,6 @@ impl Question {
     }
 }
 
-impl Recorded {
-    /// Groups that had a limit when the recording began.
-    fn limited_groups(&self) -> Result<Vec<String>> {
-        let plain = Surroundings {
-            below: vec![self.layer.clone()],
-            ..Surroundings::default()
-        };
-        let experiment = experiment::read(&document::Table::default(), &plain)?;
-        let groups = experiment
-            .scenarios
-            .iter()
-            .flat_map(|scenario| &scenario.cgroups);
-        Ok(groups
-            .filter(|(_, group)| group.quota_us.is_some())
-            .map(|(path, _)| path.clone())
-            .collect())
-    }
-}
-
 /// The experiment with the variant `name` alone.
 fn select(mut experiment: Experiment, name: &str) -> Result<Experiment> {
     let names: Vec<String> = experiment
@@ -279,6 +251,7 @@ fn select(mut experiment: Experiment, name: &str) -> Result<Experiment> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::comparison::Tier;
     use crate::error::Source;
 
     fn set(argument: &str) -> Setting {
@@ -299,8 +272,9 @@ mod tests {
         Subject::Recording(Recorded {
             folder: "recordings/pg".to_string(),
             layer: document::parse(&Source::new("cgroups.json", text)).unwrap(),
-            length_ns: Some(29_500_000_000),
+            length_ns: 29_500_000_000,
             tier: Tier::Trace,
+            measured: None,
         })
     }
 
@@ -377,6 +351,22 @@ mod tests {
             question.experiment().unwrap().scenarios[1].cgroups["/b"].quota_us,
             Some(60_000)
         );
+    }
+
+    #[test]
+    fn groups_that_were_not_recorded_are_refused() {
+        let mut question = question(recorded(ONE_LIMITED));
+        question.columns.leading = vec![set("cgroup.\"/pq\".\"cpu.max\"=60000")];
+        let error = question.experiment().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "--set:1:1: the recording has no cgroup `/pq` (the nearest cgroup is `/pg`)"
+        );
+        question.columns.leading = vec![set("cpu.max=60000")];
+        question.cgroup = Some("/other/group".to_string());
+        let error = question.experiment().unwrap_err();
+        assert_eq!(error.exit_code(), 3);
+        assert!(error.to_string().contains("it has /pg, /free"), "{error}");
     }
 
     #[test]

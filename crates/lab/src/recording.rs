@@ -1,0 +1,397 @@
+//! What a recording says about the machine, kernel and cgroups it was made on, as a document layer.
+//!
+//! A what-if writes its settings over this layer. Worked example: the recording of a group `/pg` with
+//! `cpu.cfs_quota_us` 50000 on two CPUs and kernel 6.18.44 is the layer
+//!
+//! ```toml
+//! [machine]
+//! cpus = 2
+//! [kernel]
+//! version = "6.18.44"
+//! [cgroup."/pg"]
+//! "cpu.cfs_quota_us" = "50000"
+//! ```
+//!
+//! and `--set 'cpu.max=60000'` on top changes the quota and keeps the period. Prices of operations are
+//! not in a recording; they stay those of the preset.
+
+use std::path::Path;
+
+use schedcast_trace::recording::Preempt;
+use schedcast_trace::{CgroupTree, Measured, Meta, Recording};
+
+use crate::comparison::Tier;
+use crate::error::{Diagnostic, Error, Place, Result, Source, nearest};
+use crate::experiment::document::{Entry, Kind, Table, Value, nest};
+use crate::experiment::{self, Surroundings};
+
+/// What a recording says about itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recorded {
+    /// The folder as typed.
+    pub folder: String,
+    /// Its machine, kernel and cgroups as a document layer.
+    pub layer: Table,
+    /// Length in nanoseconds.
+    pub length_ns: u64,
+    /// What an answer from it rests on.
+    pub tier: Tier,
+    /// What really happened under other settings, where that is known.
+    pub measured: Option<Measured>,
+}
+
+/// Files of a cgroup that are settings; the others are statistics or not modelled. `cpu.weight.nice`
+/// repeats `cpu.weight`.
+const SETTINGS: [&str; 8] = [
+    "cpu.max",
+    "cpu.max.burst",
+    "cpu.weight",
+    "cpu.cfs_quota_us",
+    "cpu.cfs_period_us",
+    "cpu.cfs_burst_us",
+    "cpu.shares",
+    "cpuset.cpus",
+];
+
+/// Files that the kernel derives while `cpu.idle` is 1, and refuses to have written.
+const FIXED_BY_IDLE: [&str; 2] = ["cpu.weight", "cpu.shares"];
+
+impl Recorded {
+    /// Reads the recording in `folder`.
+    ///
+    /// # Errors
+    /// Anything that cannot be read or does not follow its format, with its place; a topology that
+    /// is not regular.
+    pub fn open(folder: &Path) -> Result<Recorded> {
+        let recording = Recording::open(folder)
+            .map_err(|error| Error::Input(Box::new(Diagnostic::general(error.to_string()))))?;
+        Recorded::of(&recording, &folder.display().to_string())
+    }
+
+    /// What `recording`, read from `folder`, says.
+    ///
+    /// # Errors
+    /// A topology that is not regular.
+    pub fn of(recording: &Recording, folder: &str) -> Result<Recorded> {
+        let mut layer = machine_layer(recording, folder)?;
+        layer.merge(&kernel_layer(&recording.meta, folder));
+        if let Some(tree) = &recording.cgroups_before {
+            layer.merge(&cgroup_layer(tree, folder));
+        }
+        let (start_ns, end_ns) = recording.span_ns();
+        Ok(Recorded {
+            folder: folder.to_string(),
+            layer,
+            length_ns: end_ns.saturating_sub(start_ns),
+            tier: Tier::Trace,
+            measured: recording.measured.clone(),
+        })
+    }
+
+    /// Groups that had a limit when the recording began.
+    ///
+    /// # Errors
+    /// Settings in the recording that no kernel accepts.
+    pub fn limited_groups(&self) -> Result<Vec<String>> {
+        let plain = Surroundings {
+            below: vec![self.layer.clone()],
+            ..Surroundings::default()
+        };
+        let experiment = experiment::read(&Table::default(), &plain)?;
+        let groups = experiment
+            .scenarios
+            .iter()
+            .flat_map(|scenario| &scenario.cgroups);
+        let limited = groups.filter(|(_, group)| group.quota_us.is_some());
+        Ok(limited.map(|(path, _)| path.clone()).collect())
+    }
+}
+
+impl Recorded {
+    /// Refuses settings for groups that the recording does not have: nothing runs in them.
+    ///
+    /// # Errors
+    /// The first such group, with the nearest one that exists.
+    pub fn refuse_unknown_groups(&self, setting: &Table) -> Result<()> {
+        let groups = |table: &Table| -> Vec<Entry> {
+            let section = table.get("cgroup").and_then(|value| value.table("").ok());
+            section
+                .map(|table| table.entries.clone())
+                .unwrap_or_default()
+        };
+        let known = groups(&self.layer);
+        let names: Vec<&str> = known.iter().map(|entry| entry.key.as_str()).collect();
+        match groups(setting)
+            .iter()
+            .find(|entry| !names.contains(&entry.key.as_str()))
+        {
+            None => Ok(()),
+            Some(entry) => {
+                let message = format!("the recording has no cgroup `{}`", entry.key);
+                let hint = match nearest(&entry.key, names.iter().copied()) {
+                    Some(name) => format!("the nearest cgroup is `{name}`"),
+                    None if names.is_empty() => "it has none but the root".to_string(),
+                    None => format!("it has {}", names.join(", ")),
+                };
+                Err(Error::input(&entry.key_place, message).hint(hint))
+            }
+        }
+    }
+}
+
+/// One setting of the layer. Its place is the file and what stands there, in one line.
+fn leaf(file: &str, path: &[&str], kind: Kind) -> Table {
+    let shown = match &kind {
+        Kind::Text(text) => text.clone(),
+        Kind::Integer(number) => number.to_string(),
+        other => format!("{other:?}"),
+    };
+    let text = format!("{} = {shown}", path.join(" "));
+    let start = text.len() - shown.len();
+    let source = Source::new(file, text);
+    let key_place = Place::new(&source, 0..start - " = ".len());
+    let value = Value {
+        kind,
+        place: Place::new(&source, start..source.text.len()),
+    };
+    let path: Vec<String> = path.iter().map(|part| part.to_string()).collect();
+    nest(&path, &key_place, value)
+}
+
+fn machine_layer(recording: &Recording, folder: &str) -> Result<Table> {
+    let meta = &recording.meta;
+    let cpus = recording.cpus();
+    let (smt, sockets) = (
+        meta.smt.unwrap_or(1).max(1),
+        meta.sockets.unwrap_or(1).max(1),
+    );
+    let caches = meta
+        .llc
+        .as_ref()
+        .map_or(sockets, |llc| llc.len() as u32)
+        .max(1);
+    let even = caches.is_multiple_of(sockets) && cpus.is_multiple_of(caches * smt);
+    let equal = meta
+        .llc
+        .iter()
+        .flatten()
+        .all(|cache| cache.len() as u32 == cpus / caches);
+    if !even || !equal {
+        let message = format!(
+            "{folder}: {cpus} CPUs do not divide evenly into {sockets} sockets, {caches} \
+             last-level caches and cores of {smt} threads"
+        );
+        return Err(Error::Input(Box::new(Diagnostic::general(message))));
+    }
+    let counts = [
+        ("sockets", sockets),
+        ("llcs_per_socket", caches / sockets),
+        ("threads_per_core", smt),
+    ];
+    let file = format!("{folder}/recording.json");
+    let mut layer = leaf(&file, &["machine", "cpus"], Kind::Integer(i64::from(cpus)));
+    for (key, count) in counts {
+        let kind = Kind::Integer(i64::from(count));
+        layer.merge(&leaf(&file, &["machine", "topology", key], kind));
+    }
+    Ok(layer)
+}
+
+fn kernel_layer(meta: &Meta, folder: &str) -> Table {
+    let file = format!("{folder}/recording.json");
+    let mut layer = Table::default();
+    if let Some(release) = &meta.kernel {
+        // `6.1.0-13-amd64` is 6.1.0 with a vendor's patches, which nobody here knows.
+        let end = release.find(|character: char| !character.is_ascii_digit() && character != '.');
+        let version = release[..end.unwrap_or(release.len())].trim_end_matches('.');
+        layer.merge(&leaf(
+            &file,
+            &["kernel", "version"],
+            Kind::Text(version.to_string()),
+        ));
+    }
+    if let Some(hz) = meta.hz {
+        layer.merge(&leaf(
+            &file,
+            &["kernel", "hz"],
+            Kind::Integer(i64::from(hz)),
+        ));
+    }
+    if let Some(preempt) = meta.preempt {
+        let name = match preempt {
+            Preempt::None => "none",
+            Preempt::Voluntary => "voluntary",
+            Preempt::Full => "full",
+            Preempt::Lazy => "lazy",
+            Preempt::Rt => "rt",
+        };
+        layer.merge(&leaf(
+            &file,
+            &["kernel", "preempt"],
+            Kind::Text(name.to_string()),
+        ));
+    }
+    if let Some(autogroup) = meta.autogroup {
+        layer.merge(&leaf(
+            &file,
+            &["kernel", "autogroup"],
+            Kind::Boolean(autogroup),
+        ));
+    }
+    layer
+}
+
+fn cgroup_layer(tree: &CgroupTree, folder: &str) -> Table {
+    let mut groups = Table::default();
+    for (path, group) in tree.iter().filter(|(path, _)| *path != "/") {
+        let file = format!("{folder}/cgroups.json, {path}");
+        let mut files = Table::default();
+        let idle = group
+            .files
+            .get("cpu.idle")
+            .is_some_and(|text| text.trim() == "1");
+        if idle {
+            files.merge(&leaf(&file, &["cpu.idle"], Kind::Text("1".to_string())));
+        }
+        for name in SETTINGS {
+            let Some(text) = group.files.get(name) else {
+                continue;
+            };
+            // An empty cpuset is that of the parent.
+            let unset = name == "cpuset.cpus" && text.trim().is_empty();
+            let fixed = idle && FIXED_BY_IDLE.contains(&name);
+            if !unset && !fixed {
+                files.merge(&leaf(&file, &[name], Kind::Text(text.trim().to_string())));
+            }
+        }
+        let place = Place::new(&Source::new(file, path), 0..path.len());
+        groups.entries.push(Entry {
+            key: path.to_string(),
+            key_place: place.clone(),
+            value: Value {
+                kind: Kind::Table(files),
+                place,
+            },
+        });
+    }
+    let place = Place::new(&Source::new(format!("{folder}/cgroups.json"), ""), 0..0);
+    let value = Value {
+        kind: Kind::Table(groups),
+        place: place.clone(),
+    };
+    Table {
+        entries: vec![Entry {
+            key: "cgroup".to_string(),
+            key_place: place,
+            value,
+        }],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Scenario;
+    use crate::experiment::cgroup::{CgroupVersion, Weight};
+    use crate::experiment::kernel::Preemption;
+
+    fn shipped(name: &str) -> std::path::PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../recordings")
+            .join(name)
+    }
+
+    fn plain(recorded: &Recorded) -> Result<Scenario> {
+        let surroundings = Surroundings {
+            below: vec![recorded.layer.clone()],
+            ..Surroundings::default()
+        };
+        Ok(experiment::read(&Table::default(), &surroundings)?
+            .scenarios
+            .remove(0))
+    }
+
+    /// A recording of one switch with this `recording.json` and `cgroups.json`.
+    fn made(meta: &str, cgroups: &str) -> Result<Recorded> {
+        let directory = tempfile::tempdir().unwrap();
+        let write =
+            |name: &str, text: &str| std::fs::write(directory.path().join(name), text).unwrap();
+        let switch = "          <idle>-0       [000] d..2.     5.000001: sched_switch: \
+                      prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> \
+                      next_comm=a next_pid=7 next_prio=120\n";
+        write("trace.txt", switch);
+        write(
+            "recording.json",
+            &format!("{{\"trace\": \"trace.txt\", {meta}}}"),
+        );
+        if !cgroups.is_empty() {
+            write("cgroups.json", &format!("{{\"before\": {cgroups}}}"));
+        }
+        Recorded::open(directory.path())
+    }
+
+    #[test]
+    fn the_shipped_recording_says_what_it_ran_on() {
+        let recorded = Recorded::open(&shipped("postgres-quota")).unwrap();
+        let scenario = plain(&recorded).unwrap();
+        assert_eq!(scenario.machine.cpus(), 2);
+        let kernel = &scenario.kernel;
+        assert_eq!(
+            (kernel.version.to_string().as_str(), kernel.hz),
+            ("6.18.44", 250)
+        );
+        assert_eq!((kernel.preempt, kernel.autogroup), (Preemption::None, true));
+        assert_eq!(scenario.cgroup_version, CgroupVersion::V1);
+        let group = &scenario.cgroups["/pg"];
+        assert_eq!(
+            (group.quota_us, group.period_us, group.burst_us),
+            (Some(50_000), 100_000, 0)
+        );
+        assert_eq!(group.weight, Weight::Shares(1024));
+        assert_eq!(recorded.limited_groups().unwrap(), ["/pg"]);
+        assert_eq!(recorded.length_ns / 1_000_000, 29_500);
+        assert_eq!(recorded.measured.unwrap().settings.len(), 7);
+    }
+
+    #[test]
+    fn a_recording_without_limits_has_no_limited_groups() {
+        let recorded = Recorded::open(&shipped("postgres-nolimit")).unwrap();
+        assert!(recorded.limited_groups().unwrap().is_empty());
+    }
+
+    #[test]
+    fn vendor_kernels_idle_groups_and_topologies_read() {
+        let meta = r#""kernel": "6.1.0-13-amd64", "cpus": 8, "smt": 2, "sockets": 2, "llc": [[0,1,4,5],[2,3,6,7]]"#;
+        let cgroups = r#"{"/": {"tasks": []}, "/idle": {"cpu.idle": "1", "cpu.weight": "1",
+            "cpuset.cpus": "", "cpu.max": "max 100000", "tasks": []}}"#;
+        let scenario = plain(&made(meta, cgroups).unwrap()).unwrap();
+        assert_eq!(scenario.kernel.version.to_string(), "6.1");
+        let topology = &scenario.machine.machine.topology;
+        assert_eq!(
+            (
+                topology.cpus(),
+                topology.places[7].socket,
+                topology.places[7].llc
+            ),
+            (8, 1, 1)
+        );
+        let group = &scenario.cgroups["/idle"];
+        assert!(group.idle && group.cpus.is_none() && group.quota_us.is_none());
+        assert_eq!(scenario.cgroup_version, CgroupVersion::V2);
+    }
+
+    #[test]
+    fn what_no_machine_or_kernel_has_is_refused() {
+        let error = made(r#""cpus": 3, "smt": 2"#, "").unwrap_err().to_string();
+        assert!(error.contains("3 CPUs do not divide evenly"), "{error}");
+        let error = plain(&made(r#""kernel": "6.99.1", "cpus": 1"#, "").unwrap()).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("recording.json:1:18: kernel 6.99.1 is outside"),
+            "{error}"
+        );
+        let error = Recorded::open(Path::new("/nowhere")).unwrap_err();
+        assert_eq!(error.exit_code(), 3);
+    }
+}
