@@ -36,7 +36,7 @@ pub enum Verb {
     /// Run all variants of an experiment under the same seeds and print one table
     #[command(after_help = COLUMN_HELP)]
     Compare(CompareArguments),
-    /// Run one variant, or a command without any file: schedcast run [options] -- COMMAND…
+    /// Run one variant, or a command without any file: schedcast run -- COMMAND…
     #[command(after_help = RUN_HELP)]
     Run(RunArguments),
     /// Replay a recording under other limits or another kernel, beside what was recorded
@@ -174,6 +174,10 @@ pub struct ListArguments {
 pub enum Listing {
     /// Machine presets
     Machines,
+    /// Kernel releases and what each brought
+    Kernels,
+    /// Patches that can be added to a kernel or taken away
+    Patches,
     /// Metrics with unit and meaning
     Metrics,
 }

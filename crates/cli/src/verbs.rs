@@ -6,12 +6,10 @@ use std::io::Write;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use schedcast_lab::answer::answer;
 use schedcast_lab::error::{Error, Result};
-use schedcast_lab::metrics;
 use schedcast_lab::question::{Question, Subject};
 use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulate::Simulate;
-use schedcast_sim::Machine;
-use schedcast_sim::machine::PRESETS;
+use schedcast_lab::{lists, metrics};
 
 use crate::arguments::{
     Cli, CompareArguments, Effort, ListArguments, Listing, Output, RunArguments, WhatIfArguments,
@@ -159,22 +157,10 @@ fn progress(runs: u64, quiet: bool) -> ProgressBar {
 /// `schedcast list`
 pub fn list(arguments: &ListArguments, out: &mut impl Write) -> Result<()> {
     let text = match arguments.what {
+        Listing::Machines => lists::machines(),
+        Listing::Kernels => lists::kernels(),
+        Listing::Patches => lists::patches(),
         Listing::Metrics => metrics::list(),
-        Listing::Machines => machines(),
     };
     written(out.write_all(text.as_bytes()))
-}
-
-fn machines() -> String {
-    let mut text = format!("{:<16}{:>5}  {}\n", "MACHINE", "CPUS", "WHAT IT IS");
-    for (name, file) in PRESETS {
-        if let Ok(machine) = Machine::parse(name, file) {
-            text += &format!(
-                "{name:<16}{:>5}  {}\n",
-                machine.topology.cpus(),
-                machine.title
-            );
-        }
-    }
-    text
 }

@@ -22,6 +22,7 @@ pub mod answer;
 pub mod comparison;
 pub mod error;
 pub mod experiment;
+pub mod lists;
 pub mod metrics;
 pub mod outcome;
 pub mod question;

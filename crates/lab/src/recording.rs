@@ -293,7 +293,7 @@ mod tests {
     use super::*;
     use crate::experiment::Scenario;
     use crate::experiment::cgroup::{CgroupVersion, Weight};
-    use crate::experiment::kernel::Preemption;
+    use schedcast_kernel::rules::Preemption;
 
     fn shipped(name: &str) -> std::path::PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -63,8 +63,8 @@ pub const RUN_KEYS: [&str; 2] = ["seeds", "duration"];
 /// The first setting that is wrong, with its place.
 pub fn build(name: &str, layers: &[Table], directory: &Path) -> Result<Scenario> {
     let merged = merge_layers(layers)?;
-    let kernel = KernelSettings::read(section(&merged, "kernel")?)?;
     let machine = MachineSettings::read(section(&merged, "machine")?, directory)?;
+    let kernel = KernelSettings::read(section(&merged, "kernel")?, machine.cpus())?;
     let mut cgroups = CgroupTree::default();
     for layer in layers {
         if let Some(groups) = section(layer, "cgroup")? {
@@ -86,7 +86,7 @@ pub fn build(name: &str, layers: &[Table], directory: &Path) -> Result<Scenario>
     Ok(Scenario {
         name: name.to_string(),
         cgroup_version: cgroups.version(),
-        changes: read_changes(&merged, cgroups, &kernel)?,
+        changes: read_changes(&merged, cgroups, &kernel, machine.cpus())?,
         machine,
         kernel,
         cgroups: settings,
@@ -190,6 +190,7 @@ fn read_changes(
     merged: &Table,
     mut cgroups: CgroupTree,
     kernel: &KernelSettings,
+    cpus: usize,
 ) -> Result<Vec<TimedChange>> {
     let Some(value) = merged.get("at") else {
         return Ok(Vec::new());
@@ -203,7 +204,7 @@ fn read_changes(
     let mut kernel = kernel.clone();
     let mut changes = Vec::new();
     for (time_ns, table) in sections {
-        let changed_kernel = section(table, "kernel")?.map(|keys| kernel.read_change(keys));
+        let changed_kernel = section(table, "kernel")?.map(|keys| kernel.read_change(keys, cpus));
         let changed_kernel = changed_kernel.transpose()?;
         if let Some(changed) = &changed_kernel {
             kernel = changed.clone();

@@ -131,7 +131,7 @@ fn shorten(text: &str, columns: usize) -> String {
 
 /// Joins `pieces` with blanks, breaking lines at [`WIDTH`]; further lines start with `indent` blanks.
 /// A piece longer than a line is not broken.
-fn wrap(first: &str, pieces: &[String], indent: usize) -> String {
+pub(crate) fn wrap(first: &str, pieces: &[String], indent: usize) -> String {
     let mut text = String::new();
     let mut line = first.to_string();
     let mut fresh = true;

@@ -1,5 +1,7 @@
 //! What each cgroup file accepts, and the errno it answers with otherwise.
 
+use schedcast_kernel::weight::{MAX_SHARES, MIN_SHARES};
+
 use super::super::document::{Kind, Value};
 use super::Weight;
 use crate::error::{Error, Result};
@@ -9,8 +11,6 @@ const LIMIT_MIN_US: u64 = 1_000;
 const PERIOD_MAX_US: u64 = 1_000_000;
 /// Largest quota, and largest quota plus burst, in microseconds (`max_cfs_runtime`).
 pub const RUNTIME_MAX_US: u64 = (1 << 44) - 1;
-/// Bounds of `cpu.shares`.
-const SHARES: (u64, u64) = (2, 1 << 18);
 
 /// The error a write to the file would return.
 pub fn refused(value: &Value, errno: &str, why: &str) -> Error {
@@ -142,7 +142,7 @@ pub fn read_weight(name: &str, value: &Value) -> Result<Weight> {
                     &format!("cpu.shares cannot be negative: {number}"),
                 )
             })?;
-            Ok(Weight::Shares(shares.clamp(SHARES.0, SHARES.1)))
+            Ok(Weight::Shares(shares.clamp(MIN_SHARES, MAX_SHARES)))
         }
         "cpu.weight" if (1..=10_000).contains(&number) => Ok(Weight::Weight(number.unsigned_abs())),
         "cpu.weight" => Err(out_of(1, 10_000)),

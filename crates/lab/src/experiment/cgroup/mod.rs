@@ -9,12 +9,14 @@
 
 use std::collections::BTreeMap;
 
+use schedcast_kernel::weight::{WEIGHT_IDLE, nice_weight, shares_from_weight};
+
 use self::files::{
     RUNTIME_MAX_US, check_period, file_text, read_cpu_max, read_quota_v1, read_unsigned,
     read_weight, refused,
 };
 use super::document::{Entry, Table, unknown_key};
-use super::kernel::{KernelSettings, KernelVersion};
+use super::kernel::KernelSettings;
 use super::units::CpuList;
 use crate::error::{Error, Place, Result, hint_for, nearest};
 
@@ -57,6 +59,18 @@ pub struct CgroupSettings {
     pub idle: bool,
     /// `cpuset.cpus`; `None` is all of the parent's.
     pub cpus: Option<CpuList>,
+}
+
+impl CgroupSettings {
+    /// The group's `tg->shares`, unscaled: 1024 is usual, 3 while `cpu.idle` is 1.
+    pub fn shares(&self) -> u64 {
+        match self.weight {
+            _ if self.idle => WEIGHT_IDLE,
+            Weight::Shares(shares) => shares,
+            Weight::Weight(weight) => shares_from_weight(weight),
+            Weight::Nice(nice) => nice_weight(i32::from(nice)),
+        }
+    }
 }
 
 impl Default for CgroupSettings {
@@ -375,8 +389,8 @@ fn check_file(entry: &Entry, kernel: &KernelSettings) -> Result<()> {
     }
     let zero = file_text(&entry.value).is_ok_and(|text| text == "0");
     let burst = key == "cpu.max.burst" || key == "cpu.cfs_burst_us";
-    let missing = (burst && !kernel.has_burst())
-        || (key == "cpu.idle" && kernel.version < KernelVersion::release(5, 15));
+    let missing =
+        (burst && !kernel.rules.burst) || (key == "cpu.idle" && !kernel.version.since(5, 15));
     // Zero is what a kernel without the file does anyway, so versions can be compared.
     if missing && !zero {
         let since = if burst { "5.14" } else { "5.15" };

@@ -5,7 +5,7 @@ use crate::error::Source;
 use crate::experiment::document::parse;
 
 fn kernel(text: &str) -> KernelSettings {
-    KernelSettings::read(Some(&parse(&Source::new("k.toml", text)).unwrap())).unwrap()
+    KernelSettings::read(Some(&parse(&Source::new("k.toml", text)).unwrap()), 8).unwrap()
 }
 
 /// Writes the layers, each the body of a `[cgroup]` section, and checks the result.
@@ -141,6 +141,16 @@ fn weights_have_the_bounds_of_their_file() {
             refuse(text)
         );
     }
+}
+
+#[test]
+fn shares_are_what_the_kernel_keeps() {
+    let shares = |text: &str| group(text).unwrap().shares();
+    assert_eq!(shares("\"cpu.weight\" = 1"), 10);
+    assert_eq!(shares("\"cpu.weight\" = 10000"), 102_400);
+    assert_eq!(shares("\"cpu.weight.nice\" = 5"), 335);
+    assert_eq!(shares("\"cpu.shares\" = 1"), 2);
+    assert_eq!(shares("\"cpu.idle\" = 1"), 3);
 }
 
 #[test]

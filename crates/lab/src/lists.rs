@@ -1,0 +1,127 @@
+//! What `schedcast list` prints besides metrics: machines, kernels, patches.
+
+use schedcast_kernel::rules::{FEATURES, PATCHES, TUNABLES, Version};
+use schedcast_sim::Machine;
+use schedcast_sim::machine::PRESETS;
+
+use crate::tables::wrap;
+
+/// Machine presets with their CPUs.
+pub fn machines() -> String {
+    let mut text = format!("{:<16}{:>5}  {}\n", "MACHINE", "CPUS", "WHAT IT IS");
+    for (name, file) in PRESETS {
+        if let Ok(machine) = Machine::parse(name, file) {
+            text += &format!(
+                "{name:<16}{:>5}  {}\n",
+                machine.topology.cpus(),
+                machine.title
+            );
+        }
+    }
+    text
+}
+
+/// Every patch: release that brought it, commit, and a line about it.
+pub fn patches() -> String {
+    let mut text = format!("{:<24}{:<10}{}\n", "PATCH", "SINCE", "COMMIT");
+    for patch in PATCHES {
+        let since = patch
+            .since
+            .map_or("-".to_string(), |version| version.to_string());
+        text += &format!(
+            "{:<24}{since:<10}{}\n",
+            patch.name,
+            patch.commit.unwrap_or("posted")
+        );
+        text += &wrap("    ", &words(patch.description), 4);
+    }
+    text + "\npatches = [\"NAME\"] adds a patch to a kernel without it, [\"-NAME\"] takes it away.\n"
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_string).collect()
+}
+
+/// Every release with the patches, features and tunables that came or went with it.
+pub fn kernels() -> String {
+    let mut text = format!("{:<8}{}\n", "KERNEL", "WHAT CHANGED");
+    for version in Version::releases() {
+        let changes = changes(version);
+        let changes = if changes.is_empty() {
+            vec!["-".to_string()]
+        } else {
+            changes
+        };
+        text += &wrap(&format!("{:<8}", version.to_string()), &changes, 8);
+    }
+    text + "\nLower case: patches. Upper case: features. With _ns, _us, _ms: tunables. A minus: gone.\n"
+}
+
+/// What came with a release, then what it no longer has. The oldest one brings nothing: what it has
+/// was there before.
+fn changes(version: Version) -> Vec<String> {
+    let releases: Vec<Version> = Version::releases().collect();
+    let before = releases.iter().rev().find(|release| **release < version);
+    let Some(before) = before.copied() else {
+        return Vec::new();
+    };
+    let patches = PATCHES
+        .iter()
+        .map(|patch| (patch.name, patch.since, patch.until));
+    let features = FEATURES
+        .iter()
+        .map(|feature| (feature.name, Some(feature.since), feature.until));
+    let tunables = TUNABLES
+        .iter()
+        .map(|tunable| (tunable.name, Some(tunable.since), tunable.until));
+    let all: Vec<_> = patches.chain(features).chain(tunables).collect();
+    let came = all.iter().filter(|(_, since, _)| *since == Some(version));
+    let went = all.iter().filter(|(_, _, until)| *until == Some(before));
+    let came = came.map(|(name, ..)| name.to_string());
+    came.chain(went.map(|(name, ..)| format!("-{name}")))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line<'a>(text: &'a str, start: &str) -> &'a str {
+        text.lines().find(|line| line.starts_with(start)).unwrap()
+    }
+
+    #[test]
+    fn lists_fit_a_terminal() {
+        for text in [machines(), kernels(), patches()] {
+            let widest = text.lines().map(|line| line.chars().count()).max();
+            assert!(widest <= Some(100), "{text}");
+        }
+    }
+
+    #[test]
+    fn kernels_say_what_came_and_went() {
+        let kernels = kernels();
+        assert_eq!(line(&kernels, "5.14"), "5.14    burst");
+        assert!(
+            line(&kernels, "6.6 ").contains("base_slice_ns"),
+            "{kernels}"
+        );
+        assert!(kernels.contains("-latency_ns"), "{kernels}");
+        assert_eq!(line(&kernels, "4.5"), "4.5     -");
+        assert!(line(&kernels, "6.18").contains("task-throttle"));
+    }
+
+    #[test]
+    fn patches_have_their_commit_or_were_posted() {
+        let patches = patches();
+        assert_eq!(
+            line(&patches, "burst "),
+            "burst                   5.14      f4183717b370"
+        );
+        assert_eq!(
+            line(&patches, "pstate-holdoff"),
+            "pstate-holdoff          -         posted"
+        );
+        assert!(machines().contains("generic-8           8  "));
+    }
+}
