@@ -175,8 +175,10 @@ fn load_preset(name: &str, value: Option<&Value>, directory: &Path) -> Result<(S
         None if name.contains('/') || name.ends_with(".toml") => {
             let path = directory.join(name);
             let shown = path.display().to_string();
-            let text = std::fs::read_to_string(&path)
-                .map_err(|error| Error::file("read", &shown, &error))?;
+            let text = std::fs::read_to_string(&path).map_err(|error| match value {
+                Some(value) => Error::input(&value.place, format!("cannot read {shown}: {error}")),
+                None => Error::file("read", &shown, &error),
+            })?;
             // Read once on its own, so that its mistakes are reported at their places in it.
             Machine::parse(&shown, &text)
                 .map_err(|error| Error::Input(Box::new(Diagnostic::general(error.to_string()))))?;
@@ -264,7 +266,7 @@ mod tests {
             load("./none.toml")
                 .unwrap_err()
                 .to_string()
-                .starts_with("cannot read")
+                .contains("cannot read")
         );
         std::fs::write(
             directory.path().join("m.toml"),

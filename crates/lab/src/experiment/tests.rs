@@ -390,3 +390,41 @@ fn files_that_are_not_toml_are_refused() {
     assert!(load().to_string().contains("exp.toml:1:"));
     assert_eq!(load().exit_code(), 3);
 }
+
+/// Whatever is done to a file, the answer is an experiment or an error with a place in it.
+fn read_or_refuse(text: &str) {
+    if let Err(error) = read_text(text) {
+        let rendered = error.render();
+        assert!(
+            rendered.starts_with("error: ") && rendered.contains(" --> "),
+            "{rendered}"
+        );
+    }
+}
+
+#[test]
+fn every_cut_of_a_file_is_read_or_refused() {
+    for end in 0..=EXAMPLE.len() {
+        read_or_refuse(&EXAMPLE[..end]);
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn damaged_files_are_read_or_refused(
+        start in 0..EXAMPLE.len(),
+        length in 0..12_usize,
+        insert in "[\\x00-\\x7fé\"\\[\\]=.#]{0,6}",
+    ) {
+        let end = (start + length).min(EXAMPLE.len());
+        read_or_refuse(&format!("{}{insert}{}", &EXAMPLE[..start], &EXAMPLE[end..]));
+    }
+
+    #[test]
+    fn any_setting_is_read_or_refused(argument in "\\PC{0,30}") {
+        if let Ok(layer) = document::parse_setting(&argument, "--set", Some("/test")) {
+            let surroundings = Surroundings { settings: vec![layer], ..Surroundings::default() };
+            let _ = read_with(EXAMPLE, &surroundings).map_err(|error| error.render());
+        }
+    }
+}
