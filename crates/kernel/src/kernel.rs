@@ -66,6 +66,8 @@ pub struct Kernel {
     pub domains: crate::balance::Domains,
     /// CPU that executes the current kernel operation.
     pub here: Cpu,
+    /// Some task asked for a slice of its own; until then every slice is the base slice.
+    pub(crate) custom_slices: bool,
     /// Room for walks over lists that change under the walk.
     pub(crate) scratch_queues: Vec<CfsRqId>,
     /// Rows of dead tasks that can be used again.
@@ -85,6 +87,7 @@ impl Kernel {
             nohz: Nohz::default(),
             domains: crate::balance::Domains::new(&topology, &rules),
             here: Cpu(0),
+            custom_slices: false,
             scratch_queues: Vec::new(),
             free_tasks: Vec::new(),
             topology,
@@ -236,6 +239,7 @@ impl Kernel {
         if let Some(slice_ns) = attributes.custom_slice_ns {
             entity.slice = slice_ns;
             entity.custom_slice = true;
+            self.custom_slices = true;
         }
         let se = match reused {
             Some(old) => self.tasks[old.index()].se,

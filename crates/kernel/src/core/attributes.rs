@@ -216,6 +216,7 @@ impl Kernel {
         let held = self.hold_task(p, task, false);
         let entity = &mut self.entities[se.index()];
         entity.custom_slice = slice_ns.is_some();
+        self.custom_slices |= slice_ns.is_some();
         entity.slice = match slice_ns {
             Some(slice_ns) => slice_ns.clamp(*CUSTOM_SLICE_NS.start(), *CUSTOM_SLICE_NS.end()),
             None => self.rules.base_slice_ns,
