@@ -49,7 +49,8 @@ pub enum Op {
     IpiSend,
     /// Handling an interprocessor interrupt, on the receiver.
     IpiReceive,
-    /// Interrupt entry and exit of a timer (hrtimer) interrupt.
+    /// Interrupt entry and exit of a timer (hrtimer) interrupt. Charged by the platform: one interrupt
+    /// may run several timers.
     TimerInterrupt,
     /// Interrupt entry and exit of a device interrupt.
     DeviceInterrupt,

@@ -4,6 +4,7 @@
 //! one. Objects are named by the number their `add_…` method returns.
 
 use crate::program::{Distribution, ObjectId, Program, Reg};
+use schedcast_kernel::bandwidth::limits::Hierarchy;
 use schedcast_kernel::group::BandwidthLimit;
 use schedcast_kernel::task::Policy;
 use schedcast_kernel::{Cpu, GroupId, Ns, cpuset::CpuSet};
@@ -299,6 +300,8 @@ pub enum GroupSetting {
 /// Everything that runs.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Workload {
+    /// Whether limits follow the rules of cgroup v1 or v2.
+    pub hierarchy: Hierarchy,
     /// Groups below the root; entry i is `GroupId(i + 1)`.
     pub groups: Vec<GroupSpec>,
     /// Programs.

@@ -34,7 +34,6 @@ impl Kernel {
     /// The period timer of a group fires on `cpu` (`sched_cfs_period_timer`).
     pub fn period_timer<P: Platform>(&mut self, p: &mut P, cpu: Cpu, group: GroupId) {
         self.here = cpu;
-        p.spend(cpu, Op::TimerInterrupt, 1);
         p.spend(cpu, Op::BandwidthPeriodTimer, 1);
         let mut loops = 0;
         loop {
@@ -219,7 +218,6 @@ impl Kernel {
     /// The slack timer of a group fires (`do_sched_cfs_slack_timer`).
     pub fn slack_timer<P: Platform>(&mut self, p: &mut P, cpu: Cpu, group: GroupId) {
         self.here = cpu;
-        p.spend(cpu, Op::TimerInterrupt, 1);
         let now = p.now(cpu);
         self.groups[group.index()].bandwidth.slack_started = false;
         if self.refresh_is_near(group, now, MIN_EXPIRATION_NS) {

@@ -1,0 +1,691 @@
+//! What is measured: streaming statistics fed by what the kernel says and what programs record.
+//!
+//! Memory does not grow with simulated time: durations go into histograms, everything else into
+//! counters. Tasks that share a statistics name share a row.
+//!
+//! ```text
+//! wakeup            runs              preempted      runs      blocks
+//!    |---------------|=================|..............|=========|
+//!    wakeup latency                     wait            
+//!    |------------------ activation latency --------------------|
+//! ```
+//!
+//! Waiting for the CPU (the two thin stretches) is split: the part during which the task's group or an
+//! ancestor was throttled on that CPU is *throttled* time, the rest is *contention*. The split uses one
+//! clock per (group, CPU) that runs while any queue from there to the root is throttled, read when the
+//! wait begins, ends, or moves to another CPU. Worked example: a wait from 10 to 60 ms on CPU 1, whose
+//! clock went from 3 to 33 ms meanwhile: 30 ms throttled, 20 ms contention.
+
+use crate::histogram::Histogram;
+use schedcast_kernel::platform::{Observation, Op, PrevState};
+use schedcast_kernel::{Cpu, GroupId, Ns, TaskId};
+
+/// No such time.
+const NEVER: Ns = Ns::MAX;
+/// Statistics row of idle tasks and others that are not measured.
+pub(crate) const NOBODY: u32 = u32::MAX;
+
+/// Statistics of all tasks of one name. Times in nanoseconds.
+#[derive(Clone, Debug, Default)]
+pub struct NameStatistics {
+    /// The name.
+    pub name: String,
+    /// From the wakeup (`sched_waking`) to the switch to the task.
+    pub wakeup_latency: Histogram,
+    /// From the wakeup to the next time the task blocks; for a message that was waiting already when
+    /// the previous activation ended, from that end.
+    pub activation_latency: Histogram,
+    /// Time as a CPU's current task.
+    pub run_ns: Ns,
+    /// Time spent waiting on a run queue for another reason than throttling.
+    pub wait_contention_ns: Ns,
+    /// Time spent waiting while throttled.
+    pub wait_throttled_ns: Ns,
+    /// Times switched to.
+    pub switches: u64,
+    /// Times woken.
+    pub wakeups: u64,
+    /// Times moved to another CPU.
+    pub migrations: u64,
+}
+
+/// Statistics of the machine.
+#[derive(Clone, Debug)]
+pub struct MachineStatistics {
+    /// Times a CPU's current task became a different task that is not idle.
+    pub dispatches: u64,
+    /// Times a CPU's current task became a different one, idle tasks included.
+    pub context_switches: u64,
+    /// Wakeups of sleeping tasks.
+    pub wakeups: u64,
+    /// Tasks moved between CPUs.
+    pub migrations: u64,
+    /// CPU time spent per operation, by `op as usize`.
+    pub overhead_ns: [Ns; Op::COUNT],
+    /// How often each operation was charged.
+    pub operations: [u64; Op::COUNT],
+}
+
+impl Default for MachineStatistics {
+    fn default() -> Self {
+        Self {
+            dispatches: 0,
+            context_switches: 0,
+            wakeups: 0,
+            migrations: 0,
+            overhead_ns: [0; Op::COUNT],
+            operations: [0; Op::COUNT],
+        }
+    }
+}
+
+/// A metric that programs record into.
+#[derive(Clone, Debug, Default)]
+pub struct Metric {
+    /// Name.
+    pub name: String,
+    /// Recorded values.
+    pub values: Histogram,
+    /// Sum of counts.
+    pub count: u64,
+    /// Time of the first and the last record or count.
+    pub span: Option<(Ns, Ns)>,
+}
+
+/// One entry of the event trace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TraceEvent {
+    /// When.
+    pub time: Ns,
+    /// CPU it happened on.
+    pub cpu: Cpu,
+    /// What.
+    pub event: TraceKind,
+}
+
+/// What the event trace tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TraceKind {
+    /// Something the kernel did.
+    Kernel(Observation),
+    /// A wakeup begins (`sched_waking`).
+    Waking {
+        /// Woken task.
+        task: TaskId,
+    },
+    /// A task began to exist.
+    Start {
+        /// The task.
+        task: TaskId,
+    },
+}
+
+/// A row handed on by [`crate::Instruction::Log`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LogRow {
+    /// When.
+    pub time: Ns,
+    /// By whom.
+    pub task: TaskId,
+    /// Kind of row.
+    pub channel: u16,
+    /// Registers.
+    pub values: Vec<u64>,
+}
+
+/// What is remembered of each task between events.
+#[derive(Clone, Copy, Debug)]
+struct TaskProbe {
+    statistics: u32,
+    group: GroupId,
+    /// Wakeup that has not led to a switch yet.
+    woken_at: Ns,
+    /// Begin of the activation.
+    activated_at: Ns,
+    /// Switched to.
+    running_since: Ns,
+    /// Begin of the wait on a run queue.
+    waiting_since: Ns,
+    /// CPU it waits on.
+    waiting_cpu: Cpu,
+    /// Throttled clock there when the wait (on this CPU) began.
+    throttled_mark: Ns,
+    /// Throttled part of the wait on CPUs it has left.
+    throttled_before: Ns,
+}
+
+/// Clock that runs while a queue of the group or an ancestor is throttled on a CPU.
+#[derive(Clone, Copy, Debug, Default)]
+struct ThrottledClock {
+    throttled_levels: u32,
+    since: Ns,
+    total: Ns,
+}
+
+/// All statistics of a run.
+#[derive(Clone, Debug)]
+pub struct Probes {
+    /// Per statistics name.
+    pub names: Vec<NameStatistics>,
+    /// Of the machine.
+    pub machine: MachineStatistics,
+    /// Custom metrics, in the order of [`crate::Workload::metrics`].
+    pub metrics: Vec<Metric>,
+    /// Hash over every switch, wakeup, migration and throttling so far.
+    pub event_hash: EventHash,
+    /// Events since the caller last took them; `None` = not traced.
+    pub trace: Option<Vec<TraceEvent>>,
+    /// Log rows since the caller last took them; `None` = not kept.
+    pub log: Option<Vec<LogRow>>,
+    /// Since when statistics count.
+    pub since: Ns,
+    tasks: Vec<TaskProbe>,
+    clocks: Vec<ThrottledClock>,
+    /// Every group with all groups below it.
+    subtrees: Vec<Vec<GroupId>>,
+    cpus: usize,
+}
+
+/// A hash over events and their order: equal runs have equal hashes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EventHash(u64);
+
+impl EventHash {
+    const START: EventHash = EventHash(0x5851_f42d_4c95_7f2d);
+
+    /// The hash as it is printed: 16 hexadecimal digits.
+    pub fn hex(self) -> String {
+        format!("{:016x}", crate::random::mix(self.0))
+    }
+
+    #[inline(always)]
+    fn add(&mut self, word: u64) {
+        // Multiplication spreads bits upwards, the rotation brings them back down.
+        self.0 = (self.0 ^ word)
+            .wrapping_mul(0x9fb2_1c65_1e98_df25)
+            .rotate_left(29);
+    }
+
+    #[inline(always)]
+    fn event(&mut self, time: Ns, cpu: Cpu, kind: u64, a: u32, b: u32) {
+        self.add(time ^ u64::from(cpu.0) << 52);
+        self.add(kind << 60 ^ u64::from(a) << 30 ^ u64::from(b));
+    }
+}
+
+impl Probes {
+    /// Nothing measured yet. `parents` has the parent of every group, `None` for the root.
+    pub(crate) fn new(cpus: usize, parents: &[Option<GroupId>], metrics: &[String]) -> Self {
+        let mut subtrees: Vec<Vec<GroupId>> = vec![Vec::new(); parents.len()];
+        for row in 0..parents.len() {
+            let mut ancestor = Some(GroupId::from(row));
+            while let Some(group) = ancestor {
+                subtrees[group.index()].push(GroupId::from(row));
+                ancestor = parents[group.index()];
+            }
+        }
+        Self {
+            names: Vec::new(),
+            machine: MachineStatistics::default(),
+            metrics: metrics
+                .iter()
+                .map(|name| Metric {
+                    name: name.clone(),
+                    ..Metric::default()
+                })
+                .collect(),
+            event_hash: EventHash::START,
+            trace: None,
+            log: None,
+            since: 0,
+            tasks: Vec::new(),
+            clocks: vec![ThrottledClock::default(); parents.len() * cpus],
+            subtrees,
+            cpus,
+        }
+    }
+
+    /// Statistics of a name.
+    pub fn of(&self, name: &str) -> Option<&NameStatistics> {
+        self.names.iter().find(|statistics| statistics.name == name)
+    }
+
+    /// Metric of a name.
+    pub fn metric(&self, name: &str) -> Option<&Metric> {
+        self.metrics.iter().find(|metric| metric.name == name)
+    }
+
+    /// Row of a statistics name, added if it is new.
+    pub(crate) fn row_of(&mut self, name: &str) -> u32 {
+        let known = self.names.iter().position(|other| other.name == name);
+        known.unwrap_or_else(|| {
+            self.names.push(NameStatistics {
+                name: name.to_owned(),
+                ..NameStatistics::default()
+            });
+            self.names.len() - 1
+        }) as u32
+    }
+
+    /// A task row is (re)used for a task of these statistics in this group.
+    pub(crate) fn start_task(&mut self, task: TaskId, statistics: u32, group: GroupId) {
+        let probe = TaskProbe {
+            statistics,
+            group,
+            woken_at: NEVER,
+            activated_at: NEVER,
+            running_since: 0,
+            waiting_since: NEVER,
+            waiting_cpu: Cpu(0),
+            throttled_mark: 0,
+            throttled_before: 0,
+        };
+        if task.index() >= self.tasks.len() {
+            let idle = TaskProbe {
+                statistics: NOBODY,
+                ..probe
+            };
+            self.tasks.resize(task.index() + 1, idle);
+        }
+        self.tasks[task.index()] = probe;
+    }
+
+    /// Forgets everything measured so far (a warm-up), but not what is under way and not the hash.
+    pub fn reset(&mut self, now: Ns) {
+        for statistics in &mut self.names {
+            *statistics = NameStatistics {
+                name: std::mem::take(&mut statistics.name),
+                ..NameStatistics::default()
+            };
+        }
+        for metric in &mut self.metrics {
+            *metric = Metric {
+                name: std::mem::take(&mut metric.name),
+                ..Metric::default()
+            };
+        }
+        self.machine = MachineStatistics::default();
+        self.since = now;
+        for probe in &mut self.tasks {
+            probe.running_since = probe.running_since.max(now);
+            // What remains of a wait counts from here on.
+            if probe.waiting_since != NEVER && probe.waiting_since < now {
+                let clock =
+                    &self.clocks[probe.group.index() * self.cpus + probe.waiting_cpu.index()];
+                probe.throttled_mark = clock.read(now);
+                probe.throttled_before = 0;
+                probe.waiting_since = now;
+            }
+        }
+    }
+
+    /// Runs of tasks that are current on a CPU are counted up to `now`.
+    pub(crate) fn settle(&mut self, task: TaskId, now: Ns) {
+        let probe = &mut self.tasks[task.index()];
+        if probe.statistics != NOBODY {
+            let ran = now.saturating_sub(probe.running_since);
+            probe.running_since = probe.running_since.max(now);
+            self.names[probe.statistics as usize].run_ns += ran;
+        }
+    }
+
+    /// A wakeup of a sleeping task begins.
+    #[inline]
+    pub(crate) fn waking(&mut self, now: Ns, cpu: Cpu, task: TaskId) {
+        let probe = &mut self.tasks[task.index()];
+        probe.woken_at = now;
+        probe.activated_at = now;
+        self.machine.wakeups += 1;
+        if probe.statistics != NOBODY {
+            self.names[probe.statistics as usize].wakeups += 1;
+        }
+        if let Some(trace) = &mut self.trace {
+            let event = TraceKind::Waking { task };
+            trace.push(TraceEvent {
+                time: now,
+                cpu,
+                event,
+            });
+        }
+    }
+
+    /// A running task turns to a message that was waiting: one activation ends, the next begins.
+    #[inline]
+    pub(crate) fn next_activation(&mut self, now: Ns, task: TaskId) {
+        let probe = &mut self.tasks[task.index()];
+        if probe.activated_at != NEVER && probe.statistics != NOBODY {
+            self.names[probe.statistics as usize]
+                .activation_latency
+                .record(now.saturating_sub(probe.activated_at));
+        }
+        probe.activated_at = now;
+    }
+
+    /// A task changes its group.
+    pub(crate) fn change_group(&mut self, now: Ns, task: TaskId, group: GroupId) {
+        let cpus = self.cpus;
+        let probe = &mut self.tasks[task.index()];
+        if probe.waiting_since != NEVER {
+            let row = probe.waiting_cpu.index();
+            let old = self.clocks[probe.group.index() * cpus + row].read(now);
+            probe.throttled_before += old - probe.throttled_mark;
+            probe.throttled_mark = self.clocks[group.index() * cpus + row].read(now);
+        }
+        probe.group = group;
+    }
+
+    /// Feeds one observation of the kernel.
+    #[inline]
+    pub(crate) fn observe(&mut self, now: Ns, cpu: Cpu, observation: Observation) {
+        match observation {
+            Observation::Switch { prev, state, next } => {
+                self.event_hash.event(now, cpu, 1, prev.0, next.0);
+                self.switch(now, cpu, prev, state, next);
+            }
+            Observation::Wakeup { task, cpu: target } => {
+                self.event_hash.event(now, cpu, 2, task.0, target.0);
+                self.begin_wait(now, target, task);
+            }
+            Observation::Migrate { task, from, to } => {
+                self.event_hash
+                    .event(now, cpu, 3, task.0, to.0 << 12 | from.0);
+                self.migrate(now, task, to);
+            }
+            Observation::Throttle { group, cpu: queue } => {
+                self.event_hash.event(now, cpu, 4, group.0, queue.0);
+                self.throttle(now, group, queue);
+            }
+            Observation::Unthrottle { group, cpu: queue } => {
+                self.event_hash.event(now, cpu, 5, group.0, queue.0);
+                self.unthrottle(now, group, queue);
+            }
+            Observation::Period { .. } => {}
+        }
+        if let Some(trace) = &mut self.trace {
+            let event = TraceKind::Kernel(observation);
+            trace.push(TraceEvent {
+                time: now,
+                cpu,
+                event,
+            });
+        }
+    }
+
+    #[inline]
+    fn switch(&mut self, now: Ns, cpu: Cpu, prev: TaskId, state: PrevState, next: TaskId) {
+        self.machine.context_switches += 1;
+        let probe = &mut self.tasks[prev.index()];
+        if probe.statistics != NOBODY {
+            let statistics = &mut self.names[probe.statistics as usize];
+            statistics.run_ns += now.saturating_sub(probe.running_since);
+            match state {
+                PrevState::Runnable | PrevState::Throttled => self.begin_wait(now, cpu, prev),
+                PrevState::Blocked | PrevState::Dead => {
+                    if probe.activated_at != NEVER {
+                        statistics
+                            .activation_latency
+                            .record(now.saturating_sub(probe.activated_at));
+                    }
+                    probe.activated_at = NEVER;
+                }
+            }
+        }
+        let probe = &mut self.tasks[next.index()];
+        if probe.statistics == NOBODY {
+            return;
+        }
+        self.machine.dispatches += 1;
+        let statistics = &mut self.names[probe.statistics as usize];
+        statistics.switches += 1;
+        probe.running_since = now;
+        if probe.woken_at != NEVER {
+            statistics
+                .wakeup_latency
+                .record(now.saturating_sub(probe.woken_at));
+            probe.woken_at = NEVER;
+        }
+        if probe.waiting_since != NEVER {
+            let waited = now.saturating_sub(probe.waiting_since);
+            let clock = &self.clocks[probe.group.index() * self.cpus + probe.waiting_cpu.index()];
+            let throttled = probe.throttled_before + (clock.read(now) - probe.throttled_mark);
+            let throttled = throttled.min(waited);
+            statistics.wait_throttled_ns += throttled;
+            statistics.wait_contention_ns += waited - throttled;
+            probe.waiting_since = NEVER;
+        }
+    }
+
+    #[inline]
+    fn begin_wait(&mut self, now: Ns, cpu: Cpu, task: TaskId) {
+        let probe = &mut self.tasks[task.index()];
+        let clock = &self.clocks[probe.group.index() * self.cpus + cpu.index()];
+        probe.waiting_since = now;
+        probe.waiting_cpu = cpu;
+        probe.throttled_mark = clock.read(now);
+        probe.throttled_before = 0;
+    }
+
+    fn migrate(&mut self, now: Ns, task: TaskId, to: Cpu) {
+        self.machine.migrations += 1;
+        let probe = &mut self.tasks[task.index()];
+        if probe.statistics == NOBODY {
+            return;
+        }
+        self.names[probe.statistics as usize].migrations += 1;
+        if probe.waiting_since != NEVER {
+            let row = probe.group.index() * self.cpus;
+            let from = &self.clocks[row + probe.waiting_cpu.index()];
+            probe.throttled_before += from.read(now) - probe.throttled_mark;
+            probe.waiting_cpu = to;
+            probe.throttled_mark = self.clocks[row + to.index()].read(now);
+        }
+    }
+
+    fn throttle(&mut self, now: Ns, group: GroupId, cpu: Cpu) {
+        for below in &self.subtrees[group.index()] {
+            let clock = &mut self.clocks[below.index() * self.cpus + cpu.index()];
+            if clock.throttled_levels == 0 {
+                clock.since = now.max(clock.since);
+            }
+            clock.throttled_levels += 1;
+        }
+    }
+
+    fn unthrottle(&mut self, now: Ns, group: GroupId, cpu: Cpu) {
+        for below in &self.subtrees[group.index()] {
+            let clock = &mut self.clocks[below.index() * self.cpus + cpu.index()];
+            clock.throttled_levels = clock.throttled_levels.saturating_sub(1);
+            if clock.throttled_levels == 0 {
+                clock.total += now.saturating_sub(clock.since);
+                // Observations of different CPUs may overlap by the length of an operation; the
+                // clock never runs twice over the same time.
+                clock.since = now.max(clock.since);
+            }
+        }
+    }
+
+    /// Records a value in a custom metric.
+    #[inline]
+    pub(crate) fn record(&mut self, now: Ns, metric: u32, value: u64) {
+        let metric = &mut self.metrics[metric as usize];
+        metric.values.record(value);
+        metric.touch(now);
+    }
+
+    /// Adds to the count of a custom metric.
+    #[inline]
+    pub(crate) fn count(&mut self, now: Ns, metric: u32, amount: u64) {
+        let metric = &mut self.metrics[metric as usize];
+        metric.count += amount;
+        metric.touch(now);
+    }
+}
+
+impl Metric {
+    #[inline]
+    fn touch(&mut self, now: Ns) {
+        let first = self.span.map_or(now, |(first, _)| first);
+        self.span = Some((first, now));
+    }
+}
+
+impl ThrottledClock {
+    #[inline(always)]
+    fn read(&self, now: Ns) -> Ns {
+        if self.throttled_levels == 0 {
+            self.total
+        } else {
+            self.total + now.saturating_sub(self.since)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WORKER: TaskId = TaskId(2);
+    const IDLE: TaskId = TaskId(0);
+
+    /// Root, group 1 below it, group 2 below that; a worker in group 2.
+    fn probes() -> Probes {
+        let parents = [None, Some(GroupId(0)), Some(GroupId(1))];
+        let mut probes = Probes::new(2, &parents, &[]);
+        let row = probes.row_of("worker");
+        probes.start_task(WORKER, row, GroupId(2));
+        probes
+    }
+
+    fn switch(probes: &mut Probes, now: Ns, prev: TaskId, state: PrevState, next: TaskId) {
+        probes.observe(now, Cpu(1), Observation::Switch { prev, state, next });
+    }
+
+    fn wake(probes: &mut Probes, now: Ns) {
+        probes.waking(now, Cpu(0), WORKER);
+        let event = Observation::Wakeup {
+            task: WORKER,
+            cpu: Cpu(1),
+        };
+        probes.observe(now, Cpu(0), event);
+    }
+
+    #[test]
+    fn worked_example_of_the_module_docs() {
+        let mut probes = probes();
+        let (group, cpu) = (GroupId(1), Cpu(1));
+        for (from, to) in [(2, 5), (20, 50)] {
+            if from == 20 {
+                wake(&mut probes, 10);
+            }
+            probes.observe(from, cpu, Observation::Throttle { group, cpu });
+            probes.observe(to, cpu, Observation::Unthrottle { group, cpu });
+        }
+        switch(&mut probes, 60, IDLE, PrevState::Runnable, WORKER);
+        let worker = probes.of("worker").unwrap();
+        assert_eq!(
+            (worker.wait_throttled_ns, worker.wait_contention_ns),
+            (30, 20)
+        );
+        assert_eq!(worker.wakeup_latency.max(), Some(50));
+    }
+
+    #[test]
+    fn nested_throttling_counts_once() {
+        let mut probes = probes();
+        let cpu = Cpu(1);
+        wake(&mut probes, 0);
+        let outer = GroupId(1);
+        let inner = GroupId(2);
+        probes.observe(10, cpu, Observation::Throttle { group: inner, cpu });
+        probes.observe(20, cpu, Observation::Throttle { group: outer, cpu });
+        probes.observe(30, cpu, Observation::Unthrottle { group: inner, cpu });
+        probes.observe(40, cpu, Observation::Unthrottle { group: outer, cpu });
+        switch(&mut probes, 50, IDLE, PrevState::Runnable, WORKER);
+        assert_eq!(probes.of("worker").unwrap().wait_throttled_ns, 30);
+    }
+
+    #[test]
+    fn a_wait_that_moves_reads_both_clocks() {
+        let mut probes = probes();
+        let group = GroupId(2);
+        wake(&mut probes, 0);
+        probes.observe(5, Cpu(1), Observation::Throttle { group, cpu: Cpu(1) });
+        let event = Observation::Migrate {
+            task: WORKER,
+            from: Cpu(1),
+            to: Cpu(0),
+        };
+        probes.observe(15, Cpu(0), event); // 10 throttled on CPU 1, whose clock runs on
+        switch(&mut probes, 40, IDLE, PrevState::Runnable, WORKER);
+        let worker = probes.of("worker").unwrap();
+        assert_eq!(
+            (worker.wait_throttled_ns, worker.wait_contention_ns),
+            (10, 30)
+        );
+        assert_eq!(worker.migrations, 1);
+    }
+
+    #[test]
+    fn activations_and_runs() {
+        let mut probes = probes();
+        wake(&mut probes, 100);
+        switch(&mut probes, 110, IDLE, PrevState::Runnable, WORKER);
+        switch(&mut probes, 150, WORKER, PrevState::Runnable, IDLE);
+        switch(&mut probes, 180, IDLE, PrevState::Runnable, WORKER);
+        probes.next_activation(190, WORKER); // a message was waiting
+        switch(&mut probes, 200, WORKER, PrevState::Blocked, IDLE);
+        let worker = probes.of("worker").unwrap();
+        assert_eq!(worker.run_ns, 40 + 20);
+        assert_eq!(worker.wait_contention_ns, 10 + 30);
+        assert_eq!(worker.switches, 2);
+        assert_eq!(worker.wakeup_latency.count(), 1);
+        let latencies: Vec<u64> = worker
+            .activation_latency
+            .iter()
+            .map(|(low, ..)| low)
+            .collect();
+        assert_eq!(latencies, [10, 90]);
+        assert_eq!(probes.machine.dispatches, 2);
+        assert_eq!(probes.machine.context_switches, 4);
+    }
+
+    #[test]
+    fn the_hash_tells_order_time_and_place_apart() {
+        let run = |events: &[(Ns, u32, u32)]| {
+            let mut probes = probes();
+            for &(now, cpu, group) in events {
+                let group = GroupId(group);
+                probes.observe(
+                    now,
+                    Cpu(cpu),
+                    Observation::Throttle {
+                        group,
+                        cpu: Cpu(cpu),
+                    },
+                );
+            }
+            probes.event_hash.hex()
+        };
+        let base = run(&[(1, 0, 1), (1, 1, 2)]);
+        assert_eq!(run(&[(1, 0, 1), (1, 1, 2)]), base);
+        for other in [
+            run(&[(1, 1, 2), (1, 0, 1)]),
+            run(&[(1, 0, 1), (2, 1, 2)]),
+            run(&[(1, 0, 2), (1, 1, 2)]),
+            run(&[(1, 0, 1), (1, 0, 2)]),
+        ] {
+            assert_ne!(other, base);
+        }
+    }
+
+    #[test]
+    fn a_reset_keeps_what_is_under_way() {
+        let mut probes = probes();
+        wake(&mut probes, 0);
+        probes.reset(30);
+        switch(&mut probes, 50, IDLE, PrevState::Runnable, WORKER);
+        let worker = probes.of("worker").unwrap();
+        assert_eq!(worker.wait_contention_ns, 20);
+        assert_eq!(probes.machine.wakeups, 0);
+    }
+}

@@ -1,0 +1,422 @@
+//! Instructions that enter the kernel: sleeping, waiting, waking, messages.
+//!
+//! Locks, semaphores and barriers are built on futexes as in user space: without contention they
+//! cost nothing, a waiter is woken in order of arrival and tries again, and whoever runs first gets
+//! it. Queues are sockets or pipes: every operation is a system call.
+
+use super::World;
+use super::engine::Run;
+use super::interpret::{ENTERED, Next};
+use super::outside::{Source, class};
+use super::tasks::{Message, Resume};
+use crate::program::{Amount, Ref, Reg, TIMED_OUT};
+use crate::waiting::QueueNumber;
+use crate::wheel::Key;
+use crate::workload::{BarrierId, ConditionId, MutexId, QueueId, SemaphoreId, WordId};
+use schedcast_kernel::platform::Op;
+use schedcast_kernel::{Context as WakeContext, Cpu, Ns, Platform, TaskId};
+
+impl World {
+    pub(super) fn syscall(&mut self, cpu: Cpu) {
+        self.out.spend(cpu, Op::Syscall, 1);
+    }
+
+    /// The running task goes to sleep until somebody wakes it.
+    fn block(&mut self, cpu: Cpu) -> Next {
+        self.kernel.block(&mut self.out, cpu);
+        ENTERED
+    }
+
+    /// It goes to sleep at the end of a wait queue.
+    fn block_on(&mut self, cpu: Cpu, task: TaskId, queue: QueueNumber) -> Next {
+        self.out.tasks.waiting.push(queue, task);
+        self.block(cpu)
+    }
+
+    fn wake_from_task(&mut self, cpu: Cpu, task: TaskId, sync: bool) {
+        self.wake(cpu, task, sync, WakeContext::Task);
+    }
+
+    /// Wakes up to `count` waiters, first come first. Returns how many.
+    fn wake_waiters(&mut self, cpu: Cpu, queue: QueueNumber, count: u64) -> u64 {
+        let mut woken = 0;
+        while woken < count {
+            let Some(task) = self.out.tasks.waiting.pop(queue) else {
+                break;
+            };
+            self.wake_from_task(cpu, task, false);
+            woken += 1;
+        }
+        woken
+    }
+
+    /// CPU time in kernel mode: the CPU is busy until it is over.
+    pub(super) fn kernel_work(&mut self, cpu: Cpu, task: TaskId, amount: Amount) -> Next {
+        let work = self.amount(task, amount);
+        let speed = self.out.cpus[cpu.index()].speed;
+        let wall_ns = crate::segment::Segment::work(work).time_to_end(0, speed);
+        let at = self.out.clock(cpu);
+        let state = &mut self.out.cpus[cpu.index()];
+        state.cursor = at + wall_ns;
+        state.time.user_ns += wall_ns;
+        self.skip(task);
+        Next::Leave(super::engine::Flow::Segment)
+    }
+
+    pub(super) fn sleep(&mut self, cpu: Cpu, task: TaskId, amount: Amount) -> Next {
+        let amount = self.amount(task, amount);
+        self.syscall(cpu);
+        let until = self.out.clock(cpu).saturating_add(amount);
+        self.sleep_to(cpu, task, until)
+    }
+
+    pub(super) fn sleep_until(&mut self, cpu: Cpu, task: TaskId, reg: Reg) -> Next {
+        let until = self.out.tasks.register(task, reg.0);
+        self.syscall(cpu);
+        if until <= self.out.clock(cpu) {
+            self.skip(task);
+            return ENTERED;
+        }
+        self.sleep_to(cpu, task, until)
+    }
+
+    fn sleep_to(&mut self, cpu: Cpu, task: TaskId, until: Ns) -> Next {
+        let slack = self.out.tasks.contexts[task.index()].slack_ns;
+        let timer = self.out.task_timer(task);
+        self.out.arm_timer(cpu, timer, until, slack);
+        self.skip(task);
+        self.block(cpu)
+    }
+
+    pub(super) fn io(&mut self, cpu: Cpu, task: TaskId, amount: Amount) -> Next {
+        if self.out.tasks.contexts[task.index()].resume == Resume::Retry {
+            // Completed and running again.
+            self.kernel.tasks[task.index()].in_iowait = false;
+            self.out.tasks.contexts[task.index()].resume = Resume::Afresh;
+            return self.done(task);
+        }
+        let amount = self.amount(task, amount);
+        self.syscall(cpu);
+        let slot = match self.out.tasks.contexts[task.index()].io {
+            Some(slot) => slot,
+            None => self.out.add_source(Source::Io(task)),
+        };
+        let context = &mut self.out.tasks.contexts[task.index()];
+        context.io = Some(slot);
+        context.resume = Resume::Retry;
+        let done = self.out.clock(cpu).saturating_add(amount);
+        self.out.wheel.arm(slot, Key::new(done, class::ARRIVAL));
+        self.kernel.tasks[task.index()].in_iowait = true;
+        self.block(cpu)
+    }
+
+    pub(super) fn sem_post(
+        &mut self,
+        cpu: Cpu,
+        task: TaskId,
+        semaphore: Ref<SemaphoreId>,
+    ) -> Run<Next> {
+        let row = self.resolve(task, semaphore)?;
+        self.out.tasks.semaphores[row] += 1;
+        self.skip(task);
+        let queue = self.out.tasks.semaphore_queue(row);
+        let Some(waiter) = self.out.tasks.waiting.pop(queue) else {
+            return Ok(Next::Instruction);
+        };
+        self.syscall(cpu);
+        self.wake_from_task(cpu, waiter, false);
+        Ok(ENTERED)
+    }
+
+    pub(super) fn sem_wait(
+        &mut self,
+        cpu: Cpu,
+        task: TaskId,
+        semaphore: Ref<SemaphoreId>,
+    ) -> Run<Next> {
+        let row = self.resolve(task, semaphore)?;
+        let count = &mut self.out.tasks.semaphores[row];
+        if *count > 0 {
+            *count -= 1;
+            return Ok(self.done(task));
+        }
+        self.syscall(cpu);
+        let queue = self.out.tasks.semaphore_queue(row);
+        Ok(self.block_on(cpu, task, queue))
+    }
+
+    pub(super) fn send(
+        &mut self,
+        cpu: Cpu,
+        task: TaskId,
+        queue: Ref<QueueId>,
+        bytes: Amount,
+        value: Reg,
+        sync: bool,
+    ) -> Run<Next> {
+        let row = self.resolve(task, queue)?;
+        let waited = self.out.tasks.contexts[task.index()].resume == Resume::Retry;
+        if !waited {
+            self.syscall(cpu);
+        }
+        let bytes = self.amount(task, bytes);
+        let spec = &self.out.shared.workload.queues[row];
+        let (capacity, all) = (spec.capacity_bytes, spec.wake_all_senders);
+        let room = bytes.saturating_add(spec.overhead_bytes);
+        let used = self.out.tasks.queues[row].used;
+        if used > 0 && used.saturating_add(room) > capacity {
+            self.out.tasks.contexts[task.index()].resume = Resume::Retry;
+            let queue = self.out.tasks.writer_queue(row);
+            return Ok(self.block_on(cpu, task, queue));
+        }
+        let value = self.out.tasks.register(task, value.0);
+        self.deliver(cpu, row, Message { value, room }, sync, WakeContext::Task);
+        if waited && !all && self.out.tasks.queues[row].used < capacity {
+            // Senders are woken one at a time: this one passes the turn on while there is room.
+            let queue = self.out.tasks.writer_queue(row);
+            self.wake_waiters(cpu, queue, 1);
+        }
+        self.out.tasks.contexts[task.index()].resume = Resume::Afresh;
+        self.skip(task);
+        Ok(ENTERED)
+    }
+
+    /// Puts a message into a queue and wakes the first receiver.
+    pub(super) fn deliver(
+        &mut self,
+        cpu: Cpu,
+        row: usize,
+        message: Message,
+        sync: bool,
+        context: WakeContext,
+    ) {
+        let queue = &mut self.out.tasks.queues[row];
+        queue.messages.push_back(message);
+        queue.used = queue.used.saturating_add(message.room);
+        let readers = self.out.tasks.reader_queue(row);
+        if let Some(reader) = self.out.tasks.waiting.pop(readers) {
+            self.wake(cpu, reader, sync, context);
+        }
+    }
+
+    /// Takes the oldest message and wakes senders when there is room again. The flag tells whether
+    /// somebody was woken.
+    fn take_message(&mut self, cpu: Cpu, row: usize) -> Option<(u64, bool)> {
+        let queue = &mut self.out.tasks.queues[row];
+        let message = queue.messages.pop_front()?;
+        queue.used = queue.used.saturating_sub(message.room);
+        let used = queue.used;
+        let spec = &self.out.shared.workload.queues[row];
+        let (wake_at, sync, all) = (
+            spec.wake_sender_at_bytes,
+            spec.wake_sender_sync,
+            spec.wake_all_senders,
+        );
+        let writers = self.out.tasks.writer_queue(row);
+        let mut woken = false;
+        if used <= wake_at {
+            while let Some(writer) = self.out.tasks.waiting.pop(writers) {
+                self.wake_from_task(cpu, writer, sync);
+                woken = true;
+                if !all {
+                    break;
+                }
+            }
+        }
+        Some((message.value, woken))
+    }
+
+    pub(super) fn recv(
+        &mut self,
+        cpu: Cpu,
+        task: TaskId,
+        queue: Ref<QueueId>,
+        value: Reg,
+        timeout: Amount,
+    ) -> Run<Next> {
+        let row = self.resolve(task, queue)?;
+        let waited = self.out.tasks.contexts[task.index()].resume == Resume::Retry;
+        if !waited {
+            self.syscall(cpu);
+        }
+        if let Some((message, _)) = self.take_message(cpu, row) {
+            if waited {
+                let timer = self.out.task_timer(task);
+                self.out.cancel_timer(timer);
+            } else {
+                let at = self.out.clock(cpu);
+                self.out.probes.next_activation(at, task);
+            }
+            return Ok(self.received(task, value, message));
+        }
+        if waited {
+            if self.out.tasks.contexts[task.index()].timed_out {
+                return Ok(self.received(task, value, TIMED_OUT));
+            }
+        } else if timeout != Amount::FOREVER {
+            let limit = self.amount(task, timeout);
+            if limit == 0 {
+                return Ok(self.received(task, value, TIMED_OUT));
+            }
+            let slack = self.out.tasks.contexts[task.index()].slack_ns;
+            let timer = self.out.task_timer(task);
+            let until = self.out.clock(cpu).saturating_add(limit);
+            self.out.arm_timer(cpu, timer, until, slack);
+        }
+        self.out.tasks.contexts[task.index()].resume = Resume::Retry;
+        let readers = self.out.tasks.reader_queue(row);
+        Ok(self.block_on(cpu, task, readers))
+    }
+
+    fn received(&mut self, task: TaskId, value: Reg, message: u64) -> Next {
+        let context = &mut self.out.tasks.contexts[task.index()];
+        context.resume = Resume::Afresh;
+        context.timed_out = false;
+        self.set(task, value, message);
+        ENTERED
+    }
+
+    pub(super) fn try_recv(
+        &mut self,
+        cpu: Cpu,
+        task: TaskId,
+        queue: Ref<QueueId>,
+        value: Reg,
+        empty: u32,
+    ) -> Run<Next> {
+        let row = self.resolve(task, queue)?;
+        let Some((message, woken)) = self.take_message(cpu, row) else {
+            return Ok(self.jump(task, empty));
+        };
+        self.set(task, value, message);
+        Ok(if woken { ENTERED } else { Next::Instruction })
+    }
+
+    pub(super) fn word_wait(
+        &mut self,
+        cpu: Cpu,
+        task: TaskId,
+        word: Ref<WordId>,
+        expected: Amount,
+    ) -> Run<Next> {
+        let row = self.resolve(task, word)?;
+        let expected = self.amount(task, expected);
+        self.syscall(cpu);
+        self.skip(task);
+        if self.out.tasks.words[row] != expected {
+            return Ok(ENTERED);
+        }
+        let queue = self.out.tasks.word_queue(row);
+        Ok(self.block_on(cpu, task, queue))
+    }
+
+    pub(super) fn word_wake(
+        &mut self,
+        cpu: Cpu,
+        task: TaskId,
+        word: Ref<WordId>,
+        count: Amount,
+    ) -> Run<Next> {
+        let row = self.resolve(task, word)?;
+        let count = self.amount(task, count);
+        self.syscall(cpu);
+        self.skip(task);
+        let queue = self.out.tasks.word_queue(row);
+        self.wake_waiters(cpu, queue, count);
+        Ok(ENTERED)
+    }
+
+    pub(super) fn lock(&mut self, cpu: Cpu, task: TaskId, mutex: Ref<MutexId>) -> Run<Next> {
+        let row = self.resolve(task, mutex)?;
+        let owner = &mut self.out.tasks.mutexes[row];
+        if owner.is_none() {
+            *owner = Some(task);
+            self.out.tasks.contexts[task.index()].resume = Resume::Afresh;
+            return Ok(self.done(task));
+        }
+        self.syscall(cpu);
+        let queue = self.out.tasks.mutex_queue(row);
+        Ok(self.block_on(cpu, task, queue))
+    }
+
+    pub(super) fn unlock(&mut self, cpu: Cpu, task: TaskId, mutex: Ref<MutexId>) -> Run<Next> {
+        let row = self.resolve(task, mutex)?;
+        self.skip(task);
+        if self.release(cpu, task, row) {
+            return Ok(ENTERED);
+        }
+        Ok(Next::Instruction)
+    }
+
+    /// Gives up a mutex the task owns. `true` when a waiter was woken.
+    fn release(&mut self, cpu: Cpu, task: TaskId, row: usize) -> bool {
+        if self.out.tasks.mutexes[row] != Some(task) {
+            return false;
+        }
+        self.out.tasks.mutexes[row] = None;
+        let queue = self.out.tasks.mutex_queue(row);
+        let Some(waiter) = self.out.tasks.waiting.pop(queue) else {
+            return false;
+        };
+        self.syscall(cpu);
+        self.wake_from_task(cpu, waiter, false);
+        true
+    }
+
+    pub(super) fn condition_wait(
+        &mut self,
+        cpu: Cpu,
+        task: TaskId,
+        condition: Ref<ConditionId>,
+        mutex: Ref<MutexId>,
+    ) -> Run<Next> {
+        if self.out.tasks.contexts[task.index()].resume == Resume::Relock {
+            return self.lock(cpu, task, mutex);
+        }
+        let condition = self.resolve(task, condition)?;
+        let mutex = self.resolve(task, mutex)?;
+        self.release(cpu, task, mutex);
+        self.syscall(cpu);
+        self.out.tasks.contexts[task.index()].resume = Resume::Relock;
+        let queue = self.out.tasks.condition_queue(condition);
+        Ok(self.block_on(cpu, task, queue))
+    }
+
+    pub(super) fn signal(
+        &mut self,
+        cpu: Cpu,
+        task: TaskId,
+        condition: Ref<ConditionId>,
+        count: usize,
+    ) -> Run<Next> {
+        let row = self.resolve(task, condition)?;
+        self.skip(task);
+        let queue = self.out.tasks.condition_queue(row);
+        if self.out.tasks.waiting.first(queue).is_none() {
+            return Ok(Next::Instruction);
+        }
+        self.syscall(cpu);
+        self.wake_waiters(cpu, queue, count as u64);
+        Ok(ENTERED)
+    }
+
+    pub(super) fn barrier(&mut self, cpu: Cpu, task: TaskId, barrier: Ref<BarrierId>) -> Run<Next> {
+        let row = self.resolve(task, barrier)?;
+        self.skip(task);
+        let needed = self.out.shared.workload.barriers[row];
+        let arrived = &mut self.out.tasks.barriers[row];
+        *arrived += 1;
+        let queue = self.out.tasks.barrier_queue(row);
+        if self.out.tasks.barriers[row] < needed {
+            self.syscall(cpu);
+            return Ok(self.block_on(cpu, task, queue));
+        }
+        self.out.tasks.barriers[row] = 0;
+        if needed == 1 {
+            return Ok(Next::Instruction);
+        }
+        self.syscall(cpu);
+        self.wake_waiters(cpu, queue, u64::MAX);
+        Ok(ENTERED)
+    }
+}

@@ -1,0 +1,227 @@
+//! The event loop, and what a CPU does between two events.
+//!
+//! Events of a CPU that is busy until its cursor wait for it. An event that finds the CPU executing a
+//! task pauses its segment; after the handlers, [`Kernel::leave_kernel`] says who goes on, and that
+//! task's segment continues at the cursor.
+
+use super::World;
+use super::error::RunError;
+use super::outside::{Source, class, per_cpu};
+use super::tasks::Name;
+use crate::wheel::{Key, Slot};
+use schedcast_kernel::task::TaskState;
+use schedcast_kernel::{Context as WakeContext, Cpu, Ns, TaskId, WakeFlags};
+
+/// How the interpreter left a task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Flow {
+    /// It has something to execute, or goes on at the cursor; nothing entered the scheduler.
+    Segment,
+    /// The scheduler was entered and has to be left.
+    Entered,
+}
+
+/// Result of everything that may find a program at fault.
+pub(crate) type Run<T> = Result<T, Box<RunError>>;
+
+impl World {
+    /// Runs until virtual time `until`, everything that happens at that time included.
+    ///
+    /// # Errors
+    /// A program at fault; the world stays at the time of the fault.
+    pub fn run_until(&mut self, until: Ns) -> Result<(), RunError> {
+        self.out.limit = until;
+        while let Some((key, slot)) = self.out.wheel.pop(until) {
+            self.out.now = key.time();
+            self.dispatch(slot).map_err(|error| *error)?;
+        }
+        self.out.now = self.out.now.max(until);
+        self.settle();
+        Ok(())
+    }
+
+    fn dispatch(&mut self, slot: Slot) -> Run<()> {
+        let cpu = Cpu(slot.0 / per_cpu::COUNT);
+        if cpu.index() >= self.out.cpus.len() {
+            let first = self.out.cpus.len() * per_cpu::COUNT as usize;
+            return self.source(slot, self.out.sources[slot.0 as usize - first]);
+        }
+        match slot.0 % per_cpu::COUNT {
+            per_cpu::SEGMENT => self.segment_ends(cpu),
+            per_cpu::DEVICE => self.timer_interrupt(cpu, slot),
+            _ => self.processor_interrupt(cpu, slot),
+        }
+    }
+
+    fn source(&mut self, slot: Slot, source: Source) -> Run<()> {
+        match source {
+            Source::Starts => self.start_next(slot),
+            Source::Changes => self.change_next(slot),
+            Source::Arrivals(row) => self.arrive(slot, row as usize),
+            Source::Io(task) => self.io_done(slot, task),
+        }
+    }
+
+    fn processor_interrupt(&mut self, cpu: Cpu, slot: Slot) -> Run<()> {
+        if !self.enter(cpu, slot, class::IPI) {
+            return Ok(());
+        }
+        self.out.cpus[cpu.index()].poked = false;
+        self.kernel.ipi(&mut self.out, cpu);
+        self.run(cpu, Flow::Entered)
+    }
+
+    fn segment_ends(&mut self, cpu: Cpu) -> Run<()> {
+        self.out.executing = cpu;
+        match self.out.cpus[cpu.index()].running {
+            Some(task) => {
+                let flow = self.finish_segment(cpu, task)?;
+                self.run(cpu, flow)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// An interrupt reaches a CPU. `false` when it has to wait: for the end of a kernel operation, or
+    /// for the CPU to leave its idle state. The event is armed again then.
+    pub(super) fn enter(&mut self, cpu: Cpu, slot: Slot, class: u8) -> bool {
+        let out = &mut self.out;
+        loop {
+            let state = &mut out.cpus[cpu.index()];
+            if state.cursor > out.now {
+                let key = Key::new(state.cursor, class);
+                if !out.advance_to(key) {
+                    out.wheel.arm(slot, key);
+                    return false;
+                }
+                continue;
+            }
+            state.cursor = out.now;
+            if !state.idle {
+                break;
+            }
+            let exit_ns = if state.poked {
+                0
+            } else {
+                out.machine.idle_exit_ns
+            };
+            state.idle = false;
+            state.time.idle_ns += out.now - state.idle_since + exit_ns;
+            state.cursor += exit_ns;
+        }
+        out.executing = cpu;
+        self.pause(cpu);
+        true
+    }
+
+    /// Accounts what the CPU executed so far; its segment no longer ends by itself.
+    fn pause(&mut self, cpu: Cpu) {
+        let out = &mut self.out;
+        let state = &mut out.cpus[cpu.index()];
+        let Some(task) = state.running else { return };
+        let elapsed = out.now - state.started;
+        state.started = out.now;
+        state.time.user_ns += elapsed;
+        out.tasks.contexts[task.index()]
+            .segment
+            .advance(elapsed, state.speed);
+        out.wheel
+            .disarm(super::Outside::slot(cpu, per_cpu::SEGMENT));
+    }
+
+    /// Lets a CPU go on until it has to wait for an event.
+    pub(super) fn run(&mut self, cpu: Cpu, mut flow: Flow) -> Run<()> {
+        loop {
+            if flow == Flow::Entered {
+                let before = self.out.cpus[cpu.index()].running;
+                let task = self.kernel.leave_kernel(&mut self.out, cpu);
+                if let Some(before) = before
+                    && before != task
+                {
+                    self.reap(before);
+                }
+                if self.kernel.is_idle_task(task) {
+                    self.go_idle(cpu);
+                    return Ok(());
+                }
+                self.out.cpus[cpu.index()].running = Some(task);
+            }
+            let out = &mut self.out;
+            let state = &mut out.cpus[cpu.index()];
+            let Some(task) = state.running else {
+                return Ok(());
+            };
+            state.cursor = state.cursor.max(out.now);
+            state.started = state.cursor;
+            let segment = &out.tasks.contexts[task.index()].segment;
+            let end = state.started + segment.time_to_end(state.started, state.speed);
+            let key = Key::new(end, class::SEGMENT);
+            if !out.advance_to(key) {
+                out.wheel
+                    .arm(super::Outside::slot(cpu, per_cpu::SEGMENT), key);
+                return Ok(());
+            }
+            flow = self.finish_segment(cpu, task)?;
+        }
+    }
+
+    /// The segment of the running task is over: the next instructions are due now.
+    #[inline]
+    fn finish_segment(&mut self, cpu: Cpu, task: TaskId) -> Run<Flow> {
+        let out = &mut self.out;
+        let state = &mut out.cpus[cpu.index()];
+        state.time.user_ns += out.now - state.started;
+        state.started = out.now;
+        state.cursor = out.now;
+        out.tasks.contexts[task.index()].segment = crate::segment::Segment::None;
+        self.interpret(cpu, task)
+    }
+
+    fn go_idle(&mut self, cpu: Cpu) {
+        let now = self.out.now;
+        let state = &mut self.out.cpus[cpu.index()];
+        state.cursor = state.cursor.max(now);
+        state.running = None;
+        state.idle = true;
+        state.idle_since = state.cursor;
+    }
+
+    /// Frees the row of a task that is gone.
+    fn reap(&mut self, task: TaskId) {
+        if self.kernel.tasks[task.index()].state == TaskState::Dead {
+            self.kernel.task_reap(task);
+        }
+    }
+
+    /// Wakes a task from `cpu`.
+    #[inline]
+    pub(super) fn wake(&mut self, cpu: Cpu, task: TaskId, sync: bool, context: WakeContext) {
+        let at = self.out.clock(cpu);
+        if self.kernel.tasks[task.index()].state == TaskState::Blocked {
+            self.out.probes.waking(at, cpu, task);
+        }
+        let flags = WakeFlags { sync, context };
+        self.kernel.wake(&mut self.out, cpu, task, flags);
+    }
+
+    /// Brings all accounting to the present, without changing what happens.
+    pub(super) fn settle(&mut self) {
+        let out = &mut self.out;
+        let now = out.now;
+        for row in 0..out.cpus.len() {
+            let state = &mut out.cpus[row];
+            if state.idle && state.idle_since < now {
+                state.time.idle_ns += now - state.idle_since;
+                state.idle_since = now;
+            }
+            let Some(task) = state.running else { continue };
+            let elapsed = now.saturating_sub(state.started);
+            state.started += elapsed;
+            state.time.user_ns += elapsed;
+            let context = &mut out.tasks.contexts[task.index()];
+            context.segment.advance(elapsed, state.speed);
+            debug_assert!(context.name != Name::Idle);
+            out.probes.settle(task, now);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What can go wrong when a world is built or run.
+
+use crate::workload_check::WorkloadError;
+use schedcast_kernel::Ns;
+use schedcast_kernel::bandwidth::limits::LimitError;
+use thiserror::Error;
+
+/// Why a world cannot be built.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum WorldError {
+    /// The workload refers to something that does not exist, or has a value out of range.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+    /// The kernel refuses a group's limit.
+    #[error("group {path}: {error}")]
+    Limit {
+        /// Path of the group.
+        path: String,
+        /// The kernel's reason.
+        error: LimitError,
+    },
+}
+
+/// Why a run cannot go on.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum RunError {
+    /// A register that names an object holds no valid number.
+    #[error(
+        "task {task}, program {program}, instruction {instruction}: register {register} names \
+         {kind} {number}, the workload has {count}"
+    )]
+    BadReference {
+        /// Task.
+        task: String,
+        /// Program.
+        program: String,
+        /// Index of the instruction.
+        instruction: usize,
+        /// Register.
+        register: u8,
+        /// Kind of object.
+        kind: &'static str,
+        /// What the register holds.
+        number: u64,
+        /// How many there are.
+        count: usize,
+    },
+    /// A program executes instructions without end and without time passing.
+    #[error(
+        "task {task}, program {program}, instruction {instruction}: {steps} instructions at \
+         {time_ns} ns without time passing; is there a loop without work or sleep?"
+    )]
+    NoProgress {
+        /// Task.
+        task: String,
+        /// Program.
+        program: String,
+        /// Index of the instruction.
+        instruction: usize,
+        /// Instructions executed at this time.
+        steps: u64,
+        /// Time.
+        time_ns: Ns,
+    },
+    /// The kernel refuses a timed change.
+    #[error("change of group {path} at {at_ns} ns: {error}")]
+    Change {
+        /// Path of the group.
+        path: String,
+        /// When.
+        at_ns: Ns,
+        /// The kernel's reason.
+        error: LimitError,
+    },
+}

@@ -1,0 +1,272 @@
+//! What reaches CPUs from outside their tasks: timers, devices, new tasks, changed limits.
+
+use super::World;
+use super::engine::{Flow, Run};
+use super::error::RunError;
+use super::outside::class;
+use super::tasks::{Message, NO_TASK, Name, Resume};
+use crate::random;
+use crate::timers::TimerId;
+use crate::wheel::{Key, Slot};
+use crate::workload::{
+    Arrival, ArrivalAction, ArrivalContext, ArrivalSource, GroupSetting, TaskSpec,
+};
+use schedcast_kernel::cpuset::CpuSet;
+use schedcast_kernel::platform::Op;
+use schedcast_kernel::task::TaskAttributes;
+use schedcast_kernel::{Context as WakeContext, Cpu, GroupId, Ns, Platform, TaskId};
+
+/// How often the timer interrupt looks again for timers that expired meanwhile.
+const RETRIES: usize = 3;
+
+impl World {
+    /// `hrtimer_interrupt`: runs what has expired, in order of hard expiry, as far as soft expiries
+    /// allow; the tick is one of the timers.
+    pub(super) fn timer_interrupt(&mut self, cpu: Cpu, slot: Slot) -> Run<()> {
+        if !self.enter(cpu, slot, class::DEVICE_TIMER) {
+            return Ok(());
+        }
+        let mut entered = self.out.now;
+        self.out.spend(cpu, Op::TimerInterrupt, 1);
+        self.out.cpus[cpu.index()].in_timer_interrupt = true;
+        for _ in 0..RETRIES {
+            while self.run_next_timer(cpu, entered) {}
+            entered = self.out.clock(cpu);
+            let first = self
+                .out
+                .timers
+                .first(cpu)
+                .map_or(Ns::MAX, |armed| armed.hard);
+            if first.min(self.out.cpus[cpu.index()].tick_at) > entered {
+                break;
+            }
+        }
+        self.out.cpus[cpu.index()].in_timer_interrupt = false;
+        self.out.program_device(cpu);
+        self.run(cpu, Flow::Entered)
+    }
+
+    /// Runs the first timer of `cpu` if it has expired at `now`.
+    fn run_next_timer(&mut self, cpu: Cpu, now: Ns) -> bool {
+        let tick_at = self.out.cpus[cpu.index()].tick_at;
+        if let Some(&armed) = self.out.timers.first(cpu)
+            && armed.hard <= tick_at
+        {
+            if armed.soft > now {
+                return false;
+            }
+            self.out.timers.take_first(cpu);
+            self.run_timer(cpu, armed.timer);
+            return true;
+        }
+        if tick_at > now {
+            return false;
+        }
+        self.out.cpus[cpu.index()].tick_at = Ns::MAX;
+        self.kernel.tick(&mut self.out, cpu);
+        true
+    }
+
+    fn run_timer(&mut self, cpu: Cpu, timer: TimerId) {
+        let groups = self.out.shared.workload.groups.len() as u32 + 1;
+        let group = GroupId(timer.0 / 2);
+        if group.0 >= groups {
+            self.task_timer_expires(cpu, TaskId(timer.0 - 2 * groups));
+        } else if timer.0 % 2 == 0 {
+            self.kernel.period_timer(&mut self.out, cpu, group);
+        } else {
+            self.kernel.slack_timer(&mut self.out, cpu, group);
+        }
+    }
+
+    /// A sleep or a timed wait is over.
+    fn task_timer_expires(&mut self, cpu: Cpu, task: TaskId) {
+        let context = &mut self.out.tasks.contexts[task.index()];
+        context.timed_out = context.resume == Resume::Retry;
+        self.out.tasks.waiting.remove(task);
+        self.wake(cpu, task, false, WakeContext::HardIrq);
+    }
+
+    /// A device completes a task's I/O on the CPU that submitted it.
+    pub(super) fn io_done(&mut self, slot: Slot, task: TaskId) -> Run<()> {
+        let cpu = self.kernel.tasks[task.index()].cpu;
+        if !self.enter(cpu, slot, class::ARRIVAL) {
+            return Ok(());
+        }
+        self.out.spend(cpu, Op::DeviceInterrupt, 1);
+        self.wake(cpu, task, false, WakeContext::HardIrq);
+        self.run(cpu, Flow::Entered)
+    }
+
+    /// The next event of an arrival source.
+    pub(super) fn arrive(&mut self, slot: Slot, row: usize) -> Run<()> {
+        let Some(arrival) = self.next_arrival(row) else {
+            return Ok(());
+        };
+        if !self.enter(arrival.cpu, slot, class::ARRIVAL) {
+            return Ok(());
+        }
+        self.take_arrival(row);
+        if let Some(next) = self.next_arrival(row) {
+            self.out
+                .wheel
+                .arm(slot, Key::new(next.at_ns, class::ARRIVAL));
+        }
+        self.out.spend(arrival.cpu, Op::DeviceInterrupt, 1);
+        let context = match arrival.context {
+            ArrivalContext::HardIrq => WakeContext::HardIrq,
+            ArrivalContext::SoftIrq => WakeContext::SoftIrq,
+        };
+        match arrival.action {
+            ArrivalAction::Send {
+                queue,
+                bytes,
+                value,
+            } => {
+                let overhead = self.workload().queues[queue.0 as usize].overhead_bytes;
+                let room = bytes.saturating_add(overhead);
+                let message = Message { value, room };
+                self.deliver(
+                    arrival.cpu,
+                    queue.0 as usize,
+                    message,
+                    arrival.sync,
+                    context,
+                );
+            }
+            ArrivalAction::SemPost(semaphore) => {
+                let row = semaphore.0 as usize;
+                self.out.tasks.semaphores[row] += 1;
+                let queue = self.out.tasks.semaphore_queue(row);
+                if let Some(task) = self.out.tasks.waiting.pop(queue) {
+                    self.wake(arrival.cpu, task, arrival.sync, context);
+                }
+            }
+        }
+        self.run(arrival.cpu, Flow::Entered)
+    }
+
+    /// The arrival that is due next.
+    pub(super) fn next_arrival(&self, row: usize) -> Option<Arrival> {
+        let state = &self.out.arrivals[row];
+        match &self.workload().arrivals[row] {
+            ArrivalSource::List(list) => list.get(state.next).copied(),
+            ArrivalSource::Stream { first, .. } => Some(Arrival {
+                at_ns: state.at_ns,
+                ..*first
+            }),
+        }
+    }
+
+    fn take_arrival(&mut self, row: usize) {
+        let shared = std::sync::Arc::clone(&self.out.shared);
+        let state = &mut self.out.arrivals[row];
+        match &shared.workload.arrivals[row] {
+            ArrivalSource::List(_) => state.next += 1,
+            ArrivalSource::Stream { interval, .. } => {
+                let distribution = &shared.workload.distributions[interval.0 as usize];
+                let interval_ns = distribution.quantile(random::draw(&mut state.stream));
+                // A source without distance would stop time.
+                state.at_ns = state.at_ns.saturating_add(interval_ns.max(1));
+            }
+        }
+    }
+
+    /// The next task of the workload comes to life.
+    pub(super) fn start_next(&mut self, slot: Slot) -> Run<()> {
+        let shared = std::sync::Arc::clone(&self.out.shared);
+        let Some(&row) = shared.starts.get(self.out.next_start) else {
+            return Ok(());
+        };
+        let spec = &shared.workload.tasks[row as usize];
+        let affinity = spec
+            .affinity
+            .unwrap_or_else(|| CpuSet::first(self.out.cpus.len()));
+        let cpu = spec.start_cpu.or(affinity.lowest()).unwrap_or(Cpu(0));
+        if !self.enter(cpu, slot, class::START) {
+            return Ok(());
+        }
+        self.out.next_start += 1;
+        if let Some(&next) = shared.starts.get(self.out.next_start) {
+            let at_ns = shared.workload.tasks[next as usize].start_ns;
+            self.out.wheel.arm(slot, Key::new(at_ns, class::START));
+        }
+        let task = self.create_from_spec(spec, row, affinity, cpu);
+        self.kernel.wake_up_new_task(&mut self.out, cpu, task);
+        self.run(cpu, Flow::Entered)
+    }
+
+    fn create_from_spec(
+        &mut self,
+        spec: &TaskSpec,
+        row: u32,
+        affinity: CpuSet,
+        cpu: Cpu,
+    ) -> TaskId {
+        let attributes = TaskAttributes {
+            policy: spec.policy,
+            nice: spec.nice,
+            rt_priority: spec.rt_priority,
+            affinity,
+            group: spec.group,
+            address_space: spec.address_space,
+            custom_slice_ns: spec.custom_slice_ns,
+            cpu,
+        };
+        let statistics = spec.statistics.as_deref().unwrap_or(&spec.name);
+        let task = self.create_task(attributes, spec.program.0, Name::Spec(row), statistics);
+        let context = &mut self.out.tasks.contexts[task.index()];
+        context.slack_ns = spec.slack_ns();
+        context.parent = NO_TASK;
+        self.out.tasks.registers_mut(task).fill(0);
+        for &(reg, value) in &spec.registers {
+            self.out.tasks.set_register(task, reg.0, value);
+        }
+        task
+    }
+
+    /// The next timed change of a group.
+    pub(super) fn change_next(&mut self, slot: Slot) -> Run<()> {
+        let shared = std::sync::Arc::clone(&self.out.shared);
+        let changes = &shared.workload.changes;
+        let Some(change) = changes.get(self.out.next_change) else {
+            return Ok(());
+        };
+        // Whoever writes the file does so on the first CPU.
+        let cpu = Cpu(0);
+        if !self.enter(cpu, slot, class::CHANGE) {
+            return Ok(());
+        }
+        self.out.next_change += 1;
+        if let Some(next) = changes.get(self.out.next_change) {
+            self.out
+                .wheel
+                .arm(slot, Key::new(next.at_ns, class::CHANGE));
+        }
+        self.set_group(cpu, change.group, change.setting)
+            .map_err(|error| RunError::Change {
+                path: self.out.group_path(change.group).to_owned(),
+                at_ns: change.at_ns,
+                error,
+            })?;
+        self.run(cpu, Flow::Entered)
+    }
+
+    pub(super) fn set_group(
+        &mut self,
+        cpu: Cpu,
+        group: GroupId,
+        setting: GroupSetting,
+    ) -> Result<(), schedcast_kernel::bandwidth::limits::LimitError> {
+        let (kernel, out) = (&mut self.kernel, &mut self.out);
+        match setting {
+            GroupSetting::Limit(limit) => {
+                let hierarchy = out.shared.workload.hierarchy;
+                return kernel.group_set_bandwidth(out, cpu, group, limit, hierarchy);
+            }
+            GroupSetting::Shares(shares) => kernel.group_set_shares(out, cpu, group, shares),
+            GroupSetting::Idle(idle) => kernel.group_set_idle(out, cpu, group, idle),
+        }
+        Ok(())
+    }
+}

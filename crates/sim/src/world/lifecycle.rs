@@ -1,0 +1,111 @@
+//! Instructions about tasks themselves: fork, join, exit, attributes.
+
+use super::World;
+use super::interpret::{ENTERED, Next};
+use super::tasks::Name;
+use crate::program::Reg;
+use crate::workload::{AttributesId, ForkId};
+use schedcast_kernel::platform::Op;
+use schedcast_kernel::task::TaskAttributes;
+use schedcast_kernel::{Context as WakeContext, Cpu, Platform, TaskId};
+
+/// Address spaces of forked processes are numbered from here, by task row and generation.
+const FORKED_ADDRESS_SPACES: u32 = 1 << 31;
+
+impl World {
+    pub(super) fn fork(&mut self, cpu: Cpu, task: TaskId, fork: ForkId, child: Reg) -> Next {
+        let shared = std::sync::Arc::clone(&self.out.shared);
+        let spec = &shared.workload.forks[fork.0 as usize];
+        let parent = &self.kernel.tasks[task.index()];
+        let attributes = TaskAttributes {
+            policy: parent.policy,
+            nice: parent.nice,
+            rt_priority: parent.rt_priority,
+            affinity: parent.affinity,
+            group: parent.group,
+            address_space: parent.address_space,
+            custom_slice_ns: None,
+            cpu,
+        };
+        self.out.spend(cpu, Op::Fork, 1);
+        let name = Name::Fork(fork.0);
+        let new = self.create_task(attributes, spec.program.0, name, &spec.name);
+        if spec.process {
+            // Unique among live tasks is enough: it only tells address spaces apart.
+            self.kernel.tasks[new.index()].address_space = Some(FORKED_ADDRESS_SPACES | new.0);
+        }
+        let tasks = &mut self.out.tasks;
+        tasks.copy_registers(task, new);
+        let (parent, handle) = (tasks.handle(task), tasks.handle(new));
+        let slack_ns = tasks.contexts[task.index()].slack_ns;
+        let context = &mut tasks.contexts[new.index()];
+        context.parent = parent;
+        context.slack_ns = slack_ns;
+        tasks.contexts[task.index()].children += 1;
+        self.set(task, child, handle);
+        self.kernel.wake_up_new_task(&mut self.out, cpu, new);
+        ENTERED
+    }
+
+    pub(super) fn join(&mut self, cpu: Cpu, task: TaskId, child: Reg) -> Next {
+        let handle = self.out.tasks.register(task, child.0);
+        self.skip(task);
+        let Some(child) = self.out.tasks.of_handle(handle) else {
+            return Next::Instruction;
+        };
+        self.syscall(cpu);
+        let queue = self.out.tasks.contexts[child.index()].joiners;
+        self.out.tasks.waiting.push(queue, task);
+        self.kernel.block(&mut self.out, cpu);
+        ENTERED
+    }
+
+    pub(super) fn join_all(&mut self, cpu: Cpu, task: TaskId) -> Next {
+        self.skip(task);
+        let context = &mut self.out.tasks.contexts[task.index()];
+        if context.children == 0 {
+            return Next::Instruction;
+        }
+        context.joins_all = true;
+        self.syscall(cpu);
+        self.kernel.block(&mut self.out, cpu);
+        ENTERED
+    }
+
+    pub(super) fn exit(&mut self, cpu: Cpu, task: TaskId) -> Next {
+        let tasks = &mut self.out.tasks;
+        tasks.live -= 1;
+        let context = &mut tasks.contexts[task.index()];
+        context.generation = context.generation.wrapping_add(1);
+        let (joiners, parent) = (context.joiners, context.parent);
+        while let Some(joiner) = self.out.tasks.waiting.pop(joiners) {
+            self.wake(cpu, joiner, false, WakeContext::Task);
+        }
+        if let Some(parent) = self.out.tasks.of_handle(parent) {
+            let context = &mut self.out.tasks.contexts[parent.index()];
+            context.children -= 1;
+            if context.joins_all && context.children == 0 {
+                context.joins_all = false;
+                self.wake(cpu, parent, false, WakeContext::Task);
+            }
+        }
+        self.kernel.exit(&mut self.out, cpu);
+        ENTERED
+    }
+
+    pub(super) fn set_attributes(
+        &mut self,
+        cpu: Cpu,
+        task: TaskId,
+        attributes: AttributesId,
+    ) -> Next {
+        let shared = std::sync::Arc::clone(&self.out.shared);
+        let change = &shared.workload.attributes[attributes.0 as usize];
+        self.syscall(cpu);
+        self.skip(task);
+        if let Some(slack_ns) = change.timer_slack_ns {
+            self.out.tasks.contexts[task.index()].slack_ns = slack_ns;
+        }
+        ENTERED
+    }
+}

@@ -1,0 +1,119 @@
+//! Everything a run needs, in one value that can be copied at any moment.
+//!
+//! A [`World`] is two halves: the [`Kernel`], which decides, and the [`Outside`] it decides in: the
+//! machine, the event queue, what every task is doing, and the probes. The kernel sees the outside
+//! as its [`schedcast_kernel::Platform`].
+//!
+//! # Worked example: one wakeup, step by step
+//!
+//! CPU 0 executes task A, CPU 1 idles; prices are those of `generic-8`. A's next instruction posts a
+//! semaphore that B waits for. The event "end of A's work" leaves the queue at t = 1000 ns. The
+//! interpreter charges the system call: the *cursor* of CPU 0 moves to 1200. It takes B off the wait
+//! queue and calls [`Kernel::wake`], which picks CPU 1, charges the wakeup and the sending of an
+//! interrupt (cursor 1900), and asks for an interrupt of CPU 1: it is armed for 1900 + 1000 = 2900.
+//! [`Kernel::leave_kernel`] returns A, whose next instruction is due at the cursor. A tick of CPU 0
+//! that is due at 1500 finds the cursor ahead and waits until 1900. At 2900 CPU 1 begins to leave
+//! its idle state; at 4900 it handles the interrupt, switches, and executes B.
+
+mod calls;
+mod engine;
+mod error;
+mod interpret;
+mod interrupts;
+mod lifecycle;
+mod outside;
+mod platform;
+mod setup;
+mod tasks;
+
+pub use error::{RunError, WorldError};
+pub use outside::{CpuTime, Outside};
+
+use crate::probe::Probes;
+use crate::workload::Workload;
+use schedcast_kernel::{Cpu, Kernel, Ns, TaskId};
+
+/// A machine with its scheduler and everything that runs on it, at one moment.
+#[derive(Clone, Debug)]
+pub struct World {
+    pub(crate) kernel: Kernel,
+    pub(crate) out: Outside,
+}
+
+impl World {
+    /// Virtual time.
+    pub fn now(&self) -> Ns {
+        self.out.now
+    }
+
+    /// The scheduler's state (counters of `cpu.stat` among it).
+    pub fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    /// What runs.
+    pub fn workload(&self) -> &Workload {
+        &self.out.shared.workload
+    }
+
+    /// Statistics so far.
+    pub fn probes(&self) -> &Probes {
+        &self.out.probes
+    }
+
+    /// Statistics, to switch the trace or the log on and to take what they collected.
+    pub fn probes_mut(&mut self) -> &mut Probes {
+        &mut self.out.probes
+    }
+
+    /// Hash over all scheduling events so far, 16 hexadecimal digits.
+    pub fn event_hash(&self) -> String {
+        self.out.probes.event_hash.hex()
+    }
+
+    /// What a CPU did with its time since statistics count.
+    pub fn cpu_time(&self, cpu: Cpu) -> CpuTime {
+        self.out.cpus[cpu.index()].time
+    }
+
+    /// Share of time the CPUs were not idle since statistics count.
+    pub fn busy_ratio(&self) -> f64 {
+        let idle_ns: Ns = self.out.cpus.iter().map(|cpu| cpu.time.idle_ns).sum();
+        let all_ns = (self.out.now - self.out.probes.since) * self.out.cpus.len() as Ns;
+        if all_ns == 0 {
+            return 0.0;
+        }
+        1.0 - idle_ns as f64 / all_ns as f64
+    }
+
+    /// Name of a task; of the last task that used the row, for dead ones.
+    pub fn task_name(&self, task: TaskId) -> &str {
+        let workload = self.workload();
+        match self
+            .out
+            .tasks
+            .contexts
+            .get(task.index())
+            .map(|row| row.name)
+        {
+            Some(tasks::Name::Spec(row)) => &workload.tasks[row as usize].name,
+            Some(tasks::Name::Fork(row)) => &workload.forks[row as usize].name,
+            Some(tasks::Name::Idle) | None => "swapper",
+        }
+    }
+
+    /// Number of live tasks, idle tasks not counted.
+    pub fn live_tasks(&self) -> usize {
+        self.out.tasks.live
+    }
+
+    /// Forgets all statistics so far (a warm-up). The run itself is not changed.
+    pub fn reset_statistics(&mut self) {
+        self.settle();
+        let now = self.out.now;
+        self.out.probes.reset(now);
+        for cpu in &mut self.out.cpus {
+            cpu.time = CpuTime::default();
+        }
+    }
+}

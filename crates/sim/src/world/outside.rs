@@ -1,0 +1,247 @@
+//! The half of a world that is not the scheduler.
+
+use super::tasks::Tasks;
+use crate::machine::Machine;
+use crate::probe::Probes;
+use crate::program::Instruction;
+use crate::random::Stream;
+use crate::timers::{Armed, TimerId, Timers};
+use crate::wheel::{Key, Slot, Wheel};
+use crate::workload::Workload;
+use schedcast_kernel::platform::Ipi;
+use schedcast_kernel::{Cpu, GroupId, Ns, TaskId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Classes of events at equal times: what goes first.
+pub(super) mod class {
+    pub const CHANGE: u8 = 0;
+    pub const IPI: u8 = 1;
+    pub const DEVICE_TIMER: u8 = 2;
+    pub const ARRIVAL: u8 = 3;
+    pub const START: u8 = 4;
+    pub const SEGMENT: u8 = 5;
+}
+
+/// Event slots every CPU has.
+pub(super) mod per_cpu {
+    /// End of what the CPU executes.
+    pub const SEGMENT: u32 = 0;
+    pub const RESCHED: u32 = 1;
+    pub const CALL: u32 = 2;
+    /// The timer hardware.
+    pub const DEVICE: u32 = 3;
+    pub const COUNT: u32 = 4;
+}
+
+/// What the event slots behind those of the CPUs are for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Source {
+    /// Next task of the workload to start.
+    Starts,
+    /// Next timed change.
+    Changes,
+    /// Next arrival of a source.
+    Arrivals(u32),
+    /// Completion of a task's I/O.
+    Io(TaskId),
+}
+
+/// What a CPU did with its time. The three sum up to the time that passed (to its cursor).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CpuTime {
+    /// Executing instructions of tasks.
+    pub user_ns: Ns,
+    /// Executing kernel operations.
+    pub overhead_ns: Ns,
+    /// Idle, leaving idle states included.
+    pub idle_ns: Ns,
+}
+
+/// State of a CPU as hardware.
+#[derive(Clone, Debug)]
+pub(crate) struct CpuState {
+    /// The CPU is busy with a kernel operation until then.
+    pub cursor: Ns,
+    /// When its tick is due, `Ns::MAX` when it is stopped.
+    pub tick_at: Ns,
+    /// Task it executes; `None` in the idle loop.
+    pub running: Option<TaskId>,
+    /// Up to when the execution of `running` is accounted.
+    pub started: Ns,
+    /// Since when it idles; only while `idle`.
+    pub idle_since: Ns,
+    /// Speed of execution, [`crate::segment::SPEED_NOMINAL`] = nominal.
+    pub speed: u32,
+    /// In the idle loop.
+    pub idle: bool,
+    /// A store to its flag word is on the way: it wakes without an interrupt.
+    pub poked: bool,
+    /// In the timer interrupt: the hardware is programmed once, at its end.
+    pub in_timer_interrupt: bool,
+    /// Accounting.
+    pub time: CpuTime,
+}
+
+/// Code and tables all copies of a world share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub workload: Arc<Workload>,
+    /// Instructions of all programs, each followed by an exit.
+    pub code: Vec<Instruction>,
+    /// Where each program begins in `code`.
+    pub entries: Vec<u32>,
+    /// Jump tables of all programs, as places in `code`.
+    pub tables: Vec<Vec<u32>>,
+    /// Rows of `workload.tasks` by start time.
+    pub starts: Vec<u32>,
+}
+
+/// Where an arrival source stands.
+#[derive(Clone, Debug)]
+pub(crate) struct SourceState {
+    /// Next entry of a list.
+    pub next: usize,
+    /// Time of the next arrival of a stream.
+    pub at_ns: Ns,
+    /// Random stream of the intervals.
+    pub stream: Stream,
+}
+
+/// Machine, event queue, tasks, objects, probes: what the kernel sees as its platform.
+#[derive(Clone, Debug)]
+pub struct Outside {
+    /// Time of the event being handled.
+    pub(crate) now: Ns,
+    /// No event after this is handled.
+    pub(super) limit: Ns,
+    /// CPU that handles it.
+    pub(super) executing: Cpu,
+    pub(crate) machine: Machine,
+    pub(crate) cpus: Vec<CpuState>,
+    pub(super) wheel: Wheel,
+    pub(super) sources: Vec<Source>,
+    pub(super) timers: Timers,
+    pub(crate) tasks: Tasks,
+    pub(crate) probes: Probes,
+    pub(crate) shared: Arc<Shared>,
+    pub(super) seed: u64,
+    pub(super) newidle_dice: Vec<Stream>,
+    pub(super) arrivals: Vec<SourceState>,
+    pub(super) next_start: usize,
+    pub(super) next_change: usize,
+    /// Requests under way: (metric, key) to begin.
+    pub(super) requests: BTreeMap<(u32, u64), Ns>,
+    /// Instructions executed at `steps_at`.
+    pub(super) steps: u64,
+    pub(super) steps_at: Ns,
+}
+
+impl Outside {
+    #[inline(always)]
+    pub(super) fn slot(cpu: Cpu, kind: u32) -> Slot {
+        Slot(cpu.0 * per_cpu::COUNT + kind)
+    }
+
+    /// The clock of a CPU: its cursor, or the event being handled if that is later.
+    #[inline(always)]
+    pub(crate) fn clock(&self, cpu: Cpu) -> Ns {
+        self.cpus[cpu.index()].cursor.max(self.now)
+    }
+
+    /// Goes on to `key` at once if no other event comes before it; as if it had been armed and had
+    /// left the queue.
+    #[inline]
+    pub(super) fn advance_to(&mut self, key: Key) -> bool {
+        if key.time() > self.limit || self.wheel.peek() <= key {
+            return false;
+        }
+        self.now = key.time();
+        true
+    }
+
+    /// Timers of groups come first, then those of tasks.
+    #[inline(always)]
+    pub(super) fn task_timer(&self, task: TaskId) -> TimerId {
+        TimerId(2 * (self.shared.workload.groups.len() as u32 + 1) + task.0)
+    }
+
+    /// Arms a timer on a CPU's base, moving it if it is armed.
+    #[inline]
+    pub(super) fn arm_timer(&mut self, cpu: Cpu, timer: TimerId, soft: Ns, slack: Ns) {
+        self.cancel_timer(timer);
+        let hard = soft.saturating_add(slack);
+        self.timers.arm(cpu, Armed { hard, soft, timer });
+        self.program_device(cpu);
+    }
+
+    /// Disarms a timer.
+    #[inline]
+    pub(super) fn cancel_timer(&mut self, timer: TimerId) {
+        if let Some(cpu) = self.timers.cancel(timer) {
+            self.program_device(cpu);
+        }
+    }
+
+    /// Programs the timer hardware of a CPU for its next timer or tick.
+    #[inline]
+    pub(super) fn program_device(&mut self, cpu: Cpu) {
+        let state = &self.cpus[cpu.index()];
+        if state.in_timer_interrupt {
+            return;
+        }
+        let first = self.timers.first(cpu).map_or(Ns::MAX, |armed| armed.hard);
+        let at = first.min(state.tick_at);
+        let slot = Self::slot(cpu, per_cpu::DEVICE);
+        if at == Ns::MAX {
+            self.wheel.disarm(slot);
+            return;
+        }
+        let key = Key::new(at, class::DEVICE_TIMER);
+        if self.wheel.armed(slot) != Some(key) {
+            self.wheel.arm(slot, key);
+        }
+    }
+
+    pub(super) fn ipi_slot(cpu: Cpu, ipi: Ipi) -> Slot {
+        let kind = match ipi {
+            Ipi::Resched => per_cpu::RESCHED,
+            Ipi::Call => per_cpu::CALL,
+        };
+        Self::slot(cpu, kind)
+    }
+
+    /// Adds an event slot behind those of the CPUs.
+    pub(super) fn add_source(&mut self, source: Source) -> Slot {
+        self.sources.push(source);
+        self.wheel.add_slot()
+    }
+
+    /// Path of a group.
+    pub(super) fn group_path(&self, group: GroupId) -> &str {
+        match group.index().checked_sub(1) {
+            None => "/",
+            Some(row) => &self.shared.workload.groups[row].path,
+        }
+    }
+
+    /// Changes how fast a CPU executes, in 65536ths of nominal speed; what it executes is re-timed.
+    pub fn set_speed(&mut self, cpu: Cpu, speed: u32) {
+        let at = self.clock(cpu);
+        let state = &mut self.cpus[cpu.index()];
+        let old = std::mem::replace(&mut state.speed, speed.max(1));
+        let Some(task) = state.running else { return };
+        // A segment that has not begun yet (the cursor is ahead) begins at the new speed.
+        let elapsed = self.now.saturating_sub(state.started);
+        state.started += elapsed;
+        state.time.user_ns += elapsed;
+        let segment = &mut self.tasks.contexts[task.index()].segment;
+        segment.advance(elapsed, old);
+        let begin = state.started.max(at);
+        let end = begin + segment.time_to_end(begin, state.speed);
+        let slot = Self::slot(cpu, per_cpu::SEGMENT);
+        if self.wheel.armed(slot).is_some() {
+            self.wheel.arm(slot, Key::new(end, class::SEGMENT));
+        }
+    }
+}

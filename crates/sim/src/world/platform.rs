@@ -1,0 +1,106 @@
+//! The outside as the kernel sees it.
+
+use super::outside::{Outside, class};
+use crate::random;
+use crate::timers::TimerId;
+use crate::wheel::Key;
+use schedcast_kernel::platform::{Access, Draw, Ipi, Line, Observation, Op, Timer};
+use schedcast_kernel::{Cpu, Ns, Platform};
+
+/// Number of a group's period timer; its slack timer is the next.
+fn period_timer(group: schedcast_kernel::GroupId) -> TimerId {
+    TimerId(group.0 * 2)
+}
+
+fn slack_timer(group: schedcast_kernel::GroupId) -> TimerId {
+    TimerId(group.0 * 2 + 1)
+}
+
+impl Platform for Outside {
+    #[inline(always)]
+    fn now(&self, cpu: Cpu) -> Ns {
+        self.clock(cpu)
+    }
+
+    #[inline(always)]
+    fn spend(&mut self, cpu: Cpu, op: Op, count: u32) {
+        let price_ns = self.machine.price_ns(op) * Ns::from(count);
+        let state = &mut self.cpus[cpu.index()];
+        state.cursor = state.cursor.max(self.now) + price_ns;
+        state.time.overhead_ns += price_ns;
+        let statistics = &mut self.probes.machine;
+        statistics.overhead_ns[op as usize] += price_ns;
+        statistics.operations[op as usize] += u64::from(count);
+    }
+
+    /// Lines are not contended: every access is part of the price of its operation.
+    #[inline(always)]
+    fn touch(&mut self, _cpu: Cpu, _line: Line, _access: Access) {}
+
+    #[inline]
+    fn arm(&mut self, cpu: Cpu, timer: Timer, at: Ns) {
+        match timer {
+            Timer::Tick(of) => {
+                self.cpus[of.index()].tick_at = at;
+                self.program_device(of);
+            }
+            Timer::BandwidthPeriod(group) => self.arm_timer(cpu, period_timer(group), at, 0),
+            Timer::BandwidthSlack(group) => self.arm_timer(cpu, slack_timer(group), at, 0),
+        }
+    }
+
+    #[inline]
+    fn cancel(&mut self, timer: Timer) {
+        match timer {
+            Timer::Tick(of) => {
+                self.cpus[of.index()].tick_at = Ns::MAX;
+                self.program_device(of);
+            }
+            Timer::BandwidthPeriod(group) => self.cancel_timer(period_timer(group)),
+            Timer::BandwidthSlack(group) => self.cancel_timer(slack_timer(group)),
+        }
+    }
+
+    #[inline]
+    fn send_ipi(&mut self, from: Cpu, to: Cpu, ipi: Ipi, polling: bool) {
+        let delivery_ns = if polling {
+            self.cpus[to.index()].poked = true;
+            self.machine.polling_wakeup_ns
+        } else {
+            self.machine.ipi_delivery_ns
+        };
+        let key = Key::new(self.clock(from) + delivery_ns, class::IPI);
+        let slot = Self::ipi_slot(to, ipi);
+        // One that is on its way already serves both.
+        if self.wheel.armed(slot).is_none_or(|armed| armed > key) {
+            self.wheel.arm(slot, key);
+        }
+    }
+
+    fn random(&mut self, draw: Draw) -> u64 {
+        match draw {
+            Draw::BandwidthPhase(group) => {
+                let entity = random::name_hash(self.group_path(group));
+                random::draw(&mut random::stream(self.seed, entity, PHASE))
+            }
+            Draw::NewidleDice(cpu) => random::draw(&mut self.newidle_dice[cpu.index()]),
+        }
+    }
+
+    #[inline]
+    fn next_timer(&self, cpu: Cpu) -> Ns {
+        self.timers.first(cpu).map_or(Ns::MAX, |armed| armed.hard)
+    }
+
+    #[inline]
+    fn observe(&mut self, cpu: Cpu, observation: Observation) {
+        // It happens when the CPU that executes the operation gets there, whatever CPU it is about.
+        let at = self.clock(self.executing);
+        self.probes.observe(at, cpu, observation);
+    }
+}
+
+/// Purposes of kernel draws; tasks number theirs from 0.
+pub(super) const PHASE: u64 = 1 << 32;
+pub(super) const NEWIDLE: u64 = PHASE + 1;
+pub(super) const ARRIVALS: u64 = PHASE + 2;

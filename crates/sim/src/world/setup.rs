@@ -1,0 +1,283 @@
+//! Building a world: groups, limits, tasks to come.
+
+use super::World;
+use super::error::WorldError;
+use super::outside::{CpuState, CpuTime, Outside, Shared, Source, SourceState, class, per_cpu};
+use super::platform::{ARRIVALS, NEWIDLE};
+use super::tasks::{Context, NO_TASK, Name, Resume, Tasks};
+use crate::machine::Machine;
+use crate::probe::{NOBODY, Probes};
+use crate::program::Instruction;
+use crate::random;
+use crate::segment::{SPEED_NOMINAL, Segment};
+use crate::timers::Timers;
+use crate::wheel::{Key, Wheel};
+use crate::workload::{ArrivalSource, GroupSetting, GroupSpec, Workload};
+use schedcast_kernel::group::BandwidthLimit;
+use schedcast_kernel::rules::Rules;
+use schedcast_kernel::task::TaskAttributes;
+use schedcast_kernel::{Cpu, GroupId, Kernel, Ns, TaskId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+impl World {
+    /// A machine at time 0 under these rules, with a workload that is about to start. All random
+    /// draws follow from `seed`.
+    ///
+    /// # Errors
+    /// A workload that refers to what does not exist, or a limit the kernel refuses.
+    pub fn new(
+        machine: Machine,
+        rules: Rules,
+        workload: impl Into<Arc<Workload>>,
+        seed: u64,
+    ) -> Result<Self, WorldError> {
+        let workload = workload.into();
+        workload.check(machine.topology.cpus())?;
+        let kernel = Kernel::new(machine.topology.clone(), rules);
+        let out = Outside::new(machine, workload, seed);
+        let mut world = Self { kernel, out };
+        world.adopt_idle_tasks();
+        world.create_groups()?;
+        world.arm_sources();
+        Ok(world)
+    }
+
+    fn adopt_idle_tasks(&mut self) {
+        self.grow(self.kernel.tasks.len());
+        for cpu in (0..self.out.cpus.len()).map(Cpu::from) {
+            let idle = self.kernel.current(cpu);
+            self.out.probes.start_task(idle, NOBODY, GroupId::ROOT);
+        }
+    }
+
+    fn create_groups(&mut self) -> Result<(), WorldError> {
+        let shared = Arc::clone(&self.out.shared);
+        for (row, spec) in shared.workload.groups.iter().enumerate() {
+            let group = self.kernel.group_create(&mut self.out, spec.parent);
+            debug_assert_eq!(group.index(), row + 1);
+            if let Some(phase_ns) = spec.period_phase_ns {
+                self.kernel.groups[group.index()].bandwidth.expires_ns = phase_ns;
+            }
+            self.configure_group(group, spec)?;
+        }
+        // What configuring costs belongs to the time before the run.
+        for cpu in &mut self.out.cpus {
+            cpu.cursor = 0;
+            cpu.time = CpuTime::default();
+        }
+        self.out.probes.reset(0);
+        Ok(())
+    }
+
+    fn configure_group(&mut self, group: GroupId, spec: &GroupSpec) -> Result<(), WorldError> {
+        let mut settings = Vec::new();
+        if spec.limit != BandwidthLimit::UNLIMITED {
+            settings.push(GroupSetting::Limit(spec.limit));
+        }
+        if spec.shares != 1024 {
+            settings.push(GroupSetting::Shares(spec.shares));
+        }
+        if spec.idle {
+            settings.push(GroupSetting::Idle(true));
+        }
+        for setting in settings {
+            self.set_group(Cpu(0), group, setting)
+                .map_err(|error| WorldError::Limit {
+                    path: spec.path.clone(),
+                    error,
+                })?;
+        }
+        Ok(())
+    }
+
+    fn arm_sources(&mut self) {
+        let shared = Arc::clone(&self.out.shared);
+        let starts = self.out.add_source(Source::Starts);
+        if let Some(&row) = shared.starts.first() {
+            let at_ns = shared.workload.tasks[row as usize].start_ns;
+            self.out.wheel.arm(starts, Key::new(at_ns, class::START));
+        }
+        let changes = self.out.add_source(Source::Changes);
+        if let Some(change) = shared.workload.changes.first() {
+            self.out
+                .wheel
+                .arm(changes, Key::new(change.at_ns, class::CHANGE));
+        }
+        for row in 0..shared.workload.arrivals.len() {
+            let slot = self.out.add_source(Source::Arrivals(row as u32));
+            if let Some(arrival) = self.next_arrival(row) {
+                self.out
+                    .wheel
+                    .arm(slot, Key::new(arrival.at_ns, class::ARRIVAL));
+            }
+        }
+    }
+
+    /// Makes rows `0..count` of all task tables usable.
+    fn grow(&mut self, count: usize) {
+        let out = &mut self.out;
+        if count > out.tasks.contexts.len() {
+            out.tasks.grow(count);
+            let timer = out.task_timer(TaskId::from(count));
+            out.timers.grow(timer.0 as usize);
+        }
+    }
+
+    /// Creates a task that has not started yet. Registers, slack and parent are left to the caller.
+    pub(super) fn create_task(
+        &mut self,
+        attributes: TaskAttributes,
+        program: u32,
+        name: Name,
+        statistics: &str,
+    ) -> TaskId {
+        let group = attributes.group;
+        let task = self.kernel.task_create(attributes);
+        self.grow(task.index() + 1);
+        let out = &mut self.out;
+        let entry = out.shared.entries[program as usize];
+        let old = &mut out.tasks.contexts[task.index()];
+        *old = Context {
+            pc: entry,
+            resume: Resume::Afresh,
+            timed_out: false,
+            joins_all: false,
+            segment: Segment::None,
+            slack_ns: 0,
+            program,
+            generation: old.generation,
+            parent: NO_TASK,
+            children: 0,
+            name,
+            joiners: old.joiners,
+            io: old.io,
+        };
+        out.tasks.live += 1;
+        let row = out.probes.row_of(statistics);
+        out.probes.start_task(task, row, group);
+        let name = self.task_name(task).to_owned();
+        let out = &mut self.out;
+        let ordinal = out.tasks.ordinals.entry(name.clone()).or_insert(0);
+        *ordinal += 1;
+        let entity = random::mix(random::name_hash(&name) ^ *ordinal);
+        out.tasks.seed_streams(task, out.seed, entity);
+        if let Some(trace) = &mut out.probes.trace {
+            trace.push(crate::probe::TraceEvent {
+                time: out.now,
+                cpu: out.executing,
+                event: crate::probe::TraceKind::Start { task },
+            });
+        }
+        task
+    }
+}
+
+impl Outside {
+    fn new(machine: Machine, workload: Arc<Workload>, seed: u64) -> Self {
+        let cpus = machine.topology.cpus();
+        let parents: Vec<Option<GroupId>> = std::iter::once(None)
+            .chain(workload.groups.iter().map(|group| Some(group.parent)))
+            .collect();
+        let states = (0..cpus).map(|row| {
+            let capacity = machine.topology.capacities.get(row).copied();
+            CpuState {
+                cursor: 0,
+                tick_at: Ns::MAX,
+                running: None,
+                started: 0,
+                idle_since: 0,
+                speed: capacity.unwrap_or(1024) * (SPEED_NOMINAL / 1024),
+                idle: true,
+                poked: false,
+                in_timer_interrupt: false,
+                time: CpuTime::default(),
+            }
+        });
+        let mut timers = Timers::new(cpus);
+        timers.grow(2 * parents.len());
+        Self {
+            now: 0,
+            limit: 0,
+            executing: Cpu(0),
+            cpus: states.collect(),
+            wheel: Wheel::new(cpus * per_cpu::COUNT as usize),
+            sources: Vec::new(),
+            timers,
+            tasks: Tasks::new(&workload),
+            probes: Probes::new(cpus, &parents, &workload.metrics),
+            newidle_dice: (0..cpus)
+                .map(|cpu| random::stream(seed, cpu as u64, NEWIDLE))
+                .collect(),
+            arrivals: (0..workload.arrivals.len())
+                .map(|row| source_state(&workload, row, seed))
+                .collect(),
+            machine,
+            shared: Arc::new(Shared::new(workload)),
+            seed,
+            next_start: 0,
+            next_change: 0,
+            requests: BTreeMap::new(),
+            steps: 0,
+            steps_at: 0,
+        }
+    }
+}
+
+fn source_state(workload: &Workload, row: usize, seed: u64) -> SourceState {
+    SourceState {
+        next: 0,
+        at_ns: match &workload.arrivals[row] {
+            ArrivalSource::List(_) => 0,
+            ArrivalSource::Stream { first, .. } => first.at_ns,
+        },
+        stream: random::stream(seed, row as u64, ARRIVALS),
+    }
+}
+
+impl Shared {
+    fn new(workload: Arc<Workload>) -> Self {
+        let mut code = Vec::new();
+        let mut entries = Vec::new();
+        let mut tables = Vec::new();
+        for program in &workload.programs {
+            let entry = code.len() as u32;
+            entries.push(entry);
+            let first_table = tables.len() as u32;
+            let relocated = program
+                .instructions()
+                .iter()
+                .map(|&instruction| relocate(instruction, entry, first_table));
+            code.extend(relocated);
+            code.push(Instruction::Exit);
+            tables.extend(
+                program
+                    .tables()
+                    .iter()
+                    .map(|table| table.iter().map(|place| entry + place).collect()),
+            );
+        }
+        let mut starts: Vec<u32> = (0..workload.tasks.len() as u32).collect();
+        starts.sort_by_key(|&row| workload.tasks[row as usize].start_ns);
+        Self {
+            workload,
+            code,
+            entries,
+            tables,
+            starts,
+        }
+    }
+}
+
+/// An instruction with its jumps moved from the program's beginning to `entry`.
+fn relocate(mut instruction: Instruction, entry: u32, first_table: u32) -> Instruction {
+    match &mut instruction {
+        Instruction::Jump(target)
+        | Instruction::JumpIf { target, .. }
+        | Instruction::Loop { target, .. }
+        | Instruction::TryRecv { empty: target, .. } => *target += entry,
+        Instruction::JumpIndexed { table, .. } => *table += first_table,
+        _ => {}
+    }
+    instruction
+}

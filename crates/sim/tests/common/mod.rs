@@ -1,0 +1,93 @@
+//! Small worlds whose operations cost nothing, so that times can be computed by hand.
+#![allow(dead_code)] // each test file uses its part
+
+use schedcast_kernel::Cpu;
+use schedcast_kernel::cpuset::CpuSet;
+use schedcast_kernel::rules::{Rules, Version};
+use schedcast_kernel::topology::Topology;
+use schedcast_sim::workload::{ProgramId, TaskSpec};
+use schedcast_sim::{Machine, ProgramBuilder, Workload, World};
+
+pub const MS: u64 = 1_000_000;
+pub const US: u64 = 1_000;
+
+pub fn rules(cpus: usize) -> Rules {
+    Rules::of(Version::new(6, 18), cpus as u32, 250)
+}
+
+pub fn free_machine(cpus: usize) -> Machine {
+    Machine::preset("generic-8")
+        .unwrap()
+        .free_of_charge()
+        .with_topology(Topology::flat(cpus))
+}
+
+pub fn program(workload: &mut Workload, build: impl FnOnce(&mut ProgramBuilder)) -> ProgramId {
+    let mut b = ProgramBuilder::new(format!("p{}", workload.programs.len()));
+    build(&mut b);
+    workload.add_program(b.finish().unwrap())
+}
+
+/// A task without timer slack, on this CPU only.
+pub fn pinned(name: &str, program: ProgramId, cpu: u32) -> TaskSpec {
+    TaskSpec {
+        affinity: Some(CpuSet::of(Cpu(cpu))),
+        timer_slack_ns: Some(0),
+        ..TaskSpec::new(name, program)
+    }
+}
+
+/// A task pinned to a CPU that executes what `build` writes.
+pub fn task(
+    workload: &mut Workload,
+    name: &str,
+    cpu: u32,
+    build: impl FnOnce(&mut ProgramBuilder),
+) {
+    let program = program(workload, build);
+    workload.add_task(pinned(name, program, cpu));
+}
+
+/// A world where nothing but work takes time, with its log on.
+pub fn free_world(cpus: usize, workload: Workload) -> World {
+    let mut world = World::new(free_machine(cpus), rules(cpus), workload, 1).unwrap();
+    world.probes_mut().log = Some(Vec::new());
+    world
+}
+
+/// Log rows as (time, task name, channel, values).
+pub fn rows(world: &World) -> Vec<(u64, String, u16, Vec<u64>)> {
+    let log = world.probes().log.as_deref().unwrap_or(&[]);
+    log.iter()
+        .map(|row| {
+            let name = world.task_name(row.task).to_owned();
+            (row.time, name, row.channel, row.values.clone())
+        })
+        .collect()
+}
+
+/// (time, channel) of each log row.
+pub fn marks(world: &World) -> Vec<(u64, u16)> {
+    let log = world.probes().log.as_deref().unwrap_or(&[]);
+    log.iter().map(|row| (row.time, row.channel)).collect()
+}
+
+/// Values of each log row of a channel.
+pub fn values(world: &World, channel: u16) -> Vec<Vec<u64>> {
+    let log = world.probes().log.as_deref().unwrap_or(&[]);
+    log.iter()
+        .filter(|row| row.channel == channel)
+        .map(|row| row.values.clone())
+        .collect()
+}
+
+/// Leaves a mark: a log row without values.
+pub trait Mark {
+    fn mark(&mut self, channel: u16);
+}
+
+impl Mark for ProgramBuilder {
+    fn mark(&mut self, channel: u16) {
+        self.log(channel, schedcast_sim::Reg(0), 0);
+    }
+}

@@ -1,0 +1,719 @@
+//! Every instruction, in worlds where nothing but work takes time.
+
+mod common;
+
+use common::*;
+use schedcast_kernel::Cpu;
+use schedcast_kernel::task::TaskState;
+use schedcast_sim::program::TIMED_OUT;
+use schedcast_sim::workload::{
+    Arrival, ArrivalAction, ArrivalContext, ArrivalSource, ForkSpec, QueueSpec, TaskSpec,
+};
+use schedcast_sim::{Arithmetic, Compare, Distribution, Reg, RunError, Workload};
+
+const A: Reg = Reg(0);
+const B: Reg = Reg(1);
+const C: Reg = Reg(2);
+
+/// Runs one task on one CPU for 100 ms.
+fn run_alone(build: impl FnOnce(&mut schedcast_sim::ProgramBuilder)) -> schedcast_sim::World {
+    let mut workload = Workload::default();
+    task(&mut workload, "t", 0, build);
+    let mut world = free_world(1, workload);
+    world.run_until(100 * MS).unwrap();
+    world
+}
+
+#[test]
+fn work_takes_its_time_and_ends_the_program() {
+    let world = run_alone(|b| {
+        b.work(3 * MS);
+        b.mark(1);
+        b.set(A, 2 * MS);
+        b.work(A);
+        b.mark(2);
+    });
+    assert_eq!(marks(&world), [(3 * MS, 1), (5 * MS, 2)]);
+    assert_eq!(world.live_tasks(), 0);
+    assert_eq!(world.cpu_time(Cpu(0)).user_ns, 5 * MS);
+}
+
+#[test]
+fn registers_calculate() {
+    let cases = [
+        (Arithmetic::Add, 7, 3, 10),
+        (Arithmetic::SubtractToZero, 7, 3, 4),
+        (Arithmetic::SubtractToZero, 3, 7, 0),
+        (Arithmetic::Multiply, 7, 3, 21),
+        (Arithmetic::Divide, 7, 3, 2),
+        (Arithmetic::Divide, 7, 0, 7),
+        (Arithmetic::Remainder, 7, 3, 1),
+        (Arithmetic::Remainder, 7, 0, 7),
+        (Arithmetic::Min, 7, 3, 3),
+        (Arithmetic::Max, 7, 3, 7),
+    ];
+    let world = run_alone(|b| {
+        for (op, left, right, _) in cases {
+            b.set(A, left);
+            b.set(B, right);
+            b.arithmetic(op, A, B);
+            b.log(1, A, 1);
+        }
+    });
+    let expected: Vec<Vec<u64>> = cases.iter().map(|case| vec![case.3]).collect();
+    assert_eq!(values(&world, 1), expected);
+}
+
+#[test]
+fn loops_and_jumps() {
+    let world = run_alone(|b| {
+        b.set(A, 3);
+        let top = b.here();
+        b.log(1, A, 1);
+        b.loop_back(A, top);
+        let (zero, one, end) = (b.label(), b.label(), b.label());
+        b.set(A, 1);
+        b.jump_indexed(A, &[zero, one]);
+        b.bind(zero);
+        b.mark(10);
+        b.bind(one);
+        b.mark(11);
+        b.set(A, 2); // no such entry: goes on
+        b.jump_indexed(A, &[zero, one]);
+        b.mark(12);
+        b.jump(end);
+        b.mark(13);
+        b.bind(end);
+        b.set(A, 0);
+        let again = b.here();
+        b.mark(14);
+        b.loop_back(A, again); // counts from 0: once through
+    });
+    assert_eq!(values(&world, 1), [[3], [2], [1]]);
+    let channels: Vec<u16> = marks(&world)
+        .into_iter()
+        .skip(3)
+        .map(|mark| mark.1)
+        .collect();
+    assert_eq!(channels, [11, 12, 14]);
+}
+
+#[test]
+fn comparisons() {
+    let all = [
+        (Compare::Equal, [false, true, false]),
+        (Compare::NotEqual, [true, false, true]),
+        (Compare::Less, [true, false, false]),
+        (Compare::LessOrEqual, [true, true, false]),
+        (Compare::Greater, [false, false, true]),
+        (Compare::GreaterOrEqual, [false, true, true]),
+    ];
+    let world = run_alone(|b| {
+        for (compare, _) in all {
+            for left in [4, 5, 6] {
+                let skip = b.label();
+                b.set(A, left);
+                b.set(B, 1);
+                b.jump_if(A, compare, 5, skip);
+                b.set(B, 0);
+                b.bind(skip);
+                b.log(1, B, 1);
+            }
+        }
+    });
+    let expected: Vec<Vec<u64>> = all
+        .iter()
+        .flat_map(|(_, holds)| holds.iter().map(|&holds| vec![u64::from(holds)]))
+        .collect();
+    assert_eq!(values(&world, 1), expected);
+}
+
+#[test]
+fn sleeps_add_slack_unless_another_timer_interrupts() {
+    let mut workload = Workload::default();
+    let sleeper = program(&mut workload, |b| {
+        b.sleep(100 * US);
+        b.mark(1);
+        b.sleep(500 * US); // until 650, may be as late as 700
+        b.mark(2);
+    });
+    workload.add_task(TaskSpec {
+        timer_slack_ns: None,
+        ..pinned("sleeper", sleeper, 0)
+    });
+    task(&mut workload, "other", 0, |b| b.sleep(680 * US));
+    let mut world = free_world(1, workload);
+    world.run_until(MS).unwrap();
+    assert_eq!(marks(&world), [(150 * US, 1), (680 * US, 2)]);
+}
+
+#[test]
+fn absolute_sleeps_in_the_past_return_at_once() {
+    let world = run_alone(|b| {
+        b.work(2 * MS);
+        b.set(A, MS);
+        b.sleep_until(A);
+        b.mark(1);
+        b.set(A, 5 * MS);
+        b.sleep_until(A);
+        b.mark(2);
+    });
+    assert_eq!(marks(&world), [(2 * MS, 1), (5 * MS, 2)]);
+}
+
+#[test]
+fn a_spin_counts_the_time_it_does_not_run() {
+    let mut workload = Workload::default();
+    task(&mut workload, "spinner", 0, |b| {
+        b.sleep(0);
+        b.now(A);
+        b.spin(20 * MS, 100);
+        b.now(B);
+        b.subtract(B, A);
+        b.log(1, B, 1);
+    });
+    task(&mut workload, "worker", 0, |b| {
+        b.work(20 * MS);
+        b.now(A);
+        b.log(2, A, 1);
+    });
+    let mut world = free_world(1, workload);
+    world.run_until(100 * MS).unwrap();
+    let wall = values(&world, 1)[0][0];
+    assert!((20 * MS..24 * MS + 100).contains(&wall), "{wall}"); // at most a tick off the CPU
+    let worker_end = values(&world, 2)[0][0];
+    assert!(worker_end < 36 * MS, "{worker_end}"); // the spinner used about half of its 20 ms
+}
+
+#[test]
+fn io_counts_as_iowait_and_completes_in_time() {
+    let mut workload = Workload::default();
+    task(&mut workload, "t", 0, |b| {
+        b.io(3 * MS);
+        b.mark(1);
+    });
+    let mut world = free_world(1, workload);
+    world.run_until(MS).unwrap();
+    assert_eq!(world.kernel().rqs[0].nr_iowait, 1);
+    world.run_until(10 * MS).unwrap();
+    assert_eq!(world.kernel().rqs[0].nr_iowait, 0);
+    assert_eq!(marks(&world), [(3 * MS, 1)]);
+}
+
+#[test]
+fn semaphores_remember() {
+    let mut workload = Workload::default();
+    let semaphore = workload.add_semaphore(1);
+    task(&mut workload, "waiter", 0, |b| {
+        b.sem_wait(semaphore); // the initial one
+        b.mark(1);
+        b.sem_wait(semaphore);
+        b.mark(2);
+        b.sleep(10 * MS);
+        b.sem_wait(semaphore); // posted while asleep
+        b.mark(3);
+    });
+    task(&mut workload, "poster", 1, |b| {
+        b.work(4 * MS);
+        b.sem_post(semaphore);
+        b.work(4 * MS);
+        b.sem_post(semaphore);
+    });
+    let mut world = free_world(2, workload);
+    world.run_until(50 * MS).unwrap();
+    assert_eq!(marks(&world), [(0, 1), (4 * MS, 2), (14 * MS, 3)]);
+}
+
+#[test]
+fn queues_block_both_sides() {
+    let mut workload = Workload::default();
+    let queue = workload.add_queue(QueueSpec {
+        capacity_bytes: 100,
+        overhead_bytes: 10,
+        wake_sender_at_bytes: 50,
+        wake_sender_sync: true,
+        wake_all_senders: false,
+    });
+    task(&mut workload, "sender", 0, |b| {
+        for value in 1..=3 {
+            b.set(A, value);
+            b.send(queue, 30, A, false); // 40 with overhead: two fit
+            b.mark(value as u16);
+        }
+    });
+    task(&mut workload, "receiver", 1, |b| {
+        b.sleep(5 * MS);
+        b.recv(queue, A); // 40 left, at most 50: the sender may go on
+        b.log(10, A, 1);
+        b.work(MS);
+        b.recv(queue, A);
+        b.log(10, A, 1);
+        b.recv(queue, A);
+        b.log(10, A, 1);
+        b.recv(queue, A); // nothing comes
+        b.mark(11);
+    });
+    let mut world = free_world(2, workload);
+    world.run_until(50 * MS).unwrap();
+    assert_eq!(
+        marks(&world),
+        [
+            (0, 1),
+            (0, 2),
+            (5 * MS, 10),
+            (5 * MS, 3),
+            (6 * MS, 10),
+            (6 * MS, 10)
+        ]
+    );
+    assert_eq!(values(&world, 10), [[1], [2], [3]]);
+}
+
+#[test]
+fn one_receiver_per_message_in_order() {
+    let mut workload = Workload::default();
+    let queue = workload.add_queue(QueueSpec::UNBOUNDED);
+    for (name, cpu) in [("first", 0), ("second", 1)] {
+        task(&mut workload, name, cpu, |b| {
+            b.sleep(u64::from(cpu) * MS);
+            b.recv(queue, A);
+            b.log(1, A, 1);
+        });
+    }
+    task(&mut workload, "sender", 2, |b| {
+        for value in [7, 8] {
+            b.work(3 * MS);
+            b.set(A, value);
+            b.send(queue, 1, A, true);
+        }
+    });
+    let mut world = free_world(3, workload);
+    world.run_until(50 * MS).unwrap();
+    let rows: Vec<_> = rows(&world)
+        .into_iter()
+        .map(|row| (row.0, row.1, row.3))
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            (3 * MS, "first".to_owned(), vec![7]),
+            (6 * MS, "second".to_owned(), vec![8])
+        ]
+    );
+}
+
+#[test]
+fn receiving_with_a_time_limit() {
+    let mut workload = Workload::default();
+    let queue = workload.add_queue(QueueSpec::UNBOUNDED);
+    task(&mut workload, "receiver", 0, |b| {
+        b.recv_timeout(queue, A, 0);
+        b.log(1, A, 1);
+        b.recv_timeout(queue, A, 2 * MS);
+        b.log(2, A, 1);
+        b.recv_timeout(queue, A, 5 * MS);
+        b.log(3, A, 1);
+        b.sleep(10 * MS); // an old time limit must not end this sleep
+        b.mark(4);
+        let empty = b.label();
+        b.try_recv(queue, A, empty);
+        b.log(5, A, 1);
+        b.try_recv(queue, A, empty);
+        b.mark(6);
+        b.bind(empty);
+        b.mark(7);
+    });
+    task(&mut workload, "sender", 1, |b| {
+        b.set(A, 9);
+        b.work(3 * MS);
+        b.send(queue, 1, A, false);
+        b.work(3 * MS);
+        b.send(queue, 1, A, false);
+    });
+    let mut world = free_world(2, workload);
+    world.run_until(50 * MS).unwrap();
+    assert_eq!(
+        marks(&world),
+        [
+            (0, 1),
+            (2 * MS, 2),
+            (3 * MS, 3),
+            (13 * MS, 4),
+            (13 * MS, 5),
+            (13 * MS, 7)
+        ]
+    );
+    assert_eq!(values(&world, 1), [[TIMED_OUT]]);
+    assert_eq!(values(&world, 2), [[TIMED_OUT]]);
+    assert_eq!(values(&world, 3), [[9]]);
+    assert_eq!(values(&world, 5), [[9]]);
+}
+
+#[test]
+fn words_wait_only_for_the_expected_value() {
+    let mut workload = Workload::default();
+    let word = workload.add_word(5);
+    task(&mut workload, "waiter", 0, |b| {
+        b.word_wait(word, 4); // is 5: returns
+        b.mark(1);
+        b.word_wait(word, 5);
+        b.mark(2);
+        b.word_load(word, A);
+        b.log(3, A, 1);
+    });
+    task(&mut workload, "waker", 1, |b| {
+        b.work(2 * MS);
+        b.word_store(word, 8);
+        b.word_fetch_add(word, 3, A);
+        b.log(4, A, 1);
+        b.work(MS);
+        b.word_wake(word, 1);
+    });
+    let mut world = free_world(2, workload);
+    world.run_until(50 * MS).unwrap();
+    assert_eq!(
+        marks(&world),
+        [(0, 1), (2 * MS, 4), (3 * MS, 2), (3 * MS, 3)]
+    );
+    assert_eq!(values(&world, 4), [[8]]);
+    assert_eq!(values(&world, 3), [[11]]);
+}
+
+#[test]
+fn wake_counts_are_respected() {
+    let mut workload = Workload::default();
+    let word = workload.add_word(0);
+    for cpu in 0..3 {
+        task(&mut workload, "waiter", cpu, |b| {
+            b.word_wait(word, 0);
+            b.mark(1);
+        });
+    }
+    task(&mut workload, "waker", 3, |b| {
+        b.work(MS);
+        b.word_wake(word, 2);
+        b.work(MS);
+        b.word_wake(word, 2);
+    });
+    let mut world = free_world(4, workload);
+    world.run_until(50 * MS).unwrap();
+    assert_eq!(marks(&world), [(MS, 1), (MS, 1), (2 * MS, 1)]);
+}
+
+#[test]
+fn mutexes_exclude_and_serve_waiters_in_order() {
+    let mut workload = Workload::default();
+    let mutex = workload.add_mutex();
+    for cpu in 0..3 {
+        task(&mut workload, "t", cpu, |b| {
+            b.work(u64::from(cpu) * 10 * US);
+            b.lock(mutex);
+            b.work(MS);
+            b.unlock(mutex);
+            b.get_cpu(A);
+            b.log(1, A, 1);
+        });
+    }
+    let mut world = free_world(3, workload);
+    world.run_until(50 * MS).unwrap();
+    assert_eq!(marks(&world), [(MS, 1), (2 * MS, 1), (3 * MS, 1)]);
+    assert_eq!(values(&world, 1), [[0], [1], [2]]);
+}
+
+#[test]
+fn conditions_release_the_mutex_while_waiting_and_have_no_memory() {
+    let mut workload = Workload::default();
+    let (mutex, condition) = (workload.add_mutex(), workload.add_condition());
+    for cpu in 0..2 {
+        task(&mut workload, "waiter", cpu, |b| {
+            b.sleep(MS);
+            b.lock(mutex);
+            b.condition_wait(condition, mutex);
+            b.mark(1);
+            b.work(MS); // with the mutex
+            b.unlock(mutex);
+        });
+    }
+    task(&mut workload, "signaller", 2, |b| {
+        b.signal(condition); // nobody waits: lost
+        b.work(5 * MS);
+        b.lock(mutex); // free: both wait
+        b.broadcast(condition);
+        b.work(2 * MS);
+        b.unlock(mutex);
+    });
+    let mut world = free_world(3, workload);
+    world.run_until(50 * MS).unwrap();
+    // Both are woken at 5 ms, one gets the mutex at 7, the other when that one has worked.
+    assert_eq!(marks(&world), [(7 * MS, 1), (8 * MS, 1)]);
+}
+
+#[test]
+fn barriers_open_when_all_have_come_and_close_again() {
+    let mut workload = Workload::default();
+    let barrier = workload.add_barrier(3);
+    for cpu in 0..3 {
+        task(&mut workload, "t", cpu, |b| {
+            for _ in 0..2 {
+                b.work(u64::from(cpu + 1) * MS);
+                b.barrier(barrier);
+                b.mark(1);
+            }
+        });
+    }
+    let mut world = free_world(3, workload);
+    world.run_until(50 * MS).unwrap();
+    let times: Vec<u64> = marks(&world).into_iter().map(|mark| mark.0).collect();
+    assert_eq!(times, [3 * MS, 3 * MS, 3 * MS, 6 * MS, 6 * MS, 6 * MS]);
+}
+
+#[test]
+fn children_inherit_registers_and_can_be_joined() {
+    let mut workload = Workload::default();
+    let child = program(&mut workload, |b| {
+        b.work(A);
+        b.log(2, A, 2);
+    });
+    let fork = workload.add_fork(ForkSpec {
+        name: "child".to_owned(),
+        program: child,
+        process: false,
+    });
+    task(&mut workload, "parent", 0, |b| {
+        b.set(A, 2 * MS);
+        b.set(B, 77);
+        b.fork(fork, C);
+        b.set(A, 6 * MS);
+        b.fork(fork, B);
+        b.join(C);
+        b.mark(1);
+        b.join_all();
+        b.mark(3);
+        b.join(C); // long gone
+        b.join_all(); // none left
+        b.mark(4);
+    });
+    let mut world = free_world(1, workload);
+    world.run_until(50 * MS).unwrap();
+    let channels: Vec<u16> = marks(&world).iter().map(|mark| mark.1).collect();
+    assert_eq!(channels, [2, 1, 2, 3, 4]);
+    let children = values(&world, 2);
+    assert_eq!(children[0], [2 * MS, 77]);
+    assert_eq!(children[1][0], 6 * MS);
+    assert_eq!(marks(&world)[4].0, 8 * MS);
+    assert_eq!(world.live_tasks(), 0);
+    assert_eq!(world.probes().of("child").unwrap().switches, 2 + 1); // one preemption by the tick
+}
+
+#[test]
+fn yielding_lets_the_other_one_run() {
+    let mut workload = Workload::default();
+    for name in ["a", "b"] {
+        task(&mut workload, name, 0, |b| {
+            b.work(10 * US);
+            b.yield_now();
+            b.mark(1);
+        });
+    }
+    let mut world = free_world(1, workload);
+    world.run_until(MS).unwrap();
+    let times: Vec<u64> = marks(&world).into_iter().map(|mark| mark.0).collect();
+    assert_eq!(times, [20 * US, 20 * US]);
+}
+
+#[test]
+fn metrics_and_requests() {
+    let mut workload = Workload::default();
+    let latency = workload.add_metric("latency");
+    let rounds = workload.add_metric("rounds");
+    let request = workload.add_metric("request");
+    task(&mut workload, "t", 0, |b| {
+        b.now(A);
+        b.request_begin(request, 1);
+        b.request_begin(request, 2);
+        b.work(2 * MS);
+        b.record_since(latency, A);
+        b.request_end(request, 1);
+        b.work(MS);
+        b.request_end(request, 2);
+        b.request_end(request, 2); // not open: nothing
+        b.record(latency, 500);
+        b.count(rounds, 3);
+        b.count(rounds, 4);
+    });
+    let mut world = free_world(1, workload);
+    world.run_until(10 * MS).unwrap();
+    let probes = world.probes();
+    let latency = &probes.metric("latency").unwrap().values;
+    assert_eq!(
+        (latency.min(), latency.max(), latency.count()),
+        (Some(500), Some(2 * MS), 2)
+    );
+    let rounds = probes.metric("rounds").unwrap();
+    assert_eq!((rounds.count, rounds.values.count()), (7, 0));
+    let request = &probes.metric("request").unwrap().values;
+    assert_eq!(
+        (request.min(), request.max(), request.count()),
+        (Some(2 * MS), Some(3 * MS), 2)
+    );
+}
+
+#[test]
+fn draws_do_not_depend_on_other_tasks() {
+    let draws = |others: usize, seed: u64| {
+        let mut workload = Workload::default();
+        let dice = workload.add_distribution(Distribution::Uniform { low: 0, high: 999 });
+        let body = program(&mut workload, |b| {
+            for _ in 0..5 {
+                b.set(A, dice);
+                b.log(1, A, 1);
+            }
+        });
+        for other in 0..others {
+            workload.add_task(pinned(&format!("other{other}"), body, 0));
+        }
+        workload.add_task(pinned("me", body, 0));
+        let mut world =
+            schedcast_sim::World::new(free_machine(1), rules(1), workload, seed).unwrap();
+        world.probes_mut().log = Some(Vec::new());
+        world.run_until(MS).unwrap();
+        let mine = rows(&world).into_iter().filter(|row| row.1 == "me");
+        mine.map(|row| row.3[0]).collect::<Vec<u64>>()
+    };
+    assert_eq!(draws(0, 1), draws(3, 1));
+    assert_ne!(draws(0, 1), draws(0, 2));
+}
+
+#[test]
+fn objects_can_be_named_by_registers_and_wrong_numbers_are_told() {
+    let mut workload = Workload::default();
+    let semaphores = [workload.add_semaphore(0), workload.add_semaphore(0)];
+    task(&mut workload, "t", 0, |b| {
+        b.set(A, u64::from(semaphores[1].0));
+        b.sem_post(A);
+        b.sem_wait(semaphores[1]);
+        b.mark(1);
+        b.set(A, 2);
+        b.sem_post(A);
+    });
+    let mut world = free_world(1, workload);
+    let error = world.run_until(MS).unwrap_err();
+    assert_eq!(marks(&world), [(0, 1)]);
+    assert_eq!(
+        error.to_string(),
+        "task t, program p0, instruction 5: register 0 names semaphore 2, the workload has 2"
+    );
+}
+
+#[test]
+fn a_loop_without_time_is_an_error() {
+    let mut workload = Workload::default();
+    task(&mut workload, "t", 0, |b| {
+        b.work(MS);
+        let top = b.here();
+        b.jump(top);
+    });
+    let mut world = free_world(1, workload);
+    let error = world.run_until(10 * MS).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            RunError::NoProgress {
+                time_ns: MS,
+                instruction: 1,
+                ..
+            }
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn arrivals_come_at_their_absolute_times() {
+    let mut workload = Workload::default();
+    let queue = workload.add_queue(QueueSpec::UNBOUNDED);
+    let semaphore = workload.add_semaphore(0);
+    let interval = workload.add_distribution(Distribution::Empirical(vec![4 * MS]));
+    task(&mut workload, "receiver", 0, |b| {
+        let top = b.here();
+        b.recv(queue, A);
+        b.log(1, A, 1);
+        b.work(MS);
+        b.jump(top);
+    });
+    task(&mut workload, "waiter", 1, |b| {
+        let top = b.here();
+        b.sem_wait(semaphore);
+        b.mark(2);
+        b.jump(top);
+    });
+    let arrival = |at_ns, action| Arrival {
+        at_ns,
+        cpu: Cpu(1),
+        context: ArrivalContext::SoftIrq,
+        sync: false,
+        action,
+    };
+    let send = |value| ArrivalAction::Send {
+        queue,
+        bytes: 1,
+        value,
+    };
+    let list = vec![
+        arrival(2 * MS, send(20)),
+        arrival(2 * MS, send(21)),
+        arrival(9 * MS, send(22)),
+    ];
+    workload.add_arrivals(ArrivalSource::List(list));
+    workload.add_arrivals(ArrivalSource::Stream {
+        first: arrival(MS, ArrivalAction::SemPost(semaphore)),
+        interval,
+    });
+    let mut world = free_world(2, workload);
+    world.run_until(10 * MS).unwrap();
+    assert_eq!(
+        marks(&world),
+        [
+            (MS, 2),
+            (2 * MS, 1),
+            (3 * MS, 1),
+            (5 * MS, 2),
+            (9 * MS, 2),
+            (9 * MS, 1)
+        ]
+    );
+    // The second message waited for the first: its activation began when the first one's ended.
+    let receiver = world.probes().of("receiver").unwrap();
+    assert_eq!(receiver.activation_latency.count(), 3);
+    assert_eq!(receiver.activation_latency.max(), Some(MS));
+    assert_eq!(receiver.wakeups, 2);
+}
+
+#[test]
+fn rows_of_dead_tasks_are_used_again() {
+    let mut workload = Workload::default();
+    let child = program(&mut workload, |b| b.work(10 * US));
+    let fork = workload.add_fork(ForkSpec {
+        name: "child".to_owned(),
+        program: child,
+        process: true,
+    });
+    task(&mut workload, "parent", 0, |b| {
+        b.set(A, 500);
+        let top = b.here();
+        b.fork(fork, B);
+        b.join(B);
+        b.loop_back(A, top);
+        b.mark(1);
+    });
+    let mut world = free_world(1, workload);
+    world.run_until(50 * MS).unwrap();
+    assert_eq!(marks(&world), [(5 * MS, 1)]);
+    assert!(world.kernel().tasks.len() <= 4);
+    let dead = world
+        .kernel()
+        .tasks
+        .iter()
+        .filter(|task| task.state == TaskState::Dead);
+    assert_eq!(dead.count(), world.kernel().tasks.len() - 1);
+}
