@@ -1,0 +1,470 @@
+//! From runs and wakeups to activations and their steps.
+//!
+//! A thread's recording is turned into *marks* in the order of the trace: it is woken, it is switched
+//! in, it wakes somebody, an interrupt hits it, it sleeps. Folding the marks gives activations, each
+//! from one wakeup to the next sleep, and places every deed at the CPU time the thread had executed
+//! by then. Queueing, preemption and throttling vanish in that step: they lie between runs.
+//!
+//! The rules that are not obvious:
+//!
+//! * `sched_waking` is written only for a thread that has set itself to sleep. One that comes while
+//!   the thread still runs therefore marks the end of a handling: what is executed after it belongs
+//!   to the new message, and the activation is split there.
+//! * Two wakings with no run between them: the first run is missing in the trace. It becomes an
+//!   activation of its own, with assumed work.
+//! * A sleep in state `D` does not end an activation. If an interrupt ends it, the device's delay is
+//!   kept relative to the sleep; if a thread does, the sleep waits for that thread.
+//! * A thread that runs without ever having been woken was on a run queue when the recording
+//!   started, if that was recent; otherwise its wakeup is missing and it keeps the time of its
+//!   first run.
+
+use super::model::{Activation, HandoverId, Trigger};
+use super::threads::{Origin, ThreadId};
+use super::timeline::{Leave, Run};
+use schedcast_trace::PrevState;
+
+/// A `sched_waking`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waking {
+    pub time_ns: u64,
+    pub cpu: u32,
+    pub wakee: ThreadId,
+    pub source: Source,
+}
+
+/// Where a waking comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// A thread, on its own behalf.
+    Thread(ThreadId),
+    /// An interrupt (or the idle task).
+    Outside { soft: bool },
+}
+
+/// What a thread does, or has done to it, at some event.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Deed {
+    pub event: usize,
+    pub time_ns: u64,
+    pub kind: DeedKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DeedKind {
+    /// It is woken, by this waking.
+    Woken(usize),
+    /// It is runnable on this CPU (`sched_wakeup`, `sched_wakeup_new`); tells something only without
+    /// a waking.
+    Appears { cpu: u32 },
+    /// It wakes another thread, by this waking.
+    Wakes(usize),
+    /// It forks.
+    Forks(ThreadId),
+    /// A traced interrupt arrives while it is current.
+    Interrupted,
+}
+
+/// What the whole recording says, as the activations are made.
+#[derive(Debug)]
+pub(super) struct Context<'a> {
+    pub wakings: &'a [Waking],
+    /// Threads that are left out of the replay; what they wake keeps its time.
+    pub left_out: &'a [bool],
+    pub start_ns: u64,
+}
+
+/// What a waking began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Begun {
+    /// Nothing that is replayed.
+    Nothing,
+    /// An activation: the one of this draft.
+    Draft(usize),
+    /// The end of a wait inside an activation.
+    Handover(HandoverId),
+}
+
+/// An activation whose deeds still name wakings instead of what these began.
+#[derive(Debug)]
+pub(super) struct Draft {
+    pub activation: Activation,
+    /// Deeds at the time executed since the activation began.
+    pub deeds: Vec<(u64, DraftStep)>,
+    /// Sleeps that did not end it.
+    pub sleeps: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DraftStep {
+    Wakes(usize),
+    Forks(ThreadId),
+    Io {
+        delay_ns: u64,
+    },
+    Wait(HandoverId),
+    Exit,
+    /// Begins this draft by a message that no wakeup shows.
+    Sends(usize),
+}
+
+/// Counts of what had to be guessed or is incomplete.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Incomplete {
+    /// Activations under way at the start.
+    pub at_start: u32,
+    /// Activations under way, or woken and not run, at the end.
+    pub at_end: u32,
+    /// Activations of which the trace shows no run.
+    pub unseen_runs: u32,
+    /// Activations whose wakeup the trace does not show.
+    pub unseen_wakeups: u32,
+    /// Activations that ended with the next message instead of asleep.
+    pub merged: u32,
+}
+
+/// Longest time a thread is believed to have waited on a run queue since the recording started.
+const QUEUED_AT_START_NS: u64 = 1_000_000_000;
+
+/// Something in a thread's life.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    time_ns: u64,
+    /// CPU time the thread had executed by then.
+    at_ns: u64,
+    kind: MarkKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MarkKind {
+    Deed(DeedKind),
+    In { cpu: u32 },
+    Out(Leave),
+}
+
+/// Makes the activations of one thread. `drafts` and `begun` are those of all threads.
+pub(super) struct Folder<'a> {
+    context: &'a Context<'a>,
+    thread: ThreadId,
+    origin: Origin,
+    drafts: &'a mut Vec<Draft>,
+    begun: &'a mut [Begun],
+    handovers: &'a mut u32,
+    incomplete: &'a mut Incomplete,
+    state: State,
+    /// Executed time at which the open activation began.
+    base_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Asleep,
+    /// Awake in the draft at the end of `drafts`.
+    Awake {
+        ran: bool,
+    },
+    /// Awake, but an unseen switch out may have been a sleep.
+    MaybeAsleep,
+    /// Asleep inside the draft at the end of `drafts`, uninterruptibly.
+    Waiting {
+        since_ns: u64,
+    },
+}
+
+impl<'a> Folder<'a> {
+    #[allow(clippy::too_many_arguments)] // all of it is shared by the threads of one recording
+    pub(super) fn new(
+        context: &'a Context<'a>,
+        thread: ThreadId,
+        origin: Origin,
+        drafts: &'a mut Vec<Draft>,
+        begun: &'a mut [Begun],
+        handovers: &'a mut u32,
+        incomplete: &'a mut Incomplete,
+    ) -> Self {
+        Self {
+            context,
+            thread,
+            origin,
+            drafts,
+            begun,
+            handovers,
+            incomplete,
+            state: State::Asleep,
+            base_ns: 0,
+        }
+    }
+
+    /// Folds runs and deeds (both in order of events) into drafts, which are appended.
+    pub(super) fn fold(mut self, runs: &[Run], deeds: &[Deed]) {
+        let mut executed_ns = 0;
+        for mark in marks(runs, deeds) {
+            let Mark { time_ns, at_ns, .. } = mark;
+            executed_ns = at_ns;
+            match mark.kind {
+                MarkKind::In { cpu } => self.switched_in(cpu, time_ns, at_ns),
+                MarkKind::Out(leave) => self.switched_out(leave, time_ns, at_ns),
+                MarkKind::Deed(DeedKind::Woken(waking)) => self.woken(waking, at_ns),
+                MarkKind::Deed(DeedKind::Appears { cpu }) => self.appears(cpu, time_ns, at_ns),
+                MarkKind::Deed(DeedKind::Wakes(waking)) => self.wakes(waking, at_ns),
+                MarkKind::Deed(DeedKind::Forks(child)) => {
+                    self.deed(at_ns, DraftStep::Forks(child));
+                }
+                MarkKind::Deed(DeedKind::Interrupted) => {
+                    if let Some(draft) = self.open() {
+                        draft.activation.interrupts += 1;
+                    }
+                }
+            }
+        }
+        if self.state != State::Asleep && self.state != State::MaybeAsleep {
+            self.incomplete.at_end += 1;
+        }
+        if self.state == State::MaybeAsleep {
+            self.close(executed_ns, None, true);
+        } else if self.state != State::Asleep {
+            self.close(executed_ns, None, false);
+        }
+    }
+
+    fn relative(&self, time_ns: u64) -> u64 {
+        time_ns.saturating_sub(self.context.start_ns)
+    }
+
+    /// The activation under way.
+    fn open(&mut self) -> Option<&mut Draft> {
+        match self.state {
+            State::Asleep => None,
+            _ => self.drafts.last_mut(),
+        }
+    }
+
+    fn begin(&mut self, trigger: Trigger, woken_ns: u64, at_ns: u64) {
+        self.drafts.push(Draft {
+            activation: Activation::new(self.thread, trigger, woken_ns),
+            deeds: Vec::new(),
+            sleeps: 0,
+        });
+        self.base_ns = at_ns;
+        self.state = State::Awake { ran: false };
+    }
+
+    fn close(&mut self, at_ns: u64, end_ns: Option<u64>, slept: bool) {
+        let base_ns = self.base_ns;
+        let end_ns = end_ns.map(|end_ns| self.relative(end_ns));
+        if let Some(draft) = self.open() {
+            draft.activation.executed_ns = at_ns - base_ns;
+            draft.activation.end_ns = end_ns;
+            draft.activation.slept = slept;
+        }
+        self.base_ns = at_ns;
+        self.state = State::Asleep;
+    }
+
+    fn deed(&mut self, at_ns: u64, step: DraftStep) {
+        let offset_ns = at_ns - self.base_ns;
+        if let Some(draft) = self.open() {
+            draft.deeds.push((offset_ns, step));
+        }
+    }
+
+    fn wakes(&mut self, index: usize, at_ns: u64) {
+        let waking = self.context.wakings[index];
+        let now_ns = self.relative(waking.time_ns);
+        if let Some(draft) = self.open()
+            && draft.activation.trigger == Trigger::Thread(waking.wakee)
+        {
+            draft.activation.replied_ns = Some(now_ns);
+        }
+        self.deed(at_ns, DraftStep::Wakes(index));
+    }
+
+    fn woken(&mut self, index: usize, at_ns: u64) {
+        let waking = self.context.wakings[index];
+        let source = match waking.source {
+            Source::Thread(by) if self.context.left_out[by.index()] => {
+                Source::Outside { soft: false }
+            }
+            source => source,
+        };
+        if let State::Waiting { since_ns } = self.state {
+            let step = match source {
+                Source::Thread(_) => {
+                    let handover = HandoverId(*self.handovers);
+                    *self.handovers += 1;
+                    self.begun[index] = Begun::Handover(handover);
+                    DraftStep::Wait(handover)
+                }
+                Source::Outside { .. } => DraftStep::Io {
+                    delay_ns: waking.time_ns.saturating_sub(since_ns),
+                },
+            };
+            self.deed(at_ns, step);
+            self.state = State::Awake { ran: true };
+            return;
+        }
+        match self.state {
+            State::Awake { ran: true } => {
+                self.incomplete.merged += 1;
+                self.close(at_ns, Some(waking.time_ns), false);
+            }
+            State::Awake { ran: false } => {
+                self.incomplete.unseen_runs += 1;
+                self.close(at_ns, None, true);
+            }
+            State::MaybeAsleep => self.close(at_ns, None, true),
+            State::Asleep | State::Waiting { .. } => {}
+        }
+        let woken_ns = self.relative(waking.time_ns);
+        let trigger = match source {
+            Source::Thread(by) => Trigger::Thread(by),
+            Source::Outside { soft } => Trigger::Outside {
+                at_ns: woken_ns,
+                cpu: waking.cpu,
+                soft,
+            },
+        };
+        if matches!(source, Source::Thread(_)) {
+            self.begun[index] = Begun::Draft(self.drafts.len());
+        }
+        self.begin(trigger, woken_ns, at_ns);
+    }
+
+    /// A wakeup without a waking: of a forked thread, or of one whose waker is not traced.
+    fn appears(&mut self, cpu: u32, time_ns: u64, at_ns: u64) {
+        if matches!(self.state, State::Awake { .. }) {
+            return;
+        }
+        if let State::Waiting { since_ns } = self.state {
+            let delay_ns = time_ns.saturating_sub(since_ns);
+            self.deed(at_ns, DraftStep::Io { delay_ns });
+            self.state = State::Awake { ran: true };
+            return;
+        }
+        if self.state == State::MaybeAsleep {
+            self.close(at_ns, None, true);
+        }
+        let woken_ns = self.relative(time_ns);
+        let trigger = self.unwoken(cpu, woken_ns, false);
+        self.begin(trigger, woken_ns, at_ns);
+    }
+
+    /// The trigger of an activation that no waking began.
+    fn unwoken(&mut self, cpu: u32, woken_ns: u64, running: bool) -> Trigger {
+        let first = self
+            .drafts
+            .last()
+            .is_none_or(|draft| draft.activation.thread != self.thread);
+        match self.origin {
+            Origin::Fork(parent) if first && !self.context.left_out[parent.index()] => {
+                Trigger::Fork
+            }
+            Origin::Before if first && running && woken_ns <= QUEUED_AT_START_NS => {
+                self.incomplete.at_start += 1;
+                Trigger::Start
+            }
+            _ => {
+                self.incomplete.unseen_wakeups += 1;
+                Trigger::Outside {
+                    at_ns: woken_ns,
+                    cpu,
+                    soft: false,
+                }
+            }
+        }
+    }
+
+    fn switched_in(&mut self, cpu: u32, time_ns: u64, at_ns: u64) {
+        let now_ns = self.relative(time_ns);
+        match self.state {
+            State::Asleep => {
+                let trigger = self.unwoken(cpu, now_ns, true);
+                let woken_ns = if trigger == Trigger::Start { 0 } else { now_ns };
+                self.begin(trigger, woken_ns, at_ns);
+            }
+            State::Waiting { since_ns } => {
+                let delay_ns = time_ns.saturating_sub(since_ns);
+                self.deed(at_ns, DraftStep::Io { delay_ns });
+            }
+            State::Awake { .. } | State::MaybeAsleep => {}
+        }
+        self.state = State::Awake { ran: true };
+        if let Some(draft) = self.open() {
+            draft.activation.switches += 1;
+            draft.activation.first_run_ns.get_or_insert(now_ns);
+        }
+    }
+
+    fn switched_out(&mut self, leave: Leave, time_ns: u64, at_ns: u64) {
+        match leave {
+            Leave::Blocked(PrevState::Uninterruptible) => {
+                if let Some(draft) = self.open() {
+                    draft.sleeps += 1;
+                    self.state = State::Waiting { since_ns: time_ns };
+                }
+            }
+            Leave::Blocked(_) => {
+                if let Some(draft) = self.open() {
+                    draft.sleeps += 1;
+                }
+                self.close(at_ns, Some(time_ns), true);
+            }
+            Leave::Exit => {
+                self.deed(at_ns, DraftStep::Exit);
+                self.close(at_ns, Some(time_ns), true);
+            }
+            Leave::Unseen => self.state = State::MaybeAsleep,
+            Leave::Runnable | Leave::End => {}
+        }
+    }
+}
+
+/// Runs and deeds as one list in the order of the trace.
+///
+/// At the same event a wakeup comes before the switch in it shows, that before what the thread does,
+/// and a switch out last.
+fn marks(runs: &[Run], deeds: &[Deed]) -> Vec<Mark> {
+    let mut marks: Vec<Mark> = Vec::with_capacity(runs.len() * 2 + deeds.len());
+    let mut before_ns = 0;
+    let mut deeds = deeds.iter().peekable();
+    for run in runs {
+        let precedes = |deed: &&Deed| {
+            let of_others = matches!(deed.kind, DeedKind::Woken(_) | DeedKind::Appears { .. });
+            deed.event < run.start_event || (deed.event == run.start_event && of_others)
+        };
+        while let Some(deed) = deeds.next_if(precedes) {
+            marks.push(Mark {
+                time_ns: deed.time_ns,
+                at_ns: before_ns,
+                kind: MarkKind::Deed(deed.kind),
+            });
+        }
+        marks.push(Mark {
+            time_ns: run.start_ns,
+            at_ns: before_ns,
+            kind: MarkKind::In { cpu: run.cpu },
+        });
+        let mut at_ns = before_ns;
+        while let Some(deed) = deeds.next_if(|deed| deed.event <= run.end_event) {
+            // Clocks of different CPUs may disagree by a little: executed time still only grows.
+            let into_ns = deed.time_ns.clamp(run.start_ns, run.end_ns) - run.start_ns;
+            at_ns = at_ns.max(before_ns + into_ns);
+            marks.push(Mark {
+                time_ns: deed.time_ns,
+                at_ns,
+                kind: MarkKind::Deed(deed.kind),
+            });
+        }
+        before_ns += run.length_ns();
+        marks.push(Mark {
+            time_ns: run.end_ns,
+            at_ns: before_ns,
+            kind: MarkKind::Out(run.leave),
+        });
+    }
+    marks.extend(deeds.map(|deed| Mark {
+        time_ns: deed.time_ns,
+        at_ns: before_ns,
+        kind: MarkKind::Deed(deed.kind),
+    }));
+    marks
+}

@@ -1,0 +1,68 @@
+//! Why a recording cannot be replayed.
+
+use std::path::PathBuf;
+
+/// Why a recording cannot be replayed, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReplayError {
+    /// Events are missing in the middle of the trace.
+    #[error(
+        "{}:{line}: {} lost here ({gaps} gaps in all): wakeups and switches are missing, so work \
+         and causes cannot be told; record with a larger buffer, or allow lost events explicitly",
+        trace.display(),
+        match events { Some(1) => "1 event was".to_owned(), Some(n) => format!("{n} events were"),
+            None => "an unknown number of events was".to_owned() }
+    )]
+    LostEvents {
+        /// Trace file.
+        trace: PathBuf,
+        /// Line of the first gap (0 where the format has no lines).
+        line: u64,
+        /// Events missing there, if known.
+        events: Option<u64>,
+        /// Number of gaps.
+        gaps: usize,
+    },
+    /// The recorder says that events were lost, without saying where.
+    #[error(
+        "{}: the recorder lost {events} events (`lost_events` of recording.json); record with a \
+         larger buffer, or allow lost events explicitly",
+        trace.display()
+    )]
+    RecorderLostEvents {
+        /// Trace file.
+        trace: PathBuf,
+        /// How many.
+        events: u64,
+    },
+    /// The recording has no length.
+    #[error("{}: the recording ends when it starts, at {start_ns} ns", trace.display())]
+    NoTime {
+        /// Trace file.
+        trace: PathBuf,
+        /// When.
+        start_ns: u64,
+    },
+    /// A file of a cgroup does not hold what the kernel writes there.
+    #[error("cgroups.json: {message}")]
+    Cgroup {
+        /// Which and why.
+        message: String,
+    },
+    /// No group of this path.
+    #[error("unknown cgroup `{path}`; {suggestion}")]
+    UnknownGroup {
+        /// What was asked for.
+        path: String,
+        /// The nearest path, or all of them.
+        suggestion: String,
+    },
+    /// No thread of this name.
+    #[error("unknown thread name `{name}`; {suggestion}")]
+    UnknownThread {
+        /// What was asked for.
+        name: String,
+        /// The nearest name, or all of them.
+        suggestion: String,
+    },
+}

@@ -1,0 +1,220 @@
+//! From drafts to numbered activations with steps.
+
+use super::activity::{Begun, Draft, DraftStep, Waking};
+use super::costs::{self, Charged};
+use super::gather::Gathered;
+use super::model::{ActivationId, Step, Trigger};
+use super::threads::ThreadId;
+use super::timeline::{self, median};
+use super::{Folded, Options, Replay, groups, report};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Numbers the activations, takes the simulator's own costs off and makes steps.
+pub(super) fn finish(
+    gathered: Gathered,
+    mut folded: Folded,
+    options: &Options,
+    runs: &[Vec<timeline::Run>],
+) -> Replay {
+    cut_loose(&mut folded.drafts, &mut folded.begun, &gathered.wakings);
+    assume_work(&mut folded.drafts);
+    let mut order: Vec<usize> = (0..folded.drafts.len()).collect();
+    order.sort_by_key(|&index| {
+        let activation = &folded.drafts[index].activation;
+        (activation.thread, activation.woken_ns, index)
+    });
+    let mut number = vec![ActivationId(0); order.len()];
+    for (id, &index) in (0u32..).map(ActivationId).zip(&order) {
+        number[index] = id;
+    }
+    let mut replay = Replay {
+        start_ns: gathered.start_ns,
+        duration_ns: gathered.end_ns - gathered.start_ns,
+        cpus: gathered.cpus,
+        threads: gathered.threads,
+        groups: gathered.groups,
+        activations: Vec::with_capacity(order.len()),
+        steps: Vec::new(),
+        handovers: folded.handovers,
+        report: gathered.report,
+    };
+    for (thread, runs) in replay.threads.iter_mut().zip(runs) {
+        thread.executed_ns = runs.iter().map(timeline::Run::length_ns).sum();
+    }
+    for &index in &order {
+        let draft = &mut folded.drafts[index];
+        let thread = &replay.threads[draft.activation.thread.index()];
+        let depth = groups::lineage(&replay.groups, thread.group).count() as u32;
+        let mut lengths_ns = lengths_ns(draft);
+        let charged = charged(draft, depth);
+        let cost_ns = options.costs.of(charged, draft.activation.executed_ns);
+        draft.activation.removed_ns = costs::take_off(&mut lengths_ns, cost_ns);
+        if draft.activation.assumed_ns > 0 {
+            lengths_ns[0] += draft.activation.assumed_ns;
+        }
+        let from = replay.steps.len() as u32;
+        steps(
+            draft,
+            &folded.begun,
+            &number,
+            &lengths_ns,
+            &mut replay.steps,
+        );
+        draft.activation.steps = from..replay.steps.len() as u32;
+        replay.activations.push(draft.activation.clone());
+    }
+    number_activations(&mut replay);
+    replay.report.incomplete = folded.incomplete;
+    replay.report.unseen = folded.unseen;
+    report::count(&mut replay);
+    replay
+}
+
+fn number_activations(replay: &mut Replay) {
+    for thread in &mut replay.threads {
+        thread.activations = 0..0;
+    }
+    for (index, activation) in (0u32..).zip(&replay.activations) {
+        let range = &mut replay.threads[activation.thread.index()].activations;
+        if range.start == range.end {
+            *range = index..index;
+        }
+        range.end = index + 1;
+    }
+}
+
+/// Turns the deeds of a draft into steps, once it is known what every waking began and which
+/// number each draft has got.
+fn steps(
+    draft: &Draft,
+    begun: &[Begun],
+    number: &[ActivationId],
+    lengths_ns: &[u64],
+    steps: &mut Vec<Step>,
+) {
+    let mut lengths = lengths_ns.iter();
+    let mut run = |steps: &mut Vec<Step>| {
+        if let Some(&work_ns) = lengths.next()
+            && work_ns > 0
+        {
+            steps.push(Step::Run { work_ns });
+        }
+    };
+    run(steps);
+    for (_, step) in &draft.deeds {
+        let step = match *step {
+            DraftStep::Wakes(waking) => match begun[waking] {
+                Begun::Nothing => None,
+                Begun::Draft(draft) => Some(Step::Wake(number[draft])),
+                Begun::Handover(handover) => Some(Step::Post(handover)),
+            },
+            DraftStep::Forks(child) => Some(Step::Fork(child)),
+            DraftStep::Io { delay_ns } => Some(Step::Io { delay_ns }),
+            DraftStep::Wait(handover) => Some(Step::Wait(handover)),
+            DraftStep::Exit => Some(Step::Exit),
+            DraftStep::Sends(draft) => Some(Step::Wake(number[draft])),
+        };
+        steps.extend(step);
+        run(steps);
+    }
+}
+
+/// Executed time between the deeds of a draft: one more than there are deeds.
+fn lengths_ns(draft: &Draft) -> Vec<u64> {
+    let mut from_ns = 0;
+    let mut lengths = Vec::with_capacity(draft.deeds.len() + 1);
+    for (at_ns, _) in &draft.deeds {
+        lengths.push(at_ns - from_ns);
+        from_ns = *at_ns;
+    }
+    lengths.push(draft.activation.executed_ns.saturating_sub(from_ns));
+    lengths
+}
+
+/// What the simulator will charge for the recorded time of a draft.
+fn charged(draft: &Draft, depth: u32) -> Charged {
+    let mut charged = Charged {
+        switches: draft.activation.switches,
+        interrupts: draft.activation.interrupts,
+        sleeps: draft.sleeps,
+        depth,
+        ..Charged::default()
+    };
+    for (_, step) in &draft.deeds {
+        match step {
+            DraftStep::Wakes(_) | DraftStep::Sends(_) => charged.wakes += 1,
+            DraftStep::Forks(_) => charged.forks += 1,
+            DraftStep::Exit => charged.exits += 1,
+            DraftStep::Io { .. } | DraftStep::Wait(_) => {}
+        }
+    }
+    charged
+}
+
+/// Sees to it that whatever waits for a thread is begun by that thread.
+///
+/// An activation that a thread began must stand in one of that thread's activations as a deed. Where
+/// the waker has none to hold it (it may have been cut off by the end of the recording) the
+/// activation keeps its time instead, and a wait is dropped.
+fn cut_loose(drafts: &mut [Draft], begun: &mut [Begun], wakings: &[Waking]) {
+    let mut done = vec![false; wakings.len()];
+    let mut forked = BTreeSet::new();
+    for (_, step) in drafts.iter().flat_map(|draft| &draft.deeds) {
+        match step {
+            DraftStep::Wakes(waking) => done[*waking] = true,
+            DraftStep::Forks(child) => drop(forked.insert(*child)),
+            _ => {}
+        }
+    }
+    for Draft { activation, .. } in drafts.iter_mut() {
+        if activation.trigger == Trigger::Fork && !forked.contains(&activation.thread) {
+            activation.trigger = Trigger::Outside {
+                at_ns: activation.woken_ns,
+                cpu: 0,
+                soft: false,
+            };
+        }
+    }
+    let mut orphans = Vec::new();
+    for (waking, begun) in begun.iter_mut().enumerate().filter(|(w, _)| !done[*w]) {
+        match std::mem::replace(begun, Begun::Nothing) {
+            Begun::Nothing => {}
+            Begun::Draft(index) => {
+                let activation = &mut drafts[index].activation;
+                activation.trigger = Trigger::Outside {
+                    at_ns: activation.woken_ns,
+                    cpu: wakings[waking].cpu,
+                    soft: false,
+                };
+            }
+            Begun::Handover(handover) => orphans.push(handover),
+        }
+    }
+    if !orphans.is_empty() {
+        for draft in drafts {
+            draft
+                .deeds
+                .retain(|(_, step)| !matches!(step, DraftStep::Wait(h) if orphans.contains(h)));
+        }
+    }
+}
+
+/// Gives activations without visible runs the median work of the thread's others.
+fn assume_work(drafts: &mut [Draft]) {
+    let mut seen_ns: BTreeMap<ThreadId, Vec<u64>> = BTreeMap::new();
+    for Draft { activation, .. } in drafts.iter() {
+        if activation.switches > 0 && activation.slept {
+            let list = seen_ns.entry(activation.thread).or_default();
+            list.push(activation.executed_ns);
+        }
+    }
+    let median_ns: BTreeMap<ThreadId, u64> = seen_ns
+        .into_iter()
+        .filter_map(|(thread, mut list)| Some((thread, median(&mut list)?)))
+        .collect();
+    for Draft { activation, .. } in drafts {
+        if activation.switches == 0 && activation.slept && activation.executed_ns == 0 {
+            activation.assumed_ns = median_ns.get(&activation.thread).copied().unwrap_or(0);
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! One pass over the events: threads, CPUs, wakings, deeds.
+
+use super::activity::{Deed, DeedKind, Source, Waking};
+use super::groups::{self, Group, GroupIndex, Member};
+use super::model::Thread;
+use super::phase;
+use super::report::Report;
+use super::threads::{Identity, ThreadId, Threads};
+use super::timeline::{self, CpuTimeline, Repairs, Run};
+use schedcast_kernel::task::Policy;
+use schedcast_trace::{Context, Event, EventKind, Level, Recording, Wakeup};
+
+/// Everything the events say, by thread and by CPU.
+pub(super) struct Gathered {
+    pub start_ns: u64,
+    pub end_ns: u64,
+    pub cpus: u32,
+    pub threads: Vec<Thread>,
+    pub groups: Vec<Group>,
+    pub wakings: Vec<Waking>,
+    /// Per thread, in order of events.
+    pub deeds: Vec<Vec<Deed>>,
+    pub report: Report,
+    identities: Vec<Identity>,
+    timelines: Vec<CpuTimeline>,
+}
+
+impl Gathered {
+    pub(super) fn of(recording: &Recording) -> Self {
+        let (mut start_ns, end_ns) = recording.span_ns();
+        // What a CPU did before its buffer begins is unknown: start when all of them are known.
+        for begin in &recording.counts.buffer_starts {
+            start_ns = start_ns.max(begin.after_ns.unwrap_or(0));
+        }
+        let mut pass = Pass {
+            threads: Threads::default(),
+            timeline: timeline::Builder::new(start_ns),
+            wakings: Vec::new(),
+            deeds: Vec::new(),
+        };
+        let mut report = Report::default();
+        let mut last_ns = start_ns;
+        for (index, event) in recording.events.iter().enumerate() {
+            if event.time_ns < start_ns {
+                report.events_before_start += 1;
+                continue;
+            }
+            if event.time_ns > end_ns && recording.meta.end_ns.is_some() {
+                report.events_after_end += 1;
+                continue;
+            }
+            report.events += 1;
+            last_ns = last_ns.max(event.time_ns);
+            pass.see(index, event);
+        }
+        let identities = pass.threads.identities;
+        let threads = identities
+            .iter()
+            .map(|identity| thread(identity, recording))
+            .collect();
+        pass.deeds.resize(identities.len(), Vec::new());
+        Self {
+            start_ns,
+            end_ns: end_ns.max(last_ns),
+            cpus: recording.cpus(),
+            threads,
+            groups: Vec::new(),
+            wakings: pass.wakings,
+            deeds: pass.deeds,
+            report,
+            identities,
+            timelines: pass.timeline.finish(),
+        }
+    }
+
+    /// Reads the groups, puts the threads into them and looks for the phases of their timers.
+    pub(super) fn place(&mut self, recording: &Recording, autogroup: bool) -> Result<(), String> {
+        let members: Vec<Member<'_>> = self
+            .threads
+            .iter()
+            .map(|thread| Member {
+                pid: thread.pid,
+                name: &thread.name,
+                origin: thread.origin,
+                kernel: thread.kernel,
+                policy: thread.policy,
+            })
+            .collect();
+        let before = recording.cgroups_before.as_ref();
+        let after = recording.cgroups_after.as_ref();
+        let mut placement = groups::place(before, after, autogroup, &members)?;
+        phase::infer(
+            &self.timelines,
+            &mut placement.groups,
+            &placement.of_thread,
+            self.start_ns,
+            timeline::idle_exit_ns(&self.timelines),
+        );
+        self.report.unlisted_threads = placement.unlisted;
+        self.report.moved_threads = placement.moved;
+        self.report.autogroup = autogroup;
+        self.groups = placement.groups;
+        for (thread, group) in self.threads.iter_mut().zip(placement.of_thread) {
+            thread.group = group;
+        }
+        Ok(())
+    }
+
+    /// The runs of every thread.
+    pub(super) fn runs(&self) -> (Vec<Vec<Run>>, Repairs) {
+        let of_thread: Vec<GroupIndex> = self.threads.iter().map(|t| t.group).collect();
+        let boundaries = phase::KnownBoundaries {
+            groups: &self.groups,
+            of_thread: &of_thread,
+            start_ns: self.start_ns,
+        };
+        timeline::resolve(
+            &self.timelines,
+            self.identities.len(),
+            self.end_ns,
+            &boundaries,
+        )
+    }
+}
+
+fn thread(identity: &Identity, recording: &Recording) -> Thread {
+    let name = identity.name(&recording.comms);
+    let kernel = identity.is_kernel(&name);
+    let (policy, nice, rt_priority) = identity.scheduling();
+    // What the stopper thread of a CPU does (moving tasks) the simulated kernel does by itself.
+    let stopper = name.starts_with("migration/") && policy != Policy::Normal;
+    Thread {
+        pid: identity.pid,
+        origin: identity.origin,
+        kernel,
+        left_out: stopper,
+        policy,
+        nice,
+        rt_priority,
+        first_cpu: identity.first_cpu.unwrap_or(0),
+        bound_cpu: identity.bound_cpu(&name),
+        group: GroupIndex::ROOT,
+        activations: 0..0,
+        executed_ns: 0,
+        name,
+    }
+}
+
+struct Pass {
+    threads: Threads,
+    timeline: timeline::Builder,
+    wakings: Vec<Waking>,
+    deeds: Vec<Vec<Deed>>,
+}
+
+impl Pass {
+    fn see(&mut self, index: usize, event: &Event) {
+        self.threads.see(event);
+        self.timeline.see(index, event, &self.threads);
+        match event.kind {
+            EventKind::Waking(wakeup) => self.waking(index, event, wakeup),
+            EventKind::Wakeup(wakeup) | EventKind::WakeupNew(wakeup) => {
+                let cpu = wakeup.target_cpu;
+                self.deed(index, event, wakeup.pid, DeedKind::Appears { cpu });
+            }
+            EventKind::Fork {
+                parent_pid,
+                child_pid,
+                ..
+            } => {
+                if let Some(child) = self.threads.current(child_pid) {
+                    self.deed(index, event, parent_pid, DeedKind::Forks(child));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn waking(&mut self, index: usize, event: &Event, wakeup: Wakeup) {
+        let Some(wakee) = self.threads.current(wakeup.pid) else {
+            return;
+        };
+        // A thread that wakes itself (a signal, say) has not slept.
+        if event.task == wakeup.pid {
+            return;
+        }
+        let waker = self.threads.current(event.task);
+        let source = source(event.context, waker);
+        let waking = self.wakings.len();
+        self.wakings.push(Waking {
+            time_ns: event.time_ns,
+            cpu: event.cpu,
+            wakee,
+            source,
+        });
+        self.deed(index, event, wakeup.pid, DeedKind::Woken(waking));
+        match source {
+            Source::Thread(_) => self.deed(index, event, event.task, DeedKind::Wakes(waking)),
+            Source::Outside { .. } => self.deed(index, event, event.task, DeedKind::Interrupted),
+        }
+    }
+
+    fn deed(&mut self, index: usize, event: &Event, pid: i32, kind: DeedKind) {
+        let Some(thread) = self.threads.current(pid) else {
+            return;
+        };
+        if self.deeds.len() <= thread.index() {
+            self.deeds.resize(thread.index() + 1, Vec::new());
+        }
+        self.deeds[thread.index()].push(Deed {
+            event: index,
+            time_ns: event.time_ns,
+            kind,
+        });
+    }
+}
+
+/// Who is behind a waking that is written while `current` runs.
+///
+/// A trace without flag columns does not tell interrupts from tasks; then the running thread is
+/// taken for the waker.
+fn source(context: Context, current: Option<ThreadId>) -> Source {
+    match (context.level(), current) {
+        (Some(Level::Task) | None, Some(waker)) => Source::Thread(waker),
+        (level, _) => Source::Outside {
+            soft: level == Some(Level::SoftIrq),
+        },
+    }
+}

@@ -1,0 +1,184 @@
+//! What the recording itself shows: the figures a re-simulation of it must meet.
+
+use super::Replay;
+use super::groups::Group;
+use super::model::Activation;
+use std::collections::BTreeMap;
+
+/// Quantiles of a set of durations, ns. The q-quantile of n values is the ⌈q·n⌉-th smallest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Quantiles {
+    /// Number of values; all others are 0 when there is none.
+    pub count: u64,
+    /// Sum of the values.
+    pub sum_ns: u64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 75 %.
+    pub p75_ns: u64,
+    /// 90 %.
+    pub p90_ns: u64,
+    /// 95 %.
+    pub p95_ns: u64,
+    /// 99 %.
+    pub p99_ns: u64,
+    /// Largest.
+    pub max_ns: u64,
+}
+
+impl Quantiles {
+    /// Of these values, in any order.
+    pub fn of(mut values: Vec<u64>) -> Self {
+        values.sort_unstable();
+        let Some(&max_ns) = values.last() else {
+            return Self::default();
+        };
+        let at = |percent: usize| values[(values.len() * percent).div_ceil(100).max(1) - 1];
+        Self {
+            count: values.len() as u64,
+            sum_ns: values.iter().sum(),
+            p50_ns: at(50),
+            p75_ns: at(75),
+            p90_ns: at(90),
+            p95_ns: at(95),
+            p99_ns: at(99),
+            max_ns,
+        }
+    }
+}
+
+/// Figures of all threads of one name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MeasuredThreads {
+    /// Name.
+    pub name: String,
+    /// Number of threads.
+    pub threads: u32,
+    /// From wakeup (or the message, where the thread was awake) to sleep (or the next message).
+    pub activation_latency: Quantiles,
+    /// From wakeup to the reply, of activations that woke the thread which had begun them.
+    pub reply_latency: Quantiles,
+    /// From wakeup to the first run.
+    pub wakeup_latency: Quantiles,
+    /// CPU time executed, ns.
+    pub executed_ns: u64,
+}
+
+/// Growth of a group's `cpu.stat` over the recording; `None` where it lacks the line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MeasuredGroup {
+    /// Path.
+    pub path: String,
+    /// Periods in which the group was active.
+    pub nr_periods: Option<u64>,
+    /// Periods in which it was throttled.
+    pub nr_throttled: Option<u64>,
+    /// Throttled time summed over CPUs, ns.
+    pub throttled_ns: Option<u64>,
+    /// Periods in which it used more than its quota.
+    pub nr_bursts: Option<u64>,
+    /// Time it used beyond its quota, ns.
+    pub burst_ns: Option<u64>,
+    /// CPU time used, ns; where `cpu.stat` lacks it, what the trace shows of its threads.
+    pub usage_ns: u64,
+}
+
+/// What the recording itself shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Measured {
+    /// By thread name, sorted.
+    pub threads: Vec<MeasuredThreads>,
+    /// Cgroups that have statistics at both ends, in the order of [`Replay::groups`].
+    pub groups: Vec<MeasuredGroup>,
+}
+
+impl Replay {
+    /// What the recording itself shows, over its whole length. An activation counts if its begin
+    /// and its end are visible, a group if the recording has its `cpu.stat` at both ends.
+    pub fn measured(&self) -> Measured {
+        let mut by_name: BTreeMap<&str, Collected> = BTreeMap::new();
+        for thread in &self.threads {
+            let collected = by_name.entry(&thread.name).or_default();
+            collected.threads += 1;
+            collected.executed_ns += thread.executed_ns;
+        }
+        for activation in &self.activations {
+            let name = &self.threads[activation.thread.index()].name;
+            if let Some(collected) = by_name.get_mut(name.as_str()) {
+                collected.see(activation);
+            }
+        }
+        let threads = by_name
+            .into_iter()
+            .map(|(name, collected)| MeasuredThreads {
+                name: name.to_owned(),
+                threads: collected.threads,
+                activation_latency: Quantiles::of(collected.activation_ns),
+                reply_latency: Quantiles::of(collected.reply_ns),
+                wakeup_latency: Quantiles::of(collected.wakeup_ns),
+                executed_ns: collected.executed_ns,
+            });
+        let groups = (0u32..)
+            .map(super::GroupIndex)
+            .zip(&self.groups)
+            .filter_map(|(index, group)| self.measured_group(index, group));
+        Measured {
+            threads: threads.collect(),
+            groups: groups.collect(),
+        }
+    }
+
+    fn measured_group(&self, index: super::GroupIndex, group: &Group) -> Option<MeasuredGroup> {
+        let (before, after) = group.stat?;
+        let grown = |before: Option<u64>, after: Option<u64>| Some(after?.saturating_sub(before?));
+        let seen_ns = || {
+            let members = self.members(index);
+            let executed = members
+                .iter()
+                .map(|id| self.threads[id.index()].executed_ns);
+            executed.sum()
+        };
+        Some(MeasuredGroup {
+            path: group.path.clone(),
+            nr_periods: grown(before.nr_periods, after.nr_periods),
+            nr_throttled: grown(before.nr_throttled, after.nr_throttled),
+            throttled_ns: grown(before.throttled_ns, after.throttled_ns),
+            nr_bursts: grown(before.nr_bursts, after.nr_bursts),
+            burst_ns: grown(before.burst_ns, after.burst_ns),
+            usage_ns: grown(before.usage_ns, after.usage_ns).unwrap_or_else(seen_ns),
+        })
+    }
+}
+
+#[derive(Default)]
+struct Collected {
+    threads: u32,
+    executed_ns: u64,
+    activation_ns: Vec<u64>,
+    reply_ns: Vec<u64>,
+    wakeup_ns: Vec<u64>,
+}
+
+impl Collected {
+    fn see(&mut self, activation: &Activation) {
+        self.activation_ns.extend(activation.latency_ns());
+        self.reply_ns.extend(activation.reply_latency_ns());
+        self.wakeup_ns.extend(activation.wakeup_latency_ns());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_values_that_occurred() {
+        assert_eq!(Quantiles::of(Vec::new()), Quantiles::default());
+        let quantiles = Quantiles::of((1..=20).rev().collect());
+        assert_eq!(quantiles.count, 20);
+        assert_eq!(quantiles.sum_ns, 210);
+        assert_eq!((quantiles.p50_ns, quantiles.p75_ns), (10, 15));
+        assert_eq!((quantiles.p95_ns, quantiles.p99_ns), (19, 20));
+        assert_eq!(Quantiles::of(vec![7]).p50_ns, 7);
+    }
+}

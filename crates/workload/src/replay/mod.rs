@@ -1,0 +1,285 @@
+//! Replay: from the scheduling events of a recording to programs that can run under other limits.
+//!
+//! A recording says when each thread ran, who woke it and when it slept. [`infer`] turns that into
+//! what each thread *does*, which no longer depends on the limits in force while recording:
+//!
+//! * its work: the CPU time it executed between a wakeup and the next sleep. Waiting on a run queue
+//!   and being throttled are not part of it;
+//! * its effects: whom it wakes, and after how much of its own work;
+//! * its causes: the wakeups it waits for. One that comes from another thread happens when that
+//!   thread gets there; one that comes from outside (timer, device) keeps its time.
+//!
+//! [`Replay::compile`] makes programs, tasks, groups and arrivals of it for the simulator. Every
+//! thread becomes a loop over its *inbox*: it takes the oldest message, does what the recording shows
+//! for the activation that this message began, and takes the next one.
+//!
+//! # Worked example
+//!
+//! ```text
+//!   µs  CPU  event                                              what it tells
+//!    0   0   <idle>    hard irq  sched_waking pgbench           outside arrival, keeps time 0
+//!   33   0   idle → pgbench                                     pgbench starts to execute
+//!  103   0   pgbench             sched_waking postgres          after 70 µs of work it wakes postgres
+//!  130   0   pgbench (S) → postgres                             it executed 97 µs and sleeps
+//! 4000   0   postgres (R) → agentd → postgres at 4100           preempted: 100 µs that do not count
+//! 9830   0   postgres            sched_waking pgbench           after 9600 µs of work: the reply
+//! 9866   0   postgres (S) → pgbench
+//! ```
+//!
+//! becomes: at 0 µs pgbench gets message A. For A it works 70 µs, sends postgres message B, works
+//! 27 µs. For B postgres works 9600 µs, sends pgbench message C, works 36 µs. Under a limit that stops
+//! postgres for 60 ms, C is sent 60 ms later, and so is everything that follows from it; message A
+//! stays at 0 µs.
+//!
+//! What cannot be seen, and the rule taken instead, stands with the module that takes it:
+//! [`timeline`] (missing switches), [`threads`] (kernel threads, priorities), [`groups`] (cgroups and
+//! autogroups), [`phase`] (period timers), [`activity`] (activations), [`unseen`] (messages without a
+//! wakeup), [`costs`] (what the simulator charges itself).
+
+mod activity;
+mod compile;
+mod costs;
+mod error;
+mod finish;
+mod gather;
+mod groups;
+mod measured;
+mod model;
+mod phase;
+mod report;
+mod threads;
+mod timeline;
+mod unseen;
+
+#[cfg(test)]
+mod tests;
+
+pub use activity::Incomplete;
+pub use compile::{CompileOptions, Compiled};
+pub use costs::Costs;
+pub use error::ReplayError;
+pub use groups::{Group, GroupIndex};
+pub use measured::{Measured, MeasuredGroup, Quantiles};
+pub use model::{Activation, ActivationId, HandoverId, Step, Thread, Trigger};
+pub use phase::Phase;
+pub use report::Report;
+pub use threads::{Origin, ThreadId};
+pub use timeline::Repairs;
+pub use unseen::Unseen;
+
+use crate::nearest;
+use activity::{Begun, Draft, Folder};
+use gather::Gathered;
+use schedcast_trace::Recording;
+
+/// What the user decides about a replay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Replay a trace with gaps all the same; the report says so.
+    pub allow_lost_events: bool,
+    /// Whether user threads of the root group are grouped by session; `None`: as the recording says,
+    /// and if it does not, no.
+    pub autogroup: Option<bool>,
+    /// What the simulated machine charges by itself.
+    pub costs: Costs,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            allow_lost_events: false,
+            autogroup: None,
+            costs: Costs::FREE,
+        }
+    }
+}
+
+/// What the threads of a recording do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Replay {
+    /// Start of the recording on the trace's clock. All other times count from it.
+    pub start_ns: u64,
+    /// Length of the recording.
+    pub duration_ns: u64,
+    /// Number of CPUs.
+    pub cpus: u32,
+    /// Threads, in order of appearance.
+    pub threads: Vec<Thread>,
+    /// Groups; the first is the root, parents come before their children.
+    pub groups: Vec<Group>,
+    /// Activations, those of a thread side by side and in order of time.
+    pub activations: Vec<Activation>,
+    /// Steps of all activations.
+    pub steps: Vec<Step>,
+    /// Number of waits inside activations that other threads end.
+    pub handovers: u32,
+    /// What was seen, guessed and left out.
+    pub report: Report,
+}
+
+/// Infers what the threads of a recording do.
+///
+/// # Errors
+/// If events were lost (unless the options allow it), if the recording has no length, or if a
+/// cgroup's file cannot be understood.
+pub fn infer(recording: &Recording, options: &Options) -> Result<Replay, ReplayError> {
+    check_lost(recording, options)?;
+    let mut gathered = Gathered::of(recording);
+    if gathered.end_ns <= gathered.start_ns {
+        return Err(ReplayError::NoTime {
+            trace: recording.trace.clone(),
+            start_ns: gathered.start_ns,
+        });
+    }
+    let autogroup = options.autogroup.or(recording.meta.autogroup);
+    gathered
+        .place(recording, autogroup.unwrap_or(false))
+        .map_err(|message| ReplayError::Cgroup { message })?;
+    let (runs, repairs) = gathered.runs();
+    let folded = Folded::of(&gathered, &runs);
+    let mut replay = finish::finish(gathered, folded, options, &runs);
+    replay.report.repairs = repairs;
+    replay.report.lost_events_allowed = recording.counts.lost_events().is_none_or(|lost| lost > 0)
+        || recording.meta.lost_events.is_some_and(|lost| lost > 0);
+    replay.report.trace_notes = recording.notes();
+    Ok(replay)
+}
+
+fn check_lost(recording: &Recording, options: &Options) -> Result<(), ReplayError> {
+    if options.allow_lost_events {
+        return Ok(());
+    }
+    if let Some(first) = recording.counts.lost.first() {
+        return Err(ReplayError::LostEvents {
+            trace: recording.trace.clone(),
+            line: first.line,
+            events: first.events,
+            gaps: recording.counts.lost.len(),
+        });
+    }
+    match recording.meta.lost_events {
+        Some(events) if events > 0 => Err(ReplayError::RecorderLostEvents {
+            trace: recording.trace.clone(),
+            events,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Drafts of all threads.
+struct Folded {
+    drafts: Vec<Draft>,
+    begun: Vec<Begun>,
+    handovers: u32,
+    incomplete: Incomplete,
+    unseen: Unseen,
+}
+
+impl Folded {
+    fn of(gathered: &Gathered, runs: &[Vec<timeline::Run>]) -> Self {
+        let left_out: Vec<bool> = gathered.threads.iter().map(|t| t.left_out).collect();
+        let context = activity::Context {
+            wakings: &gathered.wakings,
+            left_out: &left_out,
+            start_ns: gathered.start_ns,
+        };
+        let mut folded = Self {
+            drafts: Vec::new(),
+            begun: vec![Begun::Nothing; gathered.wakings.len()],
+            handovers: 0,
+            incomplete: Incomplete::default(),
+            unseen: Unseen::default(),
+        };
+        for (id, thread) in (0u32..).map(ThreadId).zip(&gathered.threads) {
+            if thread.left_out {
+                continue;
+            }
+            Folder::new(
+                &context,
+                id,
+                thread.origin,
+                &mut folded.drafts,
+                &mut folded.begun,
+                &mut folded.handovers,
+                &mut folded.incomplete,
+            )
+            .fold(&runs[id.index()], &gathered.deeds[id.index()]);
+        }
+        let kinds: Vec<_> = gathered
+            .threads
+            .iter()
+            .map(|thread| (thread.name.as_str(), thread.group))
+            .collect();
+        folded.unseen = unseen::find(
+            &mut folded.drafts,
+            &gathered.wakings,
+            &folded.begun,
+            &kinds,
+            gathered.start_ns,
+        );
+        folded
+    }
+}
+
+impl Replay {
+    /// The group of this path.
+    ///
+    /// # Errors
+    /// If there is none; names the nearest.
+    pub fn group(&self, path: &str) -> Result<GroupIndex, ReplayError> {
+        let position = self.groups.iter().position(|group| group.path == path);
+        let known = || {
+            let paths = self.groups.iter().filter(|group| !group.autogroup);
+            paths
+                .map(|group| group.path.as_str())
+                .collect::<Vec<&str>>()
+        };
+        position
+            .map(|index| GroupIndex(index as u32))
+            .ok_or_else(|| ReplayError::UnknownGroup {
+                path: path.to_owned(),
+                suggestion: nearest::suggestion(path, &known()),
+            })
+    }
+
+    /// The threads of this name, in order of appearance.
+    ///
+    /// # Errors
+    /// If there is none; names the nearest.
+    pub fn threads_named(&self, name: &str) -> Result<Vec<ThreadId>, ReplayError> {
+        let found: Vec<ThreadId> = (0u32..)
+            .map(ThreadId)
+            .zip(&self.threads)
+            .filter(|(_, thread)| thread.name == name)
+            .map(|(id, _)| id)
+            .collect();
+        if found.is_empty() {
+            let mut names: Vec<&str> = self.threads.iter().map(|t| t.name.as_str()).collect();
+            names.sort_unstable();
+            names.dedup();
+            return Err(ReplayError::UnknownThread {
+                name: name.to_owned(),
+                suggestion: nearest::suggestion(name, &names),
+            });
+        }
+        Ok(found)
+    }
+
+    /// The threads of a group and of the groups below it, in order of appearance.
+    pub fn members(&self, group: GroupIndex) -> Vec<ThreadId> {
+        let of_thread = self.threads.iter().map(|thread| thread.group);
+        groups::members_of(&self.groups, of_thread, group)
+    }
+
+    /// The steps of an activation.
+    pub fn steps_of(&self, activation: &Activation) -> &[Step] {
+        let range = activation.steps.start as usize..activation.steps.end as usize;
+        &self.steps[range]
+    }
+
+    /// The activations of a thread.
+    pub fn activations_of(&self, thread: ThreadId) -> &[Activation] {
+        let range = &self.threads[thread.index()].activations;
+        &self.activations[range.start as usize..range.end as usize]
+    }
+}

@@ -1,0 +1,184 @@
+//! What a replay knows: threads, activations, steps, and what made each activation begin.
+
+use super::groups::GroupIndex;
+use super::threads::{Origin, ThreadId};
+use schedcast_kernel::task::Policy;
+use schedcast_trace::Pid;
+use std::ops::Range;
+
+/// Index into [`super::Replay::activations`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ActivationId(pub u32);
+
+impl ActivationId {
+    /// As a table index.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A wait inside an activation that another thread ends; index into a table of semaphores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HandoverId(pub u32);
+
+/// A thread of the recording.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Thread {
+    /// Its id while it lived.
+    pub pid: Pid,
+    /// Its name (the one most events give it).
+    pub name: String,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// Thread of the kernel itself: never throttled, no address space.
+    pub kernel: bool,
+    /// Left out of the replay: the simulated kernel does by itself what this thread did.
+    pub left_out: bool,
+    /// Policy.
+    pub policy: Policy,
+    /// −20..=19.
+    pub nice: i32,
+    /// 1..=99 for real-time threads.
+    pub rt_priority: u8,
+    /// CPU it was on when it was first seen.
+    pub first_cpu: u32,
+    /// CPU it cannot leave (kernel threads that exist once per CPU).
+    pub bound_cpu: Option<u32>,
+    /// Its group.
+    pub group: GroupIndex,
+    /// Its activations, in order of time.
+    pub activations: Range<u32>,
+    /// CPU time the recording shows, ns.
+    pub executed_ns: u64,
+}
+
+/// What made an activation begin. Times are ns since the start of the recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// It was under way when the recording started.
+    Start,
+    /// The thread was forked.
+    Fork,
+    /// Another thread woke it: it is woken when that thread gets there.
+    Thread(ThreadId),
+    /// As [`Trigger::Thread`], but the thread was awake, so that no wakeup shows it; see
+    /// [`super::unseen`].
+    ThreadUnseen(ThreadId),
+    /// A timer, a device or softirq work woke it: it keeps its time.
+    Outside {
+        /// When.
+        at_ns: u64,
+        /// CPU that took the interrupt.
+        cpu: u32,
+        /// Whether it came from a softirq rather than a hard interrupt.
+        soft: bool,
+    },
+}
+
+/// One thing a thread does in an activation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Uses CPU time.
+    Run {
+        /// How much, ns, without the costs the simulator adds itself.
+        work_ns: u64,
+    },
+    /// Begins an activation of another thread (or, rarely, the next one of its own).
+    Wake(ActivationId),
+    /// Ends another thread's wait.
+    Post(HandoverId),
+    /// Waits (uninterruptibly) for another thread's [`Step::Post`].
+    Wait(HandoverId),
+    /// Waits (uninterruptibly) for a device.
+    Io {
+        /// How long the device took.
+        delay_ns: u64,
+    },
+    /// Forks this thread.
+    Fork(ThreadId),
+    /// Ends.
+    Exit,
+}
+
+/// From a wakeup to the next sleep: the handling of one message.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Activation {
+    /// Whose.
+    pub thread: ThreadId,
+    /// Why it began.
+    pub trigger: Trigger,
+    /// When it was woken, ns since the start of the recording.
+    pub woken_ns: u64,
+    /// When it first ran; `None` if no run of it is visible.
+    pub first_run_ns: Option<u64>,
+    /// When it went to sleep, or turned to the next message; `None` if that is not visible.
+    pub end_ns: Option<u64>,
+    /// When it last woke the thread that began it: its reply.
+    pub replied_ns: Option<u64>,
+    /// Whether it ended asleep (rather than with the next message).
+    pub slept: bool,
+    /// CPU time the recording shows for it, ns.
+    pub executed_ns: u64,
+    /// Part of it that the simulator's own costs replace, ns.
+    pub removed_ns: u64,
+    /// CPU time given to it without being visible (its runs are missing in the trace), ns.
+    pub assumed_ns: u64,
+    /// How often it was switched in.
+    pub switches: u32,
+    /// Traced interrupts that arrived while it ran.
+    pub interrupts: u32,
+    /// Its steps, in [`super::Replay::steps`].
+    pub steps: Range<u32>,
+}
+
+impl Activation {
+    /// One that has done nothing yet.
+    pub(super) fn new(thread: ThreadId, trigger: Trigger, woken_ns: u64) -> Self {
+        Self {
+            thread,
+            trigger,
+            woken_ns,
+            first_run_ns: None,
+            end_ns: None,
+            replied_ns: None,
+            slept: false,
+            executed_ns: 0,
+            removed_ns: 0,
+            assumed_ns: 0,
+            switches: 0,
+            interrupts: 0,
+            steps: 0..0,
+        }
+    }
+
+    /// Wakeup to sleep, ns, where both are visible.
+    pub fn latency_ns(&self) -> Option<u64> {
+        match self.trigger {
+            Trigger::Start => None,
+            _ => Some(self.end_ns?.saturating_sub(self.woken_ns)),
+        }
+    }
+
+    /// Wakeup to reply, ns, for activations that another thread began and that woke it again.
+    pub fn reply_latency_ns(&self) -> Option<u64> {
+        match self.trigger {
+            Trigger::Thread(_) | Trigger::ThreadUnseen(_) => {
+                Some(self.replied_ns?.saturating_sub(self.woken_ns))
+            }
+            _ => None,
+        }
+    }
+
+    /// Wakeup to first run, ns, where both are visible.
+    pub fn wakeup_latency_ns(&self) -> Option<u64> {
+        match self.trigger {
+            Trigger::Start | Trigger::ThreadUnseen(_) => None,
+            _ => Some(self.first_run_ns?.saturating_sub(self.woken_ns)),
+        }
+    }
+
+    /// Work left after the simulator's own costs were taken off, ns.
+    pub fn work_ns(&self) -> u64 {
+        self.executed_ns - self.removed_ns + self.assumed_ns
+    }
+}

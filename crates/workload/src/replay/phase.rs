@@ -1,0 +1,184 @@
+//! When the period timer of a limited group fires.
+//!
+//! A trace has no event for it, but it shows what it causes: threads of the group that were runnable
+//! and not running, beside an idle CPU, all start again at once, and nobody woke them. Only the
+//! refill (or, rarely, the slack timer) does that. All those instants lie at one phase of the period.
+//!
+//! # Worked example
+//!
+//! A group of period 100 ms; threads resume from idle at 5372.621 903, 5376.021 952, 5378.322 010 s …
+//! Modulo 100 ms that is 21.903, 21.952, 22.010 ms. They fall into one window of 0.5 ms; the median is
+//! 21.952 ms, and leaving idle takes 28 µs on that machine, so the timer fires at 21.924 ms (mod
+//! 100 ms) on the trace's clock. Resumptions at other phases (a slack timer, a missing wakeup) count
+//! against the confidence, which is the share inside the window.
+
+use super::groups::{Group, GroupIndex, lineage};
+use super::threads::ThreadId;
+use super::timeline::{Boundaries, CpuTimeline, Leave, median};
+
+/// The phase of a group's period timer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Phase {
+    /// Expiries lie at this time after the start of the recording, plus whole periods, ns.
+    pub offset_ns: u64,
+    /// Resumptions that agree.
+    pub agreeing: u32,
+    /// Resumptions seen.
+    pub seen: u32,
+}
+
+impl Phase {
+    /// Share of the resumptions that agree, 0..=1.
+    pub fn confidence(&self) -> f64 {
+        f64::from(self.agreeing) / f64::from(self.seen.max(1))
+    }
+}
+
+/// Fewer agreeing resumptions than this prove nothing.
+const AGREEING_MIN: u32 = 3;
+/// The window is this part of the period.
+const WINDOW_DIVISOR: u64 = 200;
+
+/// Infers the phases of all limited groups.
+pub(super) fn infer(
+    timelines: &[CpuTimeline],
+    groups: &mut [Group],
+    of_thread: &[GroupIndex],
+    start_ns: u64,
+    idle_exit_ns: u64,
+) {
+    let resumed = resumptions(timelines, groups, of_thread);
+    for (index, group) in (0u32..).map(GroupIndex).zip(groups.iter_mut()) {
+        let period_ns = group.limit.period_ns;
+        if group.limit.quota_ns.is_none() || period_ns == 0 {
+            continue;
+        }
+        let mut phases: Vec<u64> = resumed
+            .iter()
+            .filter(|(of, _)| *of == index)
+            .map(|(_, at_ns)| at_ns.saturating_sub(start_ns) % period_ns)
+            .collect();
+        group.phase = densest(&mut phases, period_ns).map(|phase| Phase {
+            offset_ns: (phase.offset_ns + period_ns - idle_exit_ns % period_ns) % period_ns,
+            ..phase
+        });
+    }
+}
+
+/// Instants at which an idle CPU took up a thread of a limited group that nobody had woken.
+fn resumptions(
+    timelines: &[CpuTimeline],
+    groups: &[Group],
+    of_thread: &[GroupIndex],
+) -> Vec<(GroupIndex, u64)> {
+    let mut left_runnable_ns: Vec<Option<u64>> = vec![None; of_thread.len()];
+    let mut resumed = Vec::new();
+    // In order of time over all CPUs: a thread may leave one CPU and come back on another.
+    let mut order: Vec<(u64, usize, usize)> = Vec::new();
+    for (cpu, timeline) in timelines.iter().enumerate() {
+        order.extend((0..timeline.slots.len()).map(|slot| (timeline.slots[slot].to_ns, cpu, slot)));
+    }
+    order.sort_unstable();
+    for (_, cpu, position) in order {
+        let slots = &timelines[cpu].slots;
+        let slot = &slots[position];
+        let before = position.checked_sub(1).map(|p| &slots[p]);
+        if let Some(left) = before.and_then(|before| before.thread) {
+            left_runnable_ns[left.index()] =
+                (slot.leave_before == Leave::Runnable).then_some(slot.from_ns);
+        }
+        let Some(thread) = slot.thread else { continue };
+        let from_idle = before.is_some_and(|before| before.thread.is_none());
+        let left_ns = left_runnable_ns[thread.index()].take();
+        if !(from_idle && slot.is_seen()) {
+            continue;
+        }
+        let unwoken = left_ns.is_some_and(|left_ns| slot.placed_ns.is_none_or(|at| at < left_ns));
+        let limited = lineage(groups, of_thread[thread.index()])
+            .find(|group| groups[group.index()].limit.quota_ns.is_some());
+        if let (true, Some(group)) = (unwoken, limited) {
+            resumed.push((group, slot.from_ns));
+        }
+    }
+    resumed
+}
+
+/// The window of the circle that holds most phases, if that is enough of them.
+fn densest(phases: &mut [u64], period_ns: u64) -> Option<Phase> {
+    phases.sort_unstable();
+    let count = phases.len();
+    let window_ns = (period_ns / WINDOW_DIVISOR).max(1);
+    // Walk the circle twice, so that a window may straddle its end.
+    let at = |index: usize| phases[index % count] + period_ns * (index / count) as u64;
+    let mut best = (0, 0);
+    let mut end = 0;
+    for begin in 0..count {
+        end = end.max(begin);
+        while end < begin + count && at(end) - at(begin) <= window_ns {
+            end += 1;
+        }
+        if end - begin > best.1 {
+            best = (begin, end - begin);
+        }
+    }
+    let (begin, agreeing) = best;
+    if (agreeing as u32) < AGREEING_MIN || agreeing * 2 < count {
+        return None;
+    }
+    let mut inside: Vec<u64> = (begin..begin + agreeing).map(at).collect();
+    Some(Phase {
+        offset_ns: median(&mut inside)? % period_ns,
+        agreeing: agreeing as u32,
+        seen: count as u32,
+    })
+}
+
+/// Boundaries of the known phases, for putting back switches the trace does not show.
+pub(super) struct KnownBoundaries<'a> {
+    pub groups: &'a [Group],
+    pub of_thread: &'a [GroupIndex],
+    pub start_ns: u64,
+}
+
+impl Boundaries for KnownBoundaries<'_> {
+    fn next(&self, thread: ThreadId, from_ns: u64) -> Option<u64> {
+        let of = *self.of_thread.get(thread.index())?;
+        let group = lineage(self.groups, of)
+            .map(|group| &self.groups[group.index()])
+            .find(|group| group.limit.quota_ns.is_some())?;
+        let period_ns = group.limit.period_ns;
+        let first_ns = self.start_ns + group.phase?.offset_ns;
+        let periods = from_ns.saturating_sub(first_ns).div_ceil(period_ns);
+        Some(first_ns + periods * period_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worked_example() {
+        let mut phases = [21_952_000, 21_903_000, 22_010_000, 70_000_000];
+        let phase = densest(&mut phases, 100_000_000).unwrap();
+        assert_eq!(phase.offset_ns, 21_952_000);
+        assert_eq!((phase.agreeing, phase.seen), (3, 4));
+        assert_eq!(phase.confidence(), 0.75);
+    }
+
+    #[test]
+    fn a_window_may_straddle_the_end_of_the_period() {
+        let mut phases = [99_900_000, 50_000, 20_000, 99_950_000];
+        let phase = densest(&mut phases, 100_000_000).unwrap();
+        assert_eq!(phase.agreeing, 4);
+        assert_eq!(phase.offset_ns, 99_950_000);
+    }
+
+    #[test]
+    fn scattered_or_few_resumptions_prove_nothing() {
+        assert_eq!(densest(&mut [], 100_000_000), None);
+        assert_eq!(densest(&mut [5, 6], 100_000_000), None);
+        let mut scattered: Vec<u64> = (0..20).map(|i| i * 5_000_000).collect();
+        assert_eq!(densest(&mut scattered, 100_000_000), None);
+    }
+}

@@ -1,0 +1,141 @@
+//! What was seen, guessed and left out.
+
+use super::Replay;
+use super::activity::Incomplete;
+use super::model::{Step, Trigger};
+use super::timeline::Repairs;
+use super::unseen::Unseen;
+
+/// What an inference rests on.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// Events used.
+    pub events: u64,
+    /// Events before all CPUs are known, not used.
+    pub events_before_start: u64,
+    /// Events after the recording's end, not used.
+    pub events_after_end: u64,
+    /// Events are missing, and the options allowed it.
+    pub lost_events_allowed: bool,
+    /// Activations that another thread began.
+    pub from_threads: u32,
+    /// Of these, by a message that no wakeup shows.
+    pub unseen: Unseen,
+    /// Activations that something outside began.
+    pub from_outside: u32,
+    /// Waits for a device inside activations.
+    pub device_waits: u32,
+    /// Waits for another thread inside activations.
+    pub handovers: u32,
+    /// Switches that the trace does not show.
+    pub repairs: Repairs,
+    /// What had to be guessed or is cut off by start and end.
+    pub incomplete: Incomplete,
+    /// User threads of unknown group, put into the root group.
+    pub unlisted_threads: u32,
+    /// Threads whose group changed while recording (the first one is used).
+    pub moved_threads: u32,
+    /// Whether the root group's user threads are grouped by session.
+    pub autogroup: bool,
+    /// CPU time the recording shows, ns.
+    pub executed_ns: u64,
+    /// Part of it that is not replayed: threads whose work the simulated kernel does itself, ns.
+    pub left_out_ns: u64,
+    /// Part of it that the simulator's own costs replace, ns.
+    pub removed_ns: u64,
+    /// CPU time assumed for activations whose runs the trace does not show, ns.
+    pub assumed_ns: u64,
+    /// What the reader of the trace noticed.
+    pub trace_notes: Vec<String>,
+}
+
+/// Fills in what can be counted at the end.
+pub(super) fn count(replay: &mut Replay) {
+    let report = &mut replay.report;
+    for activation in &replay.activations {
+        match activation.trigger {
+            Trigger::Thread(_) | Trigger::ThreadUnseen(_) => report.from_threads += 1,
+            Trigger::Outside { .. } => report.from_outside += 1,
+            Trigger::Start | Trigger::Fork => {}
+        }
+        report.removed_ns += activation.removed_ns;
+        report.assumed_ns += activation.assumed_ns;
+    }
+    for step in &replay.steps {
+        report.device_waits += u32::from(matches!(step, Step::Io { .. }));
+        report.handovers += u32::from(matches!(step, Step::Wait(_)));
+    }
+    for thread in &replay.threads {
+        report.executed_ns += thread.executed_ns;
+        if thread.left_out {
+            report.left_out_ns += thread.executed_ns;
+        }
+    }
+}
+
+impl Report {
+    /// What a person should know before trusting an answer: one plain sentence each.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = self.trace_notes.clone();
+        let mut note = |number: u64, text: &str| {
+            if number > 0 {
+                notes.push(format!("{number} {text}"));
+            }
+        };
+        if self.lost_events_allowed {
+            note(
+                1,
+                "or more events are lost: causes and work near the gaps are guesses",
+            );
+        }
+        note(
+            self.events_before_start,
+            "events before all CPUs were known are not used",
+        );
+        note(
+            self.events_after_end,
+            "events after the end of the recording are not used",
+        );
+        note(
+            self.repairs.switches,
+            &format!(
+                "context switches are missing in the trace and were put back; {:.3} ms are in doubt",
+                self.repairs.doubt_ns as f64 / 1e6
+            ),
+        );
+        let incomplete = &self.incomplete;
+        note(
+            u64::from(incomplete.unseen_wakeups),
+            "activations have no visible wakeup and keep the time they began",
+        );
+        note(
+            u64::from(incomplete.unseen_runs),
+            "activations have no visible run; their work is assumed",
+        );
+        note(
+            u64::from(self.unseen.requests),
+            "requests reached a server that was still awake; they were told apart by its replies",
+        );
+        note(
+            u64::from(self.unseen.replies),
+            "replies reached a client that was still awake; they were put where replies usually are",
+        );
+        note(
+            u64::from(incomplete.at_start),
+            "activations were under way at the start: only the rest of their work is known",
+        );
+        note(
+            u64::from(incomplete.at_end),
+            "activations were under way at the end: only the first part of their work is known",
+        );
+        note(
+            u64::from(self.unlisted_threads),
+            "threads are in no listed cgroup and were put into the root group",
+        );
+        note(
+            u64::from(self.moved_threads),
+            "threads changed their cgroup while recording; the first one is used",
+        );
+        notes
+    }
+}

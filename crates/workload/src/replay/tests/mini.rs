@@ -1,0 +1,139 @@
+//! Recordings written by hand.
+
+use schedcast_trace::{
+    CommTable, Context, Counts, Event, EventKind, Level, Meta, Pid, PrevState, Recording, Wakeup,
+};
+use std::path::PathBuf;
+
+/// Makes a recording event by event; times in µs since its start, which is at 1000 s.
+pub(super) struct Mini {
+    events: Vec<Event>,
+    comms: CommTable,
+    pub meta: Meta,
+    pub counts: Counts,
+    groups: serde_json::Map<String, serde_json::Value>,
+    names: Vec<(Pid, &'static str)>,
+}
+
+const START_NS: u64 = 1_000_000_000_000;
+
+pub(super) const TASK: Context = Context::TASK;
+pub(super) const HARD: Context = Context::TASK.with_level(Level::HardIrq);
+pub(super) const SOFT: Context = Context::TASK.with_level(Level::SoftIrq);
+
+impl Mini {
+    pub(super) fn new(names: &[(Pid, &'static str)]) -> Self {
+        Self {
+            events: Vec::new(),
+            comms: CommTable::new(),
+            meta: Meta::default(),
+            counts: Counts::default(),
+            groups: serde_json::Map::new(),
+            names: names.to_vec(),
+        }
+    }
+
+    fn comm(&mut self, pid: Pid) -> schedcast_trace::CommId {
+        let known = self.names.iter().find(|(known, _)| *known == pid);
+        let name = known.map_or("unnamed", |(_, name)| *name);
+        self.comms.intern(name.as_bytes())
+    }
+
+    pub(super) fn push(&mut self, us: u64, cpu: u32, task: Pid, context: Context, kind: EventKind) {
+        self.events.push(Event {
+            time_ns: START_NS + us * 1000,
+            cpu,
+            task,
+            context,
+            kind,
+        });
+    }
+
+    /// `prev` leaves in `state` (as printed), `next` comes.
+    pub(super) fn switch(&mut self, us: u64, cpu: u32, prev: Pid, state: &str, next: Pid) {
+        let kind = EventKind::Switch {
+            prev_pid: prev,
+            prev_comm: self.comm(prev),
+            prev_prio: 120,
+            prev_state: PrevState::from_text(state.as_bytes()).unwrap(),
+            next_pid: next,
+            next_comm: self.comm(next),
+            next_prio: 120,
+        };
+        self.push(us, cpu, prev, TASK, kind);
+    }
+
+    fn wakeup(&mut self, pid: Pid, target_cpu: u32) -> Wakeup {
+        Wakeup {
+            pid,
+            comm: self.comm(pid),
+            prio: 120,
+            target_cpu,
+        }
+    }
+
+    /// `current` (or the interrupt on top of it) wakes `pid`.
+    pub(super) fn waking(&mut self, us: u64, cpu: u32, current: Pid, context: Context, pid: Pid) {
+        let kind = EventKind::Waking(self.wakeup(pid, cpu));
+        self.push(us, cpu, current, context, kind);
+    }
+
+    /// `pid` is on the run queue of `cpu`, says that CPU.
+    pub(super) fn woken(&mut self, us: u64, cpu: u32, current: Pid, context: Context, pid: Pid) {
+        let kind = EventKind::Wakeup(self.wakeup(pid, cpu));
+        self.push(us, cpu, current, context, kind);
+    }
+
+    pub(super) fn fork(&mut self, us: u64, cpu: u32, parent: Pid, child: Pid) {
+        let kind = EventKind::Fork {
+            parent_pid: parent,
+            parent_comm: self.comm(parent),
+            child_pid: child,
+            child_comm: self.comm(parent),
+        };
+        self.push(us, cpu, parent, TASK, kind);
+        let kind = EventKind::WakeupNew(self.wakeup(child, cpu));
+        self.push(us + 1, cpu, parent, TASK, kind);
+    }
+
+    /// Changes the kernel priority of whom event `index` wakes or switches to.
+    pub(super) fn set_prio(&mut self, index: usize, to: i32) {
+        match &mut self.events[index].kind {
+            EventKind::Waking(wakeup) => wakeup.prio = to,
+            EventKind::Switch { next_prio, .. } => *next_prio = to,
+            other => panic!("{other:?} has no such priority"),
+        }
+    }
+
+    /// A cgroup with these files and members; the root comes by itself.
+    pub(super) fn group(&mut self, path: &str, files: &[(&str, &str)], tasks: &[Pid]) {
+        let mut group: serde_json::Map<_, _> = files
+            .iter()
+            .map(|(name, text)| ((*name).to_owned(), serde_json::Value::from(*text)))
+            .collect();
+        group.insert(String::from("tasks"), tasks.into());
+        self.groups.insert(path.to_owned(), group.into());
+    }
+
+    pub(super) fn recording(mut self, end_us: u64) -> Recording {
+        self.meta.start_ns = Some(START_NS);
+        self.meta.end_ns = Some(START_NS + end_us * 1000);
+        self.groups
+            .entry("/")
+            .or_insert_with(|| serde_json::json!({ "tasks": [] }));
+        let cgroups = serde_json::from_value(self.groups.into()).unwrap();
+        let cpus = self.events.iter().map(|event| event.cpu as usize + 1).max();
+        self.counts.events_per_cpu = vec![1; cpus.unwrap_or(1)];
+        Recording {
+            trace: PathBuf::from("mini/trace.txt"),
+            meta: self.meta,
+            cgroups_before: Some(cgroups),
+            cgroups_after: None,
+            requests: None,
+            measured: None,
+            events: self.events,
+            comms: self.comms,
+            counts: self.counts,
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Hand-written recordings with the activations, steps and programs they must give.
+
+mod arbitrary;
+mod mini;
+mod rules;
+mod servers;
+mod worlds;
+
+use super::*;
+use mini::{HARD, Mini, SOFT, TASK};
+
+fn inferred(mini: Mini, end_us: u64) -> Replay {
+    infer(&mini.recording(end_us), &Options::default()).unwrap()
+}
+
+/// Trigger, executed µs and steps of every activation of a thread.
+fn of(replay: &Replay, name: &str) -> Vec<(Trigger, u64, Vec<Step>)> {
+    replay
+        .threads_named(name)
+        .unwrap()
+        .into_iter()
+        .flat_map(|thread| replay.activations_of(thread))
+        .map(|activation| {
+            let steps = replay.steps_of(activation).to_vec();
+            (activation.trigger, activation.executed_ns / 1000, steps)
+        })
+        .collect()
+}
+
+fn run(us: u64) -> Step {
+    Step::Run { work_ns: us * 1000 }
+}
+
+fn hard(us: u64, cpu: u32) -> Trigger {
+    Trigger::Outside {
+        at_ns: us * 1000,
+        cpu,
+        soft: false,
+    }
+}
+
+/// What the activations of each thread execute is what its runs show, and nothing is lost on the
+/// way to steps.
+fn assert_conserved(replay: &Replay) {
+    for (id, thread) in (0u32..).map(ThreadId).zip(&replay.threads) {
+        let activations = replay.activations_of(id);
+        let executed_ns: u64 = activations.iter().map(|a| a.executed_ns).sum();
+        if thread.left_out {
+            assert_eq!(executed_ns, 0, "{}", thread.name);
+        } else {
+            assert_eq!(executed_ns, thread.executed_ns, "{}", thread.name);
+        }
+    }
+    for activation in &replay.activations {
+        let steps = replay.steps_of(activation);
+        let work_ns: u64 = steps
+            .iter()
+            .map(|step| match step {
+                Step::Run { work_ns } => *work_ns,
+                _ => 0,
+            })
+            .sum();
+        assert_eq!(
+            work_ns + activation.removed_ns,
+            activation.executed_ns + activation.assumed_ns
+        );
+    }
+}

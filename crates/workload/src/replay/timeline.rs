@@ -1,0 +1,435 @@
+//! Who ran where and when, with the switches that the trace does not show put back.
+//!
+//! A recording ought to contain every `sched_switch`. Some do not: on a guest that was restored from
+//! a snapshot, for instance, a few tasks (the idle task of one CPU among them) write no event of
+//! their own in task context any more, so each of their switches *out* is missing. What remains
+//! visible is that the next event of the CPU was written by somebody else. Such a switch lies
+//! somewhere between the last event that shows the old task and the first one that shows the new
+//! task; [`resolve`] decides where, with these rules in this order:
+//!
+//! 1. The CPU was idle and the new task was woken or moved there in between: it starts the usual
+//!    idle exit time after that (the median of the switches that are visible), but not later than
+//!    halfway to the first event that shows it.
+//! 2. The CPU was idle and the new task was not woken: its limited group held it back. It starts at
+//!    the group's first period boundary in the gap, when the phase is known (see [`super::phase`]).
+//! 3. A task left unseen: it is given the run time that agrees with most of its unseen runs.
+//! 4. Otherwise the old task left right after it was last seen.
+//!
+//! # Worked example
+//!
+//! CPU 1 idles from 100 µs on. At 500 µs its timer interrupt wakes `pgbench`; the next event of
+//! CPU 1 is a waking that `pgbench` itself writes at 590 µs. Visible idle exits of this machine take
+//! 28 µs in the median, so `pgbench` runs from 528 µs on (rule 1): the gap of 490 µs shrinks to a
+//! doubt of 90 µs, the time between its wakeup and the first event that shows it.
+
+use super::threads::{ThreadId, Threads};
+use schedcast_trace::{Event, EventKind, PrevState};
+
+/// Why a thread left its CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leave {
+    /// It went to sleep in this state.
+    Blocked(PrevState),
+    /// It stayed runnable: preempted, yielded, or held back by a limit.
+    Runnable,
+    /// It is gone.
+    Exit,
+    /// Its switch out is missing in the trace.
+    Unseen,
+    /// It was running when the recording ended.
+    End,
+}
+
+/// A stretch of time that a thread ran on one CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// CPU.
+    pub cpu: u32,
+    /// Switch in, ns on the trace's clock.
+    pub start_ns: u64,
+    /// Switch out.
+    pub end_ns: u64,
+    /// Why it ended.
+    pub leave: Leave,
+    /// Index of the event that shows the start.
+    pub start_event: usize,
+    /// Index of the last event that belongs to the run.
+    pub end_event: usize,
+}
+
+impl Run {
+    /// Length of the run.
+    pub fn length_ns(&self) -> u64 {
+        self.end_ns - self.start_ns
+    }
+}
+
+/// From some moment on a CPU runs this thread (`None`: it idles).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    pub thread: Option<ThreadId>,
+    /// The switch lies in `[from_ns, to_ns]`; both are equal when it is visible.
+    pub from_ns: u64,
+    pub to_ns: u64,
+    /// When the thread was last woken for, or moved to, this CPU before `to_ns`.
+    pub placed_ns: Option<u64>,
+    /// Why the one before left.
+    pub leave_before: Leave,
+    /// Last event that shows the one before.
+    pub last_event_before: usize,
+    /// First event that shows this one.
+    pub first_event: usize,
+}
+
+impl Slot {
+    pub(super) fn is_seen(&self) -> bool {
+        self.from_ns == self.to_ns
+    }
+}
+
+/// What happened on one CPU, in order.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CpuTimeline {
+    pub slots: Vec<Slot>,
+    last_ns: u64,
+    last_event: usize,
+}
+
+/// Number of switches that had to be put back and how much time they leave in doubt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Repairs {
+    /// Switches that the trace does not show.
+    pub switches: u64,
+    /// Sum over them of the time in which each may have happened.
+    pub doubt_ns: u64,
+}
+
+/// Follows the CPUs through the events.
+#[derive(Debug)]
+pub(super) struct Builder {
+    start_ns: u64,
+    cpus: Vec<CpuTimeline>,
+    /// Per thread: when and where it was last woken or moved to.
+    placed: Vec<Option<(u64, u32)>>,
+}
+
+impl Builder {
+    pub(super) fn new(start_ns: u64) -> Self {
+        Self {
+            start_ns,
+            cpus: Vec::new(),
+            placed: Vec::new(),
+        }
+    }
+
+    /// Takes the next event. `threads` already knows it.
+    pub(super) fn see(&mut self, index: usize, event: &Event, threads: &Threads) {
+        let now = self.clamp(event);
+        let current = match event.kind {
+            EventKind::Switch { prev_pid, .. } => prev_pid,
+            _ => event.task,
+        };
+        if current >= 0 {
+            self.evidence(index, event.cpu, now, threads.current(current));
+        }
+        match event.kind {
+            EventKind::Switch {
+                next_pid,
+                prev_state,
+                prev_pid,
+                ..
+            } => {
+                let leave = if prev_pid == 0 || prev_state.is_runnable() {
+                    Leave::Runnable
+                } else if prev_state.is_exit() {
+                    Leave::Exit
+                } else {
+                    Leave::Blocked(prev_state)
+                };
+                self.switch(index, event.cpu, now, threads.current(next_pid), leave);
+            }
+            EventKind::Wakeup(wakeup) | EventKind::WakeupNew(wakeup) => {
+                self.place(threads.current(wakeup.pid), now, wakeup.target_cpu);
+            }
+            EventKind::Migrate { pid, dest_cpu, .. } => {
+                self.place(threads.current(pid), now, dest_cpu);
+            }
+            _ => {}
+        }
+    }
+
+    /// Time never goes back on a CPU.
+    fn clamp(&mut self, event: &Event) -> u64 {
+        let cpu = event.cpu as usize;
+        if self.cpus.len() <= cpu {
+            let fresh = CpuTimeline {
+                last_ns: self.start_ns,
+                ..CpuTimeline::default()
+            };
+            self.cpus.resize(cpu + 1, fresh);
+        }
+        event.time_ns.max(self.cpus[cpu].last_ns)
+    }
+
+    fn place(&mut self, thread: Option<ThreadId>, now: u64, cpu: u32) {
+        let Some(thread) = thread else { return };
+        if self.placed.len() <= thread.index() {
+            self.placed.resize(thread.index() + 1, None);
+        }
+        self.placed[thread.index()] = Some((now, cpu));
+    }
+
+    fn placed_on(&self, thread: Option<ThreadId>, cpu: u32, from_ns: u64) -> Option<u64> {
+        let (at_ns, on) = self.placed.get(thread?.index()).copied().flatten()?;
+        (on == cpu && at_ns >= from_ns).then_some(at_ns)
+    }
+
+    /// An event of `cpu` shows which thread is current there.
+    fn evidence(&mut self, index: usize, cpu: u32, now: u64, current: Option<ThreadId>) {
+        let timeline = &self.cpus[cpu as usize];
+        let (from_ns, last_event) = match timeline.slots.last() {
+            Some(slot) if slot.thread == current => {
+                self.touch(index, cpu, now);
+                return;
+            }
+            Some(_) => (timeline.last_ns, timeline.last_event),
+            // The first event of a CPU shows what it has done since the recording started.
+            None => (self.start_ns, index),
+        };
+        let first = timeline.slots.is_empty();
+        let placed_ns = self.placed_on(current, cpu, from_ns);
+        self.cpus[cpu as usize].slots.push(Slot {
+            thread: current,
+            from_ns,
+            to_ns: if first { from_ns } else { now },
+            placed_ns,
+            leave_before: Leave::Unseen,
+            last_event_before: last_event,
+            first_event: index,
+        });
+        self.touch(index, cpu, now);
+    }
+
+    fn switch(
+        &mut self,
+        index: usize,
+        cpu: u32,
+        now: u64,
+        next: Option<ThreadId>,
+        leave_before: Leave,
+    ) {
+        let from_ns = self.cpus[cpu as usize]
+            .slots
+            .last()
+            .map_or(self.start_ns, |slot| slot.to_ns);
+        let placed_ns = self.placed_on(next, cpu, from_ns);
+        self.cpus[cpu as usize].slots.push(Slot {
+            thread: next,
+            from_ns: now,
+            to_ns: now,
+            placed_ns,
+            leave_before,
+            last_event_before: index,
+            first_event: index,
+        });
+        self.touch(index, cpu, now);
+    }
+
+    fn touch(&mut self, index: usize, cpu: u32, now: u64) {
+        let timeline = &mut self.cpus[cpu as usize];
+        timeline.last_ns = now;
+        timeline.last_event = index;
+    }
+
+    pub(super) fn finish(self) -> Vec<CpuTimeline> {
+        self.cpus
+    }
+}
+
+/// Boundaries of the period of the group that may hold a thread back.
+pub(super) trait Boundaries {
+    /// First boundary at or after `from_ns`, for the group of `thread`.
+    fn next(&self, thread: ThreadId, from_ns: u64) -> Option<u64>;
+}
+
+/// Decides when each unseen switch happened and lists the runs of every thread in order of time.
+pub(super) fn resolve(
+    timelines: &[CpuTimeline],
+    threads: usize,
+    end_ns: u64,
+    boundaries: &impl Boundaries,
+) -> (Vec<Vec<Run>>, Repairs) {
+    let idle_exit_ns = idle_exit_ns(timelines);
+    let unseen_run_ns = unseen_run_ns(timelines, threads);
+    let mut repairs = Repairs::default();
+    let mut runs = vec![Vec::new(); threads];
+    for (cpu, timeline) in (0u32..).zip(timelines) {
+        let mut open: Option<(ThreadId, u64, usize)> = None;
+        let mut since_ns = 0;
+        for (position, slot) in timeline.slots.iter().enumerate() {
+            let before = position
+                .checked_sub(1)
+                .and_then(|p| timeline.slots[p].thread);
+            let at_ns = if slot.is_seen() {
+                slot.from_ns
+            } else {
+                let (earliest_ns, likely_ns) = match before {
+                    None => start_from_idle(slot, idle_exit_ns, boundaries),
+                    Some(before) => (slot.from_ns, since_ns + unseen_run_ns[before.index()]),
+                };
+                repairs.switches += 1;
+                repairs.doubt_ns += slot.to_ns - earliest_ns.clamp(slot.from_ns, slot.to_ns);
+                likely_ns.clamp(slot.from_ns, slot.to_ns)
+            };
+            if let Some((thread, start_ns, start_event)) = open {
+                runs[thread.index()].push(Run {
+                    cpu,
+                    start_ns,
+                    end_ns: at_ns,
+                    leave: slot.leave_before,
+                    start_event,
+                    end_event: slot.last_event_before,
+                });
+            }
+            since_ns = at_ns;
+            open = slot.thread.map(|thread| (thread, at_ns, slot.first_event));
+        }
+        if let Some((thread, start_ns, start_event)) = open {
+            runs[thread.index()].push(Run {
+                cpu,
+                start_ns,
+                end_ns: end_ns.max(start_ns),
+                leave: Leave::End,
+                start_event,
+                end_event: usize::MAX,
+            });
+        }
+    }
+    for list in &mut runs {
+        list.sort_by_key(|run: &Run| (run.start_event, run.end_event));
+        one_cpu_at_a_time(list);
+    }
+    (runs, repairs)
+}
+
+/// A thread runs on one CPU at a time: a run that is said to last into the next one is cut.
+fn one_cpu_at_a_time(runs: &mut [Run]) {
+    for position in 1..runs.len() {
+        let next_ns = runs[position].start_ns.max(runs[position - 1].start_ns);
+        let run = &mut runs[position - 1];
+        run.end_ns = run.end_ns.min(next_ns);
+        let after_ns = run.end_ns;
+        let next = &mut runs[position];
+        next.start_ns = next.start_ns.max(after_ns);
+        next.end_ns = next.end_ns.max(next.start_ns);
+    }
+}
+
+/// Rules 1, 2 and 4 for a switch from idle: when it can have happened at the earliest, and when it
+/// is taken to have happened.
+fn start_from_idle(slot: &Slot, idle_exit_ns: u64, boundaries: &impl Boundaries) -> (u64, u64) {
+    let boundary = || {
+        let thread = slot.thread?;
+        let boundary_ns = boundaries.next(thread, slot.from_ns)?;
+        (boundary_ns <= slot.to_ns).then_some(boundary_ns)
+    };
+    match slot.placed_ns.or_else(boundary) {
+        Some(cause_ns) => {
+            let exit_ns = idle_exit_ns.min(slot.to_ns.saturating_sub(cause_ns) / 2);
+            (cause_ns, cause_ns + exit_ns)
+        }
+        None => (slot.from_ns, slot.from_ns),
+    }
+}
+
+/// Median time from a thread's placement on an idle CPU to its switch in, where both are visible.
+pub(super) fn idle_exit_ns(timelines: &[CpuTimeline]) -> u64 {
+    let mut seen = Vec::new();
+    for timeline in timelines {
+        for pair in timeline.slots.windows(2) {
+            let (idle, slot) = (&pair[0], &pair[1]);
+            if let (None, true, Some(placed_ns)) = (idle.thread, slot.is_seen(), slot.placed_ns) {
+                // Something placed before the CPU went idle tells nothing about leaving idle.
+                if placed_ns >= idle.to_ns {
+                    seen.push(slot.from_ns - placed_ns);
+                }
+            }
+        }
+    }
+    median(&mut seen).unwrap_or(0)
+}
+
+/// Lower median.
+pub(super) fn median(values: &mut [u64]) -> Option<u64> {
+    values.sort_unstable();
+    values.get(values.len().checked_sub(1)? / 2).copied()
+}
+
+/// Per thread: the run time that agrees with most of its runs whose end is unseen.
+fn unseen_run_ns(timelines: &[CpuTimeline], threads: usize) -> Vec<u64> {
+    let mut bounds: Vec<Vec<(u64, u64)>> = vec![Vec::new(); threads];
+    for timeline in timelines {
+        for pair in timeline.slots.windows(2) {
+            let (run, after) = (&pair[0], &pair[1]);
+            if let (Some(thread), false) = (run.thread, after.is_seen()) {
+                let shortest = after.from_ns.saturating_sub(run.to_ns);
+                let longest = after.to_ns.saturating_sub(run.from_ns);
+                bounds[thread.index()].push((shortest, longest));
+            }
+        }
+    }
+    bounds
+        .iter()
+        .map(|bounds| most_agreed(bounds).unwrap_or(0))
+        .collect()
+}
+
+/// The smallest value that lies in as many of the intervals as possible.
+///
+/// `[1, 9]`, `[3, 4]` and `[3, 20]` agree on 3. The best value is always the lower end of one of
+/// the intervals, so only those are tried.
+pub(super) fn most_agreed(bounds: &[(u64, u64)]) -> Option<u64> {
+    let mut ends: Vec<(u64, i8)> = Vec::with_capacity(bounds.len() * 2);
+    for &(low, high) in bounds {
+        ends.push((low, -1)); // starts sort before ends at the same value: intervals are closed
+        ends.push((high, 1));
+    }
+    ends.sort_unstable();
+    let mut best: Option<(u32, u64)> = None;
+    let mut covering = 0;
+    for (value, kind) in ends {
+        if kind > 0 {
+            covering -= 1;
+            continue;
+        }
+        covering += 1;
+        if best.is_none_or(|(count, _)| covering > count) {
+            best = Some((covering, value));
+        }
+    }
+    best.map(|(_, value)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_agree_on_the_smallest_common_value() {
+        assert_eq!(most_agreed(&[]), None);
+        assert_eq!(most_agreed(&[(1, 9), (3, 4), (3, 20)]), Some(3));
+        assert_eq!(most_agreed(&[(0, 10), (4, 5), (7, 8), (4, 4)]), Some(4));
+        assert_eq!(
+            most_agreed(&[(0, 3), (3, 6)]),
+            Some(3),
+            "the ends belong to the interval"
+        );
+    }
+
+    #[test]
+    fn the_lower_median_of_an_even_count() {
+        assert_eq!(median(&mut []), None);
+        assert_eq!(median(&mut [5]), Some(5));
+        assert_eq!(median(&mut [9, 1, 3, 7]), Some(3));
+    }
+}

@@ -1,0 +1,177 @@
+//! What is inferred from the real recordings, against what is known about them from elsewhere:
+//! the requests that pgbench logged, and the kernel's own counters.
+
+use schedcast_trace::Recording;
+use schedcast_workload::replay::{
+    Activation, ActivationId, CompileOptions, Options, Replay, Step, ThreadId, Trigger, infer,
+};
+use std::path::Path;
+
+fn recording(name: &str) -> Recording {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings");
+    Recording::open(&root.join(name)).unwrap()
+}
+
+fn replay(recording: &Recording) -> Replay {
+    infer(recording, &Options::default()).unwrap()
+}
+
+/// Activations of the backends that pgbench began: its requests.
+fn requests(replay: &Replay) -> Vec<&Activation> {
+    let pgbench = replay.threads_named("pgbench").unwrap()[0];
+    replay
+        .activations
+        .iter()
+        .filter(|activation| match activation.trigger {
+            Trigger::Thread(by) | Trigger::ThreadUnseen(by) => {
+                by == pgbench && replay.threads[activation.thread.index()].name == "postgres"
+            }
+            _ => false,
+        })
+        .collect()
+}
+
+#[test]
+fn each_request_is_one_activation_of_a_backend() {
+    for (name, unseen) in [("postgres-quota", (21, 32)), ("postgres-nolimit", (0, 43))] {
+        let recording = recording(name);
+        let replay = replay(&recording);
+        let (start_us, end_us) = (
+            replay.start_ns / 1000,
+            (replay.start_ns + replay.duration_ns) / 1000,
+        );
+        let logged = recording.requests.as_ref().unwrap();
+        let sent = logged
+            .iter()
+            .filter(|request| (start_us..end_us).contains(&request.sent_us))
+            .count();
+        assert_eq!(requests(&replay).len(), sent, "{name}");
+        let found = replay.report.unseen;
+        assert_eq!((found.requests, found.replies), unseen, "{name}");
+    }
+}
+
+#[test]
+fn the_latency_of_replies_is_what_the_client_saw() {
+    for name in ["postgres-quota", "postgres-nolimit"] {
+        let recording = recording(name);
+        let replay = replay(&recording);
+        let mut inferred: Vec<u64> = requests(&replay)
+            .iter()
+            .filter_map(|activation| activation.reply_latency_ns())
+            .collect();
+        let start_us = replay.start_ns / 1000;
+        let end_us = start_us + replay.duration_ns / 1000;
+        let mut logged: Vec<u64> = recording
+            .requests
+            .as_ref()
+            .unwrap()
+            .iter()
+            .filter(|request| request.sent_us >= start_us && request.replied_us < end_us)
+            .map(|request| (request.replied_us - request.sent_us) * 1000)
+            .collect();
+        inferred.sort_unstable();
+        logged.sort_unstable();
+        for percent in [10, 50, 75, 90, 95, 99] {
+            let [inferred, logged] =
+                [&inferred, &logged].map(|list| list[list.len() * percent / 100] as f64 / 1e6);
+            let ratio = inferred / logged;
+            // The log has the client's own part on top, a few tenths of a millisecond.
+            assert!(
+                (0.93..1.02).contains(&ratio),
+                "{name} p{percent}: inferred {inferred:.3} ms, logged {logged:.3} ms"
+            );
+        }
+    }
+}
+
+#[test]
+fn backends_answer_once_per_request() {
+    let replay = replay(&recording("postgres-quota"));
+    let pgbench = replay.threads_named("pgbench").unwrap()[0];
+    let replies = |activation: &Activation| {
+        let steps = replay.steps_of(activation).iter();
+        steps
+            .filter(|step| match step {
+                Step::Wake(target) => replay.activations[target.index()].thread == pgbench,
+                _ => false,
+            })
+            .count()
+    };
+    let counts: Vec<usize> = requests(&replay).into_iter().map(replies).collect();
+    assert_eq!(counts, [1; 1170]);
+}
+
+#[test]
+fn no_time_is_lost_and_idle_time_is_idle() {
+    for name in ["postgres-quota", "postgres-nolimit"] {
+        let replay = replay(&recording(name));
+        let mut executed_ns = 0;
+        for (id, thread) in (0u32..).map(ThreadId).zip(&replay.threads) {
+            let activations = replay.activations_of(id);
+            let sum_ns: u64 = activations.iter().map(|a| a.executed_ns).sum();
+            if !thread.left_out {
+                assert_eq!(sum_ns, thread.executed_ns, "{name} {}", thread.name);
+            }
+            executed_ns += sum_ns;
+        }
+        assert_eq!(
+            executed_ns + replay.report.left_out_ns,
+            replay.report.executed_ns
+        );
+        let busy = executed_ns as f64 / (2.0 * replay.duration_ns as f64);
+        assert!((0.18..0.22).contains(&busy), "{name}: {busy}");
+    }
+}
+
+#[test]
+fn the_period_timer_shows_in_the_quota_recording_only() {
+    let quota = replay(&recording("postgres-quota"));
+    let group = quota.group("/pg").unwrap();
+    let phase = quota.groups[group.index()].phase.unwrap();
+    assert!(
+        phase.agreeing >= 70 && phase.confidence() > 0.95,
+        "{phase:?}"
+    );
+    // Resumptions lie at 5372.6219 s and so on: 39.1 ms after the start at 5371.782 781 s.
+    assert!((39_000_000..39_200_000).contains(&phase.offset_ns));
+    assert_eq!(quota.members(group).len(), 13);
+
+    let free = replay(&recording("postgres-nolimit"));
+    let group = free.group("/pg").unwrap();
+    assert_eq!(free.groups[group.index()].phase, None);
+}
+
+#[test]
+fn counters_of_the_kernel_are_kept() {
+    let measured = replay(&recording("postgres-quota")).measured();
+    let [group] = &measured.groups[..] else {
+        panic!("/pg alone has statistics that count");
+    };
+    assert_eq!(group.path, "/pg");
+    assert_eq!(group.nr_periods, Some(295));
+    assert_eq!(group.nr_throttled, Some(102));
+    assert_eq!(group.throttled_ns, Some(5_711_974_043));
+    let postgres = measured.threads.iter().find(|t| t.name == "postgres");
+    assert_eq!(postgres.unwrap().threads, 13);
+}
+
+#[test]
+fn programs_of_both_recordings_are_valid() {
+    for name in ["postgres-quota", "postgres-nolimit"] {
+        let replay = replay(&recording(name));
+        let mut workload = schedcast_sim::Workload::default();
+        let compiled = replay
+            .compile(&mut workload, CompileOptions::default())
+            .unwrap();
+        assert_eq!(workload.check(2), Ok(()));
+        assert_eq!(compiled.duration_ns, replay.duration_ns);
+        let mut sent = vec![0; replay.activations.len()];
+        for step in &replay.steps {
+            if let Step::Wake(ActivationId(target)) = step {
+                sent[*target as usize] += 1;
+            }
+        }
+        assert!(sent.iter().all(|count| *count <= 1));
+    }
+}
