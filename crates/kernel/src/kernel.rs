@@ -64,6 +64,8 @@ pub struct Kernel {
     pub nohz: Nohz,
     /// Scheduling domains and what balancing remembers.
     pub domains: crate::balance::Domains,
+    /// Idle states.
+    pub cpuidle: crate::cpuidle::Cpuidle,
     /// CPU that executes the current kernel operation.
     pub here: Cpu,
     /// Some task asked for a slice of its own; until then every slice is the base slice.
@@ -86,6 +88,7 @@ impl Kernel {
             groups: Vec::new(),
             nohz: Nohz::default(),
             domains: crate::balance::Domains::new(&topology, &rules),
+            cpuidle: crate::cpuidle::Cpuidle::default(),
             here: Cpu(0),
             custom_slices: false,
             scratch_queues: Vec::new(),

@@ -279,6 +279,10 @@ pub trait Platform {
     /// (`tick_nohz_next_event`). `Ns::MAX` when there is none.
     fn next_timer(&self, cpu: Cpu) -> Ns;
 
+    /// `cpu` enters an idle state (a row of the states it was registered with) at its cursor, and
+    /// leaves it by itself after `poll_limit_ns`.
+    fn enter_idle(&mut self, _cpu: Cpu, _state: usize, _poll_limit_ns: Option<Ns>) {}
+
     /// Tells observers.
     fn observe(&mut self, cpu: Cpu, observation: Observation);
 

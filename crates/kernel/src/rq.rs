@@ -112,6 +112,8 @@ pub struct Rq {
 
     /// The tick runs.
     pub tick_running: bool,
+    /// How often the idle loop stopped the tick or found it stopped.
+    pub idle_calls: u64,
     /// In the nohz mask (`nohz_tick_stopped`).
     pub nohz_tick_stopped: bool,
     /// Blocked load may have to be decayed by others.
@@ -161,6 +163,7 @@ impl Rq {
             cpu_capacity: capacity,
             freq_scale: 1024,
             tick_running: false,
+            idle_calls: 0,
             nohz_tick_stopped: false,
             has_blocked_load: false,
             last_blocked_load_update_tick: 0,

@@ -125,6 +125,7 @@ impl Kernel {
         p.observe(cpu, Observation::Switch { prev, state, next });
         self.spend_switch(p, cpu, prev, next);
         if self.is_idle_task(prev) {
+            self.idle_reflect(cpu, p.now(cpu));
             self.idle_exit(p, cpu);
         }
     }

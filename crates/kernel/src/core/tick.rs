@@ -20,6 +20,7 @@ impl Kernel {
     pub fn tick<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         self.here = cpu;
         p.spend(cpu, Op::Tick, 1);
+        self.note_idle_tick(cpu);
         self.update_rq_clock(p, cpu);
         let curr = self.rqs[cpu.index()].curr;
         if self.rqs[cpu.index()].need_resched_lazy {
@@ -40,18 +41,14 @@ impl Kernel {
 
     /// The idle loop decides about the tick (`tick_nohz_idle_stop_tick`).
     pub(crate) fn idle_enter<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        if !self.rqs[cpu.index()].tick_running {
-            return;
+        if !self.cpuidle.is_off() {
+            return self.cpuidle_idle_call(p, cpu);
         }
         let now = p.now(cpu);
         // Something due within a tick: reprogramming would cost more than the tick.
-        if p.next_timer(cpu) <= now + self.rules.tick_ns {
-            return;
+        if p.next_timer(cpu) > now + self.rules.tick_ns {
+            self.stop_idle_tick(p, cpu);
         }
-        self.rqs[cpu.index()].tick_running = false;
-        p.cancel(Timer::Tick(cpu));
-        p.spend(cpu, Op::TickReprogram, 1);
-        self.nohz_balance_enter_idle(cpu);
     }
 
     /// A CPU leaves idle: its tick comes back on the grid (`tick_nohz_idle_exit`).

@@ -170,6 +170,8 @@ pub struct Rules {
     pub rt_runtime_ns: Option<Ns>,
     /// SCHED_RR slice in ticks.
     pub rr_timeslice_ticks: u32,
+    /// Idle loop and governors.
+    pub idle: crate::cpuidle::IdleRules,
     /// intel_pstate's PID forgets the P-state after an idle time of this many sample periods.
     pub pstate_holdoff_samples: u32,
 }
@@ -247,6 +249,7 @@ impl Rules {
             rt_period_ns: 1_000_000_000,
             rt_runtime_ns: Some(950_000_000),
             rr_timeslice_ticks: hz * RR_TIMESLICE_MS / 1000,
+            idle: crate::cpuidle::IdleRules::of(version),
             pstate_holdoff_samples: 3,
         }
     }

@@ -1,0 +1,118 @@
+//! `haltpoll`: a guest polls before it halts, because leaving a halt costs an exit to the host.
+//!
+//! The time it polls adapts: a halt that was over within 200 µs would have been worth polling for.
+//! Worked example: polling is off, and a halt takes 60 µs. The limit becomes 50 µs, from then on
+//! the CPU polls 50 µs before each halt. After another halt of 60 µs it becomes 100 µs; after one
+//! of 300 µs, 50 µs; after a second of 300 µs, 25 µs, which is too little: off again.
+
+use super::{Choice, Question, Wake};
+use crate::ids::Ns;
+
+const MOST_NS: Ns = 200_000;
+const GROW_START_NS: Ns = 50_000;
+
+/// What `haltpoll` remembers of one CPU.
+#[derive(Clone, Debug, Default)]
+pub struct Haltpoll {
+    /// How long to poll before a halt; 0 = not.
+    pub poll_limit_ns: Ns,
+    last: Option<Wake>,
+}
+
+impl Haltpoll {
+    /// `haltpoll_select`.
+    pub fn select(&mut self, question: &Question) -> Choice {
+        let poll = Choice {
+            state: 0,
+            stop_tick: false,
+        };
+        let halt = Choice {
+            state: 1,
+            stop_tick: true,
+        };
+        if question.latency_limit_ns == 0 {
+            return poll;
+        }
+        if self.poll_limit_ns == 0 {
+            return halt;
+        }
+        match self.last {
+            Some(wake) if wake.state == 0 && wake.poll_limit => halt,
+            _ => poll,
+        }
+    }
+
+    /// `haltpoll_reflect`.
+    pub fn reflect(&mut self, wake: Wake) {
+        self.last = Some(wake);
+        if wake.state == 0 {
+            return;
+        }
+        let halted_ns = wake.residency_ns;
+        if halted_ns > MOST_NS {
+            let half = self.poll_limit_ns / 2;
+            self.poll_limit_ns = if half < GROW_START_NS { 0 } else { half };
+        } else if halted_ns > self.poll_limit_ns {
+            self.poll_limit_ns = (self.poll_limit_ns * 2).clamp(GROW_START_NS, MOST_NS);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn halted(us: u64) -> Wake {
+        Wake {
+            state: 1,
+            residency_ns: us * 1000,
+            span_ns: us * 1000,
+            by_tick: false,
+            poll_limit: false,
+        }
+    }
+
+    #[test]
+    fn worked_example_of_the_module_docs() {
+        let mut haltpoll = Haltpoll::default();
+        let limits: Vec<u64> = [60, 60, 300, 300, 300, 10]
+            .into_iter()
+            .map(|us| {
+                haltpoll.reflect(halted(us));
+                haltpoll.poll_limit_ns / 1000
+            })
+            .collect();
+        assert_eq!(limits, [50, 100, 50, 0, 0, 50]);
+    }
+
+    #[test]
+    fn it_halts_only_after_polling_in_vain() {
+        let rules = super::super::IdleRules::of(crate::rules::Version::new(6, 1));
+        let states = [super::super::test_states::SKX[0]; 2];
+        let question = |latency_limit_ns| Question {
+            states: &states,
+            latency_limit_ns,
+            sleep: super::super::SleepLength {
+                timer_ns: 1_000_000,
+                tick_ns: 1_000_000,
+            },
+            tick_stopped: false,
+            nr_iowait: 0,
+            tick_period_ns: 4_000_000,
+            rules: &rules,
+        };
+        let mut haltpoll = Haltpoll::default();
+        assert_eq!(haltpoll.select(&question(u64::MAX)).state, 1);
+        haltpoll.reflect(halted(60));
+        let first = haltpoll.select(&question(u64::MAX));
+        assert_eq!((first.state, first.stop_tick), (0, false));
+        haltpoll.reflect(Wake {
+            state: 0,
+            poll_limit: true,
+            ..halted(50)
+        });
+        let second = haltpoll.select(&question(u64::MAX));
+        assert_eq!((second.state, second.stop_tick), (1, true));
+        assert_eq!(haltpoll.select(&question(0)).state, 0);
+    }
+}
