@@ -28,3 +28,6 @@ pub mod weight;
 pub use ids::{CfsRqId, Cpu, EntityId, GroupId, Ns, TaskId};
 pub use kernel::{Context, Kernel, WakeFlags};
 pub use platform::Platform;
+
+#[cfg(test)]
+mod tests;

@@ -102,11 +102,7 @@ impl Kernel {
     fn dequeue_throttled_group<P: Platform>(&mut self, p: &mut P, q: CfsRqId) {
         let cfs_rq = &self.cfs_rqs[q.index()];
         let cpu = cfs_rq.cpu;
-        let mut counts = Counts {
-            queued: cfs_rq.h_nr_queued,
-            runnable: cfs_rq.h_nr_runnable,
-            idle: cfs_rq.h_nr_idle,
-        };
+        let mut counts = self.counts_of_queue(q);
         let queued = counts.queued;
         let mut level = cfs_rq.se;
         let flags = DequeueFlags {
@@ -134,6 +130,20 @@ impl Kernel {
         }
         if !self.refresh_levels(p, level, 0, false, &mut counts) {
             self.rqs[cpu.index()].nr_running -= queued;
+        }
+    }
+
+    /// What a queue's tasks count as one level up.
+    fn counts_of_queue(&self, q: CfsRqId) -> Counts {
+        let cfs_rq = &self.cfs_rqs[q.index()];
+        Counts {
+            queued: cfs_rq.h_nr_queued,
+            runnable: cfs_rq.h_nr_runnable,
+            idle: if self.groups[cfs_rq.group.index()].idle {
+                cfs_rq.h_nr_queued
+            } else {
+                cfs_rq.h_nr_idle
+            },
         }
     }
 
@@ -234,11 +244,7 @@ impl Kernel {
     fn enqueue_unthrottled_group<P: Platform>(&mut self, p: &mut P, q: CfsRqId) {
         let cfs_rq = &self.cfs_rqs[q.index()];
         let cpu = cfs_rq.cpu;
-        let mut counts = Counts {
-            queued: cfs_rq.h_nr_queued,
-            runnable: cfs_rq.h_nr_runnable,
-            idle: cfs_rq.h_nr_idle,
-        };
+        let mut counts = self.counts_of_queue(q);
         let queued = counts.queued;
         let Some(se) = cfs_rq.se else { return };
         let flags = EnqueueFlags {

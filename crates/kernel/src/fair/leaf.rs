@@ -13,14 +13,30 @@ impl Kernel {
     }
 
     fn insert_leaf(&mut self, q: CfsRqId) {
-        let cfs_rq = &mut self.cfs_rqs[q.index()];
-        cfs_rq.on_leaf_list = true;
-        let parent = cfs_rq.se.map(|se| self.entities[se.index()].cfs_rq);
-        let leaves = &mut self.rqs[cfs_rq.cpu.index()].leaf_cfs_rqs;
-        match leaves.iter().position(|&other| Some(other) == parent) {
-            Some(place) => leaves.insert(place, q),
-            None => leaves.push(q),
-        }
+        let cfs_rq = &self.cfs_rqs[q.index()];
+        let cpu = cfs_rq.cpu;
+        let leaves = &self.rqs[cpu.index()].leaf_cfs_rqs;
+        let place = match cfs_rq.se.map(|se| self.entities[se.index()].cfs_rq) {
+            None => leaves.len(),
+            Some(parent) => leaves
+                .iter()
+                .position(|&other| other == parent)
+                .unwrap_or_else(|| self.place_after_children(q)),
+        };
+        self.cfs_rqs[q.index()].on_leaf_list = true;
+        self.rqs[cpu.index()].leaf_cfs_rqs.insert(place, q);
+    }
+
+    /// The head of the list, or behind the children that were put there: a branch grows upwards
+    /// until it meets a listed parent (`tmp_alone_branch`).
+    fn place_after_children(&self, q: CfsRqId) -> usize {
+        let leaves = &self.rqs[self.cfs_rqs[q.index()].cpu.index()].leaf_cfs_rqs;
+        let is_child = |other: &CfsRqId| {
+            self.cfs_rqs[other.index()]
+                .se
+                .is_some_and(|se| self.entities[se.index()].cfs_rq == q)
+        };
+        leaves.iter().rposition(is_child).map_or(0, |last| last + 1)
     }
 
     /// `list_del_leaf_cfs_rq`.

@@ -1,0 +1,6 @@
+//! Known answers, worked out by hand, and invariants over random and exhaustive histories.
+
+mod invariants;
+mod properties;
+mod small;
+mod world;

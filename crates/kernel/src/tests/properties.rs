@@ -1,0 +1,291 @@
+//! Random histories of tasks, groups and limits: after every step all counters must agree with what
+//! they count, and no task may be lost.
+
+use proptest::prelude::*;
+
+use super::world::{MS, US, World};
+use crate::bandwidth::limits::Hierarchy;
+use crate::cpuset::CpuSet;
+use crate::group::BandwidthLimit;
+use crate::ids::{Cpu, GroupId, Ns, TaskId};
+use crate::task::{Policy, TaskAttributes, TaskState};
+
+const CPUS: usize = 2;
+const GROUPS: u32 = 4;
+
+/// One step. Numbers are reduced to what exists, so that every step can be taken at any time.
+#[derive(Clone, Debug)]
+enum Step {
+    Spawn {
+        group: u32,
+        cpu: u32,
+        nice: i32,
+        policy: Policy,
+        pinned: bool,
+        kthread: bool,
+    },
+    Advance(Ns),
+    Block(u32),
+    Wake(u32, usize),
+    Yield(u32),
+    Exit(u32),
+    Nice(usize, i32),
+    Policy(usize, Policy, u8),
+    Affinity(usize, u32),
+    Group(usize, u32),
+    Slice(usize, Option<Ns>),
+    Exec(u32),
+    Shares(u32, u64),
+    Idle(u32, bool),
+    Limit(u32, Option<u64>, u64),
+}
+
+fn policy() -> impl Strategy<Value = Policy> {
+    prop_oneof![
+        6 => Just(Policy::Normal),
+        1 => Just(Policy::Batch),
+        1 => Just(Policy::Idle),
+        1 => Just(Policy::Fifo),
+        1 => Just(Policy::RoundRobin),
+    ]
+}
+
+fn spawn() -> impl Strategy<Value = Step> {
+    let cpu = 0..CPUS as u32;
+    (0..GROUPS, cpu, -20..20, policy(), any::<bool>(), any::<bool>()).prop_map(
+        |(group, cpu, nice, policy, pinned, kthread)| Step::Spawn {
+            group,
+            cpu,
+            nice,
+            policy,
+            pinned,
+            kthread,
+        },
+    )
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let cpu = 0..CPUS as u32;
+    prop_oneof![
+        4 => spawn(),
+        10 => (1u64..20_000).prop_map(|us| Step::Advance(us * US)),
+        8 => cpu.clone().prop_map(Step::Block),
+        8 => (cpu.clone(), 0usize..16).prop_map(|(cpu, task)| Step::Wake(cpu, task)),
+        1 => cpu.clone().prop_map(Step::Yield),
+        1 => cpu.clone().prop_map(Step::Exit),
+        1 => (0usize..16, -20..20).prop_map(|(task, nice)| Step::Nice(task, nice)),
+        2 => (0usize..16, policy(), 1u8..100).prop_map(|(task, p, prio)| Step::Policy(task, p, prio)),
+        2 => (0usize..16, 1u32..4).prop_map(|(task, mask)| Step::Affinity(task, mask)),
+        2 => (0usize..16, 0..GROUPS).prop_map(|(task, group)| Step::Group(task, group)),
+        1 => (0usize..16, prop::option::of(100_000u64..20_000_000))
+            .prop_map(|(task, slice)| Step::Slice(task, slice)),
+        1 => cpu.prop_map(Step::Exec),
+        1 => (1..GROUPS, 2u64..5000).prop_map(|(group, shares)| Step::Shares(group, shares)),
+        1 => (1..GROUPS, any::<bool>()).prop_map(|(group, idle)| Step::Idle(group, idle)),
+        2 => (1..GROUPS, prop::option::weighted(0.8, 1u64..30), 10u64..40)
+            .prop_map(|(group, quota, period)| Step::Limit(group, quota, period)),
+    ]
+}
+
+/// The world with its list of living tasks.
+struct History {
+    world: World,
+    tasks: Vec<TaskId>,
+}
+
+impl History {
+    fn new(version: &str) -> Self {
+        let mut world = World::new(version, CPUS);
+        // Root with children 1 and 2; 3 lies below 1.
+        let first = world.group(GroupId::ROOT);
+        world.group(GroupId::ROOT);
+        world.group(first);
+        Self {
+            world,
+            tasks: Vec::new(),
+        }
+    }
+
+    fn task(&self, row: usize) -> Option<TaskId> {
+        (!self.tasks.is_empty()).then(|| self.tasks[row % self.tasks.len()])
+    }
+
+    fn take(&mut self, step: &Step) {
+        let world = &mut self.world;
+        match *step {
+            Step::Spawn {
+                group,
+                cpu,
+                nice,
+                policy,
+                pinned,
+                kthread,
+            } if self.tasks.len() < 12 => {
+                let task = world.start(TaskAttributes {
+                    policy,
+                    nice,
+                    rt_priority: if policy.is_rt() { 50 } else { 0 },
+                    affinity: if pinned {
+                        CpuSet::of(Cpu(cpu))
+                    } else {
+                        CpuSet::first(CPUS)
+                    },
+                    group: GroupId(group),
+                    address_space: (!kthread).then_some(7),
+                    custom_slice_ns: None,
+                    cpu: Cpu(cpu),
+                });
+                self.tasks.push(task);
+            }
+            Step::Spawn { .. } => {}
+            Step::Advance(span) => world.advance(span),
+            Step::Block(cpu) if !world.idle(Cpu(cpu)) => world.block(Cpu(cpu)),
+            Step::Yield(cpu) if !world.idle(Cpu(cpu)) => world.yield_current(Cpu(cpu)),
+            Step::Exit(cpu) if !world.idle(Cpu(cpu)) => {
+                let task = world.current(Cpu(cpu));
+                self.tasks.retain(|other| *other != task);
+                world.exit(Cpu(cpu));
+            }
+            Step::Exec(cpu) if !world.idle(Cpu(cpu)) => {
+                world.call(Cpu(cpu), |kernel, bench| kernel.exec(bench, Cpu(cpu)));
+            }
+            Step::Block(_) | Step::Yield(_) | Step::Exit(_) | Step::Exec(_) => {}
+            Step::Shares(group, shares) => world.call(Cpu(0), |kernel, bench| {
+                // The kernel refuses shares of idle groups.
+                if !kernel.groups[group as usize].idle {
+                    kernel.group_set_shares(bench, Cpu(0), GroupId(group), shares);
+                }
+            }),
+            Step::Idle(group, idle) if world.kernel.rules.version.since(5, 15) => {
+                world.call(Cpu(1), |kernel, bench| {
+                    kernel.group_set_idle(bench, Cpu(1), GroupId(group), idle);
+                });
+            }
+            Step::Idle(..) => {}
+            Step::Limit(group, quota_ms, period_ms) => world.call(Cpu(1), |kernel, bench| {
+                let limit = BandwidthLimit {
+                    quota_ns: quota_ms.map(|ms| ms * MS),
+                    period_ns: period_ms * MS,
+                    burst_ns: 0,
+                };
+                let group = GroupId(group);
+                kernel
+                    .group_set_bandwidth(bench, Cpu(1), group, limit, Hierarchy::V2)
+                    .unwrap();
+            }),
+            ref step => self.take_on_task(step),
+        }
+    }
+
+    fn take_on_task(&mut self, step: &Step) {
+        let (Step::Wake(_, row)
+        | Step::Nice(row, _)
+        | Step::Policy(row, ..)
+        | Step::Affinity(row, _)
+        | Step::Group(row, _)
+        | Step::Slice(row, _)) = *step
+        else {
+            return;
+        };
+        let Some(task) = self.task(row) else { return };
+        let from = Cpu(row as u32 % CPUS as u32);
+        match *step {
+            Step::Wake(cpu, _) => {
+                self.world.wake(Cpu(cpu), task);
+            }
+            Step::Nice(_, nice) => self.world.call(from, |kernel, bench| {
+                kernel.set_nice(bench, from, task, nice);
+            }),
+            Step::Policy(_, policy, prio) => self.world.call(from, |kernel, bench| {
+                let prio = if policy.is_rt() { prio } else { 0 };
+                kernel.set_policy(bench, from, task, policy, 0, prio);
+            }),
+            Step::Affinity(_, mask) => self.world.call(from, |kernel, bench| {
+                let cpus = (0..CPUS as u32).filter(|cpu| mask >> cpu & 1 == 1);
+                kernel.set_affinity(bench, from, task, cpus.map(Cpu).collect());
+            }),
+            Step::Group(_, group) => self.world.call(from, |kernel, bench| {
+                kernel.set_group(bench, from, task, GroupId(group));
+            }),
+            Step::Slice(_, slice) => self.world.call(from, |kernel, bench| {
+                kernel.set_custom_slice(bench, from, task, slice);
+            }),
+            _ => {}
+        }
+    }
+
+    /// Everybody is woken, has the same weight and no limit: each task must get to run.
+    fn nobody_is_lost(&mut self) {
+        for group in 1..GROUPS {
+            self.take(&Step::Limit(group, None, 100));
+            self.take(&Step::Idle(group, false));
+            self.take(&Step::Shares(group, 1024));
+        }
+        for &task in &self.tasks.clone() {
+            self.world.call(Cpu(0), |kernel, bench| {
+                kernel.set_policy(bench, Cpu(0), task, Policy::Normal, 0, 0);
+            });
+            self.world.wake(Cpu(0), task);
+        }
+        let before: Vec<Ns> = self.tasks.iter().map(|task| self.world.runtime(*task)).collect();
+        self.world.checked = false;
+        self.world.advance(100_000 * MS);
+        for (task, before) in self.tasks.iter().zip(before) {
+            let state = self.world.kernel.tasks[task.index()].state;
+            assert_eq!(state, TaskState::Running);
+            assert!(self.world.runtime(*task) > before, "{task:?} never ran again");
+        }
+    }
+}
+
+fn config() -> ProptestConfig {
+    ProptestConfig {
+        cases: 64,
+        failure_persistence: None,
+        max_shrink_iters: 4000,
+        ..ProptestConfig::default()
+    }
+}
+
+macro_rules! histories {
+    ($($name:ident $version:literal;)*) => {
+        proptest! {
+            #![proptest_config(config())]
+            $(#[test]
+            fn $name(steps in prop::collection::vec(step(), 1..150)) {
+                let mut history = History::new($version);
+                for step in &steps {
+                    history.take(step);
+                }
+            })*
+        }
+    };
+}
+
+histories! {
+    counters_agree_in_4_15 "4.15";
+    counters_agree_in_5_3 "5.3";
+    counters_agree_in_5_10 "5.10";
+    counters_agree_in_6_1 "6.1";
+    counters_agree_in_6_6 "6.6";
+    counters_agree_in_6_12 "6.12";
+    counters_agree_in_6_17 "6.17";
+    counters_agree_in_6_18 "6.18";
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..config() })]
+    #[test]
+    fn nobody_is_lost_in_6_1(steps in prop::collection::vec(step(), 1..60)) {
+        let mut history = History::new("6.1");
+        steps.iter().for_each(|step| history.take(step));
+        history.nobody_is_lost();
+    }
+
+    #[test]
+    fn nobody_is_lost_in_6_18(steps in prop::collection::vec(step(), 1..60)) {
+        let mut history = History::new("6.18");
+        steps.iter().for_each(|step| history.take(step));
+        history.nobody_is_lost();
+    }
+}

@@ -1,0 +1,281 @@
+//! A machine for tests: manual time, no costs, interrupts that arrive at once.
+//!
+//! Worked example: `world.spawn(Cpu(0), nice 0)` twice and `world.advance_to(12 * MS)`: the timers of
+//! the kernel fire in time order, every interrupt is handled before time goes on, and
+//! `world.runtime(task)` says how long each one ran.
+
+use crate::cpuset::CpuSet;
+use crate::group::BandwidthLimit;
+use crate::ids::{Cpu, GroupId, Ns, TaskId};
+use crate::kernel::{Context, Kernel, WakeFlags};
+use crate::platform::{Access, Draw, Ipi, Line, Observation, Op, Platform, Timer};
+use crate::rules::{KernelChoice, Rules};
+use crate::task::{Policy, TaskAttributes, TaskState};
+use crate::topology::Topology;
+
+pub(crate) const US: Ns = 1_000;
+pub(crate) const MS: Ns = 1_000_000;
+
+/// The platform: a clock, armed timers, interrupts under way, what was observed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bench {
+    pub now: Ns,
+    timers: Vec<(Timer, Cpu, Ns)>,
+    ipis: Vec<(Cpu, Ipi)>,
+    pub observed: Vec<(Ns, Cpu, Observation)>,
+    /// What the next draws return; 0 when used up.
+    pub draws: Vec<u64>,
+    pub spent: Vec<(Cpu, Op, u32)>,
+}
+
+impl Platform for Bench {
+    fn now(&self, _cpu: Cpu) -> Ns {
+        self.now
+    }
+    fn spend(&mut self, cpu: Cpu, op: Op, count: u32) {
+        if op == Op::ContextSwitch || op == Op::ContextSwitchThread {
+            self.spent.push((cpu, op, count));
+        }
+    }
+    fn touch(&mut self, _cpu: Cpu, _line: Line, _access: Access) {}
+    fn arm(&mut self, cpu: Cpu, timer: Timer, at: Ns) {
+        self.cancel(timer);
+        self.timers.push((timer, cpu, at));
+    }
+    fn cancel(&mut self, timer: Timer) {
+        self.timers.retain(|(other, ..)| *other != timer);
+    }
+    fn send_ipi(&mut self, _from: Cpu, to: Cpu, ipi: Ipi, _polling: bool) {
+        self.ipis.push((to, ipi));
+    }
+    fn random(&mut self, _draw: Draw) -> u64 {
+        self.draws.pop().unwrap_or(0)
+    }
+    fn next_timer(&self, _cpu: Cpu) -> Ns {
+        Ns::MAX
+    }
+    fn observe(&mut self, cpu: Cpu, observation: Observation) {
+        self.observed.push((self.now, cpu, observation));
+    }
+}
+
+/// A kernel on that platform.
+#[derive(Clone, Debug)]
+pub(crate) struct World {
+    pub kernel: Kernel,
+    pub bench: Bench,
+    /// Check every invariant after every step.
+    pub checked: bool,
+}
+
+impl World {
+    /// `cpus` CPUs on one LLC under a released kernel at 1000 Hz.
+    pub fn new(version: &str, cpus: usize) -> Self {
+        Self::with(version, cpus, |_| {})
+    }
+
+    /// The same with rules of one's own.
+    pub fn with(version: &str, cpus: usize, change: impl FnOnce(&mut Rules)) -> Self {
+        let choice = KernelChoice {
+            hz: 1000,
+            ..KernelChoice::released(version.parse().unwrap(), cpus as u32)
+        };
+        let mut rules = Rules::resolve(&choice).unwrap();
+        change(&mut rules);
+        Self {
+            kernel: Kernel::new(Topology::flat(cpus), rules),
+            bench: Bench::default(),
+            checked: true,
+        }
+    }
+
+    /// Everything set off by an operation on `cpu`: its return, then the interrupts it sent.
+    fn settle(&mut self, cpu: Cpu) {
+        self.kernel.leave_kernel(&mut self.bench, cpu);
+        while !self.bench.ipis.is_empty() {
+            let (cpu, _) = self.bench.ipis.remove(0);
+            self.kernel.ipi(&mut self.bench, cpu);
+            self.kernel.leave_kernel(&mut self.bench, cpu);
+        }
+        if self.checked {
+            super::invariants::check(&self.kernel);
+        }
+    }
+
+    /// Time passes; timers fire in order of time, then of arming.
+    pub fn advance_to(&mut self, end: Ns) {
+        assert!(end >= self.bench.now, "time does not go back");
+        while let Some(row) = self.next_timer(end) {
+            let (timer, cpu, at) = self.bench.timers.remove(row);
+            self.bench.now = self.bench.now.max(at);
+            match timer {
+                Timer::Tick(_) => self.kernel.tick(&mut self.bench, cpu),
+                Timer::BandwidthPeriod(group) => {
+                    self.kernel.period_timer(&mut self.bench, cpu, group);
+                }
+                Timer::BandwidthSlack(group) => {
+                    self.kernel.slack_timer(&mut self.bench, cpu, group);
+                }
+            }
+            self.settle(cpu);
+        }
+        self.bench.now = end;
+    }
+
+    /// Lets `span` pass.
+    pub fn advance(&mut self, span: Ns) {
+        self.advance_to(self.bench.now + span);
+    }
+
+    fn next_timer(&self, end: Ns) -> Option<usize> {
+        let due = |row: &usize| self.bench.timers[*row].2;
+        (0..self.bench.timers.len())
+            .filter(|row| due(row) <= end)
+            .min_by_key(due)
+    }
+
+    /// A group below the root, or below `parent`.
+    pub fn group(&mut self, parent: GroupId) -> GroupId {
+        self.kernel.group_create(&mut self.bench, parent)
+    }
+
+    /// Sets `cpu.max` and `cpu.max.burst`, in µs.
+    pub fn limit(&mut self, group: GroupId, quota_us: u64, period_us: u64, burst_us: u64) {
+        let limit = BandwidthLimit {
+            quota_ns: Some(quota_us * US),
+            period_ns: period_us * US,
+            burst_ns: burst_us * US,
+        };
+        self.kernel
+            .group_set_bandwidth(&mut self.bench, Cpu(0), group, limit, Default::default())
+            .unwrap();
+        self.settle(Cpu(0));
+    }
+
+    /// Starts a user task on `cpu` (only), from that CPU.
+    pub fn spawn_in(&mut self, group: GroupId, cpu: Cpu, policy: Policy, nice: i32) -> TaskId {
+        self.start(TaskAttributes {
+            policy,
+            nice,
+            rt_priority: 0,
+            affinity: CpuSet::of(cpu),
+            group,
+            address_space: Some(1),
+            custom_slice_ns: None,
+            cpu,
+        })
+    }
+
+    /// Starts a task.
+    pub fn start(&mut self, attributes: TaskAttributes) -> TaskId {
+        let cpu = attributes.cpu;
+        let task = self.kernel.task_create(attributes);
+        self.kernel.wake_up_new_task(&mut self.bench, cpu, task);
+        self.settle(cpu);
+        task
+    }
+
+    /// Starts a nice-0 task in the root group.
+    pub fn spawn(&mut self, cpu: Cpu) -> TaskId {
+        self.spawn_in(GroupId::ROOT, cpu, Policy::Normal, 0)
+    }
+
+    /// Starts a SCHED_FIFO task that may run on `affinity`.
+    pub fn spawn_fifo(&mut self, cpu: Cpu, rt_priority: u8, affinity: CpuSet) -> TaskId {
+        self.start(TaskAttributes {
+            policy: Policy::Fifo,
+            nice: 0,
+            rt_priority,
+            affinity,
+            group: GroupId::ROOT,
+            address_space: Some(2),
+            custom_slice_ns: None,
+            cpu,
+        })
+    }
+
+    /// The current task of a CPU blocks.
+    pub fn block(&mut self, cpu: Cpu) {
+        assert!(!self.idle(cpu), "an idle CPU has nobody to block");
+        self.kernel.block(&mut self.bench, cpu);
+        self.settle(cpu);
+    }
+
+    /// The current task of a CPU yields.
+    pub fn yield_current(&mut self, cpu: Cpu) {
+        self.kernel.yield_current(&mut self.bench, cpu);
+        self.settle(cpu);
+    }
+
+    /// The current task of a CPU ends.
+    pub fn exit(&mut self, cpu: Cpu) {
+        let task = self.current(cpu);
+        self.kernel.exit(&mut self.bench, cpu);
+        self.settle(cpu);
+        self.kernel.task_reap(task);
+    }
+
+    /// A task is woken from `cpu`, not in sync.
+    pub fn wake(&mut self, cpu: Cpu, task: TaskId) -> bool {
+        let flags = WakeFlags {
+            sync: false,
+            context: Context::HardIrq,
+        };
+        let woken = self.kernel.wake(&mut self.bench, cpu, task, flags);
+        self.settle(cpu);
+        woken
+    }
+
+    /// Any door of the kernel, entered from `cpu`.
+    pub fn call(&mut self, cpu: Cpu, door: impl FnOnce(&mut Kernel, &mut Bench)) {
+        door(&mut self.kernel, &mut self.bench);
+        self.settle(cpu);
+    }
+
+    /// Task a CPU executes.
+    pub fn current(&self, cpu: Cpu) -> TaskId {
+        self.kernel.current(cpu)
+    }
+
+    /// Whether a CPU executes its idle task.
+    pub fn idle(&self, cpu: Cpu) -> bool {
+        self.kernel.is_idle_task(self.current(cpu))
+    }
+
+    /// Whether a task sleeps.
+    pub fn asleep(&self, task: TaskId) -> bool {
+        self.kernel.tasks[task.index()].state == TaskState::Blocked
+    }
+
+    /// How long a fair task ran so far, the part not yet charged included.
+    pub fn runtime(&self, task: TaskId) -> Ns {
+        let record = &self.kernel.tasks[task.index()];
+        let entity = &self.kernel.entities[record.se.index()];
+        let rq = &self.kernel.rqs[record.cpu.index()];
+        let running = rq.curr == task;
+        // The task clock started a little before time 0 of the bench.
+        let clock_task = rq.clock_task + (self.bench.now - rq.clock);
+        entity.sum_exec_runtime
+            + if running {
+                clock_task - entity.exec_start
+            } else {
+                0
+            }
+    }
+
+    /// Entity of a task.
+    pub fn entity(&self, task: TaskId) -> &crate::entity::Entity {
+        &self.kernel.entities[self.kernel.tasks[task.index()].se.index()]
+    }
+
+    /// Times and tasks of the switches of a CPU, idle tasks as `None`.
+    pub fn switches(&self, cpu: Cpu) -> Vec<(Ns, Option<TaskId>)> {
+        let mut switches = Vec::new();
+        for (at, on, observation) in &self.bench.observed {
+            if let (true, Observation::Switch { next, .. }) = (*on == cpu, observation) {
+                switches.push((*at, Some(*next).filter(|task| !self.kernel.is_idle_task(*task))));
+            }
+        }
+        switches
+    }
+}
