@@ -8,6 +8,7 @@
 //! | [`Kernel::tick`] | the tick timer of a CPU fires |
 //! | [`Kernel::ipi`] | an interprocessor interrupt arrives |
 //! | [`Kernel::period_timer`], [`Kernel::slack_timer`] | a bandwidth timer fires |
+//! | [`Kernel::rt_period_timer`], [`Kernel::fair_server_timer`] | a timer of the real-time class fires |
 //! | [`Kernel::wake`] | somebody wakes a task |
 //! | [`Kernel::block`], [`Kernel::exit`], [`Kernel::yield_current`] | the running task gives up its CPU |
 //! | [`Kernel::leave_kernel`] | always last, on the way back to user mode or the idle loop |
@@ -66,6 +67,8 @@ pub struct Kernel {
     pub domains: crate::balance::Domains,
     /// Idle states.
     pub cpuidle: crate::cpuidle::Cpuidle,
+    /// Real-time state of the whole machine.
+    pub rt_domain: crate::rt::RtDomain,
     /// CPU that executes the current kernel operation.
     pub here: Cpu,
     /// Some task asked for a slice of its own; until then every slice is the base slice.
@@ -89,6 +92,7 @@ impl Kernel {
             nohz: Nohz::default(),
             domains: crate::balance::Domains::new(&topology, &rules),
             cpuidle: crate::cpuidle::Cpuidle::default(),
+            rt_domain: crate::rt::RtDomain::new(),
             here: Cpu(0),
             custom_slices: false,
             scratch_queues: Vec::new(),
@@ -115,10 +119,8 @@ impl Kernel {
                 .get(cpu.index())
                 .copied()
                 .unwrap_or(1024);
-            let cost = kernel.rules.migration_cost_ns;
-            kernel
-                .rqs
-                .push(Rq::new(cpu, idle, u64::from(capacity), cost));
+            let rq = Rq::new(cpu, idle, u64::from(capacity), &kernel.rules);
+            kernel.rqs.push(rq);
         }
         for cpu in (0..cpus).map(Cpu::from) {
             let stopper = kernel.task_create(Self::migration_thread_attributes(cpu));
@@ -260,7 +262,8 @@ impl Kernel {
             policy: attributes.policy,
             nice: attributes.nice,
             rt_priority: attributes.rt_priority,
-            rr_ticks: 0,
+            rr_ticks: self.rules.rr_timeslice_ticks,
+            rt_on_rq: false,
             nr_cpus_allowed: attributes.affinity.len() as u32,
             affinity: attributes.affinity,
             migration_pending: None,

@@ -18,7 +18,7 @@ pub mod kernel;
 pub mod pelt;
 pub mod platform;
 pub mod rq;
-mod rt;
+pub mod rt;
 pub mod rules;
 pub mod select;
 pub mod task;

@@ -158,6 +158,10 @@ pub enum Timer {
     BandwidthPeriod(GroupId),
     /// `cfs_b->slack_timer` of a group.
     BandwidthSlack(GroupId),
+    /// Period of real-time throttling (≤ 6.11): [`crate::Kernel::rt_period_timer`].
+    RtPeriod,
+    /// Zero laxity or new period of a CPU's fair server (6.12): [`crate::Kernel::fair_server_timer`].
+    FairServer(Cpu),
 }
 
 /// Why a CPU is interrupted by another.

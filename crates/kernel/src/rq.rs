@@ -4,26 +4,12 @@ use std::collections::VecDeque;
 
 use crate::cpuset::CpuSet;
 use crate::ids::{CfsRqId, Cpu, Ns, TaskId};
-use crate::pelt::SchedAvg;
+pub use crate::rt::{FairServer, RtRq};
+use crate::rules::Rules;
 
 /// Task and PELT clocks at time 0: a machine that was just switched on never shows 0, which marks
 /// entities that are to be attached.
 const TASK_CLOCK_AT_START_NS: Ns = 1 << 20;
-
-/// Queues of the real-time class on one CPU, one per priority.
-#[derive(Clone, Debug, Default)]
-pub struct RtRq {
-    /// Tasks per kernel priority (0 = rt_priority 99), first to run first, the running one included.
-    pub queues: Vec<Vec<TaskId>>,
-    /// Queued tasks.
-    pub nr_running: u32,
-    /// Time the class ran in the current throttling period (≤ 6.11).
-    pub rt_time_ns: Ns,
-    /// Out of real-time runtime (≤ 6.11).
-    pub throttled: bool,
-    /// Load tracking of the class.
-    pub avg: SchedAvg,
-}
 
 /// Work for a migration thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,6 +50,8 @@ pub struct Rq {
     pub distribute_cpu_prev: Cpu,
     /// Real-time class.
     pub rt: RtRq,
+    /// Reservation for the fair class under real-time load (6.12).
+    pub fair_server: FairServer,
     /// `TIF_NEED_RESCHED` of the current task.
     pub need_resched: bool,
     /// `TIF_NEED_RESCHED_LAZY` (6.13).
@@ -126,7 +114,8 @@ pub struct Rq {
 
 impl Rq {
     /// Run queue of `cpu`, idle since time 0. `idle` is its idle task.
-    pub fn new(cpu: Cpu, idle: TaskId, capacity: u64, migration_cost_ns: Ns) -> Self {
+    pub fn new(cpu: Cpu, idle: TaskId, capacity: u64, rules: &Rules) -> Self {
+        let migration_cost_ns = rules.migration_cost_ns;
         Self {
             cpu,
             clock: 0,
@@ -140,7 +129,8 @@ impl Rq {
             idle,
             stop_works: VecDeque::new(),
             distribute_cpu_prev: Cpu(0),
-            rt: RtRq::default(),
+            rt: RtRq::new(rules.rt_runtime_ns),
+            fair_server: FairServer::default(),
             need_resched: false,
             need_resched_lazy: false,
             wake_list: Vec::new(),

@@ -97,6 +97,8 @@ pub struct Task {
     pub rt_priority: u8,
     /// Remaining SCHED_RR quantum in ticks.
     pub rr_ticks: u32,
+    /// The real-time class has it queued.
+    pub rt_on_rq: bool,
     /// CPUs it may run on.
     pub affinity: CpuSet,
     /// Number of CPUs it may run on.

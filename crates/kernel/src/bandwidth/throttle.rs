@@ -251,8 +251,12 @@ impl Kernel {
             wakeup: true,
             ..EnqueueFlags::default()
         };
+        let was_empty = self.cfs_rqs[cpu.index()].h_nr_queued == 0;
         let (level, slice, stopped) = self.enqueue_new_levels(p, se, flags, &mut counts);
         if !stopped && !self.refresh_levels(p, level, slice, true, &mut counts) {
+            if was_empty && self.cfs_rqs[cpu.index()].h_nr_queued > 0 {
+                self.fair_server_start(p, cpu);
+            }
             self.rqs[cpu.index()].nr_running += queued;
         }
     }

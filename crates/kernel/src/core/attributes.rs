@@ -73,7 +73,7 @@ impl Kernel {
             self.enqueue_task(p, held.cpu, task, flags);
         }
         if held.running {
-            self.set_next_task(p, held.cpu, task);
+            self.set_next_task(p, held.cpu, task, false);
         }
     }
 
@@ -169,6 +169,7 @@ impl Kernel {
         self.set_load_weight(p, task, old_policy.is_fair());
         self.release_task(p, task, held, old_prio < new_prio);
         self.class_or_prio_changed(p, held.cpu, task, old_policy, old_prio);
+        self.balance_callbacks(p, held.cpu);
     }
 
     /// `check_class_changed`.
@@ -189,6 +190,7 @@ impl Kernel {
                 self.switched_to_rt(p, cpu, task);
             }
             (false, true) => {
+                self.switched_from_rt(cpu, task);
                 self.switched_to_fair(p, cpu, task);
             }
             _ if self.prio(task) == old_prio => {}
@@ -294,7 +296,7 @@ impl Kernel {
 
     /// Next CPU of a set after the one this CPU chose last (`cpumask_any_and_distribute`, 5.7);
     /// always the first before.
-    fn any_and_distribute(&mut self, cpu: Cpu, affinity: &CpuSet) -> Cpu {
+    pub(crate) fn any_and_distribute(&mut self, cpu: Cpu, affinity: &CpuSet) -> Cpu {
         let first = affinity.lowest().unwrap_or(cpu);
         if !self.rules.affinity_distributes {
             return first;

@@ -41,6 +41,9 @@ impl Kernel {
         self.activate_task(p, target, task, flags);
         p.observe(target, Observation::Wakeup { task, cpu: target });
         self.wakeup_preempt(p, target, task, true);
+        if self.tasks[task.index()].policy.is_rt() {
+            self.task_woken_rt(p, target, task);
+        }
     }
 
     /// CFS: a child starts at its parent's vruntime, one slice late (`task_fork_fair`).

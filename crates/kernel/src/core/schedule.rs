@@ -62,7 +62,7 @@ impl Kernel {
         if self.tasks[task.index()].policy.is_fair() {
             self.yield_task_fair(p, cpu, task);
         } else if self.tasks[task.index()].policy.is_rt() {
-            self.requeue_task_rt(cpu, task);
+            self.requeue_task_rt(cpu, task, false);
         }
         self.schedule(p, cpu, PrevState::Runnable);
     }
@@ -116,9 +116,21 @@ impl Kernel {
         let rq = &mut self.rqs[cpu.index()];
         rq.need_resched = false;
         rq.need_resched_lazy = false;
-        if next == prev {
-            return;
+        if next != prev {
+            self.context_switch(p, cpu, prev, next, state);
         }
+        self.balance_callbacks(p, cpu);
+    }
+
+    fn context_switch<P: Platform>(
+        &mut self,
+        p: &mut P,
+        cpu: Cpu,
+        prev: TaskId,
+        next: TaskId,
+        state: PrevState,
+    ) {
+        let rq = &mut self.rqs[cpu.index()];
         rq.curr = next;
         self.tasks[prev.index()].on_cpu = false;
         self.tasks[next.index()].on_cpu = true;
@@ -150,11 +162,12 @@ impl Kernel {
 
     /// Asks the classes in order (`pick_next_task`).
     fn pick_next_task<P: Platform>(&mut self, p: &mut P, cpu: Cpu, prev: TaskId) -> TaskId {
+        self.balance_rt(p, cpu, prev);
         loop {
-            if let Some(next) = self.pick_task_stop(cpu).or_else(|| self.pick_task_rt(cpu)) {
+            if let Some(next) = self.pick_task_above_fair(p, cpu) {
                 if next != prev {
                     self.put_prev_task(p, prev);
-                    self.set_next_task(p, cpu, next);
+                    self.set_next_task(p, cpu, next, true);
                 }
                 return next;
             }
@@ -170,9 +183,19 @@ impl Kernel {
         if prev != idle {
             self.update_idle_clock_pelt(cpu);
             self.put_prev_task(p, prev);
+            self.entities[self.tasks[idle.index()].se.index()].exec_start =
+                self.rqs[cpu.index()].clock_task;
             self.note_idle(cpu);
         }
         idle
+    }
+
+    /// The classes above the fair one: stop, the fair server in place of the deadline class,
+    /// real-time.
+    fn pick_task_above_fair<P: Platform>(&mut self, p: &mut P, cpu: Cpu) -> Option<TaskId> {
+        self.pick_task_stop(cpu)
+            .or_else(|| self.pick_task_fair_server(p, cpu))
+            .or_else(|| self.pick_task_rt(cpu))
     }
 
     fn switch_to_fair<P: Platform>(&mut self, p: &mut P, cpu: Cpu, prev: TaskId, next: TaskId) {
@@ -181,7 +204,7 @@ impl Kernel {
         }
         if self.is_idle_task(prev) || !self.tasks[prev.index()].policy.is_fair() {
             self.put_prev_task(p, prev);
-            self.set_next_task(p, cpu, next);
+            self.set_next_task(p, cpu, next, true);
         } else {
             self.switch_fair_entities(p, prev, next);
             self.note_picked(cpu, next);
@@ -192,6 +215,7 @@ impl Kernel {
     pub(crate) fn put_prev_task<P: Platform>(&mut self, p: &mut P, prev: TaskId) {
         if self.is_idle_task(prev) {
             let cpu = self.tasks[prev.index()].cpu;
+            self.fair_server_update_idle(cpu);
             self.note_busy(cpu);
         } else if self.tasks[prev.index()].policy.is_fair() {
             self.put_prev_task_fair(p, prev);
@@ -200,13 +224,19 @@ impl Kernel {
         }
     }
 
-    /// `set_next_task` of the task's class.
-    pub(crate) fn set_next_task<P: Platform>(&mut self, p: &mut P, cpu: Cpu, next: TaskId) {
+    /// `set_next_task` of the task's class; `first` = it was just picked.
+    pub(crate) fn set_next_task<P: Platform>(
+        &mut self,
+        p: &mut P,
+        cpu: Cpu,
+        next: TaskId,
+        first: bool,
+    ) {
         if self.tasks[next.index()].policy.is_fair() {
             self.set_next_task_fair(p, next);
             self.note_picked(cpu, next);
         } else if self.tasks[next.index()].policy.is_rt() {
-            self.set_next_task_rt(p, cpu, next);
+            self.set_next_task_rt(cpu, next, first);
         }
     }
 

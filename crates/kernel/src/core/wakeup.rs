@@ -105,6 +105,9 @@ impl Kernel {
         self.tasks[task.index()].state = TaskState::Running;
         p.observe(cpu, Observation::Wakeup { task, cpu });
         self.wakeup_preempt(p, cpu, task, false);
+        if self.tasks[task.index()].policy.is_rt() {
+            self.task_woken_rt(p, cpu, task);
+        }
         self.end_idle_stamp(cpu);
     }
 
@@ -185,7 +188,7 @@ impl Kernel {
         let cpu = if record.policy.is_fair() {
             self.select_task_rq_fair(p, waker_cpu, task, kind, flags)
         } else {
-            self.select_task_rq_rt(p, waker_cpu, task, kind)
+            self.select_task_rq_rt(task, kind)
         };
         let record = &self.tasks[task.index()];
         if record.affinity.contains(cpu) {
@@ -260,6 +263,7 @@ impl Kernel {
         p.spend(cpu, Op::IpiReceive, 1);
         self.unthrottle_pending(p, cpu);
         self.sched_ttwu_pending(p, cpu);
+        self.rto_push(p, cpu);
         let rq = &mut self.rqs[cpu.index()];
         if rq.nohz_kick && rq.curr_is_idle() && !rq.need_resched {
             rq.balance_softirq = true;

@@ -49,6 +49,7 @@ impl Kernel {
         if let Owner::Task(task) = entity.owner {
             let group = self.tasks[task.index()].group;
             self.groups[group.index()].usage_ns += delta;
+            self.fair_server_update(p, cpu, delta);
         }
         match self.rules.fair {
             FairClass::Cfs => {

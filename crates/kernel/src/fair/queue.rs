@@ -77,6 +77,7 @@ impl Kernel {
             self.requeue_delayed_entity(p, se);
             return;
         }
+        let was_empty = self.cfs_rqs[cpu.index()].h_nr_queued == 0;
         let mut counts = Counts {
             queued: 1,
             runnable: u32::from(!delayed || flags.wakeup),
@@ -86,7 +87,18 @@ impl Kernel {
         if stopped || self.refresh_levels(p, level, slice, true, &mut counts) {
             return;
         }
+        if was_empty {
+            self.first_fair_task_queued(p, cpu);
+        }
         self.rqs[cpu.index()].nr_running += 1;
+    }
+
+    /// The fair class of a CPU has something to run again.
+    pub(crate) fn first_fair_task_queued<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        if self.rqs[cpu.index()].nr_running == 0 && self.rqs[cpu.index()].curr_is_idle() {
+            self.fair_server_update_idle(cpu);
+        }
+        self.fair_server_start(p, cpu);
     }
 
     /// Enqueues entities upwards until one is queued already. Returns the level to go on with, the

@@ -168,6 +168,15 @@ pub struct Rules {
     pub rt_period_ns: Ns,
     /// Real-time runtime of a CPU per period; `None` = unlimited.
     pub rt_runtime_ns: Option<Ns>,
+    /// Real-time tasks are throttled per CPU (≤ 6.11).
+    pub rt_throttling: bool,
+    /// Fair tasks have a reservation under real-time load (6.12).
+    pub fair_server: bool,
+    /// A CPU counts as overloaded with real-time tasks when one waits that may go (6.7), before when
+    /// there are two of which one may go.
+    pub rt_overload_by_pushable: bool,
+    /// Searches for a CPU with less urgent work take equals in turn (5.11).
+    pub rt_distributes: bool,
     /// SCHED_RR slice in ticks.
     pub rr_timeslice_ticks: u32,
     /// Idle loop and governors.
@@ -248,6 +257,10 @@ impl Rules {
             child_runs_first: false,
             rt_period_ns: 1_000_000_000,
             rt_runtime_ns: Some(950_000_000),
+            rt_throttling: !since(6, 12),
+            fair_server: since(6, 12),
+            rt_overload_by_pushable: since(6, 7),
+            rt_distributes: since(5, 11),
             rr_timeslice_ticks: hz * RR_TIMESLICE_MS / 1000,
             idle: crate::cpuidle::IdleRules::of(version),
             pstate_holdoff_samples: 3,

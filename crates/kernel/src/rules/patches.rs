@@ -90,6 +90,9 @@ patches! {
     "affinity-distribute" "46a87b3851f0" (5, 7): |rules| rules.affinity_distributes,
         |rules, on| rules.affinity_distributes = on,
         "Tasks whose affinity changes are spread over the new set.";
+    "rt-distribute" "14e292f8d453" (5, 11): |rules| rules.rt_distributes,
+        |rules, on| rules.rt_distributes = on,
+        "Real-time tasks pushed away are spread over equally good CPUs.";
     "throttle-asks-again" "e98fa02c4f2e" (5, 8): |rules| rules.throttle_asks_again,
         |rules, on| rules.throttle_asks_again = on,
         "A queue about to be throttled asks the pool once more.";
@@ -113,10 +116,16 @@ patches! {
     "tg-load-ratelimit" "1528c661c24b" (6, 7): |rules| rules.tg_load_avg_interval_ns > 0,
         |rules, on| rules.tg_load_avg_interval_ns = choose(on, 1_000_000, 0),
         "A CPU writes a group's load average at most once a millisecond.";
+    "rt-pushable-overload" "612f769edd06" (6, 7): |rules| rules.rt_overload_by_pushable,
+        |rules, on| rules.rt_overload_by_pushable = on,
+        "Only waiting real-time tasks that may move make a CPU overloaded.";
     "reweight-vruntime" "eab03c23c2a1" (6, 7) for Eevdf:
         |rules| rules.reweight != Reweight::KeepVruntime,
         |rules, on| rules.reweight = choose(on, Reweight::ScaleLag, Reweight::KeepVruntime),
         "A new weight rescales an entity's lag, not only its deadline.";
+    "fair-server" "557a6bfc662c" (6, 12): |rules| rules.fair_server,
+        |rules, on| (rules.fair_server, rules.rt_throttling) = (on, !on),
+        "Fair tasks have 50 ms a second under real-time load, instead of real-time throttling.";
     "reweight-place" "6d71a9c61604" (6, 13) for Eevdf:
         |rules| rules.reweight == Reweight::PlaceAgain,
         |rules, on| rules.reweight = choose(on, Reweight::PlaceAgain, Reweight::ScaleLag),

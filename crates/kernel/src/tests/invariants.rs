@@ -42,7 +42,11 @@ fn check_queue(kernel: &Kernel, q: CfsRqId) {
     let cfs_rq = &kernel.cfs_rqs[q.index()];
     let children = children(kernel, q);
     let name = format!("group {} CPU {}", cfs_rq.group.0, cfs_rq.cpu.0);
-    assert_eq!(cfs_rq.nr_queued as usize, children.len(), "{name}: nr_queued");
+    assert_eq!(
+        cfs_rq.nr_queued as usize,
+        children.len(),
+        "{name}: nr_queued"
+    );
     let weight: u64 = children
         .iter()
         .map(|se| kernel.entities[se.index()].load.weight)
@@ -54,7 +58,10 @@ fn check_queue(kernel: &Kernel, q: CfsRqId) {
         let entity = &kernel.entities[se.index()];
         if let Some(child) = entity.my_q() {
             let empty = kernel.cfs_rqs[child.index()].nr_queued == 0;
-            assert_eq!(entity.sched_delayed, empty, "{name}: empty groups are delayed");
+            assert_eq!(
+                entity.sched_delayed, empty,
+                "{name}: empty groups are delayed"
+            );
         }
     }
     let mut throttled = u32::from(cfs_rq.throttled);
@@ -135,12 +142,28 @@ fn check_cpu(kernel: &Kernel, cpu: Cpu) {
     let stop = u32::from(kernel.tasks[kernel.migration_thread(cpu).index()].on_rq);
     assert_eq!(
         rq.nr_running,
-        root.h_nr_queued + rq.rt.nr_running + stop,
+        root.h_nr_queued + rq.rt.counted + stop,
         "CPU {}: nr_running",
         cpu.0
     );
     let in_lists: usize = rq.rt.queues.iter().map(Vec::len).sum();
-    assert_eq!(rq.rt.nr_running as usize, in_lists, "CPU {}: rt lists", cpu.0);
+    assert_eq!(
+        rq.rt.nr_running as usize, in_lists,
+        "CPU {}: rt lists",
+        cpu.0
+    );
+    for (prio, list) in rq.rt.queues.iter().enumerate() {
+        assert_eq!(
+            rq.rt.bitmap >> prio & 1 == 1,
+            !list.is_empty(),
+            "bit of {prio}"
+        );
+        for task in list {
+            let record = &kernel.tasks[task.index()];
+            assert!(record.rt_on_rq && record.on_rq && record.cpu == cpu);
+            assert_eq!(kernel.prio(*task), prio as i32);
+        }
+    }
     assert_eq!(stop, 0, "the migration thread finishes its work");
     check_curr(kernel, cpu);
     let mut listed = rq.cfs_tasks.clone();
@@ -149,9 +172,7 @@ fn check_cpu(kernel: &Kernel, cpu: Cpu) {
         .map(crate::ids::TaskId::from)
         .filter(|task| {
             let record = &kernel.tasks[task.index()];
-            record.policy.is_fair()
-                && record.cpu == cpu
-                && kernel.entities[record.se.index()].on_rq
+            record.policy.is_fair() && record.cpu == cpu && kernel.entities[record.se.index()].on_rq
         })
         .collect();
     assert_eq!(listed, queued, "CPU {}: cfs_tasks", cpu.0);
@@ -161,7 +182,10 @@ fn check_cpu(kernel: &Kernel, cpu: Cpu) {
         if let Some(se) = cfs_rq.se {
             let parent = kernel.entities[se.index()].cfs_rq;
             let above = rq.leaf_cfs_rqs.iter().position(|other| *other == parent);
-            assert!(above.is_none_or(|above| above > place), "children come first");
+            assert!(
+                above.is_none_or(|above| above > place),
+                "children come first"
+            );
         }
     }
 }
@@ -181,7 +205,11 @@ fn check_curr(kernel: &Kernel, cpu: Cpu) {
     for (row, cfs_rq) in kernel.cfs_rqs.iter().enumerate() {
         if cfs_rq.cpu == cpu {
             let expected = current.iter().find(|(q, _)| q.index() == row);
-            assert_eq!(cfs_rq.curr, expected.map(|(_, se)| *se), "queue {row}: curr");
+            assert_eq!(
+                cfs_rq.curr,
+                expected.map(|(_, se)| *se),
+                "queue {row}: curr"
+            );
         }
     }
     assert!(task.on_cpu && task.cpu == cpu);
@@ -196,7 +224,11 @@ fn check_group(kernel: &Kernel, group: GroupId) {
         .clone()
         .map(|q| kernel.cfs_rqs[q.index()].tg_load_avg_contrib)
         .sum();
-    assert_eq!(record.load_avg, contributions, "group {}: load_avg", group.0);
+    assert_eq!(
+        record.load_avg, contributions,
+        "group {}: load_avg",
+        group.0
+    );
     let mut listed = record.bandwidth.throttled.clone();
     listed.sort();
     let throttled: Vec<CfsRqId> = queues

@@ -52,16 +52,22 @@ fn policy() -> impl Strategy<Value = Policy> {
 
 fn spawn() -> impl Strategy<Value = Step> {
     let cpu = 0..CPUS as u32;
-    (0..GROUPS, cpu, -20..20, policy(), any::<bool>(), any::<bool>()).prop_map(
-        |(group, cpu, nice, policy, pinned, kthread)| Step::Spawn {
+    (
+        0..GROUPS,
+        cpu,
+        -20..20,
+        policy(),
+        any::<bool>(),
+        any::<bool>(),
+    )
+        .prop_map(|(group, cpu, nice, policy, pinned, kthread)| Step::Spawn {
             group,
             cpu,
             nice,
             policy,
             pinned,
             kthread,
-        },
-    )
+        })
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -227,13 +233,20 @@ impl History {
             });
             self.world.wake(Cpu(0), task);
         }
-        let before: Vec<Ns> = self.tasks.iter().map(|task| self.world.runtime(*task)).collect();
+        let before: Vec<Ns> = self
+            .tasks
+            .iter()
+            .map(|task| self.world.runtime(*task))
+            .collect();
         self.world.checked = false;
         self.world.advance(100_000 * MS);
         for (task, before) in self.tasks.iter().zip(before) {
             let state = self.world.kernel.tasks[task.index()].state;
             assert_eq!(state, TaskState::Running);
-            assert!(self.world.runtime(*task) > before, "{task:?} never ran again");
+            assert!(
+                self.world.runtime(*task) > before,
+                "{task:?} never ran again"
+            );
         }
     }
 }

@@ -116,6 +116,8 @@ impl World {
                 Timer::BandwidthSlack(group) => {
                     self.kernel.slack_timer(&mut self.bench, cpu, group);
                 }
+                Timer::RtPeriod => self.kernel.rt_period_timer(&mut self.bench, cpu),
+                Timer::FairServer(cpu) => self.kernel.fair_server_timer(&mut self.bench, cpu),
             }
             self.settle(cpu);
         }
@@ -273,7 +275,10 @@ impl World {
         let mut switches = Vec::new();
         for (at, on, observation) in &self.bench.observed {
             if let (true, Observation::Switch { next, .. }) = (*on == cpu, observation) {
-                switches.push((*at, Some(*next).filter(|task| !self.kernel.is_idle_task(*task))));
+                switches.push((
+                    *at,
+                    Some(*next).filter(|task| !self.kernel.is_idle_task(*task)),
+                ));
             }
         }
         switches

@@ -1,0 +1,251 @@
+//! The fair server (6.12): a deadline reservation of 50 ms per second for the fair class.
+//!
+//! It replaces real-time throttling: real-time tasks may run all the time unless fair tasks would
+//! starve. While fair tasks are queued a CPU's server waits for its zero-laxity instant, the last one
+//! at which 50 ms still fit before the deadline. Time the fair class runs on its own counts, and so
+//! does idle time; once 50 ms have passed that way the server starts a new period, so it normally
+//! never acts.
+//!
+//! Worked example: a FIFO hog starts at t = 0 beside a fair task queued at the same time. The server's
+//! deadline is 1000 ms, its zero-laxity instant 950 ms. Nothing fair ran until then, so at 950 ms it
+//! becomes the most urgent thing on the CPU and runs the fair task for 50 ms. From then on, while the
+//! hog goes on, each new period starts with the server's 50 ms: 1000–1050 ms, 2000–2050 ms, …
+//!
+//! ```text
+//!  start ──► waiting ──zero laxity──► running ──50 ms used──► replenishing ──deadline──► running
+//!              ▲  │ 50 ms ran anyway               │ nothing fair to run
+//!              └──┘                                ▼
+//!                                               stopped
+//! ```
+//!
+//! The rules are those of 6.12.y; 6.18 differs in when an idle server stops, not in what it grants.
+
+use crate::ids::{Cpu, Ns, TaskId};
+use crate::kernel::Kernel;
+use crate::platform::{Op, Platform, Timer};
+
+/// Runtime per period.
+const RUNTIME_NS: i64 = 50_000_000;
+/// Period, and relative deadline.
+const PERIOD_NS: Ns = 1_000_000_000;
+/// A zero-laxity timer that fires this early waits again (`dl_server_min_res`).
+const MIN_RESOLUTION_NS: Ns = 1_000_000;
+
+/// A CPU's fair server (`rq->fair_server`).
+#[derive(Clone, Debug, Default)]
+pub struct FairServer {
+    /// Started (`dl_server_active`).
+    pub active: bool,
+    /// Runtime left in this period.
+    pub runtime_ns: i64,
+    /// End of this period.
+    pub deadline_ns: Ns,
+    /// On the deadline run queue, i.e. more urgent than real-time tasks.
+    pub queued: bool,
+    /// Waits for a timer (`dl_throttled`).
+    pub throttled: bool,
+    /// That timer is the zero-laxity one (`dl_defer_armed`).
+    pub defer_armed: bool,
+    /// It really runs in this period (`dl_defer_running`).
+    pub defer_running: bool,
+}
+
+impl FairServer {
+    /// `replenish_dl_new_period`.
+    fn replenish_new_period(&mut self, now: Ns) {
+        self.deadline_ns = now + PERIOD_NS;
+        self.runtime_ns = RUNTIME_NS;
+        if !self.defer_running {
+            self.throttled = true;
+            self.defer_armed = true;
+        }
+    }
+
+    /// Whether the runtime left does not fit the time left at the reserved rate
+    /// (`dl_entity_overflow`).
+    fn overflows(&self, now: Ns) -> bool {
+        let left = (PERIOD_NS >> 10) as i64 * (self.runtime_ns >> 10);
+        let right = (self.deadline_ns.wrapping_sub(now) as i64 >> 10) * (RUNTIME_NS >> 10);
+        right < left
+    }
+
+    /// When the timer is due (`start_dl_timer`).
+    fn timer_due_ns(&self) -> Ns {
+        if self.defer_armed {
+            self.deadline_ns
+                .saturating_sub(self.runtime_ns.max(0) as Ns)
+        } else {
+            self.deadline_ns
+        }
+    }
+}
+
+impl Kernel {
+    /// The first fair task of a CPU was queued (`dl_server_start`).
+    pub(crate) fn fair_server_start<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        if !self.rules.fair_server || self.rqs[cpu.index()].fair_server.active {
+            return;
+        }
+        let now = self.rqs[cpu.index()].clock;
+        let server = &mut self.rqs[cpu.index()].fair_server;
+        server.active = true;
+        // `update_dl_entity`: a period that is over, or too full, starts anew.
+        if server.deadline_ns < now || server.overflows(now) {
+            if server.defer_running && server.deadline_ns >= now {
+                let laxity = (server.deadline_ns - now) as i128;
+                server.runtime_ns = (laxity * i128::from(RUNTIME_NS) / PERIOD_NS as i128) as i64;
+            } else {
+                server.defer_running = false;
+                server.replenish_new_period(now);
+            }
+        } else if !server.defer_running {
+            server.defer_armed = true;
+            server.throttled = true;
+        }
+        self.fair_server_enqueue(p, cpu);
+        self.resched_curr(p, cpu);
+    }
+
+    /// On the deadline queue, unless it has to wait for a timer (`enqueue_dl_entity`).
+    fn fair_server_enqueue<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        let server = &mut self.rqs[cpu.index()].fair_server;
+        if server.throttled && fair_server_arm(p, cpu, server) {
+            return;
+        }
+        server.throttled = false;
+        server.defer_armed = false;
+        server.queued = true;
+    }
+
+    /// Fair tasks ran for `delta`, on the server's behalf or not (`dl_server_update`).
+    #[inline]
+    pub(crate) fn fair_server_update<P: Platform>(&mut self, p: &mut P, cpu: Cpu, delta: Ns) {
+        let server = &mut self.rqs[cpu.index()].fair_server;
+        if server.active {
+            server.runtime_ns -= delta as i64;
+            if server.runtime_ns <= 0 {
+                self.fair_server_used_up(p, cpu);
+            }
+        }
+    }
+
+    fn fair_server_used_up<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        let now = self.rqs[cpu.index()].clock;
+        let server = &mut self.rqs[cpu.index()].fair_server;
+        if server.throttled {
+            // The fair class had its share without help.
+            server.defer_running = false;
+            server.replenish_new_period(now);
+            fair_server_arm(p, cpu, server);
+            return;
+        }
+        server.throttled = true;
+        server.queued = false;
+        if !fair_server_arm(p, cpu, server) {
+            self.fair_server_replenish(p, cpu);
+        }
+        self.resched_curr(p, cpu);
+    }
+
+    /// `replenish_dl_entity`, then back on the queue or to wait for zero laxity.
+    fn fair_server_replenish<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        let now = self.rqs[cpu.index()].clock;
+        let server = &mut self.rqs[cpu.index()].fair_server;
+        if server.defer_armed && server.overflows(now) {
+            server.deadline_ns = now + PERIOD_NS;
+            server.runtime_ns = RUNTIME_NS;
+        }
+        while server.runtime_ns <= 0 {
+            server.deadline_ns += PERIOD_NS;
+            server.runtime_ns += RUNTIME_NS;
+        }
+        if server.deadline_ns < now {
+            server.replenish_new_period(now);
+        }
+        server.throttled = false;
+        if server.defer_armed {
+            server.defer_armed = false;
+        } else if !server.defer_running
+            && now < server.deadline_ns.saturating_sub(server.runtime_ns as Ns)
+        {
+            server.defer_armed = true;
+            server.throttled = true;
+        }
+        self.fair_server_enqueue(p, cpu);
+    }
+
+    /// The server's timer fires: zero laxity, or a new period (`dl_server_timer`).
+    pub fn fair_server_timer<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        self.here = cpu;
+        p.spend(cpu, Op::TimerInterrupt, 1);
+        if !self.rqs[cpu.index()].fair_server.throttled {
+            return;
+        }
+        self.update_rq_clock(p, cpu);
+        let now = self.rqs[cpu.index()].clock;
+        let server = &mut self.rqs[cpu.index()].fair_server;
+        if server.defer_armed {
+            let due = server.timer_due_ns();
+            if now + MIN_RESOLUTION_NS < due {
+                // The fair class ran a little meanwhile, so zero laxity is later now.
+                p.arm(cpu, Timer::FairServer(cpu), due);
+                return;
+            }
+            server.defer_running = true;
+        }
+        self.fair_server_replenish(p, cpu);
+        self.resched_curr(p, cpu);
+    }
+
+    /// What the server runs, when it is due: the fair class's choice. Without one it stops
+    /// (`__pick_task_dl`).
+    #[inline]
+    pub(crate) fn pick_task_fair_server<P: Platform>(
+        &mut self,
+        p: &mut P,
+        cpu: Cpu,
+    ) -> Option<TaskId> {
+        if !self.rqs[cpu.index()].fair_server.queued {
+            return None;
+        }
+        let task = self.pick_task_fair(p, cpu);
+        if task.is_none() {
+            let server = &mut self.rqs[cpu.index()].fair_server;
+            server.queued = false;
+            server.defer_armed = false;
+            server.throttled = false;
+            server.active = false;
+            p.cancel(Timer::FairServer(cpu));
+        }
+        task
+    }
+
+    /// A CPU leaves idle: the fair class could have run all the time
+    /// (`dl_server_update_idle_time`).
+    #[inline]
+    pub(crate) fn fair_server_update_idle(&mut self, cpu: Cpu) {
+        let rq = &mut self.rqs[cpu.index()];
+        if !self.rules.fair_server || rq.fair_server.runtime_ns < 0 {
+            return;
+        }
+        let idle = self.tasks[rq.idle.index()].se;
+        let entity = &mut self.entities[idle.index()];
+        let idle_ns = rq.clock_task.saturating_sub(entity.exec_start);
+        entity.exec_start = rq.clock_task;
+        rq.fair_server.runtime_ns -= idle_ns as i64;
+        if rq.fair_server.runtime_ns < 0 {
+            rq.fair_server.defer_running = false;
+            rq.fair_server.runtime_ns = 0;
+        }
+    }
+}
+
+/// Arms the server's timer; `false` when it would be due already (`start_dl_timer`).
+fn fair_server_arm<P: Platform>(p: &mut P, cpu: Cpu, server: &FairServer) -> bool {
+    let due = server.timer_due_ns();
+    if due + 1000 <= p.now(cpu) {
+        return false;
+    }
+    p.arm(cpu, Timer::FairServer(cpu), due);
+    true
+}

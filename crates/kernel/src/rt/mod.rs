@@ -1,0 +1,128 @@
+//! The real-time class: SCHED_FIFO and SCHED_RR.
+//!
+//! Per CPU one list per priority; the first task of the most urgent list runs until it blocks,
+//! yields, is preempted by a more urgent one (and then stays first in its list), or, with SCHED_RR,
+//! has used up 100 ms. Worked example: on one CPU a FIFO task of priority 50 is preempted by one of
+//! priority 60 and a third one of priority 50 wakes meanwhile. When the 60 blocks, the preempted task
+//! goes on: preemption does not send it to the end of its list, yielding does.
+//!
+//! | room | rules |
+//! |---|---|
+//! | `queue` | lists, enqueue, dequeue, pick, tick |
+//! | `place` | which CPU a waking task goes to (`cpupri`) |
+//! | `push` | pushing tasks to and pulling them from other CPUs |
+//! | `throttle` | 95 % for real-time tasks, per CPU (up to 6.11) |
+//! | `fair_server` | 5 % for the fair class under real-time load (from 6.12) |
+//!
+//! Groups do not matter here: real-time group scheduling (CONFIG_RT_GROUP_SCHED) is not modelled,
+//! real-time tasks of all groups share the lists and the throttling of their CPU.
+
+use crate::cpuset::CpuSet;
+use crate::ids::{Cpu, Ns, TaskId};
+use crate::pelt::SchedAvg;
+
+pub(crate) mod fair_server;
+pub(crate) mod place;
+pub(crate) mod push;
+pub(crate) mod queue;
+pub(crate) mod throttle;
+
+pub use fair_server::FairServer;
+
+/// Kernel priority that stands for "no real-time task": less urgent than every one (0..=98).
+pub(crate) const NO_RT_PRIO: i32 = 99;
+/// Priority of idle tasks (`MAX_PRIO`).
+pub(crate) const MAX_PRIO: i32 = 140;
+
+/// Queues of the real-time class on one CPU (`struct rt_rq`).
+#[derive(Clone, Debug)]
+pub struct RtRq {
+    /// Tasks per kernel priority (0 = rt_priority 99), first to run first, the running one included.
+    /// Empty until the first real-time task arrives.
+    pub queues: Vec<Vec<TaskId>>,
+    /// Priorities whose list is not empty, one bit each.
+    pub(crate) bitmap: u128,
+    /// Queued tasks.
+    pub nr_running: u32,
+    /// How many of them `rq.nr_running` counts: none while throttled.
+    pub(crate) counted: u32,
+    /// Queued tasks that may run on other CPUs too.
+    pub(crate) nr_migratory: u32,
+    /// Those of them that do not run, most urgent first (`pushable_tasks`).
+    pub(crate) pushable: Vec<TaskId>,
+    /// Another CPU asked this one to push (`rto_push_work`).
+    pub(crate) push_asked: bool,
+    /// Push and pull that wait for the end of the current operation (`balance_callback`).
+    pub(crate) push_callback: bool,
+    pub(crate) pull_callback: bool,
+    /// Time the class ran in the current throttling period (≤ 6.11).
+    pub rt_time_ns: Ns,
+    /// Runtime of this CPU per period, borrowed and lent time included; `None` = unlimited.
+    pub rt_runtime_ns: Option<Ns>,
+    /// Out of real-time runtime (≤ 6.11).
+    pub throttled: bool,
+    /// Load tracking of the class.
+    pub avg: SchedAvg,
+}
+
+impl RtRq {
+    /// No task, a full runtime.
+    pub(crate) fn new(rt_runtime_ns: Option<Ns>) -> Self {
+        Self {
+            queues: Vec::new(),
+            bitmap: 0,
+            nr_running: 0,
+            counted: 0,
+            nr_migratory: 0,
+            pushable: Vec::new(),
+            push_asked: false,
+            push_callback: false,
+            pull_callback: false,
+            rt_time_ns: 0,
+            rt_runtime_ns,
+            throttled: false,
+            avg: SchedAvg::default(),
+        }
+    }
+
+    /// Kernel priority of the most urgent queued task, [`NO_RT_PRIO`] when there is none
+    /// (`highest_prio.curr`).
+    #[inline]
+    pub(crate) fn highest_prio(&self) -> i32 {
+        if self.bitmap == 0 {
+            NO_RT_PRIO
+        } else {
+            self.bitmap.trailing_zeros() as i32
+        }
+    }
+}
+
+/// Real-time state of the whole machine (`struct root_domain`).
+#[derive(Clone, Debug)]
+pub struct RtDomain {
+    /// CPUs with more real-time tasks than they can run (`rto_mask`).
+    pub(crate) overloaded: CpuSet,
+    /// CPU that was asked to push last; `None` = no round is under way (`rto_cpu`).
+    pub(crate) rto_cpu: Option<Cpu>,
+    /// Requests so far, and requests the current round knows of.
+    pub(crate) rto_loop_next: u64,
+    pub(crate) rto_loop: u64,
+    /// The throttling timer is armed (`rt_period_active`).
+    pub(crate) period_active: bool,
+    /// Its next expiry.
+    pub(crate) period_expires_ns: Ns,
+}
+
+impl RtDomain {
+    /// Nothing is overloaded, no timer armed.
+    pub(crate) fn new() -> Self {
+        Self {
+            overloaded: CpuSet::EMPTY,
+            rto_cpu: None,
+            rto_loop_next: 0,
+            rto_loop: 0,
+            period_active: false,
+            period_expires_ns: 0,
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Which CPU a waking real-time task goes to.
+//!
+//! It stays where it was unless a task that cannot make room runs there: an equally or more urgent
+//! real-time task, or a pinned one. Then the least urgent CPUs it may use are looked up (`cpupri`).
+//! Worked example: CPUs 0..3 run priorities 60, none, 40, none. A task of priority 50 that last ran
+//! on CPU 0 finds the least urgent set {1, 3}; if it is woken on CPU 3 that one is taken, else the
+//! nearest.
+
+use super::NO_RT_PRIO;
+use crate::cpuset::CpuSet;
+use crate::ids::{Cpu, TaskId};
+use crate::kernel::Kernel;
+use crate::select::WakeKind;
+
+impl Kernel {
+    /// The CPUs among those allowed that run the least urgent work, if that is less urgent than the
+    /// task (`cpupri_find`).
+    pub(crate) fn cpupri_find(&self, task: TaskId) -> Option<CpuSet> {
+        let prio = self.prio(task);
+        let mut least_urgent = prio;
+        let mut lowest = CpuSet::EMPTY;
+        for cpu in self.tasks[task.index()].affinity.iter() {
+            let Some(rq) = self.rqs.get(cpu.index()) else {
+                break;
+            };
+            let highest = rq.rt.highest_prio();
+            if highest > least_urgent {
+                least_urgent = highest;
+                lowest = CpuSet::EMPTY;
+            }
+            if highest == least_urgent && highest > prio {
+                lowest.insert(cpu);
+            }
+            debug_assert!(highest <= NO_RT_PRIO);
+        }
+        (!lowest.is_empty()).then_some(lowest)
+    }
+
+    /// `select_task_rq_rt`: only wakeup and fork look for a CPU.
+    pub(crate) fn select_task_rq_rt(&mut self, task: TaskId, kind: WakeKind) -> Cpu {
+        let record = &self.tasks[task.index()];
+        let cpu = record.cpu;
+        if kind == WakeKind::Exec {
+            return cpu;
+        }
+        let curr = self.rqs[cpu.index()].curr;
+        let curr_prio = self.curr_prio(cpu);
+        let stays = curr_prio >= NO_RT_PRIO
+            || (self.tasks[curr.index()].nr_cpus_allowed > 1 && curr_prio > self.prio(task));
+        if stays {
+            return cpu;
+        }
+        match self.find_lowest_rq(task) {
+            Some(target) if self.prio(task) < self.rqs[target.index()].rt.highest_prio() => target,
+            _ => cpu,
+        }
+    }
+
+    /// The best of the least urgent CPUs: the task's own, the executing one, one near the task's
+    /// (`find_lowest_rq`).
+    pub(crate) fn find_lowest_rq(&mut self, task: TaskId) -> Option<Cpu> {
+        let record = &self.tasks[task.index()];
+        let (cpu, here) = (record.cpu, self.here);
+        if record.nr_cpus_allowed == 1 {
+            return None;
+        }
+        let lowest = self.cpupri_find(task)?;
+        if lowest.contains(cpu) {
+            return Some(cpu);
+        }
+        let here_will_do = lowest.contains(here);
+        for span in self.wake_affine_spans(cpu) {
+            if here_will_do && span.contains(here) {
+                return Some(here);
+            }
+            let near = lowest.and(&span);
+            if !near.is_empty() {
+                return Some(self.any_lowest(&near));
+            }
+        }
+        Some(if here_will_do {
+            here
+        } else {
+            self.any_lowest(&lowest)
+        })
+    }
+
+    /// The first CPU; in turn from 5.11 (`cpumask_any_and_distribute`).
+    fn any_lowest(&mut self, cpus: &CpuSet) -> Cpu {
+        if self.rules.rt_distributes {
+            self.any_and_distribute(self.here, cpus)
+        } else {
+            cpus.lowest().unwrap_or(self.here)
+        }
+    }
+
+    /// Spans of the domains of a CPU that allow affine wakeups, from the core up.
+    fn wake_affine_spans(&self, cpu: Cpu) -> [CpuSet; 3] {
+        [
+            self.topology.siblings(cpu),
+            self.topology.llc(cpu),
+            self.topology.sharing(cpu, |a, b| a.node == b.node),
+        ]
+    }
+}

@@ -1,0 +1,221 @@
+//! Keeping the most urgent real-time tasks of the machine running: push and pull.
+//!
+//! A CPU with more real-time tasks than it runs is overloaded and pushes the ones that wait to CPUs
+//! that run something less urgent; a CPU whose own work became less urgent asks the overloaded ones
+//! for theirs. Worked example: CPU 0 runs a task of priority 60 and has one of priority 50 waiting.
+//! CPU 1 blocks its task of priority 70; nothing real-time is left there, so it asks: an interrupt
+//! goes to CPU 0, which pushes the 50 over and reschedules CPU 1.
+
+use super::NO_RT_PRIO;
+use crate::fair::EnqueueFlags;
+use crate::ids::{Cpu, TaskId};
+use crate::kernel::Kernel;
+use crate::platform::{Op, Platform};
+
+impl Kernel {
+    /// `enqueue_pushable_task`: behind those of the same priority.
+    pub(crate) fn enqueue_pushable_task(&mut self, cpu: Cpu, task: TaskId) {
+        if self.tasks[task.index()].nr_cpus_allowed == 1 {
+            return;
+        }
+        self.dequeue_pushable_task(cpu, task);
+        let prio = self.prio(task);
+        let pushable = &self.rqs[cpu.index()].rt.pushable;
+        let place = pushable.partition_point(|&other| self.prio(other) <= prio);
+        self.rqs[cpu.index()].rt.pushable.insert(place, task);
+    }
+
+    /// `dequeue_pushable_task`.
+    pub(crate) fn dequeue_pushable_task(&mut self, cpu: Cpu, task: TaskId) {
+        let pushable = &mut self.rqs[cpu.index()].rt.pushable;
+        if let Some(place) = pushable.iter().position(|&other| other == task) {
+            pushable.remove(place);
+        }
+    }
+
+    /// Whether a CPU has real-time tasks others could run: two of which one may go; from 6.7, one
+    /// that waits and may go.
+    pub(crate) fn rt_overloaded(&self, cpu: Cpu) -> bool {
+        let rt = &self.rqs[cpu.index()].rt;
+        if self.rules.rt_overload_by_pushable {
+            !rt.pushable.is_empty()
+        } else {
+            rt.nr_migratory > 0 && rt.nr_running > 1
+        }
+    }
+
+    /// Keeps `rto_mask` true (`update_rt_migration`).
+    pub(crate) fn update_rt_overload(&mut self, cpu: Cpu) {
+        if self.rt_overloaded(cpu) {
+            self.rt_domain.overloaded.insert(cpu);
+        } else {
+            self.rt_domain.overloaded.remove(cpu);
+        }
+    }
+
+    /// `rt_queue_push_tasks`.
+    pub(crate) fn rt_queue_push_tasks(&mut self, cpu: Cpu) {
+        let rt = &mut self.rqs[cpu.index()].rt;
+        rt.push_callback |= !rt.pushable.is_empty();
+    }
+
+    /// What waits for the end of an operation (`balance_callbacks`).
+    #[inline]
+    pub(crate) fn balance_callbacks<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        let rt = &mut self.rqs[cpu.index()].rt;
+        if rt.push_callback || rt.pull_callback {
+            let push = std::mem::take(&mut rt.push_callback);
+            let pull = std::mem::take(&mut rt.pull_callback);
+            if pull {
+                self.pull_rt_task(p, cpu);
+            }
+            if push {
+                self.push_rt_tasks(p, cpu);
+            }
+        }
+    }
+
+    /// A woken task that cannot run here at once looks for another CPU (`task_woken_rt`).
+    pub(crate) fn task_woken_rt<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
+        let rq = &self.rqs[cpu.index()];
+        let curr_prio = self.curr_prio(cpu);
+        let needs_push = !self.tasks[task.index()].on_cpu
+            && !rq.need_resched
+            && self.tasks[task.index()].nr_cpus_allowed > 1
+            && (0..NO_RT_PRIO).contains(&curr_prio)
+            && (self.tasks[rq.curr.index()].nr_cpus_allowed < 2 || curr_prio <= self.prio(task));
+        if needs_push {
+            self.push_rt_tasks(p, cpu);
+        }
+    }
+
+    /// `push_rt_tasks`.
+    pub(crate) fn push_rt_tasks<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        while self.push_rt_task(p, cpu) {}
+    }
+
+    /// Sends the most urgent waiting task to a CPU with less urgent work (`push_rt_task`). Returns
+    /// whether one was sent.
+    fn push_rt_task<P: Platform>(&mut self, p: &mut P, cpu: Cpu) -> bool {
+        if !self.rt_overloaded(cpu) {
+            return false;
+        }
+        let Some(&task) = self.rqs[cpu.index()].rt.pushable.first() else {
+            return false;
+        };
+        if self.prio(task) < self.curr_prio(cpu) {
+            self.resched_curr(p, cpu);
+            return false;
+        }
+        let target = self.find_lowest_rq(task).filter(|&target| {
+            target != cpu && self.rqs[target.index()].rt.highest_prio() > self.prio(task)
+        });
+        let Some(target) = target else { return false };
+        self.move_rt_task(p, cpu, task, target);
+        self.resched_curr(p, target);
+        true
+    }
+
+    fn move_rt_task<P: Platform>(&mut self, p: &mut P, from: Cpu, task: TaskId, to: Cpu) {
+        self.update_rq_clock(p, from);
+        self.deactivate_task(p, from, task);
+        self.set_task_cpu(p, task, to);
+        self.update_rq_clock(p, to);
+        self.activate_task(p, to, task, EnqueueFlags::default());
+        self.tasks[task.index()].migrating = false;
+    }
+
+    /// A CPU is about to run something less urgent than before (`balance_rt`).
+    pub(crate) fn balance_rt<P: Platform>(&mut self, p: &mut P, cpu: Cpu, prev: TaskId) {
+        let record = &self.tasks[prev.index()];
+        if self.is_idle_task(prev) || record.policy.is_fair() || record.rt_on_rq {
+            return;
+        }
+        if self.rqs[cpu.index()].rt.highest_prio() > self.prio(prev) {
+            self.pull_rt_task(p, cpu);
+        }
+    }
+
+    /// Gets real-time tasks from overloaded CPUs (`pull_rt_task`): by asking them to push, or, with
+    /// NO_RT_PUSH_IPI, by taking them.
+    fn pull_rt_task<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        let overloaded = self.rt_domain.overloaded;
+        let mut others = overloaded;
+        others.remove(cpu);
+        if others.is_empty() {
+            return;
+        }
+        if self.rules.features.rt_push_ipi {
+            self.tell_cpu_to_push(p);
+            return;
+        }
+        let mut pulled = false;
+        for source in others.iter() {
+            p.spend(cpu, Op::BalanceCpu, 1);
+            pulled |= self.pull_from(p, cpu, source);
+        }
+        if pulled {
+            self.resched_curr(p, cpu);
+        }
+    }
+
+    /// Takes the most urgent task that waits on `source` and may run here, if it is more urgent than
+    /// what is here.
+    fn pull_from<P: Platform>(&mut self, p: &mut P, cpu: Cpu, source: Cpu) -> bool {
+        let allowed = |task: &&TaskId| self.tasks[task.index()].affinity.contains(cpu);
+        let pushable = &self.rqs[source.index()].rt.pushable;
+        let Some(&task) = pushable.iter().find(allowed) else {
+            return false;
+        };
+        let prio = self.prio(task);
+        // A task more urgent than what runs over there is about to be picked there.
+        if prio >= self.rqs[cpu.index()].rt.highest_prio() || prio < self.curr_prio(source) {
+            return false;
+        }
+        self.move_rt_task(p, source, task, cpu);
+        true
+    }
+
+    /// Starts a round of push requests unless one is under way (`tell_cpu_to_push`).
+    fn tell_cpu_to_push<P: Platform>(&mut self, p: &mut P) {
+        self.rt_domain.rto_loop_next += 1;
+        if self.rt_domain.rto_cpu.is_none() {
+            self.ask_next_to_push(p);
+        }
+    }
+
+    fn ask_next_to_push<P: Platform>(&mut self, p: &mut P) {
+        if let Some(cpu) = self.rto_next_cpu() {
+            self.rqs[cpu.index()].rt.push_asked = true;
+            self.send_call(p, cpu);
+        }
+    }
+
+    /// The next overloaded CPU of a round; requests that came meanwhile start another round
+    /// (`rto_next_cpu`).
+    fn rto_next_cpu(&mut self) -> Option<Cpu> {
+        let here = self.here;
+        let domain = &mut self.rt_domain;
+        loop {
+            let previous = domain.rto_cpu;
+            domain.rto_cpu = domain
+                .overloaded
+                .iter()
+                .find(|&cpu| previous.is_none_or(|previous| cpu > previous) && cpu != here);
+            if domain.rto_cpu.is_some() || domain.rto_loop == domain.rto_loop_next {
+                return domain.rto_cpu;
+            }
+            domain.rto_loop = domain.rto_loop_next;
+        }
+    }
+
+    /// A request to push arrives (`rto_push_irq_work_func`).
+    pub(crate) fn rto_push<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        if !std::mem::take(&mut self.rqs[cpu.index()].rt.push_asked) {
+            return;
+        }
+        self.update_rq_clock(p, cpu);
+        self.push_rt_tasks(p, cpu);
+        self.ask_next_to_push(p);
+    }
+}
