@@ -8,8 +8,9 @@
 //!
 //! Worked example: a FIFO hog starts at t = 0 beside a fair task queued at the same time. The server's
 //! deadline is 1000 ms, its zero-laxity instant 950 ms. Nothing fair ran until then, so at 950 ms it
-//! becomes the most urgent thing on the CPU and runs the fair task for 50 ms. From then on, while the
-//! hog goes on, each new period starts with the server's 50 ms: 1000–1050 ms, 2000–2050 ms, …
+//! becomes the most urgent thing on the CPU and runs the fair task for 50 ms, with a new deadline at
+//! 1950 ms. From then on, while the hog goes on, it runs 50 ms from each deadline: 1950–2000 ms,
+//! 2950–3000 ms, …
 //!
 //! ```text
 //!  start ──► waiting ──zero laxity──► running ──50 ms used──► replenishing ──deadline──► running
@@ -90,7 +91,7 @@ impl Kernel {
         let server = &mut self.rqs[cpu.index()].fair_server;
         server.active = true;
         // `update_dl_entity`: a period that is over, or too full, starts anew.
-        if server.deadline_ns < now || server.overflows(now) {
+        if server.deadline_ns == 0 || server.deadline_ns < now || server.overflows(now) {
             if server.defer_running && server.deadline_ns >= now {
                 let laxity = (server.deadline_ns - now) as i128;
                 server.runtime_ns = (laxity * i128::from(RUNTIME_NS) / PERIOD_NS as i128) as i64;

@@ -2,5 +2,5 @@
 
 mod invariants;
 mod properties;
-mod small;
+mod rt;
 mod world;

@@ -71,7 +71,14 @@ impl World {
         let groups = self.out.shared.workload.groups.len() as u32 + 1;
         let group = GroupId(timer.0 / 2);
         if group.0 >= groups {
-            self.task_timer_expires(cpu, TaskId(timer.0 - 2 * groups));
+            let task = TaskId(timer.0 - 2 * groups);
+            if self.kernel.is_idle_task(task) {
+                self.kernel.fair_server_timer(&mut self.out, Cpu(task.0));
+            } else {
+                self.task_timer_expires(cpu, task);
+            }
+        } else if timer == super::platform::RT_PERIOD {
+            self.kernel.rt_period_timer(&mut self.out, cpu);
         } else if timer.0 % 2 == 0 {
             self.kernel.period_timer(&mut self.out, cpu, group);
         } else {

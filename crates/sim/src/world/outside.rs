@@ -166,6 +166,12 @@ impl Outside {
         TimerId(2 * (self.shared.workload.groups.len() as u32 + 1) + task.0)
     }
 
+    /// Timer of a CPU's fair server: its idle task, whose number this is, never sleeps.
+    #[inline(always)]
+    pub(super) fn fair_server_timer(&self, cpu: Cpu) -> TimerId {
+        self.task_timer(TaskId(cpu.0))
+    }
+
     /// Arms a timer on a CPU's base, moving it if it is armed.
     #[inline]
     pub(super) fn arm_timer(&mut self, cpu: Cpu, timer: TimerId, soft: Ns, slack: Ns) {

@@ -16,6 +16,9 @@ fn slack_timer(group: schedcast_kernel::GroupId) -> TimerId {
     TimerId(group.0 * 2 + 1)
 }
 
+/// The period timer of the real-time class: the root group, whose numbers these are, has no limit.
+pub(super) const RT_PERIOD: TimerId = TimerId(0);
+
 impl Platform for Outside {
     #[inline(always)]
     fn now(&self, cpu: Cpu) -> Ns {
@@ -46,6 +49,8 @@ impl Platform for Outside {
             }
             Timer::BandwidthPeriod(group) => self.arm_timer(cpu, period_timer(group), at, 0),
             Timer::BandwidthSlack(group) => self.arm_timer(cpu, slack_timer(group), at, 0),
+            Timer::RtPeriod => self.arm_timer(cpu, RT_PERIOD, at, 0),
+            Timer::FairServer(of) => self.arm_timer(cpu, self.fair_server_timer(of), at, 0),
         }
     }
 
@@ -58,6 +63,8 @@ impl Platform for Outside {
             }
             Timer::BandwidthPeriod(group) => self.cancel_timer(period_timer(group)),
             Timer::BandwidthSlack(group) => self.cancel_timer(slack_timer(group)),
+            Timer::RtPeriod => self.cancel_timer(RT_PERIOD),
+            Timer::FairServer(of) => self.cancel_timer(self.fair_server_timer(of)),
         }
     }
 

@@ -1,0 +1,290 @@
+//! The real-time class: order of lists, where tasks go, throttling, the fair server.
+
+use super::world::{MS, World};
+use crate::cpuset::CpuSet;
+use crate::ids::{Cpu, TaskId};
+use crate::platform::Op;
+use crate::task::{Policy, TaskAttributes};
+
+const CPU: Cpu = Cpu(0);
+const BOTH: fn() -> CpuSet = || CpuSet::first(2);
+
+fn names(world: &World, cpu: Cpu) -> Vec<Option<TaskId>> {
+    world.switches(cpu).iter().map(|(_, task)| *task).collect()
+}
+
+#[test]
+fn a_preempted_task_stays_first_in_its_list() {
+    let mut world = World::new("6.1", 1);
+    let low = world.spawn_fifo(CPU, 50, CpuSet::of(CPU));
+    world.advance(MS);
+    let high = world.spawn_fifo(CPU, 60, CpuSet::of(CPU));
+    let equal = world.spawn_fifo(CPU, 50, CpuSet::of(CPU));
+    assert_eq!(world.current(CPU), high);
+    world.block(CPU);
+    assert_eq!(world.current(CPU), low);
+    world.yield_current(CPU);
+    assert_eq!(world.current(CPU), equal, "who yields goes to the end");
+    world.block(CPU);
+    world.wake(CPU, equal);
+    assert_eq!(world.current(CPU), low, "equals do not preempt");
+}
+
+#[test]
+fn round_robin_shares_in_quanta_of_100_ms() {
+    for (hz, version) in [(1000, "4.15"), (250, "6.1"), (100, "6.18")] {
+        let mut world = World::with(version, 1, |rules| {
+            rules.hz = hz;
+            rules.tick_ns = 1_000_000_000 / u64::from(hz);
+            rules.rr_timeslice_ticks = hz / 10;
+        });
+        let spawn = |world: &mut World| {
+            world.start(TaskAttributes {
+                policy: Policy::RoundRobin,
+                nice: 0,
+                rt_priority: 10,
+                affinity: CpuSet::of(CPU),
+                group: crate::ids::GroupId::ROOT,
+                address_space: Some(1),
+                custom_slice_ns: None,
+                cpu: CPU,
+            })
+        };
+        let (a, b) = (spawn(&mut world), spawn(&mut world));
+        world.advance_to(350 * MS);
+        let expected = [(0, a), (100 * MS, b), (200 * MS, a), (300 * MS, b)];
+        assert_eq!(
+            world.switches(CPU),
+            expected.map(|(at, task)| (at, Some(task))),
+            "{version} at {hz} Hz"
+        );
+    }
+}
+
+#[test]
+fn a_new_priority_means_a_new_place_in_line() {
+    let mut world = World::new("6.12", 1);
+    let first = world.spawn_fifo(CPU, 50, CpuSet::of(CPU));
+    let second = world.spawn_fifo(CPU, 40, CpuSet::of(CPU));
+    let third = world.spawn_fifo(CPU, 30, CpuSet::of(CPU));
+    let set = |world: &mut World, task, prio| {
+        world.call(CPU, |kernel, bench| {
+            kernel.set_policy(bench, CPU, task, Policy::Fifo, 0, prio);
+        });
+    };
+    // Raised to 40: behind the one that is there. Raised above all: runs at once.
+    set(&mut world, third, 40);
+    assert_eq!(world.kernel.rqs[0].rt.queues[59], [second, third]);
+    set(&mut world, third, 60);
+    assert_eq!(world.current(CPU), third);
+    // Lowered to 40: before the one that is there, and runs on while nobody is more urgent.
+    set(&mut world, third, 40);
+    assert_eq!(world.kernel.rqs[0].rt.queues[59], [third, second]);
+    assert_eq!(world.current(CPU), first);
+    // Nice changes are remembered and change nothing.
+    world.call(CPU, |kernel, bench| kernel.set_nice(bench, CPU, first, 7));
+    assert_eq!(world.current(CPU), first);
+    world.call(CPU, |kernel, bench| {
+        kernel.set_policy(bench, CPU, first, Policy::Normal, 7, 0);
+    });
+    assert_eq!(world.current(CPU), third);
+}
+
+/// One CPU, a FIFO hog and a fair task: what the fair task got after 1, 2 and 3 s.
+fn fair_beside_hog(world: &mut World) -> [u64; 3] {
+    let fair = world.spawn(CPU);
+    world.spawn_fifo(CPU, 1, CpuSet::of(CPU));
+    [1000, 2000, 3000].map(|ms| {
+        world.advance_to(ms * MS);
+        world.runtime(fair) / MS
+    })
+}
+
+#[test]
+fn throttling_leaves_50_ms_a_second() {
+    // The tick at 951 ms finds more than 950. After the refill 1 ms is left on the count, so
+    // from then on 950 ms later 951 are on it.
+    assert_eq!(fair_beside_hog(&mut World::new("6.1", 1)), [49, 99, 149]);
+    assert_eq!(fair_beside_hog(&mut World::new("4.5", 1)), [49, 99, 149]);
+    let mut unlimited = World::with("6.1", 1, |rules| rules.rt_runtime_ns = None);
+    assert_eq!(fair_beside_hog(&mut unlimited), [0, 0, 0]);
+}
+
+#[test]
+fn up_to_5_9_runtime_is_borrowed_from_idle_cpus() {
+    // The other CPU has 950 ms to spare, half of which may be borrowed; 50 ms fill the period.
+    assert_eq!(fair_beside_hog(&mut World::new("5.9", 2)), [0, 0, 0]);
+    assert_eq!(fair_beside_hog(&mut World::new("5.10", 2)), [49, 99, 149]);
+}
+
+#[test]
+fn the_fair_server_runs_50_ms_a_second() {
+    // Zero laxity at 950 ms; the server that starts then has its deadline a second later.
+    for version in ["6.12", "6.18"] {
+        let mut world = World::new(version, 1);
+        let fair = world.spawn(CPU);
+        world.spawn_fifo(CPU, 1, CpuSet::of(CPU));
+        for (ms, runtime) in [
+            (950, 0),
+            (975, 25),
+            (1000, 50),
+            (1950, 50),
+            (2000, 100),
+            (2950, 100),
+            (3100, 150),
+        ] {
+            world.advance_to(ms * MS);
+            assert_eq!(world.runtime(fair), runtime * MS, "{version} at {ms} ms");
+        }
+    }
+}
+
+#[test]
+fn the_fair_server_counts_what_ran_without_it() {
+    let mut world = World::new("6.12", 1);
+    let fair = world.spawn(CPU);
+    // 60 ms on its own: after 50 a new period began, with zero laxity at 50 + 950 ms; the further 10
+    // leave 40 ms for it.
+    world.advance_to(60 * MS);
+    world.spawn_fifo(CPU, 1, CpuSet::of(CPU));
+    world.advance_to(1009 * MS);
+    assert_eq!(world.runtime(fair), 60 * MS);
+    world.advance_to(1050 * MS);
+    assert_eq!(world.runtime(fair), 100 * MS);
+}
+
+#[test]
+fn woken_tasks_avoid_more_urgent_ones() {
+    let mut world = World::new("6.1", 2);
+    let sleeper = world.spawn_fifo(CPU, 50, BOTH());
+    world.block(CPU);
+    let high = world.spawn_fifo(CPU, 60, BOTH());
+    world.wake(CPU, sleeper);
+    assert_eq!(world.current(CPU), high);
+    assert_eq!(world.current(Cpu(1)), sleeper);
+}
+
+#[test]
+fn woken_tasks_push_less_urgent_ones_away() {
+    let mut world = World::new("6.1", 2);
+    let sleeper = world.spawn_fifo(CPU, 60, BOTH());
+    world.block(CPU);
+    let low = world.spawn_fifo(CPU, 50, BOTH());
+    assert_eq!(world.current(CPU), low);
+    world.wake(Cpu(1), sleeper);
+    assert_eq!(world.current(CPU), sleeper, "it stays where it was");
+    assert_eq!(world.current(Cpu(1)), low, "the preempted one is pushed");
+}
+
+#[test]
+fn a_pinned_task_is_not_preempted_by_an_equal_that_can_go_elsewhere() {
+    let mut world = World::new("6.1", 2);
+    let movable = world.spawn_fifo(CPU, 50, BOTH());
+    world.block(CPU);
+    let pinned = world.spawn_fifo(CPU, 50, CpuSet::of(CPU));
+    world.wake(CPU, movable);
+    assert_eq!(world.current(CPU), pinned);
+    assert_eq!(world.current(Cpu(1)), movable);
+    // The other way round the movable one makes room.
+    world.block(Cpu(1));
+    world.block(CPU);
+    world.call(CPU, |kernel, bench| {
+        kernel.set_affinity(bench, CPU, movable, CpuSet::of(CPU));
+    });
+    world.wake(CPU, movable);
+    world.call(CPU, |kernel, bench| {
+        kernel.set_affinity(bench, CPU, movable, BOTH())
+    });
+    assert_eq!(world.current(CPU), movable);
+    world.wake(CPU, pinned);
+    assert_eq!(world.current(CPU), pinned);
+    assert_eq!(world.current(Cpu(1)), movable);
+}
+
+#[test]
+fn a_cpu_that_drops_priority_pulls() {
+    for push_ipi in [true, false] {
+        for version in ["5.4", "6.1", "6.12"] {
+            let mut world = World::with(version, 2, |rules| rules.features.rt_push_ipi = push_ipi);
+            let high = world.spawn_fifo(CPU, 60, CpuSet::of(CPU));
+            let highest = world.spawn_fifo(Cpu(1), 70, CpuSet::of(Cpu(1)));
+            let waiting = world.spawn_fifo(CPU, 50, BOTH());
+            assert_eq!(world.current(CPU), high);
+            assert_eq!(world.current(Cpu(1)), highest);
+            world.block(Cpu(1));
+            assert_eq!(
+                world.current(Cpu(1)),
+                waiting,
+                "{version}, push IPI {push_ipi}"
+            );
+            assert_eq!(world.current(CPU), high);
+        }
+    }
+}
+
+#[test]
+fn a_running_task_is_moved_by_the_migration_thread() {
+    for version in ["4.15", "6.1", "6.18"] {
+        let mut world = World::new(version, 2);
+        let hog = world.spawn(CPU);
+        world.advance(MS);
+        world.bench.spent.clear();
+        world.call(CPU, |kernel, bench| {
+            kernel.set_affinity(bench, CPU, hog, CpuSet::of(Cpu(1)));
+        });
+        let stopper = world.kernel.migration_thread(CPU);
+        assert_eq!(
+            names(&world, CPU)[1..],
+            [Some(stopper), None],
+            "{version}: two switches on the old CPU"
+        );
+        assert_eq!(world.current(Cpu(1)), hog);
+        let switches = |cpu| {
+            let spent = world.bench.spent.iter();
+            spent
+                .filter(|(on, op, _)| *on == cpu && *op == Op::ContextSwitchThread)
+                .count()
+        };
+        assert_eq!(switches(CPU), 2, "{version}: both are paid for");
+    }
+}
+
+#[test]
+fn a_queued_task_is_moved_at_once_and_a_sleeper_when_it_wakes() {
+    let mut world = World::new("6.12", 2);
+    let runs = world.spawn(CPU);
+    let waits = world.spawn(CPU);
+    let one = CpuSet::of(Cpu(1));
+    world.call(CPU, |kernel, bench| {
+        kernel.set_affinity(bench, CPU, waits, one)
+    });
+    assert_eq!((world.current(CPU), world.current(Cpu(1))), (runs, waits));
+    world.block(CPU);
+    world.call(CPU, |kernel, bench| {
+        kernel.set_affinity(bench, CPU, runs, one)
+    });
+    assert_eq!(world.kernel.tasks[runs.index()].cpu, CPU);
+    world.block(Cpu(1));
+    world.wake(CPU, runs);
+    assert_eq!(world.current(Cpu(1)), runs);
+}
+
+#[test]
+fn real_time_tracking_follows_its_share_of_time() {
+    // 4 ms of every 8 with HZ 1000: util hovers around half.
+    let mut world = World::new("6.1", 1);
+    let task = world.spawn_fifo(CPU, 10, CpuSet::of(CPU));
+    for _ in 0..50 {
+        world.advance(4 * MS);
+        world.block(CPU);
+        world.advance(4 * MS);
+        world.wake(CPU, task);
+    }
+    let util = world.kernel.rqs[0].rt.avg.util_avg;
+    assert!((440..=560).contains(&util), "{util}");
+    assert_eq!(world.runtime(task), 200 * MS);
+    assert_eq!(
+        world.kernel.group_usage_ns(crate::ids::GroupId::ROOT),
+        200 * MS
+    );
+}
