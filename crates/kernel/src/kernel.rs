@@ -296,6 +296,13 @@ impl Kernel {
         self.free_tasks.push(task);
     }
 
+    /// Replaces the rules while the machine runs. Requests under way keep their size.
+    pub fn set_rules(&mut self, rules: Rules) {
+        // Slices of both sizes are queued for a while.
+        self.custom_slices |= rules.base_slice_ns != self.rules.base_slice_ns;
+        self.rules = rules;
+    }
+
     /// Jiffies at `now`.
     #[inline(always)]
     pub fn jiffies(&self, now: Ns) -> u64 {

@@ -28,5 +28,6 @@ pub mod outcome;
 pub mod question;
 pub mod recording;
 pub mod simulate;
+pub mod simulator;
 pub mod statistics;
 pub mod tables;

@@ -149,13 +149,14 @@ impl Family {
 }
 
 /// All families, in the order tables print them.
-pub static FAMILIES: [Family; 28] = [
+pub static FAMILIES: [Family; 32] = [
     Family::latency("request_latency")
         .headline()
         .says("arrival of a request to its completion"),
     Family::latency("activation_latency")
         .headline()
         .says("a thread's wakeup to its next block"),
+    Family::latency("reply_latency").says("a thread's wakeup to its last answer to the waker"),
     Family::latency("wakeup_latency")
         .headline()
         .says("wakeup to first instruction"),
@@ -186,6 +187,9 @@ pub static FAMILIES: [Family; 28] = [
     Family::program("cpu_time")
         .unit("s")
         .says("CPU time used by all threads"),
+    Family::program("switches").says("times a CPU switched to its threads"),
+    Family::program("wakeups").says("times its threads were woken"),
+    Family::program("migrations").says("times its threads changed CPU"),
     Family::program("wait.contention")
         .unit("s")
         .lower()
@@ -323,13 +327,13 @@ impl Metric<'_> {
 
 /// Splits a metric's name and finds its family; `None` if there is no such metric.
 pub fn parse(metric: &str) -> Option<Metric<'_>> {
-    // Program names have no slash, but cgroup paths do: the last slash ends the subject.
+    // Cgroup paths and kernel threads (`kworker/0:1`) have slashes: the last one ends the subject.
     let (subject, name) = metric.rsplit_once('/')?;
     let kind = match subject {
         "" => return None,
         "machine" => Subject::Machine,
         path if path.starts_with("cgroup:/") => Subject::Cgroup,
-        path if path.contains('/') || path.starts_with("cgroup:") => return None,
+        path if path.starts_with("cgroup:") => return None,
         _ => Subject::Program,
     };
     let families = FAMILIES
@@ -452,7 +456,6 @@ mod tests {
             "machine/rps",
             "cgroup:/a/rps",
             "cgroup:a/nr_periods",
-            "a/b/rps",
             "machine/cstate.",
             "schbench/request_latency.pNaN",
         ] {

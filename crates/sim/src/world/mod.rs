@@ -107,6 +107,12 @@ impl World {
         self.out.tasks.live
     }
 
+    /// Changes tunables and features of the running kernel; entities take up a new base slice when
+    /// their present request ends, as after a write to debugfs.
+    pub fn set_rules(&mut self, rules: schedcast_kernel::rules::Rules) {
+        self.kernel.set_rules(rules);
+    }
+
     /// Forgets all statistics so far (a warm-up). The run itself is not changed.
     pub fn reset_statistics(&mut self) {
         self.settle();

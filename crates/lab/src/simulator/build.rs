@@ -1,0 +1,219 @@
+//! From a scenario to a workload: groups with their limits, programs, timed changes.
+//!
+//! Worked example: the groups `/a` and `/a/b` and one `rt-app` file in `/a/b` become groups 1 and 2
+//! of the workload, with the file's threads in group 2. A replay brings groups of its own, with what
+//! the recording says of them; the scenario's settings are laid over those.
+
+use std::collections::BTreeMap;
+
+use schedcast_kernel::bandwidth::limits::Hierarchy;
+use schedcast_kernel::cpuset::CpuSet;
+use schedcast_kernel::group::BandwidthLimit;
+use schedcast_kernel::{Cpu, GroupId, Ns};
+use schedcast_sim::Workload;
+use schedcast_sim::workload::{GroupChange, GroupSetting, GroupSpec};
+use schedcast_workload::replay::{CompileOptions, Costs, GroupIndex, Replay};
+use schedcast_workload::rtapp;
+
+use super::{Simulator, bad_input};
+use crate::error::{Error, Result};
+use crate::experiment::Scenario;
+use crate::experiment::cgroup::{CgroupSettings, CgroupVersion};
+use crate::experiment::program::{Action, Program};
+
+/// A workload and how long it lasts by itself.
+pub(super) struct Built {
+    pub workload: Workload,
+    /// `None`: until its programs end.
+    pub duration_ns: Option<Ns>,
+}
+
+/// Builds the workload of a scenario.
+///
+/// # Errors
+/// A program nobody knows, a file that cannot be read, a recording that cannot be replayed.
+pub(super) fn build(simulator: &Simulator, scenario: &Scenario) -> Result<Built> {
+    let mut builder = Builder {
+        scenario,
+        workload: Workload {
+            hierarchy: match scenario.cgroup_version {
+                CgroupVersion::V1 => Hierarchy::V1,
+                CgroupVersion::V2 => Hierarchy::V2,
+            },
+            ..Workload::default()
+        },
+        groups: BTreeMap::from([("/".to_string(), GroupId::ROOT)]),
+        duration_ns: None,
+        processes: 0,
+    };
+    // Recorded groups come first: what a recording says of them lies below the settings.
+    for program in &scenario.programs {
+        if let Action::Replay(folder) = &program.action.value {
+            let costs = Costs::new(scenario.machine.machine.cost_ns, scenario.kernel.hz);
+            let replay = simulator.replay(folder, &costs)?;
+            builder.add_replay(&replay, program)?;
+        }
+    }
+    builder.add_groups();
+    for program in &scenario.programs {
+        if let Action::Run(words) = &program.action.value {
+            builder.add_command(program, words)?;
+        }
+    }
+    builder.restrict_to_cpusets();
+    builder.add_changes();
+    Ok(Built {
+        workload: builder.workload,
+        duration_ns: builder.duration_ns,
+    })
+}
+
+struct Builder<'a> {
+    scenario: &'a Scenario,
+    workload: Workload,
+    /// Groups by path.
+    groups: BTreeMap<String, GroupId>,
+    duration_ns: Option<Ns>,
+    /// Processes started so far: each has an address space.
+    processes: u32,
+}
+
+/// `cpu.max` and burst as the kernel keeps them.
+fn limit(settings: &CgroupSettings) -> BandwidthLimit {
+    BandwidthLimit {
+        quota_ns: settings.quota_us.map(|quota_us| quota_us * 1000),
+        period_ns: settings.period_us * 1000,
+        burst_ns: settings.burst_us * 1000,
+    }
+}
+
+/// Path of the group above.
+fn parent_path(path: &str) -> &str {
+    match path.rsplit_once('/') {
+        None | Some(("", _)) => "/",
+        Some((parent, _)) => parent,
+    }
+}
+
+impl Builder<'_> {
+    fn add_replay(&mut self, replay: &Replay, program: &Program) -> Result<()> {
+        let compiled = replay
+            .compile(&mut self.workload, CompileOptions::default())
+            .map_err(bad_input)?;
+        for (index, &group) in compiled.groups.iter().enumerate().skip(1) {
+            let path = &replay.groups[index].path;
+            if self.groups.insert(path.clone(), group).is_some() {
+                let message = format!("another program's recording has a cgroup `{path}` too");
+                return Err(Error::input(&program.action.place, message));
+            }
+            // The phase belongs to the period in force, which the scenario may have changed.
+            if let Some(settings) = self.scenario.cgroups.get(path) {
+                let index = GroupIndex(index as u32);
+                let phase_ns = replay.period_phase_ns(index, settings.period_us * 1000);
+                self.workload.groups[group.index() - 1].period_phase_ns = phase_ns;
+            }
+        }
+        self.lasts(compiled.duration_ns);
+        Ok(())
+    }
+
+    fn lasts(&mut self, duration_ns: Ns) {
+        self.duration_ns = Some(self.duration_ns.unwrap_or(0).max(duration_ns));
+    }
+
+    /// Adds the groups that no recording brought, and lays the settings over all of them. Paths sort
+    /// parents before children.
+    fn add_groups(&mut self) {
+        for (path, settings) in &self.scenario.cgroups {
+            let group = match self.groups.get(path) {
+                Some(&group) => group,
+                None => {
+                    let above = self.groups.get(parent_path(path));
+                    let parent = above.copied().unwrap_or(GroupId::ROOT);
+                    self.workload
+                        .add_group(GroupSpec::new(path.clone(), parent))
+                }
+            };
+            self.groups.insert(path.clone(), group);
+            let spec = &mut self.workload.groups[group.index() - 1];
+            spec.limit = limit(settings);
+            spec.shares = settings.shares();
+            spec.idle = settings.idle;
+        }
+    }
+
+    fn add_command(&mut self, program: &Program, words: &[String]) -> Result<()> {
+        let tool = words[0].rsplit('/').next().unwrap_or_default();
+        if tool != "rt-app" {
+            let message = format!("no model of the program `{tool}`");
+            return Err(Error::input(&program.action.place, message).hint("known: rt-app"));
+        }
+        let [_, file] = words else {
+            let message = "rt-app takes one argument, a JSON file";
+            return Err(Error::input(&program.action.place, message));
+        };
+        let file = rtapp::load(std::path::Path::new(file)).map_err(bad_input)?;
+        let mut options = rtapp::compile::Options::new(self.scenario.machine.cpus());
+        options.group = self
+            .groups
+            .get(&program.cgroup)
+            .copied()
+            .unwrap_or(GroupId::ROOT);
+        options.address_space = self.processes;
+        self.processes += 1;
+        let compiled =
+            rtapp::compile::compile(&file, &options, &mut self.workload).map_err(bad_input)?;
+        if let Some(end_ns) = compiled.end_ns {
+            self.lasts(end_ns);
+        }
+        Ok(())
+    }
+
+    /// Tasks may use the CPUs of their group's cpuset and of those above it.
+    fn restrict_to_cpusets(&mut self) {
+        let cpus = self.scenario.machine.cpus();
+        for task in &mut self.workload.tasks {
+            let mut allowed = CpuSet::first(cpus);
+            let mut path = match task.group {
+                GroupId::ROOT => continue,
+                group => self.workload.groups[group.index() - 1].path.as_str(),
+            };
+            while path != "/" {
+                let settings = self.scenario.cgroups.get(path);
+                if let Some(list) = settings.and_then(|settings| settings.cpus.as_ref()) {
+                    let set: CpuSet = list.cpus().iter().copied().map(Cpu).collect();
+                    allowed = allowed.and(&set);
+                }
+                path = parent_path(path);
+            }
+            if allowed.len() < cpus {
+                let own = task.affinity.unwrap_or(allowed);
+                // A thread whose own CPUs are all outside the cpuset gets the whole cpuset.
+                let both = own.and(&allowed);
+                task.affinity = Some(if both.is_empty() { allowed } else { both });
+            }
+        }
+    }
+
+    fn add_changes(&mut self) {
+        for change in &self.scenario.changes {
+            for (path, settings) in &change.cgroups {
+                let Some(&group) = self.groups.get(path) else {
+                    continue;
+                };
+                let settings = [
+                    GroupSetting::Limit(limit(settings)),
+                    GroupSetting::Idle(settings.idle),
+                    GroupSetting::Shares(settings.shares()),
+                ];
+                self.workload
+                    .changes
+                    .extend(settings.map(|setting| GroupChange {
+                        at_ns: change.time_ns,
+                        group,
+                        setting,
+                    }));
+            }
+        }
+    }
+}

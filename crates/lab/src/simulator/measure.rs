@@ -1,0 +1,139 @@
+//! From a world that has run to metrics by name.
+
+use schedcast_kernel::platform::Op;
+use schedcast_kernel::{Cpu, GroupId, Ns};
+use schedcast_sim::World;
+use schedcast_sim::histogram::Histogram;
+
+use crate::outcome::{MetricMap, Outcome};
+
+/// Quantiles that are reported of every distribution: suffix and share in millionths.
+const QUANTILES: [(&str, u32); 7] = [
+    ("p50", 500_000),
+    ("p75", 750_000),
+    ("p90", 900_000),
+    ("p95", 950_000),
+    ("p99", 990_000),
+    ("p99.5", 995_000),
+    ("p99.9", 999_000),
+];
+
+const NS_PER_US: f64 = 1e3;
+const NS_PER_S: f64 = 1e9;
+
+/// Everything a world measured.
+pub(super) fn outcome(world: &World) -> Outcome {
+    let mut metrics = MetricMap::new();
+    add_names(world, &mut metrics);
+    add_program_metrics(world, &mut metrics);
+    add_groups(world, &mut metrics);
+    add_machine(world, &mut metrics);
+    Outcome {
+        // The world prints what it computed as 16 digits, so this cannot fail.
+        event_hash: u64::from_str_radix(&world.event_hash(), 16).unwrap_or_default(),
+        metrics,
+    }
+}
+
+/// A distribution of times under `name`, in µs. Nothing when it is empty.
+fn add_distribution(metrics: &mut MetricMap, name: &str, values: &Histogram) {
+    let mut put = |suffix: &str, ns: Option<f64>| {
+        if let Some(ns) = ns {
+            metrics.insert(format!("{name}.{suffix}"), ns / NS_PER_US);
+        }
+    };
+    for (suffix, per_million) in QUANTILES {
+        put(suffix, values.quantile(per_million).map(|ns| ns as f64));
+    }
+    put("min", values.min().map(|ns| ns as f64));
+    put("max", values.max().map(|ns| ns as f64));
+    put("avg", values.mean());
+    if values.count() > 0 {
+        metrics.insert(format!("{name}.count"), values.count() as f64);
+    }
+}
+
+/// Threads by name.
+fn add_names(world: &World, metrics: &mut MetricMap) {
+    for threads in &world.probes().names {
+        let name = &threads.name;
+        add_distribution(
+            metrics,
+            &format!("{name}/wakeup_latency"),
+            &threads.wakeup_latency,
+        );
+        add_distribution(
+            metrics,
+            &format!("{name}/activation_latency"),
+            &threads.activation_latency,
+        );
+        let mut seconds = |metric: &str, ns: Ns| {
+            metrics.insert(format!("{name}/{metric}"), ns as f64 / NS_PER_S);
+        };
+        seconds("cpu_time", threads.run_ns);
+        seconds("wait.contention", threads.wait_contention_ns);
+        seconds("wait.throttled", threads.wait_throttled_ns);
+        let mut count = |metric: &str, count: u64| {
+            metrics.insert(format!("{name}/{metric}"), count as f64);
+        };
+        count("switches", threads.switches);
+        count("wakeups", threads.wakeups);
+        count("migrations", threads.migrations);
+    }
+}
+
+/// What programs recorded themselves. A program that measures what a probe measures knows better.
+fn add_program_metrics(world: &World, metrics: &mut MetricMap) {
+    for metric in &world.probes().metrics {
+        add_distribution(metrics, &metric.name, &metric.values);
+        if metric.count > 0 {
+            metrics.insert(metric.name.clone(), metric.count as f64);
+        }
+    }
+}
+
+/// `cpu.stat` of every group, in the units of cgroup v2.
+fn add_groups(world: &World, metrics: &mut MetricMap) {
+    let kernel = world.kernel();
+    for (row, spec) in world.workload().groups.iter().enumerate() {
+        let group = GroupId::from(row + 1);
+        let stat = &kernel.groups[group.index()].bandwidth.stat;
+        let mut put = |file: &str, value: f64| {
+            metrics.insert(format!("cgroup:{}/{file}", spec.path), value);
+        };
+        put("nr_periods", stat.nr_periods as f64);
+        put("nr_throttled", stat.nr_throttled as f64);
+        put("throttled_usec", stat.throttled_time_ns as f64 / NS_PER_US);
+        put("nr_bursts", stat.nr_bursts as f64);
+        put("burst_usec", stat.burst_time_ns as f64 / NS_PER_US);
+        put(
+            "usage_usec",
+            kernel.group_usage_ns(group) as f64 / NS_PER_US,
+        );
+    }
+}
+
+fn add_machine(world: &World, metrics: &mut MetricMap) {
+    let machine = &world.probes().machine;
+    let mut put = |metric: &str, value: f64| {
+        metrics.insert(format!("machine/{metric}"), value);
+    };
+    put("busy_ratio", world.busy_ratio());
+    put("context_switches", machine.context_switches as f64);
+    put("dispatches", machine.dispatches as f64);
+    put("wakeups", machine.wakeups as f64);
+    put("migrations", machine.migrations as f64);
+    let cpus = world.kernel().cpus();
+    let whole_ns: Ns = (0..cpus)
+        .map(|cpu| {
+            let time = world.cpu_time(Cpu::from(cpu));
+            time.idle_ns + time.user_ns + time.overhead_ns
+        })
+        .sum();
+    for op in Op::ALL {
+        if machine.operations[op as usize] > 0 && whole_ns > 0 {
+            let share = machine.overhead_ns[op as usize] as f64 / whole_ns as f64;
+            put(&format!("overhead.{}", op.name()), share);
+        }
+    }
+}

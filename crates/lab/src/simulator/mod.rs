@@ -1,0 +1,162 @@
+//! Scenarios on the simulator: build a world, run it, read its instruments.
+//!
+//! ```text
+//! Scenario ──► workload (build) ──► World ──► run ──► metrics (measure) ──► Outcome
+//!    programs, groups, limits         seed
+//! ```
+//!
+//! Worked example: the scenario "quota 60 ms" of a recording is the recorded threads compiled to
+//! programs, `/pg` with 60 ms of every 100 ms and the recorded phase of its period timer, and 29.5 s of
+//! virtual time. What it measures is named `postgres/activation_latency.p95`,
+//! `cgroup:/pg/nr_throttled` and so on.
+
+mod build;
+mod measure;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use schedcast_kernel::Ns;
+use schedcast_sim::World;
+use schedcast_trace::Recording;
+use schedcast_workload::replay::{self, Costs, Replay};
+
+use crate::error::{Diagnostic, Error, Result};
+use crate::experiment::Scenario;
+use crate::outcome::Outcome;
+use crate::simulate::Simulate;
+
+/// A run without a duration whose programs have not ended by then never will.
+const LONGEST_RUN_NS: Ns = 24 * 3600 * 1_000_000_000;
+/// How far a run without a duration goes before it looks whether its programs have ended.
+const LOOK_EVERY_NS: Ns = 100_000_000;
+
+/// A replay and what it was inferred with.
+struct Inferred {
+    folder: String,
+    costs: Costs,
+    replay: Arc<Replay>,
+}
+
+/// Runs scenarios in virtual time. Recordings are read once, whatever the number of runs.
+#[derive(Default)]
+pub struct Simulator {
+    recordings: Mutex<Vec<(String, Arc<Recording>)>>,
+    replays: Mutex<Vec<Inferred>>,
+    allow_lost_events: bool,
+}
+
+impl Simulator {
+    /// A simulator that has read nothing yet.
+    pub fn new() -> Simulator {
+        Simulator::default()
+    }
+
+    /// Replays traces with gaps too.
+    pub fn allow_lost_events(mut self, allow: bool) -> Simulator {
+        self.allow_lost_events = allow;
+        self
+    }
+
+    /// What the threads of a recording do, on a machine with these prices.
+    ///
+    /// # Errors
+    /// A recording that cannot be read or replayed.
+    pub fn replay(&self, folder: &Path, costs: &Costs) -> Result<Arc<Replay>> {
+        let name = folder.display().to_string();
+        let mut known = lock(&self.replays);
+        if let Some(found) = known
+            .iter()
+            .find(|one| one.folder == name && one.costs == *costs)
+        {
+            return Ok(Arc::clone(&found.replay));
+        }
+        let recording = self.recording(folder)?;
+        let options = replay::Options {
+            allow_lost_events: self.allow_lost_events,
+            costs: costs.clone(),
+            ..replay::Options::default()
+        };
+        let replay = Arc::new(replay::infer(&recording, &options).map_err(bad_input)?);
+        known.push(Inferred {
+            folder: name,
+            costs: costs.clone(),
+            replay: Arc::clone(&replay),
+        });
+        Ok(replay)
+    }
+
+    fn recording(&self, folder: &Path) -> Result<Arc<Recording>> {
+        let name = folder.display().to_string();
+        let mut known = lock(&self.recordings);
+        if let Some((_, recording)) = known.iter().find(|(other, _)| *other == name) {
+            return Ok(Arc::clone(recording));
+        }
+        let recording = Arc::new(Recording::open(folder).map_err(bad_input)?);
+        known.push((name, Arc::clone(&recording)));
+        Ok(recording)
+    }
+
+    /// The world of a scenario, at its start, and how long it is to run.
+    ///
+    /// # Errors
+    /// Programs that cannot be built, limits that no kernel accepts.
+    pub fn world(&self, scenario: &Scenario, seed: u64) -> Result<(World, Option<Ns>)> {
+        let built = build::build(self, scenario)?;
+        let machine = scenario.machine.machine.clone();
+        let rules = scenario.kernel.rules.clone();
+        let world = World::new(machine, rules, built.workload, seed).map_err(bad_input)?;
+        Ok((world, scenario.duration_ns.or(built.duration_ns)))
+    }
+}
+
+impl Simulate for Simulator {
+    fn run(&self, scenario: &Scenario, seed: u64) -> Result<Outcome> {
+        let (mut world, duration_ns) = self.world(scenario, seed)?;
+        for change in &scenario.changes {
+            let Some(kernel) = &change.kernel else {
+                continue;
+            };
+            if duration_ns.is_some_and(|end_ns| change.time_ns >= end_ns) {
+                break;
+            }
+            world.run_until(change.time_ns).map_err(bad_input)?;
+            world.set_rules(kernel.rules.clone());
+        }
+        match duration_ns {
+            Some(end_ns) => world.run_until(end_ns).map_err(bad_input)?,
+            None => run_to_the_end(&mut world, scenario)?,
+        }
+        Ok(measure::outcome(&world))
+    }
+}
+
+/// Runs until no task is left.
+fn run_to_the_end(world: &mut World, scenario: &Scenario) -> Result<()> {
+    while world.live_tasks() > 0 || world.now() == 0 {
+        if world.now() >= LONGEST_RUN_NS {
+            let message = format!(
+                "the programs of `{}` do not end by themselves",
+                scenario.name
+            );
+            let diagnostic = Diagnostic::general(message);
+            return Err(Error::Input(Box::new(diagnostic)).hint("give a duration: --duration 20s"));
+        }
+        world
+            .run_until(world.now() + LOOK_EVERY_NS)
+            .map_err(bad_input)?;
+    }
+    Ok(())
+}
+
+/// An error of another crate, which says its place itself.
+pub(crate) fn bad_input(error: impl std::fmt::Display) -> Error {
+    Error::Input(Box::new(Diagnostic::general(error.to_string())))
+}
+
+/// A cache stays usable when a run panicked: what is in it was complete before it was put there.
+fn lock<T>(cache: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    cache
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
