@@ -30,6 +30,7 @@ mod guard;
 mod hierarchy;
 pub mod hog;
 pub mod limits;
+pub mod measure;
 mod run;
 mod stat;
 pub mod sys;

@@ -151,6 +151,8 @@ fn parse_schedstat(text: &str) -> Option<[u64; 3]> {
 pub struct CpuTimes {
     /// All time, in ticks of `USER_HZ` (1/100 s), over all CPUs.
     pub total_ticks: u64,
+    /// Time spent running anything: user, nice, system, irq and softirq.
+    pub busy_ticks: u64,
     /// Time the hypervisor ran something else while a CPU of this guest wanted to run.
     pub steal_ticks: u64,
 }
@@ -178,6 +180,7 @@ impl CpuTimes {
         let ticks: Vec<u64> = words.map(|w| w.parse().ok()).collect::<Option<_>>()?;
         Some(Self {
             total_ticks: ticks.get(..8)?.iter().sum(),
+            busy_ticks: ticks[..3].iter().chain(&ticks[5..7]).sum(),
             steal_ticks: ticks[7],
         })
     }
@@ -273,6 +276,7 @@ mod tests {
         let after = CpuTimes::parse("cpu  60 0 10 90 0 0 5 35 9 9\n").unwrap();
         assert_eq!(before.total_ticks, 100);
         assert_eq!(after.total_ticks, 200);
+        assert_eq!(after.busy_ticks, 75);
         assert_eq!(after.steal_ratio_since(&before), 0.25);
         assert_eq!(after.steal_ratio_since(&after), 0.0);
         assert_eq!(CpuTimes::parse("cpu0 1 2 3 4 5 6 7 8\n"), None);

@@ -134,6 +134,26 @@ pub fn thread_switches() -> (u64, u64) {
     (usage.ru_nvcsw as u64, usage.ru_nivcsw as u64)
 }
 
+/// CPU time of this process and its reaped children, ns.
+pub fn process_cpu_ns() -> u64 {
+    [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN]
+        .into_iter()
+        .map(|who| {
+            // SAFETY: rusage is plain numbers, and getrusage fills it.
+            let usage = unsafe {
+                let mut usage: libc::rusage = std::mem::zeroed();
+                libc::getrusage(who, &mut usage);
+                usage
+            };
+            timeval_ns(usage.ru_utime) + timeval_ns(usage.ru_stime)
+        })
+        .sum()
+}
+
+fn timeval_ns(time: libc::timeval) -> u64 {
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000
+}
+
 /// Waits while `word` is `expected`, within this process.
 pub fn futex_wait(word: &AtomicU32, expected: u32) {
     // SAFETY: the futex word lives as long as the reference; no timeout.
@@ -228,15 +248,14 @@ pub(crate) fn reap(pid: i32) -> io::Result<(Ending, Usage)> {
         (libc::wait4(pid, &mut status, 0, &mut usage), usage)
     };
     check(result.into())?;
-    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000;
     let ending = if libc::WIFSIGNALED(status) {
         Ending::Killed(libc::WTERMSIG(status))
     } else {
         Ending::Exited(libc::WEXITSTATUS(status))
     };
     let usage = Usage {
-        user_ns: ns(usage.ru_utime),
-        system_ns: ns(usage.ru_stime),
+        user_ns: timeval_ns(usage.ru_utime),
+        system_ns: timeval_ns(usage.ru_stime),
         voluntary_switches: usage.ru_nvcsw as u64,
         involuntary_switches: usage.ru_nivcsw as u64,
     };

@@ -1,0 +1,194 @@
+//! A job longer than its group's quota, due at ever different places in the period.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use schedcast_host::hog::Activation;
+use schedcast_host::{CpuLimits, Output, run_in};
+
+use crate::{Outcome, hog_command, new_group, page, quiet};
+
+const WORK_MS: f64 = 30.0;
+const QUOTA_MS: f64 = 13.0;
+const PERIOD_MS: f64 = 100.0;
+/// Seven more than a second, so that the place in the period moves by 7 ms each time.
+const EVERY_MS: u64 = 1_007;
+const JOBS: u64 = 43;
+/// A gap longer than this is a time of being throttled, not an interrupt.
+const THROTTLED_MIN_NS: u64 = 5_000_000;
+/// A start or an end of a throttled time that is off by more was not the kernel's doing alone.
+const DISTURBED_NS: i64 = 500_000;
+
+pub fn without_burst() -> Outcome {
+    section(0.0, "204 − φ for φ ≤ 87")
+}
+
+pub fn with_burst() -> Outcome {
+    section(13.0, "104 − φ for φ ≤ 74")
+}
+
+fn section(burst_ms: f64, rule: &str) -> Outcome {
+    let group = new_group()?;
+    group.set_limits(&CpuLimits {
+        quota_us: Some(QUOTA_MS as u64 * 1_000),
+        period_us: PERIOD_MS as u64 * 1_000,
+        burst_us: burst_ms as u64 * 1_000,
+    })?;
+    let words = format!("job --cpu-ms {WORK_MS} --every-ms {EVERY_MS} --count {JOBS} --slack-ns 1");
+    let job = hog_command(&words)?.cpus(&[1]).output(Output::Capture);
+    quiet::wait_until_quiet()?;
+    let report = run_in(&group, &[job], Duration::from_secs(80))?;
+    let text = String::from_utf8(report.commands[0].stdout.clone())?;
+    let jobs: Vec<Activation> = text.lines().filter_map(Activation::parse).collect();
+    let ends = throttle_ends(&jobs);
+    let phase_ns = circular_median(&ends).ok_or("the job was never throttled")?;
+    let mut body = format!(
+        "The job burns {WORK_MS} ms of CPU time on CPU 1, due every {EVERY_MS} ms; φ is where in the bandwidth period \
+         it is due. Expected by arithmetic alone, without ticks or costs: {rule} ms. The period's phase is the \
+         median end of the throttled times (n = {}, their spread p10–p90 {:.0} µs).\n\n",
+        ends.len(),
+        circular_spread_us(&ends, phase_ns),
+    );
+    let rows: Vec<Row> = jobs
+        .iter()
+        .map(|job| Row::new(job, phase_ns, burst_ms))
+        .collect();
+    body.push_str(&page::spread_header("ms"));
+    let last_phi = PERIOD_MS - QUOTA_MS - burst_ms;
+    let errors = |early: bool| -> Vec<f64> {
+        rows.iter()
+            .filter(|row| !row.disturbed && (row.phi_ms <= last_phi) == early)
+            .map(Row::error_ms)
+            .collect()
+    };
+    for (sign, early) in [("≤", true), (">", false)] {
+        let cells = page::spread_cells(&errors(early), 3);
+        writeln!(
+            body,
+            "| measured − expected, φ {sign} {last_phi} | {cells} |"
+        )?;
+    }
+    let disturbed = rows.iter().filter(|row| row.disturbed).count();
+    writeln!(
+        body,
+        "\nNot counted, marked `*` below: {disturbed} jobs that lost time to the hypervisor or to other programs (a gap that is \
+         not a throttled time, a start more than 0.5 ms late, or a throttled time that ends more than 0.5 ms off the phase)."
+    )?;
+    let stat = &report.groups[0].stat;
+    writeln!(
+        body,
+        "\n`cpu.stat` over the run: nr_periods {}, nr_throttled {}, throttled_time {} ns, nr_bursts {}, burst_time {} ns.",
+        stat.nr_periods,
+        stat.nr_throttled,
+        stat.throttled_ns,
+        stat.nr_bursts.unwrap_or(0),
+        stat.burst_ns.unwrap_or(0)
+    )?;
+    let mut lines = vec!["phi_ms response_ms expected_ms difference_ms start_late_us gaps(begin+length after due, ms)".to_owned()];
+    let mut sorted = rows;
+    sorted.sort_by(|a, b| a.phi_ms.total_cmp(&b.phi_ms));
+    lines.extend(sorted.iter().map(Row::print));
+    body.push_str(&page::raw("every job, by φ", &lines));
+    Ok(body)
+}
+
+struct Row {
+    phi_ms: f64,
+    response_ms: f64,
+    expected_ms: f64,
+    late_us: f64,
+    gaps: Vec<(f64, f64)>,
+    disturbed: bool,
+}
+
+impl Row {
+    fn new(job: &Activation, phase_ns: u64, burst_ms: f64) -> Self {
+        let period_ns = PERIOD_MS as u64 * 1_000_000;
+        let phi_ms = ((job.due_ns + period_ns - phase_ns) % period_ns) as f64 / 1e6;
+        let begin = |(end_ns, length_ns): &(u64, u64)| {
+            (
+                (end_ns - length_ns - job.due_ns) as f64 / 1e6,
+                *length_ns as f64 / 1e6,
+            )
+        };
+        let late_ns = job.start_ns - job.due_ns;
+        let stranger = |(end_ns, length_ns): &(u64, u64)| {
+            *length_ns <= THROTTLED_MIN_NS
+                || around(*end_ns % period_ns, phase_ns).abs() > DISTURBED_NS
+        };
+        Self {
+            disturbed: late_ns as i64 > DISTURBED_NS || job.gaps.iter().any(stranger),
+            phi_ms,
+            response_ms: job.response_ns() as f64 / 1e6,
+            expected_ms: ideal_response_ms(phi_ms, burst_ms),
+            late_us: late_ns as f64 / 1e3,
+            gaps: job.gaps.iter().map(begin).collect(),
+        }
+    }
+
+    fn error_ms(&self) -> f64 {
+        self.response_ms - self.expected_ms
+    }
+
+    fn print(&self) -> String {
+        let mut line = format!(
+            "{}{:7.3} {:8.3} {:8.3} {:7.3} {:6.1} ",
+            if self.disturbed { '*' } else { ' ' },
+            self.phi_ms,
+            self.response_ms,
+            self.expected_ms,
+            self.error_ms(),
+            self.late_us
+        );
+        for (begin, length) in &self.gaps {
+            let _ = write!(line, " {begin:.3}+{length:.3}");
+        }
+        line
+    }
+}
+
+/// The answer of a fluid that gets exactly its quota: a full pool at arrival, refilled at each boundary.
+fn ideal_response_ms(phi_ms: f64, burst_ms: f64) -> f64 {
+    let (mut now, mut left, mut pool) = (phi_ms, WORK_MS, QUOTA_MS + burst_ms);
+    let mut boundary = PERIOD_MS;
+    loop {
+        let run = left.min(pool).min(boundary - now);
+        (now, left, pool) = (now + run, left - run, pool - run);
+        if left <= 0.0 {
+            return now - phi_ms;
+        }
+        now = boundary;
+        boundary += PERIOD_MS;
+        pool = (pool + QUOTA_MS).min(QUOTA_MS + burst_ms);
+    }
+}
+
+/// Ends of throttled times within the period, ns.
+fn throttle_ends(jobs: &[Activation]) -> Vec<u64> {
+    let gaps = jobs.iter().flat_map(|job| &job.gaps);
+    gaps.filter(|(_, length_ns)| *length_ns > THROTTLED_MIN_NS)
+        .map(|(end_ns, _)| end_ns % (PERIOD_MS as u64 * 1_000_000))
+        .collect()
+}
+
+/// Offset from the first point around the circle of one period, −50 … 50 ms in ns.
+fn around(point: u64, first: u64) -> i64 {
+    let period = PERIOD_MS as i64 * 1_000_000;
+    (point as i64 - first as i64 + period + period / 2) % period - period / 2
+}
+
+fn circular_median(points: &[u64]) -> Option<u64> {
+    let first = *points.first()?;
+    let mut offsets: Vec<i64> = points.iter().map(|p| around(*p, first)).collect();
+    offsets.sort_unstable();
+    let period = PERIOD_MS as i64 * 1_000_000;
+    Some((first as i64 + offsets[offsets.len() / 2]).rem_euclid(period) as u64)
+}
+
+fn circular_spread_us(points: &[u64], middle: u64) -> f64 {
+    let offsets: Vec<f64> = points
+        .iter()
+        .map(|p| around(*p, middle) as f64 / 1e3)
+        .collect();
+    schedcast_host::measure::Spread::of(&offsets).map_or(0.0, |s| s.p90 - s.p10)
+}

@@ -1,0 +1,147 @@
+//! Measures on the running kernel what a simulation of it must reproduce, and writes it down.
+//!
+//! ```text
+//! known_answers SECTION [--into FILE]
+//! ```
+//!
+//! Each section takes 10–60 s and wants the machine to itself. With `--into` the section of that name in the
+//! Markdown file is replaced (or added), so the page can be renewed piece by piece; without, it is printed.
+
+mod costs;
+mod jobs;
+mod page;
+mod quiet;
+mod shares;
+mod slices;
+mod throttling;
+mod ticks;
+mod traced;
+mod unthrottle;
+
+use std::error::Error;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use schedcast_host::{CommandSpec, CpuCgroup, CpuTimes, hog};
+
+type Outcome = Result<String, Box<dyn Error>>;
+
+/// A section: its name and title, and what measures it.
+struct Section {
+    name: &'static str,
+    title: &'static str,
+    measure: fn() -> Outcome,
+}
+
+const SECTIONS: [Section; 12] = [
+    Section {
+        name: "jobs",
+        title: "A 30 ms job a second under 13 ms/100 ms",
+        measure: jobs::without_burst,
+    },
+    Section {
+        name: "jobs-burst",
+        title: "The same job with 13 ms of burst",
+        measure: jobs::with_burst,
+    },
+    Section {
+        name: "shares",
+        title: "Shares 100 against 300 on one CPU",
+        measure: shares::by_shares,
+    },
+    Section {
+        name: "nice",
+        title: "Nice 0 against nice 5 on one CPU",
+        measure: shares::by_nice,
+    },
+    Section {
+        name: "throttling",
+        title: "Two hogs on two CPUs under 50 ms/100 ms",
+        measure: throttling::section,
+    },
+    Section {
+        name: "costs",
+        title: "What kernel paths cost here",
+        measure: costs::quick,
+    },
+    Section {
+        name: "wakes",
+        title: "Waking another CPU",
+        measure: costs::remote,
+    },
+    Section {
+        name: "timers",
+        title: "How late a sleeper wakes",
+        measure: costs::timers,
+    },
+    Section {
+        name: "slices",
+        title: "Slices of two hogs on one CPU",
+        measure: slices::hogs,
+    },
+    Section {
+        name: "sleeper",
+        title: "A short sleeper beside one hog",
+        measure: slices::sleeper,
+    },
+    Section {
+        name: "ticks",
+        title: "Tick phase and cost",
+        measure: ticks::section,
+    },
+    Section {
+        name: "unthrottle",
+        title: "Throttled tasks in the trace",
+        measure: unthrottle::section,
+    },
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let result = match arguments.split_first() {
+        Some((verb, rest)) if verb == "hog" => hog::main(rest).map_err(Into::into),
+        _ => measure(&arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("known_answers: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn measure(arguments: &[String]) -> Result<(), Box<dyn Error>> {
+    let names: Vec<&str> = SECTIONS.iter().map(|section| section.name).collect();
+    let (name, file) = match arguments {
+        [name] => (name, None),
+        [name, flag, file] if flag == "--into" => (name, Some(file)),
+        _ => return Err(format!("expected SECTION [--into FILE]; sections: {names:?}").into()),
+    };
+    let section = SECTIONS
+        .iter()
+        .find(|section| section.name == name)
+        .ok_or_else(|| format!("no section {name:?}; sections: {names:?}"))?;
+    let before = CpuTimes::read()?;
+    let body = (section.measure)()?;
+    let steal_ratio = CpuTimes::read()?.steal_ratio_since(&before);
+    let text = page::section(section.title, steal_ratio, &body)?;
+    match file {
+        Some(file) => page::replace(Path::new(file), section.name, &names, &text)?,
+        None => std::io::stdout().write_all(text.as_bytes())?,
+    }
+    Ok(())
+}
+
+/// This program itself as a command that burns CPU.
+fn hog_command(words: &str) -> Result<CommandSpec, Box<dyn Error>> {
+    let command = CommandSpec::new(std::env::current_exe()?).arg("hog");
+    Ok(command.args(words.split(' ')))
+}
+
+/// A group for one measurement.
+fn new_group() -> Result<CpuCgroup, Box<dyn Error>> {
+    let name = format!("schedcast-known-{}", std::process::id());
+    Ok(CpuCgroup::create("/", &name)?)
+}

@@ -1,0 +1,116 @@
+//! Whether the machine was ours: repeats disturbed by other programs or by the hypervisor do not count.
+
+use std::error::Error;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use schedcast_host::{CpuTimes, sys};
+
+/// Length of a tick of `/proc/stat`.
+const TICK_NS: u64 = 10_000_000;
+/// Share of the machine's time that the hypervisor may take in a repeat that counts.
+const STEAL_MAX: f64 = 0.01;
+/// Share that other programs may take: kernel threads and a system's agents alone need 1 to 2 %.
+const OTHERS_MAX: f64 = 0.03;
+/// Waiting for the machine to fall quiet is given up after this time.
+const WAIT_MAX: Duration = Duration::from_secs(20);
+
+/// Repeats that counted, and how many did not.
+pub struct Repeats<T> {
+    pub kept: Vec<T>,
+    pub disturbed: usize,
+}
+
+impl<T> Repeats<T> {
+    /// A remark for the page, when repeats were dropped.
+    pub fn remark(&self) -> String {
+        match self.disturbed {
+            0 => String::new(),
+            n => format!(
+                " {n} further repeats lost more than 1 % of the machine to the hypervisor or 3 % to other programs and do not count."
+            ),
+        }
+    }
+}
+
+/// Repeats a measurement until `wanted` repeats were undisturbed, trying at most twice as often.
+pub fn repeat<T>(
+    wanted: usize,
+    mut measure: impl FnMut() -> Result<T, Box<dyn Error>>,
+) -> Result<Repeats<T>, Box<dyn Error>> {
+    let mut repeats = Repeats {
+        kept: Vec::new(),
+        disturbed: 0,
+    };
+    for _ in 0..2 * wanted {
+        wait_until_quiet()?;
+        let before = Used::read()?;
+        let result = measure()?;
+        if Used::read()?.is_disturbed_since(&before) {
+            repeats.disturbed += 1;
+        } else {
+            repeats.kept.push(result);
+        }
+        if repeats.kept.len() == wanted {
+            break;
+        }
+    }
+    if repeats.kept.is_empty() {
+        return Err("every repeat was disturbed by other programs or the hypervisor".into());
+    }
+    Ok(repeats)
+}
+
+/// Who has used the machine so far.
+struct Used {
+    times: CpuTimes,
+    /// CPU time of everybody, ns.
+    all_ns: u64,
+    /// CPU time of this program and its ended children, ns.
+    own_ns: u64,
+}
+
+impl Used {
+    fn read() -> Result<Self, Box<dyn Error>> {
+        let times = CpuTimes::read()?;
+        // Exact where cgroup v1 accounts it. `/proc/stat` charges whole ticks to whoever is running when
+        // one strikes, and throttling happens in ticks, so there the two would not agree.
+        let exact = std::fs::read_to_string("/sys/fs/cgroup/cpuacct/cpuacct.usage").ok();
+        let all_ns = exact.and_then(|text| text.trim().parse().ok());
+        Ok(Self {
+            times,
+            all_ns: all_ns.unwrap_or(times.busy_ticks * TICK_NS),
+            own_ns: sys::process_cpu_ns(),
+        })
+    }
+
+    /// Two ticks either way prove nothing, since `/proc/stat` counts whole ones.
+    fn is_disturbed_since(&self, before: &Self) -> bool {
+        let total_ticks = (self.times.total_ticks - before.times.total_ticks) as f64;
+        let allowed = |share: f64| (total_ticks * share).max(2.0);
+        let steal_ticks = (self.times.steal_ticks - before.times.steal_ticks) as f64;
+        let others_ns = (self.all_ns - before.all_ns) as f64 - (self.own_ns - before.own_ns) as f64;
+        let others_ticks = others_ns / TICK_NS as f64;
+        let disturbed = steal_ticks > allowed(STEAL_MAX) || others_ticks > allowed(OTHERS_MAX);
+        if disturbed {
+            eprintln!(
+                "disturbed: of {total_ticks} ticks {steal_ticks} stolen, {others_ticks:.1} used by others"
+            );
+        }
+        disturbed
+    }
+}
+
+/// Waits for other programs to end what they do, for a while.
+pub fn wait_until_quiet() -> Result<(), Box<dyn Error>> {
+    let deadline = Instant::now() + WAIT_MAX;
+    loop {
+        let before = CpuTimes::read()?;
+        sleep(Duration::from_millis(200));
+        let after = CpuTimes::read()?;
+        let used = after.busy_ticks + after.steal_ticks - before.busy_ticks - before.steal_ticks;
+        if used <= 1 || Instant::now() > deadline {
+            return Ok(());
+        }
+    }
+}

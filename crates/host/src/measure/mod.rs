@@ -1,0 +1,90 @@
+//! What this machine's kernel paths cost: the constants a simulation of this machine needs.
+//!
+//! Every function measures one thing, on CPUs the caller names, and returns raw samples in ns; [`Spread`]
+//! condenses them. Nothing here subtracts, averages over kinds or decides: a wakeup's cost, say, is the
+//! difference of two of these measurements, and the caller shows both.
+//!
+//! A sample of a short operation is the mean over a batch of it (64 round trips, 1 000 system calls), so
+//! the clock's own 20–40 ns and its granularity vanish. Ticks and stolen time fall into a few batches and
+//! show up in p90, not in the median.
+
+mod pingpong;
+mod quick;
+mod sleep;
+mod ticks;
+mod wake;
+
+pub use pingpong::{Channel, Partner, round_trips};
+pub use quick::{fork_exit, futex_wake_nobody, getppid, read_clock, yield_switches};
+pub use sleep::{Lateness, wake_lateness};
+pub use ticks::{Gap, TickFit, fit_ticks, spin_gaps, spin_gaps_on};
+pub use wake::{RemoteWake, remote_wakes};
+
+/// Fails when one of the CPUs cannot be used. Tasks that wait for each other check before they start:
+/// one that failed to reach its CPU would leave the other waiting for ever.
+fn check_cpus(cpus: &[usize]) -> std::io::Result<()> {
+    let cpus = cpus.to_vec();
+    let try_all = move || {
+        cpus.iter()
+            .try_for_each(|cpu| crate::sys::pin_thread(&[*cpu]))
+    };
+    std::thread::spawn(try_all)
+        .join()
+        .expect("pinning does not panic")
+}
+
+/// Order statistics of samples.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spread {
+    /// Number of samples.
+    pub count: usize,
+    /// Smallest sample.
+    pub min: f64,
+    /// A tenth of the samples is below this.
+    pub p10: f64,
+    /// Half of the samples is below this.
+    pub median: f64,
+    /// A tenth of the samples is above this.
+    pub p90: f64,
+    /// Largest sample.
+    pub max: f64,
+}
+
+impl Spread {
+    /// Condenses samples; `None` when there are none.
+    pub fn of(samples: &[f64]) -> Option<Self> {
+        let mut sorted = samples.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        Some(Self {
+            count: sorted.len(),
+            min: *sorted.first()?,
+            p10: quantile(&sorted, 0.1),
+            median: quantile(&sorted, 0.5),
+            p90: quantile(&sorted, 0.9),
+            max: *sorted.last()?,
+        })
+    }
+}
+
+/// Quantile with linear interpolation between the two nearest of a sorted, non-empty list.
+fn quantile(sorted: &[f64], q: f64) -> f64 {
+    let position = q * (sorted.len() - 1) as f64;
+    let below = position.floor() as usize;
+    let above = position.ceil() as usize;
+    sorted[below] + (sorted[above] - sorted[below]) * (position - below as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spread_of_zero_to_ten() {
+        let samples: Vec<f64> = (0..=10).rev().map(f64::from).collect();
+        let spread = Spread::of(&samples).unwrap();
+        assert_eq!((spread.min, spread.max), (0.0, 10.0));
+        assert_eq!((spread.p10, spread.median, spread.p90), (1.0, 5.0, 9.0));
+        assert_eq!(Spread::of(&[2.0, 1.0]).unwrap().median, 1.5);
+        assert_eq!(Spread::of(&[]), None);
+    }
+}
