@@ -34,7 +34,7 @@ struct Section {
     measure: fn() -> Outcome,
 }
 
-const SECTIONS: [Section; 12] = [
+const SECTIONS: [Section; 14] = [
     Section {
         name: "jobs",
         title: "A 30 ms job a second under 13 ms/100 ms",
@@ -44,6 +44,16 @@ const SECTIONS: [Section; 12] = [
         name: "jobs-burst",
         title: "The same job with 13 ms of burst",
         measure: jobs::with_burst,
+    },
+    Section {
+        name: "jobs-asking",
+        title: "The job without burst, charged all the time",
+        measure: jobs::asking_without_burst,
+    },
+    Section {
+        name: "jobs-burst-asking",
+        title: "The job with burst, charged all the time",
+        measure: jobs::asking_with_burst,
     },
     Section {
         name: "shares",

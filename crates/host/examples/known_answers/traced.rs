@@ -20,7 +20,7 @@ pub struct Stay {
 /// A firing of a bandwidth period timer.
 pub struct PeriodTimer {
     pub cpu: u32,
-    /// When the handler began.
+    /// The time the handler took for now.
     pub time_ns: u64,
 }
 
@@ -72,12 +72,11 @@ fn period_timer(line: &str) -> Option<PeriodTimer> {
         return None;
     }
     let (_, after) = line.split_once('[')?;
-    let (cpu, after) = after.split_once(']')?;
-    let stamp = after.split_whitespace().nth(1)?.trim_end_matches(':');
-    let (seconds, micros) = stamp.split_once('.')?;
+    let (cpu, _) = after.split_once(']')?;
+    let (_, now) = line.split_once(" now=")?;
     Some(PeriodTimer {
         cpu: cpu.parse().ok()?,
-        time_ns: (seconds.parse::<u64>().ok()? * 1_000_000 + micros.parse::<u64>().ok()?) * 1_000,
+        time_ns: now.trim().parse().ok()?,
     })
 }
 
@@ -112,6 +111,21 @@ impl Trace {
             }
         }
         stays
+    }
+
+    /// Where in the period the timers fire, and on which CPU: the earliest of all handlers' times, since a
+    /// handler may be late but never early.
+    pub fn period_phase(&self, period_ns: u64) -> Option<(u64, u32)> {
+        let first = self.period_timers.first()?;
+        let half_ns = period_ns / 2;
+        let offset = |timer: &PeriodTimer| {
+            (timer.time_ns + period_ns + half_ns - first.time_ns % period_ns) % period_ns
+        };
+        let earliest = self
+            .period_timers
+            .iter()
+            .min_by_key(|timer| offset(timer))?;
+        Some((earliest.time_ns % period_ns, earliest.cpu))
     }
 
     /// Times at which a task was woken.
