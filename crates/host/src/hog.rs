@@ -86,14 +86,7 @@ pub fn main(arguments: &[String]) -> Result<(), String> {
             Ok(())
         }
         "job" => {
-            let names = [
-                "--cpu-ms",
-                "--cpu-us",
-                "--every-ms",
-                "--count",
-                "--slack-ns",
-            ];
-            let [cpu_ms, cpu_us, every_ms, count, slack_ns] = flags(rest, names)?;
+            let [cpu_ms, cpu_us, every_ms, count, slack_ns, ask_ns] = flags(rest, JOB_FLAGS)?;
             let cpu_ns = match (cpu_ms, cpu_us) {
                 (Some(ms), None) => ms * 1_000_000,
                 (None, Some(us)) => us * 1_000,
