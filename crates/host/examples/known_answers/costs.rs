@@ -116,9 +116,16 @@ pub fn quick() -> Outcome {
 
 pub fn remote() -> Outcome {
     let mut table = Table::new();
-    for (idle_us, wakes) in [(20u64, 1_500u32), (200, 1_000), (2_000, 250), (10_000, 60)] {
+    for (rest_us, wakes, never_idle) in [
+        (20u64, 1_500u32, false),
+        (200, 1_000, false),
+        (2_000, 250, false),
+        (10_000, 60, false),
+        (200, 1_000, true),
+    ] {
+        let rest_ns = rest_us * 1_000;
         let repeats = quiet::repeat(REPEATS, || {
-            Ok(remote_wakes((0, 1), wakes, idle_us * 1_000)?)
+            Ok(remote_wakes((0, 1), wakes, rest_ns, never_idle)?)
         })?;
         let column = |pick: fn(&RemoteWake) -> f64| -> Vec<Vec<f64>> {
             repeats
@@ -127,14 +134,26 @@ pub fn remote() -> Outcome {
                 .map(|samples| samples.iter().map(pick).collect())
                 .collect()
         };
-        let call = format!("waker's call, target idle for {idle_us} µs");
-        table.add_row(&call, &column(|s| s.waker_ns), repeats.disturbed)?;
-        let latency = format!("call to wakee in user mode, target idle for {idle_us} µs");
-        table.add_row(&latency, &column(|s| s.latency_ns), repeats.disturbed)?;
+        let target = if never_idle {
+            "target CPU beside a SCHED_IDLE spinner".to_owned()
+        } else {
+            format!("target CPU idle for {rest_us} µs")
+        };
+        table.add_row(
+            &format!("waker's call, {target}"),
+            &column(|s| s.waker_ns),
+            repeats.disturbed,
+        )?;
+        let latencies = column(|s| s.latency_ns);
+        table.add_row(
+            &format!("call to wakee in user mode, {target}"),
+            &latencies,
+            repeats.disturbed,
+        )?;
     }
+    let idle = idle_states()?;
     Ok(format!(
-        "A thread on CPU 0 wakes one on the idle CPU 1 through a futex. {}{REPEATS} repeats each.\n\n{}",
-        idle_states()?,
+        "A thread on CPU 0 wakes one on CPU 1 through a futex. {idle}{REPEATS} repeats each.\n\n{}",
         table.finish()
     ))
 }

@@ -17,7 +17,7 @@ const JOBS: u64 = 43;
 /// A gap longer than this is a time of being throttled, not an interrupt.
 const THROTTLED_MIN_NS: u64 = 5_000_000;
 /// A start or an end of a throttled time that is off by more was not the kernel's doing alone.
-const DISTURBED_NS: i64 = 500_000;
+const DISTURBED_NS: i64 = 300_000;
 
 const RULE: &str = "204 − φ for φ ≤ 87";
 const RULE_BURST: &str = "104 − φ for φ ≤ 74";
@@ -64,11 +64,11 @@ fn section(burst_ms: f64, rule: &str, ask_ns: Option<u64>) -> Outcome {
     let text = String::from_utf8(report.commands[0].stdout.clone())?;
     let jobs: Vec<Activation> = text.lines().filter_map(Activation::parse).collect();
     let ends = throttle_ends(&jobs);
-    let phase_ns = circular_median(&ends).ok_or("the job was never throttled")?;
+    let phase_ns = circular_phase(&ends).ok_or("the job was never throttled")?;
     let mut body = format!(
         "The job burns {WORK_MS} ms of CPU time on CPU 1, due every {EVERY_MS} ms; φ is where in the bandwidth period \
          it is due. {how} Expected by arithmetic alone, without ticks or costs: {rule} ms. The period's phase is the \
-         median end of the throttled times (n = {}, their spread p10–p90 {:.0} µs).\n\n",
+         10 % quantile of the ends of throttled times (n = {}, their spread p10–p90 {:.0} µs).\n\n",
         ends.len(),
         circular_spread_us(&ends, phase_ns),
     );
@@ -94,8 +94,8 @@ fn section(burst_ms: f64, rule: &str, ask_ns: Option<u64>) -> Outcome {
     let disturbed = rows.iter().filter(|row| row.disturbed).count();
     writeln!(
         body,
-        "\nNot counted, marked `*` below: {disturbed} jobs that lost time to the hypervisor or to other programs (gaps of more than 0.5 ms \
-         in total besides throttled times, a start more than 0.5 ms late, or a throttled time that ends more than 0.5 ms off the phase)."
+        "\nNot counted, marked `*` below: {disturbed} jobs that lost time to the hypervisor or to other programs (gaps of more than 0.3 ms \
+         in total besides throttled times, a start more than 0.3 ms late, or a throttled time that ends more than 0.3 ms off the phase)."
     )?;
     let stat = &report.groups[0].stat;
     writeln!(
@@ -207,12 +207,14 @@ fn around(point: u64, first: u64) -> i64 {
     (point as i64 - first as i64 + period + period / 2) % period - period / 2
 }
 
-fn circular_median(points: &[u64]) -> Option<u64> {
+/// The phase: the point that a tenth of the throttled times end before. Few end early, and any that another
+/// program held up end late.
+fn circular_phase(points: &[u64]) -> Option<u64> {
     let first = *points.first()?;
     let mut offsets: Vec<i64> = points.iter().map(|p| around(*p, first)).collect();
     offsets.sort_unstable();
     let period = PERIOD_MS as i64 * 1_000_000;
-    Some((first as i64 + offsets[offsets.len() / 2]).rem_euclid(period) as u64)
+    Some((first as i64 + offsets[offsets.len() / 10]).rem_euclid(period) as u64)
 }
 
 fn circular_spread_us(points: &[u64], middle: u64) -> f64 {

@@ -33,6 +33,16 @@ fn check_cpus(cpus: &[usize]) -> std::io::Result<()> {
         .expect("pinning does not panic")
 }
 
+/// Spins under `SCHED_IDLE` until told to stop: the CPU never idles, and anybody else preempts it.
+fn spin_idly(cpu: usize, over: &std::sync::atomic::AtomicBool) -> std::io::Result<()> {
+    crate::sys::pin_thread(&[cpu])?;
+    crate::sys::set_policy_idle()?;
+    while !over.load(std::sync::atomic::Ordering::Relaxed) {
+        std::hint::spin_loop();
+    }
+    Ok(())
+}
+
 /// Order statistics of samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {

@@ -9,6 +9,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use super::spin_idly;
 use crate::sys;
 
 /// How the sleeper is set up.
@@ -30,15 +31,9 @@ pub struct Lateness {
 pub fn wake_lateness(setup: Lateness) -> io::Result<Vec<f64>> {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
-        let spinner = setup.never_idle.then(|| {
-            scope.spawn(|| {
-                let ready = sys::pin_thread(&[setup.cpu]).and_then(|()| sys::set_policy_idle());
-                while ready.is_ok() && !over.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-                ready
-            })
-        });
+        let spinner = setup
+            .never_idle
+            .then(|| scope.spawn(|| spin_idly(setup.cpu, &over)));
         let sleeper = scope.spawn(|| {
             sys::pin_thread(&[setup.cpu])?;
             sys::set_timer_slack_ns(setup.slack_ns)?;

@@ -6,10 +6,10 @@
 //! ```
 
 use std::io;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 
-use super::check_cpus;
+use super::{check_cpus, spin_idly};
 use crate::sys;
 
 /// One remote wakeup, ns.
@@ -23,13 +23,21 @@ pub struct RemoteWake {
 
 const OVER: u32 = u32::MAX;
 
-/// Wakes a thread on `cpus.1` from one on `cpus.0`, `wakes` times, letting the wakee's CPU be idle for
-/// `idle_ns` before each.
-pub fn remote_wakes(cpus: (usize, usize), wakes: u32, idle_ns: u64) -> io::Result<Vec<RemoteWake>> {
+/// Wakes a thread on `cpus.1` from one on `cpus.0`, `wakes` times, `rest_ns` after it went to sleep. Its CPU
+/// idles in between, unless `never_idle` puts a `SCHED_IDLE` spinner there: then the wakee preempts it, and
+/// what the idle state costs drops out.
+pub fn remote_wakes(
+    cpus: (usize, usize),
+    wakes: u32,
+    rest_ns: u64,
+    never_idle: bool,
+) -> io::Result<Vec<RemoteWake>> {
     check_cpus(&[cpus.0, cpus.1])?;
     let word = AtomicU32::new(0);
     let woken_ns = AtomicU64::new(0);
+    let over = AtomicBool::new(false);
     thread::scope(|scope| {
+        let spinner = never_idle.then(|| scope.spawn(|| spin_idly(cpus.1, &over)));
         let wakee = scope.spawn(|| -> io::Result<()> {
             sys::pin_thread(&[cpus.1])?;
             let mut seen = 0;
@@ -47,7 +55,7 @@ pub fn remote_wakes(cpus: (usize, usize), wakes: u32, idle_ns: u64) -> io::Resul
             let mut samples = Vec::with_capacity(wakes as usize);
             for round in 1..=wakes {
                 let from_ns = sys::monotonic_ns();
-                while sys::monotonic_ns() - from_ns < idle_ns {}
+                while sys::monotonic_ns() - from_ns < rest_ns {}
                 let before_ns = sys::monotonic_ns();
                 word.store(round, Ordering::Release);
                 let found = sys::futex_wake(&word);
@@ -69,6 +77,10 @@ pub fn remote_wakes(cpus: (usize, usize), wakes: u32, idle_ns: u64) -> io::Resul
         let samples = waker.join().expect("the waker does not panic");
         word.store(OVER, Ordering::Release);
         sys::futex_wake(&word);
+        over.store(true, Ordering::Relaxed);
+        if let Some(spinner) = spinner {
+            spinner.join().expect("the spinner does not panic")?;
+        }
         wakee.join().expect("the wakee does not panic")?;
         samples
     })
@@ -80,20 +92,22 @@ mod tests {
 
     #[test]
     fn wakes_are_counted_where_somebody_slept() {
-        let samples = remote_wakes((0, 0), 3, 100_000).unwrap();
+        let samples = remote_wakes((0, 0), 3, 100_000, false).unwrap();
         assert!(samples.len() <= 3);
-        assert!(remote_wakes((0, 5_000), 3, 0).is_err());
+        assert!(remote_wakes((0, 5_000), 3, 0, false).is_err());
         let cpus = thread::available_parallelism().map_or(1, |n| n.get());
         if cpus < 2 {
             eprintln!("skipped: one CPU");
             return;
         }
-        let samples = remote_wakes((0, 1), 20, 300_000).unwrap();
-        assert!(!samples.is_empty());
-        assert!(
-            samples
-                .iter()
-                .all(|s| s.latency_ns > 0.0 && s.waker_ns > 0.0)
-        );
+        for never_idle in [false, true] {
+            let samples = remote_wakes((0, 1), 20, 300_000, never_idle).unwrap();
+            assert!(!samples.is_empty());
+            assert!(
+                samples
+                    .iter()
+                    .all(|s| s.latency_ns > 0.0 && s.waker_ns > 0.0)
+            );
+        }
     }
 }
