@@ -83,6 +83,58 @@ impl CpuSet {
         Self { words }
     }
 
+    /// CPUs in either set.
+    #[inline]
+    pub fn or(&self, other: &Self) -> Self {
+        let mut words = self.words;
+        words
+            .iter_mut()
+            .zip(other.words)
+            .for_each(|(word, mask)| *word |= mask);
+        Self { words }
+    }
+
+    /// First CPU from `start` on, wrapping round.
+    #[inline]
+    pub fn first_wrap(&self, start: usize) -> Option<Cpu> {
+        let row = start / 64;
+        if row < WORDS {
+            let head = self.words[row] & (u64::MAX << (start % 64));
+            if head != 0 {
+                return Some(Cpu::from(row * 64 + head.trailing_zeros() as usize));
+            }
+        }
+        let rows = (row + 1..WORDS).chain(0..WORDS.min(row + 1));
+        rows.into_iter()
+            .find(|&row| self.words[row] != 0)
+            .map(|row| Cpu::from(row * 64 + self.words[row].trailing_zeros() as usize))
+    }
+
+    /// Number of CPUs below `limit`.
+    #[inline]
+    pub fn count_below(&self, limit: usize) -> usize {
+        let row = (limit / 64).min(WORDS);
+        let whole: u32 = self.words[..row].iter().map(|word| word.count_ones()).sum();
+        let part = match self.words.get(row) {
+            Some(word) => (word & !(u64::MAX << (limit % 64))).count_ones(),
+            None => 0,
+        };
+        (whole + part) as usize
+    }
+
+    /// Place of `cpu` (1 = first) in the order of [`CpuSet::iter_wrap`] from `start`; `cpu` must be
+    /// in the set.
+    #[inline]
+    pub fn place_wrap(&self, start: usize, cpu: Cpu) -> usize {
+        let upto = self.count_below(cpu.index() + 1);
+        let skipped = self.count_below(start);
+        if cpu.index() >= start {
+            upto - skipped
+        } else {
+            self.len() - skipped + upto
+        }
+    }
+
     /// Whether the sets share a CPU.
     #[inline]
     pub fn intersects(&self, other: &Self) -> bool {
@@ -146,6 +198,24 @@ mod tests {
         assert_eq!(order, [64, 200, 1, 63]);
         assert_eq!(set.len(), 4);
         assert_eq!(set.lowest(), Some(Cpu(1)));
+    }
+
+    #[test]
+    fn place_and_first_agree_with_the_wrapping_order() {
+        let set: CpuSet = [0, 1, 63, 64, 130, 511].into_iter().map(Cpu).collect();
+        for start in [0usize, 1, 2, 63, 64, 65, 131, 511, 512] {
+            let order: Vec<Cpu> = set.iter_wrap(Cpu::from(start)).collect();
+            assert_eq!(
+                set.first_wrap(start),
+                order.first().copied(),
+                "from {start}"
+            );
+            for (place, &cpu) in order.iter().enumerate() {
+                assert_eq!(set.place_wrap(start, cpu), place + 1, "from {start}");
+            }
+        }
+        assert_eq!(CpuSet::EMPTY.first_wrap(3), None);
+        assert_eq!(set.count_below(64), 3);
     }
 
     #[test]

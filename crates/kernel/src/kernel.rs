@@ -121,7 +121,9 @@ impl Kernel {
                 .unwrap_or(1024);
             let rq = Rq::new(cpu, idle, u64::from(capacity), &kernel.rules);
             kernel.rqs.push(rq);
+            kernel.rqs[cpu.index()].cpu_capacity = kernel.domains.cpus[cpu.index()].capacity_orig;
         }
+        kernel.nohz_boot();
         for cpu in (0..cpus).map(Cpu::from) {
             let stopper = kernel.task_create(Self::migration_thread_attributes(cpu));
             kernel.tasks[stopper.index()].state = TaskState::Blocked;

@@ -16,6 +16,8 @@ const TASK_CLOCK_AT_START_NS: Ns = 1 << 20;
 pub enum StopWork {
     /// Move a task of this CPU to another one, if it still is here.
     Migrate(TaskId, Cpu),
+    /// Push a task to the CPU noted in `push_cpu` (active balance).
+    ActiveBalance,
     /// Move a task away from a CPU its affinity excludes; `migration_pending` says where to.
     Affinity(TaskId),
 }
@@ -110,6 +112,8 @@ pub struct Rq {
     pub last_blocked_load_update_tick: u64,
     /// An active balance is under way.
     pub active_balance: bool,
+    /// Where it pushes a task to.
+    pub push_cpu: Cpu,
 }
 
 impl Rq {
@@ -158,6 +162,7 @@ impl Rq {
             has_blocked_load: false,
             last_blocked_load_update_tick: 0,
             active_balance: false,
+            push_cpu: cpu,
         }
     }
 

@@ -1,30 +1,428 @@
-//! Load balancing.
+//! Load balancing: scheduling domains, and who pulls which tasks from where.
+//!
+//! | room | rules |
+//! |---|---|
+//! | `build`, `groups` | domains and groups of a machine |
+//! | `stats` | statistics and types of groups |
+//! | `busiest`, `averages` | the busiest group and the imbalance, from 5.5 and before |
+//! | `queue` | the busiest CPU of a group |
+//! | `migrate` | which tasks may move, and moving them |
+//! | `pass` | one balance pass over a domain, active balance |
+//! | `periodic`, `newidle`, `nohz` | when passes happen |
+//! | `blocked`, `cpu_load` | averages that balancing keeps up to date |
+//!
+//! # Domains
+//!
+//! Every CPU has a stack of domains, each one a set of CPUs that share something and each divided
+//! into groups, the spans of the domain below. Worked example: two sockets with 2 cores × 2 threads.
+//! CPU 0 has SMT {0,4} with groups {0} {4}; MC {0,1,4,5} with groups {0,4} {1,5}; NUMA with groups
+//! {0,1,4,5} {2,3,6,7}. The level of the package spans the same CPUs as MC, so it goes, and MC takes
+//! over its SD_PREFER_SIBLING. A CPU balances a domain by pulling from the busiest group into its
+//! own, the first of the list.
+//!
+//! # What the rest of the kernel must report
+//!
+//! Searches for idle CPUs are bit operations on sets kept here, so every change must be told:
+//! [`Kernel::note_idle_state`] after the current task or `ttwu_pending` of a CPU changed;
+//! `nr_running` changes through `add_nr_running` and `sub_nr_running` only.
 
+mod averages;
+mod blocked;
+mod build;
+mod busiest;
+mod cpu_load;
+mod env;
+mod groups;
+mod migrate;
+mod newidle;
+mod nohz;
+mod pass;
+mod periodic;
+mod queue;
+mod rules;
+mod stats;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+
+use crate::cpuset::CpuSet;
+use crate::ids::{Cpu, Ns, TaskId};
+use crate::kernel::Kernel;
+use crate::platform::{Access, Line, Platform};
 use crate::rules::Rules;
 use crate::topology::Topology;
 
+pub(crate) use busiest::adjust_numa_imbalance;
+pub use env::{CpuIdle, Migration};
+pub(crate) use env::{Env, MIGRATE_PAUSE};
+pub use queue::nr_idle_scan;
+pub use rules::{BalanceRules, BusiestGroup, LoadGate, NumaAllowance};
+pub use stats::{GroupStats, GroupType};
+
+/// What the CPUs of a domain share.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Level {
+    /// A core.
+    Smt,
+    /// An L2 cache (5.16).
+    Cluster,
+    /// The last level cache (MC on x86, CACHE on POWER).
+    Cache,
+    /// A node, below any NUMA level (PKG; DIE before 6.7).
+    Package,
+    /// A node that consists of several packages or caches (4.17).
+    Node,
+    /// Nodes within a distance.
+    Numa(u32),
+}
+
+/// Flags of a domain (`SD_*`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+pub struct DomainFlags {
+    /// SD_BALANCE_NEWIDLE.
+    pub balance_newidle: bool,
+    /// SD_BALANCE_EXEC.
+    pub balance_exec: bool,
+    /// SD_BALANCE_FORK.
+    pub balance_fork: bool,
+    /// SD_WAKE_AFFINE.
+    pub wake_affine: bool,
+    /// SD_SHARE_CPUCAPACITY: the CPUs are threads of one core.
+    pub share_cpucapacity: bool,
+    /// SD_CLUSTER (6.8).
+    pub cluster: bool,
+    /// SD_SHARE_LLC (SD_SHARE_PKG_RESOURCES before 6.9).
+    pub share_llc: bool,
+    /// SD_SERIALIZE: one CPU of the machine at a time balances such domains.
+    pub serialize: bool,
+    /// SD_PREFER_SIBLING: groups of the domain above spread tasks evenly.
+    pub prefer_sibling: bool,
+    /// SD_OVERLAP: groups may overlap.
+    pub overlap: bool,
+    /// SD_NUMA.
+    pub numa: bool,
+}
+
+/// A scheduling domain of one CPU (`struct sched_domain`).
+#[derive(Clone, Debug)]
+pub struct Domain {
+    /// What is shared.
+    pub level: Level,
+    /// CPUs in it.
+    pub span: CpuSet,
+    /// Number of CPUs in it.
+    pub span_weight: u32,
+    /// Flags.
+    pub flags: DomainFlags,
+    /// Percentage from which a difference counts.
+    pub imbalance_pct: u32,
+    /// Failures after which cache heat is ignored.
+    pub cache_nice_tries: u32,
+    /// Shortest balance interval, ms.
+    pub min_interval: u32,
+    /// Longest balance interval, ms.
+    pub max_interval: u32,
+    /// Tasks up to which NUMA imbalance is allowed (5.18).
+    pub imb_numa_nr: u32,
+    /// First row of its groups in the group lists; the local group comes first.
+    pub(crate) first_group: u32,
+    /// Number of its groups.
+    pub(crate) nr_groups: u32,
+    /// Domain above.
+    pub(crate) parent: Option<u32>,
+    /// Domain below.
+    pub(crate) child: Option<u32>,
+    /// Averages of the past that bias comparisons while busy and idle (up to 4.19).
+    pub(crate) load_index: (u8, u8),
+
+    /// Jiffy of the last periodic balance.
+    pub last_balance: u64,
+    /// Current balance interval, ms.
+    pub balance_interval: u32,
+    /// Failed periodic attempts in a row.
+    pub nr_balance_failed: u32,
+    /// Largest recent cost of newly idle balance.
+    pub max_newidle_lb_cost_ns: Ns,
+    /// Jiffy of the last change of that cost (from 5.17), or of its next decay.
+    pub(crate) cost_decay_jiffy: u64,
+    /// NI_RANDOM: recent calls, weighted successes among them, and their rate per 1024.
+    pub(crate) newidle_call: u32,
+    pub(crate) newidle_success: u32,
+    pub(crate) newidle_ratio: u32,
+    /// SIS_PROP: average cost of a scan.
+    pub avg_scan_cost_ns: Ns,
+}
+
+/// A group of a domain (`struct sched_group`).
+#[derive(Clone, Debug)]
+pub struct SchedGroup {
+    /// CPUs in it.
+    pub span: CpuSet,
+    /// Number of CPUs in it.
+    pub weight: u32,
+    /// Number of cores in it (6.6).
+    pub cores: u32,
+    /// CPUs that may balance for it.
+    pub balance_mask: CpuSet,
+    /// Flags of the domain below, whose span this is.
+    pub flags: DomainFlags,
+    /// Row of its capacity.
+    pub(crate) capacity: u32,
+}
+
+/// What a group can do; groups with the same span share it (`struct sched_group_capacity`).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GroupCapacity {
+    /// Capacity left for the fair class, summed over the CPUs.
+    pub capacity: u64,
+    /// Jiffy from which a newly idle balance updates it.
+    pub(crate) next_update: u64,
+    /// Affinity kept the level below from balancing.
+    pub(crate) imbalance: bool,
+}
+
+/// State shared by the CPUs of a last level cache (`struct sched_domain_shared`).
+#[derive(Clone, Copy, Debug)]
+pub struct LlcShared {
+    /// First CPU of the LLC, which names its cache line.
+    pub id: Cpu,
+    /// CPUs that are not in tickless idle.
+    pub nr_busy_cpus: u32,
+    /// Hint that some core is fully idle.
+    pub has_idle_cores: bool,
+    /// SIS_UTIL: CPUs worth looking at.
+    pub nr_idle_scan: u32,
+}
+
+/// What one CPU needs to know at hand.
+#[derive(Clone, Debug)]
+pub(crate) struct CpuView {
+    /// Its domains, bottom-up, as rows `first..first + count`.
+    pub first: u32,
+    pub count: u32,
+    /// `sd_llc`: the highest domain that shares a cache.
+    pub llc: Option<u32>,
+    /// `sd_llc_size`.
+    pub llc_size: u32,
+    /// `sd_llc_id`: first CPU of the LLC.
+    pub llc_id: Cpu,
+    /// `sd_share_id`: first CPU of the cluster, or of the LLC where there is none.
+    pub share_id: Cpu,
+    /// Row of the shared state of the LLC.
+    pub shared: Option<u32>,
+    /// Core, for counting idle siblings.
+    pub core: u32,
+    /// SMT siblings, itself included.
+    pub smt: CpuSet,
+    /// Capacity without other classes (`capacity_orig_of`).
+    pub capacity_orig: u64,
+    /// Not counted in `nr_busy_cpus` (`sd->nohz_idle`).
+    pub nohz_idle: bool,
+    /// `NOHZ_*` bits that wait for this CPU.
+    pub nohz_flags: u8,
+    /// Bits taken over by the softirq (`rq->nohz_idle_balance`).
+    pub nohz_idle_balance: u8,
+    /// The CPU was idle when the tick or kick came (`rq->idle_balance`).
+    pub idle_balance: bool,
+    /// Exit latency of the idle state it is in.
+    pub idle_exit_latency_ns: Option<Ns>,
+    /// `cpu_load[]` (up to 4.19).
+    pub cpu_load: [u64; 5],
+    /// Jiffy of its last update.
+    pub cpu_load_jiffy: u64,
+}
+
 /// Scheduling domains of all CPUs and what balancing remembers about them.
-#[derive(Clone, Debug, Default)]
-pub struct Domains {}
+#[derive(Clone, Debug)]
+pub struct Domains {
+    pub(crate) cpus: Vec<CpuView>,
+    pub(crate) domains: Vec<Domain>,
+    pub(crate) groups: Vec<SchedGroup>,
+    pub(crate) group_lists: Vec<u32>,
+    pub(crate) capacities: Vec<GroupCapacity>,
+    pub(crate) shared: Vec<LlcShared>,
+    /// CPUs of each node.
+    pub(crate) nodes: Vec<CpuSet>,
+    /// Node of each CPU, as a row of `nodes`.
+    pub(crate) node_of: Vec<u32>,
+    /// CPUs for which `available_idle_cpu` holds.
+    pub(crate) idle: CpuSet,
+    /// CPUs with nothing but SCHED_IDLE tasks.
+    pub(crate) sched_idle: CpuSet,
+    /// CPUs all of whose siblings are idle.
+    pub(crate) idle_cores: CpuSet,
+    /// Idle threads and threads of each core.
+    pub(crate) core_idle: Vec<(u16, u16)>,
+    /// Some core has several threads (`sched_smt_active`).
+    pub(crate) smt_active: bool,
+    /// Some CPU has a domain with SD_CLUSTER (`sched_cluster_active`).
+    pub(crate) cluster_active: bool,
+    /// Some CPU has two tasks (`rd->overloaded`).
+    pub(crate) overloaded: bool,
+    /// Until when the balancer of SD_SERIALIZE domains is at work.
+    pub(crate) serialized_until_ns: Ns,
+    /// Idle CPUs ask for a new `nohz.next_balance` (`nohz.needs_update`, 5.15).
+    pub(crate) nohz_needs_update: bool,
+    /// Longest balance interval, jiffies.
+    pub(crate) max_interval_jiffies: u64,
+    /// Tasks between two queues; empty outside a balance pass.
+    pub(crate) moving: Vec<TaskId>,
+}
 
 impl Domains {
-    /// Domains of a machine.
-    pub fn new(_topology: &Topology, _rules: &Rules) -> Self {
-        Self::default()
+    /// Domains of a machine that was idle for long: no CPU counts as busy, idle cores are known and the
+    /// whole LLC is worth a scan.
+    pub fn new(topology: &Topology, rules: &Rules) -> Self {
+        build::build(topology, rules)
+    }
+
+    /// Rows of the domains of a CPU, bottom-up (`for_each_domain`).
+    #[inline(always)]
+    pub(crate) fn rows(&self, cpu: Cpu) -> std::ops::Range<u32> {
+        let view = &self.cpus[cpu.index()];
+        view.first..view.first + view.count
+    }
+
+    /// Domains of a CPU, bottom-up.
+    pub fn of(&self, cpu: Cpu) -> &[Domain] {
+        let rows = self.rows(cpu);
+        &self.domains[rows.start as usize..rows.end as usize]
+    }
+
+    /// A domain.
+    #[inline(always)]
+    pub(crate) fn domain(&self, row: u32) -> &Domain {
+        &self.domains[row as usize]
+    }
+
+    /// A domain.
+    #[inline(always)]
+    pub(crate) fn domain_mut(&mut self, row: u32) -> &mut Domain {
+        &mut self.domains[row as usize]
+    }
+
+    /// Row of the `n`-th group of a domain; the 0th is the local one.
+    #[inline(always)]
+    pub(crate) fn group_row(&self, domain: u32, n: u32) -> u32 {
+        self.group_lists[(self.domains[domain as usize].first_group + n) as usize]
+    }
+
+    /// Groups of a domain, the local one first.
+    pub fn groups_of<'a>(&'a self, domain: &Domain) -> impl Iterator<Item = &'a SchedGroup> + 'a {
+        let first = domain.first_group as usize;
+        self.group_lists[first..first + domain.nr_groups as usize]
+            .iter()
+            .map(|&row| &self.groups[row as usize])
+    }
+
+    /// Whether two CPUs share the last level cache (`cpus_share_cache`).
+    #[inline(always)]
+    pub fn share_cache(&self, a: Cpu, b: Cpu) -> bool {
+        a == b || self.cpus[a.index()].llc_id == self.cpus[b.index()].llc_id
+    }
+
+    /// Whether two CPUs share a cluster, or the LLC where there are none (`cpus_share_resources`).
+    #[inline(always)]
+    pub fn share_resources(&self, a: Cpu, b: Cpu) -> bool {
+        a == b || self.cpus[a.index()].share_id == self.cpus[b.index()].share_id
+    }
+
+    /// State shared by the LLC of a CPU.
+    pub fn llc_shared(&self, cpu: Cpu) -> Option<&LlcShared> {
+        let row = self.cpus[cpu.index()].shared?;
+        Some(&self.shared[row as usize])
+    }
+
+    /// Whether every other sibling of a CPU is idle (`is_core_idle`).
+    #[inline(always)]
+    pub(crate) fn is_core_idle(&self, cpu: Cpu) -> bool {
+        let (idle, threads) = self.core_idle[self.cpus[cpu.index()].core as usize];
+        idle + u16::from(!self.idle.contains(cpu)) == threads
     }
 }
 
-use crate::ids::Cpu;
-use crate::kernel::Kernel;
-use crate::platform::Platform;
-
 impl Kernel {
-    pub(crate) fn sched_balance_newidle<P: Platform>(&mut self, _p: &mut P, _cpu: Cpu) -> i32 {
-        0
+    /// To be called when the current task, `ttwu_pending` or the SCHED_IDLE tasks of a CPU changed:
+    /// keeps the sets of idle CPUs true.
+    #[inline]
+    pub fn note_idle_state(&mut self, cpu: Cpu) {
+        let idle = self.available_idle_cpu(cpu);
+        if idle != self.domains.idle.contains(cpu) {
+            self.domains.set_idle(cpu, idle);
+        }
+        let sched_idle = self.sched_idle_cpu(cpu);
+        if sched_idle != self.domains.sched_idle.contains(cpu) {
+            if sched_idle {
+                self.domains.sched_idle.insert(cpu);
+            } else {
+                self.domains.sched_idle.remove(cpu);
+            }
+        }
     }
-    pub(crate) fn sched_balance_softirq<P: Platform>(&mut self, _p: &mut P, _cpu: Cpu) {}
-    pub(crate) fn sched_balance_trigger<P: Platform>(&mut self, _p: &mut P, _cpu: Cpu) {}
-    pub(crate) fn nohz_balance_enter_idle(&mut self, _cpu: Cpu) {}
-    pub(crate) fn note_idle(&mut self, _cpu: Cpu) {}
-    pub(crate) fn note_busy(&mut self, _cpu: Cpu) {}
+
+    /// Counts tasks that were queued (`add_nr_running`); the second one of a CPU makes the machine
+    /// overloaded.
+    #[inline]
+    pub(crate) fn add_nr_running(&mut self, cpu: Cpu, tasks: u32) {
+        let rq = &mut self.rqs[cpu.index()];
+        let before = rq.nr_running;
+        rq.nr_running += tasks;
+        if before < 2 && rq.nr_running >= 2 {
+            self.domains.overloaded = true;
+        }
+        self.note_idle_state(cpu);
+    }
+
+    /// Counts tasks that left (`sub_nr_running`).
+    #[inline]
+    pub(crate) fn sub_nr_running(&mut self, cpu: Cpu, tasks: u32) {
+        self.rqs[cpu.index()].nr_running -= tasks;
+        self.note_idle_state(cpu);
+    }
+
+    /// To be called when a CPU enters an idle state or leaves it, with the state's exit latency
+    /// (`idle_set_state`); fork and exec prefer CPUs that wake fast.
+    #[inline]
+    pub fn note_idle_latency(&mut self, cpu: Cpu, exit_latency_ns: Option<Ns>) {
+        self.domains.cpus[cpu.index()].idle_exit_latency_ns = exit_latency_ns;
+    }
+
+    /// To be called when a CPU switches to its idle task (`update_idle_core`).
+    #[inline]
+    pub fn update_idle_core<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        if !self.domains.smt_active {
+            return;
+        }
+        let Some(row) = self.domains.cpus[cpu.index()].shared else {
+            return;
+        };
+        let line = Line::LlcIdleHints(self.domains.shared[row as usize].id);
+        p.touch(self.here, line, Access::Read);
+        if self.domains.shared[row as usize].has_idle_cores || !self.domains.is_core_idle(cpu) {
+            return;
+        }
+        p.touch(self.here, line, Access::Write);
+        self.domains.shared[row as usize].has_idle_cores = true;
+    }
+}
+
+impl Domains {
+    fn set_idle(&mut self, cpu: Cpu, idle: bool) {
+        let view = &self.cpus[cpu.index()];
+        let (idle_threads, threads) = &mut self.core_idle[view.core as usize];
+        if idle {
+            self.idle.insert(cpu);
+            *idle_threads += 1;
+            if idle_threads == threads {
+                self.idle_cores = self.idle_cores.or(&view.smt);
+            }
+        } else {
+            if idle_threads == threads {
+                self.idle_cores = self.idle_cores.and_not(&view.smt);
+            }
+            *idle_threads -= 1;
+            self.idle.remove(cpu);
+        }
+    }
 }

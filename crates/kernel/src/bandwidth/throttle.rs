@@ -129,7 +129,7 @@ impl Kernel {
             }
         }
         if !self.refresh_levels(p, level, 0, false, &mut counts) {
-            self.rqs[cpu.index()].nr_running -= queued;
+            self.sub_nr_running(cpu, queued);
         }
     }
 
@@ -257,7 +257,7 @@ impl Kernel {
             if was_empty && self.cfs_rqs[cpu.index()].h_nr_queued > 0 {
                 self.fair_server_start(p, cpu);
             }
-            self.rqs[cpu.index()].nr_running += queued;
+            self.add_nr_running(cpu, queued);
         }
     }
 

@@ -20,10 +20,11 @@ impl Kernel {
             sync: false,
             context: Context::Task,
         };
+        let record = &mut self.tasks[task.index()];
+        record.recent_used_cpu = record.cpu;
         let target = self.select_task_rq(p, cpu, task, WakeKind::Fork, flags);
         let record = &mut self.tasks[task.index()];
         record.cpu = target;
-        record.recent_used_cpu = target;
         let (se, group) = (record.se, record.group);
         self.set_task_rq(se, group, target);
         self.update_rq_clock(p, target);

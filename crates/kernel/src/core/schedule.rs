@@ -132,6 +132,7 @@ impl Kernel {
     ) {
         let rq = &mut self.rqs[cpu.index()];
         rq.curr = next;
+        self.note_idle_state(cpu);
         self.tasks[prev.index()].on_cpu = false;
         self.tasks[next.index()].on_cpu = true;
         p.observe(cpu, Observation::Switch { prev, state, next });
@@ -185,7 +186,7 @@ impl Kernel {
             self.put_prev_task(p, prev);
             self.entities[self.tasks[idle.index()].se.index()].exec_start =
                 self.rqs[cpu.index()].clock_task;
-            self.note_idle(cpu);
+            self.update_idle_core(p, cpu);
         }
         idle
     }
@@ -213,13 +214,12 @@ impl Kernel {
 
     /// `put_prev_task` of the task's class.
     pub(crate) fn put_prev_task<P: Platform>(&mut self, p: &mut P, prev: TaskId) {
+        let policy = self.tasks[prev.index()].policy;
         if self.is_idle_task(prev) {
-            let cpu = self.tasks[prev.index()].cpu;
-            self.fair_server_update_idle(cpu);
-            self.note_busy(cpu);
-        } else if self.tasks[prev.index()].policy.is_fair() {
+            self.fair_server_update_idle(self.tasks[prev.index()].cpu);
+        } else if policy.is_fair() {
             self.put_prev_task_fair(p, prev);
-        } else if self.tasks[prev.index()].policy.is_rt() {
+        } else if policy.is_rt() {
             self.put_prev_task_rt(p, prev);
         }
     }

@@ -45,11 +45,10 @@ impl Kernel {
 
     /// `enqueue_task_stop` and `dequeue_task_stop` only count.
     pub(crate) fn count_stop_task(&mut self, cpu: Cpu, add: bool) {
-        let rq = &mut self.rqs[cpu.index()];
         if add {
-            rq.nr_running += 1;
+            self.add_nr_running(cpu, 1);
         } else {
-            rq.nr_running -= 1;
+            self.sub_nr_running(cpu, 1);
         }
     }
 
@@ -59,6 +58,7 @@ impl Kernel {
             match work {
                 StopWork::Migrate(task, target) => self.migration_cpu_stop(p, cpu, task, target),
                 StopWork::Affinity(task) => self.affinity_cpu_stop(p, cpu, task),
+                StopWork::ActiveBalance => self.active_load_balance(p, cpu),
             }
         }
         let stopper = self.migration_thread(cpu);

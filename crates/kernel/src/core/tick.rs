@@ -41,6 +41,7 @@ impl Kernel {
 
     /// The idle loop decides about the tick (`tick_nohz_idle_stop_tick`).
     pub(crate) fn idle_enter<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        self.nohz_run_idle_balance(p, cpu);
         if !self.cpuidle.is_off() {
             return self.cpuidle_idle_call(p, cpu);
         }

@@ -46,6 +46,7 @@ impl Kernel {
             let first = rq.wake_list.is_empty();
             rq.wake_list.push(task);
             self.tasks[task.index()].wake_migrated = migrated;
+            self.note_idle_state(target);
             if first {
                 self.send_call(p, target);
             }
@@ -190,11 +191,10 @@ impl Kernel {
         } else {
             self.select_task_rq_rt(task, kind)
         };
-        let record = &self.tasks[task.index()];
-        if record.affinity.contains(cpu) {
+        if self.tasks[task.index()].affinity.contains(cpu) {
             cpu
         } else {
-            record.affinity.lowest().unwrap_or(record.cpu)
+            self.select_fallback_rq(task)
         }
     }
 
@@ -264,10 +264,7 @@ impl Kernel {
         self.unthrottle_pending(p, cpu);
         self.sched_ttwu_pending(p, cpu);
         self.rto_push(p, cpu);
-        let rq = &mut self.rqs[cpu.index()];
-        if rq.nohz_kick && rq.curr_is_idle() && !rq.need_resched {
-            rq.balance_softirq = true;
-        }
+        self.nohz_kick_arrives(cpu);
     }
 
     /// Enqueues what other CPUs handed over (`sched_ttwu_pending`).
@@ -285,6 +282,7 @@ impl Kernel {
         let rq = &mut self.rqs[cpu.index()];
         rq.wake_list = tasks;
         rq.ttwu_pending = false;
+        self.note_idle_state(cpu);
     }
 
     /// Whether a CPU runs its idle task with nothing queued or pending (`idle_cpu`).
@@ -309,8 +307,7 @@ impl Kernel {
     /// Whether two CPUs share their last level cache (`cpus_share_cache`).
     #[inline]
     pub fn cpus_share_cache(&self, a: Cpu, b: Cpu) -> bool {
-        let places = &self.topology.places;
-        places[a.index()].llc == places[b.index()].llc
+        self.domains.share_cache(a, b)
     }
 }
 

@@ -119,6 +119,7 @@ impl Kernel {
         if self.cpuidle.is_off() {
             return;
         }
+        self.note_idle_latency(cpu, None);
         let device = &mut self.cpuidle.devices[cpu.index()];
         let by_tick = std::mem::take(&mut device.got_tick);
         let Some(stay) = device.stay.take() else {
@@ -168,7 +169,9 @@ impl Kernel {
             entered_ns,
             left: None,
         });
+        self.note_idle_latency(cpu, Some(state.exit_latency_ns));
         let (states, rules) = (&self.cpuidle.states, &self.rules.idle);
+        let device = &mut self.cpuidle.devices[cpu.index()];
         let limit_ns = if state.polling {
             device
                 .governor
@@ -213,6 +216,6 @@ impl Kernel {
         rq.tick_running = false;
         p.cancel(Timer::Tick(cpu));
         p.spend(cpu, Op::TickReprogram, 1);
-        self.nohz_balance_enter_idle(cpu);
+        self.nohz_balance_enter_idle(p, cpu);
     }
 }

@@ -331,6 +331,13 @@ impl Kernel {
         true
     }
 
+    /// Ages a sleeping entity to its queue's last update (`sync_entity_load_avg`).
+    pub(crate) fn sync_entity_load_avg(&mut self, se: EntityId) {
+        let entity = &mut self.entities[se.index()];
+        let now = self.cfs_rqs[entity.cfs_rq.index()].avg.last_update_time;
+        age_entity(entity, now, false);
+    }
+
     /// A sleeping task leaves for another CPU: its averages wait in the old queue's removed record
     /// (`remove_entity_load_avg`).
     pub(crate) fn remove_entity_load_avg(&mut self, se: EntityId) {

@@ -90,7 +90,7 @@ impl Kernel {
         if was_empty {
             self.first_fair_task_queued(p, cpu);
         }
-        self.rqs[cpu.index()].nr_running += 1;
+        self.add_nr_running(cpu, 1);
     }
 
     /// The fair class of a CPU has something to run again.
@@ -335,7 +335,7 @@ impl Kernel {
         if self.refresh_levels(p, level, slice, false, &mut counts) {
             return true;
         }
-        self.rqs[cpu.index()].nr_running -= queued;
+        self.sub_nr_running(cpu, queued);
         if !only_idle_before && self.sched_idle_rq(cpu) {
             let jiffy = self.jiffies(self.rqs[cpu.index()].clock);
             self.rqs[cpu.index()].next_balance = jiffy;

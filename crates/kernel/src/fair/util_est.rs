@@ -10,7 +10,7 @@ use crate::kernel::Kernel;
 const MARGIN: u32 = 1024 / 100;
 
 impl Kernel {
-    fn task_util_est(&self, task: TaskId) -> u64 {
+    pub(crate) fn task_util_est(&self, task: TaskId) -> u64 {
         let task = &self.tasks[task.index()];
         u64::from(task.util_est.max(task.util_est_ewma))
     }

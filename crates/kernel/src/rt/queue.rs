@@ -86,10 +86,14 @@ impl Kernel {
     /// Real-time tasks count in `rq.nr_running` unless the class is throttled (`enqueue_top_rt_rq`,
     /// `dequeue_top_rt_rq`).
     pub(crate) fn count_rt_tasks(&mut self, cpu: Cpu) {
-        let rq = &mut self.rqs[cpu.index()];
-        let counted = if rq.rt.throttled { 0 } else { rq.rt.nr_running };
-        rq.nr_running = rq.nr_running - rq.rt.counted + counted;
-        rq.rt.counted = counted;
+        let rt = &mut self.rqs[cpu.index()].rt;
+        let counted = if rt.throttled { 0 } else { rt.nr_running };
+        let before = std::mem::replace(&mut rt.counted, counted);
+        if counted > before {
+            self.add_nr_running(cpu, counted - before);
+        } else if counted < before {
+            self.sub_nr_running(cpu, before - counted);
+        }
     }
 
     /// To the end or the head of its priority's list (`requeue_task_rt`).

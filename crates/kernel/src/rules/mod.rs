@@ -14,7 +14,9 @@
 //! A change of your own is a field of [`Rules`] that the changed code reads, set in [`Rules::of`] for
 //! the releases that have it, and a row in [`PATCHES`] that names it.
 
+use crate::balance::BalanceRules;
 use crate::ids::Ns;
+use crate::select::PlacementRules;
 
 pub mod features;
 pub mod patches;
@@ -160,6 +162,10 @@ pub struct Rules {
     pub shares_from_load_avg: bool,
     /// `select_idle_sibling` tries the recently used CPU (4.16).
     pub recent_used_cpu: bool,
+    /// Placement at wakeup, fork and exec.
+    pub placement: PlacementRules,
+    /// Load balancing.
+    pub balance: BalanceRules,
     /// Tasks whose affinity changes are spread over the new set (5.7).
     pub affinity_distributes: bool,
     /// A forked task runs before its parent (`sched_child_runs_first`, CFS).
@@ -253,6 +259,8 @@ impl Rules {
             tg_load_avg_interval_ns: if since(6, 7) { 1_000_000 } else { 0 },
             shares_from_load_avg: since(4, 15),
             recent_used_cpu: since(4, 16),
+            placement: PlacementRules::of(version),
+            balance: BalanceRules::of(version),
             affinity_distributes: since(5, 7),
             child_runs_first: false,
             rt_period_ns: 1_000_000_000,

@@ -1,8 +1,31 @@
-//! Which CPU a waking or starting task goes to.
+//! Which CPU a waking, starting or executing task goes to.
+//!
+//! | room | rules |
+//! |---|---|
+//! | `wakee` | who wakes whom: `record_wakee`, `wake_wide` |
+//! | `affine` | the waking or the previous CPU: `wake_affine` |
+//! | `sibling` | an idle CPU near it: `select_idle_sibling` |
+//! | `scan` | the search through the last level cache |
+//! | `idlest` | the idlest CPU of the machine, for fork and exec |
+//!
+//! Worked example (6.18, 8 CPUs, one LLC): a pipe writer on CPU 2 wakes the reader, which last ran on
+//! CPU 5, and announces that it will sleep. Neither wakes many tasks, so the wakeup is affine; CPU 2
+//! runs only the writer, so CPU 2 is the target. It is not idle, but CPU 5 is, shares the cache and
+//! still has the reader's data: CPU 5.
+
+mod affine;
+mod idlest;
+mod rules;
+mod scan;
+mod sibling;
+mod wakee;
 
 use crate::ids::{Cpu, TaskId};
 use crate::kernel::{Kernel, WakeFlags};
 use crate::platform::Platform;
+
+pub use rules::{IdleScan, IdlestGroup, PlacementRules, SchedIdleCpus, WakeAffine};
+pub use wakee::wake_wide;
 
 /// Why a CPU is sought.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,23 +39,83 @@ pub enum WakeKind {
 }
 
 impl Kernel {
-    /// The previous CPU if idle, else any idle CPU, else the previous one.
+    /// `select_task_rq_fair`: the fast path near the waking or previous CPU for wakeups, the slow
+    /// path through the machine for fork and exec. The CPU returned may be forbidden by affinity when
+    /// that changed while the task slept.
     pub(crate) fn select_task_rq_fair<P: Platform>(
         &mut self,
-        _p: &mut P,
-        _waker_cpu: Cpu,
+        p: &mut P,
+        waker_cpu: Cpu,
         task: TaskId,
-        _kind: WakeKind,
-        _flags: WakeFlags,
+        kind: WakeKind,
+        flags: WakeFlags,
     ) -> Cpu {
-        let record = &self.tasks[task.index()];
-        if self.idle_cpu(record.cpu) {
-            return record.cpu;
+        let prev = self.tasks[task.index()].cpu;
+        let waker = self.rqs[waker_cpu.index()].curr;
+        if kind != WakeKind::Wakeup {
+            return self.select_idlest(p, waker_cpu, prev, task, kind);
         }
-        record
-            .affinity
-            .iter()
-            .find(|&cpu| self.idle_cpu(cpu))
+        self.record_wakee(p, waker, task);
+        let affine = !self.wakes_wide(waker_cpu, waker, task)
+            && self.tasks[task.index()].affinity.contains(waker_cpu);
+        let mut target = prev;
+        if affine && waker_cpu != prev {
+            let common = self.domains.rows(waker_cpu).find(|&row| {
+                let domain = self.domains.domain(row);
+                domain.flags.wake_affine && domain.span.contains(prev)
+            });
+            if let Some(row) = common {
+                let sync = flags.sync && !self.tasks[waker.index()].exiting;
+                target = self.wake_affine(row, task, waker_cpu, prev, sync);
+            }
+        }
+        let chosen = self.select_idle_sibling(p, waker_cpu, task, prev, target, flags.context);
+        if affine && self.rules.recent_used_cpu && self.rules.placement.recent_used_cpu_of_waker {
+            self.tasks[waker.index()].recent_used_cpu = waker_cpu;
+        }
+        chosen
+    }
+
+    /// Fork and exec: from the highest domain that balances them downwards.
+    fn select_idlest<P: Platform>(
+        &mut self,
+        p: &mut P,
+        cpu: Cpu,
+        prev: Cpu,
+        task: TaskId,
+        kind: WakeKind,
+    ) -> Cpu {
+        let mut highest = None;
+        for row in self.domains.rows(cpu) {
+            if !self.balances(row, kind) {
+                break;
+            }
+            highest = Some(row);
+        }
+        match highest {
+            Some(row) => self.find_idlest_cpu(p, row, task, cpu, prev, kind),
+            None => prev,
+        }
+    }
+
+    /// Whether a domain balances at fork or exec.
+    #[inline]
+    pub(super) fn balances(&self, row: u32, kind: WakeKind) -> bool {
+        let flags = &self.domains.domain(row).flags;
+        match kind {
+            WakeKind::Wakeup => false,
+            WakeKind::Fork => flags.balance_fork,
+            WakeKind::Exec => flags.balance_exec,
+        }
+    }
+
+    /// An allowed CPU for a task whose chosen CPU is not: of the same node if possible
+    /// (`select_fallback_rq`).
+    pub(crate) fn select_fallback_rq(&self, task: TaskId) -> Cpu {
+        let record = &self.tasks[task.index()];
+        let node = self.domains.node_of[record.cpu.index()] as usize;
+        let near = self.domains.nodes[node].and(&record.affinity).lowest();
+        near.or_else(|| record.affinity.lowest())
             .unwrap_or(record.cpu)
     }
 }

@@ -1,0 +1,69 @@
+//! Decaying what sleeping tasks left behind (`sched_balance_update_blocked_averages`).
+//!
+//! Worked example: a task with `util_avg` 512 slept 64 ms ago on a CPU that is idle since. Nothing on
+//! that CPU updates its averages; this pass does, and finds 128 left.
+
+use crate::fair::load::{LoadUpdate, update_cfs_rq_load_avg};
+use crate::ids::{CfsRqId, Cpu};
+use crate::kernel::Kernel;
+use crate::pelt::Inputs;
+use crate::platform::Platform;
+
+impl Kernel {
+    /// Brings the averages of all queues of a CPU up to date, children first, and notes whether
+    /// anything is left to decay.
+    pub(crate) fn update_blocked_averages<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        self.update_rq_clock(p, cpu);
+        self.rqs[cpu.index()].last_blocked_load_update_tick = self.jiffies(p.now(self.here));
+        let mut blocked = self.update_blocked_others(cpu);
+        let mut place = 0;
+        while let Some(&q) = self.rqs[cpu.index()].leaf_cfs_rqs.get(place) {
+            self.update_blocked_queue(p, q);
+            let avg = &self.cfs_rqs[q.index()].avg;
+            blocked |= avg.load_avg > 0 || avg.util_avg > 0;
+            if self.cfs_rq_is_decayed(q) {
+                self.list_del_leaf_cfs_rq(q);
+            } else {
+                place += 1;
+            }
+        }
+        if !blocked {
+            self.rqs[cpu.index()].has_blocked_load = false;
+        }
+    }
+
+    /// Load tracking of the real-time class.
+    fn update_blocked_others(&mut self, cpu: Cpu) -> bool {
+        let now = self.rq_clock_pelt(cpu);
+        let running = self.tasks[self.rqs[cpu.index()].curr.index()]
+            .policy
+            .is_rt();
+        let avg = &mut self.rqs[cpu.index()].rt.avg;
+        let busy = u64::from(running);
+        let inputs = Inputs {
+            load: busy,
+            runnable: busy,
+            running,
+        };
+        if avg.update_sum(now, inputs) {
+            avg.update_avg(1);
+        }
+        avg.util_avg > 0
+    }
+
+    fn update_blocked_queue<P: Platform>(&mut self, p: &mut P, q: CfsRqId) {
+        let now = self.cfs_rq_clock_pelt(q);
+        if update_cfs_rq_load_avg(&mut self.cfs_rqs[q.index()], now) {
+            self.update_tg_load_avg(p, q);
+        }
+        let cfs_rq = &self.cfs_rqs[q.index()];
+        let Some(se) = cfs_rq.se else { return };
+        let entity = &self.entities[se.index()];
+        // A group entity with nothing left and nothing to carry up needs no update
+        // (`skip_blocked_update`).
+        if entity.avg.load_avg > 0 || entity.avg.util_avg > 0 || cfs_rq.propagate {
+            let parent = entity.cfs_rq;
+            self.update_load_avg(p, parent, se, LoadUpdate::UpdateTg);
+        }
+    }
+}

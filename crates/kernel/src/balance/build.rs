@@ -1,0 +1,342 @@
+//! Building domains from a topology (`build_sched_domains`, `sd_init`).
+//!
+//! Worked example: 16 CPUs on two nodes, 8 CPUs per LLC, two threads per core, kernel 6.12. The level
+//! list is SMT, Cluster, Cache, Package, Node, Numa(20); CPU 0 gets spans {0,8} {0,8} {0–3,8–11} twice
+//! more the same, and {0–15}. Cluster, Package and Node add nothing and go; three domains stay, with
+//! balance intervals of 2–4, 8–16 and 16–32 ms.
+
+use super::groups::{self, Links};
+use super::{CpuView, Domain, DomainFlags, Domains, Level, LlcShared};
+use crate::cpuset::CpuSet;
+use crate::ids::Cpu;
+use crate::rules::Rules;
+use crate::topology::Topology;
+
+/// A domain before degenerate ones are removed: row `level` of the stack of a CPU.
+#[derive(Clone, Debug)]
+pub(super) struct Proto {
+    /// Level.
+    pub level: Level,
+    /// CPUs in it.
+    pub span: CpuSet,
+    /// Flags.
+    pub flags: DomainFlags,
+    /// See [`Domain::imb_numa_nr`].
+    pub imb_numa_nr: u32,
+    /// First row in the group lists, and number of groups.
+    pub groups: (u32, u32),
+}
+
+/// Stack of a CPU, bottom-up.
+pub(super) type Stack = Vec<Proto>;
+
+/// Builds the domains of a machine.
+pub(super) fn build(topology: &Topology, rules: &Rules) -> Domains {
+    let cpus = topology.cpus();
+    let (nodes, node_of) = nodes(topology);
+    let levels = levels(topology, rules);
+    let all = CpuSet::first(cpus);
+    let mut stacks: Vec<Stack> = (0..cpus)
+        .map(|cpu| stack(topology, rules, &levels, &all, Cpu::from(cpu)))
+        .collect();
+    let mut domains = Domains {
+        cpus: Vec::with_capacity(cpus),
+        domains: Vec::new(),
+        groups: Vec::new(),
+        group_lists: Vec::new(),
+        capacities: Vec::new(),
+        shared: Vec::new(),
+        nodes,
+        node_of,
+        idle: all,
+        sched_idle: CpuSet::EMPTY,
+        idle_cores: all,
+        core_idle: Vec::new(),
+        smt_active: false,
+        cluster_active: false,
+        overloaded: false,
+        serialized_until_ns: 0,
+        nohz_needs_update: false,
+        max_interval_jiffies: (u64::from(rules.hz) * cpus as u64 / 10).max(1),
+        moving: Vec::new(),
+    };
+    groups::build_groups(&mut domains, &mut stacks, topology, rules);
+    for stack in &mut stacks {
+        imbalance_allowance(stack);
+    }
+    for (cpu, stack) in stacks.iter().enumerate() {
+        let cpu = Cpu::from(cpu);
+        let links = groups::attach(&mut domains.groups, &domains.group_lists, stack);
+        let view = attach_cpu(&mut domains, topology, rules, stack, &links, cpu);
+        domains.cpus.push(view);
+    }
+    share_llc(&mut domains);
+    count_cores(&mut domains, topology);
+    domains
+}
+
+fn nodes(topology: &Topology) -> (Vec<CpuSet>, Vec<u32>) {
+    let mut numbers: Vec<u32> = topology.places.iter().map(|place| place.node).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let mut nodes = vec![CpuSet::EMPTY; numbers.len()];
+    let node_of = (0..topology.cpus())
+        .map(|cpu| {
+            let node = topology.places[cpu].node;
+            let row = numbers.partition_point(|&other| other < node);
+            nodes[row].insert(Cpu::from(cpu));
+            row as u32
+        })
+        .collect();
+    (nodes, node_of)
+}
+
+/// Levels bottom-up, as far as the kernel has them.
+fn levels(topology: &Topology, rules: &Rules) -> Vec<Level> {
+    let rules = &rules.balance;
+    let mut levels = vec![Level::Smt];
+    if rules.cluster_level {
+        levels.push(Level::Cluster);
+    }
+    levels.push(Level::Cache);
+    // x86 leaves the package out when it consists of several nodes.
+    if !numa_in_package(topology) {
+        levels.push(Level::Package);
+    }
+    if rules.node_level {
+        levels.push(Level::Node);
+    }
+    let mut distances: Vec<u32> = topology
+        .places
+        .iter()
+        .flat_map(|a| {
+            topology
+                .places
+                .iter()
+                .filter(move |b| b.node != a.node)
+                .map(move |b| topology.distance(a.node, b.node))
+        })
+        .collect();
+    distances.sort_unstable();
+    distances.dedup();
+    levels.extend(distances.into_iter().map(Level::Numa));
+    levels
+}
+
+fn numa_in_package(topology: &Topology) -> bool {
+    let first_of = |socket: u32| {
+        let mut places = topology.places.iter();
+        places.find(|place| place.socket == socket)
+    };
+    topology
+        .places
+        .iter()
+        .any(|place| first_of(place.socket).is_some_and(|first| first.node != place.node))
+}
+
+fn span(topology: &Topology, level: Level, cpu: Cpu) -> CpuSet {
+    match level {
+        Level::Smt => topology.siblings(cpu),
+        Level::Cluster => topology.sharing(cpu, |a, b| a.cluster == b.cluster && a.llc == b.llc),
+        // Firmware may split a cache into nodes; the scheduler follows the nodes.
+        Level::Cache => topology.sharing(cpu, |a, b| a.llc == b.llc && a.node == b.node),
+        Level::Package | Level::Node => topology.sharing(cpu, |a, b| a.node == b.node),
+        Level::Numa(distance) => topology.sharing(cpu, |a, b| {
+            a.node == b.node || topology.distance(a.node, b.node) <= distance
+        }),
+    }
+}
+
+fn stack(topology: &Topology, rules: &Rules, levels: &[Level], all: &CpuSet, cpu: Cpu) -> Stack {
+    let mut stack: Stack = Vec::with_capacity(levels.len());
+    for &level in levels {
+        let mut span = span(topology, level, cpu);
+        if let Some(child) = stack.last() {
+            // A level never loses CPUs of the one below, whatever the firmware says.
+            span = span.or(&child.span);
+        }
+        let whole = span == *all;
+        stack.push(Proto {
+            level,
+            span,
+            flags: flags(rules, level),
+            imb_numa_nr: 0,
+            groups: (0, 0),
+        });
+        if whole {
+            break;
+        }
+    }
+    stack
+}
+
+/// Flags of a level (`sd_init`).
+fn flags(rules: &Rules, level: Level) -> DomainFlags {
+    let rules = &rules.balance;
+    let near = !matches!(level, Level::Numa(distance) if distance > rules.reclaim_distance);
+    let numa = matches!(level, Level::Numa(_));
+    DomainFlags {
+        balance_newidle: true,
+        balance_exec: near,
+        balance_fork: near,
+        wake_affine: near,
+        share_cpucapacity: level == Level::Smt,
+        cluster: level == Level::Cluster && rules.cluster_flag,
+        share_llc: matches!(level, Level::Smt | Level::Cluster | Level::Cache),
+        serialize: numa,
+        prefer_sibling: match level {
+            Level::Numa(_) => false,
+            Level::Cluster | Level::Cache => rules.prefer_sibling_in_llc,
+            _ => true,
+        },
+        overlap: numa,
+        numa,
+    }
+}
+
+/// NUMA imbalance allowed at each level: an eighth of a node with one LLC, else one task per LLC.
+fn imbalance_allowance(stack: &mut [Proto]) {
+    let mut allowed = 0;
+    let mut allowed_span = 1;
+    for row in 0..stack.len() {
+        let weight = stack[row].span.len() as u32;
+        let above_llc = row > 0 && !stack[row].flags.share_llc && stack[row - 1].flags.share_llc;
+        stack[row].imb_numa_nr = if above_llc {
+            let llcs = weight / stack[row - 1].span.len() as u32;
+            allowed = if llcs == 1 { weight >> 3 } else { llcs }.max(1);
+            let first_numa = stack[row + 1..].iter().find(|above| above.flags.numa);
+            allowed_span = first_numa.map_or(weight, |above| above.span.len() as u32);
+            allowed
+        } else {
+            allowed * (weight / allowed_span).max(1)
+        };
+    }
+}
+
+fn attach_cpu(
+    domains: &mut Domains,
+    topology: &Topology,
+    rules: &Rules,
+    stack: &[Proto],
+    links: &Links,
+    cpu: Cpu,
+) -> CpuView {
+    let first = domains.domains.len() as u32;
+    let count = links.kept.len() as u32;
+    for (place, &row) in links.kept.iter().enumerate() {
+        let place = place as u32;
+        let mut domain = domain(rules, &stack[row]);
+        domain.flags = links.flags[place as usize];
+        domain.child = (place > 0).then(|| first + place - 1);
+        domain.parent = (place + 1 < count).then_some(first + place + 1);
+        domains.domains.push(domain);
+    }
+    let own = &domains.domains[first as usize..];
+    let highest = own.iter().rposition(|domain| domain.flags.share_llc);
+    let llc = highest.map(|place| &own[place]);
+    let llc_id = llc.and_then(|llc| llc.span.lowest()).unwrap_or(cpu);
+    let cluster = own.iter().find(|domain| domain.flags.cluster);
+    domains.cluster_active |= cluster.is_some();
+    let share_id = cluster.and_then(|domain| domain.span.lowest());
+    CpuView {
+        first,
+        count,
+        llc: highest.map(|place| first + place as u32),
+        llc_size: llc.map_or(1, |llc| llc.span_weight),
+        llc_id,
+        share_id: share_id.unwrap_or(llc_id),
+        shared: None,
+        core: 0,
+        smt: topology.siblings(cpu),
+        capacity_orig: groups::capacity_orig(topology, rules, cpu),
+        nohz_idle: true,
+        nohz_flags: 0,
+        nohz_idle_balance: 0,
+        idle_balance: true,
+        idle_exit_latency_ns: None,
+        cpu_load: [0; 5],
+        cpu_load_jiffy: 0,
+    }
+}
+
+fn domain(rules: &Rules, proto: &Proto) -> Domain {
+    let weight = proto.span.len() as u32;
+    let flags = proto.flags;
+    let (imbalance_pct, cache_nice_tries) = match () {
+        () if flags.share_cpucapacity => (110, 0),
+        () if flags.share_llc => (117, 1),
+        () if flags.numa => (rules.balance.imbalance_pct, 2),
+        () => (rules.balance.imbalance_pct, 1),
+    };
+    let load_index = match () {
+        () if flags.share_cpucapacity => (0, 0),
+        () if flags.share_llc => (2, 0),
+        () if flags.numa => (3, 2),
+        () => (2, 1),
+    };
+    Domain {
+        level: proto.level,
+        span: proto.span,
+        span_weight: weight,
+        flags,
+        imbalance_pct,
+        cache_nice_tries,
+        min_interval: weight,
+        max_interval: 2 * weight,
+        imb_numa_nr: proto.imb_numa_nr,
+        first_group: proto.groups.0,
+        nr_groups: proto.groups.1,
+        parent: None,
+        child: None,
+        load_index,
+        last_balance: 0,
+        balance_interval: weight,
+        nr_balance_failed: 0,
+        max_newidle_lb_cost_ns: 0,
+        cost_decay_jiffy: 0,
+        newidle_call: 512,
+        newidle_success: 256,
+        newidle_ratio: 512,
+        avg_scan_cost_ns: 0,
+    }
+}
+
+/// Connects the CPUs of each LLC to one shared state.
+fn share_llc(domains: &mut Domains) {
+    let mut rows: Vec<(Cpu, u32)> = Vec::new();
+    for cpu in 0..domains.cpus.len() {
+        let view = &domains.cpus[cpu];
+        if view.llc.is_none() {
+            continue;
+        }
+        let (id, size) = (view.llc_id, view.llc_size);
+        let known = rows.iter().find(|&&(other, _)| other == id);
+        let row = known.map_or(domains.shared.len() as u32, |&(_, row)| row);
+        if known.is_none() {
+            rows.push((id, row));
+            domains.shared.push(LlcShared {
+                id,
+                nr_busy_cpus: 0,
+                has_idle_cores: true,
+                nr_idle_scan: size,
+            });
+        }
+        domains.cpus[cpu].shared = Some(row);
+    }
+}
+
+fn count_cores(domains: &mut Domains, topology: &Topology) {
+    let mut numbers: Vec<u32> = topology.places.iter().map(|place| place.core).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    domains.core_idle = vec![(0, 0); numbers.len()];
+    for cpu in 0..topology.cpus() {
+        let core = topology.places[cpu].core;
+        let row = numbers.partition_point(|&other| other < core);
+        domains.cpus[cpu].core = row as u32;
+        let (idle, threads) = &mut domains.core_idle[row];
+        *idle += 1;
+        *threads += 1;
+        domains.smt_active |= *threads > 1;
+    }
+}

@@ -1,0 +1,398 @@
+//! The busiest group of a domain and what to take from it, from 5.5 on
+//! (`sched_balance_find_src_group`, `calculate_imbalance`).
+//!
+//! Worked example: CPU 0 is idle in an LLC of 8 CPUs, groups are single CPUs. CPU 3 runs two tasks and
+//! has a utilisation of 1000: 1024 · 100 < 1000 · 117, so its group is overloaded, the local one has
+//! spare capacity. CPUs of one LLC: the imbalance is a number of tasks, (2 − 0) / 2 = 1, so one task
+//! moves.
+
+use super::stats::{GroupStats, GroupType};
+use super::{CpuIdle, DomainFlags, Env, Migration, NumaAllowance};
+use crate::kernel::Kernel;
+use crate::platform::Platform;
+
+/// A group with its statistics.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Candidate {
+    /// Row of the group.
+    pub group: u32,
+    /// Its statistics.
+    pub stats: GroupStats,
+}
+
+/// Statistics of a domain (`struct sd_lb_stats`).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DomainStats {
+    /// The local group.
+    pub local: Candidate,
+    /// The busiest other group.
+    pub busiest: Option<Candidate>,
+    /// Load of all groups.
+    pub total_load: u64,
+    /// Capacity of all groups.
+    pub total_capacity: u64,
+    /// Load per 1024 of capacity of all groups, where it is computed.
+    pub avg_load: u64,
+    /// Groups are to get tasks evenly.
+    pub prefer_sibling: bool,
+}
+
+/// A balance decision: nothing to do, or an amount.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Imbalance {
+    /// How much.
+    pub amount: i64,
+    /// Of what.
+    pub migration: Migration,
+}
+
+/// Whether `new` is busier than `old`, both with their group's flags (`update_sd_pick_busiest`).
+pub(crate) fn is_busier(
+    new: &GroupStats,
+    new_flags: &DomainFlags,
+    old: &GroupStats,
+    old_flags: &DomainFlags,
+    smt_aware: bool,
+) -> bool {
+    if new.group_type != old.group_type {
+        return new.group_type > old.group_type;
+    }
+    let fewer_idle = || {
+        new.idle_cpus < old.idle_cpus
+            || (new.idle_cpus == old.idle_cpus && new.nr_running > old.nr_running)
+    };
+    match new.group_type {
+        GroupType::Overloaded => new.avg_load > old.avg_load,
+        GroupType::Imbalanced => false,
+        GroupType::MisfitTask => new.misfit_load > old.misfit_load,
+        GroupType::SmtBalance if new.idle_cpus != 0 || old.idle_cpus != 0 => fewer_idle(),
+        // Average loads are not computed for these types, so the first one stays, unless it is
+        // no SMT core (6.6).
+        GroupType::SmtBalance | GroupType::FullyBusy => smt_aware && !old_flags.share_cpucapacity,
+        GroupType::HasSpare => {
+            if smt_aware && new_flags.share_cpucapacity != old_flags.share_cpucapacity {
+                return !(new_flags.share_cpucapacity && new.h_nr_running <= 1);
+            }
+            fewer_idle()
+        }
+    }
+}
+
+/// `adjust_numa_imbalance` and `allow_numa_imbalance`: what is left of an imbalance in tasks when
+/// `running` of `weight` CPUs are busy and `limit` is `imb_numa_nr`.
+pub(crate) fn adjust_numa_imbalance(
+    allowance: NumaAllowance,
+    imbalance: i64,
+    running: u32,
+    weight: u32,
+    limit: u32,
+) -> i64 {
+    let small_is_allowed = match allowance {
+        NumaAllowance::None => return imbalance,
+        NumaAllowance::TwoTasks => return if running <= 2 { 0 } else { imbalance },
+        NumaAllowance::Quarter => running < weight >> 2,
+        NumaAllowance::PerLlc | NumaAllowance::PerLlcBeforeHalving => running <= limit,
+    };
+    if small_is_allowed && imbalance <= 2 {
+        0
+    } else {
+        imbalance
+    }
+}
+
+impl Kernel {
+    /// Statistics of all groups of a domain (`update_sd_lb_stats`).
+    pub(crate) fn update_sd_lb_stats<P: Platform>(
+        &mut self,
+        p: &mut P,
+        env: &mut Env,
+        jiffy: u64,
+    ) -> DomainStats {
+        let rules = &self.rules.balance;
+        env.nohz_stats = rules.nohz_blocked
+            && !rules.nohz_newidle_late
+            && env.idle == CpuIdle::NewlyIdle
+            && self.nohz.has_blocked;
+        let (smt_aware, of_busiest) = (rules.smt_aware, rules.prefer_sibling_of_busiest);
+        let nr_groups = self.domains.domain(env.domain).nr_groups;
+        let mut overloaded = false;
+        let mut stats = DomainStats {
+            local: Candidate {
+                group: self.domains.group_row(env.domain, 0),
+                stats: GroupStats::default(),
+            },
+            busiest: None,
+            total_load: 0,
+            total_capacity: 0,
+            avg_load: 0,
+            prefer_sibling: false,
+        };
+        let mut total_util = 0;
+        for n in 0..nr_groups {
+            let group = self.domains.group_row(env.domain, n);
+            let local = self.domains.groups[group as usize].span.contains(env.dst);
+            if local {
+                self.refresh_group_capacity(env, group, jiffy);
+            }
+            let found = self.update_sg_lb_stats(p, env, group, local, &mut overloaded);
+            if local {
+                stats.local = Candidate {
+                    group,
+                    stats: found,
+                };
+            } else if found.h_nr_running > 0
+                && self.replaces(&stats.busiest, group, &found, smt_aware)
+            {
+                stats.busiest = Some(Candidate {
+                    group,
+                    stats: found,
+                });
+            }
+            stats.total_load += found.load;
+            stats.total_capacity += found.capacity;
+            total_util += found.util;
+        }
+        stats.prefer_sibling = match stats.busiest {
+            Some(busiest) if of_busiest => {
+                self.domains.groups[busiest.group as usize]
+                    .flags
+                    .prefer_sibling
+            }
+            None if of_busiest => false,
+            _ => self.child_prefers_sibling(env.domain),
+        };
+        self.nohz_stats_done(env, jiffy);
+        if self.domains.domain(env.domain).parent.is_none() {
+            self.domains.overloaded = overloaded;
+        }
+        self.update_idle_cpu_scan(p, env, total_util);
+        stats
+    }
+
+    /// Brings the local group's capacity up to date, except that newly idle balance waits for its
+    /// interval.
+    pub(crate) fn refresh_group_capacity(&mut self, env: &Env, group: u32, jiffy: u64) {
+        let row = self.domains.groups[group as usize].capacity as usize;
+        if env.idle != CpuIdle::NewlyIdle || jiffy >= self.domains.capacities[row].next_update {
+            self.update_group_capacity(env.domain, env.dst, jiffy);
+        }
+    }
+
+    pub(crate) fn child_prefers_sibling(&self, domain: u32) -> bool {
+        let child = self.domains.domain(domain).child;
+        child.is_some_and(|child| self.domains.domain(child).flags.prefer_sibling)
+    }
+
+    fn replaces(
+        &self,
+        busiest: &Option<Candidate>,
+        group: u32,
+        found: &GroupStats,
+        smt_aware: bool,
+    ) -> bool {
+        let flags = |group: u32| &self.domains.groups[group as usize].flags;
+        busiest.is_none_or(|old| {
+            is_busier(found, flags(group), &old.stats, flags(old.group), smt_aware)
+        })
+    }
+
+    /// Difference in tasks between two groups, as far as the first has more, per core (6.6) or plain
+    /// (`sibling_imbalance`).
+    fn sibling_imbalance(&self, env: &Env, busiest: &Candidate, local: &Candidate) -> i64 {
+        let (of_busiest, of_local) = (
+            i64::from(busiest.stats.nr_running),
+            i64::from(local.stats.nr_running),
+        );
+        if !self.rules.balance.smt_aware {
+            return (of_busiest - of_local).max(0);
+        }
+        if env.idle == CpuIdle::NotIdle || of_busiest == 0 {
+            return 0;
+        }
+        let cores =
+            |candidate: &Candidate| i64::from(self.domains.groups[candidate.group as usize].cores);
+        let (cores_busiest, cores_local) = (cores(busiest), cores(local));
+        if cores_busiest == cores_local {
+            return (of_busiest - of_local).max(0);
+        }
+        let difference = (cores_local * of_busiest - cores_busiest * of_local).max(0);
+        let cores = cores_local + cores_busiest;
+        let imbalance = (2 * difference + cores) / cores;
+        if imbalance <= 1 && of_local == 0 && of_busiest > 1 {
+            2
+        } else {
+            imbalance
+        }
+    }
+
+    /// The busiest group and the amount to take from it, `None` when the domain is balanced.
+    pub(crate) fn find_src_group<P: Platform>(
+        &mut self,
+        p: &mut P,
+        env: &mut Env,
+        jiffy: u64,
+    ) -> Option<u32> {
+        let mut stats = self.update_sd_lb_stats(p, env, jiffy);
+        let busiest = stats.busiest?;
+        if !self.is_out_of_balance(env, &mut stats, &busiest) {
+            return None;
+        }
+        let imbalance = self.calculate_imbalance(env, &mut stats, &busiest);
+        env.imbalance = imbalance.amount;
+        env.migration = imbalance.migration;
+        (imbalance.amount != 0).then_some(busiest.group)
+    }
+
+    /// Whether the busiest group is worth pulling from.
+    pub(crate) fn is_out_of_balance(
+        &self,
+        env: &Env,
+        stats: &mut DomainStats,
+        busiest: &Candidate,
+    ) -> bool {
+        let (local, busy) = (&stats.local.stats, &busiest.stats);
+        if matches!(
+            busy.group_type,
+            GroupType::MisfitTask | GroupType::Imbalanced
+        ) {
+            return true;
+        }
+        if local.group_type > busy.group_type {
+            return false;
+        }
+        if local.group_type == GroupType::Overloaded {
+            if local.avg_load >= busy.avg_load {
+                return false;
+            }
+            stats.avg_load = stats.total_load * 1024 / stats.total_capacity;
+            let pct = u64::from(self.domains.domain(env.domain).imbalance_pct);
+            if local.avg_load >= stats.avg_load || 100 * busy.avg_load <= pct * local.avg_load {
+                return false;
+            }
+        }
+        if stats.prefer_sibling
+            && local.group_type == GroupType::HasSpare
+            && self.sibling_imbalance(env, busiest, &stats.local) > 1
+        {
+            return true;
+        }
+        busy.group_type == GroupType::Overloaded || self.idle_cpu_should_pull(env, stats, busiest)
+    }
+
+    /// The busiest group is not overloaded: pulling only helps an idle CPU that is worse used.
+    fn idle_cpu_should_pull(&self, env: &Env, stats: &DomainStats, busiest: &Candidate) -> bool {
+        let (local, busy) = (&stats.local.stats, &busiest.stats);
+        if env.idle == CpuIdle::NotIdle {
+            return false;
+        }
+        let smt = |group: u32| self.domains.groups[group as usize].flags.share_cpucapacity;
+        if busy.group_type == GroupType::SmtBalance && smt(stats.local.group) != smt(busiest.group)
+        {
+            return true;
+        }
+        let evenly_idle = busy.weight > 1 && local.idle_cpus <= busy.idle_cpus.saturating_add(1);
+        !evenly_idle && busy.h_nr_running != 1
+    }
+
+    /// How much to move (`calculate_imbalance`).
+    pub(crate) fn calculate_imbalance(
+        &self,
+        env: &Env,
+        stats: &mut DomainStats,
+        busiest: &Candidate,
+    ) -> Imbalance {
+        let tasks = |amount: i64| Imbalance {
+            amount,
+            migration: Migration::Task,
+        };
+        match busiest.stats.group_type {
+            GroupType::MisfitTask => {
+                let amount = busiest.stats.misfit_load as i64;
+                return Imbalance {
+                    amount,
+                    migration: Migration::Load,
+                };
+            }
+            GroupType::SmtBalance | GroupType::Imbalanced => return tasks(1),
+            _ => {}
+        }
+        if stats.local.stats.group_type == GroupType::HasSpare {
+            return self.imbalance_of_spare(env, stats, busiest);
+        }
+        if stats.local.stats.group_type < GroupType::Overloaded {
+            // The local group will become overloaded, so the averages are needed after all.
+            let local = &mut stats.local.stats;
+            local.avg_load = local.load_per_capacity();
+            if local.avg_load >= busiest.stats.avg_load {
+                return tasks(0);
+            }
+            stats.avg_load = stats.total_load * 1024 / stats.total_capacity;
+            if stats.local.stats.avg_load >= stats.avg_load
+                && self.rules.balance.local_above_average_gives_up
+            {
+                return tasks(0);
+            }
+        }
+        let (local, busy) = (&stats.local.stats, &busiest.stats);
+        // Unsigned as in the kernel: a local group above the average wraps around before 6.3.
+        let surplus = busy
+            .avg_load
+            .wrapping_sub(stats.avg_load)
+            .wrapping_mul(busy.capacity);
+        let room = stats
+            .avg_load
+            .wrapping_sub(local.avg_load)
+            .wrapping_mul(local.capacity);
+        let amount = (surplus.min(room) / 1024) as i64;
+        Imbalance {
+            amount,
+            migration: Migration::Load,
+        }
+    }
+
+    /// The local group has spare capacity: fill it, or even out tasks or idle CPUs.
+    fn imbalance_of_spare(&self, env: &Env, stats: &DomainStats, busiest: &Candidate) -> Imbalance {
+        let domain = self.domains.domain(env.domain);
+        let (local, busy) = (&stats.local.stats, &busiest.stats);
+        if busy.group_type > GroupType::FullyBusy && !domain.flags.share_llc {
+            let amount = local.capacity.saturating_sub(local.util) as i64;
+            return if amount == 0 && env.idle != CpuIdle::NotIdle {
+                Imbalance {
+                    amount: 1,
+                    migration: Migration::Task,
+                }
+            } else {
+                Imbalance {
+                    amount,
+                    migration: Migration::Util,
+                }
+            };
+        }
+        let mut amount = if busy.weight == 1 || stats.prefer_sibling {
+            self.sibling_imbalance(env, busiest, &stats.local)
+        } else {
+            (i64::from(local.idle_cpus) - i64::from(busy.idle_cpus)).max(0)
+        };
+        let allowance = self.rules.balance.numa_allowance;
+        let late = allowance == NumaAllowance::PerLlcBeforeHalving;
+        if !late {
+            amount >>= 1;
+        }
+        if domain.flags.numa {
+            let (running, weight) = match allowance {
+                NumaAllowance::PerLlc | NumaAllowance::PerLlcBeforeHalving => {
+                    (local.nr_running + 1, local.weight)
+                }
+                _ => (busy.nr_running, busy.weight),
+            };
+            amount = adjust_numa_imbalance(allowance, amount, running, weight, domain.imb_numa_nr);
+        }
+        if late {
+            amount >>= 1;
+        }
+        Imbalance {
+            amount,
+            migration: Migration::Task,
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! One balance pass: who pulls, from where, how much (`struct lb_env`).
+
+use crate::cpuset::CpuSet;
+use crate::ids::Cpu;
+
+/// Why a CPU balances (`enum cpu_idle_type`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum CpuIdle {
+    /// It is busy.
+    NotIdle,
+    /// It is idle.
+    Idle,
+    /// It is about to go idle.
+    NewlyIdle,
+}
+
+/// What is to be evened out, and so the unit of the imbalance.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Migration {
+    /// Load.
+    Load,
+    /// Utilisation.
+    Util,
+    /// Number of tasks.
+    Task,
+}
+
+/// State of one pass.
+#[derive(Clone, Debug)]
+pub(crate) struct Env {
+    /// Domain being balanced.
+    pub domain: u32,
+    /// CPU that gets tasks.
+    pub dst: Cpu,
+    /// CPU that loses tasks.
+    pub src: Cpu,
+    /// Why.
+    pub idle: CpuIdle,
+    /// CPUs taken into account.
+    pub cpus: CpuSet,
+    /// CPUs of the local group that may get tasks instead.
+    pub dst_group: CpuSet,
+    /// How much is to be moved.
+    pub imbalance: i64,
+    /// In which unit.
+    pub migration: Migration,
+    /// Tasks looked at.
+    pub looked: u32,
+    /// Tasks to look at before a pause.
+    pub pause: u32,
+    /// Most tasks to look at.
+    pub limit: u32,
+    /// Every task seen was pinned (LBF_ALL_PINNED).
+    pub all_pinned: bool,
+    /// A task was pinned (LBF_SOME_PINNED).
+    pub some_pinned: bool,
+    /// A pinned task could go to this CPU of the local group (LBF_DST_PINNED).
+    pub other_dst: Option<Cpu>,
+    /// The pass paused (LBF_NEED_BREAK).
+    pub paused: bool,
+    /// Active balance (LBF_ACTIVE_LB).
+    pub active: bool,
+    /// Blocked load of idle CPUs is updated on the way (4.17–5.11), and some is left.
+    pub nohz_stats: bool,
+    pub nohz_again: bool,
+}
+
+/// Tasks moved between two pauses (`SCHED_NR_MIGRATE_BREAK`).
+pub(crate) const MIGRATE_PAUSE: u32 = 32;
+
+impl Env {
+    /// A pass for `dst` over a domain with this span.
+    pub fn new(domain: u32, dst: Cpu, idle: CpuIdle, cpus: CpuSet, dst_group: CpuSet) -> Self {
+        Self {
+            domain,
+            dst,
+            src: dst,
+            idle,
+            cpus,
+            dst_group,
+            imbalance: 0,
+            migration: Migration::Load,
+            looked: 0,
+            pause: MIGRATE_PAUSE,
+            limit: 0,
+            all_pinned: false,
+            some_pinned: false,
+            other_dst: None,
+            paused: false,
+            active: false,
+            nohz_stats: false,
+            nohz_again: false,
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Which tasks may change CPU, and moving them (`can_migrate_task`, `task_hot`, `detach_tasks`,
+//! `attach_tasks`).
+//!
+//! Worked example: CPU 1 has three waiting tasks A, B, C, looked at in this order, and a load
+//! imbalance of 1500 is to be moved to CPU 0. A ran 0.2 ms ago and is cache hot: it stays and will be
+//! looked at last. B has a load of 1024 and goes; 476 are left. C's 1024 are more than 476 and stay —
+//! until a failed attempt halves what is compared.
+
+use super::{CpuIdle, Env, LoadGate, MIGRATE_PAUSE, Migration};
+use crate::ids::{Cpu, TaskId};
+use crate::kernel::Kernel;
+use crate::platform::{Op, Platform};
+use crate::rules::Preemption;
+use crate::task::Policy;
+
+impl Kernel {
+    /// `can_migrate_task`.
+    fn can_migrate_task(&mut self, env: &mut Env, task: TaskId) -> bool {
+        let rules = &self.rules.balance;
+        let record = &self.tasks[task.index()];
+        let entity = &self.entities[record.se.index()];
+        if rules.delayed_move_for_load_only
+            && entity.sched_delayed
+            && env.migration != Migration::Load
+        {
+            return false;
+        }
+        if self.throttled_lb_pair(record.group, env.src, env.dst) {
+            return false;
+        }
+        let failed = self.domains.domain(env.domain).nr_balance_failed;
+        if rules.ineligible_stay && failed == 0 && self.ineligible_at(task, env.dst) {
+            return false;
+        }
+        let record = &self.tasks[task.index()];
+        if record.is_kernel_thread() && record.nr_cpus_allowed == 1 {
+            return false;
+        }
+        if !record.affinity.contains(env.dst) {
+            env.some_pinned = true;
+            self.remember_other_dst(env, task);
+            return false;
+        }
+        env.all_pinned = false;
+        if self.rqs[env.src.index()].curr == task {
+            return false;
+        }
+        if env.active && self.rules.balance.active_balance_for_tasks {
+            return true;
+        }
+        failed > self.domains.domain(env.domain).cache_nice_tries || !self.task_hot(env, task)
+    }
+
+    /// A pinned task may still go to another CPU of the local group.
+    fn remember_other_dst(&self, env: &mut Env, task: TaskId) {
+        if env.idle == CpuIdle::NewlyIdle || env.other_dst.is_some() || env.active {
+            return;
+        }
+        let affinity = &self.tasks[task.index()].affinity;
+        env.other_dst = env.dst_group.and(&env.cpus).and(affinity).lowest();
+    }
+
+    /// Whether a task that lags behind nobody would lag behind nobody there either
+    /// (`task_is_ineligible_on_dst_cpu`).
+    fn ineligible_at(&self, task: TaskId, dst: Cpu) -> bool {
+        let record = &self.tasks[task.index()];
+        let there = self.cfs_rq_of(record.group, dst);
+        let q = self.entities[record.se.index()].cfs_rq;
+        self.rules.features.place_lag
+            && self.cfs_rqs[there.index()].nr_queued > 0
+            && !self.entity_eligible(q, record.se)
+    }
+
+    /// Whether a task ran so recently that its cache is worth more than the move (`task_hot`).
+    pub(crate) fn task_hot(&self, env: &Env, task: TaskId) -> bool {
+        let record = &self.tasks[task.index()];
+        if !record.policy.is_fair() || record.policy == Policy::Idle {
+            return false;
+        }
+        if self.domains.domain(env.domain).flags.share_cpucapacity {
+            return false;
+        }
+        let entity = &self.entities[record.se.index()];
+        let cfs_rq = &self.cfs_rqs[entity.cfs_rq.index()];
+        if self.rules.features.cache_hot_buddy
+            && self.rqs[env.dst.index()].nr_running > 0
+            && (cfs_rq.next == Some(record.se) || cfs_rq.last == Some(record.se))
+        {
+            return true;
+        }
+        let ran_ago = self.rqs[env.src.index()]
+            .clock_task
+            .saturating_sub(entity.exec_start);
+        ran_ago < self.rules.migration_cost_ns
+    }
+
+    /// Whether a task fits what is left of the imbalance; if so, what it takes of it.
+    fn share_of_imbalance(&mut self, env: &Env, task: TaskId) -> Option<i64> {
+        let domain = self.domains.domain(env.domain);
+        let (failed, tries) = (domain.nr_balance_failed, domain.cache_nice_tries);
+        match env.migration {
+            Migration::Load => {
+                let mut load = self.task_h_load(task);
+                if self.rules.balance.load_at_least_one {
+                    load = load.max(1);
+                }
+                let load = load as i64;
+                let too_big = match self.rules.balance.load_gate {
+                    LoadGate::Half => load / 2 > env.imbalance,
+                    LoadGate::HalfUntilFailures => load / 2 > env.imbalance && failed <= tries,
+                    LoadGate::HalvedPerFailure => shr_bound(load, failed) > env.imbalance,
+                };
+                (!too_big).then_some(load)
+            }
+            Migration::Util => {
+                let se = self.tasks[task.index()].se;
+                let util_avg = self.entities[se.index()].avg.util_avg;
+                let util = self.task_util_est(task).max(util_avg) as i64;
+                let failures = if self.rules.balance.util_gate_relaxes {
+                    failed
+                } else {
+                    0
+                };
+                (shr_bound(util, failures) <= env.imbalance).then_some(util)
+            }
+            Migration::Task => Some(1),
+        }
+    }
+
+    /// Moves tasks off `env.src` into the hands of [`Kernel::attach_tasks`]; returns how many
+    /// (`detach_tasks`).
+    pub(crate) fn detach_tasks<P: Platform>(&mut self, p: &mut P, env: &mut Env) -> u32 {
+        let src = env.src.index();
+        if self.rules.balance.pinned_until_proven && self.rqs[src].nr_running <= 1 {
+            env.all_pinned = false;
+            return 0;
+        }
+        if env.imbalance <= 0 {
+            return 0;
+        }
+        let one_at_a_time = env.idle == CpuIdle::NewlyIdle
+            && matches!(self.rules.preemption, Preemption::Full | Preemption::Lazy);
+        let mut detached = 0;
+        while let Some(&task) = self.rqs[src].cfs_tasks.first() {
+            if env.idle != CpuIdle::NotIdle && self.rqs[src].nr_running <= 1 {
+                break;
+            }
+            env.looked += 1;
+            let past_limit = env.looked > env.limit;
+            if past_limit && !(self.rules.balance.looks_past_limit_when_pinned && env.all_pinned) {
+                break;
+            }
+            if env.looked > env.pause {
+                env.pause += MIGRATE_PAUSE;
+                env.paused = true;
+                break;
+            }
+            let share = if self.can_migrate_task(env, task) {
+                self.share_of_imbalance(env, task)
+            } else {
+                None
+            };
+            let Some(share) = share else {
+                self.rqs[src].cfs_tasks.rotate_left(1);
+                continue;
+            };
+            env.imbalance -= share;
+            self.detach_task(p, env, task);
+            self.domains.moving.push(task);
+            detached += 1;
+            if one_at_a_time || env.imbalance <= 0 {
+                break;
+            }
+        }
+        detached
+    }
+
+    /// `detach_task`: off the source queue, already counted as a task of the destination.
+    fn detach_task<P: Platform>(&mut self, p: &mut P, env: &Env, task: TaskId) {
+        p.spend(self.here, Op::BalanceMoveTask, 1);
+        self.deactivate_task(p, env.src, task);
+        self.set_task_cpu(p, task, env.dst);
+    }
+
+    /// `attach_tasks`: what was detached last is attached first.
+    pub(crate) fn attach_tasks<P: Platform>(&mut self, p: &mut P, dst: Cpu) {
+        self.update_rq_clock(p, dst);
+        while let Some(task) = self.domains.moving.pop() {
+            self.attach_task(p, dst, task);
+        }
+    }
+
+    /// Moves the first task that may move (`detach_one_task`, `attach_one_task`).
+    pub(crate) fn move_one_task<P: Platform>(&mut self, p: &mut P, env: &mut Env) -> bool {
+        let queued = self.rqs[env.src.index()].cfs_tasks.len();
+        for place in 0..queued {
+            let task = self.rqs[env.src.index()].cfs_tasks[place];
+            if self.can_migrate_task(env, task) {
+                self.detach_task(p, env, task);
+                self.update_rq_clock(p, env.dst);
+                self.attach_task(p, env.dst, task);
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Value shifted right by `shift`, where a large shift leaves the highest bit.
+fn shr_bound(value: i64, shift: u32) -> i64 {
+    value >> shift.min(63)
+}

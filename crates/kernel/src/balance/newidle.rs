@@ -1,0 +1,158 @@
+//! Balancing right before a CPU goes idle (`sched_balance_newidle`).
+//!
+//! Worked example: a CPU idles 0.2 ms at a time on average; balancing its SMT domain once took 0.05 ms
+//! and its LLC once 0.3 ms. It looks for tasks on its sibling (0.05 ≤ 0.2), but not in the LLC
+//! (0.05 + 0.3 > 0.2).
+
+use super::{CpuIdle, Domain};
+use crate::ids::{Cpu, Ns};
+use crate::kernel::Kernel;
+use crate::platform::{Draw, Platform};
+
+/// Notes the outcome of a newly idle balance, weighted by how rarely it was tried
+/// (`update_newidle_stats`).
+fn update_newidle_stats(domain: &mut Domain, success: u32) {
+    domain.newidle_call += 1;
+    domain.newidle_success += success;
+    if domain.newidle_call >= 1024 {
+        domain.newidle_ratio = domain.newidle_success;
+        domain.newidle_call /= 2;
+        domain.newidle_success /= 2;
+    }
+}
+
+impl Kernel {
+    /// Tries to pull tasks to a CPU that has nothing left to run. Negative: tasks of a higher class
+    /// arrived; 0: nothing; positive: fair tasks are there.
+    pub(crate) fn sched_balance_newidle<P: Platform>(&mut self, p: &mut P, cpu: Cpu) -> i32 {
+        if self.rules.balance.newidle_skips_pending && self.rqs[cpu.index()].ttwu_pending {
+            return 0;
+        }
+        let jiffy = self.jiffies(p.now(cpu));
+        self.rqs[cpu.index()].idle_stamp = self.rqs[cpu.index()].clock;
+        let mut next_balance = jiffy + u64::from(self.rules.hz);
+        let mut pulled = 0;
+        if !self.newidle_is_worthwhile(cpu) {
+            if let Some(row) = self.domains.rows(cpu).next() {
+                next_balance = next_balance.min(self.next_balance_of(row));
+            }
+            if !self.rules.balance.nohz_newidle_late {
+                self.nohz_newidle_balance(p, cpu, jiffy);
+            }
+        } else {
+            let moved = self.newidle_domains(p, cpu, &mut next_balance);
+            pulled = self.newidle_result(cpu, moved);
+        }
+        let rq = &mut self.rqs[cpu.index()];
+        rq.next_balance = rq.next_balance.min(next_balance);
+        if pulled != 0 {
+            rq.idle_stamp = 0;
+        } else if self.rules.balance.nohz_newidle_late {
+            self.nohz_newidle_balance(p, cpu, jiffy);
+        }
+        pulled
+    }
+
+    /// Somebody has two tasks, and the CPU idles long enough on average.
+    fn newidle_is_worthwhile(&self, cpu: Cpu) -> bool {
+        let Some(row) = self.domains.rows(cpu).next() else {
+            return false;
+        };
+        let needed_ns = if self.rules.balance.newidle_needs_migration_cost {
+            self.rules.migration_cost_ns
+        } else {
+            self.domains.domain(row).max_newidle_lb_cost_ns
+        };
+        self.domains.overloaded && self.rqs[cpu.index()].avg_idle >= needed_ns
+    }
+
+    /// When a domain is due if the CPU stays idle (`update_next_balance`).
+    fn next_balance_of(&self, row: u32) -> u64 {
+        let domain = self.domains.domain(row);
+        domain.last_balance + self.balance_interval(domain, false)
+    }
+
+    fn newidle_domains<P: Platform>(&mut self, p: &mut P, cpu: Cpu, next_balance: &mut u64) -> u32 {
+        let with_blocked = self.rules.balance.newidle_cost_with_blocked;
+        let mut started_ns = p.now(cpu);
+        self.update_blocked_averages(p, cpu);
+        let mut cost_ns = 0;
+        let mut moved = 0;
+        let mut keep_going = true;
+        for row in self.domains.rows(cpu) {
+            *next_balance = (*next_balance).min(self.next_balance_of(row));
+            let domain = self.domains.domain(row);
+            if self.rqs[cpu.index()].avg_idle < cost_ns + domain.max_newidle_lb_cost_ns {
+                break;
+            }
+            if domain.flags.balance_newidle {
+                let Some(weight) = self.newidle_dice(p, cpu, row) else {
+                    continue;
+                };
+                if !with_blocked {
+                    started_ns = p.now(cpu);
+                }
+                moved = self.sched_balance_rq(p, cpu, row, CpuIdle::NewlyIdle, &mut keep_going);
+                let now_ns = p.now(cpu);
+                cost_ns += now_ns - started_ns;
+                let success = if moved > 0 { weight } else { 0 };
+                self.note_newidle_cost(p, row, now_ns - started_ns, success);
+                started_ns = now_ns;
+            }
+            let rq = &self.rqs[cpu.index()];
+            if moved > 0 || rq.nr_running > 0 || !keep_going {
+                break;
+            }
+        }
+        let rq = &mut self.rqs[cpu.index()];
+        rq.max_idle_balance_cost_ns = rq.max_idle_balance_cost_ns.max(cost_ns);
+        moved
+    }
+
+    /// NI_RANDOM: newly idle balance takes place as often as it succeeds. Returns how many attempts
+    /// this one stands for.
+    fn newidle_dice<P: Platform>(&mut self, p: &mut P, cpu: Cpu, row: u32) -> Option<u32> {
+        if !self.rules.features.ni_random {
+            return Some(1);
+        }
+        let dice = (p.random(Draw::NewidleDice(cpu)) % 1024) as u32;
+        let domain = self.domains.domain_mut(row);
+        let weight = 1 + domain.newidle_ratio;
+        if dice > weight {
+            update_newidle_stats(domain, 0);
+            return None;
+        }
+        Some((1024 + weight / 2) / weight)
+    }
+
+    /// Keeps the largest cost (`update_newidle_cost`).
+    fn note_newidle_cost<P: Platform>(&mut self, p: &P, row: u32, cost_ns: Ns, success: u32) {
+        let jiffy = self.jiffies(p.now(self.here));
+        let waits = self.rules.balance.newidle_cost_waits;
+        let domain = self.domains.domain_mut(row);
+        if self.rules.features.ni_random && cost_ns > 0 {
+            update_newidle_stats(domain, success);
+        }
+        if cost_ns > domain.max_newidle_lb_cost_ns {
+            domain.max_newidle_lb_cost_ns = cost_ns;
+            if waits {
+                domain.cost_decay_jiffy = jiffy;
+            }
+        } else if waits && jiffy > domain.cost_decay_jiffy + u64::from(self.rules.hz) {
+            domain.max_newidle_lb_cost_ns = domain.max_newidle_lb_cost_ns * 253 / 256;
+            domain.cost_decay_jiffy = jiffy;
+        }
+    }
+
+    fn newidle_result(&self, cpu: Cpu, moved: u32) -> i32 {
+        let queued = self.cfs_rqs[cpu.index()].h_nr_queued;
+        if self.rqs[cpu.index()].nr_running != queued {
+            return -1;
+        }
+        if moved == 0 {
+            i32::from(queued > 0)
+        } else {
+            moved as i32
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! Balancing for CPUs whose tick is stopped (`nohz_balancer_kick`, `nohz_idle_balance`).
+//!
+//! A tickless idle CPU neither balances nor decays its averages. A busy CPU that notices, at its tick,
+//! that idle ones might help kicks the first of them, which then does both for all.
+//!
+//! Worked example: CPU 0 runs two tasks, CPUs 1–3 are tickless. At CPU 0's tick, if the current jiffy
+//! has reached `nohz.next_balance`, CPU 1 gets a kick; it balances for 2, for 3, and last for itself,
+//! and CPU 2 gets the task, because it came first.
+
+use super::{CpuIdle, Domain, Env};
+use crate::ids::Cpu;
+use crate::kernel::Kernel;
+use crate::platform::{Access, Ipi, Line, Op, Platform};
+
+/// Balance for all idle CPUs.
+const BALANCE: u8 = 1;
+/// Update their blocked load.
+const STATS: u8 = 2;
+/// A CPU about to go idle updates blocked load.
+const NEWILB: u8 = 4;
+/// Recompute `nohz.next_balance`.
+const NEXT: u8 = 8;
+/// What a kick can ask for.
+const KICK_MASK: u8 = BALANCE | STATS | NEXT;
+/// LOAD_AVG_PERIOD, ms: time between two updates of blocked load.
+const BLOCKED_PERIOD_MS: u64 = 32;
+
+impl Kernel {
+    /// A machine that was idle for long: all CPUs are tickless and nothing is left to decay.
+    pub(crate) fn nohz_boot(&mut self) {
+        for cpu in (0..self.cpus()).map(Cpu::from) {
+            if self.domains.cpus[cpu.index()].count > 0 {
+                self.rqs[cpu.index()].nohz_tick_stopped = true;
+                self.nohz.idle_cpus.insert(cpu);
+            }
+        }
+    }
+
+    /// A CPU stopped its tick in idle (`nohz_balance_enter_idle`).
+    pub(crate) fn nohz_balance_enter_idle<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        let rq = &mut self.rqs[cpu.index()];
+        rq.has_blocked_load = true;
+        if !rq.nohz_tick_stopped && self.domains.cpus[cpu.index()].count > 0 {
+            rq.nohz_tick_stopped = true;
+            self.nohz.idle_cpus.insert(cpu);
+            self.set_cpu_sd_state(p, cpu, true);
+            self.domains.nohz_needs_update = true;
+            if self.rules.features.lb_bias {
+                let load = self.weighted_cpuload(cpu);
+                self.domains.cpus[cpu.index()].cpu_load[0] = load;
+            }
+        }
+        self.nohz.has_blocked = true;
+    }
+
+    /// First busy tick after that (`nohz_balance_exit_idle`).
+    pub(crate) fn nohz_balance_exit_idle<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        let rq = &mut self.rqs[cpu.index()];
+        if rq.nohz_tick_stopped {
+            rq.nohz_tick_stopped = false;
+            self.nohz.idle_cpus.remove(cpu);
+            self.set_cpu_sd_state(p, cpu, false);
+        }
+    }
+
+    /// Counts busy CPUs per LLC (`set_cpu_sd_state_idle`, `set_cpu_sd_state_busy`).
+    fn set_cpu_sd_state<P: Platform>(&mut self, p: &mut P, cpu: Cpu, idle: bool) {
+        let view = &mut self.domains.cpus[cpu.index()];
+        let Some(row) = view.shared.filter(|_| view.nohz_idle != idle) else {
+            return;
+        };
+        view.nohz_idle = idle;
+        let shared = &mut self.domains.shared[row as usize];
+        if idle {
+            shared.nr_busy_cpus -= 1;
+        } else {
+            shared.nr_busy_cpus += 1;
+        }
+        p.touch(self.here, Line::LlcIdleHints(shared.id), Access::Write);
+    }
+
+    /// At the tick of a busy CPU: would idle CPUs have something to do (`nohz_balancer_kick`)?
+    pub(crate) fn nohz_balancer_kick<P: Platform>(&mut self, p: &mut P, cpu: Cpu, jiffy: u64) {
+        if self.domains.cpus[cpu.index()].idle_balance {
+            return;
+        }
+        self.nohz_balance_exit_idle(p, cpu);
+        if self.nohz.idle_cpus.is_empty() {
+            return;
+        }
+        let blocked = self.rules.balance.nohz_blocked;
+        let mut flags = 0;
+        if blocked && self.nohz.has_blocked && jiffy > self.nohz.next_blocked {
+            flags = STATS;
+        }
+        if jiffy >= self.nohz.next_balance && self.idle_cpus_could_help(cpu) {
+            flags = if blocked { STATS | BALANCE } else { BALANCE };
+        }
+        if self.rules.balance.nohz_next_kick && self.domains.nohz_needs_update {
+            flags |= NEXT;
+        }
+        if flags != 0 {
+            self.kick_ilb(p, flags, jiffy);
+        }
+    }
+
+    fn idle_cpus_could_help(&self, cpu: Cpu) -> bool {
+        if self.rqs[cpu.index()].nr_running >= 2 {
+            return true;
+        }
+        let lowest = self.domains.of(cpu).first();
+        let squeezed = |lowest: &Domain| self.check_cpu_capacity(cpu, lowest.imbalance_pct);
+        if self.h_nr_running(cpu) >= 1 && lowest.is_some_and(squeezed) {
+            return true;
+        }
+        let view = &self.domains.cpus[cpu.index()];
+        let llc_has_parent = view
+            .llc
+            .is_some_and(|llc| self.domains.domain(llc).parent.is_some());
+        (self.rules.balance.nohz_counts_every_llc || llc_has_parent)
+            && view
+                .shared
+                .is_some_and(|row| self.domains.shared[row as usize].nr_busy_cpus > 1)
+    }
+
+    /// Wakes the first idle CPU of the tickless ones for the job (`kick_ilb`).
+    fn kick_ilb<P: Platform>(&mut self, p: &mut P, flags: u8, jiffy: u64) {
+        if !self.rules.balance.nohz_kick_sets_next {
+            self.nohz.next_balance += 1;
+        } else if flags & BALANCE != 0 {
+            self.nohz.next_balance = jiffy + 1;
+        }
+        let idle = self.nohz.idle_cpus.and(&self.domains.idle);
+        let Some(ilb) = idle.iter().find(|&cpu| cpu != self.here) else {
+            return;
+        };
+        let view = &mut self.domains.cpus[ilb.index()];
+        let before = view.nohz_flags;
+        view.nohz_flags |= flags;
+        if before & KICK_MASK != 0 {
+            return;
+        }
+        let rq = &mut self.rqs[ilb.index()];
+        rq.nohz_kick = true;
+        let by_call = self.rules.balance.nohz_kick_by_call;
+        let polling = by_call && rq.polling;
+        if !polling {
+            p.spend(self.here, Op::IpiSend, 1);
+        }
+        let ipi = if by_call { Ipi::Call } else { Ipi::Resched };
+        p.send_ipi(self.here, ilb, ipi, polling);
+    }
+
+    /// The kick arrives (`nohz_csd_func`): an idle CPU takes the job over and raises the softirq.
+    pub(crate) fn nohz_kick_arrives(&mut self, cpu: Cpu) {
+        if !std::mem::take(&mut self.rqs[cpu.index()].nohz_kick) {
+            return;
+        }
+        let idle = self.available_idle_cpu(cpu);
+        let view = &mut self.domains.cpus[cpu.index()];
+        let flags = std::mem::take(&mut view.nohz_flags);
+        view.idle_balance = idle;
+        if idle {
+            view.nohz_idle_balance = flags & KICK_MASK;
+            self.rqs[cpu.index()].balance_softirq = true;
+        }
+    }
+
+    /// In the softirq: does the job asked for by a kick. `false` when there was none
+    /// (`nohz_idle_balance`).
+    pub(crate) fn nohz_idle_balance<P: Platform>(
+        &mut self,
+        p: &mut P,
+        cpu: Cpu,
+        idle: CpuIdle,
+    ) -> bool {
+        let view = &mut self.domains.cpus[cpu.index()];
+        let flags = std::mem::take(&mut view.nohz_idle_balance);
+        if flags == 0 || idle != CpuIdle::Idle {
+            return false;
+        }
+        self.nohz_balance_all(p, cpu, flags, CpuIdle::Idle);
+        true
+    }
+
+    /// Blocked load and balance for all idle CPUs (`_nohz_idle_balance`). `false` when work arrived
+    /// before the end.
+    fn nohz_balance_all<P: Platform>(
+        &mut self,
+        p: &mut P,
+        cpu: Cpu,
+        flags: u8,
+        idle: CpuIdle,
+    ) -> bool {
+        let jiffy = self.jiffies(p.now(self.here));
+        let mut next_balance = jiffy + 60 * u64::from(self.rules.hz);
+        let mut left = false;
+        let wraps = self.rules.balance.nohz_wraps;
+        if flags & STATS != 0 {
+            self.nohz.has_blocked = false;
+        }
+        if flags & NEXT != 0 {
+            self.domains.nohz_needs_update = false;
+        }
+        let set = self.nohz.idle_cpus;
+        let start = if wraps { Cpu(cpu.0 + 1) } else { Cpu(0) };
+        let mut served = false;
+        for other in set.iter_wrap(start) {
+            if !self.available_idle_cpu(other) || (!wraps && other == cpu) {
+                continue;
+            }
+            if self.rqs[cpu.index()].need_resched && !self.available_idle_cpu(cpu) {
+                self.nohz.has_blocked |= flags & STATS != 0;
+                self.domains.nohz_needs_update |= flags & NEXT != 0;
+                return false;
+            }
+            if flags & STATS != 0 {
+                left |= self.update_nohz_stats(p, other, jiffy, !wraps);
+            }
+            if jiffy >= self.rqs[other.index()].next_balance {
+                self.balance_for(p, other, flags, jiffy);
+            }
+            next_balance = next_balance.min(self.rqs[other.index()].next_balance);
+            served = true;
+        }
+        if served {
+            self.nohz.next_balance = next_balance;
+        }
+        if !wraps {
+            left |= self.serve_itself(p, cpu, flags, idle);
+        }
+        if flags & STATS != 0 {
+            self.nohz.next_blocked = jiffy + self.msecs_to_jiffies(BLOCKED_PERIOD_MS);
+        }
+        self.nohz.has_blocked |= left;
+        true
+    }
+
+    fn balance_for<P: Platform>(&mut self, p: &mut P, cpu: Cpu, flags: u8, jiffy: u64) {
+        self.update_rq_clock(p, cpu);
+        if self.rules.features.lb_bias && self.weighted_cpuload(cpu) == 0 {
+            self.cpu_load_update_nohz(cpu, jiffy, 0);
+        }
+        if flags & BALANCE != 0 {
+            self.sched_balance_domains(p, cpu, CpuIdle::Idle);
+        }
+    }
+
+    /// Up to 5.11 the balancer served itself apart, after the others.
+    fn serve_itself<P: Platform>(&mut self, p: &mut P, cpu: Cpu, flags: u8, idle: CpuIdle) -> bool {
+        // Before 4.17 the ordinary balance of the softirq follows.
+        if !self.rules.balance.nohz_blocked {
+            return false;
+        }
+        let mut left = false;
+        if idle != CpuIdle::NewlyIdle {
+            self.update_blocked_averages(p, cpu);
+            left = self.rqs[cpu.index()].has_blocked_load;
+        }
+        if flags & BALANCE != 0 {
+            self.sched_balance_domains(p, cpu, CpuIdle::Idle);
+        }
+        left
+    }
+
+    /// Decays the load of a tickless CPU, at most once a jiffy unless forced. Returns whether some is
+    /// left (`update_nohz_stats`).
+    fn update_nohz_stats<P: Platform>(
+        &mut self,
+        p: &mut P,
+        cpu: Cpu,
+        jiffy: u64,
+        force: bool,
+    ) -> bool {
+        let rq = &self.rqs[cpu.index()];
+        if !rq.has_blocked_load || !self.nohz.idle_cpus.contains(cpu) {
+            return false;
+        }
+        if !force && jiffy <= rq.last_blocked_load_update_tick {
+            return true;
+        }
+        self.update_blocked_averages(p, cpu);
+        self.rqs[cpu.index()].has_blocked_load
+    }
+
+    /// 4.17–5.11: newly idle balance decays idle CPUs' load as it gathers statistics.
+    pub(crate) fn update_nohz_stats_for_newidle<P: Platform>(
+        &mut self,
+        p: &mut P,
+        env: &mut Env,
+        cpu: Cpu,
+    ) {
+        let jiffy = self.jiffies(p.now(self.here));
+        env.nohz_again |= self.update_nohz_stats(p, cpu, jiffy, false);
+    }
+
+    /// … and puts the next update off when it saw all of them.
+    pub(crate) fn nohz_stats_done(&mut self, env: &Env, jiffy: u64) {
+        let span = &self.domains.domain(env.domain).span;
+        if env.nohz_again && self.nohz.idle_cpus.is_subset(span) {
+            self.nohz.next_blocked = jiffy + self.msecs_to_jiffies(BLOCKED_PERIOD_MS);
+        }
+    }
+
+    /// A CPU about to go idle for long updates the others' blocked load, or notes to do so
+    /// (`nohz_newidle_balance`).
+    pub(crate) fn nohz_newidle_balance<P: Platform>(&mut self, p: &mut P, cpu: Cpu, jiffy: u64) {
+        if !self.rules.balance.nohz_blocked
+            || self.rqs[cpu.index()].avg_idle < self.rules.migration_cost_ns
+            || !self.nohz.has_blocked
+            || jiffy < self.nohz.next_blocked
+        {
+            return;
+        }
+        if self.rules.balance.nohz_newidle_late {
+            self.domains.cpus[cpu.index()].nohz_flags |= NEWILB;
+        } else if !self.nohz_balance_all(p, cpu, STATS, CpuIdle::NewlyIdle) {
+            self.kick_ilb(p, STATS, jiffy);
+        }
+    }
+
+    /// In the idle loop, before the CPU sleeps: what was noted above (`nohz_run_idle_balance`, 5.12).
+    pub(crate) fn nohz_run_idle_balance<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        let view = &mut self.domains.cpus[cpu.index()];
+        let flags = view.nohz_flags;
+        view.nohz_flags &= !NEWILB;
+        if flags == NEWILB && !self.rqs[cpu.index()].need_resched {
+            self.nohz_balance_all(p, cpu, STATS, CpuIdle::Idle);
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! What load balancing rules a kernel has.
+
+use crate::rules::Version;
+
+/// What the balancer compares.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum BusiestGroup {
+    /// Up to 5.4: average loads, with `fix_small_imbalance`.
+    AverageLoad,
+    /// From 5.5: group types, each with its own measure.
+    GroupTypes,
+}
+
+/// How much imbalance between NUMA nodes is allowed (`adjust_numa_imbalance`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum NumaAllowance {
+    /// Up to 5.5: none.
+    None,
+    /// 5.6–5.10: everything while the busiest node runs at most two tasks.
+    TwoTasks,
+    /// 5.11–5.17: up to two tasks while less than a quarter of the busiest node's CPUs run tasks.
+    Quarter,
+    /// 5.18–5.19: up to two tasks while the local node stays within `imb_numa_nr`.
+    PerLlc,
+    /// From 6.0: the same, applied before the imbalance is halved, and to fork as well.
+    PerLlcBeforeHalving,
+}
+
+/// Which tasks of a queue the balancer may have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum LoadGate {
+    /// Up to 5.4: half the task's load must fit the imbalance.
+    Half,
+    /// 5.5–5.9: the same until balancing failed more than `cache_nice_tries` times.
+    HalfUntilFailures,
+    /// From 5.10: the load, halved once per failure, must fit.
+    HalvedPerFailure,
+}
+
+/// Balancing rules of one kernel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BalanceRules {
+    /// `imbalance_pct` of domains that share neither core nor cache (125; 117 from 5.10).
+    pub imbalance_pct: u32,
+    /// How much longer balance intervals of busy CPUs are (32; 16 from 5.10).
+    pub busy_factor: u32,
+    /// Busy intervals are one jiffy shorter, so that levels do not coincide (5.10).
+    pub busy_interval_minus_one: bool,
+    /// CPUs with SCHED_IDLE tasks only use idle intervals (5.6).
+    pub sched_idle_is_not_busy: bool,
+    /// Domains that share a cache have SD_PREFER_SIBLING (4.15).
+    pub prefer_sibling_in_llc: bool,
+    /// A level for whole nodes below the NUMA levels (4.17).
+    pub node_level: bool,
+    /// A level for CPUs that share an L2 cache (5.16).
+    pub cluster_level: bool,
+    /// That level carries SD_CLUSTER (6.8).
+    pub cluster_flag: bool,
+    /// Nodes farther apart take no fork, exec or affine wakeups (30; AMD raises it to 32 from 5.4,
+    /// and only there distances of 31 and 32 occur).
+    pub reclaim_distance: u32,
+    /// Capacity of a core whose threads share it evenly; 0 = a thread counts as a CPU (1178, i.e. 15 %
+    /// gain, up to 5.0).
+    pub smt_gain: u32,
+    /// What is compared (5.5).
+    pub busiest_group: BusiestGroup,
+    /// SMT groups with two tasks are pulled apart (`group_smt_balance`), groups are compared by
+    /// tasks per core, and an idle CPU of an idle core balances first (6.6).
+    pub smt_aware: bool,
+    /// `prefer_sibling` is a property of the busiest group, not of the local child (6.5).
+    pub prefer_sibling_of_busiest: bool,
+    /// Idle CPUs take the only task of a CPU whose capacity is reduced (6.0).
+    pub reduced_capacity_is_misfit: bool,
+    /// A fully busy local group at or above the domain's average takes nothing (6.3); before, the
+    /// difference wrapped around.
+    pub local_above_average_gives_up: bool,
+    /// Imbalance allowed between nodes (5.6, 5.11, 5.18, 6.0).
+    pub numa_allowance: NumaAllowance,
+    /// Newly idle balance stops when a task or wakeup has arrived (6.0).
+    pub newidle_bails_out: bool,
+    /// Which task loads fit (5.5, 5.10).
+    pub load_gate: LoadGate,
+    /// Tasks without load count as 1 (5.9).
+    pub load_at_least_one: bool,
+    /// Utilisation gates are relaxed with failures too (6.8).
+    pub util_gate_relaxes: bool,
+    /// More than `nr_migrate` tasks are looked at while all seen were pinned (6.1–6.9, reverted in
+    /// stable).
+    pub looks_past_limit_when_pinned: bool,
+    /// Balance takes the task that ran longest ago, and a picked task becomes the most recent one;
+    /// before, the latest enqueued went first (4.16).
+    pub oldest_task_first: bool,
+    /// Counts leave out tasks whose dequeue is delayed (6.14).
+    pub counts_runnable_only: bool,
+    /// Delayed tasks move only for load (6.14).
+    pub delayed_move_for_load_only: bool,
+    /// Tasks that would not be eligible at the destination stay at the first try (6.15).
+    pub ineligible_stay: bool,
+    /// Active balance for repeated failures needs an imbalance of tasks, and moves the running task
+    /// whatever its cache heat (5.13).
+    pub active_balance_for_tasks: bool,
+    /// Asymmetric or capacity reasons for active balance do not lengthen the interval (5.1).
+    pub voluntary_active_balance: bool,
+    /// The imbalance flag of a group stays while all tasks are pinned (5.3).
+    pub imbalance_flag_stays_when_pinned: bool,
+    /// Newly idle balance does not lengthen intervals (5.0).
+    pub newidle_keeps_interval: bool,
+    /// A queue is thought all pinned before a single task was looked at (5.12).
+    pub pinned_until_proven: bool,
+    /// Newly idle balance is skipped when the CPU idles less than `migration_cost` on average (up to
+    /// 5.16), else when it idles less than the first domain's cost.
+    pub newidle_needs_migration_cost: bool,
+    /// The update of blocked load counts as cost of newly idle balance (5.17).
+    pub newidle_cost_with_blocked: bool,
+    /// The decay of newly idle costs waits for a second without a new maximum (5.17).
+    pub newidle_cost_waits: bool,
+    /// Newly idle balance is skipped while a wakeup is pending (5.14).
+    pub newidle_skips_pending: bool,
+    /// Idle CPUs' blocked load is tracked and updated by others (4.17).
+    pub nohz_blocked: bool,
+    /// A CPU that goes idle updates that load itself, right before (5.12); before, newly idle balance
+    /// did.
+    pub nohz_newidle_late: bool,
+    /// The idle balancer serves itself last, in turn (5.12); before, it served itself apart.
+    pub nohz_wraps: bool,
+    /// CPUs that enter tickless idle ask for a new `next_balance` (5.15).
+    pub nohz_next_kick: bool,
+    /// A kick sets `next_balance` to the next jiffy, and only full kicks do (5.9); before, every kick
+    /// added one.
+    pub nohz_kick_sets_next: bool,
+    /// Kicks are function calls, which a polling idle CPU takes without interrupt (5.8); before, they
+    /// were reschedule interrupts.
+    pub nohz_kick_by_call: bool,
+    /// Busy CPUs are counted per LLC even when nothing lies above it (4.9).
+    pub nohz_counts_every_llc: bool,
+    /// Each balance pass updates blocked load itself (up to 4.16).
+    pub rebalance_updates_blocked: bool,
+}
+
+impl BalanceRules {
+    /// The rules of `version`.
+    pub fn of(version: Version) -> Self {
+        let since = |major, minor| version.since(major, minor);
+        Self {
+            imbalance_pct: if since(5, 10) { 117 } else { 125 },
+            busy_factor: if since(5, 10) { 16 } else { 32 },
+            busy_interval_minus_one: since(5, 10),
+            sched_idle_is_not_busy: since(5, 6),
+            prefer_sibling_in_llc: since(4, 15),
+            node_level: since(4, 17),
+            cluster_level: since(5, 16),
+            cluster_flag: since(6, 8),
+            reclaim_distance: if since(5, 4) { 32 } else { 30 },
+            smt_gain: if since(5, 1) { 0 } else { 1178 },
+            busiest_group: if since(5, 5) {
+                BusiestGroup::GroupTypes
+            } else {
+                BusiestGroup::AverageLoad
+            },
+            smt_aware: since(6, 6),
+            prefer_sibling_of_busiest: since(6, 5),
+            reduced_capacity_is_misfit: since(6, 0),
+            local_above_average_gives_up: version.has(6, 3, &[(5, 10, 228), (6, 1, 192)]),
+            numa_allowance: match () {
+                () if since(6, 0) => NumaAllowance::PerLlcBeforeHalving,
+                () if since(5, 18) => NumaAllowance::PerLlc,
+                () if since(5, 11) => NumaAllowance::Quarter,
+                () if since(5, 6) => NumaAllowance::TwoTasks,
+                () => NumaAllowance::None,
+            },
+            newidle_bails_out: since(6, 0),
+            load_gate: match () {
+                () if since(5, 10) => LoadGate::HalvedPerFailure,
+                () if since(5, 5) => LoadGate::HalfUntilFailures,
+                () => LoadGate::Half,
+            },
+            load_at_least_one: since(5, 9),
+            util_gate_relaxes: version.has(6, 8, &[(5, 10, 228), (6, 1, 192)]),
+            looks_past_limit_when_pinned: since(6, 1) && !since(6, 10) && version.patch == 0,
+            oldest_task_first: since(4, 16),
+            counts_runnable_only: since(6, 14),
+            delayed_move_for_load_only: since(6, 14),
+            ineligible_stay: since(6, 15),
+            active_balance_for_tasks: since(5, 13),
+            voluntary_active_balance: since(5, 1),
+            imbalance_flag_stays_when_pinned: since(5, 3),
+            newidle_keeps_interval: since(5, 0),
+            pinned_until_proven: since(5, 12),
+            newidle_needs_migration_cost: !since(5, 17),
+            newidle_cost_with_blocked: since(5, 17),
+            newidle_cost_waits: since(5, 17),
+            newidle_skips_pending: since(5, 14),
+            nohz_blocked: since(4, 17),
+            nohz_newidle_late: since(5, 12),
+            nohz_wraps: since(5, 12),
+            nohz_next_kick: since(5, 15),
+            nohz_kick_sets_next: since(5, 9),
+            nohz_kick_by_call: since(5, 8),
+            nohz_counts_every_llc: since(4, 9),
+            rebalance_updates_blocked: !since(4, 17),
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Statistics of groups, and what state a group is in (`update_sg_lb_stats`, `group_classify`).
+//!
+//! Worked example: a group of 4 CPUs (capacity 4096, percentage 117) with 5 tasks, utilisation 3600
+//! and runnable average 4800. Five tasks on four CPUs, and 4096 · 100 < 3600 · 117 = 421200, so it is
+//! overloaded. At utilisation 3000 that test fails (351000), but 4096 · 117 = 479232 < 480000 =
+//! 4800 · 100 holds by a hair: still overloaded. With a runnable average of 4700 it has spare
+//! capacity, although it has more tasks than CPUs: 479232 ≥ 470000 and 409600 > 351000.
+
+use super::{CpuIdle, Env};
+use crate::ids::Cpu;
+use crate::kernel::Kernel;
+use crate::platform::{Op, Platform};
+
+/// State of a group, in the order of urgency to pull from it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Hash)]
+pub enum GroupType {
+    /// Could take more.
+    #[default]
+    HasSpare,
+    /// Just full.
+    FullyBusy,
+    /// A task is on a CPU that lost capacity to interrupts or real-time tasks.
+    MisfitTask,
+    /// Threads of one core run several tasks (6.6).
+    SmtBalance,
+    /// Affinity kept the level below from balancing.
+    Imbalanced,
+    /// More tasks than it can serve.
+    Overloaded,
+}
+
+/// What the balancer knows of a group (`struct sg_lb_stats`).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GroupStats {
+    /// Load per capacity, where it is computed.
+    pub avg_load: u64,
+    /// Load.
+    pub load: u64,
+    /// Utilisation.
+    pub util: u64,
+    /// Runnable average.
+    pub runnable: u64,
+    /// Capacity left for the fair class.
+    pub capacity: u64,
+    /// Tasks of all classes.
+    pub nr_running: u32,
+    /// Fair tasks.
+    pub h_nr_running: u32,
+    /// Idle CPUs.
+    pub idle_cpus: u32,
+    /// CPUs.
+    pub weight: u32,
+    /// State.
+    pub group_type: GroupType,
+    /// Load of the heaviest task on a CPU with reduced capacity.
+    pub misfit_load: u64,
+    /// Up to 5.4: unbiased load.
+    pub weighted_load: u64,
+    /// Up to 5.4: that load per task.
+    pub load_per_task: u64,
+    /// Up to 5.4: wants to get rid of tasks.
+    pub no_capacity: bool,
+}
+
+impl GroupStats {
+    /// Whether more tasks than CPUs wait or use more than the capacity (`group_is_overloaded`).
+    #[inline]
+    pub fn is_overloaded(&self, imbalance_pct: u32) -> bool {
+        let pct = u64::from(imbalance_pct);
+        self.nr_running > self.weight
+            && (self.capacity * 100 < self.util * pct || self.capacity * pct < self.runnable * 100)
+    }
+
+    /// Whether it could serve more tasks (`group_has_capacity`).
+    #[inline]
+    pub fn has_capacity(&self, imbalance_pct: u32) -> bool {
+        let pct = u64::from(imbalance_pct);
+        self.nr_running < self.weight
+            || (self.capacity * pct >= self.runnable * 100 && self.capacity * 100 > self.util * pct)
+    }
+
+    /// `group_classify`; `imbalanced` is the flag the level below left, `smt_balance` the result of
+    /// that test.
+    pub fn classify(&self, imbalance_pct: u32, imbalanced: bool, smt_balance: bool) -> GroupType {
+        match () {
+            () if self.is_overloaded(imbalance_pct) => GroupType::Overloaded,
+            () if imbalanced => GroupType::Imbalanced,
+            () if smt_balance => GroupType::SmtBalance,
+            () if self.misfit_load > 0 => GroupType::MisfitTask,
+            () if !self.has_capacity(imbalance_pct) => GroupType::FullyBusy,
+            () => GroupType::HasSpare,
+        }
+    }
+
+    /// Load per 1024 of capacity.
+    #[inline]
+    pub(crate) fn load_per_capacity(&self) -> u64 {
+        self.load * 1024 / self.capacity
+    }
+}
+
+impl Kernel {
+    /// Capacity of a CPU left for the fair class (`capacity_of`).
+    #[inline(always)]
+    pub(crate) fn capacity_of(&self, cpu: Cpu) -> u64 {
+        self.rqs[cpu.index()].cpu_capacity
+    }
+
+    /// Whether interrupts or other classes take a noticeable part of a CPU (`check_cpu_capacity`).
+    #[inline]
+    pub(crate) fn check_cpu_capacity(&self, cpu: Cpu, imbalance_pct: u32) -> bool {
+        self.capacity_of(cpu) * u64::from(imbalance_pct)
+            < self.domains.cpus[cpu.index()].capacity_orig * 100
+    }
+
+    /// Fair tasks of a CPU as the balancer counts them.
+    #[inline(always)]
+    pub(crate) fn h_nr_running(&self, cpu: Cpu) -> u32 {
+        let cfs_rq = &self.cfs_rqs[cpu.index()];
+        if self.rules.balance.counts_runnable_only {
+            cfs_rq.h_nr_runnable
+        } else {
+            cfs_rq.h_nr_queued
+        }
+    }
+
+    /// What real-time tasks leave of a CPU (`scale_rt_capacity`).
+    fn scale_rt_capacity(&self, cpu: Cpu) -> u64 {
+        let max = self.domains.cpus[cpu.index()].capacity_orig;
+        let used = self.rqs[cpu.index()].rt.avg.util_avg;
+        max.saturating_sub(used).max(1)
+    }
+
+    /// Brings the capacity of the local group of a domain up to date (`update_group_capacity`).
+    pub(crate) fn update_group_capacity(&mut self, domain: u32, cpu: Cpu, jiffy: u64) {
+        let sd = self.domains.domain(domain);
+        let interval = self.msecs_to_jiffies(u64::from(sd.balance_interval));
+        let next_update = jiffy + interval.clamp(1, self.domains.max_interval_jiffies);
+        let group = self.domains.group_row(domain, 0);
+        let capacity = match sd.child {
+            None => {
+                let capacity = self.scale_rt_capacity(cpu);
+                self.rqs[cpu.index()].cpu_capacity = capacity;
+                capacity
+            }
+            Some(child) => {
+                let child = self.domains.domain(child);
+                if child.flags.overlap {
+                    let span = &self.domains.groups[group as usize].span;
+                    span.iter().map(|cpu| self.capacity_of(cpu)).sum()
+                } else {
+                    let groups = self.domains.groups_of(child);
+                    groups
+                        .map(|group| self.domains.capacities[group.capacity as usize].capacity)
+                        .sum()
+                }
+            }
+        };
+        let row = self.domains.groups[group as usize].capacity as usize;
+        let shared = &mut self.domains.capacities[row];
+        shared.capacity = capacity;
+        shared.next_update = next_update;
+    }
+
+    /// Milliseconds as jiffies, rounded up (`msecs_to_jiffies`).
+    #[inline]
+    pub(crate) fn msecs_to_jiffies(&self, msecs: u64) -> u64 {
+        (msecs * u64::from(self.rules.hz)).div_ceil(1000)
+    }
+
+    /// Whether threads of one core share it between several tasks (`smt_balance`).
+    #[inline]
+    fn smt_balance(&self, env: &Env, group: u32, stats: &GroupStats) -> bool {
+        self.rules.balance.smt_aware
+            && env.idle != CpuIdle::NotIdle
+            && self.domains.groups[group as usize].flags.share_cpucapacity
+            && stats.h_nr_running > 1
+    }
+
+    /// `update_sg_lb_stats` from 5.5 on. Also reports whether some CPU has two tasks.
+    pub(crate) fn update_sg_lb_stats<P: Platform>(
+        &mut self,
+        p: &mut P,
+        env: &mut Env,
+        group: u32,
+        local: bool,
+        overloaded: &mut bool,
+    ) -> GroupStats {
+        let sg = &self.domains.groups[group as usize];
+        let (weight, capacity_row) = (sg.weight, sg.capacity as usize);
+        let cpus = sg.span.and(&env.cpus);
+        let pct = self.domains.domain(env.domain).imbalance_pct;
+        let mut stats = GroupStats {
+            weight,
+            ..GroupStats::default()
+        };
+        p.spend(self.here, Op::BalanceCpu, cpus.len() as u32);
+        for cpu in cpus.iter() {
+            if env.nohz_stats {
+                self.update_nohz_stats_for_newidle(p, env, cpu);
+            }
+            self.add_cpu_to_stats(env, cpu, local, pct, &mut stats, overloaded);
+        }
+        let shared = &self.domains.capacities[capacity_row];
+        stats.capacity = shared.capacity;
+        let smt_balance = !local && self.smt_balance(env, group, &stats);
+        stats.group_type = stats.classify(pct, shared.imbalance, smt_balance);
+        if stats.group_type == GroupType::Overloaded {
+            stats.avg_load = stats.load_per_capacity();
+        }
+        stats
+    }
+
+    #[inline(always)]
+    fn add_cpu_to_stats(
+        &self,
+        env: &Env,
+        cpu: Cpu,
+        local: bool,
+        pct: u32,
+        stats: &mut GroupStats,
+        overloaded: &mut bool,
+    ) {
+        let load = self.cpu_load(cpu);
+        let h_nr_running = self.h_nr_running(cpu);
+        let nr_running = self.rqs[cpu.index()].nr_running;
+        stats.load += load;
+        stats.util += self.cpu_util(cpu);
+        stats.runnable += self.cpu_runnable(cpu);
+        stats.h_nr_running += h_nr_running;
+        stats.nr_running += nr_running;
+        if nr_running > 1 {
+            *overloaded = true;
+        }
+        if nr_running == 0 && self.domains.idle.contains(cpu) {
+            stats.idle_cpus += 1;
+            return;
+        }
+        // The only task of a CPU that lost capacity is better off elsewhere.
+        if !local
+            && self.rules.balance.reduced_capacity_is_misfit
+            && env.idle != CpuIdle::NotIdle
+            && h_nr_running == 1
+            && self.check_cpu_capacity(cpu, pct)
+        {
+            stats.misfit_load = stats.misfit_load.max(load);
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Tests of balancing, by hand-computed answers and by small worlds.
+
+mod world;

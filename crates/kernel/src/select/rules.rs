@@ -1,0 +1,141 @@
+//! What placement rules a kernel has.
+
+use crate::rules::Version;
+
+/// What a CPU that runs nothing but SCHED_IDLE tasks counts as when a CPU is searched for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum SchedIdleCpus {
+    /// Up to 5.3: as busy.
+    Busy,
+    /// 5.4–5.6: as good as idle for the target, the previous and the recent CPU; in scans it is
+    /// remembered and taken when no idle CPU is found.
+    LastResort,
+    /// From 5.7: as idle.
+    Idle,
+}
+
+/// How `wake_affine` chooses between the waking and the previous CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum WakeAffine {
+    /// Up to 4.12: weights of the two CPUs with `effective_load`.
+    EffectiveLoad,
+    /// 4.13: the waking CPU when they share a cache, else weights of the two nodes.
+    NodeLoad,
+    /// From 4.14: `wake_affine_idle`, then `wake_affine_weight`.
+    IdleThenWeight,
+}
+
+/// How `select_idle_sibling` searches the last level cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum IdleScan {
+    /// Up to 4.8: for a fully idle scheduling group, largest groups first, without limit.
+    IdleGroups,
+    /// 4.9–5.11: an idle core, then an idle CPU, then an idle sibling of the target.
+    ThreePasses,
+    /// From 5.12: one pass that looks either for a core or for a CPU.
+    OnePass,
+}
+
+/// How `find_idlest_group` compares groups.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum IdlestGroup {
+    /// Up to 4.9: average load, the local one scaled by the imbalance percentage.
+    LoadRatio,
+    /// 4.10–5.4: spare capacity (not at fork), then runnable load, then average load.
+    SpareCapacity,
+    /// From 5.5: group types, as the load balancer has them.
+    GroupTypes,
+}
+
+/// Placement rules of one kernel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PlacementRules {
+    /// What SCHED_IDLE-only CPUs count as (5.4, 5.7).
+    pub sched_idle_cpus: SchedIdleCpus,
+    /// Which `wake_affine` (4.13, 4.14).
+    pub wake_affine: WakeAffine,
+    /// `wake_affine_idle`: an idle waking CPU is taken only when it shares the cache with the
+    /// previous one, which is preferred when it is idle too (4.16).
+    pub wa_idle_needs_cache: bool,
+    /// `wake_affine_idle`: an idle previous CPU settles the matter (5.11).
+    pub wa_idle_prefers_prev: bool,
+    /// `wake_affine_idle`: tasks whose dequeue is delayed do not count as running beside a waker that
+    /// is about to sleep (6.15 and the stable series since June 2025).
+    pub wa_idle_ignores_delayed: bool,
+    /// `wake_affine_weight`: equal weights keep the previous CPU, except in sync wakeups (4.17).
+    pub wa_weight_keeps_equal: bool,
+    /// How the LLC is searched (4.9, 5.12).
+    pub idle_scan: IdleScan,
+    /// A short average idle time stops the scan (4.9–4.10; later the feature SIS_AVG_CPU).
+    pub scan_needs_idle_time: bool,
+    /// SIS_PROP uses an idle average that ages while the CPU is busy (5.14).
+    pub sis_prop_ages: bool,
+    /// Scans start behind the target, which was tested already (5.14).
+    pub scan_starts_after_target: bool,
+    /// CPUs forbidden by affinity use up the scan limit (up to 5.5).
+    pub scan_counts_forbidden: bool,
+    /// An idle SMT sibling of the previous CPU is tried before a scan without idle cores (5.13).
+    pub scan_smt_of_prev: bool,
+    /// The cluster of the target is searched first (6.8).
+    pub cluster_scan: bool,
+    /// A per-CPU kernel thread may keep its wakee on its own CPU (5.6).
+    pub per_cpu_kthread_stacks: bool,
+    /// … but not from an interrupt that hit it (5.17).
+    pub per_cpu_kthread_in_task_only: bool,
+    /// The waker's `recent_used_cpu` becomes its CPU at affine wakeups, the wakee's changes at a hit
+    /// only (4.16–5.12). From 5.13 the wakee's becomes its previous CPU at every such search.
+    pub recent_used_cpu_of_waker: bool,
+    /// Affinity is tested for the CPU just stored instead of the candidate (5.13–6.4).
+    pub recent_used_cpu_tests_prev: bool,
+    /// Which `find_idlest_group` (4.10, 5.5).
+    pub idlest_group: IdlestGroup,
+    /// The NUMA imbalance allowed at fork is at most the number of allowed local CPUs (5.19).
+    pub idlest_numa_within_affinity: bool,
+    /// `find_idlest_group` looks at allowed CPUs only (5.17).
+    pub idlest_allowed_only: bool,
+}
+
+impl PlacementRules {
+    /// The rules of `version`.
+    pub fn of(version: Version) -> Self {
+        let since = |major, minor| version.since(major, minor);
+        Self {
+            sched_idle_cpus: match () {
+                () if since(5, 7) => SchedIdleCpus::Idle,
+                () if since(5, 4) => SchedIdleCpus::LastResort,
+                () => SchedIdleCpus::Busy,
+            },
+            wake_affine: match () {
+                () if since(4, 14) => WakeAffine::IdleThenWeight,
+                () if since(4, 13) => WakeAffine::NodeLoad,
+                () => WakeAffine::EffectiveLoad,
+            },
+            wa_idle_needs_cache: since(4, 16),
+            wa_idle_prefers_prev: since(5, 11),
+            wa_idle_ignores_delayed: version.has(6, 15, &[(6, 12, 33), (6, 14, 11)]),
+            wa_weight_keeps_equal: since(4, 17),
+            idle_scan: match () {
+                () if since(5, 12) => IdleScan::OnePass,
+                () if since(4, 9) => IdleScan::ThreePasses,
+                () => IdleScan::IdleGroups,
+            },
+            scan_needs_idle_time: since(4, 9) && !since(4, 11),
+            sis_prop_ages: since(5, 14),
+            scan_starts_after_target: since(5, 14),
+            scan_counts_forbidden: !since(5, 6),
+            scan_smt_of_prev: since(5, 13),
+            cluster_scan: since(6, 8),
+            per_cpu_kthread_stacks: since(5, 6),
+            per_cpu_kthread_in_task_only: since(5, 17),
+            recent_used_cpu_of_waker: since(4, 16) && !since(5, 13),
+            recent_used_cpu_tests_prev: since(5, 13) && !since(6, 5),
+            idlest_group: match () {
+                () if since(5, 5) => IdlestGroup::GroupTypes,
+                () if since(4, 10) => IdlestGroup::SpareCapacity,
+                () => IdlestGroup::LoadRatio,
+            },
+            idlest_numa_within_affinity: since(5, 19),
+            idlest_allowed_only: since(5, 17),
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! How many different tasks a task wakes (`record_wakee`, `wake_wide`).
+//!
+//! Worked example: a dispatcher wakes 20 workers in turn, each worker always the dispatcher. The
+//! dispatcher's flips grow by 20 a round, the workers' stay at 0 or 1. Against an LLC of 8 CPUs the
+//! workers' count is below 8, so wakeups stay affine. With 20 dispatchers sharing the workers both
+//! counts grow; once the smaller is ≥ 8 and the larger ≥ 8 times the smaller, the partners no longer
+//! fit one cache and the wakeup is wide.
+
+use crate::ids::{Cpu, TaskId};
+use crate::kernel::Kernel;
+use crate::platform::Platform;
+
+/// Whether waker and wakee have so many partners that one LLC of `llc_size` CPUs cannot hold them.
+pub const fn wake_wide(waker_flips: u32, wakee_flips: u32, llc_size: u32) -> bool {
+    let (more, fewer) = if waker_flips < wakee_flips {
+        (wakee_flips, waker_flips)
+    } else {
+        (waker_flips, wakee_flips)
+    };
+    fewer >= llc_size && more as u64 >= fewer as u64 * llc_size as u64
+}
+
+impl Kernel {
+    /// Counts a change of wakee; counts are halved at the first wakeup after a second
+    /// (`record_wakee`).
+    pub(super) fn record_wakee<P: Platform>(&mut self, p: &P, waker: TaskId, wakee: TaskId) {
+        let tick_ns = self.rules.tick_ns;
+        let jiffy = p.now(self.here) / tick_ns;
+        let record = &mut self.tasks[waker.index()];
+        if jiffy > record.wakee_flip_decay_ns / tick_ns + u64::from(self.rules.hz) {
+            record.wakee_flips >>= 1;
+            record.wakee_flip_decay_ns = jiffy * tick_ns;
+        }
+        if record.last_wakee != Some(wakee) {
+            record.last_wakee = Some(wakee);
+            record.wakee_flips += 1;
+        }
+    }
+
+    /// `wake_wide` for a wakeup from this CPU.
+    #[inline]
+    pub(super) fn wakes_wide(&self, cpu: Cpu, waker: TaskId, wakee: TaskId) -> bool {
+        wake_wide(
+            self.tasks[waker.index()].wakee_flips,
+            self.tasks[wakee.index()].wakee_flips,
+            self.domains.cpus[cpu.index()].llc_size,
+        )
+    }
+}
