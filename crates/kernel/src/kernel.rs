@@ -65,6 +65,8 @@ pub struct Kernel {
     pub nohz: Nohz,
     /// Scheduling domains and what balancing remembers.
     pub domains: crate::balance::Domains,
+    /// CPU frequency.
+    pub cpufreq: crate::cpufreq::Cpufreq,
     /// Idle states.
     pub cpuidle: crate::cpuidle::Cpuidle,
     /// Real-time state of the whole machine.
@@ -91,6 +93,7 @@ impl Kernel {
             groups: Vec::new(),
             nohz: Nohz::default(),
             domains: crate::balance::Domains::new(&topology, &rules),
+            cpufreq: crate::cpufreq::Cpufreq::default(),
             cpuidle: crate::cpuidle::Cpuidle::default(),
             rt_domain: crate::rt::RtDomain::new(),
             here: Cpu(0),

@@ -7,6 +7,7 @@ pub mod balance;
 pub mod bandwidth;
 pub mod cfs_rq;
 mod core;
+pub mod cpufreq;
 pub mod cpuidle;
 pub mod cpuset;
 pub mod entity;

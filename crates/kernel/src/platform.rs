@@ -20,6 +20,7 @@
 //! contention grants lines in time order over all CPUs and makes the CPU burn the time it waits; a
 //! platform that does not model it returns at once.
 
+use crate::cpufreq::{Counters, HwpRequest};
 use crate::ids::{Cpu, GroupId, Ns, TaskId};
 
 /// Every kernel operation that costs time. The machine prices them in nanoseconds, a report can
@@ -286,6 +287,17 @@ pub trait Platform {
     /// `cpu` enters an idle state (a row of the states it was registered with) at its cursor, and
     /// leaves it by itself after `poll_limit_ns`.
     fn enter_idle(&mut self, _cpu: Cpu, _state: usize, _poll_limit_ns: Option<Ns>) {}
+
+    /// The cycle counters of `cpu`.
+    fn counters(&mut self, _cpu: Cpu) -> Counters {
+        Counters::default()
+    }
+
+    /// Asks for a P-state on behalf of `cpu`; what other CPUs of its clock domain ask for counts too.
+    fn request_pstate(&mut self, _cpu: Cpu, _pstate: u32) {}
+
+    /// Tells hardware that manages its own P-states what it may choose for `cpu`.
+    fn request_performance(&mut self, _cpu: Cpu, _request: HwpRequest) {}
 
     /// Tells observers.
     fn observe(&mut self, cpu: Cpu, observation: Observation);

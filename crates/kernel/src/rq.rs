@@ -102,6 +102,10 @@ pub struct Rq {
 
     /// The tick runs.
     pub tick_running: bool,
+    /// Idle time so far, waiting for I/O not counted.
+    pub idle_time_ns: Ns,
+    /// Since when the idle loop sleeps; `None` while the CPU executes anything.
+    pub idle_entry_ns: Option<Ns>,
     /// How often the idle loop stopped the tick or found it stopped.
     pub idle_calls: u64,
     /// In the nohz mask (`nohz_tick_stopped`).
@@ -157,6 +161,8 @@ impl Rq {
             cpu_capacity: capacity,
             freq_scale: 1024,
             tick_running: false,
+            idle_time_ns: 0,
+            idle_entry_ns: Some(0),
             idle_calls: 0,
             nohz_tick_stopped: false,
             has_blocked_load: false,

@@ -138,7 +138,9 @@ impl Kernel {
         p.observe(cpu, Observation::Switch { prev, state, next });
         self.spend_switch(p, cpu, prev, next);
         if self.is_idle_task(prev) {
-            self.idle_reflect(cpu, p.now(cpu));
+            let now = p.now(cpu);
+            self.count_idle_time(cpu, now);
+            self.idle_reflect(cpu, now);
             self.idle_exit(p, cpu);
         }
     }

@@ -34,6 +34,7 @@ impl Kernel {
                 self.task_tick_rt(p, cpu, curr);
             }
         }
+        self.cpufreq_tick(p, cpu);
         self.sched_balance_trigger(p, cpu);
         let next = self.next_tick(p.now(cpu));
         p.arm(cpu, Timer::Tick(cpu), next);
@@ -42,6 +43,7 @@ impl Kernel {
     /// The idle loop decides about the tick (`tick_nohz_idle_stop_tick`).
     pub(crate) fn idle_enter<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         self.nohz_run_idle_balance(p, cpu);
+        self.rqs[cpu.index()].idle_entry_ns = Some(p.now(cpu));
         if !self.cpuidle.is_off() {
             return self.cpuidle_idle_call(p, cpu);
         }

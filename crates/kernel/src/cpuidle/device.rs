@@ -103,7 +103,9 @@ impl Kernel {
 
     /// Tells that a CPU left its idle state, its exit latency included, at `at`; `poll_limit` when
     /// nothing happened but polling reached its limit. Comes before the handler of whatever woke it.
+    #[inline]
     pub fn idle_woken(&mut self, cpu: Cpu, at: Ns, poll_limit: bool) {
+        self.count_idle_time(cpu, at);
         if self.cpuidle.is_off() {
             return;
         }

@@ -297,18 +297,30 @@ impl Kernel {
         match update {
             LoadUpdate::Attach if entity.avg.last_update_time == 0 => {
                 attach_entity_load_avg(cfs_rq, entity);
+                self.cfs_rq_util_change(p, q);
                 self.update_tg_load_avg(p, q);
             }
             LoadUpdate::Detach => {
                 detach_entity_load_avg(cfs_rq, entity);
+                self.cfs_rq_util_change(p, q);
                 self.update_tg_load_avg(p, q);
             }
-            LoadUpdate::Age => {}
+            _ if !decayed => {}
+            LoadUpdate::Age => self.cfs_rq_util_change(p, q),
             LoadUpdate::UpdateTg | LoadUpdate::Attach => {
-                if decayed {
-                    self.update_tg_load_avg(p, q);
-                }
+                self.cfs_rq_util_change(p, q);
+                self.update_tg_load_avg(p, q);
             }
+        }
+    }
+
+    /// The utilisation of a CPU's root queue may have changed (`cfs_rq_util_change`).
+    #[inline(always)]
+    fn cfs_rq_util_change<P: Platform>(&mut self, p: &mut P, q: CfsRqId) {
+        let cfs_rq = &self.cfs_rqs[q.index()];
+        if cfs_rq.se.is_none() {
+            let cpu = cfs_rq.cpu;
+            self.cpufreq_update_util(p, cpu, false);
         }
     }
 

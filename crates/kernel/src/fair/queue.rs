@@ -77,6 +77,9 @@ impl Kernel {
             self.requeue_delayed_entity(p, se);
             return;
         }
+        if self.tasks[task.index()].in_iowait && self.rules.frequency.iowait_flag {
+            self.cpufreq_update_util(p, cpu, true);
+        }
         let was_empty = self.cfs_rqs[cpu.index()].h_nr_queued == 0;
         let mut counts = Counts {
             queued: 1,

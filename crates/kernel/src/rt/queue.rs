@@ -52,6 +52,7 @@ impl Kernel {
             self.enqueue_pushable_task(cpu, task);
         }
         self.update_rt_overload(cpu);
+        self.cpufreq_update_util(p, cpu, false);
     }
 
     /// `dequeue_task_rt`.
@@ -81,6 +82,7 @@ impl Kernel {
         self.count_rt_tasks(cpu);
         self.dequeue_pushable_task(cpu, task);
         self.update_rt_overload(cpu);
+        self.cpufreq_update_util(p, cpu, false);
     }
 
     /// Real-time tasks count in `rq.nr_running` unless the class is throttled (`enqueue_top_rt_rq`,

@@ -185,6 +185,8 @@ pub struct Rules {
     pub rt_distributes: bool,
     /// SCHED_RR slice in ticks.
     pub rr_timeslice_ticks: u32,
+    /// Frequency drivers and governors.
+    pub frequency: crate::cpufreq::FrequencyRules,
     /// Idle loop and governors.
     pub idle: crate::cpuidle::IdleRules,
     /// intel_pstate's PID forgets the P-state after an idle time of this many sample periods.
@@ -270,6 +272,7 @@ impl Rules {
             rt_overload_by_pushable: since(6, 7),
             rt_distributes: since(5, 11),
             rr_timeslice_ticks: hz * RR_TIMESLICE_MS / 1000,
+            frequency: crate::cpufreq::FrequencyRules::of(version),
             idle: crate::cpuidle::IdleRules::of(version),
             pstate_holdoff_samples: 3,
         }

@@ -1,0 +1,101 @@
+//! What differs between the frequency drivers and governors of kernel releases.
+
+use crate::ids::Ns;
+use crate::rules::Version;
+
+/// How schedutil treats tasks that wake from I/O.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum IowaitBoost {
+    /// Up to 4.8: like any other.
+    None,
+    /// 4.9–4.12: the highest frequency at once, halved with each evaluation without I/O.
+    AtOnce,
+    /// From 4.13: an eighth, doubled with each further wakeup within a tick.
+    Doubling,
+}
+
+/// Shortest time between two frequency changes when the driver does not say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum RateLimit {
+    /// Up to 6.9: 1000 transition latencies, at most 10 ms.
+    ThousandLatencies,
+    /// From 6.10: one and a half transition latencies.
+    OneAndAHalfLatencies,
+}
+
+impl RateLimit {
+    /// `cpufreq_policy_transition_delay_us`, in ns.
+    pub fn delay_ns(self, transition_latency_ns: Ns) -> Ns {
+        match (transition_latency_ns / 1000, self) {
+            (0, _) => 1_000_000,
+            (us, RateLimit::ThousandLatencies) => (us * 1000).min(10_000) * 1000,
+            (us, RateLimit::OneAndAHalfLatencies) => (us + us / 2) * 1000,
+        }
+    }
+}
+
+/// Frequency rules of one kernel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FrequencyRules {
+    /// intel_pstate has its PID controller (up to 4.13).
+    pub pid: bool,
+    /// Samples are taken when the scheduler calls (4.6); before, by a deferrable timer.
+    pub scheduler_hooks: bool,
+    /// The PID controller takes a CPU that was awake for less than 1 % of a sample as idle (4.6).
+    pub pid_idle_below_1_percent: bool,
+    /// The scheduler tells when a task wakes from I/O (4.9).
+    pub iowait_flag: bool,
+    /// schedutil's reaction to it.
+    pub iowait_boost: IowaitBoost,
+    /// schedutil also counts runnable time (6.5).
+    pub runnable_boost: bool,
+    /// Without frequency invariance schedutil refers to 1.25 times the current frequency (6.8).
+    pub margin_on_current: bool,
+    /// schedutil holds the frequency of a CPU that was not idle since its last decision (4.12).
+    pub hold_while_busy: bool,
+    /// Default rate limit.
+    pub rate_limit: RateLimit,
+    /// x86 CPUs with APERF and MPERF make the scheduler frequency invariant (5.7).
+    pub x86_invariance: bool,
+}
+
+impl FrequencyRules {
+    /// The rules of a release.
+    pub fn of(version: Version) -> Self {
+        let since = |major, minor| version.since(major, minor);
+        Self {
+            pid: !since(4, 14),
+            scheduler_hooks: since(4, 6),
+            pid_idle_below_1_percent: since(4, 6),
+            iowait_flag: since(4, 9),
+            iowait_boost: match () {
+                () if since(4, 13) => IowaitBoost::Doubling,
+                () if since(4, 9) => IowaitBoost::AtOnce,
+                () => IowaitBoost::None,
+            },
+            runnable_boost: since(6, 5),
+            margin_on_current: since(6, 8),
+            hold_while_busy: since(4, 12),
+            rate_limit: if since(6, 10) {
+                RateLimit::OneAndAHalfLatencies
+            } else {
+                RateLimit::ThousandLatencies
+            },
+            x86_invariance: since(5, 7),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rate_limits_by_version() {
+        let limit = |minor| FrequencyRules::of(Version::new(6, minor)).rate_limit;
+        assert_eq!(limit(1).delay_ns(10_000), 10_000_000);
+        assert_eq!(limit(1).delay_ns(2_000), 2_000_000);
+        assert_eq!(limit(12).delay_ns(10_000), 15_000);
+        assert_eq!(limit(12).delay_ns(0), 1_000_000);
+    }
+}

@@ -1,0 +1,296 @@
+//! schedutil: the frequency follows the utilisation the scheduler tracks.
+//!
+//! Worked example: a task starts on an idle CPU of 800 to 4000 MHz and never stops, rate limit
+//! 10 ms, frequency invariant. Its utilisation is 178 of 1024 after 10 ms (a sixth): 1.25 · 4000 · 178/1024
+//! = 869, so 900 MHz are asked for. From then on the clock the load tracking uses runs slow, and it
+//! takes some 100 ms until 4000 MHz are reached.
+//!
+//! A task that wakes from I/O lifts the utilisation to 128, and twice that with each further such
+//! wakeup within a tick; each evaluation without one halves it.
+
+use super::rules::{FrequencyRules, IowaitBoost};
+use super::{FrequencyDriver, PStates};
+use crate::ids::Ns;
+
+const CAPACITY: u64 = 1024;
+/// `IOWAIT_BOOST_MIN`.
+const BOOST_MIN: u64 = CAPACITY / 8;
+
+/// What schedutil remembers of one CPU.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SugovCpu {
+    boost: u64,
+    boost_pending: bool,
+    last_update_ns: Ns,
+    /// The CPU's count of idle calls at its last decision.
+    saved_idle_calls: u64,
+}
+
+/// Utilisation of a CPU as the scheduler knows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Utilisation {
+    /// Of the fair class.
+    pub fair: u64,
+    /// Runnable average of the fair class.
+    pub fair_runnable: u64,
+    /// Estimate for the tasks that are queued.
+    pub estimate: u64,
+    /// Of the real-time class.
+    pub rt: u64,
+    /// A real-time task is runnable.
+    pub rt_runnable: bool,
+    /// Capacity of the CPU.
+    pub capacity: u64,
+}
+
+impl Utilisation {
+    /// `effective_cpu_util` for frequency selection, without deadline tasks and interrupts.
+    pub fn effective(&self, rules: &FrequencyRules) -> u64 {
+        if self.rt_runnable {
+            return self.capacity;
+        }
+        let mut fair = self.fair;
+        if rules.runnable_boost {
+            fair = fair.max(self.fair_runnable);
+        }
+        let fair = fair.max(self.estimate).min(self.capacity);
+        (fair + self.rt).min(self.capacity)
+    }
+}
+
+impl SugovCpu {
+    /// `sugov_iowait_boost`, at every call of the scheduler.
+    pub fn note(&mut self, now: Ns, iowait: bool, rules: &FrequencyRules, tick_ns: Ns) {
+        let reset = self.boost > 0 && self.reset_if_old(now, iowait, tick_ns);
+        self.last_update_ns = now;
+        if reset || !iowait {
+            return;
+        }
+        match rules.iowait_boost {
+            IowaitBoost::None => {}
+            IowaitBoost::AtOnce => {
+                self.boost = CAPACITY;
+                self.boost_pending = true;
+            }
+            IowaitBoost::Doubling if self.boost_pending => {}
+            IowaitBoost::Doubling => {
+                self.boost_pending = true;
+                self.boost = (self.boost * 2).clamp(BOOST_MIN, CAPACITY);
+            }
+        }
+    }
+
+    /// A tick without a call: start over (`sugov_iowait_reset`).
+    fn reset_if_old(&mut self, now: Ns, iowait: bool, tick_ns: Ns) -> bool {
+        if now.saturating_sub(self.last_update_ns) <= tick_ns {
+            return false;
+        }
+        self.boost = if iowait { BOOST_MIN } else { 0 };
+        self.boost_pending = iowait;
+        true
+    }
+
+    /// `sugov_iowait_apply`: the boost in units of capacity.
+    fn take_boost(&mut self, now: Ns, capacity: u64, tick_ns: Ns) -> u64 {
+        if self.boost == 0 || self.reset_if_old(now, false, tick_ns) {
+            return 0;
+        }
+        if !self.boost_pending {
+            self.boost >>= 1;
+            if self.boost < BOOST_MIN {
+                self.boost = 0;
+                return 0;
+            }
+        }
+        self.boost_pending = false;
+        self.boost * capacity / CAPACITY
+    }
+
+    /// Utilisation to choose a frequency for.
+    pub fn wanted(
+        &mut self,
+        now: Ns,
+        utilisation: &Utilisation,
+        rules: &FrequencyRules,
+        tick_ns: Ns,
+    ) -> u64 {
+        let boost = self.take_boost(now, utilisation.capacity, tick_ns);
+        utilisation.effective(rules).max(boost)
+    }
+
+    /// Whether the CPU was not idle since the last decision (`sugov_cpu_is_busy`).
+    pub fn is_busy(&mut self, idle_calls: u64) -> bool {
+        std::mem::replace(&mut self.saved_idle_calls, idle_calls) == idle_calls
+    }
+}
+
+/// What schedutil remembers of one policy.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SugovPolicy {
+    last_change_ns: Option<Ns>,
+    next: Option<u32>,
+}
+
+impl SugovPolicy {
+    /// Whether enough time has passed since the last change (`sugov_should_update_freq`).
+    pub fn may_update(&self, now: Ns, driver: &FrequencyDriver, rules: &FrequencyRules) -> bool {
+        let delay_ns = driver
+            .transition_delay_ns
+            .unwrap_or_else(|| rules.rate_limit.delay_ns(driver.transition_latency_ns));
+        self.last_change_ns
+            .is_none_or(|last_ns| now.saturating_sub(last_ns) >= delay_ns)
+    }
+
+    /// The P-state to ask for, if it changes. `hold` forbids lower ones.
+    pub fn decide(&mut self, now: Ns, wanted: u32, hold: bool) -> Option<u32> {
+        let held = hold && self.next.is_some_and(|next| wanted < next);
+        if held || self.next == Some(wanted) {
+            return None;
+        }
+        self.next = Some(wanted);
+        self.last_change_ns = Some(now);
+        Some(wanted)
+    }
+}
+
+/// `get_next_freq`: 1.25 · utilisation / capacity of the reference frequency.
+pub fn wanted_pstate(
+    pstates: &PStates,
+    current: u32,
+    wanted: (u64, u64),
+    invariant: bool,
+    rules: &FrequencyRules,
+) -> u32 {
+    let (utilisation, capacity) = wanted;
+    let with_margin = utilisation + (utilisation >> 2);
+    let current_khz = pstates.khz(current);
+    let reference_khz = match (invariant, rules.margin_on_current) {
+        (true, _) => pstates.khz(pstates.turbo),
+        (false, true) => current_khz + (current_khz >> 2),
+        (false, false) => current_khz,
+    };
+    let scaled = if rules.margin_on_current {
+        with_margin.min(capacity)
+    } else {
+        with_margin
+    };
+    pstates.at_least_khz(reference_khz * scaled / capacity.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::Version;
+
+    const PSTATES: PStates = PStates {
+        min: 8,
+        base: 30,
+        turbo: 40,
+        step_khz: 100_000,
+    };
+
+    fn rules(major: u16, minor: u16) -> FrequencyRules {
+        FrequencyRules::of(Version::new(major, minor))
+    }
+
+    #[test]
+    fn frequency_follows_utilisation_with_a_quarter_to_spare() {
+        let choose = |util, version: (u16, u16)| {
+            wanted_pstate(
+                &PSTATES,
+                20,
+                (util, 1024),
+                true,
+                &rules(version.0, version.1),
+            )
+        };
+        for version in [(5, 10), (6, 1), (6, 12)] {
+            assert_eq!(choose(0, version), 8);
+            assert_eq!(choose(178, version), 9);
+            assert_eq!(choose(512, version), 25);
+            assert_eq!(choose(819, version), 40);
+            assert_eq!(choose(1024, version), 40);
+        }
+    }
+
+    #[test]
+    fn without_invariance_the_current_frequency_is_the_reference() {
+        let choose =
+            |util, minor| wanted_pstate(&PSTATES, 20, (util, 1024), false, &rules(6, minor));
+        // 6.1: 1.25 · 2000 · 1; 6.12: 1.25 · 2000, and 1.25 · util capped at the capacity.
+        assert_eq!((choose(1024, 1), choose(1024, 12)), (25, 25));
+        assert_eq!((choose(512, 1), choose(512, 12)), (13, 16));
+    }
+
+    #[test]
+    fn io_doubles_within_a_tick_and_halves_without() {
+        let rules = rules(6, 1);
+        let ms = 1_000_000;
+        let idle = Utilisation {
+            fair: 0,
+            fair_runnable: 0,
+            estimate: 0,
+            rt: 0,
+            rt_runnable: false,
+            capacity: 1024,
+        };
+        let mut cpu = SugovCpu::default();
+        let boosts: Vec<u64> = [
+            (1, true),
+            (2, true),
+            (3, true),
+            (4, true),
+            (5, false),
+            (6, false),
+        ]
+        .into_iter()
+        .map(|(at, iowait)| {
+            cpu.note(at * ms, iowait, &rules, 4 * ms);
+            cpu.wanted(at * ms, &idle, &rules, 4 * ms)
+        })
+        .collect();
+        assert_eq!(boosts, [128, 256, 512, 1024, 512, 256]);
+        cpu.note(20 * ms, true, &rules, 4 * ms);
+        assert_eq!(cpu.wanted(20 * ms, &idle, &rules, 4 * ms), 128);
+    }
+
+    #[test]
+    fn a_busy_cpu_keeps_its_frequency_and_changes_are_spaced() {
+        let driver = FrequencyDriver {
+            pstates: PSTATES,
+            governor: super::super::FrequencyGovernor::Schedutil,
+            policy_of: vec![0],
+            transition_latency_ns: 2_000,
+            transition_delay_ns: None,
+            aperf_mperf: true,
+        };
+        let rules = rules(6, 1);
+        let mut policy = SugovPolicy::default();
+        assert!(policy.may_update(0, &driver, &rules));
+        assert_eq!(policy.decide(0, 30, false), Some(30));
+        assert!(!policy.may_update(1_999_999, &driver, &rules));
+        assert!(policy.may_update(2_000_000, &driver, &rules));
+        assert_eq!(policy.decide(2_000_000, 20, true), None);
+        assert_eq!(policy.decide(2_000_000, 20, false), Some(20));
+        assert_eq!(policy.decide(9_000_000, 20, false), None);
+    }
+
+    #[test]
+    fn runnable_time_counts_since_6_5_and_real_time_asks_for_all() {
+        let waiting = Utilisation {
+            fair: 300,
+            fair_runnable: 900,
+            estimate: 400,
+            rt: 100,
+            rt_runnable: false,
+            capacity: 1024,
+        };
+        assert_eq!(waiting.effective(&rules(6, 1)), 500);
+        assert_eq!(waiting.effective(&rules(6, 5)), 1000);
+        let urgent = Utilisation {
+            rt_runnable: true,
+            ..waiting
+        };
+        assert_eq!(urgent.effective(&rules(6, 1)), 1024);
+    }
+}
