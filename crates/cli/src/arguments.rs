@@ -118,6 +118,9 @@ pub struct WhatIfArguments {
     /// Group whose limits change [default: the only one that was limited]
     #[arg(long, value_name = "PATH")]
     pub cgroup: Option<String>,
+    /// A further column for every limit in measured.json, predicted next to measured
+    #[arg(long)]
+    pub measured: bool,
     /// How much to run
     #[command(flatten)]
     pub effort: Effort,

@@ -97,12 +97,13 @@ pub fn what_if(
     out: &mut impl Write,
 ) -> Result<()> {
     let subject = Subject::Recording(Recorded::open(&arguments.recording)?);
-    let question = question(
+    let mut question = question(
         subject,
         &arguments.columns,
         arguments.cgroup.as_deref(),
         &arguments.effort,
     );
+    question.measured = arguments.measured;
     ask(&question, cli, words, &arguments.output, simulator, out)
 }
 
@@ -118,6 +119,7 @@ fn question(
         columns: columns.0.clone(),
         seeds: effort.seeds,
         duration: effort.duration.clone(),
+        measured: false,
     }
 }
 

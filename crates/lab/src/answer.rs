@@ -6,8 +6,9 @@ use crate::experiment::cgroup::{CgroupSettings, limit_commands};
 use crate::experiment::units::{format_duration_ns, quote_word};
 use crate::experiment::{Experiment, Scenario};
 use crate::question::{Question, Subject};
+use crate::recording::Recorded;
 use crate::simulate::{Simulate, run_all};
-use crate::tables::{self, Context};
+use crate::tables::{self, Context, Fit};
 
 /// A layout of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,12 +61,20 @@ pub fn answer(
     if let Subject::Recording(recorded) = &question.subject {
         comparison.tier = Some(recorded.tier);
         if let (Some(measured), Some(target)) = (&recorded.measured, question.target()?) {
-            add_measured(&mut comparison, &experiment.scenarios, measured, &target);
+            let threads = recorded.seen.main_threads(&target);
+            let scenarios = &experiment.scenarios;
+            add_measured(&mut comparison, scenarios, measured, &target, threads);
         }
+    }
+    let mut context = context(question, experiment)?;
+    if let Subject::Recording(recorded) = &question.subject {
+        let target = question.target()?;
+        context.fit = fit(&comparison, recorded, target.as_deref());
+        context.subjects = Some(subjects(&comparison, recorded, target.as_deref()));
     }
     Ok(Answer {
         comparison,
-        context: context(question, experiment)?,
+        context,
     })
 }
 
@@ -78,6 +87,94 @@ const GROUP_FIGURES: [(&str, &str, f64); 5] = [
     ("burst_ms", "burst_usec", 1000.0),
 ];
 
+/// Service times of `measured.json` and the value of the distribution they are.
+const LATENCY_FIGURES: [(&str, &str); 5] = [
+    ("p50_ms", "p50"),
+    ("p75_ms", "p75"),
+    ("p90_ms", "p90"),
+    ("p95_ms", "p95"),
+    ("p99_ms", "p99"),
+];
+
+/// Share of the machine's time from which on threads outside the target are shown.
+const NEIGHBOUR_SHARE: f64 = 0.01;
+
+/// How the re-simulated recording compares with the recorded run itself.
+fn fit(comparison: &Comparison, recorded: &Recorded, target: Option<&str>) -> Vec<Fit> {
+    let (Some(baseline), Some(figures), Some(target)) =
+        (comparison.variants.first(), &recorded.seen.figures, target)
+    else {
+        return Vec::new();
+    };
+    let mut seen: Vec<(String, f64)> = Vec::new();
+    if let Some(group) = figures.groups.iter().find(|group| group.path == target) {
+        let mut put = |metric: &str, value: Option<f64>| {
+            seen.extend(value.map(|value| (format!("cgroup:{target}/{metric}"), value)));
+        };
+        put("nr_periods", group.nr_periods.map(|count| count as f64));
+        put("nr_throttled", group.nr_throttled.map(|count| count as f64));
+        put(
+            "throttled_usec",
+            group.throttled_ns.map(|ns| ns as f64 / 1000.0),
+        );
+    }
+    let main = recorded.seen.main_threads(target);
+    if let Some(threads) = figures
+        .threads
+        .iter()
+        .find(|one| Some(one.name.as_str()) == main)
+    {
+        let latency = &threads.activation_latency;
+        for (suffix, ns) in [
+            ("p50", latency.p50_ns),
+            ("p95", latency.p95_ns),
+            ("p99", latency.p99_ns),
+        ] {
+            let metric = format!("{}/activation_latency.{suffix}", threads.name);
+            seen.push((metric, ns as f64 / 1000.0));
+        }
+    }
+    let predicted = |metric: &str| baseline.get(metric).map(|summary| summary.mean);
+    seen.into_iter()
+        .filter_map(|(metric, seen)| {
+            Some(Fit {
+                predicted: predicted(&metric)?,
+                metric,
+                seen,
+            })
+        })
+        .collect()
+}
+
+/// What a table about a recording shows: the target, its threads, and neighbours that use at least a
+/// hundredth of the machine.
+fn subjects(comparison: &Comparison, recorded: &Recorded, target: Option<&str>) -> Vec<String> {
+    let mut subjects = vec!["machine".to_string()];
+    if let Some(target) = target {
+        subjects.push(format!("cgroup:{target}"));
+        subjects.extend(
+            recorded
+                .seen
+                .members
+                .get(target)
+                .cloned()
+                .unwrap_or_default(),
+        );
+    }
+    let Some(baseline) = comparison.variants.first() else {
+        return subjects;
+    };
+    let cpu_times = baseline
+        .metrics
+        .iter()
+        .filter_map(|(name, summary)| Some((name.strip_suffix("/cpu_time")?, summary.mean)));
+    let cpu_times: Vec<(&str, f64)> = cpu_times.collect();
+    let least_s = NEIGHBOUR_SHARE * recorded.length_ns as f64 / 1e9;
+    let busy = cpu_times.iter().filter(|&&(_, seconds)| seconds >= least_s);
+    subjects.extend(busy.map(|(name, _)| name.to_string()));
+    subjects
+}
+
 /// Puts what was really measured beside the variants that ask for exactly those limits and change
 /// nothing else.
 fn add_measured(
@@ -85,6 +182,7 @@ fn add_measured(
     scenarios: &[Scenario],
     measured: &schedcast_trace::Measured,
     target: &str,
+    threads: Option<&str>,
 ) {
     let Some(recorded) = scenarios.first() else {
         return;
@@ -99,16 +197,28 @@ fn add_measured(
         let Some(setting) = measured.settings.iter().find(asked) else {
             continue;
         };
-        for (figure, metric, factor) in GROUP_FIGURES {
+        let mut put = |figure: &str, metric: &str, factor: f64| {
             let Some(figure) = setting.figures.get(figure) else {
-                continue;
+                return;
             };
             let values = Measured {
                 median: figure.median * factor,
                 min: figure.min * factor,
                 max: figure.max * factor,
             };
-            comparison.set_measured(&scenario.name, &format!("cgroup:{target}/{metric}"), values);
+            comparison.set_measured(&scenario.name, metric, values);
+        };
+        for (figure, metric, factor) in GROUP_FIGURES {
+            put(figure, &format!("cgroup:{target}/{metric}"), factor);
+        }
+        for (figure, suffix) in LATENCY_FIGURES {
+            if let Some(threads) = threads {
+                put(
+                    figure,
+                    &format!("{threads}/activation_latency.{suffix}"),
+                    1000.0,
+                );
+            }
         }
     }
 }
@@ -209,7 +319,6 @@ mod tests {
     use super::*;
     use crate::outcome::Outcome;
     use crate::question::{Columns, Setting};
-    use crate::recording::Recorded;
 
     /// Throttles once for every millisecond that the quota is below 100 ms.
     struct Toy;
@@ -241,6 +350,7 @@ mod tests {
             columns,
             seeds: Some(5),
             duration: None,
+            measured: false,
         }
     }
 

@@ -108,6 +108,8 @@ pub struct Question {
     pub seeds: Option<u32>,
     /// Simulated time of each run, over what the file says.
     pub duration: Option<String>,
+    /// A recording: a further column for every limit that was really measured.
+    pub measured: bool,
 }
 
 impl Question {
@@ -197,6 +199,9 @@ impl Question {
                 surroundings.variants.push(first);
             }
         }
+        if self.measured {
+            surroundings.variants.extend(self.measured_columns()?);
+        }
         // What was typed for every column lies below what the run as a whole is given.
         surroundings.settings.splice(0..0, leading);
         for (name, settings) in &self.columns.variants {
@@ -207,6 +212,41 @@ impl Question {
             surroundings.variants.push(variant);
         }
         Ok(surroundings)
+    }
+
+    /// A column for every setting of `measured.json` but the recorded one.
+    fn measured_columns(&self) -> Result<Vec<ExtraVariant>> {
+        let Subject::Recording(recorded) = &self.subject else {
+            return Ok(Vec::new());
+        };
+        let Some(measured) = &recorded.measured else {
+            return Err(Error::usage(format!(
+                "{} has no measured.json: nothing was measured under other settings",
+                recorded.folder
+            )));
+        };
+        let Some(target) = self.target()? else {
+            return Err(
+                Error::usage("which group was measured is not known").hint("name it with --cgroup")
+            );
+        };
+        let others = measured.settings.iter().filter(|one| one.name != RECORDED);
+        let column = |setting: &schedcast_trace::Setting| {
+            let quota = setting
+                .quota_us
+                .map_or("max".to_string(), |quota_us| quota_us.to_string());
+            let writes = [
+                format!("cpu.max={quota} {}", setting.period_us),
+                format!("cpu.max.burst={}", setting.burst_us),
+            ];
+            let layer =
+                |write: &String| document::parse_setting(write, "measured.json", Some(&target));
+            Ok(ExtraVariant {
+                name: setting.name.clone(),
+                layers: writes.iter().map(layer).collect::<Result<_>>()?,
+            })
+        };
+        others.map(column).collect()
     }
 
     /// `--seeds` and `--duration` hold for every column.
@@ -265,6 +305,7 @@ mod tests {
             columns: Columns::default(),
             seeds: None,
             duration: None,
+            measured: false,
         }
     }
 
@@ -275,6 +316,7 @@ mod tests {
             length_ns: 29_500_000_000,
             tier: Tier::Trace,
             measured: None,
+            seen: crate::recording::Seen::default(),
         })
     }
 

@@ -15,10 +15,12 @@
 //! and `--set 'cpu.max=60000'` on top changes the quota and keeps the period. Prices of operations are
 //! not in a recording; they stay those of the preset.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use schedcast_trace::recording::Preempt;
 use schedcast_trace::{CgroupTree, Measured, Meta, Recording};
+use schedcast_workload::replay::{self, GroupIndex, Replay};
 
 use crate::comparison::Tier;
 use crate::error::{Diagnostic, Error, Place, Result, Source, nearest};
@@ -38,6 +40,45 @@ pub struct Recorded {
     pub tier: Tier,
     /// What really happened under other settings, where that is known.
     pub measured: Option<Measured>,
+    /// What the recording itself shows of its threads and groups.
+    pub seen: Seen,
+}
+
+/// Figures of the recorded run, which a re-simulation of it must meet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// By thread name and by cgroup.
+    pub figures: Option<replay::Measured>,
+    /// Names of the threads of each cgroup, the one with the most activations first.
+    pub members: BTreeMap<String, Vec<String>>,
+}
+
+impl Seen {
+    /// What `replay` shows.
+    fn of(replay: &Replay) -> Seen {
+        let mut members = BTreeMap::new();
+        for (index, group) in replay.groups.iter().enumerate().skip(1) {
+            let mut activations: BTreeMap<&str, usize> = BTreeMap::new();
+            for thread in replay.members(GroupIndex(index as u32)) {
+                let name = replay.threads[thread.index()].name.as_str();
+                *activations.entry(name).or_default() += replay.activations_of(thread).len();
+            }
+            let mut names: Vec<(&str, usize)> = activations.into_iter().collect();
+            names.sort_by_key(|&(name, count)| (std::cmp::Reverse(count), name.to_string()));
+            let names = names.into_iter().map(|(name, _)| name.to_string());
+            members.insert(group.path.clone(), names.collect());
+        }
+        Seen {
+            figures: Some(replay.measured()),
+            members,
+        }
+    }
+
+    /// The threads that do a group's work: those of the name with the most activations.
+    pub fn main_threads(&self, cgroup: &str) -> Option<&str> {
+        let names = self.members.get(cgroup)?;
+        names.first().map(String::as_str)
+    }
 }
 
 /// Files of a cgroup that are settings; the others are statistics or not modelled. `cpu.weight.nice`
@@ -61,11 +102,15 @@ impl Recorded {
     ///
     /// # Errors
     /// Anything that cannot be read or does not follow its format, with its place; a topology that
-    /// is not regular.
+    /// is not regular; a trace with gaps.
     pub fn open(folder: &Path) -> Result<Recorded> {
         let recording = Recording::open(folder)
             .map_err(|error| Error::Input(Box::new(Diagnostic::general(error.to_string()))))?;
-        Recorded::of(&recording, &folder.display().to_string())
+        let mut recorded = Recorded::of(&recording, &folder.display().to_string())?;
+        let replay = replay::infer(&recording, &replay::Options::default())
+            .map_err(|error| Error::Input(Box::new(Diagnostic::general(error.to_string()))))?;
+        recorded.seen = Seen::of(&replay);
+        Ok(recorded)
     }
 
     /// What `recording`, read from `folder`, says.
@@ -85,6 +130,7 @@ impl Recorded {
             length_ns: end_ns.saturating_sub(start_ns),
             tier: Tier::Trace,
             measured: recording.measured.clone(),
+            seen: Seen::default(),
         })
     }
 

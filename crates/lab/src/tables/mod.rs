@@ -35,6 +35,39 @@ pub struct Context {
     pub apply: Vec<(String, Vec<String>)>,
     /// Show every metric, not only the headline ones.
     pub verbose: bool,
+    /// How the re-simulated recording compares with the recorded run.
+    pub fit: Vec<Fit>,
+    /// Subjects of a recording that are shown; `None`: all.
+    pub subjects: Option<Vec<String>>,
+}
+
+/// One figure of the recorded run and what the simulation of the same settings gives.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fit {
+    /// Name of the metric.
+    pub metric: String,
+    /// Mean over the seeds, in the metric's unit.
+    pub predicted: f64,
+    /// What the recording shows, in the metric's unit.
+    pub seen: f64,
+}
+
+/// Metrics of threads that a table about a recording shows: a thread's wakeup to its next block is
+/// what its clients wait for, and time lost to throttling is what the limit is to blame for.
+const RECORDING_METRICS: [&str; 4] = [
+    "activation_latency.p50",
+    "activation_latency.p95",
+    "activation_latency.p99",
+    "wait.throttled",
+];
+
+/// Whether a table about a recording shows this metric.
+fn belongs_to(metric: &Metric<'_>, subjects: &[String]) -> bool {
+    let shown = subjects.iter().any(|subject| subject == metric.subject);
+    match metric.family.subject {
+        metrics::Subject::Program => shown && RECORDING_METRICS.contains(&metric.name),
+        _ => shown && metric.headline(),
+    }
 }
 
 /// The metrics a table shows, in order.
@@ -43,8 +76,12 @@ fn shown_metrics<'a>(comparison: &'a Comparison, context: &Context) -> Vec<Metri
         .metric_names()
         .into_iter()
         .filter_map(metrics::parse);
-    all.filter(|metric| context.verbose || metric.headline())
-        .collect()
+    let shown = |metric: &Metric<'_>| match &context.subjects {
+        _ if context.verbose => true,
+        Some(subjects) => belongs_to(metric, subjects),
+        None => metric.headline(),
+    };
+    all.filter(shown).collect()
 }
 
 fn full_name(metric: &Metric<'_>) -> String {
@@ -77,7 +114,11 @@ fn digits_for(value: f64) -> usize {
 /// the number would be long, ratios become per cent.
 fn scale_of(metric: &Metric<'_>, summaries: &[Option<&Summary>]) -> Scale {
     let means = summaries.iter().flatten().map(|summary| summary.mean.abs());
-    let largest = means.fold(0.0, f64::max);
+    scale_for(metric, means.fold(0.0, f64::max))
+}
+
+/// The scale of values up to `largest`.
+fn scale_for(metric: &Metric<'_>, largest: f64) -> Scale {
     let named_unit = metric.name.ends_with("usec");
     let (divisor, unit) = match metric.unit() {
         "us" if named_unit => (1.0, "us"),

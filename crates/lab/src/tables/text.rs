@@ -11,8 +11,8 @@
 use std::ops::Range;
 
 use super::{
-    Context, Scale, blocks, full_name, pad_left, pad_right, scale_of, shorten, shown_metrics,
-    width, wrap,
+    Context, Fit, Scale, blocks, full_name, pad_left, pad_right, scale_for, scale_of, shorten,
+    shown_metrics, width, wrap,
 };
 use crate::comparison::{Comparison, Summary, Variant};
 use crate::metrics::Metric;
@@ -96,7 +96,7 @@ pub(super) fn header(comparison: &Comparison, context: &Context) -> String {
             .iter()
             .map(|target| wrap("target ", &words(target), 8)),
     );
-    text + &fit(comparison)
+    text + &fit(&context.fit)
 }
 
 fn words(text: &str) -> Vec<String> {
@@ -113,32 +113,25 @@ fn separated(parts: &[String], separator: &str) -> Vec<String> {
     parts.iter().enumerate().map(part).collect()
 }
 
-/// How far the baseline is from what was measured under the same settings.
-fn fit(comparison: &Comparison) -> String {
-    let Some(baseline) = comparison.variants.first() else {
-        return String::new();
-    };
-    let mut parts = Vec::new();
-    for (name, summary) in &baseline.metrics {
-        let (Some(measured), Some(metric)) = (summary.measured, crate::metrics::parse(name)) else {
-            continue;
-        };
-        let scale = scale_of(&metric, &[Some(summary)]);
+/// How far the re-simulated recording is from the recorded run.
+fn fit(fit: &[Fit]) -> String {
+    let part = |fit: &Fit| -> Option<String> {
+        let metric = crate::metrics::parse(&fit.metric)?;
+        let scale = scale_for(&metric, fit.predicted.abs().max(fit.seen.abs()));
         let unit = if scale.unit.is_empty() { "" } else { " " };
-        let error = match measured.median == 0.0 {
+        let error = match fit.seen == 0.0 {
             true => String::new(),
-            false => format!(
-                " ({:+.1} %)",
-                100.0 * (summary.mean / measured.median - 1.0)
-            ),
+            false => format!(" ({:+.1} %)", 100.0 * (fit.predicted / fit.seen - 1.0)),
         };
-        parts.push(format!(
-            "{name} {}{unit}{} vs {} measured{error}",
-            scale.number(summary.mean),
+        Some(format!(
+            "{} {} vs {}{unit}{} recorded{error}",
+            metric.name,
+            scale.number(fit.predicted),
+            scale.number(fit.seen),
             scale.unit,
-            scale.number(measured.median),
-        ));
-    }
+        ))
+    };
+    let parts: Vec<String> = fit.iter().filter_map(part).collect();
     if parts.is_empty() {
         return String::new();
     }
