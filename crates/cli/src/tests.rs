@@ -29,7 +29,10 @@ impl Simulate for Toy {
         let quota_us = group.and_then(|group| group.quota_us).unwrap_or(100_000);
         let latency_us = 10_000.0 * 100_000.0 / quota_us as f64 + 10.0 * seed as f64;
         let hz = u64::from(scenario.kernel.hz);
-        let latency = format!("{}/request_latency.p99", program.name);
+        let latency = match &program.action.value {
+            Action::Run(_) => format!("{}/request_latency.p99", program.name),
+            Action::Replay(_) => "postgres/activation_latency.p99".to_string(),
+        };
         let metrics = [
             (latency, latency_us),
             ("machine/wakeups".to_string(), hz as f64),

@@ -364,7 +364,9 @@ mod tests {
             |name: &str, text: &str| std::fs::write(directory.path().join(name), text).unwrap();
         let switch = "          <idle>-0       [000] d..2.     5.000001: sched_switch: \
                       prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> \
-                      next_comm=a next_pid=7 next_prio=120\n";
+                      next_comm=a next_pid=7 next_prio=120\n               \
+                      a-7       [000] d..2.     5.000002: sched_switch: prev_comm=a prev_pid=7 \
+                      prev_prio=120 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120\n";
         write("trace.txt", switch);
         write(
             "recording.json",

@@ -431,6 +431,18 @@ mod tests {
                     "echo 100000 > cpu.max.burst".into(),
                 ],
             )],
+            fit: vec![
+                Fit {
+                    metric: "cgroup:/test/nr_throttled".to_string(),
+                    predicted: 41.0,
+                    seen: 40.0,
+                },
+                Fit {
+                    metric: "schbench/request_latency.p99".to_string(),
+                    predicted: 212_100.0,
+                    seen: 209_000.0,
+                },
+            ],
             ..context()
         };
         insta::assert_snapshot!(render(&comparison, &context));
