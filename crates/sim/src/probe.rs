@@ -430,11 +430,14 @@ impl Probes {
                 }
             }
         }
+        // Rows below the number of CPUs are idle tasks.
+        if next.index() >= self.cpus {
+            self.machine.dispatches += 1;
+        }
         let probe = &mut self.tasks[next.index()];
         if probe.statistics == NOBODY {
             return;
         }
-        self.machine.dispatches += 1;
         let statistics = &mut self.names[probe.statistics as usize];
         statistics.switches += 1;
         probe.running_since = now;

@@ -38,7 +38,7 @@ pub struct Slot(pub u32);
 pub struct Key(u64);
 
 impl Key {
-    /// After every event.
+    /// After every event: what [`Wheel::peek`] returns when there is none.
     pub const NEVER: Key = Key(u64::MAX);
 
     /// Key of an event; times beyond [`TIME_MAX`] count as that.
@@ -95,7 +95,7 @@ impl Wheel {
             occupied: [0; LEVELS],
             levels: 0,
             last: 0,
-            earliest: Some(u64::MAX),
+            earliest: Some(Key::NEVER.0),
         };
         for _ in 0..slots {
             wheel.add_slot();
@@ -154,7 +154,7 @@ impl Wheel {
             return Key(earliest);
         }
         let earliest = match self.first_list() {
-            None => u64::MAX,
+            None => Key::NEVER.0,
             Some(list) => self.keys[self.smallest(list) as usize],
         };
         self.earliest = Some(earliest);

@@ -151,6 +151,8 @@ pub struct AttributesSpec {
     pub group: Option<GroupId>,
     /// Timer slack.
     pub timer_slack_ns: Option<Ns>,
+    /// EEVDF request size (`sched_attr.runtime`, 6.12).
+    pub custom_slice_ns: Option<Ns>,
 }
 
 /// A task that exists from `start_ns` on.
@@ -182,7 +184,7 @@ pub struct TaskSpec {
     pub start_ns: Ns,
     /// CPU it is forked on; `None` = the lowest it may run on.
     pub start_cpu: Option<Cpu>,
-    /// Timer slack; `None` = 50 µs, or 0 for real-time policies.
+    /// Timer slack; `None` = 50 µs. Real-time policies have none, whatever is set here.
     pub timer_slack_ns: Option<Ns>,
 }
 
@@ -208,16 +210,6 @@ impl TaskSpec {
             start_cpu: None,
             timer_slack_ns: None,
         }
-    }
-
-    /// Timer slack in force.
-    pub fn slack_ns(&self) -> Ns {
-        let default = if self.policy.is_rt() {
-            0
-        } else {
-            TIMER_SLACK_NS
-        };
-        self.timer_slack_ns.unwrap_or(default)
     }
 }
 

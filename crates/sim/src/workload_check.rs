@@ -36,6 +36,12 @@ pub enum WorkloadError {
         /// Highest CPU.
         last: usize,
     },
+    /// The stop class is the kernel's own.
+    #[error("{place}: only the kernel's migration threads have the stop policy")]
+    StopPolicy {
+        /// Where.
+        place: String,
+    },
     /// A value outside its range.
     #[error("{place}: {what} {value} is out of range, expected {expected}")]
     OutOfRange {
@@ -320,6 +326,9 @@ fn policy_in_range(
     priority: u8,
 ) -> Result<(), WorkloadError> {
     let priority = i64::from(priority);
+    if policy == Policy::Stop {
+        return Err(WorkloadError::StopPolicy { place: place() });
+    }
     if policy.is_rt() {
         in_range(place, "real-time priority", priority, 1..=99, "1 to 99")
     } else {

@@ -3,11 +3,14 @@
 mod common;
 
 use common::*;
-use schedcast_kernel::Cpu;
+use schedcast_kernel::cpuset::CpuSet;
+use schedcast_kernel::task::Policy;
 use schedcast_kernel::task::TaskState;
+use schedcast_kernel::{Cpu, GroupId, TaskId};
 use schedcast_sim::program::TIMED_OUT;
 use schedcast_sim::workload::{
-    Arrival, ArrivalAction, ArrivalContext, ArrivalSource, ForkSpec, QueueSpec, TaskSpec,
+    Arrival, ArrivalAction, ArrivalContext, ArrivalSource, AttributesSpec, ForkSpec, GroupSpec,
+    QueueSpec, TaskSpec,
 };
 use schedcast_sim::{Arithmetic, Compare, Distribution, Reg, RunError, Workload};
 
@@ -709,11 +712,62 @@ fn rows_of_dead_tasks_are_used_again() {
     let mut world = free_world(1, workload);
     world.run_until(50 * MS).unwrap();
     assert_eq!(marks(&world), [(5 * MS, 1)]);
-    assert!(world.kernel().tasks.len() <= 4);
+    // Besides the idle and the migration thread.
+    assert!(world.kernel().tasks.len() <= 2 + 3);
     let dead = world
         .kernel()
         .tasks
         .iter()
         .filter(|task| task.state == TaskState::Dead);
-    assert_eq!(dead.count(), world.kernel().tasks.len() - 1);
+    assert_eq!(dead.count(), world.kernel().tasks.len() - 2);
+}
+
+#[test]
+fn attributes_change_while_running() {
+    let mut workload = Workload::default();
+    let group = workload.add_group(GroupSpec::new("/g", GroupId::ROOT));
+    let changed = workload.add_attributes(AttributesSpec {
+        policy: Some((Policy::RoundRobin, 7)),
+        affinity: Some(CpuSet::of(Cpu(1))),
+        ..AttributesSpec::default()
+    });
+    let back = workload.add_attributes(AttributesSpec {
+        policy: Some((Policy::Batch, 0)),
+        nice: Some(5),
+        group: Some(group),
+        timer_slack_ns: Some(200 * US),
+        custom_slice_ns: Some(MS),
+        ..AttributesSpec::default()
+    });
+    let body = program(&mut workload, |b| {
+        b.set_attributes(changed);
+        b.work(MS);
+        b.get_cpu(A);
+        b.log(1, A, 1);
+        b.sleep(MS); // real-time: no slack
+        b.mark(2);
+        b.set_attributes(back);
+        b.sleep(MS);
+        b.mark(3);
+        b.sleep(MS);
+    });
+    workload.add_task(TaskSpec {
+        timer_slack_ns: None,
+        ..pinned("t", body, 0)
+    });
+    let mut world = free_world(2, workload);
+    world.run_until(4 * MS).unwrap();
+    assert_eq!(marks(&world), [(MS, 1), (2 * MS, 2), (3200 * US, 3)]);
+    assert_eq!(values(&world, 1), [[1]]);
+    let rows = 0..world.kernel().tasks.len();
+    let row = rows
+        .map(TaskId::from)
+        .find(|&row| world.task_name(row) == "t");
+    let task = &world.kernel().tasks[row.unwrap().index()];
+    assert_eq!(
+        (task.policy, task.nice, task.group),
+        (Policy::Batch, 5, group)
+    );
+    let entity = &world.kernel().entities[task.se.index()];
+    assert_eq!((entity.slice, entity.custom_slice), (MS, true));
 }

@@ -417,3 +417,20 @@ proptest! {
         prop_assert_eq!(user, asked);
     }
 }
+
+#[test]
+fn work_is_retimed_when_the_speed_changes() {
+    let mut workload = Workload::default();
+    task(&mut workload, "t", 0, |b| {
+        b.work(10 * MS);
+        b.mark(1);
+    });
+    let mut world = free_world(1, workload);
+    world.run_until(2 * MS).unwrap();
+    world.set_speed(Cpu(0), 65536 / 2);
+    world.run_until(6 * MS).unwrap();
+    world.set_speed(Cpu(0), 65536 * 2);
+    world.run_until(20 * MS).unwrap();
+    // 2 ms at nominal speed, 4 ms at half, then 6 ms of work are left and take 3.
+    assert_eq!(marks(&world), [(9 * MS, 1)]);
+}

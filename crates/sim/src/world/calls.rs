@@ -63,6 +63,14 @@ impl World {
         Next::Leave(super::engine::Flow::Segment)
     }
 
+    /// How much later than asked the task's timers may be (`hrtimer_set_expires_range_ns`).
+    fn slack_ns(&self, task: TaskId) -> Ns {
+        if self.kernel.tasks[task.index()].policy.is_rt() {
+            return 0;
+        }
+        self.out.tasks.contexts[task.index()].slack_ns
+    }
+
     pub(super) fn sleep(&mut self, cpu: Cpu, task: TaskId, amount: Amount) -> Next {
         let amount = self.amount(task, amount);
         self.syscall(cpu);
@@ -81,7 +89,7 @@ impl World {
     }
 
     fn sleep_to(&mut self, cpu: Cpu, task: TaskId, until: Ns) -> Next {
-        let slack = self.out.tasks.contexts[task.index()].slack_ns;
+        let slack = self.slack_ns(task);
         let timer = self.out.task_timer(task);
         self.out.arm_timer(cpu, timer, until, slack);
         self.skip(task);
@@ -258,7 +266,7 @@ impl World {
             if limit == 0 {
                 return Ok(self.received(task, value, TIMED_OUT));
             }
-            let slack = self.out.tasks.contexts[task.index()].slack_ns;
+            let slack = self.slack_ns(task);
             let timer = self.out.task_timer(task);
             let until = self.out.clock(cpu).saturating_add(limit);
             self.out.arm_timer(cpu, timer, until, slack);

@@ -220,7 +220,7 @@ impl World {
             state.time.user_ns += elapsed;
             let context = &mut out.tasks.contexts[task.index()];
             context.segment.advance(elapsed, state.speed);
-            debug_assert!(context.name != Name::Idle);
+            debug_assert!(context.name != Name::Kernel);
             out.probes.settle(task, now);
         }
     }

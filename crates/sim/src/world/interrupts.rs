@@ -9,7 +9,7 @@ use crate::random;
 use crate::timers::TimerId;
 use crate::wheel::{Key, Slot};
 use crate::workload::{
-    Arrival, ArrivalAction, ArrivalContext, ArrivalSource, GroupSetting, TaskSpec,
+    Arrival, ArrivalAction, ArrivalContext, ArrivalSource, GroupSetting, TIMER_SLACK_NS, TaskSpec,
 };
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::platform::Op;
@@ -79,7 +79,7 @@ impl World {
             }
         } else if timer == super::platform::RT_PERIOD {
             self.kernel.rt_period_timer(&mut self.out, cpu);
-        } else if timer.0 % 2 == 0 {
+        } else if timer.0.is_multiple_of(2) {
             self.kernel.period_timer(&mut self.out, cpu, group);
         } else {
             self.kernel.slack_timer(&mut self.out, cpu, group);
@@ -223,7 +223,7 @@ impl World {
         let statistics = spec.statistics.as_deref().unwrap_or(&spec.name);
         let task = self.create_task(attributes, spec.program.0, Name::Spec(row), statistics);
         let context = &mut self.out.tasks.contexts[task.index()];
-        context.slack_ns = spec.slack_ns();
+        context.slack_ns = spec.timer_slack_ns.unwrap_or(TIMER_SLACK_NS);
         context.parent = NO_TASK;
         self.out.tasks.registers_mut(task).fill(0);
         for &(reg, value) in &spec.registers {

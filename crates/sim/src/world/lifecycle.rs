@@ -106,6 +106,23 @@ impl World {
         if let Some(slack_ns) = change.timer_slack_ns {
             self.out.tasks.contexts[task.index()].slack_ns = slack_ns;
         }
+        let (kernel, out) = (&mut self.kernel, &mut self.out);
+        let nice = change.nice.unwrap_or(kernel.tasks[task.index()].nice);
+        match change.policy {
+            Some((policy, priority)) => kernel.set_policy(out, cpu, task, policy, nice, priority),
+            None => kernel.set_nice(out, cpu, task, nice),
+        }
+        if let Some(slice_ns) = change.custom_slice_ns {
+            kernel.set_custom_slice(out, cpu, task, Some(slice_ns));
+        }
+        if let Some(group) = change.group {
+            let at = out.clock(cpu);
+            out.probes.change_group(at, task, group);
+            kernel.set_group(out, cpu, task, group);
+        }
+        if let Some(affinity) = change.affinity {
+            kernel.set_affinity(out, cpu, task, affinity);
+        }
         ENTERED
     }
 }

@@ -27,7 +27,8 @@ mod setup;
 mod tasks;
 
 pub use error::{RunError, WorldError};
-pub use outside::{CpuTime, Outside};
+pub use outside::CpuTime;
+pub(crate) use outside::Outside;
 
 use crate::probe::Probes;
 use crate::workload::Workload;
@@ -98,7 +99,8 @@ impl World {
         {
             Some(tasks::Name::Spec(row)) => &workload.tasks[row as usize].name,
             Some(tasks::Name::Fork(row)) => &workload.forks[row as usize].name,
-            Some(tasks::Name::Idle) | None => "swapper",
+            _ if task.index() < self.out.cpus.len() => "swapper",
+            _ => "migration",
         }
     }
 
@@ -111,6 +113,12 @@ impl World {
     /// their present request ends, as after a write to debugfs.
     pub fn set_rules(&mut self, rules: schedcast_kernel::rules::Rules) {
         self.kernel.set_rules(rules);
+    }
+
+    /// Changes how fast a CPU executes, in 65536ths of nominal speed (65536 = nominal); what it
+    /// executes is re-timed.
+    pub fn set_speed(&mut self, cpu: Cpu, speed: u32) {
+        self.out.set_speed(cpu, speed);
     }
 
     /// Forgets all statistics so far (a warm-up). The run itself is not changed.

@@ -232,7 +232,7 @@ impl Outside {
     }
 
     /// Changes how fast a CPU executes, in 65536ths of nominal speed; what it executes is re-timed.
-    pub fn set_speed(&mut self, cpu: Cpu, speed: u32) {
+    pub(super) fn set_speed(&mut self, cpu: Cpu, speed: u32) {
         let at = self.clock(cpu);
         let state = &mut self.cpus[cpu.index()];
         let old = std::mem::replace(&mut state.speed, speed.max(1));

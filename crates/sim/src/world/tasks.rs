@@ -12,7 +12,8 @@ use std::collections::{BTreeMap, VecDeque};
 /// Where a task's name is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Name {
-    Idle,
+    /// None of the workload: idle tasks and migration threads.
+    Kernel,
     /// Row of `workload.tasks`.
     Spec(u32),
     /// Row of `workload.forks`.
@@ -169,7 +170,7 @@ impl Tasks {
                 generation: 0,
                 parent: NO_TASK,
                 children: 0,
-                name: Name::Idle,
+                name: Name::Kernel,
                 joiners,
                 io: None,
             });
@@ -225,7 +226,7 @@ impl Tasks {
     pub fn of_handle(&self, handle: u64) -> Option<TaskId> {
         let task = TaskId(handle as u32);
         let context = self.contexts.get(task.index())?;
-        (u64::from(context.generation) == handle >> 32 && context.name != Name::Idle)
+        (u64::from(context.generation) == handle >> 32 && context.name != Name::Kernel)
             .then_some(task)
     }
 }
