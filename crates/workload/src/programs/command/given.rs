@@ -1,0 +1,164 @@
+//! What was given: flags with their values, and the typed readings of those.
+
+use std::ops::RangeInclusive;
+
+use schedcast_kernel::Cpu;
+use schedcast_kernel::cpuset::CpuSet;
+
+use super::{CommandError, Flag, Tool};
+
+/// A command line that was read.
+#[derive(Clone, Debug)]
+pub struct Words {
+    tool: &'static Tool,
+    /// Flags in the order given.
+    pub given: Vec<Given>,
+    /// What stands behind the flags: text and number of the word.
+    pub operands: Vec<(String, usize)>,
+}
+
+impl Words {
+    pub(super) fn new(tool: &'static Tool) -> Self {
+        Self {
+            tool,
+            given: Vec::new(),
+            operands: Vec::new(),
+        }
+    }
+
+    pub(super) fn operand(&mut self, text: &str, word: usize) -> Result<(), CommandError> {
+        if self.tool.operands.is_empty() {
+            let message = format!("`{text}` is no flag, and nothing else is expected");
+            return Err(CommandError::new(self.tool.name, word, message));
+        }
+        self.operands.push((text.to_owned(), word));
+        Ok(())
+    }
+
+    /// The last use of a flag, by its key.
+    pub fn last(&self, key: &str) -> Option<&Given> {
+        self.given
+            .iter()
+            .rev()
+            .find(|given| given.flag.key() == key)
+    }
+
+    /// Whether a flag was given.
+    pub fn has(&self, key: &str) -> bool {
+        self.last(key).is_some()
+    }
+
+    /// A whole number, or what holds without the flag.
+    ///
+    /// # Errors
+    /// As [`Given::whole`].
+    pub fn whole(
+        &self,
+        key: &str,
+        range: RangeInclusive<u64>,
+        default: u64,
+    ) -> Result<u64, CommandError> {
+        self.last(key)
+            .map_or(Ok(default), |given| given.whole(range))
+    }
+
+    /// An error of the command as a whole, shown at its first word.
+    pub fn error(&self, message: impl Into<String>) -> CommandError {
+        CommandError::new(self.tool.name, 1, message)
+    }
+}
+
+/// One use of a flag.
+#[derive(Clone, Debug)]
+pub struct Given {
+    pub(super) tool: &'static Tool,
+    /// The flag.
+    pub flag: &'static Flag,
+    /// As typed.
+    pub typed: String,
+    /// Its value.
+    pub value: Option<String>,
+    /// Number of its word in the command line.
+    pub word: usize,
+}
+
+impl Given {
+    /// An error about this use.
+    pub fn error(&self, message: impl Into<String>) -> CommandError {
+        CommandError::new(self.tool.name, self.word, message)
+    }
+
+    fn expected(&self, what: &str) -> CommandError {
+        let typed = &self.typed;
+        match &self.value {
+            Some(value) => self.error(format!("flag `{typed}` needs {what}, found `{value}`")),
+            None => self.error(format!("flag `{typed}` needs {what}")),
+        }
+    }
+
+    /// The value as text; empty without one.
+    pub fn text(&self) -> &str {
+        self.value.as_deref().unwrap_or("")
+    }
+
+    /// A whole number.
+    ///
+    /// # Errors
+    /// Anything else, or one outside of `range`.
+    pub fn whole(&self, range: RangeInclusive<u64>) -> Result<u64, CommandError> {
+        whole(self.text(), &range).map_err(|what| self.expected(&what))
+    }
+
+    /// A duration in nanoseconds: a whole number of `unit_ns`, or with `s`, `m`, `h` or `d` behind.
+    ///
+    /// # Errors
+    /// Anything else, or more than a year.
+    pub fn duration_ns(&self, unit_ns: u64) -> Result<u64, CommandError> {
+        const SECOND: u64 = 1_000_000_000;
+        const YEAR: u64 = 365 * 24 * 3600 * SECOND;
+        let text = self.text();
+        let (digits, unit_ns) = match text.chars().last() {
+            Some('s') => (&text[..text.len() - 1], SECOND),
+            Some('m') => (&text[..text.len() - 1], 60 * SECOND),
+            Some('h') => (&text[..text.len() - 1], 3600 * SECOND),
+            Some('d') => (&text[..text.len() - 1], 24 * 3600 * SECOND),
+            _ => (text, unit_ns),
+        };
+        let what = "a time such as `20`, `30s`, `5m` or `1h`, of a year at most";
+        let number = whole(digits, &(0..=YEAR)).map_err(|_| self.expected(what))?;
+        match number.checked_mul(unit_ns) {
+            Some(time_ns) if time_ns <= YEAR => Ok(time_ns),
+            _ => Err(self.expected(what)),
+        }
+    }
+
+    /// A list of CPUs, such as `0-3,8`, of a machine of `cpus` CPUs.
+    ///
+    /// # Errors
+    /// Anything else, and CPUs that the machine does not have.
+    pub fn cpu_list(&self, cpus: usize) -> Result<CpuSet, CommandError> {
+        let what = format!("CPUs of 0 to {} such as `0-3,8`", cpus.saturating_sub(1));
+        let mut list: Vec<Cpu> = Vec::new();
+        for part in self.text().split(',') {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let range = 0..=cpus.saturating_sub(1) as u64;
+            let read = |text: &str| whole(text, &range).map_err(|_| self.expected(&what));
+            let (first, last) = (read(first)?, read(last)?);
+            if first > last {
+                return Err(self.expected(&what));
+            }
+            list.extend((first..=last).map(|cpu| Cpu(cpu as u32)));
+        }
+        Ok(list.into_iter().collect())
+    }
+}
+
+/// Reads digits only, so that `+5`, `5x` and `0x5` are refused where the tools would guess.
+pub(crate) fn whole(text: &str, range: &RangeInclusive<u64>) -> Result<u64, String> {
+    let expected = || format!("a whole number from {} to {}", range.start(), range.end());
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    match text.parse() {
+        Ok(number) if digits && range.contains(&number) => Ok(number),
+        _ => Err(expected()),
+    }
+}

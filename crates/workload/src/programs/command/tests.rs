@@ -1,0 +1,185 @@
+use super::*;
+
+static TOOL: Tool = Tool {
+    words: &["toy"],
+    name: "toy",
+    about: "a toy",
+    operands: "",
+    flags: &[
+        Flag::new('t', "threads", "N")
+            .default("1")
+            .says("number of threads"),
+        Flag::new('r', "runtime", "S").says("seconds"),
+        Flag::new('R', "rps", "N").says("requests"),
+        Flag::new('q', "quiet", "")
+            .switch()
+            .says("no output")
+            .effect(Effect::Output),
+        Flag::new('a', "affinity", "CPUS").optional().says("CPUs"),
+        Flag::new('A', "auto", "")
+            .switch()
+            .says("grows")
+            .effect(Effect::Refused("it repeats itself")),
+    ],
+};
+
+static FILE_TOOL: Tool = Tool {
+    words: &["perf", "bench"],
+    name: "perf-bench",
+    about: "takes a file",
+    operands: "FILE",
+    flags: &[],
+};
+
+fn words(line: &str) -> Vec<String> {
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+fn parse(line: &str) -> Words {
+    TOOL.parse(&words(line)).expect("valid")
+}
+
+fn refuse(line: &str) -> String {
+    TOOL.parse(&words(line)).unwrap_err().to_string()
+}
+
+#[test]
+fn all_spellings_of_a_value_mean_the_same() {
+    for line in [
+        "toy -t 3",
+        "toy -t3",
+        "toy -qt3",
+        "toy --threads 3",
+        "toy --threads=3",
+        "toy --thr=3",
+        "toy -t 9 -t 3",
+    ] {
+        assert_eq!(parse(line).whole("threads", 1..=9, 1), Ok(3), "{line}");
+    }
+    assert_eq!(parse("toy -q").whole("threads", 1..=9, 1), Ok(1));
+    assert!(parse("toy -q").has("quiet"));
+}
+
+#[test]
+fn optional_values_are_taken_only_if_they_look_like_one() {
+    assert_eq!(parse("toy -a 0-2").last("affinity").unwrap().text(), "0-2");
+    assert_eq!(parse("toy -a -q").last("affinity").unwrap().text(), "");
+    assert_eq!(parse("toy -a").last("affinity").unwrap().value, None);
+}
+
+#[test]
+fn unknown_flags_are_refused_with_place_and_nearest() {
+    assert_eq!(
+        refuse("toy -t 1 --rutime 20"),
+        "toy, word 4: unknown flag `--rutime`; nearest valid name: `--runtime`"
+    );
+    assert_eq!(
+        refuse("toy --threds=2"),
+        "toy, word 2: unknown flag `--threds`; nearest valid name: `--threads`"
+    );
+    let message = refuse("toy -qx");
+    assert!(
+        message.starts_with("toy, word 2: unknown flag `-x`"),
+        "{message}"
+    );
+    // What is refused anyway is not offered.
+    assert!(!refuse("toy --zzz").contains("--auto"));
+    assert_eq!(
+        refuse("toy --r 2"),
+        "toy, word 2: `--r` could be `--runtime`, `--rps`"
+    );
+}
+
+#[test]
+fn missing_superfluous_and_bad_values_are_refused() {
+    assert_eq!(
+        refuse("toy -q -t"),
+        "toy, word 3: flag `-t` needs a value N: number of threads"
+    );
+    assert_eq!(
+        refuse("toy --quiet=1"),
+        "toy, word 2: flag `--quiet` takes no value"
+    );
+    assert_eq!(
+        refuse("toy x"),
+        "toy, word 2: `x` is no flag, and nothing else is expected"
+    );
+    assert_eq!(
+        refuse("toy -A"),
+        "toy, word 2: flag `-A` cannot be forecast: it repeats itself"
+    );
+    let number = |text: &str| {
+        let line = format!("toy -t {text}");
+        parse(&line)
+            .whole("threads", 1..=9, 1)
+            .unwrap_err()
+            .to_string()
+    };
+    for text in [
+        "x",
+        "0",
+        "10",
+        "+3",
+        "3x",
+        "0x3",
+        "-1",
+        "99999999999999999999",
+    ] {
+        assert_eq!(
+            number(text),
+            format!("toy, word 2: flag `-t` needs a whole number from 1 to 9, found `{text}`")
+        );
+    }
+}
+
+#[test]
+fn operands_follow_a_tool_of_several_words() {
+    let read = FILE_TOOL.parse(&words("perf bench -- -f")).unwrap();
+    assert_eq!(read.operands, [("-f".to_owned(), 4)]);
+    let error = FILE_TOOL.parse(&words("perf bench -f")).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "perf-bench, word 3: unknown flag `-f`; there are no valid names"
+    );
+}
+
+#[test]
+fn durations_and_cpu_lists_are_read() {
+    let time = |text: &str| {
+        parse(&format!("toy -r {text}"))
+            .last("runtime")
+            .unwrap()
+            .duration_ns(1_000_000_000)
+    };
+    assert_eq!(time("20"), Ok(20_000_000_000));
+    assert_eq!(time("2m"), Ok(120_000_000_000));
+    assert_eq!(time("1d"), Ok(86_400_000_000_000));
+    for text in ["", "m", "-1", "1.5", "400d", "é"] {
+        assert!(
+            time(if text.is_empty() { "x" } else { text }).is_err(),
+            "{text}"
+        );
+    }
+    let cpus = |text: &str| {
+        let read = parse(&format!("toy --affinity={text}"));
+        read.last("affinity")
+            .unwrap()
+            .cpu_list(8)
+            .map(|set| set.iter().map(|cpu| cpu.0).collect::<Vec<u32>>())
+    };
+    assert_eq!(cpus("0-2,5"), Ok(vec![0, 1, 2, 5]));
+    for text in ["", "8", "2-1", "a", "1-", "0,,1"] {
+        assert!(cpus(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn help_comes_from_the_table() {
+    let text = describe(&TOOL);
+    assert!(
+        text.contains("  -t, --threads N             number of threads (default 1)\n"),
+        "{text}"
+    );
+    assert!(text.contains("refused: it repeats itself"), "{text}");
+    assert!(list(&[&TOOL]).contains("toy                     a toy\n"));
+}

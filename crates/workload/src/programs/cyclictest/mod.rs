@@ -1,0 +1,274 @@
+//! `cyclictest`: threads that sleep until a time and look how late they wake.
+//!
+//! ```text
+//! main      fork the threads · every 10 ms: print, see whether one has ended · 50 ms later: the end
+//! thread    loop: clock_nanosleep until next · latency = now − next · next += interval
+//! ```
+//!
+//! A thread that has missed whole intervals leaves them out. Real-time threads have no timer slack,
+//! others the usual 50 µs. Like the tool from version 2.3 on, thread n stays on CPU n (round and
+//! round) unless `-a` says otherwise. The tool holds `/dev/cpu_dma_latency` at 0, which keeps CPUs
+//! out of idle states that take time to leave.
+//!
+//! Worked example, `-t 2 -p 80 -i 1000 -l 200`: thread 0 every 1000 µs on CPU 0, thread 1 every
+//! 1500 µs on CPU 1; after 200 ms thread 0 has its 200 loops, main sees it at its next look, and
+//! thread 1 ends with some 140.
+
+mod compile;
+mod report;
+
+use schedcast_kernel::Cpu;
+use schedcast_kernel::task::Policy;
+
+use super::Results;
+use super::command::{CommandError, Effect, Flag, Tool, Words};
+use crate::nearest::suggestion;
+
+const THREADS_MAX: u64 = 4096;
+const INTERVAL_US: u64 = 1000;
+const DISTANCE_US: u64 = 500;
+/// Longest interval: an hour.
+const INTERVAL_US_MAX: u64 = 3_600_000_000;
+const POLICIES: [&str; 6] = ["other", "normal", "batch", "idle", "fifo", "rr"];
+
+const PRINTED: Effect = Effect::Output;
+const NOT_MODELLED: Effect = Effect::Refused("this way of waking is not modelled");
+
+/// `cyclictest` of rt-tests 2.
+pub static TOOL: Tool = Tool {
+    words: &["cyclictest"],
+    name: "cyclictest",
+    about: "threads that sleep until a time and measure how late they wake",
+    operands: "",
+    flags: &[
+        Flag::new('t', "threads", "NUM")
+            .optional()
+            .default("1")
+            .says("threads; without a number one for each CPU"),
+        Flag::new('p', "priority", "PRIO").says("real-time priority; without it SCHED_OTHER"),
+        Flag::long("policy", "NAME").says("other, normal, batch, idle, fifo or rr"),
+        Flag::long("priospread", "")
+            .switch()
+            .says("each thread one priority lower"),
+        Flag::new('i', "interval", "INTV")
+            .default("1000")
+            .says("µs between two wakeups of thread 0"),
+        Flag::new('d', "distance", "DIST")
+            .default("500")
+            .says("µs that each further thread has more"),
+        Flag::new('l', "loops", "LOOPS")
+            .default("0")
+            .says("end when a thread has so many; 0 = endless"),
+        Flag::new('D', "duration", "TIME").says("end after so many seconds, or 5m, 2h, 1d"),
+        Flag::new('a', "affinity", "CPUSET")
+            .optional()
+            .says("CPUs of the threads, round and round; without a list all"),
+        Flag::new('S', "smp", "")
+            .switch()
+            .says("one thread for each CPU, all of one priority"),
+        Flag::long("mainaffinity", "CPUSET").says("CPUs of the main thread"),
+        Flag::new('r', "relative", "")
+            .switch()
+            .says("sleep for the interval instead of until a time"),
+        Flag::new('q', "quiet", "")
+            .switch()
+            .says("print only the summary; main then works less"),
+        Flag::long("latency", "PM_QOS")
+            .default("0")
+            .says("µs that a CPU may take to leave its idle state"),
+        Flag::long("default-system", "")
+            .switch()
+            .says("leave power management alone"),
+        Flag::long("laptop", "")
+            .switch()
+            .says("leave power management alone"),
+        Flag::new('h', "histogram", "US")
+            .says("print a histogram up to so many µs")
+            .effect(PRINTED),
+        Flag::new('H', "histofall", "US")
+            .says("the same with a column for all threads")
+            .effect(PRINTED),
+        Flag::new('N', "nsecs", "")
+            .switch()
+            .says("print ns instead of µs")
+            .effect(PRINTED),
+        Flag::new('m', "mlockall", "")
+            .switch()
+            .says("lock memory")
+            .effect(Effect::Nothing("memory never is short here")),
+        Flag::new('M', "refresh_on_max", "")
+            .switch()
+            .says("print only at a new maximum")
+            .effect(Effect::Nothing("one look every 10 ms all the same")),
+        Flag::new('c', "clock", "CLOCK")
+            .says("0 = monotonic, 1 = real time")
+            .effect(Effect::Nothing("both clocks run alike here")),
+        Flag::new('u', "unbuffered", "")
+            .switch()
+            .says("unbuffered output")
+            .effect(Effect::Nothing("nothing reads it")),
+        Flag::long("json", "FILENAME")
+            .says("results as JSON")
+            .effect(Effect::Nothing("results come with --json of schedcast")),
+        Flag::long("histfile", "PATH")
+            .says("histogram into a file")
+            .effect(Effect::Nothing("the histogram is printed")),
+        Flag::new('A', "aligned", "USEC")
+            .says("common offset of all threads")
+            .effect(NOT_MODELLED),
+        Flag::long("secaligned", "USEC")
+            .says("start at a full second")
+            .effect(NOT_MODELLED),
+        Flag::new('s', "system", "")
+            .switch()
+            .says("nanosleep and setitimer")
+            .effect(NOT_MODELLED),
+        Flag::new('x', "posix_timers", "")
+            .switch()
+            .says("POSIX timers")
+            .effect(NOT_MODELLED),
+        Flag::new('b', "breaktrace", "USEC")
+            .says("stop at a latency above this")
+            .effect(Effect::Refused("nothing is traced")),
+        Flag::new('v', "verbose", "")
+            .switch()
+            .says("print every value")
+            .effect(Effect::Refused("use --trace of schedcast")),
+    ],
+};
+
+/// A command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Threads.
+    pub threads: u64,
+    /// Policy of the threads, and priority of the first.
+    pub policy: (Policy, u8),
+    priority_spread: bool,
+    /// Interval of the first thread.
+    pub interval_us: u64,
+    /// What each further one has more.
+    pub distance_us: u64,
+    /// Loops after which the first to have them ends all; 0 = endless.
+    pub loops: u64,
+    /// End.
+    pub duration_ns: Option<u64>,
+    /// CPUs of the threads, in the order in which threads get them.
+    pub cpus: Vec<Cpu>,
+    main_cpus: Option<schedcast_kernel::cpuset::CpuSet>,
+    relative: bool,
+    quiet: bool,
+    /// What it allows idle CPUs to take to wake up.
+    pub idle_latency_limit_us: Option<u32>,
+    histogram_us: Option<u64>,
+    histogram_of_all: bool,
+    nanoseconds: bool,
+}
+
+impl Options {
+    /// Reads a command line for a machine of `cpus` CPUs.
+    ///
+    /// # Errors
+    /// Bad numbers, CPUs and policies.
+    pub fn read(words: &Words, cpus: usize) -> Result<Self, CommandError> {
+        let smp = words.has("smp");
+        let threads = match words.last("threads") {
+            Some(given) if given.value.is_some() => given.whole(1..=THREADS_MAX)?,
+            Some(_) => cpus as u64,
+            None if smp => cpus as u64,
+            None => 1,
+        };
+        let affinity = words
+            .last("affinity")
+            .filter(|given| given.value.is_some())
+            .map(|given| given.cpu_list(cpus))
+            .transpose()?;
+        let histogram = words.last("histofall").or(words.last("histogram"));
+        let left_alone = words.has("default-system") || words.has("laptop");
+        let limit_us = words.whole("latency", 0..=2_000_000_000, 0)?;
+        let zero_is_none = |length: u64| (length > 0).then_some(length);
+        Ok(Self {
+            threads,
+            policy: read_policy(words, threads)?,
+            priority_spread: words.has("priospread"),
+            interval_us: words.whole("interval", 1..=INTERVAL_US_MAX, INTERVAL_US)?,
+            distance_us: words.whole("distance", 0..=INTERVAL_US_MAX, DISTANCE_US)?,
+            loops: words.whole("loops", 0..=1 << 40, 0)?,
+            duration_ns: match words.last("duration") {
+                Some(given) => zero_is_none(given.duration_ns(1_000_000_000)?),
+                None => None,
+            },
+            cpus: match affinity {
+                Some(set) => set.iter().collect(),
+                None => (0..cpus as u32).map(Cpu).collect(),
+            },
+            main_cpus: match words.last("mainaffinity") {
+                Some(given) => Some(given.cpu_list(cpus)?),
+                None => None,
+            },
+            relative: words.has("relative"),
+            quiet: words.has("quiet"),
+            idle_latency_limit_us: (!left_alone).then_some(limit_us as u32),
+            histogram_us: match histogram {
+                Some(given) => Some(given.whole(1..=1_000_000)?),
+                None => None,
+            },
+            histogram_of_all: words.has("histofall"),
+            nanoseconds: words.has("nsecs"),
+        })
+    }
+
+    /// Interval of a thread.
+    pub fn interval_us_of(&self, thread: u64) -> u64 {
+        self.interval_us + thread * self.distance_us
+    }
+
+    /// Priority of a thread; 0 unless it is a real-time one.
+    pub fn priority_of(&self, thread: u64) -> u8 {
+        let first = u64::from(self.policy.1);
+        if !self.policy.0.is_rt() {
+            return 0;
+        }
+        let spread = if self.priority_spread { thread } else { 0 };
+        first.saturating_sub(spread).max(1) as u8
+    }
+}
+
+/// `-p` alone means FIFO; a real-time policy alone gets a priority one above the number of threads.
+fn read_policy(words: &Words, threads: u64) -> Result<(Policy, u8), CommandError> {
+    let priority = words.whole("priority", 0..=99, 0)? as u8;
+    let Some(given) = words.last("policy") else {
+        return Ok(match priority {
+            0 => (Policy::Normal, 0),
+            _ => (Policy::Fifo, priority),
+        });
+    };
+    let policy = match given.text().to_lowercase().as_str() {
+        "other" | "normal" => Policy::Normal,
+        "batch" => Policy::Batch,
+        "idle" => Policy::Idle,
+        "fifo" => Policy::Fifo,
+        "rr" => Policy::RoundRobin,
+        text => {
+            let hint = suggestion(text, &POLICIES);
+            return Err(given.error(format!("unknown policy `{}`; {hint}", given.text())));
+        }
+    };
+    if policy.is_rt() {
+        let default = (threads + 1).min(99) as u8;
+        return Ok((policy, if priority == 0 { default } else { priority }));
+    }
+    if priority > 0 {
+        let message = format!(
+            "policy `{}` has no priority, but `-p` gives one",
+            given.text()
+        );
+        return Err(given.error(message));
+    }
+    Ok((policy, 0))
+}
+
+/// Metric of one thread. The sign keeps it apart from what users see.
+fn thread_metric(metric: &str, thread: u64) -> String {
+    format!("{metric}#{thread}")
+}

@@ -1,0 +1,150 @@
+//! What messages go through: stream sockets of one host, or pipes.
+//!
+//! **Sockets** (`AF_UNIX` stream). The sender pays with the send memory of the socket it writes to,
+//! until the receiver has read the message: not the bytes but the buffer that holds them
+//! (`skb->truesize`). 100 bytes take a buffer of 512 with a head of 256, so 768; `sk_sndbuf` is
+//! 212 992 and a write goes through while less than that is in use, so 278 messages fit. A blocked
+//! sender is woken when at most a quarter is in use (`unix_writable`), all senders of the socket
+//! at once, with the sync hint. The receiver is woken by every message it waits for
+//! (`sock_def_readable`), with the sync hint too.
+//!
+//! **Pipes.** 16 pages. A small message is added to the last page while it fits, so 40 messages of
+//! 100 bytes share a page and 640 fit. A blocked sender is woken when a page has been read empty, one
+//! at a time, and the receiver by the message that ends the pipe's emptiness (since 5.5), both with the
+//! sync hint.
+
+use schedcast_sim::workload::QueueSpec;
+
+use crate::programs::Prices;
+
+/// What messages go through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Channel {
+    /// A pair of `AF_UNIX` stream sockets.
+    Socket,
+    /// A pipe.
+    Pipe,
+}
+
+/// `net.core.wmem_default`.
+const SEND_BUFFER: u64 = 212_992;
+/// `struct sk_buff`, and `struct skb_shared_info` behind the data, both rounded to cache lines.
+const BUFFER_HEAD: u64 = 256;
+const BUFFER_TAIL: u64 = 320;
+const PAGE: u64 = 4096;
+const PIPE_PAGES: u64 = 16;
+
+impl Channel {
+    /// The queue that carries messages of so many bytes.
+    pub fn queue(self, bytes: u64) -> QueueSpec {
+        match self {
+            Channel::Socket => {
+                let buffer = buffer_bytes(bytes);
+                // One more is taken while less than the limit is in use, so the last may go over it.
+                let capacity_bytes = SEND_BUFFER.div_ceil(buffer) * buffer;
+                QueueSpec {
+                    capacity_bytes,
+                    overhead_bytes: buffer - bytes,
+                    wake_sender_at_bytes: SEND_BUFFER / 4,
+                    wake_sender_sync: true,
+                    wake_all_senders: true,
+                }
+            }
+            Channel::Pipe => {
+                let room = pipe_room_bytes(bytes);
+                QueueSpec {
+                    capacity_bytes: PIPE_PAGES * PAGE,
+                    overhead_bytes: room - bytes,
+                    wake_sender_at_bytes: (PIPE_PAGES - 1) * PAGE,
+                    wake_sender_sync: true,
+                    wake_all_senders: false,
+                }
+            }
+        }
+    }
+
+    /// Kernel work of sending so many bytes, besides the bare system call and the wakeup.
+    pub fn send_ns(self, prices: &Prices, bytes: u64) -> u64 {
+        match self {
+            Channel::Socket => prices.unix_send(bytes),
+            Channel::Pipe => prices.pipe_write(bytes),
+        }
+    }
+
+    /// Kernel work of receiving them.
+    pub fn receive_ns(self, prices: &Prices, bytes: u64) -> u64 {
+        match self {
+            Channel::Socket => prices.unix_receive(bytes),
+            Channel::Pipe => prices.pipe_read(bytes),
+        }
+    }
+}
+
+/// What a message takes of the send memory: its buffer and the buffer's head.
+fn buffer_bytes(bytes: u64) -> u64 {
+    // Of a long message only what does not fill whole pages goes into the buffer itself.
+    let linear_max = PAGE - BUFFER_TAIL;
+    let paged = bytes
+        .saturating_sub(linear_max)
+        .next_multiple_of(PAGE)
+        .min(bytes);
+    let linear = (bytes - paged).next_multiple_of(64) + BUFFER_TAIL;
+    // Buffers come in powers of two from 512 on.
+    linear.next_power_of_two().max(512) + BUFFER_HEAD + paged.next_multiple_of(PAGE)
+}
+
+/// What a message takes of a pipe on average: its share of the pages that a long row of such
+/// messages fills.
+fn pipe_room_bytes(bytes: u64) -> u64 {
+    const ROW: u64 = 4096;
+    let (mut pages, mut filled) = (0, PAGE);
+    for _ in 0..ROW {
+        // The odd bytes come first and may join the last page; whole pages follow.
+        let odd = bytes % PAGE;
+        let mut rest = bytes;
+        if odd > 0 && filled + odd <= PAGE {
+            filled += odd;
+            rest -= odd;
+        }
+        while rest > 0 {
+            filled = rest.min(PAGE);
+            rest -= filled;
+            pages += 1;
+        }
+    }
+    // A page fewer than a whole one would make room for a message too many.
+    (pages * PAGE).div_euclid(ROW).max(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fits(channel: Channel, bytes: u64) -> u64 {
+        let queue = channel.queue(bytes);
+        queue.capacity_bytes / (bytes + queue.overhead_bytes)
+    }
+
+    /// Counted on Linux 6.18 with a non-blocking writer and no reader.
+    #[test]
+    fn as_many_messages_fit_as_into_the_real_ones() {
+        let sockets = [100, 1000, 2000, 5000].map(|bytes| fits(Channel::Socket, bytes));
+        assert_eq!(sockets, [278, 93, 49, 34]);
+        // The 11th message of 5000 bytes went in only in part.
+        let pipes = [100, 1000, 2000, 5000].map(|bytes| fits(Channel::Pipe, bytes));
+        assert_eq!(pipes, [640, 64, 32, 10]);
+    }
+
+    #[test]
+    fn senders_wake_at_a_quarter_or_at_a_free_page() {
+        let socket = Channel::Socket.queue(100);
+        assert_eq!(
+            (socket.overhead_bytes, socket.wake_sender_at_bytes),
+            (668, 53_248)
+        );
+        assert!(socket.wake_all_senders && socket.wake_sender_sync);
+        let pipe = Channel::Pipe.queue(100);
+        assert_eq!(pipe.wake_sender_at_bytes, 61_440);
+        assert!(!pipe.wake_all_senders && pipe.wake_sender_sync);
+    }
+}

@@ -1,0 +1,161 @@
+//! The three programs: main, receiver, sender.
+
+use schedcast_kernel::task::Policy;
+use schedcast_sim::program::Compare;
+use schedcast_sim::workload::{AttributesSpec, ForkId, ProgramId, QueueId, QueueSpec, WordId};
+use schedcast_sim::{ProgramBuilder, Reg};
+
+use super::Options;
+use crate::programs::command::CommandError;
+use crate::programs::start::Compiler;
+
+/// Register of main and of its children: the queue of a receiver, the first of a sender's group.
+const QUEUE: Reg = Reg(0);
+const LEFT: Reg = Reg(1);
+const GROUPS_LEFT: Reg = Reg(2);
+const CHILD: Reg = Reg(3);
+const VALUE: Reg = Reg(4);
+const BEGIN: Reg = Reg(5);
+const LOOPS_LEFT: Reg = Reg(6);
+const TARGET: Reg = Reg(7);
+
+/// What main and its children share.
+struct Shared {
+    /// Children say that they are ready.
+    ready: QueueId,
+    /// 1 from "go" on.
+    go: WordId,
+    /// Exits that main has not seen yet.
+    exited: schedcast_sim::workload::SemaphoreId,
+}
+
+impl Options {
+    pub(in crate::programs) fn compile(&self, compiler: &mut Compiler) -> Result<(), CommandError> {
+        let shared = Shared {
+            ready: compiler.workload.add_queue(QueueSpec::UNBOUNDED),
+            go: compiler.workload.add_word(0),
+            exited: compiler.workload.add_semaphore(0),
+        };
+        let first = compiler.workload.queues.len() as u64;
+        for _ in 0..self.groups * self.fds {
+            let queue = self.channel.queue(self.bytes);
+            compiler.workload.add_queue(queue);
+        }
+        let receiver = self.receiver(compiler, &shared)?;
+        let sender = self.sender(compiler, &shared)?;
+        let receiver = compiler.fork("", receiver, !self.threads);
+        let sender = compiler.fork("", sender, !self.threads);
+        let main = self.main(compiler, &shared, receiver, sender)?;
+        compiler.main(main, vec![(QUEUE, first)]);
+        Ok(())
+    }
+
+    fn main(
+        &self,
+        compiler: &mut Compiler,
+        shared: &Shared,
+        receiver: ForkId,
+        sender: ForkId,
+    ) -> Result<ProgramId, CommandError> {
+        let time = compiler.metric("time");
+        let prices = compiler.start.prices;
+        let mut b = ProgramBuilder::new("messaging-main");
+        b.set(GROUPS_LEFT, self.groups);
+        let group = b.here();
+        b.set(LEFT, self.fds);
+        let top = b.here();
+        b.fork(receiver, CHILD);
+        b.add(QUEUE, 1);
+        b.loop_back(LEFT, top);
+        b.subtract(QUEUE, self.fds);
+        b.set(LEFT, self.fds);
+        let top = b.here();
+        b.fork(sender, CHILD);
+        b.loop_back(LEFT, top);
+        b.add(QUEUE, self.fds);
+        b.loop_back(GROUPS_LEFT, group);
+        if self.main_fifo {
+            let fifo = compiler.workload.add_attributes(AttributesSpec {
+                policy: Some((Policy::Fifo, 1)),
+                timer_slack_ns: Some(0),
+                ..AttributesSpec::default()
+            });
+            b.set_attributes(fifo);
+        }
+        b.set(LEFT, self.tasks());
+        let top = b.here();
+        b.recv(shared.ready, VALUE);
+        b.kernel_work(prices.pipe_read(1));
+        b.loop_back(LEFT, top);
+        b.now(BEGIN);
+        b.kernel_work(prices.pipe_write(1));
+        b.word_store(shared.go, 1);
+        b.word_wake(shared.go, schedcast_sim::Amount::FOREVER);
+        if !self.threads {
+            // `wait` comes back for every child, so main is woken by each that ends while it waits.
+            b.set(LEFT, self.tasks());
+            let top = b.here();
+            b.sem_wait(shared.exited);
+            b.loop_back(LEFT, top);
+        }
+        b.join_all();
+        b.record_since(time, BEGIN);
+        compiler.program(b)
+    }
+
+    /// "I am ready", then wait for "go".
+    fn ready(&self, b: &mut ProgramBuilder, compiler: &Compiler, shared: &Shared) {
+        let prices = compiler.start.prices;
+        b.kernel_work(prices.pipe_write(1));
+        b.send(shared.ready, 1, VALUE, true);
+        let (wait, go) = (b.here(), b.label());
+        b.word_load(shared.go, VALUE);
+        b.jump_if(VALUE, Compare::NotEqual, 0, go);
+        b.kernel_work(prices.poll_ns);
+        b.word_wait(shared.go, 0);
+        b.jump(wait);
+        b.bind(go);
+    }
+
+    fn end(&self, b: &mut ProgramBuilder, shared: &Shared) {
+        if !self.threads {
+            b.sem_post(shared.exited);
+        }
+        b.exit();
+    }
+
+    fn receiver(
+        &self,
+        compiler: &mut Compiler,
+        shared: &Shared,
+    ) -> Result<ProgramId, CommandError> {
+        let work_ns = self.channel.receive_ns(&compiler.start.prices, self.bytes);
+        let mut b = ProgramBuilder::new("messaging-receiver");
+        self.ready(&mut b, compiler, shared);
+        b.set(LEFT, self.fds * self.loops);
+        let top = b.here();
+        b.recv(QUEUE, VALUE);
+        b.kernel_work(work_ns);
+        b.loop_back(LEFT, top);
+        self.end(&mut b, shared);
+        compiler.program(b)
+    }
+
+    fn sender(&self, compiler: &mut Compiler, shared: &Shared) -> Result<ProgramId, CommandError> {
+        let work_ns = self.channel.send_ns(&compiler.start.prices, self.bytes);
+        let mut b = ProgramBuilder::new("messaging-sender");
+        self.ready(&mut b, compiler, shared);
+        b.set(LOOPS_LEFT, self.loops);
+        let again = b.here();
+        b.set(TARGET, QUEUE);
+        b.set(LEFT, self.fds);
+        let top = b.here();
+        b.kernel_work(work_ns);
+        b.send(TARGET, self.bytes, VALUE, true);
+        b.add(TARGET, 1);
+        b.loop_back(LEFT, top);
+        b.loop_back(LOOPS_LEFT, again);
+        self.end(&mut b, shared);
+        compiler.program(b)
+    }
+}

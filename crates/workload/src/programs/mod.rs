@@ -1,0 +1,268 @@
+//! Benchmarks by their own command lines.
+//!
+//! [`compile()`] takes the words of a command as typed in a shell, and adds to a
+//! [`schedcast_sim::Workload`] what that command would run. The [`Running`] it returns turns the
+//! probes of a finished run into metrics ([`Running::metrics`]) and into the tool's own output
+//! ([`Running::report`]), so that scripts that parse the tool also parse the forecast.
+//!
+//! ```
+//! use schedcast_sim::Workload;
+//! use schedcast_workload::programs::{Start, compile, split};
+//!
+//! let mut workload = Workload::default();
+//! let command = split("hackbench -g 2 -l 50 --pipe");
+//! compile(&command, &Start::new("hackbench", 8), &mut workload)?;
+//! assert_eq!(workload.queues.len(), 1 + 2 * 20); // one for "ready", one a receiver
+//!
+//! let error = compile(&split("hackbench --lops 50"), &Start::new("h", 8), &mut workload);
+//! assert_eq!(
+//!     error.unwrap_err().to_string(),
+//!     "hackbench, word 2: unknown flag `--lops`; nearest valid name: `--loops`"
+//! );
+//! # Ok::<(), schedcast_workload::programs::CommandError>(())
+//! ```
+//!
+//! | module | commands |
+//! |---|---|
+//! | [`messaging`] | `hackbench`, `perf bench sched messaging` |
+//! | [`pipe`] | `perf bench sched pipe` |
+//! | [`schbench`] | `schbench` (2023 and later) |
+//! | [`schbench_classic`] | `schbench-classic`, the schbench of 2016 to early 2023 |
+//! | [`stress_ng`] | `stress-ng --cpu N` |
+//! | [`cyclictest`] | `cyclictest` |
+//! | [`rt_app`] | `rt-app FILE` |
+//!
+//! A model does what the tool does, system call by system call, where that makes tasks sleep, wake
+//! or compute; prices come from [`Prices`] and the machine. What it leaves out, its page in
+//! `docs/programs/` says.
+
+pub mod command;
+pub mod cyclictest;
+mod futex;
+pub mod messaging;
+pub mod pipe;
+mod prices;
+mod results;
+pub mod rt_app;
+pub mod schbench;
+pub mod schbench_classic;
+mod start;
+pub mod stress_ng;
+
+use schedcast_sim::Workload;
+use schedcast_sim::probe::Probes;
+
+pub use command::{CommandError, Tool};
+pub use prices::Prices;
+pub use results::{MetricMap, Results};
+pub use start::Start;
+
+use crate::nearest::suggestion;
+use start::Compiler;
+
+/// All tools, in the order of lists.
+pub static TOOLS: [&Tool; 8] = [
+    &schbench::TOOL,
+    &schbench_classic::TOOL,
+    &messaging::HACKBENCH,
+    &messaging::PERF_MESSAGING,
+    &pipe::TOOL,
+    &stress_ng::TOOL,
+    &cyclictest::TOOL,
+    &rt_app::TOOL,
+];
+
+/// What a compiled command is.
+#[derive(Clone, Debug)]
+enum Model {
+    Messaging(messaging::Options),
+    Pipe(pipe::Options),
+    Schbench(schbench::Options),
+    SchbenchClassic(schbench_classic::Options),
+    StressNg(stress_ng::Options),
+    Cyclictest(cyclictest::Options),
+    RtApp(rt_app::Compiled),
+}
+
+/// A program that was added to a workload.
+#[derive(Clone, Debug)]
+pub struct Running {
+    /// Its name in metrics.
+    pub name: String,
+    /// Its tool.
+    pub tool: &'static Tool,
+    /// When it ends by itself at the latest if every task gets to run, as far as the command says:
+    /// the run time of schbench, the timeout of stress-ng. `None` = when its work is done.
+    pub end_ns: Option<u64>,
+    /// Names its tasks' statistics go to.
+    pub statistics: Vec<String>,
+    /// Longest time that an idle CPU may take to wake up while it runs (`/dev/cpu_dma_latency`),
+    /// in microseconds.
+    pub idle_latency_limit_us: Option<u32>,
+    /// Whether its report needs the log ([`Probes::log`]).
+    pub needs_log: bool,
+    start_ns: u64,
+    model: Model,
+}
+
+/// Splits a command at its blanks. For text with quotes use a shell's rules instead.
+pub fn split(command: &str) -> Vec<String> {
+    command.split_whitespace().map(str::to_owned).collect()
+}
+
+/// The tool that a command line begins with. A path before its name does not matter.
+///
+/// # Errors
+/// A command that no tool begins like, with the nearest one.
+pub fn tool(words: &[String]) -> Result<&'static Tool, CommandError> {
+    let typed = |row: usize| {
+        let word = words.get(row).map_or("", String::as_str);
+        // The tool may be given by its path, the words behind it are its own.
+        if row == 0 {
+            word.rsplit('/').next().unwrap_or(word)
+        } else {
+            word
+        }
+    };
+    let named = |tool: &&&'static Tool| {
+        let mut own = tool.words.iter().enumerate();
+        own.all(|(row, word)| typed(row) == *word)
+    };
+    if let Some(tool) = TOOLS.iter().find(named) {
+        return Ok(tool);
+    }
+    let names: Vec<String> = TOOLS.iter().map(|tool| tool.words.join(" ")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let length = TOOLS
+        .iter()
+        .filter(|tool| tool.words[0] == typed(0))
+        .map(|tool| tool.words.len())
+        .max()
+        .unwrap_or(1);
+    let typed: Vec<&str> = (0..length.min(words.len().max(1))).map(typed).collect();
+    let typed = typed.join(" ");
+    let message = format!("unknown program `{typed}`; {}", suggestion(&typed, &names));
+    Err(CommandError::new("command", 1, message))
+}
+
+/// Adds what a command runs to a workload.
+///
+/// # Errors
+/// Unknown programs and flags, missing and bad values, CPUs the machine does not have; always with
+/// the number of the word and the nearest valid name.
+pub fn compile(
+    words: &[String],
+    start: &Start,
+    workload: &mut Workload,
+) -> Result<Running, CommandError> {
+    let tool = tool(words)?;
+    let read = tool.parse(words)?;
+    let compiler = &mut Compiler {
+        tool: tool.name,
+        start,
+        workload,
+    };
+    let mut running = Running {
+        name: start.name.clone(),
+        tool,
+        end_ns: None,
+        statistics: vec![start.name.clone()],
+        idle_latency_limit_us: None,
+        needs_log: false,
+        start_ns: start.start_ns,
+        model: Model::RtApp(rt_app::Compiled::default()),
+    };
+    running.model = match tool.name {
+        "hackbench" | "perf-bench-messaging" => {
+            let options = messaging::Options::read(&read, tool)?;
+            options.compile(compiler)?;
+            Model::Messaging(options)
+        }
+        "perf-bench-pipe" => {
+            let options = pipe::Options::read(&read)?;
+            options.compile(compiler)?;
+            Model::Pipe(options)
+        }
+        "schbench" => {
+            let options = schbench::Options::read(&read, start.cpus)?;
+            options.compile(compiler)?;
+            running.statistics.extend(options.statistics(&start.name));
+            running.end_ns = options.end_ns().map(|end_ns| start.start_ns + end_ns);
+            Model::Schbench(options)
+        }
+        "schbench-classic" => {
+            let options = schbench_classic::Options::read(&read)?;
+            options.compile(compiler)?;
+            running.end_ns = Some(start.start_ns + options.runtime_ns());
+            Model::SchbenchClassic(options)
+        }
+        "stress-ng" => {
+            let options = stress_ng::Options::read(&read, start.cpus)?;
+            options.compile(compiler)?;
+            running.end_ns = Some(start.start_ns + options.timeout_ns);
+            Model::StressNg(options)
+        }
+        "cyclictest" => {
+            let options = cyclictest::Options::read(&read, start.cpus)?;
+            options.compile(compiler)?;
+            running.end_ns = options.duration_ns.map(|length| start.start_ns + length);
+            running.idle_latency_limit_us = options.idle_latency_limit_us;
+            Model::Cyclictest(options)
+        }
+        _ => {
+            let compiled = rt_app::compile(&read, compiler)?;
+            running.end_ns = compiled.end_ns;
+            running.statistics = compiled.statistics.clone();
+            running.needs_log = compiled.logged;
+            Model::RtApp(compiled)
+        }
+    };
+    Ok(running)
+}
+
+impl Running {
+    /// The program's metrics, by their full names. `now_ns` is when the run ended.
+    pub fn metrics(&self, probes: &Probes, now_ns: u64) -> MetricMap {
+        let results = self.results(probes, now_ns);
+        let mut map = MetricMap::new();
+        match &self.model {
+            Model::Messaging(_) | Model::Pipe(_) => {
+                results.put(&mut map, "time", results.seconds("time"));
+            }
+            Model::Schbench(options) => options.metrics(&results, &mut map),
+            Model::SchbenchClassic(options) => options.metrics(&results, &mut map),
+            Model::StressNg(options) => options.metrics(&results, &mut map),
+            Model::Cyclictest(_) => results.put_latency(&mut map, "latency"),
+            Model::RtApp(_) => {}
+        }
+        results.put_shared(&mut map);
+        map
+    }
+
+    /// What the tool would have printed.
+    pub fn report(&self, probes: &Probes, now_ns: u64) -> String {
+        let results = self.results(probes, now_ns);
+        match &self.model {
+            Model::Messaging(options) => options.report(&results),
+            Model::Pipe(options) => options.report(&results),
+            Model::Schbench(options) => options.report(&results),
+            Model::SchbenchClassic(options) => options.report(&results),
+            Model::StressNg(options) => options.report(&results),
+            Model::Cyclictest(options) => options.report(&results),
+            Model::RtApp(compiled) => compiled.report(&results),
+        }
+    }
+
+    fn results<'a>(&'a self, probes: &'a Probes, now_ns: u64) -> Results<'a> {
+        Results {
+            probes,
+            now_ns,
+            start_ns: self.start_ns,
+            name: &self.name,
+            statistics: &self.statistics,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+//! `perf bench sched pipe`: two tasks hand a token of four bytes to and fro through two pipes.
+//!
+//! ```text
+//! first    loop: write pipe 1 · read pipe 2
+//! second   loop: read pipe 1 · write pipe 2
+//! ```
+//!
+//! Worked example: `-l 1000` is 1000 round trips, that is 2000 messages and, as exactly one of the
+//! two can run, up to 2000 wakeups. The first task of the process form is the process itself; with
+//! `-T` two threads are made and the process only waits for them.
+
+use schedcast_sim::workload::{ProgramId, QueueId};
+use schedcast_sim::{ProgramBuilder, Reg};
+
+use super::Results;
+use super::command::{CommandError, Effect, Flag, Tool, Words};
+use super::messaging::channel::Channel;
+use super::start::Compiler;
+
+const TOKEN_BYTES: u64 = 4;
+const LEFT: Reg = Reg(0);
+const CHILD: Reg = Reg(1);
+const VALUE: Reg = Reg(2);
+const BEGIN: Reg = Reg(3);
+
+/// `perf bench sched pipe`.
+pub static TOOL: Tool = Tool {
+    words: &["perf", "bench", "sched", "pipe"],
+    name: "perf-bench-pipe",
+    about: "two tasks that hand a token to and fro through two pipes",
+    operands: "",
+    flags: &[
+        Flag::new('l', "loop", "N")
+            .default("1000000")
+            .says("round trips"),
+        Flag::new('T', "threaded", "")
+            .switch()
+            .says("threads instead of processes"),
+        Flag::new('n', "nonblocking", "")
+            .switch()
+            .says("non-blocking pipes")
+            .effect(Effect::Refused("only blocking reads are modelled")),
+        Flag::new('G', "cgroups", "A,B")
+            .says("cgroups of the two tasks")
+            .effect(Effect::Refused("give the program a cgroup instead")),
+    ],
+};
+
+/// Its command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Round trips.
+    pub loops: u64,
+    /// Threads instead of processes.
+    pub threads: bool,
+}
+
+impl Options {
+    /// Reads a command line.
+    ///
+    /// # Errors
+    /// Bad numbers.
+    pub fn read(words: &Words) -> Result<Self, CommandError> {
+        Ok(Self {
+            loops: words.whole("loop", 1..=1_000_000_000, 1_000_000)?,
+            threads: words.has("threaded"),
+        })
+    }
+
+    pub(super) fn compile(&self, compiler: &mut Compiler) -> Result<(), CommandError> {
+        let [forth, back] = [(); 2].map(|()| {
+            compiler
+                .workload
+                .add_queue(Channel::Pipe.queue(TOKEN_BYTES))
+        });
+        let mut b = ProgramBuilder::new("pipe-second");
+        self.rounds(&mut b, compiler, |round| {
+            round.read(forth);
+            round.write(back);
+        });
+        let second = compiler.program(b)?;
+        let second = compiler.fork("", second, !self.threads);
+        let mut b = ProgramBuilder::new("pipe-main");
+        let time = compiler.metric("time");
+        b.now(BEGIN);
+        b.fork(second, CHILD);
+        if self.threads {
+            let first = self.first(compiler, forth, back)?;
+            let first = compiler.fork("", first, false);
+            b.fork(first, CHILD);
+        } else {
+            self.rounds(&mut b, compiler, |round| {
+                round.write(forth);
+                round.read(back);
+            });
+        }
+        b.join_all();
+        b.record_since(time, BEGIN);
+        let main = compiler.program(b)?;
+        compiler.main(main, Vec::new());
+        Ok(())
+    }
+
+    fn first(
+        &self,
+        compiler: &mut Compiler,
+        forth: QueueId,
+        back: QueueId,
+    ) -> Result<ProgramId, CommandError> {
+        let mut b = ProgramBuilder::new("pipe-first");
+        self.rounds(&mut b, compiler, |round| {
+            round.write(forth);
+            round.read(back);
+        });
+        compiler.program(b)
+    }
+
+    fn rounds(&self, b: &mut ProgramBuilder, compiler: &Compiler, body: impl FnOnce(&mut Round)) {
+        b.set(LEFT, self.loops);
+        let top = b.here();
+        let prices = &compiler.start.prices;
+        body(&mut Round {
+            write_ns: prices.pipe_write(TOKEN_BYTES),
+            read_ns: prices.pipe_read(TOKEN_BYTES),
+            builder: b,
+        });
+        b.loop_back(LEFT, top);
+    }
+
+    /// What perf prints.
+    pub(super) fn report(&self, results: &Results) -> String {
+        let seconds = results
+            .seconds("time")
+            .unwrap_or_else(|| results.elapsed_s());
+        let kind = if self.threads { "threads" } else { "processes" };
+        let loops = self.loops as f64;
+        format!(
+            "# Running 'sched/pipe' benchmark:\n\
+             # Executed {} pipe operations between two {kind}\n\n     \
+             Total time: {seconds:.3} [sec]\n\n {:>14.6} usecs/op\n {:>14} ops/sec\n",
+            self.loops,
+            seconds * 1e6 / loops,
+            (loops / seconds) as u64
+        )
+    }
+}
+
+/// One round of a task.
+struct Round<'a> {
+    builder: &'a mut ProgramBuilder,
+    write_ns: u64,
+    read_ns: u64,
+}
+
+impl Round<'_> {
+    fn write(&mut self, pipe: QueueId) {
+        self.builder.kernel_work(self.write_ns);
+        self.builder.send(pipe, TOKEN_BYTES, VALUE, true);
+    }
+
+    fn read(&mut self, pipe: QueueId) {
+        self.builder.recv(pipe, VALUE);
+        self.builder.kernel_work(self.read_ns);
+    }
+}

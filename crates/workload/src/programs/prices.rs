@@ -1,0 +1,134 @@
+//! What the pieces of a benchmark cost besides what the scheduler and a bare system call cost.
+//!
+//! Every price belongs to one system call or one user-space step, never to a benchmark, and was
+//! measured alone, in a loop of one process that nobody else talks to. The bare system call
+//! (`getppid`, 157 ns there) is taken off, because the machine charges it already. Worked example:
+//! writing 100 bytes into a pipe took 265 to 290 ns; less 157 that is 120, of which 7 are the bytes.
+//!
+//! The defaults are medians of 101 batches on one CPU of a virtual AMD EPYC (2 CPUs, Linux 6.18,
+//! November 2026), repeatable within 15 %. A machine description overrides them in `[program]`.
+
+use std::collections::BTreeMap;
+
+use crate::nearest::suggestion;
+
+macro_rules! prices {
+    ($($(#[$doc:meta])* $name:ident = $default:literal),* $(,)?) => {
+        /// Prices by name; the unit ends the name (`_ns`, `_ps` for picoseconds).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct Prices {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Default for Prices {
+            fn default() -> Self {
+                Self { $($name: $default,)* }
+            }
+        }
+
+        impl Prices {
+            /// Names of all prices.
+            pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
+
+            fn by_name(&mut self, name: &str) -> Option<&mut u64> {
+                match name {
+                    $(stringify!($name) => Some(&mut self.$name),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+prices! {
+    /// `write` of a short message into a pipe with room.
+    pipe_write_ns = 115,
+    /// `read` of a short message from a pipe that has one.
+    pipe_read_ns = 110,
+    /// Each byte copied into or out of a pipe.
+    pipe_byte_ps = 67,
+    /// `write` of a short message to a stream socket of the same host (allocates a buffer).
+    unix_send_ns = 660,
+    /// `read` of it (frees the buffer).
+    unix_receive_ns = 655,
+    /// Each byte copied into or out of a socket.
+    unix_byte_ps = 90,
+    /// `poll` of one descriptor, without waiting.
+    poll_ns = 165,
+    /// A look at the clock (`gettimeofday`, in user space).
+    clock_read_ns = 25,
+    /// Each byte of a `memset`.
+    memset_byte_ps = 10,
+    /// One multiply-and-add of schbench's matrix product (k³ of them; 670 to 900 were seen).
+    matrix_step_ps = 800,
+    /// Bookkeeping of one cyclictest round after the clock was read.
+    cyclictest_round_ns = 300,
+    /// One line written to a terminal.
+    print_line_ns = 5000,
+    /// stress-ng's methods against the table's, in thousandths: 2000 is a machine of half the speed.
+    stress_ng_permille = 1000,
+}
+
+impl Prices {
+    /// The defaults with those of a machine description in their place.
+    ///
+    /// # Errors
+    /// A name that is no price, with the nearest one.
+    pub fn with(overrides: &BTreeMap<String, u64>) -> Result<Self, String> {
+        let mut prices = Self::default();
+        for (name, value) in overrides {
+            match prices.by_name(name) {
+                Some(price) => *price = *value,
+                None => {
+                    let hint = suggestion(name, Self::NAMES);
+                    return Err(format!("unknown price `{name}`; {hint}"));
+                }
+            }
+        }
+        Ok(prices)
+    }
+
+    /// Writing so many bytes into a pipe.
+    pub fn pipe_write(&self, bytes: u64) -> u64 {
+        self.pipe_write_ns + bytes.saturating_mul(self.pipe_byte_ps) / 1000
+    }
+
+    /// Reading so many bytes from a pipe.
+    pub fn pipe_read(&self, bytes: u64) -> u64 {
+        self.pipe_read_ns + bytes.saturating_mul(self.pipe_byte_ps) / 1000
+    }
+
+    /// Writing so many bytes to a socket.
+    pub fn unix_send(&self, bytes: u64) -> u64 {
+        self.unix_send_ns + bytes.saturating_mul(self.unix_byte_ps) / 1000
+    }
+
+    /// Reading so many bytes from a socket.
+    pub fn unix_receive(&self, bytes: u64) -> u64 {
+        self.unix_receive_ns + bytes.saturating_mul(self.unix_byte_ps) / 1000
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_cost_on_top_of_the_call() {
+        let prices = Prices::default();
+        assert_eq!(prices.pipe_write(100), 115 + 6);
+        assert_eq!(prices.unix_receive(4000), 655 + 360);
+    }
+
+    #[test]
+    fn a_machine_overrides_by_name() {
+        let table = |name: &str| BTreeMap::from([(name.to_owned(), 7)]);
+        let prices = Prices::with(&table("poll_ns")).unwrap();
+        assert_eq!((prices.poll_ns, prices.pipe_read_ns), (7, 110));
+        assert_eq!(
+            Prices::with(&table("pol_ns")).unwrap_err(),
+            "unknown price `pol_ns`; nearest valid name: `poll_ns`"
+        );
+        assert_eq!(Prices::NAMES.len(), 13);
+    }
+}

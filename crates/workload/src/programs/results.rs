@@ -1,0 +1,125 @@
+//! Reading a run's results: what every program needs to make metrics and tool output of them.
+
+use std::collections::BTreeMap;
+
+use schedcast_sim::histogram::Histogram;
+use schedcast_sim::probe::{Metric, NameStatistics, Probes};
+
+use super::start::metric_name;
+
+/// Values by metric name (`NAME/request_latency.p99`), in the units of `schedcast list metrics`.
+pub type MetricMap = BTreeMap<String, f64>;
+
+/// Percentiles that a distribution of latencies is reported at, in millionths.
+const PERCENTILES: [(&str, u32); 8] = [
+    ("p20", 200_000),
+    ("p50", 500_000),
+    ("p75", 750_000),
+    ("p90", 900_000),
+    ("p95", 950_000),
+    ("p99", 990_000),
+    ("p99.5", 995_000),
+    ("p99.9", 999_000),
+];
+
+/// What a run measured, seen by one program.
+#[derive(Clone, Copy, Debug)]
+pub struct Results<'a> {
+    /// Everything the run measured.
+    pub probes: &'a Probes,
+    /// Virtual time at the end of the run.
+    pub now_ns: u64,
+    /// Time at which the program was started.
+    pub start_ns: u64,
+    pub(super) name: &'a str,
+    pub(super) statistics: &'a [String],
+}
+
+impl<'a> Results<'a> {
+    /// A metric the program recorded into.
+    pub(super) fn metric(&self, metric: &str) -> Option<&'a Metric> {
+        self.probes.metric(&metric_name(self.name, metric))
+    }
+
+    /// Its values, if there are any.
+    pub(super) fn values(&self, metric: &str) -> Option<&'a Histogram> {
+        self.metric(metric)
+            .map(|metric| &metric.values)
+            .filter(|values| values.count() > 0)
+    }
+
+    /// A recorded time in seconds: the largest, as programs record it once.
+    pub(super) fn seconds(&self, metric: &str) -> Option<f64> {
+        let longest_ns = self.values(metric)?.max()?;
+        Some(longest_ns as f64 / 1e9)
+    }
+
+    /// A counter.
+    pub(super) fn count(&self, metric: &str) -> u64 {
+        self.metric(metric).map_or(0, |metric| metric.count)
+    }
+
+    /// Seconds since the start of the program.
+    pub(super) fn elapsed_s(&self) -> f64 {
+        self.now_ns.saturating_sub(self.start_ns) as f64 / 1e9
+    }
+
+    /// Adds a distribution of times in nanoseconds as one of microseconds.
+    pub(super) fn put_latency(&self, map: &mut MetricMap, metric: &str) {
+        let Some(values) = self.values(metric) else {
+            return;
+        };
+        let mut put = |suffix: &str, value: f64| {
+            map.insert(
+                format!("{}.{suffix}", metric_name(self.name, metric)),
+                value,
+            );
+        };
+        for (suffix, millionths) in PERCENTILES {
+            if let Some(value) = values.quantile(millionths) {
+                put(suffix, value as f64 / 1e3);
+            }
+        }
+        let times = [("min", values.min()), ("max", values.max())];
+        for (suffix, value) in times {
+            put(suffix, value.unwrap_or(0) as f64 / 1e3);
+        }
+        put("avg", values.mean().unwrap_or(0.0) / 1e3);
+        put("count", values.count() as f64);
+    }
+
+    /// Sum over all tasks of the program, in seconds.
+    fn sum_s(&self, of: fn(&NameStatistics) -> u64) -> f64 {
+        let own = self
+            .statistics
+            .iter()
+            .filter_map(|name| self.probes.of(name));
+        own.map(of).sum::<u64>() as f64 / 1e9
+    }
+
+    /// CPU time of all its tasks.
+    pub(super) fn cpu_s(&self) -> f64 {
+        self.sum_s(|row| row.run_ns)
+    }
+
+    /// What every program has: CPU time and waiting of all its tasks.
+    pub(super) fn put_shared(&self, map: &mut MetricMap) {
+        let throttled = self.sum_s(|row| row.wait_throttled_ns);
+        let contention = self.sum_s(|row| row.wait_contention_ns);
+        self.put(map, "cpu_time", Some(self.cpu_s()));
+        self.put(map, "wait.contention", Some(contention));
+        self.put(map, "wait.throttled", Some(throttled));
+    }
+
+    /// Adds a single value.
+    pub(super) fn put(&self, map: &mut MetricMap, metric: &str, value: Option<f64>) {
+        if let Some(value) = value {
+            map.insert(metric_name(self.name, metric), value);
+        }
+    }
+}
+
+/// A quantile in whole microseconds, as tools that count microseconds print it.
+pub(super) fn quantile_us(values: &Histogram, millionths: u32) -> u64 {
+    (values.quantile(millionths).unwrap_or(0) + 500) / 1000
+}

@@ -1,0 +1,246 @@
+//! `schbench` as it has been since April 2023: workers that compute matrices under a lock of their
+//! CPU.
+//!
+//! ```text
+//! worker            wait for the message thread · sleep s µs · lock this CPU's lock · n matrix
+//!                   products · unlock
+//! message thread    wake all that wait · wait for the first arrival
+//! main              every second: look at the clock, sum up, sleep
+//!
+//! with -R           message thread: at the begin of each second all its requests, round and round,
+//!                   as fast as it can; a worker with more than 128 waiting is passed over
+//! ```
+//!
+//! The lock is not waited for asleep: a worker that finds it taken tries again and again, so one
+//! preempted holder makes all others on its CPU spin.
+//!
+//! Worked example, the defaults: a footprint of 256 KiB is three matrices of 104 × 104 numbers, a
+//! product is 104³ = 1 124 864 steps, and five products at 0.8 ns a step take 4.5 ms.
+
+mod compile;
+mod main_thread;
+mod report;
+
+use schedcast_kernel::Cpu;
+use schedcast_kernel::cpuset::CpuSet;
+
+use super::command::{CommandError, Effect, Flag, Tool, Words};
+use super::results::{MetricMap, Results};
+use super::schbench_classic::{PIPE_BYTES_MAX, RUNTIME_S_MAX, THREADS_MAX};
+
+/// schbench of the second generation.
+pub static TOOL: Tool = Tool {
+    words: &["schbench"],
+    name: "schbench",
+    about: "message threads and workers that compute under a lock of their CPU (2023 and later)",
+    operands: "",
+    flags: &[
+        Flag::new('m', "message-threads", "N")
+            .default("1")
+            .says("message threads"),
+        Flag::new('t', "threads", "N").says("workers of each; without, CPUs / message threads"),
+        Flag::new('r', "runtime", "S")
+            .default("30")
+            .says("seconds; 0 = until stopped"),
+        Flag::new('F', "cache_footprint", "KB")
+            .default("256")
+            .says("size of the matrices"),
+        Flag::new('n', "operations", "N")
+            .default("5")
+            .says("matrix products in a request"),
+        Flag::new('s', "sleep_usec", "US")
+            .default("100")
+            .says("µs of sleep in a request"),
+        Flag::new('R', "rps", "N").says("requests a second, of all message threads"),
+        Flag::new('p', "pipe", "BYTES").says("bytes each side writes instead of computing"),
+        Flag::new('L', "no-locking", "")
+            .switch()
+            .says("compute without the lock"),
+        Flag::new('C', "calibrate", "")
+            .switch()
+            .says("leave the sleep out of the time, and the lock"),
+        Flag::new('w', "warmuptime", "S")
+            .default("0")
+            .says("forget what came before, in runs of 30 s and more"),
+        Flag::new('z', "zerotime", "S").says("forget again and again after so many seconds"),
+        Flag::new('M', "message-cpus", "CPUS").says("CPUs of the message threads, or `auto`"),
+        Flag::new('W', "worker-cpus", "CPUS").says("CPUs of the workers, or `auto`"),
+        Flag::new('i', "intervaltime", "S")
+            .default("10")
+            .says("seconds between two reports")
+            .effect(Effect::Nothing("only the last report is printed")),
+        Flag::new('j', "json", "FILE")
+            .says("results as JSON")
+            .effect(Effect::Nothing("results come with --json of schedcast")),
+        Flag::new('J', "jobname", "NAME")
+            .says("name in the JSON")
+            .effect(Effect::Nothing("a name")),
+        Flag::new('A', "auto-rps", "PERCENT")
+            .says("grow -R until the CPUs are so busy")
+            .effect(Effect::Refused(
+                "it reads how busy the machine is; run a sweep over -R instead",
+            )),
+        Flag::new('P', "pin", "ccx")
+            .says("one last level cache a message thread")
+            .effect(Effect::Refused("give the CPUs with -M and -W")),
+    ],
+};
+
+/// A command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Message threads.
+    pub groups: u64,
+    /// Workers of each.
+    pub workers: u64,
+    workers_given: bool,
+    /// Seconds; 0 = endless.
+    pub runtime_s: u64,
+    /// Rows of a matrix.
+    pub matrix: u64,
+    /// Products in a request.
+    pub operations: u64,
+    /// Sleep in a request.
+    pub sleep_us: u64,
+    /// Requests a second of each message thread; 0 = none.
+    pub rate: u64,
+    /// Bytes of the pipe test; 0 = none.
+    pub pipe_bytes: u64,
+    /// Under the lock of the CPU.
+    pub locking: bool,
+    /// Without the sleep in the request's time.
+    pub calibrate: bool,
+    warmup_s: u64,
+    zero_s: u64,
+    message_cpus: Option<Vec<Cpu>>,
+    worker_cpus: Option<CpuSet>,
+}
+
+impl Options {
+    /// Reads a command line for a machine of `cpus` CPUs.
+    ///
+    /// # Errors
+    /// Bad numbers and CPUs.
+    pub fn read(words: &Words, cpus: usize) -> Result<Self, CommandError> {
+        let groups = words.whole("message-threads", 1..=THREADS_MAX, 1)?;
+        let runtime_s = words.whole("runtime", 0..=RUNTIME_S_MAX, 30)?;
+        let pipe_bytes = words.whole("pipe", 0..=1 << 40, 0)?.min(PIPE_BYTES_MAX);
+        let warmup_s = words.whole("warmuptime", 0..=RUNTIME_S_MAX, 0)?;
+        let zero_s = words.whole("zerotime", 0..=RUNTIME_S_MAX, 0)?;
+        let footprint_kb = words.whole("cache_footprint", 1..=1 << 24, 256)?;
+        let calibrate = words.has("calibrate");
+        let workers = words.whole("threads", 0..=THREADS_MAX, 0)?;
+        let (message_cpus, worker_cpus) = read_pins(words, cpus, groups)?;
+        let rate = words.whole("rps", 0..=1_000_000_000, 0)? / groups;
+        let options = Self {
+            groups,
+            workers: match workers {
+                0 => (cpus as u64).div_ceil(groups),
+                workers => workers,
+            },
+            workers_given: workers > 0,
+            runtime_s,
+            matrix: (footprint_kb * 1024 / 3 / 8).isqrt(),
+            operations: words.whole("operations", 0..=1_000_000_000, 5)?,
+            sleep_us: words.whole("sleep_usec", 0..=3_600_000_000, 100)?,
+            rate,
+            pipe_bytes,
+            locking: !calibrate && !words.has("no-locking"),
+            calibrate,
+            warmup_s: if runtime_s < 30 || rate > 0 || pipe_bytes > 0 {
+                0
+            } else {
+                warmup_s
+            },
+            zero_s,
+            message_cpus,
+            worker_cpus,
+        };
+        let threads = options.groups * (options.workers + 1);
+        if threads > THREADS_MAX {
+            let message =
+                format!("{threads} threads; Linux holds {THREADS_MAX} unless told otherwise");
+            return Err(words.error(message));
+        }
+        if runtime_s == 0 && zero_s > 0 {
+            return Err(words.error("`-z` needs a run time: what it keeps depends on the end"));
+        }
+        Ok(options)
+    }
+
+    /// When the run ends, after its start.
+    pub fn end_ns(&self) -> Option<u64> {
+        (self.runtime_s > 0).then_some(self.runtime_s * 1_000_000_000)
+    }
+
+    /// Names that the statistics of its threads go to, besides the program's own.
+    pub(super) fn statistics(&self, name: &str) -> [String; 2] {
+        [format!("{name}{MESSAGE}"), format!("{name}{WORKER}")]
+    }
+
+    /// CPU time of the matrix products of a request.
+    pub fn request_ns(&self, matrix_step_ps: u64) -> u64 {
+        let steps = u128::from(self.matrix).pow(3) * u128::from(self.operations);
+        let time_ns = steps * u128::from(matrix_step_ps) / 1000;
+        u64::try_from(time_ns).unwrap_or(u64::MAX)
+    }
+
+    /// How often results are forgotten in the run. Main looks once a second and a little later each
+    /// time, so after k rounds a little more than k seconds have passed.
+    fn forgotten(&self) -> u64 {
+        let warm = u64::from(self.warmup_s > 0 && self.warmup_s <= self.runtime_s);
+        let counted_s = self.runtime_s - self.warmup_s * warm;
+        warm + counted_s.checked_div(self.zero_s).unwrap_or(0)
+    }
+
+    pub(super) fn metrics(&self, results: &Results, map: &mut MetricMap) {
+        results.put_latency(map, "wakeup_latency");
+        results.put_latency(map, "request_latency");
+        results.put(map, "rps", Some(self.rps(results)));
+        results.put(map, "requests", Some(results.count("requests") as f64));
+    }
+
+    /// Requests over the run time, as schbench reckons.
+    fn rps(&self, results: &Results) -> f64 {
+        let elapsed_s = results.elapsed_s();
+        let seconds = match self.runtime_s {
+            0 => elapsed_s,
+            runtime_s => elapsed_s.min(runtime_s as f64),
+        };
+        if seconds > 0.0 {
+            results.count("requests") as f64 / seconds
+        } else {
+            0.0
+        }
+    }
+}
+
+/// What message threads and workers are called, behind the program's name.
+const MESSAGE: &str = "-msg";
+const WORKER: &str = "-worker";
+
+type Pins = (Option<Vec<Cpu>>, Option<CpuSet>);
+
+/// `auto` gives each message thread a CPU of its own, from 0 on, and the workers the others.
+fn read_pins(words: &Words, cpus: usize, groups: u64) -> Result<Pins, CommandError> {
+    let [message, worker] = ["message-cpus", "worker-cpus"].map(|key| words.last(key));
+    let auto = [message, worker]
+        .into_iter()
+        .flatten()
+        .find(|given| given.text() == "auto");
+    if let Some(given) = auto {
+        if groups as usize >= cpus {
+            let message = format!(
+                "`auto` leaves no CPU for the workers: {groups} message threads, {cpus} CPUs"
+            );
+            return Err(given.error(message));
+        }
+        let message = (0..groups as u32).map(Cpu).collect();
+        let worker = (groups as u32..cpus as u32).map(Cpu).collect();
+        return Ok((Some(message), Some(worker)));
+    }
+    let list =
+        |given: Option<&super::command::Given>| given.map(|given| given.cpu_list(cpus)).transpose();
+    let message = list(message)?.map(|set| set.iter().collect());
+    Ok((message, list(worker)?))
+}

@@ -1,0 +1,120 @@
+//! Where and how a program is started, and what its compiler shares with the others.
+
+use std::path::PathBuf;
+
+use schedcast_kernel::GroupId;
+use schedcast_kernel::cpuset::CpuSet;
+use schedcast_sim::workload::{ForkId, ForkSpec, MetricId, ProgramId, TaskSpec};
+use schedcast_sim::{ProgramBuilder, Reg, Workload};
+
+use super::command::CommandError;
+use super::prices::Prices;
+
+/// Where and how a program is started.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// Its name in metrics.
+    pub name: String,
+    /// CPUs of the machine.
+    pub cpus: usize,
+    /// CPUs it may use; `None` = all.
+    pub affinity: Option<CpuSet>,
+    /// Group it is started in.
+    pub group: GroupId,
+    /// When.
+    pub start_ns: u64,
+    /// What its pieces cost.
+    pub prices: Prices,
+    /// Folder that file names of the command line count from.
+    pub directory: PathBuf,
+    /// Channel of its log rows.
+    pub log_channel: u16,
+}
+
+impl Start {
+    /// A program of this name on its own on a machine of `cpus` CPUs.
+    pub fn new(name: impl Into<String>, cpus: usize) -> Self {
+        Self {
+            name: name.into(),
+            cpus,
+            affinity: None,
+            group: GroupId::ROOT,
+            start_ns: 0,
+            prices: Prices::default(),
+            directory: PathBuf::from("."),
+            log_channel: 0,
+        }
+    }
+}
+
+/// Adds one benchmark to a workload.
+pub(super) struct Compiler<'a> {
+    /// Tool, for messages.
+    pub tool: &'static str,
+    /// Where and how it is started.
+    pub start: &'a Start,
+    /// What it is added to.
+    pub workload: &'a mut Workload,
+}
+
+impl Compiler<'_> {
+    /// The metric `NAME/metric`.
+    pub fn metric(&mut self, metric: &str) -> MetricId {
+        let name = metric_name(&self.start.name, metric);
+        self.workload.add_metric(&name)
+    }
+
+    /// A finished program.
+    ///
+    /// # Errors
+    /// What the builder refuses: a program too large for it.
+    pub fn program(&mut self, builder: ProgramBuilder) -> Result<ProgramId, CommandError> {
+        let message = |error| format!("cannot be compiled: {error}");
+        let program = builder
+            .finish()
+            .map_err(|error| CommandError::new(self.tool, 1, message(error)))?;
+        Ok(self.workload.add_program(program))
+    }
+
+    /// A kind of child, named after the program with `suffix` behind.
+    pub fn fork(&mut self, suffix: &str, program: ProgramId, process: bool) -> ForkId {
+        self.workload.add_fork(ForkSpec {
+            name: format!("{}{suffix}", self.start.name),
+            program,
+            process,
+        })
+    }
+
+    /// The task that the shell starts.
+    pub fn main(&mut self, program: ProgramId, registers: Vec<(Reg, u64)>) {
+        let start = self.start;
+        let mut task = TaskSpec::new(start.name.clone(), program);
+        task.registers = registers;
+        task.affinity = start.affinity;
+        task.group = start.group;
+        task.start_ns = start.start_ns;
+        task.address_space = Some(self.free_address_space());
+        self.workload.add_task(task);
+    }
+
+    /// A number of an address space that no task has yet.
+    pub fn free_address_space(&self) -> u32 {
+        let used = self.workload.tasks.iter();
+        used.filter_map(|task| task.address_space)
+            .max()
+            .map_or(0, |last| last + 1)
+    }
+
+    /// Words in a row; the first is returned.
+    pub fn words(&mut self, count: u64) -> u64 {
+        let first = self.workload.words.len() as u64;
+        let length = self.workload.words.len() + count as usize;
+        self.workload.words.resize(length, 0);
+        first
+    }
+}
+
+/// `NAME/metric`.
+pub(super) fn metric_name(name: &str, metric: &str) -> String {
+    format!("{name}/{metric}")
+}

@@ -1,0 +1,240 @@
+//! The two programs: parent and worker.
+
+use schedcast_sim::program::{Arithmetic, Compare, Label};
+use schedcast_sim::workload::{AttributesSpec, MetricId, ProgramId};
+use schedcast_sim::{Distribution, ProgramBuilder, Reg};
+
+use super::methods::{METHODS, Method};
+use super::{Options, Slice};
+use crate::programs::command::CommandError;
+use crate::programs::start::Compiler;
+
+const LEFT: Reg = Reg(0);
+const CHILD: Reg = Reg(1);
+const BEGIN: Reg = Reg(2);
+/// Operations done, in millionths.
+const DONE: Reg = Reg(3);
+/// When the worker has to end.
+const END: Reg = Reg(4);
+const NOW: Reg = Reg(5);
+/// Next method of `all`.
+const METHOD: Reg = Reg(6);
+const SLICE_BEGIN: Reg = Reg(7);
+const SLICE_END: Reg = Reg(8);
+/// What the last sleep was too long.
+const BIAS: Reg = Reg(9);
+const DELAY: Reg = Reg(10);
+const WAKE: Reg = Reg(11);
+
+/// Calls of a short method are put together up to this, which no task notices.
+const BATCH_NS: u64 = 1_000_000;
+/// Largest random slice: half a second.
+const RANDOM_SLICE_NS: u64 = 500_000_000;
+
+impl Options {
+    pub(in crate::programs) fn compile(&self, compiler: &mut Compiler) -> Result<(), CommandError> {
+        let worker = self.worker(compiler)?;
+        let worker = compiler.fork("", worker, true);
+        let time = compiler.metric("time");
+        let mut b = ProgramBuilder::new("stress-ng");
+        b.now(BEGIN);
+        b.set(LEFT, self.workers);
+        let top = b.here();
+        b.fork(worker, CHILD);
+        b.loop_back(LEFT, top);
+        b.join_all();
+        b.record_since(time, BEGIN);
+        let parent = compiler.program(b)?;
+        compiler.main(parent, Vec::new());
+        Ok(())
+    }
+
+    fn worker(&self, compiler: &mut Compiler) -> Result<ProgramId, CommandError> {
+        let mut b = ProgramBuilder::new("stress-ng-cpu");
+        if self.policy.is_some() || self.taskset.is_some() {
+            let attributes = compiler.workload.add_attributes(AttributesSpec {
+                policy: self.policy,
+                affinity: self.taskset,
+                ..AttributesSpec::default()
+            });
+            b.set_attributes(attributes);
+        }
+        b.now(END);
+        b.add(END, self.timeout_ns);
+        let mut worker = Worker {
+            permille: compiler.start.prices.stress_ng_permille,
+            operations: compiler.metric("operations"),
+            share: self.share_millionths(),
+            end: b.label(),
+            method: self.method,
+            builder: b,
+        };
+        match self.load {
+            0 => worker.builder.sleep_until(END),
+            100 => worker.full_load(),
+            load => self.partial_load(compiler, &mut worker, load),
+        }
+        let Worker {
+            mut builder, end, ..
+        } = worker;
+        builder.bind(end);
+        builder.exit();
+        compiler.program(builder)
+    }
+
+    /// Slices of work with sleeps between them.
+    fn partial_load(&self, compiler: &mut Compiler, worker: &mut Worker, load: u64) {
+        let random = compiler.workload.add_distribution(Distribution::Uniform {
+            low: 0,
+            high: RANDOM_SLICE_NS - 1,
+        });
+        let top = worker.builder.here();
+        worker.builder.now(SLICE_BEGIN);
+        match self.slice {
+            Slice::Calls(calls) => worker.slice_of_calls(calls),
+            Slice::Time(slice_ns) => {
+                worker.builder.set(SLICE_END, slice_ns);
+                worker.slice_of_time();
+            }
+            Slice::Random => {
+                worker.builder.set(SLICE_END, random);
+                worker.slice_of_time();
+            }
+        }
+        worker.rest(load);
+        worker.builder.jump(top);
+    }
+}
+
+struct Worker {
+    builder: ProgramBuilder,
+    permille: u64,
+    operations: MetricId,
+    share: Option<u64>,
+    end: Label,
+    method: Option<&'static Method>,
+}
+
+impl Worker {
+    fn call_ns(&self, method: &Method) -> u64 {
+        (method.call_ns.saturating_mul(self.permille) / 1000).max(1)
+    }
+
+    /// So many calls of one method as one piece of work.
+    fn calls(&mut self, method: &Method, calls: u64) {
+        let work_ns = self.call_ns(method).saturating_mul(calls);
+        let millionths = method.call_millionths().saturating_mul(calls);
+        self.builder.work(work_ns);
+        self.builder.add(DONE, millionths);
+        self.builder.count(self.operations, millionths);
+    }
+
+    /// Ends the worker when its share or its time is used up.
+    fn check(&mut self) {
+        if let Some(share) = self.share {
+            self.builder
+                .jump_if(DONE, Compare::GreaterOrEqual, share, self.end);
+        }
+        self.builder.now(NOW);
+        self.builder
+            .jump_if(NOW, Compare::GreaterOrEqual, END, self.end);
+    }
+
+    /// The next call: of the one method, or of the one whose turn it is.
+    fn next_call(&mut self) {
+        match self.method {
+            Some(method) => self.calls(method, 1),
+            None => {
+                let methods: Vec<Label> = METHODS.iter().map(|_| self.builder.label()).collect();
+                let called = self.builder.label();
+                self.builder.jump_indexed(METHOD, &methods);
+                for (label, method) in methods.iter().zip(&METHODS) {
+                    self.builder.bind(*label);
+                    self.calls(method, 1);
+                    self.builder.jump(called);
+                }
+                self.builder.bind(called);
+                self.builder.add(METHOD, 1);
+                self.builder
+                    .arithmetic(Arithmetic::Remainder, METHOD, METHODS.len() as u64);
+            }
+        }
+    }
+
+    /// Calls until the share or the time is used up.
+    fn full_load(&mut self) {
+        let Some(method) = self.method else {
+            let top = self.builder.here();
+            self.next_call();
+            self.check();
+            self.builder.jump(top);
+            return;
+        };
+        let batch = (BATCH_NS / self.call_ns(method)).max(1);
+        // Whole batches while the share lasts, then single calls.
+        if batch > 1 {
+            let single = self.builder.label();
+            let top = self.builder.here();
+            if let Some(share) = self.share {
+                let whole = share.saturating_sub(method.call_millionths() * batch);
+                self.builder.jump_if(DONE, Compare::Greater, whole, single);
+            }
+            self.calls(method, batch);
+            self.check();
+            self.builder.jump(top);
+            self.builder.bind(single);
+        }
+        let top = self.builder.here();
+        self.calls(method, 1);
+        self.check();
+        self.builder.jump(top);
+    }
+
+    fn slice_of_calls(&mut self, calls: u64) {
+        self.builder.set(LEFT, calls);
+        let top = self.builder.here();
+        self.next_call();
+        self.check();
+        self.builder.loop_back(LEFT, top);
+    }
+
+    /// Calls until [`SLICE_END`] has passed since the begin of the slice.
+    fn slice_of_time(&mut self) {
+        self.builder.add(SLICE_END, SLICE_BEGIN);
+        let top = self.builder.here();
+        self.next_call();
+        self.check();
+        self.builder.jump_if(NOW, Compare::Less, SLICE_END, top);
+    }
+
+    /// Sleeps (100 − load) / load of the slice, less the bias; the alarm ends the sleep.
+    fn rest(&mut self, load: u64) {
+        let b = &mut self.builder;
+        let (no_rest, rested, until_end) = (b.label(), b.label(), b.label());
+        b.now(NOW);
+        b.set(DELAY, NOW);
+        b.subtract(DELAY, SLICE_BEGIN);
+        b.arithmetic(Arithmetic::Multiply, DELAY, 100 - load);
+        b.arithmetic(Arithmetic::Divide, DELAY, load);
+        b.jump_if(DELAY, Compare::LessOrEqual, BIAS, no_rest);
+        b.subtract(DELAY, BIAS);
+        b.set(WAKE, NOW);
+        b.add(WAKE, DELAY);
+        b.jump_if(WAKE, Compare::GreaterOrEqual, END, until_end);
+        // The timeout has whole microseconds.
+        b.set(WAKE, DELAY);
+        b.arithmetic(Arithmetic::Divide, WAKE, 1000);
+        b.arithmetic(Arithmetic::Multiply, WAKE, 1000);
+        b.sleep(WAKE);
+        b.now(BIAS);
+        b.subtract(BIAS, NOW);
+        b.subtract(BIAS, DELAY);
+        b.jump(rested);
+        b.bind(until_end);
+        b.sleep_until(END);
+        b.jump(self.end);
+        b.bind(no_rest);
+        b.subtract(BIAS, DELAY);
+        b.bind(rested);
+    }
+}
