@@ -171,11 +171,14 @@ impl Options {
     /// # Errors
     /// Bad numbers, CPUs and policies.
     pub fn read(words: &Words, cpus: usize) -> Result<Self, CommandError> {
-        let smp = words.has("smp");
-        let threads = match words.last("threads") {
+        // `-S` and `-t` both say how many; the later one counts.
+        let number = words
+            .given
+            .iter()
+            .rfind(|given| ["smp", "threads"].contains(&given.flag.key().as_str()));
+        let threads = match number {
             Some(given) if given.value.is_some() => given.whole(1..=THREADS_MAX)?,
             Some(_) => cpus as u64,
-            None if smp => cpus as u64,
             None => 1,
         };
         let affinity = words

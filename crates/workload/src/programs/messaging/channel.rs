@@ -51,11 +51,11 @@ impl Channel {
                 }
             }
             Channel::Pipe => {
-                let room = pipe_room_bytes(bytes);
+                let (room, fit) = pipe_room(bytes);
                 QueueSpec {
-                    capacity_bytes: PIPE_PAGES * PAGE,
+                    capacity_bytes: fit * room,
                     overhead_bytes: room - bytes,
-                    wake_sender_at_bytes: (PIPE_PAGES - 1) * PAGE,
+                    wake_sender_at_bytes: fit * room / PIPE_PAGES * (PIPE_PAGES - 1),
                     wake_sender_sync: true,
                     wake_all_senders: false,
                 }
@@ -93,10 +93,14 @@ fn buffer_bytes(bytes: u64) -> u64 {
     linear.next_power_of_two().max(512) + BUFFER_HEAD + paged.next_multiple_of(PAGE)
 }
 
-/// What a message takes of a pipe on average: its share of the pages that a long row of such
-/// messages fills.
-fn pipe_room_bytes(bytes: u64) -> u64 {
-    const ROW: u64 = 4096;
+/// What a message takes of a pipe, and how many fit. Short ones share pages; long ones take, on
+/// average, their share of the pages that a row of them fills.
+fn pipe_room(bytes: u64) -> (u64, u64) {
+    if bytes <= PAGE {
+        let in_a_page = PAGE / bytes;
+        return (PAGE / in_a_page, PIPE_PAGES * in_a_page);
+    }
+    const ROW: u64 = 64;
     let (mut pages, mut filled) = (0, PAGE);
     for _ in 0..ROW {
         // The odd bytes come first and may join the last page; whole pages follow.
@@ -112,8 +116,8 @@ fn pipe_room_bytes(bytes: u64) -> u64 {
             pages += 1;
         }
     }
-    // A page fewer than a whole one would make room for a message too many.
-    (pages * PAGE).div_euclid(ROW).max(bytes)
+    let room = (pages * PAGE / ROW).max(bytes);
+    (room, (PIPE_PAGES * PAGE / room).max(1))
 }
 
 #[cfg(test)]
@@ -144,7 +148,8 @@ mod tests {
         );
         assert!(socket.wake_all_senders && socket.wake_sender_sync);
         let pipe = Channel::Pipe.queue(100);
-        assert_eq!(pipe.wake_sender_at_bytes, 61_440);
+        // 640 messages of 102 bytes; a page of 40 fewer.
+        assert_eq!(pipe.wake_sender_at_bytes, 600 * 102);
         assert!(!pipe.wake_all_senders && pipe.wake_sender_sync);
     }
 }
