@@ -53,6 +53,8 @@ pub struct Entity {
     pub rel_deadline: bool,
     /// `slice` was set by the user or by a child.
     pub custom_slice: bool,
+    /// `util_avg` moved since the estimate was taken last (not `UTIL_AVG_UNCHANGED`).
+    pub util_avg_changed: bool,
 }
 
 impl Entity {
@@ -92,6 +94,7 @@ impl Entity {
             sched_delayed: false,
             rel_deadline: false,
             custom_slice: false,
+            util_avg_changed: true,
         }
     }
 

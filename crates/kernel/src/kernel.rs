@@ -283,7 +283,6 @@ impl Kernel {
             exiting: false,
             util_est: 0,
             util_est_ewma: 0,
-            util_est_unchanged: false,
         };
         if reused.is_some() {
             self.entities[se.index()] = entity;

@@ -123,12 +123,10 @@ pub struct Task {
     pub throttle_work: bool,
     /// Exiting: never throttled, wakes nobody synchronously.
     pub exiting: bool,
-    /// `util_est` value; the flag that suppresses its update is separate.
+    /// Utilisation when it slept last (`enqueued`); from 6.8 the only estimate.
     pub util_est: u32,
-    /// Second value of the two-value estimator (4.17–6.7).
+    /// Moving average of that (`ewma`, 4.17–6.7).
     pub util_est_ewma: u32,
-    /// `UTIL_AVG_UNCHANGED`.
-    pub util_est_unchanged: bool,
 }
 
 impl Task {

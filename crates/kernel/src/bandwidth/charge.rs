@@ -25,11 +25,12 @@ impl Kernel {
 
     /// `__account_cfs_rq_runtime`.
     fn charge_limited_queue<P: Platform>(&mut self, p: &mut P, q: CfsRqId, delta_ns: u64) {
+        // What ran is docked before anything expires: it may have run in an earlier period.
+        self.cfs_rqs[q.index()].runtime_remaining_ns -= delta_ns as i64;
         if self.rules.slice_expiry {
             self.expire_cfs_rq_runtime(q);
         }
-        let cfs_rq = &mut self.cfs_rqs[q.index()];
-        cfs_rq.runtime_remaining_ns -= delta_ns as i64;
+        let cfs_rq = &self.cfs_rqs[q.index()];
         if cfs_rq.runtime_remaining_ns > 0 || cfs_rq.throttled {
             return;
         }
@@ -82,7 +83,7 @@ impl Kernel {
     fn expire_cfs_rq_runtime(&mut self, q: CfsRqId) {
         let cfs_rq = &mut self.cfs_rqs[q.index()];
         let clock = self.rqs[cfs_rq.cpu.index()].clock;
-        if clock <= cfs_rq.runtime_expires_ns || cfs_rq.runtime_remaining_ns < 0 {
+        if clock < cfs_rq.runtime_expires_ns || cfs_rq.runtime_remaining_ns < 0 {
             return;
         }
         if cfs_rq.expires_sequence == self.groups[cfs_rq.group.index()].bandwidth.expires_sequence {
@@ -152,7 +153,7 @@ impl Kernel {
             return;
         }
         let bandwidth = &mut self.groups[group.index()].bandwidth;
-        if !bandwidth.slack_started {
+        if !bandwidth.slack_started || self.rules.slack_timer_is_pushed {
             bandwidth.slack_started = true;
             p.arm(
                 self.here,

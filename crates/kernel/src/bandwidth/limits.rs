@@ -111,9 +111,8 @@ impl Kernel {
         validate(&limit, self.rules.burst)?;
         self.check_hierarchy(group, &limit, hierarchy)?;
         self.here = cpu;
-        let bandwidth = &mut self.groups[group.index()].bandwidth;
-        bandwidth.limit = limit;
-        self.refill(group);
+        self.groups[group.index()].bandwidth.limit = limit;
+        self.refill(group, p.now(cpu));
         if limit.quota_ns.is_some() {
             self.start_cfs_bandwidth(p, group);
         }

@@ -10,7 +10,7 @@
 //! passes through `schedule()`, no instruction of the program in between.
 
 use crate::explain::Decision;
-use crate::fair::queue::Counts;
+use crate::fair::queue::{Change, Counts};
 use crate::fair::{DequeueFlags, EnqueueFlags};
 use crate::ids::{CfsRqId, GroupId, TaskId};
 use crate::kernel::Kernel;
@@ -128,7 +128,7 @@ impl Kernel {
                 break;
             }
         }
-        if !self.refresh_levels(p, level, 0, false, &mut counts) {
+        if !self.refresh_levels(p, level, 0, Change::Throttle, &mut counts) {
             self.sub_nr_running(cpu, queued);
         }
     }
@@ -246,14 +246,35 @@ impl Kernel {
         let cpu = cfs_rq.cpu;
         let mut counts = self.counts_of_queue(q);
         let queued = counts.queued;
-        let Some(se) = cfs_rq.se else { return };
-        let flags = EnqueueFlags {
-            wakeup: true,
-            ..EnqueueFlags::default()
-        };
+        let mut level = self.cfs_rqs[q.index()].se;
         let was_empty = self.cfs_rqs[cpu.index()].h_nr_queued == 0;
-        let (level, slice, stopped) = self.enqueue_new_levels(p, se, flags, &mut counts);
-        if !stopped && !self.refresh_levels(p, level, slice, true, &mut counts) {
+        while let Some(se) = level {
+            let entity = &self.entities[se.index()];
+            let parent = entity.cfs_rq;
+            if entity.sched_delayed {
+                // Its delayed dequeue takes place first.
+                let flags = DequeueFlags {
+                    sleep: true,
+                    delayed: true,
+                    ..DequeueFlags::default()
+                };
+                self.dequeue_entity(p, parent, se, flags);
+            } else if entity.on_rq {
+                break;
+            }
+            p.spend(self.here, Op::EnqueueLevel, 1);
+            let flags = EnqueueFlags {
+                wakeup: true,
+                ..EnqueueFlags::default()
+            };
+            self.enqueue_entity(p, parent, se, flags);
+            self.add_counts(parent, &mut counts);
+            if self.stops_at_throttled(parent) {
+                return;
+            }
+            level = self.entities[se.index()].parent;
+        }
+        if !self.refresh_levels(p, level, 0, Change::Unthrottle, &mut counts) {
             if was_empty && self.cfs_rqs[cpu.index()].h_nr_queued > 0 {
                 self.fair_server_start(p, cpu);
             }

@@ -5,7 +5,7 @@
 //! 70 − (5 + 50) = 15 ms: `nr_bursts` grows by one and `burst_time` by 15 ms.
 
 use super::MIN_EXPIRATION_NS;
-use crate::ids::{CfsRqId, Cpu, GroupId};
+use crate::ids::{CfsRqId, Cpu, GroupId, Ns};
 use crate::kernel::Kernel;
 use crate::platform::{Ipi, Observation, Op, Platform, Timer};
 
@@ -23,11 +23,12 @@ impl Kernel {
         }
         bandwidth.period_active = true;
         bandwidth.timer_cpu = here;
-        forward(
-            &mut bandwidth.expires_ns,
-            bandwidth.limit.period_ns,
-            p.now(here),
-        );
+        let period_ns = bandwidth.limit.period_ns;
+        let overrun = forward(&mut bandwidth.expires_ns, period_ns, p.now(here));
+        if self.rules.slice_expiry {
+            bandwidth.runtime_expires_ns += (overrun + 1) * period_ns;
+            bandwidth.expires_sequence += 1;
+        }
         p.arm(here, Timer::BandwidthPeriod(group), bandwidth.expires_ns);
     }
 
@@ -44,14 +45,14 @@ impl Kernel {
                 p.arm(cpu, Timer::BandwidthPeriod(group), bandwidth.expires_ns);
                 return;
             }
+            if self.period_elapsed(p, group, overrun) {
+                self.groups[group.index()].bandwidth.period_active = false;
+                return;
+            }
             loops += 1;
             if loops > LOOPS_BEFORE_SCALING {
                 self.scale_period(group);
                 loops = 0;
-            }
-            if self.period_elapsed(p, group, overrun) {
-                self.groups[group.index()].bandwidth.period_active = false;
-                return;
             }
         }
     }
@@ -69,6 +70,7 @@ impl Kernel {
 
     /// One round of the period timer (`do_sched_cfs_period_timer`). Returns whether the timer stops.
     fn period_elapsed<P: Platform>(&mut self, p: &mut P, group: GroupId, overrun: u64) -> bool {
+        let now = p.now(self.here);
         let bandwidth = &mut self.groups[group.index()].bandwidth;
         if bandwidth.limit.quota_ns.is_none() {
             return true;
@@ -85,14 +87,14 @@ impl Kernel {
             },
         );
         if self.rules.refill_first {
-            self.refill(group);
+            self.refill(group, now);
         }
         let bandwidth = &mut self.groups[group.index()].bandwidth;
         if bandwidth.idle && !throttled {
             return true;
         }
         if !self.rules.refill_first {
-            self.refill(group);
+            self.refill(group, now);
         }
         let bandwidth = &mut self.groups[group.index()].bandwidth;
         if !throttled {
@@ -106,7 +108,7 @@ impl Kernel {
     }
 
     /// Adds a quota to the pool, capped at quota + burst (`__refill_cfs_bandwidth_runtime`).
-    pub(crate) fn refill(&mut self, group: GroupId) {
+    pub(crate) fn refill(&mut self, group: GroupId, now: Ns) {
         let bandwidth = &mut self.groups[group.index()].bandwidth;
         let Some(quota_ns) = bandwidth.limit.quota_ns else {
             return;
@@ -114,7 +116,7 @@ impl Kernel {
         if !self.rules.burst {
             bandwidth.runtime_ns = quota_ns;
             bandwidth.expires_sequence += 1;
-            bandwidth.runtime_expires_ns = bandwidth.expires_ns;
+            bandwidth.runtime_expires_ns = now + bandwidth.limit.period_ns;
             return;
         }
         bandwidth.runtime_ns += quota_ns;
@@ -172,6 +174,9 @@ impl Kernel {
         let grant = debt.min(bandwidth.runtime_ns);
         bandwidth.runtime_ns -= grant;
         cfs_rq.runtime_remaining_ns += grant as i64;
+        if self.rules.slice_expiry {
+            cfs_rq.runtime_expires_ns = bandwidth.runtime_expires_ns;
+        }
         cfs_rq.runtime_remaining_ns > 0
     }
 

@@ -1,8 +1,9 @@
 //! Starting and ending tasks, and a group's shares.
 
+use crate::cfs_rq::before;
 use crate::fair::EnqueueFlags;
 use crate::fair::load::LoadUpdate;
-use crate::ids::{Cpu, GroupId, TaskId};
+use crate::ids::{Cpu, EntityId, GroupId, TaskId};
 use crate::kernel::{Context, Kernel, WakeFlags};
 use crate::platform::{Observation, Op, Platform, PrevState};
 use crate::rules::FairClass;
@@ -20,19 +21,24 @@ impl Kernel {
             sync: false,
             context: Context::Task,
         };
-        let record = &mut self.tasks[task.index()];
-        record.recent_used_cpu = record.cpu;
+        let (se, group) = (self.tasks[task.index()].se, self.tasks[task.index()].group);
+        let fair = self.tasks[task.index()].policy.is_fair();
+        self.tasks[task.index()].recent_used_cpu = cpu;
+        self.tasks[task.index()].cpu = cpu;
+        self.set_task_rq(se, group, cpu);
+        if fair && self.rules.fair == FairClass::Cfs {
+            self.place_forked(p, cpu, task);
+        }
         let target = self.select_task_rq(p, cpu, task, WakeKind::Fork, flags);
-        let record = &mut self.tasks[task.index()];
-        record.cpu = target;
-        let (se, group) = (record.se, record.group);
+        self.tasks[task.index()].cpu = target;
         self.set_task_rq(se, group, target);
         self.update_rq_clock(p, target);
-        if self.tasks[task.index()].policy.is_fair() {
+        if fair {
             self.post_init_entity_util_avg(task);
-            if self.rules.fair == FairClass::Cfs {
-                self.place_forked(p, cpu, task);
-            }
+        } else {
+            // Ready to be attached should it become a fair one.
+            let q = self.entities[se.index()].cfs_rq;
+            self.entities[se.index()].avg.last_update_time = self.cfs_rq_clock_pelt(q);
         }
         let flags = EnqueueFlags {
             initial: true,
@@ -47,29 +53,50 @@ impl Kernel {
         }
     }
 
-    /// CFS: a child starts at its parent's vruntime, one slice late (`task_fork_fair`).
+    /// CFS: a child starts at its parent's vruntime, one slice late, relative to the parent's queue
+    /// (`task_fork_fair`).
     fn place_forked<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
         let se = self.tasks[task.index()].se;
         let q = self.entities[se.index()].cfs_rq;
-        let parent = self.rqs[cpu.index()].curr;
-        if !self.is_idle_task(parent) && self.cfs_rqs[q.index()].curr.is_some() {
+        let origin = self.cfs_rqs[q.index()].min_vruntime;
+        self.entities[se.index()].vruntime = origin;
+        let parent = self.cfs_rqs[q.index()].curr;
+        if let Some(parent) = parent {
             self.update_curr(p, q);
+            self.entities[se.index()].vruntime = self.entities[parent.index()].vruntime;
+        }
+        let flags = EnqueueFlags {
+            initial: true,
+            ..EnqueueFlags::default()
+        };
+        self.place_entity(q, se, flags);
+        if let Some(parent) = parent
+            && self.rules.child_runs_first
+        {
+            self.let_child_run_first(p, cpu, parent, se);
         }
         let origin = self.cfs_rqs[q.index()].min_vruntime;
-        let start = self.cfs_rqs[q.index()]
-            .curr
-            .map(|curr| self.entities[curr.index()].vruntime);
-        self.entities[se.index()].vruntime = start.unwrap_or(origin);
-        self.place_entity(
-            q,
-            se,
-            EnqueueFlags {
-                initial: true,
-                ..EnqueueFlags::default()
-            },
-        );
         let entity = &mut self.entities[se.index()];
         entity.vruntime = entity.vruntime.wrapping_sub(origin);
+    }
+
+    /// Parent and child trade places (`sched_child_runs_first`).
+    fn let_child_run_first<P: Platform>(
+        &mut self,
+        p: &mut P,
+        cpu: Cpu,
+        parent: EntityId,
+        child: EntityId,
+    ) {
+        let (earlier, later) = (
+            self.entities[parent.index()].vruntime,
+            self.entities[child.index()].vruntime,
+        );
+        if before(earlier, later) {
+            self.entities[parent.index()].vruntime = later;
+            self.entities[child.index()].vruntime = earlier;
+            self.resched_curr(p, cpu);
+        }
     }
 
     /// A new task is assumed to need its share of what its queue uses, at most half of what is left
@@ -85,7 +112,12 @@ impl Kernel {
             entity.avg.util_avg = if queue.util_avg == 0 {
                 cap
             } else {
-                (queue.util_avg * entity.load.unscaled() / (queue.load_avg + 1)).min(cap)
+                let weight = if self.rules.initial_util_unscaled {
+                    entity.load.unscaled()
+                } else {
+                    entity.load.weight
+                };
+                (queue.util_avg * weight / (queue.load_avg + 1)).min(cap)
             };
         }
         entity.avg.runnable_avg = entity.avg.util_avg;

@@ -14,8 +14,8 @@ use crate::weight::{calc_delta, calc_delta_fair};
 
 use super::EnqueueFlags;
 
-/// Sleeps longer than this many ns overflow the comparison of vruntimes (about 2.4 h).
-const LONG_SLEEP_NS: Ns = (1 << 63) / (1 << 20);
+/// Sleeps longer than this (about 104 days) may overflow the comparison of vruntimes.
+const LONG_SLEEP_NS: Ns = (1 << 63) / 1024;
 
 /// Outcome of `wakeup_preempt_entity`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -124,7 +124,7 @@ impl Kernel {
             }
         } else {
             let mut credit = if self.se_is_idle(se) && self.rules.version.since(5, 16) {
-                self.rules.idle_min_granularity_ns
+                self.rules.min_granularity_ns
             } else {
                 self.rules.latency_ns
             };
@@ -137,6 +137,7 @@ impl Kernel {
         let clock_task = self.rqs[cpu.index()].clock_task;
         let entity = &mut self.entities[se.index()];
         let slept_long = self.rules.long_sleeper_reset
+            && entity.exec_start != 0
             && clock_task.saturating_sub(entity.exec_start) > LONG_SLEEP_NS;
         if slept_long || before(entity.vruntime, vruntime) {
             entity.vruntime = vruntime;

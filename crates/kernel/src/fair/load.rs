@@ -40,25 +40,28 @@ fn add_positive(value: &mut u64, delta: i64) {
     *value = value.saturating_add_signed(delta);
 }
 
-/// A sum never falls below what its average stands for, or rounding would make loads vanish.
+/// The larger of a sum and what its average stands for, or rounding would make loads vanish. The
+/// kernel compares in 32 bits, so the sum of a queue that weighs more than 88 nice-0 tasks wraps.
+#[inline(always)]
+fn floored(sum: u64, average: u64) -> u64 {
+    let floor = average.wrapping_mul(u64::from(MIN_DIVIDER));
+    u64::from((sum as u32).max(floor as u32))
+}
+
 #[inline(always)]
 fn floor_load_sum(cfs_rq: &mut CfsRq) {
-    cfs_rq.avg.load_sum = cfs_rq
-        .avg
-        .load_sum
-        .max(cfs_rq.avg.load_avg * u64::from(MIN_DIVIDER));
+    cfs_rq.avg.load_sum = floored(cfs_rq.avg.load_sum, cfs_rq.avg.load_avg);
 }
 
 #[inline(always)]
 fn floor_util_sum(cfs_rq: &mut CfsRq) {
-    let floor = cfs_rq.avg.util_avg * u64::from(MIN_DIVIDER);
-    cfs_rq.avg.util_sum = u64::from(cfs_rq.avg.util_sum).max(floor) as u32;
+    let sum = u64::from(cfs_rq.avg.util_sum);
+    cfs_rq.avg.util_sum = floored(sum, cfs_rq.avg.util_avg) as u32;
 }
 
 #[inline(always)]
 fn floor_runnable_sum(cfs_rq: &mut CfsRq) {
-    let floor = cfs_rq.avg.runnable_avg * u64::from(MIN_DIVIDER);
-    cfs_rq.avg.runnable_sum = cfs_rq.avg.runnable_sum.max(floor);
+    cfs_rq.avg.runnable_sum = floored(cfs_rq.avg.runnable_sum, cfs_rq.avg.runnable_avg);
 }
 
 /// `enqueue_load_avg`.
@@ -139,6 +142,7 @@ pub(crate) fn age_entity(se: &mut Entity, now: u64, is_curr: bool) {
     };
     if se.avg.update_sum(now, inputs) {
         se.avg.update_avg(se.load.unscaled());
+        se.util_avg_changed = true;
     }
 }
 
@@ -379,10 +383,16 @@ impl Kernel {
         if stopped {
             return;
         }
-        let now = rq.clock_pelt_idle - cfs_rq.throttled_clock_pelt_time_ns
-            + self.rqs[self.here.index()]
-                .clock
-                .saturating_sub(rq.clock_idle);
+        let idle_from = rq
+            .clock_pelt_idle
+            .wrapping_sub(cfs_rq.throttled_clock_pelt_time_ns);
+        let last_update = cfs_rq.avg.last_update_time;
+        let now = if idle_from < last_update {
+            last_update
+        } else {
+            let here = self.rqs[self.here.index()].clock;
+            idle_from + here.saturating_sub(rq.clock_idle)
+        };
         age_entity(&mut self.entities[se.index()], now, false);
     }
 

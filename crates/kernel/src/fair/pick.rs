@@ -61,8 +61,13 @@ impl Kernel {
         if self.rules.fair == FairClass::Cfs {
             return self.pick_next_entity_cfs(q);
         }
-        let buddy_counts = self.rules.features.pick_buddy || self.rules.features.next_buddy;
-        if buddy_counts
+        let features = &self.rules.features;
+        let honours_buddy = if self.rules.picks_any_buddy {
+            features.pick_buddy
+        } else {
+            features.next_buddy
+        };
+        if honours_buddy
             && let Some(next) = self.cfs_rqs[q.index()].next
             && self.entity_eligible(q, next)
         {

@@ -4,7 +4,7 @@ use crate::explain::Decision;
 use crate::ids::{Cpu, EntityId, TaskId};
 use crate::kernel::Kernel;
 use crate::platform::Platform;
-use crate::rules::{FairClass, ThrottleModel};
+use crate::rules::{FairClass, Protection, ThrottleModel};
 use crate::task::Policy;
 
 impl Kernel {
@@ -84,33 +84,37 @@ impl Kernel {
         if self.wakee_is_throttled(wakee) {
             return "the wakee's group is throttled";
         }
-        if self.rules.features.next_buddy && !fork && !self.entities[pse.index()].sched_delayed {
+        let cfs = self.rules.fair == FairClass::Cfs;
+        let marked = self.rules.features.next_buddy
+            && !fork
+            && !self.entities[pse.index()].sched_delayed
+            && (!cfs || self.has_many_tasks(se));
+        if marked {
             self.set_next_buddy(pse);
         }
         if self.rqs[cpu.index()].need_resched {
             return "a reschedule is pending already";
         }
         let policy_idle = |task: TaskId| self.tasks[task.index()].policy == Policy::Idle;
-        let cfs = self.rules.fair == FairClass::Cfs;
-        if cfs && policy_idle(curr) && !policy_idle(wakee) {
-            self.preempt_current_cfs(p, cpu, se, pse);
+        if self.rules.idle_policy_gives_way && policy_idle(curr) && !policy_idle(wakee) {
+            self.preempt_current(p, cpu, se);
             return "SCHED_IDLE gives way";
         }
         if !self.rules.features.wakeup_preemption {
             return "NO_WAKEUP_PREEMPTION";
         }
-        if cfs && self.tasks[wakee.index()].policy != Policy::Normal {
+        if self.rules.idle_policy_gives_way && self.tasks[wakee.index()].policy != Policy::Normal {
             return "SCHED_BATCH and SCHED_IDLE do not preempt";
         }
         (se, pse) = self.find_matching_se(se, pse);
         match (self.rules.fair, self.se_is_idle(se), self.se_is_idle(pse)) {
             (_, false, true) => "an idle group does not preempt",
             (FairClass::Cfs, true, false) => {
-                self.preempt_current_cfs(p, cpu, se, pse);
+                self.preempt_current(p, cpu, se);
                 "an idle group gives way"
             }
             (FairClass::Cfs, ..) => {
-                self.check_preempt_cfs(p, cpu, se, pse);
+                self.check_preempt_cfs(p, cpu, se, pse, marked);
                 "vruntime lead against the wakeup granularity"
             }
             (FairClass::Eevdf, true, false) => {
@@ -136,35 +140,41 @@ impl Kernel {
         }
     }
 
-    fn check_preempt_cfs<P: Platform>(&mut self, p: &mut P, cpu: Cpu, se: EntityId, pse: EntityId) {
-        self.update_curr(p, self.entities[se.index()].cfs_rq);
-        if self.wakee_leads_clearly(se, pse) {
-            self.preempt_current_cfs(p, cpu, se, pse);
-        }
+    /// Whether the queue of an entity holds as many as fit the latency (`sched_nr_latency`).
+    fn has_many_tasks(&self, se: EntityId) -> bool {
+        let q = self.entities[se.index()].cfs_rq;
+        let nr_latency = self
+            .rules
+            .latency_ns
+            .div_ceil(self.rules.min_granularity_ns);
+        u64::from(self.cfs_rqs[q.index()].nr_queued) >= nr_latency
     }
 
-    fn preempt_current_cfs<P: Platform>(
+    fn check_preempt_cfs<P: Platform>(
         &mut self,
         p: &mut P,
         cpu: Cpu,
         se: EntityId,
         pse: EntityId,
+        marked: bool,
     ) {
-        if !self.rules.features.next_buddy {
-            self.set_next_buddy(pse);
+        self.update_curr(p, self.entities[se.index()].cfs_rq);
+        if self.wakee_leads_clearly(se, pse) {
+            if !marked {
+                self.set_next_buddy(pse);
+            }
+            self.preempt_current(p, cpu, se);
         }
+    }
+
+    /// Reschedules; on CFS the preempted task is likely to want its cache back, unless it is alone
+    /// with few.
+    fn preempt_current<P: Platform>(&mut self, p: &mut P, cpu: Cpu, se: EntityId) {
         self.resched_curr(p, cpu);
-        // The preempted task is likely to want its cache back, unless it is only starting.
-        let q = self.entities[se.index()].cfs_rq;
-        let on_rq = self.entities[se.index()].on_rq;
-        let nr_latency = self
-            .rules
-            .latency_ns
-            .div_ceil(self.rules.min_granularity_ns);
         if self.rules.features.last_buddy
-            && on_rq
-            && u64::from(self.cfs_rqs[q.index()].nr_queued) >= nr_latency
+            && self.entities[se.index()].on_rq
             && self.entities[se.index()].task().is_some()
+            && self.has_many_tasks(se)
         {
             self.set_last_buddy(se);
         }
@@ -197,7 +207,7 @@ impl Kernel {
         self.update_curr(p, q);
         let shorter = self.rules.features.preempt_short
             && self.entities[pse.index()].slice < self.entities[se.index()].slice;
-        if self.rules.version.since(6, 17) {
+        if self.rules.protection == Protection::Vprot {
             if self.pick_eevdf(q, !shorter) == Some(pse) {
                 if shorter {
                     self.cancel_protect_slice(se);

@@ -16,6 +16,21 @@ use crate::platform::{Op, Platform};
 use crate::rules::{FairClass, ThrottleModel};
 use crate::task::Policy;
 
+/// Why the levels above a change are refreshed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Change {
+    /// A task came.
+    Enqueue,
+    /// A task left.
+    Dequeue,
+    /// A task was parked by throttling (6.18).
+    Park,
+    /// A whole group was throttled (≤ 6.17): weights and requests above stay as they are.
+    Throttle,
+    /// A whole group was unthrottled (≤ 6.17).
+    Unthrottle,
+}
+
 /// Tasks added or removed at each level.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Counts {
@@ -27,7 +42,7 @@ pub(crate) struct Counts {
 impl Kernel {
     /// Adds to the counters of a queue; below a `cpu.idle` group all tasks count as idle further up.
     #[inline]
-    fn add_counts(&mut self, q: CfsRqId, counts: &mut Counts) {
+    pub(crate) fn add_counts(&mut self, q: CfsRqId, counts: &mut Counts) {
         let cfs_rq = &mut self.cfs_rqs[q.index()];
         cfs_rq.h_nr_queued += counts.queued;
         cfs_rq.h_nr_runnable += counts.runnable;
@@ -87,7 +102,7 @@ impl Kernel {
             idle: u32::from(self.tasks[task.index()].policy == Policy::Idle),
         };
         let (level, slice, stopped) = self.enqueue_new_levels(p, se, flags, &mut counts);
-        if stopped || self.refresh_levels(p, level, slice, true, &mut counts) {
+        if stopped || self.refresh_levels(p, level, slice, Change::Enqueue, &mut counts) {
             return;
         }
         if was_empty {
@@ -173,20 +188,28 @@ impl Kernel {
         p: &mut P,
         mut level: Option<EntityId>,
         mut slice: Ns,
-        adding: bool,
+        change: Change,
         counts: &mut Counts,
     ) -> bool {
         while let Some(se) = level {
             let q = self.entities[se.index()].cfs_rq;
-            self.update_load_avg(p, q, se, LoadUpdate::UpdateTg);
+            let update = match change {
+                Change::Throttle => LoadUpdate::Age,
+                _ => LoadUpdate::UpdateTg,
+            };
+            self.update_load_avg(p, q, se, update);
             self.se_update_runnable(se);
-            self.update_cfs_group(p, se);
-            self.set_group_slice(se, slice);
-            slice = self.level_min_slice(q);
-            if adding {
-                self.add_counts(q, counts);
-            } else {
-                self.sub_counts(q, counts);
+            if !matches!(change, Change::Throttle | Change::Unthrottle) {
+                self.update_cfs_group(p, se);
+                self.set_group_slice(se, slice);
+                slice = self.level_min_slice(q);
+            }
+            match change {
+                Change::Enqueue | Change::Unthrottle => self.add_counts(q, counts),
+                Change::Dequeue | Change::Park | Change::Throttle => self.sub_counts(q, counts),
+            }
+            if change == Change::Park && self.cfs_rqs[q.index()].throttle_count > 0 {
+                self.record_throttle_clock(q);
             }
             if self.stops_at_throttled(q) {
                 return true;
@@ -197,7 +220,7 @@ impl Kernel {
     }
 
     /// `enqueue_entity`.
-    fn enqueue_entity<P: Platform>(
+    pub(crate) fn enqueue_entity<P: Platform>(
         &mut self,
         p: &mut P,
         q: CfsRqId,
@@ -296,37 +319,69 @@ impl Kernel {
         &mut self,
         p: &mut P,
         first: EntityId,
-        mut flags: DequeueFlags,
+        flags: DequeueFlags,
     ) -> bool {
         let cpu = self.cfs_rqs[self.entities[first.index()].cfs_rq.index()].cpu;
         let only_idle_before = self.sched_idle_rq(cpu);
         let mut counts = self.counts_of(first, flags);
         let queued = counts.queued;
-        let entry = flags;
+        let Some(stopped) = self.dequeue_levels(p, first, flags, &mut counts) else {
+            return false;
+        };
+        if !stopped {
+            self.sub_nr_running(cpu, queued);
+            if !only_idle_before && self.sched_idle_rq(cpu) {
+                let jiffy = self.jiffies(self.rqs[cpu.index()].clock);
+                self.rqs[cpu.index()].next_balance = jiffy;
+            }
+        }
+        if let Some(task) = self.entities[first.index()]
+            .task()
+            .filter(|_| flags.delayed)
+        {
+            self.tasks[task.index()].on_rq = false;
+        }
+        true
+    }
+
+    /// Takes entities off upwards while queues become empty, then refreshes the rest. Returns whether
+    /// a throttled queue stopped the walk, `None` when the task itself is delayed instead.
+    fn dequeue_levels<P: Platform>(
+        &mut self,
+        p: &mut P,
+        first: EntityId,
+        entry: DequeueFlags,
+        counts: &mut Counts,
+    ) -> Option<bool> {
+        let mut flags = entry;
         let mut slice = 0;
         let mut level = Some(first);
         while let Some(se) = level {
             let q = self.entities[se.index()].cfs_rq;
             p.spend(self.here, Op::DequeueLevel, 1);
             if !self.dequeue_entity(p, q, se, flags) {
-                if se == first && queued > 0 {
-                    return false;
+                if se == first && counts.queued > 0 {
+                    return None;
                 }
                 slice = self.level_min_slice(q);
                 break;
             }
-            self.sub_counts(q, &mut counts);
+            self.sub_counts(q, counts);
             if entry.throttle && self.cfs_rqs[q.index()].throttle_count > 0 {
                 self.record_throttle_clock(q);
             }
             if self.stops_at_throttled(q) {
-                return true;
+                return Some(true);
             }
             level = self.entities[se.index()].parent;
             if self.cfs_rqs[q.index()].load.weight > 0 {
                 slice = self.level_min_slice(q);
-                if let Some(parent) = level.filter(|_| entry.sleep) {
-                    // Siblings of the sleeper are likely to share its cache and its purpose.
+                // Siblings of the sleeper are likely to share its cache and its purpose.
+                if let Some(parent) = level
+                    && entry.sleep
+                    && (self.rules.throttle_model == ThrottleModel::Task
+                        || self.cfs_rqs[q.index()].throttle_count == 0)
+                {
                     self.set_next_buddy(parent);
                 }
                 break;
@@ -335,21 +390,12 @@ impl Kernel {
             flags.delayed = false;
             flags.special = false;
         }
-        if self.refresh_levels(p, level, slice, false, &mut counts) {
-            return true;
-        }
-        self.sub_nr_running(cpu, queued);
-        if !only_idle_before && self.sched_idle_rq(cpu) {
-            let jiffy = self.jiffies(self.rqs[cpu.index()].clock);
-            self.rqs[cpu.index()].next_balance = jiffy;
-        }
-        if let Some(task) = self.entities[first.index()]
-            .task()
-            .filter(|_| entry.delayed)
-        {
-            self.tasks[task.index()].on_rq = false;
-        }
-        true
+        let change = if entry.throttle {
+            Change::Park
+        } else {
+            Change::Dequeue
+        };
+        Some(self.refresh_levels(p, level, slice, change, counts))
     }
 
     fn counts_of(&self, se: EntityId, flags: DequeueFlags) -> Counts {
@@ -402,7 +448,8 @@ impl Kernel {
         }
         self.return_cfs_rq_runtime(p, q);
         self.update_cfs_group(p, se);
-        if self.rules.fair == FairClass::Cfs {
+        // A task that comes back at once must not let the minimum run ahead of it.
+        if self.rules.fair == FairClass::Cfs && (!flags.save || flags.moved) {
             self.update_min_vruntime(q);
         }
         if flags.delayed {

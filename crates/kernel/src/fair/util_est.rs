@@ -41,29 +41,132 @@ impl Kernel {
             return;
         }
         let capacity = self.rqs[self.tasks[task.index()].cpu.index()].cpu_capacity_orig as u32;
-        let avg = &self.entities[self.tasks[task.index()].se.index()].avg;
-        let (util, runnable) = (avg.util_avg as u32, avg.runnable_avg as u32);
-        let single_value = self.rules.version.since(6, 8);
-        let task = &mut self.tasks[task.index()];
-        if single_value {
-            if task.util_est <= util {
-                task.util_est = util;
-            } else if task.util_est - util >= MARGIN
-                && util <= capacity
-                && util + MARGIN >= runnable
-            {
-                task.util_est -= (task.util_est - util) / 4;
-            }
+        let entity = &mut self.entities[self.tasks[task.index()].se.index()];
+        if !entity.util_avg_changed {
             return;
         }
-        let last = std::mem::replace(&mut task.util_est, util);
-        if task.util_est_ewma <= util {
-            task.util_est_ewma = util;
-            return;
+        let (util, runnable) = (entity.avg.util_avg as u32, entity.avg.runnable_avg as u32);
+        let record = &mut self.tasks[task.index()];
+        let taken = if self.rules.util_est_single_value {
+            estimate(&mut record.util_est, util, runnable, capacity)
+        } else {
+            let (last, average) = (&mut record.util_est, &mut record.util_est_ewma);
+            let fast_up = self.rules.features.util_est_fastup;
+            estimate_two_values(last, average, util, capacity, fast_up)
+        };
+        if taken {
+            entity.util_avg_changed = false;
         }
-        let moved = (task.util_est_ewma - util).max(last.abs_diff(util));
-        if moved >= MARGIN && util <= capacity {
-            task.util_est_ewma -= (task.util_est_ewma - util) / 4;
+    }
+}
+
+/// An average moved a quarter of the way to a sample below it.
+fn quarter_down(average: u32, sample: u32) -> u32 {
+    (4 * average - (average - sample)) / 4
+}
+
+/// 6.8 on: up at once, down by a quarter. Returns whether the sample counts as taken.
+fn estimate(average: &mut u32, util: u32, runnable: u32, capacity: u32) -> bool {
+    if *average <= util {
+        *average = util;
+        return true;
+    }
+    if *average - util < MARGIN {
+        return true;
+    }
+    if util > capacity {
+        // More than the CPU has: somebody else's time was counted.
+        return false;
+    }
+    // A task that had to wait would have used more.
+    if util + MARGIN >= runnable {
+        *average = quarter_down(*average, util);
+    }
+    true
+}
+
+/// Up to 6.7: the last value and its moving average.
+fn estimate_two_values(
+    last: &mut u32,
+    average: &mut u32,
+    util: u32,
+    capacity: u32,
+    fast_up: bool,
+) -> bool {
+    if fast_up && *average < util {
+        (*last, *average) = (util, util);
+        return true;
+    }
+    if average.abs_diff(util) < MARGIN {
+        // Not worth a write, unless the last value is off by more.
+        let moved = last.abs_diff(util) >= MARGIN;
+        if moved {
+            *last = util;
         }
+        return moved;
+    }
+    if util > capacity {
+        return false;
+    }
+    *last = util;
+    *average = if *average < util {
+        (3 * *average + util) / 4
+    } else {
+        quarter_down(*average, util)
+    };
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn worked_example_of_the_module_docs() {
+        let mut average = 400;
+        assert!(estimate(&mut average, 320, 325, 1024));
+        assert_eq!(average, 380);
+    }
+
+    #[test]
+    fn one_value_follows_up_at_once_and_down_slowly() {
+        let mut average = 100;
+        assert!(estimate(&mut average, 500, 500, 1024) && average == 500);
+        assert!(
+            estimate(&mut average, 491, 491, 1024) && average == 500,
+            "within 1 %"
+        );
+        assert!(estimate(&mut average, 489, 489, 1024));
+        assert_eq!(average, 497, "500 − 11/4, rounded down");
+        assert!(
+            estimate(&mut average, 100, 111, 1024) && average == 497,
+            "it had to wait"
+        );
+        assert!(
+            !estimate(&mut average, 400, 400, 300) && average == 497,
+            "above capacity"
+        );
+    }
+
+    #[test]
+    fn two_values_keep_the_last_one() {
+        let (mut last, mut average) = (300, 300);
+        let mut take = |util, fast_up| {
+            let taken = estimate_two_values(&mut last, &mut average, util, 1024, fast_up);
+            (taken, last, average)
+        };
+        assert_eq!(take(500, true), (true, 500, 500));
+        assert_eq!(take(300, true), (true, 300, 450));
+        assert_eq!(
+            take(445, true),
+            (true, 445, 450),
+            "only the last value is off"
+        );
+        assert_eq!(take(446, true), (false, 445, 450));
+        assert_eq!(
+            take(550, false),
+            (true, 550, 475),
+            "no fast way up before 5.5"
+        );
     }
 }

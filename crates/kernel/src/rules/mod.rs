@@ -168,6 +168,18 @@ pub struct Rules {
     pub balance: BalanceRules,
     /// Tasks whose affinity changes are spread over the new set (5.7).
     pub affinity_distributes: bool,
+    /// The slack timer moves with every return of runtime (up to 5.2), later it stays once armed.
+    pub slack_timer_is_pushed: bool,
+    /// Utilisation is estimated by one value (6.8), before by two.
+    pub util_est_single_value: bool,
+    /// The first `util_avg` of a task uses its weight without fraction bits (6.10); with them the
+    /// result always was the upper limit.
+    pub initial_util_unscaled: bool,
+    /// SCHED_IDLE tasks give way to others, and only SCHED_NORMAL ones preempt, whatever their groups
+    /// (up to 6.11); later that is judged among siblings.
+    pub idle_policy_gives_way: bool,
+    /// Picks honour any buddy (6.14), before only those of wakeups with NEXT_BUDDY (EEVDF).
+    pub picks_any_buddy: bool,
     /// A forked task runs before its parent (`sched_child_runs_first`, CFS).
     pub child_runs_first: bool,
     /// Period of real-time throttling.
@@ -224,7 +236,11 @@ impl Rules {
             latency_ns: 6_000_000 * factor,
             min_granularity_ns: 750_000 * factor,
             wakeup_granularity_ns: 1_000_000 * factor,
-            idle_min_granularity_ns: 750_000,
+            idle_min_granularity_ns: if since(5, 16) {
+                750_000
+            } else {
+                750_000 * factor
+            },
             migration_cost_ns: 500_000,
             nr_migrate: 32,
             bandwidth_slice_ns: 5_000_000,
@@ -264,6 +280,11 @@ impl Rules {
             placement: PlacementRules::of(version),
             balance: BalanceRules::of(version),
             affinity_distributes: since(5, 7),
+            slack_timer_is_pushed: !since(5, 3),
+            util_est_single_value: since(6, 8),
+            initial_util_unscaled: since(6, 10),
+            idle_policy_gives_way: !since(6, 12),
+            picks_any_buddy: version.has(6, 14, &[(6, 12, 117)]),
             child_runs_first: false,
             rt_period_ns: 1_000_000_000,
             rt_runtime_ns: Some(950_000_000),

@@ -87,6 +87,9 @@ patches! {
     "slice-expiry" "512ac999d275" (4, 18) ..= (5, 3): |rules| rules.slice_expiry,
         |rules, on| rules.slice_expiry = on,
         "Runtime a CPU did not use expires with its period (taken out again by de53fd7aedb1).";
+    "slack-timer-stays" "66567fcbaeca" (5, 3): |rules| !rules.slack_timer_is_pushed,
+        |rules, on| rules.slack_timer_is_pushed = !on,
+        "The slack timer is no longer pushed away by every return of runtime.";
     "affinity-distribute" "46a87b3851f0" (5, 7): |rules| rules.affinity_distributes,
         |rules, on| rules.affinity_distributes = on,
         "Tasks whose affinity changes are spread over the new set.";
@@ -123,6 +126,15 @@ patches! {
         |rules| rules.reweight != Reweight::KeepVruntime,
         |rules, on| rules.reweight = choose(on, Reweight::ScaleLag, Reweight::KeepVruntime),
         "A new weight rescales an entity's lag, not only its deadline.";
+    "util-est-single" "11137d384996" (6, 8): |rules| rules.util_est_single_value,
+        |rules, on| rules.util_est_single_value = on,
+        "Utilisation is estimated by one value, and not taken from tasks that had to wait.";
+    "initial-util" "72bffbf57c52" (6, 10): |rules| rules.initial_util_unscaled,
+        |rules, on| rules.initial_util_unscaled = on,
+        "New tasks start with the utilisation of their share instead of half of what is left.";
+    "idle-among-siblings" "faa42d29419d" (6, 12): |rules| !rules.idle_policy_gives_way,
+        |rules, on| rules.idle_policy_gives_way = !on,
+        "Whether SCHED_IDLE gives way is judged among siblings, not among tasks.";
     "fair-server" "557a6bfc662c" (6, 12): |rules| rules.fair_server,
         |rules, on| (rules.fair_server, rules.rt_throttling) = (on, !on),
         "Fair tasks have 50 ms a second under real-time load, instead of real-time throttling.";
@@ -130,6 +142,9 @@ patches! {
         |rules| rules.reweight == Reweight::PlaceAgain,
         |rules, on| rules.reweight = choose(on, Reweight::PlaceAgain, Reweight::ScaleLag),
         "A reweighted entity is placed anew, so that V does not drift.";
+    "pick-buddy" "2a77e4be12cb" (6, 14) also [(6, 12, 117)] for Eevdf: |rules| rules.picks_any_buddy,
+        |rules, on| (rules.picks_any_buddy, rules.features.pick_buddy) = (on, on),
+        "Picks honour buddies set by sleeping siblings and yield_to too.";
     "base-slice-700us" "2ae891b82695" (6, 15) also [(6, 12, 31), (6, 14, 9)] for Eevdf:
         |rules| rules.normalized_base_slice_ns == 700_000,
         |rules, on| rules.set_normalized_base_slice(choose(on, 700_000, 750_000)),
