@@ -246,7 +246,11 @@ impl Kernel {
             load,
             self.rules.base_slice_ns,
         );
-        if let Some(slice_ns) = attributes.custom_slice_ns {
+        // Kernels before 6.12 ignore it.
+        let custom_slice_ns = attributes
+            .custom_slice_ns
+            .filter(|_| self.rules.custom_slices);
+        if let Some(slice_ns) = custom_slice_ns {
             entity.slice = slice_ns;
             entity.custom_slice = true;
             self.custom_slices = true;

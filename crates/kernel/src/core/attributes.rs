@@ -210,7 +210,7 @@ impl Kernel {
     ) {
         self.here = cpu;
         let record = &self.tasks[task.index()];
-        if !self.rules.features.preempt_short || !record.policy.is_fair() {
+        if !self.rules.custom_slices || !record.policy.is_fair() {
             return;
         }
         let se = record.se;

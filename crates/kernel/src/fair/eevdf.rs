@@ -86,6 +86,9 @@ impl Kernel {
 
     /// Shortest request among the queued entities (`cfs_rq_min_slice`).
     pub(crate) fn cfs_rq_min_slice(&self, q: CfsRqId) -> Ns {
+        if !self.custom_slices {
+            return self.rules.base_slice_ns;
+        }
         let cfs_rq = &self.cfs_rqs[q.index()];
         let running = cfs_rq
             .curr

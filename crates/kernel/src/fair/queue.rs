@@ -166,7 +166,7 @@ impl Kernel {
     /// From 6.12 a group asks for the shortest request among its own (`min_slice`).
     #[inline]
     fn level_min_slice(&self, q: CfsRqId) -> Ns {
-        if self.rules.features.preempt_short {
+        if self.rules.custom_slices && self.custom_slices {
             self.cfs_rq_min_slice(q)
         } else {
             0

@@ -178,6 +178,9 @@ pub struct Rules {
     /// SCHED_IDLE tasks give way to others, and only SCHED_NORMAL ones preempt, whatever their groups
     /// (up to 6.11); later that is judged among siblings.
     pub idle_policy_gives_way: bool,
+    /// `sched_setattr` sets the length of requests, and groups ask for the shortest among theirs
+    /// (6.12).
+    pub custom_slices: bool,
     /// Picks honour any buddy (6.14), before only those of wakeups with NEXT_BUDDY (EEVDF).
     pub picks_any_buddy: bool,
     /// A forked task runs before its parent (`sched_child_runs_first`, CFS).
@@ -284,6 +287,7 @@ impl Rules {
             util_est_single_value: since(6, 8),
             initial_util_unscaled: since(6, 10),
             idle_policy_gives_way: !since(6, 12),
+            custom_slices: since(6, 12),
             picks_any_buddy: version.has(6, 14, &[(6, 12, 117)]),
             child_runs_first: false,
             rt_period_ns: 1_000_000_000,

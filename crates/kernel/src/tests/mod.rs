@@ -1,5 +1,9 @@
 //! Known answers, worked out by hand, and invariants over random and exhaustive histories.
 
+mod bandwidth;
+mod cfs;
+mod eevdf;
+mod groups;
 mod invariants;
 mod properties;
 mod rt;

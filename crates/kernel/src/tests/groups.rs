@@ -1,0 +1,184 @@
+//! Shares of groups by hand, and what a group's tasks count as further up.
+
+use super::world::{MS, World};
+use crate::cpuset::CpuSet;
+use crate::ids::{Cpu, GroupId, TaskId};
+use crate::task::Policy;
+
+const CPU: Cpu = Cpu(0);
+const ROOT: GroupId = GroupId::ROOT;
+const VERSIONS: [&str; 6] = ["4.15", "5.10", "6.1", "6.6", "6.12", "6.18"];
+
+fn hog(world: &mut World, group: GroupId, cpu: Cpu) -> TaskId {
+    world.spawn_in(group, cpu, Policy::Normal, 0)
+}
+
+fn shares(world: &mut World, group: GroupId, shares: u64) {
+    world.call(CPU, |kernel, bench| {
+        kernel.group_set_shares(bench, CPU, group, shares);
+    });
+}
+
+/// Part of the time of CPU 0 a task had, in thousandths.
+fn permille(world: &World, task: TaskId) -> u64 {
+    world.runtime(task) * 1000 / world.bench.now
+}
+
+#[test]
+fn shares_of_one_to_three() {
+    for version in VERSIONS {
+        let mut world = World::new(version, 1);
+        let (a, b) = (world.group(ROOT), world.group(ROOT));
+        shares(&mut world, a, 512);
+        shares(&mut world, b, 1536);
+        let (in_a, in_b) = (hog(&mut world, a, CPU), hog(&mut world, b, CPU));
+        world.advance_to(8000 * MS);
+        let (of_a, of_b) = (permille(&world, in_a), permille(&world, in_b));
+        assert!(
+            of_a.abs_diff(250) <= 3 && of_b.abs_diff(750) <= 3,
+            "{version}: {of_a} {of_b}"
+        );
+    }
+}
+
+#[test]
+fn a_group_is_one_competitor_however_many_tasks_it_has() {
+    // Root: a hog and a group with three. Half for the hog, a sixth for each of the group's.
+    for version in VERSIONS {
+        let mut world = World::new(version, 1);
+        let group = world.group(ROOT);
+        let alone = hog(&mut world, ROOT, CPU);
+        let members: Vec<TaskId> = (0..3).map(|_| hog(&mut world, group, CPU)).collect();
+        world.advance_to(12_000 * MS);
+        assert!(permille(&world, alone).abs_diff(500) <= 4, "{version}");
+        for member in members {
+            assert!(permille(&world, member).abs_diff(167) <= 4, "{version}");
+        }
+    }
+}
+
+#[test]
+fn nesting_multiplies() {
+    // 1/2 below the root, 1/3 of that below (shares 512 of 1536): a sixth.
+    for version in VERSIONS {
+        let mut world = World::new(version, 1);
+        let outer = world.group(ROOT);
+        let (small, large) = (world.group(outer), world.group(outer));
+        shares(&mut world, small, 512);
+        hog(&mut world, ROOT, CPU);
+        let (in_small, in_large) = (hog(&mut world, small, CPU), hog(&mut world, large, CPU));
+        world.advance_to(12_000 * MS);
+        assert!(permille(&world, in_small).abs_diff(167) <= 4, "{version}");
+        assert!(permille(&world, in_large).abs_diff(333) <= 4, "{version}");
+    }
+}
+
+#[test]
+fn a_group_on_two_cpus_has_half_its_weight_on_each() {
+    // One hog of the group on each CPU beside one of the root: 512 against 1024.
+    for version in VERSIONS {
+        let mut world = World::new(version, 2);
+        let group = world.group(ROOT);
+        for cpu in [Cpu(0), Cpu(1)] {
+            hog(&mut world, ROOT, cpu);
+        }
+        let members = [Cpu(0), Cpu(1)].map(|cpu| hog(&mut world, group, cpu));
+        // Averages settle within a second.
+        world.advance_to(2000 * MS);
+        let before = members.map(|member| world.runtime(member));
+        world.advance_to(14_000 * MS);
+        for (member, before) in members.into_iter().zip(before) {
+            let share = (world.runtime(member) - before) * 1000 / (12_000 * MS);
+            assert!(share.abs_diff(333) <= 8, "{version}: {share}");
+        }
+        for cpu in [Cpu(0), Cpu(1)] {
+            let q = world.kernel.cfs_rq_of(group, cpu);
+            let se = world.kernel.cfs_rqs[q.index()].se.unwrap();
+            let weight = world.kernel.entities[se.index()].load.unscaled();
+            assert!(weight.abs_diff(512) <= 12, "{version}: {weight}");
+        }
+    }
+}
+
+#[test]
+fn an_idle_group_weighs_3() {
+    for version in ["5.15", "6.1", "6.6", "6.12", "6.18"] {
+        let mut world = World::new(version, 1);
+        let group = world.group(ROOT);
+        let busy = hog(&mut world, ROOT, CPU);
+        let idle = hog(&mut world, group, CPU);
+        world.call(CPU, |kernel, bench| {
+            kernel.group_set_idle(bench, CPU, group, true);
+        });
+        assert_eq!(world.kernel.cfs_rqs[0].h_nr_idle, 1);
+        let start = world.bench.now;
+        world.advance(20_000 * MS);
+        let share = world.runtime(idle) * 100_000 / (world.bench.now - start);
+        assert!((200..=400).contains(&share), "{version}: {share} of 100000");
+        world.call(CPU, |kernel, bench| {
+            kernel.group_set_idle(bench, CPU, group, false);
+        });
+        let before = world.runtime(busy);
+        world.advance(30_000 * MS);
+        let share = (world.runtime(busy) - before) / (30 * MS);
+        assert!(
+            share < 750,
+            "{version}: {share} after its return to shares of 1024"
+        );
+    }
+}
+
+#[test]
+fn an_empty_group_entity_may_stay_delayed() {
+    // 6.12: the only task of a group blocks early, so its entity is delayed; the CPU's other task
+    // works off the debt, then both are taken off.
+    let mut world = World::new("6.12", 1);
+    let group = world.group(ROOT);
+    let member = hog(&mut world, group, CPU);
+    let other = hog(&mut world, ROOT, CPU);
+    world.advance(500_000);
+    assert_eq!(world.current(CPU), member);
+    world.block(CPU);
+    let q = world.kernel.cfs_rq_of(group, CPU);
+    let se = world.kernel.cfs_rqs[q.index()].se.unwrap();
+    assert_eq!(world.current(CPU), other);
+    // Alone on its queue the task is at V, so it leaves; its group is ahead of V and stays.
+    assert!(!world.entity(member).on_rq);
+    assert!(world.kernel.entities[se.index()].sched_delayed);
+    assert_eq!(world.kernel.cfs_rqs[0].nr_queued, 2);
+    assert_eq!(world.kernel.cfs_rqs[0].h_nr_queued, 1);
+    world.advance(2 * MS);
+    assert!(!world.kernel.entities[se.index()].on_rq);
+    assert_eq!(world.kernel.cfs_rqs[0].nr_queued, 1);
+}
+
+#[test]
+fn load_moves_with_a_task_between_groups_and_cpus() {
+    for version in VERSIONS {
+        let mut world = World::new(version, 2);
+        let (a, b) = (world.group(ROOT), world.group(ROOT));
+        let task = hog(&mut world, a, CPU);
+        world.advance_to(500 * MS);
+        let load = |world: &World, group| {
+            let queues = [Cpu(0), Cpu(1)].map(|cpu| world.kernel.cfs_rq_of(group, cpu));
+            queues.map(|q| world.kernel.cfs_rqs[q.index()].avg.load_avg)
+        };
+        // All but the newest of its periods.
+        assert!(load(&world, a)[0] >= 1000, "{version}");
+        world.call(CPU, |kernel, bench| kernel.set_group(bench, CPU, task, b));
+        assert!(load(&world, a)[0] <= 1, "{version}: rounding");
+        assert!(load(&world, b)[0] >= 1000, "{version}");
+        assert!(
+            world.kernel.groups[a.index()].load_avg <= 1024 / 64,
+            "{version}"
+        );
+        world.call(CPU, |kernel, bench| {
+            kernel.set_affinity(bench, CPU, task, CpuSet::of(Cpu(1)));
+        });
+        world.advance(2 * MS);
+        let of_b = load(&world, b);
+        assert!(of_b[0] <= 1 && of_b[1] >= 1000, "{version}: {of_b:?}");
+        let root = world.kernel.cfs_rqs[1].avg.load_avg;
+        assert!(root >= 900, "{version}: propagated to the root, {root}");
+    }
+}
