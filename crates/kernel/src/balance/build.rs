@@ -6,7 +6,7 @@
 //! balance intervals of 2–4, 8–16 and 16–32 ms.
 
 use super::groups::{self, Links};
-use super::{CpuView, Domain, DomainFlags, Domains, Level, LlcShared};
+use super::{CpuView, Domain, DomainFlags, Domains, Level, LlcShared, Why};
 use crate::cpuset::CpuSet;
 use crate::ids::Cpu;
 use crate::rules::Rules;
@@ -59,6 +59,7 @@ pub(super) fn build(topology: &Topology, rules: &Rules) -> Domains {
         nohz_needs_update: false,
         max_interval_jiffies: (u64::from(rules.hz) * cpus as u64 / 10).max(1),
         moving: Vec::new(),
+        why: Why::default(),
     };
     groups::build_groups(&mut domains, &mut stacks, topology, rules);
     for stack in &mut stacks {

@@ -25,6 +25,17 @@ pub enum Migration {
     Task,
 }
 
+impl Migration {
+    /// What is moved, in words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Migration::Load => "load evened out",
+            Migration::Util => "spare capacity filled by utilisation",
+            Migration::Task => "numbers of tasks or idle CPUs evened out",
+        }
+    }
+}
+
 /// State of one pass.
 #[derive(Clone, Debug)]
 pub(crate) struct Env {

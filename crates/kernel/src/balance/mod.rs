@@ -49,7 +49,7 @@ mod tests;
 use crate::cpuset::CpuSet;
 use crate::ids::{Cpu, Ns, TaskId};
 use crate::kernel::Kernel;
-use crate::platform::{Access, Line, Platform};
+use crate::platform::{Access, Line, Op, Platform};
 use crate::rules::Rules;
 use crate::topology::Topology;
 
@@ -268,6 +268,31 @@ pub struct Domains {
     pub(crate) max_interval_jiffies: u64,
     /// Tasks between two queues; empty outside a balance pass.
     pub(crate) moving: Vec<TaskId>,
+    /// Reasons of the decision being made; kept only for platforms that ask for explanations.
+    pub(crate) why: Why,
+}
+
+/// Why a decision falls as it does.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Why {
+    /// The rule that decided.
+    pub rule: &'static str,
+    /// CPUs looked at.
+    pub examined: u32,
+}
+
+impl Level {
+    /// Name in `/sys/kernel/debug/sched/domains`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Level::Smt => "SMT",
+            Level::Cluster => "CLS",
+            Level::Cache => "MC",
+            Level::Package => "PKG",
+            Level::Node => "NODE",
+            Level::Numa(_) => "NUMA",
+        }
+    }
 }
 
 impl Domains {
@@ -343,6 +368,23 @@ impl Domains {
 }
 
 impl Kernel {
+    /// Notes the rule that decides, if anybody wants to know.
+    #[inline(always)]
+    pub(crate) fn because<P: Platform>(&mut self, rule: &'static str) {
+        if P::EXPLAIN {
+            self.domains.why.rule = rule;
+        }
+    }
+
+    /// Charges a search for CPUs it looked at.
+    #[inline(always)]
+    pub(crate) fn look<P: Platform>(&mut self, p: &mut P, cpus: u32) {
+        p.spend(self.here, Op::SelectScanCpu, cpus);
+        if P::EXPLAIN {
+            self.domains.why.examined += cpus;
+        }
+    }
+
     /// To be called when the current task, `ttwu_pending` or the SCHED_IDLE tasks of a CPU changed:
     /// keeps the sets of idle CPUs true.
     #[inline]

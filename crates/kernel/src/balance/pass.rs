@@ -8,6 +8,7 @@
 
 use super::{BusiestGroup, CpuIdle, Env, MIGRATE_PAUSE, Migration};
 use crate::cpuset::CpuSet;
+use crate::explain::Decision;
 use crate::ids::Cpu;
 use crate::kernel::Kernel;
 use crate::platform::Platform;
@@ -19,7 +20,7 @@ const MAX_PINNED_INTERVAL: u32 = 512;
 /// How a pass ended.
 enum End {
     /// Tasks moved, or an imbalance stays.
-    Unbalanced,
+    Unbalanced { moved: u32 },
     /// Nothing to do.
     Balanced,
     /// Nothing could be done: all tasks are pinned.
@@ -43,46 +44,75 @@ impl Kernel {
         let local = self.domains.group_row(domain, 0) as usize;
         let dst_group = self.domains.groups[local].balance_mask;
         let mut env = Env::new(domain, cpu, idle, sd.span, dst_group);
-        let jiffy = self.jiffies(p.now(self.here));
-        let mut moved = 0;
-        let end = loop {
-            if !self.should_we_balance(&env) {
-                *keep_going = false;
-                break End::Balanced;
-            }
-            let by_load = self.rules.balance.busiest_group == BusiestGroup::AverageLoad;
-            let group = if by_load {
-                self.find_busiest_group_by_load(p, &mut env, jiffy)
-            } else {
-                self.find_src_group(p, &mut env, jiffy)
+        let end = self.balance_env(p, cpu, &mut env, keep_going);
+        self.settle(&env, &end);
+        let End::Unbalanced { moved } = end else {
+            self.explain_balance(p, cpu, &env, 0);
+            return 0;
+        };
+        self.explain_balance(p, cpu, &env, moved);
+        moved
+    }
+
+    #[inline]
+    fn explain_balance<P: Platform>(&self, p: &mut P, cpu: Cpu, env: &Env, moved: u32) {
+        if P::EXPLAIN {
+            let decision = Decision::Balance {
+                dst: cpu,
+                src: (env.src != cpu).then_some(env.src),
+                domain: self.domains.domain(env.domain).level.name(),
+                moved,
+                rule: self.domains.why.rule,
             };
-            let Some(src) = group.and_then(|group| self.find_src_rq(&env, group)) else {
-                break End::Balanced;
+            p.explain(self.here, decision);
+        }
+    }
+
+    /// Finds out where to pull from and pulls; starts over without a CPU all of whose tasks are
+    /// pinned.
+    fn balance_env<P: Platform>(
+        &mut self,
+        p: &mut P,
+        cpu: Cpu,
+        env: &mut Env,
+        keep_going: &mut bool,
+    ) -> End {
+        let jiffy = self.jiffies(p.now(self.here));
+        let by_load = self.rules.balance.busiest_group == BusiestGroup::AverageLoad;
+        self.because::<P>("no group is busier");
+        loop {
+            if !self.should_we_balance(env) {
+                self.because::<P>("another CPU of the group balances");
+                *keep_going = false;
+                return End::Balanced;
+            }
+            let group = if by_load {
+                self.find_busiest_group_by_load(p, env, jiffy)
+            } else {
+                self.find_src_group(p, env, jiffy)
+            };
+            let Some(src) = group.and_then(|group| self.find_src_rq(env, group)) else {
+                return End::Balanced;
             };
             env.src = src;
-            moved = 0;
+            let mut moved = 0;
             env.all_pinned |= self.rules.balance.pinned_until_proven;
             if self.rqs[src.index()].nr_running > 1 {
                 env.all_pinned = true;
-                moved = self.move_tasks(p, &mut env);
-                self.note_pinned(&env);
+                moved = self.move_tasks(p, env);
+                self.note_pinned(env);
                 if env.all_pinned {
                     env.cpus.remove(src);
                     if env.cpus.is_subset(&env.dst_group) {
-                        break End::AllPinned;
+                        self.because::<P>("all tasks are pinned");
+                        return End::AllPinned;
                     }
                     env.looked = 0;
                     env.pause = MIGRATE_PAUSE;
                     continue;
                 }
             }
-            break self.conclude(p, cpu, &mut env, moved);
-        };
-        self.settle(&env, &end);
-        if matches!(end, End::Unbalanced) {
-            moved
-        } else {
-            0
+            return self.conclude(p, cpu, env, moved);
         }
     }
 
@@ -161,19 +191,23 @@ impl Kernel {
     fn conclude<P: Platform>(&mut self, p: &mut P, cpu: Cpu, env: &mut Env, moved: u32) -> End {
         let mut active = false;
         if moved > 0 {
+            self.because::<P>(env.migration.name());
             self.domains.domain_mut(env.domain).nr_balance_failed = 0;
         } else {
+            self.because::<P>("no task fits: running, cache hot, pinned or too large");
             if env.idle != CpuIdle::NewlyIdle {
                 self.domains.domain_mut(env.domain).nr_balance_failed += 1;
             }
             if self.need_active_balance(env) {
                 let curr = self.rqs[env.src.index()].curr;
                 if !self.tasks[curr.index()].affinity.contains(cpu) {
+                    self.because::<P>("the running task is pinned");
                     env.all_pinned |= !self.rules.balance.active_balance_for_tasks;
                     return End::OnePinned;
                 }
                 env.all_pinned = false;
                 active = self.start_active_balance(p, cpu, env.src);
+                self.because::<P>("the migration thread is to push the running task");
                 if !self.rules.balance.active_balance_for_tasks {
                     let domain = self.domains.domain_mut(env.domain);
                     domain.nr_balance_failed = domain.cache_nice_tries + 1;
@@ -188,7 +222,7 @@ impl Kernel {
         } else if lengthen && domain.balance_interval < domain.max_interval {
             domain.balance_interval *= 2;
         }
-        End::Unbalanced
+        End::Unbalanced { moved }
     }
 
     /// Failures and intervals of a pass that moved nothing and leaves nothing to do.
@@ -198,7 +232,7 @@ impl Kernel {
             rules.imbalance_flag_stays_when_pinned,
             rules.newidle_keeps_interval,
         );
-        if matches!(end, End::Unbalanced) {
+        if matches!(end, End::Unbalanced { .. }) {
             return;
         }
         if matches!(end, End::Balanced) && !(flag_stays && env.all_pinned) {

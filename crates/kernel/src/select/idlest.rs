@@ -11,7 +11,7 @@ use crate::balance::{GroupStats, GroupType, NumaAllowance, adjust_numa_imbalance
 use crate::cpuset::CpuSet;
 use crate::ids::{Cpu, TaskId};
 use crate::kernel::Kernel;
-use crate::platform::{Op, Platform};
+use crate::platform::Platform;
 
 /// The searching task's own share of a CPU's statistics, to be left out.
 #[derive(Clone, Copy, Default)]
@@ -77,7 +77,7 @@ impl Kernel {
     /// The CPU of a group that runs the task soonest: idle with the shallowest state, then most
     /// recently idle, then least loaded.
     fn find_idlest_group_cpu<P: Platform>(
-        &self,
+        &mut self,
         p: &mut P,
         group: u32,
         task: TaskId,
@@ -92,7 +92,7 @@ impl Kernel {
         let (mut min_latency_ns, mut latest_stamp) = (u64::MAX, 0);
         let (mut least_loaded, mut min_load) = (this, u64::MAX);
         let allowed = span.and(&self.tasks[task.index()].affinity);
-        p.spend(self.here, Op::SelectScanCpu, allowed.len() as u32);
+        self.look(p, allowed.len() as u32);
         for cpu in allowed.iter() {
             let only_sched_idle = self.sched_idle_cpu(cpu);
             if only_sched_idle && sched_idle_cpus == SchedIdleCpus::Idle {
@@ -175,7 +175,7 @@ impl Kernel {
         } else {
             sg.span
         };
-        p.spend(self.here, Op::SelectScanCpu, cpus.len() as u32);
+        self.look(p, cpus.len() as u32);
         let mut stats = GroupStats {
             weight,
             ..GroupStats::default()
@@ -350,7 +350,7 @@ impl Kernel {
     fn spare_stats<P: Platform>(&mut self, p: &mut P, group: u32, task: TaskId) -> Spare {
         let sg = &self.domains.groups[group as usize];
         let (span, capacity_row) = (sg.span, sg.capacity as usize);
-        p.spend(self.here, Op::SelectScanCpu, span.len() as u32);
+        self.look(p, span.len() as u32);
         let mut found = Spare::default();
         for cpu in span.iter() {
             found.runnable += self.weighted_cpuload(cpu);
@@ -385,7 +385,7 @@ impl Kernel {
             if !span.intersects(&self.tasks[task.index()].affinity) {
                 continue;
             }
-            p.spend(self.here, Op::SelectScanCpu, span.len() as u32);
+            self.look(p, span.len() as u32);
             let load: u64 = span.iter().map(|cpu| self.weighted_cpuload(cpu)).sum();
             let load = load * 1024 / self.domains.capacities[capacity_row].capacity;
             if span.contains(this) {

@@ -20,6 +20,8 @@ mod scan;
 mod sibling;
 mod wakee;
 
+use crate::balance::Why;
+use crate::explain::Decision;
 use crate::ids::{Cpu, TaskId};
 use crate::kernel::{Kernel, WakeFlags};
 use crate::platform::Platform;
@@ -50,11 +52,41 @@ impl Kernel {
         kind: WakeKind,
         flags: WakeFlags,
     ) -> Cpu {
-        let prev = self.tasks[task.index()].cpu;
-        let waker = self.rqs[waker_cpu.index()].curr;
-        if kind != WakeKind::Wakeup {
-            return self.select_idlest(p, waker_cpu, prev, task, kind);
+        let prev_cpu = self.tasks[task.index()].cpu;
+        if P::EXPLAIN {
+            self.domains.why = Why::default();
         }
+        let cpu = match kind {
+            WakeKind::Wakeup => self.select_near(p, waker_cpu, prev_cpu, task, flags),
+            _ => self.select_idlest(p, waker_cpu, prev_cpu, task, kind),
+        };
+        if P::EXPLAIN {
+            let Why { rule, examined } = self.domains.why;
+            p.explain(
+                waker_cpu,
+                Decision::Place {
+                    task,
+                    waker_cpu,
+                    prev_cpu,
+                    cpu,
+                    rule,
+                    examined,
+                },
+            );
+        }
+        cpu
+    }
+
+    /// Wakeups: near the waking or the previous CPU.
+    fn select_near<P: Platform>(
+        &mut self,
+        p: &mut P,
+        waker_cpu: Cpu,
+        prev: Cpu,
+        task: TaskId,
+        flags: WakeFlags,
+    ) -> Cpu {
+        let waker = self.rqs[waker_cpu.index()].curr;
         self.record_wakee(p, waker, task);
         let affine = !self.wakes_wide(waker_cpu, waker, task)
             && self.tasks[task.index()].affinity.contains(waker_cpu);
@@ -92,6 +124,11 @@ impl Kernel {
             }
             highest = Some(row);
         }
+        self.because::<P>(match (kind, highest) {
+            (_, None) => "no domain balances here",
+            (WakeKind::Exec, _) => "idlest CPU at exec",
+            _ => "idlest CPU at fork",
+        });
         match highest {
             Some(row) => self.find_idlest_cpu(p, row, task, cpu, prev, kind),
             None => prev,

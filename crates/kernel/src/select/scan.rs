@@ -10,7 +10,7 @@ use super::SchedIdleCpus;
 use crate::cpuset::CpuSet;
 use crate::ids::{Cpu, Ns, TaskId};
 use crate::kernel::Kernel;
-use crate::platform::{Op, Platform};
+use crate::platform::Platform;
 
 /// How a scan ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,7 +36,7 @@ impl Kernel {
     /// Looks at `cpus` in order from `start`, at most `limit` of them. `counted` are the CPUs that
     /// count against the limit: `cpus`, or up to 5.5 the forbidden ones too.
     fn scan_cpus<P: Platform>(
-        &self,
+        &mut self,
         p: &mut P,
         cpus: &CpuSet,
         counted: &CpuSet,
@@ -51,14 +51,18 @@ impl Kernel {
             .first_wrap(start)
             .filter(|&cpu| place(cpu) <= limit);
         let looks = hit.map_or(counted.len().min(limit), place);
-        p.spend(self.here, Op::SelectScanCpu, looks as u32);
+        self.look(p, looks as u32);
         if let Some(cpu) = hit {
+            self.because::<P>("idle CPU found by the scan");
             return Scan::Found(cpu);
         }
         let resort = cpus
             .and(&resort)
             .first_wrap(start)
             .filter(|&cpu| place(cpu) <= limit);
+        if resort.is_some() {
+            self.because::<P>("CPU with nothing but SCHED_IDLE tasks");
+        }
         if counted.len() > limit {
             Scan::GaveUp(resort)
         } else {
@@ -67,27 +71,33 @@ impl Kernel {
     }
 
     /// A fully idle core among `cpus`, by its first allowed thread in scan order.
-    fn scan_cores<P: Platform>(&self, p: &mut P, cpus: &CpuSet, start: usize) -> Option<Cpu> {
+    fn scan_cores<P: Platform>(&mut self, p: &mut P, cpus: &CpuSet, start: usize) -> Option<Cpu> {
         let hit = cpus.and(&self.domains.idle_cores).first_wrap(start)?;
         // Busy cores are given up at their first thread, the one found is looked at whole.
         let threads = self.domains.cpus[hit.index()].smt.len();
         let looks = cpus.place_wrap(start, hit) + threads - 1;
-        p.spend(self.here, Op::SelectScanCpu, looks as u32);
+        self.look(p, looks as u32);
+        self.because::<P>("idle core");
         Some(hit)
     }
 
     /// No core is idle: the lowest idle thread of the first core, in scan order, that has one.
     fn scan_threads_of_cores<P: Platform>(
-        &self,
+        &mut self,
         p: &mut P,
         cpus: &CpuSet,
         start: usize,
     ) -> Option<Cpu> {
         let (idle, resort) = self.idle_sets();
-        p.spend(self.here, Op::SelectScanCpu, cpus.len() as u32);
+        self.look(p, cpus.len() as u32);
         let usable = cpus.and(&idle.or(&resort));
-        cpus.iter_wrap(Cpu::from(start))
-            .find_map(|cpu| self.domains.cpus[cpu.index()].smt.and(&usable).lowest())
+        let found = cpus
+            .iter_wrap(Cpu::from(start))
+            .find_map(|cpu| self.domains.cpus[cpu.index()].smt.and(&usable).lowest());
+        if found.is_some() {
+            self.because::<P>("idle thread of a busy core");
+        }
+        found
     }
 
     /// From 5.12 (`select_idle_cpu` with all its preludes).
@@ -171,7 +181,7 @@ impl Kernel {
             if let Some(cpu) = self.scan_cores(p, &cpus, target.index()) {
                 return Some(cpu);
             }
-            p.spend(self.here, Op::SelectScanCpu, cpus.len() as u32);
+            self.look(p, cpus.len() as u32);
             self.clear_idle_cores(p, target);
         }
         let found = self.scan_with_average(p, this, target, &span, &cpus);
@@ -227,12 +237,14 @@ impl Kernel {
         while let Some(row) = level {
             for n in 0..self.domains.domain(row).nr_groups {
                 let group = self.domains.group_row(row, n) as usize;
-                let span = &self.domains.groups[group].span;
+                let span = self.domains.groups[group].span;
                 let Some(cpu) = span.and(&affinity).lowest() else {
                     continue;
                 };
-                p.spend(self.here, Op::SelectScanCpu, span.len() as u32);
+                self.look(p, span.len() as u32);
+                let span = &self.domains.groups[group].span;
                 if !span.contains(target) && span.is_subset(&self.domains.idle) {
+                    self.because::<P>("idle scheduling group");
                     return Some(cpu);
                 }
             }
@@ -242,12 +254,16 @@ impl Kernel {
     }
 
     /// An idle thread of a core (`select_idle_smt`).
-    fn idle_smt<P: Platform>(&self, p: &mut P, cpus: &CpuSet, core_of: Cpu) -> Option<Cpu> {
+    fn idle_smt<P: Platform>(&mut self, p: &mut P, cpus: &CpuSet, core_of: Cpu) -> Option<Cpu> {
         let (idle, resort) = self.idle_sets();
         let threads = self.domains.cpus[core_of.index()].smt.and(cpus);
-        p.spend(self.here, Op::SelectScanCpu, threads.len() as u32);
+        self.look(p, threads.len() as u32);
         let found = threads.and(&idle).lowest();
-        found.or_else(|| threads.and(&resort).lowest())
+        let found = found.or_else(|| threads.and(&resort).lowest());
+        if found.is_some() {
+            self.because::<P>("idle thread of the same core");
+        }
+        found
     }
 
     fn llc_span(&self, cpu: Cpu) -> CpuSet {

@@ -21,6 +21,7 @@ impl Kernel {
         context: Context,
     ) -> Cpu {
         if self.is_idle_candidate(target) {
+            self.because::<P>("target idle");
             return target;
         }
         let clusters = self.rules.placement.cluster_scan && self.domains.cluster_active;
@@ -29,19 +30,27 @@ impl Kernel {
         let mut spare = None;
         if prev != target && self.domains.share_cache(prev, target) && self.is_idle_candidate(prev)
         {
+            self.because::<P>("previous CPU idle, shares the target's cache");
             if near(self, prev) {
                 return prev;
             }
             spare = Some(prev);
         }
         if self.may_stack_on_waker(this, prev, context) {
+            self.because::<P>("the waker is a kernel thread of the previous CPU, soon asleep");
             return prev;
         }
         if let Some(recent) = self.recent_used_cpu(task, prev, target) {
+            if spare.is_none() {
+                self.because::<P>("recently used CPU idle, shares the target's cache");
+            }
             if near(self, recent) {
                 return recent;
             }
             spare = spare.or(Some(recent));
+        }
+        if spare.is_none() {
+            self.because::<P>("nothing idle found: the target");
         }
         if self.domains.cpus[target.index()].llc.is_none() {
             return target;
