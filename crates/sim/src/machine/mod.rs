@@ -8,18 +8,21 @@
 //!
 //! Prices are per [`Op`] and CPU time of the executing CPU; latencies are time nobody executes.
 
+mod file;
+pub mod parts;
+
+use file::MachineFile;
+use parts::{Frequency, Idle, Lines, Migration, Power, Smt};
 use schedcast_kernel::Ns;
-use schedcast_kernel::cpuset::MAX_CPUS;
 use schedcast_kernel::platform::Op;
 use schedcast_kernel::topology::Topology;
-use serde::Deserialize;
 use std::fmt;
 use thiserror::Error;
 
 /// Machines that come with the program: name and description file.
 pub const PRESETS: &[(&str, &str)] = &[(
     "generic-8",
-    include_str!("../../../machines/generic-8.toml"),
+    include_str!("../../../../machines/generic-8.toml"),
 )];
 
 const SCHEMA: &str = "schedcast.machine/1";
@@ -39,6 +42,18 @@ pub struct Machine {
     pub polling_wakeup_ns: Ns,
     /// From an interrupt to the first instruction of a CPU that idles, ns.
     pub idle_exit_ns: Ns,
+    /// Speed of threads that share a core; `None` = each as fast as alone.
+    pub smt: Option<Smt>,
+    /// What tasks lose that change CPUs; `None` = nothing.
+    pub migration: Option<Migration>,
+    /// Clocks; `None` = nominal speed.
+    pub frequency: Option<Frequency>,
+    /// Idle states; `None` = one, left in `idle_exit_ns`.
+    pub idle: Option<Idle>,
+    /// Power; `None` = not measured.
+    pub power: Option<Power>,
+    /// Contended cache lines; `None` = part of the price of operations.
+    pub lines: Option<Lines>,
 }
 
 /// Why a description is not a machine. Prints as `file:line:column: message`.
@@ -115,155 +130,40 @@ impl Machine {
         self.ipi_delivery_ns = 0;
         self.polling_wakeup_ns = 0;
         self.idle_exit_ns = 0;
+        self.migration = None;
+        self.lines = None;
         self
+    }
+
+    /// What the parts demand of each other.
+    fn check(&self) -> Result<(), String> {
+        let threads = self.threads_per_core();
+        self.smt.as_ref().map_or(Ok(()), |smt| smt.check(threads))?;
+        self.migration.as_ref().map_or(Ok(()), Migration::check)?;
+        self.frequency.as_ref().map_or(Ok(()), Frequency::check)?;
+        self.idle.as_ref().map_or(Ok(()), Idle::check)?;
+        self.lines.as_ref().map_or(Ok(()), Lines::check)?;
+        let idle = self.idle.as_ref();
+        self.power
+            .as_ref()
+            .map_or(Ok(()), |power| power.check(idle))
+    }
+
+    /// Most threads a core has.
+    pub fn threads_per_core(&self) -> usize {
+        let places = &self.topology.places;
+        let of_core = |core| places.iter().filter(|place| place.core == core).count();
+        places
+            .iter()
+            .map(|place| of_core(place.core))
+            .max()
+            .unwrap_or(1)
     }
 
     /// The same hardware with another topology.
     pub fn with_topology(mut self, topology: Topology) -> Self {
         self.topology = topology;
         self
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct MachineFile {
-    schema: String,
-    title: String,
-    topology: TopologyFile,
-    cost: CostFile,
-    latency: LatencyFile,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct TopologyFile {
-    sockets: usize,
-    llcs_per_socket: usize,
-    cores_per_llc: usize,
-    threads_per_core: usize,
-    /// Distances between the nodes (one per socket), as in the firmware's table; 10 = local.
-    node_distances: Option<Vec<Vec<u32>>>,
-    /// Relative speed of each CPU, 1024 = the fastest.
-    capacities_1024ths: Option<Vec<u32>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct LatencyFile {
-    ipi_delivery_ns: Ns,
-    polling_wakeup_ns: Ns,
-    idle_exit_ns: Ns,
-}
-
-/// One key per operation: its name and `_ns`.
-macro_rules! costs {
-    ($($key:ident => $op:ident),* $(,)?) => {
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct CostFile { $($key: Ns),* }
-
-        impl CostFile {
-            fn prices(&self) -> [Ns; Op::COUNT] {
-                let mut prices = [0; Op::COUNT];
-                $(prices[Op::$op as usize] = self.$key;)*
-                prices
-            }
-        }
-
-        #[cfg(test)]
-        const COST_KEYS: &[(&str, Op)] = &[$((stringify!($key), Op::$op)),*];
-    };
-}
-
-costs! {
-    context_switch_ns => ContextSwitch,
-    context_switch_thread_ns => ContextSwitchThread,
-    wakeup_ns => Wakeup,
-    select_scan_cpu_ns => SelectScanCpu,
-    enqueue_level_ns => EnqueueLevel,
-    dequeue_level_ns => DequeueLevel,
-    update_cfs_group_ns => UpdateCfsGroup,
-    tick_ns => Tick,
-    tick_level_ns => TickLevel,
-    ipi_send_ns => IpiSend,
-    ipi_receive_ns => IpiReceive,
-    timer_interrupt_ns => TimerInterrupt,
-    device_interrupt_ns => DeviceInterrupt,
-    syscall_ns => Syscall,
-    balance_cpu_ns => BalanceCpu,
-    balance_move_task_ns => BalanceMoveTask,
-    bandwidth_period_timer_ns => BandwidthPeriodTimer,
-    unthrottle_ns => Unthrottle,
-    fork_ns => Fork,
-    exit_ns => Exit,
-    tick_reprogram_ns => TickReprogram,
-}
-
-impl MachineFile {
-    fn into_machine(self, file: &str) -> Result<Machine, MachineError> {
-        let wrong = |message: String| MachineError {
-            file: file.to_owned(),
-            place: None,
-            message,
-        };
-        if self.schema != SCHEMA {
-            let found = &self.schema;
-            return Err(wrong(format!(
-                "schema is \"{found}\", expected \"{SCHEMA}\""
-            )));
-        }
-        Ok(Machine {
-            title: self.title,
-            topology: self.topology.build().map_err(wrong)?,
-            cost_ns: self.cost.prices(),
-            ipi_delivery_ns: self.latency.ipi_delivery_ns,
-            polling_wakeup_ns: self.latency.polling_wakeup_ns,
-            idle_exit_ns: self.latency.idle_exit_ns,
-        })
-    }
-}
-
-impl TopologyFile {
-    fn build(self) -> Result<Topology, String> {
-        let counts = [
-            ("sockets", self.sockets),
-            ("llcs_per_socket", self.llcs_per_socket),
-            ("cores_per_llc", self.cores_per_llc),
-            ("threads_per_core", self.threads_per_core),
-        ];
-        let mut cpus = 1usize;
-        for (key, count) in counts {
-            cpus = cpus.saturating_mul(count);
-            if count == 0 {
-                return Err(format!("topology.{key} is 0, expected at least 1"));
-            }
-        }
-        if cpus > MAX_CPUS {
-            return Err(format!("{cpus} CPUs, at most {MAX_CPUS} can be simulated"));
-        }
-        let [sockets, llcs, cores, threads] = counts.map(|(_, count)| count);
-        let mut topology = Topology::regular(sockets, llcs, cores, threads);
-        if let Some(distances) = self.node_distances {
-            if distances.len() != sockets || distances.iter().any(|row| row.len() != sockets) {
-                return Err(format!(
-                    "topology.node_distances must have {sockets} rows of {sockets} numbers"
-                ));
-            }
-            topology.distances = distances;
-        }
-        if let Some(capacities) = self.capacities_1024ths {
-            let valid = capacities
-                .iter()
-                .all(|capacity| (1..=1024).contains(capacity));
-            if capacities.len() != cpus || !valid {
-                return Err(format!(
-                    "topology.capacities_1024ths must have {cpus} numbers from 1 to 1024"
-                ));
-            }
-            topology.capacities = capacities;
-        }
-        Ok(topology)
     }
 }
 
@@ -318,8 +218,8 @@ mod tests {
 
     #[test]
     fn every_operation_has_the_key_of_its_name() {
-        assert_eq!(COST_KEYS.len(), Op::COUNT);
-        for (key, op) in COST_KEYS {
+        assert_eq!(file::COST_KEYS.len(), Op::COUNT);
+        for (key, op) in file::COST_KEYS {
             assert_eq!(*key, format!("{}_ns", op.name()));
         }
     }

@@ -1,0 +1,443 @@
+//! Parts of a machine that not every description has: what SMT siblings take from each other, clocks,
+//! idle states, power, migration and contended cache lines. A part that is missing is not modelled and
+//! costs nothing.
+//!
+//! Worked example: a CPU of a core with two threads, `thread_speed_percent = [100, 62]`, clock at
+//! 1600 of nominal 3300 MHz. Alone it executes work at 1600 / 3300 = 0.485 of nominal speed; when its
+//! sibling wakes, at 0.485 · 0.62 = 0.301.
+
+use schedcast_kernel::Ns;
+use serde::Deserialize;
+
+/// Speed of hardware threads that share a core.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Smt {
+    /// Speed of each thread when 1, 2, … threads of the core execute, in percent of one alone.
+    pub thread_speed_percent: Vec<u32>,
+    /// Speed of the others while a thread polls in its idle loop, in percent of without.
+    #[serde(default = "hundred")]
+    pub polling_sibling_speed_percent: u32,
+}
+
+/// What a task loses when it goes on on another CPU.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Migration {
+    /// Speed while caches are refilled, in percent.
+    pub cold_speed_percent: u32,
+    /// Time a task loses that moved between threads of a core, if it runs long enough.
+    pub same_core_refill_ns: Ns,
+    /// Between cores of one last level cache.
+    pub same_llc_refill_ns: Ns,
+    /// Between last level caches of one node.
+    pub other_llc_refill_ns: Ns,
+    /// Between nodes.
+    pub other_node_refill_ns: Ns,
+}
+
+/// CPUs that share a clock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClockDomain {
+    /// The threads of a core.
+    Core,
+    /// The cores of a cluster.
+    Cluster,
+    /// All of a package.
+    Package,
+}
+
+/// Kernel driver that asks for frequencies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Driver {
+    /// intel_pstate in active mode: governors powersave and performance.
+    #[serde(rename = "intel_pstate")]
+    IntelPstate,
+    /// intel_pstate in passive mode.
+    #[serde(rename = "intel_cpufreq")]
+    IntelCpufreq,
+    /// acpi-cpufreq.
+    AcpiCpufreq,
+    /// powernv-cpufreq.
+    PowernvCpufreq,
+}
+
+/// Governor of the driver.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Governor {
+    /// The highest frequency.
+    Performance,
+    /// The lowest; of intel_pstate, by load.
+    Powersave,
+    /// By the scheduler's utilisation.
+    Schedutil,
+    /// By load, sampled.
+    Ondemand,
+    /// Fixed at `userspace_mhz`.
+    Userspace,
+}
+
+/// Hardware that manages P-states itself.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hwp {
+    /// Energy performance preference, 0 = performance … 128 = balanced … 255 = power.
+    pub preference: u8,
+    /// The kernel raises the minimum on I/O wakeups.
+    pub dynamic_boost: bool,
+    /// How often the hardware looks.
+    pub interval_ns: Ns,
+    /// Time constant with which the clock follows.
+    pub response_ns: Ns,
+    /// Busy share of a CPU from which on preference 128 wants the full clock.
+    pub full_clock_busy_percent: u32,
+}
+
+/// Clocks of the CPUs and who asks for what.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Frequency {
+    /// Clock at which prices and work are meant.
+    pub nominal_mhz: u32,
+    /// Lowest P-state.
+    pub min_mhz: u32,
+    /// Highest guaranteed P-state, also of the time stamp counter.
+    pub base_mhz: u32,
+    /// Highest P-state.
+    pub turbo_mhz: u32,
+    /// Distance of P-states.
+    pub step_mhz: u32,
+    /// Highest clock with 1, 2, … awake cores in the package; the last holds for more. Empty = the
+    /// highest P-state.
+    #[serde(default)]
+    pub turbo_limits_mhz: Vec<u32>,
+    /// CPUs that share a clock; the highest request among them wins.
+    pub domain: ClockDomain,
+    /// Requests of sleeping CPUs count too.
+    pub sleeping_cpus_vote: bool,
+    /// From a request to the new clock.
+    pub transition_ns: Ns,
+    /// Transition latency the driver announces; 0 = unknown.
+    pub announced_latency_ns: Ns,
+    /// Time between decisions the driver wants.
+    pub transition_delay_ns: Option<Ns>,
+    /// CPUs of a clock domain are one cpufreq policy; otherwise each CPU is one.
+    pub policy_per_domain: bool,
+    /// The CPUs count cycles (APERF, MPERF).
+    pub aperf_mperf: bool,
+    /// Driver.
+    pub driver: Driver,
+    /// Governor.
+    pub governor: Governor,
+    /// Clock for the governor `userspace`.
+    pub userspace_mhz: Option<u32>,
+    /// Present when intel_pstate uses HWP.
+    pub hwp: Option<Hwp>,
+}
+
+/// What wakes a CPU from an idle state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WakesBy {
+    /// It spins on its flag word.
+    Polling,
+    /// A store to its flag word (MWAIT), or an interrupt.
+    Monitor,
+    /// An interrupt.
+    Interrupt,
+}
+
+/// An idle state.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IdleStatePart {
+    /// Name in sysfs.
+    pub name: String,
+    /// Exit latency in the driver's table.
+    pub exit_latency_ns: Ns,
+    /// Target residency in the driver's table.
+    pub target_residency_ns: Ns,
+    /// Time it really takes to leave; the table's when missing.
+    pub hardware_exit_ns: Option<Ns>,
+    /// What wakes the CPU.
+    pub wakes_by: WakesBy,
+    /// Power of a core all of whose threads are at least this deep.
+    pub core_mw: Option<u64>,
+    /// The same in percent of the power of an executing core, for states that spin.
+    pub core_percent_of_active: Option<u64>,
+    /// Power of the rest of the package when all its cores are at least this deep; that of the next
+    /// shallower state when missing.
+    pub uncore_mw: Option<u64>,
+}
+
+/// Idle states of the CPUs.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Idle {
+    /// cpuidle governor.
+    pub governor: IdleGovernor,
+    /// States, shallow to deep.
+    pub state: Vec<IdleStatePart>,
+}
+
+/// cpuidle governors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IdleGovernor {
+    /// menu.
+    Menu,
+    /// teo.
+    Teo,
+    /// haltpoll.
+    Haltpoll,
+}
+
+/// Power of an executing core at a clock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ActivePower {
+    /// The clock.
+    pub mhz: u32,
+    /// The power with one thread executing.
+    pub core_mw: u64,
+}
+
+/// Power of a package.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Power {
+    /// By clock, ascending; straight lines in between.
+    pub active: Vec<ActivePower>,
+    /// What each further executing thread of a core adds, in percent of the first.
+    pub further_thread_percent: u64,
+    /// Everything but the cores while any core is awake.
+    pub uncore_mw: u64,
+    /// Length of the intervals of which the highest power is reported.
+    pub interval_ns: Ns,
+}
+
+/// Cache lines that many CPUs write.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lines {
+    /// From thread to thread of a core.
+    pub same_core_transfer_ns: Ns,
+    /// Within a last level cache.
+    pub same_llc_transfer_ns: Ns,
+    /// Between last level caches of one node.
+    pub other_llc_transfer_ns: Ns,
+    /// Between nodes.
+    pub other_node_transfer_ns: Ns,
+    /// How long a read keeps others from the line, in percent of its transfer.
+    pub read_service_percent: u32,
+    /// `tg->load_avg` of every group.
+    pub tg_load_avg: bool,
+    /// Run queue locks taken by other CPUs.
+    pub rq_lock: bool,
+    /// Idle hints of last level caches.
+    pub llc_idle_hints: bool,
+}
+
+fn hundred() -> u32 {
+    100
+}
+
+fn check(holds: bool, message: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(message()) }
+}
+
+impl Smt {
+    pub(super) fn check(&self, threads: usize) -> Result<(), String> {
+        let speeds = &self.thread_speed_percent;
+        check(
+            speeds.len() == threads && speeds.iter().all(|speed| (1..=1000).contains(speed)),
+            || format!("smt.thread_speed_percent must have {threads} numbers from 1 to 1000"),
+        )?;
+        check(
+            (1..=100).contains(&self.polling_sibling_speed_percent),
+            || "smt.polling_sibling_speed_percent must be 1 to 100".to_owned(),
+        )
+    }
+}
+
+impl Migration {
+    pub(super) fn check(&self) -> Result<(), String> {
+        check((1..=99).contains(&self.cold_speed_percent), || {
+            "migration.cold_speed_percent must be 1 to 99".to_owned()
+        })
+    }
+
+    /// Work a task executes at the cold speed so that it loses `refill_ns`, ns at nominal speed.
+    pub fn cold_work_ns(&self, refill_ns: Ns) -> Ns {
+        let cold = Ns::from(self.cold_speed_percent);
+        refill_ns * cold / (100 - cold)
+    }
+}
+
+impl Frequency {
+    pub(super) fn check(&self) -> Result<(), String> {
+        let clocks = [self.min_mhz, self.base_mhz, self.turbo_mhz];
+        check(
+            self.step_mhz > 0 && self.nominal_mhz > 0 && self.min_mhz > 0,
+            || "frequency.step_mhz, nominal_mhz and min_mhz must be above 0".to_owned(),
+        )?;
+        check(clocks.is_sorted(), || {
+            "frequency.min_mhz, base_mhz and turbo_mhz must ascend".to_owned()
+        })?;
+        let on_grid = |mhz: &u32| mhz.is_multiple_of(self.step_mhz);
+        check(clocks.iter().all(on_grid), || {
+            format!(
+                "frequency.min_mhz, base_mhz and turbo_mhz must be multiples of step_mhz = {}",
+                self.step_mhz
+            )
+        })?;
+        check(self.turbo_limits_mhz.iter().all(|&mhz| mhz > 0), || {
+            "frequency.turbo_limits_mhz must be above 0".to_owned()
+        })?;
+        self.check_governor()
+    }
+
+    fn check_governor(&self) -> Result<(), String> {
+        let active = self.driver == Driver::IntelPstate;
+        let intel = matches!(self.governor, Governor::Performance | Governor::Powersave);
+        check(!active || intel, || {
+            "frequency.driver intel_pstate has the governors performance and powersave only; \
+             its passive mode intel_cpufreq has the others"
+                .to_owned()
+        })?;
+        check(self.hwp.is_none() || active, || {
+            "frequency.hwp needs frequency.driver = \"intel_pstate\"".to_owned()
+        })?;
+        let userspace = self.governor == Governor::Userspace;
+        check(!userspace || self.userspace_mhz.is_some(), || {
+            "frequency.governor userspace needs frequency.userspace_mhz".to_owned()
+        })?;
+        let Some(hwp) = &self.hwp else { return Ok(()) };
+        check(
+            hwp.interval_ns > 0 && hwp.full_clock_busy_percent > 0 && hwp.response_ns > 0,
+            || {
+                "frequency.hwp.interval_ns, response_ns and full_clock_busy_percent must be above 0"
+                    .to_owned()
+            },
+        )
+    }
+}
+
+impl Idle {
+    pub(super) fn check(&self) -> Result<(), String> {
+        let states = &self.state;
+        check((2..=10).contains(&states.len()), || {
+            "idle.state must have 2 to 10 states".to_owned()
+        })?;
+        let ascending = |key: fn(&IdleStatePart) -> Ns| states.iter().map(key).is_sorted();
+        check(
+            ascending(|state| state.exit_latency_ns)
+                && ascending(|state| state.target_residency_ns),
+            || "idle.state must be ordered by exit_latency_ns and target_residency_ns".to_owned(),
+        )?;
+        let polling = |state: &IdleStatePart| state.wakes_by == WakesBy::Polling;
+        check(!states[1..].iter().any(polling), || {
+            "only the first idle.state can poll".to_owned()
+        })
+    }
+}
+
+impl Power {
+    pub(super) fn check(&self, idle: Option<&Idle>) -> Result<(), String> {
+        let ascending = self.active.is_sorted_by(|a, b| a.mhz < b.mhz);
+        check(!self.active.is_empty() && ascending, || {
+            "power.active must have entries, by ascending mhz".to_owned()
+        })?;
+        check(self.interval_ns > 0, || {
+            "power.interval_ns must be above 0".to_owned()
+        })?;
+        let Some(idle) = idle else {
+            return Err("power needs idle states: [idle]".to_owned());
+        };
+        for state in &idle.state {
+            check(
+                state.core_mw.is_some() != state.core_percent_of_active.is_some(),
+                || {
+                    format!(
+                        "idle.state {} needs one of core_mw and core_percent_of_active for [power]",
+                        state.name
+                    )
+                },
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Power of an executing core at a clock, µW.
+    pub fn active_uw(&self, mhz: u32) -> u64 {
+        let after = self.active.partition_point(|point| point.mhz <= mhz);
+        let uw = |point: &ActivePower| point.core_mw * 1000;
+        if after == 0 {
+            return uw(&self.active[0]);
+        }
+        let low = &self.active[after - 1];
+        let Some(high) = self.active.get(after) else {
+            return uw(low);
+        };
+        let (from, to) = (uw(low), uw(high));
+        let done = u64::from(mhz - low.mhz);
+        let whole = u64::from(high.mhz - low.mhz);
+        if to >= from {
+            from + (to - from) * done / whole
+        } else {
+            from - (from - to) * done / whole
+        }
+    }
+}
+
+impl Lines {
+    pub(super) fn check(&self) -> Result<(), String> {
+        check(self.read_service_percent <= 100, || {
+            "lines.read_service_percent must be 0 to 100".to_owned()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn power_between_two_clocks_is_on_a_straight_line() {
+        let power = Power {
+            active: vec![
+                ActivePower {
+                    mhz: 1000,
+                    core_mw: 2000,
+                },
+                ActivePower {
+                    mhz: 3000,
+                    core_mw: 7000,
+                },
+            ],
+            further_thread_percent: 0,
+            uncore_mw: 0,
+            interval_ns: 1,
+        };
+        let watts: Vec<u64> = [800, 1000, 2000, 2500, 3000, 4000]
+            .map(|mhz| power.active_uw(mhz) / 1000)
+            .to_vec();
+        assert_eq!(watts, [2000, 2000, 4500, 5750, 7000, 7000]);
+    }
+
+    #[test]
+    fn a_refill_is_lost_by_working_at_the_cold_speed() {
+        let migration = Migration {
+            cold_speed_percent: 80,
+            same_core_refill_ns: 0,
+            same_llc_refill_ns: 0,
+            other_llc_refill_ns: 0,
+            other_node_refill_ns: 0,
+        };
+        // 40 us of work take 50 us at 80 %: 10 us are lost.
+        assert_eq!(migration.cold_work_ns(10_000), 40_000);
+    }
+}
