@@ -7,4 +7,5 @@ mod groups;
 mod invariants;
 mod properties;
 mod rt;
+mod small_worlds;
 mod world;

@@ -10,7 +10,8 @@ use crate::group::BandwidthLimit;
 use crate::ids::{Cpu, GroupId, Ns, TaskId};
 use crate::task::{Policy, TaskAttributes, TaskState};
 
-const CPUS: usize = 2;
+/// Steps name CPUs below this; a world may have fewer.
+const CPUS: usize = 4;
 const GROUPS: u32 = 4;
 
 /// One step. Numbers are reduced to what exists, so that every step can be taken at any time.
@@ -81,7 +82,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => cpu.clone().prop_map(Step::Exit),
         1 => (0usize..16, -20..20).prop_map(|(task, nice)| Step::Nice(task, nice)),
         2 => (0usize..16, policy(), 1u8..100).prop_map(|(task, p, prio)| Step::Policy(task, p, prio)),
-        2 => (0usize..16, 1u32..4).prop_map(|(task, mask)| Step::Affinity(task, mask)),
+        2 => (0usize..16, 1u32..16).prop_map(|(task, mask)| Step::Affinity(task, mask)),
         2 => (0usize..16, 0..GROUPS).prop_map(|(task, group)| Step::Group(task, group)),
         1 => (0usize..16, prop::option::of(100_000u64..20_000_000))
             .prop_map(|(task, slice)| Step::Slice(task, slice)),
@@ -97,11 +98,12 @@ fn step() -> impl Strategy<Value = Step> {
 struct History {
     world: World,
     tasks: Vec<TaskId>,
+    cpus: u32,
 }
 
 impl History {
-    fn new(version: &str) -> Self {
-        let mut world = World::new(version, CPUS);
+    fn new(version: &str, cpus: u32) -> Self {
+        let mut world = World::new(version, cpus as usize);
         // Root with children 1 and 2; 3 lies below 1.
         let first = world.group(GroupId::ROOT);
         world.group(GroupId::ROOT);
@@ -109,7 +111,45 @@ impl History {
         Self {
             world,
             tasks: Vec::new(),
+            cpus,
         }
+    }
+
+    /// The step with its CPUs reduced to those that exist.
+    fn fitted(&self, step: &Step) -> Step {
+        let mut step = step.clone();
+        match &mut step {
+            Step::Spawn { cpu, .. }
+            | Step::Block(cpu)
+            | Step::Wake(cpu, _)
+            | Step::Yield(cpu)
+            | Step::Exit(cpu)
+            | Step::Exec(cpu) => *cpu %= self.cpus,
+            _ => {}
+        }
+        step
+    }
+
+    /// Every nanosecond a CPU was not idle was charged to somebody.
+    fn time_is_conserved(&self) {
+        let kernel = &self.world.kernel;
+        let now = self.world.bench.now;
+        let (mut busy, mut uncharged) = (0, 0);
+        for cpu in (0..self.cpus).map(Cpu) {
+            let mut switches = self.world.switches(cpu);
+            switches.push((now, None));
+            busy += switches
+                .windows(2)
+                .filter(|pair| pair[0].1.is_some())
+                .map(|pair| pair[1].0 - pair[0].0)
+                .sum::<Ns>();
+            if !self.world.idle(cpu) {
+                let rq = &kernel.rqs[cpu.index()];
+                let entity = self.world.entity(rq.curr);
+                uncharged += rq.clock_task + (now - rq.clock) - entity.exec_start;
+            }
+        }
+        assert_eq!(kernel.group_usage_ns(GroupId::ROOT) + uncharged, busy);
     }
 
     fn task(&self, row: usize) -> Option<TaskId> {
@@ -117,8 +157,11 @@ impl History {
     }
 
     fn take(&mut self, step: &Step) {
+        let step = self.fitted(step);
+        let cpus = self.cpus as usize;
+        let last = Cpu(self.cpus - 1);
         let world = &mut self.world;
-        match *step {
+        match step {
             Step::Spawn {
                 group,
                 cpu,
@@ -134,7 +177,7 @@ impl History {
                     affinity: if pinned {
                         CpuSet::of(Cpu(cpu))
                     } else {
-                        CpuSet::first(CPUS)
+                        CpuSet::first(cpus)
                     },
                     group: GroupId(group),
                     address_space: (!kthread).then_some(7),
@@ -163,12 +206,12 @@ impl History {
                 }
             }),
             Step::Idle(group, idle) if world.kernel.rules.version.since(5, 15) => {
-                world.call(Cpu(1), |kernel, bench| {
-                    kernel.group_set_idle(bench, Cpu(1), GroupId(group), idle);
+                world.call(last, |kernel, bench| {
+                    kernel.group_set_idle(bench, last, GroupId(group), idle);
                 });
             }
             Step::Idle(..) => {}
-            Step::Limit(group, quota_ms, period_ms) => world.call(Cpu(1), |kernel, bench| {
+            Step::Limit(group, quota_ms, period_ms) => world.call(last, |kernel, bench| {
                 let limit = BandwidthLimit {
                     quota_ns: quota_ms.map(|ms| ms * MS),
                     period_ns: period_ms * MS,
@@ -176,7 +219,7 @@ impl History {
                 };
                 let group = GroupId(group);
                 kernel
-                    .group_set_bandwidth(bench, Cpu(1), group, limit, Hierarchy::V2)
+                    .group_set_bandwidth(bench, last, group, limit, Hierarchy::V2)
                     .unwrap();
             }),
             ref step => self.take_on_task(step),
@@ -194,7 +237,8 @@ impl History {
             return;
         };
         let Some(task) = self.task(row) else { return };
-        let from = Cpu(row as u32 % CPUS as u32);
+        let cpus = self.cpus;
+        let from = Cpu(row as u32 % self.cpus);
         match *step {
             Step::Wake(cpu, _) => {
                 self.world.wake(Cpu(cpu), task);
@@ -207,8 +251,11 @@ impl History {
                 kernel.set_policy(bench, from, task, policy, 0, prio);
             }),
             Step::Affinity(_, mask) => self.world.call(from, |kernel, bench| {
-                let cpus = (0..CPUS as u32).filter(|cpu| mask >> cpu & 1 == 1);
-                kernel.set_affinity(bench, from, task, cpus.map(Cpu).collect());
+                let cpus = (0..cpus).filter(|cpu| mask >> cpu & 1 == 1).map(Cpu);
+                let affinity: CpuSet = cpus.collect();
+                if !affinity.is_empty() {
+                    kernel.set_affinity(bench, from, task, affinity);
+                }
             }),
             Step::Group(_, group) => self.world.call(from, |kernel, bench| {
                 kernel.set_group(bench, from, task, GroupId(group));
@@ -253,7 +300,7 @@ impl History {
 
 fn config() -> ProptestConfig {
     ProptestConfig {
-        cases: 64,
+        cases: 48,
         failure_persistence: None,
         max_shrink_iters: 4000,
         ..ProptestConfig::default()
@@ -261,44 +308,111 @@ fn config() -> ProptestConfig {
 }
 
 macro_rules! histories {
-    ($($name:ident $version:literal;)*) => {
+    ($($name:ident $version:literal on $cpus:literal;)*) => {
         proptest! {
             #![proptest_config(config())]
             $(#[test]
             fn $name(steps in prop::collection::vec(step(), 1..150)) {
-                let mut history = History::new($version);
+                let mut history = History::new($version, $cpus);
                 for step in &steps {
                     history.take(step);
                 }
+                history.time_is_conserved();
             })*
         }
     };
 }
 
 histories! {
-    counters_agree_in_4_15 "4.15";
-    counters_agree_in_5_3 "5.3";
-    counters_agree_in_5_10 "5.10";
-    counters_agree_in_6_1 "6.1";
-    counters_agree_in_6_6 "6.6";
-    counters_agree_in_6_12 "6.12";
-    counters_agree_in_6_17 "6.17";
-    counters_agree_in_6_18 "6.18";
+    counters_agree_in_4_15 "4.15" on 2;
+    counters_agree_in_5_3 "5.3" on 4;
+    counters_agree_in_5_10 "5.10" on 2;
+    counters_agree_in_6_1 "6.1" on 4;
+    counters_agree_in_6_6 "6.6" on 2;
+    counters_agree_in_6_12 "6.12" on 4;
+    counters_agree_in_6_12_117 "6.12.117" on 2;
+    counters_agree_in_6_17 "6.17" on 2;
+    counters_agree_in_6_18 "6.18" on 4;
+    counters_agree_on_one_cpu "6.18" on 1;
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..config() })]
+    #![proptest_config(ProptestConfig { cases: 16, ..config() })]
     #[test]
     fn nobody_is_lost_in_6_1(steps in prop::collection::vec(step(), 1..60)) {
-        let mut history = History::new("6.1");
+        let mut history = History::new("6.1", 2);
         steps.iter().for_each(|step| history.take(step));
         history.nobody_is_lost();
     }
 
     #[test]
     fn nobody_is_lost_in_6_18(steps in prop::collection::vec(step(), 1..60)) {
-        let mut history = History::new("6.18");
+        let mut history = History::new("6.18", 2);
         steps.iter().for_each(|step| history.take(step));
         history.nobody_is_lost();
+    }
+
+    /// No group uses more than quota and burst, one slice and one tick per CPU in a period.
+    #[test]
+    fn limits_hold_in_every_period(
+        steps in prop::collection::vec(step(), 20..120),
+        version in prop::sample::select(vec!["4.15", "5.3", "5.14", "6.1", "6.12", "6.18"]),
+        (quota_ms, burst_ms) in (2u64..40).prop_flat_map(|quota| (Just(quota), 0..=quota)),
+    ) {
+        let mut history = History::new(version, 2);
+        history.world.limit(GroupId(1), quota_ms * 1000, 20_000, burst_ms * 1000);
+        let rules = &history.world.kernel.rules;
+        let burst_ms = if rules.burst { burst_ms } else { 0 };
+        let leftover = rules.bandwidth_slice_ns + rules.tick_ns;
+        let most = (quota_ms + burst_ms) * MS + 2 * leftover;
+        let mut used = vec![0];
+        for step in &steps {
+            // Kernel threads and changes of class, group or limit are not bound.
+            match step {
+                Step::Limit(..) | Step::Policy(..) | Step::Group(..) => continue,
+                Step::Spawn { kthread: true, .. } => continue,
+                Step::Spawn { policy, .. } if policy.is_rt() => continue,
+                Step::Advance(span) => {
+                    let end = history.world.bench.now + span;
+                    let mut next = used.len() as u64 * 20 * MS;
+                    while next <= end {
+                        history.world.advance_to(next);
+                        used.push(history.usage(GroupId(1)));
+                        next += 20 * MS;
+                    }
+                    history.world.advance_to(end);
+                }
+                step => history.take(step),
+            }
+        }
+        for pair in used.windows(2) {
+            prop_assert!(pair[1] - pair[0] <= most, "{} of {most} in {version}", pair[1] - pair[0]);
+        }
+    }
+}
+
+impl History {
+    /// CPU time of a group and those below, the part not yet charged included.
+    fn usage(&self, group: GroupId) -> Ns {
+        let kernel = &self.world.kernel;
+        let below = |mut of: GroupId| loop {
+            if of == group {
+                return true;
+            }
+            match kernel.groups[of.index()].parent {
+                Some(parent) => of = parent,
+                None => return false,
+            }
+        };
+        let running = (0..self.cpus).map(Cpu).filter(|cpu| !self.world.idle(*cpu));
+        let uncharged: Ns = running
+            .filter(|cpu| below(kernel.tasks[self.world.current(*cpu).index()].group))
+            .map(|cpu| {
+                let rq = &kernel.rqs[cpu.index()];
+                let entity = self.world.entity(rq.curr);
+                rq.clock_task + (self.world.bench.now - rq.clock) - entity.exec_start
+            })
+            .sum();
+        kernel.group_usage_ns(group) + uncharged
     }
 }
