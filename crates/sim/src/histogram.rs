@@ -14,6 +14,8 @@ const CHUNK_BITS: u32 = 7;
 const CHUNK: usize = 1 << CHUNK_BITS;
 const BUCKETS: usize = (64 - PRECISION_BITS as usize + 2) * HALF;
 const CHUNKS: usize = BUCKETS / CHUNK;
+/// Chunks allocated at a time.
+const GROWTH: usize = 8;
 const NO_CHUNK: u16 = u16::MAX;
 
 /// A histogram of `u64` values.
@@ -79,6 +81,10 @@ impl Histogram {
         let place = self.counts.len() >> CHUNK_BITS;
         debug_assert!(place < CHUNKS && CHUNKS < usize::from(NO_CHUNK));
         self.directory[chunk] = place as u16;
+        if self.counts.len() == self.counts.capacity() {
+            // Doubling would leave half of a wide histogram unused.
+            self.counts.reserve_exact(GROWTH * CHUNK);
+        }
         self.counts.resize(self.counts.len() + CHUNK, 0);
         place
     }

@@ -1,0 +1,54 @@
+//! How fast worlds run: `cargo bench -p schedcast-sim`. One element is one dispatch, so criterion's
+//! throughput reads as dispatches per second of one core, statistics on.
+#![allow(missing_docs)] // criterion's macros generate public functions
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use schedcast_kernel::rules::{Rules, Version};
+use schedcast_sim::{World, bench_workloads};
+use std::time::Duration;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// (name, CPUs, cgroup levels, simulated seconds of one measurement)
+const WORLDS: [(&str, usize, usize, u64); 4] = [
+    ("W1", 10, 1, 10),
+    ("W1, two levels", 10, 2, 10),
+    ("W2", 64, 1, 2),
+    ("W3", 128, 1, 1),
+];
+
+/// A world that has settled in for a second.
+fn warm(cpus: usize, levels: usize) -> World {
+    let rules = Rules::of(Version::new(6, 18), cpus as u32, 250);
+    let machine = bench_workloads::machine(cpus).expect("the preset is valid");
+    let workload = bench_workloads::periodic(cpus * 10, levels).expect("the program is valid");
+    let mut world = World::new(machine, rules, workload, 1).expect("the workload is valid");
+    world.run_until(SECOND_NS).expect("the program runs");
+    world.reset_statistics();
+    world
+}
+
+fn periodic(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("dispatches");
+    group
+        .sample_size(10)
+        .measurement_time(Duration::from_secs(4));
+    for (name, cpus, levels, seconds) in WORLDS {
+        let world = warm(cpus, levels);
+        let run = |mut world: World| {
+            world
+                .run_until((1 + seconds) * SECOND_NS)
+                .expect("the program runs");
+            world
+        };
+        let dispatches = run(world.clone()).probes().machine.dispatches;
+        group.throughput(Throughput::Elements(dispatches));
+        group.bench_function(name, |bencher| {
+            bencher.iter_batched(|| world.clone(), run, BatchSize::PerIteration);
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, periodic);
+criterion_main!(benches);
