@@ -108,7 +108,7 @@ pub fn quick() -> Outcome {
     }
     table.add("fork + exit + wait, one CPU", || fork_exit(1, 20, 20))?;
     Ok(format!(
-        "{REPEATS} repeats each. A round trip is two wakeups, two switches and four system calls; on two CPUs each \
+        "Up to {REPEATS} repeats each. A round trip is two wakeups, two switches and four system calls; on two CPUs each \
          side goes idle while the other runs. Samples are means of batches (500 – 1,000 calls, 64 round trips, 20 forks).\n\n{}",
         table.finish()
     ))
@@ -153,7 +153,7 @@ pub fn remote() -> Outcome {
     }
     let idle = idle_states()?;
     Ok(format!(
-        "A thread on CPU 0 wakes one on CPU 1 through a futex. {idle}{REPEATS} repeats each.\n\n{}",
+        "A thread on CPU 0 wakes one on CPU 1 through a futex. {idle}Up to {REPEATS} repeats each.\n\n{}",
         table.finish()
     ))
 }
@@ -206,7 +206,7 @@ pub fn timers() -> Outcome {
         })
     })?;
     Ok(format!(
-        "Absolute clock_nanosleep every 1 ms on CPU 1; from the time asked for to the clock read after it. {REPEATS} repeats.\n\n{}",
+        "Absolute clock_nanosleep every 1 ms on CPU 1; from the time asked for to the clock read after it. Up to {REPEATS} repeats.\n\n{}",
         table.finish()
     ))
 }

@@ -54,8 +54,9 @@ fn report(
         Ok(share)
     })?;
     let mut body = format!(
-        "{REPEATS} repeats of {SECONDS} s, both pinned to CPU 1. Share of the first hog in the CPU time of both; \
+        "{} repeats of {SECONDS} s, both pinned to CPU 1. Share of the first hog in the CPU time of both; \
          expected {:.3} %.{}\n\n",
+        repeats.kept.len(),
         expected * 100.0,
         repeats.remark()
     );

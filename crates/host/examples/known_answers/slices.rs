@@ -35,8 +35,9 @@ pub fn hogs() -> Outcome {
         Ok(slices)
     })?;
     let mut body = format!(
-        "Both hogs in one group, pinned to CPU 1, {REPEATS} repeats of 4 s, from sched_switch. A slice ends when the other \
+        "Both hogs in one group, pinned to CPU 1, {} repeats of 4 s, from sched_switch. A slice ends when the other \
          hog runs; {interruptions} short visits of other tasks in between are counted into it.{}\n\n",
+        repeats.kept.len(),
         repeats.remark()
     );
     let slices = repeats.kept.concat();
@@ -91,7 +92,8 @@ pub fn sleeper() -> Outcome {
     let mut body = format!(
         "A task that runs 0.3 ms every 10 ms (timer slack 1 ns) beside one hog in the same group, both pinned to CPU 1. \
          Late: from the time asked for to its first instruction. Waking to running: between sched_waking and sched_switch. \
-         {REPEATS} repeats of 3 s.{}\n\n",
+         {} repeats of 3 s.{}\n\n",
+        repeats.kept.len(),
         repeats.remark()
     );
     body.push_str(&page::spread_header("µs"));

@@ -53,9 +53,10 @@ pub fn section() -> Outcome {
         |pick: fn(&(f64, f64, f64)) -> f64| -> Vec<f64> { repeats.kept.iter().map(pick).collect() };
     let (ratios, times, used) = (column(|r| r.0), column(|r| r.1), column(|r| r.2));
     let mut body = format!(
-        "One hog pinned to each CPU, a new group each time, {REPEATS} repeats. Counters are read twice, 3 s apart, in the midst \
+        "One hog pinned to each CPU, a new group each time, {} repeats. Counters are read twice, 3 s apart, in the midst \
          of each run. Expected: throttled in every period, 150 ms of throttled time (over both CPUs) and 50 ms of CPU time \
          per period.{}\n\n",
+        repeats.kept.len(),
         repeats.remark()
     );
     body.push_str(&page::spread_header("per period"));

@@ -10,14 +10,14 @@ use schedcast_trace::{Event, EventKind};
 
 use crate::{Outcome, hog_command, new_group, page, quiet, traced};
 
-const REPEATS: usize = 5;
+const REPEATS: usize = 4;
 const SECONDS: u64 = 2;
 /// A hog that is off its CPU for longer was throttled.
 const THROTTLED_MIN_NS: u64 = 5_000_000;
 
 pub fn section() -> Outcome {
     let mut body = format!(
-        "{REPEATS} repeats of {SECONDS} s. A hog is taken to be throttled when it is off its CPU for more than 5 ms. Delays run from \
+        "Up to {REPEATS} repeats of {SECONDS} s. A hog is taken to be throttled when it is off its CPU for more than 5 ms. Delays run from \
          the period timer's expiry (the grid of the earliest `hrtimer_expire_entry` of `sched_cfs_period_timer`, modulo the \
          period) to the hog's sched_switch. Overrun is CPU time used between two expiries less the quota; it is repaid, so \
          its mean is 0. Only hogs on CPU 0 are looked at: traces of this host lack every event that the idle task of CPU 1 \
