@@ -79,10 +79,13 @@ pub fn section() -> Outcome {
             "{what}, handler late: {}",
             page::list(seen.late_us, 0)
         ));
-        lines.push(format!(
-            "{what}, overrun: {}",
-            page::list(seen.overrun_us, 0)
-        ));
+        // With two hogs only one is looked at, so what the group used is not known.
+        if hogs.len() == 1 {
+            lines.push(format!(
+                "{what}, overrun: {}",
+                page::list(seen.overrun_us, 0)
+            ));
+        }
     }
     body.push('\n');
     body.push_str(&states);

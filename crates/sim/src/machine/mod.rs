@@ -20,10 +20,13 @@ use std::fmt;
 use thiserror::Error;
 
 /// Machines that come with the program: name and description file.
-pub const PRESETS: &[(&str, &str)] = &[(
-    "generic-8",
-    include_str!("../../../../machines/generic-8.toml"),
-)];
+pub const PRESETS: &[(&str, &str)] = &[
+    (
+        "generic-8",
+        include_str!("../../../../machines/generic-8.toml"),
+    ),
+    ("dev-vm", include_str!("../../../../machines/dev-vm.toml")),
+];
 
 const SCHEMA: &str = "schedcast.machine/1";
 
