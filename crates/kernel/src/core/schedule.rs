@@ -235,7 +235,7 @@ impl Kernel {
         first: bool,
     ) {
         if self.tasks[next.index()].policy.is_fair() {
-            self.set_next_task_fair(p, next);
+            self.set_next_task_fair(p, next, first);
             self.note_picked(cpu, next);
         } else if self.tasks[next.index()].policy.is_rt() {
             self.set_next_task_rt(cpu, next, first);

@@ -14,14 +14,6 @@ use crate::kernel::Kernel;
 use crate::rules::Protection;
 use crate::weight::calc_delta_fair;
 
-/// Bounded virtual lag of an entity against average `average` (`entity_lag`).
-#[inline]
-pub(crate) fn entity_lag(entity: &Entity, average: u64, tick_ns: Ns) -> i64 {
-    let lag = average.wrapping_sub(entity.vruntime) as i64;
-    let limit = calc_delta_fair((2 * entity.slice).max(tick_ns), &entity.load) as i64;
-    lag.clamp(-limit, limit)
-}
-
 /// The running entity's part in Σ w·(v − v0) and Σ w, zero when it is not queued.
 #[inline(always)]
 fn with_curr(cfs_rq: &CfsRq, entities: &[Entity]) -> (i64, i64) {
@@ -66,12 +58,26 @@ impl Kernel {
         self.vruntime_eligible(q, self.entities[se.index()].vruntime)
     }
 
+    /// Virtual lag of an entity of a queue against V = `average`, bounded by two of its requests or a
+    /// tick; in later stable kernels by the longest request queued and a tick (`entity_lag`).
+    #[inline]
+    pub(crate) fn entity_lag(&self, q: CfsRqId, se: EntityId, average: u64) -> i64 {
+        let entity = &self.entities[se.index()];
+        let lag = average.wrapping_sub(entity.vruntime) as i64;
+        let longest = if self.rules.lag_limit_by_longest {
+            self.cfs_rq_max_slice(q) + self.rules.tick_ns
+        } else {
+            (2 * entity.slice).max(self.rules.tick_ns)
+        };
+        let limit = calc_delta_fair(longest, &entity.load) as i64;
+        lag.clamp(-limit, limit)
+    }
+
     /// Saves the lag of an entity that is about to leave (`update_entity_lag`).
     #[inline]
     pub(crate) fn update_entity_lag(&mut self, q: CfsRqId, se: EntityId) {
         let average = self.avg_vruntime(q);
-        let entity = &mut self.entities[se.index()];
-        entity.vlag = entity_lag(entity, average, self.rules.tick_ns);
+        self.entities[se.index()].vlag = self.entity_lag(q, se, average);
     }
 
     /// Moves the origin of Σ w·(v − v0). V does not depend on it; keeping it near V keeps the sum
@@ -84,26 +90,34 @@ impl Kernel {
         cfs_rq.min_vruntime = origin;
     }
 
-    /// Shortest request among the queued entities (`cfs_rq_min_slice`).
-    pub(crate) fn cfs_rq_min_slice(&self, q: CfsRqId) -> Ns {
-        if !self.custom_slices {
-            return self.rules.base_slice_ns;
-        }
+    /// Requests of the queued entities, the running one included.
+    fn queued_slices(&self, q: CfsRqId) -> impl Iterator<Item = Ns> + '_ {
         let cfs_rq = &self.cfs_rqs[q.index()];
         let running = cfs_rq
             .curr
             .map(|se| &self.entities[se.index()])
             .filter(|se| se.on_rq);
-        let queued = cfs_rq
-            .timeline
-            .nodes()
-            .iter()
-            .map(|node| &self.entities[node.entity.index()]);
+        let queued = cfs_rq.timeline.nodes().iter();
         queued
+            .map(|node| &self.entities[node.entity.index()])
             .chain(running)
             .map(|se| se.slice)
-            .min()
-            .unwrap_or(Ns::MAX)
+    }
+
+    /// Shortest request among the queued entities (`cfs_rq_min_slice`).
+    pub(crate) fn cfs_rq_min_slice(&self, q: CfsRqId) -> Ns {
+        if !self.custom_slices {
+            return self.rules.base_slice_ns;
+        }
+        self.queued_slices(q).min().unwrap_or(Ns::MAX)
+    }
+
+    /// Longest request among the queued entities (`cfs_rq_max_slice`).
+    fn cfs_rq_max_slice(&self, q: CfsRqId) -> Ns {
+        if !self.custom_slices {
+            return self.rules.base_slice_ns;
+        }
+        self.queued_slices(q).max().unwrap_or(0)
     }
 
     /// `protect_slice`: whether a running entity keeps its CPU against its siblings.

@@ -5,7 +5,6 @@
 //! 1024 on each of two CPUs has `tg->load_avg` 2048, so each entity weighs
 //! 1024 · 1024 / 2048 = 512.
 
-use super::eevdf::entity_lag;
 use super::load::{dequeue_load_avg, enqueue_load_avg};
 use crate::ids::{CfsRqId, EntityId, GroupId, Ns};
 use crate::kernel::Kernel;
@@ -99,21 +98,24 @@ impl Kernel {
     ) {
         let is_curr = self.cfs_rqs[q.index()].curr == Some(se);
         let on_rq = self.entities[se.index()].on_rq;
-        let mut average = 0;
+        let eevdf = self.rules.fair == FairClass::Eevdf;
+        let (mut average, mut lag, mut protected_for) = (0, 0, None);
         if on_rq {
-            if is_curr || self.rules.fair == FairClass::Eevdf {
+            if is_curr || eevdf {
                 // Time already run was run at the old weight.
                 self.update_curr(p, q);
             }
-            if self.rules.fair == FairClass::Eevdf {
+            if eevdf {
                 average = self.avg_vruntime(q);
+                lag = self.entity_lag(q, se, average);
+                protected_for = self.protection_left(se, is_curr);
             }
             self.reweight_leave(q, se, is_curr);
         }
         let old_weight = self.entities[se.index()].load.weight;
         dequeue_load_avg(&mut self.cfs_rqs[q.index()], &self.entities[se.index()]);
-        if self.rules.fair == FairClass::Eevdf {
-            self.reweight_virtual_times(se, average, old_weight, load.weight);
+        if eevdf {
+            self.reweight_virtual_times(se, average, lag, old_weight, load.weight);
         }
         let entity = &mut self.entities[se.index()];
         entity.load = load;
@@ -123,6 +125,18 @@ impl Kernel {
         if on_rq {
             self.reweight_return(q, se, is_curr);
         }
+        if let Some(left) = protected_for {
+            let entity = &mut self.entities[se.index()];
+            let left = rescale(left, old_weight, entity.load.weight);
+            entity.vprot = entity.vruntime.wrapping_add(left as u64);
+        }
+    }
+
+    /// Virtual time for which the running entity still is protected, where a new weight rescales it.
+    fn protection_left(&self, se: EntityId, is_curr: bool) -> Option<i64> {
+        let entity = &self.entities[se.index()];
+        (self.rules.reweight_scales_protection && is_curr && self.protect_slice(se))
+            .then(|| entity.vprot.wrapping_sub(entity.vruntime) as i64)
     }
 
     fn reweight_leave(&mut self, q: CfsRqId, se: EntityId, is_curr: bool) {
@@ -144,7 +158,7 @@ impl Kernel {
         self.cfs_rqs[q.index()].load.sub(weight);
     }
 
-    fn reweight_virtual_times(&mut self, se: EntityId, average: u64, old: u64, new: u64) {
+    fn reweight_virtual_times(&mut self, se: EntityId, average: u64, lag: i64, old: u64, new: u64) {
         let entity = &mut self.entities[se.index()];
         match self.rules.reweight {
             Reweight::PlaceAgain => {
@@ -156,7 +170,6 @@ impl Kernel {
             }
             _ if !entity.on_rq => entity.vlag = rescale(entity.vlag, old, new),
             Reweight::ScaleLag => {
-                let lag = entity_lag(entity, average, self.rules.tick_ns);
                 let to_deadline = entity.deadline.wrapping_sub(average) as i64;
                 entity.vruntime = average.wrapping_sub(rescale(lag, old, new) as u64);
                 entity.deadline = average.wrapping_add(rescale(to_deadline, old, new) as u64);

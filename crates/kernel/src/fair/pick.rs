@@ -103,8 +103,14 @@ impl Kernel {
         self.cfs_rqs[q.index()].curr = None;
     }
 
-    /// `set_next_entity`.
-    pub(crate) fn set_next_entity<P: Platform>(&mut self, p: &mut P, q: CfsRqId, se: EntityId) {
+    /// `set_next_entity`; `first` = it was just picked, rather than changed while it ran.
+    pub(crate) fn set_next_entity<P: Platform>(
+        &mut self,
+        p: &mut P,
+        q: CfsRqId,
+        se: EntityId,
+        first: bool,
+    ) {
         self.clear_buddies(q, se);
         if self.entities[se.index()].on_rq {
             self.timeline_remove(q, se);
@@ -116,7 +122,9 @@ impl Kernel {
         let cpu = self.cfs_rqs[q.index()].cpu;
         self.cfs_rqs[q.index()].curr = Some(se);
         if self.rules.fair == FairClass::Eevdf {
-            self.set_protect_slice(q, se);
+            if first || !self.rules.protection_at_pick_only {
+                self.set_protect_slice(q, se);
+            }
         }
         let entity = &mut self.entities[se.index()];
         entity.exec_start = self.rqs[cpu.index()].clock_task;
@@ -142,7 +150,7 @@ impl Kernel {
             );
             if q == pq {
                 self.put_prev_entity(p, q, pse);
-                self.set_next_entity(p, q, se);
+                self.set_next_entity(p, q, se, true);
                 return;
             }
             let (level, plevel) = (depth, pdepth);
@@ -154,7 +162,7 @@ impl Kernel {
                 pdepth -= 1;
             }
             if level >= plevel {
-                self.set_next_entity(p, q, se);
+                self.set_next_entity(p, q, se, true);
                 se = self.entities[se.index()]
                     .parent
                     .expect("the other queue lies higher");
@@ -184,11 +192,11 @@ impl Kernel {
     }
 
     /// `set_next_task_fair`.
-    pub(crate) fn set_next_task_fair<P: Platform>(&mut self, p: &mut P, task: TaskId) {
+    pub(crate) fn set_next_task_fair<P: Platform>(&mut self, p: &mut P, task: TaskId, first: bool) {
         let mut level = Some(self.tasks[task.index()].se);
         while let Some(se) = level {
             let q = self.entities[se.index()].cfs_rq;
-            self.set_next_entity(p, q, se);
+            self.set_next_entity(p, q, se, first);
             // From 4.x on a queue that starts to run must have runtime (`account_cfs_rq_runtime(0)`).
             self.account_cfs_rq_runtime(p, q, 0);
             level = self.entities[se.index()].parent;

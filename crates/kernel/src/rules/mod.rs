@@ -181,6 +181,13 @@ pub struct Rules {
     /// `sched_setattr` sets the length of requests, and groups ask for the shortest among theirs
     /// (6.12).
     pub custom_slices: bool,
+    /// Lag is bounded by the longest request queued and a tick, instead of two own requests or a tick
+    /// (7.0 and stable 6.18).
+    pub lag_limit_by_longest: bool,
+    /// A new weight rescales what is left of the running entity's protection (7.0 and stable 6.18).
+    pub reweight_scales_protection: bool,
+    /// Protection is set at picks only, not when the running task is changed (7.0 and stable 6.18).
+    pub protection_at_pick_only: bool,
     /// Picks honour any buddy (6.14), before only those of wakeups with NEXT_BUDDY (EEVDF).
     pub picks_any_buddy: bool,
     /// A forked task runs before its parent (`sched_child_runs_first`, CFS).
@@ -288,6 +295,9 @@ impl Rules {
             initial_util_unscaled: since(6, 10),
             idle_policy_gives_way: !since(6, 12),
             custom_slices: since(6, 12),
+            lag_limit_by_longest: version.has(7, 0, &[(6, 18, 17)]),
+            reweight_scales_protection: version.has(7, 0, &[(6, 18, 17)]),
+            protection_at_pick_only: version.has(7, 0, &[(6, 18, 17)]),
             picks_any_buddy: version.has(6, 14, &[(6, 12, 117)]),
             child_runs_first: false,
             rt_period_ns: 1_000_000_000,

@@ -78,7 +78,7 @@ fn choose<T>(on: bool, with: T, without: T) -> T {
 }
 
 patches! {
-    "shares-from-load-avg" "cef27403cbe9" (4, 15): |rules| rules.shares_from_load_avg,
+    "shares-from-load-avg" "3d4b60d3e3dd" (4, 15): |rules| rules.shares_from_load_avg,
         |rules, on| rules.shares_from_load_avg = on,
         "Group shares follow the larger of weight and load average of each CPU's queue.";
     "recent-used-cpu" "32e839dda3ba" (4, 16): |rules| rules.recent_used_cpu,
@@ -158,6 +158,16 @@ patches! {
     "yield-forfeit" "79104becf42b" (6, 19) also [(6, 6, 120), (6, 12, 63), (6, 17, 13), (6, 18, 2)]
         for Eevdf: |rules| rules.yield_forfeits, |rules, on| rules.yield_forfeits = on,
         "A task that yields gives up the rest of its request.";
+    "lag-limit" "6e3c0a4e1ad1" (7, 0) also [(6, 18, 17)] for Eevdf: |rules| rules.lag_limit_by_longest,
+        |rules, on| rules.lag_limit_by_longest = on,
+        "Lag is bounded by the longest request queued and a tick.";
+    "reweight-vprot" "ff38424030f9" (7, 0) also [(6, 18, 17)] for Eevdf:
+        |rules| rules.reweight_scales_protection,
+        |rules, on| rules.reweight_scales_protection = on,
+        "A new weight rescales what is left of the running entity's protection.";
+    "vprot-at-pick" "bcd74b2ffdd0" (7, 0) also [(6, 18, 17)] for Eevdf:
+        |rules| rules.protection_at_pick_only, |rules, on| rules.protection_at_pick_only = on,
+        "Protection is set at picks only, not when the running task is changed.";
     "pstate-holdoff" posted never: |rules| rules.pstate_holdoff_samples == 12,
         |rules, on| rules.pstate_holdoff_samples = choose(on, 12, 3),
         "intel_pstate's PID holds the P-state for 12 sample periods of idleness instead of 3.";

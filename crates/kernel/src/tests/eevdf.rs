@@ -2,7 +2,6 @@
 
 use super::world::{MS, US, World};
 use crate::cpuset::CpuSet;
-use crate::fair::eevdf::entity_lag;
 use crate::ids::{CfsRqId, Cpu, GroupId, Ns, TaskId};
 use crate::task::{Policy, TaskAttributes};
 
@@ -33,8 +32,9 @@ fn with_slice(world: &mut World, cpu: Cpu, slice_ns: Option<Ns>) -> TaskId {
 }
 
 fn lag(world: &World, task: TaskId) -> i64 {
+    let se = world.kernel.tasks[task.index()].se;
     let average = world.kernel.avg_vruntime(QUEUE);
-    entity_lag(world.entity(task), average, world.kernel.rules.tick_ns)
+    world.kernel.entity_lag(QUEUE, se, average)
 }
 
 #[test]
@@ -164,9 +164,15 @@ fn a_sleeper_keeps_the_lag_it_left_with() {
 
 #[test]
 fn lag_is_bounded_by_two_requests() {
-    // 1 CPU: 2 · 0.75 = 1.5 ms, at 100 Hz one tick, 10 ms.
-    for (hz, bound) in [(1000, 1_500_000), (100, 10_000_000)] {
-        let mut world = at_hz("6.6", 1, hz);
+    // 1 CPU: 2 · 0.75 = 1.5 ms, at 100 Hz one tick, 10 ms. Later stable kernels: 0.7 ms and a tick.
+    for (version, hz, bound) in [
+        ("6.6", 1000, 1_500_000),
+        ("6.6", 100, 10_000_000),
+        ("6.18", 1000, 1_400_000),
+        ("6.18.44", 1000, 1_700_000),
+        ("6.18.44", 100, 10_700_000),
+    ] {
+        let mut world = at_hz(version, 1, hz);
         let a = world.spawn(CPU);
         let _b = world.spawn(CPU);
         let se = world.kernel.tasks[a.index()].se;
@@ -413,6 +419,38 @@ fn a_new_weight_rescales_lag_and_deadline_by_version() {
         assert!(
             (d - deadline).abs() <= 2,
             "{version}: d {d}, expected {deadline}"
+        );
+    }
+}
+
+#[test]
+fn a_new_weight_ends_protection_except_in_later_stable_kernels() {
+    // The running task, 0.5 ms into its first turn, becomes nice 5. Its protection, an instant in
+    // virtual time, stays where it was, and its vruntime moves with its lag; from 6.18.17 on the
+    // time it is protected for is stretched by 1024 / 335 like all of its virtual time.
+    for (version, scales) in [("6.17", false), ("6.18", false), ("6.18.17", true)] {
+        let mut world = World::new(version, 8);
+        let (a, _b) = (world.spawn(CPU), world.spawn(CPU));
+        world.advance(500 * US);
+        let left = |world: &World| {
+            let entity = world.entity(a);
+            entity.vprot.wrapping_sub(entity.vruntime) as i64
+        };
+        world.kernel.update_rq_clock(&world.bench, CPU);
+        world.kernel.update_curr(&mut world.bench, QUEUE);
+        // The first request is half a slice, 1.4 ms.
+        assert_eq!(left(&world), 900_000, "{version}");
+        let load = crate::weight::LoadWeight::from_nice(5);
+        let se = world.kernel.tasks[a.index()].se;
+        world
+            .kernel
+            .reweight_entity(&mut world.bench, QUEUE, se, load);
+        let stretched = 900_000 * 1024 / 335;
+        assert_eq!(
+            left(&world) == stretched,
+            scales,
+            "{version}: {}",
+            left(&world)
         );
     }
 }
