@@ -8,6 +8,7 @@ use super::World;
 use super::error::RunError;
 use super::outside::{Source, class, per_cpu};
 use super::tasks::Name;
+use crate::segment::Segment;
 use crate::wheel::{Key, Slot};
 use schedcast_kernel::task::TaskState;
 use schedcast_kernel::{Context as WakeContext, Cpu, Ns, TaskId, WakeFlags};
@@ -145,6 +146,9 @@ impl World {
                     return Ok(());
                 }
                 self.out.cpus[cpu.index()].running = Some(task);
+                if self.out.tasks.contexts[task.index()].segment == Segment::None {
+                    self.run_ahead(task);
+                }
             }
             let out = &mut self.out;
             let state = &mut out.cpus[cpu.index()];
@@ -173,7 +177,7 @@ impl World {
         state.time.user_ns += out.now - state.started;
         state.started = out.now;
         state.cursor = out.now;
-        out.tasks.contexts[task.index()].segment = crate::segment::Segment::None;
+        out.tasks.contexts[task.index()].segment = Segment::None;
         self.interpret(cpu, task)
     }
 

@@ -18,6 +18,9 @@ use schedcast_kernel::{Cpu, Ns, Platform, TaskId};
 /// Most instructions that may be executed at one time on the whole machine.
 const STEPS_MAX: u64 = 10_000_000;
 
+/// Most instructions executed ahead of their time; a longer run of them goes on as an event.
+const STEPS_AHEAD_MAX: usize = 64;
+
 /// What comes after an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Next {
@@ -51,34 +54,40 @@ impl World {
         }
     }
 
+    /// Executes what is due at the cursor as far as nobody else can notice, so that the event at which
+    /// the task begins its next segment need not take place. The outcome is the same: what is executed
+    /// here depends on the task alone.
+    #[inline]
+    pub(super) fn run_ahead(&mut self, task: TaskId) {
+        for _ in 0..STEPS_AHEAD_MAX {
+            let pc = self.out.tasks.contexts[task.index()].pc;
+            let instruction = self.out.shared.code[pc as usize];
+            match self.execute_alone(task, pc, instruction) {
+                Some(Next::Instruction) => {}
+                Some(Next::Leave(_)) | None => return,
+            }
+        }
+    }
+
+    /// Instructions that touch only the task itself, at whatever time; `None` for all others.
     #[inline(always)]
-    fn execute(&mut self, cpu: Cpu, task: TaskId, pc: u32, instruction: Instruction) -> Run<Next> {
+    fn execute_alone(&mut self, task: TaskId, pc: u32, instruction: Instruction) -> Option<Next> {
         use Instruction as I;
-        match instruction {
+        let next = match instruction {
             I::Work(amount) => {
                 let work = Segment::work(self.amount(task, amount));
-                Ok(self.begin(task, work))
-            }
-            I::Spin { amount, quantum_ns } => {
-                let wall = self.amount(task, amount);
-                let spin = Segment::spin(self.out.clock(cpu), wall, quantum_ns);
-                Ok(self.begin(task, spin))
+                self.begin(task, work)
             }
             I::Set { reg, value } => {
                 let value = self.amount(task, value);
-                Ok(self.set(task, reg, value))
+                self.set(task, reg, value)
             }
             I::Arithmetic { op, reg, operand } => {
                 let right = self.amount(task, operand);
                 let left = self.out.tasks.register(task, reg.0);
-                Ok(self.set(task, reg, calculate(op, left, right)))
+                self.set(task, reg, calculate(op, left, right))
             }
-            I::Now(reg) => {
-                let now = self.out.clock(cpu);
-                Ok(self.set(task, reg, now))
-            }
-            I::GetCpu(reg) => Ok(self.set(task, reg, u64::from(cpu.0))),
-            I::Jump(target) => Ok(self.jump(task, target)),
+            I::Jump(target) => self.jump(task, target),
             I::JumpIf {
                 compare,
                 reg,
@@ -87,17 +96,13 @@ impl World {
             } => {
                 let right = self.amount(task, operand);
                 let left = self.out.tasks.register(task, reg.0);
-                let target = if holds(compare, left, right) {
-                    target
-                } else {
-                    pc + 1
-                };
-                Ok(self.jump(task, target))
+                let holds = holds(compare, left, right);
+                self.jump(task, if holds { target } else { pc + 1 })
             }
             I::Loop { reg, target } => {
                 let left = self.out.tasks.register(task, reg.0).saturating_sub(1);
                 self.out.tasks.set_register(task, reg.0, left);
-                Ok(self.jump(task, if left == 0 { pc + 1 } else { target }))
+                self.jump(task, if left == 0 { pc + 1 } else { target })
             }
             I::JumpIndexed { reg, table } => {
                 let index = self.out.tasks.register(task, reg.0);
@@ -106,8 +111,30 @@ impl World {
                     .ok()
                     .and_then(|index| table.get(index));
                 let target = target.copied().unwrap_or(pc + 1);
-                Ok(self.jump(task, target))
+                self.jump(task, target)
             }
+            _ => return None,
+        };
+        Some(next)
+    }
+
+    #[inline(always)]
+    fn execute(&mut self, cpu: Cpu, task: TaskId, pc: u32, instruction: Instruction) -> Run<Next> {
+        use Instruction as I;
+        if let Some(next) = self.execute_alone(task, pc, instruction) {
+            return Ok(next);
+        }
+        match instruction {
+            I::Spin { amount, quantum_ns } => {
+                let wall = self.amount(task, amount);
+                let spin = Segment::spin(self.out.clock(cpu), wall, quantum_ns);
+                Ok(self.begin(task, spin))
+            }
+            I::Now(reg) => {
+                let now = self.out.clock(cpu);
+                Ok(self.set(task, reg, now))
+            }
+            I::GetCpu(reg) => Ok(self.set(task, reg, u64::from(cpu.0))),
             _ => self.execute_call(cpu, task, instruction),
         }
     }
