@@ -6,7 +6,7 @@
 //! writing 100 bytes into a pipe took 265 to 290 ns; less 157 that is 120, of which 7 are the bytes.
 //!
 //! The defaults are medians of 101 batches on one CPU of a virtual AMD EPYC (2 CPUs, Linux 6.18,
-//! November 2026), repeatable within 15 %. A machine description overrides them in `[program]`.
+//! November 2026), repeatable within 15 %. [`Prices::with`] puts another machine's in their place.
 
 use std::collections::BTreeMap;
 

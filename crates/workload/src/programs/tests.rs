@@ -50,8 +50,14 @@ fn metric(running: &Running, world: &World, name: &str) -> f64 {
         .unwrap_or_else(|| panic!("no {name} in {metrics:?}"))
 }
 
-/// Every accepted flag with a value that is not its default.
-const SAMPLES: &[(&str, &str, &[(&str, &str)])] = &[
+/// A tool, a command line of it, and its flags with values that are not the defaults.
+type Sample = (
+    &'static str,
+    &'static str,
+    &'static [(&'static str, &'static str)],
+);
+
+const SAMPLES: &[Sample] = &[
     (
         "schbench",
         "schbench -r 40",

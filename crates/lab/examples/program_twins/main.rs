@@ -1,0 +1,99 @@
+//! Runs benchmarks for real and in simulation and writes the table of both.
+//!
+//! ```text
+//! program_twins measure FILE [CASE…]     real runs, alone on the machine; replaces their lines in FILE
+//! program_twins report FILE MACHINE PAGE   simulates every case on MACHINE (a preset or a file), writes PAGE
+//! ```
+//!
+//! A case is run ten times: seven for its time, three with every wakeup of its tasks counted by a trace
+//! buffer of a few pages, which counts what it drops. Runs of which the hypervisor stole more than 1 % are dropped.
+
+mod cases;
+mod page;
+mod real;
+mod simulated;
+
+use std::error::Error;
+use std::path::Path;
+use std::process::ExitCode;
+
+use serde::{Deserialize, Serialize};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// What was measured of a case, or what its simulation says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Measured {
+    /// Name of the case.
+    pub case: String,
+    /// When, as `date` says.
+    pub date: String,
+    /// The kernel it ran on.
+    pub kernel: String,
+    /// Its time, rate or latency in each repeat.
+    pub values: Vec<f64>,
+    /// Switches away from its tasks, each repeat.
+    pub switches: Vec<f64>,
+    /// CPU seconds of its tasks, each repeat.
+    pub cpu_s: Vec<f64>,
+    /// Wakeups of its tasks, each repeat in which they were counted.
+    pub wakeups: Vec<f64>,
+    /// Largest share of a repeat that the hypervisor took.
+    pub steal: f64,
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match words.as_slice() {
+        ["measure", file, cases @ ..] => measure(Path::new(file), cases),
+        ["report", file, machine, page] => report(Path::new(file), machine, Path::new(page)),
+        _ => Err("expected `measure FILE [CASE…]` or `report FILE MACHINE PAGE`".into()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("program_twins: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn load(file: &Path) -> Outcome<Vec<Measured>> {
+    if !file.exists() {
+        return Ok(Vec::new());
+    }
+    Ok(serde_json::from_str(&std::fs::read_to_string(file)?)?)
+}
+
+fn measure(file: &Path, names: &[&str]) -> Outcome<()> {
+    let mut all = load(file)?;
+    for case in cases::CASES
+        .iter()
+        .filter(|case| names.is_empty() || names.contains(&case.name))
+    {
+        eprintln!("{}: {}", case.name, case.command);
+        let measured = real::run(case)?;
+        all.retain(|old| old.case != case.name);
+        all.push(measured);
+        std::fs::write(file, serde_json::to_string_pretty(&all)?)?;
+    }
+    Ok(())
+}
+
+fn report(file: &Path, machine: &str, page: &Path) -> Outcome<()> {
+    let measured = load(file)?;
+    let mut rows = Vec::new();
+    for case in &cases::CASES {
+        let Some(real) = measured.iter().find(|row| row.case == case.name) else {
+            continue;
+        };
+        eprintln!("{}: {}", case.name, case.command);
+        rows.push((case, real.clone(), simulated::run(case, machine)?));
+    }
+    if let Some(folder) = page.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    std::fs::write(page, page::render(&rows, machine))?;
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! The real tool in a real cgroup.
+
+use std::time::Duration;
+
+use schedcast_host::{
+    CommandReport, CommandSpec, CpuCgroup, Ending, KernelInfo, Output, RunReport, run_in,
+    tracefs::TraceInstance,
+};
+
+use crate::cases::{Case, Value};
+use crate::{Measured, Outcome};
+
+const REPEATS: usize = 7;
+const COUNTED: usize = 3;
+const TIME_LIMIT: Duration = Duration::from_secs(20);
+const STEAL_MAX: f64 = 0.01;
+
+/// Runs a case, first for its times, then with its wakeups counted.
+pub fn run(case: &Case) -> Outcome<Measured> {
+    let mut measured = Measured {
+        case: case.name.to_owned(),
+        date: date()?,
+        kernel: KernelInfo::read()?.release,
+        values: Vec::new(),
+        switches: Vec::new(),
+        cpu_s: Vec::new(),
+        wakeups: Vec::new(),
+        steal: 0.0,
+    };
+    for _ in 0..REPEATS {
+        let report = once(case)?;
+        if report.steal_ratio > STEAL_MAX {
+            eprintln!(
+                "  dropped a run with {:.1} % steal",
+                report.steal_ratio * 100.0
+            );
+            continue;
+        }
+        let command = &report.commands[0];
+        measured.steal = measured.steal.max(report.steal_ratio);
+        measured.values.push(value(case, command)?);
+        let usage = command.usage;
+        let switches = usage.voluntary_switches + usage.involuntary_switches;
+        measured.switches.push(switches as f64);
+        measured.cpu_s.push(command.cpu_ns() as f64 / 1e9);
+    }
+    for _ in 0..COUNTED {
+        measured.wakeups.push(counted(case)? as f64);
+    }
+    Ok(measured)
+}
+
+fn once(case: &Case) -> Outcome<RunReport> {
+    let group = CpuCgroup::create("/", "program-twins")?;
+    if let Some(limit) = case.limit {
+        group.apply("cpu.max", limit)?;
+    }
+    let mut words = case.command.split_whitespace();
+    let spec = CommandSpec::new(words.next().unwrap_or_default())
+        .args(words)
+        .cpus(case.cpus)
+        .output(Output::Capture);
+    let report = run_in(&group, &[spec], TIME_LIMIT)?;
+    group.close()?;
+    match report.commands[0].ending {
+        Ending::Exited(0) => Ok(report),
+        ending => Err(format!("{} ended with {ending:?}", case.command).into()),
+    }
+}
+
+/// Wakeups of the tool's threads in one run. The buffer keeps a few; the others count as lost.
+fn counted(case: &Case) -> Outcome<u64> {
+    let trace = TraceInstance::create("program-twins", 16, &["sched/sched_waking"])?;
+    let filter = format!("comm ~ \"{}\"", case.threads);
+    trace.set("events/sched/sched_waking/filter", &filter)?;
+    trace.start()?;
+    once(case)?;
+    trace.stop()?;
+    let kept = trace
+        .text()?
+        .lines()
+        .filter(|line| line.contains("sched_waking:"))
+        .count();
+    Ok(trace.lost_events()? + kept as u64)
+}
+
+fn value(case: &Case, command: &CommandReport) -> Outcome<f64> {
+    let text = String::from_utf8_lossy(&command.stdout);
+    let missing = |what: &str| format!("no {what} in the output of {}: {text}", case.command);
+    match case.value {
+        Value::Wall => Ok(command.wall_ns as f64 / 1e9),
+        Value::Load => Ok(command.cpu_ns() as f64 / command.wall_ns as f64),
+        Value::SecondsAfter(word) => {
+            let number = numbers_after(&text, word).first().copied();
+            Ok(number.ok_or_else(|| missing(word))?)
+        }
+        Value::Latency => {
+            let latencies = numbers_after(&text, "Avg:");
+            if latencies.is_empty() {
+                return Err(missing("Avg:").into());
+            }
+            Ok(latencies.iter().sum::<f64>() / latencies.len() as f64)
+        }
+    }
+}
+
+fn numbers_after(text: &str, word: &str) -> Vec<f64> {
+    text.match_indices(word)
+        .filter_map(|(at, _)| text[at + word.len()..].split_whitespace().next())
+        .filter_map(|number| number.parse().ok())
+        .collect()
+}
+
+fn date() -> Outcome<String> {
+    let output = std::process::Command::new("date")
+        .arg("+%Y-%m-%d")
+        .output()?;
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}

@@ -1,0 +1,105 @@
+//! The same command in simulation.
+
+use schedcast_kernel::cpuset::CpuSet;
+use schedcast_kernel::group::BandwidthLimit;
+use schedcast_kernel::rules::{Rules, Version};
+use schedcast_kernel::{Cpu, GroupId};
+use schedcast_sim::workload::GroupSpec;
+use schedcast_sim::{Machine, Workload, World};
+use schedcast_workload::programs::{Running, Start, compile, split};
+
+use crate::cases::{Case, Value};
+use crate::{Measured, Outcome};
+
+const SEEDS: u64 = 5;
+const HZ: u32 = 250;
+const STEP_NS: u64 = 20_000_000;
+const LIMIT_NS: u64 = 60_000_000_000;
+
+/// Simulates a case under several seeds.
+pub fn run(case: &Case, machine: &str) -> Outcome<Measured> {
+    let machine = match std::fs::read_to_string(machine) {
+        Ok(text) => Machine::parse(machine, &text)?,
+        Err(_) => Machine::preset(machine)?,
+    };
+    let mut simulated = Measured {
+        case: case.name.to_owned(),
+        date: String::new(),
+        kernel: "6.18".to_owned(),
+        values: Vec::new(),
+        switches: Vec::new(),
+        cpu_s: Vec::new(),
+        wakeups: Vec::new(),
+        steal: 0.0,
+    };
+    for seed in 0..SEEDS {
+        let (running, world) = once(case, machine.clone(), seed)?;
+        record(&mut simulated, case, &running, &world);
+    }
+    Ok(simulated)
+}
+
+fn once(case: &Case, machine: Machine, seed: u64) -> Outcome<(Running, World)> {
+    let cpus = machine.topology.cpus();
+    let words = split(case.command);
+    let name = schedcast_workload::programs::tool(&words)?.name;
+    let mut workload = Workload::default();
+    let mut group = GroupSpec::new("/program-twins", GroupId::ROOT);
+    if let Some(limit) = case.limit {
+        group.limit = limit_of(limit)?;
+    }
+    let mut start = Start::new(name, cpus);
+    start.group = workload.add_group(group);
+    let affinity: CpuSet = case.cpus.iter().map(|cpu| Cpu(*cpu as u32)).collect();
+    start.affinity = Some(affinity);
+    // Not at the very moment at which the machine starts its ticks.
+    start.start_ns = 10_000_000 + seed * 777_777;
+    let running = compile(&words, &start, &mut workload)?;
+    let rules = Rules::of(Version::new(6, 18), cpus as u32, HZ);
+    let mut world = World::new(machine, rules, workload, seed)?;
+    world.run_until(start.start_ns + 100_000)?;
+    while world.live_tasks() > 0 && world.now() < LIMIT_NS {
+        let until = world.now() + STEP_NS;
+        world.run_until(until)?;
+    }
+    Ok((running, world))
+}
+
+fn limit_of(text: &str) -> Outcome<BandwidthLimit> {
+    let numbers: Vec<u64> = text
+        .split_whitespace()
+        .map(str::parse)
+        .collect::<Result<_, _>>()?;
+    let [quota_us, period_us] = numbers[..] else {
+        return Err(format!("`{text}` is no quota and period").into());
+    };
+    Ok(BandwidthLimit {
+        quota_ns: Some(quota_us * 1000),
+        period_ns: period_us * 1000,
+        ..BandwidthLimit::UNLIMITED
+    })
+}
+
+fn record(simulated: &mut Measured, case: &Case, running: &Running, world: &World) {
+    let metrics = running.metrics(world.probes(), world.now());
+    let metric = |name: &str| {
+        let full = format!("{}/{name}", running.name);
+        metrics.get(&full).copied().unwrap_or(f64::NAN)
+    };
+    simulated.values.push(match case.value {
+        Value::SecondsAfter(_) | Value::Wall => metric("time"),
+        Value::Load => metric("cpu_time") / metric("time"),
+        Value::Latency => metric("latency.avg"),
+    });
+    let own: Vec<_> = running
+        .statistics
+        .iter()
+        .filter_map(|name| world.probes().of(name))
+        .collect();
+    let sum = |of: fn(&schedcast_sim::probe::NameStatistics) -> u64| {
+        own.iter().map(|row| of(row)).sum::<u64>() as f64
+    };
+    simulated.switches.push(sum(|row| row.switches));
+    simulated.wakeups.push(sum(|row| row.wakeups));
+    simulated.cpu_s.push(sum(|row| row.run_ns) / 1e9);
+}
