@@ -181,6 +181,8 @@ pub enum Listing {
     Kernels,
     /// Patches that can be added to a kernel or taken away
     Patches,
+    /// Benchmarks by their own command lines, with their flags
+    Programs,
     /// Metrics with unit and meaning
     Metrics,
 }

@@ -162,6 +162,7 @@ pub fn list(arguments: &ListArguments, out: &mut impl Write) -> Result<()> {
         Listing::Machines => lists::machines(),
         Listing::Kernels => lists::kernels(),
         Listing::Patches => lists::patches(),
+        Listing::Programs => lists::programs(),
         Listing::Metrics => metrics::list(),
     };
     written(out.write_all(text.as_bytes()))

@@ -3,6 +3,7 @@
 use schedcast_kernel::rules::{FEATURES, PATCHES, TUNABLES, Version};
 use schedcast_sim::Machine;
 use schedcast_sim::machine::PRESETS;
+use schedcast_workload::programs::{TOOLS, command};
 
 use crate::tables::wrap;
 
@@ -17,6 +18,15 @@ pub fn machines() -> String {
                 machine.title
             );
         }
+    }
+    text
+}
+
+/// Benchmarks with all their flags.
+pub fn programs() -> String {
+    let mut text = command::list(&TOOLS);
+    for tool in TOOLS {
+        text += &format!("\n{}", command::describe(tool));
     }
     text
 }

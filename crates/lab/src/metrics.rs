@@ -149,7 +149,7 @@ impl Family {
 }
 
 /// All families, in the order tables print them.
-pub static FAMILIES: [Family; 32] = [
+pub static FAMILIES: [Family; 33] = [
     Family::latency("request_latency")
         .headline()
         .says("arrival of a request to its completion"),
@@ -184,6 +184,7 @@ pub static FAMILIES: [Family; 32] = [
         .headline()
         .says("start to end of the program"),
     Family::program("requests").says("requests completed"),
+    Family::program("operations").says("bogo operations completed"),
     Family::program("cpu_time")
         .unit("s")
         .says("CPU time used by all threads"),

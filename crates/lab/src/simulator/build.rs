@@ -12,8 +12,8 @@ use schedcast_kernel::group::BandwidthLimit;
 use schedcast_kernel::{Cpu, GroupId, Ns};
 use schedcast_sim::Workload;
 use schedcast_sim::workload::{GroupChange, GroupSetting, GroupSpec};
+use schedcast_workload::programs::{self, Running, Start};
 use schedcast_workload::replay::{CompileOptions, Costs, GroupIndex, Replay};
-use schedcast_workload::rtapp;
 
 use super::{Simulator, bad_input};
 use crate::error::{Error, Result};
@@ -26,6 +26,8 @@ pub(super) struct Built {
     pub workload: Workload,
     /// `None`: until its programs end.
     pub duration_ns: Option<Ns>,
+    /// Its benchmarks, which know their own metrics.
+    pub programs: Vec<Running>,
 }
 
 /// Builds the workload of a scenario.
@@ -44,7 +46,7 @@ pub(super) fn build(simulator: &Simulator, scenario: &Scenario) -> Result<Built>
         },
         groups: BTreeMap::from([("/".to_string(), GroupId::ROOT)]),
         duration_ns: None,
-        processes: 0,
+        programs: Vec::new(),
     };
     // Recorded groups come first: what a recording says of them lies below the settings.
     for program in &scenario.programs {
@@ -65,6 +67,7 @@ pub(super) fn build(simulator: &Simulator, scenario: &Scenario) -> Result<Built>
     Ok(Built {
         workload: builder.workload,
         duration_ns: builder.duration_ns,
+        programs: builder.programs,
     })
 }
 
@@ -74,8 +77,7 @@ struct Builder<'a> {
     /// Groups by path.
     groups: BTreeMap<String, GroupId>,
     duration_ns: Option<Ns>,
-    /// Processes started so far: each has an address space.
-    processes: u32,
+    programs: Vec<Running>,
 }
 
 /// `cpu.max` and burst as the kernel keeps them.
@@ -143,29 +145,24 @@ impl Builder<'_> {
     }
 
     fn add_command(&mut self, program: &Program, words: &[String]) -> Result<()> {
-        let tool = words[0].rsplit('/').next().unwrap_or_default();
-        if tool != "rt-app" {
-            let message = format!("no model of the program `{tool}`");
-            return Err(Error::input(&program.action.place, message).hint("known: rt-app"));
-        }
-        let [_, file] = words else {
-            let message = "rt-app takes one argument, a JSON file";
-            return Err(Error::input(&program.action.place, message));
-        };
-        let file = rtapp::load(std::path::Path::new(file)).map_err(bad_input)?;
-        let mut options = rtapp::compile::Options::new(self.scenario.machine.cpus());
-        options.group = self
+        let mut start = Start::new(program.name.clone(), self.scenario.machine.cpus());
+        start.group = self
             .groups
             .get(&program.cgroup)
             .copied()
             .unwrap_or(GroupId::ROOT);
-        options.address_space = self.processes;
-        self.processes += 1;
-        let compiled =
-            rtapp::compile::compile(&file, &options, &mut self.workload).map_err(bad_input)?;
-        if let Some(end_ns) = compiled.end_ns {
+        // Files of a command line count from where schedcast was started, as in a shell.
+        start.directory = std::path::PathBuf::new();
+        start.log_channel = self.programs.len() as u16;
+        let running = programs::compile(words, &start, &mut self.workload)
+            .map_err(|error| Error::input(&program.action.place, error.to_string()))?;
+        // An rt-app file may say when it ends; every other tool ends by itself.
+        if running.tool.name == programs::rt_app::TOOL.name
+            && let Some(end_ns) = running.end_ns
+        {
             self.lasts(end_ns);
         }
+        self.programs.push(running);
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use schedcast_kernel::platform::Op;
 use schedcast_kernel::{Cpu, GroupId, Ns};
 use schedcast_sim::World;
 use schedcast_sim::histogram::Histogram;
+use schedcast_workload::programs::Running;
 
 use crate::outcome::{MetricMap, Outcome};
 
@@ -22,10 +23,10 @@ const NS_PER_US: f64 = 1e3;
 const NS_PER_S: f64 = 1e9;
 
 /// Everything a world measured.
-pub(super) fn outcome(world: &World) -> Outcome {
+pub(super) fn outcome(world: &World, programs: &[Running]) -> Outcome {
     let mut metrics = MetricMap::new();
     add_names(world, &mut metrics);
-    add_program_metrics(world, &mut metrics);
+    add_program_metrics(world, programs, &mut metrics);
     add_groups(world, &mut metrics);
     add_machine(world, &mut metrics);
     Outcome {
@@ -83,12 +84,17 @@ fn add_names(world: &World, metrics: &mut MetricMap) {
 }
 
 /// What programs recorded themselves. A program that measures what a probe measures knows better.
-fn add_program_metrics(world: &World, metrics: &mut MetricMap) {
-    for metric in &world.probes().metrics {
+fn add_program_metrics(world: &World, programs: &[Running], metrics: &mut MetricMap) {
+    let of_nobody = |name: &str| !programs.iter().any(|program| program.records(name));
+    let all = world.probes().metrics.iter();
+    for metric in all.filter(|metric| of_nobody(&metric.name)) {
         add_distribution(metrics, &metric.name, &metric.values);
         if metric.count > 0 {
             metrics.insert(metric.name.clone(), metric.count as f64);
         }
+    }
+    for program in programs {
+        metrics.extend(program.metrics(world.probes(), world.now()));
     }
 }
 

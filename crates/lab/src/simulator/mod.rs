@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex};
 use schedcast_kernel::Ns;
 use schedcast_sim::World;
 use schedcast_trace::Recording;
+use schedcast_workload::programs::Running;
 use schedcast_workload::replay::{self, Costs, Replay};
 
 use crate::error::{Diagnostic, Error, Result};
@@ -97,22 +98,27 @@ impl Simulator {
         Ok(recording)
     }
 
-    /// The world of a scenario, at its start, and how long it is to run.
+    /// The world of a scenario, at its start, how long it is to run, and its benchmarks.
     ///
     /// # Errors
     /// Programs that cannot be built, limits that no kernel accepts.
-    pub fn world(&self, scenario: &Scenario, seed: u64) -> Result<(World, Option<Ns>)> {
+    pub fn world(
+        &self,
+        scenario: &Scenario,
+        seed: u64,
+    ) -> Result<(World, Option<Ns>, Vec<Running>)> {
         let built = build::build(self, scenario)?;
         let machine = scenario.machine.machine.clone();
         let rules = scenario.kernel.rules.clone();
         let world = World::new(machine, rules, built.workload, seed).map_err(bad_input)?;
-        Ok((world, scenario.duration_ns.or(built.duration_ns)))
+        let duration_ns = scenario.duration_ns.or(built.duration_ns);
+        Ok((world, duration_ns, built.programs))
     }
 }
 
 impl Simulate for Simulator {
     fn run(&self, scenario: &Scenario, seed: u64) -> Result<Outcome> {
-        let (mut world, duration_ns) = self.world(scenario, seed)?;
+        let (mut world, duration_ns, programs) = self.world(scenario, seed)?;
         for change in &scenario.changes {
             let Some(kernel) = &change.kernel else {
                 continue;
@@ -127,7 +133,7 @@ impl Simulate for Simulator {
             Some(end_ns) => world.run_until(end_ns).map_err(bad_input)?,
             None => run_to_the_end(&mut world, scenario)?,
         }
-        Ok(measure::outcome(&world))
+        Ok(measure::outcome(&world, &programs))
     }
 }
 

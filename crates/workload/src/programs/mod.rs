@@ -221,6 +221,15 @@ pub fn compile(
 }
 
 impl Running {
+    /// Whether a metric of the workload is this program's own: [`Running::metrics`] makes of it what
+    /// users see.
+    pub fn records(&self, metric: &str) -> bool {
+        let own = metric
+            .strip_prefix(self.name.as_str())
+            .is_some_and(|rest| rest.starts_with('/'));
+        own && !matches!(self.model, Model::RtApp(_))
+    }
+
     /// The program's metrics, by their full names. `now_ns` is when the run ended.
     pub fn metrics(&self, probes: &Probes, now_ns: u64) -> MetricMap {
         let results = self.results(probes, now_ns);

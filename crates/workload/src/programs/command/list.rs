@@ -8,7 +8,6 @@ pub fn list(tools: &[&'static Tool]) -> String {
     for tool in tools {
         text += &format!("{:<24}{}\n", tool.words.join(" "), tool.about);
     }
-    text += "\nFlags of one: schedcast list programs NAME\n";
     text
 }
 
