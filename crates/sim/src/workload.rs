@@ -186,6 +186,8 @@ pub struct TaskSpec {
     pub start_cpu: Option<Cpu>,
     /// Timer slack; `None` = 50 µs. Real-time policies have none, whatever is set here.
     pub timer_slack_ns: Option<Ns>,
+    /// Exit latency of idle states it allows while it lives (`/dev/cpu_dma_latency`); `None` = any.
+    pub latency_limit_ns: Option<Ns>,
 }
 
 /// Default timer slack of a task.
@@ -209,6 +211,7 @@ impl TaskSpec {
             start_ns: 0,
             start_cpu: None,
             timer_slack_ns: None,
+            latency_limit_ns: None,
         }
     }
 }

@@ -129,6 +129,7 @@ impl Kernel {
         self.here = cpu;
         p.spend(cpu, Op::Exit, 1);
         let task = self.rqs[cpu.index()].curr;
+        self.set_latency_limit(p, cpu, task, None);
         let record = &mut self.tasks[task.index()];
         record.exiting = true;
         record.state = TaskState::Dead;

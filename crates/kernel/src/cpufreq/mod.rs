@@ -106,6 +106,8 @@ pub enum FrequencyGovernor {
     Hwp {
         /// Energy performance preference.
         preference: u8,
+        /// Policy "performance": the minimum is the maximum.
+        performance: bool,
         /// Raise the minimum on I/O wakeups (`hwp_dynamic_boost`).
         dynamic_boost: bool,
     },

@@ -77,9 +77,13 @@ impl Cpufreq {
             FrequencyGovernor::Powersave => (Kind::Fixed, pstates.min),
             FrequencyGovernor::Userspace(khz) => (Kind::Fixed, pstates.closest_khz(khz.into())),
         };
-        let preference = match driver.governor {
-            FrequencyGovernor::Hwp { preference, .. } => preference,
-            _ => 0,
+        let (preference, performance) = match driver.governor {
+            FrequencyGovernor::Hwp {
+                preference,
+                performance,
+                ..
+            } => (preference, performance),
+            _ => (0, false),
         };
         let mut numbers: Vec<u32> = driver.policy_of.clone();
         numbers.sort_unstable();
@@ -100,7 +104,11 @@ impl Cpufreq {
             timer_jiffy: 0,
             iowait: IowaitLoad::default(),
             hwp: HwpCpu::new(HwpRequest {
-                min: pstates.min,
+                min: if performance {
+                    pstates.turbo
+                } else {
+                    pstates.min
+                },
                 max: pstates.turbo,
                 preference,
             }),

@@ -85,6 +85,9 @@ impl Kernel {
         task: TaskId,
         limit_ns: Option<Ns>,
     ) {
+        if limit_ns.is_none() && self.cpuidle.limits.is_empty() {
+            return;
+        }
         self.here = cpu;
         let before = self.cpuidle.latency_limit_ns();
         self.cpuidle.limits.retain(|&(holder, _)| holder != task);

@@ -60,6 +60,11 @@ impl World {
             Source::Changes => self.change_next(slot),
             Source::Arrivals(row) => self.arrive(slot, row as usize),
             Source::Io(task) => self.io_done(slot, task),
+            Source::PollLimit(cpu) => self.poll_limit(cpu),
+            Source::Transition(_) | Source::Look(_) => {
+                self.out.hardware_event(source);
+                Ok(())
+            }
         }
     }
 
@@ -79,15 +84,18 @@ impl World {
                 let flow = self.finish_segment(cpu, task)?;
                 self.run(cpu, flow)
             }
-            None => Ok(()),
+            None => {
+                self.fall_asleep(cpu);
+                Ok(())
+            }
         }
     }
 
     /// An interrupt reaches a CPU. `false` when it has to wait: for the end of a kernel operation, or
     /// for the CPU to leave its idle state. The event is armed again then.
     pub(super) fn enter(&mut self, cpu: Cpu, slot: Slot, class: u8) -> bool {
-        let out = &mut self.out;
         loop {
+            let out = &mut self.out;
             let state = &mut out.cpus[cpu.index()];
             if state.cursor > out.now {
                 let key = Key::new(state.cursor, class);
@@ -101,32 +109,19 @@ impl World {
             if !state.idle {
                 break;
             }
-            let exit_ns = if state.poked {
-                0
-            } else {
-                out.machine.idle_exit_ns
-            };
-            state.idle = false;
-            state.time.idle_ns += out.now - state.idle_since + exit_ns;
-            state.cursor += exit_ns;
+            self.leave_idle(cpu);
         }
-        out.executing = cpu;
+        self.out.executing = cpu;
         self.pause(cpu);
         true
     }
 
     /// Accounts what the CPU executed so far; its segment no longer ends by itself.
     fn pause(&mut self, cpu: Cpu) {
-        let out = &mut self.out;
-        let state = &mut out.cpus[cpu.index()];
-        let Some(task) = state.running else { return };
-        let elapsed = out.now - state.started;
-        state.started = out.now;
-        state.time.user_ns += elapsed;
-        out.tasks.contexts[task.index()]
-            .segment
-            .advance(elapsed, state.speed);
-        out.wheel
+        self.out.execute(cpu);
+        // Without a task, it was about to fall asleep.
+        self.out
+            .wheel
             .disarm(super::Outside::slot(cpu, per_cpu::SEGMENT));
     }
 
@@ -145,6 +140,9 @@ impl World {
                     self.go_idle(cpu);
                     return Ok(());
                 }
+                if before != Some(task) {
+                    self.out.temper(cpu, task);
+                }
                 self.out.cpus[cpu.index()].running = Some(task);
                 if self.out.tasks.contexts[task.index()].segment == Segment::None {
                     self.run_ahead(task);
@@ -157,8 +155,8 @@ impl World {
             };
             state.cursor = state.cursor.max(out.now);
             state.started = state.cursor;
-            let segment = &out.tasks.contexts[task.index()].segment;
-            let end = state.started + segment.time_to_end(state.started, state.speed);
+            let started = state.started;
+            let end = started + out.time_to_end(cpu, task, started);
             let key = Key::new(end, class::SEGMENT);
             if !out.advance_to(key) {
                 out.wheel
@@ -172,6 +170,9 @@ impl World {
     /// The segment of the running task is over: the next instructions are due now.
     #[inline]
     fn finish_segment(&mut self, cpu: Cpu, task: TaskId) -> Run<Flow> {
+        if self.out.cpus[cpu.index()].cold && !self.out.cold_segment_ends(cpu, task) {
+            return Ok(Flow::Segment);
+        }
         let out = &mut self.out;
         let state = &mut out.cpus[cpu.index()];
         state.time.user_ns += out.now - state.started;
@@ -179,15 +180,6 @@ impl World {
         state.cursor = out.now;
         out.tasks.contexts[task.index()].segment = Segment::None;
         self.interpret(cpu, task)
-    }
-
-    fn go_idle(&mut self, cpu: Cpu) {
-        let now = self.out.now;
-        let state = &mut self.out.cpus[cpu.index()];
-        state.cursor = state.cursor.max(now);
-        state.running = None;
-        state.idle = true;
-        state.idle_since = state.cursor;
     }
 
     /// Frees the row of a task that is gone.
@@ -219,12 +211,8 @@ impl World {
                 state.idle_since = now;
             }
             let Some(task) = state.running else { continue };
-            let elapsed = now.saturating_sub(state.started);
-            state.started += elapsed;
-            state.time.user_ns += elapsed;
-            let context = &mut out.tasks.contexts[task.index()];
-            context.segment.advance(elapsed, state.speed);
-            debug_assert!(context.name != Name::Kernel);
+            out.execute(Cpu::from(row));
+            debug_assert!(out.tasks.contexts[task.index()].name != Name::Kernel);
             out.probes.settle(task, now);
         }
     }

@@ -199,6 +199,11 @@ impl World {
             self.out.wheel.arm(slot, Key::new(at_ns, class::START));
         }
         let task = self.create_from_spec(spec, row, affinity, cpu);
+        if spec.latency_limit_ns.is_some() {
+            let limit_ns = spec.latency_limit_ns;
+            self.kernel
+                .set_latency_limit(&mut self.out, cpu, task, limit_ns);
+        }
         self.kernel.wake_up_new_task(&mut self.out, cpu, task);
         self.run(cpu, Flow::Entered)
     }

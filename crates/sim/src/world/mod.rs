@@ -18,6 +18,7 @@
 mod calls;
 mod engine;
 mod error;
+mod hardware;
 mod interpret;
 mod interrupts;
 mod lifecycle;
@@ -126,6 +127,7 @@ impl World {
         self.settle();
         let now = self.out.now;
         self.out.probes.reset(now);
+        self.out.hardware_baseline = self.out.hardware.reset(now);
         for cpu in &mut self.out.cpus {
             cpu.time = CpuTime::default();
         }

@@ -1,6 +1,8 @@
 //! The half of a world that is not the scheduler.
 
+use super::hardware::HardwareSlots;
 use super::tasks::Tasks;
+use crate::hardware::{Baseline, Hardware};
 use crate::machine::Machine;
 use crate::probe::Probes;
 use crate::program::Instruction;
@@ -45,6 +47,12 @@ pub(super) enum Source {
     Arrivals(u32),
     /// Completion of a task's I/O.
     Io(TaskId),
+    /// End of a clock's transition.
+    Transition(usize),
+    /// A clock's hardware looks how busy its CPUs are.
+    Look(usize),
+    /// A CPU has polled long enough.
+    PollLimit(Cpu),
 }
 
 /// What a CPU did with its time. The three sum up to the time that passed (to its cursor).
@@ -73,6 +81,14 @@ pub(crate) struct CpuState {
     pub idle_since: Ns,
     /// Speed of execution, [`crate::segment::SPEED_NOMINAL`] = nominal.
     pub speed: u32,
+    /// What prices are multiplied with because of `speed`, 65536ths.
+    pub price_scale: u64,
+    /// It executes with cold caches, at a speed that includes it.
+    pub cold: bool,
+    /// Idle state the kernel chose.
+    pub idle_row: usize,
+    /// How long it polls in it.
+    pub poll_limit_ns: Option<Ns>,
     /// In the idle loop.
     pub idle: bool,
     /// A store to its flag word is on the way: it wakes without an interrupt.
@@ -119,6 +135,9 @@ pub struct Outside {
     pub(super) executing: Cpu,
     pub(crate) machine: Machine,
     pub(crate) cpus: Vec<CpuState>,
+    pub(super) hardware: Hardware,
+    pub(super) hardware_slots: HardwareSlots,
+    pub(super) hardware_baseline: Baseline,
     pub(super) wheel: Wheel,
     pub(super) sources: Vec<Source>,
     pub(super) timers: Timers,
@@ -228,26 +247,6 @@ impl Outside {
         match group.index().checked_sub(1) {
             None => "/",
             Some(row) => &self.shared.workload.groups[row].path,
-        }
-    }
-
-    /// Changes how fast a CPU executes, in 65536ths of nominal speed; what it executes is re-timed.
-    pub(super) fn set_speed(&mut self, cpu: Cpu, speed: u32) {
-        let at = self.clock(cpu);
-        let state = &mut self.cpus[cpu.index()];
-        let old = std::mem::replace(&mut state.speed, speed.max(1));
-        let Some(task) = state.running else { return };
-        // A segment that has not begun yet (the cursor is ahead) begins at the new speed.
-        let elapsed = self.now.saturating_sub(state.started);
-        state.started += elapsed;
-        state.time.user_ns += elapsed;
-        let segment = &mut self.tasks.contexts[task.index()].segment;
-        segment.advance(elapsed, old);
-        let begin = state.started.max(at);
-        let end = begin + segment.time_to_end(begin, state.speed);
-        let slot = Self::slot(cpu, per_cpu::SEGMENT);
-        if self.wheel.armed(slot).is_some() {
-            self.wheel.arm(slot, Key::new(end, class::SEGMENT));
         }
     }
 }

@@ -4,6 +4,7 @@ use super::outside::{Outside, class};
 use crate::random;
 use crate::timers::TimerId;
 use crate::wheel::Key;
+use schedcast_kernel::cpufreq::{Counters, HwpRequest};
 use schedcast_kernel::platform::{Access, Draw, Ipi, Line, Observation, Op, Timer};
 use schedcast_kernel::{Cpu, Ns, Platform};
 
@@ -29,6 +30,7 @@ impl Platform for Outside {
     fn spend(&mut self, cpu: Cpu, op: Op, count: u32) {
         let price_ns = self.machine.price_ns(op) * Ns::from(count);
         let state = &mut self.cpus[cpu.index()];
+        let price_ns = (price_ns * state.price_scale) >> 16;
         state.cursor = state.cursor.max(self.now) + price_ns;
         state.time.overhead_ns += price_ns;
         let statistics = &mut self.probes.machine;
@@ -97,6 +99,25 @@ impl Platform for Outside {
     #[inline]
     fn next_timer(&self, cpu: Cpu) -> Ns {
         self.timers.first(cpu).map_or(Ns::MAX, |armed| armed.hard)
+    }
+
+    #[inline]
+    fn enter_idle(&mut self, cpu: Cpu, state: usize, poll_limit_ns: Option<Ns>) {
+        let cpu = &mut self.cpus[cpu.index()];
+        cpu.idle_row = state;
+        cpu.poll_limit_ns = poll_limit_ns;
+    }
+
+    fn counters(&mut self, cpu: Cpu) -> Counters {
+        self.hardware.counters(cpu, self.now)
+    }
+
+    fn request_pstate(&mut self, cpu: Cpu, pstate: u32) {
+        self.ask_for_pstate(cpu, pstate);
+    }
+
+    fn request_performance(&mut self, cpu: Cpu, request: HwpRequest) {
+        self.ask_for_performance(cpu, request);
     }
 
     #[inline]

@@ -2,9 +2,11 @@
 
 use super::World;
 use super::error::WorldError;
+use super::hardware::{HardwareSlots, price_scale};
 use super::outside::{CpuState, CpuTime, Outside, Shared, Source, SourceState, class, per_cpu};
 use super::platform::{ARRIVALS, NEWIDLE};
 use super::tasks::{Context, NO_TASK, Name, Resume, Tasks};
+use crate::hardware::{Baseline, Hardware};
 use crate::machine::Machine;
 use crate::probe::{NOBODY, Probes};
 use crate::program::Instruction;
@@ -39,6 +41,7 @@ impl World {
         let mut world = Self { kernel, out };
         world.adopt_idle_tasks();
         world.create_groups()?;
+        world.attach_hardware();
         world.arm_sources();
         Ok(world)
     }
@@ -152,6 +155,8 @@ impl World {
             name,
             joiners: old.joiners,
             io: old.io,
+            cold_left: 0,
+            last_cpu: None,
         };
         out.tasks.live += 1;
         let row = out.probes.row_of(statistics);
@@ -188,6 +193,10 @@ impl Outside {
                 started: 0,
                 idle_since: 0,
                 speed: capacity.unwrap_or(1024) * (SPEED_NOMINAL / 1024),
+                price_scale: price_scale(capacity.unwrap_or(1024) * (SPEED_NOMINAL / 1024)),
+                cold: false,
+                idle_row: 0,
+                poll_limit_ns: None,
                 idle: true,
                 poked: false,
                 in_timer_interrupt: false,
@@ -201,6 +210,9 @@ impl Outside {
             limit: 0,
             executing: Cpu(0),
             cpus: states.collect(),
+            hardware: Hardware::new(&machine),
+            hardware_slots: HardwareSlots::default(),
+            hardware_baseline: Baseline::default(),
             wheel: Wheel::new(cpus * per_cpu::COUNT as usize),
             sources: Vec::new(),
             timers,

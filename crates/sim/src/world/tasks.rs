@@ -6,7 +6,7 @@ use crate::segment::Segment;
 use crate::waiting::{QueueNumber, Waiting};
 use crate::wheel::Slot;
 use crate::workload::{BarrierId, ConditionId, MutexId, QueueId, SemaphoreId, WordId, Workload};
-use schedcast_kernel::{Ns, TaskId};
+use schedcast_kernel::{Cpu, Ns, TaskId};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Where a task's name is written.
@@ -57,6 +57,10 @@ pub(crate) struct Context {
     pub joiners: QueueNumber,
     /// Event slot of its I/O, once it did any.
     pub io: Option<Slot>,
+    /// Work to be done before its caches are warm, ns · 2¹⁶ at nominal speed.
+    pub cold_left: u64,
+    /// CPU it executed on last; only kept where migration costs.
+    pub last_cpu: Option<Cpu>,
 }
 
 /// Handle of no task.
@@ -173,6 +177,8 @@ impl Tasks {
                 name: Name::Kernel,
                 joiners,
                 io: None,
+                cold_left: 0,
+                last_cpu: None,
             });
         }
         self.registers.resize(count * self.register_stride, 0);

@@ -1,0 +1,271 @@
+//! Clocks: who shares one, what is asked of it, what it grants.
+//!
+//! Worked example: four cores on one clock, turbo limits 3700, 3600 MHz for one and more awake cores.
+//! CPU 0 asks for 3700 and CPU 1 for 1600; CPU 1 sleeps and sleeping CPUs do not vote. The clock goes to
+//! 3700 one transition time later. CPU 1 wakes: its vote is lower, but two cores are awake now, so the
+//! clock falls to 3600 at once.
+
+use super::Hardware;
+use super::hwp::HwpDomain;
+use crate::machine::parts::Frequency;
+use schedcast_kernel::cpufreq::HwpRequest;
+use schedcast_kernel::{Cpu, Ns};
+
+/// CPUs that share a clock.
+#[derive(Clone, Debug)]
+struct Domain {
+    /// What was granted by the last transition.
+    granted_mhz: u32,
+    /// A transition under way: when it is over, and to what.
+    pending: Option<(Ns, u32)>,
+    /// The clock: what was granted, within the turbo limit.
+    mhz: u32,
+    hwp: Option<HwpDomain>,
+}
+
+/// All clocks of a machine.
+#[derive(Clone, Debug)]
+pub(super) struct Clocks {
+    pub nominal_mhz: u32,
+    pub base_mhz: u32,
+    step_mhz: u32,
+    turbo_limits_mhz: Vec<u32>,
+    transition_ns: Ns,
+    sleeping_cpus_vote: bool,
+    hwp_interval_ns: Ns,
+    domains: Vec<Domain>,
+    /// What each CPU asked for last.
+    requests_mhz: Vec<u32>,
+    limits_mhz: Vec<u32>,
+}
+
+/// An event of a clock that has to be armed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ClockEvent {
+    /// A transition is over.
+    Transition(usize, Ns),
+    /// Hardware that manages its P-states looks again.
+    Look(usize, Ns),
+}
+
+impl Clocks {
+    pub fn new(part: &Frequency, domains: &[Vec<usize>]) -> Self {
+        let count = domains.len();
+        let cpus = domains.iter().map(Vec::len).sum();
+        let domains = domains.iter().map(|cpus| Domain {
+            granted_mhz: part.min_mhz,
+            pending: None,
+            mhz: part.min_mhz,
+            hwp: part
+                .hwp
+                .as_ref()
+                .map(|hwp| HwpDomain::new(hwp, part, cpus.len())),
+        });
+        Self {
+            nominal_mhz: part.nominal_mhz,
+            base_mhz: part.base_mhz,
+            step_mhz: part.step_mhz,
+            turbo_limits_mhz: part.turbo_limits_mhz.clone(),
+            transition_ns: part.transition_ns,
+            sleeping_cpus_vote: part.sleeping_cpus_vote,
+            hwp_interval_ns: part.hwp.as_ref().map_or(0, |hwp| hwp.interval_ns),
+            domains: domains.collect(),
+            requests_mhz: vec![part.min_mhz; cpus],
+            limits_mhz: vec![u32::MAX; count],
+        }
+    }
+
+    #[inline(always)]
+    pub fn mhz(&self, domain: usize) -> u32 {
+        self.domains[domain].mhz
+    }
+
+    /// Number of clocks.
+    pub fn count(&self) -> usize {
+        self.domains.len()
+    }
+}
+
+impl Hardware {
+    /// Number of clocks.
+    pub fn clock_count(&self) -> usize {
+        self.clocks.as_ref().map_or(0, Clocks::count)
+    }
+
+    /// Software asks for a P-state of a CPU. Before anything runs, the clock is set at once.
+    pub fn request_pstate(&mut self, cpu: Cpu, pstate: u32, now: Ns) -> Option<ClockEvent> {
+        let row = cpu.index();
+        let domain = self.threads[row].domain;
+        let clocks = self.clocks.as_mut()?;
+        clocks.requests_mhz[row] = pstate * clocks.step_mhz;
+        if now == 0 {
+            let requests = &clocks.requests_mhz;
+            let cpus = self.domain_cpus[domain].iter();
+            let most = cpus.map(|&row| requests[row]).max()?;
+            clocks.domains[domain].granted_mhz = most;
+            self.apply_clock(domain, now);
+            return None;
+        }
+        self.elect(domain, now)
+    }
+
+    /// Software sets the limits of hardware that manages its own P-states.
+    pub fn request_performance(&mut self, cpu: Cpu, request: HwpRequest) {
+        let row = cpu.index();
+        let domain = self.threads[row].domain;
+        let Some(clocks) = &mut self.clocks else {
+            return;
+        };
+        let step = clocks.step_mhz;
+        let state = &mut clocks.domains[domain];
+        let cpus = &self.domain_cpus[domain];
+        let place = cpus.iter().position(|&other| other == row);
+        if let (Some(hwp), Some(place)) = (&mut state.hwp, place) {
+            hwp.set_limits(place, request, step);
+        }
+    }
+
+    /// The highest request wins; a change takes a transition.
+    fn elect(&mut self, domain: usize, now: Ns) -> Option<ClockEvent> {
+        let clocks = self.clocks.as_mut()?;
+        let all = clocks.sleeping_cpus_vote;
+        let state = &mut clocks.domains[domain];
+        if state.hwp.is_some() {
+            return None;
+        }
+        let voters = self.domain_cpus[domain]
+            .iter()
+            .filter(|&&row| all || self.threads[row].activity.is_awake());
+        let wanted = voters.map(|&row| clocks.requests_mhz[row]).max()?;
+        if let Some(pending) = &mut state.pending {
+            // The transition under way goes to the new clock instead.
+            pending.1 = wanted;
+            return None;
+        }
+        if wanted == state.granted_mhz {
+            return None;
+        }
+        let at = now + clocks.transition_ns;
+        state.pending = Some((at, wanted));
+        Some(ClockEvent::Transition(domain, at))
+    }
+
+    /// A transition is over.
+    pub fn transition_ends(&mut self, domain: usize, now: Ns) {
+        let Some(clocks) = &mut self.clocks else {
+            return;
+        };
+        if let Some((_, mhz)) = clocks.domains[domain].pending.take() {
+            clocks.domains[domain].granted_mhz = mhz;
+            self.apply_clock(domain, now);
+        }
+    }
+
+    /// The votes of sleeping CPUs may not count, and hardware looks only at CPUs that are awake.
+    pub(super) fn vote(&mut self, row: usize, now: Ns) {
+        let domain = self.threads[row].domain;
+        let Some(clocks) = &self.clocks else { return };
+        let event = if clocks.domains[domain].hwp.is_some() {
+            self.hwp_wakes(row, now)
+        } else if clocks.sleeping_cpus_vote || self.domain_cpus[domain].len() == 1 {
+            None
+        } else {
+            self.elect(domain, now)
+        };
+        self.clock_events.extend(event);
+    }
+
+    /// The number of awake cores of a package changed.
+    pub(super) fn limit_turbo(&mut self, package: usize, now: Ns) {
+        let awake = self.packages[package].awake_cores;
+        let Some(clocks) = &mut self.clocks else {
+            return;
+        };
+        let limits = &clocks.turbo_limits_mhz;
+        let Some(&limit) = limits.get(awake.saturating_sub(1)).or(limits.last()) else {
+            return;
+        };
+        for place in 0..self.packages[package].domains.len() {
+            let domain = self.packages[package].domains[place];
+            let Some(clocks) = &mut self.clocks else {
+                return;
+            };
+            if std::mem::replace(&mut clocks.limits_mhz[domain], limit) != limit {
+                self.apply_clock(domain, now);
+            }
+        }
+    }
+
+    /// The clock of a domain is what was granted, within the limits.
+    fn apply_clock(&mut self, domain: usize, now: Ns) {
+        let Some(clocks) = &self.clocks else { return };
+        let mhz = clocks.domains[domain]
+            .granted_mhz
+            .min(clocks.limits_mhz[domain]);
+        if mhz == clocks.domains[domain].mhz {
+            return;
+        }
+        for place in 0..self.domain_cpus[domain].len() {
+            let row = self.domain_cpus[domain][place];
+            self.account(row, now);
+            self.changed.push(Cpu::from(row));
+        }
+        if let Some(clocks) = &mut self.clocks {
+            clocks.domains[domain].mhz = mhz;
+        }
+        for place in 0..self.domain_cpus[domain].len() {
+            let row = self.domain_cpus[domain][place];
+            let core = self.threads[row].core;
+            if self.cores[core].threads[0] == row {
+                self.measure(core, now);
+            }
+        }
+    }
+
+    /// A CPU wakes or goes to sleep: hardware starts to look, when the first of a domain wakes.
+    fn hwp_wakes(&mut self, row: usize, now: Ns) -> Option<ClockEvent> {
+        let domain = self.threads[row].domain;
+        let interval_ns = self.clocks.as_ref()?.hwp_interval_ns;
+        let armed = self.clocks.as_ref()?.domains[domain].hwp.as_ref()?.looking;
+        if armed || !self.threads[row].activity.is_awake() {
+            return None;
+        }
+        self.look(domain, now);
+        let hwp = self.clocks.as_mut()?.domains[domain].hwp.as_mut()?;
+        hwp.looking = true;
+        let next = (now / interval_ns + 1) * interval_ns;
+        Some(ClockEvent::Look(domain, next))
+    }
+
+    /// Time for hardware to look. Goes on while a CPU of the domain is awake.
+    pub fn look_again(&mut self, domain: usize, now: Ns) -> Option<ClockEvent> {
+        self.look(domain, now);
+        let clocks = self.clocks.as_mut()?;
+        let interval_ns = clocks.hwp_interval_ns;
+        let state = &mut clocks.domains[domain];
+        let threads = &self.threads;
+        let cpus = &self.domain_cpus[domain];
+        let awake = cpus.iter().any(|&row| threads[row].activity.is_awake());
+        state.hwp.as_mut()?.looking = awake;
+        awake.then_some(ClockEvent::Look(domain, now + interval_ns))
+    }
+
+    fn look(&mut self, domain: usize, now: Ns) {
+        for place in 0..self.domain_cpus[domain].len() {
+            let row = self.domain_cpus[domain][place];
+            self.account(row, now);
+        }
+        let Some(clocks) = &mut self.clocks else {
+            return;
+        };
+        let state = &mut clocks.domains[domain];
+        let threads = &self.threads;
+        let cpus = &self.domain_cpus[domain];
+        let awake = cpus.iter().map(|&row| threads[row].awake_ns);
+        let step = clocks.step_mhz;
+        if let Some(hwp) = &mut state.hwp {
+            state.granted_mhz = hwp.look(awake, now) / step * step;
+            self.apply_clock(domain, now);
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Hardware that manages its own P-states: a first-order lag behind how busy a CPU is.
+//!
+//! Undocumented in reality; modelled as: every interval the hardware looks what share of the time since
+//! its last look the busiest CPU of the clock was awake, and averages that with a time constant. It
+//! gives the full clock from a share on that grows with the energy preference (0: any; 128: the one the
+//! machine names), and proportionally less below. Worked example: limits 800 to 3800 MHz, full clock from
+//! 60 %, preference 128, a CPU awake 30 % of the time: the clock tends to 800 + 3000 · ½ = 2300 MHz. With
+//! a time constant of 9 ms the average is 30 % / (9 + 1) = 3 % after the first look, the clock 950 MHz.
+
+use crate::machine::parts::{Frequency, Hwp};
+use schedcast_kernel::Ns;
+use schedcast_kernel::cpufreq::HwpRequest;
+
+const FRACTION_BITS: u32 = 16;
+/// A lag of this many time constants is over.
+const FORGOTTEN: u64 = 20;
+
+/// What hardware knows of one clock.
+#[derive(Clone, Debug)]
+pub(super) struct HwpDomain {
+    /// Average share awake, 1024ths · 2¹⁶.
+    busy: u64,
+    looked_ns: Ns,
+    /// Time awake of each CPU at the last look.
+    awake_ns: Vec<Ns>,
+    limits: Vec<HwpRequest>,
+    step_mhz: u32,
+    /// The next look is armed.
+    pub looking: bool,
+    interval_ns: Ns,
+    response_ns: Ns,
+    full_clock_busy_percent: u64,
+}
+
+impl HwpDomain {
+    pub fn new(hwp: &Hwp, part: &Frequency, cpus: usize) -> Self {
+        let limits = HwpRequest {
+            min: part.min_mhz / part.step_mhz,
+            max: part.turbo_mhz / part.step_mhz,
+            preference: hwp.preference,
+        };
+        Self {
+            busy: 0,
+            looked_ns: 0,
+            awake_ns: vec![0; cpus],
+            limits: vec![limits; cpus],
+            step_mhz: part.step_mhz,
+            looking: false,
+            interval_ns: hwp.interval_ns,
+            response_ns: hwp.response_ns,
+            full_clock_busy_percent: u64::from(hwp.full_clock_busy_percent),
+        }
+    }
+
+    pub fn set_limits(&mut self, place: usize, request: HwpRequest, step_mhz: u32) {
+        self.limits[place] = request;
+        self.step_mhz = step_mhz;
+    }
+
+    /// Highest limits and lowest preference of the CPUs.
+    fn limit(&self) -> (u64, u64, u64) {
+        let step = u64::from(self.step_mhz);
+        let most = |key: fn(&HwpRequest) -> u64| self.limits.iter().map(key).max().unwrap_or(0);
+        let preference = self.limits.iter().map(|limit| u64::from(limit.preference));
+        (
+            most(|limit| limit.min.into()) * step,
+            most(|limit| limit.max.into()) * step,
+            preference.min().unwrap_or(0),
+        )
+    }
+
+    /// Clock for the average share, MHz.
+    fn clock(&self) -> u32 {
+        let (least, most, preference) = self.limit();
+        // Share of the time that deserves the full clock, 1024ths · 2¹⁶.
+        let full = self.full_clock_busy_percent * 1024 * preference / (100 * 128);
+        let full = (full << FRACTION_BITS).max(1);
+        let range = u128::from(most.saturating_sub(least));
+        let part = range * u128::from(self.busy.min(full)) / u128::from(full);
+        (least + part as u64) as u32
+    }
+
+    /// Looks at the time each CPU was awake so far; returns the clock in MHz.
+    pub fn look(&mut self, awake_ns: impl Iterator<Item = Ns>, now: Ns) -> u32 {
+        let elapsed = now - self.looked_ns;
+        let mut most_awake = 0;
+        for (before, awake) in self.awake_ns.iter_mut().zip(awake_ns) {
+            most_awake = most_awake.max(awake - std::mem::replace(before, awake));
+        }
+        // What a CPU did before it fell asleep belongs to the first interval.
+        let first = elapsed.min(self.interval_ns);
+        if let Some(share) = (most_awake * 1024).checked_div(first) {
+            self.average(share.min(1024), first);
+        }
+        let mut rest = elapsed - first;
+        if rest > FORGOTTEN * self.response_ns {
+            self.busy = 0;
+            rest = 0;
+        }
+        while rest > 0 {
+            let step = rest.min(self.interval_ns);
+            self.average(0, step);
+            rest -= step;
+        }
+        self.looked_ns = now;
+        self.clock()
+    }
+
+    /// One step of the lag: the distance shrinks by step / (time constant + step).
+    fn average(&mut self, share: u64, step_ns: Ns) {
+        let whole = u128::from(self.response_ns + step_ns);
+        let part = |distance: u64| (u128::from(distance) * u128::from(step_ns) / whole) as u64;
+        let share = share << FRACTION_BITS;
+        if share >= self.busy {
+            self.busy += part(share - self.busy);
+        } else {
+            self.busy -= part(self.busy - share);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::parts::{ClockDomain, Driver, Governor};
+
+    const MS: Ns = 1_000_000;
+
+    fn domain(preference: u8) -> HwpDomain {
+        let hwp = Hwp {
+            preference,
+            dynamic_boost: false,
+            interval_ns: MS,
+            response_ns: 9 * MS,
+            full_clock_busy_percent: 60,
+        };
+        let part = Frequency {
+            nominal_mhz: 3000,
+            min_mhz: 800,
+            base_mhz: 3000,
+            turbo_mhz: 3800,
+            step_mhz: 100,
+            turbo_limits_mhz: Vec::new(),
+            domain: ClockDomain::Core,
+            sleeping_cpus_vote: false,
+            transition_ns: 0,
+            announced_latency_ns: 0,
+            transition_delay_ns: None,
+            policy_per_domain: false,
+            aperf_mperf: true,
+            driver: Driver::IntelPstate,
+            governor: Governor::Powersave,
+            userspace_mhz: None,
+            hwp: Some(hwp.clone()),
+        };
+        HwpDomain::new(&hwp, &part, 1)
+    }
+
+    /// Clock after `looks` milliseconds of which each was busy for `percent`.
+    fn after(domain: &mut HwpDomain, looks: u64, percent: u64) -> u32 {
+        let mut mhz = 0;
+        for _ in 0..looks {
+            let awake = domain.awake_ns[0] + percent * MS / 100;
+            mhz = domain.look([awake].into_iter(), domain.looked_ns + MS);
+        }
+        mhz
+    }
+
+    #[test]
+    fn worked_example_of_the_module_docs() {
+        let mut domain = domain(128);
+        // 30 % are 307 of 1024, the full share 614; everything is rounded down.
+        assert_eq!(after(&mut domain, 1, 30), 949);
+        assert_eq!(after(&mut domain, 200, 30), 2299);
+    }
+
+    #[test]
+    fn preferences_shift_the_share_that_deserves_the_full_clock() {
+        assert_eq!(after(&mut domain(0), 300, 1), 3800);
+        assert_eq!(after(&mut domain(128), 300, 100), 3800);
+        assert!(after(&mut domain(255), 300, 100) < 3500);
+    }
+
+    #[test]
+    fn a_long_sleep_is_caught_up_with() {
+        let mut stepwise = domain(128);
+        after(&mut stepwise, 300, 100);
+        let mut at_once = stepwise.clone();
+        for _ in 0..10 {
+            after(&mut stepwise, 1, 0);
+        }
+        let awake = at_once.awake_ns[0];
+        at_once.look([awake].into_iter(), at_once.looked_ns + 10 * MS);
+        assert_eq!(at_once.busy, stepwise.busy);
+        let long_after = at_once.looked_ns + 1000 * MS;
+        assert_eq!(at_once.look([awake].into_iter(), long_after), 800);
+    }
+}

@@ -1,0 +1,366 @@
+//! The hardware between the scheduler and the clock on the wall: who is awake, how fast it executes,
+//! what it draws.
+//!
+//! Everything here changes at the time of an event, so counters, residencies and energy are exact sums
+//! of integers. Worked example: a core of two threads, `thread_speed_percent = [100, 60]`, 2 GHz of
+//! nominal 2 GHz. At 10 ms thread 0 executes alone: speed 1. At 14 ms thread 1 wakes: both go on at 0.6,
+//! and a segment of thread 0 that would have ended at 20 ms ends at 24 ms. At 24 ms its counters show
+//! 14 ms · 2000 MHz = 28 million cycles, whatever work they did.
+
+mod clocks;
+mod hwp;
+pub(crate) mod power;
+mod report;
+
+pub(crate) use clocks::ClockEvent;
+pub(crate) use report::Baseline;
+pub use report::{CpuReport, HardwareReport, Watts};
+
+use crate::machine::Machine;
+use crate::machine::parts::{ClockDomain, Smt, WakesBy};
+use crate::segment::SPEED_NOMINAL;
+use clocks::Clocks;
+use power::Meter;
+use schedcast_kernel::cpufreq::Counters;
+use schedcast_kernel::topology::CpuPlace;
+use schedcast_kernel::{Cpu, Ns};
+
+/// What a hardware thread does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Activity {
+    /// Executes instructions.
+    Executing,
+    /// Spins in its idle loop.
+    Polling,
+    /// In the idle state of this row.
+    Asleep(usize),
+}
+
+impl Activity {
+    fn is_awake(self) -> bool {
+        !matches!(self, Activity::Asleep(_))
+    }
+}
+
+/// A hardware thread.
+#[derive(Clone, Debug)]
+struct Thread {
+    core: usize,
+    package: usize,
+    domain: usize,
+    activity: Activity,
+    /// Up to when its counters are brought.
+    counted_ns: Ns,
+    /// Time awake.
+    awake_ns: Ns,
+    /// Cycles awake, in MHz · ns.
+    cycles: u64,
+    /// Time in each idle state.
+    residency_ns: Vec<Ns>,
+    /// Speed of what it executes because of cold caches, percent.
+    warmth_percent: u32,
+    capacity: u32,
+}
+
+/// Threads that share execution units.
+#[derive(Clone, Debug, Default)]
+struct Core {
+    threads: Vec<usize>,
+    executing: usize,
+    polling: usize,
+}
+
+/// Cores that share a power supply.
+#[derive(Clone, Debug, Default)]
+struct Package {
+    awake_cores: usize,
+    domains: Vec<usize>,
+}
+
+/// All hardware threads of a machine.
+#[derive(Clone, Debug)]
+pub(crate) struct Hardware {
+    /// Whether anything here is modelled at all.
+    pub on: bool,
+    threads: Vec<Thread>,
+    cores: Vec<Core>,
+    packages: Vec<Package>,
+    /// CPUs of each clock.
+    domain_cpus: Vec<Vec<usize>>,
+    smt: Option<Smt>,
+    clocks: Option<Clocks>,
+    meter: Option<Meter>,
+    /// Real exit latency of each idle state, ns.
+    exit_ns: Vec<Ns>,
+    /// Rows of states that poll.
+    polls: Vec<bool>,
+    /// CPUs whose speed may have changed since they were last taken.
+    pub changed: Vec<Cpu>,
+    /// Events to arm since they were last taken.
+    pub clock_events: Vec<ClockEvent>,
+}
+
+/// Numbers `places` by `key`, from 0 in order of appearance.
+fn dense(places: &[CpuPlace], key: impl Fn(&CpuPlace) -> u32) -> Vec<usize> {
+    let mut seen: Vec<u32> = Vec::new();
+    places
+        .iter()
+        .map(|place| {
+            let number = key(place);
+            seen.iter()
+                .position(|&other| other == number)
+                .unwrap_or_else(|| {
+                    seen.push(number);
+                    seen.len() - 1
+                })
+        })
+        .collect()
+}
+
+fn count(rows: &[usize]) -> usize {
+    rows.iter().max().map_or(0, |most| most + 1)
+}
+
+impl Hardware {
+    /// All threads asleep in the deepest state.
+    pub fn new(machine: &Machine) -> Self {
+        let places = &machine.topology.places;
+        let cores = dense(places, |place| place.core);
+        let packages = dense(places, |place| place.socket);
+        let domains = match machine.frequency.as_ref().map(|part| part.domain) {
+            Some(ClockDomain::Package) => packages.clone(),
+            Some(ClockDomain::Cluster) => dense(places, |place| place.cluster),
+            _ => cores.clone(),
+        };
+        let mut domain_cpus = vec![Vec::new(); count(&domains)];
+        for (row, &domain) in domains.iter().enumerate() {
+            domain_cpus[domain].push(row);
+        }
+        let states = machine.idle.as_ref().map_or(&[][..], |idle| &idle.state);
+        let deepest = states.len().saturating_sub(1);
+        let threads: Vec<Thread> = (0..places.len())
+            .map(|row| Thread {
+                core: cores[row],
+                package: packages[row],
+                domain: domains[row],
+                activity: Activity::Asleep(deepest),
+                counted_ns: 0,
+                awake_ns: 0,
+                cycles: 0,
+                residency_ns: vec![0; states.len().max(1)],
+                warmth_percent: 100,
+                capacity: machine
+                    .topology
+                    .capacities
+                    .get(row)
+                    .copied()
+                    .unwrap_or(1024),
+            })
+            .collect();
+        let mut hardware = Self {
+            on: machine.smt.is_some() || machine.frequency.is_some() || machine.idle.is_some(),
+            cores: vec![Core::default(); count(&cores)],
+            packages: vec![Package::default(); count(&packages)],
+            smt: machine.smt.clone(),
+            clocks: machine
+                .frequency
+                .as_ref()
+                .map(|part| Clocks::new(part, &domain_cpus)),
+            domain_cpus,
+            meter: None,
+            exit_ns: states
+                .iter()
+                .map(|state| state.hardware_exit_ns.unwrap_or(state.exit_latency_ns))
+                .collect(),
+            polls: states
+                .iter()
+                .map(|state| state.wakes_by == WakesBy::Polling)
+                .collect(),
+            changed: Vec::new(),
+            clock_events: Vec::new(),
+            threads,
+        };
+        for row in 0..places.len() {
+            hardware.cores[cores[row]].threads.push(row);
+            let of_package = &mut hardware.packages[packages[row]].domains;
+            if !of_package.contains(&domains[row]) {
+                of_package.push(domains[row]);
+            }
+        }
+        hardware.meter = machine
+            .power
+            .as_ref()
+            .zip(machine.idle.as_ref())
+            .map(|parts| {
+                let package_of: Vec<usize> = hardware
+                    .cores
+                    .iter()
+                    .map(|core| packages[core.threads[0]])
+                    .collect();
+                Meter::new(parts.0, parts.1, &package_of)
+            });
+        hardware
+    }
+
+    /// Brings the counters of a thread to `now`.
+    fn account(&mut self, row: usize, now: Ns) {
+        let mhz = self.mhz_of(row);
+        let thread = &mut self.threads[row];
+        let elapsed = now.saturating_sub(thread.counted_ns);
+        thread.counted_ns += elapsed;
+        match thread.activity {
+            Activity::Asleep(state) => thread.residency_ns[state] += elapsed,
+            Activity::Polling | Activity::Executing => {
+                thread.awake_ns += elapsed;
+                thread.cycles = thread.cycles.wrapping_add(elapsed * u64::from(mhz));
+            }
+        }
+    }
+
+    fn mhz_of(&self, row: usize) -> u32 {
+        match &self.clocks {
+            Some(clocks) => clocks.mhz(self.threads[row].domain),
+            None => 1000,
+        }
+    }
+
+    /// A thread does something else from now on.
+    fn set_activity(&mut self, row: usize, activity: Activity, now: Ns) {
+        let before = self.threads[row].activity;
+        if before == activity {
+            return;
+        }
+        self.account(row, now);
+        self.threads[row].activity = activity;
+        let core = self.threads[row].core;
+        let was_awake = self.core_is_awake(core);
+        self.count_on_core(core, before, activity);
+        let awake = self.core_is_awake(core);
+        if self.smt.is_some() {
+            let siblings = self.cores[core].threads.iter().map(|&row| Cpu::from(row));
+            self.changed.extend(siblings);
+        }
+        let package = self.threads[row].package;
+        if was_awake != awake {
+            let cores = &mut self.packages[package].awake_cores;
+            *cores = if awake { *cores + 1 } else { *cores - 1 };
+            self.limit_turbo(package, now);
+        }
+        if before.is_awake() != activity.is_awake() {
+            self.vote(row, now);
+        }
+        self.measure(core, now);
+    }
+
+    fn count_on_core(&mut self, core: usize, before: Activity, after: Activity) {
+        let core = &mut self.cores[core];
+        match before {
+            Activity::Executing => core.executing -= 1,
+            Activity::Polling => core.polling -= 1,
+            Activity::Asleep(_) => {}
+        }
+        match after {
+            Activity::Executing => core.executing += 1,
+            Activity::Polling => core.polling += 1,
+            Activity::Asleep(_) => {}
+        }
+    }
+
+    fn core_is_awake(&self, core: usize) -> bool {
+        let core = &self.cores[core];
+        core.executing + core.polling > 0
+    }
+
+    /// An idle thread is woken. Returns how long it takes until it executes; `None` = as without a
+    /// model of idle states.
+    pub fn wake(&mut self, cpu: Cpu, now: Ns) -> Option<Ns> {
+        let row = cpu.index();
+        let exit_ns = match self.threads[row].activity {
+            Activity::Asleep(state) => self.exit_ns.get(state).copied(),
+            Activity::Polling | Activity::Executing => Some(0),
+        };
+        self.set_activity(row, Activity::Executing, now);
+        exit_ns
+    }
+
+    /// A thread enters the idle state of a row.
+    pub fn sleep(&mut self, cpu: Cpu, state: usize, now: Ns) {
+        let polls = self.polls.get(state).copied().unwrap_or(false);
+        let activity = if polls {
+            Activity::Polling
+        } else {
+            Activity::Asleep(state)
+        };
+        // Time it polls is no residency of the state, it is time awake.
+        self.set_activity(cpu.index(), activity, now);
+    }
+
+    /// Speed of a thread, [`SPEED_NOMINAL`] = nominal.
+    pub fn speed(&self, cpu: Cpu) -> u32 {
+        let thread = &self.threads[cpu.index()];
+        let mut speed = u64::from(thread.capacity) * u64::from(SPEED_NOMINAL) / 1024;
+        if let Some(clocks) = &self.clocks {
+            speed = speed * u64::from(clocks.mhz(thread.domain)) / u64::from(clocks.nominal_mhz);
+        }
+        if let Some(smt) = &self.smt {
+            let core = &self.cores[thread.core];
+            let busy = core.executing.clamp(1, smt.thread_speed_percent.len());
+            speed = speed * u64::from(smt.thread_speed_percent[busy - 1]) / 100;
+            if core.polling > 0 {
+                speed = speed * u64::from(smt.polling_sibling_speed_percent) / 100;
+            }
+        }
+        u32::try_from(speed * u64::from(thread.warmth_percent) / 100).unwrap_or(u32::MAX)
+    }
+
+    /// Sets the speed at which a thread executes because of cold caches, in percent.
+    pub fn set_warmth(&mut self, cpu: Cpu, percent: u32) {
+        self.threads[cpu.index()].warmth_percent = percent;
+        self.changed.push(cpu);
+    }
+
+    /// The counters software reads.
+    pub fn counters(&mut self, cpu: Cpu, now: Ns) -> Counters {
+        self.account(cpu.index(), now);
+        let thread = &self.threads[cpu.index()];
+        let base_mhz = self.clocks.as_ref().map_or(1000, |clocks| clocks.base_mhz);
+        let cycles = |ns: Ns| ns.wrapping_mul(u64::from(base_mhz)) / 1000;
+        Counters {
+            aperf: thread.cycles / 1000,
+            mperf: cycles(thread.awake_ns),
+            tsc: cycles(thread.counted_ns),
+        }
+    }
+
+    /// The power of a core changed, if power is measured.
+    fn measure(&mut self, core: usize, now: Ns) {
+        let Some(meter) = &mut self.meter else { return };
+        let state = &self.cores[core];
+        let mhz = match &self.clocks {
+            Some(clocks) => clocks.mhz(self.threads[state.threads[0]].domain),
+            None => 1000,
+        };
+        let depth = if state.executing + state.polling > 0 {
+            None
+        } else {
+            let depths = state.threads.iter().map(|&row| self.threads[row].activity);
+            depths
+                .map(|activity| match activity {
+                    Activity::Asleep(row) => row,
+                    _ => 0,
+                })
+                .min()
+        };
+        meter.set_core(core, state.executing, depth, mhz, now);
+    }
+
+    /// Brings all statistics to `now`.
+    pub fn settle(&mut self, now: Ns) {
+        for row in 0..self.threads.len() {
+            self.account(row, now);
+        }
+        if let Some(meter) = &mut self.meter {
+            meter.settle(now);
+        }
+    }
+}

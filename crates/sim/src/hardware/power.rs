@@ -1,0 +1,319 @@
+//! Power and energy of packages, integrated exactly.
+//!
+//! Power is constant between two events, so energy is a sum of microwatts times nanoseconds, kept as an
+//! integer. Worked example: a core executes for 2 ms at 5 W and sleeps for 8 ms at 0.5 W, the rest of the
+//! package draws 3 W and 1 W meanwhile: 5 · 2 + 0.5 · 8 = 14 mJ of the core and 3 · 2 + 1 · 8 = 14 mJ of
+//! the rest; in 10 ms that is a mean of 2.8 W.
+
+use crate::machine::parts::{Idle, Power};
+use schedcast_kernel::Ns;
+
+/// Energy of one package, µW · ns = fJ.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Energy {
+    pub cores: u128,
+    pub uncore: u128,
+}
+
+impl Energy {
+    pub fn package(self) -> u128 {
+        self.cores + self.uncore
+    }
+}
+
+#[derive(Clone, Debug)]
+struct PackageMeter {
+    cores_uw: u64,
+    uncore_uw: u64,
+    counted_ns: Ns,
+    energy: Energy,
+    /// Cores that are awake, and in each idle state.
+    depths: Vec<u32>,
+}
+
+/// The power of every package.
+#[derive(Clone, Debug)]
+pub(crate) struct Meter {
+    power: Power,
+    /// Power of a sleeping core by state, µW, or percent of an executing one.
+    asleep: Vec<AsleepPower>,
+    /// Power of the rest of a package by the state of its shallowest core.
+    uncore_uw: Vec<u64>,
+    package_of: Vec<usize>,
+    core_uw: Vec<u64>,
+    /// 0 = awake, otherwise row of the state + 1.
+    core_depth: Vec<usize>,
+    packages: Vec<PackageMeter>,
+    /// Since when statistics count.
+    since_ns: Ns,
+    /// Energy of all packages at the beginning of the current interval, and the most of one.
+    interval: Interval,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum AsleepPower {
+    Uw(u64),
+    PercentOfActive(u64),
+}
+
+/// The interval that is being measured.
+#[derive(Clone, Copy, Debug, Default)]
+struct Interval {
+    begin_ns: Ns,
+    at_begin: Energy,
+    most: Energy,
+    complete: u64,
+}
+
+impl Meter {
+    pub fn new(power: &Power, idle: &Idle, package_of: &[usize]) -> Self {
+        let asleep: Vec<AsleepPower> = idle
+            .state
+            .iter()
+            .map(|state| match state.core_percent_of_active {
+                Some(percent) => AsleepPower::PercentOfActive(percent),
+                None => AsleepPower::Uw(state.core_mw.unwrap_or(0) * 1000),
+            })
+            .collect();
+        let mut uncore_uw = vec![power.uncore_mw * 1000];
+        for state in &idle.state {
+            let shallower = uncore_uw[uncore_uw.len() - 1];
+            uncore_uw.push(state.uncore_mw.map_or(shallower, |mw| mw * 1000));
+        }
+        let deepest = asleep.len();
+        let packages = package_of.iter().max().map_or(0, |most| most + 1);
+        let mut meter = Self {
+            power: power.clone(),
+            uncore_uw,
+            package_of: package_of.to_vec(),
+            core_uw: vec![0; package_of.len()],
+            core_depth: vec![deepest; package_of.len()],
+            packages: vec![
+                PackageMeter {
+                    cores_uw: 0,
+                    uncore_uw: 0,
+                    counted_ns: 0,
+                    energy: Energy::default(),
+                    depths: vec![0; deepest + 1],
+                };
+                packages
+            ],
+            since_ns: 0,
+            interval: Interval::default(),
+            asleep,
+        };
+        for &package in package_of {
+            meter.packages[package].depths[deepest] += 1;
+        }
+        for core in 0..package_of.len() {
+            meter.set_core(core, 0, deepest.checked_sub(1), 0, 0);
+        }
+        meter
+    }
+
+    /// What a core does from now on: threads executing, or how deep it sleeps (`None` = it is awake),
+    /// and its clock.
+    pub fn set_core(
+        &mut self,
+        core: usize,
+        executing: usize,
+        depth: Option<usize>,
+        mhz: u32,
+        now: Ns,
+    ) {
+        self.advance(now);
+        let active_uw = self.power.active_uw(mhz);
+        let uw = match depth.map(|row| self.asleep[row]) {
+            Some(AsleepPower::Uw(uw)) => uw,
+            Some(AsleepPower::PercentOfActive(percent)) => active_uw * percent / 100,
+            None if executing == 0 => match self.asleep.first() {
+                Some(AsleepPower::PercentOfActive(percent)) => active_uw * percent / 100,
+                _ => active_uw,
+            },
+            None => {
+                let more = (executing as u64 - 1) * self.power.further_thread_percent;
+                active_uw * (100 + more) / 100
+            }
+        };
+        let package = &mut self.packages[self.package_of[core]];
+        package.cores_uw = package.cores_uw - self.core_uw[core] + uw;
+        self.core_uw[core] = uw;
+        let place = depth.map_or(0, |row| row + 1);
+        package.depths[std::mem::replace(&mut self.core_depth[core], place)] -= 1;
+        package.depths[place] += 1;
+        let shallowest = package.depths.iter().position(|&cores| cores > 0);
+        package.uncore_uw = self.uncore_uw[shallowest.unwrap_or(0)];
+    }
+
+    /// Brings all energies to `now`, interval by interval.
+    fn advance(&mut self, now: Ns) {
+        loop {
+            let end = self.interval.begin_ns + self.power.interval_ns;
+            if end > now {
+                break;
+            }
+            self.integrate(end);
+            self.finish_interval(end);
+        }
+        self.integrate(now);
+    }
+
+    fn integrate(&mut self, until: Ns) {
+        for package in &mut self.packages {
+            let elapsed = u128::from(until.saturating_sub(package.counted_ns));
+            package.counted_ns = package.counted_ns.max(until);
+            package.energy.cores += elapsed * u128::from(package.cores_uw);
+            package.energy.uncore += elapsed * u128::from(package.uncore_uw);
+        }
+    }
+
+    fn finish_interval(&mut self, end: Ns) {
+        let total = self.total();
+        let begin = self.interval.at_begin;
+        let most = self.interval.most;
+        let cores = total.cores - begin.cores;
+        let uncore = total.uncore - begin.uncore;
+        self.interval = Interval {
+            begin_ns: end,
+            at_begin: total,
+            most: if cores + uncore > most.package() {
+                Energy { cores, uncore }
+            } else {
+                most
+            },
+            complete: self.interval.complete + 1,
+        };
+    }
+
+    /// Energy of all packages.
+    pub fn total(&self) -> Energy {
+        let add = |sum: Energy, package: &PackageMeter| Energy {
+            cores: sum.cores + package.energy.cores,
+            uncore: sum.uncore + package.energy.uncore,
+        };
+        self.packages.iter().fold(Energy::default(), add)
+    }
+
+    pub fn settle(&mut self, now: Ns) {
+        self.advance(now);
+    }
+
+    /// Statistics count from now on.
+    pub fn reset(&mut self, now: Ns) {
+        self.advance(now);
+        for package in &mut self.packages {
+            package.energy = Energy::default();
+        }
+        self.since_ns = now;
+        self.interval = Interval {
+            begin_ns: now,
+            ..Interval::default()
+        };
+    }
+
+    /// Mean power since the beginning and the highest of one interval (the mean, when none is
+    /// complete), in watts: (package, cores).
+    pub fn watts(&self, now: Ns) -> ([f64; 2], [f64; 2]) {
+        let watts = |energy: u128, ns: Ns| energy as f64 / ns.max(1) as f64 / 1e6;
+        let total = self.total();
+        let elapsed = now - self.since_ns;
+        let mean = [watts(total.package(), elapsed), watts(total.cores, elapsed)];
+        if self.interval.complete == 0 {
+            return (mean, mean);
+        }
+        let most = self.interval.most;
+        let length = self.power.interval_ns;
+        (
+            mean,
+            [watts(most.package(), length), watts(most.cores, length)],
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::parts::{ActivePower, IdleGovernor, IdleStatePart, WakesBy};
+
+    const MS: Ns = 1_000_000;
+
+    fn state(name: &str, core_mw: u64, uncore_mw: Option<u64>) -> IdleStatePart {
+        IdleStatePart {
+            name: name.to_owned(),
+            exit_latency_ns: 0,
+            target_residency_ns: 0,
+            hardware_exit_ns: None,
+            wakes_by: WakesBy::Monitor,
+            core_mw: Some(core_mw),
+            core_percent_of_active: None,
+            uncore_mw,
+        }
+    }
+
+    fn meter(cores: usize) -> Meter {
+        let power = Power {
+            active: vec![
+                ActivePower {
+                    mhz: 1000,
+                    core_mw: 2000,
+                },
+                ActivePower {
+                    mhz: 3000,
+                    core_mw: 5000,
+                },
+            ],
+            further_thread_percent: 10,
+            uncore_mw: 3000,
+            interval_ns: 10 * MS,
+        };
+        let idle = Idle {
+            governor: IdleGovernor::Menu,
+            state: vec![state("C1", 1000, None), state("C6", 500, Some(1000))],
+        };
+        Meter::new(&power, &idle, &vec![0; cores])
+    }
+
+    #[test]
+    fn energy_of_a_known_schedule_is_exact() {
+        // Core 0: 2 ms at 3 GHz (5 W), 3 ms at 1.5 GHz (2.75 W), C1 for 5 ms (1 W), C6 from 10 ms (0.5 W).
+        // Core 1: C6 all the time (0.5 W). The rest: 3 W while core 0 is awake or in C1, then 1 W.
+        let mut meter = meter(2);
+        meter.set_core(0, 1, None, 3000, 0);
+        meter.set_core(0, 1, None, 1500, 2 * MS);
+        meter.set_core(0, 0, Some(0), 1500, 5 * MS);
+        meter.set_core(0, 0, Some(1), 1500, 10 * MS);
+        meter.settle(30 * MS);
+        // In mW · ms = µJ: 5000 · 2 + 2750 · 3 + 1000 · 5 + 500 · 20 + 500 · 30 = 48,250;
+        // 3000 · 10 + 1000 · 20 = 50,000.
+        let joule = |energy: u128| energy as f64 * 1e-15;
+        let total = meter.total();
+        assert!((joule(total.cores) - 0.048_250).abs() < 1e-9 * 0.048);
+        assert!((joule(total.uncore) - 0.050_000).abs() < 1e-9 * 0.050);
+        assert_eq!(total.cores, 48_250 * 1_000_000_000);
+        let ([package, cores], [most, most_cores]) = meter.watts(30 * MS);
+        assert!((package - 98.25 / 30.0).abs() < 1e-9);
+        assert!((cores - 48.25 / 30.0).abs() < 1e-9);
+        // The first interval of 10 ms had it all: 23.25 + 5 mJ and 30 mJ.
+        assert!((most - 5.825).abs() < 1e-9 && (most_cores - 2.825).abs() < 1e-9);
+    }
+
+    #[test]
+    fn further_threads_add_their_part() {
+        let mut meter = meter(1);
+        meter.set_core(0, 2, None, 1000, 0);
+        meter.settle(10 * MS);
+        // 2 W · 1.1 for 10 ms.
+        assert_eq!(meter.total().cores, 22_000 * 1_000_000_000);
+    }
+
+    #[test]
+    fn a_reset_forgets_energy_but_not_power() {
+        let mut meter = meter(1);
+        meter.set_core(0, 1, None, 3000, 0);
+        meter.reset(7 * MS);
+        meter.settle(9 * MS);
+        assert_eq!(meter.total().cores, 10_000 * 1_000_000_000);
+        let ([package, _], [most, _]) = meter.watts(9 * MS);
+        assert!((package - 8.0).abs() < 1e-9 && (most - 8.0).abs() < 1e-9);
+    }
+}

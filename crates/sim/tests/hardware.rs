@@ -1,0 +1,368 @@
+//! Speed, clocks, idle states and power under running tasks. Times are computed by hand.
+
+mod common;
+
+use common::{MS, Mark, US, marks, task};
+use schedcast_kernel::Cpu;
+use schedcast_kernel::rules::{Rules, Version};
+use schedcast_sim::{Machine, Reg, Workload, World};
+
+/// `generic-8` with other topology, no prices, and further parts.
+fn machine(topology: [usize; 4], parts: &str) -> Machine {
+    let [sockets, llcs, cores, threads] = topology;
+    let preset = schedcast_sim::machine::PRESETS
+        .iter()
+        .find(|(name, _)| *name == "generic-8")
+        .unwrap();
+    let mut text = String::new();
+    for line in preset.1.lines() {
+        let (key, rest) = line.split_once('=').unwrap_or((line, ""));
+        let line = match key.trim() {
+            "sockets" => format!("sockets = {sockets}"),
+            "llcs_per_socket" => format!("llcs_per_socket = {llcs}"),
+            "cores_per_llc" => format!("cores_per_llc = {cores}"),
+            "threads_per_core" => format!("threads_per_core = {threads}"),
+            key if key.ends_with("_ns") && !rest.is_empty() => format!("{key} = 0"),
+            _ => line.to_owned(),
+        };
+        text += &line;
+        text.push('\n');
+    }
+    Machine::parse("test", &(text + parts)).unwrap()
+}
+
+fn world(version: (u16, u16), machine: Machine, workload: Workload) -> World {
+    let cpus = machine.topology.cpus();
+    let rules = Rules::of(Version::new(version.0, version.1), cpus as u32, 250);
+    let mut world = World::new(machine, rules, workload, 1).unwrap();
+    world.probes_mut().log = Some(Vec::new());
+    world
+}
+
+fn us(world: &World) -> Vec<(u64, u16)> {
+    marks(world)
+        .into_iter()
+        .map(|(time, channel)| (time / US, channel))
+        .collect()
+}
+
+const SMT2: &str = "[smt]\nthread_speed_percent = [100, 60]\n";
+
+#[test]
+fn a_sibling_that_wakes_slows_what_runs_and_work_is_conserved() {
+    let mut workload = Workload::default();
+    task(&mut workload, "long", 0, |b| {
+        b.work(10 * MS);
+        b.mark(0);
+    });
+    task(&mut workload, "short", 1, |b| {
+        b.sleep(4 * MS);
+        b.work(3 * MS);
+        b.mark(1);
+    });
+    let mut world = world((6, 18), machine([1, 1, 1, 2], SMT2), workload);
+    world.run_until(50 * MS).unwrap();
+    // 4 ms alone; then both at 0.6: 3 ms of work take 5 ms, to 9 ms, in which the other does 3 of
+    // its remaining 6 ms; the last 3 ms alone again.
+    assert_eq!(us(&world), [(9_000, 1), (12_000, 0)]);
+}
+
+#[test]
+fn cpus_of_other_cores_do_not_matter() {
+    let mut workload = Workload::default();
+    for cpu in 0..2 {
+        task(&mut workload, "t", cpu, |b| {
+            b.work(10 * MS);
+            b.mark(cpu as u16);
+        });
+    }
+    // Four CPUs, two cores: 0 and 2 share one, 1 and 3 the other.
+    let mut world = world((6, 18), machine([1, 1, 2, 2], SMT2), workload);
+    world.run_until(50 * MS).unwrap();
+    let mut ends = us(&world);
+    ends.sort_unstable();
+    assert_eq!(ends, [(10_000, 0), (10_000, 1)]);
+}
+
+const IDLE: &str = r#"
+[idle]
+governor = "menu"
+[[idle.state]]
+name = "POLL"
+exit_latency_ns = 0
+target_residency_ns = 0
+wakes_by = "polling"
+core_percent_of_active = 50
+[[idle.state]]
+name = "C1"
+exit_latency_ns = 2_000
+target_residency_ns = 2_000
+wakes_by = "monitor"
+core_mw = 1500
+[[idle.state]]
+name = "C6"
+exit_latency_ns = 100_000
+target_residency_ns = 300_000
+wakes_by = "monitor"
+core_mw = 200
+uncore_mw = 1000
+"#;
+
+const POWER: &str = r#"
+[power]
+active = [{ mhz = 1000, core_mw = 2000 }, { mhz = 3000, core_mw = 8000 }]
+further_thread_percent = 0
+uncore_mw = 3000
+interval_ns = 10_000_000
+"#;
+
+fn frequency(rest: &str) -> String {
+    format!(
+        "[frequency]\nnominal_mhz = 2000\nmin_mhz = 1000\nbase_mhz = 2000\nturbo_mhz = 3000\n\
+         step_mhz = 100\ntransition_ns = 10_000\nannounced_latency_ns = 10_000\n\
+         sleeping_cpus_vote = false\npolicy_per_domain = false\naperf_mperf = true\n{rest}"
+    )
+}
+
+#[test]
+fn the_exit_latency_of_the_chosen_state_delays_a_wakeup() {
+    let mut workload = Workload::default();
+    task(&mut workload, "sleeper", 0, |b| {
+        for _ in 0..3 {
+            b.sleep(20 * MS);
+            b.mark(0);
+        }
+    });
+    let mut world = world((6, 18), machine([1, 1, 1, 1], IDLE), workload);
+    world.run_until(100 * MS).unwrap();
+    // 20 ms are long: C6, 100 us late each time, at the start too.
+    assert_eq!(us(&world), [(20_200, 0), (40_300, 0), (60_400, 0)]);
+    let report = world.hardware_report().unwrap();
+    assert_eq!(report.idle_states, ["POLL", "C1", "C6"]);
+    // Leaving it counts as awake: 400 us of 100 ms.
+    assert!((report.cpus[0].busy - 0.004).abs() < 1e-9);
+    assert!((report.cpus[0].residency[2] - 0.996).abs() < 1e-9);
+}
+
+#[test]
+fn a_zero_latency_limit_keeps_all_cpus_polling_with_their_ticks() {
+    for (version, ticks) in [((6, 1), true), ((4, 16), false)] {
+        let mut workload = Workload::default();
+        task(&mut workload, "cyclictest", 0, |b| {
+            for _ in 0..3 {
+                b.sleep(20 * MS);
+                b.mark(0);
+            }
+            b.work(200 * MS);
+        });
+        workload.tasks[0].latency_limit_ns = Some(0);
+        let mut world = world(version, machine([1, 1, 2, 1], IDLE), workload);
+        world.run_until(50 * MS).unwrap();
+        // From 4.17 on the governor keeps the tick while polling.
+        assert_eq!(world.kernel().rqs[0].tick_running, ticks);
+        world.run_until(100 * MS).unwrap();
+        // Only the first wakeup, before the task could ask, finds a sleeping CPU.
+        assert_eq!(us(&world), [(20_100, 0), (40_100, 0), (60_100, 0)]);
+        let report = world.hardware_report().unwrap();
+        assert!(report.cpus.iter().all(|cpu| cpu.busy > 0.998), "{report:?}");
+    }
+}
+
+#[test]
+fn a_task_that_lets_go_of_its_latency_limit_lets_cpus_sleep_again() {
+    let mut workload = Workload::default();
+    task(&mut workload, "holder", 0, |b| {
+        b.work(10 * MS);
+    });
+    workload.tasks[0].latency_limit_ns = Some(0);
+    let mut world = world((6, 1), machine([1, 1, 2, 1], IDLE), workload);
+    world.run_until(100 * MS).unwrap();
+    let report = world.hardware_report().unwrap();
+    assert!((0.09..0.12).contains(&report.cpus[1].busy), "{report:?}");
+}
+
+#[test]
+fn work_follows_the_clock_that_the_governor_asks_for() {
+    let mut workload = Workload::default();
+    task(&mut workload, "hog", 0, |b| {
+        b.work(30 * MS);
+        b.mark(0);
+    });
+    for (governor, end_us) in [("performance", 20_000), ("powersave", 60_000)] {
+        let part = frequency(&format!(
+            "domain = \"core\"\ndriver = \"acpi-cpufreq\"\ngovernor = \"{governor}\"\n"
+        ));
+        let mut world = world((6, 18), machine([1, 1, 1, 1], &part), workload.clone());
+        world.run_until(100 * MS).unwrap();
+        assert_eq!(us(&world), [(end_us, 0)]);
+    }
+}
+
+#[test]
+fn the_pid_climbs_a_step_every_third_tick() {
+    let mut workload = Workload::default();
+    task(&mut workload, "hog", 0, |b| {
+        b.work(1000 * MS);
+    });
+    let part =
+        frequency("domain = \"package\"\ndriver = \"intel_pstate\"\ngovernor = \"powersave\"\n");
+    let mut world = world((4, 5), machine([1, 1, 2, 1], &part), workload);
+    // Samples at 4, 16, 28, … ms; the first only starts the count. At 16 ms 1100 MHz.
+    world.run_until(100 * MS).unwrap();
+    assert_eq!(world.kernel().requested_pstate(Cpu(0)), Some(18));
+    world.run_until(300 * MS).unwrap();
+    assert_eq!(world.kernel().requested_pstate(Cpu(0)), Some(30));
+    // Everything shares the clock of the CPU that asks for most.
+    let report = world.hardware_report().unwrap();
+    assert!((2000.0..3000.0).contains(&report.busy_mhz.unwrap()));
+}
+
+#[test]
+fn turbo_limits_follow_the_number_of_awake_cores() {
+    let mut workload = Workload::default();
+    task(&mut workload, "long", 0, |b| {
+        b.work(30 * MS);
+        b.mark(0);
+    });
+    task(&mut workload, "short", 1, |b| {
+        b.sleep(8 * MS);
+        b.work(10 * MS);
+        b.mark(1);
+    });
+    let part = frequency(
+        "domain = \"core\"\ndriver = \"acpi-cpufreq\"\ngovernor = \"performance\"\n\
+         turbo_limits_mhz = [3000, 2500]\n",
+    );
+    let mut world = world((6, 18), machine([1, 1, 2, 1], &part), workload);
+    world.run_until(100 * MS).unwrap();
+    // 8 ms at 1.5 = 12; from 8 to 16 ms both at 1.25: 10 each; the last 8 at 1.5: 5.33 ms.
+    assert_eq!(us(&world), [(16_000, 1), (21_333, 0)]);
+}
+
+#[test]
+fn hwp_keeps_the_clock_low_where_work_wanders_and_high_where_it_stays() {
+    let hop = |cpus: u32| {
+        let mut workload = Workload::default();
+        for cpu in 0..cpus {
+            task(&mut workload, "part", cpu, |b| {
+                b.sleep(u64::from(cpu) * MS + 1);
+                let top = b.here();
+                b.work(MS);
+                b.sleep(u64::from(cpus) * MS);
+                b.jump(top);
+            });
+        }
+        let part = frequency(
+            "domain = \"core\"\ndriver = \"intel_pstate\"\ngovernor = \"powersave\"\n\
+             [frequency.hwp]\npreference = 128\ndynamic_boost = false\ninterval_ns = 1_000_000\n\
+             response_ns = 10_000_000\nfull_clock_busy_percent = 60\n",
+        );
+        let mut world = world((6, 18), machine([1, 1, 8, 1], &part), workload);
+        world.run_until(1000 * MS).unwrap();
+        world.hardware_report().unwrap().busy_mhz.unwrap()
+    };
+    // About half busy on one CPU; a fifth on each of eight.
+    let (stays, wanders) = (hop(1), hop(8));
+    assert!(stays > 2300.0 && wanders < 1700.0, "{stays} {wanders}");
+}
+
+#[test]
+fn energy_of_a_known_schedule_is_exact() {
+    let mut workload = Workload::default();
+    task(&mut workload, "hog", 0, |b| {
+        b.sleep(10 * MS);
+        b.work(15 * MS);
+    });
+    let part =
+        frequency("domain = \"core\"\ndriver = \"acpi-cpufreq\"\ngovernor = \"performance\"\n");
+    let parts = format!("{part}{IDLE}{POWER}");
+    let mut world = world((6, 18), machine([1, 1, 1, 1], &parts), workload);
+    world.run_until(100 * MS).unwrap();
+    let report = world.hardware_report().unwrap();
+    // The core leaves C6 at 0, sleeps from 0.1 to 10.1 ms, leaves C6 again, works 10 ms at 3 GHz (8 W).
+    // C6 takes 0.2 W; the rest of the package 3 W while the core is awake, 1 W otherwise. In mJ:
+    let awake = 0.1 + 0.1 + 10.0;
+    let cores = 8.0 * awake + 0.2 * (100.0 - awake);
+    let rest = 3.0 * awake + 1.0 * (100.0 - awake);
+    let package = report.package.unwrap();
+    let of_cores = report.cores.unwrap();
+    assert!((package.mean * 100.0 / (cores + rest) - 1.0).abs() < 1e-9);
+    assert!((of_cores.mean * 100.0 / cores - 1.0).abs() < 1e-9);
+    // In the interval from 10 to 20 ms the core slept for 0.1 ms.
+    let most = (11.0 * 9.9 + 1.2 * 0.1) / 10.0;
+    assert!((package.max - most).abs() < 1e-9);
+}
+
+#[test]
+fn statistics_can_begin_later() {
+    let mut workload = Workload::default();
+    task(&mut workload, "hog", 0, |b| {
+        b.sleep(50 * MS);
+        b.work(100 * MS);
+    });
+    let part =
+        frequency("domain = \"core\"\ndriver = \"acpi-cpufreq\"\ngovernor = \"performance\"\n");
+    let parts = format!("{part}{IDLE}{POWER}");
+    let mut world = world((6, 18), machine([1, 1, 1, 1], &parts), workload);
+    world.run_until(60 * MS).unwrap();
+    world.reset_statistics();
+    world.run_until(80 * MS).unwrap();
+    let report = world.hardware_report().unwrap();
+    assert!((report.cpus[0].busy - 1.0).abs() < 1e-9);
+    assert!((report.busy_mhz.unwrap() - 3000.0).abs() < 1e-6);
+    assert!((report.package.unwrap().mean - 11.0).abs() < 1e-9);
+}
+
+#[test]
+fn a_migrated_task_loses_the_refill_of_its_caches() {
+    const MIGRATION: &str = "[migration]\ncold_speed_percent = 50\nsame_core_refill_ns = 0\n\
+        same_llc_refill_ns = 100_000\nother_llc_refill_ns = 1_000_000\nother_node_refill_ns = 4_000_000\n";
+    let moved_to = |cpu: u32| {
+        let mut workload = Workload::default();
+        let there = workload.add_attributes(schedcast_sim::workload::AttributesSpec {
+            affinity: Some(schedcast_kernel::cpuset::CpuSet::of(Cpu(cpu))),
+            ..Default::default()
+        });
+        task(&mut workload, "t", 0, |b| {
+            b.work(10 * MS);
+            b.now(Reg(0));
+            b.set_attributes(there);
+            b.work(10 * MS);
+            b.mark(0);
+        });
+        // Two nodes of two caches of two cores.
+        let mut world = world((6, 18), machine([2, 2, 2, 1], MIGRATION), workload);
+        world.run_until(100 * MS).unwrap();
+        us(&world)[0].0
+    };
+    assert_eq!(moved_to(0), 20_000);
+    assert_eq!(moved_to(1), 20_100);
+    assert_eq!(moved_to(2), 21_000);
+    assert_eq!(moved_to(4), 24_000);
+}
+
+#[test]
+fn runs_with_all_parts_are_deterministic_and_copies_go_the_same_way() {
+    let mut workload = Workload::default();
+    for cpu in 0..4 {
+        task(&mut workload, "t", cpu, |b| {
+            let top = b.here();
+            b.work(MS + u64::from(cpu) * 100 * US);
+            b.sleep(2 * MS);
+            b.jump(top);
+        });
+    }
+    let part =
+        frequency("domain = \"core\"\ndriver = \"acpi-cpufreq\"\ngovernor = \"schedutil\"\n");
+    let parts = format!("{SMT2}{part}{IDLE}{POWER}");
+    let build = || world((6, 18), machine([1, 1, 2, 2], &parts), workload.clone());
+    let (mut first, mut second) = (build(), build());
+    first.run_until(200 * MS).unwrap();
+    let mut copy = first.clone();
+    first.run_until(400 * MS).unwrap();
+    copy.run_until(400 * MS).unwrap();
+    second.run_until(400 * MS).unwrap();
+    assert_eq!(first.event_hash(), copy.event_hash());
+    assert_eq!(first.event_hash(), second.event_hash());
+    assert_eq!(first.hardware_report(), copy.hardware_report());
+}
