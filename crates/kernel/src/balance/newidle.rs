@@ -96,7 +96,8 @@ impl Kernel {
                 let now_ns = p.now(cpu);
                 cost_ns += now_ns - started_ns;
                 let success = if moved > 0 { weight } else { 0 };
-                self.note_newidle_cost(p, row, now_ns - started_ns, success);
+                let noted_ns = self.newidle_cost_of(row, now_ns - started_ns, moved > 0);
+                self.note_newidle_cost(p, row, noted_ns, success);
                 started_ns = now_ns;
             }
             let rq = &self.rqs[cpu.index()];
@@ -125,16 +126,29 @@ impl Kernel {
         Some((1024 + weight / 2) / weight)
     }
 
+    /// What a balance counts as: its cost, or more than ever before if it found nothing.
+    fn newidle_cost_of(&self, row: u32, cost_ns: Ns, found: bool) -> Ns {
+        if found || !self.rules.balance.newidle_failure_costs {
+            return cost_ns;
+        }
+        self.domains.domain(row).max_newidle_lb_cost_ns * 3 / 2
+    }
+
     /// Keeps the largest cost (`update_newidle_cost`).
     fn note_newidle_cost<P: Platform>(&mut self, p: &P, row: u32, cost_ns: Ns, success: u32) {
         let jiffy = self.jiffies(p.now(self.here));
         let waits = self.rules.balance.newidle_cost_waits;
+        let limit_ns = if self.rules.balance.newidle_failure_costs {
+            self.rules.migration_cost_ns + 200
+        } else {
+            Ns::MAX
+        };
         let domain = self.domains.domain_mut(row);
         if self.rules.features.ni_random && cost_ns > 0 {
             update_newidle_stats(domain, success);
         }
         if cost_ns > domain.max_newidle_lb_cost_ns {
-            domain.max_newidle_lb_cost_ns = cost_ns;
+            domain.max_newidle_lb_cost_ns = cost_ns.min(limit_ns);
             if waits {
                 domain.cost_decay_jiffy = jiffy;
             }
@@ -153,6 +167,41 @@ impl Kernel {
             i32::from(queued > 0)
         } else {
             moved as i32
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::balance::testing::World;
+    use crate::ids::Ns;
+    use crate::rules::Version;
+    use crate::topology::Topology;
+
+    /// What the first domain is thought to cost after a success at 0.2 ms and three failures at 0.01 ms.
+    fn cost_after_failures(version: &str) -> Ns {
+        let version: Version = version.parse().unwrap();
+        let World { mut kernel, p, .. } = World::new(Topology::flat(2), version, 1000);
+        for (cost_ns, found) in [
+            (200_000, true),
+            (10_000, false),
+            (10_000, false),
+            (10_000, false),
+        ] {
+            let noted_ns = kernel.newidle_cost_of(0, cost_ns, found);
+            kernel.note_newidle_cost(&p, 0, noted_ns, 0);
+        }
+        kernel.domains.domain(0).max_newidle_lb_cost_ns
+    }
+
+    #[test]
+    fn failures_cost_more_and_more_between_6_17_and_6_18_3() {
+        // 0.2 ms, 0.3 ms, 0.45 ms, then 0.5 ms and a bit at most.
+        for version in ["6.17", "6.18", "6.18.2", "6.12.43"] {
+            assert_eq!(cost_after_failures(version), 500_200, "{version}");
+        }
+        for version in ["6.12.42", "6.12.64", "6.16", "6.18.3"] {
+            assert_eq!(cost_after_failures(version), 200_000, "{version}");
         }
     }
 }

@@ -114,6 +114,9 @@ pub struct BalanceRules {
     pub newidle_cost_with_blocked: bool,
     /// The decay of newly idle costs waits for a second without a new maximum (5.17).
     pub newidle_cost_waits: bool,
+    /// Newly idle balance that found nothing counts as half as expensive again as ever before, up to the
+    /// migration cost (6.17–6.18.2 and stable series of that time; reverted).
+    pub newidle_failure_costs: bool,
     /// Newly idle balance is skipped while a wakeup is pending (5.14).
     pub newidle_skips_pending: bool,
     /// Idle CPUs' blocked load is tracked and updated by others (4.17).
@@ -189,6 +192,21 @@ impl BalanceRules {
             newidle_needs_migration_cost: !since(5, 17),
             newidle_cost_with_blocked: since(5, 17),
             newidle_cost_waits: since(5, 17),
+            newidle_failure_costs: version.has(
+                6,
+                17,
+                &[
+                    (6, 1, 149),
+                    (6, 6, 103),
+                    (6, 12, 43),
+                    (6, 15, 11),
+                    (6, 16, 2),
+                ],
+            ) && !version.has(
+                6,
+                19,
+                &[(6, 1, 160), (6, 6, 120), (6, 12, 64), (6, 18, 3)],
+            ),
             newidle_skips_pending: since(5, 14),
             nohz_blocked: since(4, 17),
             nohz_newidle_late: since(5, 12),

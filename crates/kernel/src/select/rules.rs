@@ -60,7 +60,7 @@ pub struct PlacementRules {
     /// `wake_affine_idle`: an idle previous CPU settles the matter (5.11).
     pub wa_idle_prefers_prev: bool,
     /// `wake_affine_idle`: tasks whose dequeue is delayed do not count as running beside a waker that
-    /// is about to sleep (6.15 and the stable series since June 2025).
+    /// is about to sleep (6.16 and the stable series since June 2025).
     pub wa_idle_ignores_delayed: bool,
     /// `wake_affine_weight`: equal weights keep the previous CPU, except in sync wakeups (4.17).
     pub wa_weight_keeps_equal: bool,
@@ -112,7 +112,7 @@ impl PlacementRules {
             },
             wa_idle_needs_cache: since(4, 16),
             wa_idle_prefers_prev: since(5, 11),
-            wa_idle_ignores_delayed: version.has(6, 15, &[(6, 12, 33), (6, 14, 11)]),
+            wa_idle_ignores_delayed: version.has(6, 16, &[(6, 12, 37), (6, 15, 3)]),
             wa_weight_keeps_equal: since(4, 17),
             idle_scan: match () {
                 () if since(5, 12) => IdleScan::OnePass,
@@ -123,10 +123,14 @@ impl PlacementRules {
             sis_prop_ages: since(5, 14),
             scan_starts_after_target: since(5, 14),
             scan_counts_forbidden: !since(5, 6),
-            scan_smt_of_prev: since(5, 13),
+            scan_smt_of_prev: version.has(5, 13, &[(5, 12, 3)]),
             cluster_scan: since(6, 8),
             per_cpu_kthread_stacks: since(5, 6),
-            per_cpu_kthread_in_task_only: since(5, 17),
+            per_cpu_kthread_in_task_only: version.has(
+                5,
+                17,
+                &[(5, 10, 94), (5, 15, 17), (5, 16, 3)],
+            ),
             recent_used_cpu_of_waker: since(4, 16) && !since(5, 13),
             recent_used_cpu_tests_prev: since(5, 13) && !since(6, 5),
             idlest_group: match () {
