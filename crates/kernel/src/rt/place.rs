@@ -69,11 +69,15 @@ impl Kernel {
             return Some(cpu);
         }
         let here_will_do = lowest.contains(here);
-        for span in self.wake_affine_spans(cpu) {
-            if here_will_do && span.contains(here) {
+        for row in self.domains.rows(cpu) {
+            let domain = self.domains.domain(row);
+            if !domain.flags.wake_affine {
+                continue;
+            }
+            if here_will_do && domain.span.contains(here) {
                 return Some(here);
             }
-            let near = lowest.and(&span);
+            let near = lowest.and(&domain.span);
             if !near.is_empty() {
                 return Some(self.any_lowest(&near));
             }
@@ -92,14 +96,5 @@ impl Kernel {
         } else {
             cpus.lowest().unwrap_or(self.here)
         }
-    }
-
-    /// Spans of the domains of a CPU that allow affine wakeups, from the core up.
-    fn wake_affine_spans(&self, cpu: Cpu) -> [CpuSet; 3] {
-        [
-            self.topology.siblings(cpu),
-            self.topology.llc(cpu),
-            self.topology.sharing(cpu, |a, b| a.node == b.node),
-        ]
     }
 }
