@@ -42,6 +42,7 @@ mod queue;
 mod rules;
 mod stats;
 #[cfg(test)]
+#[allow(dead_code)] // each test uses its part of the bench
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;

@@ -121,10 +121,9 @@ impl Kernel {
         }
         let cpu = self.cfs_rqs[q.index()].cpu;
         self.cfs_rqs[q.index()].curr = Some(se);
-        if self.rules.fair == FairClass::Eevdf {
-            if first || !self.rules.protection_at_pick_only {
-                self.set_protect_slice(q, se);
-            }
+        let protects = first || !self.rules.protection_at_pick_only;
+        if self.rules.fair == FairClass::Eevdf && protects {
+            self.set_protect_slice(q, se);
         }
         let entity = &mut self.entities[se.index()];
         entity.exec_start = self.rqs[cpu.index()].clock_task;
