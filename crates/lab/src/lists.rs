@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn kernels_say_what_came_and_went() {
         let kernels = kernels();
-        assert_eq!(line(&kernels, "5.14"), "5.14    burst");
+        assert!(line(&kernels, "5.14").contains(" burst "), "{kernels}");
         assert!(
             line(&kernels, "6.6 ").contains("base_slice_ns"),
             "{kernels}"

@@ -89,6 +89,6 @@ fn sixty_seconds_need_no_more_memory_than_ten() {
     // The tails of the drawn durations reach new buckets: some kilobytes.
     assert!(bytes_more < 64 << 10, "{bytes_more} more than {bytes}");
     // Histograms meet a new range of values now and then; nothing else may allocate.
-    assert!(wakeups_more > 40_000, "{wakeups_more}");
+    assert!(wakeups_more > 30_000, "{wakeups_more}: too quiet to tell");
     assert!(allocations_more < 100, "{allocations_more}");
 }
