@@ -23,7 +23,8 @@
 //! # What the rest of the kernel must report
 //!
 //! Searches for idle CPUs are bit operations on sets kept here, so every change must be told:
-//! [`Kernel::note_idle_state`] after the current task or `ttwu_pending` of a CPU changed;
+//! [`Kernel::note_idle_state`] after the current task, `ttwu_pending` or, with the same tasks, the
+//! number of idle-policy ones of a CPU changed;
 //! `nr_running` changes through `add_nr_running` and `sub_nr_running` only.
 
 mod averages;

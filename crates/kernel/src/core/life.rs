@@ -174,6 +174,7 @@ impl Kernel {
         }
         for cpu in (0..self.cpus()).map(Cpu::from) {
             self.recount_idle_tasks(group, cpu, idle);
+            self.note_idle_state(cpu);
         }
         self.groups[group.index()].idle = idle;
         let shares = if idle {

@@ -166,6 +166,7 @@ fn check_cpu(kernel: &Kernel, cpu: Cpu) {
     }
     assert_eq!(stop, 0, "the migration thread finishes its work");
     check_curr(kernel, cpu);
+    check_idle_sets(kernel, cpu);
     let mut listed = rq.cfs_tasks.clone();
     listed.sort();
     let queued: Vec<_> = (0..kernel.tasks.len())
@@ -188,6 +189,30 @@ fn check_cpu(kernel: &Kernel, cpu: Cpu) {
             );
         }
     }
+}
+
+/// The bit sets that searches for idle CPUs rely on agree with the queues.
+fn check_idle_sets(kernel: &Kernel, cpu: Cpu) {
+    let domains = &kernel.domains;
+    assert_eq!(
+        domains.idle.contains(cpu),
+        kernel.available_idle_cpu(cpu),
+        "CPU {}: idle",
+        cpu.0
+    );
+    assert_eq!(
+        domains.sched_idle.contains(cpu),
+        kernel.sched_idle_cpu(cpu),
+        "CPU {}: nothing but SCHED_IDLE",
+        cpu.0
+    );
+    let siblings = &domains.cpus[cpu.index()].smt;
+    assert_eq!(
+        domains.idle_cores.contains(cpu),
+        siblings.iter().all(|cpu| kernel.available_idle_cpu(cpu)),
+        "CPU {}: idle core",
+        cpu.0
+    );
 }
 
 /// The running fair task and its groups are the current entities of their queues, and nobody else.

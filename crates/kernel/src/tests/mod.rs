@@ -8,4 +8,4 @@ mod invariants;
 mod properties;
 mod rt;
 mod small_worlds;
-mod world;
+pub(crate) mod world;

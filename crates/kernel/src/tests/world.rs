@@ -26,6 +26,10 @@ pub(crate) struct Bench {
     /// What the next draws return; 0 when used up.
     pub draws: Vec<u64>,
     pub spent: Vec<(Cpu, Op, u32)>,
+    /// Lines touched.
+    pub touched: Vec<(Line, Access)>,
+    /// Operations that take time; the others take none.
+    pub prices: Vec<(Op, Ns)>,
 }
 
 impl Platform for Bench {
@@ -33,11 +37,18 @@ impl Platform for Bench {
         self.now
     }
     fn spend(&mut self, cpu: Cpu, op: Op, count: u32) {
-        if op == Op::ContextSwitch || op == Op::ContextSwitchThread {
+        if matches!(
+            op,
+            Op::ContextSwitch | Op::ContextSwitchThread | Op::SelectScanCpu | Op::BalanceCpu
+        ) {
             self.spent.push((cpu, op, count));
         }
+        let price = self.prices.iter().find(|(priced, _)| *priced == op);
+        self.now += price.map_or(0, |(_, price)| price * u64::from(count));
     }
-    fn touch(&mut self, _cpu: Cpu, _line: Line, _access: Access) {}
+    fn touch(&mut self, _cpu: Cpu, line: Line, access: Access) {
+        self.touched.push((line, access));
+    }
     fn arm(&mut self, cpu: Cpu, timer: Timer, at: Ns) {
         self.cancel(timer);
         self.timers.push((timer, cpu, at));
@@ -76,14 +87,19 @@ impl World {
 
     /// The same with rules of one's own.
     pub fn with(version: &str, cpus: usize, change: impl FnOnce(&mut Rules)) -> Self {
+        Self::on(Topology::flat(cpus), version, change)
+    }
+
+    /// Any machine.
+    pub fn on(topology: Topology, version: &str, change: impl FnOnce(&mut Rules)) -> Self {
         let choice = KernelChoice {
             hz: 1000,
-            ..KernelChoice::released(version.parse().unwrap(), cpus as u32)
+            ..KernelChoice::released(version.parse().unwrap(), topology.cpus() as u32)
         };
         let mut rules = Rules::resolve(&choice).unwrap();
         change(&mut rules);
         Self {
-            kernel: Kernel::new(Topology::flat(cpus), rules),
+            kernel: Kernel::new(topology, rules),
             bench: Bench::default(),
             checked: true,
         }
@@ -136,6 +152,12 @@ impl World {
             .min_by_key(due)
     }
 
+    /// When the next timer fires.
+    pub fn next_due(&self) -> Option<Ns> {
+        let row = self.next_timer(Ns::MAX)?;
+        Some(self.bench.timers[row].2)
+    }
+
     /// A group below the root, or below `parent`.
     pub fn group(&mut self, parent: GroupId) -> GroupId {
         self.kernel.group_create(&mut self.bench, parent)
@@ -180,6 +202,20 @@ impl World {
     /// Starts a nice-0 task in the root group.
     pub fn spawn(&mut self, cpu: Cpu) -> TaskId {
         self.spawn_in(GroupId::ROOT, cpu, Policy::Normal, 0)
+    }
+
+    /// Starts a nice-0 task in the root group that may run anywhere; the kernel places it.
+    pub fn spawn_anywhere(&mut self, cpu: Cpu) -> TaskId {
+        self.start(TaskAttributes {
+            policy: Policy::Normal,
+            nice: 0,
+            rt_priority: 0,
+            affinity: CpuSet::first(self.kernel.cpus()),
+            group: GroupId::ROOT,
+            address_space: Some(1),
+            custom_slice_ns: None,
+            cpu,
+        })
     }
 
     /// Starts a SCHED_FIFO task that may run on `affinity`.
