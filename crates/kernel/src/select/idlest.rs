@@ -1,8 +1,8 @@
 //! The idlest CPU for a task that starts or executes a program (`sched_balance_find_dst_cpu`,
 //! `find_idlest_cpu`).
 //!
-//! Worked example (two nodes of 8 CPUs, kernel 6.12): CPU 0 forks while it is the only busy CPU. At
-//! the NUMA level the local node has 7 idle CPUs and the other 8; a difference of 1 with 2 tasks, not
+//! Worked example (two nodes of 16 CPUs, kernel 6.12): CPU 0 forks while it is the only busy CPU. At
+//! the NUMA level the local node has 15 idle CPUs and the other 16; a difference of 1 with 2 tasks, not
 //! more than `imb_numa_nr`, stays local. Inside the node each CPU is a group: the local one has no
 //! idle CPU, the others have one each, so the first of them is chosen.
 
@@ -76,7 +76,7 @@ impl Kernel {
 
     /// The CPU of a group that runs the task soonest: idle with the shallowest state, then most
     /// recently idle, then least loaded.
-    fn find_idlest_group_cpu<P: Platform>(
+    pub(super) fn find_idlest_group_cpu<P: Platform>(
         &mut self,
         p: &mut P,
         group: u32,
@@ -103,7 +103,9 @@ impl Kernel {
                 let stamp = self.rqs[cpu.index()].idle_stamp;
                 let shallower = latency_ns.is_some_and(|latency| latency < min_latency_ns);
                 let as_shallow = latency_ns.is_none_or(|latency| latency == min_latency_ns);
-                if shallower || (as_shallow && stamp > latest_stamp) {
+                // CPUs that never ran have no stamp: they are idle for longest.
+                let later = stamp > latest_stamp || shallowest.is_none();
+                if shallower || (as_shallow && later) {
                     min_latency_ns = latency_ns.unwrap_or(min_latency_ns);
                     latest_stamp = stamp;
                     shallowest = Some(cpu);

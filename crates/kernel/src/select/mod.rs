@@ -18,6 +18,8 @@ mod idlest;
 mod rules;
 mod scan;
 mod sibling;
+#[cfg(test)]
+mod tests;
 mod wakee;
 
 use crate::balance::Why;

@@ -1,0 +1,88 @@
+//! Placement, worked out by hand.
+
+mod affine;
+mod idlest;
+mod scan;
+mod sibling;
+mod wakee;
+
+use super::WakeKind;
+use crate::cpuset::CpuSet;
+use crate::ids::{Cpu, GroupId, TaskId};
+use crate::kernel::{Context, WakeFlags};
+use crate::platform::Op;
+use crate::task::{Policy, TaskAttributes};
+use crate::tests::world::World;
+
+/// A task that sleeps since it ran on `cpu`, allowed everywhere.
+fn sleeper(world: &mut World, cpu: u32) -> TaskId {
+    let task = world.spawn(Cpu(cpu));
+    assert_eq!(
+        world.current(Cpu(cpu)),
+        task,
+        "sleepers come before busy tasks"
+    );
+    world.block(Cpu(cpu));
+    allow(world, task, CpuSet::first(world.kernel.cpus()));
+    task
+}
+
+/// Sets an affinity without moving anybody.
+fn allow(world: &mut World, task: TaskId, affinity: CpuSet) {
+    let record = &mut world.kernel.tasks[task.index()];
+    record.affinity = affinity;
+    record.nr_cpus_allowed = affinity.len() as u32;
+}
+
+/// One hog on each of these CPUs.
+fn busy(world: &mut World, cpus: impl IntoIterator<Item = u32>) {
+    for cpu in cpus {
+        world.spawn(Cpu(cpu));
+    }
+}
+
+/// A SCHED_IDLE hog.
+fn busy_with_idle_policy(world: &mut World, cpu: u32) {
+    world.spawn_in(GroupId::ROOT, Cpu(cpu), Policy::Idle, 0);
+}
+
+/// A kernel thread that may run on its CPU only, and runs.
+fn busy_with_kernel_thread(world: &mut World, cpu: u32) -> TaskId {
+    world.start(TaskAttributes {
+        policy: Policy::Normal,
+        nice: 0,
+        rt_priority: 0,
+        affinity: CpuSet::of(Cpu(cpu)),
+        group: GroupId::ROOT,
+        address_space: None,
+        custom_slice_ns: None,
+        cpu: Cpu(cpu),
+    })
+}
+
+/// Where a wakeup of `task` by `waker_cpu` goes, and how many CPUs a scan looked at.
+fn wakeup(world: &mut World, waker_cpu: u32, task: TaskId, flags: WakeFlags) -> (u32, u32) {
+    world.bench.spent.clear();
+    world.kernel.here = Cpu(waker_cpu);
+    let cpu = world.kernel.select_task_rq_fair(
+        &mut world.bench,
+        Cpu(waker_cpu),
+        task,
+        WakeKind::Wakeup,
+        flags,
+    );
+    let looks = world.bench.spent.iter();
+    let looks = looks.filter(|(_, op, _)| *op == Op::SelectScanCpu);
+    (cpu.0, looks.map(|(.., count)| count).sum())
+}
+
+/// Not in sync, from a task.
+const PLAIN: WakeFlags = WakeFlags {
+    sync: false,
+    context: Context::Task,
+};
+/// From a task that will sleep.
+const SYNC: WakeFlags = WakeFlags {
+    sync: true,
+    context: Context::Task,
+};
