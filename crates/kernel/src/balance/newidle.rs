@@ -173,15 +173,14 @@ impl Kernel {
 
 #[cfg(test)]
 mod tests {
-    use crate::balance::testing::World;
     use crate::ids::Ns;
-    use crate::rules::Version;
-    use crate::topology::Topology;
+    use crate::tests::world::World;
 
     /// What the first domain is thought to cost after a success at 0.2 ms and three failures at 0.01 ms.
     fn cost_after_failures(version: &str) -> Ns {
-        let version: Version = version.parse().unwrap();
-        let World { mut kernel, p, .. } = World::new(Topology::flat(2), version, 1000);
+        let World {
+            mut kernel, bench, ..
+        } = World::new(version, 2);
         for (cost_ns, found) in [
             (200_000, true),
             (10_000, false),
@@ -189,7 +188,7 @@ mod tests {
             (10_000, false),
         ] {
             let noted_ns = kernel.newidle_cost_of(0, cost_ns, found);
-            kernel.note_newidle_cost(&p, 0, noted_ns, 0);
+            kernel.note_newidle_cost(&bench, 0, noted_ns, 0);
         }
         kernel.domains.domain(0).max_newidle_lb_cost_ns
     }

@@ -67,15 +67,15 @@ fn idleness_decides_by_version() {
 }
 
 #[test]
-fn a_task_whose_dequeue_is_delayed_runs_beside_the_waker_only_up_to_6_14() {
+fn a_task_whose_dequeue_is_delayed_runs_beside_the_waker_only_up_to_6_15() {
     for (version, expected) in [
         ("6.12", '-'),
-        ("6.12.32", '-'),
-        ("6.12.33", 'T'),
+        ("6.12.36", '-'),
+        ("6.12.37", 'T'),
         ("6.13", '-'),
-        ("6.14", '-'),
-        ("6.14.11", 'T'),
-        ("6.15", 'T'),
+        ("6.15.2", '-'),
+        ("6.15.3", 'T'),
+        ("6.16", 'T'),
     ] {
         let mut world = two_caches(version);
         // Two tasks start together; the one that ran its first ms is 0.5 ms ahead of the average when
