@@ -151,17 +151,12 @@ impl CpuSet {
 
     /// CPUs in ascending order.
     #[inline]
-    pub fn iter(&self) -> impl Iterator<Item = Cpu> + '_ {
-        self.words.iter().enumerate().flat_map(|(row, &word)| {
-            let mut rest = word;
-            std::iter::from_fn(move || {
-                (rest != 0).then(|| {
-                    let bit = rest.trailing_zeros() as usize;
-                    rest &= rest - 1;
-                    Cpu::from(row * 64 + bit)
-                })
-            })
-        })
+    pub fn iter(&self) -> CpuIter<'_> {
+        CpuIter {
+            words: &self.words,
+            row: 0,
+            rest: self.words[0],
+        }
     }
 
     /// CPUs from `start` on, wrapping round (`for_each_cpu_wrap`).
@@ -176,6 +171,30 @@ impl CpuSet {
     #[inline]
     pub fn lowest(&self) -> Option<Cpu> {
         self.iter().next()
+    }
+}
+
+/// CPUs of a set in ascending order.
+#[derive(Clone, Debug)]
+pub struct CpuIter<'a> {
+    words: &'a [u64; WORDS],
+    row: usize,
+    /// CPUs of this row that are still to come.
+    rest: u64,
+}
+
+impl Iterator for CpuIter<'_> {
+    type Item = Cpu;
+
+    #[inline]
+    fn next(&mut self) -> Option<Cpu> {
+        while self.rest == 0 {
+            self.row += 1;
+            self.rest = *self.words.get(self.row)?;
+        }
+        let bit = self.rest.trailing_zeros() as usize;
+        self.rest &= self.rest - 1;
+        Some(Cpu::from(self.row * 64 + bit))
     }
 }
 
