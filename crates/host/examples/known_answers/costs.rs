@@ -31,7 +31,7 @@ impl Table {
         what: &str,
         mut measure: impl FnMut() -> io::Result<Vec<f64>>,
     ) -> Result<(), Box<dyn std::error::Error>> {
-        let repeats = quiet::repeat(REPEATS, || Ok(measure()?))?;
+        let repeats = quiet::repeat(REPEATS, quiet::Others::Matter, || Ok(measure()?))?;
         self.add_row(what, &repeats.kept, repeats.disturbed)
     }
 
@@ -124,7 +124,7 @@ pub fn remote() -> Outcome {
         (200, 1_000, true),
     ] {
         let rest_ns = rest_us * 1_000;
-        let repeats = quiet::repeat(REPEATS, || {
+        let repeats = quiet::repeat(REPEATS, quiet::Others::Matter, || {
             Ok(remote_wakes((0, 1), wakes, rest_ns, never_idle)?)
         })?;
         let column = |pick: fn(&RemoteWake) -> f64| -> Vec<Vec<f64>> {

@@ -16,9 +16,7 @@ const OTHERS_MAX: f64 = 0.03;
 /// Waiting for the machine to fall quiet is given up after this time.
 const WAIT_MAX: Duration = Duration::from_secs(4);
 /// A section that has run for this long makes do with the repeats it has.
-const SECTION_MAX_NS: u64 = 78_000_000_000;
-/// Fewer repeats than this say nothing about spread.
-const REPEATS_MIN: usize = 3;
+const SECTION_MAX_NS: u64 = 70_000_000_000;
 
 /// Repeats that counted, and how many did not.
 pub struct Repeats<T> {
@@ -38,9 +36,19 @@ impl<T> Repeats<T> {
     }
 }
 
+/// Whether what other programs do on the machine touches a measurement.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Others {
+    /// It does: idle CPUs, latencies, a busy neighbour.
+    Matter,
+    /// It does not: a ratio between tasks of a group that outweighs everybody else.
+    DoNotMatter,
+}
+
 /// Repeats a measurement until `wanted` repeats were undisturbed, trying at most twice as often.
 pub fn repeat<T>(
     wanted: usize,
+    others: Others,
     mut measure: impl FnMut() -> Result<T, Box<dyn Error>>,
 ) -> Result<Repeats<T>, Box<dyn Error>> {
     started_ns();
@@ -49,17 +57,18 @@ pub fn repeat<T>(
         disturbed: 0,
     };
     for _ in 0..2 * wanted {
-        wait_until_quiet()?;
+        if others == Others::Matter {
+            wait_until_quiet()?;
+        }
         let before = Used::read()?;
         let result = measure()?;
-        if Used::read()?.is_disturbed_since(&before) {
+        if Used::read()?.is_disturbed_since(&before, others) {
             repeats.disturbed += 1;
         } else {
             repeats.kept.push(result);
         }
-        let enough = repeats.kept.len() >= REPEATS_MIN
-            && sys::monotonic_ns() > started_ns() + SECTION_MAX_NS;
-        if repeats.kept.len() == wanted || enough {
+        let late = sys::monotonic_ns() > started_ns() + SECTION_MAX_NS;
+        if repeats.kept.len() == wanted || (late && !repeats.kept.is_empty()) {
             break;
         }
     }
@@ -99,13 +108,14 @@ impl Used {
     }
 
     /// Two ticks either way prove nothing, since `/proc/stat` counts whole ones.
-    fn is_disturbed_since(&self, before: &Self) -> bool {
+    fn is_disturbed_since(&self, before: &Self, others: Others) -> bool {
         let total_ticks = (self.times.total_ticks - before.times.total_ticks) as f64;
         let allowed = |share: f64| (total_ticks * share).max(2.0);
         let steal_ticks = (self.times.steal_ticks - before.times.steal_ticks) as f64;
         let others_ns = (self.all_ns - before.all_ns) as f64 - (self.own_ns - before.own_ns) as f64;
         let others_ticks = others_ns / TICK_NS as f64;
-        let disturbed = steal_ticks > allowed(STEAL_MAX) || others_ticks > allowed(OTHERS_MAX);
+        let crowded = others == Others::Matter && others_ticks > allowed(OTHERS_MAX);
+        let disturbed = steal_ticks > allowed(STEAL_MAX) || crowded;
         if disturbed {
             eprintln!(
                 "disturbed: of {total_ticks} ticks {steal_ticks} stolen, {others_ticks:.1} used by others"
@@ -116,7 +126,7 @@ impl Used {
 }
 
 /// Waits for other programs to end what they do, for a while.
-pub fn wait_until_quiet() -> Result<(), Box<dyn Error>> {
+fn wait_until_quiet() -> Result<(), Box<dyn Error>> {
     let deadline = Instant::now() + WAIT_MAX;
     loop {
         let before = CpuTimes::read()?;

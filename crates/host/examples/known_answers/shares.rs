@@ -39,7 +39,7 @@ fn report(
 ) -> Outcome {
     let mut lines =
         vec!["share_% first_cpu_ns second_cpu_ns first_slices second_slices steal_%".to_owned()];
-    let repeats = quiet::repeat(REPEATS, || {
+    let repeats = quiet::repeat(REPEATS, quiet::Others::DoNotMatter, || {
         let run = run()?;
         let [first, second] = [&run.commands[0].threads[0], &run.commands[1].threads[0]];
         let share = first.cpu_ns as f64 / (first.cpu_ns + second.cpu_ns) as f64 * 100.0;

@@ -19,7 +19,7 @@ pub fn hogs() -> Outcome {
     ];
     let mut lines = vec!["length rounded to 0.1 ms × count, per repeat".to_owned()];
     let mut interruptions = 0;
-    let repeats = quiet::repeat(REPEATS, || {
+    let repeats = quiet::repeat(REPEATS, quiet::Others::DoNotMatter, || {
         let group = new_group()?;
         let (run, trace) = traced::record(|| Ok(run_in(&group, &hogs, Duration::from_secs(4))?))?;
         let pids = [run.commands[0].pid, run.commands[1].pid];
@@ -84,7 +84,7 @@ struct Wakes {
 
 pub fn sleeper() -> Outcome {
     let mut lines = vec!["lateness of every wake, µs, per repeat".to_owned()];
-    let repeats = quiet::repeat(REPEATS, || {
+    let repeats = quiet::repeat(REPEATS, quiet::Others::Matter, || {
         let wakes = sleeper_beside_hog()?;
         lines.push(page::list(wakes.late.iter().copied(), 0));
         Ok(wakes)

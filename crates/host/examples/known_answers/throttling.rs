@@ -22,7 +22,7 @@ pub fn section() -> Outcome {
     let mut lines = vec![
         "nr_periods nr_throttled throttled_ms_per_period cpu_ms_per_period steal_%".to_owned(),
     ];
-    let repeats = quiet::repeat(REPEATS, || {
+    let repeats = quiet::repeat(REPEATS, quiet::Others::Matter, || {
         let group = new_group()?;
         group.set_limits(&CpuLimits {
             quota_us: Some(50_000),

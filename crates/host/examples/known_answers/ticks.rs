@@ -21,7 +21,7 @@ pub fn section() -> Outcome {
         "cpu phase_us seen expected strangers strangers_total_us tick_median_ns tick_p90_ns"
             .to_owned(),
     ];
-    let repeats = quiet::repeat(REPEATS, || {
+    let repeats = quiet::repeat(REPEATS, quiet::Others::Matter, || {
         let gaps = spin_gaps_on(&[0, 1], DURATION_NS, THRESHOLD_NS)?;
         let mut fits = Vec::new();
         for (cpu, gaps) in gaps.iter().enumerate() {
