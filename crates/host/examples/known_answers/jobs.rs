@@ -72,11 +72,11 @@ fn section(burst_ms: f64, rule: &str, ask_ns: Option<u64>) -> Outcome {
     let stat = group.stat()?.since(&before);
     let jobs = runs.kept.concat();
     let ends = throttle_ends(&jobs);
-    let phase_ns = circular_phase(&ends).ok_or("the job was never throttled")?;
+    let phase_ns = earliest(&ends).ok_or("the job was never throttled")?;
     let mut body = format!(
         "{} runs of {JOBS} jobs in one group.{} The job burns {WORK_MS} ms of CPU time on CPU 1, due every {EVERY_MS} ms; φ is where in the bandwidth period \
          it is due. {how} Expected by arithmetic alone, without ticks or costs: {rule} ms. The period's phase is the \
-         10 % quantile of the ends of throttled times (n = {}, their spread p10–p90 {:.0} µs).\n\n",
+         earliest end of a throttled time (n = {}, their spread p10–p90 {:.0} µs).\n\n",
         runs.kept.len(),
         runs.remark(),
         ends.len(),
@@ -216,14 +216,13 @@ fn around(point: u64, first: u64) -> i64 {
     (point as i64 - first as i64 + period + period / 2) % period - period / 2
 }
 
-/// The phase: the point that a tenth of the throttled times end before. Few end early, and any that another
-/// program held up end late.
-fn circular_phase(points: &[u64]) -> Option<u64> {
+/// The phase: the earliest end of a throttled time. No end can come before the period timer, and some come
+/// later: on a CPU that runs another program meanwhile, an unthrottled task waits for the next tick.
+fn earliest(points: &[u64]) -> Option<u64> {
     let first = *points.first()?;
-    let mut offsets: Vec<i64> = points.iter().map(|p| around(*p, first)).collect();
-    offsets.sort_unstable();
+    let offset = points.iter().map(|point| around(*point, first)).min()?;
     let period = PERIOD_MS as i64 * 1_000_000;
-    Some((first as i64 + offsets[offsets.len() / 10]).rem_euclid(period) as u64)
+    Some((first as i64 + offset).rem_euclid(period) as u64)
 }
 
 fn circular_spread_us(points: &[u64], middle: u64) -> f64 {

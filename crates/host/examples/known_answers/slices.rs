@@ -36,7 +36,7 @@ pub fn hogs() -> Outcome {
     })?;
     let mut body = format!(
         "Both hogs in one group, pinned to CPU 1, {} repeats of 4 s, from sched_switch. A slice ends when the other \
-         hog runs; {interruptions} short visits of other tasks in between are counted into it.{}\n\n",
+         hog runs; slices in which a third task ran ({interruptions} visits) are left out.{}\n\n",
         repeats.kept.len(),
         repeats.remark()
     );
@@ -59,18 +59,18 @@ fn distribution(slices_ms: &[f64]) -> String {
     words.join(" ")
 }
 
-/// Lengths from a task's coming until `other` follows it; visits of third tasks do not end a slice.
+/// Lengths of the stays that `other` ended. A slice in which a third task ran is left out and counted.
 fn runs_until(stays: &[traced::Stay], other: i32, interruptions: &mut usize) -> Vec<f64> {
     let mut slices = Vec::new();
-    let mut begin = None;
+    let mut interrupted = false;
     for stay in stays {
-        let from_ns = *begin.get_or_insert(stay.from_ns);
-        if stay.next == other {
-            slices.push((stay.to_ns - from_ns) as f64 / 1e6);
-            begin = None;
-        } else {
+        let ended = stay.next == other;
+        if ended && !interrupted {
+            slices.push((stay.to_ns - stay.from_ns) as f64 / 1e6);
+        } else if !ended {
             *interruptions += 1;
         }
+        interrupted = !ended;
     }
     slices
 }
