@@ -9,10 +9,12 @@
 
 mod clocks;
 mod hwp;
+pub(crate) mod lines;
 pub(crate) mod power;
 mod report;
 
 pub(crate) use clocks::ClockEvent;
+pub use lines::{LineKind, LineStatistics};
 pub(crate) use report::Baseline;
 pub use report::{CpuReport, HardwareReport, Watts};
 

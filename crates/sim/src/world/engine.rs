@@ -7,6 +7,7 @@
 use super::World;
 use super::error::RunError;
 use super::outside::{Source, class, per_cpu};
+use super::script::Deed;
 use super::tasks::Name;
 use crate::segment::Segment;
 use crate::wheel::{Key, Slot};
@@ -20,6 +21,17 @@ pub(crate) enum Flow {
     Segment,
     /// The scheduler was entered and has to be left.
     Entered,
+}
+
+/// How far a CPU is on its way back from the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stage {
+    /// The handlers are done; who ran before.
+    Leave(Option<TaskId>),
+    /// It is decided who runs: who ran before, and who does now.
+    Switch(Option<TaskId>, TaskId),
+    /// It executes.
+    Execute,
 }
 
 /// Result of everything that may find a program at fault.
@@ -84,6 +96,7 @@ impl World {
                 let flow = self.finish_segment(cpu, task)?;
                 self.run(cpu, flow)
             }
+            None if self.out.script_time(cpu).is_some() => self.script_goes_on(cpu),
             None => {
                 self.fall_asleep(cpu);
                 Ok(())
@@ -94,6 +107,11 @@ impl World {
     /// An interrupt reaches a CPU. `false` when it has to wait: for the end of a kernel operation, or
     /// for the CPU to leave its idle state. The event is armed again then.
     pub(super) fn enter(&mut self, cpu: Cpu, slot: Slot, class: u8) -> bool {
+        if let Some(at) = self.out.script_time(cpu) {
+            // It is in the middle of an operation; once more after its next deed.
+            self.out.wheel.arm(slot, Key::new(at, class::PENDING));
+            return false;
+        }
         loop {
             let out = &mut self.out;
             let state = &mut out.cpus[cpu.index()];
@@ -126,45 +144,91 @@ impl World {
     }
 
     /// Lets a CPU go on until it has to wait for an event.
-    pub(super) fn run(&mut self, cpu: Cpu, mut flow: Flow) -> Run<()> {
-        loop {
-            if flow == Flow::Entered {
-                let before = self.out.cpus[cpu.index()].running;
-                let task = self.kernel.leave_kernel(&mut self.out, cpu);
-                if let Some(before) = before
-                    && before != task
-                {
-                    self.reap(before);
-                }
-                if self.kernel.is_idle_task(task) {
-                    self.go_idle(cpu);
-                    return Ok(());
-                }
-                if before != Some(task) {
-                    self.out.temper(cpu, task);
-                }
-                self.out.cpus[cpu.index()].running = Some(task);
-                if self.out.tasks.contexts[task.index()].segment == Segment::None {
-                    self.run_ahead(task);
-                }
-            }
-            let out = &mut self.out;
-            let state = &mut out.cpus[cpu.index()];
-            let Some(task) = state.running else {
-                return Ok(());
-            };
-            state.cursor = state.cursor.max(out.now);
-            state.started = state.cursor;
-            let started = state.started;
-            let end = started + out.time_to_end(cpu, task, started);
-            let key = Key::new(end, class::SEGMENT);
-            if !out.advance_to(key) {
-                out.wheel
-                    .arm(super::Outside::slot(cpu, per_cpu::SEGMENT), key);
-                return Ok(());
-            }
-            flow = self.finish_segment(cpu, task)?;
+    #[inline]
+    pub(super) fn run(&mut self, cpu: Cpu, flow: Flow) -> Run<()> {
+        let stage = self.after(cpu, flow);
+        self.advance(cpu, stage)
+    }
+
+    #[inline(always)]
+    fn after(&self, cpu: Cpu, flow: Flow) -> Stage {
+        match flow {
+            Flow::Segment => Stage::Execute,
+            Flow::Entered => Stage::Leave(self.out.cpus[cpu.index()].running),
         }
+    }
+
+    /// Same, from a stage of the way back from the kernel on.
+    pub(super) fn advance(&mut self, cpu: Cpu, mut stage: Stage) -> Run<()> {
+        loop {
+            match stage {
+                Stage::Leave(before) => {
+                    if !self.out.play(cpu, stage) {
+                        return Ok(());
+                    }
+                    let next = self.kernel.leave_kernel(&mut self.out, cpu);
+                    stage = Stage::Switch(before, next);
+                }
+                Stage::Switch(before, next) => {
+                    if !self.out.play(cpu, stage) {
+                        return Ok(());
+                    }
+                    if !self.switch_to(cpu, before, next) {
+                        return Ok(());
+                    }
+                    stage = Stage::Execute;
+                }
+                Stage::Execute => {
+                    let Some(flow) = self.execute_segment(cpu)? else {
+                        return Ok(());
+                    };
+                    stage = self.after(cpu, flow);
+                }
+            }
+        }
+    }
+
+    /// The kernel is left: `next` has the CPU. `false` when that is the idle task.
+    #[inline(always)]
+    fn switch_to(&mut self, cpu: Cpu, before: Option<TaskId>, next: TaskId) -> bool {
+        if let Some(before) = before
+            && before != next
+        {
+            self.reap(before);
+        }
+        if self.kernel.is_idle_task(next) {
+            self.go_idle(cpu);
+            return false;
+        }
+        if before != Some(next) {
+            self.out.temper(cpu, next);
+        }
+        self.out.cpus[cpu.index()].running = Some(next);
+        if self.out.tasks.contexts[next.index()].segment == Segment::None {
+            self.run_ahead(next);
+        }
+        true
+    }
+
+    /// The running task executes its segment from the cursor on. `None` when that ends in the future.
+    #[inline(always)]
+    fn execute_segment(&mut self, cpu: Cpu) -> Run<Option<Flow>> {
+        let out = &mut self.out;
+        let state = &mut out.cpus[cpu.index()];
+        let Some(task) = state.running else {
+            return Ok(None);
+        };
+        state.cursor = state.cursor.max(out.now);
+        state.started = state.cursor;
+        let started = state.started;
+        let end = started + out.time_to_end(cpu, task, started);
+        let key = Key::new(end, class::SEGMENT);
+        if !out.advance_to(key) {
+            out.wheel
+                .arm(super::Outside::slot(cpu, per_cpu::SEGMENT), key);
+            return Ok(None);
+        }
+        self.finish_segment(cpu, task).map(Some)
     }
 
     /// The segment of the running task is over: the next instructions are due now.
@@ -194,7 +258,11 @@ impl World {
     pub(super) fn wake(&mut self, cpu: Cpu, task: TaskId, sync: bool, context: WakeContext) {
         let at = self.out.clock(cpu);
         if self.kernel.tasks[task.index()].state == TaskState::Blocked {
-            self.out.probes.waking(at, cpu, task);
+            if self.out.is_recording(cpu) {
+                self.out.record(cpu, Deed::Waking(task));
+            } else {
+                self.out.probes.waking(at, cpu, task);
+            }
         }
         let flags = WakeFlags { sync, context };
         self.kernel.wake(&mut self.out, cpu, task, flags);

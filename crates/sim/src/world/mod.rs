@@ -24,6 +24,7 @@ mod interrupts;
 mod lifecycle;
 mod outside;
 mod platform;
+mod script;
 mod setup;
 mod tasks;
 
@@ -31,6 +32,7 @@ pub use error::{RunError, WorldError};
 pub use outside::CpuTime;
 pub(crate) use outside::Outside;
 
+use crate::hardware::{LineKind, LineStatistics};
 use crate::probe::Probes;
 use crate::workload::Workload;
 use schedcast_kernel::{Cpu, Kernel, Ns, TaskId};
@@ -76,6 +78,12 @@ impl World {
     /// What a CPU did with its time since statistics count.
     pub fn cpu_time(&self, cpu: Cpu) -> CpuTime {
         self.out.cpus[cpu.index()].time
+    }
+
+    /// What contended lines of a kind took since statistics count; `None` when none are modelled.
+    pub fn line_statistics(&self, kind: LineKind) -> Option<LineStatistics> {
+        let lines = self.out.lines.as_ref()?;
+        Some(lines.statistics[kind as usize])
     }
 
     /// Share of time the CPUs were not idle since statistics count.
@@ -127,6 +135,9 @@ impl World {
         self.settle();
         let now = self.out.now;
         self.out.probes.reset(now);
+        if let Some(lines) = &mut self.out.lines {
+            lines.statistics = Default::default();
+        }
         self.out.hardware_baseline = self.out.hardware.reset(now);
         for cpu in &mut self.out.cpus {
             cpu.time = CpuTime::default();

@@ -1,7 +1,9 @@
 //! The half of a world that is not the scheduler.
 
 use super::hardware::HardwareSlots;
+use super::script::Script;
 use super::tasks::Tasks;
+use crate::hardware::lines::LineTable;
 use crate::hardware::{Baseline, Hardware};
 use crate::machine::Machine;
 use crate::probe::Probes;
@@ -23,6 +25,8 @@ pub(super) mod class {
     pub const ARRIVAL: u8 = 3;
     pub const START: u8 = 4;
     pub const SEGMENT: u8 = 5;
+    /// What waits for an operation that waits for a line.
+    pub const PENDING: u8 = 6;
 }
 
 /// Event slots every CPU has.
@@ -136,6 +140,9 @@ pub struct Outside {
     pub(crate) machine: Machine,
     pub(crate) cpus: Vec<CpuState>,
     pub(super) hardware: Hardware,
+    /// Contended lines; `None` = none are.
+    pub(super) lines: Option<LineTable>,
+    pub(super) scripts: Vec<Script>,
     pub(super) hardware_slots: HardwareSlots,
     pub(super) hardware_baseline: Baseline,
     pub(super) wheel: Wheel,

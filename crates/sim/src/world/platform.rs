@@ -1,6 +1,7 @@
 //! The outside as the kernel sees it.
 
 use super::outside::{Outside, class};
+use super::script::Deed;
 use crate::random;
 use crate::timers::TimerId;
 use crate::wheel::Key;
@@ -38,9 +39,10 @@ impl Platform for Outside {
         statistics.operations[op as usize] += u64::from(count);
     }
 
-    /// Lines are not contended: every access is part of the price of its operation.
     #[inline(always)]
-    fn touch(&mut self, _cpu: Cpu, _line: Line, _access: Access) {}
+    fn touch(&mut self, cpu: Cpu, line: Line, access: Access) {
+        self.want_line(cpu, line, access);
+    }
 
     #[inline]
     fn arm(&mut self, cpu: Cpu, timer: Timer, at: Ns) {
@@ -72,17 +74,10 @@ impl Platform for Outside {
 
     #[inline]
     fn send_ipi(&mut self, from: Cpu, to: Cpu, ipi: Ipi, polling: bool) {
-        let delivery_ns = if polling {
-            self.cpus[to.index()].poked = true;
-            self.machine.polling_wakeup_ns
+        if self.is_recording(from) {
+            self.record(from, Deed::Ipi(to, ipi, polling));
         } else {
-            self.machine.ipi_delivery_ns
-        };
-        let key = Key::new(self.clock(from) + delivery_ns, class::IPI);
-        let slot = Self::ipi_slot(to, ipi);
-        // One that is on its way already serves both.
-        if self.wheel.armed(slot).is_none_or(|armed| armed > key) {
-            self.wheel.arm(slot, key);
+            self.deliver_ipi(self.clock(from), to, ipi, polling);
         }
     }
 
@@ -123,8 +118,31 @@ impl Platform for Outside {
     #[inline]
     fn observe(&mut self, cpu: Cpu, observation: Observation) {
         // It happens when the CPU that executes the operation gets there, whatever CPU it is about.
-        let at = self.clock(self.executing);
-        self.probes.observe(at, cpu, observation);
+        let executing = self.executing;
+        if self.is_recording(executing) {
+            self.record(executing, Deed::Observe(cpu, observation));
+        } else {
+            self.probes.observe(self.clock(executing), cpu, observation);
+        }
+    }
+}
+
+impl Outside {
+    /// An interrupt leaves at `at`.
+    #[inline]
+    pub(super) fn deliver_ipi(&mut self, at: Ns, to: Cpu, ipi: Ipi, polling: bool) {
+        let delivery_ns = if polling {
+            self.cpus[to.index()].poked = true;
+            self.machine.polling_wakeup_ns
+        } else {
+            self.machine.ipi_delivery_ns
+        };
+        let key = Key::new(at + delivery_ns, class::IPI);
+        let slot = Self::ipi_slot(to, ipi);
+        // One that is on its way already serves both.
+        if self.wheel.armed(slot).is_none_or(|armed| armed > key) {
+            self.wheel.arm(slot, key);
+        }
     }
 }
 

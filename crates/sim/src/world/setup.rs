@@ -5,7 +5,9 @@ use super::error::WorldError;
 use super::hardware::{HardwareSlots, price_scale};
 use super::outside::{CpuState, CpuTime, Outside, Shared, Source, SourceState, class, per_cpu};
 use super::platform::{ARRIVALS, NEWIDLE};
+use super::script::Script;
 use super::tasks::{Context, NO_TASK, Name, Resume, Tasks};
+use crate::hardware::lines::LineTable;
 use crate::hardware::{Baseline, Hardware};
 use crate::machine::Machine;
 use crate::probe::{NOBODY, Probes};
@@ -42,6 +44,8 @@ impl World {
         world.adopt_idle_tasks();
         world.create_groups()?;
         world.attach_hardware();
+        // What configuring touched belongs to the time before the run.
+        world.out.lines = LineTable::new(&world.out.machine);
         world.arm_sources();
         Ok(world)
     }
@@ -211,6 +215,8 @@ impl Outside {
             executing: Cpu(0),
             cpus: states.collect(),
             hardware: Hardware::new(&machine),
+            lines: None,
+            scripts: vec![Script::default(); cpus],
             hardware_slots: HardwareSlots::default(),
             hardware_baseline: Baseline::default(),
             wheel: Wheel::new(cpus * per_cpu::COUNT as usize),

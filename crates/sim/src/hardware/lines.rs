@@ -1,0 +1,309 @@
+//! Cache lines that many CPUs write: each is a serial resource.
+//!
+//! A CPU that writes needs the line for itself, one that reads needs a copy. Getting it from where it is
+//! takes a transfer time that depends on the distance, and while the line is on its way nobody else gets
+//! it. Worked example, 50 ns between cores: CPUs 0, 1 and 2 add to a counter at the same time; the line is
+//! with CPU 0. CPU 0 has it at once, CPU 1 after 50 ns, CPU 2 has to wait for CPU 1's transfer and has
+//! it after 100 ns. However many CPUs ask, 20 million additions per second is all there is.
+
+use crate::machine::Machine;
+use crate::machine::parts::Lines;
+use schedcast_kernel::cpuset::CpuSet;
+use schedcast_kernel::platform::{Access, Line};
+use schedcast_kernel::topology::CpuPlace;
+use schedcast_kernel::{Cpu, Ns};
+
+/// Kinds of lines, in the order of [`LineKind::ALL`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LineKind {
+    /// `tg->load_avg` of the groups.
+    TgLoadAvg,
+    /// Locks of run queues.
+    RqLock,
+    /// Idle hints of last level caches.
+    LlcIdleHints,
+}
+
+impl LineKind {
+    /// All of them.
+    pub const ALL: [LineKind; 3] = [
+        LineKind::TgLoadAvg,
+        LineKind::RqLock,
+        LineKind::LlcIdleHints,
+    ];
+
+    /// Name in `machine/overhead.line.*` metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LineKind::TgLoadAvg => "tg_load_avg",
+            LineKind::RqLock => "rq_lock",
+            LineKind::LlcIdleHints => "llc_idle_hints",
+        }
+    }
+
+    /// The kind of a line.
+    #[inline(always)]
+    pub const fn of(line: Line) -> Self {
+        match line {
+            Line::GroupLoadAvg(_) => LineKind::TgLoadAvg,
+            Line::RqLock(_) => LineKind::RqLock,
+            Line::LlcIdleHints(_) => LineKind::LlcIdleHints,
+        }
+    }
+}
+
+/// What accesses to lines of one kind took.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LineStatistics {
+    /// Accesses.
+    pub touches: u64,
+    /// Accesses for which the line had to come from elsewhere.
+    pub transfers: u64,
+    /// Time CPUs spent on them, waiting included.
+    pub spent_ns: Ns,
+    /// Time they waited for others' transfers.
+    pub waited_ns: Ns,
+}
+
+/// One line.
+#[derive(Clone, Debug)]
+struct LineState {
+    /// CPU that wrote last, where the line comes from.
+    owner: Option<u32>,
+    /// CPUs with a valid copy.
+    holders: CpuSet,
+    /// Nobody but the owner has a copy.
+    exclusive: bool,
+    /// When the last transfer is over.
+    free_ns: Ns,
+    /// Accesses under way.
+    pending: u32,
+}
+
+impl LineState {
+    const UNTOUCHED: LineState = LineState {
+        owner: None,
+        holders: CpuSet::EMPTY,
+        exclusive: false,
+        free_ns: 0,
+        pending: 0,
+    };
+
+    #[inline(always)]
+    fn is_hit(&self, cpu: Cpu, access: Access) -> bool {
+        match access {
+            Access::Read => self.holders.contains(cpu),
+            Access::Write => self.exclusive && self.owner == Some(cpu.0),
+        }
+    }
+}
+
+/// All lines that are modelled.
+#[derive(Clone, Debug)]
+pub(crate) struct LineTable {
+    part: Lines,
+    places: Vec<CpuPlace>,
+    groups: Vec<LineState>,
+    rq_locks: Vec<LineState>,
+    llc_hints: Vec<LineState>,
+    /// By kind, as in [`LineKind::ALL`].
+    pub statistics: [LineStatistics; 3],
+}
+
+impl LineTable {
+    pub fn new(machine: &Machine) -> Option<Self> {
+        let part = machine.lines.clone()?;
+        let places = machine.topology.places.clone();
+        let per_cpu = vec![LineState::UNTOUCHED; places.len()];
+        Some(Self {
+            groups: Vec::new(),
+            rq_locks: per_cpu.clone(),
+            llc_hints: per_cpu,
+            statistics: [LineStatistics::default(); 3],
+            part,
+            places,
+        })
+    }
+
+    fn state(&mut self, line: Line) -> &mut LineState {
+        match line {
+            Line::GroupLoadAvg(group) => {
+                let row = group.index();
+                if row >= self.groups.len() {
+                    self.groups.resize(row + 1, LineState::UNTOUCHED);
+                }
+                &mut self.groups[row]
+            }
+            Line::RqLock(cpu) => &mut self.rq_locks[cpu.index()],
+            Line::LlcIdleHints(cpu) => &mut self.llc_hints[cpu.index()],
+        }
+    }
+
+    /// Whether lines of this kind are modelled.
+    #[inline(always)]
+    fn is_modelled(&self, line: Line) -> bool {
+        match LineKind::of(line) {
+            LineKind::TgLoadAvg => self.part.tg_load_avg,
+            LineKind::RqLock => self.part.rq_lock,
+            LineKind::LlcIdleHints => self.part.llc_idle_hints,
+        }
+    }
+
+    /// An operation will want a line in its course. `true` when it has to ask for it at its time;
+    /// `false` when it costs nothing: the line is not modelled, or at hand and nobody else is under way
+    /// to it.
+    #[inline]
+    pub fn expect(&mut self, cpu: Cpu, line: Line, access: Access) -> bool {
+        if !self.is_modelled(line) {
+            return false;
+        }
+        let state = self.state(line);
+        if state.pending == 0 && state.is_hit(cpu, access) {
+            self.statistics[LineKind::of(line) as usize].touches += 1;
+            return false;
+        }
+        state.pending += 1;
+        true
+    }
+
+    /// A line is asked for at `at`; all requests come in the order of time. Returns when the CPU has it.
+    pub fn grant(&mut self, cpu: Cpu, line: Line, access: Access, at: Ns) -> Ns {
+        let owner = self.state(line).owner;
+        let transfer_ns = self.transfer_ns(owner, cpu);
+        let service_percent = match access {
+            Access::Read => Ns::from(self.part.read_service_percent),
+            Access::Write => 100,
+        };
+        let state = self.state(line);
+        state.pending -= 1;
+        let mut granted = at;
+        let mut transfer = None;
+        if !state.is_hit(cpu, access) {
+            let begin = at.max(state.free_ns);
+            granted = begin + transfer_ns;
+            state.free_ns = begin + transfer_ns * service_percent / 100;
+            transfer = Some(begin);
+            match access {
+                Access::Read => state.exclusive = false,
+                Access::Write => {
+                    state.owner = Some(cpu.0);
+                    state.exclusive = true;
+                    state.holders = CpuSet::EMPTY;
+                }
+            }
+            state.holders.insert(cpu);
+        }
+        let statistics = &mut self.statistics[LineKind::of(line) as usize];
+        statistics.touches += 1;
+        if let Some(begin) = transfer {
+            statistics.transfers += 1;
+            statistics.waited_ns += begin - at;
+            statistics.spent_ns += granted - at;
+        }
+        granted
+    }
+
+    /// From where the line is; the first time, from a last level cache.
+    fn transfer_ns(&self, owner: Option<u32>, cpu: Cpu) -> Ns {
+        let Some(owner) = owner else {
+            return self.part.same_llc_transfer_ns;
+        };
+        let (from, to) = (&self.places[owner as usize], &self.places[cpu.index()]);
+        if from.core == to.core {
+            self.part.same_core_transfer_ns
+        } else if from.llc == to.llc {
+            self.part.same_llc_transfer_ns
+        } else if from.node == to.node {
+            self.part.other_llc_transfer_ns
+        } else {
+            self.part.other_node_transfer_ns
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedcast_kernel::GroupId;
+    use schedcast_kernel::topology::Topology;
+
+    const LINE: Line = Line::GroupLoadAvg(GroupId(1));
+
+    fn table(read_service_percent: u32) -> LineTable {
+        let mut machine = Machine::preset("generic-8").unwrap();
+        machine = machine.with_topology(Topology::regular(2, 1, 2, 2));
+        machine.lines = Some(Lines {
+            same_core_transfer_ns: 10,
+            same_llc_transfer_ns: 50,
+            other_llc_transfer_ns: 80,
+            other_node_transfer_ns: 120,
+            read_service_percent,
+            tg_load_avg: true,
+            rq_lock: false,
+            llc_idle_hints: false,
+        });
+        LineTable::new(&machine).unwrap()
+    }
+
+    fn touch(table: &mut LineTable, cpu: u32, access: Access, at: Ns) -> Ns {
+        if table.expect(Cpu(cpu), LINE, access) {
+            table.grant(Cpu(cpu), LINE, access, at)
+        } else {
+            at
+        }
+    }
+
+    #[test]
+    fn worked_example_of_the_module_docs() {
+        let mut table = table(100);
+        touch(&mut table, 0, Access::Write, 0);
+        let at = 1000;
+        assert_eq!(touch(&mut table, 0, Access::Write, at), 1000);
+        assert_eq!(touch(&mut table, 1, Access::Write, at), 1050);
+        // CPU 5 is the sibling of CPU 1: it waits for its transfer, then 10 ns more.
+        assert_eq!(touch(&mut table, 5, Access::Write, at), 1060);
+        assert_eq!(touch(&mut table, 2, Access::Write, at), 1180);
+    }
+
+    #[test]
+    fn a_read_after_a_write_costs_a_transfer_further_ones_nothing() {
+        let mut table = table(100);
+        touch(&mut table, 0, Access::Write, 0);
+        assert_eq!(touch(&mut table, 1, Access::Read, 1000), 1050);
+        assert_eq!(touch(&mut table, 1, Access::Read, 2000), 2000);
+        // The writer's copy stays valid, but it has to take it back to write.
+        assert_eq!(touch(&mut table, 0, Access::Read, 3000), 3000);
+        assert_eq!(touch(&mut table, 0, Access::Write, 4000), 4010);
+        assert_eq!(touch(&mut table, 1, Access::Read, 5000), 5050);
+        let statistics = table.statistics[LineKind::TgLoadAvg as usize];
+        assert_eq!((statistics.touches, statistics.transfers), (6, 4));
+    }
+
+    #[test]
+    fn reads_may_overlap() {
+        let mut table = table(20);
+        touch(&mut table, 0, Access::Write, 0);
+        assert_eq!(touch(&mut table, 1, Access::Read, 1000), 1050);
+        assert_eq!(touch(&mut table, 5, Access::Read, 1000), 1060);
+        assert_eq!(touch(&mut table, 4, Access::Write, 1000), 1030);
+    }
+
+    #[test]
+    fn n_cpus_get_one_transfer_after_the_other() {
+        let mut table = table(100);
+        touch(&mut table, 0, Access::Write, 0);
+        // All at once on one socket and the other in turn: 120 ns each.
+        let ends: Vec<Ns> = [2, 1, 3, 0]
+            .map(|cpu| touch(&mut table, cpu, Access::Write, 1000))
+            .to_vec();
+        assert_eq!(ends, [1120, 1240, 1360, 1480]);
+        let statistics = table.statistics[LineKind::TgLoadAvg as usize];
+        assert_eq!(statistics.waited_ns, 120 + 240 + 360);
+    }
+
+    #[test]
+    fn lines_that_are_not_modelled_cost_nothing() {
+        let mut table = table(100);
+        assert!(!table.expect(Cpu(1), Line::RqLock(Cpu(0)), Access::Write));
+    }
+}

@@ -1,0 +1,136 @@
+//! Operations that want contended lines, played in the order of time.
+//!
+//! The kernel executes an operation at once: its state changes when it starts, and its costs are known
+//! then, except for one thing. How long it waits for a contended line depends on who else asks before
+//! it gets there, and those operations may not have started yet. So from the first such line on, what
+//! the operation does to the outside (interrupts, observations, further lines) is written into the
+//! CPU's *script*, and played when its time comes; all waiting moves what follows.
+//!
+//! Worked example: at 1000 ns CPU 0 wakes a task: 500 ns of work, then the line of its group, then 200 ns,
+//! then an interrupt to CPU 3. The script says: line at 1500, interrupt at 1700. At 1400 CPU 1 starts an
+//! operation that wants the line at 1450, takes 100 ns for its transfer, and is granted it first. At
+//! 1500 CPU 0 asks, waits until 1550, has the line at 1650, 150 ns later than expected; its interrupt
+//! leaves at 1850, and that is where CPU 0 goes on.
+
+use super::World;
+use super::engine::{Run, Stage};
+use super::outside::{Outside, class, per_cpu};
+use crate::wheel::Key;
+use schedcast_kernel::platform::{Access, Ipi, Line, Observation};
+use schedcast_kernel::{Cpu, Ns, TaskId};
+
+/// Something an operation does to the outside.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Deed {
+    /// Wants a line.
+    Touch(Line, Access),
+    /// Interrupts a CPU.
+    Ipi(Cpu, Ipi, bool),
+    /// Tells observers about a CPU.
+    Observe(Cpu, Observation),
+    /// Tells them that it is about to wake a task.
+    Waking(TaskId),
+}
+
+/// What an operation of one CPU has still to do to the outside.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Script {
+    /// Deeds and when they would happen without waiting.
+    steps: Vec<(Ns, Deed)>,
+    next: usize,
+    /// Waiting so far.
+    delay_ns: Ns,
+    /// Where the CPU goes on; `None` when it does not wait for its script.
+    resume: Option<Stage>,
+}
+
+impl Outside {
+    /// Whether deeds of the operation that `cpu` executes have to be written down.
+    #[inline(always)]
+    pub(super) fn is_recording(&self, cpu: Cpu) -> bool {
+        self.lines.is_some() && !self.scripts[cpu.index()].steps.is_empty()
+    }
+
+    /// Writes a deed down.
+    pub(super) fn record(&mut self, cpu: Cpu, deed: Deed) {
+        let at = self.clock(cpu);
+        self.scripts[cpu.index()].steps.push((at, deed));
+    }
+
+    /// `touch` of the platform.
+    #[inline]
+    pub(super) fn want_line(&mut self, cpu: Cpu, line: Line, access: Access) {
+        let Some(lines) = &mut self.lines else { return };
+        if lines.expect(cpu, line, access) {
+            self.record(cpu, Deed::Touch(line, access));
+        }
+    }
+
+    /// Time of the next deed of a CPU that waits for its script.
+    #[inline(always)]
+    pub(super) fn script_time(&self, cpu: Cpu) -> Option<Ns> {
+        self.lines.as_ref()?;
+        let script = &self.scripts[cpu.index()];
+        script.resume.as_ref()?;
+        let (at, _) = script.steps.get(script.next)?;
+        Some(at + script.delay_ns)
+    }
+
+    /// Plays the script of a CPU as far as possible. `false` when it has to wait for events of others;
+    /// it goes on at `stage` then.
+    #[inline(always)]
+    pub(super) fn play(&mut self, cpu: Cpu, stage: Stage) -> bool {
+        !self.is_recording(cpu) || self.play_steps(cpu, stage)
+    }
+
+    fn play_steps(&mut self, cpu: Cpu, stage: Stage) -> bool {
+        let row = cpu.index();
+        while let Some(&(at, deed)) = self.scripts[row].steps.get(self.scripts[row].next) {
+            let at = at + self.scripts[row].delay_ns;
+            let key = Key::new(at, class::SEGMENT);
+            if at > self.now && !self.advance_to(key) {
+                self.wheel.arm(Self::slot(cpu, per_cpu::SEGMENT), key);
+                self.scripts[row].resume = Some(stage);
+                // Whoever ran is accounted; nobody runs before the script is over.
+                self.cpus[row].running = None;
+                return false;
+            }
+            self.scripts[row].next += 1;
+            self.perform(cpu, at, deed);
+        }
+        let script = &mut self.scripts[row];
+        let delay_ns = script.delay_ns;
+        script.steps.clear();
+        script.next = 0;
+        script.delay_ns = 0;
+        script.resume = None;
+        let state = &mut self.cpus[row];
+        state.cursor += delay_ns;
+        true
+    }
+
+    fn perform(&mut self, cpu: Cpu, at: Ns, deed: Deed) {
+        match deed {
+            Deed::Touch(line, access) => {
+                let Some(lines) = &mut self.lines else { return };
+                let granted = lines.grant(cpu, line, access, at);
+                self.scripts[cpu.index()].delay_ns += granted - at;
+                self.cpus[cpu.index()].time.overhead_ns += granted - at;
+            }
+            Deed::Ipi(to, ipi, polling) => self.deliver_ipi(at, to, ipi, polling),
+            Deed::Observe(about, observation) => self.probes.observe(at, about, observation),
+            Deed::Waking(task) => self.probes.waking(at, cpu, task),
+        }
+    }
+}
+
+impl World {
+    /// The time of the next deed of a script has come.
+    pub(super) fn script_goes_on(&mut self, cpu: Cpu) -> Run<()> {
+        self.out.executing = cpu;
+        match self.out.scripts[cpu.index()].resume.take() {
+            Some(stage) => self.advance(cpu, stage),
+            None => Ok(()),
+        }
+    }
+}
