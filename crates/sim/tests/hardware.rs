@@ -46,7 +46,7 @@ fn us(world: &World) -> Vec<(u64, u16)> {
         .collect()
 }
 
-const SMT2: &str = "[smt]\nthread_speed_percent = [100, 60]\n";
+const SMT2: &str = "[smt]\nthread_speed_1000ths = [1000, 600]\n";
 
 #[test]
 fn a_sibling_that_wakes_slows_what_runs_and_work_is_conserved() {

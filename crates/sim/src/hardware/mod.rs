@@ -2,7 +2,7 @@
 //! what it draws.
 //!
 //! Everything here changes at the time of an event, so counters, residencies and energy are exact sums
-//! of integers. Worked example: a core of two threads, `thread_speed_percent = [100, 60]`, 2 GHz of
+//! of integers. Worked example: a core of two threads, `thread_speed_1000ths = [1000, 600]`, 2 GHz of
 //! nominal 2 GHz. At 10 ms thread 0 executes alone: speed 1. At 14 ms thread 1 wakes: both go on at 0.6,
 //! and a segment of thread 0 that would have ended at 20 ms ends at 24 ms. At 24 ms its counters show
 //! 14 ms · 2000 MHz = 28 million cycles, whatever work they did.
@@ -306,8 +306,8 @@ impl Hardware {
         }
         if let Some(smt) = &self.smt {
             let core = &self.cores[thread.core];
-            let busy = core.executing.clamp(1, smt.thread_speed_percent.len());
-            speed = speed * u64::from(smt.thread_speed_percent[busy - 1]) / 100;
+            let busy = core.executing.clamp(1, smt.thread_speed_1000ths.len());
+            speed = speed * u64::from(smt.thread_speed_1000ths[busy - 1]) / 1000;
             if core.polling > 0 {
                 speed = speed * u64::from(smt.polling_sibling_speed_percent) / 100;
             }

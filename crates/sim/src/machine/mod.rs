@@ -19,13 +19,26 @@ use schedcast_kernel::topology::Topology;
 use std::fmt;
 use thiserror::Error;
 
+/// The text of a description in `machines/`.
+macro_rules! preset {
+    ($name:literal) => {
+        (
+            $name,
+            include_str!(concat!("../../../../machines/", $name, ".toml")),
+        )
+    };
+}
+
 /// Machines that come with the program: name and description file.
 pub const PRESETS: &[(&str, &str)] = &[
-    (
-        "generic-8",
-        include_str!("../../../../machines/generic-8.toml"),
-    ),
-    ("dev-vm", include_str!("../../../../machines/dev-vm.toml")),
+    preset!("generic-8"),
+    preset!("client-4"),
+    preset!("hwp-desktop-8"),
+    preset!("power10-8x8"),
+    preset!("spr-2x56x2"),
+    preset!("icl-2x32x2"),
+    preset!("epyc-2x64x2"),
+    preset!("dev-vm"),
 ];
 
 const SCHEMA: &str = "schedcast.machine/1";

@@ -2,7 +2,7 @@
 //! idle states, power, migration and contended cache lines. A part that is missing is not modelled and
 //! costs nothing.
 //!
-//! Worked example: a CPU of a core with two threads, `thread_speed_percent = [100, 62]`, clock at
+//! Worked example: a CPU of a core with two threads, `thread_speed_1000ths = [1000, 620]`, clock at
 //! 1600 of nominal 3300 MHz. Alone it executes work at 1600 / 3300 = 0.485 of nominal speed; when its
 //! sibling wakes, at 0.485 · 0.62 = 0.301.
 
@@ -13,8 +13,8 @@ use serde::Deserialize;
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Smt {
-    /// Speed of each thread when 1, 2, … threads of the core execute, in percent of one alone.
-    pub thread_speed_percent: Vec<u32>,
+    /// Speed of each thread when 1, 2, … threads of the core execute, in thousandths of one alone.
+    pub thread_speed_1000ths: Vec<u32>,
     /// Speed of the others while a thread polls in its idle loop, in percent of without.
     #[serde(default = "hundred")]
     pub polling_sibling_speed_percent: u32,
@@ -251,10 +251,10 @@ fn check(holds: bool, message: impl FnOnce() -> String) -> Result<(), String> {
 
 impl Smt {
     pub(super) fn check(&self, threads: usize) -> Result<(), String> {
-        let speeds = &self.thread_speed_percent;
+        let speeds = &self.thread_speed_1000ths;
         check(
             speeds.len() == threads && speeds.iter().all(|speed| (1..=1000).contains(speed)),
-            || format!("smt.thread_speed_percent must have {threads} numbers from 1 to 1000"),
+            || format!("smt.thread_speed_1000ths must have {threads} numbers from 1 to 1000"),
         )?;
         check(
             (1..=100).contains(&self.polling_sibling_speed_percent),
