@@ -10,6 +10,7 @@ pub mod ftrace_text;
 mod input;
 mod json;
 pub mod names;
+pub mod perfetto;
 pub mod recording;
 pub mod source;
 
