@@ -6,7 +6,8 @@ use super::gather::Gathered;
 use super::model::{ActivationId, Step, Trigger};
 use super::threads::ThreadId;
 use super::timeline::{self, median};
-use super::{Folded, Options, Replay, groups, report};
+use super::{Folded, Options, Replay, exchange, groups, report};
+use schedcast_trace::Request;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Numbers the activations, takes the simulator's own costs off and makes steps.
@@ -15,6 +16,7 @@ pub(super) fn finish(
     mut folded: Folded,
     options: &Options,
     runs: &[Vec<timeline::Run>],
+    log: Option<&[Request]>,
 ) -> Replay {
     cut_loose(&mut folded.drafts, &mut folded.begun, &gathered.wakings);
     assume_work(&mut folded.drafts);
@@ -36,6 +38,7 @@ pub(super) fn finish(
         activations: Vec::with_capacity(order.len()),
         steps: Vec::new(),
         handovers: folded.handovers,
+        exchanges: Vec::new(),
         report: gathered.report,
     };
     for (thread, runs) in replay.threads.iter_mut().zip(runs) {
@@ -64,6 +67,7 @@ pub(super) fn finish(
         replay.activations.push(draft.activation.clone());
     }
     number_activations(&mut replay);
+    replay.exchanges = exchange::find(&mut replay, log);
     replay.report.incomplete = folded.incomplete;
     replay.report.unseen = folded.unseen;
     report::count(&mut replay);

@@ -3,6 +3,7 @@
 use super::Replay;
 use super::groups::Group;
 use super::model::Activation;
+use super::threads::ThreadId;
 use std::collections::BTreeMap;
 
 /// Quantiles of a set of durations, ns. The q-quantile of n values is the ⌈q·n⌉-th smallest.
@@ -54,7 +55,8 @@ pub struct MeasuredThreads {
     pub name: String,
     /// Number of threads.
     pub threads: u32,
-    /// From wakeup (or the message, where the thread was awake) to sleep (or the next message).
+    /// From wakeup to sleep; for a message that was there already when the activation before ended,
+    /// from that end.
     pub activation_latency: Quantiles,
     /// From wakeup to the reply, of activations that woke the thread which had begun them.
     pub reply_latency: Quantiles,
@@ -102,10 +104,14 @@ impl Replay {
             collected.threads += 1;
             collected.executed_ns += thread.executed_ns;
         }
-        for activation in &self.activations {
-            let name = &self.threads[activation.thread.index()].name;
-            if let Some(collected) = by_name.get_mut(name.as_str()) {
-                collected.see(activation);
+        for (id, thread) in (0u32..).map(ThreadId).zip(&self.threads) {
+            let Some(collected) = by_name.get_mut(thread.name.as_str()) else {
+                continue;
+            };
+            let mut previous_end_ns = 0;
+            for activation in self.activations_of(id) {
+                collected.see(activation, previous_end_ns);
+                previous_end_ns = activation.end_ns.unwrap_or(previous_end_ns);
             }
         }
         let threads = by_name
@@ -160,8 +166,9 @@ struct Collected {
 }
 
 impl Collected {
-    fn see(&mut self, activation: &Activation) {
-        self.activation_ns.extend(activation.latency_ns());
+    fn see(&mut self, activation: &Activation, previous_end_ns: u64) {
+        self.activation_ns
+            .extend(activation.latency_ns(previous_end_ns));
         self.reply_ns.extend(activation.reply_latency_ns());
         self.wakeup_ns.extend(activation.wakeup_latency_ns());
     }

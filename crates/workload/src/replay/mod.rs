@@ -34,12 +34,14 @@
 //! What cannot be seen, and the rule taken instead, stands with the module that takes it:
 //! [`timeline`] (missing switches), [`threads`] (kernel threads, priorities), [`groups`] (cgroups and
 //! autogroups), [`phase`] (period timers), [`activity`] (activations), [`unseen`] (messages without a
-//! wakeup), [`costs`] (what the simulator charges itself).
+//! wakeup), [`exchange`] (clients that wait for answers), [`costs`] (what the simulator charges
+//! itself).
 
 mod activity;
 mod compile;
 mod costs;
 mod error;
+mod exchange;
 mod finish;
 mod gather;
 mod groups;
@@ -58,6 +60,7 @@ pub use activity::Incomplete;
 pub use compile::{CompileOptions, Compiled};
 pub use costs::Costs;
 pub use error::ReplayError;
+pub use exchange::{Exchange, Exchanged};
 pub use groups::{Group, GroupIndex};
 pub use measured::{Measured, MeasuredGroup, Quantiles};
 pub use model::{Activation, ActivationId, HandoverId, Step, Thread, Trigger};
@@ -113,6 +116,8 @@ pub struct Replay {
     pub steps: Vec<Step>,
     /// Number of waits inside activations that other threads end.
     pub handovers: u32,
+    /// Clients that wait for an answer before they ask again.
+    pub exchanges: Vec<Exchange>,
     /// What was seen, guessed and left out.
     pub report: Report,
 }
@@ -137,7 +142,13 @@ pub fn infer(recording: &Recording, options: &Options) -> Result<Replay, ReplayE
         .map_err(|message| ReplayError::Cgroup { message })?;
     let (runs, repairs) = gathered.runs();
     let folded = Folded::of(&gathered, &runs);
-    let mut replay = finish::finish(gathered, folded, options, &runs);
+    let mut replay = finish::finish(
+        gathered,
+        folded,
+        options,
+        &runs,
+        recording.requests.as_deref(),
+    );
     replay.report.repairs = repairs;
     replay.report.lost_events_allowed = recording.counts.lost_events().is_none_or(|lost| lost > 0)
         || recording.meta.lost_events.is_some_and(|lost| lost > 0);

@@ -151,11 +151,15 @@ impl Activation {
         }
     }
 
-    /// Wakeup to sleep, ns, where both are visible.
-    pub fn latency_ns(&self) -> Option<u64> {
+    /// Wakeup to sleep, ns, where both are visible. `previous_end_ns` is the end of the thread's
+    /// activation before: a message that was there already then counts from that end.
+    pub fn latency_ns(&self, previous_end_ns: u64) -> Option<u64> {
         match self.trigger {
             Trigger::Start => None,
-            _ => Some(self.end_ns?.saturating_sub(self.woken_ns)),
+            _ => Some(
+                self.end_ns?
+                    .saturating_sub(self.woken_ns.max(previous_end_ns)),
+            ),
         }
     }
 

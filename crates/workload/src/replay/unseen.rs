@@ -15,7 +15,7 @@
 //!   than a short tail of work, if that is at least a quarter of the median work before a reply (less
 //!   is rather an interrupt or time that the hypervisor took).
 //! * The client must have handled that reply before the server went on: the activation that the reply
-//!   began ended before the server's activation did.
+//!   began ended before the server's next reply, or its activation.
 //!
 //! What follows the reply and a median tail becomes an activation of its own. It is begun by a message
 //! from the client. Which of the client's activations sent it is not certain: if at least four in five
@@ -98,7 +98,13 @@ pub(super) fn find(
             let replied_ns = wakings[cut.reply].time_ns.saturating_sub(start_ns);
             let of_client = &by_thread[client.index()];
             let usual = prompts.get(client, kind);
-            let Some(sender) = sender(drafts, of_client, begun, &cut, part, usual.talkative) else {
+            let before_ns = match cut.next_reply {
+                Some(next) => Some(wakings[next].time_ns.saturating_sub(start_ns)),
+                None => drafts[part].activation.end_ns,
+            };
+            let before_ns = before_ns.unwrap_or(u64::MAX);
+            let Some(sender) = sender(drafts, of_client, begun, &cut, before_ns, usual.talkative)
+            else {
                 break;
             };
             let tail_ns = server.median_tail_ns;
@@ -224,19 +230,21 @@ struct Cut {
     reply: usize,
     /// Executed time at which the next one begins.
     at_ns: u64,
+    /// The next reply, by which the next request must have come.
+    next_reply: Option<usize>,
 }
 
 fn cut(draft: &Draft, wakings: &[Waking], client: ThreadId, server: Server) -> Option<Cut> {
     let mut replies = replies(draft, wakings, client);
     let (reply_ns, reply) = replies.next()?;
-    let limit_ns = replies
-        .next()
-        .map_or(draft.activation.executed_ns, |(next_ns, _)| next_ns);
+    let next = replies.next();
+    let limit_ns = next.map_or(draft.activation.executed_ns, |(next_ns, _)| next_ns);
     let goes_on = limit_ns < draft.activation.executed_ns
         || limit_ns.saturating_sub(reply_ns) > server.long_tail_ns;
     goes_on.then(|| Cut {
         reply,
         at_ns: (reply_ns + server.median_tail_ns).min(limit_ns),
+        next_reply: next.map(|(_, waking)| waking),
     })
 }
 
@@ -246,13 +254,12 @@ fn sender(
     of_client: &[usize],
     begun: &[Begun],
     cut: &Cut,
-    part: usize,
+    before_ns: u64,
     talkative: bool,
 ) -> Option<usize> {
     let Begun::Draft(handler) = begun[cut.reply] else {
         return None;
     };
-    let before_ns = drafts[part].activation.end_ns.unwrap_or(u64::MAX);
     let ended = |index: &usize| {
         let activation = &drafts[*index].activation;
         activation.first_run_ns.is_some() && activation.end_ns.is_some_and(|end| end <= before_ns)

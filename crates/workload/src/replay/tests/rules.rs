@@ -47,7 +47,7 @@ fn the_worked_example() {
         )]
     );
     assert_eq!(
-        replay.activations[request.index()].latency_ns(),
+        replay.activations[request.index()].latency_ns(0),
         Some(9_763_000)
     );
     assert_eq!(

@@ -3,7 +3,7 @@
 use super::*;
 use schedcast_kernel::GroupId;
 use schedcast_sim::workload::{ArrivalAction, ArrivalSource};
-use schedcast_sim::{Instruction, Reg, Workload};
+use schedcast_sim::{Arithmetic, Instruction, Reg, Workload};
 
 #[test]
 fn a_thread_becomes_a_loop_over_its_inbox() {
@@ -28,30 +28,40 @@ fn a_thread_becomes_a_loop_over_its_inbox() {
     assert_eq!(workload.tasks[1].group, GroupId(1));
 
     let [client, server] = [0, 1].map(|i| compiled.inboxes[i].unwrap());
-    let program = workload.programs[0].instructions();
     use Instruction as I;
-    assert!(matches!(program[0], I::Recv { value: Reg(0), .. }));
-    assert!(matches!(program[1], I::JumpIndexed { reg: Reg(0), .. }));
-    assert!(matches!(program[2], I::Jump(0)));
-    assert_eq!(program[3], I::Work(70_000.into()));
-    assert!(matches!(program[4], I::RequestBegin { .. }));
-    assert!(matches!(program[5], I::RequestBegin { .. }));
-    let zero = 0.into();
-    assert_eq!(
-        program[6],
-        I::Set {
+    let arithmetic = |op, reg, operand: u64| I::Arithmetic {
+        op,
+        reg: Reg(reg),
+        operand: operand.into(),
+    };
+    let program = workload.programs[0].instructions();
+    assert!(matches!(program[0], I::Recv { queue, value: Reg(0), .. } if queue == client.into()));
+    assert!(matches!(program[1], I::Set { reg: Reg(3), .. }));
+    assert_eq!(program[2], arithmetic(Arithmetic::Divide, 3, 1));
+    assert_eq!(program[3], arithmetic(Arithmetic::Remainder, 0, 1));
+    assert!(matches!(program[4], I::JumpIndexed { reg: Reg(0), .. }));
+    assert_eq!(program[5], I::Jump(0));
+    assert_eq!(program[6], I::Work(70_000.into()));
+    let number = 0.into();
+    let set = |reg, value| I::Set {
+        reg: Reg(reg),
+        value,
+    };
+    assert_eq!(program[7], set(1, number));
+    assert_eq!(program[8], I::Now(Reg(5)));
+    assert_eq!(program[9], arithmetic(Arithmetic::Multiply, 5, 1));
+    assert!(matches!(
+        program[10],
+        I::Arithmetic {
+            op: Arithmetic::Add,
             reg: Reg(1),
-            value: zero
+            ..
         }
-    );
+    ));
     assert!(
-        matches!(program[7], I::Send { queue, value: Reg(1), sync: true, .. } if queue == server.into())
+        matches!(program[11], I::Send { queue, value: Reg(1), sync: true, .. } if queue == server.into())
     );
-    assert_eq!(program[8], I::Work(30_000.into()));
-    assert!(matches!(program[9], I::Set { reg: Reg(3), .. }));
-    assert!(matches!(program[10], I::RecordSince { since: Reg(3), .. }));
-    assert_eq!(program[11], I::Jump(0));
-    assert_eq!(program.len(), 12);
+    assert_eq!(program[12..], [I::Work(30_000.into()), I::Jump(0)]);
 
     let [ArrivalSource::List(arrivals)] = &workload.arrivals[..] else {
         panic!("one list of arrivals");
@@ -59,7 +69,7 @@ fn a_thread_becomes_a_loop_over_its_inbox() {
     assert_eq!(arrivals.len(), 1);
     assert_eq!(arrivals[0].at_ns, 100_000);
     assert!(
-        matches!(arrivals[0].action, ArrivalAction::Send { queue, value: 0, .. } if queue == client)
+        matches!(arrivals[0].action, ArrivalAction::Send { queue, value: 100_000, .. } if queue == client)
     );
 }
 

@@ -1,0 +1,190 @@
+//! How a client sends that waits for answers.
+//!
+//! It does not send a request where the recording does. It *permits* it there, or at the schedule if
+//! that is later, and sends the next permitted request whenever a server is free. What is permitted,
+//! sent and answered is counted in words of memory that only the client touches; rows of words hold
+//!
+//! * the messages: the number of the message that each request is;
+//! * the inboxes: the inbox of each server;
+//! * the free: a ring of as many places as there are servers. The k-th request goes to the server in
+//!   place k mod n, the k-th answer puts its server back into place k mod n. So the server that has
+//!   been free longest is next, and there is one to send to while fewer than n requests are under way;
+//! * the serving: which server has which request.
+//!
+//! # Worked example
+//!
+//! Two servers, A and B; the ring begins as [A, B]. Request 0 goes to A, request 1 to B. Request 2 is
+//! permitted while both are busy: sent 2, answered 0, 2 − 0 = 2 servers busy, it waits. B answers
+//! first: place 0 becomes B, answered 1. Now request 2 goes to the server in place 2 mod 2 = 0: B.
+
+use super::super::Replay;
+use super::super::model::ActivationId;
+use super::super::threads::ThreadId;
+use super::units::Units;
+use super::{Compiler, SEND, SENT};
+use schedcast_sim::workload::{QueueId, WordId};
+use schedcast_sim::{Arithmetic, Compare, ProgramBuilder, Reg, Workload};
+use std::collections::BTreeMap;
+
+/// Words of an exchange; rows are given by their first.
+pub(super) struct ExchangeWords {
+    permitted: WordId,
+    sent: WordId,
+    answered: WordId,
+    messages: u64,
+    inboxes: u64,
+    free: u64,
+    serving: u64,
+    servers: u64,
+}
+
+/// A timer at the schedule of a request.
+pub(super) struct ScheduleTimer {
+    pub exchange: usize,
+    pub position: usize,
+    pub at_ns: u64,
+}
+
+/// Where the requests of the exchanges stand.
+pub(super) struct Exchanges {
+    pub words: Vec<ExchangeWords>,
+    /// Exchange and position of each request.
+    pub requested: BTreeMap<ActivationId, (usize, usize)>,
+    /// Exchanges and positions that an activation of the client handles the answers of.
+    pub answered: BTreeMap<ActivationId, Vec<(usize, usize)>>,
+    /// Timers by client.
+    timers: BTreeMap<ThreadId, Vec<ScheduleTimer>>,
+}
+
+impl Exchanges {
+    pub(super) fn new(
+        replay: &Replay,
+        units: &Units,
+        inboxes: &[Option<QueueId>],
+        workload: &mut Workload,
+    ) -> Self {
+        let mut all = Self {
+            words: Vec::new(),
+            requested: BTreeMap::new(),
+            answered: BTreeMap::new(),
+            timers: BTreeMap::new(),
+        };
+        for (row, exchange) in replay.exchanges.iter().enumerate() {
+            for (position, exchanged) in exchange.requests.iter().enumerate() {
+                all.requested.insert(exchanged.request, (row, position));
+                if let Some(answer) = exchanged.answer {
+                    all.answered
+                        .entry(answer)
+                        .or_default()
+                        .push((row, position));
+                }
+                if let Some(at_ns) = exchanged.not_before_ns {
+                    let timers = all.timers.entry(exchange.client).or_default();
+                    timers.push(ScheduleTimer {
+                        exchange: row,
+                        position,
+                        at_ns,
+                    });
+                }
+            }
+            let mut add_row = |values: &mut dyn Iterator<Item = u64>| {
+                let first = workload.words.len() as u64;
+                for value in values {
+                    workload.add_word(value);
+                }
+                first
+            };
+            let servers = exchange.servers.len() as u64;
+            let requests = exchange.requests.iter();
+            let inbox = |server: &ThreadId| inboxes[server.index()].map_or(0, |id| u64::from(id.0));
+            let messages = &mut requests.clone().map(|r| units.number(replay, r.request));
+            all.words.push(ExchangeWords {
+                messages: add_row(messages),
+                inboxes: add_row(&mut exchange.servers.iter().map(inbox)),
+                free: add_row(&mut (0..servers)),
+                serving: add_row(&mut requests.map(|_| 0)),
+                servers,
+                permitted: workload.add_word(0),
+                sent: workload.add_word(0),
+                answered: workload.add_word(0),
+            });
+        }
+        all
+    }
+
+    pub(super) fn timers_of(&self, client: ThreadId) -> impl Iterator<Item = &ScheduleTimer> {
+        self.timers.get(&client).into_iter().flatten()
+    }
+}
+
+impl ExchangeWords {
+    /// The server of an answered request is free again.
+    pub(super) fn take_back(&self, b: &mut ProgramBuilder, position: usize) {
+        let [place, server, _] = SEND;
+        b.word_load(self.answered, place);
+        b.set(server, place);
+        b.add(server, 1);
+        b.word_store(self.answered, server);
+        self.place(b, place);
+        b.set(server, self.serving + position as u64);
+        b.word_load(server, server);
+        b.word_store(place, server);
+    }
+
+    /// Turns a count into the word of its place in the ring.
+    fn place(&self, b: &mut ProgramBuilder, count: Reg) {
+        b.arithmetic(Arithmetic::Remainder, count, self.servers);
+        b.add(count, self.free);
+    }
+}
+
+impl Compiler<'_> {
+    /// Permits a request, unless it is not yet time, and sends what may be sent.
+    pub(super) fn permit(&self, b: &mut ProgramBuilder, exchange: usize, position: usize) {
+        let words = &self.exchanges.words[exchange];
+        let [count, ..] = SEND;
+        let too_early = b.label();
+        let exchanged = &self.replay.exchanges[exchange].requests[position];
+        if let Some(not_before_ns) = exchanged.not_before_ns {
+            b.now(count);
+            b.jump_if(count, Compare::Less, not_before_ns, too_early);
+        }
+        b.word_load(words.permitted, count);
+        b.arithmetic(Arithmetic::Max, count, position as u64 + 1);
+        b.word_store(words.permitted, count);
+        b.bind(too_early);
+        self.send_permitted(b, exchange);
+    }
+
+    /// Sends permitted requests of an exchange while servers are free.
+    pub(super) fn send_permitted(&self, b: &mut ProgramBuilder, exchange: usize) {
+        let words = &self.exchanges.words[exchange];
+        let exchange = &self.replay.exchanges[exchange];
+        let [count, other, place] = SEND;
+        let done = b.label();
+        let next = b.here();
+        b.word_load(words.sent, count);
+        b.word_load(words.permitted, other);
+        b.jump_if(count, Compare::GreaterOrEqual, other, done);
+        b.word_load(words.answered, other);
+        b.add(other, words.servers);
+        b.jump_if(count, Compare::GreaterOrEqual, other, done);
+        b.set(other, count);
+        b.add(other, 1);
+        b.word_store(words.sent, other);
+
+        b.set(place, count);
+        words.place(b, place);
+        b.word_load(place, place);
+        b.set(other, count);
+        b.add(other, words.serving);
+        b.word_store(other, place);
+        b.add(place, words.inboxes);
+        b.word_load(place, place);
+        b.add(count, words.messages);
+        b.word_load(count, SENT);
+        self.send_into(b, exchange.client, exchange.servers[0], place.into());
+        b.jump(next);
+        b.bind(done);
+    }
+}

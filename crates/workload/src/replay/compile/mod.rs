@@ -1,0 +1,411 @@
+//! A replay as programs, tasks, groups and arrivals for the simulator.
+//!
+//! Every thread gets an inbox and one program:
+//!
+//! ```text
+//!          (what was under way at the start, or what a forked thread does first)
+//!   wait:  take the oldest message of my inbox    sleeps while there is none
+//!          jump to the handler of its number
+//!   h0:    work 70 µs                             the activation of message 0
+//!          send message 17 to the inbox of postgres
+//!          work 27 µs
+//!          jump wait
+//!   h1:    …
+//! ```
+//!
+//! Messages are handled in the order in which they *arrive in the simulation*, which need not be the
+//! recorded one; each brings the handler of the activation it began. A message that finds the thread
+//! busy waits in the inbox, like a request in a socket. Messages of interrupts are arrivals with
+//! their recorded time, CPU and context.
+//!
+//! A message is one number: the time it is sent, multiplied by the number of activations its receiver
+//! has, plus the number of the activation it begins. So the receiver knows when it was sent, and can
+//! say at its reply how long the sender has waited. As a client sends its next request only after
+//! the reply to the last one, that time counts from the last reply if the message was sent before it.
+//!
+//! Clients that wait for answers send differently, see [`exchanges`]. The servers of a pool share one
+//! program, so that each can do what the recording shows for any of them.
+
+mod exchanges;
+mod units;
+
+use super::Replay;
+use super::groups::GroupIndex;
+use super::model::{Activation, ActivationId, Step, Trigger};
+use super::threads::ThreadId;
+use exchanges::Exchanges;
+use schedcast_kernel::cpuset::CpuSet;
+use schedcast_kernel::{Cpu, GroupId, Ns};
+use schedcast_sim::program::Label;
+use schedcast_sim::workload::{
+    Arrival, ArrivalAction, ArrivalContext, ArrivalSource, ForkId, ForkSpec, GroupSpec, MetricId,
+    ProgramId, QueueId, QueueSpec, SemaphoreId, TaskSpec,
+};
+use schedcast_sim::{Arithmetic, ProgramBuilder, ProgramError, Ref, Reg, Workload};
+use units::{Unit, Units, under_way};
+
+/// What the user decides about the programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompileOptions {
+    /// Whether wakeups of user threads by user threads carry the sync hint (`WF_SYNC`), as those of
+    /// sockets and pipes do and those of futexes do not. A trace does not tell.
+    pub sync_wakeups: bool,
+}
+
+impl Default for CompileOptions {
+    fn default() -> Self {
+        Self { sync_wakeups: true }
+    }
+}
+
+/// Where things of the replay stand in the workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compiled {
+    /// Group of the simulator for each group of the replay.
+    pub groups: Vec<GroupId>,
+    /// Inbox of each thread that has a task.
+    pub inboxes: Vec<Option<QueueId>>,
+    /// How long to simulate.
+    pub duration_ns: Ns,
+}
+
+/// Number of the message that was received.
+const MESSAGE: Reg = Reg(0);
+/// Message to send.
+const SENT: Reg = Reg(1);
+/// Handle of a forked child.
+const CHILD: Reg = Reg(2);
+/// When the message that is handled was sent.
+const SINCE: Reg = Reg(3);
+/// When the last reply was sent.
+const REPLIED: Reg = Reg(4);
+/// For sending.
+const SEND: [Reg; 3] = [Reg(5), Reg(6), Reg(7)];
+/// Inbox of a task whose program serves several.
+const INBOX: Reg = Reg(8);
+/// What such a task was about at the start, plus 1.
+const UNDER_WAY: Reg = Reg(9);
+/// Size of a message; inboxes are unbounded, so it says nothing.
+const MESSAGE_BYTES: u64 = 1;
+
+impl Replay {
+    /// Adds groups, programs, tasks and arrivals to a workload. Time 0 of the simulation is the
+    /// start of the recording.
+    ///
+    /// Where an activation was begun by a thread and wakes that thread again, the time until the last
+    /// such wakeup goes to the metric `NAME/reply_latency`.
+    ///
+    /// # Errors
+    /// If a program breaks a limit of the simulator.
+    pub fn compile(
+        &self,
+        workload: &mut Workload,
+        options: CompileOptions,
+    ) -> Result<Compiled, ProgramError> {
+        let groups = self.add_groups(workload);
+        let compiler = Compiler::new(self, options, workload);
+        for unit in 0..compiler.units.all.len() {
+            let program = compiler.program(unit)?;
+            compiler.workload.add_program(program);
+        }
+        for (id, thread) in (0u32..).map(ThreadId).zip(&self.threads) {
+            if compiler.inboxes[id.index()].is_some() && compiler.forks[id.index()].is_none() {
+                let task = compiler.task(id, groups[thread.group.index()]);
+                compiler.workload.add_task(task);
+            }
+        }
+        let arrivals = compiler.arrivals();
+        let inboxes = compiler.inboxes;
+        workload.add_arrivals(ArrivalSource::List(arrivals));
+        Ok(Compiled {
+            groups,
+            inboxes,
+            duration_ns: self.duration_ns,
+        })
+    }
+
+    /// When the period timer of a group expires, in 0..`period_ns` from the start of the recording.
+    /// The recording must show it; for another period than the recorded one the timer goes on from
+    /// a recorded expiry, as the kernel does it.
+    pub fn period_phase_ns(&self, group: GroupIndex, period_ns: Ns) -> Option<Ns> {
+        let phase = self.groups[group.index()].phase?;
+        phase.offset_ns.checked_rem(period_ns)
+    }
+
+    fn add_groups(&self, workload: &mut Workload) -> Vec<GroupId> {
+        let mut ids = Vec::with_capacity(self.groups.len());
+        for (index, group) in (0u32..).map(GroupIndex).zip(&self.groups) {
+            let Some(parent) = group.parent else {
+                ids.push(GroupId::ROOT);
+                continue;
+            };
+            let mut spec = GroupSpec::new(group.path.clone(), ids[parent.index()]);
+            spec.shares = group.shares;
+            spec.idle = group.idle;
+            spec.limit = group.limit;
+            spec.period_phase_ns = self.period_phase_ns(index, group.limit.period_ns);
+            ids.push(workload.add_group(spec));
+        }
+        ids
+    }
+}
+
+struct Compiler<'a> {
+    replay: &'a Replay,
+    options: CompileOptions,
+    workload: &'a mut Workload,
+    inboxes: Vec<Option<QueueId>>,
+    units: Units,
+    /// For threads that are forked by a step.
+    forks: Vec<Option<ForkId>>,
+    /// Reply latency.
+    metrics: Vec<MetricId>,
+    handovers: Vec<SemaphoreId>,
+    exchanges: Exchanges,
+}
+
+impl<'a> Compiler<'a> {
+    /// Gives every thread that does something its inbox and the place of its program.
+    fn new(replay: &'a Replay, options: CompileOptions, workload: &'a mut Workload) -> Self {
+        let mut forked = vec![false; replay.threads.len()];
+        for step in &replay.steps {
+            if let Step::Fork(child) = step {
+                forked[child.index()] = true;
+            }
+        }
+        let handovers = (0..replay.handovers)
+            .map(|_| workload.add_semaphore(0))
+            .collect();
+        let active = |id: usize| forked[id] || !replay.threads[id].activations.is_empty();
+        let inboxes: Vec<Option<QueueId>> = (0..replay.threads.len())
+            .map(|id| active(id).then(|| workload.add_queue(QueueSpec::UNBOUNDED)))
+            .collect();
+        // Forks name programs that are made later: they are numbered in advance.
+        let units = Units::new(replay, &forked, ProgramId(workload.programs.len() as u32));
+        let exchanges = Exchanges::new(replay, &units, &inboxes, workload);
+        let mut metrics = Vec::new();
+        let mut forks = Vec::new();
+        for (id, thread) in (0u32..).map(ThreadId).zip(&replay.threads) {
+            metrics.push(workload.add_metric(&format!("{}/reply_latency", thread.name)));
+            forks.push(forked[id.index()].then(|| {
+                workload.add_fork(ForkSpec {
+                    name: thread.name.clone(),
+                    program: units.of(id).program,
+                    process: true,
+                })
+            }));
+        }
+        Self {
+            replay,
+            options,
+            workload,
+            inboxes,
+            units,
+            forks,
+            metrics,
+            handovers,
+            exchanges,
+        }
+    }
+
+    /// Sends the message whose number is in `SENT` to a thread.
+    fn send(&self, b: &mut ProgramBuilder, from: ThreadId, to: ThreadId) {
+        if let Some(inbox) = self.inboxes[to.index()] {
+            self.send_into(b, from, to, inbox.into());
+        }
+    }
+
+    /// The same, into an inbox of a thread of the kind of `to`.
+    fn send_into(&self, b: &mut ProgramBuilder, from: ThreadId, to: ThreadId, inbox: Ref<QueueId>) {
+        let [time, ..] = SEND;
+        b.now(time);
+        b.arithmetic(Arithmetic::Multiply, time, self.units.of(to).messages);
+        b.add(SENT, time);
+        let kernel = |id: ThreadId| self.replay.threads[id.index()].kernel;
+        let sync = self.options.sync_wakeups && !kernel(from) && !kernel(to);
+        b.send(inbox, MESSAGE_BYTES, SENT, sync);
+    }
+
+    fn program(&self, unit: usize) -> Result<schedcast_sim::Program, ProgramError> {
+        let unit = &self.units.all[unit];
+        let first = &self.replay.threads[unit.threads[0].index()];
+        let mut b = ProgramBuilder::new(format!("{}-{}", first.name, first.pid));
+        let wait = b.label();
+        let handlers: Vec<Label> = (0..unit.messages).map(|_| b.label()).collect();
+        self.begin(&mut b, unit, wait);
+        b.bind(wait);
+        match (&unit.threads[..], self.inboxes[unit.threads[0].index()]) {
+            ([_], Some(inbox)) => b.recv(inbox, MESSAGE),
+            _ => b.recv(INBOX, MESSAGE),
+        }
+        b.set(SINCE, MESSAGE);
+        b.arithmetic(Arithmetic::Divide, SINCE, unit.messages);
+        b.arithmetic(Arithmetic::Remainder, MESSAGE, unit.messages);
+        b.jump_indexed(MESSAGE, &handlers);
+        b.jump(wait);
+        // The ones that were under way are no messages, but numbers are easier kept.
+        let ids = unit.activations(self.replay);
+        for (handler, id) in handlers.iter().zip(ids.clone()) {
+            b.bind(*handler);
+            self.handler(&mut b, id);
+            b.jump(wait);
+        }
+        let timers = handlers.iter().skip(ids.count());
+        for (handler, timer) in timers.zip(self.exchanges.timers_of(unit.threads[0])) {
+            b.bind(*handler);
+            self.permit(&mut b, timer.exchange, timer.position);
+            b.jump(wait);
+        }
+        b.finish()
+    }
+
+    /// What the threads of a unit do before they wait for the first message.
+    fn begin(&self, b: &mut ProgramBuilder, unit: &Unit, wait: Label) {
+        let ids: Vec<Option<ActivationId>> = unit
+            .threads
+            .iter()
+            .map(|id| under_way(self.replay, *id))
+            .collect();
+        if let [id] = ids[..] {
+            if let Some(id) = id {
+                self.handler(b, id);
+            }
+            return;
+        }
+        let starts: Vec<Label> = ids.iter().map(|_| b.label()).collect();
+        let table: Vec<Label> = std::iter::once(wait).chain(starts.clone()).collect();
+        b.jump_indexed(UNDER_WAY, &table);
+        for (start, id) in starts.iter().zip(ids) {
+            b.bind(*start);
+            if let Some(id) = id {
+                self.handler(b, id);
+            }
+            b.jump(wait);
+        }
+    }
+
+    fn handler(&self, b: &mut ProgramBuilder, id: ActivationId) {
+        let activation = &self.replay.activations[id.index()];
+        // From here on the client may ask again, at the latest when it has done with the answer.
+        let answers = self
+            .exchanges
+            .answered
+            .get(&id)
+            .map_or(&[][..], Vec::as_slice);
+        for &(exchange, position) in answers {
+            self.exchanges.words[exchange].take_back(b, position);
+        }
+        let steps = self.replay.steps_of(activation);
+        let reply = steps
+            .iter()
+            .rposition(|step| self.is_reply(activation, step));
+        for (position, step) in steps.iter().enumerate() {
+            self.step(b, activation, *step);
+            if reply == Some(position) {
+                b.arithmetic(Arithmetic::Max, SINCE, REPLIED);
+                b.record_since(self.metrics[activation.thread.index()], SINCE);
+                b.now(REPLIED);
+            }
+        }
+        for &(exchange, _) in answers {
+            self.send_permitted(b, exchange);
+        }
+    }
+
+    /// Whether a step wakes the thread that began the activation.
+    fn is_reply(&self, activation: &Activation, step: &Step) -> bool {
+        match (activation.trigger, step) {
+            (Trigger::Thread(by) | Trigger::ThreadUnseen(by), Step::Wake(target)) => {
+                self.replay.activations[target.index()].thread == by
+            }
+            _ => false,
+        }
+    }
+
+    fn step(&self, b: &mut ProgramBuilder, activation: &Activation, step: Step) {
+        match step {
+            Step::Run { work_ns } => b.work(work_ns),
+            Step::Wake(target) => match self.exchanges.requested.get(&target) {
+                Some(&(exchange, position)) => self.permit(b, exchange, position),
+                None => {
+                    b.set(SENT, self.units.number(self.replay, target));
+                    let to = self.replay.activations[target.index()].thread;
+                    self.send(b, activation.thread, to);
+                }
+            },
+            Step::Post(handover) => b.sem_post(self.handovers[handover.0 as usize]),
+            Step::Wait(handover) => b.sem_wait(self.handovers[handover.0 as usize]),
+            Step::Io { delay_ns } => b.io(delay_ns),
+            Step::Fork(child) => {
+                if let Some(fork) = self.forks[child.index()] {
+                    b.fork(fork, CHILD);
+                }
+            }
+            Step::Exit => b.exit(),
+        }
+    }
+
+    fn task(&self, id: ThreadId, group: GroupId) -> TaskSpec {
+        let thread = &self.replay.threads[id.index()];
+        let unit = self.units.of(id);
+        let mut task = TaskSpec::new(thread.name.clone(), unit.program);
+        if unit.threads.len() > 1
+            && let Some(inbox) = self.inboxes[id.index()]
+        {
+            let position = unit.threads.iter().position(|other| *other == id);
+            let under_way = position.filter(|_| under_way(self.replay, id).is_some());
+            let start = under_way.map_or(0, |position| position as u64 + 1);
+            task.registers = vec![(INBOX, u64::from(inbox.0)), (UNDER_WAY, start)];
+        }
+        task.policy = thread.policy;
+        task.nice = thread.nice;
+        task.rt_priority = thread.rt_priority;
+        task.affinity = thread.bound_cpu.map(|cpu| CpuSet::of(Cpu(cpu)));
+        task.group = group;
+        // Which threads share an address space is not in a trace: each is given its own.
+        task.address_space = (!thread.kernel).then_some(id.0);
+        task.start_cpu = Some(Cpu(thread.bound_cpu.unwrap_or(thread.first_cpu)));
+        task
+    }
+
+    fn arrivals(&self) -> Vec<Arrival> {
+        let mut arrivals = Vec::new();
+        let mut add = |to: ThreadId, number: u64, at_ns: u64, cpu: u32, soft: bool| {
+            let Some(queue) = self.inboxes[to.index()] else {
+                return;
+            };
+            let sent = at_ns.saturating_mul(self.units.of(to).messages);
+            arrivals.push(Arrival {
+                at_ns,
+                cpu: Cpu(cpu),
+                context: if soft {
+                    ArrivalContext::SoftIrq
+                } else {
+                    ArrivalContext::HardIrq
+                },
+                sync: false,
+                action: ArrivalAction::Send {
+                    queue,
+                    bytes: MESSAGE_BYTES,
+                    value: sent.saturating_add(number),
+                },
+            });
+        };
+        for (id, activation) in (0u32..).map(ActivationId).zip(&self.replay.activations) {
+            if let Trigger::Outside { at_ns, cpu, soft } = activation.trigger {
+                let number = self.units.number(self.replay, id);
+                add(activation.thread, number, at_ns, cpu, soft);
+            }
+        }
+        for unit in &self.units.all {
+            let first = unit.activations(self.replay).count() as u64;
+            let client = unit.threads[0];
+            let cpu = self.replay.threads[client.index()].first_cpu;
+            for (number, timer) in (first..).zip(self.exchanges.timers_of(client)) {
+                add(client, number, timer.at_ns, cpu, false);
+            }
+        }
+        arrivals.sort_by_key(|arrival| arrival.at_ns);
+        arrivals
+    }
+}

@@ -1,0 +1,167 @@
+//! Clients that wait for an answer before they ask again, run in the simulator.
+
+use super::*;
+use schedcast_kernel::rules::{Rules, Version};
+use schedcast_kernel::topology::Topology;
+use schedcast_sim::{Machine, Workload, World};
+use schedcast_trace::{Recording, Request};
+
+const REQUESTS: u64 = 25;
+/// Time between two requests.
+const PERIOD_US: u64 = 5_000;
+
+/// A client asks its server every 5 ms for 1 ms of work. The answer to the last but one request comes
+/// after 8 ms, because the server was throttled; the last request, scheduled 5 ms after it, was
+/// therefore sent 3 ms late, with the handling of that answer.
+fn recording() -> (Recording, u64) {
+    let mut mini = Mini::new(&[(1, "client"), (2, "server")]);
+    mini.group("/limited", &[("cpu.max", "1000 10000")], &[2]);
+    let mut log = Vec::new();
+    let mut at = 1_000; // both sleep before it begins
+    for _ in 0..REQUESTS {
+        ask(&mut mini, at);
+        mini.switch(at + 80, 0, 1, "S", 2);
+        answer(&mut mini, at + 80, 1_000);
+        log.push((at + 10, at + 60, at + 1_090));
+        at += PERIOD_US;
+    }
+    ask(&mut mini, at);
+    mini.switch(at + 80, 0, 1, "S", 2);
+    mini.switch(at + 500, 0, 2, "R", 0);
+    mini.switch(at + 7_500, 0, 0, "R", 2);
+    mini.waking(at + 8_080, 0, 2, TASK, 1);
+    mini.switch(at + 8_090, 0, 2, "S", 1);
+    mini.waking(at + 8_110, 0, 1, TASK, 2);
+    mini.switch(at + 8_120, 0, 1, "S", 2);
+    answer(&mut mini, at + 8_120, 1_000);
+    log.push((at + 10, at + 60, at + 8_090));
+    log.push((at + PERIOD_US, at + 8_110, at + 9_130));
+    let mut recording = mini.recording(at + 20_000);
+    recording.requests = Some(
+        log.into_iter()
+            .map(|(scheduled, sent, replied)| Request {
+                client: 7,
+                scheduled_us: 1_000_000_000 + scheduled,
+                sent_us: 1_000_000_000 + sent,
+                replied_us: 1_000_000_000 + replied,
+            })
+            .collect(),
+    );
+    (recording, at)
+}
+
+fn ask(mini: &mut Mini, at: u64) {
+    mini.waking(at, 0, 0, HARD, 1);
+    mini.switch(at, 0, 0, "R", 1);
+    mini.waking(at + 60, 0, 1, TASK, 2);
+}
+
+fn answer(mini: &mut Mini, at: u64, work: u64) {
+    mini.waking(at + work, 0, 2, TASK, 1);
+    mini.switch(at + work + 10, 0, 2, "S", 1);
+    mini.switch(at + work + 30, 0, 1, "S", 0);
+}
+
+/// How many answers the server of a replay gives when nothing but work costs time, and when it gives
+/// the last one in µs, under `quota_us` of every 10 ms.
+fn answers(replay: &Replay, quota_us: Option<u64>) -> (u64, u64) {
+    let mut workload = Workload::default();
+    let compiled = replay
+        .compile(&mut workload, CompileOptions::default())
+        .unwrap();
+    let group = compiled.groups[replay.group("/limited").unwrap().index()];
+    workload.groups[group.index() - 1].limit.quota_ns = quota_us.map(|us| us * 1000);
+    let machine = Machine::preset("generic-8")
+        .unwrap()
+        .with_topology(Topology::regular(1, 1, 1, 1))
+        .free_of_charge();
+    let rules = Rules::of(Version::new(6, 18), 1, 250);
+    let mut world = World::new(machine, rules, workload, 1).unwrap();
+    world.run_until(compiled.duration_ns + 500_000_000).unwrap();
+    let replies = world.probes().metric("server/reply_latency").unwrap();
+    let (_, last_ns) = replies.span.unwrap();
+    (replies.values.count(), last_ns / 1000)
+}
+
+/// Client and server share a CPU, so either may wait for the few µs the other has to do.
+fn assert_soon_after(time: u64, expected: u64) {
+    assert!((expected..expected + 200).contains(&time), "{time}");
+}
+
+#[test]
+fn an_exchange_is_found_with_its_log() {
+    let (recording, at) = recording();
+    let replay = infer(&recording, &Options::default()).unwrap();
+    let [exchange] = &replay.exchanges[..] else {
+        panic!("one exchange: {:?}", replay.exchanges);
+    };
+    assert_eq!(replay.threads[exchange.client.index()].name, "client");
+    assert_eq!(replay.threads[exchange.servers[0].index()].name, "server");
+    assert_eq!(exchange.requests.len() as u64, REQUESTS + 2);
+    let bounds: Vec<Option<u64>> = exchange.requests.iter().map(|r| r.not_before_ns).collect();
+    let (last, others) = bounds.split_last().unwrap();
+    assert_eq!(*last, Some((at + PERIOD_US) * 1000));
+    assert!(others.iter().all(Option::is_none), "{others:?}");
+}
+
+#[test]
+fn without_a_limit_the_late_request_comes_at_its_schedule() {
+    let (recording, at) = recording();
+    let replay = infer(&recording, &Options::default()).unwrap();
+    let (count, last) = answers(&replay, None);
+    assert_eq!(count, REQUESTS + 2);
+    assert_soon_after(last, at + PERIOD_US + 1_000);
+}
+
+#[test]
+fn without_the_log_it_follows_the_answer() {
+    let (mut recording, at) = recording();
+    recording.requests = None;
+    let replay = infer(&recording, &Options::default()).unwrap();
+    let (count, last) = answers(&replay, None);
+    assert_eq!(count, REQUESTS + 2);
+    // Answered 1000 µs after it was asked; the client asks again after 20 µs, and 1000 µs later the
+    // server answers again.
+    assert_soon_after(last, at + 60 + 1_000 + 20 + 1_000);
+}
+
+#[test]
+fn under_a_tighter_limit_each_request_waits_for_the_answer() {
+    let (recording, at) = recording();
+    let replay = infer(&recording, &Options::default()).unwrap();
+    let (count, last) = answers(&replay, Some(1_000));
+    assert_eq!(count, REQUESTS + 2, "late, but all of them");
+    // A request needs 1.01 ms and the group gets 1 ms in 10: one answer a period.
+    assert!(last > 2 * at, "{last}");
+}
+
+#[test]
+fn a_log_of_other_requests_is_not_believed() {
+    let (mut recording, _) = recording();
+    for request in recording.requests.iter_mut().flatten() {
+        request.sent_us += 2_500;
+    }
+    let replay = infer(&recording, &Options::default()).unwrap();
+    let known = replay.exchanges[0]
+        .requests
+        .iter()
+        .filter(|r| r.not_before_ns.is_some())
+        .count();
+    assert_eq!(known, 0);
+}
+
+#[test]
+fn threads_that_only_answer_each_other_are_no_exchange() {
+    let mut mini = Mini::new(&[(1, "ping"), (2, "pong")]);
+    mini.waking(0, 0, 0, HARD, 1);
+    mini.switch(0, 0, 0, "R", 1);
+    for turn in 0..60 {
+        let at = 10 + turn * 20;
+        mini.waking(at, 0, 1, TASK, 2);
+        mini.switch(at + 1, 0, 1, "S", 2);
+        mini.waking(at + 10, 0, 2, TASK, 1);
+        mini.switch(at + 11, 0, 2, "S", 1);
+    }
+    let replay = inferred(mini, 2_000);
+    assert_eq!(replay.exchanges, []);
+}
