@@ -86,6 +86,38 @@ fn the_latency_of_replies_is_what_the_client_saw() {
 }
 
 #[test]
+fn the_backends_are_a_pool_with_a_timetable() {
+    for (name, late) in [("postgres-quota", 80), ("postgres-nolimit", 120)] {
+        let recording = recording(name);
+        let replay = replay(&recording);
+        let [pool] = &replay.exchanges[..] else {
+            panic!("{name}: one pool");
+        };
+        assert_eq!(pool.servers.len(), 8, "{name}");
+        assert_eq!(pool.requests.len(), requests(&replay).len(), "{name}");
+        // Requests that the log tells were sent late have a schedule of their own.
+        let scheduled = pool.requests.iter().filter_map(|r| r.not_before_ns);
+        let scheduled = scheduled.count();
+        assert!(
+            (late..late + 50).contains(&scheduled),
+            "{name}: {scheduled}"
+        );
+        let start_us = replay.start_ns / 1000;
+        let logged = recording.requests.as_ref().unwrap();
+        for exchanged in &pool.requests {
+            let Some(not_before_ns) = exchanged.not_before_ns else {
+                continue;
+            };
+            let scheduled_us = start_us + not_before_ns / 1000;
+            let known = logged
+                .iter()
+                .any(|r| r.scheduled_us.abs_diff(scheduled_us) <= 1);
+            assert!(known || not_before_ns == 0, "{name}: {scheduled_us}");
+        }
+    }
+}
+
+#[test]
 fn backends_answer_once_per_request() {
     let replay = replay(&recording("postgres-quota"));
     let pgbench = replay.threads_named("pgbench").unwrap()[0];

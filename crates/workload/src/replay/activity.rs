@@ -30,6 +30,8 @@ pub(super) struct Waking {
     pub cpu: u32,
     pub wakee: ThreadId,
     pub source: Source,
+    /// The wakee went to another CPU than the waker's.
+    pub remote: bool,
 }
 
 /// Where a waking comes from.

@@ -8,10 +8,11 @@
 //!
 //! # Worked example
 //!
-//! An activation of 9 694 µs that was switched in twice, woke one thread and, at 250 Hz, met
-//! ⌊9694/4000⌋ = 2 ticks. At 1.3 µs a switch, 0.7 µs a wakeup and 1.5 µs a tick the simulator will
-//! add 2·1.3 + 0.7 + 2·1.5 = 6.3 µs; 9 687.7 µs of work remain. A thread that ran for 2 µs keeps 0,
-//! never less.
+//! An activation of 9 694 µs that was switched in twice, woke one thread and, at 250 Hz, met 9694/4000
+//! = 2.4235 ticks on average. At 1.3 µs a switch, 0.7 µs a wakeup and 1.5 µs a tick the simulator will
+//! add 2·1.3 + 0.7 + 2.4235·1.5 = 6.935 µs; 9 687.065 µs of work remain. A thread that ran for 2 µs keeps 0,
+//! never less. Had the woken thread gone to another CPU, the price of sending an interrupt there
+//! would come off, too.
 
 use schedcast_kernel::platform::Op;
 
@@ -30,6 +31,8 @@ pub(super) struct Charged {
     pub switches: u32,
     pub interrupts: u32,
     pub wakes: u32,
+    /// Of these, to other CPUs.
+    pub remote_wakes: u32,
     pub forks: u32,
     pub exits: u32,
     pub sleeps: u32,
@@ -61,16 +64,20 @@ impl Costs {
         let levels = u64::from(charged.depth) + 1;
         let enqueue = levels * self.price(Op::EnqueueLevel);
         let wakeup = self.price(Op::Wakeup) + enqueue;
-        let ticks = self.tick_ns.map_or(0, |tick_ns| executed_ns / tick_ns);
-        let tick = self.price(Op::Tick) + levels * self.price(Op::TickLevel);
+        let tick = self.price(Op::TimerInterrupt)
+            + self.price(Op::Tick)
+            + levels * self.price(Op::TickLevel);
         let syscall = self.price(Op::Syscall);
         u64::from(charged.switches) * self.price(Op::ContextSwitch)
-            + u64::from(charged.interrupts) * (self.price(Op::TimerInterrupt) + wakeup)
+            + u64::from(charged.interrupts) * (self.price(Op::DeviceInterrupt) + wakeup)
             + u64::from(charged.wakes) * (syscall + wakeup)
+            + u64::from(charged.remote_wakes) * self.price(Op::IpiSend)
             + u64::from(charged.forks) * (self.price(Op::Fork) + enqueue)
             + u64::from(charged.exits) * self.price(Op::Exit)
             + u64::from(charged.sleeps) * (syscall + levels * self.price(Op::DequeueLevel))
-            + ticks * tick
+            + self.tick_ns.map_or(0, |tick_ns| {
+                (u128::from(executed_ns) * u128::from(tick) / u128::from(tick_ns)) as u64
+            })
     }
 }
 
@@ -125,10 +132,10 @@ mod tests {
             wakes: 1,
             ..Charged::default()
         };
-        assert_eq!(costs.of(charged, 9_694_000), 6_300);
+        assert_eq!(costs.of(charged, 9_694_000), 6_935);
         let mut lengths = [9_694_000];
-        assert_eq!(take_off(&mut lengths, 6_300), 6_300);
-        assert_eq!(lengths, [9_687_700]);
+        assert_eq!(take_off(&mut lengths, 6_935), 6_935);
+        assert_eq!(lengths, [9_687_065]);
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub(super) fn finish(
         let thread = &replay.threads[draft.activation.thread.index()];
         let depth = groups::lineage(&replay.groups, thread.group).count() as u32;
         let mut lengths_ns = lengths_ns(draft);
-        let charged = charged(draft, depth);
+        let charged = charged(draft, &gathered.wakings, depth);
         let cost_ns = options.costs.of(charged, draft.activation.executed_ns);
         draft.activation.removed_ns = costs::take_off(&mut lengths_ns, cost_ns);
         if draft.activation.assumed_ns > 0 {
@@ -136,7 +136,7 @@ fn lengths_ns(draft: &Draft) -> Vec<u64> {
 }
 
 /// What the simulator will charge for the recorded time of a draft.
-fn charged(draft: &Draft, depth: u32) -> Charged {
+fn charged(draft: &Draft, wakings: &[Waking], depth: u32) -> Charged {
     let mut charged = Charged {
         switches: draft.activation.switches,
         interrupts: draft.activation.interrupts,
@@ -146,7 +146,12 @@ fn charged(draft: &Draft, depth: u32) -> Charged {
     };
     for (_, step) in &draft.deeds {
         match step {
-            DraftStep::Wakes(_) | DraftStep::Sends(_) => charged.wakes += 1,
+            DraftStep::Wakes(waking) => {
+                charged.wakes += 1;
+                charged.remote_wakes += u32::from(wakings[*waking].remote);
+            }
+            // Nobody was woken, so nothing was recorded for it.
+            DraftStep::Sends(_) => {}
             DraftStep::Forks(_) => charged.forks += 1,
             DraftStep::Exit => charged.exits += 1,
             DraftStep::Io { .. } | DraftStep::Wait(_) => {}

@@ -37,6 +37,7 @@ impl Gathered {
             timeline: timeline::Builder::new(start_ns),
             wakings: Vec::new(),
             deeds: Vec::new(),
+            last_waking: Vec::new(),
         };
         let mut report = Report::default();
         let mut last_ns = start_ns;
@@ -151,6 +152,8 @@ struct Pass {
     timeline: timeline::Builder,
     wakings: Vec<Waking>,
     deeds: Vec<Vec<Deed>>,
+    /// Per thread: its last waking, until it is on a run queue.
+    last_waking: Vec<Option<usize>>,
 }
 
 impl Pass {
@@ -161,6 +164,7 @@ impl Pass {
             EventKind::Waking(wakeup) => self.waking(index, event, wakeup),
             EventKind::Wakeup(wakeup) | EventKind::WakeupNew(wakeup) => {
                 let cpu = wakeup.target_cpu;
+                self.arrived(wakeup);
                 self.deed(index, event, wakeup.pid, DeedKind::Appears { cpu });
             }
             EventKind::Fork {
@@ -173,6 +177,16 @@ impl Pass {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// A woken thread is on the run queue it was put on: tells where its waking led.
+    fn arrived(&mut self, wakeup: Wakeup) {
+        let thread = self.threads.current(wakeup.pid);
+        let waking = thread.and_then(|thread| self.last_waking.get_mut(thread.index())?.take());
+        if let Some(waking) = waking {
+            let waking = &mut self.wakings[waking];
+            waking.remote = waking.cpu != wakeup.target_cpu;
         }
     }
 
@@ -192,7 +206,12 @@ impl Pass {
             cpu: event.cpu,
             wakee,
             source,
+            remote: false,
         });
+        if self.last_waking.len() <= wakee.index() {
+            self.last_waking.resize(wakee.index() + 1, None);
+        }
+        self.last_waking[wakee.index()] = Some(waking);
         self.deed(index, event, wakeup.pid, DeedKind::Woken(waking));
         match source {
             Source::Thread(_) => self.deed(index, event, event.task, DeedKind::Wakes(waking)),

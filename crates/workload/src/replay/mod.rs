@@ -32,9 +32,9 @@
 //! stays at 0 µs.
 //!
 //! What cannot be seen, and the rule taken instead, stands with the module that takes it:
-//! [`timeline`] (missing switches), [`threads`] (kernel threads, priorities), [`groups`] (cgroups and
-//! autogroups), [`phase`] (period timers), [`activity`] (activations), [`unseen`] (messages without a
-//! wakeup), [`exchange`] (clients that wait for answers), [`costs`] (what the simulator charges
+//! `timeline` (missing switches), `threads` (kernel threads, priorities), `groups` (cgroups and
+//! autogroups), `phase` (period timers), `activity` (activations), `unseen` (messages without a
+//! wakeup), `exchange` (clients that wait for answers), `costs` (what the simulator charges
 //! itself).
 
 mod activity;
@@ -152,6 +152,7 @@ pub fn infer(recording: &Recording, options: &Options) -> Result<Replay, ReplayE
     replay.report.repairs = repairs;
     replay.report.lost_events_allowed = recording.counts.lost_events().is_none_or(|lost| lost > 0)
         || recording.meta.lost_events.is_some_and(|lost| lost > 0);
+    replay.report.steal_ratio = recording.meta.steal_ratio;
     replay.report.trace_notes = recording.notes();
     Ok(replay)
 }

@@ -62,7 +62,7 @@ pub enum Trigger {
     /// Another thread woke it: it is woken when that thread gets there.
     Thread(ThreadId),
     /// As [`Trigger::Thread`], but the thread was awake, so that no wakeup shows it; see
-    /// [`super::unseen`].
+    /// `unseen`.
     ThreadUnseen(ThreadId),
     /// A timer, a device or softirq work woke it: it keeps its time.
     Outside {

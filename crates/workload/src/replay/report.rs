@@ -45,9 +45,14 @@ pub struct Report {
     pub removed_ns: u64,
     /// CPU time assumed for activations whose runs the trace does not show, ns.
     pub assumed_ns: u64,
+    /// Share of the machine's time that the hypervisor took; it is contained in the work.
+    pub steal_ratio: Option<f64>,
     /// What the reader of the trace noticed.
     pub trace_notes: Vec<String>,
 }
+
+/// More stolen time than this is worth a note.
+const STEAL_NOTED: f64 = 0.01;
 
 /// Fills in what can be counted at the end.
 pub(super) fn count(replay: &mut Replay) {
@@ -77,6 +82,12 @@ impl Report {
     /// What a person should know before trusting an answer: one plain sentence each.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = self.trace_notes.clone();
+        if let Some(steal) = self.steal_ratio.filter(|steal| *steal > STEAL_NOTED) {
+            notes.push(format!(
+                "the hypervisor took {:.1} % of the machine's time while recording; it is counted as work",
+                steal * 100.0
+            ));
+        }
         let mut note = |number: u64, text: &str| {
             if number > 0 {
                 notes.push(format!("{number} {text}"));

@@ -5,13 +5,13 @@
 //! their own in task context any more, so each of their switches *out* is missing. What remains
 //! visible is that the next event of the CPU was written by somebody else. Such a switch lies
 //! somewhere between the last event that shows the old task and the first one that shows the new
-//! task; [`resolve`] decides where, with these rules in this order:
+//! task; `resolve` decides where, with these rules in this order:
 //!
 //! 1. The CPU was idle and the new task was woken or moved there in between: it starts the usual
 //!    idle exit time after that (the median of the switches that are visible), but not later than
 //!    halfway to the first event that shows it.
 //! 2. The CPU was idle and the new task was not woken: its limited group held it back. It starts at
-//!    the group's first period boundary in the gap, when the phase is known (see [`super::phase`]).
+//!    the group's first period boundary in the gap, when the phase is known (see `phase`).
 //! 3. A task left unseen: it is given the run time that agrees with most of its unseen runs.
 //! 4. Otherwise the old task left right after it was last seen.
 //!

@@ -23,7 +23,7 @@
 //! say at its reply how long the sender has waited. As a client sends its next request only after
 //! the reply to the last one, that time counts from the last reply if the message was sent before it.
 //!
-//! Clients that wait for answers send differently, see [`exchanges`]. The servers of a pool share one
+//! Clients that wait for answers send differently, see `exchanges`. The servers of a pool share one
 //! program, so that each can do what the recording shows for any of them.
 
 mod exchanges;

@@ -70,14 +70,18 @@ fn answers(replay: &Replay, quota_us: Option<u64>) -> (u64, u64) {
         .compile(&mut workload, CompileOptions::default())
         .unwrap();
     let group = compiled.groups[replay.group("/limited").unwrap().index()];
-    workload.groups[group.index() - 1].limit.quota_ns = quota_us.map(|us| us * 1000);
+    let limited = &mut workload.groups[group.index() - 1];
+    limited.limit.quota_ns = quota_us.map(|us| us * 1000);
+    limited.period_phase_ns = Some(0);
     let machine = Machine::preset("generic-8")
         .unwrap()
         .with_topology(Topology::regular(1, 1, 1, 1))
         .free_of_charge();
     let rules = Rules::of(Version::new(6, 18), 1, 250);
     let mut world = World::new(machine, rules, workload, 1).unwrap();
-    world.run_until(compiled.duration_ns + 500_000_000).unwrap();
+    world
+        .run_until(compiled.duration_ns + 1_000_000_000)
+        .unwrap();
     let replies = world.probes().metric("server/reply_latency").unwrap();
     let (_, last_ns) = replies.span.unwrap();
     (replies.values.count(), last_ns / 1000)
@@ -164,4 +168,65 @@ fn threads_that_only_answer_each_other_are_no_exchange() {
     }
     let replay = inferred(mini, 2_000);
     assert_eq!(replay.exchanges, []);
+}
+
+/// A client that asks two servers, 60 requests 2 ms apart of 1 ms each. `choose` says which server
+/// gets the n-th request; both have answered long before they are asked again.
+fn two_servers(choose: impl Fn(u64) -> i32) -> Replay {
+    let mut mini = Mini::new(&[(1, "client"), (2, "server"), (3, "server")]);
+    mini.group("/limited", &[("cpu.max", "1000 10000")], &[2, 3]);
+    for n in 0..60 {
+        let (at, server) = (1_000 + n * 2_000, choose(n));
+        mini.waking(at, 0, 0, HARD, 1);
+        mini.switch(at, 0, 0, "R", 1);
+        mini.waking(at + 60, 0, 1, TASK, server);
+        mini.switch(at + 80, 0, 1, "S", server);
+        mini.waking(at + 1_080, 0, server, TASK, 1);
+        mini.switch(at + 1_090, 0, server, "S", 1);
+        mini.switch(at + 1_110, 0, 1, "S", 0);
+    }
+    inferred(mini, 125_000)
+}
+
+#[test]
+fn servers_that_are_asked_in_turn_are_a_pool() {
+    let replay = two_servers(|n| 2 + (n % 2) as i32);
+    let [pool] = &replay.exchanges[..] else {
+        panic!("one pool: {:?}", replay.exchanges);
+    };
+    assert_eq!(pool.servers, [ThreadId(1), ThreadId(2)]);
+    assert_eq!(pool.requests.len(), 60);
+    let mut workload = Workload::default();
+    replay
+        .compile(&mut workload, CompileOptions::default())
+        .unwrap();
+    assert_eq!(workload.check(1), Ok(()));
+    assert_eq!(workload.tasks[1].program, workload.tasks[2].program);
+    assert_ne!(workload.tasks[0].program, workload.tasks[1].program);
+    for quota_us in [None, Some(1_000), Some(5_000)] {
+        let (count, _) = answers(&replay, quota_us);
+        assert_eq!(count, 60, "quota {quota_us:?}");
+    }
+}
+
+#[test]
+fn servers_that_are_asked_by_another_rule_are_no_pool() {
+    // Three in a row for each: the one that was free longest is passed over most of the time.
+    let replay = two_servers(|n| 2 + (n / 3 % 2) as i32);
+    let servers: Vec<usize> = replay.exchanges.iter().map(|e| e.servers.len()).collect();
+    assert_eq!(servers, [1, 1]);
+    let (count, _) = answers(&replay, Some(1_000));
+    assert_eq!(count, 60);
+}
+
+#[test]
+fn a_pool_sends_to_the_server_that_is_free() {
+    // Of a pool of two, each request costs 1.01 ms. With 2.2 ms of quota in 10 ms two requests are
+    // answered in a period; the client's third request finds both servers busy and waits for the
+    // first to answer, so that about one is answered every 5 ms.
+    let replay = two_servers(|n| 2 + (n % 2) as i32);
+    let (count, last) = answers(&replay, Some(2_200));
+    assert_eq!(count, 60);
+    let expected = 60 * 1_010 * 10_000 / 2_200;
+    assert!(last.abs_diff(expected) < 15_000, "{last} {expected}");
 }

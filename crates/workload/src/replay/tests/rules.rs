@@ -65,6 +65,7 @@ fn costs_of_the_simulator_are_taken_off() {
     price_ns[Op::Wakeup as usize] = 700;
     price_ns[Op::Tick as usize] = 1_500;
     price_ns[Op::TimerInterrupt as usize] = 500;
+    price_ns[Op::DeviceInterrupt as usize] = 600;
     let options = Options {
         costs: Costs::new(price_ns, 250),
         ..Options::default()
@@ -74,8 +75,8 @@ fn costs_of_the_simulator_are_taken_off() {
     let [request] = replay.activations_of(postgres) else {
         panic!("one request");
     };
-    // Two switches in, one wakeup, two ticks, one interrupt that wakes.
-    let removed_ns = 2 * 1_300 + 700 + 2 * 1_500 + (500 + 700);
+    // Two switches in, one wakeup, 9636/4000 ticks, one interrupt that wakes.
+    let removed_ns = 2 * 1_300 + 700 + 9_636 * (500 + 1_500) / 4_000 + (600 + 700);
     assert_eq!(request.removed_ns, removed_ns);
     assert_eq!(request.work_ns(), 9_636_000 - removed_ns);
     assert_conserved(&replay);
@@ -356,6 +357,19 @@ fn what_the_recorder_lost_is_refused_too() {
     mini.meta.lost_events = Some(5);
     let error = infer(&mini.recording(10_000), &Options::default()).unwrap_err();
     assert!(error.to_string().contains("lost 5 events"), "{error}");
+}
+
+#[test]
+fn stolen_time_is_told() {
+    let mut mini = example();
+    mini.meta.steal_ratio = Some(0.0273);
+    let notes = inferred(mini, 10_000).report.notes();
+    let expected =
+        "the hypervisor took 2.7 % of the machine's time while recording; it is counted as work";
+    assert_eq!(notes, [expected]);
+    let mut mini = example();
+    mini.meta.steal_ratio = Some(0.001);
+    assert_eq!(inferred(mini, 10_000).report.notes(), Vec::<String>::new());
 }
 
 #[test]
