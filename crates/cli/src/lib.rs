@@ -34,6 +34,7 @@ pub fn run(
         Verb::Compare(arguments) => verbs::compare(arguments, &cli, &words, simulator, out),
         Verb::Run(arguments) => verbs::run(arguments, &cli, &words, simulator, out),
         Verb::WhatIf(arguments) => verbs::what_if(arguments, &cli, &words, simulator, out),
+        Verb::Sweep(arguments) => verbs::sweep(arguments, &cli, simulator, out, err),
         Verb::List(arguments) => verbs::list(arguments, out),
     };
     match result {

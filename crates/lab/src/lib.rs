@@ -30,4 +30,5 @@ pub mod recording;
 pub mod simulate;
 pub mod simulator;
 pub mod statistics;
+pub mod sweep;
 pub mod tables;

@@ -16,13 +16,44 @@ pub struct Outcome {
 
 /// One hash for the runs of all seeds, in seed order.
 pub fn combine_hashes(outcomes: &[Outcome]) -> u64 {
-    // FNV-1a over the hashes' bytes: order matters, platforms agree.
-    outcomes
-        .iter()
-        .flat_map(|outcome| outcome.event_hash.to_le_bytes())
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+    let mut hash = Fnv::default();
+    for outcome in outcomes {
+        hash.add(&outcome.event_hash.to_le_bytes());
+    }
+    hash.0
+}
+
+/// FNV-1a over bytes: order matters, platforms agree, and any one changed byte changes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fnv(pub u64);
+
+impl Default for Fnv {
+    fn default() -> Fnv {
+        Fnv(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fnv {
+    /// Takes in further bytes.
+    pub fn add(&mut self, bytes: &[u8]) {
+        self.0 = bytes.iter().fold(self.0, |hash, &byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        })
+        });
+    }
+
+    /// The hash of `bytes` alone.
+    pub fn of(bytes: &[u8]) -> u64 {
+        let mut hash = Fnv::default();
+        hash.add(bytes);
+        hash.0
+    }
+}
+
+impl std::fmt::Write for Fnv {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.add(text.as_bytes());
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use crate::error::{Error, Result};
 use crate::experiment::document::CGROUP_FILE_PREFIXES;
-use crate::experiment::{self, Experiment, ExtraVariant, Surroundings, document};
+use crate::experiment::{self, Experiment, ExtraVariant, Scenario, Surroundings, document};
 use crate::recording::Recorded;
 
 /// One setting as typed: a `--set KEY=VALUE` or a flag that is short for one.
@@ -277,9 +277,11 @@ fn select(mut experiment: Experiment, name: &str) -> Result<Experiment> {
         .iter()
         .map(|scenario| scenario.name.clone())
         .collect();
-    experiment
-        .scenarios
-        .retain(|scenario| scenario.name == name);
+    let kept = |scenario: &Scenario| scenario.name == name;
+    let mut keep = experiment.scenarios.iter().map(kept);
+    // One cell for each scenario, so that the iterator lasts.
+    experiment.cells.retain(|_| keep.next().unwrap_or(false));
+    experiment.scenarios.retain(kept);
     if experiment.scenarios.is_empty() {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let error = Error::usage(format!("the experiment has no variant `{name}`"));

@@ -6,6 +6,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::columns::ColumnArguments;
 
+mod sweep;
+
+pub use self::sweep::SweepArguments;
+
 /// Forecast what the Linux CPU scheduler will do.
 ///
 /// Variants of machine, kernel, cgroup limits and programs are compared in virtual time.
@@ -42,6 +46,9 @@ pub enum Verb {
     /// Replay a recording under other limits or another kernel, beside what was recorded
     #[command(after_help = WHAT_IF_HELP)]
     WhatIf(WhatIfArguments),
+    /// Run every point of an experiment's grid, resumably: one row of results a point
+    #[command(after_help = sweep::HELP)]
+    Sweep(SweepArguments),
     /// List what can be named in experiments
     List(ListArguments),
 }

@@ -17,6 +17,10 @@ use crate::arguments::{
 use crate::columns::ColumnArguments;
 use crate::{output, written};
 
+mod sweep;
+
+pub use self::sweep::sweep;
+
 /// `schedcast compare`
 pub fn compare(
     arguments: &CompareArguments,
@@ -150,7 +154,7 @@ fn progress(runs: u64, quiet: bool) -> ProgressBar {
         ProgressDrawTarget::stderr()
     };
     let bar = ProgressBar::with_draw_target(Some(runs), target);
-    match ProgressStyle::with_template("{bar:40} {pos}/{len} runs, {eta} left") {
+    match ProgressStyle::with_template("{bar:40} {pos}/{len} runs, {per_sec}, {eta} left") {
         Ok(style) => bar.with_style(style),
         Err(_) => bar,
     }

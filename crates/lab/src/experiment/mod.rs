@@ -99,6 +99,19 @@ pub struct Experiment {
     pub seeds: u32,
     /// One scenario per variant and grid point, the first variant being the baseline.
     pub scenarios: Vec<Scenario>,
+    /// The axes of `[sweep]`; empty without a grid.
+    pub axes: Vec<sweep::Axis>,
+    /// Where each scenario lies in the grid, one for each of `scenarios`.
+    pub cells: Vec<Cell>,
+}
+
+/// The place of a scenario in an experiment with a grid.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cell {
+    /// Name of the variant, without the point.
+    pub variant: String,
+    /// The value on every axis.
+    pub values: Vec<Value>,
 }
 
 /// Reads an experiment file.
@@ -136,20 +149,26 @@ pub fn read(document: &Table, surroundings: &Surroundings) -> Result<Experiment>
     let mut variants = read_variants(document, &surroundings.plain_variant)?;
     add_variants(&mut variants, &surroundings.variants)?;
     let base = base_layers(document, surroundings)?;
-    let mut scenarios = Vec::new();
-    for (name, layers) in &variants {
+    let (mut scenarios, mut cells) = (Vec::new(), Vec::new());
+    for (variant, layers) in &variants {
         for point in sweep::points(&axes) {
             let mut all = base.clone();
             all.extend(layers.iter().cloned());
             all.push(point.layer);
-            let name = column_name(name, variants.len(), &point.label);
+            let name = column_name(variant, variants.len(), &point.label);
             scenarios.push(scenario::build(&name, &all, &surroundings.directory)?);
+            cells.push(Cell {
+                variant: variant.clone(),
+                values: point.values,
+            });
         }
     }
     Ok(Experiment {
         title,
         seeds: read_seeds(&base)?,
         scenarios,
+        axes,
+        cells,
     })
 }
 

@@ -34,6 +34,8 @@ pub struct Point {
     pub label: String,
     /// The settings as a document layer.
     pub layer: Table,
+    /// The value on every axis.
+    pub values: Vec<Value>,
 }
 
 /// More points than this are refused as a mistake.
@@ -95,6 +97,7 @@ pub fn points(axes: &[Axis]) -> Vec<Point> {
     let mut points = vec![Point {
         label: String::new(),
         layer: Table::default(),
+        values: Vec::new(),
     }];
     for axis in axes {
         points = points
@@ -112,7 +115,13 @@ fn extend<'a>(point: &'a Point, axis: &'a Axis) -> impl Iterator<Item = Point> +
         let name = axis.path.last().map_or(axis.key.as_str(), String::as_str);
         let separator = if point.label.is_empty() { "" } else { " " };
         let label = format!("{}{separator}{name}={}", point.label, short(value));
-        Point { label, layer }
+        let mut values = point.values.clone();
+        values.push(value.clone());
+        Point {
+            label,
+            layer,
+            values,
+        }
     })
 }
 

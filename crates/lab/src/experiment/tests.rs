@@ -193,6 +193,18 @@ fn a_grid_multiplies_the_variants() {
         bursts(&experiment),
         [0, 0, 25_000, 25_000, 0, 0, 25_000, 25_000]
     );
+    let keys: Vec<&str> = experiment
+        .axes
+        .iter()
+        .map(|axis| axis.key.as_str())
+        .collect();
+    assert_eq!(keys, ["cgroup.\"/test\".\"cpu.max.burst\"", "kernel.hz"]);
+    let cell = &experiment.cells[6];
+    let values: Vec<String> = cell.values.iter().map(sweep::short).collect();
+    assert_eq!(
+        (cell.variant.as_str(), values),
+        ("burst 100 ms", vec!["25000".to_string(), "250".to_string()])
+    );
     let single = format!("[cgroup.\"/test\"]\n\"cpu.max\" = 50000\n{grid}");
     assert_eq!(
         names(&read_text(&single).unwrap())[3],

@@ -84,17 +84,17 @@ fn shown_metrics<'a>(comparison: &'a Comparison, context: &Context) -> Vec<Metri
     all.filter(shown).collect()
 }
 
-fn full_name(metric: &Metric<'_>) -> String {
+pub(crate) fn full_name(metric: &Metric<'_>) -> String {
     format!("{}/{}", metric.subject, metric.name)
 }
 
 /// How the values of one row are scaled and named.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Scale {
+pub(crate) struct Scale {
     /// Values are divided by this.
     divisor: f64,
     /// Unit after division; empty for plain counts.
-    unit: &'static str,
+    pub(crate) unit: &'static str,
     /// Digits behind the point.
     digits: usize,
 }
@@ -118,7 +118,7 @@ fn scale_of(metric: &Metric<'_>, summaries: &[Option<&Summary>]) -> Scale {
 }
 
 /// The scale of values up to `largest`.
-fn scale_for(metric: &Metric<'_>, largest: f64) -> Scale {
+pub(crate) fn scale_for(metric: &Metric<'_>, largest: f64) -> Scale {
     let named_unit = metric.name.ends_with("usec");
     let (divisor, unit) = match metric.unit() {
         "us" if named_unit => (1.0, "us"),
@@ -142,22 +142,22 @@ fn scale_for(metric: &Metric<'_>, largest: f64) -> Scale {
 }
 
 impl Scale {
-    fn number(&self, value: f64) -> String {
+    pub(crate) fn number(&self, value: f64) -> String {
         // Adding zero turns a negative zero into a plain one.
         format!("{:.*}", self.digits, value / self.divisor + 0.0)
     }
 }
 
 /// Characters, which is columns for everything these tables print.
-fn width(text: &str) -> usize {
+pub(crate) fn width(text: &str) -> usize {
     text.chars().count()
 }
 
-fn pad_left(text: &str, columns: usize) -> String {
+pub(crate) fn pad_left(text: &str, columns: usize) -> String {
     format!("{}{text}", " ".repeat(columns.saturating_sub(width(text))))
 }
 
-fn pad_right(text: &str, columns: usize) -> String {
+pub(crate) fn pad_right(text: &str, columns: usize) -> String {
     format!("{text}{}", " ".repeat(columns.saturating_sub(width(text))))
 }
 

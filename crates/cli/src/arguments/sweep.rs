@@ -1,0 +1,38 @@
+//! Flags of `schedcast sweep`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::Effort;
+use crate::columns::ColumnArguments;
+
+pub(super) const HELP: &str = "\
+The grid is the file's [sweep]: keys and the values they take. Every finished point is on disk at
+once; the same command after an interruption runs only what is missing.";
+
+/// `schedcast sweep`
+#[derive(Debug, Args)]
+pub struct SweepArguments {
+    /// Experiment file (TOML) with a [sweep]
+    #[arg(value_name = "EXP.toml")]
+    pub experiment: PathBuf,
+    /// Settings and further variants
+    #[command(flatten)]
+    pub columns: ColumnArguments,
+    /// Whose cpu.* files --set means
+    #[arg(long, value_name = "PATH")]
+    pub cgroup: Option<String>,
+    /// How much to run
+    #[command(flatten)]
+    pub effort: Effort,
+    /// Folder of journal, results.csv and results.json [default: EXP.sweep]
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Threads [default: one for each CPU]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub workers: Option<u16>,
+    /// Column of the printed table; may be repeated [default: the usual ones that fit]
+    #[arg(long = "metric", value_name = "NAME")]
+    pub metrics: Vec<String>,
+}

@@ -1,0 +1,121 @@
+//! `schedcast sweep`
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use schedcast_lab::error::{Error, Result};
+use schedcast_lab::metrics::nearest_metric;
+use schedcast_lab::outcome::Fnv;
+use schedcast_lab::question::Subject;
+use schedcast_lab::simulate::Simulate;
+use schedcast_lab::sweep::{Options, Results, Sweep};
+
+use super::{progress, question};
+use crate::arguments::{Cli, SweepArguments};
+use crate::written;
+
+/// Longest table that is printed; longer sweeps are read from their files.
+const MOST_ROWS: usize = 60;
+
+/// `schedcast sweep`
+pub fn sweep(
+    arguments: &SweepArguments,
+    cli: &Cli,
+    simulator: &impl Simulate,
+    out: &mut impl Write,
+    err: &mut impl Write,
+) -> Result<()> {
+    let subject = Subject::File {
+        path: arguments.experiment.clone(),
+        only: None,
+    };
+    let cgroup = arguments.cgroup.as_deref();
+    let question = question(subject, &arguments.columns, cgroup, &arguments.effort);
+    let experiment = question.experiment()?;
+    if experiment.axes.is_empty() {
+        let name = arguments.experiment.display();
+        return Err(Error::usage(format!("{name} has no [sweep]"))
+            .hint("for example [sweep] and \"kernel.hz\" = [250, 1000]"));
+    }
+    let folder = folder(arguments);
+    let options = Options {
+        folder: Some(folder.clone()),
+        workers: arguments.workers.map(usize::from),
+        build: build()?,
+    };
+    let sweep = Sweep::open(&experiment, options)?;
+    if !cli.quiet {
+        let _ = err.write_all(found(&sweep, &folder).as_bytes());
+    }
+    let runs = (sweep.points() - sweep.finished()) as u64 * u64::from(experiment.seeds);
+    let bar = progress(runs, cli.quiet);
+    let results = sweep.run(simulator, &|| bar.inc(1));
+    bar.finish_and_clear();
+    let results = results?;
+    results.save(&folder)?;
+    let text = table(&results, arguments, cli)? + &files(&results, &folder);
+    written(out.write_all(text.as_bytes()))
+}
+
+fn folder(arguments: &SweepArguments) -> PathBuf {
+    match (&arguments.output, arguments.experiment.file_stem()) {
+        (Some(folder), _) => folder.clone(),
+        (None, stem) => {
+            let mut name = stem.unwrap_or_default().to_os_string();
+            name.push(".sweep");
+            PathBuf::from(name)
+        }
+    }
+}
+
+/// Points of another build of the simulator are not taken for points of this one.
+fn build() -> Result<String> {
+    let program = Path::new("/proc/self/exe");
+    let bytes =
+        std::fs::read(program).map_err(|error| Error::file("read", program.display(), &error))?;
+    Ok(format!("{:016x}", Fnv::of(&bytes)))
+}
+
+/// What an earlier sweep left, if anything.
+fn found(sweep: &Sweep<'_>, folder: &Path) -> String {
+    let mut text = String::new();
+    if sweep.finished() > 0 {
+        let (finished, points, folder) = (sweep.finished(), sweep.points(), folder.display());
+        text += &format!("resuming {folder}: {finished} of {points} points are finished\n");
+    }
+    if sweep.damaged() > 0 {
+        text += &format!(
+            "{} damaged lines of {}/journal do not count\n",
+            sweep.damaged(),
+            folder.display()
+        );
+    }
+    text
+}
+
+fn table(results: &Results, arguments: &SweepArguments, cli: &Cli) -> Result<String> {
+    for name in &arguments.metrics {
+        if !results.metrics.contains(name) {
+            let known = results.metrics.iter().map(String::as_str);
+            let error = Error::usage(format!("no point has the metric `{name}`"));
+            return Err(match nearest_metric(name, known) {
+                Some(near) => error.hint(format!("the nearest is `{near}`")),
+                None => error.hint("results.csv has all of them; `schedcast list metrics`"),
+            });
+        }
+    }
+    if results.rows.len() > MOST_ROWS && arguments.metrics.is_empty() {
+        return Ok(String::new());
+    }
+    let metrics = match arguments.metrics.as_slice() {
+        [] if cli.verbose => results.metrics.clone(),
+        [] => results.headline(),
+        chosen => chosen.to_vec(),
+    };
+    Ok(results.table(&metrics) + "\n")
+}
+
+fn files(results: &Results, folder: &Path) -> String {
+    let (points, seeds, folder) = (results.rows.len(), results.seeds, folder.display());
+    format!("{points} points × {seeds} seeds: {folder}/results.csv, {folder}/results.json\n")
+}

@@ -1,0 +1,90 @@
+//! When two points are the same point: a hash over everything that decides a point's results.
+//!
+//! A finished point is found again by what it is, not by where it stands. A grid that grew by one value
+//! therefore runs only its new points, while a point whose duration, recording or simulator changed is
+//! another point. Worked example: of `hz = [250, 1000]` with 10 seeds both points are in the journal;
+//! for `hz = [100, 250, 1000]` one of three runs, and for 20 seeds all three do.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::experiment::Scenario;
+use crate::experiment::program::Action;
+use crate::outcome::Fnv;
+
+/// Computes fingerprints; reads every file that programs refer to once.
+pub struct Fingerprints<'a> {
+    build: &'a str,
+    seeds: u32,
+    files: BTreeMap<PathBuf, u64>,
+}
+
+impl<'a> Fingerprints<'a> {
+    /// Fingerprints of points that `build` of the program runs under `seeds` seeds.
+    pub fn new(build: &'a str, seeds: u32) -> Fingerprints<'a> {
+        Fingerprints {
+            build,
+            seeds,
+            files: BTreeMap::new(),
+        }
+    }
+
+    /// The fingerprint of a point. Its name is no part of it, nor is the file it was written in.
+    ///
+    /// # Errors
+    /// A recording, or a file on a command line, that cannot be read.
+    pub fn of(&mut self, scenario: &Scenario) -> Result<u64> {
+        let mut hash = Fnv::default();
+        let kernel = &scenario.kernel;
+        let settings = (&self.build, self.seeds, &scenario.machine.machine);
+        let rules = (kernel.version, kernel.hz, kernel.preempt, kernel.autogroup);
+        let groups = (&scenario.cgroup_version, &scenario.cgroups);
+        // Hashing cannot fail.
+        let _ = write!(hash, "{settings:?}{rules:?}{:?}{groups:?}", kernel.rules);
+        let _ = write!(hash, "{:?}", scenario.duration_ns);
+        for change in &scenario.changes {
+            let rules = change.kernel.as_ref().map(|kernel| &kernel.rules);
+            let _ = write!(hash, "{} {:?} {rules:?}", change.time_ns, change.cgroups);
+        }
+        for program in &scenario.programs {
+            let action = &program.action.value;
+            let _ = write!(hash, "{} {} {action:?}", program.name, program.cgroup);
+            match action {
+                Action::Replay(folder) => hash.add(&self.contents(folder)?.to_le_bytes()),
+                // Files of a command line count from the current directory, as in a shell.
+                Action::Run(words) => {
+                    for word in words.iter().filter(|word| Path::new(word).is_file()) {
+                        hash.add(&self.contents(Path::new(word))?.to_le_bytes());
+                    }
+                }
+            }
+        }
+        Ok(hash.0)
+    }
+
+    /// Hash over a file, or over the names and contents of all files of a folder.
+    fn contents(&mut self, path: &Path) -> Result<u64> {
+        if let Some(&known) = self.files.get(path) {
+            return Ok(known);
+        }
+        let unreadable = |error: std::io::Error| Error::file("read", path.display(), &error);
+        let mut hash = Fnv::default();
+        if path.is_dir() {
+            let mut files = Vec::new();
+            for entry in std::fs::read_dir(path).map_err(unreadable)? {
+                files.push(entry.map_err(unreadable)?.path());
+            }
+            files.sort();
+            for file in files.iter().filter(|file| file.is_file()) {
+                hash.add(file.file_name().unwrap_or_default().as_encoded_bytes());
+                hash.add(&std::fs::read(file).map_err(unreadable)?);
+            }
+        } else {
+            hash.add(&std::fs::read(path).map_err(unreadable)?);
+        }
+        self.files.insert(path.to_path_buf(), hash.0);
+        Ok(hash.0)
+    }
+}

@@ -1,0 +1,287 @@
+//! Sweeps: every point of a grid under every seed, on all CPUs, one row of results a point.
+//!
+//! ```text
+//! Experiment ──► points still to do ──► workers ──► writer: journal, fsync ──► Results ──► CSV, JSON
+//!      ▲                                   │ a point whose last seed has ended
+//!      └── journal of an earlier, interrupted sweep
+//! ```
+//!
+//! Workers take runs in the order of points and seeds, so with 2 workers and 10 seeds at most two points
+//! are begun and unfinished at any moment: that is all a `kill -9` can cost. Rows are put in their
+//! places by point, so the results are the same bytes whatever the number of workers, and whether the
+//! sweep was interrupted or not. Worked example: a grid of 4 quotas × 3 bursts × 10 seeds is 12 points
+//! and 120 runs; killed after run 57 it has 5 points on disk, and its next start runs 70.
+
+mod fingerprint;
+mod journal;
+mod results;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub use self::results::{Brief, Results, Row};
+use crate::comparison::Comparison;
+use crate::error::{Diagnostic, Error, Result};
+use crate::experiment::Experiment;
+use crate::outcome::Outcome;
+use crate::simulate::Simulate;
+
+use self::fingerprint::Fingerprints;
+use self::journal::{Found, Journal};
+
+/// Name of the journal in the folder of a sweep.
+pub const JOURNAL: &str = "journal";
+
+/// How to sweep.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Folder of journal and results; without one nothing survives the process.
+    pub folder: Option<PathBuf>,
+    /// Threads; `None` is one for each CPU.
+    pub workers: Option<usize>,
+    /// What tells this program from others that would compute something else.
+    pub build: String,
+}
+
+/// A sweep that is about to run.
+pub struct Sweep<'a> {
+    experiment: &'a Experiment,
+    options: Options,
+    fingerprints: Vec<u64>,
+    journal: Option<Journal>,
+    found: Found,
+}
+
+impl<'a> Sweep<'a> {
+    /// Opens the folder, and finds what an earlier sweep finished in it.
+    ///
+    /// # Errors
+    /// A folder that cannot be used, or that another sweep is using.
+    pub fn open(experiment: &'a Experiment, options: Options) -> Result<Sweep<'a>> {
+        let mut fingerprints = Fingerprints::new(&options.build, experiment.seeds);
+        let points = experiment.scenarios.iter();
+        let fingerprints = points
+            .map(|scenario| fingerprints.of(scenario))
+            .collect::<Result<Vec<u64>>>()?;
+        let (journal, mut found) = match &options.folder {
+            None => (None, Found::default()),
+            Some(folder) => {
+                std::fs::create_dir_all(folder)
+                    .map_err(|error| Error::file("create", folder.display(), &error))?;
+                let (journal, found) = Journal::open(&folder.join(JOURNAL))?;
+                (Some(journal), found)
+            }
+        };
+        let wanted: BTreeSet<u64> = fingerprints.iter().copied().collect();
+        found.points.retain(|point, _| wanted.contains(point));
+        Ok(Sweep {
+            experiment,
+            options,
+            fingerprints,
+            journal,
+            found,
+        })
+    }
+
+    /// Number of points of the grid.
+    pub fn points(&self) -> usize {
+        self.fingerprints.len()
+    }
+
+    /// Points that an earlier sweep finished.
+    pub fn finished(&self) -> usize {
+        let known = |point: &&u64| self.found.points.contains_key(point);
+        self.fingerprints.iter().filter(known).count()
+    }
+
+    /// Lines of the journal that were not as they had been written; their points run again.
+    pub fn damaged(&self) -> usize {
+        self.found.damaged
+    }
+
+    /// Runs what is still to do. `ran` is called after each run, from any thread.
+    ///
+    /// # Errors
+    /// The error of the first run, by point and then by seed, that has one; a failed write. What was
+    /// finished before stays in the journal.
+    pub fn run(mut self, simulator: &impl Simulate, ran: &(impl Fn() + Sync)) -> Result<Results> {
+        let mut rows = BTreeMap::new();
+        let mut pending = Vec::new();
+        for (point, fingerprint) in self.fingerprints.iter().enumerate() {
+            match self.found.points.get(fingerprint) {
+                Some(runs) => {
+                    rows.insert(point, row(self.experiment, point, runs)?);
+                }
+                None => pending.push(point),
+            }
+        }
+        self.found = Found::default();
+        let journal = self.journal.take();
+        let work = Work {
+            experiment: self.experiment,
+            fingerprints: &self.fingerprints,
+            pending: &pending,
+            next: AtomicUsize::new(0),
+            begun: Mutex::default(),
+            failure: Mutex::default(),
+        };
+        let (sender, receiver) = channel();
+        let pool = pool(self.options.workers)?;
+        let written = std::thread::scope(|scope| {
+            let writer = scope.spawn(|| write(receiver, journal, &work));
+            pool.broadcast(|_| work.until_done(simulator, ran, sender.clone()));
+            drop(sender);
+            writer
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        if let Some((_, error)) = work
+            .failure
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
+        {
+            return Err(error);
+        }
+        rows.extend(written);
+        Ok(Results::new(self.experiment, rows.into_values().collect()))
+    }
+}
+
+fn pool(workers: Option<usize>) -> Result<rayon::ThreadPool> {
+    let builder = rayon::ThreadPoolBuilder::new().num_threads(workers.unwrap_or(0));
+    builder.build().map_err(|error| {
+        let message = format!("threads cannot be started: {error}");
+        Error::Input(Box::new(Diagnostic::general(message)))
+    })
+}
+
+/// A finished point on its way to the journal.
+struct Finished {
+    point: usize,
+    line: Vec<u8>,
+    row: Row,
+}
+
+/// What workers share.
+struct Work<'a> {
+    experiment: &'a Experiment,
+    fingerprints: &'a [u64],
+    /// Points to run, in order.
+    pending: &'a [usize],
+    /// The next run: index in `pending` times seeds plus seed.
+    next: AtomicUsize,
+    /// Runs of points that are not finished, by point; one place for each seed.
+    begun: Mutex<BTreeMap<usize, Vec<Option<Outcome>>>>,
+    /// The first failure by run, and its error.
+    failure: Mutex<Option<(usize, Error)>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Work<'_> {
+    /// Takes runs until there are none left or one has failed.
+    fn until_done(
+        &self,
+        simulator: &impl Simulate,
+        ran: &(impl Fn() + Sync),
+        finished: Sender<Finished>,
+    ) {
+        let seeds = self.experiment.seeds as usize;
+        loop {
+            // Every run before a failed one has been taken already and ends, so which failure is the
+            // first does not depend on the threads.
+            let run = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(&point) = self.pending.get(run / seeds) else {
+                return;
+            };
+            if lock(&self.failure).is_some() {
+                return;
+            }
+            let seed = run % seeds;
+            let outcome = simulator.run(&self.experiment.scenarios[point], seed as u64);
+            ran();
+            let done = outcome.and_then(|outcome| self.place(point, seed, outcome));
+            match done {
+                Ok(None) => {}
+                // The writer is gone only if it failed, which the next turn sees.
+                Ok(Some(whole)) => drop(finished.send(whole)),
+                Err(error) => self.fail(run, error),
+            }
+        }
+    }
+
+    fn fail(&self, run: usize, error: Error) {
+        let mut failure = lock(&self.failure);
+        if failure.as_ref().is_none_or(|(first, _)| run < *first) {
+            *failure = Some((run, error));
+        }
+    }
+
+    /// Puts a run in its place; the point, if that was its last.
+    fn place(&self, point: usize, seed: usize, outcome: Outcome) -> Result<Option<Finished>> {
+        let runs = {
+            let mut begun = lock(&self.begun);
+            let places = begun
+                .entry(point)
+                .or_insert_with(|| vec![None; self.experiment.seeds as usize]);
+            places[seed] = Some(outcome);
+            if places.iter().any(Option::is_none) {
+                return Ok(None);
+            }
+            begun.remove(&point).unwrap_or_default()
+        };
+        let runs: Vec<Outcome> = runs.into_iter().flatten().collect();
+        Ok(Some(Finished {
+            point,
+            line: journal::line(self.fingerprints[point], &runs),
+            row: row(self.experiment, point, &runs)?,
+        }))
+    }
+}
+
+/// Writes finished points until no worker is left: all that came in meanwhile share one sync.
+fn write(
+    finished: Receiver<Finished>,
+    mut journal: Option<Journal>,
+    work: &Work<'_>,
+) -> BTreeMap<usize, Row> {
+    let mut rows = BTreeMap::new();
+    while let Ok(first) = finished.recv() {
+        let mut lines = Vec::new();
+        for one in std::iter::once(first).chain(finished.try_iter()) {
+            lines.extend(one.line);
+            rows.insert(one.point, one.row);
+        }
+        if let Some(journal) = &mut journal
+            && let Err(error) = journal.add(&lines)
+        {
+            work.fail(usize::MAX, error);
+            return rows;
+        }
+    }
+    rows
+}
+
+/// The row of a point from its runs.
+fn row(experiment: &Experiment, point: usize, runs: &[Outcome]) -> Result<Row> {
+    let scenario = std::slice::from_ref(&experiment.scenarios[point]);
+    let mut comparison = Comparison::new("", scenario, &[runs.to_vec()])?;
+    let variant = comparison.variants.remove(0);
+    let brief = |(name, summary): (String, crate::comparison::Summary)| {
+        let (mean, ci95) = (summary.mean, summary.ci95);
+        (name, Brief { mean, ci95 })
+    };
+    Ok(Row {
+        cell: experiment.cells[point].clone(),
+        event_hash: variant.event_hash,
+        metrics: variant.metrics.into_iter().map(brief).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests;
