@@ -3,6 +3,7 @@
 //! ```text
 //! program_twins measure FILE [CASE…]     real runs, alone on the machine; replaces their lines in FILE
 //! program_twins report FILE MACHINE PAGE   simulates every case on MACHINE (a preset or a file), writes PAGE
+//! program_twins rt-app-measure FILE [CASE…], rt-app-report FILE MACHINE PAGE   the same for rt-app files
 //! ```
 //!
 //! A case is run ten times: seven for its time, three with every wakeup of its tasks counted by a trace
@@ -11,6 +12,7 @@
 mod cases;
 mod page;
 mod real;
+mod rt_app;
 mod simulated;
 
 use std::error::Error;
@@ -48,6 +50,10 @@ fn main() -> ExitCode {
     let outcome = match words.as_slice() {
         ["measure", file, cases @ ..] => measure(Path::new(file), cases),
         ["report", file, machine, page] => report(Path::new(file), machine, Path::new(page)),
+        ["rt-app-measure", file, cases @ ..] => rt_app::measure(Path::new(file), cases),
+        ["rt-app-report", file, machine, page] => {
+            rt_app::report(Path::new(file), machine, Path::new(page))
+        }
         _ => Err("expected `measure FILE [CASE…]` or `report FILE MACHINE PAGE`".into()),
     };
     match outcome {

@@ -13,7 +13,8 @@ use crate::{Measured, Outcome};
 const REPEATS: usize = 7;
 const COUNTED: usize = 3;
 const TIME_LIMIT: Duration = Duration::from_secs(20);
-const STEAL_MAX: f64 = 0.01;
+/// Runs of which the hypervisor took more do not count.
+pub const STEAL_MAX: f64 = 0.01;
 
 /// Runs a case, first for its times, then with its wakeups counted.
 pub fn run(case: &Case) -> Outcome<Measured> {
@@ -111,7 +112,8 @@ fn numbers_after(text: &str, word: &str) -> Vec<f64> {
         .collect()
 }
 
-fn date() -> Outcome<String> {
+/// Today, as `date` says.
+pub fn date() -> Outcome<String> {
     let output = std::process::Command::new("date")
         .arg("+%Y-%m-%d")
         .output()?;

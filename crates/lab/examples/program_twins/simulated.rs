@@ -18,10 +18,7 @@ const LIMIT_NS: u64 = 60_000_000_000;
 
 /// Simulates a case under several seeds.
 pub fn run(case: &Case, machine: &str) -> Outcome<Measured> {
-    let machine = match std::fs::read_to_string(machine) {
-        Ok(text) => Machine::parse(machine, &text)?,
-        Err(_) => Machine::preset(machine)?,
-    };
+    let machine = self::machine(machine)?;
     let mut simulated = Measured {
         case: case.name.to_owned(),
         date: String::new(),
@@ -37,6 +34,26 @@ pub fn run(case: &Case, machine: &str) -> Outcome<Measured> {
         record(&mut simulated, case, &running, &world);
     }
     Ok(simulated)
+}
+
+/// A machine file, or a preset.
+pub fn machine(name: &str) -> Outcome<Machine> {
+    Ok(match std::fs::read_to_string(name) {
+        Ok(text) => Machine::parse(name, &text)?,
+        Err(_) => Machine::preset(name)?,
+    })
+}
+
+/// A workload run until its tasks have ended or it is `until_ns`, its log kept.
+pub fn world(machine: Machine, workload: Workload, seed: u64, until_ns: u64) -> Outcome<World> {
+    let rules = Rules::of(Version::new(6, 18), machine.topology.cpus() as u32, HZ);
+    let mut world = World::new(machine, rules, workload, seed)?;
+    world.probes_mut().log = Some(Vec::new());
+    while world.now() < until_ns && (world.live_tasks() > 0 || world.now() < STEP_NS) {
+        let until = until_ns.min(world.now() + STEP_NS);
+        world.run_until(until)?;
+    }
+    Ok(world)
 }
 
 fn once(case: &Case, machine: Machine, seed: u64) -> Outcome<(Running, World)> {
@@ -55,13 +72,7 @@ fn once(case: &Case, machine: Machine, seed: u64) -> Outcome<(Running, World)> {
     // Not at the very moment at which the machine starts its ticks.
     start.start_ns = 10_000_000 + seed * 777_777;
     let running = compile(&words, &start, &mut workload)?;
-    let rules = Rules::of(Version::new(6, 18), cpus as u32, HZ);
-    let mut world = World::new(machine, rules, workload, seed)?;
-    world.run_until(start.start_ns + 100_000)?;
-    while world.live_tasks() > 0 && world.now() < LIMIT_NS {
-        let until = world.now() + STEP_NS;
-        world.run_until(until)?;
-    }
+    let world = world(machine, workload, seed, LIMIT_NS)?;
     Ok((running, world))
 }
 
