@@ -11,15 +11,27 @@ use schedcast_lab::experiment::units::quote_word;
 use crate::arguments::{Format, Output};
 use crate::written;
 
+/// The layout of a table.
+///
+/// # Errors
+/// `tool`, which is no table: it prints one run.
+pub fn layout(format: Format) -> Result<Layout> {
+    match format {
+        Format::Table => Ok(Layout::Text),
+        Format::Markdown => Ok(Layout::Markdown),
+        Format::Mmtests => Ok(Layout::Mmtests),
+        Format::Lkp => Ok(Layout::Lkp),
+        Format::Tool => Err(
+            Error::usage("`--format tool` prints one run, without --json")
+                .hint("use it with `schedcast run`, and --variant if there are several"),
+        ),
+    }
+}
+
 /// Prints the table, and writes the JSON where it was asked for. With `--json -` standard output is
 /// the JSON alone.
 pub fn print(answer: &Answer, output: &Output, out: &mut impl Write) -> Result<()> {
-    let layout = match output.format {
-        Format::Table => Layout::Text,
-        Format::Markdown => Layout::Markdown,
-        Format::Mmtests => Layout::Mmtests,
-        Format::Lkp => Layout::Lkp,
-    };
+    let layout = layout(output.format)?;
     match output.json.as_deref() {
         Some(path) if path == Path::new("-") => {
             return written(out.write_all(answer.comparison.to_json().as_bytes()));

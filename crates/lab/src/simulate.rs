@@ -17,6 +17,16 @@ pub trait Simulate: Sync {
     /// # Errors
     /// What the scenario asks for and cannot be had, with its place where it has one.
     fn run(&self, scenario: &Scenario, seed: u64) -> Result<Outcome>;
+
+    /// Runs `scenario` under `seed` and returns what its benchmarks would have printed, each in its
+    /// tool's own format.
+    ///
+    /// # Errors
+    /// As [`Simulate::run`]; a scenario without benchmarks.
+    fn tool_output(&self, scenario: &Scenario, _seed: u64) -> Result<String> {
+        let message = format!("`{}` runs no benchmark that prints", scenario.name);
+        Err(crate::error::Error::usage(message))
+    }
 }
 
 /// Runs every scenario under the seeds 0 to `seeds` − 1: one row of outcomes for each scenario.

@@ -169,6 +169,8 @@ pub enum Format {
     Lkp,
     /// The table in Markdown
     Markdown,
+    /// What the benchmark itself would print, of one run
+    Tool,
 }
 
 /// `schedcast list`

@@ -12,7 +12,8 @@ use schedcast_lab::simulate::Simulate;
 use schedcast_lab::{lists, metrics};
 
 use crate::arguments::{
-    Cli, CompareArguments, Effort, ListArguments, Listing, Output, RunArguments, WhatIfArguments,
+    Cli, CompareArguments, Effort, Format, ListArguments, Listing, Output, RunArguments,
+    WhatIfArguments,
 };
 use crate::columns::ColumnArguments;
 use crate::{output, written};
@@ -89,6 +90,10 @@ pub fn run(
                 .hint(format!("choose one with --variant: {}", names.join(", "))),
         );
     }
+    if arguments.output.format == Format::Tool && arguments.output.json.is_none() {
+        let text = simulator.tool_output(&experiment.scenarios[0], 0)?;
+        return written(out.write_all(text.as_bytes()));
+    }
     ask(&question, cli, words, &arguments.output, simulator, out)
 }
 
@@ -135,6 +140,7 @@ fn ask(
     simulator: &impl Simulate,
     out: &mut impl Write,
 ) -> Result<()> {
+    output::layout(output.format)?;
     let experiment = question.experiment()?;
     let runs = experiment.scenarios.len() as u64 * u64::from(experiment.seeds);
     let progress = progress(runs, cli.quiet);

@@ -114,11 +114,17 @@ impl Simulator {
         let duration_ns = scenario.duration_ns.or(built.duration_ns);
         Ok((world, duration_ns, built.programs))
     }
-}
 
-impl Simulate for Simulator {
-    fn run(&self, scenario: &Scenario, seed: u64) -> Result<Outcome> {
+    /// The world of a scenario at its end; `logged` = with the log rows of its benchmarks, which take
+    /// memory.
+    fn run_world(
+        &self,
+        scenario: &Scenario,
+        seed: u64,
+        logged: bool,
+    ) -> Result<(World, Vec<Running>)> {
         let (mut world, duration_ns, programs) = self.world(scenario, seed)?;
+        world.probes_mut().log = logged.then(Vec::new);
         for change in &scenario.changes {
             let Some(kernel) = &change.kernel else {
                 continue;
@@ -133,7 +139,26 @@ impl Simulate for Simulator {
             Some(end_ns) => world.run_until(end_ns).map_err(bad_input)?,
             None => run_to_the_end(&mut world, scenario)?,
         }
+        Ok((world, programs))
+    }
+}
+
+impl Simulate for Simulator {
+    fn run(&self, scenario: &Scenario, seed: u64) -> Result<Outcome> {
+        let (world, programs) = self.run_world(scenario, seed, false)?;
         Ok(measure::outcome(&world, &programs))
+    }
+
+    fn tool_output(&self, scenario: &Scenario, seed: u64) -> Result<String> {
+        let (world, programs) = self.run_world(scenario, seed, true)?;
+        if programs.is_empty() {
+            return Err(Error::usage("nothing here prints as a tool would")
+                .hint("--format tool is for benchmarks and rt-app files, not for recordings"));
+        }
+        let reports = programs
+            .iter()
+            .map(|program| program.report(world.probes(), world.now()));
+        Ok(reports.collect())
     }
 }
 
