@@ -35,6 +35,10 @@ pub fn run(
         Verb::Run(arguments) => verbs::run(arguments, &cli, &words, simulator, out),
         Verb::WhatIf(arguments) => verbs::what_if(arguments, &cli, &words, simulator, out),
         Verb::Sweep(arguments) => verbs::sweep(arguments, &cli, simulator, out, err),
+        Verb::Reproduce(arguments) => match verbs::reproduce::reproduce(arguments, &cli, out) {
+            Ok(verbs::reproduce::Conclusion::Missed) => return 1,
+            other => other.map(drop),
+        },
         Verb::List(arguments) => verbs::list(arguments, out),
     };
     match result {

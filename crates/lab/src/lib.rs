@@ -30,5 +30,6 @@ pub mod recording;
 pub mod simulate;
 pub mod simulator;
 pub mod statistics;
+pub mod studies;
 pub mod sweep;
 pub mod tables;

@@ -1,5 +1,7 @@
 //! Every verb and flag. The comments are the help text.
 
+pub mod reproduce;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -49,6 +51,8 @@ pub enum Verb {
     /// Run every point of an experiment's grid, resumably: one row of results a point
     #[command(after_help = sweep::HELP)]
     Sweep(SweepArguments),
+    /// Predict published studies and print what was published beside it
+    Reproduce(reproduce::ReproduceArguments),
     /// List what can be named in experiments
     List(ListArguments),
 }

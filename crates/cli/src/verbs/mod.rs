@@ -1,5 +1,7 @@
 //! One function a verb: arguments to question, question to answer, answer to output.
 
+pub mod reproduce;
+
 use std::ffi::OsString;
 use std::io::Write;
 

@@ -1,7 +1,7 @@
 //! The `[machine]` section: a preset and what is changed in it.
 //!
 //! `preset` is the name of a shipped machine (`machines/generic-8.toml` is `generic-8`) or the path of
-//! a file of the same form. Its tables — `topology`, `cost`, `latency` — may be written in `[machine]`
+//! a file of the same form. Its tables — `topology`, `cost`, `power` … — may be written in `[machine]`
 //! too and are laid over it. `cpus` is short for the `cores_per_llc` that gives this many CPUs. Worked
 //! example: `preset = "generic-8"` with `cpus = 16` and `topology.threads_per_core = 2` is a
 //! machine of eight cores with two threads each.
@@ -18,7 +18,20 @@ use crate::error::{Diagnostic, Error, Place, Result, Source, nearest};
 pub const DEFAULT_PRESET: &str = "generic-8";
 
 /// Keys of `[machine]`.
-const KEYS: [&str; 6] = ["preset", "cpus", "title", "topology", "cost", "latency"];
+const KEYS: [&str; 12] = [
+    "preset",
+    "cpus",
+    "title",
+    "topology",
+    "cost",
+    "latency",
+    "smt",
+    "migration",
+    "frequency",
+    "idle",
+    "power",
+    "lines",
+];
 
 /// Topology counts that, with `cores_per_llc`, multiply to the number of CPUs.
 const OTHER_COUNTS: [&str; 3] = ["sockets", "llcs_per_socket", "threads_per_core"];

@@ -3,17 +3,22 @@
 //! `run` is a command as typed in a shell, without the shell: quotes work, pipes do not. `replay` is a
 //! folder with a recording. The name defaults to the program's: `run = "/usr/bin/schbench -m 1"` is
 //! `schbench`, `perf bench sched messaging` is `perf-bench-messaging`, `replay = "recordings/pg"` is
-//! `pg`.
+//! `pg`. A command may `start` later than the run, and `price` says what its pieces cost where that is
+//! known better than the defaults: `price.stress_ng_permille = 2000` halves the speed of stress-ng's methods.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+
+use schedcast_workload::programs::Prices;
 
 use super::cgroup::CgroupTree;
 use super::document::{Entry, Kind, Table, Value};
+use super::scenario::read_time;
 use super::units::split_words;
 use crate::error::{Error, Located, Place, Result, hint_for};
 
 /// Keys of `[[program]]`.
-const KEYS: [&str; 4] = ["name", "run", "replay", "cgroup"];
+const KEYS: [&str; 6] = ["name", "run", "replay", "cgroup", "start", "price"];
 
 /// What a program does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +38,10 @@ pub struct Program {
     pub action: Located<Action>,
     /// The cgroup it starts in; recorded threads start in their own.
     pub cgroup: String,
+    /// Time from the start of the run to the start of a command.
+    pub start_ns: u64,
+    /// What the pieces of a command cost.
+    pub prices: Prices,
 }
 
 impl Program {
@@ -58,12 +67,33 @@ impl Program {
             }
         };
         let name = name_of(value)?;
+        if let (Action::Replay(_), Some(entry)) = (
+            &action.value,
+            table.entry("start").or_else(|| table.entry("price")),
+        ) {
+            let message = format!("a recording brings its own `{}`", entry.key);
+            return Err(Error::input(&entry.key_place, message));
+        }
         Ok(Program {
             name: name.value,
             action,
             cgroup,
+            start_ns: table.get("start").map_or(Ok(0), read_time)?,
+            prices: table
+                .get("price")
+                .map_or(Ok(Prices::default()), read_prices)?,
         })
     }
+}
+
+fn read_prices(value: &Value) -> Result<Prices> {
+    let table = value.table("the prices of a command")?;
+    let price = |entry: &Entry| {
+        let price = entry.value.integer_in(0, i64::MAX, &entry.key)?;
+        Ok((entry.key.clone(), price.unsigned_abs()))
+    };
+    let overrides: Result<BTreeMap<String, u64>> = table.entries.iter().map(price).collect();
+    Prices::with(&overrides?).map_err(|why| Error::input(&value.place, why))
 }
 
 fn read_action(table: &Table, place: &Place, directory: &Path) -> Result<Located<Action>> {
@@ -317,6 +347,18 @@ mod tests {
         assert!(
             refuse("run = \"a\"\ncgroup = \"/x\"").starts_with("p.toml:3:10: unknown cgroup `/x`")
         );
+    }
+
+    #[test]
+    fn commands_have_a_start_and_prices() {
+        let program = read("run = \"a\"\nstart = \"37ms\"\nprice.poll_ns = 9").unwrap();
+        assert_eq!((program.start_ns, program.prices.poll_ns), (37_000_000, 9));
+        let plain = read("run = \"a\"").unwrap();
+        assert_eq!((plain.start_ns, plain.prices), (0, Prices::default()));
+        assert!(refuse("run = \"a\"\nprice.pol_ns = 9").contains("`poll_ns`"));
+        assert!(refuse("run = \"a\"\nprice.poll_ns = -9").contains("poll_ns must be"));
+        assert!(refuse("run = \"a\"\nstart = 5").contains("a duration"));
+        assert!(refuse("replay = \"pg\"\nstart = \"1s\"").contains("brings its own `start`"));
     }
 
     #[test]

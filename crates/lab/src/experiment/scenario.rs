@@ -175,7 +175,8 @@ fn read_duration(merged: &Table) -> Result<Option<u64>> {
     Ok(Some(duration_ns))
 }
 
-fn read_time(value: &Value) -> Result<u64> {
+/// A duration with its unit, ns.
+pub(super) fn read_time(value: &Value) -> Result<u64> {
     if let Kind::Integer(_) | Kind::Float(_) = value.kind {
         return Err(value
             .expected("a duration with its unit")

@@ -153,6 +153,8 @@ impl Builder<'_> {
             .unwrap_or(GroupId::ROOT);
         // Files of a command line count from where schedcast was started, as in a shell.
         start.directory = std::path::PathBuf::new();
+        start.start_ns = program.start_ns;
+        start.prices = program.prices;
         start.log_channel = self.programs.len() as u16;
         let running = programs::compile(words, &start, &mut self.workload)
             .map_err(|error| Error::input(&program.action.place, error.to_string()))?;

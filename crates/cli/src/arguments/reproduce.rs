@@ -1,0 +1,34 @@
+//! Flags of `schedcast reproduce`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// `schedcast reproduce`
+#[derive(Debug, Args)]
+pub struct ReproduceArguments {
+    /// Studies; all of them if none is named
+    #[arg(value_name = "STUDY")]
+    pub studies: Vec<String>,
+    /// Few runs: numbers within minutes, but no verdict
+    #[arg(long)]
+    pub quick: bool,
+    /// Write the results as JSON to FILE, or to standard output with -
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write a picture of each study, NAME.svg, to DIR
+    #[arg(long, value_name = "DIR")]
+    pub pictures: Option<PathBuf>,
+    /// Layout of the output
+    #[arg(long, value_enum, default_value_t = ReproduceFormat::Table)]
+    pub format: ReproduceFormat,
+}
+
+/// Layouts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ReproduceFormat {
+    /// The published tables beside ours, then the verdicts
+    Table,
+    /// The verdicts of all studies as a page in Markdown
+    Markdown,
+}

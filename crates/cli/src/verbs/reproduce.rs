@@ -1,0 +1,82 @@
+//! `schedcast reproduce`
+
+use std::io::Write;
+use std::path::Path;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use schedcast_lab::error::{Error, Result};
+use schedcast_lab::studies::{self, Bench, Report};
+
+use crate::arguments::Cli;
+use crate::arguments::reproduce::{ReproduceArguments, ReproduceFormat};
+use crate::written;
+
+/// Predicts the studies and prints them beside what was published.
+pub fn reproduce(
+    arguments: &ReproduceArguments,
+    cli: &Cli,
+    out: &mut impl Write,
+) -> Result<Conclusion> {
+    let chosen = studies::named(&arguments.studies)?;
+    let progress = counter(cli.quiet);
+    let finished = || progress.inc(1);
+    let bench = Bench::new(arguments.quick, &finished);
+    let mut reports = Vec::new();
+    for study in chosen {
+        progress.set_message(study.files().name);
+        reports.push(studies::reproduce(study, &bench)?);
+    }
+    progress.finish_and_clear();
+    if let Some(folder) = &arguments.pictures {
+        for report in &reports {
+            let path = folder.join(format!("{}.svg", report.name));
+            std::fs::write(&path, report.picture())
+                .map_err(|error| Error::file("write", path.display(), &error))?;
+        }
+    }
+    let report = Report::new(arguments.quick, reports);
+    print(&report, arguments, out)?;
+    Ok(match report.passed() {
+        true => Conclusion::Passed,
+        false => Conclusion::Missed,
+    })
+}
+
+/// Whether everything that was judged passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conclusion {
+    /// All bands met, or nothing judged.
+    Passed,
+    /// A band was missed.
+    Missed,
+}
+
+fn print(report: &Report, arguments: &ReproduceArguments, out: &mut impl Write) -> Result<()> {
+    if let Some(path) = &arguments.json {
+        let json = report
+            .to_json()
+            .map_err(|error| Error::usage(error.to_string()))?;
+        if path == Path::new("-") {
+            return written(out.write_all(json.as_bytes()));
+        }
+        std::fs::write(path, json).map_err(|error| Error::file("write", path.display(), &error))?;
+    }
+    let text = match arguments.format {
+        ReproduceFormat::Table => report.to_text(),
+        ReproduceFormat::Markdown => report.to_markdown(),
+    };
+    written(out.write_all(text.as_bytes()))
+}
+
+/// Runs on standard error, if that is a terminal; how many there will be is not known before.
+fn counter(quiet: bool) -> ProgressBar {
+    let target = match quiet {
+        true => ProgressDrawTarget::hidden(),
+        false => ProgressDrawTarget::stderr(),
+    };
+    let bar = ProgressBar::with_draw_target(None, target);
+    match ProgressStyle::with_template("{spinner} {msg}: {pos} runs, {elapsed}") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
