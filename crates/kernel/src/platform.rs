@@ -242,8 +242,10 @@ pub enum Observation {
     Period {
         /// The group.
         group: GroupId,
-        /// Pool before the refill.
+        /// Pool before the refill: what the period left unused.
         pool_before_ns: i64,
+        /// Pool after it, before any of it is handed out; the same where the timer stopped instead.
+        pool_after_ns: i64,
         /// Periods elapsed.
         overrun: u64,
         /// Whether a queue was throttled.

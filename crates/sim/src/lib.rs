@@ -22,4 +22,4 @@ pub use program::{
 };
 pub use workload::Workload;
 pub use workload_check::WorkloadError;
-pub use world::{CpuTime, RunError, World, WorldError};
+pub use world::{CpuTime, RunError, Watch, World, WorldError};

@@ -112,11 +112,23 @@ pub enum TraceKind {
     Waking {
         /// Woken task.
         task: TaskId,
+        /// Task that wakes it; `None` for an interrupt.
+        waker: Option<TaskId>,
     },
     /// A task began to exist.
     Start {
         /// The task.
         task: TaskId,
+    },
+    /// The clock of the CPU changes, where clocks are modelled.
+    Frequency {
+        /// To this many MHz.
+        mhz: u32,
+    },
+    /// The CPU enters an idle state, where idle states are modelled; the next switch ends it.
+    Idle {
+        /// Row of the machine's idle states.
+        state: usize,
     },
 }
 
@@ -331,7 +343,7 @@ impl Probes {
 
     /// A wakeup of a sleeping task begins.
     #[inline]
-    pub(crate) fn waking(&mut self, now: Ns, cpu: Cpu, task: TaskId) {
+    pub(crate) fn waking(&mut self, now: Ns, cpu: Cpu, task: TaskId, waker: Option<TaskId>) {
         let probe = &mut self.tasks[task.index()];
         probe.woken_at = now;
         probe.activated_at = now;
@@ -339,13 +351,14 @@ impl Probes {
         if probe.statistics != NOBODY {
             self.names[probe.statistics as usize].wakeups += 1;
         }
+        self.show(now, cpu, TraceKind::Waking { task, waker });
+    }
+
+    /// Adds to the trace, if there is one.
+    #[inline(always)]
+    pub(crate) fn show(&mut self, time: Ns, cpu: Cpu, event: TraceKind) {
         if let Some(trace) = &mut self.trace {
-            let event = TraceKind::Waking { task };
-            trace.push(TraceEvent {
-                time: now,
-                cpu,
-                event,
-            });
+            trace.push(TraceEvent { time, cpu, event });
         }
     }
 
@@ -401,14 +414,7 @@ impl Probes {
             }
             Observation::Period { .. } => {}
         }
-        if let Some(trace) = &mut self.trace {
-            let event = TraceKind::Kernel(observation);
-            trace.push(TraceEvent {
-                time: now,
-                cpu,
-                event,
-            });
-        }
+        self.show(now, cpu, TraceKind::Kernel(observation));
     }
 
     #[inline]
@@ -564,7 +570,7 @@ mod tests {
     }
 
     fn wake(probes: &mut Probes, now: Ns) {
-        probes.waking(now, Cpu(0), WORKER);
+        probes.waking(now, Cpu(0), WORKER, None);
         let event = Observation::Wakeup {
             task: WORKER,
             cpu: Cpu(1),

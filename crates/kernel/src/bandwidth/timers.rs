@@ -77,26 +77,26 @@ impl Kernel {
         }
         let throttled = !bandwidth.throttled.is_empty();
         bandwidth.stat.nr_periods += overrun;
+        let pool_before_ns = bandwidth.runtime_ns as i64;
+        let stops = bandwidth.idle && !throttled;
+        // Older kernels find out first whether the timer goes on.
+        if self.rules.refill_first || !stops {
+            self.refill(group, now);
+        }
+        let bandwidth = &mut self.groups[group.index()].bandwidth;
         p.observe(
             self.here,
             Observation::Period {
                 group,
-                pool_before_ns: bandwidth.runtime_ns as i64,
+                pool_before_ns,
+                pool_after_ns: bandwidth.runtime_ns as i64,
                 overrun,
                 throttled,
             },
         );
-        if self.rules.refill_first {
-            self.refill(group, now);
-        }
-        let bandwidth = &mut self.groups[group.index()].bandwidth;
-        if bandwidth.idle && !throttled {
+        if stops {
             return true;
         }
-        if !self.rules.refill_first {
-            self.refill(group, now);
-        }
-        let bandwidth = &mut self.groups[group.index()].bandwidth;
         if !throttled {
             bandwidth.idle = true;
             return false;

@@ -315,6 +315,18 @@ impl Hardware {
         u32::try_from(speed * u64::from(thread.warmth_percent) / 100).unwrap_or(u32::MAX)
     }
 
+    /// The clock of a thread, MHz; `None` when clocks are not modelled.
+    pub fn mhz(&self, cpu: Cpu) -> Option<u32> {
+        let clocks = self.clocks.as_ref()?;
+        Some(clocks.mhz(self.threads[cpu.index()].domain))
+    }
+
+    /// Energy of all packages since statistics count, up to where they are settled, J.
+    pub fn package_joules(&self) -> Option<f64> {
+        let energy_fj = self.meter.as_ref()?.total().package();
+        Some(energy_fj as f64 / 1e15)
+    }
+
     /// Sets the speed at which a thread executes because of cold caches, in percent.
     pub fn set_warmth(&mut self, cpu: Cpu, percent: u32) {
         self.threads[cpu.index()].warmth_percent = percent;

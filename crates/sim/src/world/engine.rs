@@ -43,13 +43,19 @@ impl World {
     /// # Errors
     /// A program at fault; the world stays at the time of the fault.
     pub fn run_until(&mut self, until: Ns) -> Result<(), RunError> {
+        self.handle_events(until)?;
+        self.settle();
+        Ok(())
+    }
+
+    /// Everything that happens until `until`; accounting is left where the last events brought it.
+    pub(super) fn handle_events(&mut self, until: Ns) -> Result<(), RunError> {
         self.out.limit = until;
         while let Some((key, slot)) = self.out.wheel.pop(until) {
             self.out.now = key.time();
             self.dispatch(slot).map_err(|error| *error)?;
         }
         self.out.now = self.out.now.max(until);
-        self.settle();
         Ok(())
     }
 
@@ -258,10 +264,12 @@ impl World {
     pub(super) fn wake(&mut self, cpu: Cpu, task: TaskId, sync: bool, context: WakeContext) {
         let at = self.out.clock(cpu);
         if self.kernel.tasks[task.index()].state == TaskState::Blocked {
+            let running = self.out.cpus[cpu.index()].running;
+            let waker = running.filter(|_| context == WakeContext::Task);
             if self.out.is_recording(cpu) {
-                self.out.record(cpu, Deed::Waking(task));
+                self.out.record(cpu, Deed::Waking(task, waker));
             } else {
-                self.out.probes.waking(at, cpu, task);
+                self.out.probes.waking(at, cpu, task, waker);
             }
         }
         let flags = WakeFlags { sync, context };

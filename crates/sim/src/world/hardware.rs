@@ -11,6 +11,7 @@ use super::outside::{Outside, Source, class, per_cpu};
 use crate::hardware::{ClockEvent, HardwareReport};
 use crate::machine::Machine;
 use crate::machine::parts::{Driver, Frequency, Governor, IdleGovernor, WakesBy};
+use crate::probe::TraceKind;
 use crate::segment::SPEED_NOMINAL;
 use crate::wheel::{Key, Slot};
 use schedcast_kernel::cpufreq::{FrequencyDriver, FrequencyGovernor, HwpRequest, PStates};
@@ -106,8 +107,13 @@ impl World {
         let state = &mut out.cpus[cpu.index()];
         state.idle = true;
         state.idle_since = now;
-        out.hardware.sleep(cpu, state.idle_row, now);
-        if let Some(limit_ns) = state.poll_limit_ns {
+        let row = state.idle_row;
+        let limit = state.poll_limit_ns;
+        out.hardware.sleep(cpu, row, now);
+        if out.machine.idle.is_some() {
+            out.probes.show(now, cpu, TraceKind::Idle { state: row });
+        }
+        if let Some(limit_ns) = limit {
             let slot = out.hardware_slots.poll_limits[cpu.index()];
             out.wheel
                 .arm(slot, Key::new(now + limit_ns, class::DEVICE_TIMER));
@@ -131,6 +137,13 @@ impl World {
         out.apply_hardware();
         self.kernel.idle_woken(cpu, now, true);
         self.run(cpu, Flow::Entered)
+    }
+
+    /// Energy that all packages took so far, J; `None` when power is not modelled.
+    pub fn package_joules(&mut self) -> Option<f64> {
+        let out = &mut self.out;
+        out.hardware.settle(out.now);
+        out.hardware.package_joules()
     }
 
     /// What the hardware did since statistics count; everything is brought to the present.
@@ -172,6 +185,10 @@ impl Outside {
             self.wheel.arm(slot, Key::new(at, class::CHANGE));
         }
         while let Some(cpu) = self.hardware.changed.pop() {
+            if let (Some(mhz), true) = (self.hardware.mhz(cpu), self.probes.trace.is_some()) {
+                self.probes
+                    .show(self.now, cpu, TraceKind::Frequency { mhz });
+            }
             let speed = self.hardware.speed(cpu);
             if speed != self.cpus[cpu.index()].speed {
                 self.set_speed(cpu, speed);

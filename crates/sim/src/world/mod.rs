@@ -27,10 +27,12 @@ mod platform;
 mod script;
 mod setup;
 mod tasks;
+mod watch;
 
 pub use error::{RunError, WorldError};
 pub use outside::CpuTime;
 pub(crate) use outside::Outside;
+pub use watch::Watch;
 
 use crate::hardware::{LineKind, LineStatistics};
 use crate::probe::Probes;

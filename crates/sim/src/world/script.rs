@@ -28,8 +28,8 @@ pub(super) enum Deed {
     Ipi(Cpu, Ipi, bool),
     /// Tells observers about a CPU.
     Observe(Cpu, Observation),
-    /// Tells them that it is about to wake a task.
-    Waking(TaskId),
+    /// Tells them that it is about to wake a task, and which task asked for that.
+    Waking(TaskId, Option<TaskId>),
 }
 
 /// What an operation of one CPU has still to do to the outside.
@@ -119,7 +119,7 @@ impl Outside {
             }
             Deed::Ipi(to, ipi, polling) => self.deliver_ipi(at, to, ipi, polling),
             Deed::Observe(about, observation) => self.probes.observe(at, about, observation),
-            Deed::Waking(task) => self.probes.waking(at, cpu, task),
+            Deed::Waking(task, waker) => self.probes.waking(at, cpu, task, waker),
         }
     }
 }

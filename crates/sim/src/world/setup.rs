@@ -171,13 +171,8 @@ impl World {
         *ordinal += 1;
         let entity = random::mix(random::name_hash(&name) ^ *ordinal);
         out.tasks.seed_streams(task, out.seed, entity);
-        if let Some(trace) = &mut out.probes.trace {
-            trace.push(crate::probe::TraceEvent {
-                time: out.now,
-                cpu: out.executing,
-                event: crate::probe::TraceKind::Start { task },
-            });
-        }
+        let started = crate::probe::TraceKind::Start { task };
+        out.probes.show(out.now, out.executing, started);
         task
     }
 }
