@@ -33,3 +33,4 @@ pub mod statistics;
 pub mod studies;
 pub mod sweep;
 pub mod tables;
+pub mod watch;

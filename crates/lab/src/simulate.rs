@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use crate::error::Result;
 use crate::experiment::Scenario;
 use crate::outcome::Outcome;
+use crate::simulator::Simulator;
 
 /// Something that can run a scenario: the simulator, or the live host.
 pub trait Simulate: Sync {
@@ -26,6 +27,11 @@ pub trait Simulate: Sync {
     fn tool_output(&self, scenario: &Scenario, _seed: u64) -> Result<String> {
         let message = format!("`{}` runs no benchmark that prints", scenario.name);
         Err(crate::error::Error::usage(message))
+    }
+
+    /// The simulator behind it, whose runs can be watched; `None` where there is none.
+    fn simulator(&self) -> Option<&Simulator> {
+        None
     }
 }
 

@@ -1,5 +1,6 @@
 //! Every verb and flag. The comments are the help text.
 
+mod pictures;
 pub mod reproduce;
 
 use std::path::PathBuf;
@@ -7,6 +8,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::columns::ColumnArguments;
+pub use pictures::Pictures;
 
 mod sweep;
 
@@ -160,6 +162,9 @@ pub struct Output {
     /// Layout of the table
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
+    /// Pictures
+    #[command(flatten)]
+    pub pictures: Pictures,
 }
 
 /// Layouts.

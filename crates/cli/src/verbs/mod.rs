@@ -20,6 +20,7 @@ use crate::arguments::{
 use crate::columns::ColumnArguments;
 use crate::{output, written};
 
+mod pictures;
 mod sweep;
 
 pub use self::sweep::sweep;
@@ -151,7 +152,8 @@ fn ask(
     let mut answered = answered?;
     answered.context.reproduce = output::reproduce(words);
     answered.context.verbose = cli.verbose;
-    output::print(&answered, output, out)
+    output::print(&answered, output, out)?;
+    pictures::write(&experiment, simulator, &output.pictures)
 }
 
 /// A bar on standard error, if that is a terminal.

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use schedcast_kernel::Ns;
-use schedcast_sim::World;
+use schedcast_sim::{RunError, Watch, World};
 use schedcast_trace::Recording;
 use schedcast_workload::programs::Running;
 use schedcast_workload::replay::{self, Costs, Replay};
@@ -114,15 +114,58 @@ impl Simulator {
         let duration_ns = scenario.duration_ns.or(built.duration_ns);
         Ok((world, duration_ns, built.programs))
     }
+}
 
-    /// The world of a scenario at its end; `logged` = with the log rows of its benchmarks, which take
-    /// memory.
-    fn run_world(
+/// A world that has run, and its benchmarks.
+pub struct Finished {
+    /// The world at its end.
+    pub world: World,
+    /// The benchmarks, which know their own metrics and print as their tools do.
+    pub programs: Vec<Running>,
+}
+
+impl Finished {
+    /// What it measured.
+    pub fn outcome(&self) -> Outcome {
+        measure::outcome(&self.world, &self.programs)
+    }
+}
+
+impl Simulator {
+    /// Runs a scenario to its end.
+    ///
+    /// # Errors
+    /// What the scenario asks for and cannot be had, programs at fault.
+    pub fn finish(&self, scenario: &Scenario, seed: u64) -> Result<Finished> {
+        self.go(scenario, seed, false, &mut |world, until| {
+            world.run_until(until)
+        })
+    }
+
+    /// Same, showing everything that happens to `watch` in steps of `step_ns`. It changes nothing.
+    ///
+    /// # Errors
+    /// As for [`Simulator::finish`].
+    pub fn watch(
+        &self,
+        scenario: &Scenario,
+        seed: u64,
+        step_ns: Ns,
+        watch: &mut dyn Watch,
+    ) -> Result<Finished> {
+        self.go(scenario, seed, false, &mut |world, until| {
+            world.run_watched(until, step_ns, watch)
+        })
+    }
+
+    /// `logged` = with the log rows of its benchmarks, which take memory.
+    fn go(
         &self,
         scenario: &Scenario,
         seed: u64,
         logged: bool,
-    ) -> Result<(World, Vec<Running>)> {
+        run: Advance<'_>,
+    ) -> Result<Finished> {
         let (mut world, duration_ns, programs) = self.world(scenario, seed)?;
         world.probes_mut().log = logged.then(Vec::new);
         for change in &scenario.changes {
@@ -132,25 +175,33 @@ impl Simulator {
             if duration_ns.is_some_and(|end_ns| change.time_ns >= end_ns) {
                 break;
             }
-            world.run_until(change.time_ns).map_err(bad_input)?;
+            run(&mut world, change.time_ns).map_err(bad_input)?;
             world.set_rules(kernel.rules.clone());
         }
         match duration_ns {
-            Some(end_ns) => world.run_until(end_ns).map_err(bad_input)?,
-            None => run_to_the_end(&mut world, scenario)?,
+            Some(end_ns) => run(&mut world, end_ns).map_err(bad_input)?,
+            None => run_to_the_end(&mut world, scenario, run)?,
         }
-        Ok((world, programs))
+        Ok(Finished { world, programs })
     }
 }
 
+/// Lets a world run until a time.
+type Advance<'a> = &'a mut dyn FnMut(&mut World, Ns) -> std::result::Result<(), RunError>;
+
 impl Simulate for Simulator {
     fn run(&self, scenario: &Scenario, seed: u64) -> Result<Outcome> {
-        let (world, programs) = self.run_world(scenario, seed, false)?;
-        Ok(measure::outcome(&world, &programs))
+        Ok(self.finish(scenario, seed)?.outcome())
+    }
+
+    fn simulator(&self) -> Option<&Simulator> {
+        Some(self)
     }
 
     fn tool_output(&self, scenario: &Scenario, seed: u64) -> Result<String> {
-        let (world, programs) = self.run_world(scenario, seed, true)?;
+        let Finished { world, programs } = self.go(scenario, seed, true, &mut |world, until| {
+            world.run_until(until)
+        })?;
         if programs.is_empty() {
             return Err(Error::usage("nothing here prints as a tool would")
                 .hint("--format tool is for benchmarks and rt-app files, not for recordings"));
@@ -163,7 +214,7 @@ impl Simulate for Simulator {
 }
 
 /// Runs until no task is left.
-fn run_to_the_end(world: &mut World, scenario: &Scenario) -> Result<()> {
+fn run_to_the_end(world: &mut World, scenario: &Scenario, run: Advance<'_>) -> Result<()> {
     while world.live_tasks() > 0 || world.now() == 0 {
         if world.now() >= LONGEST_RUN_NS {
             let message = format!(
@@ -173,9 +224,8 @@ fn run_to_the_end(world: &mut World, scenario: &Scenario) -> Result<()> {
             let diagnostic = Diagnostic::general(message);
             return Err(Error::Input(Box::new(diagnostic)).hint("give a duration: --duration 20s"));
         }
-        world
-            .run_until(world.now() + LOOK_EVERY_NS)
-            .map_err(bad_input)?;
+        let until = world.now() + LOOK_EVERY_NS;
+        run(world, until).map_err(bad_input)?;
     }
     Ok(())
 }

@@ -1,0 +1,13 @@
+//! Flags for what is looked at.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Pictures of the first seed of every variant.
+#[derive(Clone, Debug, Args)]
+pub struct Pictures {
+    /// Write what happened as a Perfetto trace; several variants get a file each beside FILE
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+}

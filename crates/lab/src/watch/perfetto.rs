@@ -1,0 +1,336 @@
+//! A run as a Perfetto trace.
+//!
+//! Every group is a process: its threads are below it, and beside them a row of throttled spans for each CPU, and
+//! counters of its pool. A thread's row has a slice from each wakeup to the next block, and inside it what it did
+//! meanwhile: `waiting`, `throttled`, `on CPU 3`. An arrow leads from the thread that woke it to that slice. CPU rows,
+//! thread states, clocks and idle states come from scheduling events as ftrace writes them.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+
+use schedcast_kernel::platform::PrevState;
+use schedcast_kernel::{Cpu, GroupId, Ns};
+use schedcast_sim::World;
+use schedcast_trace::perfetto::write::{self, Flow, PerfettoWriter, Track};
+
+use super::follow::{Follow, Period, Picture, State, Thread};
+use crate::error::{Error, Result};
+use crate::experiment::Scenario;
+use crate::simulator::Simulator;
+
+/// How much of a run is held back before it is written.
+const STEP_NS: Ns = 1_000_000;
+
+/// The counters of a limited group.
+const COUNTERS: [(&str, &str); 5] = [
+    ("pool", "ms"),
+    ("burst balance", "ms"),
+    ("granted per period", "ms"),
+    ("used per period", "ms"),
+    ("throttled per period", "ms"),
+];
+
+/// Tracks of groups, throttled rows, counters and threads have ranges of their own.
+const THROTTLED: u64 = 1 << 33;
+const COUNTER: u64 = 1 << 34;
+const THREAD: u64 = 1 << 35;
+const MACHINE: Track = Track(1 << 36);
+const POWER: Track = Track((1 << 36) + 1);
+
+fn process_of(group: GroupId) -> Track {
+    Track(1 + group.index() as u64)
+}
+
+fn counter_of(group: GroupId, row: usize) -> Track {
+    Track(COUNTER + (group.index() * COUNTERS.len() + row) as u64)
+}
+
+fn thread_track(thread: &Thread) -> Track {
+    Track(THREAD + thread.tid)
+}
+
+const IDLE: write::Thread<'static> = write::Thread {
+    tid: 0,
+    comm: "swapper",
+};
+
+fn named<'a>(thread: Option<&'a Thread>) -> write::Thread<'a> {
+    thread.map_or(IDLE, |thread| write::Thread {
+        tid: thread.tid,
+        comm: &thread.name,
+    })
+}
+
+/// Draws a run into a trace.
+struct Drawing<W: Write> {
+    trace: PerfettoWriter<W>,
+    title: String,
+    cpus: usize,
+    paths: Vec<String>,
+    /// Rows of throttled spans that are described.
+    throttled_rows: Vec<bool>,
+    limited: Vec<bool>,
+    pools_ns: Vec<u64>,
+    next_flow: u64,
+    /// Flow of the wakeup that leads to a thread's next slice.
+    flows: BTreeMap<u64, u64>,
+    /// Last clock of each CPU.
+    clocks_mhz: Vec<u32>,
+    asleep: Vec<bool>,
+    energy_j: Option<(Ns, f64)>,
+}
+
+impl<W: Write> Drawing<W> {
+    fn new(out: W, title: &str) -> Self {
+        Self {
+            trace: PerfettoWriter::new(out),
+            title: title.to_string(),
+            cpus: 0,
+            paths: Vec::new(),
+            throttled_rows: Vec::new(),
+            limited: Vec::new(),
+            pools_ns: Vec::new(),
+            next_flow: 1,
+            flows: BTreeMap::new(),
+            clocks_mhz: Vec::new(),
+            asleep: Vec::new(),
+            energy_j: None,
+        }
+    }
+
+    /// Counters appear when a group is limited for the first time.
+    fn describe_counters(&mut self, group: GroupId) {
+        if std::mem::replace(&mut self.limited[group.index()], true) {
+            return;
+        }
+        for (row, (name, unit)) in COUNTERS.into_iter().enumerate() {
+            let parent = process_of(group);
+            self.trace
+                .counter(counter_of(group, row), parent, name, unit);
+        }
+    }
+
+    fn milliseconds(&mut self, at: Ns, group: GroupId, row: usize, ns: f64) {
+        self.trace
+            .fraction(at, counter_of(group, row), ns.max(0.0) / 1e6);
+    }
+
+    fn sample_power(&mut self, world: &mut World) {
+        let now = world.now();
+        let Some(joules) = world.package_joules() else {
+            return;
+        };
+        match self.energy_j {
+            None => {
+                self.trace.process(MACHINE, 9_999, "machine");
+                self.trace.counter(POWER, MACHINE, "package power", "W");
+            }
+            Some((since, before)) if now > since => {
+                let watts = (joules - before) / ((now - since) as f64 / 1e9);
+                self.trace.fraction(since, POWER, watts);
+            }
+            Some(_) => {}
+        }
+        self.energy_j = Some((now, joules));
+    }
+}
+
+impl<W: Write> Picture for Drawing<W> {
+    fn begins(&mut self, cpus: usize, paths: &[String], _parents: &[Option<GroupId>]) {
+        self.cpus = cpus;
+        self.paths = paths.to_vec();
+        self.throttled_rows = vec![false; paths.len() * cpus];
+        self.limited = vec![false; paths.len()];
+        self.pools_ns = vec![u64::MAX; paths.len()];
+        self.clocks_mhz = vec![0; cpus];
+        self.asleep = vec![false; cpus];
+        for (row, path) in paths.iter().enumerate() {
+            let name = format!("{path} ({})", self.title);
+            self.trace
+                .process(process_of(GroupId::from(row)), row as u64 + 1, &name);
+        }
+    }
+
+    fn starts(&mut self, _at: Ns, thread: &Thread) {
+        let pid = thread.group.index() as u64 + 1;
+        self.trace
+            .thread(thread_track(thread), pid, named(Some(thread)));
+    }
+
+    fn changes(&mut self, at: Ns, thread: &Thread, to: State) {
+        let track = thread_track(thread);
+        match thread.state {
+            State::Asleep => {
+                let flow = self.flows.remove(&thread.tid).map_or(Flow::None, Flow::To);
+                self.trace.begin(at, track, "active", flow);
+            }
+            _ => self.trace.end(at, track),
+        }
+        match to {
+            State::Asleep => self.trace.end(at, track),
+            State::Waiting => self.trace.begin(at, track, "waiting", Flow::None),
+            State::Throttled => self.trace.begin(at, track, "throttled", Flow::None),
+            State::Running(cpu) => {
+                let name = format!("on CPU {}", cpu.0);
+                self.trace.begin(at, track, &name, Flow::None);
+            }
+        }
+    }
+
+    fn switch(
+        &mut self,
+        at: Ns,
+        cpu: Cpu,
+        prev: Option<&Thread>,
+        state: PrevState,
+        next: Option<&Thread>,
+    ) {
+        let state = match state {
+            PrevState::Runnable | PrevState::Throttled => 0,
+            PrevState::Blocked => 1,
+            PrevState::Dead => 16,
+        };
+        if std::mem::replace(&mut self.asleep[cpu.index()], false) {
+            self.trace.idle(cpu.index(), at, None);
+        }
+        self.trace
+            .switch(cpu.index(), at, named(prev), state, named(next));
+    }
+
+    fn waking(&mut self, at: Ns, cpu: Cpu, waker: Option<&Thread>, thread: &Thread) {
+        let on = (cpu.index(), named(waker).tid);
+        self.trace
+            .waking(on, at, named(Some(thread)), thread.cpu.index());
+        if let Some(waker) = waker {
+            let flow = self.next_flow;
+            self.next_flow += 1;
+            self.flows.insert(thread.tid, flow);
+            let at = at.max(waker.since_ns);
+            self.trace
+                .instant(at, thread_track(waker), "wakes", Flow::From(flow));
+        }
+    }
+
+    fn wakeup(&mut self, at: Ns, cpu: Cpu, thread: &Thread, target: Cpu) {
+        let on = (cpu.index(), 0);
+        self.trace
+            .wakeup(on, at, named(Some(thread)), target.index());
+    }
+
+    fn throttle(&mut self, at: Ns, group: GroupId, cpu: Cpu, throttled: bool) {
+        let row = group.index() * self.cpus + cpu.index();
+        let track = Track(THROTTLED + row as u64);
+        if !std::mem::replace(&mut self.throttled_rows[row], true) {
+            let name = format!("throttled on CPU {}", cpu.0);
+            self.trace.track(track, process_of(group), &name);
+        }
+        if throttled {
+            self.trace.begin(at, track, "throttled", Flow::None);
+        } else {
+            self.trace.end(at, track);
+        }
+    }
+
+    fn period(&mut self, period: &Period) {
+        let (at, group) = (period.at_ns, period.group);
+        self.describe_counters(group);
+        self.milliseconds(at, group, 0, period.pool_after_ns as f64);
+        self.milliseconds(at, group, 1, period.pool_before_ns as f64);
+        self.milliseconds(at, group, 2, period.pool_after_ns as f64);
+        self.milliseconds(at, group, 3, period.used_ns as f64);
+        self.milliseconds(at, group, 4, period.throttled_ns as f64);
+    }
+
+    fn frequency(&mut self, at: Ns, cpu: Cpu, mhz: u32) {
+        let known = &mut self.clocks_mhz[cpu.index()];
+        if std::mem::replace(known, mhz) != mhz {
+            self.trace.frequency(cpu.index(), at, u64::from(mhz) * 1000);
+        }
+    }
+
+    fn idle(&mut self, at: Ns, cpu: Cpu, state: usize) {
+        self.asleep[cpu.index()] = true;
+        self.trace.idle(cpu.index(), at, Some(state as u64));
+    }
+
+    fn step(&mut self, world: &mut World) {
+        self.trace.flush_cpus();
+        let now = world.now();
+        for row in 1..self.paths.len() {
+            let group = GroupId::from(row);
+            let bandwidth = &world.kernel().groups[row].bandwidth;
+            let pool_ns = bandwidth.runtime_ns;
+            if bandwidth.limit.quota_ns.is_none() || self.pools_ns[row] == pool_ns {
+                continue;
+            }
+            self.pools_ns[row] = pool_ns;
+            self.describe_counters(group);
+            self.milliseconds(now, group, 0, pool_ns as f64);
+        }
+        self.sample_power(world);
+    }
+}
+
+/// Runs `scenario` under `seed` and writes what happens into `out`.
+///
+/// # Errors
+/// A run that fails, an output that does.
+pub fn write<W: Write>(simulator: &Simulator, scenario: &Scenario, seed: u64, out: W) -> Result<W> {
+    let mut follow = Follow::new(Drawing::new(out, &scenario.name));
+    simulator.watch(scenario, seed, STEP_NS, &mut follow)?;
+    follow
+        .picture
+        .trace
+        .finish()
+        .map_err(|error| Error::file("write", "the trace", &error))
+}
+
+/// Writes the traces of the first seed of all variants: into `path`, or, for several variants, into files beside it that
+/// have the variant in their names (`out.pftrace` becomes `out-burst_100_ms.pftrace`). Returns the files.
+///
+/// # Errors
+/// A run that fails, a file that cannot be written.
+pub fn write_files(
+    simulator: &Simulator,
+    scenarios: &[Scenario],
+    path: &Path,
+) -> Result<Vec<std::path::PathBuf>> {
+    let paths = file_names(scenarios, path);
+    for (scenario, path) in scenarios.iter().zip(&paths) {
+        let file = std::fs::File::create(path)
+            .map_err(|error| Error::file("create", path.display(), &error))?;
+        write(simulator, scenario, 0, std::io::BufWriter::new(file))?;
+    }
+    Ok(paths)
+}
+
+fn file_names(scenarios: &[Scenario], path: &Path) -> Vec<std::path::PathBuf> {
+    if scenarios.len() <= 1 {
+        return vec![path.to_path_buf()];
+    }
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let ending = path.extension().map_or(String::new(), |ending| {
+        format!(".{}", ending.to_string_lossy())
+    });
+    let mut names: Vec<String> = Vec::new();
+    for scenario in scenarios {
+        let harmless = |letter: char| letter.is_alphanumeric() || "-.".contains(letter);
+        let name: String = scenario
+            .name
+            .chars()
+            .map(|letter| if harmless(letter) { letter } else { '_' })
+            .collect();
+        let mut candidate = name.clone();
+        let mut number = 2;
+        while names.contains(&candidate) {
+            candidate = format!("{name}-{number}");
+            number += 1;
+        }
+        names.push(candidate);
+    }
+    names
+        .into_iter()
+        .map(|name| path.with_file_name(format!("{stem}-{name}{ending}")))
+        .collect()
+}

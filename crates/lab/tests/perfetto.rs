@@ -1,0 +1,220 @@
+//! Traces of whole runs, decoded by an independent implementation of protocol buffers.
+
+#[path = "../../trace/tests/schema/mod.rs"]
+mod schema;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use prost::Message;
+use schedcast_lab::experiment::{self, Scenario, Surroundings, document};
+use schedcast_lab::simulator::Simulator;
+use schedcast_lab::watch::perfetto;
+use schema::{Trace, TracePacket};
+
+const EXPERIMENT: &str = r#"
+[machine]
+preset = "hwp-desktop-8"
+[kernel]
+version = "6.12"
+[cgroup."/test"]
+"cpu.max" = "30000 100000"
+"cpu.max.burst" = 10000
+[[program]]
+run = "schbench-classic -m 1 -t 3 -r 1 -c 20000 -s 20000"
+cgroup = "/test"
+[run]
+duration = "1s"
+"#;
+
+fn scenario() -> Scenario {
+    let source = schedcast_lab::error::Source::new("t.toml", EXPERIMENT);
+    let document = document::parse(&source).unwrap();
+    let read = experiment::read(&document, &Surroundings::default()).unwrap();
+    read.scenarios.into_iter().next().unwrap()
+}
+
+fn packets() -> Vec<TracePacket> {
+    let bytes = perfetto::write(&Simulator::new(), &scenario(), 0, Vec::new()).unwrap();
+    Trace::decode(bytes.as_slice()).unwrap().packet
+}
+
+/// Events of every track in the order of time, as a reader of the trace sorts them.
+fn by_track(packets: &[TracePacket]) -> BTreeMap<u64, Vec<&TracePacket>> {
+    let mut tracks: BTreeMap<u64, Vec<&TracePacket>> = BTreeMap::new();
+    for packet in packets {
+        if let Some(event) = &packet.track_event {
+            tracks
+                .entry(event.track_uuid.unwrap())
+                .or_default()
+                .push(packet);
+        }
+    }
+    for events in tracks.values_mut() {
+        events.sort_by_key(|packet| packet.timestamp);
+    }
+    tracks
+}
+
+fn names(packets: &[TracePacket]) -> BTreeMap<u64, String> {
+    let data = packets
+        .iter()
+        .filter_map(|packet| packet.interned_data.as_ref());
+    let entries = data.flat_map(|data| &data.event_names);
+    entries
+        .map(|entry| (entry.iid.unwrap(), entry.name.clone().unwrap()))
+        .collect()
+}
+
+#[test]
+fn slices_nest_and_say_what_threads_did() {
+    let packets = packets();
+    let names = names(&packets);
+    let mut depths_seen = BTreeSet::new();
+    let mut running = 0;
+    for events in by_track(&packets).values() {
+        let mut open: Vec<&str> = Vec::new();
+        for packet in events {
+            let event = packet.track_event.as_ref().unwrap();
+            let name = event.name_iid.map(|number| names[&number].as_str());
+            match event.r#type {
+                Some(1) => {
+                    let name = name.unwrap();
+                    if name.starts_with("on CPU") {
+                        assert_eq!(open, ["active"]);
+                        running += 1;
+                    }
+                    open.push(name);
+                    depths_seen.insert(open.len());
+                }
+                Some(2) => {
+                    open.pop().expect("an end without a begin");
+                }
+                _ => {}
+            }
+        }
+        assert!(open.len() <= 2, "{open:?}");
+    }
+    assert_eq!(depths_seen, BTreeSet::from([1, 2]));
+    assert!(running > 20, "{running}");
+    for expected in ["waiting", "throttled", "active"] {
+        assert!(
+            names.values().any(|name| name == expected),
+            "{expected}: {names:?}"
+        );
+    }
+}
+
+#[test]
+fn every_arrow_has_two_ends() {
+    let packets = packets();
+    let mut from = BTreeMap::new();
+    let mut to = BTreeMap::new();
+    for packet in &packets {
+        let Some(event) = &packet.track_event else {
+            continue;
+        };
+        for flow in &event.flow_ids {
+            assert!(from.insert(*flow, packet.timestamp).is_none());
+        }
+        for flow in &event.terminating_flow_ids {
+            assert!(to.insert(*flow, packet.timestamp).is_none());
+        }
+    }
+    assert!(from.len() > 10, "{}", from.len());
+    for (flow, at) in &to {
+        assert!(from[flow] <= *at, "flow {flow} goes back in time");
+    }
+    // The last wakeups may lead beyond the end.
+    assert!(from.len() - to.len() <= 4);
+}
+
+#[test]
+fn counters_follow_the_pool_and_power_is_there() {
+    let packets = packets();
+    let mut counters = BTreeMap::new();
+    for packet in &packets {
+        if let Some(descriptor) = &packet.track_descriptor
+            && descriptor.counter.is_some()
+        {
+            counters.insert(descriptor.name.clone().unwrap(), descriptor.uuid.unwrap());
+        }
+    }
+    let tracks = by_track(&packets);
+    let values = |name: &str| -> Vec<f64> {
+        let events = &tracks[&counters[name]];
+        let values = events.iter().map(|packet| {
+            packet
+                .track_event
+                .as_ref()
+                .unwrap()
+                .double_counter_value
+                .unwrap()
+        });
+        values.collect()
+    };
+    // A quota of 30 ms and up to 10 ms more of what was left.
+    assert!(
+        values("granted per period")
+            .iter()
+            .all(|ms| (30.0..=40.0).contains(ms))
+    );
+    assert!(values("pool").iter().all(|ms| (0.0..=40.0).contains(ms)));
+    let used = values("used per period");
+    assert!(
+        used.len() >= 8 && used[1..].iter().all(|ms| *ms < 46.0),
+        "{used:?}"
+    );
+    assert!(values("throttled per period").iter().any(|ms| *ms > 1.0));
+    assert!(
+        values("package power")
+            .iter()
+            .all(|watts| (0.1..500.0).contains(watts))
+    );
+}
+
+#[test]
+fn cpu_rows_come_from_scheduling_events() {
+    let packets = packets();
+    let mut current: BTreeMap<u32, i32> = BTreeMap::new();
+    let (mut switches, mut clocks, mut sleeps) = (0, 0, 0);
+    let bundles = packets
+        .iter()
+        .filter_map(|packet| packet.ftrace_events.as_ref());
+    let mut last: BTreeMap<u32, u64> = BTreeMap::new();
+    for bundle in bundles {
+        let cpu = bundle.cpu.unwrap();
+        for event in &bundle.event {
+            if let Some(switch) = &event.sched_switch {
+                let before = current.insert(cpu, switch.next_pid.unwrap());
+                assert_eq!(before.unwrap_or(0), switch.prev_pid.unwrap());
+                assert!(last.insert(cpu, event.timestamp.unwrap()) <= event.timestamp);
+                switches += 1;
+            }
+            clocks += u32::from(event.cpu_frequency.is_some());
+            sleeps += u32::from(event.cpu_idle.is_some());
+        }
+    }
+    assert!(
+        switches > 40 && clocks > 0 && sleeps > 40,
+        "{switches} {clocks} {sleeps}"
+    );
+}
+
+#[test]
+fn several_variants_get_a_file_each() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut other = scenario();
+    other.name = "burst/100 ms".to_string();
+    let path = directory.path().join("out.pftrace");
+    let files = perfetto::write_files(&Simulator::new(), &[scenario(), other], &path).unwrap();
+    let names: Vec<_> = files
+        .iter()
+        .map(|file| file.file_name().unwrap().to_string_lossy().into_owned())
+        .collect();
+    assert_eq!(names[1], "out-burst_100_ms.pftrace");
+    assert!(
+        files
+            .iter()
+            .all(|file| file.metadata().unwrap().len() > 1000)
+    );
+}

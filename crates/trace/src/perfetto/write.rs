@@ -1,0 +1,417 @@
+//! Writing a Perfetto trace, packet by packet, as things happen.
+//!
+//! A trace is a row of packets, each with a time. Two kinds of content go in:
+//!
+//! * *Scheduling events* per CPU, in the form ftrace delivers them: switches, wakeups, clocks, idle states. The viewer
+//!   draws its CPU and thread-state rows from them.
+//! * *Track events* on tracks of our own: slices (a begin and an end), instants, counters. Slices of a track nest: an end
+//!   closes the slice that began last. A *flow* is a number that two events carry; the viewer draws an arrow between them.
+//!
+//! Worked example, a thread that is woken at 10 µs by another, waits 5 µs and runs 20 µs on CPU 3:
+//!
+//! ```text
+//! 10  begin "active"    terminates flow 7       15  begin "CPU 3"      35  end
+//! 10  begin "waiting"                           15  (end of waiting before it)   35  end
+//! ```
+//!
+//! Names are written once and referred to by number after that. Nothing is kept but those names and the events of the
+//! present piece, so memory does not grow with the trace. The first error of the output is kept and returned by
+//! [`PerfettoWriter::finish`].
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use super::wire::{put_bytes, put_double, put_fixed64, put_int, put_message, put_uint};
+
+/// Field numbers of the published schema, by message.
+mod field {
+    pub const PACKET: u32 = 1;
+    pub mod packet {
+        pub const FTRACE_EVENTS: u32 = 1;
+        pub const TIMESTAMP: u32 = 8;
+        pub const SEQUENCE_ID: u32 = 10;
+        pub const TRACK_EVENT: u32 = 11;
+        pub const INTERNED_DATA: u32 = 12;
+        pub const SEQUENCE_FLAGS: u32 = 13;
+        pub const TRACK_DESCRIPTOR: u32 = 60;
+    }
+    pub mod descriptor {
+        pub const UUID: u32 = 1;
+        pub const NAME: u32 = 2;
+        pub const PROCESS: u32 = 3;
+        pub const THREAD: u32 = 4;
+        pub const PARENT_UUID: u32 = 5;
+        pub const COUNTER: u32 = 8;
+    }
+    pub mod process {
+        pub const PID: u32 = 1;
+        pub const NAME: u32 = 6;
+    }
+    pub mod thread {
+        pub const PID: u32 = 1;
+        pub const TID: u32 = 2;
+        pub const NAME: u32 = 5;
+    }
+    pub mod counter {
+        pub const UNIT_NAME: u32 = 6;
+    }
+    pub mod event {
+        pub const TYPE: u32 = 9;
+        pub const NAME_IID: u32 = 10;
+        pub const TRACK_UUID: u32 = 11;
+        pub const COUNTER_VALUE: u32 = 30;
+        pub const DOUBLE_COUNTER_VALUE: u32 = 44;
+        pub const FLOW_IDS: u32 = 47;
+        pub const TERMINATING_FLOW_IDS: u32 = 48;
+    }
+    pub const INTERNED_EVENT_NAMES: u32 = 2;
+    pub mod name {
+        pub const IID: u32 = 1;
+        pub const NAME: u32 = 2;
+    }
+    pub mod bundle {
+        pub const CPU: u32 = 1;
+        pub const EVENT: u32 = 2;
+    }
+    pub mod ftrace {
+        pub const TIMESTAMP: u32 = 1;
+        pub const PID: u32 = 2;
+        pub const SCHED_SWITCH: u32 = 4;
+        pub const CPU_FREQUENCY: u32 = 11;
+        pub const CPU_IDLE: u32 = 13;
+        pub const SCHED_WAKEUP: u32 = 17;
+        pub const SCHED_WAKING: u32 = 20;
+    }
+}
+
+const SLICE_BEGIN: u64 = 1;
+const SLICE_END: u64 = 2;
+const INSTANT: u64 = 3;
+const COUNTER: u64 = 4;
+
+/// All packets are of one sequence: names hold from the first on.
+const SEQUENCE: u64 = 1;
+const INCREMENTAL_STATE_CLEARED: u64 = 1;
+const NEEDS_INCREMENTAL_STATE: u64 = 2;
+/// What `cpu_idle` says when the CPU leaves its idle state.
+const NO_IDLE_STATE: u64 = 0xffff_ffff;
+/// Priority of `SCHED_OTHER` at nice 0 as tracepoints print it.
+const NORMAL_PRIORITY: u64 = 120;
+
+/// A track, by its number in the trace. Numbers are the caller's choice, from 1.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Track(pub u64);
+
+/// How an event takes part in a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flow {
+    /// Not at all.
+    None,
+    /// The arrow of this number begins here.
+    From(u64),
+    /// The arrow of this number ends here.
+    To(u64),
+}
+
+/// A thread as scheduling events name it.
+#[derive(Clone, Copy, Debug)]
+pub struct Thread<'a> {
+    /// Number, 0 for idle tasks.
+    pub tid: u64,
+    /// Name.
+    pub comm: &'a str,
+}
+
+/// Writes a trace into `out`.
+#[derive(Debug)]
+pub struct PerfettoWriter<W: Write> {
+    out: W,
+    error: Option<io::Error>,
+    names: BTreeMap<String, u64>,
+    begun: bool,
+    packet: Vec<u8>,
+    /// Scheduling events of each CPU that are not written yet.
+    cpus: Vec<Vec<u8>>,
+}
+
+impl<W: Write> PerfettoWriter<W> {
+    /// A trace without any packet.
+    pub fn new(out: W) -> Self {
+        Self {
+            out,
+            error: None,
+            names: BTreeMap::new(),
+            begun: false,
+            packet: Vec::new(),
+            cpus: Vec::new(),
+        }
+    }
+
+    /// Writes what is left and hands the output back.
+    ///
+    /// # Errors
+    /// The first error of the output.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.flush_cpus();
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        self.out.flush()?;
+        Ok(self.out)
+    }
+
+    fn packet(&mut self, time_ns: Option<u64>, fill: impl FnOnce(&mut Vec<u8>)) {
+        if self.error.is_some() {
+            return;
+        }
+        let mut flags = NEEDS_INCREMENTAL_STATE;
+        if !self.begun {
+            flags |= INCREMENTAL_STATE_CLEARED;
+            self.begun = true;
+        }
+        let mut packet = std::mem::take(&mut self.packet);
+        packet.clear();
+        put_message(&mut packet, field::PACKET, |packet| {
+            if let Some(time_ns) = time_ns {
+                put_uint(packet, field::packet::TIMESTAMP, time_ns);
+            }
+            put_uint(packet, field::packet::SEQUENCE_ID, SEQUENCE);
+            put_uint(packet, field::packet::SEQUENCE_FLAGS, flags);
+            fill(packet);
+        });
+        self.error = self.out.write_all(&packet).err();
+        self.packet = packet;
+    }
+
+    fn describe(&mut self, track: Track, fill: impl FnOnce(&mut Vec<u8>)) {
+        self.packet(None, |packet| {
+            put_message(packet, field::packet::TRACK_DESCRIPTOR, |descriptor| {
+                put_uint(descriptor, field::descriptor::UUID, track.0);
+                fill(descriptor);
+            });
+        });
+    }
+
+    /// A process: what its threads and tracks are shown under.
+    pub fn process(&mut self, track: Track, pid: u64, name: &str) {
+        self.describe(track, |descriptor| {
+            put_message(descriptor, field::descriptor::PROCESS, |process| {
+                put_uint(process, field::process::PID, pid);
+                put_bytes(process, field::process::NAME, name.as_bytes());
+            });
+        });
+    }
+
+    /// A thread of the process `pid`.
+    pub fn thread(&mut self, track: Track, pid: u64, thread: Thread<'_>) {
+        self.describe(track, |descriptor| {
+            put_message(descriptor, field::descriptor::THREAD, |message| {
+                put_uint(message, field::thread::PID, pid);
+                put_uint(message, field::thread::TID, thread.tid);
+                put_bytes(message, field::thread::NAME, thread.comm.as_bytes());
+            });
+        });
+    }
+
+    /// A track for slices below another track.
+    pub fn track(&mut self, track: Track, parent: Track, name: &str) {
+        self.describe(track, |descriptor| {
+            put_uint(descriptor, field::descriptor::PARENT_UUID, parent.0);
+            put_bytes(descriptor, field::descriptor::NAME, name.as_bytes());
+        });
+    }
+
+    /// A track for a counter below another track.
+    pub fn counter(&mut self, track: Track, parent: Track, name: &str, unit: &str) {
+        self.describe(track, |descriptor| {
+            put_uint(descriptor, field::descriptor::PARENT_UUID, parent.0);
+            put_bytes(descriptor, field::descriptor::NAME, name.as_bytes());
+            put_message(descriptor, field::descriptor::COUNTER, |counter| {
+                put_bytes(counter, field::counter::UNIT_NAME, unit.as_bytes());
+            });
+        });
+    }
+
+    /// Number of a name, and whether it is new.
+    fn name(&mut self, name: &str) -> (u64, bool) {
+        if let Some(&number) = self.names.get(name) {
+            return (number, false);
+        }
+        let number = self.names.len() as u64 + 1;
+        self.names.insert(name.to_owned(), number);
+        (number, true)
+    }
+
+    fn event(&mut self, time_ns: u64, track: Track, kind: u64, fill: impl FnOnce(&mut Vec<u8>)) {
+        self.packet(Some(time_ns), |packet| {
+            put_event(packet, track, kind, fill);
+        });
+    }
+
+    fn named_event(&mut self, time_ns: u64, track: Track, kind: u64, name: &str, flow: Flow) {
+        let (number, is_new) = self.name(name);
+        self.packet(Some(time_ns), |packet| {
+            if is_new {
+                put_message(packet, field::packet::INTERNED_DATA, |data| {
+                    put_message(data, field::INTERNED_EVENT_NAMES, |entry| {
+                        put_uint(entry, field::name::IID, number);
+                        put_bytes(entry, field::name::NAME, name.as_bytes());
+                    });
+                });
+            }
+            put_event(packet, track, kind, |event| {
+                put_uint(event, field::event::NAME_IID, number);
+                match flow {
+                    Flow::None => {}
+                    Flow::From(flow) => put_fixed64(event, field::event::FLOW_IDS, flow),
+                    Flow::To(flow) => {
+                        put_fixed64(event, field::event::TERMINATING_FLOW_IDS, flow);
+                    }
+                }
+            });
+        });
+    }
+
+    /// A slice begins.
+    pub fn begin(&mut self, time_ns: u64, track: Track, name: &str, flow: Flow) {
+        self.named_event(time_ns, track, SLICE_BEGIN, name, flow);
+    }
+
+    /// The slice of the track that began last ends.
+    pub fn end(&mut self, time_ns: u64, track: Track) {
+        self.event(time_ns, track, SLICE_END, |_| {});
+    }
+
+    /// Something happens that has no length.
+    pub fn instant(&mut self, time_ns: u64, track: Track, name: &str, flow: Flow) {
+        self.named_event(time_ns, track, INSTANT, name, flow);
+    }
+
+    /// A counter has a new value.
+    pub fn value(&mut self, time_ns: u64, track: Track, value: i64) {
+        self.event(time_ns, track, COUNTER, |event| {
+            put_int(event, field::event::COUNTER_VALUE, value);
+        });
+    }
+
+    /// A counter has a new value that is no whole number.
+    pub fn fraction(&mut self, time_ns: u64, track: Track, value: f64) {
+        self.event(time_ns, track, COUNTER, |event| {
+            put_double(event, field::event::DOUBLE_COUNTER_VALUE, value);
+        });
+    }
+
+    fn on_cpu(
+        &mut self,
+        cpu: usize,
+        time_ns: u64,
+        tid: u64,
+        kind: u32,
+        fill: impl FnOnce(&mut Vec<u8>),
+    ) {
+        if cpu >= self.cpus.len() {
+            self.cpus.resize(cpu + 1, Vec::new());
+        }
+        put_message(&mut self.cpus[cpu], field::bundle::EVENT, |event| {
+            put_uint(event, field::ftrace::TIMESTAMP, time_ns);
+            put_uint(event, field::ftrace::PID, tid);
+            put_message(event, kind, fill);
+        });
+    }
+
+    /// A CPU switches from one thread to another; `state` is 0 for one that stays runnable, 1 for one that sleeps, 16 for
+    /// one that is dead.
+    pub fn switch(
+        &mut self,
+        cpu: usize,
+        time_ns: u64,
+        prev: Thread<'_>,
+        state: u64,
+        next: Thread<'_>,
+    ) {
+        self.on_cpu(
+            cpu,
+            time_ns,
+            prev.tid,
+            field::ftrace::SCHED_SWITCH,
+            |event| {
+                put_bytes(event, 1, prev.comm.as_bytes());
+                put_uint(event, 2, prev.tid);
+                put_uint(event, 3, NORMAL_PRIORITY);
+                put_uint(event, 4, state);
+                put_bytes(event, 5, next.comm.as_bytes());
+                put_uint(event, 6, next.tid);
+                put_uint(event, 7, NORMAL_PRIORITY);
+            },
+        );
+    }
+
+    fn wake(
+        &mut self,
+        kind: u32,
+        (cpu, waker): (usize, u64),
+        time_ns: u64,
+        thread: Thread<'_>,
+        target: usize,
+    ) {
+        self.on_cpu(cpu, time_ns, waker, kind, |event| {
+            put_bytes(event, 1, thread.comm.as_bytes());
+            put_uint(event, 2, thread.tid);
+            put_uint(event, 3, NORMAL_PRIORITY);
+            put_uint(event, 4, 1);
+            put_uint(event, 5, target as u64);
+        });
+    }
+
+    /// The thread `waker` on a CPU begins to wake another that last ran on `last_cpu`.
+    pub fn waking(&mut self, on: (usize, u64), time_ns: u64, thread: Thread<'_>, last_cpu: usize) {
+        self.wake(field::ftrace::SCHED_WAKING, on, time_ns, thread, last_cpu);
+    }
+
+    /// The thread is runnable on the CPU `target`.
+    pub fn wakeup(&mut self, on: (usize, u64), time_ns: u64, thread: Thread<'_>, target: usize) {
+        self.wake(field::ftrace::SCHED_WAKEUP, on, time_ns, thread, target);
+    }
+
+    /// The clock of a CPU changes.
+    pub fn frequency(&mut self, cpu: usize, time_ns: u64, khz: u64) {
+        self.on_cpu(cpu, time_ns, 0, field::ftrace::CPU_FREQUENCY, |event| {
+            put_uint(event, 1, khz);
+            put_uint(event, 2, cpu as u64);
+        });
+    }
+
+    /// A CPU enters an idle state, or leaves it with `None`.
+    pub fn idle(&mut self, cpu: usize, time_ns: u64, state: Option<u64>) {
+        self.on_cpu(cpu, time_ns, 0, field::ftrace::CPU_IDLE, |event| {
+            put_uint(event, 1, state.unwrap_or(NO_IDLE_STATE));
+            put_uint(event, 2, cpu as u64);
+        });
+    }
+
+    /// Writes the scheduling events that came so far, one packet a CPU.
+    pub fn flush_cpus(&mut self) {
+        let mut cpus = std::mem::take(&mut self.cpus);
+        for (cpu, events) in cpus.iter_mut().enumerate() {
+            if events.is_empty() {
+                continue;
+            }
+            self.packet(None, |packet| {
+                put_message(packet, field::packet::FTRACE_EVENTS, |bundle| {
+                    put_uint(bundle, field::bundle::CPU, cpu as u64);
+                    bundle.extend_from_slice(events);
+                });
+            });
+            events.clear();
+        }
+        self.cpus = cpus;
+    }
+}
+
+fn put_event(packet: &mut Vec<u8>, track: Track, kind: u64, fill: impl FnOnce(&mut Vec<u8>)) {
+    put_message(packet, field::packet::TRACK_EVENT, |event| {
+        put_uint(event, field::event::TYPE, kind);
+        put_uint(event, field::event::TRACK_UUID, track.0);
+        fill(event);
+    });
+}
