@@ -2,7 +2,7 @@
 //!
 //! Nothing is decided here. [`arguments`] turns a command line into a question of the laboratory,
 //! [`run`] has it answered and prints the answer: text on standard output, complaints on standard
-//! error, exit code 0 for an answer, 2 for a command line that makes no sense, 3 for bad input.
+//! error, exit code 0 for an answer, 1 for a broken promise, 2 for a command line that makes no sense, 3 for bad input.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -38,6 +38,10 @@ pub fn run(
         Verb::Reproduce(arguments) => match verbs::reproduce::reproduce(arguments, &cli, out) {
             Ok(verbs::reproduce::Conclusion::Missed) => return 1,
             other => other.map(drop),
+        },
+        Verb::Live(verb) => match verbs::live::run(verb, &cli, &words, simulator, out) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
         },
         Verb::List(arguments) => verbs::list(arguments, out),
     };

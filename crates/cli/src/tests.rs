@@ -35,6 +35,7 @@ impl Simulate for Toy {
         };
         let metrics = [
             (latency, latency_us),
+            ("postgres/reply_latency.p99".to_string(), latency_us),
             ("machine/wakeups".to_string(), hz as f64),
         ];
         Ok(Outcome {
@@ -322,4 +323,113 @@ fn the_reproduce_line_is_the_command() {
         "reproduce: schedcast compare exp.toml --cgroup /test --variant 'a b' --set 'cpu.max=5000 9000'"
     );
     assert!(Path::new(&path).exists());
+}
+
+#[test]
+fn advise_finds_the_smallest_limit_and_says_how_to_apply_it() {
+    let path = "../../recordings/postgres-quota";
+    // Ten milliseconds over the quota's share of a CPU: 12.5 ms at 80 ms, and ten seeds add 45 us.
+    let words = [
+        "advise",
+        path,
+        "--slo",
+        "reply_latency.p99<12.6ms",
+        "--seeds",
+        "10",
+    ];
+    let ticket = output(&words, NO_PATH);
+    assert!(
+        ticket.split("\n\ncd ").next().unwrap().lines().count() <= 25,
+        "{ticket}"
+    );
+    assert!(
+        ticket.lines().all(|line| line.chars().count() <= 100),
+        "{ticket}"
+    );
+    insta::assert_snapshot!(ticket);
+    let (code, out, _) = schedcast(&["advise", path, "--slo", "reply_latency.p99<4ms"]);
+    assert_eq!(code, 1, "two CPUs take 5 ms");
+    assert!(out.contains("not even without a limit"), "{out}");
+    let (code, _, err) = schedcast(&["advise", path, "--slo", "p98<80ms"]);
+    assert_eq!(code, 3);
+    assert!(
+        err.contains("--slo:1:1") && err.contains("activation_latency.p99"),
+        "{err}"
+    );
+    let (code, _, err) = schedcast(&["advise", path, "--slo", "p99<80ms", "--seeds", "1"]);
+    assert_eq!(
+        (code, err.contains("--seeds takes 2 or more")),
+        (2, true),
+        "{err}"
+    );
+    assert_eq!(schedcast(&["advise", path]).0, 2, "nothing is promised");
+}
+
+#[test]
+fn an_advice_is_written_as_json_and_read_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("advice.json");
+    let name = file.display().to_string();
+    let path = "../../recordings/postgres-quota";
+    output(
+        &[
+            "advise",
+            path,
+            "--slo",
+            "reply_latency.p99<12.6ms",
+            "--json",
+            &name,
+        ],
+        NO_PATH,
+    );
+    let json: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    assert_eq!(json["schema"], "schedcast.advice/1");
+    assert_eq!(json["options"][0]["name"], "recorded");
+    assert_eq!(json["options"][0]["suits"], false);
+    let (target, limit) = schedcast_lab::advise::read_recommendation(&file).unwrap();
+    assert_eq!(
+        (target.as_str(), limit.quota_us, limit.period_us),
+        ("/pg", Some(80_000), 100_000)
+    );
+    std::fs::write(&file, "{}").unwrap();
+    let error = schedcast_lab::advise::read_recommendation(&file).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("advice.json: no advice: missing field"),
+        "{error}"
+    );
+}
+
+#[test]
+fn check_is_a_gate() {
+    let path = "../../recordings/postgres-quota";
+    let (code, out, _) = schedcast(&["check", path, "--slo", "reply_latency.p99<15ms"]);
+    assert_eq!(code, 1, "50 ms of quota take 20 ms");
+    assert!(out.contains("broken") && out.contains("failed"), "{out}");
+    let words = [
+        "check",
+        path,
+        "--slo",
+        "reply_latency.p99<15ms",
+        "--set",
+        "cpu.max=90000",
+    ];
+    insta::assert_snapshot!(output(&words, NO_PATH));
+    let several = [
+        "check",
+        path,
+        "--slo",
+        "reply_latency.p99<15ms",
+        "--variant",
+        "a",
+        "--set",
+        "cpu.max=90000",
+        "--variant",
+        "b",
+        "--set",
+        "cpu.max=60000",
+    ];
+    assert_eq!(schedcast(&several).0, 1, "every column must pass");
 }

@@ -100,7 +100,7 @@ const LATENCY_FIGURES: [(&str, &str); 5] = [
 const NEIGHBOUR_SHARE: f64 = 0.01;
 
 /// How the re-simulated recording compares with the recorded run itself.
-fn fit(comparison: &Comparison, recorded: &Recorded, target: Option<&str>) -> Vec<Fit> {
+pub(crate) fn fit(comparison: &Comparison, recorded: &Recorded, target: Option<&str>) -> Vec<Fit> {
     let (Some(baseline), Some(figures), Some(target)) =
         (comparison.variants.first(), &recorded.seen.figures, target)
     else {
@@ -241,7 +241,7 @@ fn limit_when_nothing_else_differs(
     (same == base).then_some((group.quota_us, group.period_us, group.burst_us))
 }
 
-fn context(question: &Question, experiment: &Experiment) -> Result<Context> {
+pub(crate) fn context(question: &Question, experiment: &Experiment) -> Result<Context> {
     let mut context = Context {
         source: source(&question.subject),
         machine: machine(&experiment.scenarios),

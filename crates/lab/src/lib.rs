@@ -18,6 +18,7 @@
 //! [`statistics`] says how sure that is. Nothing in here knows how anything is scheduled:
 //! [`simulate::Simulate`] is all this crate asks of a simulator.
 
+pub mod advise;
 pub mod answer;
 pub mod comparison;
 pub mod error;

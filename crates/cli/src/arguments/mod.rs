@@ -10,6 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::columns::ColumnArguments;
 pub use pictures::Pictures;
 
+pub mod live;
 mod sweep;
 
 pub use self::sweep::SweepArguments;
@@ -55,6 +56,9 @@ pub enum Verb {
     Sweep(SweepArguments),
     /// Predict published studies and print what was published beside it
     Reproduce(reproduce::ReproduceArguments),
+    /// Promises and the live host
+    #[command(flatten)]
+    Live(live::LiveVerb),
     /// List what can be named in experiments
     List(ListArguments),
 }

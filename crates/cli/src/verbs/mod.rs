@@ -21,6 +21,8 @@ use crate::columns::ColumnArguments;
 use crate::{output, written};
 
 mod pictures;
+pub mod live;
+pub mod promises;
 mod sweep;
 
 pub use self::sweep::sweep;

@@ -9,6 +9,7 @@
 //!
 //! No table is wider than 100 columns: variants that do not fit continue in a further block.
 
+pub mod advice;
 pub mod lkp;
 pub mod markdown;
 pub mod mmtests;

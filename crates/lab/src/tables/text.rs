@@ -99,12 +99,12 @@ pub(super) fn header(comparison: &Comparison, context: &Context) -> String {
     text + &fit(&context.fit)
 }
 
-fn words(text: &str) -> Vec<String> {
+pub(super) fn words(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_string).collect()
 }
 
 /// Every part but the last with `separator` behind it.
-fn separated(parts: &[String], separator: &str) -> Vec<String> {
+pub(super) fn separated(parts: &[String], separator: &str) -> Vec<String> {
     let last = parts.len().saturating_sub(1);
     let part = |(index, part): (usize, &String)| match index == last {
         true => part.clone(),
@@ -239,7 +239,7 @@ fn part_widths(rows: &[Row], column: usize) -> (usize, usize) {
     (widest(|cell| &cell.value), widest(|cell| &cell.spread))
 }
 
-fn body(comparison: &Comparison, rows: &[Row]) -> String {
+pub(super) fn body(comparison: &Comparison, rows: &[Row]) -> String {
     if rows.is_empty() {
         return "no metrics to show; -v shows all there are\n".to_string();
     }

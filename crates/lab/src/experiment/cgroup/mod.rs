@@ -264,7 +264,7 @@ impl CgroupTree {
 }
 
 /// Quota over period with 20 binary places, as `to_ratio` computes it; `None` is no limit.
-fn ratio_of(settings: &CgroupSettings) -> Option<u64> {
+pub(crate) fn ratio_of(settings: &CgroupSettings) -> Option<u64> {
     settings
         .quota_us
         .map(|quota| ((u128::from(quota) << 20) / u128::from(settings.period_us)) as u64)

@@ -1,0 +1,25 @@
+//! Verbs about a recording's promises and about the live host.
+
+use std::ffi::OsString;
+use std::io::Write;
+
+use schedcast_lab::error::Result;
+use schedcast_lab::simulate::Simulate;
+
+use super::promises;
+use crate::arguments::Cli;
+use crate::arguments::live::LiveVerb;
+
+/// Runs one of them and returns its exit code.
+pub fn run(
+    verb: &LiveVerb,
+    cli: &Cli,
+    words: &[OsString],
+    simulator: &impl Simulate,
+    out: &mut impl Write,
+) -> Result<u8> {
+    match verb {
+        LiveVerb::Advise(arguments) => promises::advise(arguments, cli, words, simulator, out),
+        LiveVerb::Check(arguments) => promises::check(arguments, cli, words, simulator, out),
+    }
+}

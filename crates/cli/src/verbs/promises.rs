@@ -1,0 +1,96 @@
+//! `advise` and `check`: what a recorded service promises.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::Path;
+
+use indicatif::ProgressBar;
+use schedcast_lab::advise::{Demands, advise as ask_for_advice, gate};
+use schedcast_lab::error::{Error, Result};
+use schedcast_lab::question::Subject;
+use schedcast_lab::recording::Recorded;
+use schedcast_lab::simulate::Simulate;
+use schedcast_lab::tables;
+
+use super::question;
+use crate::arguments::Cli;
+use crate::arguments::live::{AdviseArguments, CheckArguments};
+use crate::columns::ColumnArguments;
+use crate::{output, written};
+
+/// Exit code of a promise that is not kept.
+const BROKEN: u8 = 1;
+
+/// `schedcast advise`
+pub fn advise(
+    arguments: &AdviseArguments,
+    cli: &Cli,
+    words: &[OsString],
+    simulator: &impl Simulate,
+    out: &mut impl Write,
+) -> Result<u8> {
+    let subject = Subject::Recording(Recorded::open(&arguments.recording)?);
+    let columns = ColumnArguments::default();
+    let question = question(
+        subject,
+        &columns,
+        arguments.cgroup.as_deref(),
+        &arguments.effort,
+    );
+    let demands = Demands {
+        slos: arguments.slo.clone(),
+        max_neighbour: arguments.max_neighbour.clone(),
+    };
+    let progress = counter(cli.quiet);
+    let advised = ask_for_advice(&question, &demands, simulator, &|| progress.inc(1));
+    progress.finish_and_clear();
+    let mut advice = advised?;
+    advice.context.reproduce = output::reproduce(words);
+    let table = tables::advice::render(&advice);
+    print(&advice.to_json(), &table, arguments.json.as_deref(), out)?;
+    Ok(if advice.recommended.is_some() {
+        0
+    } else {
+        BROKEN
+    })
+}
+
+/// `schedcast check`
+pub fn check(
+    arguments: &CheckArguments,
+    cli: &Cli,
+    words: &[OsString],
+    simulator: &impl Simulate,
+    out: &mut impl Write,
+) -> Result<u8> {
+    let subject = Subject::Recording(Recorded::open(&arguments.recording)?);
+    let cgroup = arguments.cgroup.as_deref();
+    let question = question(subject, &arguments.columns, cgroup, &arguments.effort);
+    let progress = counter(cli.quiet);
+    let checked = gate::check(&question, &arguments.slo, simulator, &|| progress.inc(1));
+    progress.finish_and_clear();
+    let mut gate = checked?;
+    gate.context.reproduce = output::reproduce(words);
+    let table = tables::advice::render_gate(&gate);
+    print(&gate.to_json(), &table, arguments.json.as_deref(), out)?;
+    Ok(if gate.passes() { 0 } else { BROKEN })
+}
+
+/// A count of runs on standard error, if that is a terminal: how many a search needs is not known before.
+fn counter(quiet: bool) -> ProgressBar {
+    match quiet {
+        true => ProgressBar::hidden(),
+        false => ProgressBar::new_spinner().with_message("simulating"),
+    }
+}
+
+/// The table, and the JSON where it was asked for. With `-` standard output is the JSON alone.
+fn print(json: &str, table: &str, file: Option<&Path>, out: &mut impl Write) -> Result<()> {
+    match file {
+        Some(path) if path == Path::new("-") => return written(out.write_all(json.as_bytes())),
+        Some(path) => std::fs::write(path, json)
+            .map_err(|error| Error::file("write", path.display(), &error))?,
+        None => {}
+    }
+    written(out.write_all(table.as_bytes()))
+}

@@ -1,0 +1,102 @@
+//! The same promises as a gate: are they kept under these settings?
+//!
+//! `check` asks about the recorded limits, or about every column of settings that is given instead.
+//! Worked example: `check pg --slo 'p99<80ms' --set cpu.max=60000` judges `cpu.max=60000` alone; what was
+//! recorded is simulated for comparison but need not keep the promise.
+
+use super::judge::{self, Forecast};
+use super::{Case, Slo};
+use crate::answer;
+use crate::comparison::Comparison;
+use crate::error::Result;
+use crate::question::Question;
+use crate::simulate::{Simulate, run_all};
+use crate::tables::Context;
+
+/// One column under judgement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judged {
+    /// Name of the column.
+    pub name: String,
+    /// One for each promise.
+    pub forecasts: Vec<Forecast>,
+}
+
+/// Every promise under every column.
+#[derive(Clone, Debug)]
+pub struct Gate {
+    /// The numbers in full.
+    pub comparison: Comparison,
+    /// What stands around the table.
+    pub context: Context,
+    /// The columns that were asked about.
+    pub judged: Vec<Judged>,
+    pub(crate) promises: Vec<Slo>,
+}
+
+impl Gate {
+    /// Whether every promise is kept in every column that was asked about.
+    pub fn passes(&self) -> bool {
+        let mut forecasts = self.judged.iter().flat_map(|one| &one.forecasts);
+        forecasts.all(|forecast| forecast.met)
+    }
+
+    /// As indented JSON, ending in a newline.
+    pub fn to_json(&self) -> String {
+        let columns: Vec<serde_json::Value> = self
+            .judged
+            .iter()
+            .map(|one| serde_json::json!({"name": one.name, "forecasts": one.forecasts}))
+            .collect();
+        let slos: Vec<String> = self.promises.iter().map(Slo::describe).collect();
+        let json = serde_json::json!({
+            "schema": "schedcast.check/1",
+            "schedcast": env!("CARGO_PKG_VERSION"),
+            "slos": slos,
+            "passes": self.passes(),
+            "columns": columns,
+        });
+        format!("{json:#}\n")
+    }
+}
+
+/// Judges the columns of `question`, which is about a recording.
+///
+/// # Errors
+/// Promises that cannot be read or are not about anything the simulation reports; what the simulation
+/// refuses.
+pub fn check(
+    question: &Question,
+    slos: &[String],
+    simulator: &impl Simulate,
+    finished: &(impl Fn() + Sync),
+) -> Result<Gate> {
+    let experiment = question.experiment()?;
+    let case = Case::of(question, slos, &experiment.scenarios[0])?;
+    let outcomes = run_all(simulator, &experiment.scenarios, experiment.seeds, finished)?;
+    for slo in &case.promises {
+        judge::refuse_unreported(slo, &outcomes[0])?;
+    }
+    let mut comparison = Comparison::new(&experiment.title, &experiment.scenarios, &outcomes)?;
+    comparison.tier = Some(case.recorded.tier);
+    let fit = answer::fit(&comparison, case.recorded, Some(&case.target));
+    let first = usize::from(experiment.scenarios.len() > 1);
+    let mut judged = Vec::new();
+    for (scenario, runs) in experiment.scenarios.iter().zip(&outcomes).skip(first) {
+        let forecasts = case.promises.iter();
+        judged.push(Judged {
+            name: scenario.name.clone(),
+            forecasts: forecasts
+                .map(|slo| judge::forecast(slo, runs, &fit))
+                .collect::<Result<_>>()?,
+        });
+    }
+    let mut context = answer::context(question, &experiment)?;
+    context.fit = fit;
+    Ok(Gate {
+        comparison,
+        context,
+        judged,
+        promises: case.promises,
+    })
+}

@@ -1,0 +1,158 @@
+//! Whether a promise is kept, with how much confidence.
+//!
+//! A forecast is the mean over seeds with its 95 % interval. Where the recording shows the same
+//! figure for the recorded limit, the interval is stretched by what the re-simulation of that limit
+//! missed. Worked example: recorded p99 160 ms, re-simulated 152 ms, forecast under another limit
+//! 70 … 74 ms. The simulation was 5.3 % too low, so the upper end becomes 77.9 ms; had it been too
+//! high, the lower end would have moved instead. A promise `< 75 ms` is not kept with confidence.
+
+use serde::{Deserialize, Serialize};
+
+use super::slo::Slo;
+use crate::error::{Error, Result};
+use crate::metrics;
+use crate::outcome::Outcome;
+use crate::statistics::{Bootstrap, MeanKind, mean};
+use crate::tables::Fit;
+
+/// What is expected of one promise under one limit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Forecast {
+    /// Full name of the metric.
+    pub metric: String,
+    /// Unit of the values.
+    pub unit: String,
+    /// Mean over seeds; absent where a run has no such value, because nothing was completed.
+    pub mean: Option<f64>,
+    /// 95 % interval over seeds, stretched by the misfit of the re-simulated recording.
+    pub interval: Option<[f64; 2]>,
+    /// Whether the whole interval keeps the promise.
+    pub met: bool,
+}
+
+impl Forecast {
+    /// The end of the interval that is worse for `slo`, in multiples of what it allows.
+    pub(super) fn strain(&self, slo: &Slo) -> f64 {
+        match (self.interval, slo.bound.from_above()) {
+            (Some([_, high]), true) if slo.limit > 0.0 => high / slo.limit,
+            (Some([low, _]), false) if low > 0.0 => slo.limit / low,
+            (Some(_), _) if self.met => 0.0,
+            _ => f64::INFINITY,
+        }
+    }
+}
+
+/// Seen over predicted for the recorded run; 1 where the recording does not show the metric.
+fn misfit(metric: &str, fit: &[Fit]) -> f64 {
+    let found = fit.iter().find(|one| one.metric == metric);
+    match found {
+        Some(one) if one.predicted > 0.0 && one.seen > 0.0 => one.seen / one.predicted,
+        _ => 1.0,
+    }
+}
+
+/// Refuses a promise about something that the runs do not report.
+///
+/// # Errors
+/// The metric, with the nearest that is reported.
+pub fn refuse_unreported(slo: &Slo, outcomes: &[Outcome]) -> Result<()> {
+    let mut reported = outcomes.iter().flat_map(|outcome| outcome.metrics.keys());
+    if reported.any(|name| *name == slo.metric) {
+        return Ok(());
+    }
+    let first = outcomes.first().map(|outcome| outcome.metrics.keys());
+    let names: Vec<&str> = first.into_iter().flatten().map(String::as_str).collect();
+    Err(slo.unreported(&names))
+}
+
+/// What `outcomes` say of `slo`.
+///
+/// # Errors
+/// Fewer than two runs.
+pub fn forecast(slo: &Slo, outcomes: &[Outcome], fit: &[Fit]) -> Result<Forecast> {
+    if outcomes.len() < 2 {
+        return Err(Error::usage("one seed has no confidence").hint("--seeds takes 2 or more"));
+    }
+    let metric = metrics::parse(&slo.metric);
+    let mut forecast = Forecast {
+        metric: slo.metric.clone(),
+        unit: metric.map_or("", |metric| metric.unit()).to_string(),
+        mean: None,
+        interval: None,
+        met: false,
+    };
+    let values = outcomes
+        .iter()
+        .map(|outcome| outcome.metrics.get(&slo.metric).copied());
+    let Some(values) = values.collect::<Option<Vec<f64>>>() else {
+        return Ok(forecast);
+    };
+    let kind = metric.map_or(MeanKind::Arithmetic, |metric| metric.family.mean_kind());
+    let Some(spread) = Bootstrap::new(values.len()).of_mean(kind, &values) else {
+        return Ok(forecast);
+    };
+    let misfit = misfit(&slo.metric, fit);
+    let interval = [spread.low * misfit.min(1.0), spread.high * misfit.max(1.0)];
+    forecast.mean = mean(kind, &values);
+    forecast.interval = Some(interval);
+    forecast.met = slo.keeps(interval[usize::from(slo.bound.from_above())]);
+    Ok(forecast)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::advise::slo::Scope;
+
+    fn runs(values: &[f64]) -> Vec<Outcome> {
+        let outcome = |value: &f64| Outcome {
+            event_hash: 0,
+            metrics: [("a/activation_latency.p99".to_string(), *value)].into(),
+        };
+        values.iter().map(outcome).collect()
+    }
+
+    fn slo(text: &str) -> Slo {
+        let scope = Scope {
+            threads: Some("a"),
+            cgroup: None,
+        };
+        Slo::parse(text, scope).unwrap()
+    }
+
+    #[test]
+    fn a_mean_below_the_promise_is_not_enough() {
+        let slo = slo("p99<75ms");
+        let tight = forecast(&slo, &runs(&[72_000.0; 5]), &[]).unwrap();
+        assert!(
+            tight.met && tight.interval == Some([72_000.0; 2]),
+            "{tight:?}"
+        );
+        let spread = forecast(&slo, &runs(&[60_000.0, 84_000.0, 72_000.0]), &[]).unwrap();
+        assert!(spread.mean == Some(72_000.0) && !spread.met, "{spread:?}");
+        let alone = forecast(&slo, &runs(&[1.0]), &[]).unwrap_err();
+        assert_eq!(alone.exit_code(), 2);
+        let mut starved = runs(&[60_000.0, 60_000.0]);
+        starved[1].metrics.clear();
+        let starved = forecast(&slo, &starved, &[]).unwrap();
+        assert_eq!((starved.mean, starved.met), (None, false));
+    }
+
+    #[test]
+    fn what_the_resimulation_misses_is_allowed_for() {
+        let fit = |predicted: f64| Fit {
+            metric: "a/activation_latency.p99".to_string(),
+            predicted,
+            seen: 160_000.0,
+        };
+        let slo = slo("p99<75ms");
+        let outcomes = runs(&[72_000.0; 4]);
+        let low = forecast(&slo, &outcomes, &[fit(150_000.0)]).unwrap();
+        assert_eq!((low.interval, low.met), (Some([72_000.0, 76_800.0]), false));
+        let high = forecast(&slo, &outcomes, &[fit(200_000.0)]).unwrap();
+        assert_eq!(
+            (high.interval, high.met),
+            (Some([57_600.0, 72_000.0]), true)
+        );
+    }
+}

@@ -1,0 +1,379 @@
+//! Advice: the smallest limit under which a recorded service keeps its promises, and who pays for it.
+//!
+//! ```text
+//! recording, --slo ──► slo: what is promised
+//!                          │
+//!                      search: smallest quota · smallest burst · best period · no limit
+//!                          │      each tried by simulation under the same seeds   judge: kept for sure?
+//!                          ▼
+//!                      price: the neighbour that loses most
+//!                          ▼
+//!                      Advice ──► ticket (tables::advice), patches for every tool, JSON
+//! ```
+//!
+//! Worked example: `recordings/postgres-quota` has 50 ms in 100 ms and a p99 of 172 ms. For
+//! `p99<80ms` 66 ms of quota suffice; burst beside the recorded quota does not, however large; 235 ms in
+//! every 500 ms would do with less CPU time, but change the period. The first is recommended. Had burst
+//! sufficed, it would be: its group is granted no more CPU time in the long run than before.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::answer;
+use crate::comparison::{Comparison, Variant};
+use crate::error::{Diagnostic, Error, Result, hint_for};
+use crate::experiment::Scenario;
+use crate::experiment::units::format_duration_ns;
+use crate::question::{Question, RECORDED, Subject};
+use crate::recording::Recorded;
+use crate::simulate::Simulate;
+use crate::tables::Context;
+
+pub mod gate;
+pub mod judge;
+pub mod patches;
+pub mod price;
+pub mod search;
+pub mod slo;
+
+use judge::Forecast;
+use patches::Patches;
+use price::Price;
+use search::{Bench, Limit};
+use slo::{Scope, Slo};
+
+/// Name and version of the JSON form.
+pub const SCHEMA: &str = "schedcast.advice/1";
+
+/// What must hold.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Demands {
+    /// Promises as typed: `p99<80ms`.
+    pub slos: Vec<String>,
+    /// How much worse a neighbour may become, as typed: `+5%`.
+    pub max_neighbour: Option<String>,
+}
+
+/// One limit that was looked at.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Candidate {
+    /// Name of its column.
+    pub name: String,
+    /// CPU time per period, µs; null is no limit.
+    pub quota_us: Option<u64>,
+    /// The period, µs.
+    pub period_us: u64,
+    /// What may be carried over, µs.
+    pub burst_us: u64,
+    /// Whether it keeps every promise and its price can be paid.
+    pub suits: bool,
+    /// One for each promise.
+    pub forecasts: Vec<Forecast>,
+    /// The neighbour that loses most; null for the recorded limit, or without neighbours.
+    pub price: Option<Price>,
+    /// Share of the wish to run that throttling denied to the group's threads.
+    pub time_lost: f64,
+    /// Share of the active periods that ended throttled.
+    pub periods_throttled: f64,
+}
+
+impl Candidate {
+    /// Its limit.
+    pub fn limit(&self) -> Limit {
+        Limit {
+            quota_us: self.quota_us,
+            period_us: self.period_us,
+            burst_us: self.burst_us,
+        }
+    }
+
+    /// What orders suitable limits: a period that changes comes last, because in many places it is
+    /// one for the whole node; then CPU time granted in the long run, then burst.
+    fn cost(&self, recorded: Limit) -> (bool, u64, u64) {
+        let per_second = |part_us: u64| part_us * 1_000_000 / self.period_us;
+        (
+            self.period_us != recorded.period_us,
+            self.quota_us.map_or(u64::MAX, per_second),
+            per_second(self.burst_us),
+        )
+    }
+}
+
+/// The answer.
+#[derive(Clone, Debug, Serialize)]
+pub struct Advice {
+    /// Always `schedcast.advice/1`.
+    pub schema: String,
+    /// Version of the program that computed this.
+    pub schedcast: String,
+    /// Folder of the recording.
+    pub recording: String,
+    /// The group that is advised about.
+    pub target: String,
+    /// The promises in full.
+    pub slos: Vec<String>,
+    /// How much worse a neighbour may become, as a ratio − 1; null if that is no matter.
+    pub max_neighbour: Option<f64>,
+    /// Name of the recommended option; null if none suits.
+    pub recommended: Option<String>,
+    /// What was looked at: first the recorded limit, last none at all.
+    pub options: Vec<Candidate>,
+    /// The recommended limit for every tool; null if none suits.
+    pub patches: Option<Patches>,
+    /// The options in full.
+    pub comparison: Comparison,
+    /// What stands around the table.
+    #[serde(skip)]
+    pub context: Context,
+    #[serde(skip)]
+    pub(crate) promises: Vec<Slo>,
+}
+
+impl Advice {
+    /// The recommended option.
+    pub fn recommendation(&self) -> Option<&Candidate> {
+        let name = self.recommended.as_ref()?;
+        self.options.iter().find(|option| option.name == *name)
+    }
+
+    /// As indented JSON, ending in a newline.
+    pub fn to_json(&self) -> String {
+        let json = serde_json::to_string_pretty(self);
+        json.expect("keys are strings and numbers are finite or null") + "\n"
+    }
+}
+
+/// A question about a recording, taken apart.
+pub(crate) struct Case<'a> {
+    pub recorded: &'a Recorded,
+    pub target: String,
+    pub promises: Vec<Slo>,
+}
+
+impl<'a> Case<'a> {
+    pub fn of(question: &'a Question, slos: &[String], baseline: &Scenario) -> Result<Case<'a>> {
+        let Subject::Recording(recorded) = &question.subject else {
+            return Err(Error::usage("promises are about a recording"));
+        };
+        let Some(target) = question.target()? else {
+            let groups: Vec<&str> = baseline.cgroups.keys().map(String::as_str).collect();
+            return Err(
+                Error::usage("it is not clear which group's limits are in question")
+                    .hint(format!("name it with --cgroup: {}", groups.join(", "))),
+            );
+        };
+        if !baseline.cgroups.contains_key(&target) {
+            let groups: Vec<&str> = baseline.cgroups.keys().map(String::as_str).collect();
+            let message = format!("the recording has no cgroup `{target}`");
+            let diagnostic = Diagnostic::general(message).hint(hint_for(&target, &groups));
+            return Err(Error::Input(Box::new(diagnostic)));
+        }
+        if slos.is_empty() {
+            return Err(Error::usage("nothing is promised").hint("such as --slo 'p99<80ms'"));
+        }
+        let scope = Scope {
+            threads: recorded.seen.main_threads(&target),
+            cgroup: Some(&target),
+        };
+        let promises = slos.iter().map(|text| Slo::parse(text, scope));
+        Ok(Case {
+            recorded,
+            promises: promises.collect::<Result<_>>()?,
+            target,
+        })
+    }
+}
+
+/// Searches for limits that keep the promises. `question` is about a recording and has no columns of
+/// its own; `finished` is called after each run, from any thread.
+///
+/// # Errors
+/// Promises that cannot be read or are not about anything the simulation reports; what the simulation
+/// refuses.
+pub fn advise(
+    question: &Question,
+    demands: &Demands,
+    simulator: &impl Simulate,
+    finished: &(impl Fn() + Sync),
+) -> Result<Advice> {
+    let experiment = question.experiment()?;
+    let baseline = &experiment.scenarios[0];
+    let case = Case::of(question, &demands.slos, baseline)?;
+    let most = demands.max_neighbour.as_deref().map(price::read_most);
+    let most = most.transpose()?;
+    let (target, seeds) = (case.target.as_str(), experiment.seeds);
+    let mut bench = Bench::new(simulator, finished, baseline, target, &case.promises, seeds);
+    let recorded = Limit::of(baseline, target);
+    let outcomes = bench.outcomes(recorded)?.to_vec();
+    for slo in &case.promises {
+        judge::refuse_unreported(slo, &outcomes)?;
+    }
+    let plain = Comparison::new("", std::slice::from_ref(baseline), &[outcomes])?;
+    bench.fit = answer::fit(&plain, case.recorded, Some(target));
+    let limits = look_for(&mut bench, recorded)?;
+    build(question, &case, &mut bench, &limits, most)
+}
+
+/// Named limits worth a column; the recorded one is first.
+fn look_for<S: Simulate, F: Fn() + Sync>(
+    bench: &mut Bench<'_, S, F>,
+    recorded: Limit,
+) -> Result<Vec<(String, Limit)>> {
+    let ms = |us: u64| format_duration_ns(us * 1000);
+    let mut limits = vec![(RECORDED.to_string(), recorded)];
+    let mut add = |name: String, limit: Limit| {
+        if !limits.iter().any(|(_, known)| *known == limit) {
+            limits.push((name, limit));
+        }
+    };
+    let quota = bench.smallest_quota(recorded.period_us, recorded.burst_us)?;
+    if let Some(limit) = quota {
+        add(format!("quota {}", ms(limit.quota_us.unwrap_or(0))), limit);
+    }
+    let burst = bench.smallest_burst(recorded)?;
+    // Where no burst suffices, the largest shows how far it goes.
+    if let Some(limit) = burst.or(bench.largest_burst(recorded)) {
+        add(format!("burst {}", ms(limit.burst_us)), limit);
+    }
+    let cpus = recorded.cpus().or(quota.and_then(|limit| limit.cpus()));
+    let period = cpus.map(|cpus| bench.best_period(cpus)).transpose()?;
+    if let Some(limit) = period.flatten() {
+        let (quota, period) = (ms(limit.quota_us.unwrap_or(0)), ms(limit.period_us));
+        add(format!("{quota} in {period}"), limit);
+    }
+    let none = Limit {
+        quota_us: None,
+        ..recorded
+    };
+    add("no limit".to_string(), none);
+    Ok(limits)
+}
+
+fn build<S: Simulate, F: Fn() + Sync>(
+    question: &Question,
+    case: &Case<'_>,
+    bench: &mut Bench<'_, S, F>,
+    limits: &[(String, Limit)],
+    most: Option<f64>,
+) -> Result<Advice> {
+    let target = case.target.as_str();
+    let mut scenarios = Vec::new();
+    let mut outcomes = Vec::new();
+    let mut forecasts = Vec::new();
+    for (name, limit) in limits {
+        scenarios.push(limit.applied(bench.baseline, target, name));
+        outcomes.push(bench.outcomes(*limit)?.to_vec());
+        forecasts.push(bench.forecasts(*limit)?);
+    }
+    let mut comparison = Comparison::new("", &scenarios, &outcomes)?;
+    comparison.tier = Some(case.recorded.tier);
+    let members = case.recorded.seen.members.get(target);
+    let members = members.cloned().unwrap_or_default();
+    let length_s = case.recorded.length_ns as f64 / 1e9;
+    let watched = price::watched(&comparison.variants[0], &members, length_s);
+    let mut options = Vec::new();
+    for (index, ((name, limit), forecasts)) in limits.iter().zip(forecasts).enumerate() {
+        let variant = &comparison.variants[index];
+        let price = match index {
+            0 => None,
+            _ => price::highest(&comparison, variant, &watched),
+        };
+        let affordable = match (&price, most) {
+            (Some(price), Some(most)) => price.growth_at_most <= most,
+            _ => true,
+        };
+        options.push(Candidate {
+            name: name.clone(),
+            quota_us: limit.quota_us,
+            period_us: limit.period_us,
+            burst_us: limit.burst_us,
+            suits: affordable && forecasts.iter().all(|one| one.met),
+            forecasts,
+            price,
+            time_lost: time_lost(variant, &members),
+            periods_throttled: periods_throttled(variant, target),
+        });
+    }
+    let recorded = limits[0].1;
+    let suitable = options.iter().filter(|option| option.suits);
+    let best = suitable.min_by_key(|option| option.cost(recorded));
+    let mut context = answer::context(question, &question.experiment()?)?;
+    context.fit = bench.fit.clone();
+    Ok(Advice {
+        schema: SCHEMA.to_string(),
+        schedcast: env!("CARGO_PKG_VERSION").to_string(),
+        recording: case.recorded.folder.clone(),
+        target: target.to_string(),
+        slos: case.promises.iter().map(Slo::describe).collect(),
+        max_neighbour: most,
+        recommended: best.map(|option| option.name.clone()),
+        patches: best.map(|option| {
+            let shares = bench.baseline.cgroups[target].shares();
+            patches::patches(target, recorded, option.limit(), shares)
+        }),
+        options,
+        comparison,
+        context,
+        promises: case.promises.clone(),
+    })
+}
+
+fn mean(variant: &Variant, metric: &str) -> f64 {
+    variant.get(metric).map_or(0.0, |summary| summary.mean)
+}
+
+fn time_lost(variant: &Variant, members: &[String]) -> f64 {
+    let sum = |metric: &str| -> f64 {
+        let values = members
+            .iter()
+            .map(|name| mean(variant, &format!("{name}/{metric}")));
+        values.sum()
+    };
+    let lost = sum("wait.throttled");
+    let wished = lost + sum("wait.contention") + sum("cpu_time");
+    if wished > 0.0 { lost / wished } else { 0.0 }
+}
+
+fn periods_throttled(variant: &Variant, target: &str) -> f64 {
+    let periods = mean(variant, &format!("cgroup:{target}/nr_periods"));
+    let throttled = mean(variant, &format!("cgroup:{target}/nr_throttled"));
+    if periods > 0.0 {
+        throttled / periods
+    } else {
+        0.0
+    }
+}
+
+/// The parts of an advice that are applied.
+#[derive(Deserialize)]
+struct AdviceFile {
+    schema: String,
+    target: String,
+    recommended: Option<String>,
+    options: Vec<Candidate>,
+}
+
+/// The group and the recommended limit of an advice that was written with `--json`.
+///
+/// # Errors
+/// A file that is no advice, or one that recommends nothing.
+pub fn read_recommendation(path: &Path) -> Result<(String, Limit)> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).map_err(|error| Error::file("read", shown, &error))?;
+    let bad = |why: String| Error::Input(Box::new(Diagnostic::general(why)));
+    let file: AdviceFile = serde_json::from_str(&text)
+        .map_err(|error| bad(format!("{}: no advice: {error}", path.display())))?;
+    if file.schema != SCHEMA {
+        let (found, path) = (&file.schema, path.display());
+        return Err(bad(format!("{path}: expected {SCHEMA}, found {found}")));
+    }
+    let best = file.recommended.and_then(|name| {
+        let mut options = file.options.into_iter();
+        options.find(|option| option.name == name)
+    });
+    match best {
+        Some(option) => Ok((file.target, option.limit())),
+        None => Err(bad(format!("{}: it recommends nothing", path.display()))),
+    }
+}

@@ -1,0 +1,409 @@
+//! What a service promises, as typed: `p99<80ms`.
+//!
+//! A promise is a metric, a comparison and a value with its unit. Over a recording whose service runs
+//! in threads named `postgres` of the group `/pg`, short names are completed:
+//!
+//! | typed | metric | bound |
+//! |---|---|---|
+//! | `p99<80ms` | `postgres/activation_latency.p99` | below 80,000 us |
+//! | `reply_latency.p95 <= 20ms` | `postgres/reply_latency.p95` | 20,000 us at most |
+//! | `nr_throttled<10` | `cgroup:/pg/nr_throttled` | below 10 |
+//! | `pgbench/wakeup_latency.p99<1ms` | itself | below 1,000 us |
+
+use std::sync::Arc;
+
+use crate::error::{Error, Place, Result, Source, hint_for};
+use crate::metrics::{self, Better, Metric};
+
+/// Which values keep a promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// `<`
+    Below,
+    /// `<=`
+    AtMost,
+    /// `>`
+    Above,
+    /// `>=`
+    AtLeast,
+}
+
+/// Spellings, those that begin with another one first.
+const BOUNDS: [(&str, Bound); 4] = [
+    ("<=", Bound::AtMost),
+    (">=", Bound::AtLeast),
+    ("<", Bound::Below),
+    (">", Bound::Above),
+];
+
+impl Bound {
+    /// As it is typed.
+    pub fn sign(self) -> &'static str {
+        let row = BOUNDS.iter().find(|(_, bound)| *bound == self);
+        row.map_or("", |(sign, _)| sign)
+    }
+
+    /// Whether the promise is about the upper end of an interval.
+    pub fn from_above(self) -> bool {
+        matches!(self, Bound::Below | Bound::AtMost)
+    }
+}
+
+/// What short names are completed with.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Scope<'a> {
+    /// Name of the threads that do the work.
+    pub threads: Option<&'a str>,
+    /// The group whose limits are in question.
+    pub cgroup: Option<&'a str>,
+}
+
+/// One promise.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Slo {
+    /// Full name of the metric.
+    pub metric: String,
+    /// How it is compared.
+    pub bound: Bound,
+    /// With what, in the metric's unit.
+    pub limit: f64,
+    /// The value as typed: `80ms`.
+    pub shown: String,
+    place: Place,
+}
+
+impl Slo {
+    /// Reads a promise as typed after `--slo`.
+    ///
+    /// # Errors
+    /// Anything that is no metric, comparison and value, with its place.
+    pub fn parse(text: &str, scope: Scope<'_>) -> Result<Slo> {
+        let source = Source::new("--slo", text);
+        let sign = text.char_indices().find_map(|(at, _)| {
+            let (sign, bound) = BOUNDS
+                .iter()
+                .find(|(sign, _)| text[at..].starts_with(sign))?;
+            Some((at, sign.len(), *bound))
+        });
+        let Some((at, length, bound)) = sign else {
+            let whole = Place::new(&source, 0..text.len());
+            return Err(
+                Error::input(&whole, "a promise compares a metric with a value")
+                    .hint("such as p99<80ms or nr_throttled<=10"),
+            );
+        };
+        let place = trimmed(&source, 0..at);
+        let metric = complete(&text[place.span.clone()], &place, scope)?;
+        let parsed = metrics::parse(&metric).ok_or_else(|| unknown(&metric, &place))?;
+        refuse_senseless(&parsed, bound, &Place::new(&source, at..at + length))?;
+        let value_place = trimmed(&source, at + length..text.len());
+        let shown = text[value_place.span.clone()].to_string();
+        let limit = read_value(&shown, parsed.unit(), &value_place)?;
+        Ok(Slo {
+            metric,
+            bound,
+            limit,
+            shown,
+            place,
+        })
+    }
+
+    /// Whether `value` keeps the promise.
+    pub fn keeps(&self, value: f64) -> bool {
+        match self.bound {
+            Bound::Below => value < self.limit,
+            Bound::AtMost => value <= self.limit,
+            Bound::Above => value > self.limit,
+            Bound::AtLeast => value >= self.limit,
+        }
+    }
+
+    /// The promise in full: `postgres/activation_latency.p99 < 80ms`.
+    pub fn describe(&self) -> String {
+        format!("{} {} {}", self.metric, self.bound.sign(), self.shown)
+    }
+
+    /// The error for a metric that a simulation does not report, with the nearest that it does.
+    pub fn unreported(&self, reported: &[&str]) -> Error {
+        let message = format!("the simulation reports no `{}`", self.metric);
+        let own =
+            |name: &&&str| name.rsplit_once('/').map(|(subject, _)| subject) == self.subject();
+        let same_subject: Vec<&str> = reported.iter().filter(own).copied().collect();
+        let names = if same_subject.is_empty() {
+            reported
+        } else {
+            same_subject.as_slice()
+        };
+        // Percentiles that are not computed are the usual reason: show those of this family alone.
+        let family = self
+            .metric
+            .rsplit_once('.')
+            .map_or("", |(family, _)| family);
+        let near: Vec<&str> = names
+            .iter()
+            .filter(|name| !family.is_empty() && name.starts_with(family))
+            .copied()
+            .collect();
+        let names = if near.is_empty() { names } else { &near };
+        Error::input(&self.place, message).hint(hint_for(&self.metric, names))
+    }
+
+    fn subject(&self) -> Option<&str> {
+        self.metric.rsplit_once('/').map(|(subject, _)| subject)
+    }
+}
+
+/// A promise that no change of limits can be held against is a slip.
+fn refuse_senseless(metric: &Metric<'_>, bound: Bound, place: &Place) -> Result<()> {
+    let wrong_way = match metric.better() {
+        Better::Lower => !bound.from_above(),
+        Better::Higher => bound.from_above(),
+        Better::None => false,
+    };
+    if !wrong_way {
+        return Ok(());
+    }
+    let (word, sign) = match metric.better() {
+        Better::Lower => ("lower", "<"),
+        _ => ("higher", ">"),
+    };
+    let message = format!("of `{}` {word} is better", metric.name);
+    Err(Error::input(place, message).hint(format!("write {sign}")))
+}
+
+/// The place of a range without the blanks around it.
+fn trimmed(source: &Arc<Source>, range: std::ops::Range<usize>) -> Place {
+    let text = &source.text[range.clone()];
+    let start = range.start + (text.len() - text.trim_start().len());
+    Place::new(
+        source,
+        start..start.max(range.start + text.trim_end().len()),
+    )
+}
+
+/// `p99`, `activation_latency.p99` and `nr_throttled` to the full names of the scope.
+fn complete(name: &str, place: &Place, scope: Scope<'_>) -> Result<String> {
+    if name.contains('/') {
+        return Ok(name.to_string());
+    }
+    let threads = |metric: String| match scope.threads {
+        Some(threads) => Ok(format!("{threads}/{metric}")),
+        None => Err(
+            Error::input(place, format!("whose `{metric}` is not known"))
+                .hint(format!("write it in full: NAME/{metric}")),
+        ),
+    };
+    let activation = format!("activation_latency.{name}");
+    if metrics::parse(&format!("x/{activation}")).is_some() {
+        return threads(activation);
+    }
+    if metrics::parse(&format!("x/{name}")).is_some() {
+        return threads(name.to_string());
+    }
+    if metrics::parse(&format!("cgroup:/x/{name}")).is_some() {
+        return match scope.cgroup {
+            Some(cgroup) => Ok(format!("cgroup:{cgroup}/{name}")),
+            None => Err(Error::input(place, format!("the `{name}` of which group?"))
+                .hint(format!("write it in full: cgroup:/PATH/{name}"))),
+        };
+    }
+    Err(unknown(name, place))
+}
+
+fn unknown(metric: &str, place: &Place) -> Error {
+    let name = metric.rsplit_once('/').map_or(metric, |(_, name)| name);
+    let mut known = vec!["p50".to_string(), "p95".to_string(), "p99".to_string()];
+    for family in &metrics::FAMILIES {
+        let pattern = family.pattern().replace("STAT", "p99");
+        let short = pattern.rsplit_once('/').map_or("", |(_, name)| name);
+        known.push(short.to_string());
+    }
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    let error = Error::input(place, format!("there is no metric `{metric}`"));
+    match crate::error::nearest(name, known.iter().copied()) {
+        Some(near) => error.hint(format!("the nearest valid name is `{near}`")),
+        None => error.hint("`schedcast list metrics` shows all; p99 is short for the target's"),
+    }
+}
+
+/// Units that values of a metric may be typed in, and what one of them is in the metric's own.
+fn units(unit: &str) -> &'static [(&'static str, f64)] {
+    match unit {
+        "us" => &[("us", 1.0), ("ms", 1e3), ("s", 1e6)],
+        "s" => &[("us", 1e-6), ("ms", 1e-3), ("s", 1.0)],
+        "ratio" => &[("%", 0.01), ("", 1.0)],
+        "W" => &[("W", 1.0), ("", 1.0)],
+        "MHz" => &[("MHz", 1.0), ("", 1.0)],
+        "MB/s" => &[("MB/s", 1.0), ("", 1.0)],
+        "1/s" => &[("", 1.0), ("/s", 1.0)],
+        _ => &[("", 1.0)],
+    }
+}
+
+fn read_value(text: &str, unit: &str, place: &Place) -> Result<f64> {
+    let digits_end = text
+        .find(|character: char| !character.is_ascii_digit() && character != '.')
+        .unwrap_or(text.len());
+    let (digits, typed_unit) = (&text[..digits_end], text[digits_end..].trim());
+    let units = units(unit);
+    let factor = units.iter().find(|(name, _)| *name == typed_unit);
+    let number: Option<f64> = digits.parse().ok();
+    match (number, factor) {
+        (Some(number), Some((_, factor))) => Ok(number * factor),
+        (None, _) => Err(
+            Error::input(place, "a promise ends in a number and its unit")
+                .hint(format!("such as 80{}", units[units.len() / 2].0)),
+        ),
+        (Some(_), None) => {
+            let names: Vec<&str> = units.iter().map(|(name, _)| *name).collect();
+            let names: Vec<&str> = names.into_iter().filter(|name| !name.is_empty()).collect();
+            let message = match typed_unit {
+                "" => format!("`{text}` has no unit"),
+                other => format!("`{other}` is no unit of this metric"),
+            };
+            Err(Error::input(place, message).hint(match names.as_slice() {
+                [] => "it is a plain count".to_string(),
+                names => format!("write one of {}", names.join(", ")),
+            }))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCOPE: Scope<'static> = Scope {
+        threads: Some("postgres"),
+        cgroup: Some("/pg"),
+    };
+
+    fn parsed(text: &str) -> (String, Bound, f64) {
+        let slo = Slo::parse(text, SCOPE).unwrap();
+        (slo.metric, slo.bound, slo.limit)
+    }
+
+    #[test]
+    fn short_names_are_completed_and_units_converted() {
+        let expected = [
+            (
+                "p99<80ms",
+                "postgres/activation_latency.p99",
+                Bound::Below,
+                80_000.0,
+            ),
+            (
+                " p99.9 <= 1.5 s ",
+                "postgres/activation_latency.p99.9",
+                Bound::AtMost,
+                1.5e6,
+            ),
+            (
+                "reply_latency.p95<900us",
+                "postgres/reply_latency.p95",
+                Bound::Below,
+                900.0,
+            ),
+            (
+                "nr_throttled<=10",
+                "cgroup:/pg/nr_throttled",
+                Bound::AtMost,
+                10.0,
+            ),
+            (
+                "wait.throttled<250ms",
+                "postgres/wait.throttled",
+                Bound::Below,
+                0.25,
+            ),
+            (
+                "machine/busy_ratio<50%",
+                "machine/busy_ratio",
+                Bound::Below,
+                0.5,
+            ),
+            ("web/rps>=100", "web/rps", Bound::AtLeast, 100.0),
+            (
+                "a/b/latency.max<1ms",
+                "a/b/latency.max",
+                Bound::Below,
+                1000.0,
+            ),
+        ];
+        for (text, metric, bound, limit) in expected {
+            assert_eq!(parsed(text), (metric.to_string(), bound, limit), "{text}");
+        }
+    }
+
+    #[test]
+    fn promises_are_kept_on_their_side_of_the_bound() {
+        let keeps = |text: &str, value: f64| Slo::parse(text, SCOPE).unwrap().keeps(value);
+        assert!(keeps("p99<80ms", 79_999.0) && !keeps("p99<80ms", 80_000.0));
+        assert!(keeps("p99<=80ms", 80_000.0) && !keeps("p99<=80ms", 80_001.0));
+        assert!(keeps("x/rps>10", 10.5) && !keeps("x/rps>10", 10.0));
+        assert!(keeps("x/rps>=10", 10.0));
+    }
+
+    #[test]
+    fn mistakes_are_shown_at_their_place() {
+        let error = |text: &str| Slo::parse(text, SCOPE).unwrap_err().to_string();
+        let expected = [
+            (
+                "p99",
+                "--slo:1:1: a promise compares a metric with a value (such as p99<80ms or nr_throttled<=10)",
+            ),
+            (
+                "p99<80",
+                "--slo:1:5: `80` has no unit (write one of us, ms, s)",
+            ),
+            (
+                "p99<80min",
+                "--slo:1:5: `min` is no unit of this metric (write one of us, ms, s)",
+            ),
+            (
+                "p99<",
+                "--slo:1:5: a promise ends in a number and its unit (such as 80ms)",
+            ),
+            (
+                "nr_throtled<3",
+                "--slo:1:1: there is no metric `nr_throtled` (the nearest valid name is `nr_throttled`)",
+            ),
+            (
+                "x/actvation_latency.p99<3ms",
+                "--slo:1:1: there is no metric `x/actvation_latency.p99` (the nearest valid name is `activation_latency.p99`)",
+            ),
+            (
+                "p99>3ms",
+                "--slo:1:4: of `activation_latency.p99` lower is better (write <)",
+            ),
+            (
+                "nr_throttled<3ms",
+                "--slo:1:14: `ms` is no unit of this metric (it is a plain count)",
+            ),
+        ];
+        for (text, message) in expected {
+            assert_eq!(error(text), message, "{text}");
+        }
+        let nobody = Slo::parse("p99<80ms", Scope::default()).unwrap_err();
+        assert!(
+            nobody.to_string().contains("NAME/activation_latency.p99"),
+            "{nobody}"
+        );
+    }
+
+    #[test]
+    fn metrics_that_are_not_reported_name_the_nearest_that_are() {
+        let slo = Slo::parse("p98<80ms", SCOPE).unwrap();
+        let reported = [
+            "postgres/activation_latency.p95",
+            "postgres/activation_latency.p99",
+            "machine/wakeups",
+        ];
+        let error = slo.unreported(&reported).to_string();
+        assert_eq!(
+            error,
+            "--slo:1:1: the simulation reports no `postgres/activation_latency.p98` \
+             (the nearest valid name is `postgres/activation_latency.p95`)"
+        );
+    }
+}
