@@ -20,8 +20,8 @@ use crate::arguments::{
 use crate::columns::ColumnArguments;
 use crate::{output, written};
 
-mod pictures;
 pub mod live;
+mod pictures;
 pub mod promises;
 mod sweep;
 
