@@ -192,7 +192,7 @@ fn verdict(advice: &Advice) -> String {
             };
             format!("advice: {}: {}{price}", option.name, describe(option))
         }
-        None if advice.options.iter().any(|option| kept(option)) => {
+        None if advice.options.iter().any(kept) => {
             "advice: none: what keeps the promise costs the neighbours more than allowed"
                 .to_string()
         }
