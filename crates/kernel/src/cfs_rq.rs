@@ -36,6 +36,15 @@ impl Timeline {
     /// Queues an entity behind those with equal keys.
     #[inline]
     pub fn insert(&mut self, node: Node) {
+        // Most queues are short, and most of what comes goes last.
+        if self
+            .nodes
+            .last()
+            .is_none_or(|last| !before(node.key, last.key))
+        {
+            self.nodes.push(node);
+            return;
+        }
         let place = self
             .nodes
             .partition_point(|other| !before(node.key, other.key));
@@ -48,6 +57,10 @@ impl Timeline {
     /// When it is not queued under `key`: the caller lost track of its own queue.
     #[inline]
     pub fn remove(&mut self, key: u64, entity: EntityId) {
+        if self.nodes.last().is_some_and(|last| last.entity == entity) {
+            self.nodes.pop();
+            return;
+        }
         let first = self.nodes.partition_point(|other| before(other.key, key));
         let offset = self.nodes[first..]
             .iter()

@@ -39,9 +39,11 @@ pub struct LoadWeight {
 }
 
 impl LoadWeight {
-    /// From a scaled weight; the inverse is computed when first needed, as in the kernel.
+    /// From a scaled weight. The kernel computes the inverse when it is first needed; a group's entity
+    /// needs it many times between two changes of its weight.
     pub const fn from_scaled(weight: u64) -> Self {
-        Self { weight, inverse: 0 }
+        let inverse = inverse_of(scale_load_down(weight)) as u32;
+        Self { weight, inverse }
     }
 
     /// Of a SCHED_NORMAL or SCHED_BATCH task.
@@ -92,11 +94,16 @@ impl LoadWeight {
         if self.inverse != 0 {
             return u64::from(self.inverse);
         }
-        match self.unscaled() {
-            0 => INVERSE_MAX,
-            weight if weight >= INVERSE_MAX => 1,
-            weight => INVERSE_MAX / weight,
-        }
+        inverse_of(self.unscaled())
+    }
+}
+
+/// `__update_inv_weight`.
+const fn inverse_of(unscaled: u64) -> u64 {
+    match unscaled {
+        0 => INVERSE_MAX,
+        weight if weight >= INVERSE_MAX => 1,
+        weight => INVERSE_MAX / weight,
     }
 }
 
