@@ -69,6 +69,17 @@ object! {
     AttributesId, "attributes"
 }
 
+/// An I/O device. The number is short so that an instruction that names it stays at 16 bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct DeviceId(pub u16);
+
+impl ObjectId for DeviceId {
+    const WORD: &'static str = "device";
+    fn number(self) -> u32 {
+        u32::from(self.0)
+    }
+}
+
 /// A cpu cgroup (or autogroup). Defaults are those of a new cgroup.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupSpec {
@@ -127,6 +138,20 @@ impl QueueSpec {
     };
 }
 
+/// A device that serves requests and interrupts a CPU when one is done.
+///
+/// Requests are taken in the order of their submission, each by the channel that is free first.
+/// Worked example: one channel, requests of 80 µs submitted at 0 and 30 µs are done at 80 and 160 µs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeviceSpec {
+    /// Name, for messages.
+    pub name: String,
+    /// Requests it serves at the same time; 0 = any number.
+    pub channels: u32,
+    /// CPU that takes its interrupts; `None` = the one that submitted (a queue for each CPU).
+    pub interrupt_cpu: Option<Cpu>,
+}
+
 /// What is started by a fork.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ForkSpec {
@@ -176,7 +201,8 @@ pub struct TaskSpec {
     pub affinity: Option<CpuSet>,
     /// Task group.
     pub group: GroupId,
-    /// Threads of one process share the number; `None` = kernel thread (never throttled).
+    /// Threads of one process share the number; `None` = kernel thread (never throttled; a run does
+    /// not wait for its end).
     pub address_space: Option<u32>,
     /// EEVDF request size set by `sched_setattr`.
     pub custom_slice_ns: Option<Ns>,
@@ -307,6 +333,8 @@ pub struct Workload {
     pub semaphores: Vec<u64>,
     /// Queues.
     pub queues: Vec<QueueSpec>,
+    /// I/O devices.
+    pub devices: Vec<DeviceSpec>,
     /// Initial values.
     pub words: Vec<u64>,
     /// Number of mutexes.
@@ -358,6 +386,11 @@ impl Workload {
     /// Adds a queue.
     pub fn add_queue(&mut self, queue: QueueSpec) -> QueueId {
         QueueId(push(&mut self.queues, queue))
+    }
+
+    /// Adds an I/O device.
+    pub fn add_device(&mut self, device: DeviceSpec) -> DeviceId {
+        DeviceId(push(&mut self.devices, device) as u16)
     }
 
     /// Adds a shared word.

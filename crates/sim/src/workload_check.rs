@@ -105,6 +105,7 @@ impl Workload {
         match kind {
             "semaphore" => self.semaphores.len(),
             "queue" => self.queues.len(),
+            "device" => self.devices.len(),
             "word" => self.words.len(),
             "mutex" => self.mutexes as usize,
             "condition" => self.conditions as usize,

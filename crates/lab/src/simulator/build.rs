@@ -155,6 +155,7 @@ impl Builder<'_> {
         start.directory = std::path::PathBuf::new();
         start.start_ns = program.start_ns;
         start.prices = program.prices;
+        start.kernel = self.scenario.kernel.rules.version;
         start.log_channel = self.programs.len() as u16;
         let running = programs::compile(words, &start, &mut self.workload)
             .map_err(|error| Error::input(&program.action.place, error.to_string()))?;

@@ -5,8 +5,8 @@ use super::{
     Amount, AmountKind, Arithmetic, Compare, Instruction, Program, REGISTERS_MAX, Ref, Reg,
 };
 use crate::workload::{
-    AttributesId, BarrierId, ConditionId, DistributionId, ForkId, MetricId, MutexId, QueueId,
-    SemaphoreId, WordId,
+    AttributesId, BarrierId, ConditionId, DeviceId, DistributionId, ForkId, MetricId, MutexId,
+    QueueId, SemaphoreId, WordId,
 };
 use thiserror::Error;
 
@@ -173,6 +173,23 @@ impl ProgramBuilder {
         self.push(Instruction::Io(amount));
     }
 
+    /// [`Instruction::Submit`].
+    pub fn submit(
+        &mut self,
+        device: DeviceId,
+        service: impl Into<Amount>,
+        queue: impl Into<Ref<QueueId>>,
+        value: Reg,
+    ) {
+        let service = self.amount(service);
+        self.push(Instruction::Submit {
+            device,
+            queue: queue.into(),
+            value,
+            service,
+        });
+    }
+
     /// [`Instruction::SemPost`].
     pub fn sem_post(&mut self, semaphore: impl Into<Ref<SemaphoreId>>) {
         self.push(Instruction::SemPost(semaphore.into()));
@@ -217,6 +234,17 @@ impl ProgramBuilder {
             queue: queue.into(),
             value,
             timeout,
+            iowait: false,
+        });
+    }
+
+    /// [`Instruction::Recv`] without a limit, waiting for I/O.
+    pub fn recv_io(&mut self, queue: impl Into<Ref<QueueId>>, value: Reg) {
+        self.push(Instruction::Recv {
+            queue: queue.into(),
+            value,
+            timeout: Amount::FOREVER,
+            iowait: true,
         });
     }
 

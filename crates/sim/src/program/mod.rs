@@ -44,8 +44,8 @@ pub use builder::{Label, ProgramBuilder, ProgramError};
 pub use distribution::{Distribution, DistributionError};
 
 use crate::workload::{
-    AttributesId, BarrierId, ConditionId, DistributionId, ForkId, MetricId, MutexId, QueueId,
-    SemaphoreId, WordId,
+    AttributesId, BarrierId, ConditionId, DeviceId, DistributionId, ForkId, MetricId, MutexId,
+    QueueId, SemaphoreId, WordId,
 };
 use std::fmt;
 use std::marker::PhantomData;
@@ -273,6 +273,18 @@ pub enum Instruction {
     /// Synchronous I/O that a device interrupt on the submitting CPU completes after this time. The
     /// task counts as waiting for I/O.
     Io(Amount),
+    /// Hands a request to a device and goes on. When the device is done, its interrupt puts `value`
+    /// into `queue`, from where a task takes it with [`Instruction::Recv`].
+    Submit {
+        /// Device.
+        device: DeviceId,
+        /// Where its interrupt tells that it is done.
+        queue: Ref<QueueId>,
+        /// Value the receiver gets.
+        value: Reg,
+        /// Time the device works on it, ns.
+        service: Amount,
+    },
 
     /// `sem_post`: adds one and wakes the first waiter. Whoever runs first takes it.
     SemPost(Ref<SemaphoreId>),
@@ -298,6 +310,8 @@ pub enum Instruction {
         value: Reg,
         /// [`Amount::FOREVER`] for no limit.
         timeout: Amount,
+        /// While it waits, the task counts as waiting for I/O (`io_schedule`).
+        iowait: bool,
     },
     /// Receives the oldest message, or jumps when there is none.
     TryRecv {

@@ -47,6 +47,9 @@ fn object<K: ObjectId>(id: K) -> Option<Operand> {
 /// Calls `visit` with everything `instruction` names. Jump targets and tables are not among it: the
 /// builder resolves them.
 pub(crate) fn for_each_operand(instruction: &Instruction, visit: &mut impl FnMut(Operand)) {
+    if let Instruction::Submit { device, .. } = *instruction {
+        object(device).into_iter().for_each(&mut *visit);
+    }
     operands(instruction).into_iter().flatten().for_each(visit);
 }
 
@@ -58,6 +61,12 @@ fn operands(instruction: &Instruction) -> [Option<Operand>; 3] {
         | I::KernelWork(amount)
         | I::Sleep(amount)
         | I::Io(amount) => [amount.operand(), None, None],
+        I::Submit {
+            device: _,
+            queue,
+            value,
+            service,
+        } => [queue.operand(), value.operand(), service.operand()],
         I::SleepUntil(reg) | I::Join(reg) | I::Now(reg) | I::GetCpu(reg) => {
             [reg.operand(), None, None]
         }
@@ -72,6 +81,7 @@ fn operands(instruction: &Instruction) -> [Option<Operand>; 3] {
             queue,
             value,
             timeout,
+            iowait: _,
         } => [queue.operand(), value.operand(), timeout.operand()],
         I::TryRecv { queue, value, .. } => [queue.operand(), value.operand(), None],
         I::WordLoad { word, into } => [word.operand(), into.operand(), None],

@@ -241,10 +241,13 @@ impl World {
         queue: Ref<QueueId>,
         value: Reg,
         timeout: Amount,
+        iowait: bool,
     ) -> Run<Next> {
         let row = self.resolve(task, queue)?;
         let waited = self.out.tasks.contexts[task.index()].resume == Resume::Retry;
-        if !waited {
+        if waited {
+            self.kernel.tasks[task.index()].in_iowait = false;
+        } else {
             self.syscall(cpu);
         }
         if let Some((message, _)) = self.take_message(cpu, row) {
@@ -272,6 +275,7 @@ impl World {
             self.out.arm_timer(cpu, timer, until, slack);
         }
         self.out.tasks.contexts[task.index()].resume = Resume::Retry;
+        self.kernel.tasks[task.index()].in_iowait = iowait;
         let readers = self.out.tasks.reader_queue(row);
         Ok(self.block_on(cpu, task, readers))
     }

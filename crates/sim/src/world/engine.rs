@@ -78,6 +78,7 @@ impl World {
             Source::Changes => self.change_next(slot),
             Source::Arrivals(row) => self.arrive(slot, row as usize),
             Source::Io(task) => self.io_done(slot, task),
+            Source::Completion(row) => self.request_done(slot, row as usize),
             Source::PollLimit(cpu) => self.poll_limit(cpu),
             Source::Transition(_) | Source::Look(_) => {
                 self.out.hardware_event(source);

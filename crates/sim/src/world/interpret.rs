@@ -146,6 +146,12 @@ impl World {
             I::Sleep(amount) => Ok(self.sleep(cpu, task, amount)),
             I::SleepUntil(reg) => Ok(self.sleep_until(cpu, task, reg)),
             I::Io(amount) => Ok(self.io(cpu, task, amount)),
+            I::Submit {
+                device,
+                queue,
+                value,
+                service,
+            } => self.submit(cpu, task, device, queue, value, service),
             I::SemPost(semaphore) => self.sem_post(cpu, task, semaphore),
             I::SemWait(semaphore) => self.sem_wait(cpu, task, semaphore),
             I::Send {
@@ -158,7 +164,8 @@ impl World {
                 queue,
                 value,
                 timeout,
-            } => self.recv(cpu, task, queue, value, timeout),
+                iowait,
+            } => self.recv(cpu, task, queue, value, timeout, iowait),
             I::TryRecv {
                 queue,
                 value,

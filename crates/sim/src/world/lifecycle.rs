@@ -73,8 +73,9 @@ impl World {
     }
 
     pub(super) fn exit(&mut self, cpu: Cpu, task: TaskId) -> Next {
+        let of_user_space = self.kernel.tasks[task.index()].address_space.is_some();
         let tasks = &mut self.out.tasks;
-        tasks.live -= 1;
+        tasks.live -= usize::from(of_user_space);
         let context = &mut tasks.contexts[task.index()];
         context.generation = context.generation.wrapping_add(1);
         let (joiners, parent) = (context.joiners, context.parent);

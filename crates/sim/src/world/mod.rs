@@ -16,6 +16,7 @@
 //! its idle state; at 4900 it handles the interrupt, switches, and executes B.
 
 mod calls;
+mod devices;
 mod engine;
 mod error;
 mod hardware;
@@ -115,7 +116,7 @@ impl World {
         }
     }
 
-    /// Number of live tasks, idle tasks not counted.
+    /// Number of live tasks of user space. Kernel threads never end and are not counted.
     pub fn live_tasks(&self) -> usize {
         self.out.tasks.live
     }

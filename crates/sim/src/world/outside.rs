@@ -1,5 +1,6 @@
 //! The half of a world that is not the scheduler.
 
+use super::devices::Devices;
 use super::hardware::HardwareSlots;
 use super::script::Script;
 use super::tasks::Tasks;
@@ -51,6 +52,8 @@ pub(super) enum Source {
     Arrivals(u32),
     /// Completion of a task's I/O.
     Io(TaskId),
+    /// A device is done with the request of this row.
+    Completion(u32),
     /// End of a clock's transition.
     Transition(usize),
     /// A clock's hardware looks how busy its CPUs are.
@@ -154,6 +157,7 @@ pub struct Outside {
     pub(super) seed: u64,
     pub(super) newidle_dice: Vec<Stream>,
     pub(super) arrivals: Vec<SourceState>,
+    pub(super) devices: Devices,
     pub(super) next_start: usize,
     pub(super) next_change: usize,
     /// Requests under way: (metric, key) to begin.

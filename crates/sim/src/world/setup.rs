@@ -140,6 +140,7 @@ impl World {
         statistics: &str,
     ) -> TaskId {
         let group = attributes.group;
+        let of_user_space = attributes.address_space.is_some();
         let task = self.kernel.task_create(attributes);
         self.grow(task.index() + 1);
         let out = &mut self.out;
@@ -162,7 +163,7 @@ impl World {
             cold_left: 0,
             last_cpu: None,
         };
-        out.tasks.live += 1;
+        out.tasks.live += usize::from(of_user_space);
         let row = out.probes.row_of(statistics);
         out.probes.start_task(task, row, group);
         let name = self.task_name(task).to_owned();
@@ -222,6 +223,7 @@ impl Outside {
             newidle_dice: (0..cpus)
                 .map(|cpu| random::stream(seed, cpu as u64, NEWIDLE))
                 .collect(),
+            devices: super::devices::Devices::new(&workload.devices),
             arrivals: (0..workload.arrivals.len())
                 .map(|row| source_state(&workload, row, seed))
                 .collect(),

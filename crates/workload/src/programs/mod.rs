@@ -30,6 +30,7 @@
 //! | [`schbench_classic`] | `schbench-classic`, the schbench of 2016 to early 2023 |
 //! | [`stress_ng`] | `stress-ng --cpu N` |
 //! | [`cyclictest`] | `cyclictest` |
+//! | [`dbench`] | `dbench CLIENTS` |
 //! | [`rt_app`] | `rt-app FILE` |
 //!
 //! A model does what the tool does, system call by system call, where that makes tasks sleep, wake
@@ -38,6 +39,7 @@
 
 pub mod command;
 pub mod cyclictest;
+pub mod dbench;
 mod futex;
 pub mod messaging;
 pub mod pipe;
@@ -47,6 +49,7 @@ pub mod rt_app;
 pub mod schbench;
 pub mod schbench_classic;
 mod start;
+pub mod storage;
 pub mod stress_ng;
 
 use schedcast_sim::Workload;
@@ -61,7 +64,7 @@ use crate::nearest::suggestion;
 use start::Compiler;
 
 /// All tools, in the order of lists.
-pub static TOOLS: [&Tool; 8] = [
+pub static TOOLS: [&Tool; 9] = [
     &schbench::TOOL,
     &schbench_classic::TOOL,
     &messaging::HACKBENCH,
@@ -69,6 +72,7 @@ pub static TOOLS: [&Tool; 8] = [
     &pipe::TOOL,
     &stress_ng::TOOL,
     &cyclictest::TOOL,
+    &dbench::TOOL,
     &rt_app::TOOL,
 ];
 
@@ -81,6 +85,7 @@ enum Model {
     SchbenchClassic(schbench_classic::Options),
     StressNg(stress_ng::Options),
     Cyclictest(cyclictest::Options),
+    Dbench(dbench::Options),
     RtApp(rt_app::Compiled),
 }
 
@@ -209,6 +214,12 @@ pub fn compile(
             running.idle_latency_limit_us = options.idle_latency_limit_us;
             Model::Cyclictest(options)
         }
+        "dbench" => {
+            let options = dbench::Options::read(&read)?;
+            options.compile(compiler)?;
+            running.end_ns = Some(start.start_ns + options.runtime_ns());
+            Model::Dbench(options)
+        }
         _ => {
             let compiled = rt_app::compile(&read, compiler)?;
             running.end_ns = compiled.end_ns;
@@ -242,6 +253,7 @@ impl Running {
             Model::SchbenchClassic(options) => options.metrics(&results, &mut map),
             Model::StressNg(options) => options.metrics(&results, &mut map),
             Model::Cyclictest(_) => results.put_latency(&mut map, "latency"),
+            Model::Dbench(options) => options.metrics(&results, &mut map),
             Model::RtApp(_) => {}
         }
         results.put_shared(&mut map);
@@ -258,6 +270,7 @@ impl Running {
             Model::SchbenchClassic(options) => options.report(&results),
             Model::StressNg(options) => options.report(&results),
             Model::Cyclictest(options) => options.report(&results),
+            Model::Dbench(options) => options.report(&results),
             Model::RtApp(compiled) => compiled.report(&results),
         }
     }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use schedcast_kernel::GroupId;
 use schedcast_kernel::cpuset::CpuSet;
+use schedcast_kernel::rules::{NEWEST, Version};
 use schedcast_sim::workload::{ForkId, ForkSpec, MetricId, ProgramId, TaskSpec};
 use schedcast_sim::{ProgramBuilder, Reg, Workload};
 
@@ -23,6 +24,8 @@ pub struct Start {
     pub group: GroupId,
     /// When.
     pub start_ns: u64,
+    /// Kernel release, for what file systems do in which thread.
+    pub kernel: Version,
     /// What its pieces cost.
     pub prices: Prices,
     /// Folder that file names of the command line count from.
@@ -40,6 +43,7 @@ impl Start {
             affinity: None,
             group: GroupId::ROOT,
             start_ns: 0,
+            kernel: NEWEST,
             prices: Prices::default(),
             directory: PathBuf::from("."),
             log_channel: 0,

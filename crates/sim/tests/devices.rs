@@ -1,0 +1,114 @@
+//! I/O devices: order of service, who is interrupted, what waiting for them counts as.
+
+mod common;
+
+use common::*;
+use schedcast_kernel::Cpu;
+use schedcast_kernel::platform::Op;
+use schedcast_sim::workload::{DeviceSpec, QueueSpec, TaskSpec};
+use schedcast_sim::{Reg, Workload, World};
+
+const VALUE: Reg = Reg(0);
+
+fn device(channels: u32, interrupt_cpu: Option<Cpu>) -> DeviceSpec {
+    DeviceSpec {
+        name: "disk".to_owned(),
+        channels,
+        interrupt_cpu,
+    }
+}
+
+/// Three tasks, each on a CPU of its own, submit 80 µs at 0, 30 and 60 µs and note when it is done.
+fn three_requests(channels: u32) -> Vec<(u64, u16)> {
+    let mut workload = Workload::default();
+    let disk = workload.add_device(device(channels, None));
+    for row in 0..3u64 {
+        let queue = workload.add_queue(QueueSpec::UNBOUNDED);
+        task(&mut workload, "t", row as u32, |b| {
+            b.work(1 + row * 30_000);
+            b.set(VALUE, row);
+            b.submit(disk, 80_000, queue, VALUE);
+            b.recv_io(queue, VALUE);
+            b.mark(row as u16);
+        });
+    }
+    let mut world = free_world(3, workload);
+    world.run_until(MS).unwrap();
+    marks(&world)
+}
+
+#[test]
+fn one_channel_serves_one_request_after_the_other() {
+    assert_eq!(
+        three_requests(1),
+        [(80_001, 0), (160_001, 1), (240_001, 2)]
+    );
+}
+
+#[test]
+fn two_channels_serve_two_at_a_time() {
+    assert_eq!(
+        three_requests(2),
+        [(80_001, 0), (110_001, 1), (160_001, 2)]
+    );
+}
+
+#[test]
+fn without_channels_any_number_is_served() {
+    assert_eq!(
+        three_requests(0),
+        [(80_001, 0), (110_001, 1), (140_001, 2)]
+    );
+}
+
+/// CPU that handles the interrupt of a request submitted on CPU 1.
+fn interrupted_cpu(interrupt_cpu: Option<Cpu>) -> Option<u32> {
+    let mut workload = Workload::default();
+    let disk = workload.add_device(device(1, interrupt_cpu));
+    let queue = workload.add_queue(QueueSpec::UNBOUNDED);
+    task(&mut workload, "client", 1, |b| {
+        b.work(1000);
+        b.submit(disk, 80_000, queue, VALUE);
+    });
+    let mut machine = free_machine(4);
+    machine.cost_ns[Op::DeviceInterrupt as usize] = 777;
+    let mut world = World::new(machine, rules(4), workload, 1).unwrap();
+    world.run_until(MS).unwrap();
+    (0..4).find(|&cpu| world.cpu_time(Cpu(cpu)).overhead_ns == 777)
+}
+
+#[test]
+fn the_interrupt_comes_where_the_device_says() {
+    assert_eq!(interrupted_cpu(None), Some(1));
+    assert_eq!(interrupted_cpu(Some(Cpu(2))), Some(2));
+}
+
+#[test]
+fn a_run_does_not_wait_for_kernel_threads() {
+    let mut workload = Workload::default();
+    let queue = workload.add_queue(QueueSpec::UNBOUNDED);
+    let worker = program(&mut workload, |b| {
+        let top = b.here();
+        b.recv(queue, VALUE);
+        b.jump(top);
+    });
+    let mut spec = TaskSpec::new("kworker/0", worker);
+    spec.address_space = None;
+    workload.add_task(spec);
+    task(&mut workload, "t", 0, |b| b.work(MS));
+    let mut world = free_world(1, workload);
+    world.run_until(MS / 2).unwrap();
+    assert_eq!(world.live_tasks(), 1);
+    world.run_until(3 * MS).unwrap();
+    assert_eq!(world.live_tasks(), 0);
+}
+
+#[test]
+fn requests_name_devices_that_exist() {
+    let mut workload = Workload::default();
+    let queue = workload.add_queue(QueueSpec::UNBOUNDED);
+    let other = Workload::default().add_device(device(1, None));
+    task(&mut workload, "t", 0, |b| b.submit(other, 1, queue, VALUE));
+    let error = workload.check(1).unwrap_err().to_string();
+    assert!(error.contains("device 0 does not exist"), "{error}");
+}

@@ -1,0 +1,122 @@
+//! Main and the clients.
+
+use schedcast_sim::program::{Arithmetic, Compare};
+use schedcast_sim::workload::{DistributionId, MetricId};
+use schedcast_sim::{Distribution, ProgramBuilder, Reg};
+
+use super::Options;
+use super::load::PIECES;
+use crate::programs::command::CommandError;
+use crate::programs::start::Compiler;
+use crate::programs::storage::{Storage, reply_queues};
+
+const CLIENT: Reg = Reg(0);
+const CHILD: Reg = Reg(1);
+const WARM: Reg = Reg(2);
+const END: Reg = Reg(3);
+const NOW: Reg = Reg(4);
+const PIECE: Reg = Reg(5);
+const ADDRESS: Reg = Reg(6);
+const OPERATIONS: Reg = Reg(7);
+const BYTES: Reg = Reg(8);
+const WORK: Reg = Reg(9);
+const SINCE: Reg = Reg(10);
+const LEFT: Reg = Reg(11);
+
+/// Share of the pattern by which each client begins later, so that not all flush together; clients
+/// of the tool drift apart while they create their files.
+const STAGGER: u64 = 7;
+
+struct Metrics {
+    bytes: MetricId,
+    operations: MetricId,
+    flush: MetricId,
+}
+
+impl Options {
+    pub(in crate::programs) fn compile(&self, compiler: &mut Compiler) -> Result<(), CommandError> {
+        let storage = Storage::mount(compiler, self.file_system)?;
+        let client = self.client(compiler, &storage)?;
+        let client = compiler.fork("", client, true);
+        let mut b = ProgramBuilder::new("dbench");
+        b.now(WARM);
+        b.add(WARM, self.warmup_ns);
+        b.set(END, WARM);
+        b.add(END, self.time_ns);
+        b.set(LEFT, self.clients);
+        let top = b.here();
+        b.fork(client, CHILD);
+        b.add(CLIENT, 1);
+        b.loop_back(LEFT, top);
+        b.join_all();
+        let main = compiler.program(b)?;
+        compiler.main(main, Vec::new());
+        Ok(())
+    }
+
+    fn client(
+        &self,
+        compiler: &mut Compiler,
+        storage: &Storage,
+    ) -> Result<schedcast_sim::workload::ProgramId, CommandError> {
+        let metrics = Metrics {
+            bytes: compiler.metric("bytes"),
+            operations: compiler.metric("operations"),
+            flush: compiler.metric("flush_latency"),
+        };
+        let queues = reply_queues(compiler, self.clients);
+        let operation_ns = compiler.start.prices.dbench_operation_ns;
+        let price = compiler.workload.add_distribution(Distribution::Uniform {
+            low: operation_ns * 9 / 10,
+            high: operation_ns * 11 / 10,
+        });
+        let count = PIECES.len() as u64;
+        let operations = compiler.words(count);
+        let bytes = compiler.words(count);
+        for (row, piece) in PIECES.iter().enumerate() {
+            compiler.workload.words[operations as usize + row] = piece.operations;
+            compiler.workload.words[bytes as usize + row] = piece.bytes;
+        }
+        let mut b = ProgramBuilder::new("dbench-client");
+        storage.begin(&mut b, queues, CLIENT);
+        b.set(PIECE, CLIENT);
+        b.arithmetic(Arithmetic::Multiply, PIECE, STAGGER);
+        b.arithmetic(Arithmetic::Remainder, PIECE, count);
+        let (top, end) = (b.here(), b.label());
+        b.set(ADDRESS, PIECE);
+        b.add(ADDRESS, operations);
+        b.word_load(ADDRESS, OPERATIONS);
+        b.set(ADDRESS, PIECE);
+        b.add(ADDRESS, bytes);
+        b.word_load(ADDRESS, BYTES);
+        self.piece(&mut b, storage, &metrics, price);
+        b.jump_if(NOW, Compare::GreaterOrEqual, END, end);
+        b.add(PIECE, 1);
+        b.arithmetic(Arithmetic::Remainder, PIECE, count);
+        b.jump(top);
+        b.bind(end);
+        b.exit();
+        compiler.program(b)
+    }
+
+    /// Computes and flushes one piece; what ends outside the measured part is not counted.
+    fn piece(
+        &self,
+        b: &mut ProgramBuilder,
+        storage: &Storage,
+        metrics: &Metrics,
+        price: DistributionId,
+    ) {
+        b.set(WORK, price);
+        b.arithmetic(Arithmetic::Multiply, WORK, OPERATIONS);
+        b.work(WORK);
+        storage.fsync(b, Some((metrics.flush, SINCE)));
+        b.now(NOW);
+        let uncounted = b.label();
+        b.jump_if(NOW, Compare::Less, WARM, uncounted);
+        b.jump_if(NOW, Compare::GreaterOrEqual, END, uncounted);
+        b.count(metrics.bytes, BYTES);
+        b.count(metrics.operations, OPERATIONS);
+        b.bind(uncounted);
+    }
+}

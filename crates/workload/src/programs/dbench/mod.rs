@@ -1,0 +1,141 @@
+//! `dbench`: clients that replay what a file server does for one user, on a local file system.
+//!
+//! Each client executes the load file again and again: 82.5 operations on average that only compute
+//! (page cache and directories), then one `Flush`, which is an `fsync`. The [`load`] is that of the
+//! packaged `client.txt`, whose flushes come in a fixed pattern of 43.
+//!
+//! ```text
+//! main     fork the clients · wait
+//! client   loop over the 43 pieces: operations of the piece · fsync (see the storage module)
+//! ```
+//!
+//! Worked example: at 6.1 µs an operation the longest piece, 897 operations, computes 5.5 ms and moves
+//! 4.9 MB; then come five flushes with 2 or 3 operations and 4 KB each, which are nearly all waiting.
+
+mod compile;
+pub mod load;
+mod report;
+
+use super::command::{CommandError, Effect, Flag, Tool, Words};
+use super::results::{MetricMap, Results};
+use super::storage::FileSystem;
+
+const CLIENTS_MAX: u64 = 4096;
+const TIME_S: u64 = 600;
+const SECOND_NS: u64 = 1_000_000_000;
+
+const NOT_MODELLED: Effect = Effect::Refused("this way of writing is not modelled");
+
+/// `dbench` 4.
+pub static TOOL: Tool = Tool {
+    words: &["dbench"],
+    name: "dbench",
+    about: "clients that replay a file server's load on a local file system",
+    operands: "CLIENTS",
+    flags: &[
+        Flag::new('t', "timelimit", "SECONDS")
+            .default("600")
+            .says("length of the measured part"),
+        Flag::long("warmup", "SECONDS")
+            .default("a fifth of -t")
+            .says("not measured, before it"),
+        Flag::long("filesystem", "NAME")
+            .default("ext4")
+            .says("not a flag of the tool: ext4, xfs or tmpfs under the directory"),
+        Flag::new('c', "loadfile", "FILE")
+            .says("the load")
+            .effect(Effect::Nothing("the load of the packaged client.txt is built in")),
+        Flag::new('D', "directory", "DIR")
+            .says("where the files are")
+            .effect(Effect::Nothing("--filesystem says what is there")),
+        Flag::new('B', "backend", "NAME").says("fileio").effect(Effect::Nothing(
+            "the model is that of fileio",
+        )),
+        Flag::long("skip-cleanup", "")
+            .switch()
+            .says("leave the files")
+            .effect(Effect::Nothing("cleaning up is not measured")),
+        Flag::new('s', "sync", "").switch().says("O_SYNC").effect(NOT_MODELLED),
+        Flag::new('S', "sync-dir", "")
+            .switch()
+            .says("synchronous directories")
+            .effect(NOT_MODELLED),
+        Flag::new('F', "fsync", "")
+            .switch()
+            .says("fsync after every write")
+            .effect(NOT_MODELLED),
+        Flag::new('x', "xattr", "")
+            .switch()
+            .says("extended attributes")
+            .effect(NOT_MODELLED),
+        Flag::new('R', "target-rate", "MB")
+            .says("limit of the rate")
+            .effect(Effect::Refused("clients are not held back")),
+        Flag::long("clients-per-process", "N")
+            .says("clients of one process")
+            .effect(Effect::Refused("every client is a process")),
+    ],
+};
+
+/// A command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Clients.
+    pub clients: u64,
+    /// Length of the measured part.
+    pub time_ns: u64,
+    /// What goes before it.
+    pub warmup_ns: u64,
+    /// What the files are on.
+    pub file_system: FileSystem,
+}
+
+impl Options {
+    /// Reads a command line.
+    ///
+    /// # Errors
+    /// A missing or bad number of clients, bad times, an unknown file system.
+    pub fn read(words: &Words) -> Result<Self, CommandError> {
+        let [(clients, word)] = words.operands.as_slice() else {
+            return Err(words.error("needs one number of clients behind its flags"));
+        };
+        let clients = super::command::whole(clients, &(1..=CLIENTS_MAX)).map_err(|what| {
+            let message = format!("the number of clients must be {what}, found `{clients}`");
+            CommandError::new(TOOL.name, *word, message)
+        })?;
+        let time_ns = words.whole("timelimit", 1..=86_400, TIME_S)? * SECOND_NS;
+        Ok(Self {
+            clients,
+            time_ns,
+            warmup_ns: match words.last("warmup") {
+                Some(given) => given.whole(0..=86_400)? * SECOND_NS,
+                None => time_ns / 5,
+            },
+            file_system: FileSystem::read(words.last("filesystem"))?,
+        })
+    }
+
+    /// From its start to its end.
+    pub fn runtime_ns(&self) -> u64 {
+        self.warmup_ns + self.time_ns
+    }
+
+    pub(super) fn metrics(&self, results: &Results, map: &mut MetricMap) {
+        results.put(map, "throughput", Some(self.throughput(results)));
+        results.put(
+            map,
+            "operations",
+            Some(results.count("operations") as f64),
+        );
+        results.put_latency(map, "flush_latency");
+    }
+
+    /// MB/s over the measured part, with the tool's MB of a million bytes.
+    fn throughput(&self, results: &Results) -> f64 {
+        let elapsed_ns = results.now_ns.saturating_sub(results.start_ns);
+        let measured_ns = elapsed_ns
+            .saturating_sub(self.warmup_ns)
+            .clamp(1, self.time_ns);
+        results.count("bytes") as f64 / 1e6 / (measured_ns as f64 / 1e9)
+    }
+}

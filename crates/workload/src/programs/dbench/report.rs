@@ -1,0 +1,44 @@
+//! dbench's last lines.
+
+use super::{Options, Results};
+
+impl Options {
+    pub(in crate::programs) fn report(&self, results: &Results) -> String {
+        let ms = |ns: f64| ns / 1e6;
+        let flush = results.values("flush_latency");
+        let count = flush.map_or(0, |values| values.count());
+        let average = flush.and_then(|values| values.mean()).unwrap_or(0.0);
+        let max = flush.and_then(|values| values.max()).unwrap_or(0) as f64;
+        format!(
+            " Operation      Count    AvgLat    MaxLat\n \
+             ----------------------------------------\n \
+             {:<10} {count:>9} {:>9.3} {:>9.3}\n\n\
+             Throughput {} MB/sec  {} clients  {} procs  max_latency={:.3} ms\n",
+            "Flush",
+            ms(average),
+            ms(max),
+            significant(self.throughput(results)),
+            self.clients,
+            self.clients,
+            ms(max)
+        )
+    }
+}
+
+/// Six significant digits, as C's `%g` prints them.
+fn significant(value: f64) -> String {
+    let digits = match value {
+        value if value >= 100_000.0 => 0,
+        value if value >= 10_000.0 => 1,
+        value if value >= 1000.0 => 2,
+        value if value >= 100.0 => 3,
+        value if value >= 10.0 => 4,
+        _ => 5,
+    };
+    let text = format!("{value:.digits$}");
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}

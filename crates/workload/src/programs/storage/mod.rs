@@ -1,0 +1,174 @@
+//! File systems as the scheduler sees them: who wakes whom when a file is made durable.
+//!
+//! A file system brings kernel threads and a device; [`Storage::fsync`] is what one task executes when
+//! it calls `fsync`. Tasks of one program share the file system, so their commits are grouped as the
+//! kernel groups them: whoever comes while a commit is under way waits for the next one, which
+//! takes all of them.
+//!
+//! | file system | chain of one `fsync` |
+//! |---|---|
+//! | [`xfs`] | data I/O → worker of the interrupted CPU → task; log push worker → task; log I/O → log worker of the interrupted CPU → task |
+//! | [`ext4`] | data I/O → task; journal thread, which waits for two writes → all tasks of the commit |
+//! | tmpfs | none: nothing is durable |
+//!
+//! Worked example, one task on XFS and CPU 3, Linux 4.15: it submits its data on CPU 3 and sleeps. The
+//! interrupt wakes `kworker/3`, which wakes the task. CPU 3 is not idle (the worker is running), so
+//! `select_idle_sibling` goes on to CPU 4. There the same happens with the log: three moves an `fsync`.
+
+mod ext4;
+mod workers;
+mod xfs;
+
+use schedcast_sim::workload::{DeviceId, DeviceSpec, MetricId, QueueId, QueueSpec};
+use schedcast_sim::{Distribution, ProgramBuilder, Reg};
+
+use super::command::{CommandError, Given};
+use super::start::Compiler;
+use crate::nearest::suggestion;
+
+/// File systems that are modelled, as `--filesystem` takes them.
+pub const NAMES: [&str; 3] = ["ext4", "tmpfs", "xfs"];
+
+/// A file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileSystem {
+    /// ext4 with ordered data.
+    Ext4,
+    /// XFS.
+    Xfs,
+    /// Memory only.
+    Tmpfs,
+}
+
+impl FileSystem {
+    /// Reads a name.
+    ///
+    /// # Errors
+    /// Another name, with the nearest one.
+    pub fn read(given: Option<&Given>) -> Result<Self, CommandError> {
+        let Some(given) = given else {
+            return Ok(Self::Ext4);
+        };
+        match given.text() {
+            "ext4" => Ok(Self::Ext4),
+            "xfs" => Ok(Self::Xfs),
+            "tmpfs" => Ok(Self::Tmpfs),
+            text => {
+                let hint = suggestion(text, &NAMES);
+                Err(given.error(format!("unknown file system `{text}`; {hint}")))
+            }
+        }
+    }
+}
+
+/// Registers of a task that `fsync` uses; programs keep theirs below.
+pub(in crate::programs) mod reg {
+    use schedcast_sim::Reg;
+
+    /// Queue of this task, on which its own requests are answered. Set once at the start.
+    pub const REPLY: Reg = Reg(32);
+    /// Commit that holds what the task wrote.
+    pub const COMMIT: Reg = Reg(33);
+    pub const SEEN: Reg = Reg(34);
+    pub const ADDRESS: Reg = Reg(35);
+    pub const SLOT: Reg = Reg(36);
+}
+
+/// The kernel's part of one mounted file system.
+pub(in crate::programs) struct Storage {
+    kind: Kind,
+    /// CPU time of the task per `fsync`: finding and submitting dirty pages.
+    fsync_ns: u64,
+}
+
+enum Kind {
+    Ext4(ext4::Ext4),
+    Xfs(xfs::Xfs),
+    Tmpfs,
+}
+
+impl Storage {
+    /// Adds threads and device of a file system to the workload.
+    pub fn mount(compiler: &mut Compiler, file_system: FileSystem) -> Result<Self, CommandError> {
+        let kind = match file_system {
+            FileSystem::Ext4 => Kind::Ext4(ext4::Ext4::mount(compiler)?),
+            FileSystem::Xfs => Kind::Xfs(xfs::Xfs::mount(compiler)?),
+            FileSystem::Tmpfs => Kind::Tmpfs,
+        };
+        Ok(Self {
+            kind,
+            fsync_ns: compiler.start.prices.fsync_ns,
+        })
+    }
+
+    /// Gives the task that is being written a queue of its own: `first` + the number in `ordinal`.
+    pub fn begin(&self, b: &mut ProgramBuilder, first: QueueId, ordinal: Reg) {
+        b.set(reg::REPLY, ordinal);
+        b.add(reg::REPLY, u64::from(first.0));
+    }
+
+    /// `fsync` of a file with dirty pages. `written` gets the time it took.
+    pub fn fsync(&self, b: &mut ProgramBuilder, written: Option<(MetricId, Reg)>) {
+        if let Some((_, since)) = written {
+            b.now(since);
+        }
+        match &self.kind {
+            Kind::Ext4(ext4) => {
+                b.work(self.fsync_ns);
+                ext4.fsync(b);
+            }
+            Kind::Xfs(xfs) => {
+                b.work(self.fsync_ns);
+                xfs.fsync(b);
+            }
+            Kind::Tmpfs => {}
+        }
+        if let Some((metric, since)) = written {
+            b.record_since(metric, since);
+        }
+    }
+}
+
+/// Queues in a row for tasks that wait for their own requests.
+pub(in crate::programs) fn reply_queues(compiler: &mut Compiler, count: u64) -> QueueId {
+    workers::queues(compiler, count)
+}
+
+/// The disk, with the time one write takes.
+struct Disk {
+    device: DeviceId,
+    write: schedcast_sim::workload::DistributionId,
+}
+
+impl Disk {
+    /// Service times vary by a fifth to both sides, as those of flash do at low load.
+    fn add(compiler: &mut Compiler, name: &str) -> Self {
+        let prices = &compiler.start.prices;
+        let write_ns = prices.storage_write_ns;
+        let channels = u32::try_from(prices.storage_channels).unwrap_or(u32::MAX);
+        Self {
+            device: compiler.workload.add_device(DeviceSpec {
+                name: name.to_owned(),
+                channels,
+                interrupt_cpu: None,
+            }),
+            write: compiler.workload.add_distribution(Distribution::Uniform {
+                low: write_ns * 4 / 5,
+                high: write_ns * 6 / 5,
+            }),
+        }
+    }
+
+    /// A write whose completion is put into a queue.
+    fn write(
+        &self,
+        b: &mut ProgramBuilder,
+        queue: impl Into<schedcast_sim::program::Ref<QueueId>>,
+        value: Reg,
+    ) {
+        b.submit(self.device, self.write, queue, value);
+    }
+}
+
+/// An unbounded queue.
+const INBOX: QueueSpec = QueueSpec::UNBOUNDED;
