@@ -39,26 +39,17 @@ fn three_requests(channels: u32) -> Vec<(u64, u16)> {
 
 #[test]
 fn one_channel_serves_one_request_after_the_other() {
-    assert_eq!(
-        three_requests(1),
-        [(80_001, 0), (160_001, 1), (240_001, 2)]
-    );
+    assert_eq!(three_requests(1), [(80_001, 0), (160_001, 1), (240_001, 2)]);
 }
 
 #[test]
 fn two_channels_serve_two_at_a_time() {
-    assert_eq!(
-        three_requests(2),
-        [(80_001, 0), (110_001, 1), (160_001, 2)]
-    );
+    assert_eq!(three_requests(2), [(80_001, 0), (110_001, 1), (160_001, 2)]);
 }
 
 #[test]
 fn without_channels_any_number_is_served() {
-    assert_eq!(
-        three_requests(0),
-        [(80_001, 0), (110_001, 1), (140_001, 2)]
-    );
+    assert_eq!(three_requests(0), [(80_001, 0), (110_001, 1), (140_001, 2)]);
 }
 
 /// CPU that handles the interrupt of a request submitted on CPU 1.

@@ -1,10 +1,10 @@
 //! Hardware that manages its own P-states: a first-order lag behind how busy a CPU is.
 //!
 //! Undocumented in reality; modelled as: every interval the hardware looks what share of the time since
-//! its last look the busiest CPU of the clock was awake, and averages that with a time constant. It
-//! gives the full clock from a share on that grows with the energy preference (0: any; 128: the one the
+//! its last look each CPU was awake, and averages that with a time constant. For the CPU of the clock with
+//! the highest average it gives the full clock from a share on that grows with the energy preference (0: any; 128: the one the
 //! machine names), and proportionally less below. Worked example: limits 800 to 3800 MHz, full clock from
-//! 60 %, preference 128, a CPU awake 30 % of the time: the clock tends to 800 + 3000 · ½ = 2300 MHz. With
+//! 60 %, the lowest at 0 %, preference 128, a CPU awake 30 % of the time: the clock tends to 800 + 3000 · ½ = 2300 MHz. With
 //! a time constant of 9 ms the average is 30 % / (9 + 1) = 3 % after the first look, the clock 950 MHz.
 
 use crate::machine::parts::{Frequency, Hwp};
@@ -18,8 +18,8 @@ const FORGOTTEN: u64 = 20;
 /// What hardware knows of one clock.
 #[derive(Clone, Debug)]
 pub(super) struct HwpDomain {
-    /// Average share awake, 1024ths · 2¹⁶.
-    busy: u64,
+    /// Average share awake of each CPU, 1024ths · 2¹⁶.
+    busy: Vec<u64>,
     looked_ns: Ns,
     /// Time awake of each CPU at the last look.
     awake_ns: Vec<Ns>,
@@ -29,6 +29,7 @@ pub(super) struct HwpDomain {
     pub looking: bool,
     interval_ns: Ns,
     response_ns: Ns,
+    lowest_clock_busy_percent: u64,
     full_clock_busy_percent: u64,
 }
 
@@ -40,7 +41,7 @@ impl HwpDomain {
             preference: hwp.preference,
         };
         Self {
-            busy: 0,
+            busy: vec![0; cpus],
             looked_ns: 0,
             awake_ns: vec![0; cpus],
             limits: vec![limits; cpus],
@@ -48,6 +49,7 @@ impl HwpDomain {
             looking: false,
             interval_ns: hwp.interval_ns,
             response_ns: hwp.response_ns,
+            lowest_clock_busy_percent: u64::from(hwp.lowest_clock_busy_percent),
             full_clock_busy_percent: u64::from(hwp.full_clock_busy_percent),
         }
     }
@@ -72,49 +74,57 @@ impl HwpDomain {
     /// Clock for the average share, MHz.
     fn clock(&self) -> u32 {
         let (least, most, preference) = self.limit();
-        // Share of the time that deserves the full clock, 1024ths · 2¹⁶.
-        let full = self.full_clock_busy_percent * 1024 * preference / (100 * 128);
-        let full = (full << FRACTION_BITS).max(1);
+        // Shares of the time that deserve the lowest and the full clock, 1024ths · 2¹⁶.
+        let share = |percent: u64| (percent * 1024 * preference / (100 * 128)) << FRACTION_BITS;
+        let lowest = share(self.lowest_clock_busy_percent);
+        let line = share(self.full_clock_busy_percent).saturating_sub(lowest);
         let range = u128::from(most.saturating_sub(least));
-        let part = range * u128::from(self.busy.min(full)) / u128::from(full);
+        let part = if line == 0 {
+            range
+        } else {
+            let busiest = self.busy.iter().copied().max().unwrap_or(0);
+            let above = busiest.saturating_sub(lowest).min(line);
+            range * u128::from(above) / u128::from(line)
+        };
         (least + part as u64) as u32
     }
 
     /// Looks at the time each CPU was awake so far; returns the clock in MHz.
     pub fn look(&mut self, awake_ns: impl Iterator<Item = Ns>, now: Ns) -> u32 {
         let elapsed = now - self.looked_ns;
-        let mut most_awake = 0;
-        for (before, awake) in self.awake_ns.iter_mut().zip(awake_ns) {
-            most_awake = most_awake.max(awake - std::mem::replace(before, awake));
-        }
         // What a CPU did before it fell asleep belongs to the first interval.
         let first = elapsed.min(self.interval_ns);
-        if let Some(share) = (most_awake * 1024).checked_div(first) {
-            self.average(share.min(1024), first);
-        }
-        let mut rest = elapsed - first;
-        if rest > FORGOTTEN * self.response_ns {
-            self.busy = 0;
-            rest = 0;
-        }
-        while rest > 0 {
-            let step = rest.min(self.interval_ns);
-            self.average(0, step);
-            rest -= step;
+        let forgotten = elapsed - first > FORGOTTEN * self.response_ns;
+        for (row, awake) in awake_ns.enumerate() {
+            let since = awake - std::mem::replace(&mut self.awake_ns[row], awake);
+            if let Some(share) = (since * 1024).checked_div(first) {
+                self.average(row, share.min(1024), first);
+            }
+            if forgotten {
+                self.busy[row] = 0;
+                continue;
+            }
+            let mut rest = elapsed - first;
+            while rest > 0 {
+                let step = rest.min(self.interval_ns);
+                self.average(row, 0, step);
+                rest -= step;
+            }
         }
         self.looked_ns = now;
         self.clock()
     }
 
     /// One step of the lag: the distance shrinks by step / (time constant + step).
-    fn average(&mut self, share: u64, step_ns: Ns) {
+    fn average(&mut self, row: usize, share: u64, step_ns: Ns) {
         let whole = u128::from(self.response_ns + step_ns);
         let part = |distance: u64| (u128::from(distance) * u128::from(step_ns) / whole) as u64;
         let share = share << FRACTION_BITS;
-        if share >= self.busy {
-            self.busy += part(share - self.busy);
+        let busy = &mut self.busy[row];
+        if share >= *busy {
+            *busy += part(share - *busy);
         } else {
-            self.busy -= part(self.busy - share);
+            *busy -= part(*busy - share);
         }
     }
 }
@@ -132,6 +142,7 @@ mod tests {
             dynamic_boost: false,
             interval_ns: MS,
             response_ns: 9 * MS,
+            lowest_clock_busy_percent: 0,
             full_clock_busy_percent: 60,
         };
         let part = Frequency {

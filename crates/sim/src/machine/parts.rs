@@ -92,6 +92,9 @@ pub struct Hwp {
     pub interval_ns: Ns,
     /// Time constant with which the clock follows.
     pub response_ns: Ns,
+    /// Busy share of a CPU up to which preference 128 leaves the lowest clock.
+    #[serde(default)]
+    pub lowest_clock_busy_percent: u32,
     /// Busy share of a CPU from which on preference 128 wants the full clock.
     pub full_clock_busy_percent: u32,
 }
@@ -316,6 +319,13 @@ impl Frequency {
             "frequency.governor userspace needs frequency.userspace_mhz".to_owned()
         })?;
         let Some(hwp) = &self.hwp else { return Ok(()) };
+        check(
+            hwp.lowest_clock_busy_percent < hwp.full_clock_busy_percent,
+            || {
+                "frequency.hwp.lowest_clock_busy_percent must be below full_clock_busy_percent"
+                    .to_owned()
+            },
+        )?;
         check(
             hwp.interval_ns > 0 && hwp.full_clock_busy_percent > 0 && hwp.response_ns > 0,
             || {

@@ -4,7 +4,7 @@ use schedcast_sim::{Instruction, Machine, World};
 
 const SECOND: u64 = 1_000_000_000;
 
-fn compiled(line: &str, cpus: usize) -> (Running, Workload) {
+pub(super) fn compiled(line: &str, cpus: usize) -> (Running, Workload) {
     let words = split(line);
     let name = tool(&words).expect("a tool").name;
     let mut workload = Workload::default();
@@ -14,7 +14,7 @@ fn compiled(line: &str, cpus: usize) -> (Running, Workload) {
     (running, workload)
 }
 
-fn refuse(line: &str) -> String {
+pub(super) fn refuse(line: &str) -> String {
     let mut workload = Workload::default();
     compile(&split(line), &Start::new("x", 4), &mut workload)
         .expect_err(line)
@@ -39,11 +39,11 @@ fn run(line: &str, cpus: usize, until_s: u64) -> (Running, World) {
     (running, world)
 }
 
-fn rules(major: u16, minor: u16, cpus: usize) -> Rules {
+pub(super) fn rules(major: u16, minor: u16, cpus: usize) -> Rules {
     Rules::of(Version::new(major, minor), cpus as u32, 250)
 }
 
-fn metric(running: &Running, world: &World, name: &str) -> f64 {
+pub(super) fn metric(running: &Running, world: &World, name: &str) -> f64 {
     let metrics = running.metrics(world.probes(), world.now());
     *metrics
         .get(name)

@@ -22,6 +22,7 @@ const BYTES: Reg = Reg(8);
 const WORK: Reg = Reg(9);
 const SINCE: Reg = Reg(10);
 const LEFT: Reg = Reg(11);
+const GROWN: Reg = Reg(12);
 
 /// Share of the pattern by which each client begins later, so that not all flush together; clients
 /// of the tool drift apart while they create their files.
@@ -73,9 +74,11 @@ impl Options {
         let count = PIECES.len() as u64;
         let operations = compiler.words(count);
         let bytes = compiler.words(count);
+        let grown = compiler.words(count);
         for (row, piece) in PIECES.iter().enumerate() {
             compiler.workload.words[operations as usize + row] = piece.operations;
             compiler.workload.words[bytes as usize + row] = piece.bytes;
+            compiler.workload.words[grown as usize + row] = u64::from(piece.grown);
         }
         let mut b = ProgramBuilder::new("dbench-client");
         storage.begin(&mut b, queues, CLIENT);
@@ -83,12 +86,11 @@ impl Options {
         b.arithmetic(Arithmetic::Multiply, PIECE, STAGGER);
         b.arithmetic(Arithmetic::Remainder, PIECE, count);
         let (top, end) = (b.here(), b.label());
-        b.set(ADDRESS, PIECE);
-        b.add(ADDRESS, operations);
-        b.word_load(ADDRESS, OPERATIONS);
-        b.set(ADDRESS, PIECE);
-        b.add(ADDRESS, bytes);
-        b.word_load(ADDRESS, BYTES);
+        for (column, into) in [(operations, OPERATIONS), (bytes, BYTES), (grown, GROWN)] {
+            b.set(ADDRESS, PIECE);
+            b.add(ADDRESS, column);
+            b.word_load(ADDRESS, into);
+        }
         self.piece(&mut b, storage, &metrics, price);
         b.jump_if(NOW, Compare::GreaterOrEqual, END, end);
         b.add(PIECE, 1);
@@ -110,7 +112,9 @@ impl Options {
         b.set(WORK, price);
         b.arithmetic(Arithmetic::Multiply, WORK, OPERATIONS);
         b.work(WORK);
-        storage.fsync(b, Some((metrics.flush, SINCE)));
+        b.now(SINCE);
+        storage.fsync(b, GROWN);
+        b.record_since(metrics.flush, SINCE);
         b.now(NOW);
         let uncounted = b.label();
         b.jump_if(NOW, Compare::Less, WARM, uncounted);

@@ -7,19 +7,19 @@
 //!
 //! | file system | chain of one `fsync` |
 //! |---|---|
-//! | [`xfs`] | data I/O → worker of the interrupted CPU → task; log push worker → task; log I/O → log worker of the interrupted CPU → task |
+//! | [`xfs`] | data I/O → task, by a worker of the interrupted CPU if the file has grown; log push worker → task; log I/O → log worker of the interrupted CPU → task |
 //! | [`ext4`] | data I/O → task; journal thread, which waits for two writes → all tasks of the commit |
 //! | tmpfs | none: nothing is durable |
 //!
-//! Worked example, one task on XFS and CPU 3, Linux 4.15: it submits its data on CPU 3 and sleeps. The
-//! interrupt wakes `kworker/3`, which wakes the task. CPU 3 is not idle (the worker is running), so
-//! `select_idle_sibling` goes on to CPU 4. There the same happens with the log: three moves an `fsync`.
+//! Worked example, one task on XFS and CPU 3, Linux 4.15, a file that has grown: it submits its data on
+//! CPU 3 and sleeps. The interrupt wakes `kworker/3`, which wakes the task. CPU 3 is not idle (the worker
+//! is running), so `select_idle_sibling` goes on to CPU 4. There the same happens with the log: CPU 5.
 
 mod ext4;
 mod workers;
 mod xfs;
 
-use schedcast_sim::workload::{DeviceId, DeviceSpec, MetricId, QueueId, QueueSpec};
+use schedcast_sim::workload::{DeviceId, DeviceSpec, QueueId, QueueSpec};
 use schedcast_sim::{Distribution, ProgramBuilder, Reg};
 
 use super::command::{CommandError, Given};
@@ -107,11 +107,8 @@ impl Storage {
         b.add(reg::REPLY, u64::from(first.0));
     }
 
-    /// `fsync` of a file with dirty pages. `written` gets the time it took.
-    pub fn fsync(&self, b: &mut ProgramBuilder, written: Option<(MetricId, Reg)>) {
-        if let Some((_, since)) = written {
-            b.now(since);
-        }
+    /// `fsync` of a file with dirty pages; `grown` is not 0 when the file is longer than on disk.
+    pub fn fsync(&self, b: &mut ProgramBuilder, grown: Reg) {
         match &self.kind {
             Kind::Ext4(ext4) => {
                 b.work(self.fsync_ns);
@@ -119,12 +116,9 @@ impl Storage {
             }
             Kind::Xfs(xfs) => {
                 b.work(self.fsync_ns);
-                xfs.fsync(b);
+                xfs.fsync(b, grown);
             }
             Kind::Tmpfs => {}
-        }
-        if let Some((metric, since)) = written {
-            b.record_since(metric, since);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! XFS: data, then the log, with kernel workers on the way.
 //!
-//! 1. The task submits its data and waits for I/O. The interrupt hands the completed write to the
-//!    worker of its CPU, because the file has grown; the worker wakes the task.
+//! 1. The task submits its data and waits for I/O. If the file has grown, the interrupt hands the
+//!    completed write to the worker of its CPU, which wakes the task; otherwise it wakes the task itself.
 //! 2. The task has the committed item list pushed: a worker formats the checkpoint and wakes the
 //!    tasks that wait for it. Bound to the CPU before 5.14, one of four unbound workers since.
 //! 3. The first task of the checkpoint submits the log buffer. Its interrupt hands it to the log
@@ -9,9 +9,9 @@
 //!
 //! Checkpoints are numbered, and a checkpoint has a log buffer to itself; there are eight buffers.
 
-use schedcast_sim::ProgramBuilder;
 use schedcast_sim::program::{Arithmetic, Compare};
 use schedcast_sim::workload::WordId;
+use schedcast_sim::{ProgramBuilder, Reg};
 
 use super::workers::{ALL, ITEM, Pool, TARGET, VALUE, Workqueue, wait_for_commit};
 use super::{Disk, reg};
@@ -103,8 +103,12 @@ impl Xfs {
         })
     }
 
-    pub fn fsync(&self, b: &mut ProgramBuilder) {
+    pub fn fsync(&self, b: &mut ProgramBuilder, grown: Reg) {
+        let in_place = b.label();
+        b.set(reg::ADDRESS, reg::REPLY);
+        b.jump_if(grown, Compare::Equal, 0, in_place);
         self.data_done.address(b);
+        b.bind(in_place);
         self.disk.write(b, reg::ADDRESS, reg::REPLY);
         b.recv_io(reg::REPLY, reg::SEEN);
         self.force_push(b);

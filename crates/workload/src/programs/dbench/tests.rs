@@ -1,0 +1,129 @@
+use schedcast_kernel::rules::Version;
+use schedcast_sim::probe::TraceKind;
+
+use super::super::tests::{compiled, metric, refuse, rules};
+use super::super::{Start, compile, split};
+use super::load::PIECES;
+use schedcast_sim::{Machine, Workload, World};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn world(line: &str, cpus: usize, version: (u16, u16)) -> (super::super::Running, World) {
+    let mut workload = Workload::default();
+    let mut start = Start::new("dbench", cpus);
+    start.kernel = Version::new(version.0, version.1);
+    let running = compile(&split(line), &start, &mut workload).unwrap();
+    let topology = schedcast_kernel::topology::Topology::flat(cpus);
+    let machine = Machine::preset("generic-8")
+        .unwrap()
+        .with_topology(topology);
+    let rules = rules(version.0, version.1, cpus);
+    (running, World::new(machine, rules, workload, 1).unwrap())
+}
+
+#[test]
+fn on_tmpfs_a_client_only_computes() {
+    let (running, mut world) = world("dbench -t 1 --warmup 0 --filesystem tmpfs 1", 2, (6, 1));
+    world.run_until(2 * SECOND).unwrap();
+    // 82.7 operations of 5.47 µs move 444.6 KB: 983 MB/s at 100 % of one CPU.
+    let rate = metric(&running, &world, "dbench/throughput");
+    assert!((rate / 983.0 - 1.0).abs() < 0.02, "{rate}");
+    assert_eq!(world.live_tasks(), 0);
+}
+
+#[test]
+fn one_client_flushes_one_commit_at_a_time() {
+    let (running, mut world) = world("dbench -t 1 --warmup 0 1", 2, (6, 1));
+    world.run_until(2 * SECOND).unwrap();
+    // Three writes of 20 µs, one after the other, and what the CPUs do in between.
+    let shortest = metric(&running, &world, "dbench/flush_latency.min");
+    assert!(
+        (3.0 * 16.0..3.0 * 24.0 + 80.0).contains(&shortest),
+        "{shortest}"
+    );
+    let flushes = metric(&running, &world, "dbench/flush_latency.count");
+    let journal = world.probes().of("jbd2").unwrap().wakeups;
+    // Each flush wakes the journal thread once, and each of its two writes does.
+    assert!(
+        (journal as f64 - 3.0 * flushes).abs() <= 3.0,
+        "{journal} {flushes}"
+    );
+}
+
+#[test]
+fn commits_are_grouped_when_many_clients_flush() {
+    let (running, mut world) = world("dbench -t 1 --warmup 0 16", 4, (6, 1));
+    world.run_until(2 * SECOND).unwrap();
+    let flushes = metric(&running, &world, "dbench/flush_latency.count");
+    let journal = world.probes().of("jbd2").unwrap().wakeups;
+    assert!((journal as f64) < 2.0 * flushes, "{journal} {flushes}");
+}
+
+/// CPUs on which the only client was executed during a second.
+fn visited(version: (u16, u16)) -> usize {
+    let (_, mut world) = world("dbench -t 1 --warmup 0 --filesystem xfs 1", 8, version);
+    world.probes_mut().trace = Some(Vec::new());
+    world.run_until(SECOND).unwrap();
+    let mut cpus = [false; 8];
+    let trace = world.probes().trace.clone().unwrap_or_default();
+    for event in trace.iter().filter(|event| event.time > SECOND / 10) {
+        if let TraceKind::Kernel(schedcast_kernel::platform::Observation::Switch { next, .. }) =
+            event.event
+            && world.task_name(next) == "dbench"
+        {
+            cpus[event.cpu.index()] = true;
+        }
+    }
+    cpus.iter().filter(|&&visited| visited).count()
+}
+
+#[test]
+fn a_client_on_xfs_wanders_until_linux_4_16() {
+    assert_eq!(visited((4, 15)), 8);
+    assert!(visited((4, 16)) <= 3);
+    // A worker of one CPU leaves the woken task where it was.
+    assert_eq!(visited((5, 10)), 1);
+}
+
+#[test]
+fn pushes_are_bound_to_their_cpu_until_5_14() {
+    let workers = |minor| {
+        let (_, world) = world("dbench --filesystem xfs 1", 8, (5, minor));
+        let tasks = world.workload().tasks.iter();
+        tasks
+            .filter(|task| task.name.starts_with("xfs-cil/"))
+            .count()
+    };
+    assert_eq!((workers(13), workers(14)), (8, 4));
+}
+
+#[test]
+fn the_end_is_after_warmup_and_time() {
+    let (running, _) = compiled("dbench -t 10 3", 4);
+    assert_eq!(running.end_ns, Some(12 * SECOND));
+    let (running, workload) = compiled("dbench -t 10 --warmup 1 3", 4);
+    assert_eq!(running.end_ns, Some(11 * SECOND));
+    assert_eq!(workload.words.len(), 3 + 3 * PIECES.len());
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let cases = [
+        (
+            "dbench",
+            "dbench, word 1: needs one number of clients behind its flags",
+        ),
+        (
+            "dbench 0",
+            "dbench, word 2: the number of clients must be a whole number from 1 to 4096, found `0`",
+        ),
+        (
+            "dbench --filesystem xsf 1",
+            "dbench, word 2: unknown file system `xsf`; nearest valid name: `xfs`",
+        ),
+    ];
+    for (line, message) in cases {
+        assert_eq!(refuse(line), message);
+    }
+    assert!(refuse("dbench -F 1").contains("not modelled"));
+}
