@@ -89,7 +89,7 @@ fn a_file_without_a_grid_is_refused() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(
-        said.starts_with("error: grid.toml has no [sweep]\n"),
+        said.starts_with("error: the experiment has no [sweep]\n"),
         "{said}"
     );
     assert!(!temporary.path().join("x").exists());

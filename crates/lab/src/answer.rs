@@ -283,6 +283,7 @@ fn describe_limit(settings: &CgroupSettings) -> String {
 fn source(subject: &Subject) -> String {
     match subject {
         Subject::File { path, .. } => path.display().to_string(),
+        Subject::Text { name, .. } => name.clone(),
         Subject::Command(words) => words
             .iter()
             .map(|word| quote_word(word))

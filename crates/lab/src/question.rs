@@ -12,7 +12,7 @@
 
 use std::path::PathBuf;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Source};
 use crate::experiment::document::CGROUP_FILE_PREFIXES;
 use crate::experiment::{self, Experiment, ExtraVariant, Scenario, Surroundings, document};
 use crate::recording::Recorded;
@@ -86,6 +86,17 @@ pub enum Subject {
         /// Only this variant.
         only: Option<String>,
     },
+    /// The text of an experiment file that is not a file; all its variants, or the named one alone.
+    Text {
+        /// What messages call it.
+        name: String,
+        /// The text (TOML).
+        text: String,
+        /// Directory that its relative paths start from.
+        directory: PathBuf,
+        /// Only this variant.
+        only: Option<String>,
+    },
     /// A command line as typed in a shell.
     Command(Vec<String>),
     /// A recording, replayed as it was and under other settings.
@@ -121,11 +132,20 @@ impl Question {
         let surroundings = self.surroundings()?;
         match &self.subject {
             Subject::File { path, only } => {
-                let experiment = experiment::load(path, surroundings)?;
-                match only {
-                    Some(name) => select(experiment, name),
-                    None => Ok(experiment),
-                }
+                select(experiment::load(path, surroundings)?, only.as_deref())
+            }
+            Subject::Text {
+                name,
+                text,
+                directory,
+                only,
+            } => {
+                let document = document::parse(&Source::new(name, text))?;
+                let surroundings = Surroundings {
+                    directory: directory.clone(),
+                    ..surroundings
+                };
+                select(experiment::read(&document, &surroundings)?, only.as_deref())
             }
             Subject::Command(words) => {
                 let document = experiment::command_document(words, self.cgroup.as_deref());
@@ -270,8 +290,27 @@ impl Question {
     }
 }
 
-/// The experiment with the variant `name` alone.
-fn select(mut experiment: Experiment, name: &str) -> Result<Experiment> {
+/// Refuses an experiment of several variants where one is to run.
+///
+/// # Errors
+/// A usage error that names the variants.
+pub fn refuse_several(experiment: &Experiment) -> Result<()> {
+    let scenarios = experiment.scenarios.iter();
+    let names: Vec<&str> = scenarios.map(|scenario| scenario.name.as_str()).collect();
+    if names.len() <= 1 {
+        return Ok(());
+    }
+    Err(
+        Error::usage(format!("this is an experiment of {} variants", names.len()))
+            .hint(format!("choose one with --variant: {}", names.join(", "))),
+    )
+}
+
+/// The experiment with the variant `only` alone, if one is named.
+fn select(mut experiment: Experiment, only: Option<&str>) -> Result<Experiment> {
+    let Some(name) = only else {
+        return Ok(experiment);
+    };
     let names: Vec<String> = experiment
         .scenarios
         .iter()

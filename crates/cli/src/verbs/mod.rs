@@ -8,7 +8,7 @@ use std::io::Write;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use schedcast_lab::answer::answer;
 use schedcast_lab::error::{Error, Result};
-use schedcast_lab::question::{Question, Subject};
+use schedcast_lab::question::{Question, Subject, refuse_several};
 use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::{lists, metrics};
@@ -84,17 +84,7 @@ pub fn run(
         &arguments.effort,
     );
     let experiment = question.experiment()?;
-    if experiment.scenarios.len() > 1 {
-        let names: Vec<&str> = experiment
-            .scenarios
-            .iter()
-            .map(|scenario| scenario.name.as_str())
-            .collect();
-        return Err(
-            Error::usage(format!("this is an experiment of {} variants", names.len()))
-                .hint(format!("choose one with --variant: {}", names.join(", "))),
-        );
-    }
+    refuse_several(&experiment)?;
     if arguments.output.format == Format::Tool && arguments.output.json.is_none() {
         let text = simulator.tool_output(&experiment.scenarios[0], 0)?;
         return written(out.write_all(text.as_bytes()));

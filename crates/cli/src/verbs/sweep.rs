@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::metrics::nearest_metric;
-use schedcast_lab::outcome::Fnv;
 use schedcast_lab::question::Subject;
 use schedcast_lab::simulate::Simulate;
-use schedcast_lab::sweep::{Options, Results, Sweep};
+use schedcast_lab::sweep::{Options, Results, Sweep, build_of};
 
 use super::{progress, question};
 use crate::arguments::{Cli, SweepArguments};
@@ -32,16 +31,11 @@ pub fn sweep(
     let cgroup = arguments.cgroup.as_deref();
     let question = question(subject, &arguments.columns, cgroup, &arguments.effort);
     let experiment = question.experiment()?;
-    if experiment.axes.is_empty() {
-        let name = arguments.experiment.display();
-        return Err(Error::usage(format!("{name} has no [sweep]"))
-            .hint("for example [sweep] and \"kernel.hz\" = [250, 1000]"));
-    }
     let folder = folder(arguments);
     let options = Options {
         folder: Some(folder.clone()),
         workers: arguments.workers.map(usize::from),
-        build: build()?,
+        build: build_of(Path::new("/proc/self/exe"))?,
     };
     let sweep = Sweep::open(&experiment, options)?;
     if !cli.quiet {
@@ -66,14 +60,6 @@ fn folder(arguments: &SweepArguments) -> PathBuf {
             PathBuf::from(name)
         }
     }
-}
-
-/// Points of another build of the simulator are not taken for points of this one.
-fn build() -> Result<String> {
-    let program = Path::new("/proc/self/exe");
-    let bytes =
-        std::fs::read(program).map_err(|error| Error::file("read", program.display(), &error))?;
-    Ok(format!("{:016x}", Fnv::of(&bytes)))
 }
 
 /// What an earlier sweep left, if anything.

@@ -17,7 +17,7 @@ mod journal;
 mod results;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -26,7 +26,7 @@ pub use self::results::{Brief, Results, Row};
 use crate::comparison::Comparison;
 use crate::error::{Diagnostic, Error, Result};
 use crate::experiment::Experiment;
-use crate::outcome::Outcome;
+use crate::outcome::{Fnv, Outcome};
 use crate::simulate::Simulate;
 
 use self::fingerprint::Fingerprints;
@@ -46,6 +46,16 @@ pub struct Options {
     pub build: String,
 }
 
+/// What tells the program in the file `program` from others: a hash of its bytes.
+///
+/// # Errors
+/// A file that cannot be read.
+pub fn build_of(program: &Path) -> Result<String> {
+    let bytes =
+        std::fs::read(program).map_err(|error| Error::file("read", program.display(), &error))?;
+    Ok(format!("{:016x}", Fnv::of(&bytes)))
+}
+
 /// A sweep that is about to run.
 pub struct Sweep<'a> {
     experiment: &'a Experiment,
@@ -59,8 +69,12 @@ impl<'a> Sweep<'a> {
     /// Opens the folder, and finds what an earlier sweep finished in it.
     ///
     /// # Errors
-    /// A folder that cannot be used, or that another sweep is using.
+    /// An experiment without a grid, a folder that cannot be used or that another sweep is using.
     pub fn open(experiment: &'a Experiment, options: Options) -> Result<Sweep<'a>> {
+        if experiment.axes.is_empty() {
+            return Err(Error::usage("the experiment has no [sweep]")
+                .hint("for example [sweep] and \"kernel.hz\" = [250, 1000]"));
+        }
         let mut fingerprints = Fingerprints::new(&options.build, experiment.seeds);
         let points = experiment.scenarios.iter();
         let fingerprints = points

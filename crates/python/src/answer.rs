@@ -1,0 +1,172 @@
+//! `ask`: a comparison, a run or a what-if.
+
+use pyo3::prelude::*;
+use schedcast_lab::answer::{self, Layout};
+use schedcast_lab::comparison::{Summary, Variant};
+use schedcast_lab::error::{Error, hint_for};
+use schedcast_lab::question::refuse_several;
+use schedcast_lab::{lists, metrics};
+
+use crate::asked::Asked;
+use crate::columns::{Column, Table};
+use crate::error::{raise, raised};
+use crate::running;
+
+/// Runs all variants of a question and compares them.
+///
+/// `progress(ended, runs)` is called in the calling thread, now and then and at the end.
+#[pyfunction]
+#[pyo3(signature = (asked, workers=None, progress=None))]
+pub fn ask(
+    py: Python<'_>,
+    asked: Asked,
+    workers: Option<usize>,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Answer> {
+    let single = asked.single();
+    let question = raised(asked.question())?;
+    let experiment = raised(question.experiment())?;
+    if single {
+        raised(refuse_several(&experiment))?;
+    }
+    let runs = experiment.scenarios.len() as u64 * u64::from(experiment.seeds);
+    let answer = running::run(py, runs, progress, workers, |simulator| {
+        answer::answer(&question, &experiment, simulator, &|| simulator.ran())
+    })?;
+    Ok(Answer { answer })
+}
+
+/// Reads a question without running it: the names of its variants (with a grid, of its points).
+#[pyfunction]
+pub fn check(asked: Asked) -> PyResult<Vec<String>> {
+    let experiment = asked.question().and_then(|question| question.experiment());
+    let experiment = raised(experiment)?;
+    let scenarios = experiment.scenarios.into_iter();
+    Ok(scenarios.map(|scenario| scenario.name).collect())
+}
+
+/// What `schedcast list WHAT` prints.
+#[pyfunction]
+pub fn list_names(what: &str) -> PyResult<String> {
+    match what {
+        "machines" => Ok(lists::machines()),
+        "kernels" => Ok(lists::kernels()),
+        "patches" => Ok(lists::patches()),
+        "programs" => Ok(lists::programs()),
+        "metrics" => Ok(metrics::list()),
+        other => Err(unknown(
+            "nothing is listed as",
+            other,
+            &["machines", "kernels", "patches", "programs", "metrics"],
+        )),
+    }
+}
+
+fn unknown(message: &str, word: &str, valid: &[&str]) -> PyErr {
+    raise(&Error::usage(format!("{message} `{word}`")).hint(hint_for(word, valid)))
+}
+
+/// An answered question.
+#[pyclass(frozen, module = "schedcast._native")]
+pub struct Answer {
+    answer: answer::Answer,
+}
+
+#[pymethods]
+impl Answer {
+    /// The JSON of `--json`, to the byte.
+    fn to_json(&self) -> String {
+        self.answer.comparison.to_json()
+    }
+
+    /// The table of `--format`; `verbose` shows every metric.
+    #[pyo3(signature = (layout="table", verbose=false))]
+    fn table(&self, layout: &str, verbose: bool) -> PyResult<String> {
+        let layout = match layout {
+            "table" => Layout::Text,
+            "markdown" => Layout::Markdown,
+            "mmtests" => Layout::Mmtests,
+            "lkp" => Layout::Lkp,
+            other => {
+                let valid = ["table", "markdown", "mmtests", "lkp"];
+                return Err(unknown("there is no layout", other, &valid));
+            }
+        };
+        let mut answer = self.answer.clone();
+        answer.context.verbose = verbose;
+        Ok(answer.table(layout))
+    }
+
+    /// One row for each variant and metric.
+    fn summary(&self) -> Table {
+        let rows: Vec<(&Variant, &str, &Summary)> = self.rows().collect();
+        let text =
+            |of: &dyn Fn(&(&Variant, &str, &Summary)) -> String| Column::text(rows.iter().map(of));
+        let number = |of: &dyn Fn(&Summary) -> Option<f64>| {
+            Column::float(rows.iter().map(|(_, _, summary)| of(summary)))
+        };
+        let change =
+            |summary: &Summary, end: usize| summary.vs_baseline.as_ref()?.ci95.map(|ci| ci[end]);
+        let significant = |(_, _, summary): &(&Variant, &str, &Summary)| {
+            summary
+                .vs_baseline
+                .as_ref()
+                .map(|change| change.significant)
+        };
+        Table::new(vec![
+            ("variant", text(&|(variant, _, _)| variant.name.clone())),
+            ("metric", text(&|(_, name, _)| (*name).to_string())),
+            ("unit", text(&|(_, _, summary)| summary.unit.clone())),
+            (
+                "better",
+                text(&|(_, _, summary)| better(summary).to_string()),
+            ),
+            ("mean", number(&|summary| Some(summary.mean))),
+            ("ci95_low", number(&|summary| summary.ci95.map(|ci| ci[0]))),
+            ("ci95_high", number(&|summary| summary.ci95.map(|ci| ci[1]))),
+            (
+                "ratio",
+                number(&|summary| summary.vs_baseline.as_ref().and_then(|change| change.ratio)),
+            ),
+            ("ratio_ci95_low", number(&|summary| change(summary, 0))),
+            ("ratio_ci95_high", number(&|summary| change(summary, 1))),
+            ("significant", Column::boolean(rows.iter().map(significant))),
+        ])
+    }
+
+    /// One row for each variant, metric and seed.
+    fn samples(&self) -> Table {
+        let rows: Vec<(&Variant, &str, i64, Option<f64>)> = self
+            .rows()
+            .flat_map(|(variant, name, summary)| {
+                let samples = summary.samples.iter().enumerate();
+                samples.map(move |(seed, value)| (variant, name, seed as i64, *value))
+            })
+            .collect();
+        let variant = rows.iter().map(|(variant, ..)| variant.name.clone());
+        let metric = rows.iter().map(|(_, name, ..)| (*name).to_string());
+        Table::new(vec![
+            ("variant", Column::text(variant)),
+            ("metric", Column::text(metric)),
+            ("seed", Column::integer(rows.iter().map(|row| Some(row.2)))),
+            ("value", Column::float(rows.iter().map(|row| row.3))),
+        ])
+    }
+}
+
+impl Answer {
+    fn rows(&self) -> impl Iterator<Item = (&Variant, &str, &Summary)> {
+        self.answer.comparison.variants.iter().flat_map(|variant| {
+            let metrics = variant.metrics.iter();
+            metrics.map(move |(name, summary)| (variant, name.as_str(), summary))
+        })
+    }
+}
+
+fn better(summary: &Summary) -> &'static str {
+    match summary.better {
+        metrics::Better::Lower => "lower",
+        metrics::Better::Higher => "higher",
+        metrics::Better::None => "none",
+    }
+}

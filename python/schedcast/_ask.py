@@ -1,0 +1,219 @@
+"""The verbs: run, compare, sweep, what_if."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Union
+
+from . import _native
+from ._experiment import Experiment
+from ._question import Settings, Variants, asked
+from ._results import Comparison, Sweep
+
+#: What an experiment can be given as; see `Experiment`.
+Source = Union[Experiment, str, "os.PathLike[str]", Mapping[str, Any]]
+#: Called with the number of runs that have ended and the number of all runs.
+Progress = Callable[[int, int], object]
+
+
+def _experiment(source: Source) -> Experiment:
+    return source if isinstance(source, Experiment) else Experiment(source)
+
+
+def compare(
+    experiment: Source,
+    *,
+    set: Settings | None = None,
+    variants: Variants | None = None,
+    cgroup: str | None = None,
+    seeds: int | None = None,
+    duration: str | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Run all variants of an experiment under the same seeds and compare them with the first.
+
+    Args:
+        experiment: An `Experiment`, or what one is made of: a path, a text, a dict.
+        set: Settings over every variant, such as `{"kernel.hz": 1000}`, or `{"cpu.max": "50000"}`
+            with `cgroup`.
+        variants: Further variants by name, each with its settings.
+        cgroup: The group whose `cpu.*` files settings mean.
+        seeds: Runs of each variant, with seeds 0 to `seeds` - 1; over what the experiment says.
+        duration: Simulated time of each run, such as `"20s"` or `"500ms"`.
+        workers: Threads; default one for each CPU. The result does not depend on it.
+        progress: Called in this thread with (ended runs, all runs), now and then and at the end.
+
+    Returns:
+        The comparison, the first variant being the baseline.
+
+    Raises:
+        schedcast.Error: A mistake, with its place; a run that failed.
+        KeyboardInterrupt: Ctrl-C; runs that have begun end first.
+    """
+    question = asked(
+        **_experiment(experiment)._source(),
+        set=set,
+        variants=variants,
+        cgroup=cgroup,
+        seeds=seeds,
+        duration=duration,
+    )
+    return Comparison(_native.ask(question, workers, progress))
+
+
+def run(
+    experiment: Source | None = None,
+    *,
+    command: str | Sequence[str] | None = None,
+    variant: str | None = None,
+    set: Settings | None = None,
+    cgroup: str | None = None,
+    seeds: int | None = None,
+    duration: str | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Run one variant, or a command without any experiment.
+
+    Args:
+        experiment: As for `compare`; None with `command`.
+        command: A command line such as `"schbench -m 1 -t 3 -r 20"`, or its words.
+        variant: The variant to run, if there are several.
+        set: Settings over it.
+        cgroup: The group that `command` starts in, and whose `cpu.*` files settings mean.
+        seeds: Runs, with seeds 0 to `seeds` - 1.
+        duration: Simulated time of each run, such as `"20s"`.
+        workers: Threads; default one for each CPU.
+        progress: Called in this thread with (ended runs, all runs).
+
+    Returns:
+        A comparison of one variant, named `run` for a command.
+
+    Raises:
+        schedcast.Error: A mistake, with its place; several variants and none named.
+        TypeError: Both or neither of `experiment` and `command`.
+        KeyboardInterrupt: Ctrl-C; runs that have begun end first.
+    """
+    if (experiment is None) == (command is None):
+        raise TypeError("either an experiment or a command")
+    source: dict[str, Any]
+    if experiment is not None:
+        source = _experiment(experiment)._source()
+    else:
+        words = shlex.split(command) if isinstance(command, str) else list(command or ())
+        source = {"command": words}
+    question = asked(
+        **source,
+        only=variant,
+        single=True,
+        set=set,
+        cgroup=cgroup,
+        seeds=seeds,
+        duration=duration,
+    )
+    return Comparison(_native.ask(question, workers, progress))
+
+
+def what_if(
+    recording: str | os.PathLike[str],
+    set: Settings | None = None,
+    *,
+    variants: Variants | None = None,
+    cgroup: str | None = None,
+    measured: bool = False,
+    seeds: int | None = None,
+    duration: str | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Replay a recording as it was and under other settings.
+
+    Args:
+        recording: The folder of a recording.
+        set: Settings of the second variant, such as `{"cpu.max": "60000 100000"}` (microseconds)
+            or `{"kernel.version": "6.12"}`; the first is always `recorded`.
+        variants: Further variants by name, each with its settings.
+        cgroup: The group whose limits change; default the only one that was limited.
+        measured: A further variant for every limit that was really measured, with the measured
+            values beside the predicted ones (`Metric.measured`).
+        seeds: Replays of each variant.
+        duration: Simulated time of each, up to the length of the recording.
+        workers: Threads; default one for each CPU.
+        progress: Called in this thread with (ended runs, all runs).
+
+    Returns:
+        The comparison; `tier` says what the answer rests on.
+
+    Raises:
+        schedcast.Error: A recording that cannot be read, a setting that makes no sense.
+        KeyboardInterrupt: Ctrl-C; runs that have begun end first.
+    """
+    question = asked(
+        recording=recording,
+        set=set,
+        variants=variants,
+        cgroup=cgroup,
+        measured=measured,
+        seeds=seeds,
+        duration=duration,
+    )
+    return Comparison(_native.ask(question, workers, progress))
+
+
+def sweep(
+    experiment: Source,
+    folder: str | os.PathLike[str] | None = None,
+    *,
+    set: Settings | None = None,
+    variants: Variants | None = None,
+    cgroup: str | None = None,
+    seeds: int | None = None,
+    duration: str | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Sweep:
+    """Run every point of an experiment's grid.
+
+    Args:
+        experiment: As for `compare`, with a `[sweep]`.
+        folder: Where finished points are kept: a sweep that was interrupted, or killed, runs only
+            what is missing when it is asked again. `results.csv` and `results.json` go there.
+        set: Settings over every point.
+        variants: Further variants by name.
+        cgroup: The group whose `cpu.*` files settings mean.
+        seeds: Runs of each point.
+        duration: Simulated time of each run.
+        workers: Threads; default one for each CPU. The result does not depend on it.
+        progress: Called in this thread with (ended runs, all runs that were missing).
+
+    Returns:
+        One row a point.
+
+    Raises:
+        schedcast.Error: A mistake, with its place; no `[sweep]`; a folder in use.
+        KeyboardInterrupt: Ctrl-C; finished points stay in `folder`.
+    """
+    question = asked(
+        **_experiment(experiment)._source(),
+        set=set,
+        variants=variants,
+        cgroup=cgroup,
+        seeds=seeds,
+        duration=duration,
+    )
+    place = None if folder is None else Path(folder)
+    module = _native.__file__
+    return Sweep(_native.sweep(question, module, place, workers, progress))
+
+
+def list_names(what: str) -> str:
+    """Return what `schedcast list` prints: `machines`, `kernels`, `patches`, `programs`, `metrics`.
+
+    Raises:
+        schedcast.UsageError: Nothing is listed under this name.
+    """
+    return _native.list_names(what)

@@ -1,0 +1,244 @@
+"""Results as Python objects and as Arrow tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
+from dataclasses import dataclass
+from typing import Any
+
+from . import _native
+from ._native import Table
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change against the baseline, seed by seed."""
+
+    #: Mean of this variant over mean of the baseline; None if that is zero.
+    ratio: float | None
+    #: 95 % interval of the ratio; None with fewer than two common seeds.
+    ci95: tuple[float, float] | None
+    #: Whether the 95 % interval of the paired difference excludes zero.
+    significant: bool
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Repeats on the real machine, in the metric's unit."""
+
+    median: float
+    min: float
+    max: float
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric of one variant over all seeds."""
+
+    #: The full name, such as `schbench/request_latency.p99`.
+    name: str
+    #: Unit of mean, interval and samples, such as `us`, `1/s`, `ratio`, `count`.
+    unit: str
+    #: Which change is an improvement: `lower`, `higher`, `none`.
+    better: str
+    #: Mean over seeds: harmonic for rates, arithmetic for the rest.
+    mean: float
+    #: 95 % interval of the mean; None with fewer than two samples.
+    ci95: tuple[float, float] | None
+    #: One value for each seed, in seed order; None where the run had none.
+    samples: tuple[float | None, ...]
+    #: The change against the baseline; None in the baseline and where it lacks the metric.
+    vs_baseline: Change | None
+    #: What really happened under these settings, where a recording knows.
+    measured: Measured | None
+
+    @classmethod
+    def _of(cls, name: str, form: dict[str, Any]) -> Metric:
+        change = form["vs_baseline"]
+        measured = form.get("measured")
+        return cls(
+            name=name,
+            unit=form["unit"],
+            better=form["better"],
+            mean=form["mean"],
+            ci95=_pair(form["ci95"]),
+            samples=tuple(form["samples"]),
+            vs_baseline=change
+            and Change(change["ratio"], _pair(change["ci95"]), change["significant"]),
+            measured=measured and Measured(**measured),
+        )
+
+
+def _pair(ends: list[float] | None) -> tuple[float, float] | None:
+    return None if ends is None else (ends[0], ends[1])
+
+
+class Variant(Mapping[str, Metric]):
+    """One variant: its metrics by name, programs first, then cgroups, then the machine."""
+
+    def __init__(self, form: dict[str, Any]) -> None:
+        #: Its name.
+        self.name: str = form["name"]
+        #: The kernel, with the keys of `[kernel]`.
+        self.kernel: dict[str, Any] = form["kernel"]
+        #: Hash over all events of all seeds: equal runs have equal hashes.
+        self.event_hash: str = form["event_hash"]
+        metrics = form["metrics"].items()
+        self._metrics = {name: Metric._of(name, metric) for name, metric in metrics}
+
+    def __getitem__(self, metric: str) -> Metric:
+        return self._metrics[metric]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._metrics)
+
+    def __len__(self) -> int:
+        return len(self._metrics)
+
+    def __repr__(self) -> str:
+        return f"Variant({self.name!r}, {len(self)} metrics)"
+
+
+class Comparison:
+    """Variants by name, in the order of the experiment; the first is the baseline.
+
+    Used like a mapping (`comparison["burst"]`, `in`, `len`, `keys`, `values`, `items`).
+
+    `print` shows the command's table. Libraries with the Arrow PyCapsule interface take it as the
+    table `summary()`: `polars.DataFrame(comparison)`, `pandas.DataFrame.from_arrow(comparison)`,
+    `duckdb.sql("from comparison")`.
+    """
+
+    def __init__(self, answer: _native.Answer) -> None:
+        self._answer = answer
+        form = json.loads(answer.to_json())
+        #: Title of the experiment; empty if it has none.
+        self.title: str = form["title"]
+        #: Runs of each variant.
+        self.seeds: int = form["seeds"]
+        #: Name of the first variant.
+        self.baseline: str = form["baseline"]
+        #: What an answer from a recording rests on: `trace`, `profile`, `counters`; else None.
+        self.tier: str | None = form.get("tier")
+        self._variants = {one["name"]: Variant(one) for one in form["variants"]}
+
+    def __getitem__(self, variant: str) -> Variant:
+        return self._variants[variant]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._variants)
+
+    def __len__(self) -> int:
+        return len(self._variants)
+
+    def __contains__(self, variant: object) -> bool:
+        return variant in self._variants
+
+    # No `collections.abc.Mapping`: libraries would take that for a dict of columns.
+
+    def keys(self) -> KeysView[str]:
+        """Return the names of the variants."""
+        return self._variants.keys()
+
+    def values(self) -> ValuesView[Variant]:
+        """Return the variants."""
+        return self._variants.values()
+
+    def items(self) -> ItemsView[str, Variant]:
+        """Return names and variants."""
+        return self._variants.items()
+
+    def to_json(self) -> str:
+        """Return the JSON object `schedcast.comparison/1`, the same bytes as the command writes."""
+        return self._answer.to_json()
+
+    def table(self, layout: str = "table", *, verbose: bool = False) -> str:
+        """Return a table as text.
+
+        Args:
+            layout: `table`, `markdown`, `mmtests` (positive is better) or `lkp` (raw change).
+            verbose: Every metric, not only the usual ones.
+
+        Raises:
+            schedcast.UsageError: There is no such layout.
+        """
+        return self._answer.table(layout, verbose)
+
+    def summary(self) -> Table:
+        """Return one row for each variant and metric.
+
+        Columns: `variant`, `metric`, `unit`, `better` (text); `mean`, `ci95_low`, `ci95_high` (in
+        the unit); `ratio`, `ratio_ci95_low`, `ratio_ci95_high` (of the baseline); `significant`.
+        """
+        return self._answer.summary()
+
+    def samples(self) -> Table:
+        """Return one row a variant, metric and seed: `variant`, `metric`, `seed`, `value`."""
+        return self._answer.samples()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.summary().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        return self.summary().__arrow_c_schema__()
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def __repr__(self) -> str:
+        return f"Comparison({list(self)!r}, seeds={self.seeds})"
+
+    def _repr_markdown_(self) -> str:
+        return self.table("markdown")
+
+
+class Sweep:
+    """The results of a sweep, one row a point: an Arrow table, like `Comparison`.
+
+    Columns: `variant`, one for each key of the grid, then for each metric `NAME`, `NAME ci95 low`
+    and `NAME ci95 high` in the metric's unit.
+    """
+
+    def __init__(self, results: _native.SweepResults) -> None:
+        self._results = results
+        form = json.loads(results.to_json())
+        #: Title of the experiment.
+        self.title: str = form["title"]
+        #: Runs of each point.
+        self.seeds: int = form["seeds"]
+        #: Keys of the grid.
+        self.axes: list[str] = form["axes"]
+        #: The points as in `results.json`.
+        self.points: list[dict[str, Any]] = form["points"]
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def to_json(self) -> str:
+        """Return the bytes of `results.json`."""
+        return self._results.to_json()
+
+    def to_csv(self) -> str:
+        """Return the bytes of `results.csv`."""
+        return self._results.to_csv()
+
+    def table(self, metrics: list[str] | None = None) -> str:
+        """Return a table of some metrics (default: the usual ones) as text."""
+        return self._results.table(metrics)
+
+    def rows(self) -> Table:
+        """Return the table as an Arrow object."""
+        return self._results.points()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.rows().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        return self.rows().__arrow_c_schema__()
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def __repr__(self) -> str:
+        return f"Sweep({len(self)} points, axes={self.axes!r}, seeds={self.seeds})"
