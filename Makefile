@@ -1,9 +1,11 @@
 # What a user of the repository types. Everything runs on two cores without a network, once the
-# packages of Cargo.lock are there.
+# packages of Cargo.lock and python/requirements-test.txt are there.
 CARGO ?= cargo
-SCHEDCAST := target/release/schedcast
+SCHEDCAST ?= target/release/schedcast
+PYTHON ?= python3
+VENV := target/venv
 
-.PHONY: demo test lint bench build clean
+.PHONY: demo test lint bench build python clean
 
 build:
 	$(CARGO) build --release --locked -p schedcast-cli
@@ -15,6 +17,19 @@ demo: build
 # Fast checks first; tests that need the live kernel skip, saying so, where it cannot be had.
 test: lint
 	$(CARGO) test --locked --workspace --no-fail-fast
+	$(MAKE) python
+
+# The Python package in a virtualenv of its own, installed as a user would, held against the command.
+python: build $(VENV)/ready
+	PATH="$(abspath $(VENV))/bin:$$PATH" pip install --quiet --no-build-isolation .
+	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
+	SCHEDCAST="$(abspath $(SCHEDCAST))" $(VENV)/bin/pytest -q
+
+# Debian and its children keep venv in a package of its own: apt install python3-venv.
+$(VENV)/ready: python/requirements-test.txt
+	$(PYTHON) -m venv --clear $(VENV) || { echo "no venv: apt install python3-venv"; exit 1; }
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@
 
 lint:
 	$(CARGO) fmt --all --check
