@@ -43,6 +43,7 @@ pub fn run(
             Ok(code) => return code,
             Err(error) => Err(error),
         },
+        Verb::Explain(arguments) => verbs::explain::run(arguments, out),
         Verb::List(arguments) => verbs::list(arguments, out),
     };
     match result {

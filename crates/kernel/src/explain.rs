@@ -7,11 +7,17 @@
 //! deadline. V = 9.1 ms; `hog-1` v 10.2 ms lag −1.1 ms not eligible; `hog-2` v 8.0 ms lag +1.1 ms
 //! deadline 10.8 ms.*
 
+use crate::balance::{CpuIdle, Migration};
 use crate::cfs_rq::before;
+use crate::cpuset::CpuSet;
 use crate::entity::Owner;
+use crate::group::BandwidthLimit;
 use crate::ids::{CfsRqId, Cpu, EntityId, GroupId, Ns, TaskId};
 use crate::kernel::Kernel;
+use crate::model::Mark;
+use crate::platform::Platform;
 use crate::rules::FairClass;
+use crate::select::WakeKind;
 
 /// One entity that could have been picked.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,11 +48,41 @@ pub struct PickLevel {
     /// Group of the queue.
     pub group: GroupId,
     /// Why this entity.
-    pub rule: &'static str,
+    pub rule: Mark,
     /// The entity that was picked.
     pub picked: Owner,
     /// All that were queued, in the queue's order, the running one first.
     pub candidates: Vec<Candidate>,
+}
+
+/// Two entities of one queue that were compared.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Siblings {
+    /// Group of the queue.
+    pub group: GroupId,
+    /// The running one: the task, or the group of this queue that it runs in.
+    pub curr: Candidate,
+    /// The one that woke.
+    pub wakee: Candidate,
+}
+
+/// A group of CPUs as load balance sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GroupState {
+    /// Its CPUs.
+    pub cpus: CpuSet,
+    /// Its type; up to 5.4 only `overloaded` and `has spare` mean something.
+    pub kind: &'static str,
+    /// Tasks of all classes.
+    pub nr_running: u32,
+    /// Idle CPUs.
+    pub idle_cpus: u32,
+    /// Load.
+    pub load: u64,
+    /// Utilisation.
+    pub util: u64,
+    /// Capacity left for the fair class.
+    pub capacity: u64,
 }
 
 /// A decision of the scheduler.
@@ -68,62 +104,84 @@ pub enum Decision {
         /// Whether the running task has to go.
         preempts: bool,
         /// Why.
-        rule: &'static str,
+        rule: Mark,
+        /// What was compared, if it came to that.
+        siblings: Option<Box<Siblings>>,
     },
     /// A CPU was chosen for a waking or starting task.
     Place {
         /// The task.
         task: TaskId,
+        /// Wakeup, fork or exec.
+        kind: WakeKind,
+        /// Task that was running on the waking CPU.
+        waker: TaskId,
         /// CPU of the waker.
         waker_cpu: Cpu,
+        /// The waker announced that it will sleep.
+        sync: bool,
         /// CPU it ran on last.
         prev_cpu: Cpu,
+        /// CPU near which an idle one was sought (wakeups).
+        target: Cpu,
+        /// Why near that one.
+        target_rule: Mark,
         /// Chosen CPU.
         cpu: Cpu,
         /// Why.
-        rule: &'static str,
+        rule: Mark,
         /// CPUs looked at on the way.
         examined: u32,
+        /// Most CPUs a scan might have looked at, if one took place and was limited.
+        scan_limit: Option<u32>,
+        /// CPUs that were idle.
+        idle: CpuSet,
     },
     /// A queue was throttled.
     Throttle {
         /// Its group.
         group: GroupId,
+        /// Limit of the group.
+        limit: BandwidthLimit,
+        /// Why.
+        rule: Mark,
         /// What it had left, ns (negative: debt).
         runtime_remaining_ns: i64,
         /// What the pool had left, ns.
         pool_ns: Ns,
         /// When the pool is refilled, ns.
         refill_at_ns: Ns,
+        /// Tasks on the queue and below.
+        tasks: u32,
     },
     /// Tasks were moved, or not, to even out load.
     Balance {
         /// CPU that pulls.
         dst: Cpu,
+        /// Whether it is idle.
+        idle: CpuIdle,
         /// CPU that gives, when one was found.
         src: Option<Cpu>,
         /// Name of the domain.
         domain: &'static str,
         /// Tasks moved.
         moved: u32,
+        /// What was left to move, in the unit of `migration`.
+        imbalance: i64,
+        /// Load, utilisation or tasks.
+        migration: Migration,
         /// Why, or why not.
-        rule: &'static str,
+        rule: Mark,
+        /// The local group and the busiest other, when they were compared.
+        groups: Option<(GroupState, GroupState)>,
     },
 }
 
 impl Kernel {
     /// Describes a queue for [`Decision::Pick`].
-    pub(crate) fn describe_level(
-        &self,
-        q: CfsRqId,
-        picked: EntityId,
-        rule: &'static str,
-    ) -> PickLevel {
+    pub(crate) fn describe_level(&self, q: CfsRqId, picked: EntityId, rule: Mark) -> PickLevel {
         let cfs_rq = &self.cfs_rqs[q.index()];
-        let origin = match self.rules.fair {
-            FairClass::Cfs => cfs_rq.min_vruntime,
-            FairClass::Eevdf => self.avg_vruntime(q),
-        };
+        let origin = self.virtual_origin(q);
         let running = cfs_rq.curr.filter(|se| self.entities[se.index()].on_rq);
         let queued = cfs_rq.timeline.nodes().iter().map(|node| node.entity);
         PickLevel {
@@ -163,28 +221,52 @@ impl Kernel {
     }
 
     /// Which rule of `pick_eevdf` led to this entity.
-    pub(crate) fn pick_rule(&self, q: CfsRqId, picked: EntityId) -> &'static str {
+    pub(crate) fn pick_rule(&self, q: CfsRqId, picked: EntityId) -> Mark {
         let cfs_rq = &self.cfs_rqs[q.index()];
         if cfs_rq.nr_queued == 1 {
-            return "the only entity queued";
+            return Mark::OnlyEntity;
         }
+        let first = cfs_rq.timeline.first();
         match self.rules.fair {
             FairClass::Cfs => {
-                let first = cfs_rq.timeline.first();
-                let smallest = first.is_none_or(|node| {
-                    !before(node.vruntime, self.entities[picked.index()].vruntime)
-                });
-                if smallest {
-                    "smallest vruntime"
-                } else {
-                    "buddy within the wakeup granularity"
+                let vruntime = self.entities[picked.index()].vruntime;
+                let buddy = cfs_rq.next == Some(picked) || cfs_rq.last == Some(picked);
+                match first {
+                    Some(node) if before(node.vruntime, vruntime) && buddy => Mark::BuddyPicked,
+                    Some(node) if before(node.vruntime, vruntime) => Mark::SkipBuddy,
+                    _ => Mark::SmallestVruntime,
                 }
             }
-            FairClass::Eevdf if cfs_rq.next == Some(picked) => "next buddy, eligible",
-            FairClass::Eevdf if cfs_rq.curr == Some(picked) && self.protect_slice(picked) => {
-                "running and protected until its request is served (RUN_TO_PARITY)"
+            FairClass::Eevdf if cfs_rq.next == Some(picked) => Mark::NextBuddyEligible,
+            FairClass::Eevdf if cfs_rq.curr == Some(picked) => {
+                if self.protect_slice(picked) {
+                    Mark::ParityProtected
+                } else {
+                    Mark::CurrentEarlier
+                }
             }
-            FairClass::Eevdf => "earliest eligible virtual deadline",
+            FairClass::Eevdf => Mark::EarliestDeadline,
+        }
+    }
+
+    /// Keeps the state of two entities that are compared, if anybody wants to know.
+    #[inline(always)]
+    pub(crate) fn note_siblings<P: Platform>(&mut self, se: EntityId, pse: EntityId) {
+        if P::EXPLAIN {
+            let q = self.entities[se.index()].cfs_rq;
+            let origin = self.virtual_origin(q);
+            self.domains.why.siblings = Some(Box::new(Siblings {
+                group: self.cfs_rqs[q.index()].group,
+                curr: self.candidate(q, se, origin, true),
+                wakee: self.candidate(q, pse, origin, false),
+            }));
+        }
+    }
+
+    fn virtual_origin(&self, q: CfsRqId) -> u64 {
+        match self.rules.fair {
+            FairClass::Cfs => self.cfs_rqs[q.index()].min_vruntime,
+            FairClass::Eevdf => self.avg_vruntime(q),
         }
     }
 }

@@ -16,6 +16,7 @@ pub mod fair;
 pub mod group;
 pub mod ids;
 pub mod kernel;
+pub mod model;
 pub mod pelt;
 pub mod platform;
 pub mod rq;

@@ -23,6 +23,7 @@ pub mod answer;
 pub mod comparison;
 pub mod error;
 pub mod experiment;
+pub mod explain;
 pub mod lists;
 pub mod metrics;
 pub mod outcome;

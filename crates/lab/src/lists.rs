@@ -1,5 +1,6 @@
 //! What `schedcast list` prints besides metrics: machines, kernels, patches.
 
+use schedcast_kernel::rules::own::OWN;
 use schedcast_kernel::rules::{FEATURES, PATCHES, TUNABLES, Version};
 use schedcast_sim::Machine;
 use schedcast_sim::machine::PRESETS;
@@ -31,7 +32,7 @@ pub fn programs() -> String {
     text
 }
 
-/// Every patch: release that brought it, commit, and a line about it.
+/// Every patch: release that brought it, commit, and a line about it; those of one's own last.
 pub fn patches() -> String {
     let mut text = format!("{:<24}{:<10}{}\n", "PATCH", "SINCE", "COMMIT");
     for patch in PATCHES {
@@ -43,6 +44,10 @@ pub fn patches() -> String {
             patch.name,
             patch.commit.unwrap_or("posted")
         );
+        text += &wrap("    ", &words(patch.description), 4);
+    }
+    for patch in OWN {
+        text += &format!("{:<24}{:<10}own\n", patch.name, "-");
         text += &wrap("    ", &words(patch.description), 4);
     }
     text + "\npatches = [\"NAME\"] adds a patch to a kernel without it, [\"-NAME\"] takes it away.\n"
@@ -139,6 +144,10 @@ mod tests {
         assert_eq!(
             line(&patches, "pstate-holdoff"),
             "pstate-holdoff          -         posted"
+        );
+        assert_eq!(
+            line(&patches, "waker-sibling"),
+            "waker-sibling           -         own"
         );
         assert!(machines().contains("generic-8           8  "));
     }

@@ -22,4 +22,6 @@ pub use program::{
 };
 pub use workload::Workload;
 pub use workload_check::WorkloadError;
-pub use world::{CpuTime, RunError, Watch, World, WorldError};
+#[doc(hidden)]
+pub use world::COMPILED_HERE;
+pub use world::{CpuTime, Explained, RunError, Watch, World, WorldError};

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::columns::ColumnArguments;
+pub use crate::verbs::explain::ExplainArguments;
 pub use pictures::Pictures;
 
 pub mod live;
@@ -59,9 +60,17 @@ pub enum Verb {
     /// Promises and the live host
     #[command(flatten)]
     Live(live::LiveVerb),
+    /// Print single decisions with the rule and the state behind them
+    #[command(after_help = EXPLAIN_HELP)]
+    Explain(ExplainArguments),
     /// List what can be named in experiments
     List(ListArguments),
 }
+
+const EXPLAIN_HELP: &str = "\
+schedcast explain exp.toml --variant burst --kind throttle --at 2s --count 3
+schedcast explain exp.toml --task worker --kind place
+schedcast explain exp.toml --diff stock patched";
 
 const COLUMN_HELP: &str = "\
 Settings before the first --variant hold for all columns; each --variant adds a column with the

@@ -1,5 +1,6 @@
 //! One function a verb: arguments to question, question to answer, answer to output.
 
+pub mod explain;
 pub mod reproduce;
 
 use std::ffi::OsString;

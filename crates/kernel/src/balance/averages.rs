@@ -202,6 +202,7 @@ impl Kernel {
         let busiest = stats
             .busiest
             .filter(|busiest| busiest.stats.nr_running > 0)?;
+        self.note_groups::<P>(&stats.local, &busiest);
         stats.avg_load = stats.total_load * 1024 / stats.total_capacity;
         let pct = u64::from(self.domains.domain(env.domain).imbalance_pct);
         if !is_out_of_balance_by_load(env.idle, &stats, &busiest.stats, pct) {

@@ -8,6 +8,7 @@
 
 use super::stats::{GroupStats, GroupType};
 use super::{CpuIdle, DomainFlags, Env, Migration, NumaAllowance};
+use crate::explain::GroupState;
 use crate::kernel::Kernel;
 use crate::platform::Platform;
 
@@ -234,6 +235,7 @@ impl Kernel {
     ) -> Option<u32> {
         let mut stats = self.update_sd_lb_stats(p, env, jiffy);
         let busiest = stats.busiest?;
+        self.note_groups::<P>(&stats.local, &busiest);
         if !self.is_out_of_balance(env, &mut stats, &busiest) {
             return None;
         }
@@ -241,6 +243,22 @@ impl Kernel {
         env.imbalance = imbalance.amount;
         env.migration = imbalance.migration;
         (imbalance.amount != 0).then_some(busiest.group)
+    }
+
+    /// Keeps what is compared, if anybody wants to know.
+    pub(crate) fn note_groups<P: Platform>(&mut self, local: &Candidate, busiest: &Candidate) {
+        if P::EXPLAIN {
+            let state = |candidate: &Candidate| GroupState {
+                cpus: self.domains.groups[candidate.group as usize].span,
+                kind: candidate.stats.group_type.name(),
+                nr_running: candidate.stats.nr_running,
+                idle_cpus: candidate.stats.idle_cpus,
+                load: candidate.stats.load,
+                util: candidate.stats.util,
+                capacity: candidate.stats.capacity,
+            };
+            self.domains.why.groups = Some((state(local), state(busiest)));
+        }
     }
 
     /// Whether the busiest group is worth pulling from.

@@ -2,6 +2,7 @@
 
 use crate::cpuset::CpuSet;
 use crate::ids::Cpu;
+use crate::model::Mark;
 
 /// Why a CPU balances (`enum cpu_idle_type`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -26,12 +27,12 @@ pub enum Migration {
 }
 
 impl Migration {
-    /// What is moved, in words.
-    pub const fn name(self) -> &'static str {
+    /// The rule that chose it.
+    pub const fn mark(self) -> Mark {
         match self {
-            Migration::Load => "load evened out",
-            Migration::Util => "spare capacity filled by utilisation",
-            Migration::Task => "numbers of tasks or idle CPUs evened out",
+            Migration::Load => Mark::MoveLoad,
+            Migration::Util => Mark::MoveUtil,
+            Migration::Task => Mark::MoveTasks,
         }
     }
 }

@@ -49,8 +49,10 @@ pub(crate) mod testing;
 mod tests;
 
 use crate::cpuset::CpuSet;
+use crate::explain::{GroupState, Siblings};
 use crate::ids::{Cpu, Ns, TaskId};
 use crate::kernel::Kernel;
+use crate::model::{Mark, reached};
 use crate::platform::{Access, Line, Op, Platform};
 use crate::rules::Rules;
 use crate::topology::Topology;
@@ -275,12 +277,33 @@ pub struct Domains {
 }
 
 /// Why a decision falls as it does.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Why {
     /// The rule that decided.
-    pub rule: &'static str,
+    pub rule: Mark,
+    /// Wakeups: near which CPU an idle one is sought, and the rule that said so.
+    pub target: (Cpu, Mark),
     /// CPUs looked at.
     pub examined: u32,
+    /// Most CPUs a scan might look at.
+    pub scan_limit: Option<u32>,
+    /// Wakeup preemption: what was compared.
+    pub siblings: Option<Box<Siblings>>,
+    /// Balance: the local and the busiest group.
+    pub groups: Option<(GroupState, GroupState)>,
+}
+
+impl Default for Why {
+    fn default() -> Self {
+        Self {
+            rule: Mark::NothingIdle,
+            target: (Cpu(0), Mark::NotAffine),
+            examined: 0,
+            scan_limit: None,
+            siblings: None,
+            groups: None,
+        }
+    }
 }
 
 impl Level {
@@ -372,7 +395,8 @@ impl Domains {
 impl Kernel {
     /// Notes the rule that decides, if anybody wants to know.
     #[inline(always)]
-    pub(crate) fn because<P: Platform>(&mut self, rule: &'static str) {
+    pub(crate) fn because<P: Platform>(&mut self, rule: Mark) {
+        reached(rule);
         if P::EXPLAIN {
             self.domains.why.rule = rule;
         }

@@ -6,11 +6,12 @@
 //! second may not go; the fourth finds more failures than `cache_nice_tries` + 2 and asks the
 //! stopper of CPU 1 to push the running task over.
 
-use super::{BusiestGroup, CpuIdle, Env, MIGRATE_PAUSE, Migration};
+use super::{BusiestGroup, CpuIdle, Env, MIGRATE_PAUSE, Migration, Why};
 use crate::cpuset::CpuSet;
 use crate::explain::Decision;
 use crate::ids::Cpu;
 use crate::kernel::Kernel;
+use crate::model::Mark;
 use crate::platform::Platform;
 use crate::rq::StopWork;
 
@@ -44,6 +45,9 @@ impl Kernel {
         let local = self.domains.group_row(domain, 0) as usize;
         let dst_group = self.domains.groups[local].balance_mask;
         let mut env = Env::new(domain, cpu, idle, sd.span, dst_group);
+        if P::EXPLAIN {
+            self.domains.why = Why::default();
+        }
         let end = self.balance_env(p, cpu, &mut env, keep_going);
         self.settle(&env, &end);
         let End::Unbalanced { moved } = end else {
@@ -59,6 +63,10 @@ impl Kernel {
         if P::EXPLAIN {
             let decision = Decision::Balance {
                 dst: cpu,
+                idle: env.idle,
+                imbalance: env.imbalance,
+                migration: env.migration,
+                groups: self.domains.why.groups,
                 src: (env.src != cpu).then_some(env.src),
                 domain: self.domains.domain(env.domain).level.name(),
                 moved,
@@ -79,10 +87,10 @@ impl Kernel {
     ) -> End {
         let jiffy = self.jiffies(p.now(self.here));
         let by_load = self.rules.balance.busiest_group == BusiestGroup::AverageLoad;
-        self.because::<P>("no group is busier");
+        self.because::<P>(Mark::NoBusierGroup);
         loop {
             if !self.should_we_balance(env) {
-                self.because::<P>("another CPU of the group balances");
+                self.because::<P>(Mark::NotTheBalancer);
                 *keep_going = false;
                 return End::Balanced;
             }
@@ -104,7 +112,7 @@ impl Kernel {
                 if env.all_pinned {
                     env.cpus.remove(src);
                     if env.cpus.is_subset(&env.dst_group) {
-                        self.because::<P>("all tasks are pinned");
+                        self.because::<P>(Mark::AllPinned);
                         return End::AllPinned;
                     }
                     env.looked = 0;
@@ -191,23 +199,23 @@ impl Kernel {
     fn conclude<P: Platform>(&mut self, p: &mut P, cpu: Cpu, env: &mut Env, moved: u32) -> End {
         let mut active = false;
         if moved > 0 {
-            self.because::<P>(env.migration.name());
+            self.because::<P>(env.migration.mark());
             self.domains.domain_mut(env.domain).nr_balance_failed = 0;
         } else {
-            self.because::<P>("no task fits: running, cache hot, pinned or too large");
+            self.because::<P>(Mark::NothingFits);
             if env.idle != CpuIdle::NewlyIdle {
                 self.domains.domain_mut(env.domain).nr_balance_failed += 1;
             }
             if self.need_active_balance(env) {
                 let curr = self.rqs[env.src.index()].curr;
                 if !self.tasks[curr.index()].affinity.contains(cpu) {
-                    self.because::<P>("the running task is pinned");
+                    self.because::<P>(Mark::RunningPinned);
                     env.all_pinned |= !self.rules.balance.active_balance_for_tasks;
                     return End::OnePinned;
                 }
                 env.all_pinned = false;
                 active = self.start_active_balance(p, cpu, env.src);
-                self.because::<P>("the migration thread is to push the running task");
+                self.because::<P>(Mark::ActiveBalance);
                 if !self.rules.balance.active_balance_for_tasks {
                     let domain = self.domains.domain_mut(env.domain);
                     domain.nr_balance_failed = domain.cache_nice_tries + 1;

@@ -29,6 +29,20 @@ pub enum GroupType {
     Overloaded,
 }
 
+impl GroupType {
+    /// The type in words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            GroupType::HasSpare => "has spare capacity",
+            GroupType::FullyBusy => "fully busy",
+            GroupType::MisfitTask => "misfit task",
+            GroupType::SmtBalance => "several tasks on one core",
+            GroupType::Imbalanced => "imbalanced by affinity",
+            GroupType::Overloaded => "overloaded",
+        }
+    }
+}
+
 /// What the balancer knows of a group (`struct sg_lb_stats`).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GroupStats {

@@ -14,6 +14,7 @@ use crate::fair::queue::{Change, Counts};
 use crate::fair::{DequeueFlags, EnqueueFlags};
 use crate::ids::{CfsRqId, GroupId, TaskId};
 use crate::kernel::Kernel;
+use crate::model::{Mark, reached};
 use crate::platform::{Observation, Op, Platform};
 use crate::rules::ThrottleModel;
 
@@ -39,10 +40,14 @@ impl Kernel {
             list.push(q);
         }
         let cpu = self.cfs_rqs[q.index()].cpu;
+        reached(Mark::RuntimeUsedUp);
         if P::EXPLAIN {
             let bandwidth = &self.groups[group.index()].bandwidth;
             let decision = Decision::Throttle {
                 group,
+                limit: bandwidth.limit,
+                rule: Mark::RuntimeUsedUp,
+                tasks: self.cfs_rqs[q.index()].h_nr_queued,
                 runtime_remaining_ns: self.cfs_rqs[q.index()].runtime_remaining_ns,
                 pool_ns: bandwidth.runtime_ns,
                 refill_at_ns: bandwidth.expires_ns,

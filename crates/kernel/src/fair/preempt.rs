@@ -1,9 +1,12 @@
 //! Whether a task that wakes takes the CPU from the one that runs.
 
+use crate::balance::Why;
 use crate::explain::Decision;
 use crate::ids::{Cpu, EntityId, TaskId};
 use crate::kernel::Kernel;
+use crate::model::{Mark, reached};
 use crate::platform::Platform;
+use crate::rules::own::Preemption;
 use crate::rules::{FairClass, Protection, ThrottleModel};
 use crate::task::Policy;
 
@@ -52,9 +55,15 @@ impl Kernel {
         fork: bool,
     ) {
         let curr = self.rqs[cpu.index()].curr;
-        let rule = self.preempt_by_rule(p, cpu, wakee, fork);
         if P::EXPLAIN {
-            let preempts = self.rqs[cpu.index()].need_resched;
+            self.domains.why = Why::default();
+        }
+        let rule = self.preempt_by_rule(p, cpu, wakee, fork);
+        reached(rule);
+        if P::EXPLAIN {
+            let rq = &self.rqs[cpu.index()];
+            let preempts = rq.need_resched || rq.need_resched_lazy;
+            let siblings = self.domains.why.siblings.take();
             p.explain(
                 cpu,
                 Decision::Preempt {
@@ -62,6 +71,7 @@ impl Kernel {
                     curr,
                     preempts,
                     rule,
+                    siblings,
                 },
             );
         }
@@ -74,15 +84,15 @@ impl Kernel {
         cpu: Cpu,
         wakee: TaskId,
         fork: bool,
-    ) -> &'static str {
+    ) -> Mark {
         let curr = self.rqs[cpu.index()].curr;
         let mut se = self.tasks[curr.index()].se;
         let mut pse = self.tasks[wakee.index()].se;
         if se == pse {
-            return "the running task woke itself";
+            return Mark::WokeItself;
         }
         if self.wakee_is_throttled(wakee) {
-            return "the wakee's group is throttled";
+            return Mark::WakeeThrottled;
         }
         let cfs = self.rules.fair == FairClass::Cfs;
         let marked = self.rules.features.next_buddy
@@ -93,36 +103,40 @@ impl Kernel {
             self.set_next_buddy(pse);
         }
         if self.rqs[cpu.index()].need_resched {
-            return "a reschedule is pending already";
+            return Mark::ReschedPending;
         }
         let policy_idle = |task: TaskId| self.tasks[task.index()].policy == Policy::Idle;
         if self.rules.idle_policy_gives_way && policy_idle(curr) && !policy_idle(wakee) {
             self.preempt_current(p, cpu, se);
-            return "SCHED_IDLE gives way";
+            return Mark::IdlePolicyGivesWay;
+        }
+        let asked = Preemption { cpu, wakee, curr };
+        if let Some(preempts) = self.rules.own.preempts(self, &asked) {
+            if preempts {
+                self.preempt_current(p, cpu, se);
+            }
+            return Mark::OwnRule;
         }
         if !self.rules.features.wakeup_preemption {
-            return "NO_WAKEUP_PREEMPTION";
+            return Mark::NoWakeupPreemption;
         }
         if self.rules.idle_policy_gives_way && self.tasks[wakee.index()].policy != Policy::Normal {
-            return "SCHED_BATCH and SCHED_IDLE do not preempt";
+            return Mark::BatchDoesNotPreempt;
         }
         (se, pse) = self.find_matching_se(se, pse);
         match (self.rules.fair, self.se_is_idle(se), self.se_is_idle(pse)) {
-            (_, false, true) => "an idle group does not preempt",
+            (_, false, true) => Mark::IdleGroupDoesNotPreempt,
             (FairClass::Cfs, true, false) => {
                 self.preempt_current(p, cpu, se);
-                "an idle group gives way"
+                Mark::IdleGroupGivesWay
             }
-            (FairClass::Cfs, ..) => {
-                self.check_preempt_cfs(p, cpu, se, pse, marked);
-                "vruntime lead against the wakeup granularity"
-            }
+            (FairClass::Cfs, ..) => self.check_preempt_cfs(p, cpu, se, pse, marked),
             (FairClass::Eevdf, true, false) => {
                 if self.rules.idle_preemption_cancels_protection {
                     self.cancel_protect_slice(se);
                 }
                 self.resched_curr_lazy(p, cpu);
-                "an idle entity gives way"
+                Mark::IdleGroupGivesWay
             }
             (FairClass::Eevdf, ..) => self.check_preempt_eevdf(p, cpu, wakee, se, pse),
         }
@@ -157,14 +171,17 @@ impl Kernel {
         se: EntityId,
         pse: EntityId,
         marked: bool,
-    ) {
+    ) -> Mark {
         self.update_curr(p, self.entities[se.index()].cfs_rq);
-        if self.wakee_leads_clearly(se, pse) {
-            if !marked {
-                self.set_next_buddy(pse);
-            }
-            self.preempt_current(p, cpu, se);
+        self.note_siblings::<P>(se, pse);
+        if !self.wakee_leads_clearly(se, pse) {
+            return Mark::WakeeDoesNotLead;
         }
+        if !marked {
+            self.set_next_buddy(pse);
+        }
+        self.preempt_current(p, cpu, se);
+        Mark::WakeeLeads
     }
 
     /// Reschedules; on CFS the preempted task is likely to want its cache back, unless it is alone
@@ -199,35 +216,39 @@ impl Kernel {
         wakee: TaskId,
         se: EntityId,
         pse: EntityId,
-    ) -> &'static str {
+    ) -> Mark {
         if self.tasks[wakee.index()].policy != Policy::Normal {
-            return "SCHED_BATCH and SCHED_IDLE do not preempt";
+            return Mark::BatchDoesNotPreempt;
         }
         let q = self.entities[se.index()].cfs_rq;
         self.update_curr(p, q);
+        self.note_siblings::<P>(se, pse);
         let shorter = self.rules.features.preempt_short
             && self.entities[pse.index()].slice < self.entities[se.index()].slice;
         if self.rules.protection == Protection::Vprot {
             if self.pick_eevdf(q, !shorter) == Some(pse) {
                 if shorter {
+                    reached(Mark::ShortPreempts);
                     self.cancel_protect_slice(se);
                 }
                 self.resched_curr_lazy(p, cpu);
-                return "the wakee would be picked";
+                return Mark::WakeeWouldBePicked;
             }
             if shorter && self.rules.features.run_to_parity {
+                reached(Mark::ShortShrinksProtection);
                 self.update_protect_slice(q, se);
             }
-            return "the wakee would not be picked";
+            return Mark::WakeeWouldNotBePicked;
         }
         if shorter && self.may_preempt_short(q, se, pse) {
+            reached(Mark::ShortPreempts);
             self.cancel_protect_slice(se);
         }
         if self.pick_eevdf(q, true) == Some(pse) {
             self.resched_curr_lazy(p, cpu);
-            return "the wakee would be picked";
+            return Mark::WakeeWouldBePicked;
         }
-        "the wakee would not be picked"
+        Mark::WakeeWouldNotBePicked
     }
 
     /// 6.12–6.16: `do_preempt_short` after the comparison of slices.

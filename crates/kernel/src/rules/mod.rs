@@ -11,14 +11,14 @@
 //! | `features`, `tunables`, `patches` | the names that change a kernel |
 //! | `resolve` | [`Rules::resolve`]: from names to fields |
 //!
-//! A change of your own is a field of [`Rules`] that the changed code reads, set in [`Rules::of`] for
-//! the releases that have it, and a row in [`PATCHES`] that names it.
+//! A rule of your own is a function and a row in [`own::OWN`], both in `own.rs`.
 
 use crate::balance::BalanceRules;
 use crate::ids::Ns;
 use crate::select::PlacementRules;
 
 pub mod features;
+pub mod own;
 pub mod patches;
 pub mod resolve;
 pub mod tunables;
@@ -211,6 +211,8 @@ pub struct Rules {
     pub frequency: crate::cpufreq::FrequencyRules,
     /// Idle loop and governors.
     pub idle: crate::cpuidle::IdleRules,
+    /// Patches of your own.
+    pub own: own::Own,
     /// intel_pstate's PID forgets the P-state after an idle time of this many sample periods.
     pub pstate_holdoff_samples: u32,
 }
@@ -309,6 +311,7 @@ impl Rules {
             rr_timeslice_ticks: hz * RR_TIMESLICE_MS / 1000,
             frequency: crate::cpufreq::FrequencyRules::of(version),
             idle: crate::cpuidle::IdleRules::of(version),
+            own: own::Own::default(),
             pstate_holdoff_samples: 3,
         }
     }

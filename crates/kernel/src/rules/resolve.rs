@@ -7,7 +7,7 @@
 use super::features::{FEATURES, Feature};
 use super::patches::{PATCHES, Patch};
 use super::tunables::{TUNABLES, Tunable};
-use super::{FairClass, Preemption, Rules, Version};
+use super::{FairClass, Preemption, Rules, Version, own};
 use std::fmt;
 
 /// Tick frequencies a kernel can be built with.
@@ -218,11 +218,7 @@ fn apply_patch(rules: &mut Rules, word: &str) -> Result<(), Problem> {
     let name = word.strip_prefix('-').unwrap_or(word);
     let on = name == word;
     let Some(patch) = Patch::named(name) else {
-        return Err(unknown(
-            "patch",
-            name,
-            PATCHES.iter().map(|patch| patch.name),
-        ));
+        return apply_own_patch(rules, name, on);
     };
     if patch.needs.is_some_and(|class| class != rules.fair) {
         return Err(Problem::PatchNeeds(patch.needs.unwrap_or(rules.fair)));
@@ -233,6 +229,20 @@ fn apply_patch(rules: &mut Rules, word: &str) -> Result<(), Problem> {
         _ => {
             patch.apply(rules, on);
             Ok(())
+        }
+    }
+}
+
+/// Same for a patch of [`own::OWN`].
+fn apply_own_patch(rules: &mut Rules, name: &str, on: bool) -> Result<(), Problem> {
+    match rules.own.set(name, on) {
+        Some(true) => Ok(()),
+        Some(false) if on => Err(Problem::PatchPresent),
+        Some(false) => Err(Problem::PatchAbsent),
+        None => {
+            let stock = PATCHES.iter().map(|patch| patch.name);
+            let names = stock.chain(own::OWN.iter().map(|patch| patch.name));
+            Err(unknown("patch", name, names))
         }
     }
 }

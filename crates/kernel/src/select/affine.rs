@@ -7,6 +7,16 @@
 use super::WakeAffine;
 use crate::ids::{Cpu, TaskId};
 use crate::kernel::Kernel;
+use crate::model::Mark;
+
+/// Names the outcome of the comparison of loads.
+fn by_weight(this_is_lighter: bool) -> Mark {
+    if this_is_lighter {
+        Mark::AffineWeightThis
+    } else {
+        Mark::AffineWeightPrev
+    }
+}
 
 impl Kernel {
     /// Chooses between the waking CPU and `prev`; `row` is the lowest domain that has both.
@@ -17,13 +27,17 @@ impl Kernel {
         this: Cpu,
         prev: Cpu,
         sync: bool,
-    ) -> Cpu {
-        let affine = match self.rules.placement.wake_affine {
-            WakeAffine::EffectiveLoad => self.wake_affine_effective(row, task, this, prev, sync),
-            WakeAffine::NodeLoad => {
+    ) -> (Cpu, Mark) {
+        let (affine, rule) = match self.rules.placement.wake_affine {
+            WakeAffine::EffectiveLoad => (
+                self.wake_affine_effective(row, task, this, prev, sync),
+                Mark::AffineEffective,
+            ),
+            WakeAffine::NodeLoad => (
                 self.domains.share_cache(this, prev)
-                    || self.wake_affine_nodes(row, task, this, prev, sync)
-            }
+                    || self.wake_affine_nodes(row, task, this, prev, sync),
+                Mark::AffineNodes,
+            ),
             WakeAffine::IdleThenWeight => {
                 let by_idle = if self.rules.features.wa_idle {
                     self.wake_affine_idle(this, prev, sync)
@@ -31,38 +45,40 @@ impl Kernel {
                     None
                 };
                 match by_idle {
-                    Some(cpu) => cpu == this,
+                    Some((cpu, rule)) => (cpu == this, rule),
                     None if self.rules.features.wa_weight => {
-                        self.wake_affine_weight(row, task, this, prev, sync)
+                        let rule = self.wake_affine_weight(row, task, this, prev, sync);
+                        (rule != Mark::AffineWeightPrev, rule)
                     }
-                    None => false,
+                    None => (false, Mark::AffineOff),
                 }
             }
         };
-        if affine { this } else { prev }
+        (if affine { this } else { prev }, rule)
     }
 
     /// `wake_affine_idle`: a CPU by idleness, `None` when undecided.
-    pub(super) fn wake_affine_idle(&self, this: Cpu, prev: Cpu, sync: bool) -> Option<Cpu> {
+    pub(super) fn wake_affine_idle(&self, this: Cpu, prev: Cpu, sync: bool) -> Option<(Cpu, Mark)> {
         let rules = &self.rules.placement;
         if self.available_idle_cpu(this) {
             if !rules.wa_idle_needs_cache {
-                return Some(this);
+                return Some((this, Mark::AffineThisIdle));
             }
             // An idle waking CPU means an interrupt; only a shared cache makes that a reason to move,
             // and not when the previous CPU is idle too.
             if self.domains.share_cache(this, prev) {
                 return Some(if self.available_idle_cpu(prev) {
-                    prev
+                    (prev, Mark::AffineBothIdle)
                 } else {
-                    this
+                    (this, Mark::AffineThisIdle)
                 });
             }
         }
         if sync && self.runs_only_waker(this) {
-            return Some(this);
+            return Some((this, Mark::AffineSync));
         }
-        (rules.wa_idle_prefers_prev && self.available_idle_cpu(prev)).then_some(prev)
+        let prev_idle = rules.wa_idle_prefers_prev && self.available_idle_cpu(prev);
+        prev_idle.then_some((prev, Mark::AffinePrevIdle))
     }
 
     fn runs_only_waker(&self, cpu: Cpu) -> bool {
@@ -82,12 +98,12 @@ impl Kernel {
         this: Cpu,
         prev: Cpu,
         sync: bool,
-    ) -> bool {
+    ) -> Mark {
         let mut load_here = self.wake_load(this) as i64;
         if sync {
             let waker_load = self.task_h_load(self.rqs[this.index()].curr) as i64;
             if waker_load > load_here {
-                return true;
+                return Mark::AffineWakerHeavy;
             }
             load_here -= waker_load;
         }
@@ -104,10 +120,10 @@ impl Kernel {
         here *= capacity(prev);
         there *= capacity(this);
         if !self.rules.placement.wa_weight_keeps_equal {
-            return here <= there;
+            return by_weight(here <= there);
         }
         // A waker that sleeps soon may have the wakee on top when loads are equal.
-        here < there + i64::from(sync)
+        by_weight(here < there + i64::from(sync))
     }
 
     /// Load compared at wakeups: queued load before 5.5, `load_avg` from then on.

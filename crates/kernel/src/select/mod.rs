@@ -26,6 +26,7 @@ use crate::balance::Why;
 use crate::explain::Decision;
 use crate::ids::{Cpu, TaskId};
 use crate::kernel::{Kernel, WakeFlags};
+use crate::model::{Mark, reached};
 use crate::platform::Platform;
 
 pub use rules::{IdleScan, IdlestGroup, PlacementRules, SchedIdleCpus, WakeAffine};
@@ -63,18 +64,23 @@ impl Kernel {
             _ => self.select_idlest(p, waker_cpu, prev_cpu, task, kind),
         };
         if P::EXPLAIN {
-            let Why { rule, examined } = self.domains.why;
-            p.explain(
+            let why = &self.domains.why;
+            let decision = Decision::Place {
+                task,
+                kind,
+                waker: self.rqs[waker_cpu.index()].curr,
                 waker_cpu,
-                Decision::Place {
-                    task,
-                    waker_cpu,
-                    prev_cpu,
-                    cpu,
-                    rule,
-                    examined,
-                },
-            );
+                sync: flags.sync,
+                prev_cpu,
+                target: why.target.0,
+                target_rule: why.target.1,
+                cpu,
+                rule: why.rule,
+                examined: why.examined,
+                scan_limit: why.scan_limit,
+                idle: self.domains.idle,
+            };
+            p.explain(waker_cpu, decision);
         }
         cpu
     }
@@ -93,6 +99,11 @@ impl Kernel {
         let affine = !self.wakes_wide(waker_cpu, waker, task)
             && self.tasks[task.index()].affinity.contains(waker_cpu);
         let mut target = prev;
+        let mut rule = if waker_cpu == prev {
+            Mark::WakerIsPrev
+        } else {
+            Mark::NotAffine
+        };
         if affine && waker_cpu != prev {
             let common = self.domains.rows(waker_cpu).find(|&row| {
                 let domain = self.domains.domain(row);
@@ -100,8 +111,12 @@ impl Kernel {
             });
             if let Some(row) = common {
                 let sync = flags.sync && !self.tasks[waker.index()].exiting;
-                target = self.wake_affine(row, task, waker_cpu, prev, sync);
+                (target, rule) = self.wake_affine(row, task, waker_cpu, prev, sync);
             }
+        }
+        reached(rule);
+        if P::EXPLAIN {
+            self.domains.why.target = (target, rule);
         }
         let chosen = self.select_idle_sibling(p, waker_cpu, task, prev, target, flags.context);
         if affine && self.rules.recent_used_cpu && self.rules.placement.recent_used_cpu_of_waker {
@@ -127,9 +142,9 @@ impl Kernel {
             highest = Some(row);
         }
         self.because::<P>(match (kind, highest) {
-            (_, None) => "no domain balances here",
-            (WakeKind::Exec, _) => "idlest CPU at exec",
-            _ => "idlest CPU at fork",
+            (_, None) => Mark::NoForkDomain,
+            (WakeKind::Exec, _) => Mark::ExecIdlest,
+            _ => Mark::ForkIdlest,
         });
         match highest {
             Some(row) => self.find_idlest_cpu(p, row, task, cpu, prev, kind),

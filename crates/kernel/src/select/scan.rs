@@ -10,6 +10,7 @@ use super::SchedIdleCpus;
 use crate::cpuset::CpuSet;
 use crate::ids::{Cpu, Ns, TaskId};
 use crate::kernel::Kernel;
+use crate::model::Mark;
 use crate::platform::Platform;
 
 /// How a scan ended.
@@ -44,6 +45,9 @@ impl Kernel {
         limit: Option<usize>,
     ) -> Scan {
         let (idle, resort) = self.idle_sets();
+        if P::EXPLAIN {
+            self.domains.why.scan_limit = limit.map(|limit| limit as u32);
+        }
         let limit = limit.unwrap_or(usize::MAX);
         let place = |cpu: Cpu| counted.place_wrap(start, cpu);
         let hit = cpus
@@ -53,7 +57,7 @@ impl Kernel {
         let looks = hit.map_or(counted.len().min(limit), place);
         self.look(p, looks as u32);
         if let Some(cpu) = hit {
-            self.because::<P>("idle CPU found by the scan");
+            self.because::<P>(Mark::ScanFound);
             return Scan::Found(cpu);
         }
         let resort = cpus
@@ -61,7 +65,7 @@ impl Kernel {
             .first_wrap(start)
             .filter(|&cpu| place(cpu) <= limit);
         if resort.is_some() {
-            self.because::<P>("CPU with nothing but SCHED_IDLE tasks");
+            self.because::<P>(Mark::ScanSchedIdle);
         }
         if counted.len() > limit {
             Scan::GaveUp(resort)
@@ -77,7 +81,7 @@ impl Kernel {
         let threads = self.domains.cpus[hit.index()].smt.len();
         let looks = cpus.place_wrap(start, hit) + threads - 1;
         self.look(p, looks as u32);
-        self.because::<P>("idle core");
+        self.because::<P>(Mark::IdleCore);
         Some(hit)
     }
 
@@ -95,7 +99,7 @@ impl Kernel {
             .iter_wrap(Cpu::from(start))
             .find_map(|cpu| self.domains.cpus[cpu.index()].smt.and(&usable).lowest());
         if found.is_some() {
-            self.because::<P>("idle thread of a busy core");
+            self.because::<P>(Mark::IdleThreadOfBusyCore);
         }
         found
     }
@@ -244,7 +248,7 @@ impl Kernel {
                 self.look(p, span.len() as u32);
                 let span = &self.domains.groups[group].span;
                 if !span.contains(target) && span.is_subset(&self.domains.idle) {
-                    self.because::<P>("idle scheduling group");
+                    self.because::<P>(Mark::IdleGroup);
                     return Some(cpu);
                 }
             }
@@ -261,7 +265,7 @@ impl Kernel {
         let found = threads.and(&idle).lowest();
         let found = found.or_else(|| threads.and(&resort).lowest());
         if found.is_some() {
-            self.because::<P>("idle thread of the same core");
+            self.because::<P>(Mark::IdleThreadOfCore);
         }
         found
     }

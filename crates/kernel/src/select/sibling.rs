@@ -7,7 +7,9 @@
 use super::{IdleScan, SchedIdleCpus};
 use crate::ids::{Cpu, TaskId};
 use crate::kernel::{Context, Kernel};
+use crate::model::Mark;
 use crate::platform::{Access, Line, Platform};
+use crate::rules::own::Placement;
 
 impl Kernel {
     /// Searches from the cheapest candidate to the dearest; the target itself when nothing is idle.
@@ -20,8 +22,18 @@ impl Kernel {
         target: Cpu,
         context: Context,
     ) -> Cpu {
+        let asked = Placement {
+            task,
+            waker_cpu: this,
+            prev,
+            target,
+        };
+        if let Some(cpu) = self.rules.own.place(self, &asked) {
+            self.because::<P>(Mark::OwnRule);
+            return cpu;
+        }
         if self.is_idle_candidate(target) {
-            self.because::<P>("target idle");
+            self.because::<P>(Mark::TargetIdle);
             return target;
         }
         let clusters = self.rules.placement.cluster_scan && self.domains.cluster_active;
@@ -30,19 +42,19 @@ impl Kernel {
         let mut spare = None;
         if prev != target && self.domains.share_cache(prev, target) && self.is_idle_candidate(prev)
         {
-            self.because::<P>("previous CPU idle, shares the target's cache");
+            self.because::<P>(Mark::PrevIdle);
             if near(self, prev) {
                 return prev;
             }
             spare = Some(prev);
         }
         if self.may_stack_on_waker(this, prev, context) {
-            self.because::<P>("the waker is a kernel thread of the previous CPU, soon asleep");
+            self.because::<P>(Mark::KthreadStacking);
             return prev;
         }
         if let Some(recent) = self.recent_used_cpu(task, prev, target) {
             if spare.is_none() {
-                self.because::<P>("recently used CPU idle, shares the target's cache");
+                self.because::<P>(Mark::RecentCpuIdle);
             }
             if near(self, recent) {
                 return recent;
@@ -50,7 +62,7 @@ impl Kernel {
             spare = spare.or(Some(recent));
         }
         if spare.is_none() {
-            self.because::<P>("nothing idle found: the target");
+            self.because::<P>(Mark::NothingIdle);
         }
         if self.domains.cpus[target.index()].llc.is_none() {
             return target;

@@ -17,7 +17,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use schedcast_kernel::Ns;
-use schedcast_sim::{RunError, Watch, World};
+use schedcast_kernel::rules::Rules;
+use schedcast_sim::{Machine, RunError, Watch, World};
 use schedcast_trace::Recording;
 use schedcast_workload::programs::Running;
 use schedcast_workload::replay::{self, Costs, Replay};
@@ -30,7 +31,7 @@ use crate::simulate::Simulate;
 /// A run without a duration whose programs have not ended by then never will.
 const LONGEST_RUN_NS: Ns = 24 * 3600 * 1_000_000_000;
 /// How far a run without a duration goes before it looks whether its programs have ended.
-const LOOK_EVERY_NS: Ns = 100_000_000;
+pub(crate) const LOOK_EVERY_NS: Ns = 100_000_000;
 
 /// A replay and what it was inferred with.
 struct Inferred {
@@ -108,12 +109,29 @@ impl Simulator {
         seed: u64,
     ) -> Result<(World, Option<Ns>, Vec<Running>)> {
         let built = build::build(self, scenario)?;
-        let machine = scenario.machine.machine.clone();
-        let rules = scenario.kernel.rules.clone();
+        let (machine, rules) = ground(scenario);
         let world = World::new(machine, rules, built.workload, seed).map_err(bad_input)?;
         let duration_ns = scenario.duration_ns.or(built.duration_ns);
         Ok((world, duration_ns, built.programs))
     }
+
+    /// The same world, which tells what its scheduler decides.
+    pub(crate) fn explaining_world(
+        &self,
+        scenario: &Scenario,
+        seed: u64,
+    ) -> Result<(World<true>, Option<Ns>)> {
+        let built = build::build(self, scenario)?;
+        let (machine, rules) = ground(scenario);
+        let world = World::explaining(machine, rules, built.workload, seed).map_err(bad_input)?;
+        Ok((world, scenario.duration_ns.or(built.duration_ns)))
+    }
+}
+
+/// Machine and kernel of a scenario.
+fn ground(scenario: &Scenario) -> (Machine, Rules) {
+    let machine = scenario.machine.machine.clone();
+    (machine, scenario.kernel.rules.clone())
 }
 
 /// A world that has run, and its benchmarks.

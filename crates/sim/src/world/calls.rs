@@ -16,7 +16,7 @@ use crate::workload::{BarrierId, ConditionId, MutexId, QueueId, SemaphoreId, Wor
 use schedcast_kernel::platform::Op;
 use schedcast_kernel::{Context as WakeContext, Cpu, Ns, Platform, TaskId};
 
-impl World {
+impl<const EXPLAIN: bool> World<EXPLAIN> {
     pub(super) fn syscall(&mut self, cpu: Cpu) {
         self.out.spend(cpu, Op::Syscall, 1);
     }

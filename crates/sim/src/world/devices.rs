@@ -57,7 +57,7 @@ impl Devices {
     }
 }
 
-impl World {
+impl<const EXPLAIN: bool> World<EXPLAIN> {
     pub(super) fn submit(
         &mut self,
         cpu: Cpu,

@@ -37,7 +37,7 @@ pub(crate) enum Stage {
 /// Result of everything that may find a program at fault.
 pub(crate) type Run<T> = Result<T, Box<RunError>>;
 
-impl World {
+impl<const EXPLAIN: bool> World<EXPLAIN> {
     /// Runs until virtual time `until`, everything that happens at that time included.
     ///
     /// # Errors
@@ -51,12 +51,20 @@ impl World {
     /// Everything that happens until `until`; accounting is left where the last events brought it.
     pub(super) fn handle_events(&mut self, until: Ns) -> Result<(), RunError> {
         self.out.limit = until;
-        while let Some((key, slot)) = self.out.wheel.pop(until) {
-            self.out.now = key.time();
-            self.dispatch(slot).map_err(|error| *error)?;
-        }
+        while self.step(until)? {}
         self.out.now = self.out.now.max(until);
         Ok(())
+    }
+
+    /// Handles the next event up to `until`; `false` when there is none.
+    #[inline(always)]
+    pub(super) fn step(&mut self, until: Ns) -> Result<bool, RunError> {
+        let Some((key, slot)) = self.out.wheel.pop(until) else {
+            return Ok(false);
+        };
+        self.out.now = key.time();
+        self.dispatch(slot).map_err(|error| *error)?;
+        Ok(true)
     }
 
     fn dispatch(&mut self, slot: Slot) -> Run<()> {
@@ -147,7 +155,7 @@ impl World {
         // Without a task, it was about to fall asleep.
         self.out
             .wheel
-            .disarm(super::Outside::slot(cpu, per_cpu::SEGMENT));
+            .disarm(<super::Outside>::slot(cpu, per_cpu::SEGMENT));
     }
 
     /// Lets a CPU go on until it has to wait for an event.
@@ -232,7 +240,7 @@ impl World {
         let key = Key::new(end, class::SEGMENT);
         if !out.advance_to(key) {
             out.wheel
-                .arm(super::Outside::slot(cpu, per_cpu::SEGMENT), key);
+                .arm(<super::Outside>::slot(cpu, per_cpu::SEGMENT), key);
             return Ok(None);
         }
         self.finish_segment(cpu, task).map(Some)

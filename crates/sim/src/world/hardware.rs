@@ -26,7 +26,7 @@ pub(super) struct HardwareSlots {
     poll_limits: Vec<Slot>,
 }
 
-impl World {
+impl<const EXPLAIN: bool> World<EXPLAIN> {
     /// Tells the kernel what the machine has, and prepares the hardware's events.
     pub(super) fn attach_hardware(&mut self) {
         let out = &mut self.out;
@@ -96,7 +96,7 @@ impl World {
         if out.advance_to(key) {
             self.fall_asleep(cpu);
         } else {
-            out.wheel.arm(Outside::slot(cpu, per_cpu::SEGMENT), key);
+            out.wheel.arm(<Outside>::slot(cpu, per_cpu::SEGMENT), key);
         }
     }
 
@@ -160,7 +160,7 @@ impl World {
     }
 }
 
-impl Outside {
+impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     /// Event slots of a hardware event.
     pub(super) fn hardware_event(&mut self, source: Source) {
         let now = self.now;
@@ -206,7 +206,7 @@ impl Outside {
         let Some(task) = state.running else { return };
         // A segment that has not begun yet (the cursor is ahead) begins at the new speed.
         let begin = state.started.max(at);
-        let slot = Self::slot(cpu, per_cpu::SEGMENT);
+        let slot = <Outside>::slot(cpu, per_cpu::SEGMENT);
         if self.wheel.armed(slot).is_some() {
             let end = begin + self.time_to_end(cpu, task, begin);
             self.wheel.arm(slot, Key::new(end, class::SEGMENT));

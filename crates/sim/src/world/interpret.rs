@@ -33,7 +33,7 @@ pub(super) enum Next {
 /// A system call that came back.
 pub(super) const ENTERED: Next = Next::Leave(Flow::Entered);
 
-impl World {
+impl<const EXPLAIN: bool> World<EXPLAIN> {
     /// Executes what is due of `task`, which `cpu` executes.
     pub(super) fn interpret(&mut self, cpu: Cpu, task: TaskId) -> Run<Flow> {
         if self.out.steps_at != self.out.now {

@@ -19,7 +19,7 @@ use schedcast_kernel::{Context as WakeContext, Cpu, GroupId, Ns, Platform, TaskI
 /// How often the timer interrupt looks again for timers that expired meanwhile.
 const RETRIES: usize = 3;
 
-impl World {
+impl<const EXPLAIN: bool> World<EXPLAIN> {
     /// `hrtimer_interrupt`: runs what has expired, in order of hard expiry, as far as soft expiries
     /// allow; the tick is one of the timers.
     pub(super) fn timer_interrupt(&mut self, cpu: Cpu, slot: Slot) -> Run<()> {

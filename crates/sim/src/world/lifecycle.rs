@@ -12,7 +12,7 @@ use schedcast_kernel::{Context as WakeContext, Cpu, Platform, TaskId};
 /// Address spaces of forked processes are numbered from here, by task row and generation.
 const FORKED_ADDRESS_SPACES: u32 = 1 << 31;
 
-impl World {
+impl<const EXPLAIN: bool> World<EXPLAIN> {
     pub(super) fn fork(&mut self, cpu: Cpu, task: TaskId, fork: ForkId, child: Reg) -> Next {
         let shared = std::sync::Arc::clone(&self.out.shared);
         let spec = &shared.workload.forks[fork.0 as usize];

@@ -19,6 +19,7 @@ mod calls;
 mod devices;
 mod engine;
 mod error;
+mod explain;
 mod hardware;
 mod interpret;
 mod interrupts;
@@ -31,6 +32,7 @@ mod tasks;
 mod watch;
 
 pub use error::{RunError, WorldError};
+pub use explain::{COMPILED_HERE, Explained};
 pub use outside::CpuTime;
 pub(crate) use outside::Outside;
 pub use watch::Watch;
@@ -41,13 +43,16 @@ use crate::workload::Workload;
 use schedcast_kernel::{Cpu, Kernel, Ns, TaskId};
 
 /// A machine with its scheduler and everything that runs on it, at one moment.
+///
+/// With `EXPLAIN` it collects the decisions of the scheduler, see [`World::explaining`]; without, the
+/// code that would is not there.
 #[derive(Clone, Debug)]
-pub struct World {
+pub struct World<const EXPLAIN: bool = false> {
     pub(crate) kernel: Kernel,
-    pub(crate) out: Outside,
+    pub(crate) out: Outside<EXPLAIN>,
 }
 
-impl World {
+impl<const EXPLAIN: bool> World<EXPLAIN> {
     /// Virtual time.
     pub fn now(&self) -> Ns {
         self.out.now

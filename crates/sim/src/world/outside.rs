@@ -1,6 +1,7 @@
 //! The half of a world that is not the scheduler.
 
 use super::devices::Devices;
+use super::explain::Explained;
 use super::hardware::HardwareSlots;
 use super::script::Script;
 use super::tasks::Tasks;
@@ -133,7 +134,7 @@ pub(crate) struct SourceState {
 
 /// Machine, event queue, tasks, objects, probes: what the kernel sees as its platform.
 #[derive(Clone, Debug)]
-pub struct Outside {
+pub struct Outside<const EXPLAIN: bool = false> {
     /// Time of the event being handled.
     pub(crate) now: Ns,
     /// No event after this is handled.
@@ -165,9 +166,11 @@ pub struct Outside {
     /// Instructions executed at `steps_at`.
     pub(super) steps: u64,
     pub(super) steps_at: Ns,
+    /// Decisions that nobody has taken yet; none unless `EXPLAIN`.
+    pub(super) decisions: Vec<Explained>,
 }
 
-impl Outside {
+impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     #[inline(always)]
     pub(super) fn slot(cpu: Cpu, kind: u32) -> Slot {
         Slot(cpu.0 * per_cpu::COUNT + kind)
@@ -228,7 +231,7 @@ impl Outside {
         }
         let first = self.timers.first(cpu).map_or(Ns::MAX, |armed| armed.hard);
         let at = first.min(state.tick_at);
-        let slot = Self::slot(cpu, per_cpu::DEVICE);
+        let slot = <Outside>::slot(cpu, per_cpu::DEVICE);
         if at == Ns::MAX {
             self.wheel.disarm(slot);
             return;
@@ -244,7 +247,7 @@ impl Outside {
             Ipi::Resched => per_cpu::RESCHED,
             Ipi::Call => per_cpu::CALL,
         };
-        Self::slot(cpu, kind)
+        <Outside>::slot(cpu, kind)
     }
 
     /// Adds an event slot behind those of the CPUs.

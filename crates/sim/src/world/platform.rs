@@ -1,11 +1,13 @@
 //! The outside as the kernel sees it.
 
+use super::explain::Explained;
 use super::outside::{Outside, class};
 use super::script::Deed;
 use crate::random;
 use crate::timers::TimerId;
 use crate::wheel::Key;
 use schedcast_kernel::cpufreq::{Counters, HwpRequest};
+use schedcast_kernel::explain::Decision;
 use schedcast_kernel::platform::{Access, Draw, Ipi, Line, Observation, Op, Timer};
 use schedcast_kernel::{Cpu, Ns, Platform};
 
@@ -21,7 +23,9 @@ fn slack_timer(group: schedcast_kernel::GroupId) -> TimerId {
 /// The period timer of the real-time class: the root group, whose numbers these are, has no limit.
 pub(super) const RT_PERIOD: TimerId = TimerId(0);
 
-impl Platform for Outside {
+impl<const EXPLAIN: bool> Platform for Outside<EXPLAIN> {
+    const EXPLAIN: bool = EXPLAIN;
+
     #[inline(always)]
     fn now(&self, cpu: Cpu) -> Ns {
         self.clock(cpu)
@@ -116,6 +120,18 @@ impl Platform for Outside {
     }
 
     #[inline]
+    fn explain(&mut self, cpu: Cpu, decision: Decision) {
+        if EXPLAIN {
+            let time_ns = self.clock(self.executing);
+            self.decisions.push(Explained {
+                time_ns,
+                cpu,
+                decision,
+            });
+        }
+    }
+
+    #[inline]
     fn observe(&mut self, cpu: Cpu, observation: Observation) {
         // It happens when the CPU that executes the operation gets there, whatever CPU it is about.
         let executing = self.executing;
@@ -127,7 +143,7 @@ impl Platform for Outside {
     }
 }
 
-impl Outside {
+impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     /// An interrupt leaves at `at`.
     #[inline]
     pub(super) fn deliver_ipi(&mut self, at: Ns, to: Cpu, ipi: Ipi, polling: bool) {

@@ -44,7 +44,7 @@ pub(super) struct Script {
     resume: Option<Stage>,
 }
 
-impl Outside {
+impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     /// Whether deeds of the operation that `cpu` executes have to be written down.
     #[inline(always)]
     pub(super) fn is_recording(&self, cpu: Cpu) -> bool {
@@ -89,7 +89,7 @@ impl Outside {
             let at = at + self.scripts[row].delay_ns;
             let key = Key::new(at, class::SEGMENT);
             if at > self.now && !self.advance_to(key) {
-                self.wheel.arm(Self::slot(cpu, per_cpu::SEGMENT), key);
+                self.wheel.arm(<Outside>::slot(cpu, per_cpu::SEGMENT), key);
                 self.scripts[row].resume = Some(stage);
                 // Whoever ran is accounted; nobody runs before the script is over.
                 self.cpus[row].running = None;
@@ -124,7 +124,7 @@ impl Outside {
     }
 }
 
-impl World {
+impl<const EXPLAIN: bool> World<EXPLAIN> {
     /// The time of the next deed of a script has come.
     pub(super) fn script_goes_on(&mut self, cpu: Cpu) -> Run<()> {
         self.out.executing = cpu;

@@ -36,7 +36,17 @@ impl World {
         workload: impl Into<Arc<Workload>>,
         seed: u64,
     ) -> Result<Self, WorldError> {
-        let workload = workload.into();
+        Self::build(machine, rules, workload.into(), seed)
+    }
+}
+
+impl<const EXPLAIN: bool> World<EXPLAIN> {
+    pub(super) fn build(
+        machine: Machine,
+        rules: Rules,
+        workload: Arc<Workload>,
+        seed: u64,
+    ) -> Result<Self, WorldError> {
         workload.check(machine.topology.cpus())?;
         let kernel = Kernel::new(machine.topology.clone(), rules);
         let out = Outside::new(machine, workload, seed);
@@ -178,7 +188,7 @@ impl World {
     }
 }
 
-impl Outside {
+impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     fn new(machine: Machine, workload: Arc<Workload>, seed: u64) -> Self {
         let cpus = machine.topology.cpus();
         let parents: Vec<Option<GroupId>> = std::iter::once(None)
@@ -235,6 +245,7 @@ impl Outside {
             requests: BTreeMap::new(),
             steps: 0,
             steps_at: 0,
+            decisions: Vec::new(),
         }
     }
 }

@@ -19,7 +19,7 @@ fn two_caches(version: &str) -> World {
 /// Decisions of `wake_affine_idle` for (prev, sync): T = this CPU, P = previous, - = undecided.
 fn decide(world: &World, prev: Cpu, sync: bool) -> char {
     match world.kernel.wake_affine_idle(THIS, prev, sync) {
-        Some(cpu) if cpu == THIS => 'T',
+        Some((cpu, _)) if cpu == THIS => 'T',
         Some(_) => 'P',
         None => '-',
     }

@@ -1,0 +1,153 @@
+//! `schedcast explain`: single decisions, and the first one in which two kernels differ.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use schedcast_lab::error::{Error, Result, hint_for};
+use schedcast_lab::experiment::Scenario;
+use schedcast_lab::experiment::units::parse_duration_ns;
+use schedcast_lab::explain::{Kind, Wanted, explain, first_difference};
+use schedcast_lab::question::{Question, Subject};
+use schedcast_lab::recording::Recorded;
+use schedcast_lab::simulator::Simulator;
+
+use crate::columns::ColumnArguments;
+use crate::written;
+
+/// `schedcast explain`
+#[derive(Debug, Args)]
+pub struct ExplainArguments {
+    /// Experiment file (TOML), or the folder of a recording
+    #[arg(value_name = "EXP.toml|RECORDING")]
+    pub subject: PathBuf,
+    /// Settings; --variant names the one to explain, or opens one
+    #[command(flatten)]
+    pub columns: ColumnArguments,
+    /// Whose cpu.* files --set means
+    #[arg(long, value_name = "PATH")]
+    pub cgroup: Option<String>,
+    /// Seed of the run
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// Simulated time of the run, such as 20s or 500ms
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<String>,
+    /// From this simulated time on, such as 1.5s or 250ms
+    #[arg(long, value_name = "TIME", value_parser = parse_duration_ns)]
+    pub at: Option<u64>,
+    /// Decisions about threads of this name
+    #[arg(long, value_name = "NAME")]
+    pub task: Option<String>,
+    /// Decisions of this kind
+    #[arg(long, value_enum)]
+    pub kind: Option<KindArgument>,
+    /// How many decisions
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub count: u32,
+    /// The first decision in which two variants differ, from both sides
+    #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["at", "task", "kind", "count"])]
+    pub diff: Option<Vec<String>>,
+}
+
+/// Kinds of decisions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum KindArgument {
+    /// Which task runs next
+    Pick,
+    /// Whether a task that woke takes the CPU
+    Preempt,
+    /// Which CPU a waking or starting task goes to
+    Place,
+    /// That a CPU's queue of a limited group has no runtime left
+    Throttle,
+    /// Whether tasks are moved between CPUs
+    Balance,
+}
+
+impl From<KindArgument> for Kind {
+    fn from(kind: KindArgument) -> Kind {
+        match kind {
+            KindArgument::Pick => Kind::Pick,
+            KindArgument::Preempt => Kind::Preempt,
+            KindArgument::Place => Kind::Place,
+            KindArgument::Throttle => Kind::Throttle,
+            KindArgument::Balance => Kind::Balance,
+        }
+    }
+}
+
+/// Runs the verb.
+pub fn run(arguments: &ExplainArguments, out: &mut impl Write) -> Result<()> {
+    let scenarios = scenarios(arguments)?;
+    let simulator = Simulator::new();
+    let text = match &arguments.diff {
+        Some(names) => {
+            let [a, b] = [&names[0], &names[1]].map(|name| named(&scenarios, name));
+            first_difference(&simulator, a?, b?, arguments.seed)?
+        }
+        None => {
+            let wanted = Wanted {
+                at_ns: arguments.at,
+                task: arguments.task.clone(),
+                kind: arguments.kind.map(Kind::from),
+                count: arguments.count as usize,
+            };
+            explain(
+                &simulator,
+                chosen(arguments, &scenarios)?,
+                arguments.seed,
+                &wanted,
+            )?
+        }
+    };
+    written(out.write_all(text.as_bytes()))
+}
+
+/// All variants; one that `--variant` names without settings is not opened a second time.
+fn scenarios(arguments: &ExplainArguments) -> Result<Vec<Scenario>> {
+    let subject = if arguments.subject.is_dir() {
+        Subject::Recording(Recorded::open(&arguments.subject)?)
+    } else {
+        Subject::File {
+            path: arguments.subject.clone(),
+            only: None,
+        }
+    };
+    let mut columns = arguments.columns.0.clone();
+    columns
+        .variants
+        .retain(|(_, settings)| !settings.is_empty());
+    let question = Question {
+        subject,
+        cgroup: arguments.cgroup.clone(),
+        columns,
+        seeds: None,
+        duration: arguments.duration.clone(),
+        measured: false,
+    };
+    Ok(question.experiment()?.scenarios)
+}
+
+fn named<'a>(scenarios: &'a [Scenario], name: &str) -> Result<&'a Scenario> {
+    let found = scenarios.iter().find(|scenario| scenario.name == name);
+    found.ok_or_else(|| {
+        let names: Vec<&str> = scenarios.iter().map(|one| one.name.as_str()).collect();
+        Error::usage(format!("there is no variant `{name}`")).hint(hint_for(name, &names))
+    })
+}
+
+/// The variant that `--variant` names last, or the only one.
+fn chosen<'a>(arguments: &ExplainArguments, scenarios: &'a [Scenario]) -> Result<&'a Scenario> {
+    if let Some((name, _)) = arguments.columns.0.variants.last() {
+        return named(scenarios, name);
+    }
+    match scenarios {
+        [only] => Ok(only),
+        several => {
+            let names: Vec<&str> = several.iter().map(|one| one.name.as_str()).collect();
+            let error = Error::usage(format!("there are {} variants", several.len()));
+            Err(error.hint(format!("choose one with --variant: {}", names.join(", "))))
+        }
+    }
+}

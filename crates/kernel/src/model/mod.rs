@@ -1,0 +1,134 @@
+//! The rules of the model by name: kernel function, versions, place in this crate.
+//!
+//! Every rule has a [`Mark`]. The code that applies the rule says so with `reached`, which
+//! compiles to nothing in release builds; in all others a test can ask which rules its scenario
+//! has reached. Decisions (see [`crate::explain`]) carry the mark of the rule that decided.
+//!
+//! Worked example: `Mark::TargetIdle` is the first rule of `select_idle_sibling` in every version, and
+//! lives in `select/sibling.rs`. A test that wakes a task whose target CPU is idle and asks
+//! [`take_reached`] afterwards finds it among the marks.
+
+mod table;
+
+use std::fmt;
+
+pub use table::Mark;
+
+/// What is known of a rule.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct About {
+    /// Part of the scheduler, as a heading.
+    pub part: &'static str,
+    /// Its mark, as a word.
+    pub name: &'static str,
+    /// The kernel function it mirrors, under its newest name.
+    pub function: &'static str,
+    /// Versions it holds in.
+    pub versions: &'static str,
+    /// File of `crates/kernel/src` it lives in.
+    pub file: &'static str,
+    /// What it says, in a line.
+    pub says: &'static str,
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.about().says)
+    }
+}
+
+/// Notes that a rule was applied.
+#[inline(always)]
+pub(crate) fn reached(mark: Mark) {
+    #[cfg(debug_assertions)]
+    record::note(mark);
+    #[cfg(not(debug_assertions))]
+    let _ = mark;
+}
+
+/// Marks that this thread has reached since the last call, in the order of the table. Always empty in
+/// release builds, which do not take notes.
+pub fn take_reached() -> Vec<Mark> {
+    #[cfg(debug_assertions)]
+    return record::take();
+    #[cfg(not(debug_assertions))]
+    Vec::new()
+}
+
+#[cfg(debug_assertions)]
+mod record {
+    use super::Mark;
+    use std::cell::Cell;
+
+    const WORDS: usize = Mark::ALL.len().div_ceil(64);
+
+    thread_local! {
+        static REACHED: [Cell<u64>; WORDS] = const { [const { Cell::new(0) }; WORDS] };
+    }
+
+    pub fn note(mark: Mark) {
+        REACHED.with(|words| {
+            let word = &words[mark as usize / 64];
+            word.set(word.get() | 1 << (mark as usize % 64));
+        });
+    }
+
+    pub fn take() -> Vec<Mark> {
+        REACHED.with(|words| {
+            let bits: Vec<u64> = words.iter().map(Cell::take).collect();
+            let is_set = |mark: &Mark| bits[*mark as usize / 64] >> (*mark as usize % 64) & 1 == 1;
+            Mark::ALL.iter().copied().filter(is_set).collect()
+        })
+    }
+}
+
+/// The page `docs/model.md`: every rule, by part.
+pub fn page() -> String {
+    let mut text = INTRODUCTION.to_string();
+    let mut part = "";
+    for mark in Mark::ALL {
+        let about = mark.about();
+        if about.part != part {
+            part = about.part;
+            text += &format!(
+                "\n## {part}\n\n| rule | kernel function | versions | file | mark |\n|---|---|---|---|---|\n"
+            );
+        }
+        text += &format!(
+            "| {} | `{}` | {} | `{}` | `{}` |\n",
+            about.says, about.function, about.versions, about.file, about.name
+        );
+    }
+    text
+}
+
+const INTRODUCTION: &str = "\
+# The model, rule by rule
+
+Every rule of the scheduler that the simulator knows: what it says, the kernel function it mirrors (under its newest name), the
+releases it holds in (a dash at the end: to this day), the file of `crates/kernel/src` it lives in, and its mark. `schedcast explain`
+prints the mark of the rule that decided. What is not modelled stands in [Validity](validity.md). This page is written from the table in `crates/kernel/src/model/table.rs`.
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// UPDATE_MODEL=1 renews the page.
+    #[test]
+    fn the_page_is_that_of_the_table() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/model.md");
+        if std::env::var_os("UPDATE_MODEL").is_some() {
+            std::fs::write(file, page()).unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(file).unwrap(), page());
+    }
+
+    #[test]
+    fn files_of_rules_exist() {
+        for mark in Mark::ALL {
+            let file = format!("{}/src/{}", env!("CARGO_MANIFEST_DIR"), mark.about().file);
+            assert!(std::path::Path::new(&file).exists(), "{mark:?}: {file}");
+        }
+    }
+}

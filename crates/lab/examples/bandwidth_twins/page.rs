@@ -1,0 +1,159 @@
+//! The page: one table a case, one row a counter, with what it allows.
+
+use std::fmt::Write as _;
+
+use crate::cases::{Case, Task};
+use crate::{Measured, Repeat, WINDOW_MS};
+
+/// How far apart counts, throttled and burst times, and CPU times may be.
+const COUNT_TOLERANCE: f64 = 0.03;
+const TIME_TOLERANCE: f64 = 0.05;
+const CPU_TOLERANCE: f64 = 0.02;
+
+/// Renders all rows.
+pub fn render(rows: &[(&Case, Measured, Vec<Repeat>)], machine: &str) -> String {
+    let machine = machine.rsplit('/').next().unwrap_or(machine);
+    let mut dates: Vec<&str> = rows.iter().map(|(_, real, _)| real.date.as_str()).collect();
+    dates.sort();
+    dates.dedup();
+    let kernel = rows.first().map_or("", |(_, real, _)| real.kernel.as_str());
+    let mut text = format!(
+        "# CPU limits, real and simulated: Linux 6.18\n\n\
+         Written by `make twins`. Real: {}, Linux {kernel}, 2 CPUs, HZ 250; simulated: kernel 6.18, HZ 250, machine \
+         `{machine}`, random timer phases, {} seeds.\n\n\
+         Each repeat is a new group. Counters of `cpu.stat` and CPU times of the tasks are those of {} s in the midst \
+         of it; every figure is the median with (smallest – largest) of the repeats. *hog* computes without end, \
+         *beat* is an rt-app thread; what one of its activations takes was measured without a limit. Counts \
+         pass within ±3 %, throttled and burst times within ±5 %, CPU times within ±2 %, or within the spread of the \
+         real repeats. Repeats in which the hypervisor took more than 1 % of the machine or other programs more \
+         than 3 % do not count.\n\n",
+        dates.join(", "),
+        rows.first().map_or(0, |(_, _, simulated)| simulated.len()),
+        WINDOW_MS / 1000
+    );
+    let mut passed = [0, 0];
+    let mut tables = String::new();
+    for (case, real, simulated) in rows {
+        tables += &table(case, real, simulated, &mut passed);
+    }
+    let [good, all] = passed;
+    let _ = write!(text, "**{good} of {all} figures pass.**\n\n");
+    text + &tables
+}
+
+/// A row: its name, what it reads of a repeat, what it allows.
+type Row = (String, Box<dyn Fn(&Repeat) -> f64>, f64);
+
+fn quantities(case: &Case) -> Vec<Row> {
+    let mut rows: Vec<Row> = vec![
+        (
+            "nr_periods".into(),
+            Box::new(|r| r.periods),
+            COUNT_TOLERANCE,
+        ),
+        (
+            "nr_throttled".into(),
+            Box::new(|r| r.throttled),
+            COUNT_TOLERANCE,
+        ),
+        (
+            "throttled_time, ms".into(),
+            Box::new(|r| r.throttled_ms),
+            TIME_TOLERANCE,
+        ),
+    ];
+    if case.burst_us > 0 {
+        rows.push(("nr_bursts".into(), Box::new(|r| r.bursts), COUNT_TOLERANCE));
+        rows.push((
+            "burst_time, ms".into(),
+            Box::new(|r| r.burst_ms),
+            TIME_TOLERANCE,
+        ));
+    }
+    for (n, name) in case.names().into_iter().enumerate() {
+        let label = format!("CPU time of {name}, ms");
+        rows.push((label, Box::new(move |r| r.cpu_ms[n]), CPU_TOLERANCE));
+    }
+    rows
+}
+
+fn table(case: &Case, real: &Measured, simulated: &[Repeat], passed: &mut [usize; 2]) -> String {
+    let mut text = format!(
+        "## {}\n\nQuota {} of {} ms, burst {} ms; {}. {} repeats, {} more disturbed.\n\n\
+         | | real | simulated | ratio | |\n|---|---|---|---|---|\n",
+        case.name,
+        case.quota_us as f64 / 1e3,
+        case.period_us as f64 / 1e3,
+        case.burst_us as f64 / 1e3,
+        tasks(case, &real.work_us),
+        real.repeats.len(),
+        real.disturbed
+    );
+    for (name, read, tolerance) in quantities(case) {
+        let real = Range::of(&real.repeats, &read);
+        let simulated = Range::of(simulated, &read);
+        let inside = (real.least..=real.most).contains(&simulated.median);
+        let good = inside || (simulated.median - real.median).abs() <= tolerance * real.median;
+        passed[0] += usize::from(good);
+        passed[1] += 1;
+        let ratio = match real.median {
+            0.0 => "–".to_owned(),
+            median => format!("{:.3}", simulated.median / median),
+        };
+        let verdict = if good { "" } else { "**misses**" };
+        let _ = writeln!(
+            text,
+            "| {name} | {} | {} | {ratio} | {verdict} |",
+            real.show(),
+            simulated.show()
+        );
+    }
+    text + "\n"
+}
+
+fn tasks(case: &Case, work_us: &[u64]) -> String {
+    let one = |(task, work_us): (&Task, &u64)| match task {
+        Task::Hog([cpu]) => format!("hog on CPU {cpu}"),
+        Task::Hog(_) => "hog on any CPU".to_owned(),
+        Task::Beat { period_us, cpu, .. } => format!(
+            "beat of {:.2} ms every {} ms on CPU {cpu}",
+            *work_us as f64 / 1e3,
+            period_us / 1000
+        ),
+    };
+    let all: Vec<String> = case.tasks.iter().zip(work_us).map(one).collect();
+    all.join(", ")
+}
+
+/// Smallest, middle and largest of the repeats.
+struct Range {
+    least: f64,
+    median: f64,
+    most: f64,
+}
+
+impl Range {
+    fn of(repeats: &[Repeat], read: &dyn Fn(&Repeat) -> f64) -> Self {
+        let mut values: Vec<f64> = repeats.iter().map(read).collect();
+        values.sort_by(f64::total_cmp);
+        let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
+        Self {
+            least: at(0),
+            median: at(values.len() / 2),
+            most: at(values.len().saturating_sub(1)),
+        }
+    }
+
+    fn show(&self) -> String {
+        let digits = |value: f64| match value {
+            whole if whole.fract() == 0.0 => format!("{whole:.0}"),
+            value => format!("{value:.1}"),
+        };
+        format!(
+            "{} ({} – {})",
+            digits(self.median),
+            digits(self.least),
+            digits(self.most)
+        )
+    }
+}

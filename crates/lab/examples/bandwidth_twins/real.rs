@@ -1,0 +1,205 @@
+//! The tasks in a real group.
+
+use std::thread;
+use std::time::Duration;
+
+use schedcast_host::{
+    CgroupVersion, CommandSpec, CpuCgroup, CpuFile, CpuLimits, CpuStat, HostError, KernelInfo,
+    Output, TaskTimes, run_in, sys,
+};
+
+use crate::cases::{Case, Task, rt_app_file};
+use crate::{FROM_MS, Measured, Outcome, Repeat, WINDOW_MS, quiet};
+
+const REPEATS: usize = 7;
+/// Length of a round of rt-app's work loop, about. What an activation really takes is measured.
+const LOOP_NS: u64 = 25;
+/// Length of the run that measures it: whole periods of all cases.
+const WORK_WINDOW_MS: u64 = 2_000;
+
+/// Runs a case.
+pub fn run(case: &Case) -> Outcome<Measured> {
+    let work_us = case
+        .tasks
+        .iter()
+        .map(work_us)
+        .collect::<Outcome<Vec<u64>>>()?;
+    let repeats = quiet::repeat(REPEATS, quiet::Others::Matter, || once(case))?;
+    Ok(Measured {
+        case: case.name.to_owned(),
+        date: date()?,
+        kernel: KernelInfo::read()?.release,
+        work_us,
+        disturbed: repeats.disturbed,
+        repeats: repeats.kept,
+    })
+}
+
+/// CPU time of an activation without a limit; 0 for a hog.
+fn work_us(task: &Task) -> Outcome<u64> {
+    let Task::Beat { period_us, .. } = *task else {
+        return Ok(0);
+    };
+    let file = file_of("alone", task)?;
+    let group = new_group()?;
+    let command = [command(task, file.path())?];
+    let (_, tasks) = watched(&group, &command, WORK_WINDOW_MS)?;
+    group.close()?;
+    let cpu_ns = cpu_of(&tasks, "alone");
+    Ok(cpu_ns * period_us / (WORK_WINDOW_MS * 1_000) / 1_000)
+}
+
+fn once(case: &Case) -> Outcome<Repeat> {
+    let names = case.names();
+    let named = || names.iter().zip(case.tasks);
+    let files = named()
+        .map(|(name, task)| file_of(name, task))
+        .collect::<Outcome<Vec<_>>>()?;
+    let commands = named()
+        .zip(&files)
+        .map(|((_, task), file)| command(task, file.path()))
+        .collect::<Outcome<Vec<_>>>()?;
+    let group = new_group()?;
+    group.set_limits(&CpuLimits {
+        quota_us: Some(case.quota_us),
+        period_us: case.period_us,
+        burst_us: case.burst_us,
+    })?;
+    let (stat, tasks) = watched(&group, &commands, WINDOW_MS)?;
+    group.close()?;
+    let mut hogs = tasks.iter().filter(|task| task.hog).map(|task| task.cpu_ns);
+    let mut cpu_ms: Vec<f64> = named()
+        .map(|(name, task)| match task {
+            Task::Hog(_) => hogs.next().unwrap_or(0),
+            Task::Beat { .. } => cpu_of(&tasks, name),
+        })
+        .map(|ns| ns as f64 / 1e6)
+        .collect();
+    if case.alike() {
+        cpu_ms.sort_by(f64::total_cmp);
+    }
+    Ok(Repeat {
+        periods: stat.nr_periods as f64,
+        throttled: stat.nr_throttled as f64,
+        throttled_ms: stat.throttled_ns as f64 / 1e6,
+        bursts: stat.nr_bursts.unwrap_or(0) as f64,
+        burst_ms: stat.burst_ns.unwrap_or(0) as f64 / 1e6,
+        cpu_ms,
+    })
+}
+
+/// CPU time of one task in the window.
+struct Used {
+    comm: String,
+    hog: bool,
+    cpu_ns: u64,
+}
+
+/// Threads of rt-app are called after their task, with a number behind.
+fn cpu_of(tasks: &[Used], name: &str) -> u64 {
+    let own = tasks.iter().filter(|task| task.comm.starts_with(name));
+    own.map(|task| task.cpu_ns).sum()
+}
+
+/// Runs the commands and returns what counters and CPU times gained in the window.
+fn watched(
+    group: &CpuCgroup,
+    commands: &[CommandSpec],
+    window_ms: u64,
+) -> Outcome<(CpuStat, Vec<Used>)> {
+    let limit = Duration::from_millis(FROM_MS + window_ms + 200);
+    let (run, window) = thread::scope(|scope| {
+        let window = scope.spawn(|| watch(group, window_ms));
+        (run_in(group, commands, limit), window.join())
+    });
+    run?;
+    Ok(window.map_err(|_| "the watcher panicked")??)
+}
+
+fn watch(group: &CpuCgroup, window_ms: u64) -> Result<(CpuStat, Vec<Used>), HostError> {
+    let start_ns = sys::monotonic_ns() + FROM_MS * 1_000_000;
+    let read = |at_ns| {
+        sys::sleep_until_ns(at_ns);
+        Ok::<_, HostError>((group.stat()?, group.tasks()?))
+    };
+    let (stat, tasks) = read(start_ns)?;
+    let (later, tasks_later) = read(start_ns + window_ms * 1_000_000)?;
+    let before = |tid| tasks.iter().find(|task: &&TaskTimes| task.tid == tid);
+    let mut used: Vec<(i32, Used)> = tasks_later
+        .into_iter()
+        .map(|task| {
+            let then_ns = before(task.tid).map_or(0, |task| task.cpu_ns);
+            let hog = !["beat", "alone", "rt-app"]
+                .iter()
+                .any(|name| task.comm.starts_with(name));
+            let cpu_ns = task.cpu_ns - then_ns;
+            (
+                task.tid,
+                Used {
+                    comm: task.comm,
+                    hog,
+                    cpu_ns,
+                },
+            )
+        })
+        .collect();
+    // In the order in which they were started.
+    used.sort_by_key(|(tid, _)| *tid);
+    Ok((
+        later.since(&stat),
+        used.into_iter().map(|(_, used)| used).collect(),
+    ))
+}
+
+fn file_of(name: &str, task: &Task) -> Outcome<tempfile::NamedTempFile> {
+    let file = tempfile::NamedTempFile::with_suffix(".json")?;
+    if let Task::Beat {
+        run_us,
+        period_us,
+        cpu,
+    } = *task
+    {
+        std::fs::write(&file, rt_app_file(name, run_us, period_us, cpu, LOOP_NS))?;
+    }
+    Ok(file)
+}
+
+fn command(task: &Task, file: &std::path::Path) -> Outcome<CommandSpec> {
+    Ok(match task {
+        Task::Hog(cpus) => {
+            let cpus: Vec<usize> = cpus.iter().map(|cpu| *cpu as usize).collect();
+            CommandSpec::new(std::env::current_exe()?)
+                .args(["hog", "spin"])
+                .cpus(&cpus)
+        }
+        Task::Beat { .. } => CommandSpec::new("rt-app").arg(file).output(Output::Discard),
+    })
+}
+
+fn new_group() -> Outcome<CpuCgroup> {
+    heavy_group(&format!("schedcast-twins-{}", std::process::id()))
+}
+
+/// Puts this process itself into a heavy group, so that it reads counters when it means to.
+pub fn join_heavy_group() -> Outcome<CpuCgroup> {
+    let group = heavy_group(&format!("schedcast-twins-{}-self", std::process::id()))?;
+    std::fs::write(group.dir().join("cgroup.procs"), "0")?;
+    Ok(group)
+}
+
+/// A group that outweighs every other on the host.
+fn heavy_group(name: &str) -> Outcome<CpuCgroup> {
+    let group = CpuCgroup::create("/", name)?;
+    match group.version() {
+        CgroupVersion::V1 => group.write(CpuFile::Shares, "262144")?,
+        CgroupVersion::V2 => group.write(CpuFile::Weight, "10000")?,
+    }
+    Ok(group)
+}
+
+fn date() -> Outcome<String> {
+    let output = std::process::Command::new("date")
+        .arg("+%Y-%m-%d")
+        .output()?;
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}

@@ -1,0 +1,126 @@
+//! The same tasks in a simulated group.
+
+use schedcast_kernel::cpuset::CpuSet;
+use schedcast_kernel::group::BandwidthLimit;
+use schedcast_kernel::rules::{Rules, Version};
+use schedcast_kernel::{Cpu, GroupId};
+use schedcast_sim::workload::{GroupSpec, TaskSpec};
+use schedcast_sim::{Machine, ProgramBuilder, Workload, World};
+use schedcast_workload::programs::{Start, compile};
+
+use crate::cases::{Case, Task, rt_app_file};
+use crate::{FROM_MS, Outcome, Repeat, WINDOW_MS};
+
+const SEEDS: u64 = 25;
+const HZ: u32 = 250;
+const MS: u64 = 1_000_000;
+
+/// Simulates a case under several seeds; activations take the CPU time that was measured of them.
+pub fn run(case: &Case, work_us: &[u64], machine: &str) -> Outcome<Vec<Repeat>> {
+    let machine = match std::fs::read_to_string(machine) {
+        Ok(text) => Machine::parse(machine, &text)?,
+        Err(_) => Machine::preset(machine)?,
+    };
+    (0..SEEDS)
+        .map(|seed| once(case, work_us, machine.clone(), seed))
+        .collect()
+}
+
+fn once(case: &Case, work_us: &[u64], machine: Machine, seed: u64) -> Outcome<Repeat> {
+    let cpus = machine.topology.cpus();
+    // Anywhere between two ticks.
+    let start_ns = 10 * MS + seed * 777_777;
+    let (workload, names) = workload(case, work_us, cpus, start_ns)?;
+    let rules = Rules::of(Version::new(6, 18), cpus as u32, HZ);
+    let mut world = World::new(machine, rules, workload, seed)?;
+    world.run_until(start_ns + FROM_MS * MS)?;
+    let first = counters(&world, &names);
+    world.run_until(start_ns + (FROM_MS + WINDOW_MS) * MS)?;
+    let mut gained = counters(&world, &names);
+    gained.periods -= first.periods;
+    gained.throttled -= first.throttled;
+    gained.throttled_ms -= first.throttled_ms;
+    gained.bursts -= first.bursts;
+    gained.burst_ms -= first.burst_ms;
+    for (value, first) in gained.cpu_ms.iter_mut().zip(first.cpu_ms) {
+        *value -= first;
+    }
+    if case.alike() {
+        gained.cpu_ms.sort_by(f64::total_cmp);
+    }
+    Ok(gained)
+}
+
+fn counters(world: &World, names: &[String]) -> Repeat {
+    let stat = world.kernel().groups[1].bandwidth.stat;
+    let cpu_ns = |name: &String| world.probes().of(name).map_or(0, |row| row.run_ns);
+    Repeat {
+        periods: stat.nr_periods as f64,
+        throttled: stat.nr_throttled as f64,
+        throttled_ms: stat.throttled_time_ns as f64 / 1e6,
+        bursts: stat.nr_bursts as f64,
+        burst_ms: stat.burst_time_ns as f64 / 1e6,
+        cpu_ms: names.iter().map(|name| cpu_ns(name) as f64 / 1e6).collect(),
+    }
+}
+
+/// The group with its tasks, and the names their statistics go to.
+fn workload(
+    case: &Case,
+    work_us: &[u64],
+    cpus: usize,
+    start_ns: u64,
+) -> Outcome<(Workload, Vec<String>)> {
+    let mut workload = Workload::default();
+    let group = workload.add_group(GroupSpec {
+        shares: 262_144,
+        limit: BandwidthLimit {
+            quota_ns: Some(case.quota_us * 1000),
+            period_ns: case.period_us * 1000,
+            burst_ns: case.burst_us * 1000,
+        },
+        ..GroupSpec::new("/twins", GroupId::ROOT)
+    });
+    let mut statistics = Vec::new();
+    for ((name, task), &work_us) in case.names().iter().zip(case.tasks).zip(work_us) {
+        match *task {
+            Task::Hog(cpus) => {
+                add_hog(&mut workload, name, cpus, group, start_ns)?;
+                statistics.push(name.clone());
+            }
+            Task::Beat { period_us, cpu, .. } => {
+                let folder = tempfile::tempdir()?;
+                let file = folder.path().join("beat.json");
+                std::fs::write(&file, rt_app_file(name, work_us, period_us, cpu, 1000))?;
+                let mut start = Start::new(name.as_str(), cpus);
+                (start.group, start.start_ns) = (group, start_ns);
+                let words = ["rt-app".to_owned(), file.display().to_string()];
+                let running = compile(&words, &start, &mut workload)?;
+                let own = running.statistics.first();
+                statistics.push(own.ok_or("rt-app without a thread")?.clone());
+            }
+        }
+    }
+    Ok((workload, statistics))
+}
+
+fn add_hog(
+    workload: &mut Workload,
+    name: &str,
+    cpus: &[u32],
+    group: GroupId,
+    start_ns: u64,
+) -> Outcome<()> {
+    let mut program = ProgramBuilder::new(name);
+    let top = program.here();
+    program.work(1000 * MS);
+    program.jump(top);
+    let program = workload.add_program(program.finish()?);
+    workload.add_task(TaskSpec {
+        group,
+        start_ns,
+        affinity: Some(cpus.iter().map(|cpu| Cpu(*cpu)).collect::<CpuSet>()),
+        ..TaskSpec::new(name, program)
+    });
+    Ok(())
+}

@@ -1,0 +1,358 @@
+//! A decision in words and numbers.
+
+use std::fmt::Write as _;
+
+use schedcast_kernel::cpuset::CpuSet;
+use schedcast_kernel::entity::Owner;
+use schedcast_kernel::explain::{Candidate, Decision, GroupState, PickLevel, Siblings};
+use schedcast_kernel::model::Mark;
+use schedcast_kernel::rules::{FairClass, Rules};
+use schedcast_kernel::select::WakeKind;
+use schedcast_kernel::{GroupId, TaskId};
+use schedcast_sim::{Explained, World};
+
+/// The decision, several lines, the last one ended.
+pub fn describe(world: &World<true>, one: &Explained) -> String {
+    let writer = Writer { world };
+    let head = writer.head(&one.decision);
+    let body = writer.body(one.cpu, &one.decision);
+    let seconds = one.time_ns as f64 / 1e9;
+    format!("{seconds:.9} s  CPU {}  {head}\n{body}", one.cpu.0)
+}
+
+fn ms(ns: i64) -> String {
+    format!("{:.3}", ns as f64 / 1e6)
+}
+
+fn signed_ms(ns: i64) -> String {
+    format!("{:+.3}", ns as f64 / 1e6)
+}
+
+/// CPUs as in a cpuset file.
+fn cpus(set: &CpuSet) -> String {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for cpu in set.iter() {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == cpu.0 => *last = cpu.0,
+            _ => ranges.push((cpu.0, cpu.0)),
+        }
+    }
+    let words: Vec<String> = ranges
+        .iter()
+        .map(|(first, last)| match first == last {
+            true => first.to_string(),
+            false => format!("{first}-{last}"),
+        })
+        .collect();
+    if words.is_empty() {
+        "none".to_string()
+    } else {
+        words.join(",")
+    }
+}
+
+/// The rule with its kernel function and the versions it holds in.
+fn rule(mark: Mark) -> String {
+    let about = mark.about();
+    format!(
+        "  rule     {}\n           {} ({}), mark {}\n",
+        about.says, about.function, about.versions, about.name
+    )
+}
+
+/// Knows names.
+struct Writer<'a> {
+    world: &'a World<true>,
+}
+
+impl Writer<'_> {
+    fn rules(&self) -> &Rules {
+        &self.world.kernel().rules
+    }
+
+    fn task(&self, task: TaskId) -> String {
+        format!("{}:{}", self.world.task_name(task), task.0)
+    }
+
+    fn group(&self, group: GroupId) -> &str {
+        let specs = &self.world.workload().groups;
+        match group.index().checked_sub(1) {
+            None => "/",
+            Some(row) => specs.get(row).map_or("?", |spec| spec.path.as_str()),
+        }
+    }
+
+    fn owner(&self, owner: Owner) -> String {
+        match owner {
+            Owner::Task(task) => self.task(task),
+            Owner::Group(group, _) => self.group(group).to_string(),
+        }
+    }
+
+    fn head(&self, decision: &Decision) -> String {
+        match decision {
+            Decision::Pick { task, .. } => format!("pick: {}", self.task(*task)),
+            Decision::Preempt {
+                wakee,
+                curr,
+                preempts,
+                ..
+            } => {
+                let verb = if *preempts {
+                    "preempts"
+                } else {
+                    "does not preempt"
+                };
+                format!("preempt: {} {verb} {}", self.task(*wakee), self.task(*curr))
+            }
+            Decision::Place {
+                task, cpu, kind, ..
+            } => {
+                let kind = match kind {
+                    WakeKind::Wakeup => "wakeup",
+                    WakeKind::Fork => "fork",
+                    WakeKind::Exec => "exec",
+                };
+                format!("place: {} on CPU {} at {kind}", self.task(*task), cpu.0)
+            }
+            Decision::Throttle { group, .. } => format!("throttle: {}", self.group(*group)),
+            Decision::Balance {
+                dst, src, moved, ..
+            } => {
+                let from = src.map_or(String::new(), |src| format!(" from CPU {}", src.0));
+                let tasks = if *moved == 1 { "task" } else { "tasks" };
+                format!("balance: {moved} {tasks} to CPU {}{from}", dst.0)
+            }
+        }
+    }
+
+    fn body(&self, cpu: schedcast_kernel::Cpu, decision: &Decision) -> String {
+        match decision {
+            Decision::Pick { levels, .. } => levels.iter().map(|level| self.level(level)).collect(),
+            Decision::Preempt {
+                rule: mark,
+                siblings,
+                ..
+            } => {
+                let compared = siblings.as_deref().map(|pair| self.siblings(pair));
+                rule(*mark) + &compared.unwrap_or_default()
+            }
+            Decision::Place { .. } => self.place(decision),
+            Decision::Throttle { .. } => self.throttle(cpu, decision),
+            Decision::Balance { .. } => balance(decision),
+        }
+    }
+
+    fn level(&self, level: &PickLevel) -> String {
+        let mut text = rule(level.rule);
+        let origin = self.origin();
+        let _ = writeln!(
+            text,
+            "  queue    {}, ms, virtual times from {origin}",
+            self.group(level.group)
+        );
+        text += &self.table(&level.candidates, Some(level.picked));
+        text
+    }
+
+    fn siblings(&self, pair: &Siblings) -> String {
+        let origin = self.origin();
+        format!(
+            "  queue    {}, ms, virtual times from {origin}\n{}",
+            self.group(pair.group),
+            self.table(&[pair.curr.clone(), pair.wakee.clone()], None)
+        )
+    }
+
+    fn origin(&self) -> &'static str {
+        match self.rules().fair {
+            FairClass::Cfs => "min_vruntime",
+            FairClass::Eevdf => "V",
+        }
+    }
+
+    fn table(&self, candidates: &[Candidate], picked: Option<Owner>) -> String {
+        let eevdf = self.rules().fair == FairClass::Eevdf;
+        let names: Vec<String> = candidates.iter().map(|one| self.owner(one.owner)).collect();
+        let width = names.iter().map(String::len).max().unwrap_or(0).max(6);
+        let mut text = format!("    {:width$}  weight   vruntime", "entity");
+        text += if eevdf {
+            "        lag   deadline    slice  state\n"
+        } else {
+            "    slice  state\n"
+        };
+        for (one, name) in candidates.iter().zip(&names) {
+            let mark = if picked == Some(one.owner) { '*' } else { ' ' };
+            let _ = write!(
+                text,
+                "  {mark} {name:width$}  {:6} {:>10}",
+                one.weight,
+                signed_ms(one.vruntime_ns)
+            );
+            if eevdf {
+                let _ = write!(
+                    text,
+                    " {:>10} {:>10}",
+                    signed_ms(-one.vruntime_ns),
+                    signed_ms(one.deadline_ns)
+                );
+            }
+            let _ = writeln!(
+                text,
+                " {:>8}  {}",
+                ms(one.slice_ns as i64),
+                state(one, eevdf)
+            );
+        }
+        text
+    }
+
+    fn place(&self, decision: &Decision) -> String {
+        let Decision::Place {
+            kind,
+            waker,
+            waker_cpu,
+            sync,
+            prev_cpu,
+            target,
+            target_rule,
+            rule: mark,
+            examined,
+            scan_limit,
+            idle,
+            ..
+        } = decision
+        else {
+            return String::new();
+        };
+        let mut text = rule(*mark);
+        let sync = if *sync { ", sync" } else { "" };
+        let _ = writeln!(
+            text,
+            "  waker    {} on CPU {}{sync}; previous CPU {}",
+            self.task(*waker),
+            waker_cpu.0,
+            prev_cpu.0
+        );
+        if *kind == WakeKind::Wakeup {
+            let about = target_rule.about();
+            let _ = writeln!(
+                text,
+                "  target   CPU {}: {}\n           {} ({}), mark {}",
+                target.0, about.says, about.function, about.versions, about.name
+            );
+        }
+        let limit = scan_limit.map_or(String::new(), |limit| format!(", scan limit {limit}"));
+        let _ = writeln!(
+            text,
+            "  state    idle CPUs {}; CPUs looked at {examined}{limit}",
+            cpus(idle)
+        );
+        text
+    }
+
+    fn throttle(&self, cpu: schedcast_kernel::Cpu, decision: &Decision) -> String {
+        let Decision::Throttle {
+            limit,
+            rule: mark,
+            runtime_remaining_ns,
+            pool_ns,
+            refill_at_ns,
+            tasks,
+            ..
+        } = decision
+        else {
+            return String::new();
+        };
+        let mut text = rule(*mark);
+        let quota = limit.quota_ns.map_or("max".to_string(), |ns| ms(ns as i64));
+        let _ = writeln!(
+            text,
+            "  limit    quota {quota} ms, period {} ms, burst {} ms",
+            ms(limit.period_ns as i64),
+            ms(limit.burst_ns as i64)
+        );
+        let _ = writeln!(
+            text,
+            "  state    CPU {}: runtime_remaining {} ms, pool {} ms, tasks {tasks}; refill at {:.9} s",
+            cpu.0,
+            ms(*runtime_remaining_ns),
+            ms(*pool_ns as i64),
+            *refill_at_ns as f64 / 1e9
+        );
+        text
+    }
+}
+
+fn state(one: &Candidate, eevdf: bool) -> String {
+    let mut words = Vec::new();
+    if one.running {
+        words.push("running");
+    }
+    if eevdf {
+        words.push(if one.eligible {
+            "eligible"
+        } else {
+            "not eligible"
+        });
+    }
+    if one.protected {
+        words.push("protected");
+    }
+    if one.delayed {
+        words.push("asleep, delayed");
+    }
+    if words.is_empty() {
+        words.push("queued");
+    }
+    words.join(", ")
+}
+
+fn balance(decision: &Decision) -> String {
+    let Decision::Balance {
+        idle,
+        domain,
+        imbalance,
+        migration,
+        rule: mark,
+        groups,
+        ..
+    } = decision
+    else {
+        return String::new();
+    };
+    use schedcast_kernel::balance::{CpuIdle, Migration};
+    let mut text = rule(*mark);
+    let why = match idle {
+        CpuIdle::NotIdle => "busy",
+        CpuIdle::Idle => "idle",
+        CpuIdle::NewlyIdle => "about to idle",
+    };
+    let unit = match migration {
+        Migration::Load => "load",
+        Migration::Util => "utilisation",
+        Migration::Task => "tasks",
+    };
+    let _ = writeln!(
+        text,
+        "  domain   {domain}, the pulling CPU is {why}; left to move: {imbalance} ({unit})"
+    );
+    if let Some((local, busiest)) = groups {
+        let _ = writeln!(text, "  local    {}", group_state(local));
+        let _ = writeln!(text, "  busiest  {}", group_state(busiest));
+    }
+    text
+}
+
+fn group_state(group: &GroupState) -> String {
+    format!(
+        "CPUs {}: {}, {} running, {} idle CPUs, load {}, util {}, capacity {}",
+        cpus(&group.cpus),
+        group.kind,
+        group.nr_running,
+        group.idle_cpus,
+        group.load,
+        group.util,
+        group.capacity
+    )
+}

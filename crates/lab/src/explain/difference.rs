@@ -1,0 +1,175 @@
+//! The first decision in which two scenarios differ.
+//!
+//! Two kernels rarely do the same at the same nanosecond: a longer scan alone moves everything that
+//! follows. So what is compared is not when, but what each CPU decides, one after the other: the task
+//! picked, the CPU chosen, whether a wakeup preempts, what is throttled, what balance moves.
+//!
+//! Worked example: both kernels pick `a`, `b`, `a` on CPU 0; on CPU 1 the first places `c` on CPU 1 at
+//! 4.2 ms, the second on CPU 3 at 4.3 ms. CPU 0 has no difference, CPU 1 has one, at 4.2 ms.
+
+use std::collections::VecDeque;
+
+use schedcast_kernel::explain::Decision;
+use schedcast_kernel::{Cpu, GroupId, Ns, TaskId};
+use schedcast_sim::Explained;
+
+use super::describe::describe;
+use super::run::Decisions;
+use crate::error::Result;
+use crate::experiment::Scenario;
+use crate::simulator::Simulator;
+
+/// Both worlds advance by about this much before their decisions are compared.
+const WINDOW_NS: Ns = 1_000_000;
+
+/// What was decided, without the state behind it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Answer {
+    Picked(TaskId),
+    Preempts(TaskId, TaskId, bool),
+    Placed(TaskId, Cpu),
+    Throttled(GroupId),
+    Moved(Cpu, Option<Cpu>, u32),
+}
+
+/// `None` for a balance pass that moved nothing: how often one looks is no decision.
+fn answer(decision: &Decision) -> Option<Answer> {
+    Some(match decision {
+        Decision::Pick { task, .. } => Answer::Picked(*task),
+        Decision::Preempt {
+            wakee,
+            curr,
+            preempts,
+            ..
+        } => Answer::Preempts(*wakee, *curr, *preempts),
+        Decision::Place { task, cpu, .. } => Answer::Placed(*task, *cpu),
+        Decision::Throttle { group, .. } => Answer::Throttled(*group),
+        Decision::Balance { moved: 0, .. } => return None,
+        Decision::Balance {
+            dst, src, moved, ..
+        } => Answer::Moved(*dst, *src, *moved),
+    })
+}
+
+/// A decision that waits for its counterpart.
+struct Waiting {
+    answer: Answer,
+    explained: Explained,
+}
+
+/// One of the two runs.
+struct Side<'a> {
+    name: &'a str,
+    decisions: Decisions,
+    /// By CPU.
+    waiting: Vec<VecDeque<Waiting>>,
+    over: bool,
+}
+
+impl<'a> Side<'a> {
+    fn start(simulator: &Simulator, scenario: &'a Scenario, seed: u64) -> Result<Self> {
+        let decisions = Decisions::start(simulator, scenario, seed)?;
+        let cpus = scenario.machine.cpus();
+        Ok(Self {
+            name: &scenario.name,
+            decisions,
+            waiting: (0..cpus).map(|_| VecDeque::new()).collect(),
+            over: false,
+        })
+    }
+
+    /// Advances to about `until`.
+    fn advance(&mut self, until: Ns) -> Result<()> {
+        while !self.over && self.decisions.world().now() < until {
+            match self.decisions.next()? {
+                Some(event) => event.iter().for_each(|one| self.keep(one)),
+                None => self.over = true,
+            }
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, one: &Explained) {
+        if let Some(answer) = answer(&one.decision)
+            && let Some(row) = self.waiting.get_mut(one.cpu.index())
+        {
+            row.push_back(Waiting {
+                answer,
+                explained: one.clone(),
+            });
+        }
+    }
+
+    fn front_time(&self, cpu: usize) -> Ns {
+        let front = self.waiting[cpu].front();
+        front.map_or(Ns::MAX, |one| one.explained.time_ns)
+    }
+
+    fn describe_front(&self, cpu: usize) -> String {
+        let front = self.waiting[cpu].front();
+        let text = front.map(|one| describe(self.decisions.world(), &one.explained));
+        format!("{}:\n{}", self.name, text.unwrap_or_default())
+    }
+}
+
+/// Takes off what both sides decided alike and returns the CPU with the earliest difference.
+fn compare(a: &mut Side<'_>, b: &mut Side<'_>) -> Option<usize> {
+    let mut different = Vec::new();
+    for cpu in 0..a.waiting.len().min(b.waiting.len()) {
+        while let (Some(one), Some(other)) = (a.waiting[cpu].front(), b.waiting[cpu].front()) {
+            if one.answer != other.answer {
+                different.push(cpu);
+                break;
+            }
+            a.waiting[cpu].pop_front();
+            b.waiting[cpu].pop_front();
+        }
+    }
+    different
+        .into_iter()
+        .min_by_key(|&cpu| a.front_time(cpu).min(b.front_time(cpu)))
+}
+
+/// Runs two scenarios under the same seed until a CPU decides differently, and describes both decisions.
+///
+/// # Errors
+/// A scenario that cannot be run.
+pub fn first_difference(
+    simulator: &Simulator,
+    a: &Scenario,
+    b: &Scenario,
+    seed: u64,
+) -> Result<String> {
+    let mut a = Side::start(simulator, a, seed)?;
+    let mut b = Side::start(simulator, b, seed)?;
+    let mut until = 0;
+    let mut seen = false;
+    while !(a.over && b.over) {
+        until += WINDOW_NS;
+        a.advance(until)?;
+        b.advance(until)?;
+        // Once more after the first difference: an earlier one may still wait for its counterpart.
+        if let Some(cpu) = compare(&mut a, &mut b)
+            && std::mem::replace(&mut seen, true)
+        {
+            return Ok(difference(&a, &b, cpu));
+        }
+    }
+    Ok(match compare(&mut a, &mut b) {
+        Some(cpu) => difference(&a, &b, cpu),
+        None => format!(
+            "`{}` and `{}` decide alike, in the same order on each CPU (seed {seed}).\n",
+            a.name, b.name
+        ),
+    })
+}
+
+fn difference(a: &Side<'_>, b: &Side<'_>, cpu: usize) -> String {
+    format!(
+        "First difference between `{}` and `{}`: on CPU {cpu}\n\n{}\n{}",
+        a.name,
+        b.name,
+        a.describe_front(cpu),
+        b.describe_front(cpu)
+    )
+}

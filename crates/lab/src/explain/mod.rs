@@ -1,0 +1,148 @@
+//! Why the scheduler did what it did: single decisions with the state behind them, and the first
+//! decision in which two kernels differ.
+//!
+//! ```text
+//! Scenario ──► World that explains ──► decisions, event by event ──► filter ──► text
+//!                  twice, two rule sets ──► compared CPU by CPU ──► first difference
+//! ```
+//!
+//! Worked example: `--task worker --kind place` runs the scenario until a CPU is chosen for a thread
+//! called `worker` and prints the chosen CPU, the rule, the CPUs that were idle and how many were
+//! looked at. Nothing of this costs anything in other runs: a world that explains is a type of its own.
+
+mod describe;
+mod difference;
+mod run;
+#[cfg(test)]
+mod tests;
+
+use schedcast_kernel::Ns;
+use schedcast_kernel::explain::Decision;
+use schedcast_sim::{Explained, World};
+
+use crate::error::{Error, Result, hint_for};
+use crate::experiment::Scenario;
+use crate::simulator::Simulator;
+
+use describe::describe;
+pub use difference::first_difference;
+use run::Decisions;
+
+/// A kind of decision.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Which task runs next.
+    Pick,
+    /// Whether a task that woke takes the CPU.
+    Preempt,
+    /// Which CPU a waking or starting task goes to.
+    Place,
+    /// That a queue has no runtime left.
+    Throttle,
+    /// Whether tasks are moved between CPUs.
+    Balance,
+}
+
+impl Kind {
+    /// The kind of a decision.
+    pub fn of(decision: &Decision) -> Kind {
+        match decision {
+            Decision::Pick { .. } => Kind::Pick,
+            Decision::Preempt { .. } => Kind::Preempt,
+            Decision::Place { .. } => Kind::Place,
+            Decision::Throttle { .. } => Kind::Throttle,
+            Decision::Balance { .. } => Kind::Balance,
+        }
+    }
+
+    /// Its word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Pick => "pick",
+            Kind::Preempt => "preempt",
+            Kind::Place => "place",
+            Kind::Throttle => "throttle",
+            Kind::Balance => "balance",
+        }
+    }
+}
+
+/// Which decisions are wanted; what is `None` does not matter.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Wanted {
+    /// Not before this virtual time, ns.
+    pub at_ns: Option<Ns>,
+    /// About a task of this name.
+    pub task: Option<String>,
+    /// Of this kind.
+    pub kind: Option<Kind>,
+    /// How many.
+    pub count: usize,
+}
+
+impl Wanted {
+    fn wants(&self, world: &World<true>, one: &Explained) -> bool {
+        let named = |name: &str| concerns(&one.decision, &|task| world.task_name(task) == name);
+        self.at_ns.is_none_or(|at_ns| one.time_ns >= at_ns)
+            && self.kind.is_none_or(|kind| Kind::of(&one.decision) == kind)
+            && self.task.as_deref().is_none_or(named)
+    }
+}
+
+/// Whether a decision is about a task for which `is` holds.
+fn concerns(decision: &Decision, is: &dyn Fn(schedcast_kernel::TaskId) -> bool) -> bool {
+    match decision {
+        Decision::Pick { task, .. } | Decision::Place { task, .. } => is(*task),
+        Decision::Preempt { wakee, curr, .. } => is(*wakee) || is(*curr),
+        Decision::Throttle { .. } | Decision::Balance { .. } => false,
+    }
+}
+
+/// Runs a scenario under a seed and describes the first decisions that are wanted.
+///
+/// # Errors
+/// A scenario that cannot be run, a task that it does not have, and when no such decision is made.
+pub fn explain(
+    simulator: &Simulator,
+    scenario: &Scenario,
+    seed: u64,
+    wanted: &Wanted,
+) -> Result<String> {
+    let mut decisions = Decisions::start(simulator, scenario, seed)?;
+    if let Some(name) = &wanted.task {
+        refuse_unknown_task(decisions.world(), name)?;
+    }
+    let mut found = Vec::new();
+    while found.len() < wanted.count {
+        let Some(event) = decisions.next()? else {
+            break;
+        };
+        let world = decisions.world();
+        let fitting = event.iter().filter(|one| wanted.wants(world, one));
+        found.extend(
+            fitting
+                .take(wanted.count - found.len())
+                .map(|one| describe(world, one)),
+        );
+    }
+    if found.is_empty() {
+        let end = crate::experiment::units::format_duration_ns(decisions.world().now());
+        return Err(Error::usage(format!("no such decision up to {end}"))
+            .hint("leave out --at, --task or --kind, or give a longer --duration"));
+    }
+    Ok(found.join("\n"))
+}
+
+fn refuse_unknown_task(world: &World<true>, name: &str) -> Result<()> {
+    let workload = world.workload();
+    let tasks = workload.tasks.iter().map(|task| task.name.as_str());
+    let mut names: Vec<&str> = tasks
+        .chain(workload.forks.iter().map(|fork| fork.name.as_str()))
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    if names.contains(&name) {
+        return Ok(());
+    }
+    Err(Error::usage(format!("no task is called `{name}`")).hint(hint_for(name, &names)))
+}

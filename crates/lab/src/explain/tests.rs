@@ -1,0 +1,176 @@
+//! Decisions as a user sees them, on scenarios small enough to be followed by hand.
+
+use super::*;
+use crate::error::Source;
+use crate::experiment::{self, Surroundings, document};
+
+/// The scenarios of an experiment file.
+fn scenarios(text: &str) -> Vec<Scenario> {
+    let document = document::parse(&Source::new("t.toml", text)).unwrap();
+    let experiment = experiment::read(&document, &Surroundings::default()).unwrap();
+    experiment.scenarios
+}
+
+const ANY: Wanted = Wanted {
+    at_ns: None,
+    task: None,
+    kind: None,
+    count: 1,
+};
+
+fn told(scenario: &Scenario, wanted: &Wanted) -> String {
+    explain(&Simulator::new(), scenario, 0, wanted).unwrap()
+}
+
+fn refused(scenario: &Scenario, wanted: &Wanted) -> String {
+    explain(&Simulator::new(), scenario, 0, wanted)
+        .unwrap_err()
+        .render()
+}
+
+/// Two workers of stress-ng on the CPUs of a machine, in a limited group.
+fn crowd(cpus: u32, version: &str) -> Scenario {
+    let text = format!(
+        "[machine]\npreset = \"generic-8\"\ncpus = {cpus}\n[kernel]\nversion = \"{version}\"\nhz = 250\n\
+         [cgroup.\"/test\"]\n\"cpu.max\" = \"30000 100000\"\n\
+         [[program]]\nrun = \"stress-ng --cpu 2 -t 2\"\ncgroup = \"/test\"\n[run]\nduration = \"2s\"\n"
+    );
+    scenarios(&text).remove(0)
+}
+
+#[test]
+fn a_throttled_queue_tells_what_it_had() {
+    let wanted = Wanted {
+        kind: Some(Kind::Throttle),
+        at_ns: Some(500_000_000),
+        ..ANY
+    };
+    let text = told(&crowd(1, "6.1"), &wanted);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].ends_with("CPU 0  throttle: /test"), "{text}");
+    assert!(lines[2].contains("throttle_cfs_rq (4.5 –), mark RuntimeUsedUp"));
+    assert!(lines[3].contains("quota 30.000 ms, period 100.000 ms, burst 0.000 ms"));
+    // Aligned timers: the refill is at a multiple of the period.
+    assert!(
+        lines[4].contains("pool 0.000 ms, tasks 2; refill at 0.600000000 s"),
+        "{text}"
+    );
+    // It ran beyond its runtime until the tick, and does so in every kernel.
+    assert!(lines[4].contains("runtime_remaining -"), "{text}");
+}
+
+#[test]
+fn a_pick_shows_every_queue_from_the_root_down() {
+    let wanted = Wanted {
+        kind: Some(Kind::Pick),
+        at_ns: Some(520_000_000),
+        ..ANY
+    };
+    let eevdf = told(&crowd(1, "6.12"), &wanted);
+    assert!(
+        eevdf.contains("queue    /, ms, virtual times from V"),
+        "{eevdf}"
+    );
+    assert!(
+        eevdf.contains("queue    /test, ms, virtual times from V"),
+        "{eevdf}"
+    );
+    assert!(
+        eevdf.contains("earliest eligible virtual deadline\n           pick_eevdf (6.6 –)"),
+        "{eevdf}"
+    );
+    // The lags of two entities of equal weight are opposite.
+    let lags: Vec<f64> = eevdf
+        .lines()
+        .filter(|line| line.contains("stress-ng") && line.contains("1024"))
+        .map(|line| line.split_whitespace().rev().collect::<Vec<_>>())
+        .filter_map(|words| {
+            words
+                .iter()
+                .rev()
+                .skip_while(|word| **word != "1024")
+                .nth(2)?
+                .parse()
+                .ok()
+        })
+        .collect();
+    assert_eq!(lags.len(), 2, "{eevdf}");
+    assert!((lags[0] + lags[1]).abs() < 0.01, "{eevdf}");
+    let cfs = told(&crowd(1, "6.1"), &wanted);
+    assert!(cfs.contains("virtual times from min_vruntime"), "{cfs}");
+    assert!(!cfs.contains("lag"), "{cfs}");
+}
+
+#[test]
+fn forks_and_wakeups_name_the_cpus_that_were_idle() {
+    let wanted = Wanted {
+        kind: Some(Kind::Place),
+        task: Some("stress-ng".to_string()),
+        ..ANY
+    };
+    let text = told(&crowd(4, "6.12"), &wanted);
+    assert!(text.contains("place: stress-ng:"), "{text}");
+    assert!(text.contains("at fork"), "{text}");
+    assert!(text.contains("the idlest CPU at fork"), "{text}");
+    assert!(text.contains("idle CPUs "), "{text}");
+}
+
+#[test]
+fn explaining_changes_nothing() {
+    let scenario = crowd(4, "6.18");
+    let simulator = Simulator::new();
+    let (mut plain, ..) = simulator.world(&scenario, 3).unwrap();
+    plain.run_until(1_000_000_000).unwrap();
+    let (mut explained, _) = simulator.explaining_world(&scenario, 3).unwrap();
+    while !explained
+        .run_to_decisions(1_000_000_000)
+        .unwrap()
+        .is_empty()
+    {}
+    assert_eq!(plain.event_hash(), explained.event_hash());
+}
+
+/// Three hogs on one CPU: at 6.5 they change every 8 ms or more, at 6.12 with every tick.
+const TWO: &str = "[machine]\npreset = \"generic-8\"\ncpus = 1\n[kernel]\nversion = \"6.5\"\nhz = 250\n\
+    [[program]]\nrun = \"stress-ng --cpu 3 -t 1\"\n[run]\nduration = \"1s\"\n\
+    [[variant]]\nname = \"CFS\"\n\
+    [[variant]]\nname = \"EEVDF\"\nkernel.version = \"6.12\"\n\
+    [[variant]]\nname = \"same\"\n";
+
+#[test]
+fn the_first_difference_shows_both_sides() {
+    let scenarios = scenarios(TWO);
+    let simulator = Simulator::new();
+    let compare =
+        |a: usize, b: usize| first_difference(&simulator, &scenarios[a], &scenarios[b], 0).unwrap();
+    let text = compare(0, 1);
+    assert!(
+        text.starts_with("First difference between `CFS` and `EEVDF`: on CPU 0"),
+        "{text}"
+    );
+    assert!(
+        text.contains("\nCFS:\n") && text.contains("\nEEVDF:\n"),
+        "{text}"
+    );
+    assert_eq!(
+        compare(0, 2),
+        "`CFS` and `same` decide alike, in the same order on each CPU (seed 0).\n"
+    );
+}
+
+#[test]
+fn what_is_not_there_is_said() {
+    let scenario = crowd(1, "6.12");
+    let task = |name: &str| Wanted {
+        task: Some(name.to_string()),
+        ..ANY
+    };
+    let text = refused(&scenario, &task("stress-nx"));
+    assert!(text.contains("no task is called `stress-nx`"), "{text}");
+    assert!(text.contains("`stress-ng`"), "{text}");
+    let late = Wanted {
+        at_ns: Some(3_000_000_000),
+        ..ANY
+    };
+    assert!(refused(&scenario, &late).contains("no such decision up to 2s"));
+}

@@ -1,0 +1,64 @@
+//! Worlds that tell what their scheduler decided.
+//!
+//! Worked example: two tasks on one CPU. `run_to_decisions(10 ms)` returns after the event at which the
+//! second task woke, with one [`Decision::Place`] (where it goes) and one [`Decision::Preempt`] (whether
+//! it takes the CPU); the world still is at that moment, so its queues can be looked at.
+
+use std::sync::Arc;
+
+use schedcast_kernel::explain::Decision;
+use schedcast_kernel::rules::Rules;
+use schedcast_kernel::{Cpu, Ns};
+
+use super::{RunError, World, WorldError};
+use crate::machine::Machine;
+use crate::workload::Workload;
+
+/// A decision, and where and when it was made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Explained {
+    /// When, on the clock of the CPU that made it.
+    pub time_ns: Ns,
+    /// CPU it is about.
+    pub cpu: Cpu,
+    /// What was decided, and why.
+    pub decision: Decision,
+}
+
+impl World<true> {
+    /// A world like that of [`World::new`], event for event, which keeps every decision until
+    /// [`World::run_to_decisions`] hands it over.
+    ///
+    /// # Errors
+    /// Those of [`World::new`].
+    pub fn explaining(
+        machine: Machine,
+        rules: Rules,
+        workload: impl Into<Arc<Workload>>,
+        seed: u64,
+    ) -> Result<Self, WorldError> {
+        Self::build(machine, rules, workload.into(), seed)
+    }
+
+    /// Runs until an event has led to decisions, at most until virtual time `until`; returns them in
+    /// order. None means that `until` is reached.
+    ///
+    /// # Errors
+    /// Those of [`World::run_until`].
+    pub fn run_to_decisions(&mut self, until: Ns) -> Result<Vec<Explained>, RunError> {
+        self.out.limit = until;
+        while self.out.decisions.is_empty() {
+            if !self.step(until)? {
+                self.out.now = self.out.now.max(until);
+                break;
+            }
+        }
+        Ok(std::mem::take(&mut self.out.decisions))
+    }
+}
+
+/// Both kinds of world, compiled here once instead of in every crate that runs one.
+#[doc(hidden)]
+pub static COMPILED_HERE: (RunUntil<false>, RunUntil<true>) = (World::run_until, World::run_until);
+
+type RunUntil<const EXPLAIN: bool> = fn(&mut World<EXPLAIN>, Ns) -> Result<(), RunError>;
