@@ -44,6 +44,7 @@ pub fn run(
             Err(error) => Err(error),
         },
         Verb::Explain(arguments) => verbs::explain::run(arguments, out),
+        Verb::Serve(arguments) => verbs::serve(arguments, &words, out),
         Verb::List(arguments) => verbs::list(arguments, out),
     };
     match result {

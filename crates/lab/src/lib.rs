@@ -29,6 +29,8 @@ pub mod metrics;
 pub mod outcome;
 pub mod question;
 pub mod recording;
+pub mod report;
+pub mod serve;
 pub mod simulate;
 pub mod simulator;
 pub mod statistics;

@@ -2,6 +2,7 @@
 
 mod pictures;
 pub mod reproduce;
+pub mod serve;
 
 use std::path::PathBuf;
 
@@ -63,6 +64,8 @@ pub enum Verb {
     /// Print single decisions with the rule and the state behind them
     #[command(after_help = EXPLAIN_HELP)]
     Explain(ExplainArguments),
+    /// Serve the report page with controls that simulate anew, on 127.0.0.1
+    Serve(serve::ServeArguments),
     /// List what can be named in experiments
     List(ListArguments),
 }

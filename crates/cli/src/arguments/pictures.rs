@@ -10,4 +10,7 @@ pub struct Pictures {
     /// Write what happened as a Perfetto trace; several variants get a file each beside FILE
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    /// Write the answer as one HTML page that needs nothing else
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
 }

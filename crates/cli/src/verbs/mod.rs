@@ -7,7 +7,6 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use schedcast_lab::answer::answer;
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::question::{Question, Subject, refuse_several};
 use schedcast_lab::recording::Recorded;
@@ -24,8 +23,10 @@ use crate::{output, written};
 pub mod live;
 mod pictures;
 pub mod promises;
+mod serve;
 mod sweep;
 
+pub use self::serve::serve;
 pub use self::sweep::sweep;
 
 /// `schedcast compare`
@@ -140,13 +141,16 @@ fn ask(
     let experiment = question.experiment()?;
     let runs = experiment.scenarios.len() as u64 * u64::from(experiment.seeds);
     let progress = progress(runs, cli.quiet);
-    let answered = answer(question, &experiment, simulator, &|| progress.inc(1));
+    let finished = || progress.inc(1);
+    let asked = (question, &experiment);
+    let gathered = pictures::answer(asked, simulator, &output.pictures, &finished);
     progress.finish_and_clear();
-    let mut answered = answered?;
+    let mut gathered = gathered?;
+    let answered = gathered.answer_mut();
     answered.context.reproduce = output::reproduce(words);
     answered.context.verbose = cli.verbose;
-    output::print(&answered, output, out)?;
-    pictures::write(&experiment, simulator, &output.pictures)
+    output::print(answered, output, out)?;
+    pictures::write(gathered, &experiment, simulator, &output.pictures)
 }
 
 /// A bar on standard error, if that is a terminal.

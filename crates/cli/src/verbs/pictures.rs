@@ -1,24 +1,66 @@
 //! What is written beside the table to be looked at.
 
+use schedcast_lab::answer::{self, Answer};
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Experiment;
+use schedcast_lab::question::Question;
+use schedcast_lab::report::{self, gather::Gathered};
 use schedcast_lab::simulate::Simulate;
+use schedcast_lab::simulator::Simulator;
 use schedcast_lab::watch::perfetto;
 
 use crate::arguments::Pictures;
 
+/// An answer, with what a page shows if one is wanted.
+pub enum Answered {
+    Plain(Box<Answer>),
+    Gathered(Box<Gathered>),
+}
+
+impl Answered {
+    /// The answer.
+    pub fn answer_mut(&mut self) -> &mut Answer {
+        match self {
+            Answered::Plain(answer) => answer,
+            Answered::Gathered(gathered) => &mut gathered.answer,
+        }
+    }
+}
+
+fn behind(simulator: &impl Simulate) -> Result<&Simulator> {
+    let simulator = simulator.simulator();
+    simulator.ok_or_else(|| Error::usage("only runs of the simulator can be watched"))
+}
+
+/// Answers the question, keeping what the wanted pictures need.
+pub fn answer(
+    (question, experiment): (&Question, &Experiment),
+    simulator: &impl Simulate,
+    pictures: &Pictures,
+    finished: &(impl Fn() + Sync),
+) -> Result<Answered> {
+    if pictures.report.is_none() {
+        let answer = answer::answer(question, experiment, simulator, finished)?;
+        return Ok(Answered::Plain(Box::new(answer)));
+    }
+    let gathered = report::gather(question, experiment, behind(simulator)?, finished)?;
+    Ok(Answered::Gathered(Box::new(gathered)))
+}
+
 /// Writes the pictures that were asked for.
 pub fn write(
+    answered: Answered,
     experiment: &Experiment,
     simulator: &impl Simulate,
     pictures: &Pictures,
 ) -> Result<()> {
-    let Some(path) = &pictures.trace else {
-        return Ok(());
-    };
-    let Some(simulator) = simulator.simulator() else {
-        return Err(Error::usage("only runs of the simulator can be traced"));
-    };
-    perfetto::write_files(simulator, &experiment.scenarios, path)?;
+    if let Some(path) = &pictures.trace {
+        perfetto::write_files(behind(simulator)?, &experiment.scenarios, path)?;
+    }
+    if let (Some(path), Answered::Gathered(gathered)) = (&pictures.report, answered) {
+        let report = report::data::report(*gathered, &experiment.scenarios);
+        std::fs::write(path, report::page(&report, None))
+            .map_err(|error| Error::file("write", path.display(), &error))?;
+    }
     Ok(())
 }

@@ -72,7 +72,7 @@ fn belongs_to(metric: &Metric<'_>, subjects: &[String]) -> bool {
 }
 
 /// The metrics a table shows, in order.
-fn shown_metrics<'a>(comparison: &'a Comparison, context: &Context) -> Vec<Metric<'a>> {
+pub(crate) fn shown_metrics<'a>(comparison: &'a Comparison, context: &Context) -> Vec<Metric<'a>> {
     let all = comparison
         .metric_names()
         .into_iter()
@@ -93,11 +93,11 @@ pub(crate) fn full_name(metric: &Metric<'_>) -> String {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Scale {
     /// Values are divided by this.
-    divisor: f64,
+    pub divisor: f64,
     /// Unit after division; empty for plain counts.
     pub(crate) unit: &'static str,
     /// Digits behind the point.
-    digits: usize,
+    pub digits: usize,
 }
 
 /// Digits behind the point so that `value` has about four significant ones.
@@ -113,7 +113,7 @@ fn digits_for(value: f64) -> usize {
 
 /// The scale of a row, from its largest mean: microseconds become milliseconds or seconds where
 /// the number would be long, ratios become per cent.
-fn scale_of(metric: &Metric<'_>, summaries: &[Option<&Summary>]) -> Scale {
+pub(crate) fn scale_of(metric: &Metric<'_>, summaries: &[Option<&Summary>]) -> Scale {
     let means = summaries.iter().flatten().map(|summary| summary.mean.abs());
     scale_for(metric, means.fold(0.0, f64::max))
 }

@@ -261,6 +261,19 @@ impl<P: Picture> Follow<P> {
         }
     }
 
+    /// The run is over at `at`: whatever threads do ends.
+    pub fn close(&mut self, at: Ns) {
+        for row in 0..self.threads.len() {
+            let task = TaskId::from(row);
+            if self
+                .thread(Some(task))
+                .is_some_and(|thread| thread.state != State::Asleep)
+            {
+                self.change(at, task, State::Asleep);
+            }
+        }
+    }
+
     /// Counts what runs and what is throttled up to now.
     fn settle(&mut self, at: Ns) {
         for cpu in 0..self.cpus {

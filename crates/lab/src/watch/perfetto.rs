@@ -278,7 +278,8 @@ impl<W: Write> Picture for Drawing<W> {
 /// A run that fails, an output that does.
 pub fn write<W: Write>(simulator: &Simulator, scenario: &Scenario, seed: u64, out: W) -> Result<W> {
     let mut follow = Follow::new(Drawing::new(out, &scenario.name));
-    simulator.watch(scenario, seed, STEP_NS, &mut follow)?;
+    let finished = simulator.watch(scenario, seed, STEP_NS, &mut follow)?;
+    follow.close(finished.world.now());
     follow
         .picture
         .trace

@@ -1,0 +1,58 @@
+// The table: one row a metric, one column a variant.
+
+import { element, number } from "./dom";
+import { Cell, Report, Row } from "./types";
+
+function verdict(row: Row, cell: Cell): string {
+  if (!cell.significant || cell.change === null || row.better === "none") return "";
+  return cell.change < 0 === (row.better === "lower") ? "better" : "worse";
+}
+
+function signed(value: number): string {
+  return `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(1)} %`;
+}
+
+function body(row: Row, cell: Cell | null): HTMLElement {
+  if (cell === null) return element("td", { class: "none" }, "–");
+  const half = cell.ci95 ? (cell.ci95[1] - cell.ci95[0]) / 2 : null;
+  const td = element("td", {}, element("b", {}, number(cell.mean, row.digits)));
+  if (half !== null) td.append(element("span", { class: "spread" }, ` ±${number(half, row.digits)}`));
+  if (cell.change !== null && (cell.change !== 0 || cell.significant)) {
+    const interval = cell.change_ci95;
+    const title = interval
+      ? `95 % interval of the paired change: ${signed(interval[0])} to ${signed(interval[1])}`
+      : "one seed: no interval";
+    const kind = verdict(row, cell);
+    const text = signed(cell.change) + (cell.significant ? " *" : "");
+    td.append(element("span", { class: `change ${kind}`, title }, text, kind ? element("span", { class: "unseen" }, ` (${kind})`) : null));
+  }
+  if (cell.measured) {
+    const [median, least, most] = cell.measured.map((value) => number(value, row.digits));
+    td.append(element("span", { class: "measured" }, `measured ${median} (${least}…${most})`));
+  }
+  return td;
+}
+
+export function table(report: Report): HTMLElement {
+  const head = element("tr", {}, element("th", { scope: "col" }, "metric"));
+  report.variants.forEach((variant, row) => {
+    const mark = element("span", { class: `mark mark-${row % 6}`, "aria-hidden": "true" });
+    head.append(element("th", { scope: "col" }, mark, variant.name));
+  });
+  const rows = element("tbody");
+  let subject = "";
+  for (const row of report.table) {
+    if (row.subject !== subject) {
+      subject = row.subject;
+      const span = String(report.variants.length + 1);
+      rows.append(element("tr", { class: "subject" }, element("th", { scope: "rowgroup", colspan: span }, subject)));
+    }
+    const unit = row.unit ? element("span", { class: "unit" }, ` ${row.unit}`) : null;
+    rows.append(element("tr", {}, element("th", { scope: "row" }, row.name, unit), ...row.cells.map((cell) => body(row, cell))));
+  }
+  return element(
+    "div",
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": "table of results" },
+    element("table", {}, element("thead", {}, head), rows),
+  );
+}

@@ -1,0 +1,370 @@
+//! What a page says, as one object: `schedcast.report/1`.
+
+use schedcast_kernel::platform::Op;
+use schedcast_sim::histogram::Histogram;
+use serde::Serialize;
+
+use super::gather::Gathered;
+use super::scene::Scene;
+use super::sentence;
+use crate::comparison::{Comparison, Summary};
+use crate::experiment::Scenario;
+use crate::experiment::cgroup::CgroupSettings;
+use crate::metrics::{self, Better};
+use crate::tables::{Context, full_name, scale_for, scale_of, shown_metrics};
+
+/// Version of the object.
+pub const SCHEMA: &str = "schedcast.report/1";
+/// Distributions and thread names on one page.
+const MOST_NAMES: usize = 12;
+/// Points of a distribution's curve for each factor of ten in rarity.
+const POINTS_PER_DECADE: f64 = 24.0;
+
+/// Everything on a page.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    schema: &'static str,
+    title: String,
+    schedcast: String,
+    source: String,
+    machine: String,
+    seeds: u32,
+    tier: Option<&'static str>,
+    target: Option<String>,
+    /// The answer in one sentence.
+    sentence: String,
+    reproduce: String,
+    variants: Vec<Variant>,
+    table: Vec<Row>,
+    fit: Vec<FitRow>,
+    distributions: Vec<Distribution>,
+    waits: Vec<Waits>,
+    /// Shares of all CPU time, per variant.
+    cpu_time: Vec<CpuTime>,
+    scenes: Vec<Scene>,
+}
+
+#[derive(Debug, Serialize)]
+struct Variant {
+    name: String,
+    kernel: String,
+    hz: u32,
+    cpus: usize,
+    machine: String,
+    event_hash: String,
+    groups: Vec<GroupSettings>,
+    apply: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct GroupSettings {
+    path: String,
+    /// `cpu.max` as it is written.
+    cpu_max: String,
+    quota_us: Option<u64>,
+    period_us: u64,
+    burst_us: u64,
+    shares: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    metric: String,
+    subject: String,
+    name: String,
+    unit: String,
+    better: Better,
+    digits: usize,
+    cells: Vec<Option<Cell>>,
+}
+
+/// Values in the unit of the row.
+#[derive(Debug, Serialize)]
+struct Cell {
+    mean: f64,
+    ci95: Option<[f64; 2]>,
+    /// Change against the first variant in per cent, and its interval.
+    change: Option<f64>,
+    change_ci95: Option<[f64; 2]>,
+    significant: bool,
+    /// Median, least and most of what really happened.
+    measured: Option<[f64; 3]>,
+}
+
+#[derive(Debug, Serialize)]
+struct FitRow {
+    metric: String,
+    unit: String,
+    digits: usize,
+    predicted: f64,
+    seen: f64,
+}
+
+/// One kind of latency. A curve is pairs of rarity and latency: at rarity 2 stands the p99, at 3 the p99.9.
+#[derive(Debug, Serialize)]
+struct Distribution {
+    name: String,
+    counts: Vec<u64>,
+    /// Per variant: rarities, and latencies in us.
+    curves: Vec<Option<[Vec<f64>; 2]>>,
+}
+
+/// Where the time of threads of one name went, s, mean over seeds.
+#[derive(Debug, Serialize)]
+struct Waits {
+    name: String,
+    /// Per variant: running, waiting because of others, waiting because of throttling.
+    seconds: Vec<Option<[f64; 3]>>,
+}
+
+#[derive(Debug, Serialize)]
+struct CpuTime {
+    /// Share of time that tasks execute.
+    tasks: f64,
+    idle: f64,
+    /// Operation and share, largest first.
+    overheads: Vec<(&'static str, f64)>,
+}
+
+/// Puts a page's object together.
+pub fn report(gathered: Gathered, scenarios: &[Scenario]) -> Report {
+    let Gathered {
+        answer,
+        distributions,
+        scenes,
+    } = gathered;
+    let (comparison, context) = (&answer.comparison, &answer.context);
+    let names = shown_names(comparison, context);
+    Report {
+        schema: SCHEMA,
+        title: comparison.title.clone(),
+        schedcast: comparison.schedcast.clone(),
+        source: context.source.clone(),
+        machine: context.machine.clone(),
+        seeds: comparison.seeds,
+        tier: comparison.tier.map(|tier| tier.name()),
+        target: context.target.clone(),
+        sentence: sentence::answer(comparison, context),
+        reproduce: context.reproduce.clone(),
+        variants: variants(comparison, context, scenarios),
+        table: table(comparison, context),
+        fit: fit(context),
+        distributions: curves(&distributions, &names),
+        waits: waits(comparison, &names),
+        cpu_time: comparison.variants.iter().map(cpu_time).collect(),
+        scenes,
+    }
+}
+
+/// Subjects a page shows: those of the table; of an experiment without choice all.
+fn shown_names(comparison: &Comparison, context: &Context) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for subject in context.subjects.iter().flatten() {
+        if !names.contains(subject) {
+            names.push(subject.clone());
+        }
+    }
+    if context.subjects.is_some() {
+        return names;
+    }
+    for metric in comparison.metric_names() {
+        if let Some(metric) = metrics::parse(metric)
+            && !names.iter().any(|name| name == metric.subject)
+        {
+            names.push(metric.subject.to_string());
+        }
+    }
+    names
+}
+
+fn group_settings((path, settings): (&String, &CgroupSettings)) -> GroupSettings {
+    let quota = settings
+        .quota_us
+        .map_or("max".to_string(), |quota| quota.to_string());
+    GroupSettings {
+        path: path.clone(),
+        cpu_max: format!("{quota} {}", settings.period_us),
+        quota_us: settings.quota_us,
+        period_us: settings.period_us,
+        burst_us: settings.burst_us,
+        shares: settings.shares(),
+    }
+}
+
+fn variants(comparison: &Comparison, context: &Context, scenarios: &[Scenario]) -> Vec<Variant> {
+    let variant = |(variant, scenario): (&crate::comparison::Variant, &Scenario)| Variant {
+        name: variant.name.clone(),
+        kernel: scenario.kernel.version.to_string(),
+        hz: scenario.kernel.hz,
+        cpus: scenario.machine.cpus(),
+        machine: scenario.machine.machine.title.clone(),
+        event_hash: variant.event_hash.clone(),
+        groups: scenario.cgroups.iter().map(group_settings).collect(),
+        apply: context
+            .apply
+            .iter()
+            .find(|(name, _)| *name == variant.name)
+            .map(|(_, commands)| commands.clone())
+            .unwrap_or_default(),
+    };
+    comparison
+        .variants
+        .iter()
+        .zip(scenarios)
+        .map(variant)
+        .collect()
+}
+
+fn table(comparison: &Comparison, context: &Context) -> Vec<Row> {
+    let row = |metric: metrics::Metric<'_>| {
+        let name = full_name(&metric);
+        let summaries: Vec<Option<&Summary>> = comparison
+            .variants
+            .iter()
+            .map(|variant| variant.get(&name))
+            .collect();
+        let scale = scale_of(&metric, &summaries);
+        let cell = |summary: &Option<&Summary>| {
+            let summary = (*summary)?;
+            let scaled = |value: f64| value / scale.divisor;
+            let percent = |ratio: f64| (ratio - 1.0) * 100.0;
+            let change = summary.vs_baseline.as_ref();
+            Some(Cell {
+                mean: scaled(summary.mean),
+                ci95: summary.ci95.map(|ends| ends.map(scaled)),
+                change: change.and_then(|change| change.ratio).map(percent),
+                change_ci95: change
+                    .and_then(|change| change.ci95)
+                    .map(|ends| ends.map(percent)),
+                significant: change.is_some_and(|change| change.significant),
+                measured: summary
+                    .measured
+                    .map(|seen| [seen.median, seen.min, seen.max].map(scaled)),
+            })
+        };
+        Row {
+            subject: metric.subject.to_string(),
+            name: metric.name.to_string(),
+            unit: scale.unit.to_string(),
+            better: metric.better(),
+            digits: scale.digits,
+            cells: summaries.iter().map(cell).collect(),
+            metric: name,
+        }
+    };
+    shown_metrics(comparison, context)
+        .into_iter()
+        .map(row)
+        .collect()
+}
+
+fn fit(context: &Context) -> Vec<FitRow> {
+    let row = |fit: &crate::tables::Fit| {
+        let metric = metrics::parse(&fit.metric)?;
+        let scale = scale_for(&metric, fit.predicted.abs().max(fit.seen.abs()));
+        Some(FitRow {
+            metric: fit.metric.clone(),
+            unit: scale.unit.to_string(),
+            digits: scale.digits,
+            predicted: fit.predicted / scale.divisor,
+            seen: fit.seen / scale.divisor,
+        })
+    };
+    context.fit.iter().filter_map(row).collect()
+}
+
+fn curves(distributions: &[super::gather::Distributions], names: &[String]) -> Vec<Distribution> {
+    let mut all: Vec<&String> = distributions.iter().flat_map(|one| one.keys()).collect();
+    all.sort();
+    all.dedup();
+    let count = |name: &String| -> Vec<u64> {
+        let of = |one: &super::gather::Distributions| one.get(name).map_or(0, Histogram::count);
+        distributions.iter().map(of).collect()
+    };
+    let order = |name: &String| {
+        let (subject, metric) = name.rsplit_once('/').unwrap_or((name, ""));
+        let kind = [
+            "request_latency",
+            "activation_latency",
+            "latency",
+            "wakeup_latency",
+        ];
+        let kind = kind.iter().position(|one| *one == metric).unwrap_or(4);
+        let place = names.iter().position(|one| one == subject);
+        (kind, place)
+    };
+    all.retain(|name| {
+        let subject = name.rsplit_once('/').map_or("", |(subject, _)| subject);
+        names.iter().any(|one| one == subject) && count(name).iter().any(|count| *count >= 10)
+    });
+    all.sort_by_key(|name| order(name));
+    all.truncate(MOST_NAMES);
+    all.into_iter()
+        .map(|name| Distribution {
+            name: name.clone(),
+            counts: count(name),
+            curves: distributions
+                .iter()
+                .map(|one| one.get(name).map(curve))
+                .collect(),
+        })
+        .collect()
+}
+
+/// Latencies by rarity, up to the rarity of one in all.
+fn curve(values: &Histogram) -> [Vec<f64>; 2] {
+    let most = (values.count().max(2) as f64).log10();
+    let steps = (most * POINTS_PER_DECADE).ceil() as u32;
+    let mut rarities = Vec::new();
+    let mut latencies = Vec::new();
+    for step in 0..=steps {
+        let rarity = (f64::from(step) / POINTS_PER_DECADE).min(most);
+        let share = 1.0 - 10f64.powf(-rarity);
+        let Some(ns) = values.quantile((share * 1e6).round() as u32) else {
+            continue;
+        };
+        rarities.push((rarity * 1e3).round() / 1e3);
+        latencies.push(ns as f64 / 1e3);
+    }
+    [rarities, latencies]
+}
+
+fn waits(comparison: &Comparison, names: &[String]) -> Vec<Waits> {
+    let seconds = |variant: &crate::comparison::Variant, name: &str| {
+        let get = |metric: &str| Some(variant.get(&format!("{name}/{metric}"))?.mean);
+        Some([
+            get("cpu_time")?,
+            get("wait.contention")?,
+            get("wait.throttled")?,
+        ])
+    };
+    let row = |name: &String| {
+        let seconds: Vec<_> = comparison
+            .variants
+            .iter()
+            .map(|variant| seconds(variant, name))
+            .collect();
+        seconds.iter().any(Option::is_some).then(|| Waits {
+            name: name.clone(),
+            seconds,
+        })
+    };
+    let mut rows: Vec<Waits> = names.iter().filter_map(row).collect();
+    rows.truncate(MOST_NAMES);
+    rows
+}
+
+fn cpu_time(variant: &crate::comparison::Variant) -> CpuTime {
+    let get = |metric: &str| variant.get(metric).map_or(0.0, |summary| summary.mean);
+    let share = |op: &Op| (op.name(), get(&format!("machine/overhead.{}", op.name())));
+    let mut overheads: Vec<(&'static str, f64)> = Op::ALL.iter().map(share).collect();
+    overheads.retain(|(_, share)| *share > 0.0);
+    overheads.sort_by(|left, right| right.1.total_cmp(&left.1));
+    let busy = get("machine/busy_ratio");
+    let overhead: f64 = overheads.iter().map(|(_, share)| share).sum();
+    CpuTime {
+        tasks: (busy - overhead).max(0.0),
+        idle: 1.0 - busy,
+        overheads,
+    }
+}

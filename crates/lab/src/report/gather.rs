@@ -1,0 +1,148 @@
+//! Running an experiment so that a page can be made of it: the answer, distributions over all seeds, one scene a variant.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use schedcast_kernel::Ns;
+use schedcast_sim::histogram::Histogram;
+
+use super::scene::{Budget, Scene, Sketch};
+use crate::answer::{Answer, answer};
+use crate::error::Result;
+use crate::experiment::{Experiment, Scenario};
+use crate::outcome::Outcome;
+use crate::question::Question;
+use crate::simulate::Simulate;
+use crate::simulator::{Finished, Simulator};
+use crate::watch::Follow;
+
+/// How much of a run is held back before it is drawn.
+const STEP_NS: Ns = 1_000_000;
+/// Runs of threads on CPUs that a page has room for, over all variants.
+const SLICES: usize = 48_000;
+/// Buckets that a page has room for, over all CPUs, groups and variants.
+const BUCKETS: usize = 90_000;
+
+/// Distributions of one variant by name.
+pub type Distributions = BTreeMap<String, Histogram>;
+
+/// An answered question, and what a page shows beside the numbers.
+pub struct Gathered {
+    /// The numbers.
+    pub answer: Answer,
+    /// Of each variant, over all seeds, in ns.
+    pub distributions: Vec<Distributions>,
+    /// Of each variant, its first seed.
+    pub scenes: Vec<Scene>,
+}
+
+/// Runs scenarios and keeps their distributions.
+struct Keeping<'a> {
+    simulator: &'a Simulator,
+    names: Vec<&'a str>,
+    kept: Mutex<Vec<Distributions>>,
+}
+
+impl Simulate for Keeping<'_> {
+    fn run(&self, scenario: &Scenario, seed: u64) -> Result<Outcome> {
+        let finished = self.simulator.finish(scenario, seed)?;
+        if let Some(row) = self.names.iter().position(|name| *name == scenario.name) {
+            // Adding up counts gives the same whatever the order of the runs.
+            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            keep(&mut kept[row], &finished);
+        }
+        Ok(finished.outcome())
+    }
+}
+
+fn keep(distributions: &mut Distributions, finished: &Finished) {
+    let probes = finished.world.probes();
+    let mut add = |name: String, values: &Histogram| {
+        if values.count() > 0 {
+            distributions.entry(name).or_default().merge(values);
+        }
+    };
+    for threads in &probes.names {
+        let name = &threads.name;
+        add(
+            format!("{name}/activation_latency"),
+            &threads.activation_latency,
+        );
+        add(format!("{name}/wakeup_latency"), &threads.wakeup_latency);
+    }
+    for metric in &probes.metrics {
+        if metric.name.ends_with("latency") {
+            add(metric.name.clone(), &metric.values);
+        }
+    }
+}
+
+/// Runs the question's experiment and gathers what a page shows.
+///
+/// # Errors
+/// The first run's that fails.
+pub fn gather(
+    question: &Question,
+    experiment: &Experiment,
+    simulator: &Simulator,
+    finished: &(impl Fn() + Sync),
+) -> Result<Gathered> {
+    let scenarios = &experiment.scenarios;
+    let keeping = Keeping {
+        simulator,
+        names: scenarios.iter().map(|one| one.name.as_str()).collect(),
+        kept: Mutex::new(vec![Distributions::new(); scenarios.len()]),
+    };
+    let answer = answer(question, experiment, &keeping, finished)?;
+    let kept = keeping.kept.into_inner();
+    Ok(Gathered {
+        answer,
+        distributions: kept.unwrap_or_else(PoisonError::into_inner),
+        scenes: scenes(simulator, scenarios)?,
+    })
+}
+
+/// The first seed of every variant. When not every run of a thread fits, all variants show the time around the
+/// longest wait of the first one, so that they can be compared.
+fn scenes(simulator: &Simulator, scenarios: &[Scenario]) -> Result<Vec<Scene>> {
+    let from_start = |scenario: &Scenario| sketch(simulator, scenario, scenarios.len(), 0);
+    let first: Vec<Scene> = scenarios.iter().map(from_start).collect::<Result<_>>()?;
+    let Some(window_ns) = window(&first) else {
+        return Ok(first);
+    };
+    let around = |scenario: &Scenario| sketch(simulator, scenario, scenarios.len(), window_ns);
+    scenarios.iter().map(around).collect()
+}
+
+/// Where a window begins that shows the longest wait of the first variant; `None` if the beginning will do.
+fn window(scenes: &[Scene]) -> Option<Ns> {
+    let lengths = scenes.iter().filter(|scene| !scene.complete);
+    let shortest_ms = lengths
+        .map(|scene| scene.window_ms[1] - scene.window_ms[0])
+        .reduce(f64::min)?;
+    let (at_ms, length_ms, _) = scenes.first()?.worst.as_ref()?;
+    if at_ms + length_ms < shortest_ms {
+        return None;
+    }
+    let middle_ms = at_ms + length_ms / 2.0;
+    let from_ms = middle_ms - shortest_ms / 2.0;
+    (from_ms > 0.0).then_some((from_ms * 1e6) as Ns)
+}
+
+fn sketch(
+    simulator: &Simulator,
+    scenario: &Scenario,
+    variants: usize,
+    from_ns: Ns,
+) -> Result<Scene> {
+    let rows = scenario.machine.cpus() + 3 * (scenario.cgroups.len() + 1);
+    let budget = Budget {
+        slices: SLICES / variants.max(1),
+        buckets: (BUCKETS / (rows * variants.max(1))).clamp(64, 1024),
+        from_ns,
+    };
+    let mut follow = Follow::new(Sketch::new(budget));
+    let mut finished = simulator.watch(scenario, 0, STEP_NS, &mut follow)?;
+    follow.close(finished.world.now());
+    Ok(follow.picture.finish(&mut finished.world))
+}

@@ -1,0 +1,147 @@
+//! The answer in one sentence.
+//!
+//! Of several variants the sentence is about the one that changes the most telling metric most for the better (or least
+//! for the worse). Worked example: p99 212 ms in the baseline and 71 ms with a burst of 100 ms, significantly:
+//!
+//! ```text
+//! With “burst 100 ms”, schbench/request_latency.p99 falls from 212.4 to 71.0 ms (−66.6 %).
+//! ```
+
+use crate::comparison::{Comparison, Summary, Variant};
+use crate::metrics::{Better, Metric};
+use crate::tables::{Context, full_name, scale_for, shown_metrics};
+
+/// Which metric people ask about first.
+const TELLING: [&str; 8] = [
+    "request_latency.p99",
+    "activation_latency.p99",
+    "latency.p99",
+    "wakeup_latency.p99",
+    "time",
+    "rps",
+    "transactions_per_s",
+    "throughput",
+];
+
+/// One sentence that answers the question; empty when nothing was measured.
+pub fn answer(comparison: &Comparison, context: &Context) -> String {
+    let Some(baseline) = comparison.variants.first() else {
+        return String::new();
+    };
+    let shown = shown_metrics(comparison, context);
+    let place = |metric: &Metric<'_>| TELLING.iter().position(|name| *name == metric.name);
+    let candidates = shown.iter().filter(|metric| {
+        metric.better() != Better::None && baseline.get(&full_name(metric)).is_some()
+    });
+    let Some(metric) = candidates.min_by_key(|metric| place(metric).unwrap_or(TELLING.len()))
+    else {
+        return String::new();
+    };
+    let name = full_name(metric);
+    let Some(before) = baseline.get(&name) else {
+        return String::new();
+    };
+    let others = &comparison.variants[1..];
+    if others.is_empty() {
+        return format!("{name} is {}.", value(metric, before));
+    }
+    let changes = others
+        .iter()
+        .filter_map(|variant| Some((variant, variant.get(&name)?)));
+    let gain = |summary: &Summary| match metric.better() {
+        Better::Higher => summary.mean,
+        _ => -summary.mean,
+    };
+    let best = changes.max_by(|left, right| gain(left.1).total_cmp(&gain(right.1)));
+    let Some((variant, after)) = best else {
+        return format!(
+            "{name} is {} in “{}”.",
+            value(metric, before),
+            baseline.name
+        );
+    };
+    let significant = |summary: &Summary| {
+        let change = summary.vs_baseline.as_ref();
+        change.is_some_and(|change| change.significant)
+    };
+    if !significant(after) {
+        return format!(
+            "No variant changes {name} for sure: it is {} in “{}” and {} in “{}”.",
+            value(metric, before),
+            baseline.name,
+            value(metric, after),
+            variant.name
+        );
+    }
+    let among = match others.len() {
+        1 => String::new(),
+        _ => format!(", the best of {} variants,", comparison.variants.len()),
+    };
+    format!(
+        "With “{}”{among}{} {name} {}{}.",
+        variant.name,
+        if among.is_empty() { "," } else { "" },
+        change(metric, before, after),
+        side(comparison, context, baseline, variant),
+    )
+}
+
+fn value(metric: &Metric<'_>, summary: &Summary) -> String {
+    let scale = scale_for(metric, summary.mean.abs());
+    let spread = summary.ci95.map_or(String::new(), |[low, high]| {
+        format!(" ±{}", scale.number((high - low) / 2.0))
+    });
+    let unit = if scale.unit.is_empty() { "" } else { " " };
+    format!("{}{spread}{unit}{}", scale.number(summary.mean), scale.unit)
+}
+
+fn change(metric: &Metric<'_>, before: &Summary, after: &Summary) -> String {
+    let scale = scale_for(metric, before.mean.abs().max(after.mean.abs()));
+    let verb = if after.mean < before.mean {
+        "falls"
+    } else {
+        "rises"
+    };
+    let percent = match before.mean == 0.0 {
+        true => String::new(),
+        false => {
+            let percent = 100.0 * (after.mean / before.mean - 1.0);
+            let sign = if percent < 0.0 { "−" } else { "+" };
+            format!(" ({sign}{:.1} %)", percent.abs())
+        }
+    };
+    let unit = if scale.unit.is_empty() { "" } else { " " };
+    format!(
+        "{verb} from {} to {}{unit}{}{percent}",
+        scale.number(before.mean),
+        scale.number(after.mean),
+        scale.unit
+    )
+}
+
+/// What it does to throttling, where a group is limited.
+fn side(
+    comparison: &Comparison,
+    context: &Context,
+    baseline: &Variant,
+    variant: &Variant,
+) -> String {
+    let shown = shown_metrics(comparison, context);
+    let throttled = shown.iter().find(|metric| {
+        let mean = |variant: &Variant| variant.get(&full_name(metric)).map(|one| one.mean);
+        metric.name == "nr_throttled" && mean(baseline).is_some_and(|mean| mean > 0.0)
+    });
+    let Some(metric) = throttled else {
+        return String::new();
+    };
+    let name = full_name(metric);
+    let (Some(before), Some(after)) = (baseline.get(&name), variant.get(&name)) else {
+        return String::new();
+    };
+    let scale = scale_for(metric, before.mean.max(after.mean));
+    format!(
+        "; throttled periods go from {} to {}",
+        scale.number(before.mean),
+        scale.number(after.mean)
+    )
+}

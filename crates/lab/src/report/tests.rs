@@ -1,0 +1,203 @@
+//! Pages of whole runs.
+
+use super::*;
+use crate::error::Source;
+use crate::experiment::{self, Experiment, Surroundings, document};
+use crate::question::{Columns, Question, Subject};
+use crate::report::scene::Scene;
+use crate::simulator::Simulator;
+
+const EXPERIMENT: &str = r#"
+title = "Burst </script> & <b>"
+[machine]
+preset = "hwp-desktop-8"
+[kernel]
+version = "6.12"
+[cgroup."/test"]
+"cpu.max" = "30000 100000"
+[[program]]
+run = "schbench-classic -m 1 -t 3 -r 4 -c 60000 -R 4"
+cgroup = "/test"
+[[variant]]
+name = "no burst"
+[[variant]]
+name = "burst"
+[variant.cgroup."/test"]
+"cpu.max.burst" = 30000
+[run]
+duration = "4s"
+seeds = 3
+"#;
+
+fn gathered() -> (gather::Gathered, Experiment) {
+    let document = document::parse(&Source::new("t.toml", EXPERIMENT)).unwrap();
+    let experiment = experiment::read(&document, &Surroundings::default()).unwrap();
+    let question = Question {
+        subject: Subject::Command(Vec::new()),
+        cgroup: None,
+        columns: Columns::default(),
+        seeds: None,
+        duration: None,
+        measured: false,
+    };
+    let gathered = gather(&question, &experiment, &Simulator::new(), &|| {}).unwrap();
+    (gathered, experiment)
+}
+
+/// The integers behind a text of the page.
+fn integers(text: &str) -> Vec<u64> {
+    let place = |letter: u8| match letter {
+        b'A'..=b'Z' => letter - b'A',
+        b'a'..=b'z' => letter - b'a' + 26,
+        b'0'..=b'9' => letter - b'0' + 52,
+        b'+' => 62,
+        _ => 63,
+    };
+    let mut bytes = Vec::new();
+    for four in text.as_bytes().chunks(4) {
+        let bits = four
+            .iter()
+            .fold(0u32, |bits, letter| bits << 6 | u32::from(place(*letter)));
+        let padding = four.iter().filter(|letter| **letter == b'=').count();
+        bytes.extend_from_slice(&bits.to_be_bytes()[1..4 - padding]);
+    }
+    let mut integers = Vec::new();
+    let (mut value, mut shift) = (0, 0);
+    for byte in bytes {
+        value |= u64::from(byte & 127) << shift;
+        shift += 7;
+        if byte & 128 == 0 {
+            integers.push(value);
+            (value, shift) = (0, 0);
+        }
+    }
+    integers
+}
+
+/// Time of all runs on all CPUs, ns.
+fn run_ns(scene: &Scene) -> u64 {
+    let of = |text: &String| -> u64 {
+        let all = integers(text);
+        all.chunks(3).map(|run| run[1] * scene.tick_ns).sum()
+    };
+    scene.slices.iter().map(of).sum()
+}
+
+#[test]
+fn a_scene_agrees_with_the_counters() {
+    let (gathered, _) = gathered();
+    for (scene, variant) in gathered
+        .scenes
+        .iter()
+        .zip(&gathered.answer.comparison.variants)
+    {
+        assert!(scene.complete);
+        assert_eq!(scene.length_ms, 4000.0);
+        let first_seed = |metric: &str| variant.get(metric).unwrap().samples[0].unwrap();
+        let used_s = first_seed("schbench-classic/cpu_time");
+        let drawn_s = run_ns(scene) as f64 / 1e9;
+        assert!((drawn_s / used_s - 1.0).abs() < 0.01, "{drawn_s} {used_s}");
+        let group = scene
+            .groups
+            .iter()
+            .position(|path| path == "/test")
+            .unwrap();
+        let load = |kind: usize| -> f64 {
+            let sum: f32 = scene.group_load[group][kind].iter().sum();
+            f64::from(sum) * scene.bucket_ms / 1e3
+        };
+        let throttled_s = first_seed("schbench-classic/wait.throttled");
+        assert!((load(0) / used_s - 1.0).abs() < 0.01);
+        // The counter has only waits that are over.
+        let more_s = load(2) - throttled_s;
+        assert!((-0.01..0.4).contains(&more_s), "{more_s} {throttled_s}");
+        let periods = scene.periods.iter().find(|one| one.group == group).unwrap();
+        let counted = first_seed("cgroup:/test/nr_periods");
+        let shown = periods.at_ms.len() as f64;
+        assert!(
+            shown < counted && shown >= counted - 8.0,
+            "{shown} {counted}"
+        );
+        let used: f64 = periods.used_ms.iter().sum();
+        assert!(used <= used_s * 1e3 && used > used_s * 600.0, "{used}");
+    }
+    let granted = |variant: usize| {
+        let periods = &gathered.scenes[variant].periods[0];
+        periods.granted_ms.iter().copied().fold(0.0, f64::max)
+    };
+    assert_eq!(granted(0), 30.0);
+    assert!(granted(1) > 30.0 && granted(1) <= 60.0);
+    assert!(gathered.scenes[0].hardware.is_some() && !gathered.scenes[0].watts.is_empty());
+}
+
+#[test]
+fn runs_are_those_of_an_answer_without_a_page() {
+    let (gathered, experiment) = gathered();
+    let simulator = Simulator::new();
+    let plain = crate::simulate::run_all(&simulator, &experiment.scenarios, 3, &|| {}).unwrap();
+    for (runs, variant) in plain.iter().zip(&gathered.answer.comparison.variants) {
+        let hash = format!("{:016x}", crate::outcome::combine_hashes(runs));
+        assert_eq!(variant.event_hash, hash);
+    }
+    let of_all_seeds = &gathered.distributions[0]["schbench-classic/request_latency"];
+    let counts = gathered.answer.comparison.variants[0]
+        .get("schbench-classic/request_latency.count")
+        .unwrap()
+        .samples
+        .clone();
+    let count: f64 = counts.into_iter().flatten().sum();
+    assert_eq!(of_all_seeds.count() as f64, count);
+}
+
+#[test]
+fn a_page_is_one_file_that_fits_into_a_ticket() {
+    let (gathered, experiment) = gathered();
+    let page = page(&data::report(gathered, &experiment.scenarios), None);
+    assert!(page.len() < 400_000, "{}", page.len());
+    assert_eq!(
+        page.matches("</script>").count(),
+        2,
+        "data cannot end its element"
+    );
+    assert!(page.contains("<title>Burst &lt;/script> &amp; &lt;b></title>"));
+    assert!(page.contains("Leon Sorokin"));
+    for outside in ["src=\"http", "href=\"http", "@import", "url(http"] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+}
+
+#[test]
+fn the_sentence_names_the_variant_and_the_change() {
+    let (gathered, experiment) = gathered();
+    let report = serde_json::to_value(data::report(gathered, &experiment.scenarios)).unwrap();
+    let sentence = report["sentence"].as_str().unwrap();
+    assert!(
+        sentence.contains("schbench-classic/request_latency.p99"),
+        "{sentence}"
+    );
+    assert!(sentence.contains("“burst”"), "{sentence}");
+}
+
+#[test]
+fn memory_for_a_scene_does_not_grow_with_the_run() {
+    let size = |duration: &str| {
+        let text = EXPERIMENT.replace("duration = \"4s\"", &format!("duration = \"{duration}\""));
+        let text = text.replace("-r 4 -c 60000 -R 4", "-r 60 -c 20000 -s 20000");
+        let document = document::parse(&Source::new("t.toml", &text)).unwrap();
+        let experiment = experiment::read(&document, &Surroundings::default()).unwrap();
+        let budget = scene::Budget {
+            slices: 500,
+            buckets: 128,
+            from_ns: 0,
+        };
+        let mut follow = crate::watch::Follow::new(scene::Sketch::new(budget));
+        let mut finished = Simulator::new()
+            .watch(&experiment.scenarios[0], 0, 1_000_000, &mut follow)
+            .unwrap();
+        let scene = follow.picture.finish(&mut finished.world);
+        assert!(!scene.complete);
+        serde_json::to_string(&scene).unwrap().len()
+    };
+    let (short, long) = (size("5s"), size("50s"));
+    assert!(long < short * 3, "{short} {long}");
+}

@@ -1,0 +1,183 @@
+//! Requests over a real socket.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use super::*;
+use crate::question::{Columns, Subject};
+
+const EXPERIMENT: &str = r#"
+title = "served"
+[machine]
+preset = "generic-8"
+[kernel]
+version = "6.12"
+[cgroup."/test"]
+"cpu.max" = "30000 100000"
+[[program]]
+run = "schbench-classic -m 1 -t 3 -r 1 -c 20000 -s 20000"
+cgroup = "/test"
+[run]
+duration = "1s"
+"#;
+
+fn question(path: PathBuf) -> Question {
+    Question {
+        subject: Subject::File { path, only: None },
+        cgroup: None,
+        columns: Columns::default(),
+        seeds: Some(2),
+        duration: None,
+        measured: false,
+    }
+}
+
+/// Serves the experiment while `ask` asks.
+fn serving(ask: impl FnOnce(SocketAddr)) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("exp.toml");
+    std::fs::write(&path, EXPERIMENT).unwrap();
+    let server = Server::new(question(path), Simulator::new(), 0, 2, String::new()).unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let served = scope.spawn(|| server.serve(&stop));
+        // The server must be told to stop even when an assertion fails.
+        let asked =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| ask(server.address())));
+        stop.store(true, Ordering::Relaxed);
+        served.join().unwrap().unwrap();
+        if let Err(panic) = asked {
+            std::panic::resume_unwind(panic);
+        }
+    });
+}
+
+/// Sends a request as it stands and returns status and body.
+fn send(address: SocketAddr, head: &str, body: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let head = head.replace("HOST", &address.to_string());
+    let length = body.len();
+    write!(
+        stream,
+        "{head}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    )
+    .unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let status = text.split(' ').nth(1).unwrap().parse().unwrap();
+    let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    (status, body.to_string())
+}
+
+const POST: &str = "POST /simulate HTTP/1.1\r\nHost: HOST\r\nContent-Type: application/json\r\n";
+
+fn choice(quota_us: u64, burst_us: u64) -> String {
+    format!(
+        r#"{{"cgroup":"/test","quota_us":{quota_us},"period_us":100000,"burst_us":{burst_us},
+            "weight":null,"kernel":"6.12","cpus":8,"seeds":2}}"#
+    )
+}
+
+#[test]
+fn what_is_set_is_simulated_beside_the_baseline() {
+    serving(|address| {
+        let p99 = |body: &str| -> [f64; 2] {
+            let (status, text) = send(address, POST, body);
+            assert_eq!(status, 200, "{text}");
+            // The body may come in chunks; the object is what stands between the outer braces.
+            let json = &text[text.find('{').unwrap()..=text.rfind('}').unwrap()];
+            let lines: String = json.split("\r\n").filter(|line| line.len() > 4).collect();
+            let report: serde_json::Value = serde_json::from_str(&lines).unwrap();
+            assert_eq!(report["variants"][1]["name"], "what you set");
+            let rows = report["table"].as_array().unwrap();
+            let throttled = rows
+                .iter()
+                .find(|row| row["name"] == "nr_throttled")
+                .unwrap();
+            [0, 1].map(|variant| throttled["cells"][variant]["mean"].as_f64().unwrap())
+        };
+        let [baseline, wide] = p99(&choice(90_000, 0));
+        let [again, narrow] = p99(&choice(10_000, 0));
+        assert_eq!(baseline, again);
+        assert!(
+            wide < baseline && baseline <= narrow,
+            "{wide} {baseline} {narrow}"
+        );
+    });
+}
+
+#[test]
+fn other_hosts_and_sites_are_refused() {
+    serving(|address| {
+        let get = |head: &str| send(address, head, "").0;
+        assert_eq!(get("GET / HTTP/1.1\r\nHost: HOST\r\n"), 200);
+        let port = address.port();
+        let local = format!("GET / HTTP/1.1\r\nHost: localhost:{port}\r\n");
+        assert_eq!(get(&local), 200);
+        assert_eq!(get("GET / HTTP/1.1\r\nHost: evil.example\r\n"), 403);
+        assert_eq!(
+            get(&format!("GET / HTTP/1.1\r\nHost: evil.example:{port}\r\n")),
+            403
+        );
+        assert_eq!(get("GET / HTTP/1.1\r\n"), 403, "no host at all");
+        assert_eq!(get("GET / HTTP/1.1\r\nHost: HOST\r\nHost: HOST\r\n"), 403);
+        for origin in [
+            "http://evil.example",
+            "null",
+            "https://HOST",
+            "http://HOST.evil.example",
+        ] {
+            let (status, _) = send(
+                address,
+                &format!("{POST}Origin: {origin}\r\n"),
+                &choice(50_000, 0),
+            );
+            assert_eq!(status, 403, "{origin}");
+        }
+        let (status, _) = send(
+            address,
+            &format!("{POST}Origin: http://HOST\r\n"),
+            &choice(50_000, 0),
+        );
+        assert_eq!(status, 200);
+    });
+}
+
+#[test]
+fn nothing_but_the_page_is_served() {
+    serving(|address| {
+        for path in [
+            "/../../etc/passwd",
+            "/exp.toml",
+            "/simulate/",
+            "//",
+            "/%2e%2e/x",
+        ] {
+            let head = format!("GET {path} HTTP/1.1\r\nHost: HOST\r\n");
+            assert_eq!(send(address, &head, "").0, 404, "{path}");
+        }
+        assert_eq!(send(address, "PUT / HTTP/1.1\r\nHost: HOST\r\n", "").0, 405);
+        let form = "POST /simulate HTTP/1.1\r\nHost: HOST\r\nContent-Type: text/plain\r\n";
+        assert_eq!(send(address, form, &choice(50_000, 0)).0, 415);
+    });
+}
+
+#[test]
+fn impossible_settings_are_told() {
+    serving(|address| {
+        let (status, text) = send(address, POST, "{\"quota\":1}");
+        assert_eq!(status, 400);
+        assert!(text.contains("unknown field `quota`"), "{text}");
+        let (status, text) = send(address, POST, &choice(10_000, 20_000));
+        assert_eq!(status, 400, "{text}");
+        assert!(text.contains("burst"), "{text}");
+        let kernel = choice(10_000, 0).replace("6.12", "9.9");
+        assert_eq!(send(address, POST, &kernel).0, 400);
+        let many = choice(10_000, 0).replace("\"seeds\":2", "\"seeds\":5000");
+        assert_eq!(send(address, POST, &many).0, 400);
+        let long = format!("{}{}", " ".repeat(20_000), choice(10_000, 0));
+        assert_eq!(send(address, POST, &long).0, 400);
+    });
+}
