@@ -23,6 +23,7 @@ mod calibration;
 mod picture;
 pub mod prediction;
 pub mod published;
+mod recent_used_cpu;
 pub mod report;
 pub mod score;
 mod tables;
@@ -76,7 +77,7 @@ pub trait Study: Sync {
 }
 
 /// Every study.
-pub static STUDIES: &[&dyn Study] = &[&burst::Burst];
+pub static STUDIES: &[&dyn Study] = &[&burst::Burst, &recent_used_cpu::RecentUsedCpu];
 
 /// The studies of these names, or all.
 ///

@@ -86,6 +86,15 @@ fn a_client_on_xfs_wanders_until_linux_4_16() {
 }
 
 #[test]
+fn many_clients_of_an_xfs_all_end() {
+    for version in [(4, 15), (6, 1)] {
+        let (_, mut world) = world("dbench -t 2 --warmup 0 --filesystem xfs 64", 8, version);
+        world.run_until(4 * SECOND).unwrap();
+        assert_eq!(world.live_tasks(), 0, "{version:?}");
+    }
+}
+
+#[test]
 fn pushes_are_bound_to_their_cpu_until_5_14() {
     let workers = |minor| {
         let (_, world) = world("dbench --filesystem xfs 1", 8, (5, minor));

@@ -37,8 +37,8 @@ pub(super) struct Xfs {
     wanted: WordId,
     /// Highest checkpoint that is in a log buffer.
     pushed: WordId,
-    /// Highest checkpoint whose buffer was submitted.
-    submitted: WordId,
+    /// Last checkpoint submitted, by buffer.
+    submitted: u64,
     /// Last checkpoint on disk, by buffer.
     durable: u64,
     submit_ns: u64,
@@ -51,7 +51,7 @@ impl Xfs {
         let open = compiler.workload.add_word(1);
         let wanted = compiler.workload.add_word(0);
         let pushed = compiler.workload.add_word(0);
-        let submitted = compiler.workload.add_word(0);
+        let submitted = compiler.words(LOG_BUFFERS);
         let durable = compiler.words(LOG_BUFFERS);
         let bound = |name| Pool {
             name,
@@ -73,7 +73,10 @@ impl Xfs {
             b.add(VALUE, 1);
             b.word_store(open, VALUE);
             b.work(prices.xfs_push_ns);
-            b.word_store(pushed, ITEM);
+            // Pushes on other CPUs may have overtaken this one.
+            b.word_load(pushed, VALUE);
+            b.arithmetic(Arithmetic::Max, VALUE, ITEM);
+            b.word_store(pushed, VALUE);
             b.word_wake(pushed, ALL);
         })?;
         let pool = Pool {
@@ -85,7 +88,9 @@ impl Xfs {
             b.set(TARGET, ITEM);
             b.arithmetic(Arithmetic::Remainder, TARGET, LOG_BUFFERS);
             b.add(TARGET, durable);
-            b.word_store(TARGET, ITEM);
+            b.word_load(TARGET, VALUE);
+            b.arithmetic(Arithmetic::Max, VALUE, ITEM);
+            b.word_store(TARGET, VALUE);
             b.word_wake(TARGET, ALL);
         })?;
         Ok(Self {
@@ -130,15 +135,17 @@ impl Xfs {
     /// `xfs_log_force_lsn`.
     fn force_log(&self, b: &mut ProgramBuilder) {
         let submitted = b.label();
-        b.word_load(self.submitted, reg::SEEN);
+        b.set(reg::SLOT, reg::COMMIT);
+        b.arithmetic(Arithmetic::Remainder, reg::SLOT, LOG_BUFFERS);
+        b.set(reg::ADDRESS, reg::SLOT);
+        b.add(reg::ADDRESS, self.submitted);
+        b.word_load(reg::ADDRESS, reg::SEEN);
         b.jump_if(reg::SEEN, Compare::GreaterOrEqual, reg::COMMIT, submitted);
-        b.word_store(self.submitted, reg::COMMIT);
+        b.word_store(reg::ADDRESS, reg::COMMIT);
         b.work(self.submit_ns);
         self.log_done.address(b);
         self.log.write(b, reg::ADDRESS, reg::COMMIT);
         b.bind(submitted);
-        b.set(reg::SLOT, reg::COMMIT);
-        b.arithmetic(Arithmetic::Remainder, reg::SLOT, LOG_BUFFERS);
         b.add(reg::SLOT, self.durable);
         wait_for_commit(b, reg::SLOT);
     }
