@@ -78,7 +78,11 @@ export function distributions(report: Report): HTMLElement {
             },
             values: (_, splits) => splits.map((rarity) => (rarity > 0 && rarity < 1 ? "p50" : percentile(rarity))),
           }),
-          axis("latency", { size: 72, values: (_, splits) => splits.map((us) => (us && isPower(us) ? duration(us) : "")) }),
+          axis("latency", {
+            filter: (_, splits) => splits.map((us) => (us && isPower(us) ? us : null)),
+            grid: { stroke: css("--line"), width: 1, filter: (_: uPlot, splits: number[]) => splits.map((us) => (isTen(us) ? us : null)) },
+            size: 72, values: (_, splits) => splits.map((us) => (us ? duration(us) : "")),
+          }),
         ],
       },
       align(one.curves),
@@ -88,6 +92,10 @@ export function distributions(report: Report): HTMLElement {
   const box = element("div", {}, choice("latency of", names, show), holder);
   requestAnimationFrame(() => show(0));
   return box;
+}
+
+function isTen(us: number): boolean {
+  return Math.abs(Math.log10(us) - Math.round(Math.log10(us))) < 1e-9;
 }
 
 /** Powers of ten, and 2 and 5 times them, get a label. */

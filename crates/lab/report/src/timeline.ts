@@ -33,7 +33,7 @@ function busyGroups(scene: Scene): number[] {
   const limited = new Set(scene.periods.map((one) => one.group));
   const load = scene.group_load.map((kinds) => kinds.reduce((sum, kind) => sum + kind.reduce((all, value) => all + value, 0), 0));
   const most = Math.max(...load.slice(1), 0);
-  const rows = scene.groups.map((_, row) => row).filter((row) => row > 0 && (limited.has(row) || load[row] > most / 100));
+  const rows = scene.groups.map((_, row) => row).filter((row) => row > 0 && load[row] > 0 && (limited.has(row) || load[row] > most / 100));
   rows.sort((left, right) => Number(limited.has(right)) - Number(limited.has(left)) || load[right] - load[left]);
   return rows.length ? rows.slice(0, 6) : [0];
 }
@@ -59,6 +59,13 @@ function firstBehind(ends: Float64Array, at: number): number {
     else high = middle;
   }
   return low;
+}
+
+/** A path that fits beside its lane: its end. */
+function short(text: string): string {
+  if (text.length <= 13) return text;
+  const last = text.slice(text.lastIndexOf("/"));
+  return `…${last.length > 12 ? last.slice(-12) : last}`;
 }
 
 class Drawing {
@@ -108,7 +115,7 @@ class Drawing {
   private label(context: CanvasRenderingContext2D, text: string, y: number): void {
     context.fillStyle = css("--text-soft");
     context.textAlign = "right";
-    context.fillText(text.length > 15 ? `…${text.slice(-14)}` : text, GUTTER - 8, y);
+    context.fillText(short(text), GUTTER - 8, y);
   }
 
   private cpu(context: CanvasRenderingContext2D, view: View, cpu: number): void {
@@ -160,6 +167,7 @@ class Drawing {
     context.fillStyle = css("--lane");
     context.fillRect(GUTTER, top, this.width - GUTTER, height);
     const load = scene.group_load[group];
+    if (!load[0].length) return;
     const first = Math.max(0, Math.floor(view.from / scene.bucket_ms));
     const last = Math.min(load[0].length, Math.ceil(view.to / scene.bucket_ms));
     let most = 1;
@@ -185,7 +193,7 @@ class Drawing {
     }
     context.fillStyle = css("--text-soft");
     context.textAlign = "left";
-    context.fillText(`${Number(most.toPrecision(2))} threads`, GUTTER + 4, top + 7);
+    context.fillText(most === 1 ? "1 thread" : `${Number(most.toPrecision(2))} threads`, GUTTER + 4, top + 7);
   }
 
   private axis(context: CanvasRenderingContext2D, view: View): void {

@@ -21,7 +21,7 @@ const STEP_NS: Ns = 1_000_000;
 /// Runs of threads on CPUs that a page has room for, over all variants.
 const SLICES: usize = 48_000;
 /// Buckets that a page has room for, over all CPUs, groups and variants.
-const BUCKETS: usize = 90_000;
+const BUCKETS: usize = 200_000;
 
 /// Distributions of one variant by name.
 pub type Distributions = BTreeMap<String, Histogram>;
@@ -138,7 +138,7 @@ fn sketch(
     let rows = scenario.machine.cpus() + 3 * (scenario.cgroups.len() + 1);
     let budget = Budget {
         slices: SLICES / variants.max(1),
-        buckets: (BUCKETS / (rows * variants.max(1))).clamp(64, 1024),
+        buckets: (BUCKETS / (rows * variants.max(1))).clamp(64, 2048),
         from_ns,
     };
     let mut follow = Follow::new(Sketch::new(budget));

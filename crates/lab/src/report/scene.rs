@@ -325,6 +325,7 @@ impl Sketch {
         scene.busy = busy.collect();
         let load = |group: usize| [0, 1, 2].map(|kind| buckets.means(cpus + group * 3 + kind, end));
         scene.group_load = (0..scene.groups.len()).map(load).collect();
+        leave_out_quiet(&mut scene.group_load);
         if self.energy.is_some() {
             scene.watts = buckets.means(power_row, end);
         }
@@ -336,6 +337,23 @@ impl Sketch {
         scene.worst = worst
             .map(|(at, length, who)| (milliseconds(at as f64), milliseconds(length as f64), who));
         self.scene
+    }
+}
+
+/// Groups that do next to nothing beside the others, and the root where there are others, are left out.
+fn leave_out_quiet(group_load: &mut [[Vec<f32>; 3]]) {
+    let sum = |load: &[Vec<f32>; 3]| load.iter().flatten().map(|mean| f64::from(*mean)).sum();
+    let sums: Vec<f64> = group_load.iter().map(sum).collect();
+    let most = sums[1..].iter().copied().fold(0.0, f64::max);
+    for (row, load) in group_load.iter_mut().enumerate() {
+        let quiet = if row == 0 {
+            most > 0.0
+        } else {
+            sums[row] < most / 200.0
+        };
+        if quiet {
+            *load = Default::default();
+        }
     }
 }
 
