@@ -16,6 +16,7 @@
 //! ```
 //!
 //! Tests of rows: `within` (absolute) and `within_percent` compare values with what was published;
+//! `between = ["p5", "p95"]` wants the published value between two of our figures;
 //! `ratio = [1.9, 4.4]`, `same_sign` and `change_rule` compare patched/base. The change rule: a row noted
 //! as noise passes when our change is within the larger of twice the published spread and 1 %, one
 //! whose published change is below 2 % passes within ±2 points, and any other needs the published sign
@@ -63,6 +64,10 @@ struct Accept {
     within: Option<f64>,
     within_percent: Option<f64>,
     ratio: Option<[f64; 2]>,
+    /// Figures that the published value must lie between.
+    between: Option<[String; 2]>,
+    #[serde(default)]
+    slack_percent: f64,
     #[serde(default)]
     same_sign: bool,
     #[serde(default)]
@@ -231,6 +236,18 @@ impl Accept {
             pass: false,
         };
         let ours = prediction.answered(asked.index).map(|answer| answer.value);
+        if let Some([low, high]) = &self.between {
+            let figures = [low, high].map(|name| prediction.figure_named(name));
+            if let [Some(low), Some(high)] = figures {
+                let slack = self.slack_percent / 100.0;
+                let ends = (low * (1.0 - slack), high * (1.0 + slack));
+                verdict.band = range(Some(ends.0), Some(ends.1), &asked.unit).unwrap_or_default();
+                verdict.set(ours, |ours| with_unit(ours, &asked.unit), ends);
+                // Here it is the published value that is judged.
+                verdict.pass = row.value >= ends.0 && row.value <= ends.1;
+            }
+            return Ok(verdict);
+        }
         if let Some(reach) = self.within.or(self
             .within_percent
             .map(|percent| row.value * percent / 100.0))

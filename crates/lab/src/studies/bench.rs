@@ -76,6 +76,27 @@ impl<'a> Bench<'a> {
         outcomes.into_iter().collect()
     }
 
+    /// Runs every job to its end as [`Bench::run`] does, and looks at each world when it has ended.
+    ///
+    /// # Errors
+    /// The error of the first job that has one.
+    pub fn measure<T: Send>(
+        &self,
+        jobs: &[(Scenario, u64)],
+        look: impl Fn(&mut World) -> T + Sync,
+    ) -> Result<Vec<(Outcome, T)>> {
+        let measured: Vec<Result<(Outcome, T)>> = jobs
+            .par_iter()
+            .map(|(scenario, seed)| {
+                let mut finished = self.simulator.finish(scenario, *seed)?;
+                self.count_run();
+                let outcome = finished.outcome();
+                Ok((outcome, look(&mut finished.world)))
+            })
+            .collect();
+        measured.into_iter().collect()
+    }
+
     /// A world of the scenario, at its start, for predictors that look inside.
     ///
     /// # Errors

@@ -27,6 +27,7 @@ mod recent_used_cpu;
 pub mod report;
 pub mod score;
 mod tables;
+mod timer_interleave;
 
 pub use bench::Bench;
 pub use prediction::Prediction;
@@ -77,7 +78,11 @@ pub trait Study: Sync {
 }
 
 /// Every study.
-pub static STUDIES: &[&dyn Study] = &[&burst::Burst, &recent_used_cpu::RecentUsedCpu];
+pub static STUDIES: &[&dyn Study] = &[
+    &burst::Burst,
+    &timer_interleave::TimerInterleave,
+    &recent_used_cpu::RecentUsedCpu,
+];
 
 /// The studies of these names, or all.
 ///
