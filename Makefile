@@ -5,7 +5,7 @@ SCHEDCAST ?= target/release/schedcast
 PYTHON ?= python3
 VENV := target/venv
 
-.PHONY: demo test lint bench build python clean
+.PHONY: demo test lint bench build python studies clean
 
 build:
 	$(CARGO) build --release --locked -p schedcast-cli
@@ -34,6 +34,10 @@ $(VENV)/ready: python/requirements-test.txt
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+
+# Numbers that others measured, predicted; writes the page and the pictures anew and fails when a band is missed.
+studies: build
+	$(SCHEDCAST) reproduce --pictures studies --format markdown > docs/studies.md
 
 bench:
 	$(CARGO) bench --locked -p schedcast-sim
