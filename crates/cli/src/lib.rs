@@ -45,6 +45,7 @@ pub fn run(
         },
         Verb::Explain(arguments) => verbs::explain::run(arguments, out),
         Verb::Serve(arguments) => verbs::serve(arguments, &words, out),
+        Verb::HelpFiles(arguments) => verbs::help_files(arguments),
         Verb::List(arguments) => verbs::list(arguments, out),
     };
     match result {

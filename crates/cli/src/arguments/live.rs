@@ -10,7 +10,7 @@ use crate::columns::ColumnArguments;
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum LiveVerb {
-    /// Find the smallest limit under which a recorded service keeps its promises, and who pays
+    /// Find the smallest limit that keeps the promises of a recorded service, and who pays
     #[command(after_help = ADVISE_HELP)]
     Advise(AdviseArguments),
     /// Judge limits by what a recorded service promises: exit code 0 or 1

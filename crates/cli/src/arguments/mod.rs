@@ -66,6 +66,8 @@ pub enum Verb {
     Explain(ExplainArguments),
     /// Serve the report page with controls that simulate anew, on 127.0.0.1
     Serve(serve::ServeArguments),
+    /// Write man pages and shell completions into a folder
+    HelpFiles(HelpFilesArguments),
     /// List what can be named in experiments
     List(ListArguments),
 }
@@ -219,4 +221,12 @@ pub enum Listing {
     Programs,
     /// Metrics with unit and meaning
     Metrics,
+}
+
+/// `schedcast help-files`
+#[derive(Debug, Args)]
+pub struct HelpFilesArguments {
+    /// Folder that gets man1/ and completions/
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
 }

@@ -20,12 +20,14 @@ use crate::arguments::{
 use crate::columns::ColumnArguments;
 use crate::{output, written};
 
+mod help_files;
 pub mod live;
 mod pictures;
 pub mod promises;
 mod serve;
 mod sweep;
 
+pub use self::help_files::help_files;
 pub use self::serve::serve;
 pub use self::sweep::sweep;
 
