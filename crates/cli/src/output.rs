@@ -7,6 +7,7 @@ use std::path::Path;
 use schedcast_lab::answer::{Answer, Layout};
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::units::quote_word;
+use schedcast_lab::tables::export;
 
 use crate::arguments::{Format, Output};
 use crate::written;
@@ -32,6 +33,9 @@ pub fn layout(format: Format) -> Result<Layout> {
 /// the JSON alone.
 pub fn print(answer: &Answer, output: &Output, out: &mut impl Write) -> Result<()> {
     let layout = layout(output.format)?;
+    if let Some(folder) = &output.export {
+        export::write(&answer.comparison, folder)?;
+    }
     match output.json.as_deref() {
         Some(path) if path == Path::new("-") => {
             return written(out.write_all(answer.comparison.to_json().as_bytes()));

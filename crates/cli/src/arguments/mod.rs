@@ -180,9 +180,20 @@ pub struct Output {
     /// Layout of the table
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
+    /// Write every variant's samples into DIR, as mmtests (TSV) and lkp (matrix.json) keep theirs
+    #[arg(long, value_name = "DIR")]
+    pub export: Option<PathBuf>,
     /// Pictures
     #[command(flatten)]
     pub pictures: Pictures,
+}
+
+impl Output {
+    /// Whether anything is written beside the table, JSON aside.
+    pub fn writes_files(&self) -> bool {
+        let pictures = &self.pictures;
+        self.export.is_some() || pictures.trace.is_some() || pictures.report.is_some()
+    }
 }
 
 /// Layouts.

@@ -90,6 +90,10 @@ pub fn run(
     let experiment = question.experiment()?;
     refuse_several(&experiment)?;
     if arguments.output.format == Format::Tool && arguments.output.json.is_none() {
+        if arguments.output.writes_files() {
+            let error = Error::usage("`--format tool` prints one run and keeps no samples");
+            return Err(error.hint("leave it out to write --export, --trace or --report"));
+        }
         let text = simulator.tool_output(&experiment.scenarios[0], 0)?;
         return written(out.write_all(text.as_bytes()));
     }

@@ -7,9 +7,12 @@
 //! | [`mmtests`] | mails beside mmtests reports | percentage, **positive is better** |
 //! | [`lkp`] | mails beside lkp reports | **raw** percentage of the mean, `%change` |
 //!
+//! [`export`] writes the samples as mmtests and lkp keep theirs.
+//!
 //! No table is wider than 100 columns: variants that do not fit continue in a further block.
 
 pub mod advice;
+pub mod export;
 pub mod lkp;
 pub mod markdown;
 pub mod mmtests;

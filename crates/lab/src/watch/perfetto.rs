@@ -18,6 +18,7 @@ use super::follow::{Follow, Period, Picture, State, Thread};
 use crate::error::{Error, Result};
 use crate::experiment::Scenario;
 use crate::simulator::Simulator;
+use crate::tables::export::file_names;
 
 /// How much of a run is held back before it is written.
 const STEP_NS: Ns = 1_000_000;
@@ -297,7 +298,7 @@ pub fn write_files(
     scenarios: &[Scenario],
     path: &Path,
 ) -> Result<Vec<std::path::PathBuf>> {
-    let paths = file_names(scenarios, path);
+    let paths = trace_files(scenarios, path);
     for (scenario, path) in scenarios.iter().zip(&paths) {
         let file = std::fs::File::create(path)
             .map_err(|error| Error::file("create", path.display(), &error))?;
@@ -306,7 +307,7 @@ pub fn write_files(
     Ok(paths)
 }
 
-fn file_names(scenarios: &[Scenario], path: &Path) -> Vec<std::path::PathBuf> {
+fn trace_files(scenarios: &[Scenario], path: &Path) -> Vec<std::path::PathBuf> {
     if scenarios.len() <= 1 {
         return vec![path.to_path_buf()];
     }
@@ -314,22 +315,7 @@ fn file_names(scenarios: &[Scenario], path: &Path) -> Vec<std::path::PathBuf> {
     let ending = path.extension().map_or(String::new(), |ending| {
         format!(".{}", ending.to_string_lossy())
     });
-    let mut names: Vec<String> = Vec::new();
-    for scenario in scenarios {
-        let harmless = |letter: char| letter.is_alphanumeric() || "-.".contains(letter);
-        let name: String = scenario
-            .name
-            .chars()
-            .map(|letter| if harmless(letter) { letter } else { '_' })
-            .collect();
-        let mut candidate = name.clone();
-        let mut number = 2;
-        while names.contains(&candidate) {
-            candidate = format!("{name}-{number}");
-            number += 1;
-        }
-        names.push(candidate);
-    }
+    let names = file_names(scenarios.iter().map(|scenario| scenario.name.as_str()));
     names
         .into_iter()
         .map(|name| path.with_file_name(format!("{stem}-{name}{ending}")))
