@@ -91,7 +91,11 @@ impl CpuCgroup {
 
     /// Opens an existing group, to read it or change its limits.
     pub fn open(path: &str) -> Result<Self> {
-        let hierarchy = CpuHierarchy::detect()?;
+        Self::open_under(CpuHierarchy::detect()?, path)
+    }
+
+    /// Opens an existing group of `hierarchy`.
+    pub fn open_under(hierarchy: CpuHierarchy, path: &str) -> Result<Self> {
         let dir = hierarchy.existing(path)?;
         Ok(Self {
             hierarchy,
@@ -179,6 +183,24 @@ impl CpuCgroup {
     /// Changes the bandwidth limit: checked first against the kernel's bounds, then written in an order
     /// that passes through no state the kernel refuses, then read back.
     pub fn set_limits(&self, target: &CpuLimits) -> Result<()> {
+        for (file, value) in self.limit_writes(target)? {
+            self.write(file, &value)?;
+        }
+        let now = self.limits()?;
+        if now == *target {
+            return Ok(());
+        }
+        Err(HostError::Parse {
+            path: self.dir.clone(),
+            line: 0,
+            expected: "the limits just written",
+            found: format!("{now:?}"),
+        })
+    }
+
+    /// The writes that lead from the limit it has to `target`, checked against the kernel's bounds and in
+    /// an order that it accepts at every step.
+    pub(crate) fn limit_writes(&self, target: &CpuLimits) -> Result<Vec<(CpuFile, String)>> {
         let whole = format!("{target:?}");
         let refuse = |rule| HostError::Refused {
             path: self.dir.clone(),
@@ -191,27 +213,11 @@ impl CpuCgroup {
             CgroupVersion::V1 => {
                 let around = self.bounds_around()?;
                 limits::validate_hierarchy(target, around).map_err(refuse)?;
-                for write in limits::plan_writes(&current, target, around) {
-                    let (file, value) = v1_write(write);
-                    self.write(file, &value)?;
-                }
+                let plan = limits::plan_writes(&current, target, around);
+                Ok(plan.into_iter().map(v1_write).collect())
             }
-            CgroupVersion::V2 => {
-                for (file, value) in v2_writes(&current, target) {
-                    self.write(file, &value)?;
-                }
-            }
+            CgroupVersion::V2 => Ok(v2_writes(&current, target)),
         }
-        let now = self.limits()?;
-        if now == *target {
-            return Ok(());
-        }
-        Err(HostError::Parse {
-            path: self.dir.clone(),
-            line: 0,
-            expected: "the limits just written",
-            found: format!("{now:?}"),
-        })
     }
 
     /// Process ids in the group itself.
@@ -363,6 +369,7 @@ fn check_name(name: &str) -> Result<()> {
 fn write_file(path: &Path, value: &str) -> io::Result<()> {
     fs::OpenOptions::new()
         .write(true)
+        .truncate(true)
         .open(path)?
         .write_all(value.as_bytes())
 }

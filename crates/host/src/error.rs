@@ -100,6 +100,14 @@ pub enum HostError {
         /// What is there.
         found: String,
     },
+    /// An undo of a group that nothing was applied to.
+    #[error("nothing to undo for {cgroup}: there is no {journal}")]
+    NothingToUndo {
+        /// The group.
+        cgroup: String,
+        /// Where its journal would be.
+        journal: PathBuf,
+    },
     /// A command that could not be started.
     #[error("cannot start {command:?}: {source}")]
     Start {

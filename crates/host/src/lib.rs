@@ -21,8 +21,11 @@
 //! * [`limits`]: the kernel's own bounds on limits, as pure functions.
 //! * [`Topology`] and [`KernelInfo`]: what machine and what kernel this is.
 //! * [`tracefs`]: a trace buffer of its own.
+//! * [`record`]: a recording of what runs here.
+//! * [`apply`]: settings written so that they can be taken back.
 //! * [`measure`]: what switches, wakeups, ticks and timers cost here.
 
+pub mod apply;
 mod cgroup;
 mod error;
 mod files;
@@ -31,6 +34,7 @@ mod hierarchy;
 pub mod hog;
 pub mod limits;
 pub mod measure;
+pub mod record;
 mod run;
 mod stat;
 pub mod sys;

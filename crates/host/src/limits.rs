@@ -18,14 +18,18 @@
 
 use thiserror::Error;
 
+use schedcast_kernel::bandwidth::{MAX_PERIOD_NS, MAX_RUNTIME_US, MIN_PERIOD_NS};
+
+pub use schedcast_kernel::weight::{shares_from_weight, weight_from_shares};
+
 /// Smallest quota the kernel stores (`min_cfs_quota_period`).
-pub const QUOTA_MIN_US: u64 = 1_000;
+pub const QUOTA_MIN_US: u64 = MIN_PERIOD_NS / 1_000;
 /// Largest finite quota (`max_cfs_runtime`): 44 bits, so that a 20-bit ratio of it fits 64 bits.
-pub const QUOTA_MAX_US: u64 = (1 << 44) - 1;
+pub const QUOTA_MAX_US: u64 = MAX_RUNTIME_US;
 /// Smallest period (`min_cfs_quota_period`).
-pub const PERIOD_MIN_US: u64 = 1_000;
+pub const PERIOD_MIN_US: u64 = MIN_PERIOD_NS / 1_000;
 /// Largest period (`max_cfs_quota_period`).
-pub const PERIOD_MAX_US: u64 = 1_000_000;
+pub const PERIOD_MAX_US: u64 = MAX_PERIOD_NS / 1_000;
 /// Largest burst of a group without a quota: its nanoseconds must fit 64 bits.
 pub const BURST_MAX_UNLIMITED_US: u64 = u64::MAX / 1_000;
 /// Smallest value `cpu.shares` keeps; smaller ones are raised to it (`MIN_SHARES`).
@@ -424,12 +428,6 @@ fn parse_decimal(file: &'static str, digits: &str) -> Option<Result<u64, LimitEr
         file,
         found: digits.to_owned(),
     }))
-}
-
-/// `cpu.shares` that weighs as much as a `cpu.weight`: weight 100 is 1024 shares, rounded to nearest
-/// (`sched_weight_from_cgroup`).
-pub fn shares_from_weight(weight: u64) -> u64 {
-    ((weight * 1024 + 50) / 100).clamp(SHARES_MIN, SHARES_MAX)
 }
 
 #[cfg(test)]

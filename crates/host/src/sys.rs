@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::FromRawFd;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Turns the −1 convention into a `Result`.
 pub(crate) fn check(result: libc::c_long) -> io::Result<libc::c_long> {
@@ -195,6 +195,41 @@ pub(crate) fn memory_file() -> io::Result<File> {
 pub(crate) fn kill_process_group(group: i32) {
     // SAFETY: kill has no memory preconditions. Groups 0 and 1 are never passed.
     unsafe { libc::kill(-group, libc::SIGKILL) };
+}
+
+/// Lets a stopped process go on.
+pub(crate) fn send_continue(pid: i32) {
+    // SAFETY: kill has no memory preconditions; `pid` is a child that has not been reaped.
+    unsafe { libc::kill(pid, libc::SIGCONT) };
+}
+
+/// Ends this process at once, as a stranger's `kill -9` would.
+#[cfg(test)]
+pub(crate) fn kill_self() {
+    // SAFETY: kill and getpid have no memory preconditions.
+    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+}
+
+static STOP: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn remember_stop(_signal: libc::c_int) {
+    STOP.store(true, Ordering::Relaxed);
+}
+
+/// From now on SIGINT and SIGTERM set the returned flag and do nothing else.
+pub fn stop_flag() -> &'static AtomicBool {
+    let handler: extern "C" fn(libc::c_int) = remember_stop;
+    // SAFETY: the handler only stores to an atomic.
+    unsafe {
+        libc::signal(libc::SIGINT, handler as libc::sighandler_t);
+        libc::signal(libc::SIGTERM, handler as libc::sighandler_t);
+    }
+    &STOP
+}
+
+/// CPU time of this process alone, ns.
+pub(crate) fn own_cpu_ns() -> u64 {
+    clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
 /// How a process ended.

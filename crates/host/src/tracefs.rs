@@ -7,6 +7,7 @@ use std::ffi::CString;
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{HostError, Result, io_error, read_text};
@@ -83,13 +84,34 @@ impl TraceInstance {
         read_text(&self.dir.join("trace"))
     }
 
+    /// The events as text, each once and then gone from the buffer; reading never blocks.
+    pub fn pipe(&self) -> Result<fs::File> {
+        let path = self.dir.join("trace_pipe");
+        fs::OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(&path)
+            .map_err(|error| io_error("opening", &path, error))
+    }
+
     /// Events that were overwritten or dropped, over all CPUs.
     pub fn lost_events(&self) -> Result<u64> {
+        Ok(self.lost_by_cpu()?.iter().sum())
+    }
+
+    /// Events that were overwritten or dropped, by CPU.
+    pub fn lost_by_cpu(&self) -> Result<Vec<u64>> {
         let per_cpu = self.dir.join("per_cpu");
-        let mut lost = 0;
+        let mut lost = Vec::new();
         let entries = fs::read_dir(&per_cpu).map_err(|e| io_error("listing", &per_cpu, e))?;
         for entry in entries.filter_map(|entry| entry.ok()) {
-            lost += lost_in(&read_text(&entry.path().join("stats"))?);
+            let name = entry.file_name().into_string().unwrap_or_default();
+            let cpu = name.strip_prefix("cpu").and_then(|cpu| cpu.parse().ok());
+            let cpu: usize = cpu.unwrap_or(lost.len());
+            if lost.len() <= cpu {
+                lost.resize(cpu + 1, 0);
+            }
+            lost[cpu] = lost_in(&read_text(&entry.path().join("stats"))?);
         }
         Ok(lost)
     }

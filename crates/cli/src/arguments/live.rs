@@ -16,6 +16,89 @@ pub enum LiveVerb {
     /// Judge limits by what a recorded service promises: exit code 0 or 1
     #[command(after_help = CHECK_HELP)]
     Check(CheckArguments),
+    /// Record what runs here: scheduling events, cgroups, machine
+    #[command(after_help = RECORD_HELP)]
+    Record(RecordArguments),
+    /// Write an advice or settings to a real cgroup, verified and reversible
+    #[command(after_help = APPLY_HELP)]
+    Apply(ApplyArguments),
+    /// Take back what `apply` wrote
+    Undo(UndoArguments),
+}
+
+/// Below the help of `record`.
+const RECORD_HELP: &str = "\
+schedcast record -o pg --cgroup /pg --seconds 30
+schedcast record -o job --cgroup /test -- ./job --threads 4
+Ctrl-C ends a recording in good order. Root only.";
+
+/// Below the help of `apply`.
+const APPLY_HELP: &str = "\
+schedcast apply advice.json
+schedcast apply --cgroup /pg --set 'cpu.max=60000 100000' --set cpu.max.burst=20000
+Names of both cgroup versions are understood on either. Either every file is changed or none.";
+
+/// `schedcast record`
+#[derive(Debug, Args)]
+pub struct RecordArguments {
+    /// Folder to record into
+    #[arg(short, long, value_name = "DIR")]
+    pub output: PathBuf,
+    /// Describe only this cgroup and those around it; COMMAND starts in it
+    #[arg(long, value_name = "PATH")]
+    pub cgroup: Option<String>,
+    /// How long at most [default: until COMMAND ends, or 30 without one]
+    #[arg(long, value_name = "N", value_parser = positive_seconds)]
+    pub seconds: Option<f64>,
+    /// Command to run meanwhile
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+fn positive_seconds(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number".to_string())?;
+    match seconds > 0.0 && seconds <= 1e6 {
+        true => Ok(seconds),
+        false => Err("expected more than 0 and at most 1000000".to_string()),
+    }
+}
+
+/// `schedcast apply`
+#[derive(Debug, Args)]
+pub struct ApplyArguments {
+    /// What `schedcast advise --json` wrote
+    #[arg(
+        value_name = "ADVICE.json",
+        required_unless_present = "set",
+        conflicts_with = "set"
+    )]
+    pub advice: Option<PathBuf>,
+    /// One setting instead, such as 'cpu.max=60000 100000'; may be repeated
+    #[arg(long, value_name = "FILE=VALUE", requires = "cgroup")]
+    pub set: Vec<String>,
+    /// The group [default: that of the advice]
+    #[arg(long, value_name = "PATH")]
+    pub cgroup: Option<String>,
+    /// Write even where kubelet or systemd keeps the settings
+    #[arg(long)]
+    pub force_owner: bool,
+    /// Only say what would be written
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Where previous values are kept
+    #[arg(long, value_name = "DIR", default_value = schedcast_host::apply::JOURNALS)]
+    pub journal: PathBuf,
+}
+
+/// `schedcast undo`
+#[derive(Debug, Args)]
+pub struct UndoArguments {
+    /// The group [default: the only one that something was applied to]
+    #[arg(long, value_name = "PATH")]
+    pub cgroup: Option<String>,
+    /// Where previous values are kept
+    #[arg(long, value_name = "DIR", default_value = schedcast_host::apply::JOURNALS)]
+    pub journal: PathBuf,
 }
 
 /// Below the help of `advise`.

@@ -6,7 +6,7 @@ use std::io::Write;
 use schedcast_lab::error::Result;
 use schedcast_lab::simulate::Simulate;
 
-use super::promises;
+use super::{host, promises};
 use crate::arguments::Cli;
 use crate::arguments::live::LiveVerb;
 
@@ -21,5 +21,8 @@ pub fn run(
     match verb {
         LiveVerb::Advise(arguments) => promises::advise(arguments, cli, words, simulator, out),
         LiveVerb::Check(arguments) => promises::check(arguments, cli, words, simulator, out),
+        LiveVerb::Record(arguments) => host::record(arguments, out),
+        LiveVerb::Apply(arguments) => host::apply(arguments, out),
+        LiveVerb::Undo(arguments) => host::undo(arguments, out),
     }
 }

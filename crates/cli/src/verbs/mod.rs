@@ -21,6 +21,7 @@ use crate::columns::ColumnArguments;
 use crate::{output, written};
 
 mod help_files;
+mod host;
 pub mod live;
 mod pictures;
 pub mod promises;

@@ -1,5 +1,6 @@
 //! What each cgroup file accepts, and the errno it answers with otherwise.
 
+use schedcast_kernel::bandwidth::{MAX_PERIOD_NS, MAX_RUNTIME_US, MIN_PERIOD_NS};
 use schedcast_kernel::weight::{MAX_SHARES, MIN_SHARES};
 
 use super::super::document::{Kind, Value};
@@ -7,10 +8,10 @@ use super::Weight;
 use crate::error::{Error, Result};
 
 /// Least quota and period, and largest period, in microseconds (`tg_set_cfs_bandwidth`).
-const LIMIT_MIN_US: u64 = 1_000;
-const PERIOD_MAX_US: u64 = 1_000_000;
+const LIMIT_MIN_US: u64 = MIN_PERIOD_NS / 1_000;
+const PERIOD_MAX_US: u64 = MAX_PERIOD_NS / 1_000;
 /// Largest quota, and largest quota plus burst, in microseconds (`max_cfs_runtime`).
-pub const RUNTIME_MAX_US: u64 = (1 << 44) - 1;
+pub const RUNTIME_MAX_US: u64 = MAX_RUNTIME_US;
 
 /// The error a write to the file would return.
 pub fn refused(value: &Value, errno: &str, why: &str) -> Error {

@@ -1,0 +1,168 @@
+//! `record`, `apply` and `undo`: the live host.
+
+use std::io::Write;
+use std::time::Duration;
+
+use schedcast_host::apply::{self, Journal, Wish};
+use schedcast_host::record::{self as recorder, Request};
+use schedcast_host::{CpuCgroup, HostError, sys};
+use schedcast_lab::advise::read_recommendation;
+use schedcast_lab::error::{Diagnostic, Error, Result};
+
+use crate::arguments::live::{ApplyArguments, RecordArguments, UndoArguments};
+use crate::written;
+
+/// Recorded without a command and without a time.
+const DEFAULT_SECONDS: f64 = 30.0;
+
+fn host_error(error: HostError) -> Error {
+    Error::Input(Box::new(Diagnostic::general(error.to_string())))
+}
+
+/// `schedcast record`
+pub fn record(arguments: &RecordArguments, out: &mut impl Write) -> Result<u8> {
+    let seconds = match (arguments.seconds, arguments.command.is_empty()) {
+        (None, true) => Some(DEFAULT_SECONDS),
+        (seconds, _) => seconds,
+    };
+    let request = Request {
+        folder: arguments.output.clone(),
+        cgroup: arguments.cgroup.clone(),
+        duration: seconds.map(Duration::from_secs_f64),
+        command: arguments.command.clone(),
+    };
+    let report = recorder::record(&request, sys::stop_flag()).map_err(host_error)?;
+    let seconds = report.duration.as_secs_f64();
+    let mut text = format!(
+        "{}: {:.1} s, {} events ({:.0}/s), {:.1} kB packed\n",
+        arguments.output.display(),
+        seconds,
+        report.events,
+        report.events as f64 / seconds.max(1e-9),
+        report.trace_bytes as f64 / 1000.0
+    );
+    text += &format!(
+        "overhead: {:.1} ms of CPU time for reading and packing, {:.2} % of the machine\n",
+        report.own_cpu_ns as f64 / 1e6,
+        report.own_share * 100.0
+    );
+    let lost: Vec<String> = (0..report.lost.len())
+        .map(|cpu| format!("CPU {cpu}: {}", report.lost[cpu]))
+        .collect();
+    text += &format!("lost events: {}\n", lost.join(", "));
+    if report.steal_ratio >= 0.01 {
+        let percent = report.steal_ratio * 100.0;
+        text += &format!("note: the hypervisor took {percent:.1} % of the machine's time\n");
+    }
+    if let Some(code) = report.exit_code.filter(|code| *code != 0) {
+        text += &format!("note: the command ended with {code}\n");
+    }
+    text += &format!("next: schedcast what-if {}\n", arguments.output.display());
+    written(out.write_all(text.as_bytes()))?;
+    Ok(0)
+}
+
+/// The group and what it should have, from an advice or from settings.
+fn wanted(arguments: &ApplyArguments) -> Result<(String, Wish)> {
+    let mut wish = Wish::default();
+    let Some(file) = &arguments.advice else {
+        for setting in &arguments.set {
+            let Some((key, value)) = setting.split_once('=') else {
+                return Err(Error::usage(format!("`{setting}` sets nothing"))
+                    .hint("such as --set 'cpu.max=60000 100000'"));
+            };
+            wish.set(key.trim(), value.trim()).map_err(host_error)?;
+        }
+        return Ok((arguments.cgroup.clone().unwrap_or_default(), wish));
+    };
+    let (target, limit) = read_recommendation(file)?;
+    wish.quota_us = Some(limit.quota_us);
+    wish.period_us = Some(limit.period_us);
+    wish.burst_us = Some(limit.burst_us);
+    Ok((arguments.cgroup.clone().unwrap_or(target), wish))
+}
+
+fn refuse_owned(path: &str) -> Result<()> {
+    let Some(owner) = apply::owner(path) else {
+        return Ok(());
+    };
+    let (name, instead) = (owner.name(), owner.instead());
+    let message = format!("{path} belongs to {name}, which would write its own values again");
+    let diagnostic = Diagnostic::general(message);
+    Err(Error::Input(Box::new(diagnostic.hint(format!(
+        "{instead}, or write it anyway with --force-owner"
+    )))))
+}
+
+fn lines(group: &CpuCgroup, writes: &[apply::Write]) -> String {
+    let line = |write: &apply::Write| {
+        let file = group.dir().join(write.file.name());
+        format!("{} > {}\n", write.value, file.display())
+    };
+    writes.iter().map(line).collect()
+}
+
+/// `schedcast apply`
+pub fn apply(arguments: &ApplyArguments, out: &mut impl Write) -> Result<u8> {
+    let (path, wish) = wanted(arguments)?;
+    if !arguments.force_owner {
+        refuse_owned(&path)?;
+    }
+    let group = CpuCgroup::open(&path).map_err(host_error)?;
+    if arguments.dry_run {
+        let writes = apply::plan(&group, &wish).map_err(host_error)?;
+        let text = lines(&group, &writes) + "nothing was written\n";
+        written(out.write_all(text.as_bytes()))?;
+        return Ok(0);
+    }
+    let done = apply::apply(&group, &wish, &arguments.journal, &mut |_| {});
+    let writes = done.map_err(host_error)?;
+    let mut text = lines(&group, &writes);
+    text += &match writes.len() {
+        0 => format!("{path} has these settings already\n"),
+        _ => format!(
+            "read back and verified; undo: {}\n",
+            undo_command(&path, arguments)
+        ),
+    };
+    written(out.write_all(text.as_bytes()))?;
+    Ok(0)
+}
+
+fn undo_command(path: &str, arguments: &ApplyArguments) -> String {
+    let journal = arguments.journal.display().to_string();
+    let mut command = format!("schedcast undo --cgroup {path}");
+    if journal != apply::JOURNALS {
+        command += &format!(" --journal {journal}");
+    }
+    command
+}
+
+/// `schedcast undo`
+pub fn undo(arguments: &UndoArguments, out: &mut impl Write) -> Result<u8> {
+    let path = match &arguments.cgroup {
+        Some(path) => path.clone(),
+        None => {
+            let groups = Journal::groups(&arguments.journal).map_err(host_error)?;
+            match groups.as_slice() {
+                [only] => only.clone(),
+                [] => {
+                    return Err(Error::usage(
+                        "nothing was applied, so there is nothing to undo",
+                    ));
+                }
+                several => {
+                    return Err(Error::usage("several groups were changed")
+                        .hint(format!("name one with --cgroup: {}", several.join(", "))));
+                }
+            }
+        }
+    };
+    let group = CpuCgroup::open(&path).map_err(host_error)?;
+    let undone = apply::undo(&group, &arguments.journal, &mut |_| {});
+    let writes = undone.map_err(host_error)?;
+    let mut text = lines(&group, &writes);
+    text += &format!("{path} is as it was before the first apply\n");
+    written(out.write_all(text.as_bytes()))?;
+    Ok(0)
+}

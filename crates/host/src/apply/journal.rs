@@ -1,0 +1,186 @@
+//! The previous values of a group, safe on disk before anything is written.
+//!
+//! One file a group, named by its path with `/` as `+`: `/web/api` is `+web+api.json`. It is written beside
+//! its place, synced, renamed, and the directory synced: after a crash it is there as a whole or not at all.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use crate::cgroup::CpuCgroup;
+use crate::error::{HostError, Result, io_error, read_text};
+use crate::files::CpuFile;
+use crate::hierarchy::CgroupVersion;
+
+use super::Wish;
+
+/// Name and version of the form on disk.
+const SCHEMA: &str = "schedcast.undo/1";
+
+/// The settings of a group as text, file by file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Saved {
+    /// Every cpu setting that the group has.
+    pub files: Vec<(CpuFile, String)>,
+}
+
+impl Saved {
+    /// What `group` has now.
+    pub fn read(group: &CpuCgroup) -> Result<Saved> {
+        let files: &[CpuFile] = match group.version() {
+            CgroupVersion::V1 => &[
+                CpuFile::CfsPeriodUs,
+                CpuFile::CfsQuotaUs,
+                CpuFile::CfsBurstUs,
+                CpuFile::Shares,
+                CpuFile::Idle,
+            ],
+            CgroupVersion::V2 => &[
+                CpuFile::Max,
+                CpuFile::MaxBurst,
+                CpuFile::Weight,
+                CpuFile::Idle,
+            ],
+        };
+        let there = files
+            .iter()
+            .filter(|file| group.dir().join(file.name()).exists());
+        let files = there.map(|file| Ok((*file, group.read(*file)?)));
+        Ok(Saved {
+            files: files.collect::<Result<_>>()?,
+        })
+    }
+
+    /// These settings as a wish.
+    pub fn wish(&self) -> Result<Wish> {
+        let mut wish = Wish::default();
+        let idle = self
+            .files
+            .iter()
+            .any(|(file, text)| *file == CpuFile::Idle && text == "1");
+        for (file, text) in &self.files {
+            // cpu.idle 1 decides the weight, and the kernel refuses to be told.
+            if !(idle && matches!(file, CpuFile::Shares | CpuFile::Weight)) {
+                wish.set(file.name(), text)?;
+            }
+        }
+        Ok(wish)
+    }
+}
+
+/// A journal on disk.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+}
+
+impl Journal {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn place(directory: &Path, group: &CpuCgroup) -> PathBuf {
+        directory.join(format!("{}.json", group.path().replace('/', "+")))
+    }
+
+    /// The journal of `group`: the one that is there, or a new one with `now`. Tells whether it is new.
+    pub(super) fn open_or_save(
+        directory: &Path,
+        group: &CpuCgroup,
+        now: &Saved,
+    ) -> Result<(Journal, bool)> {
+        let path = Journal::place(directory, group);
+        if path.exists() {
+            let (journal, _) = Journal::open(directory, group)?;
+            return Ok((journal, false));
+        }
+        let files: serde_json::Map<String, serde_json::Value> = now
+            .files
+            .iter()
+            .map(|(file, text)| (file.name().to_owned(), text.clone().into()))
+            .collect();
+        let json = serde_json::json!({
+            "schema": SCHEMA,
+            "cgroup": group.path(),
+            "directory": group.dir(),
+            "files": files,
+        });
+        save(directory, &path, &format!("{json:#}\n"))?;
+        Ok((Journal { path }, true))
+    }
+
+    /// The journal of `group` and what it says.
+    pub(super) fn open(directory: &Path, group: &CpuCgroup) -> Result<(Journal, Saved)> {
+        let path = Journal::place(directory, group);
+        if !path.exists() {
+            return Err(HostError::NothingToUndo {
+                cgroup: group.path().to_owned(),
+                journal: path,
+            });
+        }
+        let text = read_text(&path)?;
+        let bad = |found: String| HostError::Parse {
+            path: path.clone(),
+            line: 0,
+            expected: "a journal of apply",
+            found,
+        };
+        let json: serde_json::Value =
+            serde_json::from_str(&text).map_err(|error| bad(error.to_string()))?;
+        if json["schema"] != SCHEMA
+            || json["directory"].as_str().map(Path::new) != Some(group.dir())
+        {
+            return Err(bad(format!("{} of {}", json["schema"], json["directory"])));
+        }
+        let files = json["files"]
+            .as_object()
+            .ok_or_else(|| bad("no files".to_owned()))?;
+        let mut saved = Saved { files: Vec::new() };
+        for (name, value) in files {
+            let text = value.as_str().ok_or_else(|| bad(value.to_string()))?;
+            saved
+                .files
+                .push((CpuFile::from_name(name)?, text.to_owned()));
+        }
+        Ok((Journal { path }, saved))
+    }
+
+    /// The groups that have a journal in `directory`.
+    pub fn groups(directory: &Path) -> Result<Vec<String>> {
+        if !directory.exists() {
+            return Ok(Vec::new());
+        }
+        let entries = fs::read_dir(directory).map_err(|e| io_error("listing", directory, e))?;
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let mut groups: Vec<String> = names
+            .filter_map(|name| Some(name.strip_suffix(".json")?.replace('+', "/")))
+            .collect();
+        groups.sort();
+        Ok(groups)
+    }
+
+    /// Forgets it.
+    pub(super) fn remove(self) -> Result<()> {
+        fs::remove_file(&self.path).map_err(|error| io_error("removing", &self.path, error))?;
+        sync_directory(self.path.parent().unwrap_or(Path::new("/")))
+    }
+}
+
+fn save(directory: &Path, path: &Path, text: &str) -> Result<()> {
+    fs::create_dir_all(directory).map_err(|error| io_error("creating", directory, error))?;
+    let beside = path.with_extension("new");
+    let write = || -> std::io::Result<()> {
+        let mut file = File::create(&beside)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&beside, path)
+    };
+    write().map_err(|error| io_error("writing", path, error))?;
+    sync_directory(directory)
+}
+
+fn sync_directory(directory: &Path) -> Result<()> {
+    let sync = || File::open(directory)?.sync_all();
+    sync().map_err(|error| io_error("syncing", directory, error))
+}

@@ -1,0 +1,236 @@
+//! Settings written to a real cgroup so that they can be taken back.
+//!
+//! ```text
+//! wish ──► plan: which files, in which order ──► journal on disk ──► write ──► read back
+//!                                                    │                 │ refused: back to the saved values
+//!                                                  undo ◄──────────────┘
+//! ```
+//!
+//! Worked example: a v1 group has 50 000 us in 100 000 us and is to get 20 000 us in 50 000 us with
+//! 10 000 us of burst. The journal keeps the text of all five files. Then the period is written (50/50), the
+//! quota (20/50), the burst (20 ≥ 10). Whatever ends the process in between, `undo` finds the journal and
+//! writes from whatever stands there now back to the saved values, in an order of its own.
+//!
+//! Groups that kubelet or systemd keep are refused: they would write their own values again.
+
+use std::path::{Path, PathBuf};
+
+use crate::cgroup::CpuCgroup;
+use crate::error::{HostError, Result};
+use crate::files::CpuFile;
+use crate::hierarchy::CgroupVersion;
+use crate::limits::{self, CpuLimits};
+
+mod journal;
+mod owner;
+#[cfg(test)]
+mod tests;
+
+pub use journal::{Journal, Saved};
+pub use owner::{Owner, owner};
+
+/// Where journals are kept unless told otherwise.
+pub const JOURNALS: &str = "/var/lib/schedcast/undo";
+
+/// What a group should have; `None` leaves a setting as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wish {
+    /// CPU time a period, µs; `Some(None)` is no limit.
+    pub quota_us: Option<Option<u64>>,
+    /// Length of a period, µs.
+    pub period_us: Option<u64>,
+    /// Quota that may be kept for later periods, µs.
+    pub burst_us: Option<u64>,
+    /// v2 `cpu.weight`; on v1 the `cpu.shares` of equal weight.
+    pub weight: Option<u64>,
+    /// v1 `cpu.shares`; on v2 the `cpu.weight` nearest to it.
+    pub shares: Option<u64>,
+    /// `cpu.idle`.
+    pub idle: Option<bool>,
+}
+
+impl Wish {
+    /// Adds a setting as typed: a cpu file of either version and its value.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        let file = CpuFile::from_name(key)?;
+        let refuse = |rule| HostError::Refused {
+            path: PathBuf::from(key),
+            value: value.to_owned(),
+            rule,
+        };
+        match file {
+            CpuFile::Max => {
+                let (quota_us, period_us) = limits::parse_cpu_max(value).map_err(refuse)?;
+                self.quota_us = Some(quota_us);
+                self.period_us = period_us.or(self.period_us);
+            }
+            CpuFile::CfsQuotaUs => {
+                self.quota_us = Some(limits::parse_cfs_quota_us(value).map_err(refuse)?);
+            }
+            CpuFile::CfsPeriodUs => {
+                self.period_us = Some(limits::parse_u64(file.name(), value).map_err(refuse)?);
+            }
+            CpuFile::MaxBurst | CpuFile::CfsBurstUs => {
+                self.burst_us = Some(limits::parse_u64(file.name(), value).map_err(refuse)?);
+            }
+            CpuFile::Weight => self.weight = Some(limits::parse_weight(value).map_err(refuse)?),
+            CpuFile::Shares => self.shares = Some(limits::parse_shares(value).map_err(refuse)?),
+            CpuFile::Idle => self.idle = Some(limits::parse_idle(value).map_err(refuse)?),
+        }
+        Ok(())
+    }
+
+    fn limits(&self, current: CpuLimits) -> CpuLimits {
+        CpuLimits {
+            quota_us: self.quota_us.unwrap_or(current.quota_us),
+            period_us: self.period_us.unwrap_or(current.period_us),
+            burst_us: self.burst_us.unwrap_or(current.burst_us),
+        }
+    }
+
+    /// The file and value of the weight, in the words of `version`.
+    fn weight(&self, version: CgroupVersion) -> Option<(CpuFile, String)> {
+        match (version, self.weight, self.shares) {
+            (CgroupVersion::V1, Some(weight), _) => {
+                let shares = limits::shares_from_weight(weight);
+                Some((CpuFile::Shares, shares.to_string()))
+            }
+            (CgroupVersion::V1, None, Some(shares)) => Some((CpuFile::Shares, shares.to_string())),
+            (CgroupVersion::V2, Some(weight), _) => Some((CpuFile::Weight, weight.to_string())),
+            (CgroupVersion::V2, None, Some(shares)) => {
+                let weight = limits::weight_from_shares(shares);
+                let weight = weight.clamp(limits::WEIGHT_MIN, limits::WEIGHT_MAX);
+                Some((CpuFile::Weight, weight.to_string()))
+            }
+            (_, None, None) => None,
+        }
+    }
+}
+
+/// One write of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// The file.
+    pub file: CpuFile,
+    /// What is written to it.
+    pub value: String,
+}
+
+/// What happened during an apply or undo, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The previous values are safe on disk.
+    Saved(PathBuf),
+    /// A write was made.
+    Wrote(Write),
+}
+
+/// The writes that bring `group` to `wish`, in an order that the kernel accepts at every step. Files that
+/// have their value already are left out.
+pub fn plan(group: &CpuCgroup, wish: &Wish) -> Result<Vec<Write>> {
+    let mut writes = Vec::new();
+    let mut push = |file: CpuFile, value: String| writes.push(Write { file, value });
+    let idle_now = group.read(CpuFile::Idle).is_ok_and(|text| text == "1");
+    // A group with cpu.idle 1 refuses a weight.
+    if idle_now && wish.idle == Some(false) {
+        push(CpuFile::Idle, "0".to_owned());
+    }
+    for (file, value) in group.limit_writes(&wish.limits(group.limits()?))? {
+        push(file, value);
+    }
+    if let Some((file, value)) = wish.weight(group.version())
+        && ((idle_now && wish.idle == Some(false)) || group.read(file)? != value)
+    {
+        push(file, value);
+    }
+    if !idle_now && wish.idle == Some(true) {
+        push(CpuFile::Idle, "1".to_owned());
+    }
+    Ok(writes)
+}
+
+/// Brings `group` to `wish`, or leaves it as it was. The previous values are on disk below `journals`
+/// before the first write; a journal that is there already, of an earlier apply, is kept, so that an undo
+/// goes back to the very beginning. `notice` is told every step.
+///
+/// # Errors
+/// What the kernel or the rules refuse; nothing is changed then.
+pub fn apply(
+    group: &CpuCgroup,
+    wish: &Wish,
+    journals: &Path,
+    notice: &mut dyn FnMut(&Step),
+) -> Result<Vec<Write>> {
+    let writes = plan(group, wish)?;
+    if writes.is_empty() {
+        return Ok(writes);
+    }
+    let now = Saved::read(group)?;
+    let (journal, fresh) = Journal::open_or_save(journals, group, &now)?;
+    notice(&Step::Saved(journal.path().to_owned()));
+    if let Err(error) = make(group, &writes, notice) {
+        // Back to what stood there a moment ago; the journal of an earlier apply stays.
+        restore(group, &now, notice)?;
+        if fresh {
+            journal.remove()?;
+        }
+        return Err(error);
+    }
+    Ok(writes)
+}
+
+/// Writes and reads back.
+fn make(group: &CpuCgroup, writes: &[Write], notice: &mut dyn FnMut(&Step)) -> Result<()> {
+    for write in writes {
+        group.write(write.file, &write.value)?;
+        notice(&Step::Wrote(write.clone()));
+    }
+    let last_of = |file: CpuFile| writes.iter().rev().find(|write| write.file == file);
+    for write in writes {
+        let found = group.read(write.file)?;
+        let wanted = last_of(write.file).map_or("", |last| last.value.as_str());
+        // The kernel shows any negative quota as -1, and nothing else differs from what is written.
+        if found != wanted {
+            return Err(HostError::Parse {
+                path: group.dir().join(write.file.name()),
+                line: 1,
+                expected: "the value just written",
+                found,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Writes `saved` back, from whatever stands there, and makes sure of every byte.
+fn restore(group: &CpuCgroup, saved: &Saved, notice: &mut dyn FnMut(&Step)) -> Result<Vec<Write>> {
+    let writes = plan(group, &saved.wish()?)?;
+    make(group, &writes, notice)?;
+    for (file, text) in &saved.files {
+        let found = group.read(*file)?;
+        if found != *text {
+            return Err(HostError::Parse {
+                path: group.dir().join(file.name()),
+                line: 1,
+                expected: "the value from before the apply",
+                found,
+            });
+        }
+    }
+    Ok(writes)
+}
+
+/// Takes back what `apply` wrote to `group`, and forgets the journal.
+///
+/// # Errors
+/// No journal of this group; what the kernel refuses. The journal stays then.
+pub fn undo(
+    group: &CpuCgroup,
+    journals: &Path,
+    notice: &mut dyn FnMut(&Step),
+) -> Result<Vec<Write>> {
+    let (journal, saved) = Journal::open(journals, group)?;
+    let writes = restore(group, &saved, notice)?;
+    journal.remove()?;
+    Ok(writes)
+}

@@ -1,0 +1,73 @@
+//! Who keeps a group's settings.
+//!
+//! kubelet writes everything below a group named `kubepods…`, systemd the group of every unit. What
+//! somebody else writes there is overwritten sooner or later: at the next sync of the pod, at the next
+//! `daemon-reload`. A group *inside* a service is the service's own.
+
+/// A program that keeps the settings of groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owner {
+    /// Pods and containers.
+    Kubelet,
+    /// Units: slices, services, scopes.
+    Systemd,
+}
+
+impl Owner {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Owner::Kubelet => "kubelet",
+            Owner::Systemd => "systemd",
+        }
+    }
+
+    /// How to make the change through it.
+    pub fn instead(self) -> &'static str {
+        match self {
+            Owner::Kubelet => "change the pod's resources",
+            Owner::Systemd => "use systemctl set-property",
+        }
+    }
+}
+
+/// Who keeps the group at `path`; `None` if nobody is known to.
+pub fn owner(path: &str) -> Option<Owner> {
+    let mut parts = path.split('/').filter(|part| !part.is_empty());
+    if parts.any(|part| part.starts_with("kubepods")) {
+        return Some(Owner::Kubelet);
+    }
+    let last = path.trim_end_matches('/').rsplit('/').next().unwrap_or("");
+    let unit = [".slice", ".service", ".scope"]
+        .iter()
+        .any(|kind| last.ends_with(kind));
+    unit.then_some(Owner::Systemd)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pods_are_kubelets_and_units_are_systemds() {
+        let expected = [
+            ("/kubepods/burstable/pod1/abc", Some(Owner::Kubelet)),
+            (
+                "/kubepods.slice/kubepods-pod1.slice/cri-abc.scope",
+                Some(Owner::Kubelet),
+            ),
+            ("/system.slice/pg.service", Some(Owner::Systemd)),
+            ("/system.slice/", Some(Owner::Systemd)),
+            (
+                "/user.slice/user-0.slice/session-2.scope",
+                Some(Owner::Systemd),
+            ),
+            ("/system.slice/pg.service/workers", None),
+            ("/pg", None),
+            ("/", None),
+        ];
+        for (path, who) in expected {
+            assert_eq!(owner(path), who, "{path}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! A command that is described before it does anything: it stops itself, inside its group.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::error::{HostError, Result};
+use crate::sys;
+
+/// Joins the group named by `$0`, if any, stops, and becomes the command once it is let go on.
+const SCRIPT: &str =
+    "if [ -n \"$0\" ]; then echo 0 > \"$0\" || exit 126; fi; kill -STOP $$; exec \"$@\"";
+/// How long a shell may take to stop itself.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A started command; it is ended on drop.
+#[derive(Debug)]
+pub struct Child {
+    process: std::process::Child,
+    reaped: bool,
+}
+
+impl Child {
+    /// Starts `command` in the group at `dir` and waits until it has stopped itself; `None` without one.
+    pub fn start_stopped(command: &[String], dir: Option<&Path>) -> Result<Option<Child>> {
+        if command.is_empty() {
+            return Ok(None);
+        }
+        let procs = dir.map_or(String::new(), |dir| {
+            dir.join("cgroup.procs").display().to_string()
+        });
+        let fail = |source| HostError::Start {
+            command: command.join(" "),
+            source,
+        };
+        let process = Command::new("/bin/sh")
+            .args(["-c", SCRIPT, &procs])
+            .args(command)
+            .stdin(Stdio::null())
+            .spawn()
+            .map_err(fail)?;
+        let mut child = Child {
+            process,
+            reaped: false,
+        };
+        let deadline = Instant::now() + PATIENCE;
+        while !child.stopped() {
+            if child.ended().is_some() || Instant::now() > deadline {
+                return Err(fail(std::io::Error::other("it could not join its group")));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(Some(child))
+    }
+
+    /// State `T` in `/proc/PID/stat`, behind the name in brackets.
+    fn stopped(&self) -> bool {
+        let path = format!("/proc/{}/stat", self.process.id());
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.rsplit_once(") ")
+            .is_some_and(|(_, rest)| rest.starts_with('T'))
+    }
+
+    /// Lets it become the command.
+    pub fn go_on(&self) {
+        sys::send_continue(self.process.id() as i32);
+    }
+
+    /// Its exit code once it has ended; −1 if a signal ended it.
+    pub fn ended(&mut self) -> Option<i32> {
+        let status = self.process.try_wait().ok()??;
+        self.reaped = true;
+        Some(status.code().unwrap_or(-1))
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        if !self.reaped && self.ended().is_none() {
+            let _ = self.process.kill();
+            let _ = self.process.wait();
+        }
+    }
+}

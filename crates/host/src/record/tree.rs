@@ -1,0 +1,123 @@
+//! Settings, counters and member threads of cgroups, as `cgroups.json` has them.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use crate::error::{Result, io_error};
+use crate::hierarchy::{CgroupVersion, CpuHierarchy};
+
+/// Files that are kept where a group has them.
+const FILES: [&str; 10] = [
+    "cpu.shares",
+    "cpu.cfs_quota_us",
+    "cpu.cfs_period_us",
+    "cpu.cfs_burst_us",
+    "cpu.weight",
+    "cpu.max",
+    "cpu.max.burst",
+    "cpu.idle",
+    "cpu.stat",
+    "cpuset.cpus",
+];
+
+/// Every group, or those around `scope`: its ancestors, itself, its descendants.
+pub fn read(hierarchy: &CpuHierarchy, scope: Option<&str>) -> Result<Map<String, Value>> {
+    let mut groups = Map::new();
+    visit(hierarchy, "", hierarchy.mount(), scope, &mut groups)?;
+    Ok(groups)
+}
+
+fn belongs(path: &str, scope: Option<&str>) -> bool {
+    let inside = |outer: &str, inner: &str| {
+        inner
+            .strip_prefix(outer)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    scope.is_none_or(|scope| {
+        let scope = scope.trim_end_matches('/');
+        inside(path, scope) || inside(scope, path)
+    })
+}
+
+fn visit(
+    hierarchy: &CpuHierarchy,
+    path: &str,
+    dir: &Path,
+    scope: Option<&str>,
+    groups: &mut Map<String, Value>,
+) -> Result<()> {
+    if !belongs(path, scope) {
+        return Ok(());
+    }
+    let name = if path.is_empty() { "/" } else { path };
+    groups.insert(name.to_owned(), describe(hierarchy, dir));
+    let entries = fs::read_dir(dir).map_err(|error| io_error("listing", dir, error))?;
+    let mut children: Vec<String> = entries
+        .filter_map(|entry| entry.ok())
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    children.sort();
+    for child in children {
+        let below = format!("{path}/{child}");
+        let dir = dir.join(&child);
+        // A group may go away while it is looked at.
+        if dir.exists() {
+            visit(hierarchy, &below, &dir, scope, groups)?;
+        }
+    }
+    Ok(())
+}
+
+fn describe(hierarchy: &CpuHierarchy, dir: &Path) -> Value {
+    let mut group = Map::new();
+    for file in FILES {
+        if let Ok(text) = fs::read_to_string(dir.join(file)) {
+            group.insert(file.to_owned(), text.trim_end().into());
+        }
+    }
+    let members = match hierarchy.version() {
+        CgroupVersion::V1 => "tasks",
+        CgroupVersion::V2 => "cgroup.threads",
+    };
+    let text = fs::read_to_string(dir.join(members)).unwrap_or_default();
+    let mut tasks: Vec<u64> = text.lines().filter_map(|line| line.parse().ok()).collect();
+    tasks.sort_unstable();
+    group.insert("tasks".to_owned(), tasks.into());
+    Value::Object(group)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scope_has_its_ancestors_and_what_is_below() {
+        let inside = ["", "/a", "/a/b", "/a/b/c"];
+        for path in inside {
+            assert!(belongs(path, Some("/a/b")), "{path}");
+        }
+        for path in ["/x", "/a/bc", "/ab"] {
+            assert!(!belongs(path, Some("/a/b")), "{path}");
+        }
+        assert!(belongs("/x", None));
+    }
+
+    #[test]
+    fn groups_are_described_by_files_and_threads() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("g");
+        fs::create_dir(&dir).unwrap();
+        fs::write(dir.join("cpu.max"), "5000 100000\n").unwrap();
+        fs::write(dir.join("cgroup.threads"), "12\n7\n").unwrap();
+        let hierarchy = CpuHierarchy::at(CgroupVersion::V2, root.path());
+        let groups = read(&hierarchy, None).unwrap();
+        assert_eq!(
+            groups["/g"],
+            serde_json::json!({"cpu.max": "5000 100000", "tasks": [7, 12]})
+        );
+        assert!(groups.contains_key("/"));
+    }
+}
