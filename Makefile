@@ -5,7 +5,7 @@ SCHEDCAST ?= target/release/schedcast
 PYTHON ?= python3
 VENV := target/venv
 
-.PHONY: demo test lint bench build python studies clean
+.PHONY: demo test lint bench build python studies twins clean
 
 build:
 	$(CARGO) build --release --locked -p schedcast-cli
@@ -41,6 +41,12 @@ studies: build
 
 bench:
 	$(CARGO) bench --locked -p schedcast-sim
+
+# Limits on this kernel and in simulation, side by side: minutes, as root, on an otherwise idle machine with rt-app.
+TWINS := $(CARGO) run --release --locked -p schedcast-lab --example bandwidth_twins --
+twins:
+	$(TWINS) measure docs/validation/bandwidth-6.18.json
+	$(TWINS) report docs/validation/bandwidth-6.18.json dev-vm docs/validation/bandwidth-6.18.md
 
 clean:
 	$(CARGO) clean

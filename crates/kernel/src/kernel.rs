@@ -17,6 +17,7 @@ use crate::cfs_rq::CfsRq;
 use crate::entity::{Entity, Owner};
 use crate::group::{Bandwidth, Group};
 use crate::ids::{CfsRqId, Cpu, EntityId, GroupId, Ns, TaskId};
+use crate::model::{Mark, reached};
 use crate::platform::{Draw, Platform};
 use crate::rq::{Nohz, Rq};
 use crate::rules::Rules;
@@ -186,9 +187,11 @@ impl Kernel {
     pub fn group_create<P: Platform>(&mut self, p: &mut P, parent: GroupId) -> GroupId {
         let group = GroupId::from(self.groups.len());
         let phase_ns = if self.rules.timer_interleave {
+            reached(Mark::TimerRandomPhase);
             p.random(Draw::BandwidthPhase(group))
                 % crate::group::BandwidthLimit::UNLIMITED.period_ns
         } else {
+            reached(Mark::TimerAligned);
             0
         };
         self.groups.push(Group {

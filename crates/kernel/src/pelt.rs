@@ -10,6 +10,8 @@
 //! old period count decay(24, 2) = 22; one full period in between counts
 //! 47742 − decay(47742, 2) − 1024 = 1001; and the 1000 units of the new, incomplete period count in full.
 
+use crate::model::{Mark, reached};
+
 /// Largest value a sum can reach, Σ 1024·yⁿ in the kernel's integer arithmetic.
 pub const LOAD_AVG_MAX: u32 = 47742;
 /// `PELT_MIN_DIVIDER`: the divider at the very start of a period.
@@ -133,8 +135,10 @@ impl SchedAvg {
         let periods = total / 1024;
         let rest = (total % 1024) as u32;
         let contribution = if periods == 0 {
+            reached(Mark::PeltWithinPeriod);
             units as u32
         } else {
+            reached(Mark::PeltPeriod);
             self.load_sum = decay_load(self.load_sum, periods);
             self.runnable_sum = decay_load(self.runnable_sum, periods);
             self.util_sum = decay_load(u64::from(self.util_sum), periods) as u32;

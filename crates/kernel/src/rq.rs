@@ -1,5 +1,6 @@
 //! The run queue of a CPU (`struct rq`).
 
+use crate::model::{Mark, reached};
 use std::collections::VecDeque;
 
 use crate::cpuset::CpuSet;
@@ -177,9 +178,11 @@ impl Rq {
     #[inline(always)]
     pub(crate) fn update_clock_pelt(&mut self, delta: Ns) {
         if self.curr_is_idle() {
+            reached(Mark::PeltClockIdle);
             self.clock_pelt = self.clock_task;
             return;
         }
+        reached(Mark::PeltClockScaled);
         let at_capacity = (delta * self.cpu_capacity_orig) >> 10;
         self.clock_pelt += (at_capacity * self.freq_scale) >> 10;
     }

@@ -10,6 +10,7 @@ use super::stats::{GroupStats, GroupType};
 use super::{CpuIdle, Env, Migration};
 use crate::ids::Cpu;
 use crate::kernel::Kernel;
+use crate::model::{Mark, reached};
 use crate::platform::{Op, Platform};
 
 impl GroupStats {
@@ -202,6 +203,7 @@ impl Kernel {
         let busiest = stats
             .busiest
             .filter(|busiest| busiest.stats.nr_running > 0)?;
+        reached(Mark::BusierByLoad);
         self.note_groups::<P>(&stats.local, &busiest);
         stats.avg_load = stats.total_load * 1024 / stats.total_capacity;
         let pct = u64::from(self.domains.domain(env.domain).imbalance_pct);

@@ -6,6 +6,7 @@
 use crate::fair::load::{LoadUpdate, update_cfs_rq_load_avg};
 use crate::ids::{CfsRqId, Cpu};
 use crate::kernel::Kernel;
+use crate::model::{Mark, reached};
 use crate::pelt::Inputs;
 use crate::platform::Platform;
 
@@ -13,6 +14,7 @@ impl Kernel {
     /// Brings the averages of all queues of a CPU up to date, children first, and notes whether
     /// anything is left to decay.
     pub(crate) fn update_blocked_averages<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        reached(Mark::BlockedDecay);
         self.update_rq_clock(p, cpu);
         self.rqs[cpu.index()].last_blocked_load_update_tick = self.jiffies(p.now(self.here));
         let mut blocked = self.update_blocked_others(cpu);

@@ -10,6 +10,7 @@ use super::stats::{GroupStats, GroupType};
 use super::{CpuIdle, DomainFlags, Env, Migration, NumaAllowance};
 use crate::explain::GroupState;
 use crate::kernel::Kernel;
+use crate::model::{Mark, reached};
 use crate::platform::Platform;
 
 /// A group with its statistics.
@@ -95,6 +96,7 @@ pub(crate) fn adjust_numa_imbalance(
         NumaAllowance::PerLlc | NumaAllowance::PerLlcBeforeHalving => running <= limit,
     };
     if small_is_allowed && imbalance <= 2 {
+        reached(Mark::NumaAllowed);
         0
     } else {
         imbalance
@@ -235,6 +237,7 @@ impl Kernel {
     ) -> Option<u32> {
         let mut stats = self.update_sd_lb_stats(p, env, jiffy);
         let busiest = stats.busiest?;
+        reached(Mark::BusierByType);
         self.note_groups::<P>(&stats.local, &busiest);
         if !self.is_out_of_balance(env, &mut stats, &busiest) {
             return None;

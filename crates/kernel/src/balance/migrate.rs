@@ -9,6 +9,7 @@
 use super::{CpuIdle, Env, LoadGate, MIGRATE_PAUSE, Migration};
 use crate::ids::{Cpu, TaskId};
 use crate::kernel::Kernel;
+use crate::model::{Mark, reached};
 use crate::platform::{Op, Platform};
 use crate::rules::Preemption;
 use crate::task::Policy;
@@ -26,6 +27,7 @@ impl Kernel {
             return false;
         }
         if self.throttled_lb_pair(record.group, env.src, env.dst) {
+            reached(Mark::ThrottledStays);
             return false;
         }
         let failed = self.domains.domain(env.domain).nr_balance_failed;
@@ -37,6 +39,7 @@ impl Kernel {
             return false;
         }
         if !record.affinity.contains(env.dst) {
+            reached(Mark::Pinned);
             env.some_pinned = true;
             self.remember_other_dst(env, task);
             return false;
@@ -48,7 +51,12 @@ impl Kernel {
         if env.active && self.rules.balance.active_balance_for_tasks {
             return true;
         }
-        failed > self.domains.domain(env.domain).cache_nice_tries || !self.task_hot(env, task)
+        let stays =
+            failed <= self.domains.domain(env.domain).cache_nice_tries && self.task_hot(env, task);
+        if stays {
+            reached(Mark::CacheHot);
+        }
+        !stays
     }
 
     /// A pinned task may still go to another CPU of the local group.
@@ -110,6 +118,9 @@ impl Kernel {
                     LoadGate::HalfUntilFailures => load / 2 > env.imbalance && failed <= tries,
                     LoadGate::HalvedPerFailure => shr_bound(load, failed) > env.imbalance,
                 };
+                if too_big {
+                    reached(Mark::TaskTooLarge);
+                }
                 (!too_big).then_some(load)
             }
             Migration::Util => {
@@ -177,6 +188,7 @@ impl Kernel {
 
     /// `detach_task`: off the source queue, already counted as a task of the destination.
     fn detach_task<P: Platform>(&mut self, p: &mut P, env: &Env, task: TaskId) {
+        reached(Mark::TaskMoved);
         p.spend(self.here, Op::BalanceMoveTask, 1);
         self.deactivate_task(p, env.src, task);
         self.set_task_cpu(p, task, env.dst);

@@ -7,6 +7,7 @@
 use super::{CpuIdle, Domain};
 use crate::ids::{Cpu, Ns};
 use crate::kernel::Kernel;
+use crate::model::{Mark, reached};
 use crate::platform::{Draw, Platform};
 
 /// Notes the outcome of a newly idle balance, weighted by how rarely it was tried
@@ -33,6 +34,7 @@ impl Kernel {
         let mut next_balance = jiffy + u64::from(self.rules.hz);
         let mut pulled = 0;
         if !self.newidle_is_worthwhile(cpu) {
+            reached(Mark::NewidleNotWorthwhile);
             if let Some(row) = self.domains.rows(cpu).next() {
                 next_balance = next_balance.min(self.next_balance_of(row));
             }
@@ -40,6 +42,7 @@ impl Kernel {
                 self.nohz_newidle_balance(p, cpu, jiffy);
             }
         } else {
+            reached(Mark::NewidleBalance);
             let moved = self.newidle_domains(p, cpu, &mut next_balance);
             pulled = self.newidle_result(cpu, moved);
         }
@@ -83,6 +86,7 @@ impl Kernel {
             *next_balance = (*next_balance).min(self.next_balance_of(row));
             let domain = self.domains.domain(row);
             if self.rqs[cpu.index()].avg_idle < cost_ns + domain.max_newidle_lb_cost_ns {
+                reached(Mark::NewidleTooDear);
                 break;
             }
             if domain.flags.balance_newidle {

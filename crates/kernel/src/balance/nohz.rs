@@ -10,6 +10,7 @@
 use super::{CpuIdle, Domain, Env};
 use crate::ids::Cpu;
 use crate::kernel::Kernel;
+use crate::model::{Mark, reached};
 use crate::platform::{Access, Ipi, Line, Op, Platform};
 
 /// Balance for all idle CPUs.
@@ -91,6 +92,7 @@ impl Kernel {
         let blocked = self.rules.balance.nohz_blocked;
         let mut flags = 0;
         if blocked && self.nohz.has_blocked && jiffy > self.nohz.next_blocked {
+            reached(Mark::NohzStats);
             flags = STATS;
         }
         if jiffy >= self.nohz.next_balance && self.idle_cpus_could_help(cpu) {
@@ -100,6 +102,7 @@ impl Kernel {
             flags |= NEXT;
         }
         if flags != 0 {
+            reached(Mark::NohzKick);
             self.kick_ilb(p, flags, jiffy);
         }
     }
@@ -193,6 +196,7 @@ impl Kernel {
         idle: CpuIdle,
     ) -> bool {
         let jiffy = self.jiffies(p.now(self.here));
+        reached(Mark::NohzBalance);
         let mut next_balance = jiffy + 60 * u64::from(self.rules.hz);
         let mut left = false;
         let wraps = self.rules.balance.nohz_wraps;

@@ -11,7 +11,7 @@ use crate::cpuset::CpuSet;
 use crate::explain::Decision;
 use crate::ids::Cpu;
 use crate::kernel::Kernel;
-use crate::model::Mark;
+use crate::model::{Mark, reached};
 use crate::platform::Platform;
 use crate::rq::StopWork;
 
@@ -305,6 +305,7 @@ impl Kernel {
         if !std::mem::take(&mut rq.active_balance) || rq.nr_running <= 1 {
             return;
         }
+        reached(Mark::ActiveBalanceDone);
         let dst = rq.push_cpu;
         let rows = self.domains.rows(dst);
         let spans_both = |row: &u32| self.domains.domain(*row).span.contains(src);

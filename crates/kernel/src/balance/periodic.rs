@@ -7,6 +7,7 @@
 use super::{CpuIdle, Domain};
 use crate::ids::{Cpu, Ns};
 use crate::kernel::Kernel;
+use crate::model::{Mark, reached};
 use crate::platform::Platform;
 
 impl Kernel {
@@ -94,6 +95,7 @@ impl Kernel {
             // Another CPU is in the middle of a balance over such a domain.
             let excluded = serialize && p.now(self.here) < self.domains.serialized_until_ns;
             if !excluded && jiffy >= self.domains.domain(row).last_balance + interval {
+                reached(Mark::PeriodicBalance);
                 if self.sched_balance_rq(p, cpu, row, idle, &mut keep_going) > 0 {
                     // Tasks may have gone to another CPU of the group.
                     let now_idle = self.available_idle_cpu(cpu);

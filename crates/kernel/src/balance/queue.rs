@@ -4,6 +4,7 @@
 use super::{BusiestGroup, CpuIdle, Env, Migration};
 use crate::ids::Cpu;
 use crate::kernel::Kernel;
+use crate::model::{Mark, reached};
 use crate::platform::{Access, Line, Platform};
 
 /// SIS_UTIL: CPUs of an LLC worth looking at when their utilisation sums to `util`. Falls with the
@@ -84,6 +85,7 @@ impl Kernel {
         let scan = nr_idle_scan(util, view.llc_size, domain.imbalance_pct);
         let shared = &mut self.domains.shared[shared as usize];
         if scan != shared.nr_idle_scan {
+            reached(Mark::NrIdleScan);
             shared.nr_idle_scan = scan;
             p.touch(self.here, Line::LlcIdleHints(shared.id), Access::Write);
         }

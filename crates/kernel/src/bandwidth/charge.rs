@@ -7,6 +7,7 @@
 use super::{MIN_EXPIRATION_NS, MIN_LOCAL_RUNTIME_NS, SLACK_PERIOD_NS};
 use crate::ids::{CfsRqId, GroupId};
 use crate::kernel::Kernel;
+use crate::model::{Mark, reached};
 use crate::platform::{Platform, Timer};
 
 impl Kernel {
@@ -26,6 +27,7 @@ impl Kernel {
     /// `__account_cfs_rq_runtime`.
     fn charge_limited_queue<P: Platform>(&mut self, p: &mut P, q: CfsRqId, delta_ns: u64) {
         // What ran is docked before anything expires: it may have run in an earlier period.
+        reached(Mark::ChargeLocal);
         self.cfs_rqs[q.index()].runtime_remaining_ns -= delta_ns as i64;
         if self.rules.slice_expiry {
             self.expire_cfs_rq_runtime(q);
@@ -64,8 +66,11 @@ impl Kernel {
             grant = 0;
             if bandwidth.runtime_ns > 0 {
                 grant = want.min(bandwidth.runtime_ns as i64);
+                reached(Mark::SliceGranted);
                 bandwidth.runtime_ns -= grant as u64;
                 bandwidth.idle = false;
+            } else {
+                reached(Mark::PoolEmpty);
             }
         }
         let bandwidth = &self.groups[group.index()].bandwidth;
@@ -88,8 +93,10 @@ impl Kernel {
         }
         if cfs_rq.expires_sequence == self.groups[cfs_rq.group.index()].bandwidth.expires_sequence {
             // Same refill: only the clocks drifted apart.
+            reached(Mark::LocalExtended);
             cfs_rq.runtime_expires_ns += self.rules.tick_ns;
         } else {
+            reached(Mark::LocalExpires);
             cfs_rq.runtime_remaining_ns = 0;
         }
     }
@@ -103,6 +110,7 @@ impl Kernel {
         }
         self.account_cfs_rq_runtime(p, q, 0);
         if self.cfs_rqs[q.index()].runtime_remaining_ns <= 0 {
+            reached(Mark::EnqueueThrottles);
             self.throttle_cfs_rq(p, q);
         }
     }
@@ -137,6 +145,7 @@ impl Kernel {
         let same_refill =
             !self.rules.slice_expiry || cfs_rq.expires_sequence == bandwidth.expires_sequence;
         if bandwidth.limit.quota_ns.is_some() && same_refill {
+            reached(Mark::SlackReturned);
             bandwidth.runtime_ns += slack as u64;
             let others_wait = !bandwidth.throttled.is_empty();
             if bandwidth.runtime_ns > self.rules.bandwidth_slice_ns && others_wait {
@@ -150,10 +159,12 @@ impl Kernel {
     fn start_cfs_slack_bandwidth<P: Platform>(&mut self, p: &mut P, group: GroupId) {
         let now = p.now(self.here);
         if self.refresh_is_near(group, now, SLACK_PERIOD_NS + MIN_EXPIRATION_NS) {
+            reached(Mark::SlackTooNear);
             return;
         }
         let bandwidth = &mut self.groups[group.index()].bandwidth;
         if !bandwidth.slack_started || self.rules.slack_timer_is_pushed {
+            reached(Mark::SlackTimerArmed);
             bandwidth.slack_started = true;
             p.arm(
                 self.here,

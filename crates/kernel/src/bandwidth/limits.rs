@@ -7,6 +7,7 @@ use super::{MAX_PERIOD_NS, MAX_RUNTIME_US, MIN_PERIOD_NS};
 use crate::group::BandwidthLimit;
 use crate::ids::{Cpu, GroupId, Ns};
 use crate::kernel::Kernel;
+use crate::model::{Mark, reached};
 use crate::platform::Platform;
 use crate::rules::ThrottleModel;
 
@@ -108,8 +109,10 @@ impl Kernel {
         if group == GroupId::ROOT {
             return Err(LimitError::Root);
         }
-        validate(&limit, self.rules.burst)?;
-        self.check_hierarchy(group, &limit, hierarchy)?;
+        validate(&limit, self.rules.burst).inspect_err(|_| reached(Mark::LimitRefused))?;
+        self.check_hierarchy(group, &limit, hierarchy)
+            .inspect_err(|_| reached(Mark::LimitAboveParent))?;
+        reached(Mark::LimitChanged);
         self.here = cpu;
         self.groups[group.index()].bandwidth.limit = limit;
         self.refill(group, p.now(cpu));

@@ -25,6 +25,7 @@ impl Kernel {
         let group = self.cfs_rqs[q.index()].group;
         if self.rules.throttle_asks_again {
             if self.assign_cfs_rq_runtime(p, q, 1) {
+                reached(Mark::ThrottleAsksAgain);
                 return false;
             }
         } else {
@@ -56,6 +57,7 @@ impl Kernel {
         }
         self.tg_throttle_down(q);
         if self.rules.throttle_model == ThrottleModel::Queue {
+            reached(Mark::ThrottleDequeuesGroup);
             self.dequeue_throttled_group(p, q);
             let cfs_rq = &mut self.cfs_rqs[q.index()];
             if !self.rules.throttled_clock_only_when_queued || cfs_rq.nr_queued > 0 {
@@ -73,6 +75,7 @@ impl Kernel {
         let (group, cpu) = (self.cfs_rqs[q.index()].group, self.cfs_rqs[q.index()].cpu);
         for child in 0..self.groups[group.index()].children.len() {
             let child = self.groups[group.index()].children[child];
+            reached(Mark::HierarchyThrottled);
             self.tg_throttle_down(self.cfs_rq_of(child, cpu));
         }
     }
@@ -93,6 +96,7 @@ impl Kernel {
                     let wall = self.rqs[cfs_rq.cpu.index()].clock;
                     self.list_del_leaf_cfs_rq(q);
                     let cfs_rq = &mut self.cfs_rqs[q.index()];
+                    reached(Mark::ThrottleFreezesPelt);
                     cfs_rq.throttled_clock_pelt_ns = clock;
                     if cfs_rq.nr_queued > 0 {
                         cfs_rq.throttled_clock_self_ns = wall;
@@ -158,10 +162,12 @@ impl Kernel {
         let (group, cpu) = (cfs_rq.group, cfs_rq.cpu);
         let task_model = self.rules.throttle_model == ThrottleModel::Task;
         if task_model && cfs_rq.runtime_enabled && cfs_rq.runtime_remaining_ns <= 0 {
+            reached(Mark::UnthrottleTooEarly);
             // Others used up what it was given; its first enqueue would throttle it again.
             return;
         }
         p.spend(self.here, Op::Unthrottle, 1);
+        reached(Mark::Unthrottled);
         self.cfs_rqs[q.index()].throttled = false;
         self.update_rq_clock(p, cpu);
         let clock = self.rqs[cpu.index()].clock;
@@ -316,6 +322,7 @@ impl Kernel {
             ..DequeueFlags::default()
         };
         self.dequeue_task_fair(p, task, flags);
+        reached(Mark::ThrottleParksTask);
         self.cfs_rqs[q.index()].limbo.push(task);
         self.tasks[task.index()].throttled = true;
         self.resched_curr(p, cpu);
@@ -329,6 +336,7 @@ impl Kernel {
         let q = self.entities[record.se.index()].cfs_rq;
         let running = self.rqs[record.cpu.index()].curr == task;
         if self.cfs_rqs[q.index()].throttle_count > 0 && !running {
+            reached(Mark::ThrottledEnqueueParks);
             self.cfs_rqs[q.index()].limbo.push(task);
             return true;
         }

@@ -7,6 +7,7 @@
 use super::MIN_EXPIRATION_NS;
 use crate::ids::{CfsRqId, Cpu, GroupId, Ns};
 use crate::kernel::Kernel;
+use crate::model::{Mark, reached};
 use crate::platform::{Ipi, Observation, Op, Platform, Timer};
 
 /// How often the handler may find that it is late before it doubles the period.
@@ -21,6 +22,7 @@ impl Kernel {
         if bandwidth.period_active {
             return;
         }
+        reached(Mark::TimerStarts);
         bandwidth.period_active = true;
         bandwidth.timer_cpu = here;
         let period_ns = bandwidth.limit.period_ns;
@@ -58,10 +60,11 @@ impl Kernel {
     }
 
     /// The handler cannot keep up with the period: quota, period and burst double.
-    fn scale_period(&mut self, group: GroupId) {
+    pub(crate) fn scale_period(&mut self, group: GroupId) {
         let limit = &mut self.groups[group.index()].bandwidth.limit;
         let doubled = limit.period_ns * 2;
         if doubled < super::MAX_PERIOD_NS {
+            reached(Mark::PeriodDoubles);
             limit.period_ns = doubled;
             limit.quota_ns = limit.quota_ns.map(|quota| quota * 2);
             limit.burst_ns *= 2;
@@ -95,12 +98,15 @@ impl Kernel {
             },
         );
         if stops {
+            reached(Mark::TimerStops);
             return true;
         }
         if !throttled {
+            reached(Mark::TimerGoesIdle);
             bandwidth.idle = true;
             return false;
         }
+        reached(Mark::PeriodThrottled);
         bandwidth.stat.nr_throttled += overrun;
         self.distribute_cfs_runtime(p, group);
         self.groups[group.index()].bandwidth.idle = false;
@@ -114,16 +120,19 @@ impl Kernel {
             return;
         };
         if !self.rules.burst {
+            reached(Mark::RefillReplaces);
             bandwidth.runtime_ns = quota_ns;
             bandwidth.expires_sequence += 1;
             bandwidth.runtime_expires_ns = now + bandwidth.limit.period_ns;
             return;
         }
+        reached(Mark::RefillAdds);
         bandwidth.runtime_ns += quota_ns;
         let over = bandwidth
             .runtime_snap_ns
             .saturating_sub(bandwidth.runtime_ns);
         if over > 0 && self.rules.burst_statistics {
+            reached(Mark::BurstCounted);
             bandwidth.stat.burst_time_ns += over;
             bandwidth.stat.nr_bursts += 1;
         }
@@ -147,8 +156,10 @@ impl Kernel {
                 break;
             }
             if !self.pay_debt(group, q) {
+                reached(Mark::DebtNotPaid);
                 continue;
             }
+            reached(Mark::DebtPaid);
             if !self.rules.async_unthrottle {
                 self.unthrottle_cfs_rq(p, q);
             } else if self.cfs_rqs[q.index()].cpu == self.here {
@@ -190,6 +201,7 @@ impl Kernel {
     fn unthrottle_cfs_rq_async<P: Platform>(&mut self, p: &mut P, q: CfsRqId) {
         let cpu = self.cfs_rqs[q.index()].cpu;
         let list = &mut self.rqs[cpu.index()].unthrottle_list;
+        reached(Mark::UnthrottleAsync);
         let first = list.is_empty();
         list.push(q);
         if first {
@@ -232,6 +244,7 @@ impl Kernel {
         let worth_it = bandwidth.limit.quota_ns.is_some()
             && bandwidth.runtime_ns > self.rules.bandwidth_slice_ns;
         if worth_it {
+            reached(Mark::SlackDistributed);
             self.distribute_cfs_runtime(p, group);
         }
     }

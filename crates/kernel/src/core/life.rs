@@ -5,6 +5,7 @@ use crate::fair::EnqueueFlags;
 use crate::fair::load::LoadUpdate;
 use crate::ids::{Cpu, EntityId, GroupId, TaskId};
 use crate::kernel::{Context, Kernel, WakeFlags};
+use crate::model::{Mark, reached};
 use crate::platform::{Observation, Op, Platform, PrevState};
 use crate::rules::FairClass;
 use crate::select::WakeKind;
@@ -16,6 +17,7 @@ impl Kernel {
     /// `cpu` executes.
     pub fn wake_up_new_task<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
         self.here = cpu;
+        reached(Mark::ForkPlaced);
         self.update_rq_clock(p, cpu);
         let flags = WakeFlags {
             sync: false,
@@ -93,6 +95,7 @@ impl Kernel {
             self.entities[child.index()].vruntime,
         );
         if before(earlier, later) {
+            reached(Mark::ChildFirst);
             self.entities[parent.index()].vruntime = later;
             self.entities[child.index()].vruntime = earlier;
             self.resched_curr(p, cpu);
@@ -108,6 +111,7 @@ impl Kernel {
         let queue = &self.cfs_rqs[entity.cfs_rq.index()].avg;
         let cap = (capacity - queue.util_avg as i64) / 2;
         if cap > 0 {
+            reached(Mark::InitialUtil);
             let cap = cap as u64;
             entity.avg.util_avg = if queue.util_avg == 0 {
                 cap
@@ -178,6 +182,7 @@ impl Kernel {
         }
         self.groups[group.index()].idle = idle;
         let shares = if idle {
+            reached(Mark::IdleGroupWeight);
             WEIGHT_IDLE
         } else {
             NICE_0_LOAD >> WEIGHT_SHIFT

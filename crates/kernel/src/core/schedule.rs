@@ -8,6 +8,7 @@
 use crate::fair::DequeueFlags;
 use crate::ids::{Cpu, TaskId};
 use crate::kernel::Kernel;
+use crate::model::{Mark, reached};
 use crate::pelt::LOAD_AVG_MAX;
 use crate::platform::{Observation, Op, Platform, PrevState};
 use crate::rules::Preemption;
@@ -37,6 +38,7 @@ impl Kernel {
     pub(crate) fn resched_curr_lazy<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         let rq = &mut self.rqs[cpu.index()];
         if self.rules.preemption == Preemption::Lazy && !rq.curr_is_idle() {
+            reached(Mark::LazyResched);
             rq.need_resched_lazy = true;
             return;
         }
@@ -285,6 +287,7 @@ impl Kernel {
             + u64::from(self.rqs[cpu.index()].rt.avg.util_sum);
         let rq = &mut self.rqs[cpu.index()];
         if util_sum >= saturated {
+            reached(Mark::LostIdleTime);
             rq.lost_idle_time_ns += rq.clock_task - rq.clock_pelt;
         }
         rq.clock_pelt = rq.clock_task;

@@ -10,6 +10,7 @@
 use crate::fair::{DequeueFlags, EnqueueFlags};
 use crate::ids::{Cpu, TaskId};
 use crate::kernel::Kernel;
+use crate::model::{Mark, reached};
 use crate::platform::{Observation, Op, Platform, PrevState};
 use crate::rq::StopWork;
 use crate::task::{Policy, TaskState};
@@ -55,6 +56,7 @@ impl Kernel {
     /// The migration thread runs: all its work, then back to sleep (`cpu_stopper_thread`).
     pub(crate) fn cpu_stopper_thread<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         while let Some(work) = self.rqs[cpu.index()].stop_works.pop_front() {
+            reached(Mark::StopFirst);
             match work {
                 StopWork::Migrate(task, target) => self.migration_cpu_stop(p, cpu, task, target),
                 StopWork::Affinity(task) => self.affinity_cpu_stop(p, cpu, task),

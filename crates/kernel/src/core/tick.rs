@@ -6,6 +6,7 @@
 
 use crate::ids::{Cpu, Ns};
 use crate::kernel::Kernel;
+use crate::model::{Mark, reached};
 use crate::platform::{Op, Platform, Timer};
 
 impl Kernel {
@@ -20,6 +21,7 @@ impl Kernel {
     pub fn tick<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         self.here = cpu;
         p.spend(cpu, Op::Tick, 1);
+        reached(Mark::TickUpdates);
         self.note_idle_tick(cpu);
         self.update_rq_clock(p, cpu);
         let curr = self.rqs[cpu.index()].curr;

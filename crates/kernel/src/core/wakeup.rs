@@ -7,6 +7,7 @@
 use crate::fair::EnqueueFlags;
 use crate::ids::{Cpu, TaskId};
 use crate::kernel::{Kernel, WakeFlags};
+use crate::model::{Mark, reached};
 use crate::platform::{Observation, Op, Platform};
 use crate::rules::FairClass;
 use crate::select::WakeKind;
@@ -42,6 +43,7 @@ impl Kernel {
         }
         if self.ttwu_queue_cond(target) {
             let rq = &mut self.rqs[target.index()];
+            reached(Mark::WakeRemoteQueue);
             rq.ttwu_pending = true;
             let first = rq.wake_list.is_empty();
             rq.wake_list.push(task);
@@ -51,6 +53,7 @@ impl Kernel {
                 self.send_call(p, target);
             }
         } else {
+            reached(Mark::WakeLocal);
             self.update_rq_clock(p, target);
             self.ttwu_do_activate(p, target, task, migrated);
         }
@@ -59,6 +62,7 @@ impl Kernel {
 
     /// Woken before its delayed dequeue took place (`ttwu_runnable`): it stays on its CPU.
     fn wake_still_queued<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
+        reached(Mark::WakeQueued);
         self.update_rq_clock(p, cpu);
         self.tasks[task.index()].state = TaskState::Running;
         let se = self.tasks[task.index()].se;
@@ -84,9 +88,13 @@ impl Kernel {
         if !self.cpus_share_cache(self.here, target) {
             return true;
         }
-        self.rules.version.since(6, 0)
+        let idle_target = self.rules.version.since(6, 0)
             && target != self.here
-            && self.rqs[target.index()].nr_running == 0
+            && self.rqs[target.index()].nr_running == 0;
+        if idle_target {
+            reached(Mark::WakeListIdle);
+        }
+        idle_target
     }
 
     /// Enqueues a woken task and lets it preempt (`ttwu_do_activate`).
@@ -131,6 +139,7 @@ impl Kernel {
             return;
         }
         let idle_ns = rq.clock - rq.idle_stamp;
+        reached(Mark::AvgIdle);
         update_avg(&mut rq.avg_idle, idle_ns);
         rq.avg_idle = rq.avg_idle.min(2 * rq.max_idle_balance_cost_ns);
         rq.wake_stamp_jiffy = rq.clock / self.rules.tick_ns;
@@ -194,6 +203,7 @@ impl Kernel {
         if self.tasks[task.index()].affinity.contains(cpu) {
             cpu
         } else {
+            reached(Mark::CpuFallback);
             self.select_fallback_rq(task)
         }
     }

@@ -10,6 +10,7 @@
 use super::{Choice, Governor, GovernorKind, IdleState, Question, SleepLength, Wake};
 use crate::ids::{Cpu, Ns, TaskId};
 use crate::kernel::Kernel;
+use crate::model::{Mark, reached};
 use crate::platform::{Op, Platform, Timer};
 
 /// A state that a CPU is in, or has just left.
@@ -218,6 +219,7 @@ impl Kernel {
         if !rq.tick_running {
             return;
         }
+        reached(Mark::TickStopped);
         rq.tick_running = false;
         p.cancel(Timer::Tick(cpu));
         p.spend(cpu, Op::TickReprogram, 1);

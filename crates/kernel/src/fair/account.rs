@@ -8,6 +8,7 @@ use crate::cfs_rq::before;
 use crate::entity::Owner;
 use crate::ids::{CfsRqId, Cpu, EntityId, GroupId, Ns};
 use crate::kernel::Kernel;
+use crate::model::{Mark, reached};
 use crate::platform::Platform;
 use crate::rules::{FairClass, Protection};
 use crate::weight::calc_delta_fair;
@@ -41,6 +42,7 @@ impl Kernel {
         else {
             return;
         };
+        reached(Mark::UpdateCurr);
         entity.exec_start = now;
         entity.sum_exec_runtime += delta;
         entity.vruntime = entity
@@ -74,6 +76,7 @@ impl Kernel {
         if !entity.custom_slice {
             entity.slice = base_slice_ns;
         }
+        reached(Mark::RequestRenewed);
         let request = calc_delta_fair(entity.slice, &entity.load);
         entity.deadline = entity.vruntime.wrapping_add(request);
         true
@@ -92,9 +95,16 @@ impl Kernel {
         }
         let over = match self.rules.protection {
             Protection::Vprot => expired || !self.protect_slice(curr),
-            Protection::UntilDeadline => expired || self.did_preempt_short(q, curr),
+            Protection::UntilDeadline => {
+                let short = !expired && self.did_preempt_short(q, curr);
+                if short {
+                    reached(Mark::PreemptShortOver);
+                }
+                expired || short
+            }
         };
         if over {
+            reached(Mark::RequestOver);
             self.resched_curr_lazy(p, cpu);
             self.clear_buddies(q, curr);
         }

@@ -8,6 +8,7 @@
 use crate::cfs_rq::before;
 use crate::ids::{CfsRqId, EntityId, Ns};
 use crate::kernel::Kernel;
+use crate::model::{Mark, reached};
 use crate::platform::Platform;
 use crate::task::Policy;
 use crate::weight::{calc_delta, calc_delta_fair};
@@ -69,6 +70,7 @@ impl Kernel {
             .latency_ns
             .div_ceil(self.rules.min_granularity_ns);
         if nr_running > nr_latency {
+            reached(Mark::PeriodStretched);
             nr_running * self.rules.min_granularity_ns
         } else {
             self.rules.latency_ns
@@ -96,6 +98,7 @@ impl Kernel {
             level = entity.parent;
         }
         if self.rules.features.base_slice {
+            reached(Mark::BaseSliceFloor);
             let among_others = !self.sched_idle_cfs_rq(q);
             let least = if self.se_is_idle(se) && among_others {
                 self.rules.idle_min_granularity_ns
@@ -118,11 +121,13 @@ impl Kernel {
         let mut vruntime = self.cfs_rqs[q.index()].min_vruntime;
         if flags.initial {
             if self.rules.features.start_debit {
+                reached(Mark::StartDebit);
                 let slice = self.sched_slice(q, se);
                 vruntime =
                     vruntime.wrapping_add(calc_delta_fair(slice, &self.entities[se.index()].load));
             }
         } else {
+            reached(Mark::SleeperCredit);
             let mut credit = if self.se_is_idle(se) && self.rules.version.since(5, 16) {
                 self.rules.min_granularity_ns
             } else {
@@ -141,6 +146,8 @@ impl Kernel {
             && clock_task.saturating_sub(entity.exec_start) > LONG_SLEEP_NS;
         if slept_long || before(entity.vruntime, vruntime) {
             entity.vruntime = vruntime;
+        } else {
+            reached(Mark::NeverMovedBack);
         }
     }
 
@@ -154,15 +161,18 @@ impl Kernel {
             (Some(first), _) => first,
             (None, curr) => curr?,
         };
+        reached(Mark::SmallestVruntime);
         let mut pick = left;
         if cfs_rq.skip == Some(left)
             && let Some(second) = self.second_entity(q, left, curr)
             && self.lead(second, left) != Lead::Clear
         {
+            reached(Mark::SkipBuddy);
             pick = second;
         }
         for buddy in [cfs_rq.next, cfs_rq.last].into_iter().flatten() {
             if self.lead(buddy, left) != Lead::Clear {
+                reached(Mark::BuddyPicked);
                 return Some(buddy);
             }
         }
@@ -232,12 +242,14 @@ impl Kernel {
         let entity = &self.entities[curr.index()];
         let ran = entity.sum_exec_runtime - entity.prev_sum_exec_runtime;
         if ran > ideal {
+            reached(Mark::SliceUsedUp);
             self.resched_curr(p, cpu);
             // Or a buddy would get the CPU although it is somebody else's turn.
             self.clear_buddies(q, curr);
             return;
         }
         if ran < self.rules.min_granularity_ns {
+            reached(Mark::SliceTooShort);
             return;
         }
         let Some(first) = self.cfs_rqs[q.index()].timeline.first() else {
@@ -247,6 +259,7 @@ impl Kernel {
             .vruntime
             .wrapping_sub(first.vruntime) as i64;
         if lead > ideal as i64 {
+            reached(Mark::SliceLead);
             self.resched_curr(p, cpu);
         }
     }

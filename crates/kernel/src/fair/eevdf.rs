@@ -11,6 +11,7 @@ use crate::cfs_rq::{CfsRq, before};
 use crate::entity::Entity;
 use crate::ids::{CfsRqId, EntityId, Ns};
 use crate::kernel::Kernel;
+use crate::model::{Mark, reached};
 use crate::rules::Protection;
 use crate::weight::calc_delta_fair;
 
@@ -70,6 +71,9 @@ impl Kernel {
             (2 * entity.slice).max(self.rules.tick_ns)
         };
         let limit = calc_delta_fair(longest, &entity.load) as i64;
+        if lag.abs() > limit {
+            reached(Mark::LagClamped);
+        }
         lag.clamp(-limit, limit)
     }
 
@@ -147,6 +151,7 @@ impl Kernel {
         let entity = &mut self.entities[se.index()];
         entity.vprot = entity.deadline;
         if slice < entity.slice {
+            reached(Mark::VprotByShortest);
             entity.vprot = min_vruntime(entity.vprot, protected_until(entity, slice));
         }
     }
@@ -180,6 +185,7 @@ impl Kernel {
         let first = cfs_rq.timeline.first().map(|node| node.entity);
         let curr = cfs_rq.curr.filter(|se| self.entities[se.index()].on_rq);
         if cfs_rq.nr_queued == 1 {
+            reached(Mark::OnlyEntity);
             return curr.or(first);
         }
         let (sum, load) = with_curr(cfs_rq, &self.entities);
@@ -190,6 +196,7 @@ impl Kernel {
             && protect
             && self.protect_slice(se)
         {
+            reached(Mark::ParityProtected);
             return curr;
         }
         let best = cfs_rq
@@ -198,8 +205,14 @@ impl Kernel {
             .iter()
             .find(|node| eligible(node.vruntime));
         match (best, curr) {
-            (Some(node), Some(se)) if before(self.entities[se.index()].deadline, node.key) => curr,
-            (Some(node), _) => Some(node.entity),
+            (Some(node), Some(se)) if before(self.entities[se.index()].deadline, node.key) => {
+                reached(Mark::CurrentEarlier);
+                curr
+            }
+            (Some(node), _) => {
+                reached(Mark::EarliestDeadline);
+                Some(node.entity)
+            }
             // Rounding can leave nobody eligible; then the first in line is as good as any.
             (None, _) => curr.or(first),
         }

@@ -8,6 +8,7 @@
 use super::load::{dequeue_load_avg, enqueue_load_avg};
 use crate::ids::{CfsRqId, EntityId, GroupId, Ns};
 use crate::kernel::Kernel;
+use crate::model::{Mark, reached};
 use crate::platform::{Access, Line, Op, Platform};
 use crate::rules::{FairClass, Reweight, ThrottleModel};
 use crate::weight::{LoadWeight, MIN_SHARES};
@@ -32,17 +33,21 @@ impl Kernel {
             if now.saturating_sub(cfs_rq.last_update_tg_load_avg_ns)
                 < self.rules.tg_load_avg_interval_ns
             {
+                reached(Mark::TgLoadRateLimit);
                 return;
             }
         }
         let delta = cfs_rq.avg.load_avg as i64 - cfs_rq.tg_load_avg_contrib as i64;
         if delta.unsigned_abs() > cfs_rq.tg_load_avg_contrib / 64 {
+            reached(Mark::TgLoadWritten);
             p.touch(self.here, Line::GroupLoadAvg(cfs_rq.group), Access::Write);
             let group = &mut self.groups[cfs_rq.group.index()];
             group.load_avg = group.load_avg.saturating_add_signed(delta);
             group.load_avg_writes += 1;
             cfs_rq.tg_load_avg_contrib = cfs_rq.avg.load_avg;
             cfs_rq.last_update_tg_load_avg_ns = now;
+        } else {
+            reached(Mark::TgLoadSmallChange);
         }
     }
 
@@ -57,6 +62,7 @@ impl Kernel {
         if self.rules.shares_from_load_avg {
             load = load.max(cfs_rq.avg.load_avg);
         }
+        reached(Mark::GroupShares);
         let tg_weight = (group.load_avg + load).saturating_sub(cfs_rq.tg_load_avg_contrib);
         let shares = group.shares * load;
         shares
@@ -73,9 +79,11 @@ impl Kernel {
         };
         let cfs_rq = &self.cfs_rqs[child.index()];
         if self.rules.skip_empty_group_reweight && cfs_rq.load.weight == 0 {
+            reached(Mark::EmptyGroupKeepsWeight);
             return;
         }
         if self.rules.throttle_model == ThrottleModel::Queue && cfs_rq.throttle_count > 0 {
+            reached(Mark::ThrottledGroupKeepsWeight);
             return;
         }
         p.spend(self.here, Op::UpdateCfsGroup, 1);
@@ -127,6 +135,7 @@ impl Kernel {
         }
         if let Some(left) = protected_for {
             let entity = &mut self.entities[se.index()];
+            reached(Mark::ReweightScalesProtection);
             let left = rescale(left, old_weight, entity.load.weight);
             entity.vprot = entity.vruntime.wrapping_add(left as u64);
         }
@@ -163,6 +172,7 @@ impl Kernel {
         match self.rules.reweight {
             Reweight::PlaceAgain => {
                 // Lag is weight times virtual lag and must not change.
+                reached(Mark::ReweightPlaceAgain);
                 entity.vlag = rescale(entity.vlag, old, new);
                 if entity.rel_deadline {
                     entity.deadline = rescale(entity.deadline as i64, old, new) as u64;
@@ -170,11 +180,13 @@ impl Kernel {
             }
             _ if !entity.on_rq => entity.vlag = rescale(entity.vlag, old, new),
             Reweight::ScaleLag => {
+                reached(Mark::ReweightScaleLag);
                 let to_deadline = entity.deadline.wrapping_sub(average) as i64;
                 entity.vruntime = average.wrapping_sub(rescale(lag, old, new) as u64);
                 entity.deadline = average.wrapping_add(rescale(to_deadline, old, new) as u64);
             }
             Reweight::KeepVruntime => {
+                reached(Mark::ReweightKeepVruntime);
                 let to_deadline = entity.deadline.wrapping_sub(entity.vruntime) as i64;
                 entity.deadline = entity
                     .vruntime

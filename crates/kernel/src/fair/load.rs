@@ -13,6 +13,7 @@ use crate::cfs_rq::CfsRq;
 use crate::entity::Entity;
 use crate::ids::{CfsRqId, Cpu, EntityId};
 use crate::kernel::Kernel;
+use crate::model::{Mark, reached};
 use crate::pelt::{Inputs, MIN_DIVIDER};
 use crate::platform::Platform;
 use crate::rules::ThrottleModel;
@@ -300,11 +301,13 @@ impl Kernel {
         let entity = &mut self.entities[se.index()];
         match update {
             LoadUpdate::Attach if entity.avg.last_update_time == 0 => {
+                reached(Mark::AttachLoad);
                 attach_entity_load_avg(cfs_rq, entity);
                 self.cfs_rq_util_change(p, q);
                 self.update_tg_load_avg(p, q);
             }
             LoadUpdate::Detach => {
+                reached(Mark::DetachLoad);
                 detach_entity_load_avg(cfs_rq, entity);
                 self.cfs_rq_util_change(p, q);
                 self.update_tg_load_avg(p, q);
@@ -339,6 +342,7 @@ impl Kernel {
             return false;
         }
         let (cfs_rq, child) = two_queues(&mut self.cfs_rqs, entity.cfs_rq, child);
+        reached(Mark::PropagateLoad);
         child.propagate = false;
         add_tg_cfs_propagate(cfs_rq, child.prop_runnable_sum);
         propagate_util(cfs_rq, entity, child.avg.util_avg);
@@ -361,6 +365,7 @@ impl Kernel {
         let cfs_rq = &mut self.cfs_rqs[entity.cfs_rq.index()];
         // Aged to the queue's last update only: the queue ages the record from there.
         age_entity(entity, cfs_rq.avg.last_update_time, false);
+        reached(Mark::RemovedLoad);
         cfs_rq.removed.nr += 1;
         cfs_rq.removed.util_avg += entity.avg.util_avg;
         cfs_rq.removed.load_avg += entity.avg.load_avg;
@@ -383,6 +388,7 @@ impl Kernel {
         if stopped {
             return;
         }
+        reached(Mark::MigratedSleeperLag);
         let idle_from = rq
             .clock_pelt_idle
             .wrapping_sub(cfs_rq.throttled_clock_pelt_time_ns);
@@ -401,6 +407,7 @@ impl Kernel {
         let se = self.tasks[task.index()].se;
         let entity = &self.entities[se.index()];
         let (q, load_avg) = (entity.cfs_rq, entity.avg.load_avg);
+        reached(Mark::HierarchicalLoad);
         let h_load = self.cfs_rq_h_load(q);
         load_avg * h_load / (self.cfs_rqs[q.index()].avg.load_avg + 1)
     }

@@ -5,6 +5,7 @@ use super::load::LoadUpdate;
 use crate::explain::Decision;
 use crate::ids::{CfsRqId, Cpu, EntityId, TaskId};
 use crate::kernel::Kernel;
+use crate::model::{Mark, reached};
 use crate::platform::{Op, Platform};
 use crate::rules::{FairClass, ThrottleModel};
 
@@ -71,6 +72,7 @@ impl Kernel {
             && let Some(next) = self.cfs_rqs[q.index()].next
             && self.entity_eligible(q, next)
         {
+            reached(Mark::NextBuddyEligible);
             return Some(next);
         }
         let se = self
@@ -82,6 +84,7 @@ impl Kernel {
                 delayed: true,
                 ..DequeueFlags::default()
             };
+            reached(Mark::DelayedTakenOff);
             self.dequeue_entities(p, se, flags);
             return None;
         }
@@ -148,6 +151,7 @@ impl Kernel {
                 self.entities[pse.index()].cfs_rq,
             );
             if q == pq {
+                reached(Mark::SwitchLevels);
                 self.put_prev_entity(p, q, pse);
                 self.set_next_entity(p, q, se, true);
                 return;

@@ -9,6 +9,7 @@ use super::EnqueueFlags;
 use crate::cfs_rq::Node;
 use crate::ids::{CfsRqId, EntityId};
 use crate::kernel::Kernel;
+use crate::model::{Mark, reached};
 use crate::rules::FairClass;
 use crate::weight::calc_delta_fair;
 
@@ -76,11 +77,13 @@ impl Kernel {
         entity.vruntime = average.wrapping_sub(lag as u64);
         if features.place_rel_deadline && entity.rel_deadline {
             entity.deadline = entity.deadline.wrapping_add(entity.vruntime);
+            reached(Mark::PlaceRelDeadline);
             entity.rel_deadline = false;
             return;
         }
         let mut request = calc_delta_fair(entity.slice, &entity.load);
         if features.place_deadline_initial && flags.initial {
+            reached(Mark::PlaceInitial);
             request /= 2;
         }
         entity.deadline = entity.vruntime.wrapping_add(request);
@@ -100,6 +103,7 @@ impl Kernel {
             }
         }
         let own = entity.load.unscaled() as i64;
+        reached(Mark::PlaceLag);
         entity.vlag * (load + own) / load.max(1)
     }
 }

@@ -12,6 +12,7 @@ use super::load::LoadUpdate;
 use super::{DequeueFlags, EnqueueFlags};
 use crate::ids::{CfsRqId, Cpu, EntityId, Ns, TaskId};
 use crate::kernel::Kernel;
+use crate::model::{Mark, reached};
 use crate::platform::{Op, Platform};
 use crate::rules::{FairClass, ThrottleModel};
 use crate::task::Policy;
@@ -179,6 +180,7 @@ impl Kernel {
             let entity = &mut self.entities[se.index()];
             entity.slice = slice;
             entity.custom_slice = true;
+            reached(Mark::GroupSlice);
         }
     }
 
@@ -382,6 +384,7 @@ impl Kernel {
                     && (self.rules.throttle_model == ThrottleModel::Task
                         || self.cfs_rqs[q.index()].throttle_count == 0)
                 {
+                    reached(Mark::SleeperMarksGroup);
                     self.set_next_buddy(parent);
                 }
                 break;
@@ -423,6 +426,7 @@ impl Kernel {
         let may_delay = flags.sleep && !flags.delayed && !flags.special && !flags.throttle;
         if self.rules.features.delay_dequeue && may_delay && !self.entity_eligible(q, se) {
             self.update_load_avg(p, q, se, LoadUpdate::Age);
+            reached(Mark::DelayDequeue);
             self.set_delayed(se);
             return false;
         }
@@ -542,6 +546,7 @@ impl Kernel {
         self.clear_delayed(se);
         let entity = &mut self.entities[se.index()];
         if self.rules.features.delay_zero && entity.vlag > 0 {
+            reached(Mark::DelayZero);
             entity.vlag = 0;
         }
     }
@@ -549,6 +554,7 @@ impl Kernel {
     /// A delayed entity is wanted again before it was taken off (`requeue_delayed_entity`).
     pub(crate) fn requeue_delayed_entity<P: Platform>(&mut self, p: &mut P, se: EntityId) {
         let q = self.entities[se.index()].cfs_rq;
+        reached(Mark::RequeueDelayed);
         if self.rules.features.delay_zero {
             self.update_entity_lag(q, se);
             if self.entities[se.index()].vlag > 0 {
@@ -595,6 +601,7 @@ impl Kernel {
                 if self.tasks[task.index()].policy != Policy::Batch {
                     self.update_curr(p, q);
                 }
+                reached(Mark::YieldSkips);
                 self.set_skip_buddy(se);
             }
             FairClass::Eevdf => {
@@ -605,8 +612,10 @@ impl Kernel {
                     if !eligible {
                         return;
                     }
+                    reached(Mark::YieldForfeits);
                     entity.vruntime = entity.deadline;
                 }
+                reached(Mark::YieldDeadline);
                 let request = crate::weight::calc_delta_fair(entity.slice, &entity.load);
                 entity.deadline = entity.deadline.wrapping_add(request);
             }

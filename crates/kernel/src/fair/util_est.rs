@@ -5,6 +5,7 @@
 
 use crate::ids::TaskId;
 use crate::kernel::Kernel;
+use crate::model::{Mark, reached};
 
 /// Changes below 1 % of 1024 are not worth a write.
 const MARGIN: u32 = 1024 / 100;
@@ -43,6 +44,7 @@ impl Kernel {
         let capacity = self.rqs[self.tasks[task.index()].cpu.index()].cpu_capacity_orig as u32;
         let entity = &mut self.entities[self.tasks[task.index()].se.index()];
         if !entity.util_avg_changed {
+            reached(Mark::UtilEstUnchanged);
             return;
         }
         let (util, runnable) = (entity.avg.util_avg as u32, entity.avg.runnable_avg as u32);
@@ -55,6 +57,7 @@ impl Kernel {
             estimate_two_values(last, average, util, capacity, fast_up)
         };
         if taken {
+            reached(Mark::UtilEstSleep);
             entity.util_avg_changed = false;
         }
     }
@@ -72,6 +75,7 @@ fn estimate(average: &mut u32, util: u32, runnable: u32, capacity: u32) -> bool 
         return true;
     }
     if *average - util < MARGIN {
+        reached(Mark::UtilEstSmall);
         return true;
     }
     if util > capacity {
@@ -80,6 +84,7 @@ fn estimate(average: &mut u32, util: u32, runnable: u32, capacity: u32) -> bool 
     }
     // A task that had to wait would have used more.
     if util + MARGIN >= runnable {
+        reached(Mark::UtilEstDecay);
         *average = quarter_down(*average, util);
     }
     true
@@ -94,6 +99,7 @@ fn estimate_two_values(
     fast_up: bool,
 ) -> bool {
     if fast_up && *average < util {
+        reached(Mark::UtilEstFastUp);
         (*last, *average) = (util, util);
         return true;
     }

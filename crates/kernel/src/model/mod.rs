@@ -66,11 +66,30 @@ mod record {
         static REACHED: [Cell<u64>; WORDS] = const { [const { Cell::new(0) }; WORDS] };
     }
 
+    /// Names a file to which marks are added as they are reached, for the test that collects them.
+    pub const FILE: &str = "SCHEDCAST_MARKS";
+
     pub fn note(mark: Mark) {
         REACHED.with(|words| {
             let word = &words[mark as usize / 64];
-            word.set(word.get() | 1 << (mark as usize % 64));
+            let bit = 1 << (mark as usize % 64);
+            if word.get() & bit == 0 {
+                word.set(word.get() | bit);
+                tell(mark);
+            }
         });
+    }
+
+    #[cold]
+    fn tell(mark: Mark) {
+        let Some(file) = std::env::var_os(FILE) else {
+            return;
+        };
+        let file = std::fs::OpenOptions::new().append(true).open(file);
+        if let Ok(mut file) = file {
+            // A mark that cannot be written shows as one that no test reaches.
+            let _ = std::io::Write::write_all(&mut file, format!("{mark:?}\n").as_bytes());
+        }
     }
 
     pub fn take() -> Vec<Mark> {
@@ -107,7 +126,8 @@ const INTRODUCTION: &str = "\
 
 Every rule of the scheduler that the simulator knows: what it says, the kernel function it mirrors (under its newest name), the
 releases it holds in (a dash at the end: to this day), the file of `crates/kernel/src` it lives in, and its mark. `schedcast explain`
-prints the mark of the rule that decided. What is not modelled stands in [Validity](validity.md). This page is written from the table in `crates/kernel/src/model/table.rs`.
+prints the mark of the rule that decided. The code of a rule says when it is reached, in builds with debug assertions, and a test
+collects what the tests of `crates/kernel` reach: every mark. What is not modelled stands in [Validity](validity.md). This page is written from the table in `crates/kernel/src/model/table.rs`.
 ";
 
 #[cfg(test)]
@@ -124,11 +144,38 @@ mod tests {
         assert_eq!(std::fs::read_to_string(file).unwrap(), page());
     }
 
+    /// Runs all other tests of this crate once more and collects the marks they reach.
     #[test]
-    fn files_of_rules_exist() {
+    #[cfg(debug_assertions)]
+    fn every_mark_is_reached_by_a_test() {
+        let name = format!("schedcast-marks-{}", std::process::id());
+        let file = std::env::temp_dir().join(name);
+        std::fs::write(&file, "").unwrap();
+        let status = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--skip", "every_mark_is_reached_by_a_test", "--quiet"])
+            .env(record::FILE, &file)
+            .stdout(std::process::Stdio::null())
+            .status()
+            .unwrap();
+        let reached = std::fs::read_to_string(&file).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        assert!(status.success());
+        let reached: std::collections::BTreeSet<&str> = reached.lines().collect();
+        let missing: Vec<&Mark> = Mark::ALL
+            .iter()
+            .filter(|mark| !reached.contains(mark.about().name))
+            .collect();
+        assert!(missing.is_empty(), "no test reaches {missing:?}");
+    }
+
+    #[test]
+    fn rules_live_where_the_table_says() {
         for mark in Mark::ALL {
-            let file = format!("{}/src/{}", env!("CARGO_MANIFEST_DIR"), mark.about().file);
-            assert!(std::path::Path::new(&file).exists(), "{mark:?}: {file}");
+            let about = mark.about();
+            let file = format!("{}/src/{}", env!("CARGO_MANIFEST_DIR"), about.file);
+            let text = std::fs::read_to_string(&file).unwrap_or_default();
+            let name = format!("Mark::{}", about.name);
+            assert!(text.contains(&name), "{file} has no {name}");
         }
     }
 }

@@ -33,7 +33,7 @@ macro_rules! model {
 
 model! {
 "Picking" {
-    OnlyEntity "pick_eevdf" "4.5 –" "fair/pick.rs" "the only entity queued";
+    OnlyEntity "pick_eevdf" "4.5 –" "fair/eevdf.rs" "the only entity queued";
     SmallestVruntime "pick_next_entity" "≤ 6.5" "fair/cfs.rs" "smallest vruntime";
     BuddyPicked "pick_next_entity" "≤ 6.5" "fair/cfs.rs" "a buddy within the wakeup granularity of the smallest vruntime";
     SkipBuddy "pick_next_entity" "≤ 6.5" "fair/cfs.rs" "the one with the smallest vruntime yielded, the second is close";
@@ -52,8 +52,8 @@ model! {
     BatchDoesNotPreempt "wakeup_preempt_fair" "4.5 –" "fair/preempt.rs" "SCHED_BATCH and SCHED_IDLE tasks do not preempt";
     IdleGroupDoesNotPreempt "wakeup_preempt_fair" "5.15 –" "fair/preempt.rs" "an idle group or task does not preempt others";
     IdleGroupGivesWay "wakeup_preempt_fair" "5.15 –" "fair/preempt.rs" "an idle group or task gives way to others";
-    WakeeLeads "wakeup_preempt_entity" "≤ 6.5" "fair/cfs.rs" "the wakee's vruntime is smaller by more than the wakeup granularity";
-    WakeeDoesNotLead "wakeup_preempt_entity" "≤ 6.5" "fair/cfs.rs" "the wakee's vruntime is not smaller by the wakeup granularity";
+    WakeeLeads "wakeup_preempt_entity" "≤ 6.5" "fair/preempt.rs" "the wakee's vruntime is smaller by more than the wakeup granularity";
+    WakeeDoesNotLead "wakeup_preempt_entity" "≤ 6.5" "fair/preempt.rs" "the wakee's vruntime is not smaller by the wakeup granularity";
     WakeeWouldBePicked "wakeup_preempt_fair" "6.6 –" "fair/preempt.rs" "the wakee would be picked";
     WakeeWouldNotBePicked "wakeup_preempt_fair" "6.6 –" "fair/preempt.rs" "the wakee would not be picked";
     ShortPreempts "do_preempt_short" "6.12 –" "fair/preempt.rs" "a shorter request ends the running one's protection (PREEMPT_SHORT)";
@@ -83,14 +83,13 @@ model! {
     DelayZero "finish_delayed_dequeue_entity" "6.12 –" "fair/queue.rs" "positive lag of a delayed sleeper is forgotten (DELAY_ZERO)";
     RequeueDelayed "requeue_delayed_entity" "6.12 –" "fair/queue.rs" "a delayed sleeper that wakes stays where it is";
     SleeperMarksGroup "dequeue_task_fair" "4.5 –" "fair/queue.rs" "the group of a task that sleeps becomes the next buddy";
-    YieldSkips "yield_task_fair" "≤ 6.5" "core/attributes.rs" "a task that yields is marked to be skipped";
-    YieldDeadline "yield_task_fair" "6.6 – 6.18" "core/attributes.rs" "a task that yields has its deadline moved by a request";
-    YieldForfeits "yield_task_fair" "6.19 –, stable" "core/attributes.rs" "a task that yields gives up the rest of its request";
+    YieldSkips "yield_task_fair" "≤ 6.5" "fair/queue.rs" "a task that yields is marked to be skipped";
+    YieldDeadline "yield_task_fair" "6.6 – 6.18" "fair/queue.rs" "a task that yields has its deadline moved by a request";
+    YieldForfeits "yield_task_fair" "6.19 –, stable" "fair/queue.rs" "a task that yields gives up the rest of its request";
     GroupSlice "cfs_rq_min_slice" "6.12 –" "fair/queue.rs" "a group asks for the shortest request among its entities";
 }
 "Weights and groups" {
     GroupShares "calc_group_shares" "4.5 –" "fair/group_weight.rs" "a group entity's weight is the group's shares by its CPU's part of the load";
-    SharesClamped "calc_group_shares" "4.5 –" "fair/group_weight.rs" "never less than 2, never more than the shares";
     TgLoadRateLimit "update_tg_load_avg" "6.7 –" "fair/group_weight.rs" "a CPU writes the group's load at most once a millisecond";
     TgLoadSmallChange "update_tg_load_avg" "4.5 –" "fair/group_weight.rs" "changes up to a 64th are not written";
     TgLoadWritten "update_tg_load_avg" "4.5 –" "fair/group_weight.rs" "the change is added to the group's load";
@@ -102,19 +101,19 @@ model! {
     ReweightScalesProtection "rescale_entity" "7.0 –, stable" "fair/group_weight.rs" "a new weight scales what is left of the protection";
     PropagateLoad "propagate_entity_load_avg" "4.10 –" "fair/load.rs" "a change below is carried to the parent's averages";
     HierarchicalLoad "task_h_load" "4.5 –" "fair/load.rs" "a task's load as the root sees it";
-    IdleGroupWeight "sched_group_set_idle" "5.15 –" "core/attributes.rs" "cpu.idle gives a group the weight 3";
+    IdleGroupWeight "sched_group_set_idle" "5.15 –" "core/life.rs" "cpu.idle gives a group the weight 3";
 }
 "PELT" {
     PeltPeriod "accumulate_sum" "4.5 –" "pelt.rs" "sums decay at every boundary of 1024 units, y^32 = 0.5";
     PeltWithinPeriod "accumulate_sum" "4.5 –" "pelt.rs" "within a period only the contribution grows";
     PeltClockIdle "update_rq_clock_pelt" "5.1 –" "rq.rs" "an idle CPU's PELT clock follows its task clock";
     PeltClockScaled "update_rq_clock_pelt" "5.1 –" "rq.rs" "a slow CPU's PELT clock runs slower";
-    LostIdleTime "update_idle_rq_clock_pelt" "5.1 –" "rq.rs" "a CPU that was always busy loses the idle time its clock would jump";
-    AttachLoad "attach_entity_load_avg" "4.5 –" "fair/attach.rs" "a task that arrives brings its averages";
-    DetachLoad "detach_entity_load_avg" "4.5 –" "fair/attach.rs" "a task that is moved takes its averages away at once";
-    RemovedLoad "remove_entity_load_avg" "4.5 –" "fair/attach.rs" "what a sleeper leaves behind is subtracted at the next update";
-    MigratedSleeperLag "migrate_se_pelt_lag" "6.0 –" "fair/attach.rs" "time that an idle old CPU's clock missed is estimated";
-    InitialUtil "post_init_entity_util_avg" "4.7 –" "fair/attach.rs" "a new task starts with a share of the CPU's utilisation";
+    LostIdleTime "update_idle_rq_clock_pelt" "5.1 –" "core/schedule.rs" "a CPU that was always busy loses the idle time its clock would jump";
+    AttachLoad "attach_entity_load_avg" "4.5 –" "fair/load.rs" "a task that arrives brings its averages";
+    DetachLoad "detach_entity_load_avg" "4.5 –" "fair/load.rs" "a task that is moved takes its averages away at once";
+    RemovedLoad "remove_entity_load_avg" "4.5 –" "fair/load.rs" "what a sleeper leaves behind is subtracted at the next update";
+    MigratedSleeperLag "migrate_se_pelt_lag" "6.0 –" "fair/load.rs" "time that an idle old CPU's clock missed is estimated";
+    InitialUtil "post_init_entity_util_avg" "4.7 –" "core/life.rs" "a new task starts with a share of the CPU's utilisation";
     BlockedDecay "update_blocked_averages" "4.5 –" "balance/blocked.rs" "blocked load of a CPU's queues decays";
     UtilEstSleep "util_est_update" "4.17 –" "fair/util_est.rs" "a task that sleeps leaves its utilisation as an estimate";
     UtilEstUnchanged "util_est_update" "4.17 –" "fair/util_est.rs" "no estimate without a new average";
@@ -149,8 +148,8 @@ model! {
     BurstCounted "__refill_cfs_bandwidth_runtime" "5.16 –" "bandwidth/timers.rs" "what a period took beyond its quota is a burst";
     DebtPaid "distribute_cfs_runtime" "4.5 –" "bandwidth/timers.rs" "a throttled queue gets its debt and one nanosecond";
     DebtNotPaid "distribute_cfs_runtime" "4.5 –" "bandwidth/timers.rs" "the pool does not cover the debt";
-    TimerRandomPhase "init_cfs_bandwidth" "6.4 –" "bandwidth/limits.rs" "a period timer starts at a random offset";
-    TimerAligned "init_cfs_bandwidth" "≤ 6.3" "bandwidth/limits.rs" "period timers of equal periods fire together";
+    TimerRandomPhase "init_cfs_bandwidth" "6.4 –" "kernel.rs" "a period timer starts at a random offset";
+    TimerAligned "init_cfs_bandwidth" "≤ 6.3" "kernel.rs" "period timers of equal periods fire together";
     SlackReturned "__return_cfs_rq_runtime" "4.5 –" "bandwidth/charge.rs" "the last entity that leaves returns all but 1 ms";
     SlackTimerArmed "start_cfs_slack_bandwidth" "4.5 –" "bandwidth/charge.rs" "returned runtime is handed out in 5 ms";
     SlackTooNear "start_cfs_slack_bandwidth" "4.5 –" "bandwidth/charge.rs" "a refill is near: no slack timer";
@@ -162,7 +161,7 @@ model! {
 "Waker or previous CPU" {
     NotAffine "select_task_rq_fair" "4.5 –" "select/mod.rs" "not affine: from the previous CPU";
     WakerIsPrev "select_task_rq_fair" "4.5 –" "select/mod.rs" "woken from the CPU it ran on last";
-    WakeWide "wake_wide" "4.5 –" "select/wakee.rs" "waker and wakee have too many partners for one cache";
+    WakeWide "wake_wide" "4.5 –" "select/mod.rs" "waker and wakee have too many partners for one cache";
     FlipsHalved "record_wakee" "4.5 –" "select/wakee.rs" "counts of partners are halved once a second";
     AffineThisIdle "wake_affine_idle" "4.14 –" "select/affine.rs" "the waking CPU is idle and shares the cache";
     AffineBothIdle "wake_affine_idle" "4.16 –" "select/affine.rs" "both CPUs are idle: the previous one";
@@ -194,8 +193,8 @@ model! {
     ScanNoIdleTime "select_idle_cpu" "4.9 – 5.11" "select/scan.rs" "a scan costs more than the CPU idles";
     ClusterFirst "select_idle_cpu" "6.8 –" "select/scan.rs" "CPUs that share the L2 cache are looked at first";
     IdleCoresCleared "select_idle_core" "4.9 –" "select/sibling.rs" "no idle core was found: the hint is cleared";
-    NrIdleScan "update_idle_cpu_scan" "6.0 –" "balance/stats.rs" "a balance pass sets how many CPUs scans may look at";
-    OwnRule "select_idle_sibling" "own patch" "rules/own.rs" "a rule of your own";
+    NrIdleScan "update_idle_cpu_scan" "6.0 –" "balance/queue.rs" "a balance pass sets how many CPUs scans may look at";
+    OwnRule "select_idle_sibling" "own patch" "fair/preempt.rs" "a rule of your own";
 }
 "Fork and exec" {
     ForkIdlest "select_task_rq_fair" "4.5 –" "select/mod.rs" "the idlest CPU at fork";
@@ -209,21 +208,17 @@ model! {
     IdlestLeastLoaded "sched_balance_find_dst_group_cpu" "4.5 –" "select/idlest.rs" "no idle CPU: the least loaded";
 }
 "Waking" {
-    WakeCurrent "try_to_wake_up" "4.5 –" "core/wakeup.rs" "the running task woke itself before it slept";
     WakeQueued "ttwu_runnable" "4.5 –" "core/wakeup.rs" "still queued: no CPU is sought";
-    WakeDescheduling "try_to_wake_up" "5.8 –" "core/wakeup.rs" "the wakee still leaves its CPU: queued there";
     WakeRemoteQueue "ttwu_queue_wakelist" "4.5 –" "core/wakeup.rs" "enqueued by the target CPU itself";
     WakeListIdle "ttwu_queue_cond" "6.0 –" "core/wakeup.rs" "an idle CPU of the same cache enqueues itself";
     WakeLocal "ttwu_queue" "4.5 –" "core/wakeup.rs" "enqueued by the waking CPU";
-    PollingNeedsNoIpi "ttwu_queue_wakelist" "4.5 –" "core/wakeup.rs" "a polling idle CPU needs no interrupt";
     AvgIdle "update_avg" "4.5 –" "core/wakeup.rs" "the average idle time follows by an eighth";
 }
 "Load balance: when" {
     PeriodicBalance "sched_balance_domains" "4.5 –" "balance/periodic.rs" "a domain's interval has passed";
     NotTheBalancer "should_we_balance" "4.5 –" "balance/pass.rs" "another CPU of the group balances";
     NewidleBalance "sched_balance_newidle" "4.5 –" "balance/newidle.rs" "a CPU about to idle looks for work";
-    NewidleNotOverloaded "sched_balance_newidle" "4.5 –" "balance/newidle.rs" "no CPU has two tasks: no search";
-    NewidleTooShort "sched_balance_newidle" "4.5 –" "balance/newidle.rs" "idle times are too short to pay for a search";
+    NewidleNotWorthwhile "sched_balance_newidle" "4.5 –" "balance/newidle.rs" "no CPU has two tasks, or idle times are too short: no search";
     NewidleTooDear "sched_balance_newidle" "4.5 –" "balance/newidle.rs" "the next domain costs more than the CPU idles";
     NohzKick "nohz_balancer_kick" "4.5 –" "balance/nohz.rs" "a busy CPU has an idle one balance for all idle ones";
     NohzBalance "_nohz_idle_balance" "4.5 –" "balance/nohz.rs" "an idle CPU balances for others";
@@ -232,14 +227,14 @@ model! {
     ActiveBalanceDone "active_load_balance_cpu_stop" "4.5 –" "balance/pass.rs" "the migration thread pushed it";
 }
 "Load balance: how much" {
-    NoBusierGroup "sched_balance_find_src_group" "4.5 –" "balance/busiest.rs" "no group is busier";
+    NoBusierGroup "sched_balance_find_src_group" "4.5 –" "balance/pass.rs" "no group is busier";
     BusierByType "sched_balance_find_src_group" "5.5 –" "balance/busiest.rs" "the busiest group is of a busier type, or has more of it";
     BusierByLoad "find_busiest_group" "≤ 5.4" "balance/averages.rs" "the busiest group has the higher average load";
-    MoveLoad "calculate_imbalance" "4.5 –" "balance/busiest.rs" "load evened out";
-    MoveUtil "calculate_imbalance" "5.5 –" "balance/busiest.rs" "spare capacity filled by utilisation";
-    MoveTasks "calculate_imbalance" "5.5 –" "balance/busiest.rs" "numbers of tasks or idle CPUs evened out";
+    MoveLoad "calculate_imbalance" "4.5 –" "balance/env.rs" "load evened out";
+    MoveUtil "calculate_imbalance" "5.5 –" "balance/env.rs" "spare capacity filled by utilisation";
+    MoveTasks "calculate_imbalance" "5.5 –" "balance/env.rs" "numbers of tasks or idle CPUs evened out";
     NumaAllowed "adjust_numa_imbalance" "5.6 –" "balance/busiest.rs" "a small imbalance between nodes is left";
-    NothingFits "detach_tasks" "4.5 –" "balance/migrate.rs" "no task fits: running, cache hot, pinned or too large";
+    NothingFits "detach_tasks" "4.5 –" "balance/pass.rs" "no task fits: running, cache hot, pinned or too large";
     TaskMoved "detach_tasks" "4.5 –" "balance/migrate.rs" "a task moves";
     TaskTooLarge "detach_tasks" "4.5 –" "balance/migrate.rs" "a task larger than the imbalance stays";
     CacheHot "can_migrate_task" "4.5 –" "balance/migrate.rs" "a task that ran less than 0.5 ms ago stays";
@@ -262,12 +257,11 @@ model! {
 }
 "Main sequence" {
     TickUpdates "sched_tick" "4.5 –" "core/tick.rs" "the tick charges, ages and checks";
-    TickStopped "tick_nohz_stop_tick" "4.5 –" "core/schedule.rs" "an idle CPU stops its tick";
-    IdlePicked "pick_next_task_idle" "4.5 –" "core/schedule.rs" "nothing to run: idle";
+    TickStopped "tick_nohz_stop_tick" "4.5 –" "cpuidle/device.rs" "an idle CPU stops its tick";
     LazyResched "resched_curr_lazy" "6.13 –" "core/schedule.rs" "lazy preemption waits for user mode or the tick";
     ForkPlaced "wake_up_new_task" "4.5 –" "core/life.rs" "a new task is placed and may preempt";
     ChildFirst "task_fork_fair" "≤ 6.5" "core/life.rs" "sched_child_runs_first: the child takes the parent's place";
     SwitchLevels "pick_next_task_fair" "4.5 –" "fair/pick.rs" "only levels that differ are put and set";
-    CpuFallback "select_fallback_rq" "4.5 –" "select/mod.rs" "the chosen CPU is forbidden: an allowed one of the node";
+    CpuFallback "select_fallback_rq" "4.5 –" "core/wakeup.rs" "the chosen CPU is forbidden: an allowed one of the node";
 }
 }

@@ -23,6 +23,7 @@
 
 use crate::ids::{Cpu, Ns, TaskId};
 use crate::kernel::Kernel;
+use crate::model::{Mark, reached};
 use crate::platform::{Op, Platform, Timer};
 
 /// Runtime per period.
@@ -209,6 +210,7 @@ impl Kernel {
         if !self.rqs[cpu.index()].fair_server.queued {
             return None;
         }
+        reached(Mark::FairServerRuns);
         let task = self.pick_task_fair(p, cpu);
         if task.is_none() {
             let server = &mut self.rqs[cpu.index()].fair_server;

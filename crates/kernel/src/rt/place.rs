@@ -10,6 +10,7 @@ use super::NO_RT_PRIO;
 use crate::cpuset::CpuSet;
 use crate::ids::{Cpu, TaskId};
 use crate::kernel::Kernel;
+use crate::model::{Mark, reached};
 use crate::select::WakeKind;
 
 impl Kernel {
@@ -50,6 +51,7 @@ impl Kernel {
         if stays {
             return cpu;
         }
+        reached(Mark::RtPlace);
         match self.find_lowest_rq(task) {
             Some(target) if self.prio(task) < self.rqs[target.index()].rt.highest_prio() => target,
             _ => cpu,

@@ -10,6 +10,7 @@ use super::NO_RT_PRIO;
 use crate::fair::EnqueueFlags;
 use crate::ids::{Cpu, TaskId};
 use crate::kernel::Kernel;
+use crate::model::{Mark, reached};
 use crate::platform::{Op, Platform};
 
 impl Kernel {
@@ -111,6 +112,7 @@ impl Kernel {
             target != cpu && self.rqs[target.index()].rt.highest_prio() > self.prio(task)
         });
         let Some(target) = target else { return false };
+        reached(Mark::RtPush);
         self.move_rt_task(p, cpu, task, target);
         self.resched_curr(p, target);
         true
@@ -172,6 +174,7 @@ impl Kernel {
         if prio >= self.rqs[cpu.index()].rt.highest_prio() || prio < self.curr_prio(source) {
             return false;
         }
+        reached(Mark::RtPull);
         self.move_rt_task(p, source, task, cpu);
         true
     }

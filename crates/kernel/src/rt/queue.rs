@@ -4,6 +4,7 @@ use super::{MAX_PRIO, NO_RT_PRIO};
 use crate::fair::{DequeueFlags, EnqueueFlags};
 use crate::ids::{Cpu, TaskId};
 use crate::kernel::Kernel;
+use crate::model::{Mark, reached};
 use crate::pelt::Inputs;
 use crate::platform::{Op, Platform};
 use crate::task::Policy;
@@ -119,6 +120,7 @@ impl Kernel {
         if rt.counted == 0 {
             return None;
         }
+        reached(Mark::RtPick);
         rt.queues[rt.highest_prio() as usize].first().copied()
     }
 
@@ -200,6 +202,7 @@ impl Kernel {
         }
         record.rr_ticks = self.rules.rr_timeslice_ticks;
         if self.rqs[cpu.index()].rt.queues[prio as usize].len() > 1 {
+            reached(Mark::RrSlice);
             self.requeue_task_rt(cpu, task, false);
             self.resched_curr(p, cpu);
         }
@@ -209,6 +212,7 @@ impl Kernel {
     pub(crate) fn wakeup_preempt_rt<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
         let (prio, curr_prio) = (self.prio(task), self.curr_prio(cpu));
         if prio < curr_prio {
+            reached(Mark::RtPreempts);
             self.resched_curr(p, cpu);
         } else if prio == curr_prio && !self.rqs[cpu.index()].need_resched {
             self.check_preempt_equal_prio(p, cpu, task);

@@ -10,6 +10,7 @@
 
 use crate::ids::{Cpu, Ns};
 use crate::kernel::Kernel;
+use crate::model::{Mark, reached};
 use crate::platform::{Op, Platform, Timer};
 
 impl Kernel {
@@ -59,6 +60,7 @@ impl Kernel {
             rt.rt_time_ns = 0;
             return false;
         }
+        reached(Mark::RtThrottled);
         rt.throttled = true;
         self.count_rt_tasks(cpu);
         true
@@ -120,6 +122,7 @@ impl Kernel {
         if rt.rt_time_ns == 0 && rt.nr_running == 0 {
             return true;
         }
+        reached(Mark::RtReplenished);
         self.update_rq_clock(p, cpu);
         let mut enqueue = false;
         if self.rqs[cpu.index()].rt.rt_time_ns > 0 {

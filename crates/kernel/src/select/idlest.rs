@@ -11,6 +11,7 @@ use crate::balance::{GroupStats, GroupType, NumaAllowance, adjust_numa_imbalance
 use crate::cpuset::CpuSet;
 use crate::ids::{Cpu, TaskId};
 use crate::kernel::Kernel;
+use crate::model::{Mark, reached};
 use crate::platform::Platform;
 
 /// The searching task's own share of a CPU's statistics, to be left out.
@@ -49,6 +50,11 @@ impl Kernel {
             if !self.balances(row, kind) {
                 continue;
             }
+            reached(match self.rules.placement.idlest_group {
+                IdlestGroup::GroupTypes => Mark::IdlestByType,
+                IdlestGroup::SpareCapacity => Mark::IdlestBySpare,
+                IdlestGroup::LoadRatio => Mark::IdlestByLoad,
+            });
             let group = match self.rules.placement.idlest_group {
                 IdlestGroup::GroupTypes => self.find_idlest_group(p, row, task, cpu),
                 IdlestGroup::SpareCapacity => {
@@ -121,6 +127,10 @@ impl Kernel {
                 }
             }
         }
+        reached(match shallowest.or(resort) {
+            Some(_) => Mark::IdlestIdleCpu,
+            None => Mark::IdlestLeastLoaded,
+        });
         shallowest.or(resort).unwrap_or(least_loaded)
     }
 
@@ -249,6 +259,9 @@ impl Kernel {
             GroupType::HasSpare => {
                 let stays = self.domains.domain(row).flags.numa
                     && self.fork_stays_in_node(row, task, local_group, &local, &idlest);
+                if stays {
+                    reached(Mark::IdlestNumaStays);
+                }
                 !stays && local.idle_cpus < idlest.idle_cpus
             }
             _ => false,

@@ -96,8 +96,11 @@ impl Kernel {
     ) -> Cpu {
         let waker = self.rqs[waker_cpu.index()].curr;
         self.record_wakee(p, waker, task);
-        let affine = !self.wakes_wide(waker_cpu, waker, task)
-            && self.tasks[task.index()].affinity.contains(waker_cpu);
+        let wide = self.wakes_wide(waker_cpu, waker, task);
+        if wide {
+            reached(Mark::WakeWide);
+        }
+        let affine = !wide && self.tasks[task.index()].affinity.contains(waker_cpu);
         let mut target = prev;
         let mut rule = if waker_cpu == prev {
             Mark::WakerIsPrev

@@ -10,7 +10,7 @@ use super::SchedIdleCpus;
 use crate::cpuset::CpuSet;
 use crate::ids::{Cpu, Ns, TaskId};
 use crate::kernel::Kernel;
-use crate::model::Mark;
+use crate::model::{Mark, reached};
 use crate::platform::Platform;
 
 /// How a scan ended.
@@ -68,6 +68,7 @@ impl Kernel {
             self.because::<P>(Mark::ScanSchedIdle);
         }
         if counted.len() > limit {
+            reached(Mark::ScanGaveUp);
             Scan::GaveUp(resort)
         } else {
             Scan::Exhausted(resort)
@@ -130,14 +131,17 @@ impl Kernel {
         if self.rules.features.sis_util {
             let scan = self.domains.llc_shared(target)?.nr_idle_scan as usize;
             if scan == 0 {
+                reached(Mark::SisUtilNone);
                 return None;
             }
+            reached(Mark::SisUtilLimit);
             limit = Some(scan);
         }
         let started_ns = p.now(self.here);
         let start = target.index() + usize::from(after_target);
         let near_first = self.cluster_of(target).map(|group| cpus.and(&group));
         if let Some(near) = near_first {
+            reached(Mark::ClusterFirst);
             if cores {
                 if let Some(cpu) = self.scan_cores(p, &near, start) {
                     return Some(cpu);
@@ -211,6 +215,7 @@ impl Kernel {
             let llc = self.domains.cpus[this.index()].llc?;
             let cost_ns = self.domains.domain(llc).avg_scan_cost_ns + u64::from(by_feature);
             if self.rqs[this.index()].avg_idle / 512 < cost_ns {
+                reached(Mark::ScanNoIdleTime);
                 return None;
             }
         }
@@ -295,6 +300,7 @@ impl Kernel {
         } else {
             self.rqs[this.index()].avg_idle / 512
         };
+        reached(Mark::SisPropLimit);
         let llc = self.domains.cpus[this.index()].llc;
         let cost_ns = llc.map_or(0, |row| self.domains.domain(row).avg_scan_cost_ns) + 1;
         let span = u64::from(self.domains.cpus[target.index()].llc_size);

@@ -7,7 +7,7 @@
 use super::{IdleScan, SchedIdleCpus};
 use crate::ids::{Cpu, TaskId};
 use crate::kernel::{Context, Kernel};
-use crate::model::Mark;
+use crate::model::{Mark, reached};
 use crate::platform::{Access, Line, Platform};
 use crate::rules::own::Placement;
 
@@ -140,6 +140,7 @@ impl Kernel {
     pub(super) fn clear_idle_cores<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         if let Some(row) = self.domains.cpus[cpu.index()].shared {
             let shared = &mut self.domains.shared[row as usize];
+            reached(Mark::IdleCoresCleared);
             shared.has_idle_cores = false;
             p.touch(self.here, Line::LlcIdleHints(shared.id), Access::Write);
         }

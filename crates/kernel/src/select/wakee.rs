@@ -8,6 +8,7 @@
 
 use crate::ids::{Cpu, TaskId};
 use crate::kernel::Kernel;
+use crate::model::{Mark, reached};
 use crate::platform::Platform;
 
 /// Whether waker and wakee have so many partners that one LLC of `llc_size` CPUs cannot hold them.
@@ -28,6 +29,7 @@ impl Kernel {
         let jiffy = p.now(self.here) / tick_ns;
         let record = &mut self.tasks[waker.index()];
         if jiffy > record.wakee_flip_decay_ns / tick_ns + u64::from(self.rules.hz) {
+            reached(Mark::FlipsHalved);
             record.wakee_flips >>= 1;
             record.wakee_flip_decay_ns = jiffy * tick_ns;
         }

@@ -2,6 +2,7 @@
 
 mod bandwidth;
 mod cfs;
+mod corners;
 mod eevdf;
 mod groups;
 mod invariants;

@@ -12,41 +12,19 @@ use crate::cases::{Case, Task, rt_app_file};
 use crate::{FROM_MS, Measured, Outcome, Repeat, WINDOW_MS, quiet};
 
 const REPEATS: usize = 7;
-/// Length of a round of rt-app's work loop, about. What an activation really takes is measured.
-const LOOP_NS: u64 = 25;
-/// Length of the run that measures it: whole periods of all cases.
-const WORK_WINDOW_MS: u64 = 2_000;
+/// Length of a round of rt-app's work loop, about. What one really takes is seen in its CPU time.
+const LOOP_NS: u64 = 8;
 
 /// Runs a case.
 pub fn run(case: &Case) -> Outcome<Measured> {
-    let work_us = case
-        .tasks
-        .iter()
-        .map(work_us)
-        .collect::<Outcome<Vec<u64>>>()?;
     let repeats = quiet::repeat(REPEATS, quiet::Others::Matter, || once(case))?;
     Ok(Measured {
         case: case.name.to_owned(),
         date: date()?,
         kernel: KernelInfo::read()?.release,
-        work_us,
         disturbed: repeats.disturbed,
         repeats: repeats.kept,
     })
-}
-
-/// CPU time of an activation without a limit; 0 for a hog.
-fn work_us(task: &Task) -> Outcome<u64> {
-    let Task::Beat { period_us, .. } = *task else {
-        return Ok(0);
-    };
-    let file = file_of("alone", task)?;
-    let group = new_group()?;
-    let command = [command(task, file.path())?];
-    let (_, tasks) = watched(&group, &command, WORK_WINDOW_MS)?;
-    group.close()?;
-    let cpu_ns = cpu_of(&tasks, "alone");
-    Ok(cpu_ns * period_us / (WORK_WINDOW_MS * 1_000) / 1_000)
 }
 
 fn once(case: &Case) -> Outcome<Repeat> {
@@ -129,7 +107,7 @@ fn watch(group: &CpuCgroup, window_ms: u64) -> Result<(CpuStat, Vec<Used>), Host
         .into_iter()
         .map(|task| {
             let then_ns = before(task.tid).map_or(0, |task| task.cpu_ns);
-            let hog = !["beat", "alone", "rt-app"]
+            let hog = !["beat", "rt-app"]
                 .iter()
                 .any(|name| task.comm.starts_with(name));
             let cpu_ns = task.cpu_ns - then_ns;

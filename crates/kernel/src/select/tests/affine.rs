@@ -212,3 +212,23 @@ fn before_4_14_effective_loads_and_nodes_decide() {
         assert_eq!(wakeup(&mut world, 0, task, PLAIN).0, expected);
     }
 }
+
+#[test]
+fn a_waker_heavier_than_its_cpu_takes_the_wakee_in_sync() {
+    // Load here 700, the waker's part of it 800 · 700 / 701 = 798: once it sleeps, less than nothing is
+    // left. Not in sync (700 + 499) · 100 is more than (1000 − 499) · 108.
+    for (flags, expected) in [(SYNC, 0), (PLAIN, 1)] {
+        let (mut world, task) = weights("6.12", [700, 1000, 500], 800, |rules| {
+            rules.features.wa_idle = false;
+        });
+        assert_eq!(wakeup(&mut world, 0, task, flags).0, expected);
+    }
+}
+
+#[test]
+fn without_wa_features_the_previous_cpu_stays() {
+    let (mut world, task) = weights("6.12", [100, 9000, 500], 0, |rules| {
+        (rules.features.wa_idle, rules.features.wa_weight) = (false, false);
+    });
+    assert_eq!(wakeup(&mut world, 0, task, SYNC).0, 1);
+}

@@ -1,0 +1,184 @@
+//! Rules that only special settings or rare moments reach.
+
+use super::world::{MS, US, World};
+use crate::bandwidth::limits::{Hierarchy, LimitError};
+use crate::group::BandwidthLimit;
+use crate::ids::{Cpu, GroupId};
+use crate::rules::{KernelChoice, Preemption, Rules};
+use crate::task::Policy;
+use crate::topology::Topology;
+
+const CPU: Cpu = Cpu(0);
+
+fn limit(quota_us: u64, period_us: u64) -> BandwidthLimit {
+    BandwidthLimit {
+        quota_ns: Some(quota_us * US),
+        period_ns: period_us * US,
+        burst_ns: 0,
+    }
+}
+
+#[test]
+fn limits_out_of_range_or_above_the_parent_change_nothing() {
+    let mut world = World::new("6.18", 2);
+    let parent = world.group(GroupId::ROOT);
+    let child = world.group(parent);
+    let set = |world: &mut World, group, limit| {
+        let World { kernel, bench, .. } = world;
+        kernel.group_set_bandwidth(bench, CPU, group, limit, Hierarchy::V1)
+    };
+    // Less than 1 ms.
+    assert!(set(&mut world, parent, limit(999, 100_000)).is_err());
+    set(&mut world, parent, limit(50_000, 100_000)).unwrap();
+    // 100001/200000 is more than 50000/100000, 100000/200000 is not.
+    let refused: Result<(), LimitError> = set(&mut world, child, limit(100_001, 200_000));
+    assert!(refused.is_err());
+    assert_eq!(
+        world.kernel.groups[child.index()].bandwidth.limit,
+        BandwidthLimit::UNLIMITED
+    );
+    set(&mut world, child, limit(100_000, 200_000)).unwrap();
+}
+
+#[test]
+fn a_timer_that_is_late_doubles_its_period_up_to_a_second() {
+    let mut world = World::new("6.18", 1);
+    let group = world.group(GroupId::ROOT);
+    world.limit(group, 10_000, 200_000, 1_000);
+    for expected_ms in [400, 800, 800] {
+        world.kernel.scale_period(group);
+        let now = world.kernel.groups[group.index()].bandwidth.limit;
+        // Quota and burst grow with it: the share stays 1/20.
+        assert_eq!(now.period_ns, expected_ms * MS);
+        assert_eq!(now.quota_ns, Some(expected_ms * MS / 20));
+        assert_eq!(now.burst_ns, expected_ms * MS / 200);
+    }
+}
+
+#[test]
+fn a_queue_without_runtime_stays_throttled() {
+    // 10 of 100 ms: at 50 ms the hog has long been parked, with a debt.
+    let mut world = World::new("6.18", 1);
+    let group = world.group(GroupId::ROOT);
+    world.limit(group, 10_000, 100_000, 0);
+    world.spawn_in(group, CPU, Policy::Normal, 0);
+    world.advance_to(50 * MS);
+    let q = world.kernel.cfs_rq_of(group, CPU);
+    assert!(world.kernel.cfs_rqs[q.index()].throttled && world.idle(CPU));
+    world.call(CPU, |kernel, bench| kernel.unthrottle_cfs_rq(bench, q));
+    assert!(world.kernel.cfs_rqs[q.index()].throttled && world.idle(CPU));
+}
+
+#[test]
+fn a_task_does_not_preempt_itself() {
+    let mut world = World::new("6.18", 1);
+    let task = world.spawn(CPU);
+    world.call(CPU, |kernel, bench| {
+        kernel.check_preempt_wakeup_fair(bench, CPU, task, false);
+        assert!(!kernel.rqs[0].need_resched);
+    });
+}
+
+/// A sleeper is owed time by a hog that ran 100 ms: it preempts, unless it is told not to.
+fn sleeper_preempts(version: &str, change: impl FnOnce(&mut Rules)) -> bool {
+    let mut world = World::with(version, 1, change);
+    let sleeper = world.spawn(CPU);
+    world.block(CPU);
+    world.spawn(CPU);
+    world.advance(100 * MS);
+    world.wake(CPU, sleeper);
+    world.current(CPU) == sleeper
+}
+
+#[test]
+fn wakeup_preemption_can_be_switched_off() {
+    assert!(sleeper_preempts("6.1", |_| {}));
+    assert!(!sleeper_preempts("6.1", |rules| rules
+        .features
+        .wakeup_preemption =
+        false));
+}
+
+#[test]
+fn a_rule_of_ones_own_decides_before_the_kernel() {
+    // CPUs 0 and 1 are one core. The task last ran on CPU 2, which is idle: there it goes, or with the
+    // patch to the idle thread of its waker's core.
+    let wakes_on = |patches: &[&str]| {
+        let choice = KernelChoice {
+            hz: 1000,
+            patches,
+            ..KernelChoice::released("6.12".parse().unwrap(), 4)
+        };
+        let own = Rules::resolve(&choice).unwrap().own;
+        let mut world = World::on(Topology::regular(1, 1, 2, 2), "6.12", |rules| {
+            rules.own = own
+        });
+        let core: Vec<u32> = world.kernel.domains.cpus[0]
+            .smt
+            .iter()
+            .map(|cpu| cpu.0)
+            .collect();
+        world.spawn(CPU);
+        let away = Cpu((0..4).find(|cpu| !core.contains(cpu)).unwrap());
+        let task = world.spawn_anywhere(away);
+        let ran_on = world.kernel.tasks[task.index()].cpu;
+        world.block(ran_on);
+        world.wake(CPU, task);
+        (core, ran_on.0, world.kernel.tasks[task.index()].cpu.0)
+    };
+    let (_, ran_on, stock) = wakes_on(&[]);
+    assert_eq!(stock, ran_on);
+    let (core, _, mine) = wakes_on(&["waker-sibling"]);
+    assert!(core.contains(&mine) && mine != 0);
+}
+
+#[test]
+fn lazy_preemption_waits_for_the_tick_or_user_mode() {
+    // 6.13: the end of a request asks lazily; the way back to user mode honours it.
+    let mut world = World::with("6.13", 1, |rules| rules.preemption = Preemption::Lazy);
+    let tasks = [world.spawn(CPU), world.spawn(CPU)];
+    world.advance(20 * MS);
+    let [one, other] = tasks.map(|task| world.runtime(task));
+    assert!(one.abs_diff(other) <= 2 * MS, "{one} {other}");
+}
+
+#[test]
+fn a_domain_that_costs_more_than_the_idle_time_is_not_searched() {
+    // Two nodes of two CPUs. CPU 2 has a waiting task, CPU 0 goes idle: the search of both nodes is taken
+    // to cost ten seconds, so CPU 0 stays with its own node.
+    let far_task_is_pulled = |cost_ns: u64| {
+        let mut world = World::on(Topology::regular(2, 1, 2, 1), "6.12", |_| {});
+        world.spawn(CPU);
+        world.spawn(Cpu(1));
+        for _ in 0..3 {
+            world.spawn_in(GroupId::ROOT, Cpu(2), Policy::Normal, 0);
+        }
+        world.advance(20 * MS);
+        let rows: Vec<u32> = world.kernel.domains.rows(CPU).collect();
+        let top = *rows.last().unwrap();
+        world.kernel.domains.domain_mut(top).max_newidle_lb_cost_ns = cost_ns;
+        world.kernel.domains.overloaded = true;
+        world.kernel.rqs[0].avg_idle = 5_000_000;
+        for task in 0..world.kernel.tasks.len() {
+            if world.kernel.tasks[task].cpu == Cpu(2) && world.kernel.tasks[task].policy.is_fair() {
+                let all = crate::cpuset::CpuSet::first(4);
+                world.kernel.tasks[task].affinity = all;
+                world.kernel.tasks[task].nr_cpus_allowed = 4;
+            }
+        }
+        world.block(CPU);
+        !world.idle(CPU)
+    };
+    assert!(!far_task_is_pulled(10_000_000_000));
+}
+
+#[test]
+fn a_node_of_one_cpu_beyond_the_reclaim_distance_keeps_its_children() {
+    // One CPU a node, distance above 30: no domain balances at fork.
+    let mut topology = Topology::regular(2, 1, 1, 1);
+    topology.distances = vec![vec![10, 40], vec![40, 10]];
+    let mut world = World::on(topology, "6.12", |_| {});
+    world.spawn(CPU);
+    let task = world.spawn_anywhere(CPU);
+    assert_eq!(world.kernel.tasks[task.index()].cpu, CPU);
+}
