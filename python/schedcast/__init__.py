@@ -25,12 +25,22 @@ Everything has the names, units and meaning of the command ``schedcast``, and re
 to the byte (`Comparison.to_json`). Errors are `schedcast.Error` with the command's message.
 """
 
-from ._ask import compare, list_names, run, sweep, what_if
+from ._ask import advise, compare, list_names, run, sweep, what_if
 from ._experiment import Experiment
 from ._native import Error, FileError, InputError, Table, UsageError, __version__
-from ._results import Change, Comparison, Measured, Metric, Sweep, Variant
+from ._results import (
+    Advice,
+    Change,
+    Comparison,
+    Measured,
+    Metric,
+    Option,
+    Sweep,
+    Variant,
+)
 
 __all__ = [
+    "Advice",
     "Change",
     "Comparison",
     "Error",
@@ -39,11 +49,13 @@ __all__ = [
     "InputError",
     "Measured",
     "Metric",
+    "Option",
     "Sweep",
     "Table",
     "UsageError",
     "Variant",
     "__version__",
+    "advise",
     "compare",
     "list_names",
     "run",

@@ -11,7 +11,7 @@ from typing import Any, Union
 from . import _native
 from ._experiment import Experiment
 from ._question import Settings, Variants, asked
-from ._results import Comparison, Sweep
+from ._results import Advice, Comparison, Sweep
 
 #: What an experiment can be given as; see `Experiment`.
 Source = Union[Experiment, str, "os.PathLike[str]", Mapping[str, Any]]
@@ -162,6 +162,42 @@ def what_if(
         duration=duration,
     )
     return Comparison(_native.ask(question, workers, progress))
+
+
+def advise(
+    recording: str | os.PathLike[str],
+    slo: str | Sequence[str],
+    *,
+    cgroup: str | None = None,
+    max_neighbour: str | None = None,
+    seeds: int | None = None,
+    duration: str | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Advice:
+    """Find the smallest limits under which a recorded service keeps its promises, and who pays.
+
+    Args:
+        recording: The folder of a recording.
+        slo: A promise such as `"p99<80ms"`, or several.
+        cgroup: The group whose limits are in question; default the only one that was limited.
+        max_neighbour: How much worse a neighbour may become, such as `"+5%"`.
+        seeds: Replays of each limit that is tried.
+        duration: Simulated time of each, up to the length of the recording.
+        workers: Threads; default one for each CPU.
+        progress: Called in this thread with (ended runs, 0): the length of a search is not known.
+
+    Returns:
+        The limits that were looked at, and the recommended one, if any suits.
+
+    Raises:
+        schedcast.Error: A promise about something that is not reported, a recording that cannot be
+            read, several limited groups and none named.
+        KeyboardInterrupt: Ctrl-C; runs that have begun end first.
+    """
+    question = asked(recording=recording, cgroup=cgroup, seeds=seeds, duration=duration)
+    slos = [slo] if isinstance(slo, str) else list(slo)
+    return Advice(*_native.advise(question, slos, max_neighbour, workers, progress))
 
 
 def sweep(

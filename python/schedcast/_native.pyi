@@ -56,6 +56,13 @@ class SweepResults:
 Progress = Callable[[int, int], object]
 
 def ask(asked: Asked, workers: int | None = None, progress: Progress | None = None) -> Answer: ...
+def advise(
+    asked: Asked,
+    slos: list[str],
+    max_neighbour: str | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> tuple[str, str]: ...
 def check(asked: Asked) -> list[str]: ...
 def list_names(what: str) -> str: ...
 def sweep(

@@ -193,6 +193,60 @@ class Comparison:
         return self.table("markdown")
 
 
+@dataclass(frozen=True)
+class Option:
+    """One limit that was looked at, with what it would do."""
+
+    #: Name of its column.
+    name: str
+    #: CPU time per period in microseconds; None is no limit.
+    quota_us: int | None
+    #: The period in microseconds.
+    period_us: int
+    #: What may be carried over, in microseconds.
+    burst_us: int
+    #: Whether it keeps every promise and its price can be paid.
+    suits: bool
+    #: Share of the wish to run that throttling denied to the group's threads.
+    time_lost: float
+    #: Share of the active periods that ended throttled.
+    periods_throttled: float
+    #: One for each promise, as in the JSON.
+    forecasts: list[dict[str, Any]]
+    #: The neighbour that loses most, as in the JSON; None without neighbours.
+    price: dict[str, Any] | None
+
+
+class Advice:
+    """The smallest limits that keep promises; `print` shows the command's ticket."""
+
+    def __init__(self, text: str, table: str) -> None:
+        self._text = text
+        self._table = table
+        form = json.loads(text)
+        #: The group that is advised about.
+        self.target: str = form["target"]
+        #: The promises in full.
+        self.slos: list[str] = form["slos"]
+        #: What was looked at: first the recorded limit, last none at all.
+        self.options: list[Option] = [Option(**one) for one in form["options"]]
+        #: The recommended limit in the words of each tool; None if none suits.
+        self.patches: dict[str, Any] | None = form["patches"]
+        names = {option.name: option for option in self.options}
+        #: The recommended option; None if none suits.
+        self.recommended: Option | None = names.get(form["recommended"])
+
+    def to_json(self) -> str:
+        """Return the JSON object `schedcast.advice/1`, the same bytes as the command writes."""
+        return self._text
+
+    def __str__(self) -> str:
+        return self._table
+
+    def __repr__(self) -> str:
+        return f"Advice({self.recommended!r})"
+
+
 class Sweep:
     """The results of a sweep, one row a point: an Arrow table, like `Comparison`.
 

@@ -70,6 +70,23 @@ def test_what_if(command):
     assert answer["quota 60 ms"]["cgroup:/pg/nr_throttled"].measured.median == 42
 
 
+def test_advise(command):
+    recording = RECORDING.relative_to(ROOT)
+    words = ["--slo", "p99<80ms", "--max-neighbour", "+10%", "--seeds", "2", "--duration", "5s"]
+    expected = command("advise", recording, *words, "--json", "-").stdout
+    assert '"schema": "schedcast.advice/1"' in expected
+    advice = schedcast.advise(
+        str(RECORDING), "p99<80ms", max_neighbour="+10%", seeds=2, duration="5s"
+    )
+    assert advice.to_json() == expected.replace(f'"{recording}"', f'"{RECORDING}"')
+    assert advice.target == "/pg"
+    assert advice.options[0].name == "recorded"
+    assert advice.options[0].quota_us == 50000
+    assert advice.recommended is None or advice.recommended.suits
+    with pytest.raises(schedcast.UsageError, match="nothing is promised"):
+        schedcast.advise(RECORDING, [])
+
+
 def test_sweep(command, tmp_path, grid):
     (tmp_path / "grid.toml").write_text(GRID)
     done = command("sweep", "grid.toml", "-o", "out", cwd=tmp_path)

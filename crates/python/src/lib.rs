@@ -15,6 +15,7 @@
 
 use pyo3::prelude::*;
 
+mod advice;
 mod answer;
 mod arrow;
 mod asked;
@@ -31,6 +32,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<answer::Answer>()?;
     module.add_class::<sweep::SweepResults>()?;
     module.add_class::<columns::Table>()?;
+    module.add_function(wrap_pyfunction!(advice::advise, module)?)?;
     module.add_function(wrap_pyfunction!(answer::ask, module)?)?;
     module.add_function(wrap_pyfunction!(answer::check, module)?)?;
     module.add_function(wrap_pyfunction!(answer::list_names, module)?)?;

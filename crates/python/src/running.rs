@@ -94,7 +94,7 @@ pub fn run<T: Send>(
             match heard {
                 Some(Ok(answer)) => {
                     let answer = raised(answer)?;
-                    report(runs.min(ended))?;
+                    report(ended)?;
                     return Ok(answer);
                 }
                 Some(Err(RecvTimeoutError::Timeout)) => {
