@@ -23,6 +23,7 @@ mod calibration;
 mod picture;
 pub mod prediction;
 pub mod published;
+mod pstate_holdoff;
 mod recent_used_cpu;
 pub mod report;
 pub mod score;
@@ -82,6 +83,7 @@ pub static STUDIES: &[&dyn Study] = &[
     &burst::Burst,
     &timer_interleave::TimerInterleave,
     &recent_used_cpu::RecentUsedCpu,
+    &pstate_holdoff::PstateHoldoff,
 ];
 
 /// The studies of these names, or all.

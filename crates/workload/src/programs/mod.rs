@@ -162,6 +162,7 @@ pub fn compile(
 ) -> Result<Running, CommandError> {
     let tool = tool(words)?;
     let read = tool.parse(words)?;
+    let tasks_before = workload.tasks.len();
     let compiler = &mut Compiler {
         tool: tool.name,
         start,
@@ -228,6 +229,12 @@ pub fn compile(
             Model::RtApp(compiled)
         }
     };
+    if let Some(limit_us) = running.idle_latency_limit_us {
+        // Held open by the process until it ends.
+        for task in &mut workload.tasks[tasks_before..] {
+            task.latency_limit_ns = Some(u64::from(limit_us) * 1000);
+        }
+    }
     Ok(running)
 }
 
