@@ -122,7 +122,9 @@ fn fit(
         .iter()
         .map(|clients| {
             let point = format!("mb/sec-{clients}");
-            known.mean("dbench", |asked| asked.table == TABLE && asked.point == point)
+            known.mean("dbench", |asked| {
+                asked.table == TABLE && asked.point == point
+            })
         })
         .collect::<Result<_>>()?;
     let all: Vec<Prices> = OPERATIONS_NS
@@ -176,7 +178,9 @@ fn both(pair: &[Scenario; 2], seconds: u64, bench: &Bench) -> Result<Vec<Seen>> 
 
 /// Geometric mean of the gains, in per cent.
 fn mean_gain(seen: &[Seen]) -> f64 {
-    let ratios = seen.chunks(2).map(|pair| pair[1].mb_per_s / pair[0].mb_per_s);
+    let ratios = seen
+        .chunks(2)
+        .map(|pair| pair[1].mb_per_s / pair[0].mb_per_s);
     let logs: Vec<f64> = ratios.map(f64::ln).collect();
     100.0 * ((logs.iter().sum::<f64>() / logs.len() as f64).exp() - 1.0)
 }
@@ -189,7 +193,11 @@ fn answer_dbench(
     prediction: &mut Prediction,
 ) -> Result<f64> {
     let seen = both(pair, bench.pick(60, 10), bench)?;
-    for question in known.questions().iter().filter(|asked| asked.table == TABLE) {
+    for question in known
+        .questions()
+        .iter()
+        .filter(|asked| asked.table == TABLE)
+    {
         let clients = question.point.strip_prefix("mb/sec-");
         let row = CLIENTS
             .iter()
@@ -225,7 +233,7 @@ fn more_cpus(
     let cores = places.cpus() / threads;
     let wide = pair.each_ref().map(|scenario| {
         let mut scenario = scenario.clone();
-        let topology = schedcast_kernel::topology::Topology::symmetric(1, 1, 2 * cores, threads);
+        let topology = schedcast_kernel::topology::Topology::regular(1, 1, 2 * cores, threads);
         scenario.machine.machine.topology = topology;
         scenario
     });
