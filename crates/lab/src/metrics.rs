@@ -149,7 +149,7 @@ impl Family {
 }
 
 /// All families, in the order tables print them.
-pub static FAMILIES: [Family; 33] = [
+pub static FAMILIES: [Family; 40] = [
     Family::latency("request_latency")
         .headline()
         .says("arrival of a request to its completion"),
@@ -183,6 +183,7 @@ pub static FAMILIES: [Family; 33] = [
         .lower()
         .headline()
         .says("start to end of the program"),
+    Family::program("datagrams_lost").says("datagrams that found the receiver's buffer full"),
     Family::program("requests").says("requests completed"),
     Family::program("operations").says("bogo operations completed"),
     Family::program("cpu_time")
@@ -218,6 +219,7 @@ pub static FAMILIES: [Family; 33] = [
     Family::cgroup("usage_usec")
         .unit("us")
         .says("CPU time used"),
+    Family::cgroup("load_avg_writes").says("writes to tg->load_avg, all CPUs"),
     Family::machine("busy_ratio")
         .unit("ratio")
         .headline()
@@ -231,6 +233,17 @@ pub static FAMILIES: [Family; 33] = [
         .unit("W")
         .lower()
         .says("mean power of all cores"),
+    Family::machine("package_watts_max")
+        .unit("W")
+        .lower()
+        .says("power of all packages in the interval with the most"),
+    Family::machine("core_watts_max")
+        .unit("W")
+        .lower()
+        .says("power of all cores in the interval with the most"),
+    Family::machine("awake_ratio")
+        .unit("ratio")
+        .says("share of time CPUs are in no idle state (turbostat's Busy%)"),
     Family::machine("frequency_mhz")
         .suffix(Suffix::Distribution)
         .unit("MHz")
@@ -248,6 +261,12 @@ pub static FAMILIES: [Family; 33] = [
         .unit("ratio")
         .lower()
         .says("share of CPU time spent in this kernel operation"),
+    Family::machine("line_touches")
+        .suffix(Suffix::Named)
+        .says("accesses to contended cache lines of this kind"),
+    Family::machine("line_transfers")
+        .suffix(Suffix::Named)
+        .says("accesses for which the line came from another CPU"),
 ];
 
 /// Words a distribution suffix may be, besides `pNN`.

@@ -411,13 +411,16 @@ fn contended(tasks: usize, parts: &str) -> World {
 
 #[test]
 fn a_saturated_line_serves_one_cpu_after_the_other() {
+    use schedcast_kernel::platform::Access;
     use schedcast_sim::hardware::LineKind;
     let transfer_ns = 2_000;
     let measure = |cpus| {
         let world = contended(cpus, &lines(transfer_ns));
-        let line = world.line_statistics(LineKind::TgLoadAvg).unwrap();
-        let per_s = line.transfers as f64 * 5.0;
-        let wait_ns = line.waited_ns as f64 / line.transfers as f64;
+        let of = |access| world.line_statistics(LineKind::TgLoadAvg, access).unwrap();
+        let (reads, writes) = (of(Access::Read), of(Access::Write));
+        let transfers = reads.transfers + writes.transfers;
+        let per_s = transfers as f64 * 5.0;
+        let wait_ns = (reads.waited_ns + writes.waited_ns) as f64 / transfers as f64;
         (per_s, wait_ns, world.probes().metrics[0].count as f64 * 5.0)
     };
     let (one, eight, sixteen) = (measure(1), measure(8), measure(16));

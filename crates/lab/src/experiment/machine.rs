@@ -1,8 +1,8 @@
 //! The `[machine]` section: a preset and what is changed in it.
 //!
 //! `preset` is the name of a shipped machine (`machines/generic-8.toml` is `generic-8`) or the path of
-//! a file of the same form. Its tables — `topology`, `cost`, `power` … — may be written in `[machine]`
-//! too and are laid over it. `cpus` is short for the `cores_per_llc` that gives this many CPUs. Worked
+//! a file of the same form. Its tables — `topology`, `cost`, `power`, `program_cost` … — may be written
+//! in `[machine]` too and are laid over it. `cpus` is short for the `cores_per_llc` that gives this many CPUs. Worked
 //! example: `preset = "generic-8"` with `cpus = 16` and `topology.threads_per_core = 2` is a
 //! machine of eight cores with two threads each.
 
@@ -18,7 +18,7 @@ use crate::error::{Diagnostic, Error, Place, Result, Source, nearest};
 pub const DEFAULT_PRESET: &str = "generic-8";
 
 /// Keys of `[machine]`.
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "preset",
     "cpus",
     "title",
@@ -31,6 +31,7 @@ const KEYS: [&str; 12] = [
     "idle",
     "power",
     "lines",
+    "program_cost",
 ];
 
 /// Topology counts that, with `cores_per_llc`, multiply to the number of CPUs.

@@ -30,6 +30,8 @@ pub struct Scenario {
     pub changes: Vec<TimedChange>,
     /// How long to simulate; `None` until the programs end.
     pub duration_ns: Option<u64>,
+    /// When statistics begin.
+    pub warmup_ns: u64,
 }
 
 /// Settings that change at one moment of the run.
@@ -54,7 +56,7 @@ const FIXED_KEYS: [(&str, &str); 3] = [
 ];
 
 /// Keys of `[run]`.
-pub const RUN_KEYS: [&str; 2] = ["seeds", "duration"];
+pub const RUN_KEYS: [&str; 3] = ["seeds", "duration", "warmup"];
 
 /// Builds the scenario `name` from its layers, lowest first: what a recording says, the document,
 /// the variant, a grid point, the command line. Paths are relative to `directory`.
@@ -92,6 +94,7 @@ pub fn build(name: &str, layers: &[Table], directory: &Path) -> Result<Scenario>
         cgroups: settings,
         programs,
         duration_ns: read_duration(&merged)?,
+        warmup_ns: read_warmup(&merged)?,
     })
 }
 
@@ -158,11 +161,23 @@ fn check_cpus(
     Ok(())
 }
 
-fn read_duration(merged: &Table) -> Result<Option<u64>> {
-    let Some(run) = section(merged, "run")? else {
-        return Ok(None);
+/// How long to simulate before statistics count; the warm-up is part of the duration.
+fn read_warmup(merged: &Table) -> Result<u64> {
+    let run = section(merged, "run")?;
+    let Some(value) = run.and_then(|run| run.get("warmup")) else {
+        return Ok(0);
     };
-    let Some(value) = run.get("duration") else {
+    let warmup_ns = read_time(value)?;
+    if read_duration(merged)?.is_some_and(|duration_ns| warmup_ns >= duration_ns) {
+        let message = "the warm-up is part of the duration and must be shorter";
+        return Err(Error::input(&value.place, message));
+    }
+    Ok(warmup_ns)
+}
+
+fn read_duration(merged: &Table) -> Result<Option<u64>> {
+    let run = section(merged, "run")?;
+    let Some(value) = run.and_then(|run| run.get("duration")) else {
         return Ok(None);
     };
     let duration_ns = read_time(value)?;

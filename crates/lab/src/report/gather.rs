@@ -45,7 +45,7 @@ struct Keeping<'a> {
 
 impl Simulate for Keeping<'_> {
     fn run(&self, scenario: &Scenario, seed: u64) -> Result<Outcome> {
-        let finished = self.simulator.finish(scenario, seed)?;
+        let mut finished = self.simulator.finish(scenario, seed)?;
         if let Some(row) = self.names.iter().position(|name| *name == scenario.name) {
             // Adding up counts gives the same whatever the order of the runs.
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);

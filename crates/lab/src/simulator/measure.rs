@@ -1,8 +1,9 @@
 //! From a world that has run to metrics by name.
 
-use schedcast_kernel::platform::Op;
+use schedcast_kernel::platform::{Access, Op};
 use schedcast_kernel::{Cpu, GroupId, Ns};
 use schedcast_sim::World;
+use schedcast_sim::hardware::{HardwareReport, LineKind};
 use schedcast_sim::histogram::Histogram;
 use schedcast_workload::programs::Running;
 
@@ -23,8 +24,12 @@ const NS_PER_US: f64 = 1e3;
 const NS_PER_S: f64 = 1e9;
 
 /// Everything a world measured.
-pub(super) fn outcome(world: &World, programs: &[Running]) -> Outcome {
+pub(super) fn outcome(world: &mut World, programs: &[Running]) -> Outcome {
     let mut metrics = MetricMap::new();
+    if let Some(report) = world.hardware_report() {
+        add_hardware(&report, &mut metrics);
+    }
+    let world = &*world;
     add_names(world, &mut metrics);
     add_program_metrics(world, programs, &mut metrics);
     add_groups(world, &mut metrics);
@@ -116,6 +121,9 @@ fn add_groups(world: &World, metrics: &mut MetricMap) {
             "usage_usec",
             kernel.group_usage_ns(group) as f64 / NS_PER_US,
         );
+        let writes = kernel.groups[group.index()].load_avg_writes;
+        let before = world.group_baseline(group);
+        put("load_avg_writes", (writes - before) as f64);
     }
 }
 
@@ -136,10 +144,66 @@ fn add_machine(world: &World, metrics: &mut MetricMap) {
             time.idle_ns + time.user_ns + time.overhead_ns
         })
         .sum();
+    let share = |ns: Ns| ns as f64 / whole_ns.max(1) as f64;
     for op in Op::ALL {
-        if machine.operations[op as usize] > 0 && whole_ns > 0 {
-            let share = machine.overhead_ns[op as usize] as f64 / whole_ns as f64;
-            put(&format!("overhead.{}", op.name()), share);
+        if machine.operations[op as usize] > 0 {
+            let name = format!("overhead.{}", op.name());
+            put(&name, share(machine.overhead_ns[op as usize]));
+        }
+    }
+    for (kind, access) in LineKind::ALL
+        .iter()
+        .flat_map(|&kind| [Access::Read, Access::Write].map(|access| (kind, access)))
+    {
+        let Some(line) = world.line_statistics(kind, access) else {
+            continue;
+        };
+        if line.touches == 0 {
+            continue;
+        }
+        let name = format!("{}.{}", kind.name(), access_name(access));
+        put(&format!("overhead.line.{name}"), share(line.spent_ns));
+        put(&format!("line_touches.{name}"), line.touches as f64);
+        put(&format!("line_transfers.{name}"), line.transfers as f64);
+    }
+}
+
+fn access_name(access: Access) -> &'static str {
+    match access {
+        Access::Read => "read",
+        Access::Write => "write",
+    }
+}
+
+/// What turbostat would have printed over the time that counts.
+fn add_hardware(report: &HardwareReport, metrics: &mut MetricMap) {
+    let mut put = |metric: &str, value: f64| {
+        metrics.insert(format!("machine/{metric}"), value);
+    };
+    let cpus = report.cpus.len().max(1) as f64;
+    let busy = report.cpus.iter().map(|cpu| cpu.busy).sum::<f64>() / cpus;
+    put("awake_ratio", busy);
+    if let Some(mhz) = report.busy_mhz {
+        put("frequency_mhz.mean", mhz);
+        let most = report.cpus.iter().map(|cpu| cpu.busy_mhz);
+        put("frequency_mhz.max", most.fold(0.0, f64::max));
+    }
+    for (row, name) in report.idle_states.iter().enumerate() {
+        let residency = report
+            .cpus
+            .iter()
+            .map(|cpu| cpu.residency[row])
+            .sum::<f64>();
+        put(&format!("cstate.{name}"), residency / cpus);
+    }
+    let watts = [
+        ("package_watts", report.package),
+        ("core_watts", report.cores),
+    ];
+    for (name, watts) in watts {
+        if let Some(watts) = watts {
+            put(name, watts.mean);
+            put(&format!("{name}_max"), watts.max);
         }
     }
 }

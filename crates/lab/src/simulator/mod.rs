@@ -143,9 +143,9 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// What it measured.
-    pub fn outcome(&self) -> Outcome {
-        measure::outcome(&self.world, &self.programs)
+    /// What it measured; counters of hardware are brought up to its end.
+    pub fn outcome(&mut self) -> Outcome {
+        measure::outcome(&mut self.world, &self.programs)
     }
 }
 
@@ -186,6 +186,7 @@ impl Simulator {
     ) -> Result<Finished> {
         let (mut world, duration_ns, programs) = self.world(scenario, seed)?;
         world.probes_mut().log = logged.then(Vec::new);
+        let mut warmup_ns = Some(scenario.warmup_ns).filter(|&warmup_ns| warmup_ns > 0);
         for change in &scenario.changes {
             let Some(kernel) = &change.kernel else {
                 continue;
@@ -193,8 +194,14 @@ impl Simulator {
             if duration_ns.is_some_and(|end_ns| change.time_ns >= end_ns) {
                 break;
             }
+            if let Some(warmup_ns) = warmup_ns.take_if(|warmup_ns| *warmup_ns <= change.time_ns) {
+                warm_up(&mut world, warmup_ns)?;
+            }
             run(&mut world, change.time_ns).map_err(bad_input)?;
             world.set_rules(kernel.rules.clone());
+        }
+        if let Some(warmup_ns) = warmup_ns {
+            warm_up(&mut world, warmup_ns)?;
         }
         match duration_ns {
             Some(end_ns) => run(&mut world, end_ns).map_err(bad_input)?,
@@ -229,6 +236,13 @@ impl Simulate for Simulator {
             .map(|program| program.report(world.probes(), world.now()));
         Ok(reports.collect())
     }
+}
+
+/// Runs a while that does not count.
+fn warm_up(world: &mut World, until_ns: Ns) -> Result<()> {
+    world.run_until(until_ns).map_err(bad_input)?;
+    world.reset_statistics();
+    Ok(())
 }
 
 /// Runs until no task is left.

@@ -52,7 +52,7 @@ impl LineKind {
     }
 }
 
-/// What accesses to lines of one kind took.
+/// What reads of lines of one kind, or writes to them, took.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LineStatistics {
     /// Accesses.
@@ -106,8 +106,8 @@ pub(crate) struct LineTable {
     groups: Vec<LineState>,
     rq_locks: Vec<LineState>,
     llc_hints: Vec<LineState>,
-    /// By kind, as in [`LineKind::ALL`].
-    pub statistics: [LineStatistics; 3],
+    /// By kind, as in [`LineKind::ALL`]; reads, then writes.
+    pub statistics: [[LineStatistics; 2]; 3],
 }
 
 impl LineTable {
@@ -119,7 +119,7 @@ impl LineTable {
             groups: Vec::new(),
             rq_locks: per_cpu.clone(),
             llc_hints: per_cpu,
-            statistics: [LineStatistics::default(); 3],
+            statistics: Default::default(),
             part,
             places,
         })
@@ -159,7 +159,7 @@ impl LineTable {
         }
         let state = self.state(line);
         if state.pending == 0 && state.is_hit(cpu, access) {
-            self.statistics[LineKind::of(line) as usize].touches += 1;
+            self.statistics[LineKind::of(line) as usize][access as usize].touches += 1;
             return false;
         }
         state.pending += 1;
@@ -193,7 +193,7 @@ impl LineTable {
             }
             state.holders.insert(cpu);
         }
-        let statistics = &mut self.statistics[LineKind::of(line) as usize];
+        let statistics = &mut self.statistics[LineKind::of(line) as usize][access as usize];
         statistics.touches += 1;
         if let Some(begin) = transfer {
             statistics.transfers += 1;
@@ -275,8 +275,9 @@ mod tests {
         assert_eq!(touch(&mut table, 0, Access::Read, 3000), 3000);
         assert_eq!(touch(&mut table, 0, Access::Write, 4000), 4010);
         assert_eq!(touch(&mut table, 1, Access::Read, 5000), 5050);
-        let statistics = table.statistics[LineKind::TgLoadAvg as usize];
-        assert_eq!((statistics.touches, statistics.transfers), (6, 4));
+        let [reads, writes] = table.statistics[LineKind::TgLoadAvg as usize];
+        assert_eq!((reads.touches, reads.transfers), (4, 2));
+        assert_eq!((writes.touches, writes.transfers), (2, 2));
     }
 
     #[test]
@@ -297,8 +298,8 @@ mod tests {
             .map(|cpu| touch(&mut table, cpu, Access::Write, 1000))
             .to_vec();
         assert_eq!(ends, [1120, 1240, 1360, 1480]);
-        let statistics = table.statistics[LineKind::TgLoadAvg as usize];
-        assert_eq!(statistics.waited_ns, 120 + 240 + 360);
+        let [_, writes] = table.statistics[LineKind::TgLoadAvg as usize];
+        assert_eq!(writes.waited_ns, 120 + 240 + 360);
     }
 
     #[test]

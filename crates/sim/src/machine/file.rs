@@ -7,6 +7,7 @@ use schedcast_kernel::cpuset::MAX_CPUS;
 use schedcast_kernel::platform::Op;
 use schedcast_kernel::topology::{CpuPlace, Topology};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -22,6 +23,8 @@ pub(super) struct MachineFile {
     idle: Option<Idle>,
     power: Option<Power>,
     lines: Option<Lines>,
+    /// Prices of pieces of programs, by name.
+    program_cost: Option<BTreeMap<String, u64>>,
 }
 
 #[derive(Deserialize)]
@@ -123,6 +126,7 @@ impl MachineFile {
             idle: self.idle,
             power: self.power,
             lines: self.lines,
+            program_cost: self.program_cost.unwrap_or_default(),
         };
         machine.check().map_err(wrong)?;
         Ok(machine)

@@ -16,6 +16,7 @@ use parts::{Frequency, Idle, Lines, Migration, Power, Smt};
 use schedcast_kernel::Ns;
 use schedcast_kernel::platform::Op;
 use schedcast_kernel::topology::Topology;
+use std::collections::BTreeMap;
 use std::fmt;
 use thiserror::Error;
 
@@ -70,6 +71,8 @@ pub struct Machine {
     pub power: Option<Power>,
     /// Contended cache lines; `None` = part of the price of operations.
     pub lines: Option<Lines>,
+    /// Prices of pieces of programs that differ from the usual ones, by name; the programs know the names.
+    pub program_cost: BTreeMap<String, u64>,
 }
 
 /// Why a description is not a machine. Prints as `file:line:column: message`.

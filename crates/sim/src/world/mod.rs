@@ -40,7 +40,8 @@ pub use watch::Watch;
 use crate::hardware::{LineKind, LineStatistics};
 use crate::probe::Probes;
 use crate::workload::Workload;
-use schedcast_kernel::{Cpu, Kernel, Ns, TaskId};
+use schedcast_kernel::platform::Access;
+use schedcast_kernel::{Cpu, GroupId, Kernel, Ns, TaskId};
 
 /// A machine with its scheduler and everything that runs on it, at one moment.
 ///
@@ -88,10 +89,17 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         self.out.cpus[cpu.index()].time
     }
 
-    /// What contended lines of a kind took since statistics count; `None` when none are modelled.
-    pub fn line_statistics(&self, kind: LineKind) -> Option<LineStatistics> {
+    /// What accesses to contended lines of a kind took since statistics count; `None` when none are
+    /// modelled.
+    pub fn line_statistics(&self, kind: LineKind, access: Access) -> Option<LineStatistics> {
         let lines = self.out.lines.as_ref()?;
-        Some(lines.statistics[kind as usize])
+        Some(lines.statistics[kind as usize][access as usize])
+    }
+
+    /// Writes to `tg->load_avg` of a group before statistics counted.
+    pub fn group_baseline(&self, group: GroupId) -> u64 {
+        let before = self.out.load_avg_writes_before.get(group.index());
+        before.copied().unwrap_or(0)
     }
 
     /// Share of time the CPUs were not idle since statistics count.
@@ -147,6 +155,8 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
             lines.statistics = Default::default();
         }
         self.out.hardware_baseline = self.out.hardware.reset(now);
+        let groups = self.kernel.groups.iter();
+        self.out.load_avg_writes_before = groups.map(|group| group.load_avg_writes).collect();
         for cpu in &mut self.out.cpus {
             cpu.time = CpuTime::default();
         }

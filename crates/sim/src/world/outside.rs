@@ -149,6 +149,8 @@ pub struct Outside<const EXPLAIN: bool = false> {
     pub(super) scripts: Vec<Script>,
     pub(super) hardware_slots: HardwareSlots,
     pub(super) hardware_baseline: Baseline,
+    /// `load_avg_writes` of the groups when statistics began; empty = 0.
+    pub(super) load_avg_writes_before: Vec<u64>,
     pub(super) wheel: Wheel,
     pub(super) sources: Vec<Source>,
     pub(super) timers: Timers,

@@ -225,6 +225,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
             scripts: vec![Script::default(); cpus],
             hardware_slots: HardwareSlots::default(),
             hardware_baseline: Baseline::default(),
+            load_avg_writes_before: Vec::new(),
             wheel: Wheel::new(cpus * per_cpu::COUNT as usize),
             sources: Vec::new(),
             timers,

@@ -31,6 +31,7 @@
 //! | [`stress_ng`] | `stress-ng --cpu N` |
 //! | [`cyclictest`] | `cyclictest` |
 //! | [`dbench`] | `dbench CLIENTS` |
+//! | [`netperf`] | `netperf` |
 //! | [`rt_app`] | `rt-app FILE` |
 //!
 //! A model does what the tool does, system call by system call, where that makes tasks sleep, wake
@@ -42,6 +43,7 @@ pub mod cyclictest;
 pub mod dbench;
 mod futex;
 pub mod messaging;
+pub mod netperf;
 pub mod pipe;
 mod prices;
 mod results;
@@ -64,7 +66,7 @@ use crate::nearest::suggestion;
 use start::Compiler;
 
 /// All tools, in the order of lists.
-pub static TOOLS: [&Tool; 9] = [
+pub static TOOLS: [&Tool; 10] = [
     &schbench::TOOL,
     &schbench_classic::TOOL,
     &messaging::HACKBENCH,
@@ -73,6 +75,7 @@ pub static TOOLS: [&Tool; 9] = [
     &stress_ng::TOOL,
     &cyclictest::TOOL,
     &dbench::TOOL,
+    &netperf::TOOL,
     &rt_app::TOOL,
 ];
 
@@ -86,6 +89,7 @@ enum Model {
     StressNg(stress_ng::Options),
     Cyclictest(cyclictest::Options),
     Dbench(dbench::Options),
+    Netperf(netperf::Options),
     RtApp(rt_app::Compiled),
 }
 
@@ -221,6 +225,14 @@ pub fn compile(
             running.end_ns = Some(start.start_ns + options.runtime_ns());
             Model::Dbench(options)
         }
+        "netperf" => {
+            let options = netperf::Options::read(&read, start.cpus)?;
+            options.compile(compiler)?;
+            running.statistics.push(format!("{}-server", start.name));
+            let duration_ns = options.duration_ns();
+            running.end_ns = duration_ns.map(|length| start.start_ns + length);
+            Model::Netperf(options)
+        }
         _ => {
             let compiled = rt_app::compile(&read, compiler)?;
             running.end_ns = compiled.end_ns;
@@ -261,6 +273,7 @@ impl Running {
             Model::StressNg(options) => options.metrics(&results, &mut map),
             Model::Cyclictest(_) => results.put_latency(&mut map, "latency"),
             Model::Dbench(options) => options.metrics(&results, &mut map),
+            Model::Netperf(options) => options.metrics(&results, &mut map),
             Model::RtApp(_) => {}
         }
         results.put_shared(&mut map);
@@ -278,6 +291,7 @@ impl Running {
             Model::StressNg(options) => options.report(&results),
             Model::Cyclictest(options) => options.report(&results),
             Model::Dbench(options) => options.report(&results),
+            Model::Netperf(options) => options.report(&results),
             Model::RtApp(compiled) => compiled.report(&results),
         }
     }

@@ -53,6 +53,20 @@ prices! {
     unix_receive_ns = 655,
     /// Each byte copied into or out of a socket.
     unix_byte_ps = 90,
+    /// `sendto` of a short datagram over loopback, the receive softirq in it.
+    udp_send_ns = 2020,
+    /// `recvfrom` of it.
+    udp_receive_ns = 350,
+    /// `send` of a short message over a loopback TCP connection, with the softirq that receives it.
+    tcp_send_ns = 2830,
+    /// `recv` of it, when the acknowledgement can go with the answer.
+    tcp_receive_ns = 450,
+    /// Acknowledgement that goes alone, with its softirq.
+    tcp_acknowledge_ns = 2200,
+    /// Each byte copied into or out of a network buffer, in cache.
+    net_byte_ps = 15,
+    /// What netperf does itself between two calls.
+    netperf_round_ns = 100,
     /// `poll` of one descriptor, without waiting.
     poll_ns = 165,
     /// A look at the clock (`gettimeofday`, in user space).
@@ -122,6 +136,30 @@ impl Prices {
         self.unix_send_ns + bytes.saturating_mul(self.unix_byte_ps) / 1000
     }
 
+    /// Sending a datagram of so many bytes over loopback.
+    pub fn udp_send(&self, bytes: u64) -> u64 {
+        self.udp_send_ns + self.net_bytes(bytes)
+    }
+
+    /// Receiving it.
+    pub fn udp_receive(&self, bytes: u64) -> u64 {
+        self.udp_receive_ns + self.net_bytes(bytes)
+    }
+
+    /// Sending so many bytes over a loopback TCP connection.
+    pub fn tcp_send(&self, bytes: u64) -> u64 {
+        self.tcp_send_ns + self.net_bytes(bytes)
+    }
+
+    /// Receiving them.
+    pub fn tcp_receive(&self, bytes: u64) -> u64 {
+        self.tcp_receive_ns + self.net_bytes(bytes)
+    }
+
+    fn net_bytes(&self, bytes: u64) -> u64 {
+        bytes.saturating_mul(self.net_byte_ps) / 1000
+    }
+
     /// Reading so many bytes from a socket.
     pub fn unix_receive(&self, bytes: u64) -> u64 {
         self.unix_receive_ns + bytes.saturating_mul(self.unix_byte_ps) / 1000
@@ -148,6 +186,6 @@ mod tests {
             Prices::with(&table("pol_ns")).unwrap_err(),
             "unknown price `pol_ns`; nearest valid name: `poll_ns`"
         );
-        assert_eq!(Prices::NAMES.len(), 22);
+        assert_eq!(Prices::NAMES.len(), 20);
     }
 }

@@ -1,0 +1,262 @@
+//! `netperf` over the loopback device: one client and one server process per pair.
+//!
+//! ```text
+//! RR      client  loop: send request · receive response          until the time is up
+//!         server  loop: receive request · send response
+//! STREAM  client  loop: send                                     until the time is up
+//!         server  loop: receive what there is
+//! ```
+//!
+//! What is sent through the loopback device is received in the context of the sender: its `sendto` runs
+//! the transmit path and then, before it returns, the receive softirq, which puts the data into the
+//! peer's socket and wakes it with the sync hint. So one `send` here is one price and one wakeup.
+//! Worked example: with 2 µs for a send, 0.6 µs for a receive and 3 µs for wakeup and switch, one
+//! round trip (two of each) takes 11.2 µs: 89,000 transactions a second.
+//!
+//! The tool runs one pair. Test robots start many of them at once; `--pairs N`, which the tool does not
+//! have, stands for N netperfs started together, each with a netserver process of its own.
+
+mod compile;
+mod report;
+
+use schedcast_kernel::cpuset::CpuSet;
+
+use super::command::{CommandError, Effect, Flag, Tool, Words, whole};
+
+const PAIRS_MAX: u64 = 4096;
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// `netperf`.
+pub static TOOL: Tool = Tool {
+    words: &["netperf"],
+    name: "netperf",
+    about: "pairs of processes that talk over the loopback device",
+    operands: "[-- -m BYTES -r REQUEST,RESPONSE]",
+    flags: &[
+        Flag::short('t', "TEST")
+            .default("TCP_STREAM")
+            .says("TCP_STREAM, UDP_STREAM, TCP_RR or UDP_RR"),
+        Flag::short('l', "SECONDS")
+            .default("10")
+            .says("how long; negative = so many transactions"),
+        Flag::long("pairs", "N")
+            .default("1")
+            .says("netperfs started together (not a flag of the tool itself)"),
+        Flag::short('T', "LOCAL,REMOTE").says("CPUs that client and server are bound to"),
+        Flag::short('H', "HOST")
+            .default("localhost")
+            .says("host of the server")
+            .effect(Effect::Nothing("it is always this machine")),
+        Flag::short('p', "PORT")
+            .says("port of the server")
+            .effect(Effect::Nothing("no other connection is in its way")),
+        Flag::short('4', "")
+            .switch()
+            .says("IPv4")
+            .effect(Effect::Nothing("both take the same way here")),
+        Flag::short('P', "0|1")
+            .says("print headers")
+            .effect(Effect::Output),
+        Flag::short('v', "LEVEL")
+            .says("verbosity")
+            .effect(Effect::Output),
+        Flag::short('c', "")
+            .switch()
+            .says("measure the use of the local CPU")
+            .effect(Effect::Refused(
+                "the calibration run before the test is not modelled",
+            )),
+        Flag::short('C', "")
+            .switch()
+            .says("measure the use of the remote CPU")
+            .effect(Effect::Refused(
+                "the calibration run before the test is not modelled",
+            )),
+        Flag::short('i', "MAX,MIN")
+            .says("repeat until the result is certain")
+            .effect(Effect::Refused("give the experiment seeds instead")),
+        Flag::short('I', "LEVEL")
+            .says("how certain")
+            .effect(Effect::Refused("give the experiment seeds instead")),
+        Flag::short('D', "SECONDS")
+            .says("interim results")
+            .effect(Effect::Refused("only the final result is printed")),
+    ],
+};
+
+/// What a pair does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Test {
+    /// Data in one direction, with flow control.
+    TcpStream,
+    /// Data in one direction; what the receiver has no room for is lost.
+    UdpStream,
+    /// Request and response over TCP.
+    TcpRr,
+    /// Request and response over UDP.
+    UdpRr,
+}
+
+impl Test {
+    /// All of them with their names.
+    pub const ALL: [(&str, Test); 4] = [
+        ("TCP_STREAM", Test::TcpStream),
+        ("UDP_STREAM", Test::UdpStream),
+        ("TCP_RR", Test::TcpRr),
+        ("UDP_RR", Test::UdpRr),
+    ];
+
+    fn is_tcp(self) -> bool {
+        matches!(self, Test::TcpStream | Test::TcpRr)
+    }
+
+    fn is_stream(self) -> bool {
+        matches!(self, Test::TcpStream | Test::UdpStream)
+    }
+}
+
+/// When a client stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// After this time.
+    Time(u64),
+    /// After so many transactions.
+    Transactions(u64),
+}
+
+/// A command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// What a pair does.
+    pub test: Test,
+    /// Client and server processes.
+    pub pairs: u64,
+    /// When a client stops.
+    pub length: Length,
+    /// Bytes of a request, or of a send of a stream.
+    pub request_bytes: u64,
+    /// Bytes of a response.
+    pub response_bytes: u64,
+    local_cpu: Option<CpuSet>,
+    remote_cpu: Option<CpuSet>,
+    headers: bool,
+}
+
+impl Options {
+    /// Reads a command line.
+    ///
+    /// # Errors
+    /// Unknown tests, bad numbers, flags behind `--` that cannot be forecast.
+    pub fn read(words: &Words, cpus: usize) -> Result<Self, CommandError> {
+        let test = read_test(words)?;
+        let (local_cpu, remote_cpu) = read_binding(words, cpus)?;
+        let mut options = Self {
+            test,
+            pairs: words.whole("pairs", 1..=PAIRS_MAX, 1)?,
+            length: read_length(words, test)?,
+            request_bytes: match test {
+                Test::TcpRr | Test::UdpRr => 1,
+                // The send buffer of a new connection; the largest datagram.
+                Test::TcpStream => 16_384,
+                Test::UdpStream => 65_507,
+            },
+            response_bytes: 1,
+            local_cpu,
+            remote_cpu,
+            headers: words.last("P").is_none_or(|given| given.text() != "0"),
+        };
+        options.read_test_flags(words)?;
+        Ok(options)
+    }
+
+    /// The flags behind `--`.
+    fn read_test_flags(&mut self, words: &Words) -> Result<(), CommandError> {
+        const KNOWN: &str = "behind `--`, only `-m BYTES` (streams) and `-r REQUEST,RESPONSE` \
+                             (transactions) can be forecast";
+        let error = |word: usize, message: &str| CommandError::new(TOOL.name, word, message);
+        let range = 1..=match self.test.is_tcp() {
+            true => 1 << 24,
+            false => 65_507,
+        };
+        let mut rest = words.operands.iter();
+        while let Some((flag, word)) = rest.next() {
+            let Some((value, at)) = rest.next() else {
+                return Err(error(*word, &format!("`{flag}` needs a value; {KNOWN}")));
+            };
+            let read = |text: &str| {
+                whole(text, &range).map_err(|what| {
+                    error(*at, &format!("flag `{flag}` needs {what}, found `{text}`"))
+                })
+            };
+            match (flag.as_str(), self.test.is_stream()) {
+                ("-m", true) => self.request_bytes = read(value)?,
+                ("-r", false) => {
+                    let (request, response) = value.split_once(',').unwrap_or((value, value));
+                    self.request_bytes = read(request)?;
+                    self.response_bytes = read(response)?;
+                }
+                _ => return Err(error(*word, &format!("`{flag}` is refused: {KNOWN}"))),
+            }
+        }
+        Ok(())
+    }
+
+    /// When it ends by itself, if time says so.
+    pub(super) fn duration_ns(&self) -> Option<u64> {
+        match self.length {
+            Length::Time(time_ns) => Some(time_ns),
+            Length::Transactions(_) => None,
+        }
+    }
+}
+
+fn read_test(words: &Words) -> Result<Test, CommandError> {
+    let Some(given) = words.last("t") else {
+        return Ok(Test::TcpStream);
+    };
+    let named = Test::ALL
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(given.text()));
+    named.map(|(_, test)| *test).ok_or_else(|| {
+        let names = Test::ALL.map(|(name, _)| name);
+        let hint = crate::nearest::suggestion(given.text(), &names);
+        given.error(format!("unknown test `{}`; {hint}", given.text()))
+    })
+}
+
+fn read_length(words: &Words, test: Test) -> Result<Length, CommandError> {
+    let Some(given) = words.last("l") else {
+        return Ok(Length::Time(10 * SECOND_NS));
+    };
+    let Some(count) = given.text().strip_prefix('-') else {
+        return given.duration_ns(SECOND_NS).map(Length::Time);
+    };
+    if test.is_stream() {
+        return Err(given.error("a stream has a time, a number of transactions it has not"));
+    }
+    whole(count, &(1..=1 << 40))
+        .map(Length::Transactions)
+        .map_err(|what| given.error(format!("flag `-l` needs {what} behind the minus")))
+}
+
+/// `-T local,remote`; either may be missing.
+fn read_binding(
+    words: &Words,
+    cpus: usize,
+) -> Result<(Option<CpuSet>, Option<CpuSet>), CommandError> {
+    let Some(given) = words.last("T") else {
+        return Ok((None, None));
+    };
+    let range = 0..=cpus.saturating_sub(1) as u64;
+    let read = |text: &str| match text {
+        "" => Ok(None),
+        text => whole(text, &range)
+            .map(|cpu| Some(CpuSet::of(schedcast_kernel::Cpu(cpu as u32))))
+            .map_err(|what| given.error(format!("flag `-T` needs {what}, found `{text}`"))),
+    };
+    match given.text().split_once(',') {
+        Some((local, remote)) => Ok((read(local)?, read(remote)?)),
+        // One number is for both.
+        None => Ok((read(given.text())?, read(given.text())?)),
+    }
+}
