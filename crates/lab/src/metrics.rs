@@ -236,14 +236,14 @@ pub static FAMILIES: [Family; 40] = [
     Family::machine("package_watts_max")
         .unit("W")
         .lower()
-        .says("power of all packages in the interval with the most"),
+        .says("largest power of all packages over an interval"),
     Family::machine("core_watts_max")
         .unit("W")
         .lower()
-        .says("power of all cores in the interval with the most"),
+        .says("largest power of all cores over an interval"),
     Family::machine("awake_ratio")
         .unit("ratio")
-        .says("share of time CPUs are in no idle state (turbostat's Busy%)"),
+        .says("share of time CPUs are awake (turbostat's Busy%)"),
     Family::machine("frequency_mhz")
         .suffix(Suffix::Distribution)
         .unit("MHz")
