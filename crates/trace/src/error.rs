@@ -32,6 +32,7 @@ pub struct ReadError {
     file: PathBuf,
     line: Option<u64>,
     column: Option<u64>,
+    offset: Option<u64>,
     message: String,
 }
 
@@ -43,6 +44,7 @@ impl ReadError {
             file: file.to_owned(),
             line: None,
             column: None,
+            offset: None,
             message: message.into(),
         }
     }
@@ -64,6 +66,13 @@ impl ReadError {
     #[must_use]
     pub fn at_column(mut self, column: u64) -> ReadError {
         self.column = Some(column);
+        self
+    }
+
+    /// The same error with its place in a binary file, in bytes from 0.
+    #[must_use]
+    pub fn at_offset(mut self, offset: u64) -> ReadError {
+        self.offset = Some(offset);
         self
     }
 
@@ -91,6 +100,12 @@ impl ReadError {
         self.column
     }
 
+    /// The place in a binary file, in bytes from 0.
+    #[must_use]
+    pub fn offset(&self) -> Option<u64> {
+        self.offset
+    }
+
     /// What was expected and what was found, without the place.
     #[must_use]
     pub fn message(&self) -> &str {
@@ -106,6 +121,9 @@ impl fmt::Display for ReadError {
             if let Some(column) = self.column {
                 write!(f, ":{column}")?;
             }
+        }
+        if let Some(offset) = self.offset {
+            write!(f, ": at byte {offset}")?;
         }
         write!(f, ": {}", self.message)
     }
@@ -186,6 +204,12 @@ mod tests {
         assert_eq!(error.to_string(), "a/trace.txt: expected a number");
         let error = error.at_line(14);
         assert_eq!(error.to_string(), "a/trace.txt:14: expected a number");
+        assert_eq!(
+            ReadError::new(ErrorKind::Truncated, Path::new("a.dat"), "cut off")
+                .at_offset(16)
+                .to_string(),
+            "a.dat: at byte 16: cut off"
+        );
         assert_eq!(
             error.at_column(87).to_string(),
             "a/trace.txt:14:87: expected a number"

@@ -138,6 +138,35 @@ impl EventKind {
     }
 }
 
+/// The events that are decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    Switch,
+    Waking,
+    Wakeup,
+    WakeupNew,
+    Migrate,
+    Fork,
+    Exec,
+    Exit,
+}
+
+impl Known {
+    pub(crate) fn from_name(name: &[u8]) -> Option<Known> {
+        Some(match name {
+            b"sched_switch" => Known::Switch,
+            b"sched_waking" => Known::Waking,
+            b"sched_wakeup" => Known::Wakeup,
+            b"sched_wakeup_new" => Known::WakeupNew,
+            b"sched_migrate_task" => Known::Migrate,
+            b"sched_process_fork" => Known::Fork,
+            b"sched_process_exec" => Known::Exec,
+            b"sched_process_exit" => Known::Exit,
+            _ => return None,
+        })
+    }
+}
+
 /// The state in which a task leaves its CPU (`prev_state` of `sched_switch`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PrevState {

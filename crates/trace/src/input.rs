@@ -1,6 +1,7 @@
-//! Opening a trace file: what it is, and whether it is compressed.
+//! Opening a trace: what it is, and whether it is compressed.
 //!
-//! The first bytes decide, not the name: `1f 8b` is gzip whatever the file is called.
+//! The first bytes decide, not the name: `1f 8b` is gzip whatever the file is called, and what comes out of it is looked
+//! at again. A folder is taken for raw pages of tracefs.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,26 +9,69 @@ use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 
+use crate::binary::Store;
 use crate::error::{ErrorKind, ReadError};
 use crate::ftrace_text::FtraceTextReader;
 use crate::source::EventSource;
+use crate::trace_dat;
 
-/// Opens a trace file, plain or gzipped.
+/// Opens a trace of any format that this crate reads, plain or gzipped.
 ///
 /// # Errors
 /// If the file cannot be opened, or is of a format that this crate does not read; the message says what to do about it.
 pub fn open_trace(path: &Path) -> Result<Box<dyn EventSource>, ReadError> {
-    let file = File::open(path).map_err(|error| ReadError::io(path, &error))?;
-    let input = recognise(path, Box::new(file), true)?;
-    Ok(Box::new(FtraceTextReader::new(path, input)))
+    let mut file = File::open(path).map_err(|error| ReadError::io(path, &error))?;
+    let head = head(&mut file).map_err(|error| head_error(path, &error))?;
+    if !head.starts_with(GZIP) {
+        return match Format::of(path, &head)? {
+            Format::Text => {
+                let whole = std::io::Cursor::new(head).chain(file);
+                Ok(Box::new(FtraceTextReader::new(path, whole)))
+            }
+            binary => {
+                let store = Store::of_file(file).map_err(|error| ReadError::io(path, &error))?;
+                binary.open(path, store)
+            }
+        };
+    }
+    let buffered = std::io::BufReader::with_capacity(64 * 1024, file);
+    let whole = std::io::Cursor::new(head).chain(buffered);
+    open_unpacked(path, MultiGzDecoder::new(whole))
+}
+
+/// Opens what comes out of a compressed file.
+fn open_unpacked(
+    path: &Path,
+    mut input: impl Read + 'static,
+) -> Result<Box<dyn EventSource>, ReadError> {
+    let head = head(&mut input).map_err(|error| head_error(path, &error))?;
+    if head.starts_with(GZIP) {
+        let message = "compressed twice; decompress it once";
+        return Err(ReadError::new(ErrorKind::Unsupported, path, message));
+    }
+    let format = Format::of(path, &head)?;
+    let mut whole = std::io::Cursor::new(head).chain(input);
+    if format == Format::Text {
+        return Ok(Box::new(FtraceTextReader::new(path, whole)));
+    }
+    let mut bytes = Vec::new();
+    whole
+        .read_to_end(&mut bytes)
+        .map_err(|error| head_error(path, &error))?;
+    format.open(path, Store::Memory(bytes))
+}
+
+const GZIP: &[u8] = b"\x1f\x8b";
+
+/// The formats that are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Text,
+    TraceDat,
 }
 
 /// First bytes of files that are not read, and what to tell their owner.
-const FOREIGN: [(&[u8], &str); 6] = [
-    (
-        b"\x17\x08\x44tracing",
-        "a trace.dat of trace-cmd; make text of it with `trace-cmd report -N -l -t`",
-    ),
+const FOREIGN: [(&[u8], &str); 5] = [
     (
         b"PERFILE2",
         "a perf.data file; record with trace-cmd or tracefs instead",
@@ -41,36 +85,39 @@ const FOREIGN: [(&[u8], &str); 6] = [
     (b"\x7fELF", "a program"),
 ];
 
-/// Looks at the first bytes, unpacks gzip once, and gives a stream that still starts with them.
-fn recognise(
-    path: &Path,
-    mut input: Box<dyn Read>,
-    may_unpack: bool,
-) -> Result<Box<dyn Read>, ReadError> {
-    let head = head(&mut input).map_err(|error| head_error(path, &error))?;
-    if head.starts_with(b"\x1f\x8b") {
-        if !may_unpack {
-            let message = "compressed twice; decompress it once";
+impl Format {
+    /// The format of a file that begins like this.
+    fn of(path: &Path, head: &[u8]) -> Result<Format, ReadError> {
+        if let Some((_, what)) = FOREIGN.iter().find(|(magic, _)| head.starts_with(magic)) {
+            let message = format!("expected a trace, found {what}");
             return Err(ReadError::new(ErrorKind::Unsupported, path, message));
         }
-        let buffered = std::io::BufReader::with_capacity(64 * 1024, input);
-        let whole = std::io::Cursor::new(head).chain(buffered);
-        return recognise(path, Box::new(MultiGzDecoder::new(whole)), false);
+        Ok(if head.starts_with(trace_dat::MAGIC) {
+            Format::TraceDat
+        } else {
+            Format::Text
+        })
     }
-    if let Some((_, what)) = FOREIGN.iter().find(|(magic, _)| head.starts_with(magic)) {
-        return Err(ReadError::new(
-            ErrorKind::Unsupported,
-            path,
-            format!("expected ftrace text, found {what}"),
-        ));
+
+    /// Opens a file of a binary format.
+    fn open(self, path: &Path, store: Store) -> Result<Box<dyn EventSource>, ReadError> {
+        match self {
+            Format::TraceDat => trace_dat::open(path, store),
+            Format::Text => {
+                let message = "expected a binary format";
+                Err(ReadError::new(ErrorKind::Unsupported, path, message))
+            }
+        }
     }
-    Ok(Box::new(std::io::Cursor::new(head).chain(input)))
 }
 
-/// Up to the first ten bytes.
+/// As much of the beginning as formats are told by.
+const HEAD_BYTES: u64 = 64;
+
+/// Up to the first [`HEAD_BYTES`].
 fn head(input: &mut impl Read) -> std::io::Result<Vec<u8>> {
-    let mut head = Vec::with_capacity(10);
-    input.take(10).read_to_end(&mut head)?;
+    let mut head = Vec::new();
+    input.take(HEAD_BYTES).read_to_end(&mut head)?;
     Ok(head)
 }
 

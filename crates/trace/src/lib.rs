@@ -4,15 +4,20 @@
 //! bare trace file into memory. [`open_trace`] gives the events of a trace one by one, in constant memory. Nothing here
 //! interprets what it reads.
 
+mod binary;
 pub mod error;
 pub mod event;
+mod event_format;
 pub mod ftrace_text;
 mod input;
 mod json;
+mod merge;
 pub mod names;
 pub mod perfetto;
 pub mod recording;
+mod ring_buffer;
 pub mod source;
+mod trace_dat;
 
 pub use error::{ErrorKind, ReadError, nearest_name};
 pub use event::{Context, Event, EventKind, Level, Pid, PrevState, Wakeup};

@@ -123,10 +123,8 @@ impl Counts {
             let events = self
                 .lost_events()
                 .map_or("an unknown number of".to_owned(), |n| n.to_string());
-            notes.push(format!(
-                "{events} events were lost in {gaps} gaps, the first at line {}",
-                first.line
-            ));
+            let place = first_at(first.line);
+            notes.push(format!("{events} events were lost in {gaps} gaps{place}"));
         }
         if self.overwritten > 0 {
             notes.push(format!(
@@ -142,15 +140,15 @@ impl Counts {
         }
         if self.backwards.count > 0 {
             notes.push(format!(
-                "the clock steps back {} times, first at line {}, by at most {} ns",
-                self.backwards.count, self.backwards.first_line, self.backwards.largest_ns
+                "the clock steps back {} times{}, by at most {} ns",
+                self.backwards.count,
+                first_at(self.backwards.first_line),
+                self.backwards.largest_ns
             ));
         }
         for (name, other) in &self.other {
-            let (count, line) = (other.count, other.first_line);
-            notes.push(format!(
-                "{count} events `{name}` are not decoded, the first at line {line}"
-            ));
+            let (count, place) = (other.count, first_at(other.first_line));
+            notes.push(format!("{count} events `{name}` are not decoded{place}"));
         }
         if self.without_context > 0 {
             let without = self.without_context;
@@ -212,6 +210,14 @@ impl Counts {
                 );
             }
         }
+    }
+}
+
+/// Where something is first seen, as part of a sentence; binary formats have no lines.
+fn first_at(line: u64) -> String {
+    match line {
+        0 => String::new(),
+        line => format!(", the first at line {line}"),
     }
 }
 

@@ -145,7 +145,7 @@ const CORPUS: [(&str, &str); 29] = [
         "damaged.gz",
         "3:69: expected the task's name, then ` pid=`, found `\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00# tracer: nop`",
     ),
-    ("elf.bin", "expected ftrace text, found a program"),
+    ("elf.bin", "expected a trace, found a program"),
     ("empty.txt", "expected at least one event, found none"),
     (
         "function-graph.txt",
@@ -178,7 +178,7 @@ const CORPUS: [(&str, &str); 29] = [
     ("page.html", "1:1: {LINE}`<!DOCTYPE html>`"),
     (
         "perf-data.bin",
-        "expected ftrace text, found a perf.data file; record with trace-cmd or tracefs instead",
+        "expected a trace, found a perf.data file; record with trace-cmd or tracefs instead",
     ),
     (
         "perf-script.txt",
@@ -194,7 +194,7 @@ const CORPUS: [(&str, &str); 29] = [
     ),
     (
         "trace-dat.bin",
-        "expected ftrace text, found a trace.dat of trace-cmd; make text of it with `trace-cmd report -N -l -t`",
+        "the file is cut off: expected the size of header_page of 8 bytes, found 0 bytes",
     ),
     (
         "tracefs-raw.txt",
@@ -219,7 +219,7 @@ const CORPUS: [(&str, &str); 29] = [
     ),
     (
         "zstd.bin",
-        "expected ftrace text, found compressed with zstd; decompress it first",
+        "expected a trace, found compressed with zstd; decompress it first",
     ),
 ];
 

@@ -214,7 +214,7 @@ fn steps_back_of_the_clock_are_counted() {
     assert_eq!(read.counts.span_ns, Some((4_000_000_000, 5_000_000_000)));
     assert_eq!(
         read.counts.notes(),
-        ["the clock steps back 2 times, first at line 2, by at most 1000000000 ns"]
+        ["the clock steps back 2 times, the first at line 2, by at most 1000000000 ns"]
     );
 }
 

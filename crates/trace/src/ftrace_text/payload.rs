@@ -15,6 +15,7 @@
 //! complete tail of its own, so the first fit is the right one.
 
 use super::cursor::{Cursor, Malformed};
+pub(super) use crate::event::Known;
 use crate::event::{Pid, PrevState};
 
 /// The fields of a decoded event; names still point into the line.
@@ -54,35 +55,6 @@ pub(super) struct Task<'a> {
     pub(super) comm: &'a [u8],
     pub(super) pid: Pid,
     pub(super) prio: i32,
-}
-
-/// The events that are decoded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Known {
-    Switch,
-    Waking,
-    Wakeup,
-    WakeupNew,
-    Migrate,
-    Fork,
-    Exec,
-    Exit,
-}
-
-impl Known {
-    pub(super) fn from_name(name: &[u8]) -> Option<Known> {
-        Some(match name {
-            b"sched_switch" => Known::Switch,
-            b"sched_waking" => Known::Waking,
-            b"sched_wakeup" => Known::Wakeup,
-            b"sched_wakeup_new" => Known::WakeupNew,
-            b"sched_migrate_task" => Known::Migrate,
-            b"sched_process_fork" => Known::Fork,
-            b"sched_process_exec" => Known::Exec,
-            b"sched_process_exit" => Known::Exit,
-            _ => return None,
-        })
-    }
 }
 
 /// What may follow the last field.

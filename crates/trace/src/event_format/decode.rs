@@ -1,0 +1,415 @@
+//! Records of the kernel, taken apart by their formats.
+
+use super::{EventFormat, Field, Place, States};
+use crate::binary::{Endian, before_zero};
+use crate::event::{Context, Event, EventKind, Known, Level, Pid, PrevState, Wakeup};
+use crate::names::CommTable;
+
+/// Where a record was found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record<'a> {
+    pub(crate) time_ns: u64,
+    pub(crate) cpu: u32,
+    /// From the common fields on.
+    pub(crate) bytes: &'a [u8],
+}
+
+/// Takes records apart by the formats it was made from.
+#[derive(Clone, Debug)]
+pub(crate) struct Decoder {
+    endian: Endian,
+    common: Option<Common>,
+    /// By the event's number.
+    plans: Vec<Option<Plan>>,
+}
+
+/// The fields that all events share.
+#[derive(Clone, Debug)]
+struct Common {
+    kind: Field,
+    flags: Option<Field>,
+    pid: Field,
+}
+
+/// What to do with records of one event.
+#[derive(Clone, Debug)]
+struct Plan {
+    name: Box<[u8]>,
+    /// The event and the fields it needs, in the order of [`needed`].
+    known: Option<(Known, Vec<Field>)>,
+    states: Option<States>,
+}
+
+/// No CPU has a higher number.
+const CPU_MAX: i64 = 65_535;
+
+/// The fields that an event must have.
+fn needed(known: Known) -> &'static [&'static str] {
+    match known {
+        Known::Switch => &[
+            "prev_comm",
+            "prev_pid",
+            "prev_prio",
+            "prev_state",
+            "next_comm",
+            "next_pid",
+            "next_prio",
+        ],
+        Known::Waking | Known::Wakeup | Known::WakeupNew => &["comm", "pid", "prio", "target_cpu"],
+        Known::Migrate => &["comm", "pid", "prio", "orig_cpu", "dest_cpu"],
+        Known::Fork => &["parent_comm", "parent_pid", "child_comm", "child_pid"],
+        Known::Exec => &["filename", "pid", "old_pid"],
+        Known::Exit => &["comm", "pid", "prio"],
+    }
+}
+
+impl Decoder {
+    pub(crate) fn new(endian: Endian) -> Decoder {
+        Decoder {
+            endian,
+            common: None,
+            plans: Vec::new(),
+        }
+    }
+
+    /// Takes over one format. The error says which field it lacks.
+    pub(crate) fn add(&mut self, format: EventFormat) -> Result<(), String> {
+        if self.common.is_none()
+            && let (Some(kind), Some(pid)) =
+                (format.field("common_type"), format.field("common_pid"))
+        {
+            self.common = Some(Common {
+                kind: kind.clone(),
+                flags: format.field("common_flags").cloned(),
+                pid: pid.clone(),
+            });
+        }
+        let known = Known::from_name(format.name.as_bytes())
+            .map(|known| plan(known, &format).map(|fields| (known, fields)))
+            .transpose()?;
+        let id = format.id as usize;
+        if id > usize::from(u16::MAX) {
+            return Err(format!(
+                "expected an ID below 65536 in the format of event `{}`, found {id}",
+                format.name
+            ));
+        }
+        if self.plans.len() <= id {
+            self.plans.resize(id + 1, None);
+        }
+        self.plans[id] = Some(Plan {
+            name: format.name.into_bytes().into(),
+            known,
+            states: format.states,
+        });
+        Ok(())
+    }
+
+    /// True if no format of a scheduling event was added.
+    pub(crate) fn knows_nothing(&self) -> bool {
+        !self.plans.iter().flatten().any(|plan| plan.known.is_some())
+    }
+
+    /// The event, and its name if it is one that is not decoded. The error says what is wrong with the record.
+    pub(crate) fn decode(
+        &self,
+        record: &Record,
+        comms: &mut CommTable,
+    ) -> Result<(Event, Option<String>), String> {
+        let common = self
+            .common
+            .as_ref()
+            .ok_or("expected a format with the fields `common_type` and `common_pid`")?;
+        let values = Values {
+            endian: self.endian,
+            bytes: record.bytes,
+        };
+        let id = values.number(&common.kind)?;
+        let plan = usize::try_from(id)
+            .ok()
+            .and_then(|id| self.plans.get(id))
+            .and_then(Option::as_ref);
+        let (kind, other) = match plan {
+            Some(Plan {
+                known: Some((known, fields)),
+                states,
+                ..
+            }) => (kind(*known, fields, states.as_ref(), values, comms)?, None),
+            Some(plan) => (
+                EventKind::Other,
+                Some(String::from_utf8_lossy(&plan.name).into_owned()),
+            ),
+            None => (EventKind::Other, Some(format!("(event {id})"))),
+        };
+        let flags = common.flags.as_ref().map(|field| values.number(field));
+        let event = Event {
+            time_ns: record.time_ns,
+            cpu: record.cpu,
+            task: values.pid(&common.pid)?,
+            context: flags
+                .transpose()?
+                .map_or(Context::UNKNOWN, |flags| context(flags as u8)),
+            kind,
+        };
+        Ok((event, other))
+    }
+}
+
+/// Picks the fields that an event needs.
+fn plan(known: Known, format: &EventFormat) -> Result<Vec<Field>, String> {
+    let pick = |name: &&str| {
+        format.field(name).cloned().ok_or_else(|| {
+            let has: Vec<&str> = format.fields.iter().map(|field| &*field.name).collect();
+            let (event, has) = (&format.name, has.join(", "));
+            format!("expected a field `{name}` in the format of event `{event}`, found {has}")
+        })
+    };
+    needed(known).iter().map(pick).collect()
+}
+
+/// The bits of `common_flags` (`enum trace_flag_type`).
+///
+/// Kernels before 6.13 use bit 1 where an architecture cannot tell whether interrupts are off.
+fn context(flags: u8) -> Context {
+    let mut context = Context::TASK;
+    if flags & 0x01 != 0 {
+        context = context.with_irqs_off();
+    }
+    if flags & 0x02 != 0 {
+        context = context.with_need_resched_lazy();
+    }
+    if flags & 0x04 != 0 {
+        context = context.with_need_resched();
+    }
+    if flags & 0x08 != 0 {
+        context = context.with_level(Level::HardIrq);
+    }
+    if flags & 0x10 != 0 {
+        context = context.with_level(Level::SoftIrq);
+    }
+    if flags & 0x40 != 0 {
+        context = context.with_level(Level::Nmi);
+    }
+    if flags & 0x80 != 0 {
+        context = context.with_bh_off();
+    }
+    context
+}
+
+/// The values of one record.
+#[derive(Clone, Copy)]
+struct Values<'a> {
+    endian: Endian,
+    bytes: &'a [u8],
+}
+
+impl<'a> Values<'a> {
+    fn slice(self, offset: usize, size: usize, field: &Field) -> Result<&'a [u8], String> {
+        let bytes = self.bytes.get(offset..offset.saturating_add(size));
+        bytes.ok_or_else(|| {
+            format!(
+                "field `{}` needs {size} bytes from byte {offset} of a record that has {}",
+                field.name,
+                self.bytes.len()
+            )
+        })
+    }
+
+    fn number(self, field: &Field) -> Result<i64, String> {
+        let bytes = self.slice(field.offset, field.size.min(8), field)?;
+        Ok(if field.is_signed {
+            self.endian.signed(bytes)
+        } else {
+            self.endian.unsigned(bytes) as i64
+        })
+    }
+
+    fn pid(self, field: &Field) -> Result<Pid, String> {
+        let value = self.number(field)?;
+        Pid::try_from(value)
+            .map_err(|_| format!("field `{}` is no number of a task: {value}", field.name))
+    }
+
+    fn cpu(self, field: &Field) -> Result<u32, String> {
+        let value = self.number(field)?;
+        if (0..=CPU_MAX).contains(&value) {
+            return Ok(value as u32);
+        }
+        Err(format!(
+            "field `{}` is no number of a CPU: {value}",
+            field.name
+        ))
+    }
+
+    fn text(self, field: &Field) -> Result<&'a [u8], String> {
+        let (offset, size) = match field.place {
+            Place::Here => (field.offset, field.size),
+            place => {
+                let word = self.number(field)? as u32;
+                let (offset, size) = (word as usize & 0xffff, word as usize >> 16);
+                match place {
+                    Place::Relative => (field.offset + field.size + offset, size),
+                    _ => (offset, size),
+                }
+            }
+        };
+        self.slice(offset, size, field).map(before_zero)
+    }
+}
+
+fn kind(
+    known: Known,
+    fields: &[Field],
+    states: Option<&States>,
+    values: Values,
+    comms: &mut CommTable,
+) -> Result<EventKind, String> {
+    let mut comm = |index: usize| values.text(&fields[index]).map(|text| comms.intern(text));
+    let pid = |index: usize| values.pid(&fields[index]);
+    let prio = |index: usize| values.number(&fields[index]).map(|prio| prio as i32);
+    let cpu = |index: usize| values.cpu(&fields[index]);
+    Ok(match known {
+        Known::Switch => EventKind::Switch {
+            prev_comm: comm(0)?,
+            prev_pid: pid(1)?,
+            prev_prio: prio(2)?,
+            prev_state: prev_state(values.number(&fields[3])? as u64, states)?,
+            next_comm: comm(4)?,
+            next_pid: pid(5)?,
+            next_prio: prio(6)?,
+        },
+        Known::Waking | Known::Wakeup | Known::WakeupNew => {
+            let wakeup = Wakeup {
+                comm: comm(0)?,
+                pid: pid(1)?,
+                prio: prio(2)?,
+                target_cpu: cpu(3)?,
+            };
+            match known {
+                Known::Waking => EventKind::Waking(wakeup),
+                Known::WakeupNew => EventKind::WakeupNew(wakeup),
+                _ => EventKind::Wakeup(wakeup),
+            }
+        }
+        Known::Migrate => EventKind::Migrate {
+            comm: comm(0)?,
+            pid: pid(1)?,
+            prio: prio(2)?,
+            orig_cpu: cpu(3)?,
+            dest_cpu: cpu(4)?,
+        },
+        Known::Fork => EventKind::Fork {
+            parent_comm: comm(0)?,
+            parent_pid: pid(1)?,
+            child_comm: comm(2)?,
+            child_pid: pid(3)?,
+        },
+        Known::Exec => EventKind::Exec {
+            filename: comm(0)?,
+            pid: pid(1)?,
+            old_pid: pid(2)?,
+        },
+        Known::Exit => EventKind::Exit {
+            comm: comm(0)?,
+            pid: pid(1)?,
+            prio: prio(2)?,
+        },
+    })
+}
+
+fn prev_state(bits: u64, states: Option<&States>) -> Result<PrevState, String> {
+    match states {
+        Some(states) => states.decode(bits),
+        None => PrevState::from_bits(bits),
+    }
+    .ok_or_else(|| format!("field `prev_state` has bits of no known state: {bits:#x}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COMMON: &str = "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+        \tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n\
+        \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n";
+
+    fn decoder(endian: Endian, formats: &[&str]) -> Decoder {
+        let mut decoder = Decoder::new(endian);
+        for format in formats {
+            let format = format.replace("COMMON", COMMON);
+            decoder
+                .add(EventFormat::parse(format.as_bytes()).unwrap())
+                .unwrap();
+        }
+        decoder
+    }
+
+    const EXEC: &str = "name: sched_process_exec\nID: 258\nCOMMON\
+        field:__data_loc char[] filename; offset:8; size:4; signed:0;\n\
+        field:pid_t pid; offset:12; size:4; signed:1;\nfield:pid_t old_pid; offset:16; size:4; signed:1;";
+    const EXEC_RELATIVE: &str = "name: sched_process_exec\nID: 258\nCOMMON\
+        field:__rel_loc char[] filename; offset:8; size:4; signed:0;\n\
+        field:pid_t pid; offset:12; size:4; signed:1;\nfield:pid_t old_pid; offset:16; size:4; signed:1;";
+
+    fn decode(decoder: &Decoder, bytes: &[u8]) -> Result<(Event, Option<String>, String), String> {
+        let mut comms = CommTable::new();
+        let record = Record {
+            time_ns: 5,
+            cpu: 1,
+            bytes,
+        };
+        let (event, other) = decoder.decode(&record, &mut comms)?;
+        let names: Vec<_> = comms.iter().map(|(id, _)| comms.display(id)).collect();
+        Ok((event, other, names.join("|")))
+    }
+
+    #[test]
+    fn dynamic_text_in_both_byte_orders_and_both_ways_of_counting() {
+        let little = b"\x02\x01\x08\0\x07\0\0\0\x14\0\x03\0\x09\0\0\0\x08\0\0\0/a\0";
+        let (event, other, names) = decode(&decoder(Endian::Little, &[EXEC]), little).unwrap();
+        assert_eq!((event.task, other, names.as_str()), (7, None, "/a"));
+        assert_eq!(event.context.level(), Some(Level::HardIrq));
+        let big = b"\x01\x02\x08\0\0\0\0\x07\0\x03\0\x14\0\0\0\x09\0\0\0\x08/a\0";
+        assert_eq!(
+            decode(&decoder(Endian::Big, &[EXEC]), big).unwrap(),
+            (event, None, "/a".to_owned())
+        );
+        let relative = b"\x02\x01\x08\0\x07\0\0\0\x08\0\x03\0\x09\0\0\0\x08\0\0\0/a\0";
+        assert_eq!(
+            decode(&decoder(Endian::Little, &[EXEC_RELATIVE]), relative).unwrap(),
+            (event, None, "/a".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_text_outside_the_record_is_an_error() {
+        let outside = b"\x02\x01\x08\0\x07\0\0\0\x14\0\x09\0\x09\0\0\0\x08\0\0\0/a\0";
+        let error = decode(&decoder(Endian::Little, &[EXEC]), outside).unwrap_err();
+        assert_eq!(
+            error,
+            "field `filename` needs 9 bytes from byte 20 of a record that has 23"
+        );
+    }
+
+    #[test]
+    fn unknown_events_keep_their_name_or_number() {
+        let other = "name: sched_stat_runtime\nID: 3\nCOMMON";
+        let decoder = decoder(Endian::Little, &[other]);
+        assert!(decoder.knows_nothing());
+        let name = |bytes: &[u8]| decode(&decoder, bytes).unwrap().1.unwrap();
+        assert_eq!(name(b"\x03\0\0\0\x01\0\0\0"), "sched_stat_runtime");
+        assert_eq!(name(b"\x04\0\0\0\x01\0\0\0"), "(event 4)");
+        assert!(decode(&decoder, b"\x04").is_err());
+    }
+
+    #[test]
+    fn a_format_without_a_needed_field_is_refused() {
+        let text = "name: sched_process_exit\nID: 9\nfield:char comm[16]; offset:8; size:16;";
+        let format = EventFormat::parse(text.as_bytes()).unwrap();
+        let error = Decoder::new(Endian::Little).add(format).unwrap_err();
+        assert_eq!(
+            error,
+            "expected a field `pid` in the format of event `sched_process_exit`, found comm"
+        );
+    }
+}
