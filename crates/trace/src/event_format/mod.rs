@@ -101,7 +101,7 @@ pub(crate) fn header_fields(text: &[u8]) -> Result<Vec<Field>, String> {
         .collect()
 }
 
-/// `field:char prev_comm[16];	offset:8;	size:16;	signed:0;`
+/// `field:char prev_comm[16]; offset:8; size:16; signed:0;`
 fn field(line: &str) -> Result<Field, String> {
     let bad = || format!("expected `field:TYPE NAME; offset:N; size:N;`, found `{line}`");
     let mut parts = line.split(';').map(str::trim);
