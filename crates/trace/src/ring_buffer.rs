@@ -258,7 +258,7 @@ mod tests {
             Endian::Big => value.to_be_bytes()[8 - bytes..].to_vec(),
         };
         let mut page = put(1000, 8);
-        page.extend(put(words.len() as u64 * 4 | flags, long));
+        page.extend(put((words.len() as u64 * 4) | flags, long));
         for word in words {
             page.extend(put(u64::from(*word), 4));
         }
