@@ -12,7 +12,7 @@ use schedcast_kernel::group::BandwidthLimit;
 use schedcast_kernel::{Cpu, GroupId, Ns};
 use schedcast_sim::Workload;
 use schedcast_sim::workload::{GroupChange, GroupSetting, GroupSpec};
-use schedcast_workload::programs::{self, Prices, Running, Start};
+use schedcast_workload::programs::{self, Running, Start};
 use schedcast_workload::replay::{CompileOptions, Costs, GroupIndex, Replay};
 
 use super::{Simulator, bad_input};
@@ -154,10 +154,12 @@ impl Builder<'_> {
         // Files of a command line count from where schedcast was started, as in a shell.
         start.directory = std::path::PathBuf::new();
         start.start_ns = program.start_ns;
-        start.prices = program.prices;
         start.kernel = self.scenario.kernel.rules.version;
         start.log_channel = self.programs.len() as u16;
-        start.prices = Prices::with(&self.scenario.machine.machine.program_cost)
+        let machine = &self.scenario.machine.machine;
+        start.prices = program
+            .prices
+            .on_machine(&machine.program_cost)
             .map_err(|message| bad_input(format!("machine.program_cost: {message}")))?;
         let running = programs::compile(words, &start, &mut self.workload)
             .map_err(|error| Error::input(&program.action.place, error.to_string()))?;

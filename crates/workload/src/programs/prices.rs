@@ -121,6 +121,27 @@ impl Prices {
         Ok(prices)
     }
 
+    /// These prices on a machine that has some of its own. What was changed here, so for one command,
+    /// wins over the machine; what stands at its default gives way to it.
+    ///
+    /// # Errors
+    /// A name that is no price, with the nearest one.
+    pub fn on_machine(mut self, machine: &BTreeMap<String, u64>) -> Result<Self, String> {
+        let mut defaults = Self::default();
+        let mut machines = Self::with(machine)?;
+        for name in machine.keys() {
+            if let (Some(own), Some(default), Some(machines)) = (
+                self.by_name(name),
+                defaults.by_name(name),
+                machines.by_name(name),
+            ) && own == default
+            {
+                *own = *machines;
+            }
+        }
+        Ok(self)
+    }
+
     /// Writing so many bytes into a pipe.
     pub fn pipe_write(&self, bytes: u64) -> u64 {
         self.pipe_write_ns + bytes.saturating_mul(self.pipe_byte_ps) / 1000
@@ -187,5 +208,16 @@ mod tests {
             "unknown price `pol_ns`; nearest valid name: `poll_ns`"
         );
         assert_eq!(Prices::NAMES.len(), 29);
+    }
+
+    #[test]
+    fn a_command_wins_over_the_machine() {
+        let table = |name: &str, value| BTreeMap::from([(name.to_owned(), value)]);
+        let machine = table("poll_ns", 300);
+        let plain = Prices::default().on_machine(&machine).unwrap();
+        assert_eq!(plain.poll_ns, 300);
+        let own = Prices::with(&table("poll_ns", 9)).unwrap();
+        assert_eq!(own.on_machine(&machine).unwrap().poll_ns, 9);
+        assert!(own.on_machine(&table("pol_ns", 1)).is_err());
     }
 }
