@@ -10,7 +10,7 @@ VENV := target/venv
 build:
 	$(CARGO) build --release --locked -p schedcast-cli
 
-# A real, throttled PostgreSQL: fit to its recording, then seven other limits, predicted next to measured.
+# A real, throttled PostgreSQL: fit to its recording, then six other limits, predicted next to measured.
 demo: build
 	$(SCHEDCAST) what-if recordings/postgres-quota --measured
 

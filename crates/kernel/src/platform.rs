@@ -259,7 +259,6 @@ pub trait Platform {
     /// reporting code vanishes when it is off.
     const EXPLAIN: bool = false;
 
-    /// reporting code vanishes when it is off.
     /// The clock at the cursor of `cpu` (`sched_clock_cpu`). Never behind the event being handled.
     fn now(&self, cpu: Cpu) -> Ns;
 
