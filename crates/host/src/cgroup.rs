@@ -25,8 +25,10 @@ use crate::hierarchy::{CgroupVersion, CpuHierarchy};
 use crate::limits::{self, CpuLimits, HierarchyBounds, LimitError, LimitWrite};
 use crate::stat::{CpuStat, TaskTimes};
 
-/// How often removal is tried, 10 ms apart, while dying tasks still hold the group.
+/// How often removal is tried, 10 ms apart, while dying tasks still hold the group; and how often a budget is asked for.
 const REMOVE_TRIES: usize = 500;
+/// Real-time budget of a group that may have such tasks, us in each second: below the root's 950,000.
+const REAL_TIME_BUDGET_US: u32 = 900_000;
 
 /// A cpu cgroup. One that was created here is removed on drop, and by a watchman process should this
 /// process die before; one that was opened is left as it is.
@@ -87,6 +89,28 @@ impl CpuCgroup {
             dir,
             owned,
         })
+    }
+
+    /// Lets tasks of this group have real-time policies. A kernel with `CONFIG_RT_GROUP_SCHED` starts a group of
+    /// version 1 with no real-time budget and refuses them with `EPERM`; others have no such file and need nothing.
+    pub fn allow_real_time(&self) -> Result<()> {
+        let path = self.dir.join("cpu.rt_runtime_us");
+        if !path.exists() {
+            return Ok(());
+        }
+        let budget = REAL_TIME_BUDGET_US.to_string();
+        let mut outcome = write_file(&path, &budget);
+        // A group that was just removed gives its budget back only after a grace period.
+        for _ in 0..REMOVE_TRIES {
+            match &outcome {
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                    thread::sleep(Duration::from_millis(10));
+                    outcome = write_file(&path, &budget);
+                }
+                _ => break,
+            }
+        }
+        outcome.map_err(|error| io_error("writing", &path, error))
     }
 
     /// Opens an existing group, to read it or change its limits.

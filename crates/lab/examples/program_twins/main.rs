@@ -74,6 +74,11 @@ fn load(file: &Path) -> Outcome<Vec<Measured>> {
 
 fn measure(file: &Path, names: &[&str]) -> Outcome<()> {
     let mut all = load(file)?;
+    let known = || cases::CASES.iter().map(|case| case.name);
+    if let Some(name) = names.iter().find(|name| !known().any(|one| one == **name)) {
+        let known: Vec<&str> = known().collect();
+        return Err(format!("no case {name:?}; there are {}", known.join(", ")).into());
+    }
     for case in cases::CASES
         .iter()
         .filter(|case| names.is_empty() || names.contains(&case.name))
