@@ -5,7 +5,7 @@ SCHEDCAST ?= target/release/schedcast
 PYTHON ?= python3
 VENV := target/venv
 
-.PHONY: demo test lint bench build python studies twins clean
+.PHONY: demo test lint bench build python studies twins twin-pages clean
 
 build:
 	$(CARGO) build --release --locked -p schedcast-cli
@@ -42,11 +42,22 @@ studies: build
 bench:
 	$(CARGO) bench --locked -p schedcast-sim
 
-# Limits on this kernel and in simulation, side by side: minutes, as root, on an otherwise idle machine with rt-app.
-TWINS := $(CARGO) run --release --locked -p schedcast-lab --example bandwidth_twins --
+# Limits, benchmarks and rt-app files on this kernel and in simulation, side by side: minutes, as root, on an otherwise
+# idle machine with rt-app, rt-tests, perf and stress-ng.
+LIMITS := $(CARGO) run --release --locked -p schedcast-lab --example bandwidth_twins --
+PROGRAMS := $(CARGO) run --release --locked -p schedcast-lab --example program_twins --
+MEASURED := docs/validation
 twins:
-	$(TWINS) measure docs/validation/bandwidth-6.18.json
-	$(TWINS) report docs/validation/bandwidth-6.18.json dev-vm docs/validation/bandwidth-6.18.md
+	$(LIMITS) measure $(MEASURED)/bandwidth-6.18.json
+	$(LIMITS) report $(MEASURED)/bandwidth-6.18.json dev-vm $(MEASURED)/bandwidth-6.18.md
+	$(PROGRAMS) measure $(MEASURED)/programs-6.18.json
+	$(PROGRAMS) rt-app-measure $(MEASURED)/rt-app-6.18.json
+	$(MAKE) twin-pages
+
+# The same pages from what was measured before, after a change of the model.
+twin-pages:
+	$(PROGRAMS) report $(MEASURED)/programs-6.18.json dev-vm $(MEASURED)/programs-6.18.md
+	$(PROGRAMS) rt-app-report $(MEASURED)/rt-app-6.18.json dev-vm $(MEASURED)/rt-app-6.18.md
 
 clean:
 	$(CARGO) clean
