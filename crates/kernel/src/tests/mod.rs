@@ -9,4 +9,5 @@ mod invariants;
 mod properties;
 mod rt;
 mod small_worlds;
+mod tables;
 pub(crate) mod world;

@@ -39,11 +39,10 @@ pub fn render(rows: &[(&Case, Measured, Vec<Repeat>)], machine: &str) -> String 
     let [good, all] = passed;
     let _ = write!(
         text,
-        "**{good} of {all} figures pass.** What is known of those that miss: both CPUs have their ticks at the same \
-         moment, and the one that comes first draws the last runtime of the pool. In reality that is a race which \
-         either wins as often; in simulation the lower CPU always does. So hogs on two CPUs split the CPU time of \
-         their group less evenly than in reality, while counts, throttled time and the sum of both agree. \
-         And what the activations of *beat-tight* need is not known, only that the limit used it up: they are \
+        "**{good} of {all} figures pass.** Ticks of both CPUs are due at the same moment, and the one whose interrupt comes \
+         first draws the last runtime of the pool: a race which either wins as often. How late interrupts are is a figure \
+         of the machine, drawn for each, so the split of a group's CPU time varies as it really does. \
+         What the activations of *beat-tight* need is not known, only that the limit used it up: they are \
          simulated as endless, while the real ones sometimes ended and slept, unthrottled.\n\n"
     );
     text + &tables

@@ -18,7 +18,7 @@ use crate::error::{Diagnostic, Error, Place, Result, Source, nearest};
 pub const DEFAULT_PRESET: &str = "generic-8";
 
 /// Keys of `[machine]`.
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 14] = [
     "preset",
     "cpus",
     "title",
@@ -31,6 +31,7 @@ const KEYS: [&str; 13] = [
     "idle",
     "power",
     "lines",
+    "timer_interrupt",
     "program_cost",
 ];
 

@@ -9,6 +9,7 @@
 
 mod clocks;
 mod hwp;
+pub(crate) mod lateness;
 pub(crate) mod lines;
 pub(crate) mod power;
 mod report;

@@ -1,6 +1,6 @@
 //! Descriptions of machines as TOML.
 
-use super::parts::{Frequency, Idle, Lines, Migration, Power, Smt};
+use super::parts::{Frequency, Idle, Lines, Migration, Power, Smt, TimerInterrupt};
 use super::{Machine, MachineError, SCHEMA};
 use schedcast_kernel::Ns;
 use schedcast_kernel::cpuset::MAX_CPUS;
@@ -23,6 +23,7 @@ pub(super) struct MachineFile {
     idle: Option<Idle>,
     power: Option<Power>,
     lines: Option<Lines>,
+    timer_interrupt: Option<TimerInterrupt>,
     /// Prices of pieces of programs, by name.
     program_cost: Option<BTreeMap<String, u64>>,
 }
@@ -120,6 +121,7 @@ impl MachineFile {
             ipi_delivery_ns: self.latency.ipi_delivery_ns,
             polling_wakeup_ns: self.latency.polling_wakeup_ns,
             idle_exit_ns: self.latency.idle_exit_ns,
+            timer_interrupt: self.timer_interrupt,
             smt: self.smt,
             migration: self.migration,
             frequency: self.frequency,

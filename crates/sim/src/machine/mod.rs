@@ -12,7 +12,7 @@ mod file;
 pub mod parts;
 
 use file::MachineFile;
-use parts::{Frequency, Idle, Lines, Migration, Power, Smt};
+use parts::{Frequency, Idle, Lines, Migration, Power, Smt, TimerInterrupt};
 use schedcast_kernel::Ns;
 use schedcast_kernel::platform::Op;
 use schedcast_kernel::topology::Topology;
@@ -59,6 +59,8 @@ pub struct Machine {
     pub polling_wakeup_ns: Ns,
     /// From an interrupt to the first instruction of a CPU that idles, ns.
     pub idle_exit_ns: Ns,
+    /// How late timer interrupts are; `None` = they are not.
+    pub timer_interrupt: Option<TimerInterrupt>,
     /// Speed of threads that share a core; `None` = each as fast as alone.
     pub smt: Option<Smt>,
     /// What tasks lose that change CPUs; `None` = nothing.
@@ -149,6 +151,7 @@ impl Machine {
         self.ipi_delivery_ns = 0;
         self.polling_wakeup_ns = 0;
         self.idle_exit_ns = 0;
+        self.timer_interrupt = None;
         self.migration = None;
         self.lines = None;
         self
@@ -162,6 +165,8 @@ impl Machine {
         self.frequency.as_ref().map_or(Ok(()), Frequency::check)?;
         self.idle.as_ref().map_or(Ok(()), Idle::check)?;
         self.lines.as_ref().map_or(Ok(()), Lines::check)?;
+        let timer_interrupt = self.timer_interrupt.as_ref();
+        timer_interrupt.map_or(Ok(()), TimerInterrupt::check)?;
         let idle = self.idle.as_ref();
         self.power
             .as_ref()

@@ -222,6 +222,18 @@ pub struct Power {
     pub interval_ns: Ns,
 }
 
+/// How timer hardware's signals become interrupts; where virtual machines differ from hardware.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TimerInterrupt {
+    /// From a timer's expiry to the first instruction of its interrupt's handler: quantiles at equal
+    /// steps of probability from 0 to 1. The CPU executes nothing meanwhile.
+    pub late_quantiles_ns: Vec<Ns>,
+    /// How often an interrupt is as late as the CPU's one before, in percent; else it is drawn anew.
+    #[serde(default)]
+    pub late_kept_percent: u32,
+}
+
 /// Cache lines that many CPUs write.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -400,6 +412,18 @@ impl Power {
         } else {
             from - (from - to) * done / whole
         }
+    }
+}
+
+impl TimerInterrupt {
+    pub(super) fn check(&self) -> Result<(), String> {
+        let quantiles = &self.late_quantiles_ns;
+        check(!quantiles.is_empty() && quantiles.is_sorted(), || {
+            "timer_interrupt.late_quantiles_ns must have values, ascending".to_owned()
+        })?;
+        check(self.late_kept_percent <= 100, || {
+            "timer_interrupt.late_kept_percent must be 0 to 100".to_owned()
+        })
     }
 }
 

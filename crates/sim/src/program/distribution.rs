@@ -90,7 +90,8 @@ fn scale(uniform: u64, span: u128) -> u128 {
     (u128::from(uniform) * span) >> 64
 }
 
-fn interpolate(values: &[u64], uniform: u64) -> u64 {
+/// The quantile at `uniform` / 2⁶⁴ of quantiles at equal steps of probability.
+pub(crate) fn interpolate(values: &[u64], uniform: u64) -> u64 {
     let steps = values.len() as u128 - 1;
     let position = u128::from(uniform) * steps;
     let row = (position >> 64) as usize;

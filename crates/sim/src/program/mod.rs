@@ -41,6 +41,7 @@ mod distribution;
 pub(crate) mod operands;
 
 pub use builder::{Label, ProgramBuilder, ProgramError};
+pub(crate) use distribution::interpolate;
 pub use distribution::{Distribution, DistributionError};
 
 use crate::workload::{

@@ -3,7 +3,7 @@
 use super::World;
 use super::engine::{Flow, Run};
 use super::error::RunError;
-use super::outside::class;
+use super::outside::{Outside, class};
 use super::tasks::{Message, NO_TASK, Name, Resume};
 use crate::random;
 use crate::timers::TimerId;
@@ -19,11 +19,35 @@ use schedcast_kernel::{Context as WakeContext, Cpu, GroupId, Ns, Platform, TaskI
 /// How often the timer interrupt looks again for timers that expired meanwhile.
 const RETRIES: usize = 3;
 
+impl<const EXPLAIN: bool> Outside<EXPLAIN> {
+    /// The hardware's signal takes a while to become an interrupt, in which the CPU executes nothing.
+    /// `true` when the handler comes later; the event is armed for then.
+    #[inline]
+    fn timer_is_late(&mut self, cpu: Cpu, slot: Slot) -> bool {
+        let Some(part) = &self.machine.timer_interrupt else {
+            return false;
+        };
+        let state = &mut self.cpus[cpu.index()];
+        // Nobody programs the hardware meanwhile: the flag tells that it is on its way already.
+        if std::mem::replace(&mut state.in_timer_interrupt, true) {
+            return false;
+        }
+        let late_ns = self.timer_lateness[cpu.index()].next_ns(part);
+        state.cursor += late_ns;
+        state.started = state.cursor;
+        state.time.overhead_ns += late_ns;
+        self.probes.machine.overhead_ns[Op::TimerInterrupt as usize] += late_ns;
+        let key = Key::new(state.cursor, class::DEVICE_TIMER);
+        self.wheel.arm(slot, key);
+        true
+    }
+}
+
 impl<const EXPLAIN: bool> World<EXPLAIN> {
     /// `hrtimer_interrupt`: runs what has expired, in order of hard expiry, as far as soft expiries
     /// allow; the tick is one of the timers.
     pub(super) fn timer_interrupt(&mut self, cpu: Cpu, slot: Slot) -> Run<()> {
-        if !self.enter(cpu, slot, class::DEVICE_TIMER) {
+        if !self.enter(cpu, slot, class::DEVICE_TIMER) || self.out.timer_is_late(cpu, slot) {
             return Ok(());
         }
         let mut entered = self.out.now;

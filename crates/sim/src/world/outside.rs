@@ -5,6 +5,7 @@ use super::explain::Explained;
 use super::hardware::HardwareSlots;
 use super::script::Script;
 use super::tasks::Tasks;
+use crate::hardware::lateness::Lateness;
 use crate::hardware::lines::LineTable;
 use crate::hardware::{Baseline, Hardware};
 use crate::machine::Machine;
@@ -101,7 +102,7 @@ pub(crate) struct CpuState {
     pub idle: bool,
     /// A store to its flag word is on the way: it wakes without an interrupt.
     pub poked: bool,
-    /// In the timer interrupt: the hardware is programmed once, at its end.
+    /// In the timer interrupt, or on the way there: the hardware is programmed once, at its end.
     pub in_timer_interrupt: bool,
     /// Accounting.
     pub time: CpuTime,
@@ -159,6 +160,8 @@ pub struct Outside<const EXPLAIN: bool = false> {
     pub(crate) shared: Arc<Shared>,
     pub(super) seed: u64,
     pub(super) newidle_dice: Vec<Stream>,
+    /// By CPU, how late its timer interrupts are.
+    pub(super) timer_lateness: Vec<Lateness>,
     pub(super) arrivals: Vec<SourceState>,
     pub(super) devices: Devices,
     pub(super) next_start: usize,

@@ -166,3 +166,4 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
 pub(super) const PHASE: u64 = 1 << 32;
 pub(super) const NEWIDLE: u64 = PHASE + 1;
 pub(super) const ARRIVALS: u64 = PHASE + 2;
+pub(super) const TIMER_LATENESS: u64 = PHASE + 3;

@@ -4,9 +4,10 @@ use super::World;
 use super::error::WorldError;
 use super::hardware::{HardwareSlots, price_scale};
 use super::outside::{CpuState, CpuTime, Outside, Shared, Source, SourceState, class, per_cpu};
-use super::platform::{ARRIVALS, NEWIDLE};
+use super::platform::{ARRIVALS, NEWIDLE, TIMER_LATENESS};
 use super::script::Script;
 use super::tasks::{Context, NO_TASK, Name, Resume, Tasks};
+use crate::hardware::lateness::Lateness;
 use crate::hardware::lines::LineTable;
 use crate::hardware::{Baseline, Hardware};
 use crate::machine::Machine;
@@ -215,6 +216,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         });
         let mut timers = Timers::new(cpus);
         timers.grow(2 * parents.len());
+        let streams = |purpose| (0..cpus as u64).map(move |cpu| random::stream(seed, cpu, purpose));
         Self {
             now: 0,
             limit: 0,
@@ -231,9 +233,8 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
             timers,
             tasks: Tasks::new(&workload),
             probes: Probes::new(cpus, &parents, &workload.metrics),
-            newidle_dice: (0..cpus)
-                .map(|cpu| random::stream(seed, cpu as u64, NEWIDLE))
-                .collect(),
+            newidle_dice: streams(NEWIDLE).collect(),
+            timer_lateness: streams(TIMER_LATENESS).map(Lateness::new).collect(),
             devices: super::devices::Devices::new(&workload.devices),
             arrivals: (0..workload.arrivals.len())
                 .map(|row| source_state(&workload, row, seed))
