@@ -31,19 +31,20 @@ impl CpuSet {
     /// Adds a CPU.
     #[inline]
     pub fn insert(&mut self, cpu: Cpu) {
-        self.words[cpu.index() / 64] |= 1 << (cpu.index() % 64);
+        debug_assert!(cpu.index() < MAX_CPUS);
+        self.words[cpu.index() / 64 % WORDS] |= 1 << (cpu.index() % 64);
     }
 
     /// Removes a CPU.
     #[inline]
     pub fn remove(&mut self, cpu: Cpu) {
-        self.words[cpu.index() / 64] &= !(1 << (cpu.index() % 64));
+        self.words[cpu.index() / 64 % WORDS] &= !(1 << (cpu.index() % 64));
     }
 
     /// Whether `cpu` is in the set.
     #[inline]
     pub fn contains(&self, cpu: Cpu) -> bool {
-        self.words[cpu.index() / 64] >> (cpu.index() % 64) & 1 == 1
+        self.words[cpu.index() / 64 % WORDS] >> (cpu.index() % 64) & 1 == 1
     }
 
     /// Number of CPUs.

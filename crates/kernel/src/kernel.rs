@@ -21,6 +21,7 @@ use crate::model::{Mark, reached};
 use crate::platform::{Draw, Platform};
 use crate::rq::{Nohz, Rq};
 use crate::rules::Rules;
+use crate::table::Table;
 use crate::task::{Policy, Task, TaskAttributes, TaskState};
 use crate::topology::Topology;
 use crate::weight::{LoadWeight, NICE_0_LOAD};
@@ -53,15 +54,15 @@ pub struct Kernel {
     /// The machine as the scheduler sees it.
     pub topology: Topology,
     /// Tasks; rows `0..cpus` are the idle tasks, rows `cpus..2 · cpus` the migration threads.
-    pub tasks: Vec<Task>,
+    pub tasks: Table<Task>,
     /// Entities of tasks and groups.
-    pub entities: Vec<Entity>,
+    pub entities: Table<Entity>,
     /// Fair queues, row `group · cpus + cpu`.
-    pub cfs_rqs: Vec<CfsRq>,
+    pub cfs_rqs: Table<CfsRq>,
     /// Run queues, one per CPU.
-    pub rqs: Vec<Rq>,
+    pub rqs: Table<Rq>,
     /// Groups; row 0 is the root group.
-    pub groups: Vec<Group>,
+    pub groups: Table<Group>,
     /// Tickless idle bookkeeping.
     pub nohz: Nohz,
     /// Scheduling domains and what balancing remembers.
@@ -87,11 +88,11 @@ impl Kernel {
     pub fn new(topology: Topology, rules: Rules) -> Self {
         let cpus = topology.cpus();
         let mut kernel = Self {
-            tasks: Vec::new(),
-            entities: Vec::new(),
-            cfs_rqs: Vec::new(),
-            rqs: Vec::new(),
-            groups: Vec::new(),
+            tasks: Table::new(),
+            entities: Table::new(),
+            cfs_rqs: Table::new(),
+            rqs: Table::new(),
+            groups: Table::new(),
             nohz: Nohz::default(),
             domains: crate::balance::Domains::new(&topology, &rules),
             cpufreq: crate::cpufreq::Cpufreq::default(),

@@ -23,6 +23,7 @@ pub mod rq;
 pub mod rt;
 pub mod rules;
 pub mod select;
+pub mod table;
 pub mod task;
 pub mod topology;
 pub mod weight;

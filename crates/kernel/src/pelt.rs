@@ -112,12 +112,12 @@ impl SchedAvg {
     #[inline]
     pub fn update_sum(&mut self, now: u64, mut inputs: Inputs) -> bool {
         let elapsed = now.wrapping_sub(self.last_update_time);
-        if (elapsed as i64) < 0 {
-            self.last_update_time = now;
-            return false;
-        }
         let units = elapsed >> 10;
         if units == 0 {
+            return false;
+        }
+        if (elapsed as i64) < 0 {
+            self.last_update_time = now;
             return false;
         }
         self.last_update_time += units << 10;

@@ -32,8 +32,10 @@ const NICE_TO_WEIGHT: [u32; 40] = [
 /// A weight with its cached inverse (`struct load_weight`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LoadWeight {
-    /// Scaled weight.
+    /// Scaled weight; [`LoadWeight::add`] and [`LoadWeight::sub`] change it.
     pub weight: u64,
+    /// The same without its fraction bits, which is asked for far more often than weights change.
+    unscaled: u64,
     /// ⌊(2^32 − 1) / unscaled weight⌋, or the rounded table value for nice levels; 0 = not computed.
     inverse: u32,
 }
@@ -42,8 +44,12 @@ impl LoadWeight {
     /// From a scaled weight. The kernel computes the inverse when it is first needed; a group's entity
     /// needs it many times between two changes of its weight.
     pub const fn from_scaled(weight: u64) -> Self {
-        let inverse = inverse_of(scale_load_down(weight)) as u32;
-        Self { weight, inverse }
+        let unscaled = scale_load_down(weight);
+        Self {
+            weight,
+            unscaled,
+            inverse: inverse_of(unscaled) as u32,
+        }
     }
 
     /// Of a SCHED_NORMAL or SCHED_BATCH task.
@@ -56,6 +62,7 @@ impl LoadWeight {
         let inverse = ((1u64 << INVERSE_SHIFT) + unscaled / 2) / unscaled;
         Self {
             weight: unscaled << WEIGHT_SHIFT,
+            unscaled,
             inverse: inverse as u32,
         }
     }
@@ -65,6 +72,7 @@ impl LoadWeight {
         let inverse = ((1u64 << INVERSE_SHIFT) / WEIGHT_IDLE) as u32;
         Self {
             weight: WEIGHT_IDLE << WEIGHT_SHIFT,
+            unscaled: WEIGHT_IDLE,
             inverse,
         }
     }
@@ -73,6 +81,7 @@ impl LoadWeight {
     #[inline]
     pub fn add(&mut self, weight: u64) {
         self.weight += weight;
+        self.unscaled = scale_load_down(self.weight);
         self.inverse = 0;
     }
 
@@ -80,13 +89,14 @@ impl LoadWeight {
     #[inline]
     pub fn sub(&mut self, weight: u64) {
         self.weight -= weight;
+        self.unscaled = scale_load_down(self.weight);
         self.inverse = 0;
     }
 
     /// Unscaled weight, `scale_load_down`: at least 2 unless zero.
     #[inline(always)]
     pub const fn unscaled(&self) -> u64 {
-        scale_load_down(self.weight)
+        self.unscaled
     }
 
     #[inline]

@@ -18,6 +18,7 @@
 
 use crate::histogram::Histogram;
 use schedcast_kernel::platform::{Observation, Op, PrevState};
+use schedcast_kernel::table::Table;
 use schedcast_kernel::{Cpu, GroupId, Ns, TaskId};
 
 /// No such time.
@@ -178,7 +179,7 @@ struct ThrottledClock {
 #[derive(Clone, Debug)]
 pub struct Probes {
     /// Per statistics name.
-    pub names: Vec<NameStatistics>,
+    pub names: Table<NameStatistics>,
     /// Of the machine.
     pub machine: MachineStatistics,
     /// Custom metrics, in the order of [`crate::Workload::metrics`].
@@ -191,8 +192,8 @@ pub struct Probes {
     pub log: Option<Vec<LogRow>>,
     /// Since when statistics count.
     pub since: Ns,
-    tasks: Vec<TaskProbe>,
-    clocks: Vec<ThrottledClock>,
+    tasks: Table<TaskProbe>,
+    clocks: Table<ThrottledClock>,
     /// Every group with all groups below it.
     subtrees: Vec<Vec<GroupId>>,
     cpus: usize,
@@ -237,7 +238,7 @@ impl Probes {
             }
         }
         Self {
-            names: Vec::new(),
+            names: Table::new(),
             machine: MachineStatistics::default(),
             metrics: metrics
                 .iter()
@@ -250,8 +251,8 @@ impl Probes {
             trace: None,
             log: None,
             since: 0,
-            tasks: Vec::new(),
-            clocks: vec![ThrottledClock::default(); parents.len() * cpus],
+            tasks: Table::new(),
+            clocks: vec![ThrottledClock::default(); parents.len() * cpus].into(),
             subtrees,
             cpus,
         }
@@ -297,7 +298,7 @@ impl Probes {
                 statistics: NOBODY,
                 ..probe
             };
-            self.tasks.resize(task.index() + 1, idle);
+            self.tasks.grow(task.index() + 1, idle);
         }
         self.tasks[task.index()] = probe;
     }

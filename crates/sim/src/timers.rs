@@ -8,6 +8,7 @@
 //! Timers of one CPU are kept in the order of their hard expiry, the first at the end of a vector: a
 //! CPU has few, so moving some entries is cheaper than a tree.
 
+use schedcast_kernel::table::Table;
 use schedcast_kernel::{Cpu, Ns};
 
 /// Number of a timer: fixed ones of groups first, then one per task row.
@@ -36,28 +37,26 @@ const NOT_ARMED: u32 = u32::MAX;
 /// All timers of all CPUs, ticks excepted.
 #[derive(Clone, Debug)]
 pub struct Timers {
-    bases: Vec<Vec<Armed>>,
-    places: Vec<Place>,
+    bases: Table<Vec<Armed>>,
+    places: Table<Place>,
 }
 
 impl Timers {
     /// No timers on `cpus` CPUs.
     pub fn new(cpus: usize) -> Self {
         Self {
-            bases: vec![Vec::new(); cpus],
-            places: Vec::new(),
+            bases: vec![Vec::new(); cpus].into(),
+            places: Table::new(),
         }
     }
 
     /// Makes timers `0..count` known.
     pub fn grow(&mut self, count: usize) {
-        if count > self.places.len() {
-            let place = Place {
-                cpu: NOT_ARMED,
-                hard: 0,
-            };
-            self.places.resize(count, place);
-        }
+        let place = Place {
+            cpu: NOT_ARMED,
+            hard: 0,
+        };
+        self.places.grow(count, place);
     }
 
     /// Arms a timer that is not armed; among equal hard expiries it runs last.

@@ -18,6 +18,7 @@
 //! Lists are appended to and moved in order, so equal keys leave in the order of arming.
 
 use schedcast_kernel::Ns;
+use schedcast_kernel::table::Table;
 
 const DIGIT_BITS: u32 = 6;
 const DIGITS: usize = 1 << DIGIT_BITS;
@@ -65,10 +66,10 @@ struct Link {
 #[derive(Clone, Debug)]
 pub struct Wheel {
     /// Circular lists: rows `0..LISTS` are the ends of the lists, slot n is row `LISTS + n`.
-    links: Vec<Link>,
-    keys: Vec<u64>,
+    links: Table<Link>,
+    keys: Table<u64>,
     /// List each slot hangs in.
-    places: Vec<u16>,
+    places: Table<u16>,
     /// Which digits of a level have a non-empty list.
     occupied: [u64; LEVELS],
     /// Which levels have one.
@@ -90,8 +91,8 @@ impl Wheel {
             .collect();
         let mut wheel = Self {
             links,
-            keys: Vec::new(),
-            places: Vec::new(),
+            keys: Table::new(),
+            places: Table::new(),
             occupied: [0; LEVELS],
             levels: 0,
             last: 0,
@@ -116,7 +117,7 @@ impl Wheel {
     }
 
     /// Arms or moves a slot. A time that has passed counts as the present.
-    #[inline]
+    #[inline(always)]
     pub fn arm(&mut self, slot: Slot, key: Key) {
         self.disarm(slot);
         let key = key.0.max(self.last);
@@ -128,7 +129,7 @@ impl Wheel {
     }
 
     /// Disarms a slot; no effect when it is not armed.
-    #[inline]
+    #[inline(always)]
     pub fn disarm(&mut self, slot: Slot) {
         let row = slot.0 as usize;
         if self.places[row] == NOWHERE {
@@ -148,7 +149,7 @@ impl Wheel {
     }
 
     /// Key of the next event, [`Key::NEVER`] when there is none.
-    #[inline]
+    #[inline(always)]
     pub fn peek(&mut self) -> Key {
         if let Some(earliest) = self.earliest {
             return Key(earliest);

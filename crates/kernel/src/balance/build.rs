@@ -10,6 +10,7 @@ use super::{CpuView, Domain, DomainFlags, Domains, Level, LlcShared, Why};
 use crate::cpuset::CpuSet;
 use crate::ids::Cpu;
 use crate::rules::Rules;
+use crate::table::Table;
 use crate::topology::Topology;
 
 /// A domain before degenerate ones are removed: row `level` of the stack of a CPU.
@@ -40,18 +41,18 @@ pub(super) fn build(topology: &Topology, rules: &Rules) -> Domains {
         .map(|cpu| stack(topology, rules, &levels, &all, Cpu::from(cpu)))
         .collect();
     let mut domains = Domains {
-        cpus: Vec::with_capacity(cpus),
-        domains: Vec::new(),
-        groups: Vec::new(),
-        group_lists: Vec::new(),
-        capacities: Vec::new(),
-        shared: Vec::new(),
+        cpus: Table::new(),
+        domains: Table::new(),
+        groups: Table::new(),
+        group_lists: Table::new(),
+        capacities: Table::new(),
+        shared: Table::new(),
         nodes,
         node_of,
         idle: all,
         sched_idle: CpuSet::EMPTY,
         idle_cores: all,
-        core_idle: Vec::new(),
+        core_idle: Table::new(),
         smt_active: false,
         cluster_active: false,
         overloaded: false,
@@ -330,7 +331,7 @@ fn count_cores(domains: &mut Domains, topology: &Topology) {
     let mut numbers: Vec<u32> = topology.places.iter().map(|place| place.core).collect();
     numbers.sort_unstable();
     numbers.dedup();
-    domains.core_idle = vec![(0, 0); numbers.len()];
+    domains.core_idle = vec![(0, 0); numbers.len()].into();
     for cpu in 0..topology.cpus() {
         let core = topology.places[cpu].core;
         let row = numbers.partition_point(|&other| other < core);

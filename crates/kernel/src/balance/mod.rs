@@ -55,6 +55,7 @@ use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
 use crate::platform::{Access, Line, Op, Platform};
 use crate::rules::Rules;
+use crate::table::Table;
 use crate::topology::Topology;
 
 pub(crate) use busiest::adjust_numa_imbalance;
@@ -240,12 +241,12 @@ pub(crate) struct CpuView {
 /// Scheduling domains of all CPUs and what balancing remembers about them.
 #[derive(Clone, Debug)]
 pub struct Domains {
-    pub(crate) cpus: Vec<CpuView>,
-    pub(crate) domains: Vec<Domain>,
-    pub(crate) groups: Vec<SchedGroup>,
-    pub(crate) group_lists: Vec<u32>,
-    pub(crate) capacities: Vec<GroupCapacity>,
-    pub(crate) shared: Vec<LlcShared>,
+    pub(crate) cpus: Table<CpuView>,
+    pub(crate) domains: Table<Domain>,
+    pub(crate) groups: Table<SchedGroup>,
+    pub(crate) group_lists: Table<u32>,
+    pub(crate) capacities: Table<GroupCapacity>,
+    pub(crate) shared: Table<LlcShared>,
     /// CPUs of each node.
     pub(crate) nodes: Vec<CpuSet>,
     /// Node of each CPU, as a row of `nodes`.
@@ -257,7 +258,7 @@ pub struct Domains {
     /// CPUs all of whose siblings are idle.
     pub(crate) idle_cores: CpuSet,
     /// Idle threads and threads of each core.
-    pub(crate) core_idle: Vec<(u16, u16)>,
+    pub(crate) core_idle: Table<(u16, u16)>,
     /// Some core has several threads (`sched_smt_active`).
     pub(crate) smt_active: bool,
     /// Some CPU has a domain with SD_CLUSTER (`sched_cluster_active`).

@@ -30,10 +30,16 @@ impl Kernel {
     }
 
     /// Charges the running entity of a queue up to now (`update_curr`).
+    #[inline(always)]
     pub(crate) fn update_curr<P: Platform>(&mut self, p: &mut P, q: CfsRqId) {
         let cfs_rq = &self.cfs_rqs[q.index()];
-        let Some(curr) = cfs_rq.curr else { return };
-        let cpu = cfs_rq.cpu;
+        if let Some(curr) = cfs_rq.curr {
+            self.charge_curr(p, q, cfs_rq.cpu, curr);
+        }
+    }
+
+    #[inline(never)]
+    fn charge_curr<P: Platform>(&mut self, p: &mut P, q: CfsRqId, cpu: Cpu, curr: EntityId) {
         let now = self.rqs[cpu.index()].clock_task;
         let entity = &mut self.entities[curr.index()];
         let Some(delta) = now

@@ -33,7 +33,7 @@ fn with_curr(cfs_rq: &CfsRq, entities: &[Entity]) -> (i64, i64) {
 
 impl Kernel {
     /// V of a queue, rounded down (`avg_vruntime`).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn avg_vruntime(&self, q: CfsRqId) -> u64 {
         let cfs_rq = &self.cfs_rqs[q.index()];
         let (sum, load) = with_curr(cfs_rq, &self.entities);
@@ -61,7 +61,7 @@ impl Kernel {
 
     /// Virtual lag of an entity of a queue against V = `average`, bounded by two of its requests or a
     /// tick; in later stable kernels by the longest request queued and a tick (`entity_lag`).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn entity_lag(&self, q: CfsRqId, se: EntityId, average: u64) -> i64 {
         let entity = &self.entities[se.index()];
         let lag = average.wrapping_sub(entity.vruntime) as i64;
@@ -78,7 +78,7 @@ impl Kernel {
     }
 
     /// Saves the lag of an entity that is about to leave (`update_entity_lag`).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn update_entity_lag(&mut self, q: CfsRqId, se: EntityId) {
         let average = self.avg_vruntime(q);
         self.entities[se.index()].vlag = self.entity_lag(q, se, average);
@@ -137,7 +137,7 @@ impl Kernel {
     }
 
     /// `set_protect_slice`: when an entity is picked.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn set_protect_slice(&mut self, q: CfsRqId, se: EntityId) {
         if self.rules.protection == Protection::UntilDeadline {
             let entity = &mut self.entities[se.index()];
@@ -180,6 +180,7 @@ impl Kernel {
 
     /// Earliest eligible deadline of a queue (`pick_eevdf`). `protect` = honour the running entity's
     /// protection. `None` only for an empty queue.
+    #[inline(always)]
     pub(crate) fn pick_eevdf(&self, q: CfsRqId, protect: bool) -> Option<EntityId> {
         let cfs_rq = &self.cfs_rqs[q.index()];
         let first = cfs_rq.timeline.first().map(|node| node.entity);

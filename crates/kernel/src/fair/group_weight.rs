@@ -16,6 +16,10 @@ use crate::weight::{LoadWeight, MIN_SHARES};
 /// Signed `value · old / new`, truncated like the kernel's `div_s64`.
 #[inline]
 fn rescale(value: i64, old: u64, new: u64) -> i64 {
+    // Nearly always 64 bits are enough, and a division of 128 is ten times slower.
+    if let (Some(product), Ok(new)) = (value.checked_mul(old as i64), i64::try_from(new)) {
+        return product / new;
+    }
     (i128::from(value) * i128::from(old) / i128::from(new)) as i64
 }
 
@@ -72,11 +76,15 @@ impl Kernel {
     }
 
     /// Recomputes a group entity's weight (`update_cfs_group`).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn update_cfs_group<P: Platform>(&mut self, p: &mut P, se: EntityId) {
-        let Some(child) = self.entities[se.index()].my_q() else {
-            return;
-        };
+        if let Some(child) = self.entities[se.index()].my_q() {
+            self.update_group_entity(p, se, child);
+        }
+    }
+
+    #[inline(always)]
+    fn update_group_entity<P: Platform>(&mut self, p: &mut P, se: EntityId, child: CfsRqId) {
         let cfs_rq = &self.cfs_rqs[child.index()];
         if self.rules.skip_empty_group_reweight && cfs_rq.load.weight == 0 {
             reached(Mark::EmptyGroupKeepsWeight);

@@ -104,26 +104,31 @@ fn age_cfs_rq(cfs_rq: &mut CfsRq, now: u64) -> bool {
 }
 
 /// `update_cfs_rq_load_avg`: subtracts what left, ages the rest. Returns whether averages moved.
+#[inline(always)]
 pub(crate) fn update_cfs_rq_load_avg(cfs_rq: &mut CfsRq, now: u64) -> bool {
-    let mut decayed = false;
-    if cfs_rq.removed.nr > 0 {
-        let removed = std::mem::take(&mut cfs_rq.removed);
-        let divider = u64::from(cfs_rq.avg.divider());
-        sub_positive(&mut cfs_rq.avg.load_avg, removed.load_avg);
-        sub_positive(&mut cfs_rq.avg.load_sum, removed.load_avg * divider);
-        floor_load_sum(cfs_rq);
-        sub_positive(&mut cfs_rq.avg.util_avg, removed.util_avg);
-        let util_sum = u64::from(cfs_rq.avg.util_sum).saturating_sub(removed.util_avg * divider);
-        cfs_rq.avg.util_sum = util_sum as u32;
-        floor_util_sum(cfs_rq);
-        sub_positive(&mut cfs_rq.avg.runnable_avg, removed.runnable_avg);
-        sub_positive(&mut cfs_rq.avg.runnable_sum, removed.runnable_avg * divider);
-        floor_runnable_sum(cfs_rq);
-        // The runnable average is the load without weights, so it tells how much running time went.
-        add_tg_cfs_propagate(cfs_rq, -((removed.runnable_avg * divider) as i64) >> 10);
-        decayed = true;
+    let left = cfs_rq.removed.nr > 0;
+    if left {
+        subtract_removed(cfs_rq);
     }
-    age_cfs_rq(cfs_rq, now) || decayed
+    age_cfs_rq(cfs_rq, now) || left
+}
+
+#[inline(never)]
+fn subtract_removed(cfs_rq: &mut CfsRq) {
+    let removed = std::mem::take(&mut cfs_rq.removed);
+    let divider = u64::from(cfs_rq.avg.divider());
+    sub_positive(&mut cfs_rq.avg.load_avg, removed.load_avg);
+    sub_positive(&mut cfs_rq.avg.load_sum, removed.load_avg * divider);
+    floor_load_sum(cfs_rq);
+    sub_positive(&mut cfs_rq.avg.util_avg, removed.util_avg);
+    let util_sum = u64::from(cfs_rq.avg.util_sum).saturating_sub(removed.util_avg * divider);
+    cfs_rq.avg.util_sum = util_sum as u32;
+    floor_util_sum(cfs_rq);
+    sub_positive(&mut cfs_rq.avg.runnable_avg, removed.runnable_avg);
+    sub_positive(&mut cfs_rq.avg.runnable_sum, removed.runnable_avg * divider);
+    floor_runnable_sum(cfs_rq);
+    // The runnable average is the load without weights, so it tells how much running time went.
+    add_tg_cfs_propagate(cfs_rq, -((removed.runnable_avg * divider) as i64) >> 10);
 }
 
 /// `__update_load_avg_se`.
@@ -333,14 +338,20 @@ impl Kernel {
 
     /// Carries a child queue's change to the group entity and its queue
     /// (`propagate_entity_load_avg`).
+    #[inline(always)]
     pub(crate) fn propagate_entity_load_avg(&mut self, se: EntityId) -> bool {
-        let entity = &mut self.entities[se.index()];
-        let Some(child) = entity.my_q() else {
-            return false;
-        };
-        if !self.cfs_rqs[child.index()].propagate {
-            return false;
+        match self.entities[se.index()].my_q() {
+            Some(child) if self.cfs_rqs[child.index()].propagate => {
+                self.propagate_from(se, child);
+                true
+            }
+            _ => false,
         }
+    }
+
+    #[inline(never)]
+    fn propagate_from(&mut self, se: EntityId, child: CfsRqId) {
+        let entity = &mut self.entities[se.index()];
         let (cfs_rq, child) = two_queues(&mut self.cfs_rqs, entity.cfs_rq, child);
         reached(Mark::PropagateLoad);
         child.propagate = false;
@@ -348,7 +359,6 @@ impl Kernel {
         propagate_util(cfs_rq, entity, child.avg.util_avg);
         propagate_runnable(cfs_rq, entity, child.avg.runnable_avg);
         propagate_load(cfs_rq, entity, child);
-        true
     }
 
     /// Ages a sleeping entity to its queue's last update (`sync_entity_load_avg`).

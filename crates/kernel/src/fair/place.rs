@@ -15,7 +15,7 @@ use crate::weight::calc_delta_fair;
 
 impl Kernel {
     /// Puts a queued, not running entity into the order of its queue (`__enqueue_entity`).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn timeline_insert(&mut self, q: CfsRqId, se: EntityId) {
         let cfs_rq = &mut self.cfs_rqs[q.index()];
         let entity = &self.entities[se.index()];
@@ -37,7 +37,7 @@ impl Kernel {
     }
 
     /// Takes a queued, not running entity out of the order (`__dequeue_entity`).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn timeline_remove(&mut self, q: CfsRqId, se: EntityId) {
         let cfs_rq = &mut self.cfs_rqs[q.index()];
         let entity = &self.entities[se.index()];
@@ -55,6 +55,7 @@ impl Kernel {
     }
 
     /// `place_entity`.
+    #[inline(always)]
     pub(crate) fn place_entity(&mut self, q: CfsRqId, se: EntityId, flags: EnqueueFlags) {
         match self.rules.fair {
             FairClass::Cfs => {
@@ -66,6 +67,7 @@ impl Kernel {
         }
     }
 
+    #[inline(always)]
     fn place_entity_eevdf(&mut self, q: CfsRqId, se: EntityId, flags: EnqueueFlags) {
         let average = self.avg_vruntime(q);
         let lag = self.inflated_lag(q, se);
@@ -89,6 +91,7 @@ impl Kernel {
         entity.deadline = entity.vruntime.wrapping_add(request);
     }
 
+    #[inline(always)]
     fn inflated_lag(&self, q: CfsRqId, se: EntityId) -> i64 {
         let cfs_rq = &self.cfs_rqs[q.index()];
         let entity = &self.entities[se.index()];

@@ -446,7 +446,10 @@ impl Kernel {
         cfs_rq.nr_queued -= 1;
         if let Some(task) = self.entities[se.index()].task() {
             let tasks = &mut self.rqs[cfs_rq.cpu.index()].cfs_tasks;
-            if let Some(place) = tasks.iter().rposition(|&other| other == task) {
+            // The task that runs is the last one, so it costs nothing to look there first.
+            if tasks.last() == Some(&task) {
+                tasks.pop();
+            } else if let Some(place) = tasks.iter().rposition(|&other| other == task) {
                 tasks.remove(place);
             }
         }

@@ -16,6 +16,7 @@ use crate::timers::{Armed, TimerId, Timers};
 use crate::wheel::{Key, Slot, Wheel};
 use crate::workload::Workload;
 use schedcast_kernel::platform::Ipi;
+use schedcast_kernel::table::Table;
 use schedcast_kernel::{Cpu, GroupId, Ns, TaskId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -143,7 +144,7 @@ pub struct Outside<const EXPLAIN: bool = false> {
     /// CPU that handles it.
     pub(super) executing: Cpu,
     pub(crate) machine: Machine,
-    pub(crate) cpus: Vec<CpuState>,
+    pub(crate) cpus: Table<CpuState>,
     pub(super) hardware: Hardware,
     /// Contended lines; `None` = none are.
     pub(super) lines: Option<LineTable>,
@@ -228,7 +229,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     }
 
     /// Programs the timer hardware of a CPU for its next timer or tick.
-    #[inline]
+    #[inline(always)]
     pub(super) fn program_device(&mut self, cpu: Cpu) {
         let state = &self.cpus[cpu.index()];
         if state.in_timer_interrupt {

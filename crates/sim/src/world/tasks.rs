@@ -6,6 +6,7 @@ use crate::segment::Segment;
 use crate::waiting::{QueueNumber, Waiting};
 use crate::wheel::Slot;
 use crate::workload::{BarrierId, ConditionId, MutexId, QueueId, SemaphoreId, WordId, Workload};
+use schedcast_kernel::table::Table;
 use schedcast_kernel::{Cpu, Ns, TaskId};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -96,7 +97,7 @@ struct Firsts {
 /// All tasks and all objects.
 #[derive(Clone, Debug)]
 pub(crate) struct Tasks {
-    pub contexts: Vec<Context>,
+    pub contexts: Table<Context>,
     /// Registers of all rows, `register_stride` each.
     registers: Vec<u64>,
     register_stride: usize,
@@ -137,7 +138,7 @@ impl Tasks {
             .flat_map(|task| &task.registers)
             .map(|(reg, _)| usize::from(reg.0) + 1);
         Self {
-            contexts: Vec::new(),
+            contexts: Table::new(),
             registers: Vec::new(),
             register_stride: programs
                 .clone()
