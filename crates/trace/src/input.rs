@@ -1,7 +1,7 @@
 //! Opening a trace: what it is, and whether it is compressed.
 //!
 //! The first bytes decide, not the name: `1f 8b` is gzip whatever the file is called, and what comes out of it is looked
-//! at again. A folder is taken for raw pages of tracefs.
+//! at again. A folder holds raw pages of tracefs.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,20 +9,26 @@ use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 
-use crate::binary::Store;
+use crate::binary::{Store, ZstdFrames};
 use crate::error::{ErrorKind, ReadError};
 use crate::ftrace_text::FtraceTextReader;
+use crate::perf_data;
+use crate::perfetto;
+use crate::raw_pages;
 use crate::source::EventSource;
 use crate::trace_dat;
 
-/// Opens a trace of any format that this crate reads, plain or gzipped.
+/// Opens a trace of any format that this crate reads, plain or packed with gzip or zstd.
 ///
 /// # Errors
 /// If the file cannot be opened, or is of a format that this crate does not read; the message says what to do about it.
 pub fn open_trace(path: &Path) -> Result<Box<dyn EventSource>, ReadError> {
+    if path.is_dir() {
+        return raw_pages::open(path);
+    }
     let mut file = File::open(path).map_err(|error| ReadError::io(path, &error))?;
     let head = head(&mut file).map_err(|error| head_error(path, &error))?;
-    if !head.starts_with(GZIP) {
+    let Some(packing) = Packing::of(&head) else {
         return match Format::of(path, &head)? {
             Format::Text => {
                 let whole = std::io::Cursor::new(head).chain(file);
@@ -33,19 +39,22 @@ pub fn open_trace(path: &Path) -> Result<Box<dyn EventSource>, ReadError> {
                 binary.open(path, store)
             }
         };
-    }
+    };
     let buffered = std::io::BufReader::with_capacity(64 * 1024, file);
     let whole = std::io::Cursor::new(head).chain(buffered);
-    open_unpacked(path, MultiGzDecoder::new(whole))
+    match packing {
+        Packing::Gzip => open_unpacked(path, MultiGzDecoder::new(whole)),
+        Packing::Zstd => open_unpacked(path, ZstdFrames::new(whole)),
+    }
 }
 
-/// Opens what comes out of a compressed file.
+/// Opens what comes out of a packed file.
 fn open_unpacked(
     path: &Path,
     mut input: impl Read + 'static,
 ) -> Result<Box<dyn EventSource>, ReadError> {
     let head = head(&mut input).map_err(|error| head_error(path, &error))?;
-    if head.starts_with(GZIP) {
+    if Packing::of(&head).is_some() {
         let message = "compressed twice; decompress it once";
         return Err(ReadError::new(ErrorKind::Unsupported, path, message));
     }
@@ -61,25 +70,36 @@ fn open_unpacked(
     format.open(path, Store::Memory(bytes))
 }
 
-const GZIP: &[u8] = b"\x1f\x8b";
+/// How a file is packed as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Packing {
+    Gzip,
+    Zstd,
+}
+
+impl Packing {
+    fn of(head: &[u8]) -> Option<Packing> {
+        if head.starts_with(b"\x1f\x8b") {
+            Some(Packing::Gzip)
+        } else if head.starts_with(b"\x28\xb5\x2f\xfd") {
+            Some(Packing::Zstd)
+        } else {
+            None
+        }
+    }
+}
 
 /// The formats that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     Text,
     TraceDat,
+    PerfData,
+    Perfetto,
 }
 
 /// First bytes of files that are not read, and what to tell their owner.
-const FOREIGN: [(&[u8], &str); 5] = [
-    (
-        b"PERFILE2",
-        "a perf.data file; record with trace-cmd or tracefs instead",
-    ),
-    (
-        b"\x28\xb5\x2f\xfd",
-        "compressed with zstd; decompress it first",
-    ),
+const FOREIGN: [(&[u8], &str); 3] = [
     (b"\xfd7zXZ\0", "compressed with xz; decompress it first"),
     (b"BZh", "compressed with bzip2; decompress it first"),
     (b"\x7fELF", "a program"),
@@ -94,6 +114,10 @@ impl Format {
         }
         Ok(if head.starts_with(trace_dat::MAGIC) {
             Format::TraceDat
+        } else if head.starts_with(perf_data::MAGIC) || head.starts_with(perf_data::MAGIC_BIG) {
+            Format::PerfData
+        } else if perfetto::read::is_trace(head) {
+            Format::Perfetto
         } else {
             Format::Text
         })
@@ -103,6 +127,8 @@ impl Format {
     fn open(self, path: &Path, store: Store) -> Result<Box<dyn EventSource>, ReadError> {
         match self {
             Format::TraceDat => trace_dat::open(path, store),
+            Format::PerfData => perf_data::open(path, store),
+            Format::Perfetto => perfetto::read::open(path, store),
             Format::Text => {
                 let message = "expected a binary format";
                 Err(ReadError::new(ErrorKind::Unsupported, path, message))

@@ -27,7 +27,12 @@ pub(crate) struct PageLayout {
     commit_offset: usize,
     commit_bytes: usize,
     data_offset: usize,
+    /// Room for events.
+    data_bytes: usize,
 }
+
+/// The largest page of any kernel's ring buffer.
+pub(crate) const PAGE_BYTES_MAX: usize = 1 << 24;
 
 const MISSED_EVENTS: u64 = 1 << 31;
 const MISSED_STORED: u64 = 1 << 30;
@@ -54,6 +59,7 @@ impl PageLayout {
             || commit.offset < 8
             || data.offset < commit.offset + commit.size
             || data.offset > 64
+            || !(64..=PAGE_BYTES_MAX).contains(&(data.offset + data.size))
         {
             return Err("expected `header_page` to begin with a time stamp of 8 bytes, then the size in 4 or 8".to_owned());
         }
@@ -62,7 +68,23 @@ impl PageLayout {
             commit_offset: commit.offset,
             commit_bytes: commit.size,
             data_offset: data.offset,
+            data_bytes: data.size,
         })
+    }
+
+    /// The same layout in the other byte order.
+    pub(crate) fn with_endian(self, endian: Endian) -> PageLayout {
+        PageLayout { endian, ..self }
+    }
+
+    /// Size of a page, head included.
+    pub(crate) fn page_bytes(&self) -> usize {
+        self.data_offset + self.data_bytes
+    }
+
+    /// True if the page's size word makes sense: the byte order is the right one.
+    pub(crate) fn fits(&self, page: &[u8]) -> bool {
+        PageReader::open(self, page, 0).is_ok()
     }
 
     /// The layout of every kernel since 2.6.32, for longs of this many bytes.
@@ -73,6 +95,7 @@ impl PageLayout {
             commit_offset: 8,
             commit_bytes,
             data_offset: 8 + commit_bytes,
+            data_bytes: 4088 - commit_bytes,
         }
     }
 }

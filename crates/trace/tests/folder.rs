@@ -127,7 +127,7 @@ fn recording_json() {
         (
             r#""ftrace-text""#,
             r#""trace.dat""#,
-            "recording.json:8:28: unknown trace format `trace.dat`; known: ftrace-text",
+            "recording.json:8:28: unknown trace format `trace.dat`; did you mean `trace-dat`?",
         ),
         (
             "250",

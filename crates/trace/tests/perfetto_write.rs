@@ -150,13 +150,13 @@ fn scheduling_events_are_bundled_by_cpu() {
     let waking = bundles[1].event[0].sched_waking.as_ref().unwrap();
     assert_eq!(
         (waking.comm.as_deref(), waking.pid, waking.target_cpu),
-        (Some("a"), Some(11), Some(0))
+        (Some(&b"a"[..]), Some(11), Some(0))
     );
     assert!(bundles[1].event[1].sched_wakeup.is_some());
     let last = bundles[2].event[0].sched_switch.as_ref().unwrap();
     assert_eq!(
         (last.prev_state, last.next_comm.as_deref()),
-        (Some(1), Some("swapper"))
+        (Some(1), Some(&b"swapper"[..]))
     );
 }
 

@@ -2,7 +2,7 @@
 
 mod store;
 
-pub(crate) use self::store::{Store, unpack_zstd};
+pub(crate) use self::store::{Store, ZstdFrames, unpack_zstd, unpack_zstd_stream};
 
 use std::path::Path;
 
@@ -86,6 +86,10 @@ impl<'a> Bytes<'a> {
             base,
             endian,
         }
+    }
+
+    pub(crate) fn endian(&self) -> Endian {
+        self.endian
     }
 
     pub(crate) fn offset(&self) -> u64 {

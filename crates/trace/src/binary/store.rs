@@ -1,8 +1,10 @@
 //! Where the bytes of a binary trace lie: in a file that is read at offsets, or in memory if it was compressed.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
+
+use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 
 use super::Damage;
 use crate::error::ErrorKind;
@@ -77,7 +79,7 @@ pub(crate) fn unpack_zstd(packed: &[u8], length: u64, offset: u64) -> Result<Vec
             "expected at most {UNPACKED_BYTES_MAX} bytes in a compressed part, found {length}"
         )));
     }
-    let decoder = ruzstd::decoding::StreamingDecoder::new(packed)
+    let decoder = StreamingDecoder::new(packed)
         .map_err(|error| bad(format!("expected a zstd frame ({error})")))?;
     let mut unpacked = Vec::new();
     decoder
@@ -92,4 +94,67 @@ pub(crate) fn unpack_zstd(packed: &[u8], length: u64, offset: u64) -> Result<Vec
         )));
     }
     Ok(unpacked)
+}
+
+/// Unpacks zstd frames of unknown length, up to `length_max` bytes.
+pub(crate) fn unpack_zstd_stream(
+    packed: &[u8],
+    length_max: u64,
+    offset: u64,
+) -> Result<Vec<u8>, Damage> {
+    let mut unpacked = Vec::new();
+    ZstdFrames::new(packed)
+        .take(length_max)
+        .read_to_end(&mut unpacked)
+        .map_err(|error| {
+            Damage::malformed(offset, format!("the zstd frame is damaged ({error})"))
+        })?;
+    Ok(unpacked)
+}
+
+/// What a file packed with zstd unpacks to; parallel packers write several frames one behind the other.
+pub(crate) struct ZstdFrames<R: Read> {
+    state: State<R>,
+}
+
+enum State<R: Read> {
+    Between(BufReader<R>),
+    Inside(Box<StreamingDecoder<BufReader<R>, FrameDecoder>>),
+    Ended,
+}
+
+impl<R: Read> ZstdFrames<R> {
+    pub(crate) fn new(input: R) -> ZstdFrames<R> {
+        ZstdFrames {
+            state: State::Between(BufReader::new(input)),
+        }
+    }
+}
+
+/// The decoder reports every damage, a cut file included, as an error of its own.
+fn damaged(error: impl std::fmt::Display) -> std::io::Error {
+    std::io::Error::new(std::io::ErrorKind::InvalidData, error.to_string())
+}
+
+impl<R: Read> Read for ZstdFrames<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        loop {
+            match std::mem::replace(&mut self.state, State::Ended) {
+                State::Ended => return Ok(0),
+                State::Between(mut input) => {
+                    if !input.fill_buf()?.is_empty() {
+                        let decoder = StreamingDecoder::new(input).map_err(damaged)?;
+                        self.state = State::Inside(Box::new(decoder));
+                    }
+                }
+                State::Inside(mut decoder) => match decoder.read(buffer).map_err(damaged)? {
+                    0 if !buffer.is_empty() => self.state = State::Between(decoder.into_inner()),
+                    bytes => {
+                        self.state = State::Inside(decoder);
+                        return Ok(bytes);
+                    }
+                },
+            }
+        }
+    }
 }

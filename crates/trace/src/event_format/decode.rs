@@ -148,7 +148,7 @@ impl Decoder {
             task: values.pid(&common.pid)?,
             context: flags
                 .transpose()?
-                .map_or(Context::UNKNOWN, |flags| context(flags as u8)),
+                .map_or(Context::UNKNOWN, |flags| context_of_flags(flags as u8)),
             kind,
         };
         Ok((event, other))
@@ -170,7 +170,7 @@ fn plan(known: Known, format: &EventFormat) -> Result<Vec<Field>, String> {
 /// The bits of `common_flags` (`enum trace_flag_type`).
 ///
 /// Kernels before 6.13 use bit 1 where an architecture cannot tell whether interrupts are off.
-fn context(flags: u8) -> Context {
+pub(crate) fn context_of_flags(flags: u8) -> Context {
     let mut context = Context::TASK;
     if flags & 0x01 != 0 {
         context = context.with_irqs_off();

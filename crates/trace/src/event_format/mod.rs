@@ -22,7 +22,7 @@
 mod decode;
 mod states;
 
-pub(crate) use self::decode::{Decoder, Record};
+pub(crate) use self::decode::{Decoder, Record, context_of_flags};
 
 use self::states::States;
 

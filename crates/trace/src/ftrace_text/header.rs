@@ -74,7 +74,7 @@ fn after_dash(line: &[u8], dash: usize, layout: &Layout) -> Option<Result<Header
 }
 
 impl Header {
-    fn of(task: Pid, cpu: u32, comm_end: usize) -> Header {
+    pub(super) fn of(task: Pid, cpu: u32, comm_end: usize) -> Header {
         let context = Context::UNKNOWN;
         Header {
             task,
@@ -158,7 +158,7 @@ fn context(cursor: &mut Cursor, layout: &Layout) -> Result<Context, Malformed> {
 }
 
 /// `5371.828062:` or `1230us+:`, in ns.
-fn time(cursor: &mut Cursor) -> Result<(u64, bool), Malformed> {
+pub(super) fn time(cursor: &mut Cursor) -> Result<(u64, bool), Malformed> {
     let start = *cursor;
     let whole = cursor.digits(EXPECTED_TIME)?;
     if cursor.take(b".") {

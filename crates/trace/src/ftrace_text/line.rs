@@ -4,6 +4,7 @@ use super::cursor::{Cursor, Malformed};
 use super::flags::Layout;
 use super::header::{self, Header};
 use super::payload::{self, Fields, Known, PLUGIN_COLUMN};
+use super::script;
 use crate::event::EventKind;
 use crate::names::{COMM_BYTES_MAX, CommTable};
 
@@ -11,6 +12,8 @@ use crate::names::{COMM_BYTES_MAX, CommTable};
 pub(super) struct EventLine<'a> {
     pub(super) header: Header,
     pub(super) body: Body<'a>,
+    /// True for a line of `perf script`.
+    pub(super) is_script: bool,
 }
 
 pub(super) enum Body<'a> {
@@ -21,6 +24,8 @@ pub(super) enum Body<'a> {
     },
     /// Any other event, by name.
     Other(&'a [u8]),
+    /// `perf script` says in place of an event that so many are missing.
+    Lost(u64),
 }
 
 /// A line that could not be taken apart.
@@ -38,6 +43,8 @@ pub(super) struct Dialect {
     pub(super) layout: Layout,
     /// A tracer other than `nop` writes lines of its own form between the events.
     tracer_writes: bool,
+    /// The first event was a line of `perf script`, so the others will be.
+    pub(super) is_script: bool,
 }
 
 impl Dialect {
@@ -52,33 +59,87 @@ impl Dialect {
 
 /// Takes an event line apart.
 pub(super) fn event<'a>(line: &'a [u8], dialect: &Dialect) -> Result<EventLine<'a>, BadLine> {
-    // A task's name may start like a stack line, so only what is no event can be one.
-    let header_bad = |malformed| {
-        let is_stack = line.starts_with(b" ") && line.trim_ascii_start().starts_with(b"=> ");
-        BadLine {
-            malformed,
-            has_header: false,
-            is_stack,
+    if dialect.is_script
+        && let Some(outcome) = script_event(line, dialect)
+    {
+        return outcome;
+    }
+    let header = match header::parse(line, &dialect.layout) {
+        Ok(header) => header,
+        Err(malformed) => {
+            let of_script = if dialect.is_script {
+                None
+            } else {
+                script_event(line, dialect)
+            };
+            return of_script.unwrap_or_else(|| Err(header_bad(line, dialect, malformed)));
         }
     };
-    let fields_bad = |malformed| BadLine {
+    let text = &line[header.event_start..];
+    match event_name(text, dialect.tracer_writes) {
+        Some(name) => body(line, header, name),
+        None => Err(nameless(header.event_start)),
+    }
+}
+
+/// The same for a line of `perf script`; `None` if it is none.
+fn script_event<'a>(line: &'a [u8], dialect: &Dialect) -> Option<Result<EventLine<'a>, BadLine>> {
+    let header = match script::parse(line)? {
+        Ok(header) => header,
+        Err(malformed) => return Some(Err(header_bad(line, dialect, malformed))),
+    };
+    let text = &line[header.event_start..];
+    Some(match (script::lost(text), script::event_name(text)) {
+        (Some(events), _) => Ok(EventLine {
+            header,
+            body: Body::Lost(events),
+            is_script: true,
+        }),
+        (None, Some(name)) => body(line, header, name).map(|event| EventLine {
+            is_script: true,
+            ..event
+        }),
+        (None, None) => Err(nameless(header.event_start)),
+    })
+}
+
+/// A task's name may start like a stack line, so only what is no event can be one.
+fn header_bad(line: &[u8], dialect: &Dialect, malformed: Malformed) -> BadLine {
+    let is_stack = line.starts_with(b" ") && line.trim_ascii_start().starts_with(b"=> ");
+    BadLine {
+        malformed,
+        has_header: false,
+        is_stack: is_stack || dialect.is_script && script::is_caller(line),
+    }
+}
+
+fn fields_bad(malformed: Malformed) -> BadLine {
+    BadLine {
         malformed,
         has_header: true,
         is_stack: false,
-    };
-    let header = header::parse(line, &dialect.layout).map_err(header_bad)?;
+    }
+}
+
+fn nameless(offset: usize) -> BadLine {
+    fields_bad(Malformed {
+        offset,
+        expected: "the event's name and a colon",
+    })
+}
+
+/// Reads the fields behind the name, which ends `name_end` bytes behind the header.
+fn body<'a>(
+    line: &'a [u8],
+    header: Header,
+    (name, name_end): (&'a [u8], usize),
+) -> Result<EventLine<'a>, BadLine> {
     let name_start = header.event_start;
-    let Some((name, name_end)) = event_name(&line[name_start..], dialect.tracer_writes) else {
-        let expected = "the event's name and a colon";
-        return Err(fields_bad(Malformed {
-            offset: name_start,
-            expected,
-        }));
-    };
     let Some(known) = Known::from_name(name) else {
         return Ok(EventLine {
             header,
             body: Body::Other(name),
+            is_script: false,
         });
     };
     // Spaces may belong to a name in the spellings of plugins, but not before the column they pad to.
@@ -93,6 +154,7 @@ pub(super) fn event<'a>(line: &'a [u8], dialect: &Dialect) -> Result<EventLine<'
             fields,
             has_extra_fields,
         },
+        is_script: false,
     })
 }
 
@@ -135,7 +197,7 @@ pub(super) fn is_plausible_join(joined: &[u8], line: &EventLine) -> bool {
     let short = |name: &[u8]| name.len() <= COMM_BYTES_MAX;
     in_task_column
         && match &line.body {
-            Body::Other(_) => true,
+            Body::Other(_) | Body::Lost(_) => true,
             Body::Decoded { fields, .. } => match fields {
                 Fields::Switch { prev, next, .. } => short(prev.comm) && short(next.comm),
                 Fields::Wakeup { task, .. }
@@ -251,6 +313,10 @@ pub(super) fn remark(line: &[u8]) -> Result<Option<Remark>, Malformed> {
             Remark::Nothing
         }
         Some(_) if line.trim_ascii().is_empty() => Remark::Nothing,
+        Some(_) if line.ends_with(b"]") => match gap_of_instance(line) {
+            Some(gap) => lost(gap)?,
+            None => return Ok(None),
+        },
         Some(_) => return Ok(None),
     }))
 }
@@ -286,6 +352,15 @@ fn comment(line: &[u8]) -> Remark {
         written,
         cpus,
     }
+}
+
+/// A report of a trace instance puts its name in front: `pg: CPU:1 [431 EVENTS DROPPED]`.
+fn gap_of_instance(line: &[u8]) -> Option<&[u8]> {
+    let gap_end = line.ends_with(b" EVENTS DROPPED]") || line.ends_with(b"[EVENTS DROPPED]");
+    let colon = memchr::memchr(b':', line).filter(|_| gap_end)?;
+    let gap = line[colon + 1..].strip_prefix(b" ")?;
+    let is_name = colon > 0 && !line[..colon].contains(&b' ');
+    (is_name && gap.starts_with(b"CPU:")).then_some(gap)
 }
 
 /// The kernel writes `[LOST 431 EVENTS]`, trace-cmd `[431 EVENTS DROPPED]`; both leave the number out if it is unknown.
@@ -337,6 +412,22 @@ mod tests {
             "CPU:1 [LOST 4 EVENTS DROPPED]",
         ] {
             assert!(remark(line.as_bytes()).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn gaps_of_an_instance() {
+        let gap = Remark::Lost {
+            cpu: 1,
+            events: Some(824),
+        };
+        assert_eq!(said("pg: CPU:1 [824 EVENTS DROPPED]"), Some(gap));
+        for line in [
+            "pg: CPU 1 [824 EVENTS DROPPED]",
+            "pg:    <...>-618     1d..2. 1.000000000: m: CPU:1 [3 EVENTS DROPPED]",
+            ": CPU:1 [824 EVENTS DROPPED]",
+        ] {
+            assert_eq!(said(line), None, "{line}");
         }
     }
 

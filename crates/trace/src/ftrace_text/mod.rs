@@ -10,6 +10,8 @@
 //! task context), and the fields (the running task wakes 8679, which last ran on CPU 0). Other lines are comments,
 //! gaps (`CPU:1 [LOST 431 EVENTS]`) or stack traces.
 //!
+//! Text of `perf script` is read as well: the same events, with the header in another order.
+//!
 //! What the text cannot say stays unknown: without flags the context is [`Context::UNKNOWN`](crate::Context::UNKNOWN),
 //! and trace-cmd's default spelling prints `R` for `R+`.
 
@@ -19,6 +21,7 @@ mod header;
 mod line;
 mod lines;
 mod payload;
+mod script;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -245,7 +248,18 @@ impl Decoder {
         let number = self.counts.lines;
         let header = &line.header;
         self.continuation_left = 0;
+        self.dialect.is_script |= line.is_script;
         let kind = match &line.body {
+            Body::Lost(events) => {
+                let gap = LostEvents {
+                    cpu: header.cpu,
+                    events: Some(*events),
+                    after_ns: self.previous_ns,
+                    line: number,
+                };
+                self.counts.lost.push(gap);
+                return Item::Lost(gap);
+            }
             Body::Decoded {
                 known,
                 fields,
@@ -260,8 +274,12 @@ impl Decoder {
                 EventKind::Other
             }
         };
-        let (time_ns, cpu, task, context) =
-            (header.time_ns, header.cpu, header.task, header.context);
+        let (time_ns, cpu, context) = (header.time_ns, header.cpu, header.context);
+        let task = match kind {
+            // perf knows no number of a task that is dead, but a switch is always written by the task that leaves.
+            EventKind::Switch { prev_pid, .. } if header.task == -1 => prev_pid,
+            _ => header.task,
+        };
         let event = Event {
             time_ns,
             cpu,

@@ -150,8 +150,18 @@ impl<'de> Deserialize<'de> for Preempt {
 /// Format of a trace file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceFormat {
-    /// `ftrace-text`: tracefs' `trace` file or `trace-cmd report`, plain or gzipped.
+    /// `ftrace-text`: tracefs' `trace` file or `trace-cmd report`.
     FtraceText,
+    /// `trace-dat`: the file of trace-cmd.
+    TraceDat,
+    /// `perf-data`: the file of perf.
+    PerfData,
+    /// `perf-script`: the text of `perf script`.
+    PerfScript,
+    /// `tracefs-raw`: a folder with raw pages.
+    TracefsRaw,
+    /// `perfetto`: a Perfetto trace.
+    Perfetto,
 }
 
 impl<'de> Deserialize<'de> for TraceFormat {
@@ -159,7 +169,14 @@ impl<'de> Deserialize<'de> for TraceFormat {
         json::word(
             deserializer,
             "trace format",
-            &[("ftrace-text", TraceFormat::FtraceText)],
+            &[
+                ("ftrace-text", TraceFormat::FtraceText),
+                ("trace-dat", TraceFormat::TraceDat),
+                ("perf-data", TraceFormat::PerfData),
+                ("perf-script", TraceFormat::PerfScript),
+                ("tracefs-raw", TraceFormat::TracefsRaw),
+                ("perfetto", TraceFormat::Perfetto),
+            ],
         )
     }
 }

@@ -24,6 +24,7 @@ use crate::event::Event;
 use crate::input::open_trace;
 use crate::json;
 use crate::names::CommTable;
+use crate::raw_pages;
 use crate::source::{Counts, EventSource, Item};
 
 /// A recording in memory.
@@ -56,7 +57,7 @@ impl Recording {
     /// If anything in it cannot be read or does not follow its format, or if the trace has no events. Lost events and
     /// steps of the clock are no errors: they are in [`Recording::counts`].
     pub fn open(path: &Path) -> Result<Recording, ReadError> {
-        if path.is_dir() {
+        if path.is_dir() && (path.join("recording.json").exists() || !raw_pages::is_folder(path)) {
             return Recording::open_folder(path);
         }
         if path

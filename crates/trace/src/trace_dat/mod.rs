@@ -17,7 +17,7 @@ use crate::binary::{Bytes, Damage, Endian, Store};
 use crate::error::{ErrorKind, ReadError};
 use crate::event_format::{Decoder, EventFormat};
 use crate::merge::{CpuPages, MergedReader, Pages};
-use crate::ring_buffer::PageLayout;
+use crate::ring_buffer::{PAGE_BYTES_MAX, PageLayout};
 use crate::source::{Counts, EventSource};
 
 /// The first bytes of every trace.dat.
@@ -59,19 +59,11 @@ struct CpuBuffer {
     pages: Pages,
 }
 
-/// The largest page of any kernel's ring buffer.
-const PAGE_BYTES_MAX: u64 = 1 << 24;
-
 /// Opens a trace.dat; `file` is for messages.
 pub(crate) fn open(file: &Path, store: Store) -> Result<Box<dyn EventSource>, ReadError> {
     let store = Arc::new(store);
     let contents = contents(&store).map_err(|damage| damage.in_file(file))?;
-    if let Some(clock) = contents.clock.as_deref()
-        && matches!(clock, "counter" | "uptime" | "x86-tsc" | "tsc2nsec")
-    {
-        let message = format!(
-            "the trace's clock `{clock}` does not count in nanoseconds; record with `-C mono`"
-        );
+    if let Some(message) = contents.clock.as_deref().and_then(uncountable_clock) {
         return Err(ReadError::new(ErrorKind::Unsupported, file, message));
     }
     if contents.decoder.knows_nothing() {
@@ -103,11 +95,26 @@ pub(crate) fn open(file: &Path, store: Store) -> Result<Box<dyn EventSource>, Re
     )))
 }
 
-/// Reads everything but the pages.
-fn contents(store: &Store) -> Result<Contents, Damage> {
-    const HEAD_BYTES_MAX: u64 = 256;
-    let head = store.read(0, store.len().min(HEAD_BYTES_MAX), "the file's head")?;
-    let mut bytes = Bytes::new(&head, 0, Endian::Little);
+/// What to say about a clock that does not count in time.
+pub(crate) fn uncountable_clock(clock: &str) -> Option<String> {
+    matches!(clock, "counter" | "uptime" | "x86-tsc" | "tsc2nsec").then(|| {
+        format!(
+            "the trace's clock `{clock}` does not count in nanoseconds; record with the clock `mono`"
+        )
+    })
+}
+
+/// The formats of events that perf.data carries in the words of this format; `base` is their place in the file.
+pub(crate) fn tracing_data(blob: &[u8], base: u64) -> Result<Decoder, Damage> {
+    let (mut contents, _, mut bytes) = beginning(Bytes::new(blob, base, Endian::Little))?;
+    contents.header_info(&mut bytes)?;
+    contents.formats(&mut bytes)?;
+    contents.systems(&mut bytes)?;
+    Ok(contents.decoder)
+}
+
+/// Version and machine, which stand in front in both versions; and what follows them.
+fn beginning(mut bytes: Bytes<'_>) -> Result<(Contents, &[u8], Bytes<'_>), Damage> {
     bytes.expect(MAGIC)?;
     let version = bytes.text("a version")?;
     let endian = match bytes.u8("a byte order")? {
@@ -122,7 +129,7 @@ fn contents(store: &Store) -> Result<Contents, Damage> {
     let mut bytes = Bytes::new(bytes.rest(), bytes.offset(), endian);
     let page_offset = bytes.offset();
     let page_bytes = page_size(u64::from(bytes.u32("the size of a page")?), page_offset)?;
-    let mut contents = Contents {
+    let contents = Contents {
         endian,
         page_bytes,
         layout: None,
@@ -133,6 +140,14 @@ fn contents(store: &Store) -> Result<Contents, Damage> {
         shift_ns: 0,
         buffers: Vec::new(),
     };
+    Ok((contents, version, bytes))
+}
+
+/// Reads everything but the pages.
+fn contents(store: &Store) -> Result<Contents, Damage> {
+    const HEAD_BYTES_MAX: u64 = 256;
+    let head = store.read(0, store.len().min(HEAD_BYTES_MAX), "the file's head")?;
+    let (mut contents, version, bytes) = beginning(Bytes::new(&head, 0, Endian::Little))?;
     match version {
         b"6" => straight::read(store, bytes.offset(), &mut contents)?,
         b"7" => sections::read(store, bytes, &mut contents)?,
@@ -148,7 +163,7 @@ fn contents(store: &Store) -> Result<Contents, Damage> {
 }
 
 fn page_size(page_bytes: u64, offset: u64) -> Result<u64, Damage> {
-    if page_bytes.is_power_of_two() && (64..=PAGE_BYTES_MAX).contains(&page_bytes) {
+    if page_bytes.is_power_of_two() && (64..=PAGE_BYTES_MAX as u64).contains(&page_bytes) {
         return Ok(page_bytes);
     }
     let message = format!("expected the size of a page, a power of two, found {page_bytes}");

@@ -23,6 +23,22 @@ impl Read {
         self.items.iter().filter_map(event).collect()
     }
 
+    /// What each decoded event says, with its time: lines that are equal for equal events.
+    pub fn lines(&self) -> Vec<String> {
+        let line = |event: &Event| {
+            dump(event, &self.comms).map(|what| format!("{} {what}", event.time_ns))
+        };
+        self.events().iter().filter_map(line).collect()
+    }
+
+    /// How often each event occurs that is not decoded.
+    pub fn others(&self) -> Vec<(String, u64)> {
+        let others = self.counts.other.iter();
+        others
+            .map(|(name, other)| (name.clone(), other.count))
+            .collect()
+    }
+
     /// Each decoded event as one line of text, names resolved, in a spelling of our own.
     pub fn dump(&self) -> Vec<String> {
         self.events()
@@ -127,4 +143,32 @@ pub fn recording(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../recordings")
         .join(name)
+}
+
+/// The content of a fixture, unpacked.
+pub fn bytes(name: &str) -> Vec<u8> {
+    use std::io::Read;
+    let file = std::fs::read(fixture(name)).unwrap();
+    if !name.ends_with(".gz") {
+        return file;
+    }
+    let mut unpacked = Vec::new();
+    flate2::read::GzDecoder::new(&file[..])
+        .read_to_end(&mut unpacked)
+        .unwrap();
+    unpacked
+}
+
+/// Reads damaged bytes to the end, as a file of this name: an error names the file and says what was expected.
+pub fn survive(name: &str, bytes: &[u8]) -> Result<(), String> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(name);
+    std::fs::write(&path, bytes).unwrap();
+    let outcome = read_file(&path);
+    match outcome {
+        Err(error) if !error.to_string().contains(name) || error.message().len() <= 10 => {
+            Err(format!("an error without a place or words: {error}"))
+        }
+        _ => Ok(()),
+    }
 }
