@@ -16,11 +16,16 @@ use schedcast_lab::question::{Columns, Question, Subject};
 use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulator::Simulator;
 
-/// The service: 30 ms of work every 150 ms, 20 times, as the module `hog` describes it.
-const JOB: &str = "job --cpu-ms 30 --every-ms 150 --count 20";
-/// What it promises. Under 20 ms in 100 ms a request takes 100 ms or more.
-const PROMISE: &str = "p90<70ms";
-const PROMISE_MS: f64 = 70.0;
+/// The service: 30 ms of work every 170 ms, 20 times, as the module `hog` describes it. Requests are due at ten
+/// phases of a period of 100 ms, evenly spaced, so it matters little when its timer happens to fire.
+const JOB: &str = "job --cpu-ms 30 --every-ms 170 --count 20";
+const COUNT: usize = 20;
+/// Takes 22 ms of a request in one period and 8 ms in the next: one that is due x ms into a period takes 108 − x ms
+/// while x < 78, so that p90 is between 88 and 108 ms.
+const TIGHT: &str = "22000 100000";
+/// What it promises: more than twice its work, well below p90 under the tight limit.
+const PROMISE: &str = "p90<75ms";
+const PROMISE_MS: f64 = 75.0;
 
 /// Not a test of its own: the service, started in its group.
 #[test]
@@ -42,8 +47,8 @@ fn command() -> Vec<String> {
     words.map(str::to_owned).to_vec()
 }
 
-/// Why what was measured since `before` says nothing about the limit, if so: other programs or the hypervisor
-/// had more than a twentieth of the machine.
+/// Why what was measured since `before` may say nothing about the limit, if so: other programs or the hypervisor
+/// had more than a twentieth of the machine. Asked only when something went wrong.
 fn disturbed(before: &CpuTimes, own_cpu_ns: u64) -> Option<String> {
     let now = CpuTimes::read().unwrap();
     let own_ticks = own_cpu_ns / 10_000_000;
@@ -53,9 +58,8 @@ fn disturbed(before: &CpuTimes, own_cpu_ns: u64) -> Option<String> {
     (taken * 20 > total).then(|| format!("others took {taken} of {total} ticks"))
 }
 
-/// Responses of the service in `group`, ms; or why they mean nothing.
-fn measure(group: &CpuCgroup) -> Result<Vec<f64>, String> {
-    let before = CpuTimes::read().unwrap();
+/// Responses of the service in `group`, ms, sorted.
+fn measure(group: &CpuCgroup) -> Vec<f64> {
     let words = command();
     let spec = CommandSpec::new(&words[0])
         .args(&words[1..])
@@ -67,14 +71,15 @@ fn measure(group: &CpuCgroup) -> Result<Vec<f64>, String> {
         .lines()
         .map(|line| line.trim_start_matches("test service ... "));
     let activations = lines.filter_map(hog::Activation::parse);
-    let responses: Vec<f64> = activations
+    let mut responses: Vec<f64> = activations
         .map(|one| one.response_ns() as f64 / 1e6)
         .collect();
-    match disturbed(&before, report.commands[0].cpu_ns()) {
-        None => Ok(responses),
-        Some(why) => Err(why),
-    }
+    responses.sort_by(f64::total_cmp);
+    responses
 }
+
+/// CPU time of the service, ns.
+const OWN_CPU_NS: u64 = COUNT as u64 * 30_000_000;
 
 fn files(group: &CpuCgroup) -> BTreeMap<&'static str, String> {
     let files = [
@@ -96,10 +101,11 @@ fn the_loop_is_closed() {
         eprintln!("skipped: not root, or no cgroup v1 cpu controller");
         return;
     }
-    let directory = tempfile::tempdir().unwrap();
+    let mut directory = tempfile::tempdir().unwrap();
+    directory.disable_cleanup(std::env::var("KEEP").is_ok());
     let name = format!("schedcast-loop-{}", std::process::id());
     let group = CpuCgroup::create("/", &name).unwrap();
-    group.apply("cpu.max", "22000 100000").unwrap();
+    group.apply("cpu.max", TIGHT).unwrap();
     let before = files(&group);
 
     let folder = directory.path().join("recording");
@@ -116,10 +122,7 @@ fn the_loop_is_closed() {
     };
     let times = CpuTimes::read().unwrap();
     let report = record(&request, &AtomicBool::new(false)).unwrap();
-    if let Some(why) = disturbed(&times, 600_000_000) {
-        eprintln!("skipped: {why} during the recording");
-        return;
-    }
+    let while_recording = disturbed(&times, OWN_CPU_NS);
     assert_eq!(
         (report.exit_code, report.lost.iter().sum::<u64>()),
         (Some(0), 0)
@@ -138,11 +141,17 @@ fn the_loop_is_closed() {
         max_neighbour: None,
     };
     let advice = advise(&question, &demands, &Simulator::new(), &|| {}).unwrap();
-    assert!(
-        !advice.options[0].suits,
-        "the recorded limit breaks the promise: {advice:?}"
-    );
-    let best = advice.recommendation().expect("some limit suits");
+    let whole = schedcast_lab::tables::advice::render(&advice);
+    let best = match advice.recommendation() {
+        Some(best) if !advice.options[0].suits => best,
+        found => {
+            if let Some(why) = while_recording {
+                eprintln!("skipped: {why} during the recording\n{whole}");
+                return;
+            }
+            panic!("found {found:?} beside a recorded limit that breaks the promise:\n{whole}");
+        }
+    };
 
     let wish = Wish {
         quota_us: Some(best.quota_us),
@@ -152,27 +161,23 @@ fn the_loop_is_closed() {
     };
     let journals = directory.path().join("undo");
     apply::apply(&group, &wish, &journals, &mut |_| {}).unwrap();
+    let times = CpuTimes::read().unwrap();
     let after = measure(&group);
+    let while_measured = disturbed(&times, OWN_CPU_NS);
     apply::undo(&group, &journals, &mut |_| {}).unwrap();
     assert_eq!(files(&group), before, "every byte is back");
 
-    let mut after = match after {
-        Ok(after) => after,
-        Err(why) => {
-            eprintln!("skipped: {why} while it was measured");
-            return;
-        }
-    };
-    assert_eq!(after.len(), 20);
-    after.sort_by(f64::total_cmp);
+    assert_eq!(after.len(), COUNT);
     let p90 = after[17];
     eprintln!(
         "{}: {:?} us predicted, {p90:.1} ms measured",
         best.name, best.forecasts[0].interval
     );
-    assert!(
-        p90 < PROMISE_MS,
-        "promised {PROMISE_MS} ms under {}, took {after:?}",
-        best.name
-    );
+    if p90 < PROMISE_MS {
+        return;
+    }
+    match while_measured {
+        Some(why) => eprintln!("skipped: {why} while it was measured"),
+        None => panic!("promised {PROMISE_MS} ms, took {after:?}\n{whole}"),
+    }
 }

@@ -103,6 +103,15 @@ pub enum EventKind {
         /// Its kernel priority.
         prio: i32,
     },
+    /// `sched_stat_runtime`: the kernel charged a fair task for what it ran since it was last charged.
+    Runtime {
+        /// Task that ran; on which CPU is not said, a waker elsewhere may cause the charge.
+        pid: Pid,
+        /// Its name.
+        comm: CommId,
+        /// Time it ran, without what interrupts and the hypervisor took; longer than 4.29 s reads as that.
+        runtime_ns: u32,
+    },
     /// An event this crate does not decode. Its name is counted in [`crate::Counts::other`].
     Other,
 }
@@ -133,6 +142,7 @@ impl EventKind {
             EventKind::Fork { .. } => "sched_process_fork",
             EventKind::Exec { .. } => "sched_process_exec",
             EventKind::Exit { .. } => "sched_process_exit",
+            EventKind::Runtime { .. } => "sched_stat_runtime",
             EventKind::Other => return None,
         })
     }
@@ -149,6 +159,7 @@ pub(crate) enum Known {
     Fork,
     Exec,
     Exit,
+    Runtime,
 }
 
 impl Known {
@@ -162,6 +173,7 @@ impl Known {
             b"sched_process_fork" => Known::Fork,
             b"sched_process_exec" => Known::Exec,
             b"sched_process_exit" => Known::Exit,
+            b"sched_stat_runtime" => Known::Runtime,
             _ => return None,
         })
     }

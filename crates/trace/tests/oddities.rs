@@ -164,7 +164,7 @@ fn undecoded_events_are_counted_by_name() {
         line(WAKEUP),
         line("cpu_idle: state=4294967295 cpu_id=0"),
         line("schedule <-worker_thread"),
-        line("sched_stat_runtime: comm=a pid=5 runtime=1 [ns] vruntime=2 [ns]"),
+        line("sched_stat_wait: comm=a pid=5 delay=1 [ns]"),
     ]
     .concat();
     let read = read_text(&text).unwrap();
@@ -179,7 +179,7 @@ fn undecoded_events_are_counted_by_name() {
         [
             ("(tracer)", 1, 4),
             ("cpu_idle", 2, 1),
-            ("sched_stat_runtime", 1, 5)
+            ("sched_stat_wait", 1, 5)
         ]
     );
     assert_eq!(read.counts.events, 5);

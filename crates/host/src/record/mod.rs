@@ -44,6 +44,12 @@ pub const EVENTS: [&str; 8] = [
     "sched/sched_process_exit",
 ];
 
+/// Says how long a task has run that did not leave its CPU. Some guests write no switch out of the idle task; only
+/// this shows when a task started that a limit had held back.
+const LONG_RUN: &str = "sched/sched_stat_runtime";
+/// Only charges beyond this are wanted: at most about one a tick.
+const LONG_RUN_FILTER: &str = "runtime > 900000";
+
 /// Buffer of each CPU, kB: half a second of 100,000 events a second.
 const BUFFER_KB: u32 = 8192;
 /// How often the buffer is emptied.
@@ -110,6 +116,8 @@ pub fn record(request: &Request, stop: &AtomicBool) -> Result<Report> {
     let number = RECORDINGS.fetch_add(1, Ordering::Relaxed);
     let name = format!("schedcast-record-{}-{number}", std::process::id());
     let trace = TraceInstance::create(&name, BUFFER_KB, &EVENTS)?;
+    trace.set(&format!("events/{LONG_RUN}/filter"), LONG_RUN_FILTER)?;
+    trace.set(&format!("events/{LONG_RUN}/enable"), "1")?;
     let mut child = Child::start_stopped(&request.command, group_dir.as_deref())?;
     let scope = request.cgroup.as_deref();
     let before = tree::read(&hierarchy, scope)?;

@@ -60,6 +60,7 @@ fn needed(known: Known) -> &'static [&'static str] {
         Known::Fork => &["parent_comm", "parent_pid", "child_comm", "child_pid"],
         Known::Exec => &["filename", "pid", "old_pid"],
         Known::Exit => &["comm", "pid", "prio"],
+        Known::Runtime => &["comm", "pid", "runtime"],
     }
 }
 
@@ -314,6 +315,11 @@ fn kind(
             pid: pid(1)?,
             prio: prio(2)?,
         },
+        Known::Runtime => EventKind::Runtime {
+            comm: comm(0)?,
+            pid: pid(1)?,
+            runtime_ns: u32::try_from(values.number(&fields[2])?).unwrap_or(u32::MAX),
+        },
     })
 }
 
@@ -393,11 +399,11 @@ mod tests {
 
     #[test]
     fn unknown_events_keep_their_name_or_number() {
-        let other = "name: sched_stat_runtime\nID: 3\nCOMMON";
+        let other = "name: sched_stat_wait\nID: 3\nCOMMON";
         let decoder = decoder(Endian::Little, &[other]);
         assert!(decoder.knows_nothing());
         let name = |bytes: &[u8]| decode(&decoder, bytes).unwrap().1.unwrap();
-        assert_eq!(name(b"\x03\0\0\0\x01\0\0\0"), "sched_stat_runtime");
+        assert_eq!(name(b"\x03\0\0\0\x01\0\0\0"), "sched_stat_wait");
         assert_eq!(name(b"\x04\0\0\0\x01\0\0\0"), "(event 4)");
         assert!(decode(&decoder, b"\x04").is_err());
     }

@@ -204,6 +204,7 @@ pub(super) fn is_plausible_join(joined: &[u8], line: &EventLine) -> bool {
                 | Fields::Migrate { task, .. }
                 | Fields::Exit { task } => short(task.comm),
                 Fields::Fork { parent, child } => short(parent.0) && short(child.0),
+                Fields::Runtime { comm, .. } => short(comm),
                 Fields::Exec { .. } => true,
             },
         }
@@ -269,6 +270,15 @@ pub(super) fn kind(known: Known, fields: &Fields, comms: &mut CommTable) -> Even
             pid: task.pid,
             comm: intern(task.comm),
             prio: task.prio,
+        },
+        Fields::Runtime {
+            comm,
+            pid,
+            runtime_ns,
+        } => EventKind::Runtime {
+            pid,
+            comm: intern(comm),
+            runtime_ns,
         },
     }
 }

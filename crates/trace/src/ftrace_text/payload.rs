@@ -47,6 +47,11 @@ pub(super) enum Fields<'a> {
     Exit {
         task: Task<'a>,
     },
+    Runtime {
+        comm: &'a [u8],
+        pid: Pid,
+        runtime_ns: u32,
+    },
 }
 
 /// Name, id and priority, as they stand in the line.
@@ -93,6 +98,7 @@ fn fields(known: Known, mut cursor: Cursor, tail: Tail) -> Parsed<Fields> {
         Known::Fork => fork(cursor, tail),
         Known::Exec => exec(cursor, tail),
         Known::Exit => exit(cursor, tail),
+        Known::Runtime => runtime(cursor, tail),
     }
 }
 
@@ -278,6 +284,28 @@ fn exit(mut cursor: Cursor, tail: Tail) -> Parsed<Fields> {
     })?;
     Ok(Fields::Exit {
         task: Task { comm, pid, prio },
+    })
+}
+
+fn runtime(mut cursor: Cursor, tail: Tail) -> Parsed<Fields> {
+    cursor.expect(b"comm=", "`comm=`")?;
+    let (comm, (pid, runtime_ns)) = name_then(cursor, b" pid=", MISSING_PID, |mut cursor| {
+        let pid = cursor.fitting("a process id")?;
+        cursor.expect(b" runtime=", "` runtime=`")?;
+        let runtime_ns: u64 = cursor.fitting("nanoseconds")?;
+        cursor.take(b" [ns]");
+        // Kernels before 6.8 add where the task stands.
+        if cursor.take(b" vruntime=") {
+            cursor.number("nanoseconds")?;
+            cursor.take(b" [ns]");
+        }
+        end(cursor, tail)?;
+        Ok((pid, runtime_ns))
+    })?;
+    Ok(Fields::Runtime {
+        comm,
+        pid,
+        runtime_ns: u32::try_from(runtime_ns).unwrap_or(u32::MAX),
     })
 }
 

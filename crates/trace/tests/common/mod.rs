@@ -95,6 +95,11 @@ pub fn dump(event: &Event, comms: &CommTable) -> Option<String> {
             filename,
         } => format!("{pid} was {old_pid} runs {}", name(filename)),
         EventKind::Exit { pid, comm, prio } => format!("{}:{pid}:{prio}", name(comm)),
+        EventKind::Runtime {
+            pid,
+            comm,
+            runtime_ns,
+        } => format!("{}:{pid} ran {runtime_ns}", name(comm)),
         EventKind::Other => return None,
     };
     Some(format!(

@@ -138,6 +138,9 @@ impl Threads {
             EventKind::Exit { pid, comm, prio } => {
                 self.named(pid, comm, Some(prio));
             }
+            EventKind::Runtime { pid, comm, .. } => {
+                self.named(pid, comm, None);
+            }
             EventKind::Other => {}
         }
     }

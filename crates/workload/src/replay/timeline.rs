@@ -7,6 +7,7 @@
 //! somewhere between the last event that shows the old task and the first one that shows the new
 //! task; `resolve` decides where, with these rules in this order:
 //!
+//! 0. The first event that shows the new task is a `sched_stat_runtime`: it says how long it has run.
 //! 1. The CPU was idle and the new task was woken or moved there in between: it starts the usual
 //!    idle exit time after that (the median of the switches that are visible), but not later than
 //!    halfway to the first event that shows it.
@@ -111,7 +112,19 @@ pub(super) struct Builder {
     cpus: Vec<CpuTimeline>,
     /// Per thread: when and where it was last woken or moved to.
     placed: Vec<Option<(u64, u32)>>,
+    /// Per thread: the time up to the last charge that charges without a hole between them account for.
+    charged: Vec<Option<Charged>>,
 }
+
+/// A stretch of time for which the kernel has charged a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Charged {
+    from_ns: u64,
+    to_ns: u64,
+}
+
+/// Charges that are less apart than this belong together: interrupts in between are not charged.
+const CHARGE_GAP_NS: u64 = 20_000;
 
 impl Builder {
     pub(super) fn new(start_ns: u64) -> Self {
@@ -119,12 +132,19 @@ impl Builder {
             start_ns,
             cpus: Vec::new(),
             placed: Vec::new(),
+            charged: Vec::new(),
         }
     }
 
     /// Takes the next event. `threads` already knows it.
     pub(super) fn see(&mut self, index: usize, event: &Event, threads: &Threads) {
         let now = self.clamp(event);
+        if let EventKind::Runtime {
+            pid, runtime_ns, ..
+        } = event.kind
+        {
+            self.charge(threads.current(pid), now, u64::from(runtime_ns));
+        }
         let current = match event.kind {
             EventKind::Switch { prev_pid, .. } => prev_pid,
             _ => event.task,
@@ -179,6 +199,31 @@ impl Builder {
         self.placed[thread.index()] = Some((now, cpu));
     }
 
+    fn charge(&mut self, thread: Option<ThreadId>, now: u64, runtime_ns: u64) {
+        let Some(thread) = thread else { return };
+        if self.charged.len() <= thread.index() {
+            self.charged.resize(thread.index() + 1, None);
+        }
+        let begin_ns = now.saturating_sub(runtime_ns);
+        let slot = &mut self.charged[thread.index()];
+        let from_ns = match *slot {
+            Some(before) if begin_ns <= before.to_ns.saturating_add(CHARGE_GAP_NS) => {
+                before.from_ns.min(begin_ns)
+            }
+            _ => begin_ns,
+        };
+        *slot = Some(Charged {
+            from_ns,
+            to_ns: now,
+        });
+    }
+
+    /// Since when `thread`, which is charged right now, has run.
+    fn charged_since(&self, thread: Option<ThreadId>, now: u64) -> Option<u64> {
+        let charged = self.charged.get(thread?.index()).copied().flatten()?;
+        (charged.to_ns == now).then_some(charged.from_ns)
+    }
+
     fn placed_on(&self, thread: Option<ThreadId>, cpu: u32, from_ns: u64) -> Option<u64> {
         let (at_ns, on) = self.placed.get(thread?.index()).copied().flatten()?;
         (on == cpu && at_ns >= from_ns).then_some(at_ns)
@@ -198,10 +243,15 @@ impl Builder {
         };
         let first = timeline.slots.is_empty();
         let placed_ns = self.placed_on(current, cpu, from_ns);
+        let (from_ns, to_ns) = match self.charged_since(current, now) {
+            _ if first => (from_ns, from_ns),
+            Some(since_ns) if since_ns > from_ns => (since_ns, since_ns),
+            _ => (from_ns, now),
+        };
         self.cpus[cpu as usize].slots.push(Slot {
             thread: current,
             from_ns,
-            to_ns: if first { from_ns } else { now },
+            to_ns,
             placed_ns,
             leave_before: Leave::Unseen,
             last_event_before: last_event,
