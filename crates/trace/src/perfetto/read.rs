@@ -365,6 +365,11 @@ fn kind(known: Known, values: &Values, comms: &mut CommTable) -> Result<EventKin
             pid: values.int(2),
             prio: values.int(4),
         },
+        Known::Runtime => EventKind::Runtime {
+            comm: comm(1),
+            pid: values.int(2),
+            runtime_ns: u32::try_from(values.numbers[3]).unwrap_or(u32::MAX),
+        },
     })
 }
 
