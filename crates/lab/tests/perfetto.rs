@@ -26,16 +26,64 @@ cgroup = "/test"
 duration = "1s"
 "#;
 
+/// Two hogs that take turns on one CPU.
+const HOGS: &str = r#"
+[machine]
+preset = "generic-8"
+cpus = 1
+[kernel]
+version = "6.12"
+[[program]]
+run = "stress-ng --cpu 2 -t 2"
+[run]
+duration = "1s"
+"#;
+
 fn scenario() -> Scenario {
-    let source = schedcast_lab::error::Source::new("t.toml", EXPERIMENT);
+    scenario_of(EXPERIMENT)
+}
+
+fn scenario_of(text: &str) -> Scenario {
+    let source = schedcast_lab::error::Source::new("t.toml", text);
     let document = document::parse(&source).unwrap();
     let read = experiment::read(&document, &Surroundings::default()).unwrap();
     read.scenarios.into_iter().next().unwrap()
 }
 
 fn packets() -> Vec<TracePacket> {
-    let bytes = perfetto::write(&Simulator::new(), &scenario(), 0, Vec::new()).unwrap();
+    packets_of(&scenario())
+}
+
+fn packets_of(scenario: &Scenario) -> Vec<TracePacket> {
+    let bytes = perfetto::write(&Simulator::new(), scenario, 0, Vec::new()).unwrap();
     Trace::decode(bytes.as_slice()).unwrap().packet
+}
+
+/// Tracks of counters by name; names are unique.
+fn counter_tracks(packets: &[TracePacket]) -> BTreeMap<String, u64> {
+    let mut counters = BTreeMap::new();
+    for packet in packets {
+        if let Some(descriptor) = &packet.track_descriptor
+            && descriptor.counter.is_some()
+        {
+            let name = descriptor.name.clone().unwrap();
+            let before = counters.insert(name, descriptor.uuid.unwrap());
+            assert!(before.is_none(), "{descriptor:?} is described twice");
+        }
+    }
+    counters
+}
+
+/// Times and values of a counter.
+fn counted(events: &[&TracePacket]) -> Vec<(u64, f64)> {
+    let of = |packet: &&TracePacket| {
+        let event = packet.track_event.as_ref().unwrap();
+        (
+            packet.timestamp.unwrap(),
+            event.double_counter_value.unwrap(),
+        )
+    };
+    events.iter().map(of).collect()
 }
 
 /// Events of every track in the order of time, as a reader of the trace sorts them.
@@ -131,26 +179,11 @@ fn every_arrow_has_two_ends() {
 #[test]
 fn counters_follow_the_pool_and_power_is_there() {
     let packets = packets();
-    let mut counters = BTreeMap::new();
-    for packet in &packets {
-        if let Some(descriptor) = &packet.track_descriptor
-            && descriptor.counter.is_some()
-        {
-            counters.insert(descriptor.name.clone().unwrap(), descriptor.uuid.unwrap());
-        }
-    }
+    let counters = counter_tracks(&packets);
     let tracks = by_track(&packets);
     let values = |name: &str| -> Vec<f64> {
-        let events = &tracks[&counters[name]];
-        let values = events.iter().map(|packet| {
-            packet
-                .track_event
-                .as_ref()
-                .unwrap()
-                .double_counter_value
-                .unwrap()
-        });
-        values.collect()
+        let counted = counted(&tracks[&counters[name]]);
+        counted.into_iter().map(|(_, value)| value).collect()
     };
     // A quota of 30 ms and up to 10 ms more of what was left.
     assert!(
@@ -170,6 +203,48 @@ fn counters_follow_the_pool_and_power_is_there() {
             .iter()
             .all(|watts| (0.1..500.0).contains(watts))
     );
+}
+
+/// The worked example of the module: vruntimes grow by half of the time, lags are opposite, and each hog is half of
+/// the CPU's utilisation.
+#[test]
+fn vruntime_lag_and_utilisation_of_two_hogs() {
+    let packets = packets_of(&scenario_of(HOGS));
+    let (counters, tracks) = (counter_tracks(&packets), by_track(&packets));
+    let of = |kind: &str| -> Vec<Vec<(u64, f64)>> {
+        let named = counters
+            .iter()
+            .filter(|(name, _)| name.starts_with(&format!("{kind} of stress-ng")));
+        let all = named.map(|(_, track)| counted(&tracks[track]));
+        // The program's first thread starts the hogs and waits for them.
+        all.filter(|values| values.len() > 100).collect()
+    };
+    let vruntimes = of("vruntime");
+    assert_eq!(vruntimes.len(), 2);
+    for values in &vruntimes {
+        let ((from, first), (to, last)) = (values[20], values[values.len() - 1]);
+        let share = (last - first) / ((to - from) as f64 / 1e6);
+        assert!((0.48..0.52).contains(&share), "{share}");
+        assert!(values.windows(2).all(|pair| pair[0].1 < pair[1].1));
+    }
+    let lags = of("lag");
+    assert_eq!(lags.len(), 2);
+    let second: BTreeMap<u64, f64> = lags[1].iter().copied().collect();
+    let mut together = 0;
+    for (at, lag) in &lags[0] {
+        assert!(lag.abs() < 20.0, "{lag}");
+        if let Some(other) = second.get(at).filter(|_| *at > 100_000_000) {
+            assert!((lag + other).abs() < 0.11, "{at}: {lag} {other}");
+            together += 1;
+        }
+    }
+    assert!(together > 50, "{together}");
+    let last = |values: &[(u64, f64)]| values[values.len() - 1].1;
+    for values in of("util") {
+        assert!((400.0..640.0).contains(&last(&values)), "{values:?}");
+    }
+    let cpu = counted(&tracks[&counters["util of CPU 0"]]);
+    assert!((950.0..=1024.0).contains(&last(&cpu)), "{}", last(&cpu));
 }
 
 #[test]

@@ -10,6 +10,7 @@
 //! | `preempt` | wakeup preemption |
 //! | `attach` | joining and leaving the class or a group |
 //! | `load`, `group_weight` | PELT averages, shares |
+//! | `standing` | vruntime, lag and utilisation of a task, for those who watch |
 //! | `util_est` | estimates of utilisation at wakeup |
 
 pub(crate) mod account;
@@ -23,6 +24,7 @@ pub(crate) mod pick;
 pub(crate) mod place;
 pub(crate) mod preempt;
 pub(crate) mod queue;
+pub mod standing;
 pub(crate) mod util_est;
 
 /// Why and how a task is put on a run queue (`ENQUEUE_*`).

@@ -86,6 +86,8 @@ pub trait Picture {
     fn idle(&mut self, _at: Ns, _cpu: Cpu, _state: usize) {}
     /// A step is over; `world` is as it is after it.
     fn step(&mut self, _world: &mut World) {}
+    /// A step is over; row `n` of `threads` is the kernel's task `n`.
+    fn threads(&mut self, _world: &World, _threads: &[Option<Thread>]) {}
 }
 
 /// Follows a run and tells a picture.
@@ -354,6 +356,7 @@ impl<P: Picture> Watch for Follow<P> {
                 TraceKind::Idle { state } => self.picture.idle(at, cpu, state),
             }
         }
+        self.picture.threads(world, &self.threads);
         self.picture.step(world);
     }
 }

@@ -4,13 +4,17 @@
 //! counters of its pool. A thread's row has a slice from each wakeup to the next block, and inside it what it did
 //! meanwhile: `waiting`, `throttled`, `on CPU 3`. An arrow leads from the thread that woke it to that slice. CPU rows,
 //! thread states, clocks and idle states come from scheduling events as ftrace writes them.
+//!
+//! How threads and CPUs stand is sampled after every simulated millisecond: what changed less than can be seen is not
+//! written again. Worked example: two threads of equal weight that take turns on one CPU have vruntimes that grow by half a
+//! millisecond each millisecond, lags around zero of opposite sign, and, after a while, a utilisation of 512 of 1024 each.
 
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
 use schedcast_kernel::platform::PrevState;
-use schedcast_kernel::{Cpu, GroupId, Ns};
+use schedcast_kernel::{Cpu, GroupId, Ns, TaskId};
 use schedcast_sim::World;
 use schedcast_trace::perfetto::write::{self, Flow, PerfettoWriter, Track};
 
@@ -32,12 +36,19 @@ const COUNTERS: [(&str, &str); 5] = [
     ("throttled per period", "ms"),
 ];
 
+/// The counters of a thread in a fair class.
+const THREAD_COUNTERS: [(&str, &str); 3] = [("vruntime", "ms"), ("lag", "ms"), ("util", "of 1024")];
+/// How far each must have moved to be written again.
+const MOVED: [f64; 3] = [0.05, 0.05, 1.0];
+
 /// Tracks of groups, throttled rows, counters and threads have ranges of their own.
 const THROTTLED: u64 = 1 << 33;
 const COUNTER: u64 = 1 << 34;
 const THREAD: u64 = 1 << 35;
+const THREAD_COUNTER: u64 = 1 << 37;
 const MACHINE: Track = Track(1 << 36);
 const POWER: Track = Track((1 << 36) + 1);
+const CPU_UTIL: u64 = (1 << 36) + 2;
 
 fn process_of(group: GroupId) -> Track {
     Track(1 + group.index() as u64)
@@ -49,6 +60,10 @@ fn counter_of(group: GroupId, row: usize) -> Track {
 
 fn thread_track(thread: &Thread) -> Track {
     Track(THREAD + thread.tid)
+}
+
+fn thread_counter(thread: &Thread, row: usize) -> Track {
+    Track(THREAD_COUNTER + thread.tid * THREAD_COUNTERS.len() as u64 + row as u64)
 }
 
 const IDLE: write::Thread<'static> = write::Thread {
@@ -80,6 +95,10 @@ struct Drawing<W: Write> {
     clocks_mhz: Vec<u32>,
     asleep: Vec<bool>,
     energy_j: Option<(Ns, f64)>,
+    /// What was last written of each thread's counters, by its number.
+    standings: BTreeMap<u64, [Option<f64>; 3]>,
+    /// What was last written of each CPU's utilisation.
+    cpu_utils: Vec<Option<u64>>,
 }
 
 impl<W: Write> Drawing<W> {
@@ -97,6 +116,53 @@ impl<W: Write> Drawing<W> {
             clocks_mhz: Vec::new(),
             asleep: Vec::new(),
             energy_j: None,
+            standings: BTreeMap::new(),
+            cpu_utils: Vec::new(),
+        }
+    }
+
+    /// Writes what a thread's counters have become.
+    fn sample_thread(&mut self, now: Ns, world: &World, task: TaskId, thread: &Thread) {
+        let kernel = world.kernel();
+        if !kernel.tasks[task.index()].policy.is_fair() {
+            return;
+        }
+        let standing = kernel.standing(task);
+        let values = [
+            Some(standing.vruntime_ns as f64 / 1e6),
+            standing.lag_ns.map(|ns| ns as f64 / 1e6),
+            Some(standing.util as f64),
+        ];
+        let written = self.standings.entry(thread.tid).or_default();
+        for (row, value) in values.into_iter().enumerate() {
+            let Some(value) = value else { continue };
+            let track = thread_counter(thread, row);
+            match written[row] {
+                Some(before) if (value - before).abs() < MOVED[row] => continue,
+                Some(_) => {}
+                None => {
+                    let (name, unit) = THREAD_COUNTERS[row];
+                    let name = format!("{name} of {} {}", thread.name, thread.tid);
+                    let parent = process_of(thread.group);
+                    self.trace.counter(track, parent, &name, unit);
+                }
+            }
+            written[row] = Some(value);
+            self.trace.fraction(now, track, value);
+        }
+    }
+
+    fn sample_cpus(&mut self, world: &World) {
+        for (index, written) in self.cpu_utils.iter_mut().enumerate() {
+            let util = world.kernel().root_cfs_rq(Cpu::from(index)).avg.util_avg;
+            let track = Track(CPU_UTIL + index as u64);
+            if written.is_none() {
+                let name = format!("util of CPU {index}");
+                self.trace.counter(track, MACHINE, &name, "of 1024");
+            }
+            if written.replace(util) != Some(util) {
+                self.trace.fraction(world.now(), track, util as f64);
+            }
         }
     }
 
@@ -123,10 +189,7 @@ impl<W: Write> Drawing<W> {
             return;
         };
         match self.energy_j {
-            None => {
-                self.trace.process(MACHINE, 9_999, "machine");
-                self.trace.counter(POWER, MACHINE, "package power", "W");
-            }
+            None => self.trace.counter(POWER, MACHINE, "package power", "W"),
             Some((since, before)) if now > since => {
                 let watts = (joules - before) / ((now - since) as f64 / 1e9);
                 self.trace.fraction(since, POWER, watts);
@@ -146,6 +209,8 @@ impl<W: Write> Picture for Drawing<W> {
         self.pools_ns = vec![u64::MAX; paths.len()];
         self.clocks_mhz = vec![0; cpus];
         self.asleep = vec![false; cpus];
+        self.cpu_utils = vec![None; cpus];
+        self.trace.process(MACHINE, 9_999, "machine");
         for (row, path) in paths.iter().enumerate() {
             let name = format!("{path} ({})", self.title);
             self.trace
@@ -253,6 +318,17 @@ impl<W: Write> Picture for Drawing<W> {
     fn idle(&mut self, at: Ns, cpu: Cpu, state: usize) {
         self.asleep[cpu.index()] = true;
         self.trace.idle(cpu.index(), at, Some(state as u64));
+    }
+
+    fn threads(&mut self, world: &World, threads: &[Option<Thread>]) {
+        for (row, thread) in threads.iter().enumerate() {
+            if let Some(thread) = thread
+                && thread.state != State::Asleep
+            {
+                self.sample_thread(world.now(), world, TaskId::from(row), thread);
+            }
+        }
+        self.sample_cpus(world);
     }
 
     fn step(&mut self, world: &mut World) {
