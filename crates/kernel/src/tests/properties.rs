@@ -352,6 +352,69 @@ proptest! {
         history.nobody_is_lost();
     }
 
+    /// When nothing happens any more, the balancer leaves no CPU idle beside one with two tasks that may
+    /// run there.
+    #[test]
+    fn nobody_waits_beside_an_idle_cpu(
+        steps in prop::collection::vec(step(), 1..80),
+        version in prop::sample::select(vec!["4.5", "4.15", "5.4", "5.10", "6.1", "6.6", "6.12", "6.18"]),
+    ) {
+        let mut history = History::new(version, 4);
+        for step in &steps {
+            // Groups, limits and other classes have rules of their own about who may wait.
+            match step {
+                Step::Limit(..) | Step::Policy(..) | Step::Group(..) | Step::Shares(..) | Step::Idle(..) => {}
+                Step::Spawn { cpu, nice, .. } => history.take(&Step::Spawn {
+                    group: 0,
+                    cpu: *cpu,
+                    nice: nice / 4,
+                    policy: Policy::Normal,
+                    pinned: false,
+                    kthread: false,
+                }),
+                Step::Nice(task, nice) => history.take(&Step::Nice(*task, nice / 4)),
+                step => history.take(step),
+            }
+        }
+        let all: Vec<TaskId> = history.tasks.clone();
+        for &task in &all {
+            history.world.call(Cpu(0), |kernel, bench| {
+                kernel.set_affinity(bench, Cpu(0), task, CpuSet::first(4));
+            });
+        }
+        history.world.advance(300 * MS);
+        let kernel = &history.world.kernel;
+        let idle = (0..4).filter(|cpu| history.world.idle(Cpu(*cpu))).count();
+        let runnable = (0..4).map(|cpu| kernel.h_nr_running(Cpu(cpu))).max().unwrap_or(0);
+        prop_assert!(idle == 0 || runnable <= 1, "{version}: {idle} idle, {runnable} on one CPU");
+    }
+
+    /// What a hog is owed or owes in an EEVDF queue of hogs is at most a request and the tick that ends it.
+    #[test]
+    fn lag_of_hogs_is_bounded(
+        nices in prop::collection::vec(-10..10i32, 2..6),
+        version in prop::sample::select(vec!["6.6", "6.8", "6.12", "6.15", "6.17", "6.18"]),
+        tick_us in prop::sample::select(vec![1000u64, 4000]),
+    ) {
+        let mut world = World::with(version, 8, |rules| rules.tick_ns = tick_us * US);
+        let hogs: Vec<TaskId> = nices
+            .iter()
+            .map(|nice| world.spawn_in(GroupId::ROOT, Cpu(0), Policy::Normal, *nice))
+            .collect();
+        world.checked = false;
+        let most = (world.kernel.rules.base_slice_ns + tick_us * US) as i64;
+        for _ in 0..500 {
+            world.advance(tick_us * US);
+            let average = world.kernel.avg_vruntime(crate::ids::CfsRqId(0));
+            for &hog in &hogs {
+                let entity = world.entity(hog);
+                let lag = average.wrapping_sub(entity.vruntime) as i64;
+                let service = lag * entity.load.unscaled() as i64 / 1024;
+                prop_assert!(service.abs() <= most, "{version}: {service} of {most}");
+            }
+        }
+    }
+
     /// No group uses more than quota and burst, one slice and one tick per CPU in a period.
     #[test]
     fn limits_hold_in_every_period(

@@ -5,7 +5,9 @@
 //! dequeue, throttling, parking, release, migration and their first combinations.
 
 use super::world::{MS, US, World};
+use crate::bandwidth::limits::Hierarchy;
 use crate::cpuset::CpuSet;
+use crate::group::BandwidthLimit;
 use crate::ids::{Cpu, GroupId, TaskId};
 use crate::task::{Policy, TaskAttributes, TaskState};
 
@@ -25,6 +27,12 @@ enum Step {
     Affinity(usize),
     /// FIFO and back.
     Class(usize),
+    /// The limited group's own quota: 3 ms of 10, 1 of 10 with a burst of 1, or none.
+    Quota(Option<u64>, u64),
+    /// To the group below the limited one and back.
+    Deeper(usize),
+    /// The group below weighs nothing much, and back.
+    Light,
 }
 
 const ALPHABET: [Step; 9] = [
@@ -49,11 +57,26 @@ const OTHER_ALPHABET: [Step; 8] = [
     Step::Affinity(0),
 ];
 
-/// Three tasks: one in a group limited to 3 of 10 ms, one of nice 3, one on the last CPU.
+const LIMITS: [Step; 9] = [
+    Step::Advance(1300 * US),
+    Step::Advance(8900 * US),
+    Step::Block(Cpu(0)),
+    Step::Wake(0),
+    Step::Quota(Some(1000), 1000),
+    Step::Quota(None, 0),
+    Step::Deeper(0),
+    Step::Deeper(2),
+    Step::Light,
+];
+
+/// Three tasks: one in a group limited to 3 of 10 ms, one of nice 3, one on the last CPU. Below the limited
+/// group is one with 2 of 10 ms.
 fn start(version: &str, cpus: usize) -> (World, [TaskId; 3], GroupId) {
     let mut world = World::new(version, cpus);
     let group = world.group(GroupId::ROOT);
     world.limit(group, 3000, 10_000, 0);
+    let below = world.group(group);
+    world.limit(below, 2000, 10_000, 0);
     let mut spawn = |group, nice, cpu| {
         world.start(TaskAttributes {
             policy: Policy::Normal,
@@ -132,6 +155,41 @@ impl Walk {
                     kernel.set_group(bench, Cpu(0), self.tasks[row], group);
                 });
             }
+            Step::Deeper(row) => {
+                let below = GroupId(self.group.0 + 1);
+                let inside = record(world, row).1 == below;
+                let group = if inside { GroupId::ROOT } else { below };
+                world.call(Cpu(0), |kernel, bench| {
+                    kernel.set_group(bench, Cpu(0), self.tasks[row], group);
+                });
+            }
+            Step::Quota(quota_us, burst_us) => {
+                let limit = BandwidthLimit {
+                    quota_ns: quota_us.map(|us| us * US),
+                    period_ns: 10 * MS,
+                    burst_ns: burst_us * US,
+                };
+                if world.kernel.groups[self.group.index()].bandwidth.limit == limit {
+                    return false;
+                }
+                let burst = world.kernel.rules.burst;
+                if burst_us > 0 && !burst {
+                    return false;
+                }
+                world.call(Cpu(0), |kernel, bench| {
+                    kernel
+                        .group_set_bandwidth(bench, Cpu(0), self.group, limit, Hierarchy::V2)
+                        .unwrap();
+                });
+            }
+            Step::Light => {
+                let below = GroupId(self.group.0 + 1);
+                let light = world.kernel.groups[below.index()].shares == 2 << 10;
+                world.call(Cpu(0), |kernel, bench| {
+                    let shares = if light { 1024 } else { 2 };
+                    kernel.group_set_shares(bench, Cpu(0), below, shares);
+                });
+            }
             Step::Affinity(_) if cpus == 1 => return false,
             Step::Affinity(row) => {
                 let task = self.tasks[row];
@@ -172,7 +230,9 @@ impl Walk {
             }
         }
         // `sched_move_task` does not tell an idle CPU that a parked task of its became runnable.
-        let moved = path.iter().any(|step| matches!(step, Step::Group(_)));
+        let moved = path
+            .iter()
+            .any(|step| matches!(step, Step::Group(_) | Step::Deeper(_)));
         for cpu in (0..kernel.cpus()).map(Cpu::from) {
             if moved || !world.idle(cpu) {
                 continue;
@@ -209,6 +269,8 @@ macro_rules! walks {
             walk($version, 2, &ALPHABET, 5);
             walk($version, 2, &OTHER_ALPHABET, 5);
             walk($version, 1, &ALPHABET, 5);
+            walk($version, 2, &LIMITS, 5);
+            walk($version, 1, &LIMITS, 5);
         }
     )*};
 }
