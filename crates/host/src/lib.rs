@@ -23,10 +23,13 @@
 //! * [`tracefs`]: a trace buffer of its own.
 //! * [`record`]: a recording of what runs here.
 //! * [`apply`]: settings written so that they can be taken back.
+//! * [`calibrate`]: the constants of a machine description, from measurements.
 //! * [`measure`]: what switches, wakeups, ticks and timers cost here.
 
 pub mod apply;
+pub mod calibrate;
 mod cgroup;
+mod cpufreq;
 mod error;
 mod files;
 mod guard;
@@ -42,6 +45,7 @@ mod topology;
 pub mod tracefs;
 
 pub use cgroup::CpuCgroup;
+pub use cpufreq::CpuFrequency;
 pub use error::{HostError, Result};
 pub use files::CpuFile;
 pub use hierarchy::{CgroupVersion, CpuHierarchy};

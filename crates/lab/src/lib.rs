@@ -24,6 +24,7 @@ pub mod comparison;
 pub mod error;
 pub mod experiment;
 pub mod explain;
+pub mod host_machine;
 pub mod lists;
 pub mod metrics;
 pub mod outcome;

@@ -20,7 +20,7 @@ pub fn machines() -> String {
             );
         }
     }
-    text
+    text + "host                 -  this machine, as calibrated by `schedcast calibrate`\n"
 }
 
 /// Benchmarks with all their flags.

@@ -24,6 +24,9 @@ pub enum LiveVerb {
     Apply(ApplyArguments),
     /// Take back what `apply` wrote
     Undo(UndoArguments),
+    /// Measure what this machine's switches, wakeups, ticks and interrupts cost
+    #[command(after_help = CALIBRATE_HELP)]
+    Calibrate(CalibrateArguments),
 }
 
 /// Below the help of `record`.
@@ -99,6 +102,19 @@ pub struct UndoArguments {
     /// Where previous values are kept
     #[arg(long, value_name = "DIR", default_value = schedcast_host::apply::JOURNALS)]
     pub journal: PathBuf,
+}
+
+/// Below the help of `calibrate`.
+const CALIBRATE_HELP: &str = "\
+Takes about half a minute on an otherwise idle machine. Root only: ticks are seen through the
+tracer. [machine] preset = \"host\" then has these figures.";
+
+/// `schedcast calibrate`
+#[derive(Debug, Args)]
+pub struct CalibrateArguments {
+    /// Machine description to write, - for standard output
+    #[arg(short, long, value_name = "FILE", default_value = schedcast_lab::host_machine::CALIBRATED)]
+    pub output: PathBuf,
 }
 
 /// Below the help of `advise`.

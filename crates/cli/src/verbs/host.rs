@@ -15,7 +15,7 @@ use crate::written;
 /// Recorded without a command and without a time.
 const DEFAULT_SECONDS: f64 = 30.0;
 
-fn host_error(error: HostError) -> Error {
+pub(super) fn host_error(error: HostError) -> Error {
     Error::Input(Box::new(Diagnostic::general(error.to_string())))
 }
 

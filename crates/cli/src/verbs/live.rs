@@ -6,7 +6,7 @@ use std::io::Write;
 use schedcast_lab::error::Result;
 use schedcast_lab::simulate::Simulate;
 
-use super::{host, promises};
+use super::{calibrate, host, promises};
 use crate::arguments::Cli;
 use crate::arguments::live::LiveVerb;
 
@@ -24,5 +24,6 @@ pub fn run(
         LiveVerb::Record(arguments) => host::record(arguments, out),
         LiveVerb::Apply(arguments) => host::apply(arguments, out),
         LiveVerb::Undo(arguments) => host::undo(arguments, out),
+        LiveVerb::Calibrate(arguments) => calibrate::calibrate(arguments, cli.quiet, out),
     }
 }

@@ -20,6 +20,7 @@ use crate::arguments::{
 use crate::columns::ColumnArguments;
 use crate::{output, written};
 
+mod calibrate;
 mod help_files;
 mod host;
 pub mod live;

@@ -8,15 +8,19 @@
 //! the clock's own 20–40 ns and its granularity vanish. Ticks and stolen time fall into a few batches and
 //! show up in p90, not in the median.
 
+mod migrate;
 mod pingpong;
 mod quick;
 mod sleep;
+mod speed;
 mod ticks;
 mod wake;
 
+pub use migrate::migration_refills;
 pub use pingpong::{Channel, Partner, round_trips};
-pub use quick::{fork_exit, futex_wake_nobody, getppid, read_clock, yield_switches};
+pub use quick::{fork_exit, futex_wake_nobody, getppid, pipe_alone, read_clock, yield_switches};
 pub use sleep::{Lateness, wake_lateness};
+pub use speed::{clock_mhz, speed_beside};
 pub use ticks::{Gap, TickFit, fit_ticks, spin_gaps, spin_gaps_on};
 pub use wake::{RemoteWake, remote_wakes};
 

@@ -1,6 +1,6 @@
 //! Operations of one task on one CPU, timed in batches.
 
-use std::io;
+use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
@@ -57,6 +57,15 @@ pub fn futex_wake_nobody(cpu: usize, batches: usize, per_batch: usize) -> io::Re
     batched(cpu, batches, per_batch, move || {
         sys::futex_wake(&word);
         Ok(())
+    })
+}
+
+/// A byte written into a pipe and read again by the same thread: two system calls that nobody waits for.
+pub fn pipe_alone(cpu: usize, batches: usize, per_batch: usize) -> io::Result<Vec<f64>> {
+    let (mut reader, mut writer) = io::pipe()?;
+    batched(cpu, batches, per_batch, move || {
+        writer.write_all(&[1])?;
+        reader.read_exact(&mut [0])
     })
 }
 

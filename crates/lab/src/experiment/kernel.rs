@@ -7,14 +7,19 @@
 
 use std::collections::BTreeMap;
 
+use schedcast_host::KernelInfo;
 use schedcast_kernel::rules::{
-    KernelChoice, NEWEST, Preemption, Problem, Rules, RulesError, TUNABLES, Tunable, Version,
+    Feature, KernelChoice, NEWEST, Preemption, Problem, Rules, RulesError, TUNABLES, Tunable,
+    Version, VersionError,
 };
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 use super::document::{Entry, Kind, Table, Value, unknown_key};
 use crate::error::{Error, Located, Place, Result, hint_for};
+
+/// `version` of the running kernel.
+const HOST: &str = "host";
 
 /// Words for preemption models, in experiment files and on the kernel's command line.
 const PREEMPTION: [(&str, Preemption); 4] = [
@@ -119,10 +124,18 @@ impl KernelSettings {
         };
         let empty = Table::default();
         let mut places = Places::default();
-        for entry in &section.unwrap_or(&empty).entries {
+        let section = section.unwrap_or(&empty);
+        // First, because all other keys of the section override what the host has.
+        if let Some(value) = section.get("version") {
+            match value.text("") {
+                Ok(HOST) => settings.read_host(&value.place)?,
+                _ => settings.version = read_version(value)?,
+            }
+        }
+        for entry in &section.entries {
             let value = &entry.value;
             match entry.key.as_str() {
-                "version" => settings.version = read_version(value)?,
+                "version" => {}
                 "hz" => {
                     settings.hz = read_hz(value)?;
                     places.hz = Some(value.place.clone());
@@ -139,6 +152,33 @@ impl KernelSettings {
         }
         settings.resolve(cpus, &places)?;
         Ok(settings)
+    }
+
+    /// The running kernel: release, build options, and features that are not at their defaults.
+    fn read_host(&mut self, place: &Place) -> Result<()> {
+        let host = KernelInfo::read().map_err(|error| Error::input(place, error.to_string()))?;
+        let numbers = |character: char| character.is_ascii_digit() || character == '.';
+        let release = host.release.split(|c: char| !numbers(c)).next();
+        let version = release.unwrap_or_default().trim_end_matches('.').parse();
+        self.version = version
+            .map_err(|error: VersionError| Error::input(place, format!("this host: {error}")))?;
+        self.hz = host.hz.unwrap_or(self.hz);
+        self.autogroup = host.autogroup.unwrap_or(self.autogroup);
+        let model = PREEMPTION
+            .iter()
+            .find(|(name, _)| Some(*name) == host.preempt);
+        self.preempt = model.map_or(self.preempt, |(_, model)| *model);
+        // Not readable everywhere, not even for root.
+        let features = std::fs::read_to_string("/sys/kernel/debug/sched/features");
+        let words = changed_features(features.as_deref().unwrap_or_default(), self.version);
+        self.features = words
+            .into_iter()
+            .map(|value| Located {
+                value,
+                place: place.clone(),
+            })
+            .collect();
+        Ok(())
     }
 
     /// Reads what `[at.kernel]` changes while the kernel runs on `cpus`: features and tunables.
@@ -231,6 +271,21 @@ impl KernelSettings {
     }
 }
 
+/// Of the words in `sched/features`, those that are not a version's default and change a simulation.
+fn changed_features(text: &str, version: Version) -> Vec<String> {
+    let changed = |word: &&str| {
+        let (name, on) = match word.strip_prefix("NO_") {
+            Some(name) => (name, false),
+            None => (*word, true),
+        };
+        Feature::named(name).is_some_and(|feature| {
+            feature.modelled && feature.exists(version) && (feature.default)(version) != on
+        })
+    };
+    let words = text.split_whitespace().filter(changed);
+    words.map(str::to_owned).collect()
+}
+
 fn read_version(value: &Value) -> Result<Version> {
     if let Kind::Float(_) | Kind::Integer(_) = value.kind {
         return Err(value
@@ -305,6 +360,31 @@ mod tests {
             (rules.bandwidth_slice_ns, rules.autogroup),
             (3_000_000, false)
         );
+    }
+
+    #[test]
+    fn the_hosts_features_are_those_it_changed() {
+        let text = "PLACE_LAG NO_RUN_TO_PARITY TTWU_QUEUE NO_HRTICK NO_SUCH_THING NEXT_BUDDY\n";
+        let changed = changed_features(text, "6.12".parse().unwrap());
+        assert_eq!(changed, ["NO_RUN_TO_PARITY", "NEXT_BUDDY"]);
+        assert!(changed_features("", NEWEST).is_empty());
+    }
+
+    #[test]
+    fn the_hosts_kernel_is_the_running_one_and_keys_override_it() {
+        let kernel = read("hz = 100\nversion = \"host\"\n");
+        match kernel {
+            Ok(kernel) => {
+                let release = KernelInfo::read().unwrap().release;
+                assert!(
+                    release.starts_with(&kernel.version.to_string()),
+                    "{release}"
+                );
+                assert_eq!(kernel.hz, 100);
+            }
+            // A kernel that is not known yet.
+            Err(error) => assert!(error.to_string().contains("this host: "), "{error}"),
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The `[machine]` section: a preset and what is changed in it.
 //!
 //! `preset` is the name of a shipped machine (`machines/generic-8.toml` is `generic-8`) or the path of
-//! a file of the same form. Its tables — `topology`, `cost`, `power`, `program_cost` … — may be written
+//! a file of the same form, or `host`, [this machine](crate::host_machine). Its tables — `topology`, `cost`, `power`, `program_cost` … — may be written
 //! in `[machine]` too and are laid over it. `cpus` is short for the `cores_per_llc` that gives this many CPUs. Worked
 //! example: `preset = "generic-8"` with `cpus = 16` and `topology.threads_per_core = 2` is a
 //! machine of eight cores with two threads each.
@@ -13,6 +13,7 @@ use schedcast_sim::machine::PRESETS;
 
 use super::document::{self, Kind, Table, Value};
 use crate::error::{Diagnostic, Error, Place, Result, Source, nearest};
+use crate::host_machine;
 
 /// The preset of an experiment that names none.
 pub const DEFAULT_PRESET: &str = "generic-8";
@@ -187,6 +188,10 @@ fn load_preset(name: &str, value: Option<&Value>, directory: &Path) -> Result<(S
     let shipped = PRESETS.iter().find(|(shipped, _)| *shipped == name);
     let source = match shipped {
         Some((name, text)) => Source::new(format!("machines/{name}.toml"), *text),
+        None if name == host_machine::PRESET => {
+            let (file, text) = host_machine::description()?;
+            Source::new(file, text)
+        }
         None if name.contains('/') || name.ends_with(".toml") => {
             let path = directory.join(name);
             let shown = path.display().to_string();
@@ -210,7 +215,9 @@ fn unknown_preset(name: &str, value: Option<&Value>) -> Error {
         Some(value) => Error::input(&value.place, message),
         None => Error::usage(message),
     };
-    error.hint(match nearest(name, PRESETS.iter().map(|(name, _)| *name)) {
+    let shipped = PRESETS.iter().map(|(name, _)| *name);
+    let presets = shipped.chain([host_machine::PRESET]);
+    error.hint(match nearest(name, presets) {
         Some(near) => format!("the nearest preset is `{near}`"),
         None => "`schedcast list machines` shows them; a file needs its path".to_string(),
     })

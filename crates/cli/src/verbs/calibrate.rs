@@ -1,0 +1,136 @@
+//! `calibrate`: what this machine's constants are.
+
+use std::io::Write;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use indicatif::ProgressBar;
+use schedcast_host::calibrate::derive::figures;
+use schedcast_host::calibrate::{Figure, Measured, measure};
+use schedcast_host::{KernelInfo, Topology};
+use schedcast_lab::error::{Error, Result};
+use schedcast_lab::host_machine;
+
+use super::host::host_error;
+use crate::arguments::live::CalibrateArguments;
+use crate::written;
+
+/// Above this share of time taken by the hypervisor figures are too large.
+const STEAL_WORTH_A_WORD: f64 = 0.01;
+
+/// `schedcast calibrate`
+pub fn calibrate(arguments: &CalibrateArguments, quiet: bool, out: &mut impl Write) -> Result<u8> {
+    let topology = Topology::read().map_err(host_error)?;
+    let kernel = KernelInfo::read().map_err(host_error)?;
+    let progress = match quiet {
+        true => ProgressBar::hidden(),
+        false => ProgressBar::new_spinner(),
+    };
+    let step = |what: &str| progress.set_message(format!("measuring {what}"));
+    let measured = measure(&step).map_err(host_error);
+    progress.finish_and_clear();
+    let measured = measured?;
+    let figures = figures(&measured);
+    let when = format!("{}, Linux {}", today(), kernel.release);
+    let text = host_machine::calibrated(&topology, &measured, &figures, &when)?;
+    if arguments.output == Path::new("-") {
+        written(out.write_all(text.as_bytes()))?;
+        return Ok(0);
+    }
+    keep(&arguments.output, &text)?;
+    let table = table(&figures, &measured);
+    let file = arguments.output.display();
+    written(write!(out, "{table}\nwritten to {file}\n"))?;
+    if arguments.output == Path::new(host_machine::CALIBRATED) {
+        written(writeln!(out, "preset = \"host\" uses it from now on"))?;
+    }
+    Ok(0)
+}
+
+fn keep(file: &Path, text: &str) -> Result<()> {
+    if let Some(folder) = file
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+    {
+        std::fs::create_dir_all(folder)
+            .map_err(|error| Error::file("create", folder.display(), &error))?;
+    }
+    std::fs::write(file, text).map_err(|error| Error::file("write", file.display(), &error))
+}
+
+/// Figures with their spread, in columns.
+fn table(figures: &[Figure], measured: &Measured) -> String {
+    let mut text = format!("{:<34}{:>9}{:>20}\n", "FIGURE", "VALUE", "P10 - P90");
+    for figure in figures {
+        let (low, high) = figure.spread;
+        let spread = format!("{low} - {high}");
+        text += &format!("{:<34}{:>9}{spread:>20}\n", figure.key, figure.value);
+    }
+    for (threads, speed) in (2..).zip(&measured.smt) {
+        let spread = format!("{:.0} - {:.0}", speed.p10, speed.p90);
+        let key = format!("smt.thread_speed_1000ths[{threads}]");
+        text += &format!("{key:<34}{:>9.0}{spread:>20}\n", speed.median);
+    }
+    if let Some(late) = &measured.lateness {
+        let spread = format!("{:.0} - {:.0}", late.spread.p10, late.spread.p90);
+        let key = "timer_interrupt.late_ns";
+        text += &format!("{key:<34}{:>9.0}{spread:>20}\n", late.spread.median);
+    }
+    let clock = &measured.clock_mhz;
+    let spread = format!("{:.0} - {:.0}", clock.p10, clock.p90);
+    text += &format!(
+        "{:<34}{:>9.0}{spread:>20}\n",
+        "clock of a busy CPU, MHz", clock.median
+    );
+    let steal = measured.steal_ratio;
+    if steal >= STEAL_WORTH_A_WORD {
+        let percent = steal * 100.0;
+        text +=
+            &format!("note: the hypervisor took {percent:.1} % of the machine's time meanwhile\n");
+    }
+    text
+}
+
+/// Today's date, UTC.
+fn today() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    date(since.map_or(0, |since| since.as_secs() / 86_400))
+}
+
+/// The date of a day since 1970-01-01, by years of 365 or 366 days.
+fn date(mut day: u64) -> String {
+    let leap = |year: u64| {
+        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+    };
+    let mut year = 1970;
+    while day >= 365 + u64::from(leap(year)) {
+        day -= 365 + u64::from(leap(year));
+        year += 1;
+    }
+    let february = 28 + u64::from(leap(year));
+    let lengths = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let mut month = 0;
+    while day >= lengths[month] {
+        day -= lengths[month];
+        month += 1;
+    }
+    format!("{year}-{:02}-{:02}", month + 1, day + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_dates() {
+        for (day, expected) in [
+            (0, "1970-01-01"),
+            (58, "1970-02-28"),
+            (59, "1970-03-01"),
+            (11_016, "2000-02-29"),
+            (20_778, "2026-11-21"),
+        ] {
+            assert_eq!(date(day), expected);
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! What was measured, as a machine description with a comment on every figure.
+
+use std::fmt::Write as _;
+
+use schedcast_host::Topology;
+use schedcast_host::calibrate::{Figure, Measured, WORKING_SET_KIB};
+use schedcast_sim::Machine;
+
+use super::{BASE, base, general, parse, parts};
+use crate::error::Result;
+
+/// Speed at which a task works whose caches are cold, percent; the refill is measured, this is not.
+const COLD_SPEED_PERCENT: u64 = 50;
+
+/// The description of this machine with these figures. `when` says when, where and on what they were measured.
+///
+/// # Errors
+/// Figures that are no machine, for instance of a preset that lacks a key.
+pub fn calibrated(
+    topology: &Topology,
+    measured: &Measured,
+    figures: &[Figure],
+    when: &str,
+) -> Result<String> {
+    let cpus = topology.cpus.len();
+    let mut text = format!(
+        "# Written by `schedcast calibrate`. {when}; steal {:.2} %.\n\
+         # Behind each figure: the same from the 10 % and the 90 % quantile of what it comes from, and what that is.\n\
+         schema = \"schedcast.machine/1\"\n\
+         title = \"{cpus} CPUs, calibrated: {}\"\n\n",
+        measured.steal_ratio * 100.0,
+        when.replace(['"', '\\'], "")
+    );
+    let live = parts::live(topology)?;
+    text += &toml::to_string(&live).map_err(|error| general(error.to_string()))?;
+    text.push('\n');
+    let stand_in = parse(BASE, base())?;
+    for name in ["cost", "latency"] {
+        let keys = stand_in.get(name).and_then(toml::Value::as_table);
+        let _ = writeln!(text, "[{name}]");
+        for (key, value) in keys.into_iter().flatten() {
+            match figure(figures, name, key) {
+                Some(figure) => text += &line(key, figure),
+                None => {
+                    let _ = writeln!(text, "{key} = {value} # not measured, as {BASE}");
+                }
+            }
+        }
+        text.push('\n');
+    }
+    text += &section(figures, "program_cost", "");
+    let first = format!(
+        "# Of {WORKING_SET_KIB} KiB. The speed meanwhile is chosen: with it a refill of 10 us is lost in 20.\n\
+         cold_speed_percent = {COLD_SPEED_PERCENT}\n"
+    );
+    text += &section(figures, "migration", &first);
+    text += &siblings(measured);
+    text += &lateness(measured);
+    // Whatever was measured, what is written can be read again.
+    Machine::parse("calibration", &text).map_err(|error| general(error.to_string()))?;
+    Ok(text)
+}
+
+fn figure<'a>(figures: &'a [Figure], section: &str, key: &str) -> Option<&'a Figure> {
+    let named = |figure: &&Figure| figure.key.split_once('.') == Some((section, key));
+    figures.iter().find(named)
+}
+
+fn line(key: &str, figure: &Figure) -> String {
+    let (low, high) = figure.spread;
+    format!(
+        "{key} = {} # {low} - {high}: {}\n",
+        figure.value, figure.source
+    )
+}
+
+/// A section that exists only when something of it was measured.
+fn section(figures: &[Figure], name: &str, first: &str) -> String {
+    let lines: String = figures
+        .iter()
+        .filter_map(|figure| {
+            let (of, key) = figure.key.split_once('.')?;
+            (of == name).then(|| line(key, figure))
+        })
+        .collect();
+    match lines.is_empty() {
+        true => String::new(),
+        false => format!("[{name}]\n{first}{lines}\n"),
+    }
+}
+
+fn siblings(measured: &Measured) -> String {
+    if measured.smt.is_empty() {
+        return String::new();
+    }
+    let speeds = measured.smt.iter();
+    let speeds = speeds.map(|speed| (speed.median.round() as u32).clamp(1, 1000));
+    let speeds: Vec<String> = std::iter::once(1000)
+        .chain(speeds)
+        .map(|speed| speed.to_string())
+        .collect();
+    format!(
+        "# Multiplications and additions of a thread beside busy ones, to those alone.\n\
+         [smt]\nthread_speed_1000ths = [{}]\n\n",
+        speeds.join(", ")
+    )
+}
+
+fn lateness(measured: &Measured) -> String {
+    let Some(late) = &measured.lateness else {
+        return String::new();
+    };
+    let quantiles: Vec<String> = late.quantiles_ns.iter().map(u64::to_string).collect();
+    format!(
+        "# hrtimer_expire_entry of the tick less when it was due, CPUs busy, {} ticks, median {:.0}, at most {:.0} ns.\n\
+         [timer_interrupt]\nlate_quantiles_ns = [{}]\nlate_kept_percent = {}\n",
+        late.spread.count,
+        late.spread.median,
+        late.spread.max,
+        quantiles.join(", "),
+        late.kept_percent
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use schedcast_host::calibrate::TimerLateness;
+    use schedcast_host::calibrate::derive::figures;
+    use schedcast_host::measure::Spread;
+    use schedcast_kernel::platform::Op;
+
+    use super::*;
+
+    fn spread(median: f64) -> Spread {
+        Spread::of(&[median * 0.9, median, median * 1.2]).unwrap()
+    }
+
+    fn measured() -> Measured {
+        Measured {
+            syscall: spread(150.0),
+            yield_switch: spread(1470.0),
+            futex_trip: spread(5040.0),
+            pipe_trip: spread(5400.0),
+            process_trip: spread(5800.0),
+            pipe_alone: spread(500.0),
+            fork_exit: spread(80_000.0),
+            idle_wake: Some((spread(3000.0), spread(13_000.0))),
+            busy_wake: Some((spread(2500.0), spread(6020.0))),
+            tick: Some(spread(2900.0)),
+            lateness: Some(TimerLateness {
+                quantiles_ns: vec![500, 700, 1900],
+                kept_percent: 40,
+                spread: spread(700.0),
+            }),
+            refills: [None, Some(spread(12_000.0)), None, None],
+            smt: Vec::new(),
+            clock_mhz: spread(3000.0),
+            steal_ratio: 0.002,
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_a_machine_with_these_figures() {
+        let Ok(topology) = Topology::read() else {
+            return;
+        };
+        let measured = measured();
+        let text = calibrated(&topology, &measured, &figures(&measured), "2026-11-21").unwrap();
+        let machine = Machine::parse("host.toml", &text).unwrap();
+        assert_eq!(machine.price_ns(Op::Syscall), 150);
+        assert_eq!(machine.price_ns(Op::IpiSend), 2350);
+        assert_eq!(machine.price_ns(Op::BalanceCpu), 60);
+        assert_eq!(machine.idle_exit_ns, 6480);
+        assert_eq!(machine.migration.unwrap().same_llc_refill_ns, 12_000);
+        assert_eq!(machine.timer_interrupt.unwrap().late_kept_percent, 40);
+        assert_eq!(machine.program_cost["pipe_read_ns"], 100);
+        assert!(
+            text.contains("syscall_ns = 150 # 138 - 174: getppid"),
+            "{text}"
+        );
+        assert!(text.contains("balance_cpu_ns = 60 # not measured, as generic-8"));
+    }
+
+    #[test]
+    fn threads_of_a_core_share_it() {
+        let measured = Measured {
+            smt: vec![spread(620.0)],
+            ..measured()
+        };
+        assert!(siblings(&measured).contains("thread_speed_1000ths = [1000, 620]"));
+    }
+}
