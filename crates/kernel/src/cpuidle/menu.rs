@@ -65,20 +65,25 @@ struct Samples {
 }
 
 impl Samples {
-    fn of(values: impl Iterator<Item = u64> + Clone) -> Self {
-        let count = values.clone().count() as u64;
+    /// Of values in ascending order.
+    fn of(ascending: &[u32]) -> Self {
+        let count = ascending.len() as u64;
         let divisor = count.max(1);
-        let mean = values.clone().sum::<u64>() / divisor;
-        let squares: u128 = values
-            .clone()
-            .map(|value| u128::from(value.abs_diff(mean)).pow(2))
-            .sum();
+        let mean = ascending.iter().map(|&us| u64::from(us)).sum::<u64>() / divisor;
+        let square = |&us: &u32| u128::from(u64::from(us).abs_diff(mean).pow(2));
+        let squares: u128 = ascending.iter().map(square).sum();
+        // Only spreads of minutes need more than 64 bits.
+        let variance = match u64::try_from(squares) {
+            Ok(squares) => squares / divisor,
+            Err(_) => u64::try_from(squares / u128::from(divisor)).unwrap_or(u64::MAX),
+        };
+        let end = |value: Option<&u32>| value.map_or(0, |&us| u64::from(us));
         Self {
             count,
-            least: values.clone().min().unwrap_or(0),
-            most: values.max().unwrap_or(0),
+            least: end(ascending.first()),
+            most: end(ascending.last()),
             mean,
-            variance: u64::try_from(squares / u128::from(divisor)).unwrap_or(u64::MAX),
+            variance,
         }
     }
 
@@ -94,12 +99,12 @@ impl Menu {
     /// `get_typical_interval`: µs, [`UNKNOWN_US`] when nothing repeats. `timer_us` is the guess
     /// from the timers.
     fn typical_interval_us(&self, rules: &IdleRules, timer_us: u32) -> u32 {
-        let mut least: i64 = -1;
-        let mut most = i64::from(u32::MAX) + 1;
+        // In order, outliers are at the ends.
+        let mut ascending = self.intervals_us;
+        ascending.sort_unstable();
+        let mut kept = &ascending[..];
         loop {
-            let kept = |value: &u64| (*value as i64) > least && (*value as i64) < most;
-            let values = self.intervals_us.iter().map(|&us| u64::from(us));
-            let samples = Samples::of(values.filter(kept));
+            let samples = Samples::of(kept);
             if rules.menu_typical_below_timer && samples.least >= u64::from(timer_us) {
                 return UNKNOWN_US;
             }
@@ -118,11 +123,15 @@ impl Menu {
                 };
             }
             let low = samples.mean - samples.least > samples.most - samples.mean;
-            if rules.menu_outliers_both_ends && low {
-                least = samples.least as i64;
+            let outlier = if rules.menu_outliers_both_ends && low {
+                samples.least
             } else {
-                most = samples.most as i64;
-            }
+                samples.most
+            };
+            let differs = |us: &u32| u64::from(*us) != outlier;
+            let first = kept.iter().position(differs).unwrap_or(kept.len());
+            let end = kept.iter().rposition(differs).map_or(first, |last| last + 1);
+            kept = &kept[first..end];
         }
     }
 
