@@ -5,7 +5,7 @@ SCHEDCAST ?= target/release/schedcast
 PYTHON ?= python3
 VENV := target/venv
 
-.PHONY: demo test lint bench build python studies twins twin-pages clean
+.PHONY: demo test lint bench speed build python studies twins twin-pages clean
 
 build:
 	$(CARGO) build --release --locked -p schedcast-cli
@@ -40,7 +40,12 @@ studies: build
 	$(SCHEDCAST) reproduce --pictures studies --format markdown > docs/studies.md
 
 bench:
-	$(CARGO) bench --locked -p schedcast-sim
+	$(CARGO) bench --locked -p schedcast-sim -p schedcast-lab
+
+# The table of docs/validation/speed.md: minutes, on an otherwise idle machine. SIMSO = a Python that has simso, if any.
+SIMSO ?=
+speed:
+	$(CARGO) run --release --locked -p schedcast-lab --example speed -- page docs/validation/speed.md $(SIMSO)
 
 # Limits, benchmarks and rt-app files on this kernel and in simulation, side by side: minutes, as root, on an otherwise
 # idle machine with rt-app, rt-tests, perf and stress-ng.

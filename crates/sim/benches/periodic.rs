@@ -4,23 +4,31 @@
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use schedcast_kernel::rules::{Rules, Version};
-use schedcast_sim::{World, bench_workloads};
+use schedcast_kernel::topology::Topology;
+use schedcast_sim::{Machine, World, bench_workloads};
 use std::time::Duration;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// (name, CPUs, cgroup levels, simulated seconds of one measurement)
-const WORLDS: [(&str, usize, usize, u64); 4] = [
-    ("W1", 10, 1, 10),
-    ("W1, two levels", 10, 2, 10),
-    ("W2", 64, 1, 2),
-    ("W3", 128, 1, 1),
+/// (name, machine with clocks, idle states and power, CPUs, cgroup levels, simulated seconds of one measurement)
+const WORLDS: [(&str, Option<&str>, usize, usize, u64); 7] = [
+    ("W1", None, 10, 1, 10),
+    ("W1, two levels", None, 10, 2, 10),
+    ("W1, four levels", None, 10, 4, 10),
+    ("W1, two levels, machine", Some("hwp-desktop-8"), 10, 2, 10),
+    ("W2", None, 64, 1, 2),
+    ("W3", None, 128, 1, 1),
+    ("512 CPUs", None, 512, 1, 1),
 ];
 
 /// A world that has settled in for a second.
-fn warm(cpus: usize, levels: usize) -> World {
+fn warm(preset: Option<&str>, cpus: usize, levels: usize) -> World {
     let rules = Rules::of(Version::new(6, 18), cpus as u32, 250);
-    let machine = bench_workloads::machine(cpus).expect("the preset is valid");
+    let machine = match preset {
+        None => bench_workloads::machine(cpus),
+        Some(preset) => Machine::preset(preset).map(|one| one.with_topology(Topology::flat(cpus))),
+    };
+    let machine = machine.expect("the preset is valid");
     let workload = bench_workloads::periodic(cpus * 10, levels).expect("the program is valid");
     let mut world = World::new(machine, rules, workload, 1).expect("the workload is valid");
     world.run_until(SECOND_NS).expect("the program runs");
@@ -33,8 +41,8 @@ fn periodic(criterion: &mut Criterion) {
     group
         .sample_size(10)
         .measurement_time(Duration::from_secs(4));
-    for (name, cpus, levels, seconds) in WORLDS {
-        let world = warm(cpus, levels);
+    for (name, preset, cpus, levels, seconds) in WORLDS {
+        let world = warm(preset, cpus, levels);
         let run = |mut world: World| {
             world
                 .run_until((1 + seconds) * SECOND_NS)

@@ -130,7 +130,10 @@ impl Menu {
             };
             let differs = |us: &u32| u64::from(*us) != outlier;
             let first = kept.iter().position(differs).unwrap_or(kept.len());
-            let end = kept.iter().rposition(differs).map_or(first, |last| last + 1);
+            let end = kept
+                .iter()
+                .rposition(differs)
+                .map_or(first, |last| last + 1);
             kept = &kept[first..end];
         }
     }

@@ -1,0 +1,211 @@
+//! What is run, each in a process of its own so that its memory can be told.
+
+use std::path::Path;
+use std::time::Instant;
+
+use schedcast_kernel::rules::{Rules, Version};
+use schedcast_kernel::topology::Topology;
+use schedcast_lab::question::{Columns, Question, Subject};
+use schedcast_lab::recording::Recorded;
+use schedcast_lab::simulator::Simulator;
+use schedcast_sim::{Machine, World, bench_workloads};
+
+use crate::{Measured, Outcome};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// What is counted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    Dispatches,
+    Wakeups,
+    /// Whole runs of a variant.
+    Variants,
+}
+
+impl Unit {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Unit::Dispatches => "dispatches",
+            Unit::Wakeups => "wakeups",
+            Unit::Variants => "variants",
+        }
+    }
+}
+
+/// One line of the table.
+pub struct Load {
+    pub name: &'static str,
+    pub text: &'static str,
+    pub unit: Unit,
+    run: fn() -> Outcome<Measured>,
+}
+
+const fn load(
+    name: &'static str,
+    text: &'static str,
+    unit: Unit,
+    run: fn() -> Outcome<Measured>,
+) -> Load {
+    Load {
+        name,
+        text,
+        unit,
+        run,
+    }
+}
+
+/// All lines.
+pub static LOADS: [Load; 12] = [
+    load(
+        "w1",
+        "W1: 10 CPUs, 100 tasks, one cgroup level",
+        Unit::Dispatches,
+        || periodic(10, 1, None, 100),
+    ),
+    load(
+        "w1-levels",
+        "W1, two cgroup levels",
+        Unit::Dispatches,
+        || periodic(10, 2, None, 100),
+    ),
+    load(
+        "w1-depth",
+        "W1, four cgroup levels",
+        Unit::Dispatches,
+        || periodic(10, 4, None, 100),
+    ),
+    load(
+        "w1-machine",
+        "W1, two levels, clocks, idle states and power of `hwp-desktop-8`",
+        Unit::Dispatches,
+        || periodic(10, 2, Some("hwp-desktop-8"), 100),
+    ),
+    load("w2", "W2: 64 CPUs, 640 tasks", Unit::Dispatches, || {
+        periodic(64, 1, None, 20)
+    }),
+    load("w3", "W3: 128 CPUs, 1,280 tasks", Unit::Dispatches, || {
+        periodic(128, 1, None, 10)
+    }),
+    load("cpus-8", "8 CPUs, 80 tasks", Unit::Dispatches, || {
+        periodic(8, 1, None, 100)
+    }),
+    load(
+        "cpus-512",
+        "512 CPUs, 5,120 tasks",
+        Unit::Dispatches,
+        || periodic(512, 1, None, 3),
+    ),
+    load(
+        "w1-long",
+        "W1 for six times as long",
+        Unit::Dispatches,
+        || periodic(10, 1, None, 600),
+    ),
+    load(
+        "udp-rr",
+        "`netperf -t UDP_RR`, 224 pairs on `spr-2x56x2`",
+        Unit::Wakeups,
+        || {
+            experiment(
+                include_str!("../../benches/udp-rr.toml"),
+                50_000_000,
+                250_000_000,
+            )
+        },
+    ),
+    load(
+        "hackbench",
+        "`hackbench -g 16` on `icl-2x32x2`",
+        Unit::Wakeups,
+        || {
+            experiment(
+                include_str!("../../benches/hackbench.toml"),
+                50_000_000,
+                250_000_000,
+            )
+        },
+    ),
+    load(
+        "postgres",
+        "what-if of a 30 s recording, seven variants, reading included",
+        Unit::Variants,
+        what_if,
+    ),
+];
+
+/// Runs a line here and now.
+pub fn run(name: &str) -> Outcome<Measured> {
+    match LOADS.iter().find(|load| load.name == name) {
+        Some(load) => (load.run)(),
+        None => Err(format!("no load {name:?}").into()),
+    }
+}
+
+fn periodic(cpus: usize, levels: usize, preset: Option<&str>, seconds: u64) -> Outcome<Measured> {
+    let machine = match preset {
+        None => bench_workloads::machine(cpus)?,
+        Some(preset) => Machine::preset(preset)?.with_topology(Topology::flat(cpus)),
+    };
+    let rules = Rules::of(Version::new(6, 18), cpus as u32, 250);
+    let workload = bench_workloads::periodic(cpus * 10, levels)?;
+    let mut world = World::new(machine, rules, workload, 1)?;
+    world.run_until(SECOND_NS)?;
+    let before = world.probes().machine.dispatches;
+    let begin = Instant::now();
+    world.run_until((1 + seconds) * SECOND_NS)?;
+    Ok(Measured {
+        seconds: begin.elapsed().as_secs_f64(),
+        count: world.probes().machine.dispatches - before,
+        memory_kib: 0,
+    })
+}
+
+fn question(subject: Subject, measured: bool) -> Question {
+    Question {
+        subject,
+        cgroup: None,
+        columns: Columns::default(),
+        seeds: Some(1),
+        duration: None,
+        measured,
+    }
+}
+
+/// `warm_ns` of virtual time that do not count, then `counted_ns` that do.
+fn experiment(text: &str, warm_ns: u64, counted_ns: u64) -> Outcome<Measured> {
+    let subject = Subject::Text {
+        name: "bench".to_owned(),
+        text: text.to_owned(),
+        directory: Path::new(env!("CARGO_MANIFEST_DIR")).to_owned(),
+        only: None,
+    };
+    let experiment = question(subject, false).experiment()?;
+    let (mut world, _, _) = Simulator::new().world(&experiment.scenarios[0], 1)?;
+    world.run_until(warm_ns)?;
+    let before = world.probes().machine.wakeups;
+    let begin = Instant::now();
+    world.run_until(warm_ns + counted_ns)?;
+    Ok(Measured {
+        seconds: begin.elapsed().as_secs_f64(),
+        count: world.probes().machine.wakeups - before,
+        memory_kib: 0,
+    })
+}
+
+/// Everything `what-if RECORDING --measured` does for one seed, on one CPU.
+fn what_if() -> Outcome<Measured> {
+    let begin = Instant::now();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings/postgres-quota");
+    let subject = Subject::Recording(Recorded::open(&folder)?);
+    let experiment = question(subject, true).experiment()?;
+    let simulator = Simulator::new();
+    for variant in &experiment.scenarios {
+        simulator.finish(variant, 1)?.outcome();
+    }
+    Ok(Measured {
+        seconds: begin.elapsed().as_secs_f64(),
+        count: experiment.scenarios.len() as u64,
+        memory_kib: 0,
+    })
+}

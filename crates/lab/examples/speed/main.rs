@@ -1,0 +1,102 @@
+//! How fast simulations run on this machine, as a page with date and spread.
+//!
+//! ```text
+//! speed page FILE [PYTHON]   every load five times, alone on the machine; SimSo with this interpreter that has it
+//! speed one NAME             one load; prints a line of JSON
+//! ```
+
+mod loads;
+mod page;
+
+use std::error::Error;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+const REPEATS: usize = 5;
+/// Simulated seconds SimSo is given of W1: it needs about half a second for each hundredth.
+const SIMSO_SECONDS: u64 = 1;
+
+/// One run of a load.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Measured {
+    /// Of real time.
+    pub seconds: f64,
+    /// What was done in them.
+    pub count: u64,
+    /// Largest size of the process.
+    pub memory_kib: u64,
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match words.as_slice() {
+        ["one", name] => one(name),
+        ["page", file] => measure(Path::new(file), None),
+        ["page", file, python] => measure(Path::new(file), Some(python)),
+        _ => Err("expected `page FILE [PYTHON]` or `one NAME`".into()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("speed: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "the parent reads it")]
+fn one(name: &str) -> Outcome<()> {
+    let mut measured = loads::run(name)?;
+    measured.memory_kib = largest_size_kib()?;
+    println!("{}", serde_json::to_string(&measured)?);
+    Ok(())
+}
+
+/// `VmHWM` of this process.
+fn largest_size_kib() -> Outcome<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let number = line.and_then(|line| line.split_whitespace().next());
+    Ok(number.ok_or("no VmHWM in /proc/self/status")?.parse()?)
+}
+
+fn measure(page: &Path, python: Option<&str>) -> Outcome<()> {
+    let own = std::env::current_exe()?;
+    let mut rows = Vec::new();
+    for load in &loads::LOADS {
+        eprintln!("{}", load.text);
+        let mut runs = Vec::new();
+        for _ in 0..REPEATS {
+            let output = Command::new(&own).args(["one", load.name]).output()?;
+            if !output.status.success() {
+                return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
+            }
+            runs.push(serde_json::from_slice::<Measured>(&output.stdout)?);
+        }
+        rows.push((load, runs));
+    }
+    let simso = python.map(simso).transpose()?;
+    std::fs::write(page, page::render(&rows, simso)?)?;
+    Ok(())
+}
+
+/// Seconds SimSo needs for a simulated second of W1.
+fn simso(python: &str) -> Outcome<f64> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/speed/simso_w1.py");
+    eprintln!("SimSo on W1, {SIMSO_SECONDS} simulated second");
+    let begin = Instant::now();
+    let output = Command::new(python)
+        .arg(script)
+        .arg(SIMSO_SECONDS.to_string())
+        .output()?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
+    }
+    Ok(begin.elapsed().as_secs_f64() / SIMSO_SECONDS as f64)
+}

@@ -1,0 +1,117 @@
+//! The table as a page.
+
+use std::fmt::Write;
+
+use schedcast_host::KernelInfo;
+
+use crate::loads::{Load, Unit};
+use crate::{Measured, Outcome};
+
+/// The middle of some values, with the smallest and the largest.
+fn spread(mut values: Vec<f64>) -> (f64, f64, f64) {
+    values.sort_by(f64::total_cmp);
+    (
+        values[values.len() / 2],
+        values[0],
+        values[values.len() - 1],
+    )
+}
+
+fn rates(runs: &[Measured]) -> (f64, f64, f64) {
+    spread(
+        runs.iter()
+            .map(|run| run.count as f64 / run.seconds)
+            .collect(),
+    )
+}
+
+fn rate_text((middle, least, most): (f64, f64, f64), unit: Unit) -> String {
+    match unit {
+        Unit::Variants => format!(
+            "{:.3} s each ({:.3} – {:.3})",
+            1.0 / middle,
+            1.0 / most,
+            1.0 / least
+        ),
+        _ => format!(
+            "{:.2} M {}/s ({:.2} – {:.2})",
+            middle / 1e6,
+            unit.name(),
+            least / 1e6,
+            most / 1e6
+        ),
+    }
+}
+
+fn rate_of(rows: &[(&Load, Vec<Measured>)], name: &str) -> f64 {
+    let row = rows.iter().find(|(load, _)| load.name == name);
+    row.map_or(f64::NAN, |(_, runs)| rates(runs).0)
+}
+
+/// The whole page. `simso_s` = seconds SimSo needs for a second of W1.
+pub fn render(rows: &[(&Load, Vec<Measured>)], simso_s: Option<f64>) -> Outcome<String> {
+    let kernel = KernelInfo::read()?.release;
+    let date = std::process::Command::new("date")
+        .arg("+%Y-%m-%d")
+        .output()?;
+    let date = String::from_utf8(date.stdout)?;
+    let mut page = format!(
+        "# Speed\n\nWritten by `make speed` on {}, Linux {kernel}, {}. One core, statistics on, kernel 6.18, HZ 250. A \
+         dispatch is a switch of a CPU to another task that is not idle. W1, W2 and W3 are periodic tasks of 0.33 ms every \
+         5 ms at random offsets (66 % load). Each load ran {} times, each time in a process of its own; given are the median, \
+         (smallest – largest) and the largest size of a process.\n\n| | rate | memory |\n|---|---|---|\n",
+        date.trim(),
+        processor()?,
+        rows.first().map_or(0, |(_, runs)| runs.len()),
+    );
+    for (load, runs) in rows {
+        let memory = runs.iter().map(|run| run.memory_kib).max().unwrap_or(0);
+        let rate = rate_text(rates(runs), load.unit);
+        writeln!(
+            page,
+            "| {} | {rate} | {} MB |",
+            load.text,
+            memory.div_ceil(1024)
+        )?;
+    }
+    let ratio = |a: &str, b: &str| rate_of(rows, a) / rate_of(rows, b);
+    writeln!(
+        page,
+        "\nW3 runs at {:.0} % of the rate of W1; four cgroup levels cost {:.2} times one; from 8 to 512 CPUs a dispatch becomes \
+         {:.2} times as dear.",
+        100.0 * ratio("w3", "w1"),
+        ratio("w1", "w1-depth"),
+        ratio("cpus-8", "cpus-512"),
+    )?;
+    if let Some(simso_s) = simso_s {
+        let own_s = own_seconds(rows);
+        writeln!(
+            page,
+            "\nSimSo 0.8.5, which schedules the same tasks by partitioned EDF, needs {simso_s:.2} s for a simulated second of \
+             W1, schedcast {:.1} ms: {:.0} times less, with far richer rules.",
+            own_s * 1e3,
+            simso_s / own_s
+        )?;
+    }
+    Ok(page)
+}
+
+/// Seconds for a simulated second of W1: 20,000 dispatches and those of preempted tasks.
+fn own_seconds(rows: &[(&Load, Vec<Measured>)]) -> f64 {
+    let row = rows.iter().find(|(load, _)| load.name == "w1");
+    let seconds =
+        |runs: &Vec<Measured>| spread(runs.iter().map(|run| run.seconds / 100.0).collect()).0;
+    row.map_or(f64::NAN, |(_, runs)| seconds(runs))
+}
+
+fn processor() -> Outcome<String> {
+    let text = std::fs::read_to_string("/proc/cpuinfo")?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"));
+    Ok(line
+        .map_or("unknown CPU", |line| {
+            line.trim_start_matches([' ', '\t', ':'])
+        })
+        .to_owned())
+}
