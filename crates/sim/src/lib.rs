@@ -1,6 +1,7 @@
 //! Where time moves: events, the machine, and what tasks do.
 
 pub mod bench_workloads;
+pub mod events;
 pub mod hardware;
 pub mod histogram;
 pub mod machine;

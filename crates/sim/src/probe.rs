@@ -16,6 +16,7 @@
 //! wait begins, ends, or moves to another CPU. Worked example: a wait from 10 to 60 ms on CPU 1, whose
 //! clock went from 3 to 33 ms meanwhile: 30 ms throttled, 20 ms contention.
 
+use crate::events::{EventHash, LogRow, TraceEvent, TraceKind};
 use crate::histogram::Histogram;
 use schedcast_kernel::platform::{Observation, Op, PrevState};
 use schedcast_kernel::table::Table;
@@ -93,59 +94,6 @@ pub struct Metric {
     pub span: Option<(Ns, Ns)>,
 }
 
-/// One entry of the event trace.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TraceEvent {
-    /// When.
-    pub time: Ns,
-    /// CPU it happened on.
-    pub cpu: Cpu,
-    /// What.
-    pub event: TraceKind,
-}
-
-/// What the event trace tells.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TraceKind {
-    /// Something the kernel did.
-    Kernel(Observation),
-    /// A wakeup begins (`sched_waking`).
-    Waking {
-        /// Woken task.
-        task: TaskId,
-        /// Task that wakes it; `None` for an interrupt.
-        waker: Option<TaskId>,
-    },
-    /// A task began to exist.
-    Start {
-        /// The task.
-        task: TaskId,
-    },
-    /// The clock of the CPU changes, where clocks are modelled.
-    Frequency {
-        /// To this many MHz.
-        mhz: u32,
-    },
-    /// The CPU enters an idle state, where idle states are modelled; the next switch ends it.
-    Idle {
-        /// Row of the machine's idle states.
-        state: usize,
-    },
-}
-
-/// A row handed on by [`crate::Instruction::Log`].
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LogRow {
-    /// When.
-    pub time: Ns,
-    /// By whom.
-    pub task: TaskId,
-    /// Kind of row.
-    pub channel: u16,
-    /// Registers.
-    pub values: Vec<u64>,
-}
-
 /// What is remembered of each task between events.
 #[derive(Clone, Copy, Debug)]
 struct TaskProbe {
@@ -197,33 +145,6 @@ pub struct Probes {
     /// Every group with all groups below it.
     subtrees: Vec<Vec<GroupId>>,
     cpus: usize,
-}
-
-/// A hash over events and their order: equal runs have equal hashes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct EventHash(u64);
-
-impl EventHash {
-    const START: EventHash = EventHash(0x5851_f42d_4c95_7f2d);
-
-    /// The hash as it is printed: 16 hexadecimal digits.
-    pub fn hex(self) -> String {
-        format!("{:016x}", crate::random::mix(self.0))
-    }
-
-    #[inline(always)]
-    fn add(&mut self, word: u64) {
-        // Multiplication spreads bits upwards, the rotation brings them back down.
-        self.0 = (self.0 ^ word)
-            .wrapping_mul(0x9fb2_1c65_1e98_df25)
-            .rotate_left(29);
-    }
-
-    #[inline(always)]
-    fn event(&mut self, time: Ns, cpu: Cpu, kind: u64, a: u32, b: u32) {
-        self.add(time ^ u64::from(cpu.0) << 52);
-        self.add(kind << 60 ^ u64::from(a) << 30 ^ u64::from(b));
-    }
 }
 
 impl Probes {

@@ -6,7 +6,7 @@ use common::*;
 use schedcast_kernel::group::BandwidthLimit;
 use schedcast_kernel::platform::Observation;
 use schedcast_kernel::{Cpu, GroupId, Ns, TaskId};
-use schedcast_sim::probe::{TraceEvent, TraceKind};
+use schedcast_sim::events::{TraceEvent, TraceKind};
 use schedcast_sim::workload::{GroupSpec, TaskSpec};
 use schedcast_sim::{Distribution, Machine, Watch, Workload, World, bench_workloads};
 

@@ -3,7 +3,8 @@
 //! | room | rules |
 //! |---|---|
 //! | `account` | `update_curr`: charging time run, end of a request |
-//! | `queue` | enqueue and dequeue along the hierarchy, delayed dequeue |
+//! | `queue` | enqueue and dequeue along the hierarchy |
+//! | `delayed` | entities that stay queued until their debt is worked off |
 //! | `place` | where an entity enters a queue |
 //! | `cfs`, `eevdf` | the two orders |
 //! | `pick` | `pick_task_fair`, put and set along the hierarchy, tick |
@@ -16,6 +17,7 @@
 pub(crate) mod account;
 pub(crate) mod attach;
 pub(crate) mod cfs;
+mod delayed;
 pub(crate) mod eevdf;
 pub(crate) mod group_weight;
 pub(crate) mod leaf;

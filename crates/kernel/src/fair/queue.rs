@@ -3,10 +3,6 @@
 //! A task's entity goes on its group's queue of its CPU; if that queue was empty, the group's entity
 //! goes on the parent's queue, and so on to the root. Levels that were queued already only refresh
 //! their averages, weights and counters.
-//!
-//! *Delayed dequeue* (6.12): an entity that blocks while it is owed less than nothing (negative lag)
-//! stays queued, so that its debt is worked off in virtual time; it is taken off when it would be
-//! picked, or revived when it wakes before.
 
 use super::load::LoadUpdate;
 use super::{DequeueFlags, EnqueueFlags};
@@ -509,73 +505,6 @@ impl Kernel {
             self.list_del_leaf_cfs_rq(q);
             self.stop_pelt_clock(q);
         }
-    }
-
-    /// `set_delayed`.
-    fn set_delayed(&mut self, se: EntityId) {
-        self.entities[se.index()].sched_delayed = true;
-        self.change_h_nr_runnable(se, false);
-    }
-
-    /// `clear_delayed`.
-    pub(crate) fn clear_delayed(&mut self, se: EntityId) {
-        self.entities[se.index()].sched_delayed = false;
-        self.change_h_nr_runnable(se, true);
-    }
-
-    /// A delayed task does not want to run: it does not count as runnable on any level.
-    fn change_h_nr_runnable(&mut self, se: EntityId, add: bool) {
-        if self.entities[se.index()].task().is_none() {
-            return;
-        }
-        let mut level = Some(se);
-        while let Some(se) = level {
-            let q = self.entities[se.index()].cfs_rq;
-            let count = &mut self.cfs_rqs[q.index()].h_nr_runnable;
-            if add {
-                *count += 1;
-            } else {
-                *count -= 1;
-            }
-            if self.stops_at_throttled(q) {
-                break;
-            }
-            level = self.entities[se.index()].parent;
-        }
-    }
-
-    /// `finish_delayed_dequeue_entity`: the counters already say that it sleeps.
-    fn finish_delayed_dequeue_entity(&mut self, se: EntityId) {
-        self.clear_delayed(se);
-        let entity = &mut self.entities[se.index()];
-        if self.rules.features.delay_zero && entity.vlag > 0 {
-            reached(Mark::DelayZero);
-            entity.vlag = 0;
-        }
-    }
-
-    /// A delayed entity is wanted again before it was taken off (`requeue_delayed_entity`).
-    pub(crate) fn requeue_delayed_entity<P: Platform>(&mut self, p: &mut P, se: EntityId) {
-        let q = self.entities[se.index()].cfs_rq;
-        reached(Mark::RequeueDelayed);
-        if self.rules.features.delay_zero {
-            self.update_entity_lag(q, se);
-            if self.entities[se.index()].vlag > 0 {
-                let is_curr = self.cfs_rqs[q.index()].curr == Some(se);
-                self.cfs_rqs[q.index()].nr_queued -= 1;
-                if !is_curr {
-                    self.timeline_remove(q, se);
-                }
-                self.entities[se.index()].vlag = 0;
-                self.place_entity(q, se, EnqueueFlags::default());
-                if !is_curr {
-                    self.timeline_insert(q, se);
-                }
-                self.cfs_rqs[q.index()].nr_queued += 1;
-            }
-        }
-        self.update_load_avg(p, q, se, LoadUpdate::Age);
-        self.clear_delayed(se);
     }
 
     /// Hints that a group entity be picked next (`set_next_buddy`).

@@ -80,8 +80,8 @@ model! {
     PlaceRelDeadline "place_entity" "6.12 –" "fair/place.rs" "an entity that did not sleep keeps its deadline (PLACE_REL_DEADLINE)";
     PlaceInitial "place_entity" "6.6 –" "fair/place.rs" "a new task's first request is half as long (PLACE_DEADLINE_INITIAL)";
     DelayDequeue "dequeue_entity" "6.12 –" "fair/queue.rs" "a sleeper that owes stays queued until its lag is gone (DELAY_DEQUEUE)";
-    DelayZero "finish_delayed_dequeue_entity" "6.12 –" "fair/queue.rs" "positive lag of a delayed sleeper is forgotten (DELAY_ZERO)";
-    RequeueDelayed "requeue_delayed_entity" "6.12 –" "fair/queue.rs" "a delayed sleeper that wakes stays where it is";
+    DelayZero "finish_delayed_dequeue_entity" "6.12 –" "fair/delayed.rs" "positive lag of a delayed sleeper is forgotten (DELAY_ZERO)";
+    RequeueDelayed "requeue_delayed_entity" "6.12 –" "fair/delayed.rs" "a delayed sleeper that wakes stays where it is";
     SleeperMarksGroup "dequeue_task_fair" "4.5 –" "fair/queue.rs" "the group of a task that sleeps becomes the next buddy";
     YieldSkips "yield_task_fair" "≤ 6.5" "fair/queue.rs" "a task that yields is marked to be skipped";
     YieldDeadline "yield_task_fair" "6.6 – 6.18" "fair/queue.rs" "a task that yields has its deadline moved by a request";

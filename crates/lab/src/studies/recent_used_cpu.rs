@@ -9,7 +9,7 @@
 //! the hardware leaves the lowest clock, and the share from which it gives the full one.
 
 use schedcast_kernel::platform::Observation;
-use schedcast_sim::probe::TraceKind;
+use schedcast_sim::events::TraceKind;
 
 use super::published::{Kernel, broken};
 use super::{Bench, Calibration, Files, Prediction, Study, study_file};

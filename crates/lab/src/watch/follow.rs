@@ -2,7 +2,7 @@
 
 use schedcast_kernel::platform::{Observation, PrevState};
 use schedcast_kernel::{Cpu, GroupId, Ns, TaskId};
-use schedcast_sim::probe::{TraceEvent, TraceKind};
+use schedcast_sim::events::{TraceEvent, TraceKind};
 use schedcast_sim::{Watch, World};
 
 /// What a thread does.

@@ -8,10 +8,10 @@
 use super::World;
 use super::engine::{Flow, Run};
 use super::outside::{Outside, Source, class, per_cpu};
+use crate::events::TraceKind;
 use crate::hardware::{ClockEvent, HardwareReport};
 use crate::machine::Machine;
 use crate::machine::parts::{Driver, Frequency, Governor, IdleGovernor, WakesBy};
-use crate::probe::TraceKind;
 use crate::segment::SPEED_NOMINAL;
 use crate::wheel::{Key, Slot};
 use schedcast_kernel::cpufreq::{FrequencyDriver, FrequencyGovernor, HwpRequest, PStates};

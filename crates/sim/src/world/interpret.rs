@@ -255,7 +255,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         if let Some(log) = &mut self.out.probes.log {
             let registers = self.out.tasks.registers_mut(task);
             let first = usize::from(first.0);
-            log.push(crate::probe::LogRow {
+            log.push(crate::events::LogRow {
                 time,
                 task,
                 channel,

@@ -183,7 +183,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         *ordinal += 1;
         let entity = random::mix(random::name_hash(&name) ^ *ordinal);
         out.tasks.seed_streams(task, out.seed, entity);
-        let started = crate::probe::TraceKind::Start { task };
+        let started = crate::events::TraceKind::Start { task };
         out.probes.show(out.now, out.executing, started);
         task
     }

@@ -6,7 +6,7 @@
 
 use super::World;
 use super::error::RunError;
-use crate::probe::TraceEvent;
+use crate::events::TraceEvent;
 use schedcast_kernel::Ns;
 
 /// Someone who watches a run.

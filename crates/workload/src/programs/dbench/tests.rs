@@ -1,5 +1,5 @@
 use schedcast_kernel::rules::Version;
-use schedcast_sim::probe::TraceKind;
+use schedcast_sim::events::TraceKind;
 
 use super::super::tests::{compiled, metric, refuse, rules};
 use super::super::{Start, compile, split};

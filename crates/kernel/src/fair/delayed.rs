@@ -1,0 +1,82 @@
+//! Delayed dequeue (6.12): an entity that blocks while it is owed less than nothing stays queued.
+//!
+//! Its debt (negative lag) is worked off in virtual time while it is on the queue; it is taken off when it
+//! would be picked, or revived when it wakes before. Worked example: A and B of equal weight; A has run
+//! 3 ms ahead and blocks with lag −1.5 ms. It stays, but does not count as runnable. B runs; after 3 ms
+//! V has reached A's vruntime, A would be picked, and only then leaves with lag 0.
+
+use super::EnqueueFlags;
+use super::load::LoadUpdate;
+use crate::ids::EntityId;
+use crate::kernel::Kernel;
+use crate::model::{Mark, reached};
+use crate::platform::Platform;
+
+impl Kernel {
+    /// `set_delayed`.
+    pub(super) fn set_delayed(&mut self, se: EntityId) {
+        self.entities[se.index()].sched_delayed = true;
+        self.change_h_nr_runnable(se, false);
+    }
+
+    /// `clear_delayed`.
+    pub(crate) fn clear_delayed(&mut self, se: EntityId) {
+        self.entities[se.index()].sched_delayed = false;
+        self.change_h_nr_runnable(se, true);
+    }
+
+    /// A delayed task does not want to run: it does not count as runnable on any level.
+    fn change_h_nr_runnable(&mut self, se: EntityId, add: bool) {
+        if self.entities[se.index()].task().is_none() {
+            return;
+        }
+        let mut level = Some(se);
+        while let Some(se) = level {
+            let q = self.entities[se.index()].cfs_rq;
+            let count = &mut self.cfs_rqs[q.index()].h_nr_runnable;
+            if add {
+                *count += 1;
+            } else {
+                *count -= 1;
+            }
+            if self.stops_at_throttled(q) {
+                break;
+            }
+            level = self.entities[se.index()].parent;
+        }
+    }
+
+    /// `finish_delayed_dequeue_entity`: the counters already say that it sleeps.
+    pub(super) fn finish_delayed_dequeue_entity(&mut self, se: EntityId) {
+        self.clear_delayed(se);
+        let entity = &mut self.entities[se.index()];
+        if self.rules.features.delay_zero && entity.vlag > 0 {
+            reached(Mark::DelayZero);
+            entity.vlag = 0;
+        }
+    }
+
+    /// A delayed entity is wanted again before it was taken off (`requeue_delayed_entity`).
+    pub(crate) fn requeue_delayed_entity<P: Platform>(&mut self, p: &mut P, se: EntityId) {
+        let q = self.entities[se.index()].cfs_rq;
+        reached(Mark::RequeueDelayed);
+        if self.rules.features.delay_zero {
+            self.update_entity_lag(q, se);
+            if self.entities[se.index()].vlag > 0 {
+                let is_curr = self.cfs_rqs[q.index()].curr == Some(se);
+                self.cfs_rqs[q.index()].nr_queued -= 1;
+                if !is_curr {
+                    self.timeline_remove(q, se);
+                }
+                self.entities[se.index()].vlag = 0;
+                self.place_entity(q, se, EnqueueFlags::default());
+                if !is_curr {
+                    self.timeline_insert(q, se);
+                }
+                self.cfs_rqs[q.index()].nr_queued += 1;
+            }
+        }
+        self.update_load_avg(p, q, se, LoadUpdate::Age);
+        self.clear_delayed(se);
+    }
+}
