@@ -1,13 +1,15 @@
 //! `schedcast explain`: single decisions, and the first one in which two kernels differ.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use schedcast_lab::error::{Error, Result, hint_for};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::units::parse_duration_ns;
-use schedcast_lab::explain::{Kind, Wanted, explain, first_difference};
+use schedcast_lab::explain::{
+    Kind, Wanted, decisions, decisions_json, difference, difference_json, difference_text,
+};
 use schedcast_lab::question::{Question, Subject};
 use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulator::Simulator;
@@ -48,6 +50,9 @@ pub struct ExplainArguments {
     /// The first decision in which two variants differ, from both sides
     #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["at", "task", "kind", "count"])]
     pub diff: Option<Vec<String>>,
+    /// Write the decisions as JSON to FILE, or to standard output with - instead of the text
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
 }
 
 /// Kinds of decisions.
@@ -81,10 +86,14 @@ impl From<KindArgument> for Kind {
 pub fn run(arguments: &ExplainArguments, out: &mut impl Write) -> Result<()> {
     let scenarios = scenarios(arguments)?;
     let simulator = Simulator::new();
-    let text = match &arguments.diff {
+    let (text, json) = match &arguments.diff {
         Some(names) => {
             let [a, b] = [&names[0], &names[1]].map(|name| named(&scenarios, name));
-            first_difference(&simulator, a?, b?, arguments.seed)?
+            let (a, b) = (a?, b?);
+            let found = difference(&simulator, a, b, arguments.seed)?;
+            let text = difference_text(found.as_ref(), a, b, arguments.seed);
+            let json = difference_json(found.as_ref(), a, b, arguments.seed);
+            (text, json)
         }
         None => {
             let wanted = Wanted {
@@ -93,14 +102,20 @@ pub fn run(arguments: &ExplainArguments, out: &mut impl Write) -> Result<()> {
                 kind: arguments.kind.map(Kind::from),
                 count: arguments.count as usize,
             };
-            explain(
-                &simulator,
-                chosen(arguments, &scenarios)?,
-                arguments.seed,
-                &wanted,
-            )?
+            let scenario = chosen(arguments, &scenarios)?;
+            let told = decisions(&simulator, scenario, arguments.seed, &wanted)?;
+            let texts: Vec<&str> = told.iter().map(|one| one.text.as_str()).collect();
+            let json = decisions_json(&told, scenario, arguments.seed);
+            (texts.join("\n"), json)
         }
     };
+    let Some(file) = &arguments.json else {
+        return written(out.write_all(text.as_bytes()));
+    };
+    if file == Path::new("-") {
+        return written(out.write_all(json.as_bytes()));
+    }
+    std::fs::write(file, json).map_err(|error| Error::file("write", file.display(), &error))?;
     written(out.write_all(text.as_bytes()))
 }
 

@@ -70,6 +70,8 @@ pub struct Measured {
 pub const WORKING_SET_KIB: usize = 256;
 /// Ticks are counted for so long.
 const TICKS_NS: u64 = 6_000_000_000;
+/// Ticks longer than so many times the shortest tenth of them are something else.
+const LONG_TICK: f64 = 8.0;
 /// An idle CPU has idled for so long when it is woken.
 const REST_NS: u64 = 200_000;
 
@@ -185,7 +187,14 @@ fn ticks(topology: &Topology) -> Result<(Option<Spread>, Option<TimerLateness>)>
         .flat_map(|fit| fit.lengths_ns)
         .collect();
     let lateness = lateness::measure(&cpus, TICKS_NS, tick_ns)?;
-    Ok((Spread::of(&lengths), lateness))
+    Ok((Spread::of(&undisturbed(&lengths)), lateness))
+}
+
+/// Ticks in which nobody else ran: a slice of another program is a thousand times longer than they are.
+fn undisturbed(lengths: &[f64]) -> Vec<f64> {
+    let longest = Spread::of(lengths).map_or(0.0, |spread| LONG_TICK * spread.p10);
+    let short = lengths.iter().filter(|length| **length <= longest);
+    short.copied().collect()
 }
 
 fn refills(topology: &Topology) -> Result<[Option<Spread>; 4]> {
@@ -216,4 +225,17 @@ fn siblings(topology: &Topology) -> Result<Vec<Spread>> {
             spread_of("computing on", cpus[0], samples)
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_of_others_are_no_ticks() {
+        let mut lengths = vec![20_000.0; 50];
+        lengths.extend([4_000_000.0; 40]);
+        assert_eq!(undisturbed(&lengths), [20_000.0; 50]);
+        assert!(undisturbed(&[]).is_empty());
+    }
 }

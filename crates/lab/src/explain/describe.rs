@@ -61,20 +61,20 @@ fn rule(mark: Mark) -> String {
 }
 
 /// Knows names.
-struct Writer<'a> {
-    world: &'a World<true>,
+pub(super) struct Writer<'a> {
+    pub(super) world: &'a World<true>,
 }
 
 impl Writer<'_> {
-    fn rules(&self) -> &Rules {
+    pub(super) fn rules(&self) -> &Rules {
         &self.world.kernel().rules
     }
 
-    fn task(&self, task: TaskId) -> String {
+    pub(super) fn task(&self, task: TaskId) -> String {
         format!("{}:{}", self.world.task_name(task), task.0)
     }
 
-    fn group(&self, group: GroupId) -> &str {
+    pub(super) fn group(&self, group: GroupId) -> &str {
         let specs = &self.world.workload().groups;
         match group.index().checked_sub(1) {
             None => "/",
@@ -82,7 +82,7 @@ impl Writer<'_> {
         }
     }
 
-    fn owner(&self, owner: Owner) -> String {
+    pub(super) fn owner(&self, owner: Owner) -> String {
         match owner {
             Owner::Task(task) => self.task(task),
             Owner::Group(group, _) => self.group(group).to_string(),
@@ -164,7 +164,7 @@ impl Writer<'_> {
         )
     }
 
-    fn origin(&self) -> &'static str {
+    pub(super) fn origin(&self) -> &'static str {
         match self.rules().fair {
             FairClass::Cfs => "min_vruntime",
             FairClass::Eevdf => "V",

@@ -13,7 +13,7 @@ use schedcast_kernel::explain::Decision;
 use schedcast_kernel::{Cpu, GroupId, Ns, TaskId};
 use schedcast_sim::Explained;
 
-use super::describe::describe;
+use super::Told;
 use super::run::Decisions;
 use crate::error::Result;
 use crate::experiment::Scenario;
@@ -105,10 +105,10 @@ impl<'a> Side<'a> {
         front.map_or(Ns::MAX, |one| one.explained.time_ns)
     }
 
-    fn describe_front(&self, cpu: usize) -> String {
-        let front = self.waiting[cpu].front();
-        let text = front.map(|one| describe(self.decisions.world(), &one.explained));
-        format!("{}:\n{}", self.name, text.unwrap_or_default())
+    fn tell_front(&self, cpu: usize) -> Option<(String, Told)> {
+        let front = self.waiting[cpu].front()?;
+        let told = Told::of(self.decisions.world(), &front.explained);
+        Some((self.name.to_owned(), told))
     }
 }
 
@@ -140,6 +140,68 @@ pub fn first_difference(
     b: &Scenario,
     seed: u64,
 ) -> Result<String> {
+    let found = difference(simulator, a, b, seed)?;
+    Ok(difference_text(found.as_ref(), a, b, seed))
+}
+
+/// A difference for people, or that there is none.
+pub fn difference_text(
+    found: Option<&Difference>,
+    a: &Scenario,
+    b: &Scenario,
+    seed: u64,
+) -> String {
+    match found {
+        Some(found) => found.text([&a.name, &b.name]),
+        None => format!(
+            "`{}` and `{}` decide alike, in the same order on each CPU (seed {seed}).\n",
+            a.name, b.name
+        ),
+    }
+}
+
+/// The CPU that decides differently first, and both decisions: variant and what it decided, `None` where it
+/// decides nothing more.
+pub struct Difference {
+    /// The CPU.
+    pub cpu: usize,
+    /// Both variants, in the order in which they were asked about.
+    pub sides: [Option<(String, Told)>; 2],
+}
+
+impl Difference {
+    fn text(&self, names: [&String; 2]) -> String {
+        let [one, other] = [0, 1].map(|row| {
+            let told = self.sides[row].as_ref();
+            let text = told.map_or("", |(_, told)| told.text.as_str());
+            format!("{}:\n{text}", names[row])
+        });
+        format!(
+            "First difference between `{}` and `{}`: on CPU {}\n\n{one}\n{other}",
+            names[0], names[1], self.cpu
+        )
+    }
+
+    /// As an object.
+    pub fn value(&self) -> serde_json::Value {
+        let sides = self.sides.each_ref().map(|side| {
+            let told = side.as_ref();
+            told.map(|(name, told)| serde_json::json!({ "variant": name, "decision": told.value }))
+        });
+        serde_json::json!({ "cpu": self.cpu, "sides": sides })
+    }
+}
+
+/// The same as [`first_difference`], in both forms; `None` when both decide alike to their ends.
+///
+/// # Errors
+/// As [`first_difference`].
+pub fn difference(
+    simulator: &Simulator,
+    a: &Scenario,
+    b: &Scenario,
+    seed: u64,
+) -> Result<Option<Difference>> {
     let mut a = Side::start(simulator, a, seed)?;
     let mut b = Side::start(simulator, b, seed)?;
     let mut until = 0;
@@ -152,24 +214,15 @@ pub fn first_difference(
         if let Some(cpu) = compare(&mut a, &mut b)
             && std::mem::replace(&mut seen, true)
         {
-            return Ok(difference(&a, &b, cpu));
+            return Ok(Some(at(&a, &b, cpu)));
         }
     }
-    Ok(match compare(&mut a, &mut b) {
-        Some(cpu) => difference(&a, &b, cpu),
-        None => format!(
-            "`{}` and `{}` decide alike, in the same order on each CPU (seed {seed}).\n",
-            a.name, b.name
-        ),
-    })
+    Ok(compare(&mut a, &mut b).map(|cpu| at(&a, &b, cpu)))
 }
 
-fn difference(a: &Side<'_>, b: &Side<'_>, cpu: usize) -> String {
-    format!(
-        "First difference between `{}` and `{}`: on CPU {cpu}\n\n{}\n{}",
-        a.name,
-        b.name,
-        a.describe_front(cpu),
-        b.describe_front(cpu)
-    )
+fn at(a: &Side<'_>, b: &Side<'_>, cpu: usize) -> Difference {
+    Difference {
+        cpu,
+        sides: [a.tell_front(cpu), b.tell_front(cpu)],
+    }
 }

@@ -12,6 +12,7 @@
 
 mod describe;
 mod difference;
+mod json;
 mod run;
 #[cfg(test)]
 mod tests;
@@ -25,7 +26,8 @@ use crate::experiment::Scenario;
 use crate::simulator::Simulator;
 
 use describe::describe;
-pub use difference::first_difference;
+pub use difference::{Difference, difference, difference_text, first_difference};
+pub use json::{decisions_json, difference_json};
 use run::Decisions;
 
 /// A kind of decision.
@@ -98,6 +100,24 @@ fn concerns(decision: &Decision, is: &dyn Fn(schedcast_kernel::TaskId) -> bool) 
     }
 }
 
+/// A decision in both forms.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Told {
+    /// For people: several lines, the last one ended.
+    pub text: String,
+    /// For programs: one object, units in its names.
+    pub value: serde_json::Value,
+}
+
+impl Told {
+    fn of(world: &World<true>, one: &Explained) -> Self {
+        Self {
+            text: describe(world, one),
+            value: json::value(world, one),
+        }
+    }
+}
+
 /// Runs a scenario under a seed and describes the first decisions that are wanted.
 ///
 /// # Errors
@@ -108,6 +128,21 @@ pub fn explain(
     seed: u64,
     wanted: &Wanted,
 ) -> Result<String> {
+    let told = decisions(simulator, scenario, seed, wanted)?;
+    let texts: Vec<String> = told.into_iter().map(|one| one.text).collect();
+    Ok(texts.join("\n"))
+}
+
+/// The same, decision by decision, as text and as JSON.
+///
+/// # Errors
+/// As [`explain`].
+pub fn decisions(
+    simulator: &Simulator,
+    scenario: &Scenario,
+    seed: u64,
+    wanted: &Wanted,
+) -> Result<Vec<Told>> {
     let mut decisions = Decisions::start(simulator, scenario, seed)?;
     if let Some(name) = &wanted.task {
         refuse_unknown_task(decisions.world(), name)?;
@@ -122,7 +157,7 @@ pub fn explain(
         found.extend(
             fitting
                 .take(wanted.count - found.len())
-                .map(|one| describe(world, one)),
+                .map(|one| Told::of(world, one)),
         );
     }
     if found.is_empty() {
@@ -130,7 +165,7 @@ pub fn explain(
         return Err(Error::usage(format!("no such decision up to {end}"))
             .hint("leave out --at, --task or --kind, or give a longer --duration"));
     }
-    Ok(found.join("\n"))
+    Ok(found)
 }
 
 fn refuse_unknown_task(world: &World<true>, name: &str) -> Result<()> {

@@ -174,3 +174,48 @@ fn what_is_not_there_is_said() {
     };
     assert!(refused(&scenario, &late).contains("no such decision up to 2s"));
 }
+
+#[test]
+fn json_says_what_the_text_says() {
+    let wanted = Wanted {
+        kind: Some(Kind::Throttle),
+        ..ANY
+    };
+    let told = decisions(&Simulator::new(), &crowd(2, "6.12"), 0, &wanted).unwrap();
+    let value = &told[0].value;
+    assert_eq!(value["kind"], "throttle");
+    assert_eq!(value["group"], "/test");
+    assert_eq!(value["rule"]["function"], "throttle_cfs_rq");
+    assert_eq!(value["quota_ns"], 30_000_000);
+    assert!(value["runtime_remaining_ns"].as_i64().unwrap() <= 0);
+    let seconds = value["time_ns"].as_u64().unwrap() as f64 / 1e9;
+    assert!(
+        told[0]
+            .text
+            .starts_with(&format!("{seconds:.9} s  CPU {}", value["cpu"]))
+    );
+    let pick = Wanted {
+        kind: Some(Kind::Pick),
+        ..ANY
+    };
+    for (version, eevdf) in [("6.5", false), ("6.12", true)] {
+        let told = decisions(&Simulator::new(), &crowd(1, version), 0, &pick).unwrap();
+        let entity = &told[0].value["queues"][0]["entities"][0];
+        assert!(entity["weight"].is_u64());
+        assert_eq!(entity.get("lag_ns").is_some(), eevdf);
+    }
+}
+
+#[test]
+fn a_difference_names_both_sides() {
+    let found = difference(&Simulator::new(), &crowd(2, "6.5"), &crowd(2, "6.12"), 0);
+    let found = found.unwrap().unwrap();
+    let value = found.value();
+    assert_eq!(value["cpu"], found.cpu);
+    for side in 0..2 {
+        assert!(
+            value["sides"][side]["decision"]["kind"].is_string(),
+            "{value}"
+        );
+    }
+}

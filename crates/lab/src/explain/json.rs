@@ -1,0 +1,265 @@
+//! A decision as JSON: what the text says, with units in the names of the numbers.
+//!
+//! ```json
+//! { "time_ns": 4000000, "cpu": 0, "kind": "throttle", "group": "/test",
+//!   "rule": { "mark": "RuntimeUsedUp", "function": "throttle_cfs_rq", "versions": "4.5 –", "says": "…" },
+//!   "quota_ns": 50000000, "period_ns": 100000000, "burst_ns": 0,
+//!   "runtime_remaining_ns": -2154000, "pool_ns": 0, "refill_at_ns": 119338565, "tasks": 1 }
+//! ```
+
+use schedcast_kernel::Cpu;
+use schedcast_kernel::balance::{CpuIdle, Migration};
+use schedcast_kernel::cpuset::CpuSet;
+use schedcast_kernel::explain::{Candidate, Decision, GroupState, PickLevel};
+use schedcast_kernel::model::Mark;
+use schedcast_kernel::rules::FairClass;
+use schedcast_kernel::select::WakeKind;
+use schedcast_sim::{Explained, World};
+use serde_json::{Map, Value, json};
+
+use super::describe::Writer;
+use super::{Difference, Kind, Told};
+use crate::experiment::Scenario;
+
+const SCHEMA: &str = "schedcast.explanation/1";
+
+/// The decision as an object.
+pub fn value(world: &World<true>, one: &Explained) -> Value {
+    let writer = Writer { world };
+    let mut object = Map::new();
+    object.insert("time_ns".into(), one.time_ns.into());
+    object.insert("cpu".into(), one.cpu.0.into());
+    object.insert("kind".into(), Kind::of(&one.decision).name().into());
+    if let Value::Object(about) = writer.value(&one.decision) {
+        object.extend(about);
+    }
+    Value::Object(object)
+}
+
+/// All decisions that were asked for, as a document.
+pub fn decisions_json(told: &[Told], scenario: &Scenario, seed: u64) -> String {
+    let decisions: Vec<&Value> = told.iter().map(|one| &one.value).collect();
+    document(json!({
+        "schema": SCHEMA,
+        "seed": seed,
+        "variant": scenario.name,
+        "decisions": decisions,
+    }))
+}
+
+/// What two scenarios decide differently first, as a document; `null` when nothing.
+pub fn difference_json(
+    found: Option<&Difference>,
+    a: &Scenario,
+    b: &Scenario,
+    seed: u64,
+) -> String {
+    document(json!({
+        "schema": SCHEMA,
+        "seed": seed,
+        "variants": [a.name, b.name],
+        "difference": found.map(Difference::value),
+    }))
+}
+
+fn document(value: Value) -> String {
+    format!("{value:#}\n")
+}
+
+fn rule(mark: Mark) -> Value {
+    let about = mark.about();
+    json!({
+        "mark": about.name,
+        "function": about.function,
+        "versions": about.versions,
+        "says": about.says,
+    })
+}
+
+fn cpus(set: &CpuSet) -> Vec<u32> {
+    set.iter().map(|cpu| cpu.0).collect()
+}
+
+fn number(cpu: Option<Cpu>) -> Option<u32> {
+    cpu.map(|cpu| cpu.0)
+}
+
+fn group_state(group: &GroupState) -> Value {
+    json!({
+        "cpus": cpus(&group.cpus),
+        "type": group.kind,
+        "running": group.nr_running,
+        "idle_cpus": group.idle_cpus,
+        "load": group.load,
+        "util": group.util,
+        "capacity": group.capacity,
+    })
+}
+
+impl Writer<'_> {
+    fn value(&self, decision: &Decision) -> Value {
+        match decision {
+            Decision::Pick { task, levels } => json!({
+                "task": self.task(*task),
+                "virtual_times_from": self.origin(),
+                "queues": levels.iter().map(|level| self.level_value(level)).collect::<Vec<_>>(),
+            }),
+            Decision::Preempt {
+                wakee,
+                curr,
+                preempts,
+                rule: mark,
+                siblings,
+            } => json!({
+                "wakee": self.task(*wakee),
+                "running": self.task(*curr),
+                "preempts": preempts,
+                "rule": rule(*mark),
+                "virtual_times_from": self.origin(),
+                "compared": siblings.as_deref().map(|pair| json!({
+                    "queue": self.group(pair.group),
+                    "running": self.entity_value(&pair.curr),
+                    "wakee": self.entity_value(&pair.wakee),
+                })),
+            }),
+            Decision::Place { .. } => self.place_value(decision),
+            Decision::Throttle { .. } => self.throttle_value(decision),
+            Decision::Balance { .. } => balance_value(decision),
+        }
+    }
+
+    fn level_value(&self, level: &PickLevel) -> Value {
+        let entities = level.candidates.iter();
+        json!({
+            "queue": self.group(level.group),
+            "picked": self.owner(level.picked),
+            "rule": rule(level.rule),
+            "entities": entities.map(|one| self.entity_value(one)).collect::<Vec<_>>(),
+        })
+    }
+
+    /// Lag, deadline and eligibility are EEVDF's.
+    fn entity_value(&self, one: &Candidate) -> Value {
+        let mut value = json!({
+            "entity": self.owner(one.owner),
+            "weight": one.weight,
+            "vruntime_ns": one.vruntime_ns,
+            "slice_ns": one.slice_ns,
+            "running": one.running,
+        });
+        if self.rules().fair == FairClass::Eevdf
+            && let Value::Object(object) = &mut value
+        {
+            object.insert("lag_ns".into(), (-one.vruntime_ns).into());
+            object.insert("deadline_ns".into(), one.deadline_ns.into());
+            object.insert("eligible".into(), one.eligible.into());
+            object.insert("protected".into(), one.protected.into());
+            object.insert("delayed".into(), one.delayed.into());
+        }
+        value
+    }
+
+    fn place_value(&self, decision: &Decision) -> Value {
+        let Decision::Place {
+            task,
+            kind,
+            waker,
+            waker_cpu,
+            sync,
+            prev_cpu,
+            target,
+            target_rule,
+            cpu,
+            rule: mark,
+            examined,
+            scan_limit,
+            idle,
+        } = decision
+        else {
+            return Value::Null;
+        };
+        let wakeup = *kind == WakeKind::Wakeup;
+        json!({
+            "task": self.task(*task),
+            "at": match kind {
+                WakeKind::Wakeup => "wakeup",
+                WakeKind::Fork => "fork",
+                WakeKind::Exec => "exec",
+            },
+            "waker": self.task(*waker),
+            "waker_cpu": waker_cpu.0,
+            "sync": sync,
+            "previous_cpu": prev_cpu.0,
+            "target_cpu": wakeup.then_some(target.0),
+            "target_rule": wakeup.then(|| rule(*target_rule)),
+            "chosen_cpu": cpu.0,
+            "rule": rule(*mark),
+            "cpus_looked_at": examined,
+            "scan_limit": scan_limit,
+            "idle_cpus": cpus(idle),
+        })
+    }
+
+    fn throttle_value(&self, decision: &Decision) -> Value {
+        let Decision::Throttle {
+            group,
+            limit,
+            rule: mark,
+            runtime_remaining_ns,
+            pool_ns,
+            refill_at_ns,
+            tasks,
+        } = decision
+        else {
+            return Value::Null;
+        };
+        json!({
+            "group": self.group(*group),
+            "rule": rule(*mark),
+            "quota_ns": limit.quota_ns,
+            "period_ns": limit.period_ns,
+            "burst_ns": limit.burst_ns,
+            "runtime_remaining_ns": runtime_remaining_ns,
+            "pool_ns": pool_ns,
+            "refill_at_ns": refill_at_ns,
+            "tasks": tasks,
+        })
+    }
+}
+
+fn balance_value(decision: &Decision) -> Value {
+    let Decision::Balance {
+        dst,
+        idle,
+        src,
+        domain,
+        moved,
+        imbalance,
+        migration,
+        rule: mark,
+        groups,
+    } = decision
+    else {
+        return Value::Null;
+    };
+    json!({
+        "to_cpu": dst.0,
+        "from_cpu": number(*src),
+        "moved": moved,
+        "pulling_cpu_is": match idle {
+            CpuIdle::NotIdle => "busy",
+            CpuIdle::Idle => "idle",
+            CpuIdle::NewlyIdle => "about to idle",
+        },
+        "domain": domain,
+        "left_to_move": imbalance,
+        "unit": match migration {
+            Migration::Load => "load",
+            Migration::Util => "utilisation",
+            Migration::Task => "tasks",
+        },
+        "rule": rule(*mark),
+        "local": groups.as_ref().map(|(local, _)| group_state(local)),
+        "busiest": groups.as_ref().map(|(_, busiest)| group_state(busiest)),
+    })
+}
