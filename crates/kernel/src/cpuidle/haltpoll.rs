@@ -8,18 +8,30 @@
 use super::{Choice, Question, Wake};
 use crate::ids::Ns;
 
-const MOST_NS: Ns = 200_000;
+/// `guest_halt_poll_ns` unless it is set.
+pub const MOST_NS: Ns = 200_000;
 const GROW_START_NS: Ns = 50_000;
 
 /// What `haltpoll` remembers of one CPU.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Haltpoll {
+    /// `guest_halt_poll_ns`: the longest it polls; 0 = it never does.
+    most_ns: Ns,
     /// How long to poll before a halt; 0 = not.
     pub poll_limit_ns: Ns,
     last: Option<Wake>,
 }
 
 impl Haltpoll {
+    /// Nothing remembered yet, `guest_halt_poll_ns` at `most_ns`.
+    pub fn new(most_ns: Ns) -> Self {
+        Self {
+            most_ns,
+            poll_limit_ns: 0,
+            last: None,
+        }
+    }
+
     /// `haltpoll_select`.
     pub fn select(&mut self, question: &Question) -> Choice {
         let poll = Choice {
@@ -49,11 +61,13 @@ impl Haltpoll {
             return;
         }
         let halted_ns = wake.residency_ns;
-        if halted_ns > MOST_NS {
+        if halted_ns > self.most_ns {
             let half = self.poll_limit_ns / 2;
             self.poll_limit_ns = if half < GROW_START_NS { 0 } else { half };
         } else if halted_ns > self.poll_limit_ns {
-            self.poll_limit_ns = (self.poll_limit_ns * 2).clamp(GROW_START_NS, MOST_NS);
+            self.poll_limit_ns = (self.poll_limit_ns * 2)
+                .max(GROW_START_NS)
+                .min(self.most_ns);
         }
     }
 }
@@ -74,7 +88,7 @@ mod tests {
 
     #[test]
     fn worked_example_of_the_module_docs() {
-        let mut haltpoll = Haltpoll::default();
+        let mut haltpoll = Haltpoll::new(MOST_NS);
         let limits: Vec<u64> = [60, 60, 300, 300, 300, 10]
             .into_iter()
             .map(|us| {
@@ -101,7 +115,7 @@ mod tests {
             tick_period_ns: 4_000_000,
             rules: &rules,
         };
-        let mut haltpoll = Haltpoll::default();
+        let mut haltpoll = Haltpoll::new(MOST_NS);
         assert_eq!(haltpoll.select(&question(u64::MAX)).state, 1);
         haltpoll.reflect(halted(60));
         let first = haltpoll.select(&question(u64::MAX));
@@ -113,6 +127,17 @@ mod tests {
         });
         let second = haltpoll.select(&question(u64::MAX));
         assert_eq!((second.state, second.stop_tick), (1, true));
+        assert_eq!(haltpoll.select(&question(0)).state, 0);
+    }
+
+    #[test]
+    fn a_guest_told_not_to_poll_halts_unless_no_latency_is_allowed() {
+        let mut haltpoll = Haltpoll::new(0);
+        for us in [10, 60, 300] {
+            haltpoll.reflect(halted(us));
+            assert_eq!(haltpoll.poll_limit_ns, 0);
+        }
+        assert_eq!(haltpoll.select(&question(u64::MAX)).state, 1);
         assert_eq!(haltpoll.select(&question(0)).state, 0);
     }
 }

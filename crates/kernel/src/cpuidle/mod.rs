@@ -106,7 +106,10 @@ pub enum GovernorKind {
     /// `teo` (5.1; its second algorithm, of 5.14, on older kernels too).
     Teo,
     /// `haltpoll` (5.4).
-    Haltpoll,
+    Haltpoll {
+        /// `guest_halt_poll_ns`.
+        most_ns: Ns,
+    },
 }
 
 impl GovernorKind {
@@ -114,7 +117,9 @@ impl GovernorKind {
     pub const ALL: [GovernorKind; 3] = [
         GovernorKind::Menu,
         GovernorKind::Teo,
-        GovernorKind::Haltpoll,
+        GovernorKind::Haltpoll {
+            most_ns: haltpoll::MOST_NS,
+        },
     ];
 
     /// Name in `/sys/devices/system/cpu/cpuidle/current_governor`.
@@ -122,7 +127,7 @@ impl GovernorKind {
         match self {
             GovernorKind::Menu => "menu",
             GovernorKind::Teo => "teo",
-            GovernorKind::Haltpoll => "haltpoll",
+            GovernorKind::Haltpoll { .. } => "haltpoll",
         }
     }
 }
@@ -144,7 +149,9 @@ impl Governor {
         match kind {
             GovernorKind::Menu => Governor::Menu(menu::Menu::default()),
             GovernorKind::Teo => Governor::Teo(teo::Teo::default()),
-            GovernorKind::Haltpoll => Governor::Haltpoll(haltpoll::Haltpoll::default()),
+            GovernorKind::Haltpoll { most_ns } => {
+                Governor::Haltpoll(haltpoll::Haltpoll::new(most_ns))
+            }
         }
     }
 

@@ -3,12 +3,14 @@
 //! ```text
 //! program_twins measure FILE [CASE…]     real runs, alone on the machine; replaces their lines in FILE
 //! program_twins report FILE MACHINE PAGE   simulates every case on MACHINE (a preset or a file), writes PAGE
+//! program_twins rt-app-calibration RUNS   what a loop of rt-app takes against what its calibration said
 //! program_twins rt-app-measure FILE [CASE…], rt-app-report FILE MACHINE PAGE   the same for rt-app files
 //! ```
 //!
 //! A case is run ten times: seven for its time, three with every wakeup of its tasks counted by a trace
 //! buffer of a few pages, which counts what it drops. Runs of which the hypervisor stole more than 1 % are dropped.
 
+mod calibration;
 mod cases;
 mod page;
 mod real;
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
     let outcome = match words.as_slice() {
         ["measure", file, cases @ ..] => measure(Path::new(file), cases),
         ["report", file, machine, page] => report(Path::new(file), machine, Path::new(page)),
+        ["rt-app-calibration", runs] => calibration::measure(runs),
         ["rt-app-measure", file, cases @ ..] => rt_app::measure(Path::new(file), cases),
         ["rt-app-report", file, machine, page] => {
             rt_app::report(Path::new(file), machine, Path::new(page))

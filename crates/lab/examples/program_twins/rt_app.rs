@@ -131,7 +131,8 @@ fn medians_of(log: &str) -> Option<[f64; COLUMNS.len()]> {
     Some(COLUMNS.map(|(_, column)| median(rows.iter().map(|row| row[column]).collect())))
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+/// The middle one.
+pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
@@ -140,6 +141,7 @@ fn simulate(file: &Path, machine: &Machine, seed: u64) -> Outcome<Medians> {
     let mut workload = Workload::default();
     let mut start = Start::new("rt-app", machine.topology.cpus());
     start.start_ns = 10_000_000 + seed * 777_777;
+    start.prices = start.prices.on_machine(&machine.program_cost)?;
     let words = ["rt-app".to_owned(), file.display().to_string()];
     let running = compile(&words, &start, &mut workload)?;
     let until = start.start_ns + SIMULATED_NS;

@@ -69,6 +69,7 @@ fn once(case: &Case, machine: Machine, seed: u64) -> Outcome<(Running, World)> {
     start.group = workload.add_group(group);
     let affinity: CpuSet = case.cpus.iter().map(|cpu| Cpu(*cpu as u32)).collect();
     start.affinity = Some(affinity);
+    start.prices = start.prices.on_machine(&machine.program_cost)?;
     // Not at the very moment at which the machine starts its ticks.
     start.start_ns = 10_000_000 + seed * 777_777;
     let running = compile(&words, &start, &mut workload)?;

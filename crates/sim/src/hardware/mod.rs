@@ -20,7 +20,7 @@ pub(crate) use report::Baseline;
 pub use report::{CpuReport, HardwareReport, Watts};
 
 use crate::machine::Machine;
-use crate::machine::parts::{ClockDomain, Smt, WakesBy};
+use crate::machine::parts::{ClockDomain, IdleStatePart, Smt, WakesBy};
 use crate::segment::SPEED_NOMINAL;
 use clocks::Clocks;
 use power::Meter;
@@ -93,8 +93,8 @@ pub(crate) struct Hardware {
     smt: Option<Smt>,
     clocks: Option<Clocks>,
     meter: Option<Meter>,
-    /// Real exit latency of each idle state, ns.
-    exit_ns: Vec<Ns>,
+    /// Idle states, shallow to deep.
+    states: Vec<IdleStatePart>,
     /// Rows of states that poll.
     polls: Vec<bool>,
     /// CPUs whose speed may have changed since they were last taken.
@@ -171,10 +171,7 @@ impl Hardware {
                 .map(|part| Clocks::new(part, &domain_cpus)),
             domain_cpus,
             meter: None,
-            exit_ns: states
-                .iter()
-                .map(|state| state.hardware_exit_ns.unwrap_or(state.exit_latency_ns))
-                .collect(),
+            states: states.to_vec(),
             polls: states
                 .iter()
                 .map(|state| state.wakes_by == WakesBy::Polling)
@@ -274,12 +271,15 @@ impl Hardware {
         core.executing + core.polling > 0
     }
 
-    /// An idle thread is woken. Returns how long it takes until it executes; `None` = as without a
-    /// model of idle states.
-    pub fn wake(&mut self, cpu: Cpu, now: Ns) -> Option<Ns> {
+    /// An idle thread is woken after `stay_ns`. Returns how long it takes until it executes; `None` = as
+    /// without a model of idle states.
+    pub fn wake(&mut self, cpu: Cpu, now: Ns, stay_ns: Ns) -> Option<Ns> {
         let row = cpu.index();
         let exit_ns = match self.threads[row].activity {
-            Activity::Asleep(state) => self.exit_ns.get(state).copied(),
+            Activity::Asleep(state) => {
+                let state = self.states.get(state);
+                state.map(|state| state.exit_ns(stay_ns))
+            }
             Activity::Polling | Activity::Executing => Some(0),
         };
         self.set_activity(row, Activity::Executing, now);

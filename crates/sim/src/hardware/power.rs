@@ -243,6 +243,7 @@ mod tests {
             exit_latency_ns: 0,
             target_residency_ns: 0,
             hardware_exit_ns: None,
+            exit_after_stay_ns: Vec::new(),
             wakes_by: WakesBy::Monitor,
             core_mw: Some(core_mw),
             core_percent_of_active: None,
@@ -268,6 +269,7 @@ mod tests {
         };
         let idle = Idle {
             governor: IdleGovernor::Menu,
+            guest_halt_poll_ns: None,
             state: vec![state("C1", 1000, None), state("C6", 500, Some(1000))],
         };
         Meter::new(&power, &idle, &vec![0; cores])

@@ -61,7 +61,11 @@ macro_rules! costs {
     ($($key:ident => $op:ident),* $(,)?) => {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
-        pub(super) struct CostFile { $($key: Ns),* }
+        pub(super) struct CostFile {
+            $($key: Ns,)*
+            #[serde(default)]
+            deadline_write_ns: Ns,
+        }
 
         impl CostFile {
             fn prices(&self) -> [Ns; Op::COUNT] {
@@ -118,6 +122,7 @@ impl MachineFile {
             title: self.title,
             topology,
             cost_ns: self.cost.prices(),
+            deadline_write_ns: self.cost.deadline_write_ns,
             ipi_delivery_ns: self.latency.ipi_delivery_ns,
             polling_wakeup_ns: self.latency.polling_wakeup_ns,
             idle_exit_ns: self.latency.idle_exit_ns,

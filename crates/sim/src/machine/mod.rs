@@ -53,6 +53,9 @@ pub struct Machine {
     pub topology: Topology,
     /// Price of each operation, ns, by `op as usize`.
     pub cost_ns: [Ns; Op::COUNT],
+    /// Writing the timer's next deadline, ns, where a sleep becomes the first timer of its CPU and where a
+    /// timer interrupt ends; 0 = part of the other prices. Counted as `tick_reprogram`.
+    pub deadline_write_ns: Ns,
     /// From the sender of an interprocessor interrupt to the receiver's handler, ns.
     pub ipi_delivery_ns: Ns,
     /// From a store to the flag word of a polling idle CPU to its leaving the loop, ns.
@@ -148,6 +151,7 @@ impl Machine {
     /// This machine with all prices and latencies at 0, for tests of decisions alone.
     pub fn free_of_charge(mut self) -> Self {
         self.cost_ns = [0; Op::COUNT];
+        self.deadline_write_ns = 0;
         self.ipi_delivery_ns = 0;
         self.polling_wakeup_ns = 0;
         self.idle_exit_ns = 0;

@@ -165,6 +165,11 @@ pub struct IdleStatePart {
     pub target_residency_ns: Ns,
     /// Time it really takes to leave; the table's when missing.
     pub hardware_exit_ns: Option<Ns>,
+    /// Time it takes to leave after so long in it, `[stay_ns, exit_ns]`, ascending; straight lines in
+    /// between. A host polls for a halted guest at first, then runs something else, and its own idle
+    /// states get deeper. Instead of `hardware_exit_ns`.
+    #[serde(default)]
+    pub exit_after_stay_ns: Vec<[Ns; 2]>,
     /// What wakes the CPU.
     pub wakes_by: WakesBy,
     /// Power of a core all of whose threads are at least this deep.
@@ -182,6 +187,8 @@ pub struct IdleStatePart {
 pub struct Idle {
     /// cpuidle governor.
     pub governor: IdleGovernor,
+    /// Longest that haltpoll polls before a halt (`guest_halt_poll_ns`); 200 µs when missing.
+    pub guest_halt_poll_ns: Option<Ns>,
     /// States, shallow to deep.
     pub state: Vec<IdleStatePart>,
 }
@@ -363,7 +370,46 @@ impl Idle {
         let polling = |state: &IdleStatePart| state.wakes_by == WakesBy::Polling;
         check(!states[1..].iter().any(polling), || {
             "only the first idle.state can poll".to_owned()
+        })?;
+        let haltpoll = self.governor == IdleGovernor::Haltpoll;
+        check(haltpoll || self.guest_halt_poll_ns.is_none(), || {
+            "idle.guest_halt_poll_ns needs idle.governor = \"haltpoll\"".to_owned()
+        })?;
+        states.iter().try_for_each(IdleStatePart::check)
+    }
+}
+
+impl IdleStatePart {
+    fn check(&self) -> Result<(), String> {
+        let name = &self.name;
+        let stays = &self.exit_after_stay_ns;
+        check(stays.is_sorted_by(|a, b| a[0] < b[0]), || {
+            format!("idle.state {name}: exit_after_stay_ns must be ordered by its first numbers")
+        })?;
+        check(stays.is_empty() || self.hardware_exit_ns.is_none(), || {
+            format!("idle.state {name}: hardware_exit_ns and exit_after_stay_ns exclude each other")
         })
+    }
+
+    /// Time it takes to leave after `stay_ns` in it.
+    pub fn exit_ns(&self, stay_ns: Ns) -> Ns {
+        let stays = &self.exit_after_stay_ns;
+        let after = stays.partition_point(|&[stay, _]| stay <= stay_ns);
+        match (after.checked_sub(1).map(|row| stays[row]), stays.get(after)) {
+            (None, None) => self.hardware_exit_ns.unwrap_or(self.exit_latency_ns),
+            (None, Some(&[_, exit])) | (Some([_, exit]), None) => exit,
+            (Some([from, low]), Some(&[to, high])) => {
+                let (done, whole) = (stay_ns - from, to - from);
+                let share = |distance: Ns| {
+                    (u128::from(distance) * u128::from(done) / u128::from(whole)) as Ns
+                };
+                if high >= low {
+                    low + share(high - low)
+                } else {
+                    low - share(low - high)
+                }
+            }
+        }
     }
 }
 
@@ -460,6 +506,28 @@ mod tests {
             .map(|mhz| power.active_uw(mhz) / 1000)
             .to_vec();
         assert_eq!(watts, [2000, 2000, 4500, 5750, 7000, 7000]);
+    }
+
+    #[test]
+    fn leaving_a_state_takes_longer_after_a_longer_stay() {
+        let mut state = IdleStatePart {
+            name: "halt".to_owned(),
+            exit_latency_ns: 1000,
+            target_residency_ns: 1000,
+            hardware_exit_ns: None,
+            exit_after_stay_ns: vec![[20_000, 4000], [220_000, 14_000], [320_000, 12_000]],
+            wakes_by: WakesBy::Interrupt,
+            core_mw: None,
+            core_percent_of_active: None,
+            uncore_mw: None,
+        };
+        let exits = [0, 20_000, 120_000, 220_000, 270_000, 320_000, Ns::MAX]
+            .map(|stay| state.exit_ns(stay));
+        assert_eq!(exits, [4000, 4000, 9000, 14_000, 13_000, 12_000, 12_000]);
+        state.hardware_exit_ns = Some(7);
+        assert!(state.check().unwrap_err().contains("exclude each other"));
+        state.exit_after_stay_ns.clear();
+        assert_eq!(state.exit_ns(20_000), 7);
     }
 
     #[test]

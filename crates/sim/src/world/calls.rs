@@ -91,7 +91,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
     fn sleep_to(&mut self, cpu: Cpu, task: TaskId, until: Ns) -> Next {
         let slack = self.slack_ns(task);
         let timer = self.out.task_timer(task);
-        self.out.arm_timer(cpu, timer, until, slack);
+        self.out.arm_sleep_timer(cpu, timer, until, slack);
         self.skip(task);
         self.block(cpu)
     }
@@ -272,7 +272,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
             let slack = self.slack_ns(task);
             let timer = self.out.task_timer(task);
             let until = self.out.clock(cpu).saturating_add(limit);
-            self.out.arm_timer(cpu, timer, until, slack);
+            self.out.arm_sleep_timer(cpu, timer, until, slack);
         }
         self.out.tasks.contexts[task.index()].resume = Resume::Retry;
         self.kernel.tasks[task.index()].in_iowait = iowait;

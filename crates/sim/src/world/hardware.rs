@@ -15,7 +15,7 @@ use crate::machine::parts::{Driver, Frequency, Governor, IdleGovernor, WakesBy};
 use crate::segment::SPEED_NOMINAL;
 use crate::wheel::{Key, Slot};
 use schedcast_kernel::cpufreq::{FrequencyDriver, FrequencyGovernor, HwpRequest, PStates};
-use schedcast_kernel::cpuidle::{GovernorKind, IdleState};
+use schedcast_kernel::cpuidle::{GovernorKind, IdleState, haltpoll};
 use schedcast_kernel::{Cpu, Ns, TaskId};
 
 /// Event slots of the hardware.
@@ -65,7 +65,8 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         let poked = out.cpus[cpu.index()].poked;
         let mut exit_ns = if poked { 0 } else { out.machine.idle_exit_ns };
         if out.hardware.on {
-            if let Some(of_state_ns) = out.hardware.wake(cpu, out.now) {
+            let stay_ns = out.now.saturating_sub(out.cpus[cpu.index()].idle_since);
+            if let Some(of_state_ns) = out.hardware.wake(cpu, out.now, stay_ns) {
                 exit_ns = of_state_ns;
             }
             if let Some(&slot) = out.hardware_slots.poll_limits.get(cpu.index()) {
@@ -133,7 +134,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         state.time.idle_ns += now - state.idle_since;
         state.cursor = now;
         out.executing = cpu;
-        out.hardware.wake(cpu, now);
+        out.hardware.wake(cpu, now, 0);
         out.apply_hardware();
         self.kernel.idle_woken(cpu, now, true);
         self.run(cpu, Flow::Entered)
@@ -324,7 +325,9 @@ fn idle_driver(machine: &Machine) -> (Vec<IdleState>, GovernorKind) {
     let kind = match idle.governor {
         IdleGovernor::Menu => GovernorKind::Menu,
         IdleGovernor::Teo => GovernorKind::Teo,
-        IdleGovernor::Haltpoll => GovernorKind::Haltpoll,
+        IdleGovernor::Haltpoll => GovernorKind::Haltpoll {
+            most_ns: idle.guest_halt_poll_ns.unwrap_or(haltpoll::MOST_NS),
+        },
     };
     (states.collect(), kind)
 }

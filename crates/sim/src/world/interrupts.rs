@@ -67,6 +67,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         }
         self.out.cpus[cpu.index()].in_timer_interrupt = false;
         self.out.program_device(cpu);
+        self.out.write_deadline(cpu);
         self.run(cpu, Flow::Entered)
     }
 

@@ -15,7 +15,7 @@ use crate::random::Stream;
 use crate::timers::{Armed, TimerId, Timers};
 use crate::wheel::{Key, Slot, Wheel};
 use crate::workload::Workload;
-use schedcast_kernel::platform::Ipi;
+use schedcast_kernel::platform::{Ipi, Op};
 use schedcast_kernel::table::Table;
 use schedcast_kernel::{Cpu, GroupId, Ns, TaskId};
 use std::collections::BTreeMap;
@@ -218,6 +218,25 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         let hard = soft.saturating_add(slack);
         self.timers.arm(cpu, Armed { hard, soft, timer });
         self.program_device(cpu);
+    }
+
+    /// Arms the timer of a task that is about to sleep; as the first of its CPU its deadline is written to
+    /// the hardware (`hrtimer_reprogram`).
+    pub(super) fn arm_sleep_timer(&mut self, cpu: Cpu, timer: TimerId, soft: Ns, slack: Ns) {
+        let slot = <Outside>::slot(cpu, per_cpu::DEVICE);
+        let before = self.wheel.armed(slot);
+        self.arm_timer(cpu, timer, soft, slack);
+        if self.wheel.armed(slot) != before {
+            self.write_deadline(cpu);
+        }
+    }
+
+    /// The CPU writes the deadline of its next timer.
+    pub(super) fn write_deadline(&mut self, cpu: Cpu) {
+        let price_ns = self.machine.deadline_write_ns;
+        if price_ns > 0 {
+            self.charge(cpu, Op::TickReprogram, price_ns, 1);
+        }
     }
 
     /// Disarms a timer.

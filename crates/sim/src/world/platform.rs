@@ -33,14 +33,7 @@ impl<const EXPLAIN: bool> Platform for Outside<EXPLAIN> {
 
     #[inline(always)]
     fn spend(&mut self, cpu: Cpu, op: Op, count: u32) {
-        let price_ns = self.machine.price_ns(op) * Ns::from(count);
-        let state = &mut self.cpus[cpu.index()];
-        let price_ns = (price_ns * state.price_scale) >> 16;
-        state.cursor = state.cursor.max(self.now) + price_ns;
-        state.time.overhead_ns += price_ns;
-        let statistics = &mut self.probes.machine;
-        statistics.overhead_ns[op as usize] += price_ns;
-        statistics.operations[op as usize] += u64::from(count);
+        self.charge(cpu, op, self.machine.price_ns(op) * Ns::from(count), count);
     }
 
     #[inline(always)]
@@ -144,6 +137,18 @@ impl<const EXPLAIN: bool> Platform for Outside<EXPLAIN> {
 }
 
 impl<const EXPLAIN: bool> Outside<EXPLAIN> {
+    /// A CPU is busy for `price_ns` at nominal speed with so many operations of a kind.
+    #[inline]
+    pub(super) fn charge(&mut self, cpu: Cpu, op: Op, price_ns: Ns, count: u32) {
+        let state = &mut self.cpus[cpu.index()];
+        let price_ns = (price_ns * state.price_scale) >> 16;
+        state.cursor = state.cursor.max(self.now) + price_ns;
+        state.time.overhead_ns += price_ns;
+        let statistics = &mut self.probes.machine;
+        statistics.overhead_ns[op as usize] += price_ns;
+        statistics.operations[op as usize] += u64::from(count);
+    }
+
     /// An interrupt leaves at `at`.
     #[inline]
     pub(super) fn deliver_ipi(&mut self, at: Ns, to: Cpu, ipi: Ipi, polling: bool) {

@@ -51,6 +51,7 @@ pub(super) fn compile(words: &Words, compiler: &mut Compiler) -> Result<Compiled
         address_space: compiler.free_address_space(),
         start_ns: start.start_ns,
         prices: FilePrices {
+            calibrated_loop_permille: start.prices.rt_app_loop_permille,
             memset_byte_ps: start.prices.memset_byte_ps,
             ..FilePrices::default()
         },

@@ -1,7 +1,7 @@
 //! The two programs: parent and worker.
 
 use schedcast_sim::program::{Arithmetic, Compare, Label};
-use schedcast_sim::workload::{AttributesSpec, MetricId, ProgramId};
+use schedcast_sim::workload::{AttributesSpec, MetricId, ProgramId, SemaphoreId};
 use schedcast_sim::{Distribution, ProgramBuilder, Reg};
 
 use super::methods::{METHODS, Method};
@@ -33,7 +33,8 @@ const RANDOM_SLICE_NS: u64 = 500_000_000;
 
 impl Options {
     pub(in crate::programs) fn compile(&self, compiler: &mut Compiler) -> Result<(), CommandError> {
-        let worker = self.worker(compiler)?;
+        let exited = compiler.workload.add_semaphore(0);
+        let worker = self.worker(compiler, exited)?;
         let worker = compiler.fork("", worker, true);
         let time = compiler.metric("time");
         let mut b = ProgramBuilder::new("stress-ng");
@@ -42,6 +43,11 @@ impl Options {
         let top = b.here();
         b.fork(worker, CHILD);
         b.loop_back(LEFT, top);
+        // Each exit interrupts the parent's wait with a SIGCHLD.
+        b.set(LEFT, self.workers);
+        let top = b.here();
+        b.sem_wait(exited);
+        b.loop_back(LEFT, top);
         b.join_all();
         b.record_since(time, BEGIN);
         let parent = compiler.program(b)?;
@@ -49,7 +55,11 @@ impl Options {
         Ok(())
     }
 
-    fn worker(&self, compiler: &mut Compiler) -> Result<ProgramId, CommandError> {
+    fn worker(
+        &self,
+        compiler: &mut Compiler,
+        exited: SemaphoreId,
+    ) -> Result<ProgramId, CommandError> {
         let mut b = ProgramBuilder::new("stress-ng-cpu");
         if self.policy.is_some() || self.taskset.is_some() {
             let attributes = compiler.workload.add_attributes(AttributesSpec {
@@ -78,6 +88,7 @@ impl Options {
             mut builder, end, ..
         } = worker;
         builder.bind(end);
+        builder.sem_post(exited);
         builder.exit();
         compiler.program(builder)
     }

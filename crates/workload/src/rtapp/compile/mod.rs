@@ -51,6 +51,8 @@ pub struct Prices {
     pub loop_ps: Option<u64>,
     /// What calibration finds, in whole nanoseconds, where the file asks for it (`"CPU0"`).
     pub calibrated_loop_ns: u32,
+    /// What a loop then takes, in thousandths of that, where `loop_ps` is left out.
+    pub calibrated_loop_permille: u64,
     /// One byte of `mem` (`memset`), in picoseconds.
     pub memset_byte_ps: u64,
     /// One byte of a `memrun` that reads or writes, in picoseconds.
@@ -68,6 +70,7 @@ impl Default for Prices {
         Self {
             loop_ps: None,
             calibrated_loop_ns: 12,
+            calibrated_loop_permille: 1000,
             memset_byte_ps: 10,
             memory_byte_ps: 400,
             write_ns: 100,
@@ -442,7 +445,12 @@ impl<'a> Compiler<'a> {
         let seconds = u64::from(microseconds) / 1_000_000;
         let rest = u64::from(microseconds) % 1_000_000;
         let loops = seconds * (1_000_000_000 / loop_ns) + rest * 1000 / loop_ns;
-        loops * self.options.prices.loop_ps.unwrap_or(loop_ns * 1000) / 1000
+        let permille = match self.file.global.calibration {
+            Calibration::NanosecondsPerLoop(_) => 1000,
+            Calibration::Cpu(_) => self.options.prices.calibrated_loop_permille,
+        };
+        let loop_ps = self.options.prices.loop_ps.unwrap_or(loop_ns * permille);
+        loops.saturating_mul(loop_ps) / 1000
     }
 }
 
