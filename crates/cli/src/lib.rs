@@ -32,7 +32,7 @@ pub fn run(
     };
     let result = match &cli.verb {
         Verb::Compare(arguments) => verbs::compare(arguments, &cli, &words, simulator, out),
-        Verb::Run(arguments) => verbs::run(arguments, &cli, &words, simulator, out),
+        Verb::Run(arguments) => verbs::run(arguments, &cli, &words, simulator, (out, err)),
         Verb::WhatIf(arguments) => verbs::what_if(arguments, &cli, &words, simulator, out),
         Verb::Sweep(arguments) => verbs::sweep(arguments, &cli, simulator, out, err),
         Verb::Reproduce(arguments) => match verbs::reproduce::reproduce(arguments, &cli, out) {

@@ -126,15 +126,33 @@ pub struct RunArguments {
     /// Cgroup that COMMAND starts in, and whose cpu.* files --set means
     #[arg(long, value_name = "PATH")]
     pub cgroup: Option<String>,
+    /// Where to run: simulated, for real on this host in cgroups of its own, or both side by side
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "sim",
+        value_name = "WHERE"
+    )]
+    pub on: Vec<Where>,
     /// How much to run
     #[command(flatten)]
     pub effort: Effort,
     /// Where results go
     #[command(flatten)]
     pub output: Output,
-    /// Command to simulate, as typed in a shell
+    /// Command to run, as typed in a shell
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
+}
+
+/// Where a variant runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Where {
+    /// In simulation
+    Sim,
+    /// For real, on this host
+    Host,
 }
 
 /// `schedcast what-if`

@@ -15,7 +15,7 @@ use schedcast_lab::{lists, metrics};
 
 use crate::arguments::{
     Cli, CompareArguments, Effort, Format, ListArguments, Listing, Output, RunArguments,
-    WhatIfArguments,
+    WhatIfArguments, Where,
 };
 use crate::columns::ColumnArguments;
 use crate::{output, written};
@@ -24,6 +24,7 @@ mod calibrate;
 mod help_files;
 mod host;
 pub mod live;
+mod on_host;
 mod pictures;
 pub mod promises;
 mod serve;
@@ -60,7 +61,7 @@ pub fn run(
     cli: &Cli,
     words: &[OsString],
     simulator: &impl Simulate,
-    out: &mut impl Write,
+    (out, err): (&mut impl Write, &mut impl Write),
 ) -> Result<()> {
     let mut columns = arguments.columns.clone();
     let subject = match &arguments.experiment {
@@ -91,6 +92,16 @@ pub fn run(
     );
     let experiment = question.experiment()?;
     refuse_several(&experiment)?;
+    if arguments.on.contains(&Where::Host) {
+        return on_host::run(
+            (&question, experiment),
+            arguments,
+            cli,
+            words,
+            simulator,
+            (out, err),
+        );
+    }
     if arguments.output.format == Format::Tool && arguments.output.json.is_none() {
         if arguments.output.writes_files() {
             let error = Error::usage("`--format tool` prints one run and keeps no samples");

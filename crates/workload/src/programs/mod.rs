@@ -46,6 +46,7 @@ pub mod messaging;
 pub mod netperf;
 pub mod pipe;
 mod prices;
+pub mod printed;
 mod results;
 pub mod rt_app;
 pub mod schbench;

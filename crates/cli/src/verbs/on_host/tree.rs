@@ -1,0 +1,98 @@
+//! The groups of a variant on this host.
+
+use std::collections::BTreeMap;
+
+use schedcast_host::{CpuCgroup, CpuLimits, limits};
+use schedcast_lab::error::Result;
+use schedcast_lab::experiment::Scenario;
+use schedcast_lab::experiment::cgroup::CgroupSettings;
+use schedcast_lab::outcome::MetricMap;
+
+use super::host_error;
+
+/// A fresh group and the variant's groups below it.
+pub struct Tree {
+    /// By path in the variant; `/` is the fresh group itself.
+    groups: BTreeMap<String, CpuCgroup>,
+}
+
+impl Tree {
+    /// Makes all groups and sets their limits.
+    pub fn create(scenario: &Scenario) -> Result<Tree> {
+        let name = format!("schedcast-{}", std::process::id());
+        let root = CpuCgroup::create("/", &name).map_err(host_error)?;
+        let mut tree = Tree {
+            groups: BTreeMap::from([("/".to_owned(), root)]),
+        };
+        // Parents sort before their children.
+        for (path, settings) in &scenario.cgroups {
+            let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
+            let parent = if parent.is_empty() { "/" } else { parent };
+            let group = tree.groups[parent].create_child(name).map_err(host_error)?;
+            set(&group, settings).map_err(host_error)?;
+            tree.groups.insert(path.clone(), group);
+        }
+        // Parents have to have a budget before their children.
+        for group in tree.groups.values() {
+            group.allow_real_time().map_err(host_error)?;
+        }
+        Ok(tree)
+    }
+
+    /// The group of a path of the variant.
+    pub fn group(&self, path: &str) -> &CpuCgroup {
+        self.groups.get(path).unwrap_or(&self.groups["/"])
+    }
+
+    /// What the kernel counted since the groups were made, under their paths in the variant.
+    pub fn metrics(&self) -> Result<MetricMap> {
+        let mut map = MetricMap::new();
+        for (path, group) in self.groups.iter().filter(|(path, _)| *path != "/") {
+            let stat = group.stat().map_err(host_error)?;
+            let counts = [
+                ("nr_periods", Some(stat.nr_periods as f64)),
+                ("nr_throttled", Some(stat.nr_throttled as f64)),
+                ("throttled_usec", Some(stat.throttled_ns as f64 / 1e3)),
+                ("nr_bursts", stat.nr_bursts.map(|count| count as f64)),
+                ("burst_usec", stat.burst_ns.map(|ns| ns as f64 / 1e3)),
+                ("usage_usec", stat.usage_ns.map(|ns| ns as f64 / 1e3)),
+            ];
+            for (file, value) in counts {
+                map.extend(value.map(|value| (format!("cgroup:{path}/{file}"), value)));
+            }
+        }
+        Ok(map)
+    }
+
+    /// Removes all groups, children first.
+    pub fn close(mut self) -> Result<()> {
+        while let Some((_, group)) = self.groups.pop_last() {
+            group.close().map_err(host_error)?;
+        }
+        Ok(())
+    }
+}
+
+fn set(group: &CpuCgroup, settings: &CgroupSettings) -> schedcast_host::Result<()> {
+    let limits = CpuLimits {
+        quota_us: settings.quota_us,
+        period_us: settings.period_us,
+        burst_us: settings.burst_us,
+    };
+    if limits != CpuLimits::default() {
+        group.set_limits(&limits)?;
+    }
+    let plain = CgroupSettings::default();
+    if settings.weight != plain.weight {
+        let unweighted = CgroupSettings {
+            idle: false,
+            ..settings.clone()
+        };
+        let weight = limits::weight_from_shares(unweighted.shares());
+        group.apply("cpu.weight", &weight.to_string())?;
+    }
+    if settings.idle {
+        group.apply("cpu.idle", "1")?;
+    }
+    Ok(())
+}
