@@ -5,7 +5,7 @@ SCHEDCAST ?= target/release/schedcast
 PYTHON ?= python3
 VENV := target/venv
 
-.PHONY: demo test lint bench speed build python studies twins twin-pages clean
+.PHONY: demo test lint bench speed build python studies book pictures twins twin-pages clean
 
 build:
 	$(CARGO) build --release --locked -p schedcast-cli
@@ -38,6 +38,14 @@ lint:
 # Numbers that others measured, predicted; writes the page and the pictures anew and fails when a band is missed.
 studies: build
 	$(SCHEDCAST) reproduce --pictures studies --format markdown > docs/studies.md
+
+# The documentation as pages for a browser, in target/book (cargo install mdbook).
+book:
+	mdbook build docs
+
+# The pictures in it, taken anew with Chromium.
+pictures: build
+	$(PYTHON) crates/lab/report/pictures.py $(SCHEDCAST) docs/pictures
 
 bench:
 	$(CARGO) bench --locked -p schedcast-sim -p schedcast-lab

@@ -25,13 +25,15 @@ Everything has the names, units and meaning of the command ``schedcast``, and re
 to the byte (`Comparison.to_json`). Errors are `schedcast.Error` with the command's message.
 """
 
-from ._ask import advise, compare, list_names, run, sweep, what_if
+from ._ask import advise, check, compare, list_names, run, sweep, what_if
 from ._experiment import Experiment
 from ._native import Error, FileError, InputError, Table, UsageError, __version__
 from ._results import (
     Advice,
     Change,
+    Check,
     Comparison,
+    Forecast,
     Measured,
     Metric,
     Option,
@@ -42,10 +44,12 @@ from ._results import (
 __all__ = [
     "Advice",
     "Change",
+    "Check",
     "Comparison",
     "Error",
     "Experiment",
     "FileError",
+    "Forecast",
     "InputError",
     "Measured",
     "Metric",
@@ -56,6 +60,7 @@ __all__ = [
     "Variant",
     "__version__",
     "advise",
+    "check",
     "compare",
     "list_names",
     "run",

@@ -1,4 +1,4 @@
-"""The verbs: run, compare, sweep, what_if."""
+"""The verbs: run, compare, sweep, what_if, advise, check."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Union
 from . import _native
 from ._experiment import Experiment
 from ._question import Settings, Variants, asked
-from ._results import Advice, Comparison, Sweep
+from ._results import Advice, Check, Comparison, Sweep
 
 #: What an experiment can be given as; see `Experiment`.
 Source = Union[Experiment, str, "os.PathLike[str]", Mapping[str, Any]]
@@ -198,6 +198,52 @@ def advise(
     question = asked(recording=recording, cgroup=cgroup, seeds=seeds, duration=duration)
     slos = [slo] if isinstance(slo, str) else list(slo)
     return Advice(*_native.advise(question, slos, max_neighbour, workers, progress))
+
+
+def check(
+    recording: str | os.PathLike[str],
+    slo: str | Sequence[str],
+    set: Settings | None = None,
+    *,
+    variants: Variants | None = None,
+    cgroup: str | None = None,
+    seeds: int | None = None,
+    duration: str | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Check:
+    """Judge limits by what a recorded service promises.
+
+    Args:
+        recording: The folder of a recording.
+        slo: A promise such as `"p99<80ms"`, or several.
+        set: Settings to judge, such as `{"cpu.max": "60000 100000"}`; without any and without
+            `variants` the recorded limits are judged.
+        variants: Further settings to judge, by name.
+        cgroup: The group whose limits are in question; default the only one that was limited.
+        seeds: Replays of each column.
+        duration: Simulated time of each, up to the length of the recording.
+        workers: Threads; default one for each CPU.
+        progress: Called in this thread with (ended runs, all runs).
+
+    Returns:
+        The verdict; `passes` is what the command's exit code says.
+
+    Raises:
+        schedcast.Error: A promise about something that is not reported, a recording that cannot be
+            read.
+        KeyboardInterrupt: Ctrl-C; runs that have begun end first.
+    """
+    question = asked(
+        recording=recording,
+        set=set,
+        variants=variants,
+        cgroup=cgroup,
+        seeds=seeds,
+        duration=duration,
+    )
+    slos = [slo] if isinstance(slo, str) else list(slo)
+    return Check(*_native.judge(question, slos, workers, progress))
 
 
 def sweep(

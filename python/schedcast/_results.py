@@ -247,6 +247,55 @@ class Advice:
         return f"Advice({self.recommended!r})"
 
 
+@dataclass(frozen=True)
+class Forecast:
+    """A promise under one column of settings."""
+
+    #: The full name of the metric.
+    metric: str
+    #: Unit of mean and interval.
+    unit: str
+    #: Mean over seeds; None where a run completed nothing.
+    mean: float | None
+    #: 95 % interval, the misfit of the recorded settings allowed for; None as the mean.
+    interval: tuple[float, float] | None
+    #: Whether the whole interval keeps the promise.
+    met: bool
+
+    @classmethod
+    def _of(cls, form: dict[str, Any]) -> Forecast:
+        interval = form["interval"]
+        return cls(**{**form, "interval": None if interval is None else tuple(interval)})
+
+
+class Check:
+    """Promises under every column of settings; `print` shows the command's table."""
+
+    def __init__(self, text: str, table: str) -> None:
+        self._text = text
+        self._table = table
+        form = json.loads(text)
+        #: The promises in full.
+        self.slos: list[str] = form["slos"]
+        #: Whether every promise is kept in every column.
+        self.passes: bool = form["passes"]
+        #: Of each column one forecast for each promise.
+        self.columns: dict[str, list[Forecast]] = {
+            column["name"]: [Forecast._of(one) for one in column["forecasts"]]
+            for column in form["columns"]
+        }
+
+    def to_json(self) -> str:
+        """Return the JSON object `schedcast.check/1`, the same bytes as the command writes."""
+        return self._text
+
+    def __str__(self) -> str:
+        return self._table
+
+    def __repr__(self) -> str:
+        return f"Check(passes={self.passes})"
+
+
 class Sweep:
     """The results of a sweep, one row a point: an Arrow table, like `Comparison`.
 

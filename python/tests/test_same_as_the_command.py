@@ -87,6 +87,37 @@ def test_advise(command):
         schedcast.advise(RECORDING, [])
 
 
+def test_check(command):
+    recording = RECORDING.relative_to(ROOT)
+    words = ["--seeds", "2", "--duration", "5s", "--json", "-"]
+    broken = command("check", recording, "--slo", "p99<1ms", *words)
+    assert broken.returncode == 1
+    verdict = schedcast.check(RECORDING, "p99<1ms", seeds=2, duration="5s")
+    assert verdict.to_json() == broken.stdout
+    assert not verdict.passes
+    assert not verdict.columns["recorded"][0].met
+    slos = ["p99<500ms", "nr_throttled<=100"]
+    words += ["--slo", slos[0], "--slo", slos[1]]
+    words += ["--set", "cpu.max.burst=50000", "--variant", "free", "--set", "cpu.max=max"]
+    kept = command("check", recording, *words)
+    assert kept.returncode == 0
+    verdict = schedcast.check(
+        RECORDING,
+        slos,
+        {"cpu.max.burst": 50000},
+        variants={"free": {"cpu.max": "max"}},
+        seeds=2,
+        duration="5s",
+    )
+    assert verdict.to_json() == kept.stdout
+    assert verdict.passes
+    low, high = verdict.columns["free"][0].interval
+    assert 0 < low <= verdict.columns["free"][0].mean <= high < 500_000
+    assert str(verdict).rstrip().splitlines()[-1] == "passed"
+    with pytest.raises(schedcast.UsageError):
+        schedcast.check(RECORDING, "p99 is small")
+
+
 def test_sweep(command, tmp_path, grid):
     (tmp_path / "grid.toml").write_text(GRID)
     done = command("sweep", "grid.toml", "-o", "out", cwd=tmp_path)

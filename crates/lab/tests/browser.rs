@@ -2,6 +2,7 @@
 //!
 //! Chromium prints the document as it is after the page's script has run; what its console says goes to standard error.
 
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,21 +13,11 @@ use schedcast_lab::report;
 use schedcast_lab::serve::Server;
 use schedcast_lab::simulator::Simulator;
 
-const EXPERIMENT: &str = r#"
-title = "Burst under a limit"
-[machine]
-preset = "hwp-desktop-8"
-[kernel]
-version = "6.12"
-[cgroup."/test"]
-"cpu.max" = "30000 100000"
-[[program]]
-run = "schbench-classic -m 1 -t 3 -r 4 -c 60000 -R 4"
-cgroup = "/test"
-[run]
-duration = "4s"
-seeds = 2
-"#;
+const EXPERIMENT: &str = include_str!("browser/experiment.toml");
+/// What the page is looked at with.
+const AUDIT: &str = include_str!("browser/audit.js");
+/// Has the browser say that its user prefers dark pages.
+const DARK: &str = "--blink-settings=preferredColorScheme=0";
 
 fn browser() -> Option<&'static str> {
     let found = ["chromium", "chromium-browser", "google-chrome"]
@@ -98,7 +89,7 @@ fn a_page_draws_itself_without_complaint_and_without_network() {
     let Some(browser) = browser() else { return };
     let directory = tempfile::tempdir().unwrap();
     let url = format!("file://{}", page(directory.path()).display());
-    for dark in [&[][..], &["--force-dark-mode"][..]] {
+    for dark in [&[][..], &[DARK][..]] {
         let (document, said) = open(browser, &url, directory.path(), dark);
         assert_eq!(console(&said), Vec::<&str>::new());
         for id in [
@@ -134,6 +125,91 @@ fn a_page_draws_itself_without_complaint_and_without_network() {
             assert!(document.contains(label), "{label}");
         }
     }
+}
+
+/// What the audit found on the page at `url`.
+fn audit(browser: &str, url: &str, directory: &Path, more: &[&str]) -> serde_json::Value {
+    let (document, said) = open(browser, url, directory, more);
+    assert_eq!(console(&said), Vec::<&str>::new());
+    let found = document.split("<pre id=\"audit\">").nth(1);
+    let found = found.and_then(|rest| rest.split("</pre>").next());
+    serde_json::from_str(found.expect("the audit ran")).unwrap()
+}
+
+fn assert_passes(found: &serde_json::Value, controls: u64) {
+    let none = serde_json::json!([]);
+    for row in [
+        "/contrasts/faint",
+        "/colours/faint",
+        "/controls/unnamed",
+        "/controls/unseen",
+        "/pictures/unnamed",
+    ] {
+        assert_eq!(found.pointer(row), Some(&none), "{row}: {found}");
+    }
+    let count = |row: &str| found.pointer(row).and_then(serde_json::Value::as_u64);
+    assert!(count("/contrasts/texts") > Some(50), "{found}");
+    assert!(count("/colours/checked") > Some(20), "{found}");
+    assert!(count("/controls/controls") >= Some(controls), "{found}");
+    assert!(count("/pictures/pictures") >= Some(4), "{found}");
+    assert_eq!(found["wide"], false, "nothing lies beyond the edge");
+}
+
+/// Text has 4.5:1 against what is behind it (large text 3:1), lines and areas 3:1, every control a name and a
+/// visible outline when it has the focus; in light and dark.
+#[test]
+fn pages_can_be_read_and_used_from_the_keyboard() {
+    let Some(browser) = browser() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let path = page(directory.path());
+    let text = std::fs::read_to_string(&path).unwrap();
+    let watched = format!("<script>{AUDIT}</script></body>");
+    std::fs::write(&path, text.replace("</body>", &watched)).unwrap();
+    let url = format!("file://{}", path.display());
+    for dark in [false, true] {
+        let scheme = if dark { &[DARK][..] } else { &[] };
+        for window in ["--window-size=1180,900", "--window-size=640,900"] {
+            let more = [scheme, &[window]].concat();
+            let found = audit(browser, &url, directory.path(), &more);
+            assert_eq!(found["dark"], dark);
+            assert_passes(&found, 5);
+        }
+    }
+}
+
+/// What a server answers to a plain request.
+fn get(address: std::net::SocketAddr) -> String {
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    let request = format!("GET / HTTP/1.0\r\nHost: {address}\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    body.to_string()
+}
+
+/// The audit finds what is wrong with a page.
+#[test]
+fn the_audit_sees_faint_text_and_hidden_focus() {
+    let Some(browser) = browser() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("bad.html");
+    let bad =
+        "<p style=\"color: #999\">faint</p><button style=\"outline: none\">dim</button><input>";
+    let text = format!(
+        "<body style=\"background: #fff\"><div id=\"page\">{bad}</div><script>{AUDIT}</script></body>"
+    );
+    std::fs::write(&path, text).unwrap();
+    let found = audit(
+        browser,
+        &format!("file://{}", path.display()),
+        directory.path(),
+        &[],
+    );
+    assert_eq!(found["contrasts"]["faint"][0], "p 2.85");
+    assert_eq!(found["controls"]["unnamed"][0], "input");
+    let unseen = found["controls"]["unseen"][0].as_str().unwrap();
+    assert!(unseen.starts_with("button"), "{found}");
 }
 
 #[test]
@@ -174,6 +250,17 @@ fn controls_of_a_served_page_change_the_numbers() {
             open(browser, &url, directory.path(), &[])
         };
         let seen = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let text = get(address);
+            let watched = format!("<script>{AUDIT}</script></body>");
+            let path = directory.path().join("served.html");
+            std::fs::write(&path, text.replace("</body>", &watched)).unwrap();
+            let found = audit(
+                browser,
+                &format!("file://{}", path.display()),
+                directory.path(),
+                &[],
+            );
+            assert_passes(&found, 12);
             (see(""), see("#quota_us=100000&burst_us=50000"))
         }));
         stop.store(true, Ordering::Relaxed);

@@ -1,7 +1,7 @@
-//! `advise`: the smallest limit that keeps promises.
+//! `advise` and `judge`: the smallest limit that keeps promises, and whether given ones do.
 
 use pyo3::prelude::*;
-use schedcast_lab::advise::{Demands, advise as search};
+use schedcast_lab::advise::{Demands, advise as search, gate};
 use schedcast_lab::tables;
 
 use crate::asked::Asked;
@@ -30,4 +30,26 @@ pub fn advise(
         search(&question, &demands, simulator, &|| simulator.ran())
     })?;
     Ok((advice.to_json(), tables::advice::render(&advice)))
+}
+
+/// Judges every column of settings by promises, or the recorded limits if there is none; returns the JSON and the table
+/// of the command `check`.
+///
+/// `progress(ended, runs)`.
+#[pyfunction]
+#[pyo3(signature = (asked, slos, workers=None, progress=None))]
+pub fn judge(
+    py: Python<'_>,
+    asked: Asked,
+    slos: Vec<String>,
+    workers: Option<usize>,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<(String, String)> {
+    let question = raised(asked.question())?;
+    let experiment = raised(question.experiment())?;
+    let runs = experiment.scenarios.len() as u64 * u64::from(experiment.seeds);
+    let judged = running::run(py, runs, progress, workers, |simulator| {
+        gate::check(&question, &slos, simulator, &|| simulator.ran())
+    })?;
+    Ok((judged.to_json(), tables::advice::render_gate(&judged)))
 }

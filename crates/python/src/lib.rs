@@ -33,6 +33,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<sweep::SweepResults>()?;
     module.add_class::<columns::Table>()?;
     module.add_function(wrap_pyfunction!(advice::advise, module)?)?;
+    module.add_function(wrap_pyfunction!(advice::judge, module)?)?;
     module.add_function(wrap_pyfunction!(answer::ask, module)?)?;
     module.add_function(wrap_pyfunction!(answer::check, module)?)?;
     module.add_function(wrap_pyfunction!(answer::list_names, module)?)?;

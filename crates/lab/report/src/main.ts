@@ -80,7 +80,7 @@ function results(report: Report): HTMLElement[] {
   if (report.distributions.length)
     parts.push(section("latency", "Latency", "Each curve says how long the slowest take: at p99, one in a hundred takes at least this long. All seeds together.", distributions(report)));
   if (hasPeriods(report))
-    parts.push(section("periods", "Use against limit, period by period", "What the group used in each period, what the limit allowed it (quota and what it had saved), and how long its queues were throttled. First seed.", periods(report)));
+    parts.push(section("periods", "Demand against limit, period by period", "What the group used in each period, what it would have used had none of its threads ever waited (wanted), what the limit allowed it (quota and what it had saved), and how long its queues were throttled. First seed.", periods(report)));
   parts.push(
     section("timeline", "Timeline", "Which thread ran where, and how many threads of each group ran or waited; the red line below a group marks throttled queues. First seed. Drag moves; double click, or the wheel after a click, zooms; so do the keys + − 0 and the arrows.", timeline(report)),
   );

@@ -128,12 +128,13 @@ function periodPlot(holder: HTMLElement, periods: Periods, settings: GroupSettin
       series: [
         { label: "at", value: (_, value) => (value == null ? "–" : `${value.toFixed(2)} s`) },
         { label: "used", stroke: css("--run"), fill: css("--run-soft"), width: 1.5, paths: stepped, points: { show: false }, value: ms },
+        { label: "wanted", stroke: css("--wait"), width: 2, dash: [3, 3], paths: stepped, points: { show: false }, value: ms },
         { label: "allowed", stroke: css("--text"), width: 1.5, paths: stepped, points: { show: false }, value: ms },
         { label: "throttled (all CPUs)", stroke: css("--throttled"), fill: css("--throttled-soft"), width: 1.5, paths: stepped, points: { show: false }, value: ms },
         ...(balance ? [{ label: "of it saved before (burst)", stroke: css("--burst"), width: 2, paths: stepped, points: { show: false }, value: ms }] : []),
       ],
     },
-    [periods.at_ms.map((at) => at / 1e3), periods.used_ms, periods.granted_ms, periods.throttled_ms, ...(balance ? [balance] : [])],
+    [periods.at_ms.map((at) => at / 1e3), periods.used_ms, periods.wanted_ms, periods.granted_ms, periods.throttled_ms, ...(balance ? [balance] : [])],
   );
 }
 
@@ -154,7 +155,7 @@ export function periods(report: Report): HTMLElement {
     holder.replaceChildren();
     const found = report.scenes.map((scene) => of(scene, paths[row]));
     const most = Math.max(
-      ...found.flatMap((one) => (one ? [...one.used_ms, ...one.granted_ms, ...one.throttled_ms] : [])),
+      ...found.flatMap((one) => (one ? [...one.used_ms, ...one.wanted_ms, ...one.granted_ms, ...one.throttled_ms] : [])),
     );
     const length = Math.max(...report.scenes.map((scene) => scene.length_ms));
     found.forEach((one, variant) => {

@@ -90,6 +90,7 @@ export interface Periods {
   at_ms: number[];
   granted_ms: number[];
   used_ms: number[];
+  wanted_ms: number[];
   throttled_ms: number[];
   left_ms: number[];
 }

@@ -11,6 +11,7 @@
 //! in the script).
 
 pub mod data;
+mod demand;
 pub mod gather;
 mod pack;
 pub mod scene;

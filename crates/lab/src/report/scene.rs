@@ -13,6 +13,7 @@ use schedcast_kernel::{Cpu, GroupId, Ns};
 use schedcast_sim::World;
 use serde::Serialize;
 
+use super::demand::Demand;
 use super::pack::Packed;
 use crate::watch::{Period, Picture, State, Thread};
 
@@ -89,6 +90,8 @@ pub struct GroupPeriods {
     pub granted_ms: Vec<f64>,
     /// CPU time used, ms.
     pub used_ms: Vec<f64>,
+    /// CPU time its threads would have used had none of them ever waited, ms.
+    pub wanted_ms: Vec<f64>,
     /// Throttled time summed over CPUs, ms.
     pub throttled_ms: Vec<f64>,
     /// What was left at its end, ms: the burst balance.
@@ -197,6 +200,7 @@ pub struct Sketch {
     granted_ns: Vec<Option<i64>>,
     /// Periods of each row of `scene.periods` that are not a row yet.
     pending: Vec<Vec<[f64; 5]>>,
+    demands: Vec<Demand>,
     clocks_mhz: Vec<u32>,
     energy: Option<(Ns, f64)>,
     worst: Option<(Ns, Ns, String)>,
@@ -225,6 +229,7 @@ impl Sketch {
             buckets: Buckets::new(0, 2),
             granted_ns: Vec::new(),
             pending: Vec::new(),
+            demands: Vec::new(),
             clocks_mhz: Vec::new(),
             energy: None,
             worst: None,
@@ -332,6 +337,11 @@ impl Sketch {
         if self.clocks_mhz.iter().any(|mhz| *mhz > 0) {
             scene.mhz = buckets.means(power_row + 1, end);
         }
+        for one in &mut scene.periods {
+            let rows = self.demands[one.group].rows_ns().iter();
+            let mean = |ns: &Ns| milliseconds(*ns as f64 / one.merged as f64);
+            one.wanted_ms = rows.map(mean).collect();
+        }
         scene.hardware = hardware(world);
         let worst = self.worst.take();
         scene.worst = worst
@@ -381,6 +391,7 @@ impl GroupPeriods {
             at_ms: Vec::new(),
             granted_ms: Vec::new(),
             used_ms: Vec::new(),
+            wanted_ms: Vec::new(),
             throttled_ms: Vec::new(),
             left_ms: Vec::new(),
         }
@@ -409,7 +420,8 @@ impl GroupPeriods {
         }
     }
 
-    fn push(&mut self, pending: &mut Vec<[f64; 5]>, row: [f64; 5]) {
+    /// One period; `demand` is told where rows end.
+    fn push(&mut self, pending: &mut Vec<[f64; 5]>, demand: &mut Demand, row: [f64; 5]) {
         pending.push(row);
         if pending.len() < self.merged {
             return;
@@ -425,8 +437,10 @@ impl GroupPeriods {
             series.push(mean);
         }
         pending.clear();
+        demand.close((row[0] * 1e6) as Ns);
         if self.at_ms.len() >= PERIODS {
             self.halve();
+            demand.halve();
         }
     }
 }
@@ -442,6 +456,7 @@ impl Picture for Sketch {
         self.throttled_begins = vec![0; paths.len()];
         self.throttled_since = vec![None; paths.len() * cpus];
         self.granted_ns = vec![None; paths.len()];
+        self.demands = vec![Demand::default(); paths.len()];
         self.clocks_mhz = vec![0; cpus];
         self.buckets = Buckets::new(cpus + paths.len() * 3 + 2, self.budget.buckets);
     }
@@ -451,6 +466,20 @@ impl Picture for Sketch {
             self.ran(cpu, thread, at);
         }
         self.load(thread, at);
+    }
+
+    fn activation(&mut self, at: Ns, thread: &Thread, done: bool) {
+        let from = thread.active_since_ns;
+        let to = if done {
+            from + thread.active_used_ns
+        } else {
+            at
+        };
+        let mut above = Some(thread.group);
+        while let Some(group) = above {
+            self.demands[group.index()].add(from, to.min(at));
+            above = self.parents[group.index()];
+        }
     }
 
     fn throttle(&mut self, at: Ns, group: GroupId, cpu: Cpu, throttled: bool) {
@@ -478,7 +507,10 @@ impl Picture for Sketch {
     fn period(&mut self, period: &Period) {
         let row = period.group.index();
         let granted = self.granted_ns[row].replace(period.pool_after_ns);
-        let Some(granted) = granted else { return };
+        let Some(granted) = granted else {
+            self.demands[row].close(period.at_ns);
+            return;
+        };
         let known = self.scene.periods.iter().position(|one| one.group == row);
         let index = known.unwrap_or_else(|| {
             self.scene.periods.push(GroupPeriods::new(row));
@@ -493,7 +525,8 @@ impl Picture for Sketch {
             ms(period.throttled_ns as f64),
             ms(period.pool_before_ns as f64),
         ];
-        self.scene.periods[index].push(&mut self.pending[index], values);
+        let demand = &mut self.demands[row];
+        self.scene.periods[index].push(&mut self.pending[index], demand, values);
     }
 
     fn frequency(&mut self, _at: Ns, cpu: Cpu, mhz: u32) {

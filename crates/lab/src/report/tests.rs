@@ -7,31 +7,32 @@ use crate::question::{Columns, Question, Subject};
 use crate::report::scene::Scene;
 use crate::simulator::Simulator;
 
-const EXPERIMENT: &str = r#"
-title = "Burst </script> & <b>"
-[machine]
-preset = "hwp-desktop-8"
-[kernel]
-version = "6.12"
-[cgroup."/test"]
-"cpu.max" = "30000 100000"
-[[program]]
-run = "schbench-classic -m 1 -t 3 -r 4 -c 60000 -R 4"
-cgroup = "/test"
-[[variant]]
-name = "no burst"
-[[variant]]
-name = "burst"
-[variant.cgroup."/test"]
-"cpu.max.burst" = 30000
-[run]
-duration = "4s"
-seeds = 3
-"#;
+/// The experiment that browsers are shown, with variants, and a title that tries to end what it stands in.
+fn text() -> String {
+    let text = include_str!("../../tests/browser/experiment.toml");
+    let text = text.replace("Burst under a limit", "Burst </script> & <b>");
+    let text = text.replace("seeds = 2", "seeds = 3");
+    let burst = "[variant.cgroup.\"/test\"]\n\"cpu.max.burst\" = 30000\n";
+    format!("{text}[[variant]]\nname = \"no burst\"\n[[variant]]\nname = \"burst\"\n{burst}")
+}
+
+fn experiment(text: &str) -> Experiment {
+    let document = document::parse(&Source::new("t.toml", text)).unwrap();
+    experiment::read(&document, &Surroundings::default()).unwrap()
+}
+
+/// The first variant's first seed, drawn within a budget.
+fn scene(text: &str, budget: scene::Budget) -> Scene {
+    let mut follow = crate::watch::Follow::new(scene::Sketch::new(budget));
+    let mut finished = Simulator::new()
+        .watch(&experiment(text).scenarios[0], 0, 1_000_000, &mut follow)
+        .unwrap();
+    follow.close(finished.world.now());
+    follow.picture.finish(&mut finished.world)
+}
 
 fn gathered() -> (gather::Gathered, Experiment) {
-    let document = document::parse(&Source::new("t.toml", EXPERIMENT)).unwrap();
-    let experiment = experiment::read(&document, &Surroundings::default()).unwrap();
+    let experiment = experiment(&text());
     let question = Question {
         subject: Subject::Command(Vec::new()),
         cgroup: None,
@@ -130,6 +131,38 @@ fn a_scene_agrees_with_the_counters() {
     assert!(gathered.scenes[0].hardware.is_some() && !gathered.scenes[0].watts.is_empty());
 }
 
+/// What is wanted does not depend on the limit, as long as it does not change when threads are woken; what is used does.
+#[test]
+fn demand_is_what_an_unlimited_group_uses() {
+    let scene = |limit: &str| {
+        let budget = scene::Budget {
+            slices: 10_000,
+            buckets: 128,
+            from_ns: 0,
+        };
+        scene(&text().replace("30000 100000", limit), budget)
+    };
+    let (free, tight) = (scene("800000 100000"), scene("30000 100000"));
+    let (free, tight) = (&free.periods[0], &tight.periods[0]);
+    assert_eq!(free.wanted_ms.len(), free.at_ms.len());
+    for (wanted, used) in free.wanted_ms.iter().zip(&free.used_ms) {
+        assert!((wanted - used).abs() < 1.0, "{wanted} {used}");
+    }
+    let sum = |values: &[f64]| values.iter().sum::<f64>();
+    let (wanted, used) = (sum(&tight.wanted_ms), sum(&tight.used_ms));
+    // Up to one period's quota is used for what was wanted before the first row.
+    assert!(
+        wanted > used - 30.0 && wanted < used + 400.0,
+        "{wanted} {used}"
+    );
+    let most = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
+    assert!(most(&tight.wanted_ms) > 31.0, "more at once than the limit");
+    assert!(
+        most(&tight.used_ms) < 46.0,
+        "never more than the limit and a slice"
+    );
+}
+
 #[test]
 fn runs_are_those_of_an_answer_without_a_page() {
     let (gathered, experiment) = gathered();
@@ -181,20 +214,14 @@ fn the_sentence_names_the_variant_and_the_change() {
 #[test]
 fn memory_for_a_scene_does_not_grow_with_the_run() {
     let size = |duration: &str| {
-        let text = EXPERIMENT.replace("duration = \"4s\"", &format!("duration = \"{duration}\""));
+        let text = text().replace("duration = \"4s\"", &format!("duration = \"{duration}\""));
         let text = text.replace("-r 4 -c 60000 -R 4", "-r 60 -c 20000 -s 20000");
-        let document = document::parse(&Source::new("t.toml", &text)).unwrap();
-        let experiment = experiment::read(&document, &Surroundings::default()).unwrap();
         let budget = scene::Budget {
             slices: 500,
             buckets: 128,
             from_ns: 0,
         };
-        let mut follow = crate::watch::Follow::new(scene::Sketch::new(budget));
-        let mut finished = Simulator::new()
-            .watch(&experiment.scenarios[0], 0, 1_000_000, &mut follow)
-            .unwrap();
-        let scene = follow.picture.finish(&mut finished.world);
+        let scene = scene(&text, budget);
         assert!(!scene.complete);
         serde_json::to_string(&scene).unwrap().len()
     };

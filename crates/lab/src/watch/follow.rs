@@ -33,6 +33,10 @@ pub struct Thread {
     pub since_ns: Ns,
     /// CPU it runs on, waits on or ran on last.
     pub cpu: Cpu,
+    /// When it was last woken.
+    pub active_since_ns: Ns,
+    /// CPU time it has used since then, ns.
+    pub active_used_ns: Ns,
     /// Up to when its CPU time is counted.
     counted_ns: Ns,
 }
@@ -62,6 +66,8 @@ pub trait Picture {
     fn starts(&mut self, _at: Ns, _thread: &Thread) {}
     /// A thread does something else; `thread` is as it was until now.
     fn changes(&mut self, _at: Ns, _thread: &Thread, _to: State) {}
+    /// A thread that was woken is done; or, with `done` false, the run is over before it is.
+    fn activation(&mut self, _at: Ns, _thread: &Thread, _done: bool) {}
     /// A CPU switches; `None` is its idle task or a kernel thread.
     fn switch(
         &mut self,
@@ -96,6 +102,7 @@ pub struct Follow<P> {
     /// What is told.
     pub picture: P,
     begun: bool,
+    closing: bool,
     cpus: usize,
     parents: Vec<Option<GroupId>>,
     threads: Vec<Option<Thread>>,
@@ -117,6 +124,7 @@ impl<P: Picture> Follow<P> {
         Self {
             picture,
             begun: false,
+            closing: false,
             cpus: 0,
             parents: Vec::new(),
             threads: Vec::new(),
@@ -171,6 +179,8 @@ impl<P: Picture> Follow<P> {
             state: State::Asleep,
             since_ns: at,
             cpu: Cpu(0),
+            active_since_ns: at,
+            active_used_ns: 0,
             counted_ns: at,
         };
         self.next_tid += 1;
@@ -187,6 +197,7 @@ impl<P: Picture> Follow<P> {
         let at = at.max(thread.since_ns);
         if let (State::Running(_), group) = (thread.state, thread.group) {
             let ran = at.saturating_sub(thread.counted_ns);
+            thread.active_used_ns += ran;
             let mut above = Some(group);
             while let Some(group) = above {
                 self.used_ns[group.index()] += ran;
@@ -196,6 +207,13 @@ impl<P: Picture> Follow<P> {
         thread.counted_ns = at.max(thread.counted_ns);
         if thread.state == to {
             return;
+        }
+        if thread.state == State::Asleep {
+            thread.active_since_ns = at;
+            thread.active_used_ns = 0;
+        }
+        if to == State::Asleep {
+            self.picture.activation(at, thread, !self.closing);
         }
         self.picture.changes(at, thread, to);
         thread.state = to;
@@ -265,6 +283,7 @@ impl<P: Picture> Follow<P> {
 
     /// The run is over at `at`: whatever threads do ends.
     pub fn close(&mut self, at: Ns) {
+        self.closing = true;
         for row in 0..self.threads.len() {
             let task = TaskId::from(row);
             if self

@@ -1,0 +1,136 @@
+//! The book: every page is in its table of contents, every link leads somewhere, every verb has a page, and every
+//! transcript is what the command prints.
+//!
+//! A transcript is a fenced block marked `console`. A line `$ schedcast …` is run and what follows is
+//! compared with standard output (behind `; echo $?` also with standard error and the exit code); `$ cat FILE` shows
+//! a file of the repository to the byte. A line `…` stands for any lines. Numbers may be off by a quarter, and
+//! spreads (`±`) by anything: the text around them says what is large and what is small, and that must stay true when
+//! the model of a detail gets better. Behind the prompt `#` are commands for root on a live machine: they run where the
+//! cpu controller of cgroup v1 can be written, and any number will do. `SCHEDCAST_WRITE_BOOK=1` writes today's numbers
+//! into the pages.
+
+mod pages;
+mod transcript;
+
+use std::path::Path;
+use std::process::Command;
+
+use pages::{pages, read, root};
+use transcript::{Numbers, Shown, alike, matched, output, transcripts};
+
+/// Where root's transcripts make their groups.
+const LIVE: &str = "/sys/fs/cgroup/cpu";
+
+/// Whether a group can be made here.
+fn is_live() -> bool {
+    let group = format!("{LIVE}/schedcast-book-{}", std::process::id());
+    let made = std::fs::create_dir(&group).is_ok();
+    let live = made && Path::new(&group).join("cpu.cfs_quota_us").exists();
+    if made {
+        std::fs::remove_dir(&group).unwrap();
+    }
+    live
+}
+
+/// A page's commands see the experiment files that lie beside it.
+fn link_examples(folder: &Path, directory: &Path) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path().canonicalize().unwrap();
+        let link = directory.join(path.file_name().unwrap());
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "toml")
+            && !link.exists()
+        {
+            std::os::unix::fs::symlink(&path, &link).unwrap();
+        }
+    }
+}
+
+/// Runs one command; its lines as they are today, or what is wrong.
+fn renewed(shown: &Shown, directory: &Path, write: bool) -> Result<Vec<String>, String> {
+    let printed = output(&shown.command, directory);
+    let today = matched(&shown.lines, &printed)
+        .map_err(|line| format!("{}: no {line} in\n{printed}", shown.command))?;
+    let exact = shown.command.starts_with("cat ");
+    let numbers = match shown.live {
+        true => Numbers::Any,
+        false => Numbers::Near,
+    };
+    for (line, today) in shown.lines.iter().zip(&today) {
+        if !write && line != today && (exact || !alike(line, today, numbers)) {
+            return Err(format!("{}\n- {line}\n+ {today}", shown.command));
+        }
+    }
+    Ok(today)
+}
+
+#[test]
+fn transcripts_are_what_the_command_prints() {
+    let temporary = tempfile::tempdir().unwrap();
+    for folder in ["examples", "recordings"] {
+        let target = root().join(folder).canonicalize().unwrap();
+        std::os::unix::fs::symlink(target, temporary.path().join(folder)).unwrap();
+    }
+    let write = std::env::var_os("SCHEDCAST_WRITE_BOOK").is_some();
+    let only = std::env::var("SCHEDCAST_BOOK_PAGE").unwrap_or_default();
+    let live = is_live();
+    if !live {
+        eprintln!("skipped: transcripts of root, as no group can be made in {LIVE}");
+    }
+    let docs = root().join("docs");
+    let mut complaints = Vec::new();
+    let mut commands = 0;
+    for page in pages(&docs).iter().filter(|page| page.contains(&only)) {
+        link_examples(docs.join(page).parent().unwrap(), temporary.path());
+        let text = read(&docs.join(page));
+        let mut lines: Vec<String> = text.lines().map(str::to_string).collect();
+        for shown in transcripts(&text) {
+            commands += 1;
+            if shown.live && !live {
+                continue;
+            }
+            match renewed(&shown, temporary.path(), write) {
+                Ok(today) => lines[shown.range].clone_from_slice(&today),
+                Err(complaint) => complaints.push(format!("{page}: {complaint}")),
+            }
+        }
+        if write {
+            std::fs::write(docs.join(page), lines.join("\n") + "\n").unwrap();
+        }
+    }
+    assert!(
+        commands >= 30 || !only.is_empty(),
+        "only {commands} commands are shown"
+    );
+    let advice = "if the new lines are right and the text still holds: SCHEDCAST_WRITE_BOOK=1";
+    assert!(complaints.is_empty(), "{}\n{advice}", complaints.join("\n"));
+}
+
+/// The verbs of `schedcast --help`.
+fn verbs() -> Vec<String> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_schedcast"));
+    let help = String::from_utf8(command.arg("--help").output().unwrap().stdout).unwrap();
+    let (_, commands) = help.split_once("Commands:\n").unwrap();
+    let lines = commands.lines().take_while(|line| !line.is_empty());
+    // The text of a verb may go on in further lines, which are indented more.
+    let first = lines.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    first
+        .map(|line| line.split_whitespace().next().unwrap().to_string())
+        .collect()
+}
+
+#[test]
+fn every_verb_has_a_page_with_a_transcript() {
+    let verbs = verbs();
+    assert!(verbs.len() >= 12, "{verbs:?}");
+    for verb in verbs {
+        let page = root().join(format!("docs/commands/{verb}.md"));
+        let shown = transcripts(&read(&page));
+        let command = format!("schedcast {verb}");
+        assert!(
+            shown.iter().any(|one| one.command.starts_with(&command)),
+            "docs/commands/{verb}.md has no transcript of `{command}`"
+        );
+    }
+}
