@@ -5,7 +5,7 @@ SCHEDCAST ?= target/release/schedcast
 PYTHON ?= python3
 VENV := target/venv
 
-.PHONY: demo test lint bench speed build python studies book pictures twins twin-pages clean
+.PHONY: demo test lint bench speed build python studies book pictures twins twin-pages validate clean
 
 build:
 	$(CARGO) build --release --locked -p schedcast-cli
@@ -71,6 +71,13 @@ twins:
 twin-pages:
 	$(PROGRAMS) report $(MEASURED)/programs-6.18.json dev-vm $(MEASURED)/programs-6.18.md
 	$(PROGRAMS) rt-app-report $(MEASURED)/rt-app-6.18.json dev-vm $(MEASURED)/rt-app-6.18.md
+
+# The experiments of validation/ on this kernel and in simulation: ten minutes, as root, on an otherwise idle machine with
+# stress-ng, rt-app and hackbench.
+VALIDATION := docs/validation/host-$(shell uname -r | cut -d. -f1,2)
+validate: build
+	cd validation && $(abspath $(SCHEDCAST)) validate *.toml --results $(abspath $(VALIDATION)).json \
+		--page $(abspath $(VALIDATION)).md
 
 clean:
 	$(CARGO) clean

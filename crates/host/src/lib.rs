@@ -43,6 +43,7 @@ mod stat;
 pub mod sys;
 mod topology;
 pub mod tracefs;
+pub mod twin;
 
 pub use cgroup::CpuCgroup;
 pub use cpufreq::CpuFrequency;

@@ -38,4 +38,5 @@ pub mod statistics;
 pub mod studies;
 pub mod sweep;
 pub mod tables;
+pub mod validate;
 pub mod watch;

@@ -27,6 +27,9 @@ pub enum LiveVerb {
     /// Measure what this machine's switches, wakeups, ticks and interrupts cost
     #[command(after_help = CALIBRATE_HELP)]
     Calibrate(CalibrateArguments),
+    /// Run experiments for real and in simulation, and print how far off the simulation is
+    #[command(after_help = super::validate::HELP)]
+    Validate(super::validate::ValidateArguments),
 }
 
 /// Below the help of `record`.

@@ -14,6 +14,7 @@ pub use pictures::Pictures;
 
 pub mod live;
 mod sweep;
+pub mod validate;
 
 pub use self::sweep::SweepArguments;
 

@@ -6,7 +6,7 @@ use std::io::Write;
 use schedcast_lab::error::Result;
 use schedcast_lab::simulate::Simulate;
 
-use super::{calibrate, host, promises};
+use super::{calibrate, host, promises, validate};
 use crate::arguments::Cli;
 use crate::arguments::live::LiveVerb;
 
@@ -25,5 +25,6 @@ pub fn run(
         LiveVerb::Apply(arguments) => host::apply(arguments, out),
         LiveVerb::Undo(arguments) => host::undo(arguments, out),
         LiveVerb::Calibrate(arguments) => calibrate::calibrate(arguments, cli.quiet, out),
+        LiveVerb::Validate(arguments) => validate::validate(arguments, simulator, out),
     }
 }

@@ -29,6 +29,7 @@ mod pictures;
 pub mod promises;
 mod serve;
 mod sweep;
+mod validate;
 
 pub use self::help_files::help_files;
 pub use self::serve::serve;

@@ -1,0 +1,174 @@
+//! `record`, `apply` and `undo` on the running kernel. Skips, saying why, where the host cannot do it.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use schedcast_host::{CgroupVersion, CpuCgroup, CpuFile, CpuHierarchy, sys};
+
+fn schedcast(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_schedcast"))
+        .args(words)
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A fresh group, or `None` with the reason on standard error.
+fn group(name: &str) -> Option<CpuCgroup> {
+    let v1 = CpuHierarchy::detect().is_ok_and(|tree| tree.version() == CgroupVersion::V1);
+    if !sys::is_root() || !v1 {
+        eprintln!("skipped: not root, or no cgroup v1 cpu controller");
+        return None;
+    }
+    let name = format!("schedcast-verbs-{name}-{}", std::process::id());
+    Some(CpuCgroup::create("/", &name).unwrap())
+}
+
+fn limits(group: &CpuCgroup) -> [String; 4] {
+    [
+        CpuFile::CfsQuotaUs,
+        CpuFile::CfsPeriodUs,
+        CpuFile::CfsBurstUs,
+        CpuFile::Shares,
+    ]
+    .map(|file| group.read(file).unwrap())
+}
+
+#[test]
+fn what_apply_writes_undo_takes_back() {
+    let Some(group) = group("apply") else { return };
+    group.apply("cpu.max", "50000 100000").unwrap();
+    group.apply("cpu.max.burst", "10000").unwrap();
+    let before = limits(&group);
+    let journal = tempfile::tempdir().unwrap();
+    let journal = journal.path().to_str().unwrap();
+    let apply = |setting: &str, more: &[&str]| {
+        let words = ["apply", "--cgroup", group.path(), "--journal", journal];
+        schedcast(&[&words[..], &["--set", setting], more].concat())
+    };
+    let dry = apply("cpu.max=8000 40000", &["--dry-run"]);
+    assert!(dry.status.success(), "{}", text(&dry.stderr));
+    assert_eq!(limits(&group), before, "a dry run writes nothing");
+
+    // The burst of 10 ms does not fit beside a quota of 8 ms: refused as a whole.
+    let refused = apply("cpu.max=8000 40000", &[]);
+    assert_eq!(refused.status.code(), Some(3), "{}", text(&refused.stdout));
+    assert_eq!(limits(&group), before, "all or nothing");
+
+    let applied = apply("cpu.max=8000 40000", &["--set", "cpu.max.burst=4000"]);
+    assert!(applied.status.success(), "{}", text(&applied.stderr));
+    assert!(text(&applied.stdout).contains("read back and verified"));
+    assert_eq!(limits(&group)[..3], ["8000", "40000", "4000"]);
+    let again = apply("cpu.weight=300", &[]);
+    assert!(again.status.success(), "{}", text(&again.stderr));
+
+    let undone = schedcast(&["undo", "--cgroup", group.path(), "--journal", journal]);
+    assert!(undone.status.success(), "{}", text(&undone.stderr));
+    assert_eq!(limits(&group), before, "as before the first apply");
+}
+
+#[test]
+fn what_nobody_can_apply_is_refused_with_a_hint() {
+    let Some(group) = group("wrong") else { return };
+    let near = format!("{}x", group.path());
+    let unknown = schedcast(&["apply", "--cgroup", &near, "--set", "cpu.max=5000"]);
+    assert_eq!(unknown.status.code(), Some(3));
+    assert!(
+        text(&unknown.stderr).contains(group.path()),
+        "{}",
+        text(&unknown.stderr)
+    );
+    let key = schedcast(&["apply", "--cgroup", group.path(), "--set", "cpu.maxx=5000"]);
+    assert!(
+        text(&key.stderr).contains("cpu.max"),
+        "{}",
+        text(&key.stderr)
+    );
+    assert_ne!(key.status.code(), Some(0));
+}
+
+#[test]
+fn a_recorded_command_can_be_replayed() {
+    let Some(group) = group("record") else { return };
+    group.apply("cpu.max", "20000 100000").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().join("recording");
+    let at = folder.to_str().unwrap();
+    // Half a second of computing in a shell: at a fifth of a CPU it is throttled.
+    let job = "n=0; while [ $n -lt 60000 ]; do n=$((n+1)); done";
+    let record = |at: &str| {
+        schedcast(&[
+            "record",
+            "-o",
+            at,
+            "--cgroup",
+            group.path(),
+            "--",
+            "sh",
+            "-c",
+            job,
+        ])
+    };
+    let recorded = record(at);
+    if text(&recorded.stderr).contains("tracing") {
+        eprintln!("skipped: {}", text(&recorded.stderr));
+        return;
+    }
+    assert!(recorded.status.success(), "{}", text(&recorded.stderr));
+    let said = text(&recorded.stdout);
+    for word in [
+        "events",
+        "overhead: ",
+        "lost events: CPU 0: ",
+        "next: schedcast what-if",
+    ] {
+        assert!(said.contains(word), "no {word:?} in {said}");
+    }
+    assert!(traces_of_ours().is_empty(), "{:?}", traces_of_ours());
+    let over = record(at);
+    assert_eq!(
+        over.status.code(),
+        Some(3),
+        "a recording is not written over"
+    );
+
+    let what_if = schedcast(&[
+        "what-if",
+        at,
+        "--seeds",
+        "2",
+        "--set",
+        "cpu.max=max",
+        "--json",
+        "-",
+    ]);
+    assert!(what_if.status.success(), "{}", text(&what_if.stderr));
+    let json: serde_json::Value = serde_json::from_slice(&what_if.stdout).unwrap();
+    let throttled = |variant: usize| {
+        let metric = format!("cgroup:{}/nr_throttled", group.path());
+        json["variants"][variant]["metrics"][&metric]["mean"]
+            .as_f64()
+            .unwrap()
+    };
+    assert!(throttled(0) >= 1.0, "the recorded limit throttles");
+    assert_eq!(throttled(1), 0.0, "no limit does not");
+}
+
+/// Trace buffers of this test's recorders that are still there.
+fn traces_of_ours() -> Vec<String> {
+    let instances = Path::new("/sys/kernel/tracing/instances");
+    let entries = std::fs::read_dir(instances).into_iter().flatten();
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names
+        .filter(|name| {
+            // Others on this machine may record too: only those whose recorder is gone count.
+            let pid = name
+                .strip_prefix("schedcast-record-")
+                .and_then(|rest| rest.split('-').next());
+            pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists())
+        })
+        .collect()
+}

@@ -1,0 +1,320 @@
+//! Validation: the same experiment for real and in simulation, metric by metric.
+//!
+//! ```text
+//! scenario ──► real runs, one a repeat  ──► measured median, smallest, largest ┐
+//!          └─► simulations, one a seed  ──► predicted median                   ┴► error, verdict ──► page
+//! ```
+//!
+//! A figure passes when its error is within the target of its kind or the prediction lies between the smallest and the
+//! largest repeat. Worked example: a group used 1998, 2003 and 2011 ms of CPU time in three repeats and 2050 ms in
+//! simulation. The error is 2050 / 2003 − 1 = 2.3 %, within the 3 % of CPU times: it passes, although 2050 lies outside
+//! the repeats. Figures that are next to nothing on both sides are not judged: their errors would say nothing.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Diagnostic, Error, Result};
+use crate::experiment::Scenario;
+use crate::experiment::cgroup::{CgroupSettings, Weight};
+use crate::outcome::Outcome;
+
+mod page;
+
+pub use page::{render_page, render_text};
+
+/// What kind of figure a metric is, and so how near a prediction must come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// CPU time of groups and programs, times and rates that tools report.
+    Usage,
+    /// Periods, throttled periods, throttled time.
+    Throttling,
+    /// Median latencies.
+    Median,
+    /// 99th percentiles of latencies beyond 1 ms.
+    Tail,
+}
+
+/// All kinds, in the order of pages.
+pub const KINDS: [Kind; 4] = [Kind::Usage, Kind::Throttling, Kind::Median, Kind::Tail];
+
+impl Kind {
+    /// The kind of `metric`; `None` for metrics that are not compared.
+    pub fn of(metric: &str) -> Option<Kind> {
+        let (_, name) = metric.rsplit_once('/')?;
+        Some(match name {
+            "usage_usec" | "cpu_time" | "time" => Kind::Usage,
+            "nr_periods" | "nr_throttled" | "throttled_usec" => Kind::Throttling,
+            _ if name.ends_with("_latency.p50") => Kind::Median,
+            _ if name.ends_with("_latency.p99") => Kind::Tail,
+            _ => return None,
+        })
+    }
+
+    /// What it is called.
+    pub fn title(self) -> &'static str {
+        match self {
+            Kind::Usage => "CPU time and rates",
+            Kind::Throttling => "periods and throttling",
+            Kind::Median => "p50 of latencies beyond 1 ms",
+            Kind::Tail => "p99 of latencies beyond 1 ms",
+        }
+    }
+
+    /// The error that is allowed.
+    pub fn target(self) -> f64 {
+        match self {
+            Kind::Usage => 0.03,
+            Kind::Throttling => 0.05,
+            Kind::Median => 0.10,
+            Kind::Tail => 0.20,
+        }
+    }
+
+    /// Figures of `metric` below this on both sides are next to nothing.
+    fn least(self, metric: &str) -> f64 {
+        match self {
+            Kind::Usage if metric.ends_with("_usec") => 20_000.0,
+            Kind::Usage => 0.02,
+            Kind::Throttling if metric.ends_with("_usec") => 10_000.0,
+            Kind::Throttling => 4.0,
+            Kind::Median | Kind::Tail => 1000.0,
+        }
+    }
+}
+
+/// One figure on both sides.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// Full name of the metric.
+    pub metric: String,
+    /// Its kind.
+    pub kind: Kind,
+    /// Median over seeds.
+    pub predicted: f64,
+    /// Median over repeats.
+    pub measured: f64,
+    /// Smallest and largest repeat.
+    pub repeats: [f64; 2],
+}
+
+impl Row {
+    /// Predicted over measured, less 1; infinite where nothing was measured.
+    pub fn error(&self) -> f64 {
+        match self.measured > 0.0 {
+            true => self.predicted / self.measured - 1.0,
+            false => f64::INFINITY,
+        }
+    }
+
+    /// Whether the prediction lies among the repeats.
+    pub fn inside(&self) -> bool {
+        (self.repeats[0]..=self.repeats[1]).contains(&self.predicted)
+    }
+
+    /// Whether it is as near as its kind asks, or among the repeats.
+    pub fn passes(&self) -> bool {
+        self.error().abs() <= self.kind.target() || self.inside()
+    }
+}
+
+/// One scenario on both sides.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Twin {
+    /// Experiment and variant.
+    pub scenario: String,
+    /// When it was measured, as `date` prints it.
+    pub date: String,
+    /// Kernel of the real runs.
+    pub kernel: String,
+    /// CPUs of the real runs.
+    pub cpus: usize,
+    /// Kernel and seeds of the simulation.
+    pub simulated: String,
+    /// Repeats that count, and those that were dropped as disturbed.
+    pub repeats: [usize; 2],
+    /// Largest share of a repeat that the hypervisor took.
+    pub steal: f64,
+    /// What was compared.
+    pub rows: Vec<Row>,
+}
+
+/// Medians of both sides for every metric that both have and that is worth comparing.
+pub fn rows(simulated: &[Outcome], real: &[BTreeMap<String, f64>]) -> Vec<Row> {
+    let Some(first) = real.first() else {
+        return Vec::new();
+    };
+    let row = |metric: &String| {
+        let kind = Kind::of(metric)?;
+        let predicted = simulated.iter().map(|one| one.metrics.get(metric).copied());
+        let predicted = median(predicted.collect::<Option<Vec<f64>>>()?)?;
+        let repeats = real.iter().map(|one| one.get(metric).copied());
+        let repeats = repeats.collect::<Option<Vec<f64>>>()?;
+        let low = repeats.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = repeats.iter().copied().fold(0.0, f64::max);
+        let measured = median(repeats)?;
+        (measured.max(predicted) >= kind.least(metric)).then_some(Row {
+            metric: metric.clone(),
+            kind,
+            predicted,
+            measured,
+            repeats: [low, high],
+        })
+    };
+    let mut rows: Vec<Row> = first.keys().filter_map(row).collect();
+    rows.sort_by(|a, b| (a.kind, &a.metric).cmp(&(b.kind, &b.metric)));
+    rows
+}
+
+/// The middle value, or the mean of the two in the middle.
+pub fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() % 2 {
+        _ if values.is_empty() => None,
+        1 => Some(values[middle]),
+        _ => Some((values[middle - 1] + values[middle]) / 2.0),
+    }
+}
+
+/// Median of the absolute errors of one kind over all scenarios; `None` without such rows.
+pub fn median_error(twins: &[Twin], kind: Kind) -> Option<f64> {
+    let rows = twins.iter().flat_map(|twin| &twin.rows);
+    let errors = rows.filter(|row| row.kind == kind);
+    median(errors.map(|row| row.error().abs()).collect())
+}
+
+/// Reads results that [`write_results`] wrote; none where there is no such file.
+///
+/// # Errors
+/// A file that cannot be read or holds something else.
+pub fn read_results(path: &Path) -> Result<Vec<Twin>> {
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let shown = path.display().to_string();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Error::file("read", shown.clone(), &error))?;
+    serde_json::from_str(&text).map_err(|error| {
+        let message = format!("{shown}: no results of a validation: {error}");
+        Error::Input(Box::new(Diagnostic::general(message)))
+    })
+}
+
+/// Writes results as JSON.
+///
+/// # Errors
+/// A file that cannot be written.
+pub fn write_results(path: &Path, twins: &[Twin]) -> Result<()> {
+    let json = serde_json::to_string_pretty(twins).expect("numbers are finite");
+    std::fs::write(path, json + "\n")
+        .map_err(|error| Error::file("write", path.display().to_string(), &error))
+}
+
+/// Writes `new` over the twins of the same scenarios in `all`.
+pub fn replace(all: &mut Vec<Twin>, new: Vec<Twin>) {
+    all.retain(|old| !new.iter().any(|one| one.scenario == old.scenario));
+    all.extend(new);
+    all.sort_by(|a, b| a.scenario.cmp(&b.scenario));
+}
+
+/// What a real group must have written to its files to be the one of `scenario`, by path, parents first.
+pub fn settings(scenario: &Scenario) -> Vec<(String, Vec<(String, String)>)> {
+    let groups = scenario.cgroups.iter();
+    groups
+        .map(|(path, group)| (path.clone(), files(group)))
+        .collect()
+}
+
+fn files(group: &CgroupSettings) -> Vec<(String, String)> {
+    let mut files = Vec::new();
+    let mut put = |file: &str, value: String| files.push((file.to_string(), value));
+    if group.idle {
+        put("cpu.idle", "1".to_string());
+    } else {
+        match group.weight {
+            Weight::Shares(shares) => put("cpu.shares", shares.to_string()),
+            Weight::Weight(weight) => put("cpu.weight", weight.to_string()),
+            Weight::Nice(_) => put("cpu.shares", group.shares().to_string()),
+        }
+    }
+    if let Some(quota_us) = group.quota_us {
+        put("cpu.max", format!("{quota_us} {}", group.period_us));
+    }
+    if group.burst_us > 0 {
+        put("cpu.max.burst", group.burst_us.to_string());
+    }
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(values: &[(&str, f64)]) -> Outcome {
+        Outcome {
+            event_hash: 0,
+            metrics: values.iter().map(|(k, v)| (k.to_string(), *v)).collect(),
+        }
+    }
+
+    const USAGE: &str = "cgroup:/a/usage_usec";
+    const PERIODS: &str = "cgroup:/a/nr_throttled";
+
+    fn real(usage: f64, throttled: f64) -> BTreeMap<String, f64> {
+        outcome(&[(USAGE, usage), (PERIODS, throttled), ("x/operations", 1.0)]).metrics
+    }
+
+    #[test]
+    fn medians_are_compared_and_judged_by_their_kind() {
+        let simulated = [outcome(&[(USAGE, 2.05e6), (PERIODS, 2.0)])];
+        let real = [real(2.003e6, 0.0), real(1.998e6, 1.0), real(2.011e6, 3.0)];
+        let rows = rows(&simulated, &real);
+        assert_eq!(rows.len(), 1, "few periods and unknown kinds are left out");
+        assert_eq!(
+            (rows[0].measured, rows[0].repeats),
+            (2.003e6, [1.998e6, 2.011e6])
+        );
+        assert!((rows[0].error() - 0.02346).abs() < 1e-4);
+        assert!(rows[0].passes() && !rows[0].inside());
+    }
+
+    #[test]
+    fn far_off_passes_only_among_the_repeats() {
+        let mut row = Row {
+            metric: PERIODS.to_string(),
+            kind: Kind::Throttling,
+            predicted: 40.0,
+            measured: 30.0,
+            repeats: [28.0, 35.0],
+        };
+        assert!(!row.passes());
+        row.repeats[1] = 40.0;
+        assert!(row.passes());
+        row.measured = 0.0;
+        assert!(row.error().is_infinite());
+    }
+
+    #[test]
+    fn a_scenario_measured_anew_takes_its_old_place() {
+        let twin = |scenario: &str, date: &str| Twin {
+            scenario: scenario.to_string(),
+            date: date.to_string(),
+            kernel: "6.18".to_string(),
+            cpus: 2,
+            simulated: String::new(),
+            repeats: [3, 0],
+            steal: 0.0,
+            rows: Vec::new(),
+        };
+        let mut all = vec![twin("a", "old"), twin("b", "old")];
+        replace(&mut all, vec![twin("a", "new"), twin("c", "new")]);
+        let names: Vec<_> = all.iter().map(|one| (&*one.scenario, &*one.date)).collect();
+        assert_eq!(names, [("a", "new"), ("b", "old"), ("c", "new")]);
+        assert_eq!(median(vec![3.0, 1.0]), Some(2.0));
+        assert_eq!(median_error(&all, Kind::Tail), None);
+    }
+}

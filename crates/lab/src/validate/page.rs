@@ -1,0 +1,202 @@
+//! Tables of a validation: text for the terminal, a dated page for the book.
+
+use std::fmt::Write as _;
+
+use super::{KINDS, Row, Twin, median_error};
+
+/// A figure in the unit people read: seconds, milliseconds or a count.
+fn figure(metric: &str, value: f64) -> String {
+    match metric {
+        _ if metric.ends_with("_usec") || metric.contains("_latency.") => {
+            format!("{:.1} ms", value / 1000.0)
+        }
+        _ if metric.ends_with("cpu_time") || metric.ends_with("/time") => format!("{value:.3} s"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+fn error(row: &Row) -> String {
+    match row.error() {
+        error if error.is_finite() => format!("{:+.1} %", error * 100.0),
+        _ => "none measured".to_string(),
+    }
+}
+
+fn verdict(row: &Row) -> &'static str {
+    match (row.error().abs() <= row.kind.target(), row.inside()) {
+        (true, _) => "",
+        (false, true) => "in the spread",
+        (false, false) => "**misses**",
+    }
+}
+
+/// The table of these scenarios for a terminal.
+pub fn render_text(twins: &[Twin]) -> String {
+    let mut text = String::new();
+    for twin in twins {
+        let [kept, dropped] = twin.repeats;
+        let _ = writeln!(
+            text,
+            "{} · {} · {kept} repeats, {dropped} disturbed · simulated: {}",
+            twin.scenario, twin.kernel, twin.simulated
+        );
+        let _ = writeln!(
+            text,
+            "{:<44} {:>11} {:>11} {:>13}",
+            "", "measured", "predicted", "error"
+        );
+        for row in &twin.rows {
+            let _ = writeln!(
+                text,
+                "{:<44} {:>11} {:>11} {:>13} {}",
+                row.metric,
+                figure(&row.metric, row.measured),
+                figure(&row.metric, row.predicted),
+                error(row),
+                verdict(row).trim_matches('*')
+            );
+        }
+        text.push('\n');
+    }
+    text + &summary(twins, "", "")
+}
+
+/// A line for each kind: how far off the median figure is, and how many pass.
+fn summary(twins: &[Twin], begin: &str, bold: &str) -> String {
+    let mut text = String::new();
+    for kind in KINDS {
+        let Some(median) = median_error(twins, kind) else {
+            continue;
+        };
+        let of_kind = |twin: &Twin| -> Vec<Row> {
+            let rows = twin.rows.iter().filter(|row| row.kind == kind);
+            rows.cloned().collect()
+        };
+        let rows: Vec<Row> = twins.iter().flat_map(of_kind).collect();
+        let passing = rows.iter().filter(|row| row.passes()).count();
+        let met = match median <= kind.target() {
+            true => "met",
+            false => "missed",
+        };
+        let _ = writeln!(
+            text,
+            "{begin}{}: median absolute error {bold}{:.1} %{bold}, target {:.0} %: {met}; {passing} of {} figures pass",
+            kind.title(),
+            median * 100.0,
+            kind.target() * 100.0,
+            rows.len()
+        );
+    }
+    text
+}
+
+/// The page of all scenarios that were ever measured into one file.
+pub fn render_page(twins: &[Twin]) -> String {
+    let kernels: std::collections::BTreeSet<&str> =
+        twins.iter().map(|twin| twin.kernel.as_str()).collect();
+    let kernels: Vec<&str> = kernels.into_iter().collect();
+    let mut text = format!(
+        "# Experiments for real and in simulation: Linux {}\n\nWritten by `make validate`. {} scenarios; every \
+         figure is the median of the repeats and of the seeds. A figure passes within the target of its kind or \
+         inside the spread of the real repeats; figures next to nothing on both sides are left out. Repeats of which \
+         the hypervisor took more than 1 % do not count.\n\n",
+        kernels.join(", "),
+        twins.len()
+    );
+    text += &summary(twins, "* ", "**");
+    text += "\nBeyond a factor of 2 without being inside the spread: ";
+    text += &far_off(twins);
+    text.push('\n');
+    for twin in twins {
+        let [kept, dropped] = twin.repeats;
+        let _ = writeln!(
+            text,
+            "\n## {}\n\n{}, {} CPUs, {kept} repeats, {dropped} more disturbed, steal at most {:.2} %; simulated: {}.\n",
+            twin.scenario,
+            twin.date,
+            twin.cpus,
+            twin.steal * 100.0,
+            twin.simulated
+        );
+        text += "| | measured | predicted | error | |\n|---|---|---|---|---|\n";
+        for row in &twin.rows {
+            let shown = |value| figure(&row.metric, value);
+            let _ = writeln!(
+                text,
+                "| {} | {} ({} – {}) | {} | {} | {} |",
+                row.metric,
+                shown(row.measured),
+                shown(row.repeats[0]),
+                shown(row.repeats[1]),
+                shown(row.predicted),
+                error(row),
+                verdict(row)
+            );
+        }
+    }
+    text
+}
+
+/// The figures that are off by more than 2×.
+fn far_off(twins: &[Twin]) -> String {
+    let far = |row: &&Row| !row.inside() && !(-0.5..=1.0).contains(&row.error());
+    let names = twins.iter().flat_map(|twin| {
+        let rows = twin.rows.iter().filter(far);
+        rows.map(|row| format!("{} of {}", row.metric, twin.scenario))
+    });
+    let names: Vec<String> = names.collect();
+    match names.is_empty() {
+        true => "none.".to_string(),
+        false => names.join(", ") + ".",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::validate::Kind;
+
+    #[test]
+    fn pages_say_what_misses() {
+        let row = |metric: &str, kind, predicted, measured| Row {
+            metric: metric.to_string(),
+            kind,
+            predicted,
+            measured,
+            repeats: [measured, measured],
+        };
+        let twin = Twin {
+            scenario: "limits / half".to_string(),
+            date: "2026-11-21".to_string(),
+            kernel: "6.18.44".to_string(),
+            cpus: 2,
+            simulated: "kernel 6.18, 5 seeds".to_string(),
+            repeats: [3, 1],
+            steal: 0.002,
+            rows: vec![
+                row(
+                    "cgroup:/a/usage_usec",
+                    Kind::Usage,
+                    2_020_000.0,
+                    2_000_000.0,
+                ),
+                row("cgroup:/a/nr_throttled", Kind::Throttling, 90.0, 40.0),
+            ],
+        };
+        let page = render_page(std::slice::from_ref(&twin));
+        assert!(page.contains(
+            "| cgroup:/a/usage_usec | 2000.0 ms (2000.0 ms – 2000.0 ms) | 2020.0 ms | +1.0 % |  |"
+        ));
+        assert!(page.contains("| 90 | +125.0 % | **misses** |"), "{page}");
+        assert!(page.contains(
+            "CPU time and rates: median absolute error **1.0 %**, target 3 %: met; 1 of 1"
+        ));
+        assert!(page.contains("spread: cgroup:/a/nr_throttled of limits / half."));
+        let text = render_text(&[twin]);
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 100),
+            "{text}"
+        );
+        assert!(text.contains("+125.0 % misses"), "{text}");
+    }
+}
