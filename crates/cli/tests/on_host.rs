@@ -29,7 +29,7 @@ fn no_groups() -> Option<String> {
 #[test]
 fn a_stub_runs_in_a_limited_group_of_its_own() {
     if let Some(why) = no_groups() {
-        println!("skipped: {why}");
+        eprintln!("skipped: {why}");
         return;
     }
     let limit = "cpu.max=20000 100000";
@@ -72,7 +72,7 @@ fn a_stub_runs_in_a_limited_group_of_its_own() {
 #[test]
 fn a_program_that_fails_is_an_error_and_leaves_nothing_behind() {
     if let Some(why) = no_groups() {
-        println!("skipped: {why}");
+        eprintln!("skipped: {why}");
         return;
     }
     let words = ["run", "--on", "host", "--seeds", "1", "--", "sh", "-c"];
