@@ -35,11 +35,28 @@ pub fn reproduce(
         }
     }
     let report = Report::new(arguments.quick, reports);
+    if let Some(folder) = &arguments.report {
+        write_pages(&report, folder)?;
+    }
     print(&report, arguments, out)?;
     Ok(match report.passed() {
         true => Conclusion::Passed,
         false => Conclusion::Missed,
     })
+}
+
+/// A page of each study and one that lists them.
+fn write_pages(report: &Report, folder: &Path) -> Result<()> {
+    let write = |name: String, text: String| {
+        let path = folder.join(name);
+        std::fs::write(&path, text).map_err(|error| Error::file("write", path.display(), &error))
+    };
+    std::fs::create_dir_all(folder)
+        .map_err(|error| Error::file("create", folder.display(), &error))?;
+    for study in &report.studies {
+        write(format!("{}.html", study.name), study.page())?;
+    }
+    write("index.html".to_owned(), report.index_page())
 }
 
 /// Whether everything that was judged passed.

@@ -85,13 +85,26 @@ impl<'a> Bench<'a> {
         jobs: &[(Scenario, u64)],
         look: impl Fn(&mut World) -> T + Sync,
     ) -> Result<Vec<(Outcome, T)>> {
-        let measured: Vec<Result<(Outcome, T)>> = jobs
+        self.measure_each(jobs, |_, outcome, world| (outcome.clone(), look(world)))
+    }
+
+    /// As [`Bench::measure`], for looks that depend on the job: they get its number and outcome too.
+    ///
+    /// # Errors
+    /// The error of the first job that has one.
+    pub fn measure_each<T: Send>(
+        &self,
+        jobs: &[(Scenario, u64)],
+        look: impl Fn(usize, &Outcome, &mut World) -> T + Sync,
+    ) -> Result<Vec<T>> {
+        let measured: Vec<Result<T>> = jobs
             .par_iter()
-            .map(|(scenario, seed)| {
+            .enumerate()
+            .map(|(row, (scenario, seed))| {
                 let mut finished = self.simulator.finish(scenario, *seed)?;
                 self.count_run();
                 let outcome = finished.outcome();
-                Ok((outcome, look(&mut finished.world)))
+                Ok(look(row, &outcome, &mut finished.world))
             })
             .collect();
         measured.into_iter().collect()

@@ -20,6 +20,7 @@ pub mod accept;
 pub mod bench;
 mod burst;
 mod calibration;
+mod page;
 mod picture;
 pub mod prediction;
 mod pstate_holdoff;
@@ -28,6 +29,7 @@ mod recent_used_cpu;
 pub mod report;
 pub mod score;
 mod tables;
+mod tg_load_ratelimit;
 mod timer_interleave;
 
 pub use bench::Bench;
@@ -84,6 +86,7 @@ pub static STUDIES: &[&dyn Study] = &[
     &timer_interleave::TimerInterleave,
     &recent_used_cpu::RecentUsedCpu,
     &pstate_holdoff::PstateHoldoff,
+    &tg_load_ratelimit::TgLoadRatelimit,
 ];
 
 /// The studies of these names, or all.

@@ -83,7 +83,7 @@ pub struct StudyReport {
     #[serde(skip)]
     series: Vec<Series>,
     #[serde(skip)]
-    quick: bool,
+    pub(super) quick: bool,
 }
 
 impl Report {
@@ -120,7 +120,7 @@ impl Report {
         studies.join("\n") + &self.summary()
     }
 
-    fn summary(&self) -> String {
+    pub(super) fn summary(&self) -> String {
         if self.quick {
             return "\nquick: few runs, so no verdict\n".to_string();
         }
@@ -140,7 +140,8 @@ impl Report {
         let mut text = String::from(
             "# Published studies\n\n\
              Numbers that others measured on machines of their own, predicted from the unpatched columns \
-             of their tables. This page is written by `schedcast reproduce --format markdown`.\n",
+             of their tables. This page is written by `schedcast reproduce --format markdown`; `--report DIR` writes a \
+             page of each study with its tables, constants and picture.\n",
         );
         for study in &self.studies {
             text += &study.to_markdown();
@@ -195,6 +196,14 @@ impl StudyReport {
 
     fn to_text(&self) -> String {
         let mut text = format!("{} · {} · {} runs\n", self.name, self.title, self.runs);
+        text += &self.constants_and_tables();
+        text += &self.verdict_text();
+        text + &self.score_text()
+    }
+
+    /// What was fitted, then the published tables beside ours.
+    pub(super) fn constants_and_tables(&self) -> String {
+        let mut text = String::new();
         for constant in &self.constants {
             let value = format!("{} {}", number(constant.value), constant.unit);
             text += &format!(
@@ -212,8 +221,23 @@ impl StudyReport {
             text += &columns(&table.heading, &table.lines);
             text += &format!("{}\n", table.note);
         }
-        text += &self.verdict_text();
-        text + &self.score_text()
+        text
+    }
+
+    /// Claim, published, band, ours and verdict of every claim; its kind is told first.
+    pub(super) fn verdict_lines(&self) -> Vec<Vec<String>> {
+        let line = |verdict: &Verdict| {
+            let mut cells = self.verdict_cells(verdict);
+            let kind = match verdict.kind {
+                Kind::Published => return cells,
+                Kind::Mechanism => "mechanism",
+                Kind::Counterfactual => "counterfactual",
+                Kind::Free => "free prediction",
+            };
+            cells[0] = format!("{kind}: {}", cells[0]);
+            cells
+        };
+        self.verdicts.iter().map(line).collect()
     }
 
     fn verdict_text(&self) -> String {
@@ -253,7 +277,7 @@ impl StudyReport {
         cells
     }
 
-    fn score_text(&self) -> String {
+    pub(super) fn score_text(&self) -> String {
         let Some(scores) = &self.scores else {
             return "\nno score: not every scored pair was predicted\n".to_string();
         };

@@ -24,6 +24,7 @@ pub(super) struct TimerInterleave;
 
 mod power;
 mod run;
+mod schbench;
 
 use run::{Draw, Job, duration_s, mean, with_starts};
 
@@ -77,6 +78,7 @@ impl Study for TimerInterleave {
             bench,
             &mut prediction,
         )?;
+        schbench::answer(&variants, known, bench, &mut prediction)?;
         Ok(prediction)
     }
 }

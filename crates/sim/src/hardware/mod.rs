@@ -276,14 +276,28 @@ impl Hardware {
     pub fn wake(&mut self, cpu: Cpu, now: Ns, stay_ns: Ns) -> Option<Ns> {
         let row = cpu.index();
         let exit_ns = match self.threads[row].activity {
-            Activity::Asleep(state) => {
-                let state = self.states.get(state);
+            Activity::Asleep(_) => {
+                let state = self.states.get(self.core_state(row));
                 state.map(|state| state.exit_ns(stay_ns))
             }
             Activity::Polling | Activity::Executing => Some(0),
         };
         self.set_activity(row, Activity::Executing, now);
         exit_ns
+    }
+
+    /// The state a sleeping thread really is in: a core goes no deeper than its shallowest thread, and
+    /// beside one that is awake a sleeper only has its thread halted, as in the first state that does
+    /// not poll. With states POLL, C1 and C6 and one thread executing, C6 of the other is as quick to leave
+    /// as C1.
+    fn core_state(&self, row: usize) -> usize {
+        let threads = self.cores[self.threads[row].core].threads.iter();
+        let halted = self.polls.iter().position(|&polls| !polls).unwrap_or(0);
+        let states = threads.map(|&thread| match self.threads[thread].activity {
+            Activity::Asleep(state) => state,
+            Activity::Polling | Activity::Executing => halted,
+        });
+        states.min().unwrap_or(halted)
     }
 
     /// A thread enters the idle state of a row.
@@ -377,5 +391,28 @@ impl Hardware {
         if let Some(meter) = &mut self.meter {
             meter.settle(now);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_core_sleeps_no_deeper_than_its_shallowest_thread() {
+        let machine = Machine::preset("spr-2x56x2").unwrap();
+        let (c1, c6) = (1, 3);
+        let (cpu, sibling) = (Cpu(0), Cpu(112));
+        let exit_ns = |of_sibling: Option<usize>| {
+            let mut hardware = Hardware::new(&machine);
+            hardware.wake(sibling, 10, 10);
+            if let Some(state) = of_sibling {
+                hardware.sleep(sibling, state, 20);
+            }
+            hardware.wake(cpu, 30, 30)
+        };
+        assert_eq!(exit_ns(Some(c6)), Some(290_000));
+        assert_eq!(exit_ns(Some(c1)), Some(1000));
+        assert_eq!(exit_ns(None), Some(1000));
     }
 }
