@@ -244,15 +244,17 @@ fn other_workloads(pair: &[Scenario; 2], bench: &Bench, prediction: &mut Predict
 
 /// CPUs on which the only client of dbench gets at least 1 % of its time slices.
 fn visited_cpus(scenario: &Scenario, bench: &Bench) -> Result<usize> {
-    const WARM_NS: u64 = 1_000_000_000;
-    let scenario = running(scenario, &dbench("xfs", 1, 1));
+    const SECOND_NS: u64 = 1_000_000_000;
+    // Until then a balancing pass may still exchange one of the pair.
+    const WARM_NS: u64 = 3 * SECOND_NS;
+    let scenario = running(scenario, &dbench("xfs", 1, 5));
     let mut world = bench.world(&scenario, 1)?;
     world
         .run_until(WARM_NS)
         .map_err(crate::simulator::bad_input)?;
     world.probes_mut().trace = Some(Vec::new());
     world
-        .run_until(2 * WARM_NS)
+        .run_until(WARM_NS + SECOND_NS)
         .map_err(crate::simulator::bad_input)?;
     let mut dispatches = vec![0usize; scenario.machine.cpus()];
     for event in world.probes().trace.iter().flatten() {
