@@ -6,7 +6,7 @@
 //! No tick meets it awake for 26 ms or more. With a hold-off of 30 ms the next sample is late and the
 //! P-state falls from 26 to 13 in one step; then it climbs by one each 10 ms. With 120 ms nothing happens.
 //!
-//! Two prices are fitted to the unpatched column of dbench. iozone and UDP_STREAM are not predicted.
+//! Two prices are fitted to the unpatched column of dbench. iozone is not predicted.
 
 use rayon::prelude::*;
 use schedcast_sim::hardware::HardwareReport;
@@ -64,6 +64,7 @@ impl Study for PstateHoldoff {
         let gain = answer_dbench(&pair, known, bench, &mut prediction)?;
         more_cpus(&pair, gain, bench, &mut prediction)?;
         cyclictest(&pair, bench, &mut prediction)?;
+        udp_stream(&pair, known, bench, &mut prediction)?;
         Ok(prediction)
     }
 }
@@ -92,7 +93,9 @@ fn see(scenarios: &[Scenario], seconds: u64, bench: &Bench) -> Result<Vec<Seen>>
                 .hardware_report()
                 .ok_or_else(|| broken("the machine has no clocks".into()))?;
             let metric = |name: &str| world.probes().metric(name);
-            let bytes = metric("dbench/bytes").map_or(0, |metric| metric.count);
+            let bytes = ["dbench/bytes", "netperf/bytes"]
+                .map(|name| metric(name).map_or(0, |one| one.count));
+            let bytes = bytes.iter().sum::<u64>();
             let latency_ns = metric("cyclictest/latency").and_then(|metric| metric.values.mean());
             Ok(Seen {
                 mb_per_s: bytes as f64 / 1e6 / seconds as f64,
@@ -259,5 +262,47 @@ fn cyclictest(pair: &[Scenario; 2], bench: &Bench, prediction: &mut Prediction) 
     let cpus = &seen[0].hardware.cpus;
     let busy = cpus.iter().map(|cpu| cpu.busy).sum::<f64>() / cpus.len() as f64;
     prediction.figure("cyclictest_busy", 100.0 * busy);
+    Ok(())
+}
+
+/// Datagrams from one CPU to another, in every size of the table. What was sent and what was received is the same
+/// up to the loss at the end, and answered alike.
+fn udp_stream(
+    pair: &[Scenario; 2],
+    known: &Calibration,
+    bench: &Bench,
+    prediction: &mut Prediction,
+) -> Result<()> {
+    const UDP: &str = "netperf-UDP_STREAM";
+    const SIZES: [u64; 9] = [64, 128, 256, 1024, 2048, 3312, 4096, 8192, 16_384];
+    let scenarios: Vec<Scenario> = SIZES
+        .iter()
+        .flat_map(|size| {
+            let command = format!("netperf -t UDP_STREAM -l 600 -T 0,1 -- -m {size}");
+            pair.each_ref().map(|scenario| {
+                let mut scenario = running(scenario, &command);
+                for program in &mut scenario.programs {
+                    program.name = "netperf".to_owned();
+                }
+                scenario
+            })
+        })
+        .collect();
+    let seen = see(&scenarios, bench.pick(3, 1), bench)?;
+    for question in known.questions().iter().filter(|asked| asked.table == UDP) {
+        let size = question.point.split_once('-').map(|(_, size)| size);
+        let row = SIZES
+            .iter()
+            .position(|bytes| size == Some(bytes.to_string().as_str()));
+        let column = usize::from(question.kernel == Kernel::Patched);
+        if let Some(row) = row {
+            // The table is in 10^6 bits a second.
+            let megabits = 8.0 * seen[2 * row + column].mb_per_s;
+            prediction.answer(question, megabits, None);
+        }
+    }
+    prediction.figure("udp_stream_gain", mean_gain(&seen));
+    let watts = |column: usize| package_watts(seen.iter().skip(column).step_by(2));
+    prediction.figure("udp_stream_package_power", percent(watts(1), watts(0)));
     Ok(())
 }
