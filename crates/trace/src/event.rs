@@ -307,6 +307,20 @@ impl PrevState {
         Some(REPORT_LETTERS[bits.trailing_zeros() as usize].1)
     }
 
+    /// The number of a raw record for this state, with the bits of kernels since 4.14: the other way round from
+    /// [`PrevState::from_bits`].
+    #[must_use]
+    pub fn bits(self) -> u64 {
+        match self {
+            PrevState::Running => 0,
+            PrevState::Preempted => PREEMPTED_BIT,
+            state => {
+                let position = REPORT_LETTERS.iter().position(|(_, known)| *known == state);
+                position.map_or(0, |bit| 1 << bit)
+            }
+        }
+    }
+
     fn from_letter(text: &[u8]) -> Option<PrevState> {
         match text {
             [letter] => REPORT_LETTERS
@@ -502,8 +516,10 @@ mod tests {
         ];
         for (bits, text) in cases {
             assert_eq!(PrevState::from_bits(bits).unwrap().as_str(), text);
+            assert_eq!(PrevState::from_bits(bits).unwrap().bits(), bits);
         }
         assert_eq!(PrevState::from_bits(256), Some(PrevState::Preempted));
+        assert_eq!(PrevState::Preempted.bits(), 256);
         assert_eq!(
             PrevState::from_bits(1024 + 2),
             None,

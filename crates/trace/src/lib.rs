@@ -1,8 +1,8 @@
 //! Reading of recordings: format-neutral scheduling events, and what lies beside them in a recording's folder.
 //!
 //! [`Recording::open`] reads a folder (`recording.json`, the trace, `cgroups.json`, `requests.csv`, `measured.json`) or a
-//! bare trace file into memory. [`open_trace`] gives the events of a trace one by one, in constant memory. Nothing here
-//! interprets what it reads.
+//! bare trace file into memory. [`open_trace`] gives the events of a trace one by one, in constant memory where the
+//! format allows it. [`write`] writes them in other formats. Nothing here interprets what it reads.
 
 mod binary;
 pub mod error;
@@ -21,12 +21,14 @@ pub mod recording;
 mod ring_buffer;
 pub mod source;
 mod trace_dat;
+pub mod write;
 
 pub use error::{ErrorKind, ReadError, nearest_name};
 pub use event::{Context, Event, EventKind, Level, Pid, PrevState, Wakeup};
 pub use ftrace_text::FtraceTextReader;
 pub use input::open_trace;
 pub use names::{CommId, CommTable};
+pub use recording::trace_of;
 pub use recording::{
     Bandwidth, Cgroup, CgroupTree, CpuStat, Figure, Measured, Meta, Recording, Request, Setting,
     Weight,

@@ -21,20 +21,20 @@ use crate::ordered::{Feed, OrderedReader, Pending, Progress};
 use crate::source::{Counts, EventSource};
 
 /// Field numbers of the published schema.
-mod field {
-    pub(super) const PACKET: u32 = 1;
-    pub(super) const FTRACE_EVENTS: u32 = 1;
-    pub(super) const COMPRESSED_PACKETS: u32 = 50;
-    pub(super) const ZSTD_COMPRESSED_PACKETS: u32 = 133;
+pub(crate) mod field {
+    pub(crate) const PACKET: u32 = 1;
+    pub(crate) const FTRACE_EVENTS: u32 = 1;
+    pub(crate) const COMPRESSED_PACKETS: u32 = 50;
+    pub(crate) const ZSTD_COMPRESSED_PACKETS: u32 = 133;
 
-    pub(super) const CPU: u32 = 1;
-    pub(super) const EVENT: u32 = 2;
-    pub(super) const LOST_EVENTS: u32 = 3;
-    pub(super) const COMPACT_SCHED: u32 = 4;
+    pub(crate) const CPU: u32 = 1;
+    pub(crate) const EVENT: u32 = 2;
+    pub(crate) const LOST_EVENTS: u32 = 3;
+    pub(crate) const COMPACT_SCHED: u32 = 4;
 
-    pub(super) const TIMESTAMP: u32 = 1;
-    pub(super) const PID: u32 = 2;
-    pub(super) const COMMON_FLAGS: u32 = 5;
+    pub(crate) const TIMESTAMP: u32 = 1;
+    pub(crate) const PID: u32 = 2;
+    pub(crate) const COMMON_FLAGS: u32 = 5;
 }
 
 /// The events that are decoded, by their field in an event.
@@ -107,6 +107,12 @@ impl Feed for Whole {
         let mut read = read;
         read().map_err(|damage| damage.in_file(&self.file))
     }
+}
+
+/// The field of an event that is decoded.
+pub(crate) fn number_of(known: Known) -> u32 {
+    let found = KNOWN.iter().find(|(_, candidate)| *candidate == known);
+    found.map_or(0, |(number, _)| *number)
 }
 
 /// Turns an error of the encoding into one with its place in the file.

@@ -84,10 +84,7 @@ impl Recording {
         if let Some(message) = meta.contradiction() {
             return Err(ReadError::new(ErrorKind::Malformed, &meta_path, message));
         }
-        let Some(trace) = &meta.trace else {
-            let message = "expected the key `trace`, the name of the trace file";
-            return Err(ReadError::new(ErrorKind::Malformed, &meta_path, message));
-        };
+        let trace = folder.join(trace_name(&meta, &meta_path)?);
         let requests = meta
             .requests
             .as_ref()
@@ -103,7 +100,7 @@ impl Recording {
         let measured = existing(folder, "measured.json")
             .map(|path| json::read(&path))
             .transpose()?;
-        let recording = Recording::with_trace(folder.join(trace), meta)?;
+        let recording = Recording::with_trace(trace, meta)?;
         Ok(Recording {
             cgroups_before,
             cgroups_after,
@@ -187,6 +184,36 @@ impl Recording {
         }
         notes
     }
+}
+
+/// The trace of what [`Recording::open`] takes: that file or folder itself, or the one that `recording.json` names.
+///
+/// # Errors
+/// If there is a `recording.json` that cannot be read or names no trace.
+pub fn trace_of(path: &Path) -> Result<PathBuf, ReadError> {
+    let meta_path = if path.is_dir() {
+        path.join("recording.json")
+    } else if path
+        .file_name()
+        .is_some_and(|name| name == "recording.json")
+    {
+        path.to_owned()
+    } else {
+        return Ok(path.to_owned());
+    };
+    if !meta_path.exists() {
+        return Ok(path.to_owned());
+    }
+    let meta: Meta = json::read(&meta_path)?;
+    let trace = trace_name(&meta, &meta_path)?;
+    Ok(meta_path.with_file_name(trace))
+}
+
+fn trace_name<'a>(meta: &'a Meta, meta_path: &Path) -> Result<&'a str, ReadError> {
+    meta.trace.as_deref().ok_or_else(|| {
+        let message = "expected the key `trace`, the name of the trace file";
+        ReadError::new(ErrorKind::Malformed, meta_path, message)
+    })
 }
 
 /// Reads a source to its end and keeps the decoded events.

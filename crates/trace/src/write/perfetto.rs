@@ -1,0 +1,197 @@
+//! Perfetto's messages: bundles of one CPU each, plain and not compact, because only those keep every field.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use super::ItemSink;
+use crate::event::{Context, Event, EventKind, Known, Level, Wakeup};
+use crate::names::{CommId, CommTable};
+use crate::perfetto::read::{field, number_of};
+use crate::perfetto::wire::{put_bytes, put_int, put_message, put_uint};
+use crate::source::Item;
+
+/// A bundle is written when it has grown to this size.
+const BUNDLE_BYTES: usize = 64 * 1024;
+
+/// Writes a trace, bundle by bundle.
+pub struct PerfettoSink<W> {
+    out: W,
+    /// Events of each CPU that are not written yet.
+    bundles: BTreeMap<u32, Vec<u8>>,
+    packet: Vec<u8>,
+}
+
+impl<W: Write> PerfettoSink<W> {
+    /// Writes into `out`.
+    pub fn new(out: W) -> PerfettoSink<W> {
+        PerfettoSink {
+            out,
+            bundles: BTreeMap::new(),
+            packet: Vec::new(),
+        }
+    }
+
+    fn flush_cpu(&mut self, cpu: u32) -> io::Result<()> {
+        let Some(events) = self.bundles.get_mut(&cpu) else {
+            return Ok(());
+        };
+        if events.is_empty() {
+            return Ok(());
+        }
+        self.packet.clear();
+        put_message(&mut self.packet, field::PACKET, |packet| {
+            put_message(packet, field::FTRACE_EVENTS, |bundle| {
+                put_uint(bundle, field::CPU, u64::from(cpu));
+                bundle.extend_from_slice(events);
+            });
+        });
+        events.clear();
+        self.out.write_all(&self.packet)
+    }
+}
+
+impl<W: Write> ItemSink for PerfettoSink<W> {
+    fn item(&mut self, item: &Item, comms: &CommTable) -> io::Result<()> {
+        match item {
+            Item::Event(event) => {
+                let bundle = self.bundles.entry(event.cpu).or_default();
+                put_event(bundle, event, comms);
+                if bundle.len() >= BUNDLE_BYTES {
+                    self.flush_cpu(event.cpu)?;
+                }
+                Ok(())
+            }
+            Item::Lost(gap) => {
+                // The mark says that events before this bundle are missing; their number has no place in it.
+                self.flush_cpu(gap.cpu)?;
+                let bundle = self.bundles.entry(gap.cpu).or_default();
+                put_uint(bundle, field::LOST_EVENTS, 1);
+                Ok(())
+            }
+        }
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        let cpus: Vec<u32> = self.bundles.keys().copied().collect();
+        for cpu in cpus {
+            self.flush_cpu(cpu)?;
+        }
+        self.out.flush()
+    }
+}
+
+fn put_event(bundle: &mut Vec<u8>, event: &Event, comms: &CommTable) {
+    let Some(known) = event
+        .kind
+        .name()
+        .and_then(|name| Known::from_name(name.as_bytes()))
+    else {
+        return;
+    };
+    put_message(bundle, field::EVENT, |message| {
+        put_uint(message, field::TIMESTAMP, event.time_ns);
+        // The schema has no sign here; a task of number -1 comes back as it was.
+        put_uint(message, field::PID, u64::from(event.task as u32));
+        if event.context.is_known() {
+            put_uint(message, field::COMMON_FLAGS, flags(event.context));
+        }
+        put_message(message, number_of(known), |fields| {
+            put_fields(fields, &event.kind, comms);
+        });
+    });
+}
+
+fn put_fields(out: &mut Vec<u8>, kind: &EventKind, comms: &CommTable) {
+    let name = |out: &mut Vec<u8>, number: u32, comm: CommId| {
+        put_bytes(out, number, comms.get(comm).unwrap_or_default());
+    };
+    let int = |out: &mut Vec<u8>, number: u32, value: i32| put_int(out, number, i64::from(value));
+    match *kind {
+        EventKind::Switch {
+            prev_pid,
+            prev_comm,
+            prev_prio,
+            prev_state,
+            next_pid,
+            next_comm,
+            next_prio,
+        } => {
+            name(out, 1, prev_comm);
+            int(out, 2, prev_pid);
+            int(out, 3, prev_prio);
+            put_uint(out, 4, prev_state.bits());
+            name(out, 5, next_comm);
+            int(out, 6, next_pid);
+            int(out, 7, next_prio);
+        }
+        EventKind::Waking(woken) | EventKind::Wakeup(woken) | EventKind::WakeupNew(woken) => {
+            let Wakeup {
+                pid,
+                comm,
+                prio,
+                target_cpu,
+            } = woken;
+            name(out, 1, comm);
+            int(out, 2, pid);
+            int(out, 3, prio);
+            put_uint(out, 5, u64::from(target_cpu));
+        }
+        EventKind::Migrate {
+            pid,
+            comm,
+            prio,
+            orig_cpu,
+            dest_cpu,
+        } => {
+            name(out, 1, comm);
+            int(out, 2, pid);
+            int(out, 3, prio);
+            put_uint(out, 4, u64::from(orig_cpu));
+            put_uint(out, 5, u64::from(dest_cpu));
+        }
+        EventKind::Fork {
+            parent_pid,
+            parent_comm,
+            child_pid,
+            child_comm,
+        } => {
+            name(out, 1, parent_comm);
+            int(out, 2, parent_pid);
+            name(out, 3, child_comm);
+            int(out, 4, child_pid);
+        }
+        EventKind::Exec {
+            pid,
+            old_pid,
+            filename,
+        } => {
+            name(out, 1, filename);
+            int(out, 2, pid);
+            int(out, 3, old_pid);
+        }
+        EventKind::Exit { pid, comm, prio } => {
+            name(out, 1, comm);
+            int(out, 2, pid);
+            int(out, 4, prio);
+        }
+        EventKind::Other => {}
+    }
+}
+
+/// The bits of `common_flags` that say this.
+fn flags(context: Context) -> u64 {
+    let level = match context.level() {
+        Some(Level::Nmi) => 0x40,
+        Some(Level::HardIrq) => 0x08,
+        _ => 0,
+    };
+    let bits = [
+        (context.irqs_off(), 0x01),
+        (context.need_resched_lazy(), 0x02),
+        (context.need_resched(), 0x04),
+        (context.in_softirq(), 0x10),
+        (context.bh_off(), 0x80),
+    ];
+    let set = bits.iter().filter(|(is_set, _)| *is_set);
+    set.fold(level, |flags, (_, bit)| flags | bit)
+}
