@@ -48,7 +48,7 @@ pictures: build
 	$(PYTHON) crates/lab/report/pictures.py $(SCHEDCAST) docs/pictures
 
 bench:
-	$(CARGO) bench --locked -p schedcast-sim -p schedcast-lab
+	$(CARGO) bench --locked -p schedcast-sim -p schedcast-lab -p schedcast-trace
 
 # The table of docs/validation/speed.md: minutes, on an otherwise idle machine. SIMSO = a Python that has simso, if any.
 SIMSO ?=

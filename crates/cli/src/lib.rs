@@ -44,6 +44,7 @@ pub fn run(
             Err(error) => Err(error),
         },
         Verb::Explain(arguments) => verbs::explain::run(arguments, out),
+        Verb::View(verb) => verbs::views::run(verb, out, err),
         Verb::Serve(arguments) => verbs::serve(arguments, &words, out),
         Verb::HelpFiles(arguments) => verbs::help_files(arguments),
         Verb::List(arguments) => verbs::list(arguments, out),

@@ -21,6 +21,7 @@
 pub mod advise;
 pub mod answer;
 pub mod comparison;
+pub mod counters;
 pub mod error;
 pub mod experiment;
 pub mod explain;
@@ -39,4 +40,5 @@ pub mod studies;
 pub mod sweep;
 pub mod tables;
 pub mod validate;
+pub mod views;
 pub mod watch;

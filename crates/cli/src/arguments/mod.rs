@@ -15,6 +15,7 @@ pub use pictures::Pictures;
 pub mod live;
 mod sweep;
 pub mod validate;
+pub mod views;
 
 pub use self::sweep::SweepArguments;
 
@@ -65,6 +66,9 @@ pub enum Verb {
     /// Print single decisions with the rule and the state behind them
     #[command(after_help = EXPLAIN_HELP)]
     Explain(ExplainArguments),
+    /// Views of a trace
+    #[command(flatten)]
+    View(views::ViewVerb),
     /// Serve the report page with controls that simulate anew, on 127.0.0.1
     Serve(serve::ServeArguments),
     /// Write man pages and shell completions into a folder

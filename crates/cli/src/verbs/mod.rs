@@ -30,6 +30,7 @@ pub mod promises;
 mod serve;
 mod sweep;
 mod validate;
+pub mod views;
 
 pub use self::help_files::help_files;
 pub use self::serve::serve;

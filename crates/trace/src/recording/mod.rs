@@ -11,6 +11,7 @@ mod cgroups;
 mod measured;
 mod meta;
 mod requests;
+mod snapshots;
 
 use std::path::{Path, PathBuf};
 
@@ -18,6 +19,7 @@ pub use self::cgroups::{Bandwidth, Cgroup, CgroupTree, CpuStat, Weight};
 pub use self::measured::{FIGURES, Figure, Measured, Setting};
 pub use self::meta::{Meta, Preempt, TraceClock, TraceFormat};
 pub use self::requests::Request;
+pub use self::snapshots::Snapshots;
 
 use crate::error::{ErrorKind, ReadError};
 use crate::event::Event;

@@ -1,0 +1,239 @@
+//! Verbs that show or convert a trace.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::columns::ColumnArguments;
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum ViewVerb {
+    /// Write a trace in another format
+    #[command(after_help = CONVERT_HELP)]
+    Convert(ConvertArguments),
+    /// Print every stay of a task on a CPU, as `perf sched timehist` does
+    #[command(after_help = TRACE_HELP)]
+    Timehist(TimehistArguments),
+    /// Print run time and delays by task, as `perf sched latency` does
+    #[command(after_help = TRACE_HELP)]
+    Latency(LatencyArguments),
+    /// Print who runs where, switch by switch, as `perf sched map` does
+    #[command(after_help = TRACE_HELP)]
+    Map(MapArguments),
+    /// Bound what other limits would count, from a group's cpu.stat alone
+    #[command(after_help = COUNTERS_HELP)]
+    Counters(CountersArguments),
+}
+
+const CONVERT_HELP: &str = "\
+schedcast convert perf.data trace.txt.gz
+schedcast convert recordings/pg pg.pftrace
+schedcast convert --to perf-script trace.dat - | less";
+
+const TRACE_HELP: &str = "\
+TRACE is a recording, or a bare trace: ftrace text, trace.dat, perf.data, text of perf script, a
+folder of raw pages, Perfetto (what --trace of other verbs wrote, too).";
+
+const COUNTERS_HELP: &str = "\
+schedcast counters recordings/pg --set cpu.max='60000 100000' --variant burst --set cpu.max.burst=50000
+The answer is a range over demands that count what was counted; what-if gives points, from events.";
+
+/// `schedcast counters`
+#[derive(Debug, Args)]
+pub struct CountersArguments {
+    /// Folder with recording.json and cgroups.json; it needs no trace
+    #[arg(value_name = "RECORDING")]
+    pub recording: PathBuf,
+    /// Limits to ask about: cpu.max, cpu.max.burst
+    #[command(flatten)]
+    pub columns: ColumnArguments,
+    /// Group whose counters to read [default: the only one that was limited]
+    #[arg(long, value_name = "PATH")]
+    pub cgroup: Option<String>,
+    /// Write the ranges as JSON to FILE, or to standard output with -
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// `schedcast convert`
+#[derive(Debug, Args)]
+pub struct ConvertArguments {
+    /// Trace of any format, or the folder of a recording
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+    /// File to write, - for standard output; packed with gzip if it ends in .gz
+    #[arg(value_name = "OUT")]
+    pub out: PathBuf,
+    /// Format [default: by the name: .pftrace and .perfetto, .script, .txt]
+    #[arg(long, value_enum)]
+    pub to: Option<Target>,
+}
+
+/// Formats that are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Target {
+    /// Text as tracefs prints it, with nanoseconds
+    FtraceText,
+    /// Text as `perf script --ns` prints it
+    PerfScript,
+    /// Perfetto
+    Perfetto,
+}
+
+/// What to show.
+#[derive(Clone, Debug, Args)]
+pub struct Selected {
+    /// Only these CPUs, such as 0-3,7
+    #[arg(short = 'C', long, value_name = "LIST", value_parser = cpu_list)]
+    pub cpu: Option<Cpus>,
+    /// Only tasks of this name
+    #[arg(long, value_name = "NAME")]
+    pub task: Option<String>,
+    /// Only the tasks of these numbers
+    #[arg(short, long, value_name = "TID", value_delimiter = ',')]
+    pub tid: Vec<i32>,
+    /// Only between these times of the trace, in seconds; either may be left out
+    #[arg(long, value_name = "START,STOP", value_parser = time_span)]
+    pub time: Option<TimeSpan>,
+}
+
+/// A list of CPUs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cpus(pub BTreeSet<u32>);
+
+/// A span of time, in ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeSpan(pub Option<u64>, pub Option<u64>);
+
+fn cpu_list(text: &str) -> Result<Cpus, String> {
+    const CPU_MAX: u32 = 65_535;
+    let mut cpus = BTreeSet::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let number = |text: &str| text.trim().parse::<u32>().ok().filter(|n| *n <= CPU_MAX);
+        match (number(first), number(last)) {
+            (Some(first), Some(last)) if first <= last => cpus.extend(first..=last),
+            _ => return Err(format!("expected CPUs such as 0-3,7, found `{part}`")),
+        }
+    }
+    Ok(Cpus(cpus))
+}
+
+fn time_span(text: &str) -> Result<TimeSpan, String> {
+    let (from, to) = text
+        .split_once(',')
+        .ok_or("expected START,STOP in seconds, either may be empty")?;
+    let span = TimeSpan(seconds_as_ns(from)?, seconds_as_ns(to)?);
+    match span {
+        TimeSpan(Some(from), Some(to)) if to < from => Err("STOP lies before START".to_owned()),
+        _ => Ok(span),
+    }
+}
+
+/// `5371.782886` to the nanosecond.
+fn seconds_as_ns(text: &str) -> Result<Option<u64>, String> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let bad = || format!("expected seconds such as 5371.782886, found `{text}`");
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if !is_number(whole) || !is_number(fraction) || fraction.len() > 9 {
+        return Err(bad());
+    }
+    let fraction: u64 = format!("{fraction:0<9}").parse().map_err(|_| bad())?;
+    let whole: u64 = whole.parse().map_err(|_| bad())?;
+    let ns = whole.checked_mul(1_000_000_000).ok_or_else(bad)?;
+    Ok(Some(ns.checked_add(fraction).ok_or_else(bad)?))
+}
+
+/// `schedcast timehist`
+#[derive(Debug, Args)]
+pub struct TimehistArguments {
+    /// Trace of any format, or the folder of a recording
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+    /// What to show
+    #[command(flatten)]
+    pub selected: Selected,
+    /// Only the summary by task
+    #[arg(short, long, conflicts_with = "with_summary")]
+    pub summary: bool,
+    /// The summary by task below the rows
+    #[arg(short = 'S', long)]
+    pub with_summary: bool,
+    /// The state in which each task leaves
+    #[arg(long)]
+    pub state: bool,
+    /// The task that comes next
+    #[arg(short, long)]
+    pub next: bool,
+    /// Rows for wakeups
+    #[arg(short, long)]
+    pub wakeups: bool,
+    /// Rows for migrations
+    #[arg(short = 'M', long)]
+    pub migrations: bool,
+}
+
+/// `schedcast latency`
+#[derive(Debug, Args)]
+pub struct LatencyArguments {
+    /// Trace of any format, or the folder of a recording
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+    /// What to show
+    #[command(flatten)]
+    pub selected: Selected,
+    /// Order of the rows, largest first
+    #[arg(short, long, value_enum, default_value_t = SortBy::Avg)]
+    pub sort: SortBy,
+    /// A row for every task, not one for all tasks of a name
+    #[arg(short, long)]
+    pub pids: bool,
+}
+
+/// Orders of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SortBy {
+    /// Mean delay
+    Avg,
+    /// Largest delay
+    Max,
+    /// Number of delays
+    Switch,
+    /// Time on CPUs
+    Runtime,
+}
+
+/// `schedcast map`
+#[derive(Debug, Args)]
+pub struct MapArguments {
+    /// Trace of any format, or the folder of a recording
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+    /// What to show
+    #[command(flatten)]
+    pub selected: Selected,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_and_times() {
+        assert_eq!(cpu_list("0-2,7"), Ok(Cpus([0, 1, 2, 7].into())));
+        for text in ["", "3-1", "a", "1,", "99999"] {
+            assert!(cpu_list(text).is_err(), "{text}");
+        }
+        assert_eq!(time_span("1.5,"), Ok(TimeSpan(Some(1_500_000_000), None)));
+        assert_eq!(time_span(",2"), Ok(TimeSpan(None, Some(2_000_000_000))));
+        for text in ["1", "2,1", "x,", "1.,", "-1,2", "1.0000000001,"] {
+            assert!(time_span(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The family of demand shapes: jobs of some size that come singly or in bunches, for some number of workers.
+//!
+//! Arrivals are even over the window (times drawn uniformly), which is a Poisson process of a known number of arrivals.
+//! A tail makes one job in ten ten times as large as the others.
+
+use super::queue::Job;
+
+/// One shape of demand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shape {
+    pub(super) mean_work_ns: u64,
+    pub(super) has_tail: bool,
+    /// Jobs that come at once.
+    pub(super) bunch: u64,
+    pub(super) workers: usize,
+}
+
+const MS: u64 = 1_000_000;
+const MEAN_WORK_NS: [u64; 8] = [
+    MS,
+    3 * MS,
+    8 * MS,
+    20 * MS,
+    50 * MS,
+    120 * MS,
+    300 * MS,
+    800 * MS,
+];
+const BUNCHES: [u64; 3] = [1, 4, 16];
+const TAIL_ONE_IN: u64 = 10;
+const TAIL_FACTOR: u64 = 10;
+
+/// All shapes for a machine of this many CPUs.
+pub(super) fn family(cpus: usize) -> Vec<Shape> {
+    let mut workers = vec![1];
+    while let Some(last) = workers.last().filter(|last| **last * 2 <= cpus.min(64)) {
+        workers.push(last * 2);
+    }
+    let mut shapes = Vec::new();
+    for mean_work_ns in MEAN_WORK_NS {
+        for has_tail in [false, true] {
+            for bunch in BUNCHES {
+                for workers in &workers {
+                    shapes.push(Shape {
+                        mean_work_ns,
+                        has_tail,
+                        bunch,
+                        workers: *workers,
+                    });
+                }
+            }
+        }
+    }
+    shapes
+}
+
+/// A stream of random numbers (splitmix64), the same on every machine.
+pub(super) struct Stream(pub(super) u64);
+
+impl Stream {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
+        word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^ word >> 31
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+    }
+}
+
+impl Shape {
+    /// Jobs of `demand_ns` CPU time together, over a window.
+    pub(super) fn jobs(&self, demand_ns: u64, window_ns: u64, random: &mut Stream) -> Vec<Job> {
+        // With a tail the mean is (9 × 1 + 1 × 10) / 10 = 1.9 times the small size.
+        let small_ns = if self.has_tail {
+            self.mean_work_ns * TAIL_ONE_IN / (TAIL_ONE_IN - 1 + TAIL_FACTOR)
+        } else {
+            self.mean_work_ns
+        };
+        let bunches = (demand_ns / self.mean_work_ns / self.bunch).max(1);
+        let mut times: Vec<u64> = (0..bunches).map(|_| random.below(window_ns)).collect();
+        times.sort_unstable();
+        let mut jobs = Vec::with_capacity((bunches * self.bunch) as usize);
+        for at_ns in times {
+            for _ in 0..self.bunch {
+                let is_large = self.has_tail && random.below(TAIL_ONE_IN) == 0;
+                // Half to one and a half times the size, so that periods do not beat with it.
+                let size_ns = small_ns * if is_large { TAIL_FACTOR } else { 1 };
+                let work_ns = size_ns / 2 + random.below(size_ns.max(1)) + 1;
+                jobs.push(Job { at_ns, work_ns });
+            }
+        }
+        jobs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn demand_is_what_was_asked_for() {
+        for shape in family(4) {
+            let window_ns = 1000 * 1000 * MS;
+            let jobs = shape.jobs(window_ns / 2, window_ns, &mut Stream(1));
+            let demand: u64 = jobs.iter().map(|job| job.work_ns).sum();
+            let share = demand as f64 / window_ns as f64;
+            assert!((0.35..0.65).contains(&share), "{shape:?}: {share}");
+            assert!(jobs.is_sorted_by_key(|job| job.at_ns));
+        }
+    }
+}
