@@ -34,8 +34,8 @@ pub fn convert(
     let mut source = open_trace(&trace_of(from).map_err(bad_input)?).map_err(bad_input)?;
     if to == Path::new("-") {
         let result = copy(source.as_mut(), format, &mut *out);
-        finish(result, "standard output", true)?;
-        return Ok(notes(source.counts()));
+        let left_out = finish(result, "standard output", true)?;
+        return Ok(notes(source.counts(), left_out));
     }
     if let (Ok(from), Ok(to)) = (from.canonicalize(), to.canonicalize())
         && from == to
@@ -48,13 +48,16 @@ pub fn convert(
     let result = if to.extension().is_some_and(|ending| ending == "gz") {
         let mut packer = GzEncoder::new(&mut file, flate2::Compression::default());
         let copied = copy(source.as_mut(), format, &mut packer);
-        copied.and_then(|()| packer.finish().map(drop).map_err(Broken::Output))
+        copied.and_then(|left_out| packer.finish().map(|_| left_out).map_err(Broken::Output))
     } else {
         copy(source.as_mut(), format, &mut file)
     };
-    let result = result.and_then(|()| file.flush().map_err(Broken::Output));
-    finish(result, &shown.to_string(), false)?;
-    Ok(notes(source.counts()))
+    let result = result.and_then(|left_out| {
+        let flushed = file.flush().map_err(Broken::Output);
+        flushed.map(|()| left_out)
+    });
+    let left_out = finish(result, &shown.to_string(), false)?;
+    Ok(notes(source.counts(), left_out))
 }
 
 fn format_of(to: &Path) -> Result<WriteFormat> {
@@ -85,7 +88,7 @@ fn copy(
     source: &mut dyn EventSource,
     format: WriteFormat,
     out: impl Write,
-) -> std::result::Result<(), Broken> {
+) -> std::result::Result<u64, Broken> {
     // What the head of the file says is there before the first item is.
     let mut item = source.next_item().map_err(Broken::Input)?;
     let mut to = sink(format, out, source.counts().cpus_declared);
@@ -93,28 +96,28 @@ fn copy(
         to.item(&one, source.comms()).map_err(Broken::Output)?;
         item = source.next_item().map_err(Broken::Input)?;
     }
-    to.finish().map_err(Broken::Output)
+    to.finish().map_err(Broken::Output)?;
+    Ok(to.left_out())
 }
 
-fn finish(result: std::result::Result<(), Broken>, shown: &str, may_close: bool) -> Result<()> {
+fn finish(result: std::result::Result<u64, Broken>, shown: &str, may_close: bool) -> Result<u64> {
     match result {
-        Ok(()) => Ok(()),
+        Ok(left_out) => Ok(left_out),
         Err(Broken::Input(error)) => Err(bad_input(error)),
         // A reader that went away (`… | head`) is no error.
         Err(Broken::Output(error)) if may_close && error.kind() == io::ErrorKind::BrokenPipe => {
-            Ok(())
+            Ok(0)
         }
         Err(Broken::Output(error)) => Err(Error::file("write", shown, &error)),
     }
 }
 
-/// What is odd about the trace, and that events without fields are left out.
-fn notes(counts: &Counts) -> Vec<String> {
+/// What is odd about the trace, and how much the format has no words for.
+fn notes(counts: &Counts, left_out: u64) -> Vec<String> {
     let mut notes = counts.notes();
-    let left_out: u64 = counts.other.values().map(|other| other.count).sum();
     if left_out > 0 {
         notes.push(format!(
-            "{left_out} events that are not decoded were left out"
+            "{left_out} events that the format has no words for were left out"
         ));
     }
     notes

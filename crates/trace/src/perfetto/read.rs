@@ -109,10 +109,10 @@ impl Feed for Whole {
     }
 }
 
-/// The field of an event that is decoded.
-pub(crate) fn number_of(known: Known) -> u32 {
+/// The field of an event that is decoded; the schema has none for `sched_stat_runtime`.
+pub(crate) fn number_of(known: Known) -> Option<u32> {
     let found = KNOWN.iter().find(|(_, candidate)| *candidate == known);
-    found.map_or(0, |(number, _)| *number)
+    found.map(|(number, _)| *number)
 }
 
 /// Turns an error of the encoding into one with its place in the file.

@@ -64,6 +64,14 @@ pub(super) fn put(out: &mut Vec<u8>, kind: &EventKind, comms: &CommTable) -> io:
             name(out, "comm", comm, comms);
             write!(out, " pid={pid} prio={prio}")
         }
+        EventKind::Runtime {
+            pid,
+            comm,
+            runtime_ns,
+        } => {
+            name(out, "comm", comm, comms);
+            write!(out, " pid={pid} runtime={runtime_ns} [ns]")
+        }
         EventKind::Other => Ok(()),
     }
 }

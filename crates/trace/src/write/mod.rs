@@ -1,8 +1,8 @@
 //! Writing recordings: the events that were read from one format, in another.
 //!
 //! Three formats are written: ftrace text, text of `perf script`, and Perfetto. All keep nanoseconds, names of any bytes
-//! that the format can hold, and gaps. Events that are not decoded have no fields to write; they are left out, and the
-//! caller knows from [`Counts::other`](crate::Counts::other) how many those are.
+//! that the format can hold, and gaps. Events that are not decoded have no fields to write, and Perfetto has no message
+//! for `sched_stat_runtime`; those are left out, and [`ItemSink::left_out`] says how many they are.
 //!
 //! Worked example. `sched_waking` of task 9 by task 7 on CPU 2 at 1.5 s:
 //!
@@ -47,6 +47,9 @@ pub trait ItemSink {
     /// # Errors
     /// The output's.
     fn finish(&mut self) -> io::Result<()>;
+
+    /// Events so far that the format has no words for.
+    fn left_out(&self) -> u64;
 }
 
 /// A sink of this format; `cpus` is the number of CPUs where it is known.

@@ -19,6 +19,7 @@ pub struct PerfettoSink<W> {
     /// Events of each CPU that are not written yet.
     bundles: BTreeMap<u32, Vec<u8>>,
     packet: Vec<u8>,
+    left_out: u64,
 }
 
 impl<W: Write> PerfettoSink<W> {
@@ -28,6 +29,7 @@ impl<W: Write> PerfettoSink<W> {
             out,
             bundles: BTreeMap::new(),
             packet: Vec::new(),
+            left_out: 0,
         }
     }
 
@@ -54,8 +56,12 @@ impl<W: Write> ItemSink for PerfettoSink<W> {
     fn item(&mut self, item: &Item, comms: &CommTable) -> io::Result<()> {
         match item {
             Item::Event(event) => {
+                let Some(number) = number(event) else {
+                    self.left_out += 1;
+                    return Ok(());
+                };
                 let bundle = self.bundles.entry(event.cpu).or_default();
-                put_event(bundle, event, comms);
+                put_event(bundle, number, event, comms);
                 if bundle.len() >= BUNDLE_BYTES {
                     self.flush_cpu(event.cpu)?;
                 }
@@ -78,16 +84,19 @@ impl<W: Write> ItemSink for PerfettoSink<W> {
         }
         self.out.flush()
     }
+
+    fn left_out(&self) -> u64 {
+        self.left_out
+    }
 }
 
-fn put_event(bundle: &mut Vec<u8>, event: &Event, comms: &CommTable) {
-    let Some(known) = event
-        .kind
-        .name()
-        .and_then(|name| Known::from_name(name.as_bytes()))
-    else {
-        return;
-    };
+/// The field of an event that has one.
+fn number(event: &Event) -> Option<u32> {
+    let name = event.kind.name()?;
+    number_of(Known::from_name(name.as_bytes())?)
+}
+
+fn put_event(bundle: &mut Vec<u8>, number: u32, event: &Event, comms: &CommTable) {
     put_message(bundle, field::EVENT, |message| {
         put_uint(message, field::TIMESTAMP, event.time_ns);
         // The schema has no sign here; a task of number -1 comes back as it was.
@@ -95,7 +104,7 @@ fn put_event(bundle: &mut Vec<u8>, event: &Event, comms: &CommTable) {
         if event.context.is_known() {
             put_uint(message, field::COMMON_FLAGS, flags(event.context));
         }
-        put_message(message, number_of(known), |fields| {
+        put_message(message, number, |fields| {
             put_fields(fields, &event.kind, comms);
         });
     });
@@ -174,7 +183,8 @@ fn put_fields(out: &mut Vec<u8>, kind: &EventKind, comms: &CommTable) {
             int(out, 2, pid);
             int(out, 4, prio);
         }
-        EventKind::Other => {}
+        // The schema has no message for it.
+        EventKind::Runtime { .. } | EventKind::Other => {}
     }
 }
 

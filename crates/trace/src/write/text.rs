@@ -27,6 +27,7 @@ pub struct TextSink<W> {
     cpus: Option<u32>,
     begun: bool,
     last_ns: u64,
+    left_out: u64,
 }
 
 /// perf pads the event to the longest name of those that are recorded, `sched:sched_process_fork`.
@@ -43,6 +44,7 @@ impl<W: Write> TextSink<W> {
             cpus,
             begun: false,
             last_ns: 0,
+            left_out: 0,
         }
     }
 
@@ -76,6 +78,7 @@ impl<W: Write> TextSink<W> {
 
     fn event(&mut self, event: &Event, comms: &CommTable) -> io::Result<()> {
         let Some(name) = event.kind.name() else {
+            self.left_out += 1;
             return Ok(());
         };
         self.learn_before(&event.kind);
@@ -192,6 +195,10 @@ impl<W: Write> ItemSink for TextSink<W> {
     fn finish(&mut self) -> io::Result<()> {
         self.begin()?;
         self.out.flush()
+    }
+
+    fn left_out(&self) -> u64 {
+        self.left_out
     }
 }
 
