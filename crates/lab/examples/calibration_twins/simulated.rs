@@ -82,10 +82,12 @@ fn hackbench(arguments: &str, machine: Machine, seed: u64) -> Outcome<f64> {
 /// The world when all tasks have ended, and how long after their start that was, to 10 µs.
 fn finished(machine: Machine, workload: Workload, seed: u64) -> Outcome<(World, u64)> {
     const STEP_NS: u64 = 10_000;
+    const BEGUN_NS: u64 = 1_000_000;
     let started_ns = START_NS + seed * 777_777;
     let rules = Rules::of(Version::new(6, 18), machine.topology.cpus() as u32, HZ);
     let mut world = World::new(machine, rules, workload, seed)?;
-    world.run_until(started_ns + STEP_NS)?;
+    // A CPU that idles takes a while to start the first task.
+    world.run_until(started_ns + BEGUN_NS)?;
     while world.live_tasks() > 0 && world.now() < LIMIT_NS {
         let until = world.now() + STEP_NS;
         world.run_until(until)?;
