@@ -18,6 +18,11 @@ demo: build
 test: lint
 	$(CARGO) test --locked --workspace --no-fail-fast
 	$(MAKE) python
+	$(MAKE) instructions
+
+# Instructions of the shipped program against those on record; skips, saying so, without valgrind.
+instructions: build
+	SCHEDCAST="$(abspath $(SCHEDCAST))" $(CARGO) test --locked -p schedcast-cli --test instructions -- --ignored
 
 # The Python package in a virtualenv of its own, installed as a user would, held against the command.
 python: build $(VENV)/ready
