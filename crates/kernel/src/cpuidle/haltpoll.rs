@@ -99,11 +99,10 @@ mod tests {
         assert_eq!(limits, [50, 100, 50, 0, 0, 50]);
     }
 
-    #[test]
-    fn it_halts_only_after_polling_in_vain() {
-        let rules = super::super::IdleRules::of(crate::rules::Version::new(6, 1));
+    /// What it chooses a millisecond before the next timer.
+    fn select(haltpoll: &mut Haltpoll, latency_limit_ns: Ns) -> Choice {
         let states = [super::super::test_states::SKX[0]; 2];
-        let question = |latency_limit_ns| Question {
+        haltpoll.select(&Question {
             states: &states,
             latency_limit_ns,
             sleep: super::super::SleepLength {
@@ -113,21 +112,25 @@ mod tests {
             tick_stopped: false,
             nr_iowait: 0,
             tick_period_ns: 4_000_000,
-            rules: &rules,
-        };
+            rules: &super::super::IdleRules::of(crate::rules::Version::new(6, 1)),
+        })
+    }
+
+    #[test]
+    fn it_halts_only_after_polling_in_vain() {
         let mut haltpoll = Haltpoll::new(MOST_NS);
-        assert_eq!(haltpoll.select(&question(u64::MAX)).state, 1);
+        assert_eq!(select(&mut haltpoll, u64::MAX).state, 1);
         haltpoll.reflect(halted(60));
-        let first = haltpoll.select(&question(u64::MAX));
+        let first = select(&mut haltpoll, u64::MAX);
         assert_eq!((first.state, first.stop_tick), (0, false));
         haltpoll.reflect(Wake {
             state: 0,
             poll_limit: true,
             ..halted(50)
         });
-        let second = haltpoll.select(&question(u64::MAX));
+        let second = select(&mut haltpoll, u64::MAX);
         assert_eq!((second.state, second.stop_tick), (1, true));
-        assert_eq!(haltpoll.select(&question(0)).state, 0);
+        assert_eq!(select(&mut haltpoll, 0).state, 0);
     }
 
     #[test]
@@ -137,7 +140,7 @@ mod tests {
             haltpoll.reflect(halted(us));
             assert_eq!(haltpoll.poll_limit_ns, 0);
         }
-        assert_eq!(haltpoll.select(&question(u64::MAX)).state, 1);
-        assert_eq!(haltpoll.select(&question(0)).state, 0);
+        assert_eq!(select(&mut haltpoll, u64::MAX).state, 1);
+        assert_eq!(select(&mut haltpoll, 0).state, 0);
     }
 }
