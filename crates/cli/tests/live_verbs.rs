@@ -49,7 +49,7 @@ fn what_apply_writes_undo_takes_back() {
         let words = ["apply", "--cgroup", group.path(), "--journal", journal];
         schedcast(&[&words[..], &["--set", setting], more].concat())
     };
-    let dry = apply("cpu.max=8000 40000", &["--dry-run"]);
+    let dry = apply("cpu.max=60000 100000", &["--dry-run"]);
     assert!(dry.status.success(), "{}", text(&dry.stderr));
     assert_eq!(limits(&group), before, "a dry run writes nothing");
 
