@@ -114,7 +114,7 @@ def test_check(command):
     low, high = verdict.columns["free"][0].interval
     assert 0 < low <= verdict.columns["free"][0].mean <= high < 500_000
     assert str(verdict).rstrip().splitlines()[-1] == "passed"
-    with pytest.raises(schedcast.UsageError):
+    with pytest.raises(schedcast.InputError, match="compares a metric with a value"):
         schedcast.check(RECORDING, "p99 is small")
 
 
