@@ -14,6 +14,7 @@
 //! | [`Kernel::leave_kernel`] | always last, on the way back to user mode or the idle loop |
 
 use crate::cfs_rq::CfsRq;
+use crate::divide::Divisor;
 use crate::entity::{Entity, Owner};
 use crate::group::{Bandwidth, Group};
 use crate::ids::{CfsRqId, Cpu, EntityId, GroupId, Ns, TaskId};
@@ -73,6 +74,8 @@ pub struct Kernel {
     pub cpuidle: crate::cpuidle::Cpuidle,
     /// Real-time state of the whole machine.
     pub rt_domain: crate::rt::RtDomain,
+    /// Tick length, to count jiffies with.
+    pub(crate) tick: Divisor,
     /// CPU that executes the current kernel operation.
     pub here: Cpu,
     /// Some task asked for a slice of its own; until then every slice is the base slice.
@@ -98,6 +101,7 @@ impl Kernel {
             cpufreq: crate::cpufreq::Cpufreq::default(),
             cpuidle: crate::cpuidle::Cpuidle::default(),
             rt_domain: crate::rt::RtDomain::new(),
+            tick: Divisor::new(rules.tick_ns),
             here: Cpu(0),
             custom_slices: false,
             scratch_queues: Vec::new(),
@@ -312,12 +316,13 @@ impl Kernel {
     pub fn set_rules(&mut self, rules: Rules) {
         // Slices of both sizes are queued for a while.
         self.custom_slices |= rules.base_slice_ns != self.rules.base_slice_ns;
+        self.tick = Divisor::new(rules.tick_ns);
         self.rules = rules;
     }
 
     /// Jiffies at `now`.
     #[inline(always)]
     pub fn jiffies(&self, now: Ns) -> u64 {
-        now / self.rules.tick_ns
+        self.tick.quotient(now)
     }
 }

@@ -10,6 +10,7 @@ mod core;
 pub mod cpufreq;
 pub mod cpuidle;
 pub mod cpuset;
+pub mod divide;
 pub mod entity;
 pub mod explain;
 pub mod fair;

@@ -54,18 +54,63 @@ const DECAY_FRACTION: [u32; 32] = [
     0x82cd_8698,
 ];
 
+/// yⁿ for some n > 0, to decay several values with.
+#[derive(Clone, Copy)]
+struct Decay {
+    halvings: u32,
+    fraction: u64,
+}
+
+impl Decay {
+    #[inline(always)]
+    fn over(periods: u64) -> Self {
+        if periods > PERIODS_PER_HALF * 63 {
+            return Self {
+                halvings: 0,
+                fraction: 0,
+            };
+        }
+        Self {
+            halvings: (periods / PERIODS_PER_HALF) as u32,
+            fraction: u64::from(DECAY_FRACTION[(periods % PERIODS_PER_HALF) as usize]),
+        }
+    }
+
+    #[inline(always)]
+    fn of(self, value: u64) -> u64 {
+        ((u128::from(value >> self.halvings) * u128::from(self.fraction)) >> 32) as u64
+    }
+}
+
 /// `val · yⁿ` (`decay_load`).
 #[inline]
 pub fn decay_load(value: u64, periods: u64) -> u64 {
     if periods == 0 {
         return value;
     }
-    if periods > PERIODS_PER_HALF * 63 {
-        return 0;
+    Decay::over(periods).of(value)
+}
+
+/// ⌈2⁶⁴ / divider⌉ for each place in a period. A number below 2⁴⁸ times the inverse exceeds its quotient by
+/// less than 2⁴⁸ · divider / 2⁶⁴ < 1 of the divider's parts, so the upper half of the product is exact.
+static INVERSES: [u64; 1024] = {
+    let mut inverses = [0; 1024];
+    let mut row = 0;
+    while row < inverses.len() {
+        inverses[row] = u64::MAX / (MIN_DIVIDER as u64 + row as u64) + 1;
+        row += 1;
     }
-    let halved = value >> (periods / PERIODS_PER_HALF);
-    let fraction = u64::from(DECAY_FRACTION[(periods % PERIODS_PER_HALF) as usize]);
-    ((u128::from(halved) * u128::from(fraction)) >> 32) as u64
+    inverses
+};
+
+/// `sum / divider` where sums reach up to 2⁴⁸, which takes a queue of 60,000 heaviest tasks.
+#[inline(always)]
+fn divide(sum: u64, divider: u32, inverse: u64) -> u64 {
+    if sum >> 48 == 0 {
+        ((u128::from(sum) * u128::from(inverse)) >> 64) as u64
+    } else {
+        sum / u64::from(divider)
+    }
 }
 
 /// Decaying sums and averages of one entity or queue (`struct sched_avg`).
@@ -139,13 +184,14 @@ impl SchedAvg {
             units as u32
         } else {
             reached(Mark::PeltPeriod);
-            self.load_sum = decay_load(self.load_sum, periods);
-            self.runnable_sum = decay_load(self.runnable_sum, periods);
-            self.util_sum = decay_load(u64::from(self.util_sum), periods) as u32;
+            let decay = Decay::over(periods);
+            self.load_sum = decay.of(self.load_sum);
+            self.runnable_sum = decay.of(self.runnable_sum);
+            self.util_sum = decay.of(u64::from(self.util_sum)) as u32;
             if inputs.load == 0 {
                 0
             } else {
-                segments(periods, 1024 - self.period_contrib, rest)
+                segments(decay, 1024 - self.period_contrib, rest)
             }
         };
         self.period_contrib = rest;
@@ -164,19 +210,25 @@ impl SchedAvg {
     /// Recomputes the averages (`___update_load_avg`); `weight` is unscaled, 1 for queues.
     #[inline]
     pub fn update_avg(&mut self, weight: u64) {
-        let divider = u64::from(self.divider());
-        self.load_avg = weight * self.load_sum / divider;
-        self.runnable_avg = self.runnable_sum / divider;
-        self.util_avg = u64::from(self.util_sum) / divider;
+        self.load_avg = self.average(weight * self.load_sum);
+        self.runnable_avg = self.average(self.runnable_sum);
+        self.util_avg = self.average(u64::from(self.util_sum));
+    }
+
+    /// A sum divided by the divider.
+    #[inline(always)]
+    pub(crate) fn average(&self, sum: u64) -> u64 {
+        let inverse = INVERSES[self.period_contrib as usize % 1024];
+        divide(sum, self.divider(), inverse)
     }
 }
 
-/// Contribution of `first` units that complete a period, `periods − 1` full ones and `rest` units of
-/// the current one (`__accumulate_pelt_segments`).
+/// Contribution of `first` units that complete a period, the full periods after it and `rest` units of
+/// the current one; `decay` is over the first and the full ones (`__accumulate_pelt_segments`).
 #[inline]
-fn segments(periods: u64, first: u32, rest: u32) -> u32 {
-    let completed = decay_load(u64::from(first), periods) as u32;
-    let full = LOAD_AVG_MAX - decay_load(u64::from(LOAD_AVG_MAX), periods) as u32 - 1024;
+fn segments(decay: Decay, first: u32, rest: u32) -> u32 {
+    let completed = decay.of(u64::from(first)) as u32;
+    let full = LOAD_AVG_MAX - decay.of(u64::from(LOAD_AVG_MAX)) as u32 - 1024;
     completed + full + rest
 }
 
@@ -195,6 +247,34 @@ mod tests {
         running: false,
     };
 
+    #[test]
+    fn averages_are_quotients() {
+        for period_contrib in 0..1024 {
+            let avg = SchedAvg {
+                period_contrib,
+                ..SchedAvg::default()
+            };
+            let divider = u64::from(avg.divider());
+            // Next to multiples an inexact inverse would show, most of all next to the largest.
+            for multiple in [
+                1,
+                2,
+                1023,
+                88_761,
+                (1 << 48) / divider,
+                u64::MAX / divider - 1,
+            ] {
+                for sum in [
+                    divider * multiple - 1,
+                    divider * multiple,
+                    divider * multiple + 1,
+                ] {
+                    assert_eq!(avg.average(sum), sum / divider, "{sum} / {divider}");
+                }
+            }
+        }
+    }
+
     fn util_after_ms(ms: u64) -> u64 {
         let mut avg = SchedAvg::default();
         for now_ms in 1..=ms {
@@ -208,7 +288,7 @@ mod tests {
     #[test]
     fn worked_example_of_the_module_docs() {
         assert_eq!(decay_load(24, 2), 22);
-        assert_eq!(segments(2, 24, 1000), 22 + 1001 + 1000);
+        assert_eq!(segments(Decay::over(2), 24, 1000), 22 + 1001 + 1000);
     }
 
     #[test]

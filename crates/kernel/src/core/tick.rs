@@ -14,7 +14,7 @@ impl Kernel {
     #[inline]
     pub(crate) fn next_tick(&self, now: Ns) -> Ns {
         let (tick_ns, phase_ns) = (self.rules.tick_ns, self.rules.tick_phase_ns);
-        ((now + tick_ns - phase_ns) / tick_ns) * tick_ns + phase_ns
+        self.jiffies(now + tick_ns - phase_ns) * tick_ns + phase_ns
     }
 
     /// The tick of a CPU (`sched_tick` in its interrupt).

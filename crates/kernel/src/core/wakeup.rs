@@ -134,6 +134,7 @@ impl Kernel {
 
     /// A wakeup ends a CPU's idle period: the average follows by an eighth.
     fn end_idle_stamp(&mut self, cpu: Cpu) {
+        let tick = self.tick;
         let rq = &mut self.rqs[cpu.index()];
         if rq.idle_stamp == 0 {
             return;
@@ -142,7 +143,7 @@ impl Kernel {
         reached(Mark::AvgIdle);
         update_avg(&mut rq.avg_idle, idle_ns);
         rq.avg_idle = rq.avg_idle.min(2 * rq.max_idle_balance_cost_ns);
-        rq.wake_stamp_jiffy = rq.clock / self.rules.tick_ns;
+        rq.wake_stamp_jiffy = tick.quotient(rq.clock);
         rq.wake_avg_idle = rq.avg_idle / 2;
         rq.idle_stamp = 0;
     }

@@ -27,8 +27,7 @@ pub struct Menu {
     next_timer_ns: Ns,
     bucket: usize,
     factors: [u64; BUCKETS],
-    intervals_us: [u32; INTERVALS],
-    next_interval: usize,
+    intervals: Intervals,
 }
 
 impl Default for Menu {
@@ -37,9 +36,38 @@ impl Default for Menu {
             next_timer_ns: 0,
             bucket: 0,
             factors: [RESOLUTION * DECAY; BUCKETS],
-            intervals_us: [0; INTERVALS],
-            next_interval: 0,
+            intervals: Intervals::default(),
         }
+    }
+}
+
+/// The last idle periods, µs.
+#[derive(Clone, Debug, Default)]
+struct Intervals {
+    by_age: [u32; INTERVALS],
+    /// Place of the oldest.
+    oldest: usize,
+    /// The same in order, so that outliers are at the ends.
+    ascending: [u32; INTERVALS],
+}
+
+impl Intervals {
+    /// The oldest makes room for a new one.
+    fn note(&mut self, us: u32) {
+        let gone = std::mem::replace(&mut self.by_age[self.oldest], us);
+        self.oldest = (self.oldest + 1) % INTERVALS;
+        let ascending = &mut self.ascending;
+        let found = ascending.iter().position(|&other| other == gone);
+        let mut row = found.unwrap_or_default();
+        while row + 1 < INTERVALS && ascending[row + 1] < us {
+            ascending[row] = ascending[row + 1];
+            row += 1;
+        }
+        while row > 0 && ascending[row - 1] > us {
+            ascending[row] = ascending[row - 1];
+            row -= 1;
+        }
+        ascending[row] = us;
     }
 }
 
@@ -58,8 +86,6 @@ fn bucket(duration_ns: Ns, question: &Question) -> usize {
 /// What is left of the samples after leaving out outliers, in µs.
 struct Samples {
     count: u64,
-    least: u64,
-    most: u64,
     mean: u64,
     variance: u64,
 }
@@ -70,18 +96,16 @@ impl Samples {
         let count = ascending.len() as u64;
         let divisor = count.max(1);
         let mean = ascending.iter().map(|&us| u64::from(us)).sum::<u64>() / divisor;
-        let square = |&us: &u32| u128::from(u64::from(us).abs_diff(mean).pow(2));
-        let squares: u128 = ascending.iter().map(square).sum();
-        // Only spreads of minutes need more than 64 bits.
-        let variance = match u64::try_from(squares) {
-            Ok(squares) => squares / divisor,
-            Err(_) => u64::try_from(squares / u128::from(divisor)).unwrap_or(u64::MAX),
+        let square = |&us: &u32| u64::from(us).abs_diff(mean).pow(2);
+        let variance = if ascending.last().is_none_or(|&most| most < 1 << 30) {
+            ascending.iter().map(square).sum::<u64>() / divisor
+        } else {
+            // Only spreads of minutes need more than 64 bits.
+            let squares: u128 = ascending.iter().map(|us| u128::from(square(us))).sum();
+            u64::try_from(squares / u128::from(divisor)).unwrap_or(u64::MAX)
         };
-        let end = |value: Option<&u32>| value.map_or(0, |&us| u64::from(us));
         Self {
             count,
-            least: end(ascending.first()),
-            most: end(ascending.last()),
             mean,
             variance,
         }
@@ -99,36 +123,31 @@ impl Menu {
     /// `get_typical_interval`: µs, [`UNKNOWN_US`] when nothing repeats. `timer_us` is the guess
     /// from the timers.
     fn typical_interval_us(&self, rules: &IdleRules, timer_us: u32) -> u32 {
-        // In order, outliers are at the ends.
-        let mut ascending = self.intervals_us;
-        ascending.sort_unstable();
-        let mut kept = &ascending[..];
+        let mut kept = &self.intervals.ascending[..];
         loop {
+            let least = kept.first().copied().unwrap_or(0);
+            let most = kept.last().copied().unwrap_or(0);
+            if rules.menu_typical_below_timer && least >= timer_us {
+                return UNKNOWN_US;
+            }
+            if rules.menu_typical_first && most == 0 {
+                return UNKNOWN_US;
+            }
             let samples = Samples::of(kept);
-            if rules.menu_typical_below_timer && samples.least >= u64::from(timer_us) {
-                return UNKNOWN_US;
-            }
-            if rules.menu_typical_first && samples.most == 0 {
-                return UNKNOWN_US;
-            }
             if samples.are_alike() {
                 return samples.mean as u32;
             }
             if samples.count * 4 <= INTERVALS as u64 * 3 {
                 let fallback = rules.menu_longest_sample && samples.count >= INTERVALS as u64 / 2;
-                return if fallback {
-                    samples.most as u32
-                } else {
-                    UNKNOWN_US
-                };
+                return if fallback { most } else { UNKNOWN_US };
             }
-            let low = samples.mean - samples.least > samples.most - samples.mean;
+            let low = samples.mean - u64::from(least) > u64::from(most) - samples.mean;
             let outlier = if rules.menu_outliers_both_ends && low {
-                samples.least
+                least
             } else {
-                samples.most
+                most
             };
-            let differs = |us: &u32| u64::from(*us) != outlier;
+            let differs = |us: &u32| *us != outlier;
             let first = kept.iter().position(differs).unwrap_or(kept.len());
             let end = kept
                 .iter()
@@ -261,9 +280,8 @@ impl Menu {
         } else {
             RESOLUTION
         };
-        self.intervals_us[self.next_interval] =
-            u32::try_from(measured_ns / 1000).unwrap_or(UNKNOWN_US);
-        self.next_interval = (self.next_interval + 1) % INTERVALS;
+        self.intervals
+            .note(u32::try_from(measured_ns / 1000).unwrap_or(UNKNOWN_US));
     }
 }
 
@@ -410,9 +428,43 @@ mod tests {
     }
 
     fn remembering(intervals_us: [u32; 8]) -> Menu {
-        Menu {
-            intervals_us,
-            ..Menu::default()
+        let mut menu = Menu::default();
+        for us in intervals_us {
+            menu.intervals.note(us);
+        }
+        menu
+    }
+
+    #[test]
+    fn intervals_are_kept_in_both_orders() {
+        let mut intervals = Intervals::default();
+        let lengths = [
+            5,
+            3,
+            9,
+            9,
+            1,
+            0,
+            7,
+            u32::MAX,
+            3,
+            3,
+            4,
+            8,
+            8,
+            2,
+            6,
+            1,
+            1000,
+            0,
+            5,
+        ];
+        for (row, &us) in lengths.iter().enumerate() {
+            intervals.note(us);
+            let mut expected: Vec<u32> = lengths[..=row].iter().rev().take(8).copied().collect();
+            expected.resize(8, 0);
+            expected.sort_unstable();
+            assert_eq!(intervals.ascending[..], expected);
         }
     }
 
@@ -537,7 +589,7 @@ mod tests {
         menu.select(&question(&IVB, &rules, 1200));
         menu.reflect(&IVB, TICK_NS, woken(3, 359)); // 359 - 59 exit = 300 of 1200 us
         assert_eq!(menu.factors[3], 8192 - 1024 + 256);
-        assert_eq!(menu.intervals_us[0], 300);
+        assert_eq!(menu.intervals.by_age[0], 300);
         // Woken by a tick that was kept although the timer was far: 45 ms.
         menu.select(&question(&IVB, &rules, 60_000));
         let wake = Wake {
@@ -545,7 +597,7 @@ mod tests {
             ..woken(1, 3000)
         };
         menu.reflect(&IVB, TICK_NS, wake);
-        assert_eq!(menu.intervals_us[1], 45_000);
+        assert_eq!(menu.intervals.by_age[1], 45_000);
         assert_eq!(menu.factors[4], 8192 - 1024 + 1024 * 45 / 60);
     }
 }

@@ -34,7 +34,11 @@ impl Kernel {
     pub(crate) fn update_curr<P: Platform>(&mut self, p: &mut P, q: CfsRqId) {
         let cfs_rq = &self.cfs_rqs[q.index()];
         if let Some(curr) = cfs_rq.curr {
-            self.charge_curr(p, q, cfs_rq.cpu, curr);
+            // Half of all calls follow another one at the same instant.
+            let now = self.rqs[cfs_rq.cpu.index()].clock_task;
+            if now > self.entities[curr.index()].exec_start {
+                self.charge_curr(p, q, cfs_rq.cpu, curr);
+            }
         }
     }
 
@@ -42,12 +46,7 @@ impl Kernel {
     fn charge_curr<P: Platform>(&mut self, p: &mut P, q: CfsRqId, cpu: Cpu, curr: EntityId) {
         let now = self.rqs[cpu.index()].clock_task;
         let entity = &mut self.entities[curr.index()];
-        let Some(delta) = now
-            .checked_sub(entity.exec_start)
-            .filter(|&delta| delta > 0)
-        else {
-            return;
-        };
+        let delta = now - entity.exec_start;
         reached(Mark::UpdateCurr);
         entity.exec_start = now;
         entity.sum_exec_runtime += delta;

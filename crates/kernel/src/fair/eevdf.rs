@@ -36,10 +36,16 @@ impl Kernel {
     #[inline(always)]
     pub(crate) fn avg_vruntime(&self, q: CfsRqId) -> u64 {
         let cfs_rq = &self.cfs_rqs[q.index()];
-        let (sum, load) = with_curr(cfs_rq, &self.entities);
-        if load == 0 {
-            return cfs_rq.min_vruntime;
+        let curr = cfs_rq.curr.map(|se| &self.entities[se.index()]);
+        let curr = curr.filter(|se| se.on_rq);
+        // The average of one is that one.
+        match (cfs_rq.timeline.nodes(), curr) {
+            ([], None) => return cfs_rq.min_vruntime,
+            ([], Some(only)) => return only.vruntime,
+            ([only], None) => return only.vruntime,
+            _ => {}
         }
+        let (sum, load) = with_curr(cfs_rq, &self.entities);
         cfs_rq
             .min_vruntime
             .wrapping_add(sum.div_euclid(load) as u64)
@@ -65,6 +71,9 @@ impl Kernel {
     pub(crate) fn entity_lag(&self, q: CfsRqId, se: EntityId, average: u64) -> i64 {
         let entity = &self.entities[se.index()];
         let lag = average.wrapping_sub(entity.vruntime) as i64;
+        if lag == 0 {
+            return 0;
+        }
         let longest = if self.rules.lag_limit_by_longest {
             self.cfs_rq_max_slice(q) + self.rules.tick_ns
         } else {

@@ -16,6 +16,10 @@ use crate::weight::{LoadWeight, MIN_SHARES};
 /// Signed `value · old / new`, truncated like the kernel's `div_s64`.
 #[inline]
 fn rescale(value: i64, old: u64, new: u64) -> i64 {
+    // An entity that was alone has no lag, and a product that is zero needs no division.
+    if value == 0 {
+        return 0;
+    }
     // Nearly always 64 bits are enough, and a division of 128 is ten times slower.
     if let (Some(product), Ok(new)) = (value.checked_mul(old as i64), i64::try_from(new)) {
         return product / new;
@@ -135,8 +139,9 @@ impl Kernel {
         }
         let entity = &mut self.entities[se.index()];
         entity.load = load;
-        entity.avg.load_avg =
-            entity.load.unscaled() * entity.avg.load_sum / u64::from(entity.avg.divider());
+        entity.avg.load_avg = entity
+            .avg
+            .average(entity.load.unscaled() * entity.avg.load_sum);
         enqueue_load_avg(&mut self.cfs_rqs[q.index()], entity);
         if on_rq {
             self.reweight_return(q, se, is_curr);

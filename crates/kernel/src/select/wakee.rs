@@ -26,9 +26,10 @@ impl Kernel {
     /// (`record_wakee`).
     pub(super) fn record_wakee<P: Platform>(&mut self, p: &P, waker: TaskId, wakee: TaskId) {
         let tick_ns = self.rules.tick_ns;
-        let jiffy = p.now(self.here) / tick_ns;
+        let jiffy = self.jiffies(p.now(self.here));
+        let decayed = self.jiffies(self.tasks[waker.index()].wakee_flip_decay_ns);
         let record = &mut self.tasks[waker.index()];
-        if jiffy > record.wakee_flip_decay_ns / tick_ns + u64::from(self.rules.hz) {
+        if jiffy > decayed + u64::from(self.rules.hz) {
             reached(Mark::FlipsHalved);
             record.wakee_flips >>= 1;
             record.wakee_flip_decay_ns = jiffy * tick_ns;

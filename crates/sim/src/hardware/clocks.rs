@@ -9,6 +9,7 @@ use super::Hardware;
 use super::hwp::HwpDomain;
 use crate::machine::parts::Frequency;
 use schedcast_kernel::cpufreq::HwpRequest;
+use schedcast_kernel::divide::Divisor;
 use schedcast_kernel::{Cpu, Ns};
 
 /// CPUs that share a clock.
@@ -26,7 +27,7 @@ struct Domain {
 /// All clocks of a machine.
 #[derive(Clone, Debug)]
 pub(super) struct Clocks {
-    pub nominal_mhz: u32,
+    pub nominal_mhz: Divisor,
     pub base_mhz: u32,
     step_mhz: u32,
     turbo_limits_mhz: Vec<u32>,
@@ -62,7 +63,7 @@ impl Clocks {
                 .map(|hwp| HwpDomain::new(hwp, part, cpus.len())),
         });
         Self {
-            nominal_mhz: part.nominal_mhz,
+            nominal_mhz: Divisor::new(u64::from(part.nominal_mhz)),
             base_mhz: part.base_mhz,
             step_mhz: part.step_mhz,
             turbo_limits_mhz: part.turbo_limits_mhz.clone(),

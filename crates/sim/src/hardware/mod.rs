@@ -317,7 +317,9 @@ impl Hardware {
         let thread = &self.threads[cpu.index()];
         let mut speed = u64::from(thread.capacity) * u64::from(SPEED_NOMINAL) / 1024;
         if let Some(clocks) = &self.clocks {
-            speed = speed * u64::from(clocks.mhz(thread.domain)) / u64::from(clocks.nominal_mhz);
+            speed = clocks
+                .nominal_mhz
+                .quotient(speed * u64::from(clocks.mhz(thread.domain)));
         }
         if let Some(smt) = &self.smt {
             let core = &self.cores[thread.core];
