@@ -250,12 +250,16 @@ mod tests {
         Node {
             key,
             vruntime: 0,
-            entity: EntityId(entity),
+            entity: EntityId::from(entity as usize),
         }
     }
 
     fn order(timeline: &Timeline) -> Vec<u32> {
-        timeline.nodes().iter().map(|node| node.entity.0).collect()
+        timeline
+            .nodes()
+            .iter()
+            .map(|node| node.entity.index() as u32)
+            .collect()
     }
 
     #[test]
@@ -265,8 +269,8 @@ mod tests {
             timeline.insert(node(key, entity));
         }
         assert_eq!(order(&timeline), [2, 4, 1, 3]);
-        timeline.remove(5, EntityId(3));
-        timeline.remove(3, EntityId(2));
+        timeline.remove(5, EntityId::from(3));
+        timeline.remove(3, EntityId::from(2));
         assert_eq!(order(&timeline), [4, 1]);
     }
 

@@ -4,6 +4,8 @@
 //! [`crate::Kernel`] can be cloned by copying tables, and so that a queue of CPU 3 in group 2 of an
 //! 8-CPU machine is simply table row 2 · 8 + 3 = 19.
 
+use std::num::NonZeroU32;
+
 /// Virtual time or a span of it, in nanoseconds.
 pub type Ns = u64;
 
@@ -44,12 +46,36 @@ index! {
     GroupId
 }
 index! {
-    /// A scheduling entity: a task's, or a group's on one CPU.
-    EntityId
-}
-index! {
     /// The fair queue of one group on one CPU: row `group · cpus + cpu`.
     CfsRqId
+}
+
+/// A scheduling entity: a task's, or a group's on one CPU.
+///
+/// Queues and hierarchies are full of entities that may be missing. One more than the row is kept, so that
+/// `None` is 0 and an `Option` is compared, copied and passed on like a plain number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EntityId(NonZeroU32);
+
+impl EntityId {
+    /// The row in the owning table.
+    #[inline(always)]
+    pub const fn index(self) -> usize {
+        self.0.get() as usize - 1
+    }
+}
+
+impl From<usize> for EntityId {
+    #[inline(always)]
+    fn from(row: usize) -> Self {
+        Self(NonZeroU32::MIN.saturating_add(row as u32))
+    }
+}
+
+impl std::fmt::Debug for EntityId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("EntityId").field(&self.index()).finish()
+    }
 }
 
 impl GroupId {

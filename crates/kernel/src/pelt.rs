@@ -91,28 +91,6 @@ pub fn decay_load(value: u64, periods: u64) -> u64 {
     Decay::over(periods).of(value)
 }
 
-/// ⌈2⁶⁴ / divider⌉ for each place in a period. A number below 2⁴⁸ times the inverse exceeds its quotient by
-/// less than 2⁴⁸ · divider / 2⁶⁴ < 1 of the divider's parts, so the upper half of the product is exact.
-static INVERSES: [u64; 1024] = {
-    let mut inverses = [0; 1024];
-    let mut row = 0;
-    while row < inverses.len() {
-        inverses[row] = u64::MAX / (MIN_DIVIDER as u64 + row as u64) + 1;
-        row += 1;
-    }
-    inverses
-};
-
-/// `sum / divider` where sums reach up to 2⁴⁸, which takes a queue of 60,000 heaviest tasks.
-#[inline(always)]
-fn divide(sum: u64, divider: u32, inverse: u64) -> u64 {
-    if sum >> 48 == 0 {
-        ((u128::from(sum) * u128::from(inverse)) >> 64) as u64
-    } else {
-        sum / u64::from(divider)
-    }
-}
-
 /// Decaying sums and averages of one entity or queue (`struct sched_avg`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SchedAvg {
@@ -210,16 +188,10 @@ impl SchedAvg {
     /// Recomputes the averages (`___update_load_avg`); `weight` is unscaled, 1 for queues.
     #[inline]
     pub fn update_avg(&mut self, weight: u64) {
-        self.load_avg = self.average(weight * self.load_sum);
-        self.runnable_avg = self.average(self.runnable_sum);
-        self.util_avg = self.average(u64::from(self.util_sum));
-    }
-
-    /// A sum divided by the divider.
-    #[inline(always)]
-    pub(crate) fn average(&self, sum: u64) -> u64 {
-        let inverse = INVERSES[self.period_contrib as usize % 1024];
-        divide(sum, self.divider(), inverse)
+        let divider = u64::from(self.divider());
+        self.load_avg = weight * self.load_sum / divider;
+        self.runnable_avg = self.runnable_sum / divider;
+        self.util_avg = u64::from(self.util_sum) / divider;
     }
 }
 
@@ -246,34 +218,6 @@ mod tests {
         runnable: 0,
         running: false,
     };
-
-    #[test]
-    fn averages_are_quotients() {
-        for period_contrib in 0..1024 {
-            let avg = SchedAvg {
-                period_contrib,
-                ..SchedAvg::default()
-            };
-            let divider = u64::from(avg.divider());
-            // Next to multiples an inexact inverse would show, most of all next to the largest.
-            for multiple in [
-                1,
-                2,
-                1023,
-                88_761,
-                (1 << 48) / divider,
-                u64::MAX / divider - 1,
-            ] {
-                for sum in [
-                    divider * multiple - 1,
-                    divider * multiple,
-                    divider * multiple + 1,
-                ] {
-                    assert_eq!(avg.average(sum), sum / divider, "{sum} / {divider}");
-                }
-            }
-        }
-    }
 
     fn util_after_ms(ms: u64) -> u64 {
         let mut avg = SchedAvg::default();

@@ -310,7 +310,7 @@ impl Probes {
     }
 
     /// Feeds one observation of the kernel.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn observe(&mut self, now: Ns, cpu: Cpu, observation: Observation) {
         match observation {
             Observation::Switch { prev, state, next } => {

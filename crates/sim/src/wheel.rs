@@ -76,9 +76,12 @@ pub struct Wheel {
     levels: u32,
     /// Key of the last event that left.
     last: u64,
-    /// Smallest armed key, when known.
-    earliest: Option<u64>,
+    /// Smallest armed key and the slot that leaves with it, when known.
+    earliest: Option<(u64, u32)>,
 }
+
+/// Key and slot of an empty queue.
+const NOTHING: (u64, u32) = (Key::NEVER.0, u32::MAX);
 
 impl Wheel {
     /// A wheel at time 0 with `slots` slots, none armed.
@@ -96,7 +99,7 @@ impl Wheel {
             occupied: [0; LEVELS],
             levels: 0,
             last: 0,
-            earliest: Some(Key::NEVER.0),
+            earliest: Some(NOTHING),
         };
         for _ in 0..slots {
             wheel.add_slot();
@@ -123,8 +126,8 @@ impl Wheel {
         let key = key.0.max(self.last);
         self.keys[slot.0 as usize] = key;
         self.hang(slot.0, key);
-        if self.earliest.is_some_and(|earliest| key < earliest) {
-            self.earliest = Some(key);
+        if self.earliest.is_some_and(|(earliest, _)| key < earliest) {
+            self.earliest = Some((key, slot.0));
         }
     }
 
@@ -135,7 +138,10 @@ impl Wheel {
         if self.places[row] == NOWHERE {
             return;
         }
-        if self.earliest == Some(self.keys[row]) {
+        if self
+            .earliest
+            .is_some_and(|(_, earliest)| earliest == slot.0)
+        {
             self.earliest = None;
         }
         self.unhang(slot.0);
@@ -151,27 +157,33 @@ impl Wheel {
     /// Key of the next event, [`Key::NEVER`] when there is none.
     #[inline(always)]
     pub fn peek(&mut self) -> Key {
+        Key(self.find_earliest().0)
+    }
+
+    #[inline(always)]
+    fn find_earliest(&mut self) -> (u64, u32) {
         if let Some(earliest) = self.earliest {
-            return Key(earliest);
+            return earliest;
         }
         let earliest = match self.first_list() {
-            None => Key::NEVER.0,
-            Some(list) => self.keys[self.smallest(list) as usize],
+            None => NOTHING,
+            Some(list) => {
+                let slot = self.smallest(list);
+                (self.keys[slot as usize], slot)
+            }
         };
         self.earliest = Some(earliest);
-        Key(earliest)
+        earliest
     }
 
     /// The next event, if it is not after `limit`.
     #[inline]
     pub fn pop(&mut self, limit: Ns) -> Option<(Key, Slot)> {
-        let list = self.first_list()?;
-        let slot = self.smallest(list);
-        let key = self.keys[slot as usize];
-        if Key(key).time() > limit {
-            self.earliest = Some(key);
+        let (key, slot) = self.find_earliest();
+        if Key(key).time() > limit || slot == NOTHING.1 {
             return None;
         }
+        let list = usize::from(self.places[slot as usize]);
         self.unhang(slot);
         self.last = key;
         self.earliest = None;

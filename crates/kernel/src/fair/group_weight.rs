@@ -139,9 +139,8 @@ impl Kernel {
         }
         let entity = &mut self.entities[se.index()];
         entity.load = load;
-        entity.avg.load_avg = entity
-            .avg
-            .average(entity.load.unscaled() * entity.avg.load_sum);
+        entity.avg.load_avg =
+            entity.load.unscaled() * entity.avg.load_sum / u64::from(entity.avg.divider());
         enqueue_load_avg(&mut self.cfs_rqs[q.index()], entity);
         if on_rq {
             self.reweight_return(q, se, is_curr);

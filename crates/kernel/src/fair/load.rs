@@ -286,7 +286,7 @@ impl Kernel {
     }
 
     /// Ages an entity and its queue, propagates, attaches or detaches (`update_load_avg`).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn update_load_avg<P: Platform>(
         &mut self,
         p: &mut P,
@@ -302,6 +302,24 @@ impl Kernel {
         }
         let mut decayed = update_cfs_rq_load_avg(cfs_rq, now);
         decayed |= self.propagate_entity_load_avg(se);
+        let moves = match update {
+            LoadUpdate::Attach => self.entities[se.index()].avg.last_update_time == 0,
+            LoadUpdate::Detach => true,
+            LoadUpdate::Age | LoadUpdate::UpdateTg => false,
+        };
+        if decayed || moves {
+            self.load_avg_changed(p, q, se, update);
+        }
+    }
+
+    /// The averages of a queue moved, or what is attached to it changes now.
+    fn load_avg_changed<P: Platform>(
+        &mut self,
+        p: &mut P,
+        q: CfsRqId,
+        se: EntityId,
+        update: LoadUpdate,
+    ) {
         let cfs_rq = &mut self.cfs_rqs[q.index()];
         let entity = &mut self.entities[se.index()];
         match update {
@@ -317,7 +335,6 @@ impl Kernel {
                 self.cfs_rq_util_change(p, q);
                 self.update_tg_load_avg(p, q);
             }
-            _ if !decayed => {}
             LoadUpdate::Age => self.cfs_rq_util_change(p, q),
             LoadUpdate::UpdateTg | LoadUpdate::Attach => {
                 self.cfs_rq_util_change(p, q);

@@ -99,7 +99,10 @@ impl Kernel {
             idle: u32::from(self.tasks[task.index()].policy == Policy::Idle),
         };
         let (level, slice, stopped) = self.enqueue_new_levels(p, se, flags, &mut counts);
-        if stopped || self.refresh_levels(p, level, slice, Change::Enqueue, &mut counts) {
+        if stopped
+            || (level.is_some()
+                && self.refresh_levels(p, level, slice, Change::Enqueue, &mut counts))
+        {
             return;
         }
         if was_empty {
@@ -394,7 +397,7 @@ impl Kernel {
         } else {
             Change::Dequeue
         };
-        Some(self.refresh_levels(p, level, slice, change, counts))
+        Some(level.is_some() && self.refresh_levels(p, level, slice, change, counts))
     }
 
     fn counts_of(&self, se: EntityId, flags: DequeueFlags) -> Counts {

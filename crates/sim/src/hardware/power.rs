@@ -44,11 +44,19 @@ pub(crate) struct Meter {
     /// 0 = awake, otherwise row of the state + 1.
     core_depth: Vec<usize>,
     packages: Vec<PackageMeter>,
+    /// Up to when all energies are brought.
+    advanced_ns: Ns,
+    /// Clocks met lately and what a core executing at them draws: finding that takes a search and a
+    /// division, and a change of the turbo limit asks for it once a core.
+    active: [(u32, u64); ACTIVE_KEPT],
     /// Since when statistics count.
     since_ns: Ns,
     /// Energy of all packages at the beginning of the current interval, and the most of one.
     interval: Interval,
 }
+
+/// Clocks whose power is kept, each in the place its number of steps of 25 MHz falls to.
+const ACTIVE_KEPT: usize = 64;
 
 #[derive(Clone, Copy, Debug)]
 enum AsleepPower {
@@ -82,6 +90,8 @@ impl Meter {
         }
         let deepest = asleep.len();
         let packages = package_of.iter().max().map_or(0, |most| most + 1);
+        // All cores sleep as deeply as they can.
+        let quiet_uw = uncore_uw[deepest];
         let mut meter = Self {
             power: power.clone(),
             uncore_uw,
@@ -91,13 +101,16 @@ impl Meter {
             packages: vec![
                 PackageMeter {
                     cores_uw: 0,
-                    uncore_uw: 0,
+                    uncore_uw: quiet_uw,
                     counted_ns: 0,
                     energy: Energy::default(),
                     depths: vec![0; deepest + 1],
                 };
                 packages
             ],
+            advanced_ns: 0,
+            // No clock is so fast.
+            active: [(u32::MAX, 0); ACTIVE_KEPT],
             since_ns: 0,
             interval: Interval::default(),
             asleep,
@@ -122,7 +135,7 @@ impl Meter {
         now: Ns,
     ) {
         self.advance(now);
-        let active_uw = self.power.active_uw(mhz);
+        let active_uw = self.active_uw(mhz);
         let uw = match depth.map(|row| self.asleep[row]) {
             Some(AsleepPower::Uw(uw)) => uw,
             Some(AsleepPower::PercentOfActive(percent)) => active_uw * percent / 100,
@@ -139,14 +152,29 @@ impl Meter {
         package.cores_uw = package.cores_uw - self.core_uw[core] + uw;
         self.core_uw[core] = uw;
         let place = depth.map_or(0, |row| row + 1);
-        package.depths[std::mem::replace(&mut self.core_depth[core], place)] -= 1;
+        let before = std::mem::replace(&mut self.core_depth[core], place);
+        if before == place {
+            return;
+        }
+        package.depths[before] -= 1;
         package.depths[place] += 1;
         let shallowest = package.depths.iter().position(|&cores| cores > 0);
         package.uncore_uw = self.uncore_uw[shallowest.unwrap_or(0)];
     }
 
+    fn active_uw(&mut self, mhz: u32) -> u64 {
+        let kept = &mut self.active[(mhz / 25) as usize % ACTIVE_KEPT];
+        if kept.0 != mhz {
+            *kept = (mhz, self.power.active_uw(mhz));
+        }
+        kept.1
+    }
+
     /// Brings all energies to `now`, interval by interval.
     fn advance(&mut self, now: Ns) {
+        if std::mem::replace(&mut self.advanced_ns, now) == now {
+            return;
+        }
         loop {
             let end = self.interval.begin_ns + self.power.interval_ns;
             if end > now {

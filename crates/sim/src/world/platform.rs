@@ -124,7 +124,7 @@ impl<const EXPLAIN: bool> Platform for Outside<EXPLAIN> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn observe(&mut self, cpu: Cpu, observation: Observation) {
         // It happens when the CPU that executes the operation gets there, whatever CPU it is about.
         let executing = self.executing;
