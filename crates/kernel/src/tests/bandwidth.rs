@@ -302,6 +302,21 @@ fn local_runtime_expires_in_4_18_to_5_3() {
 }
 
 #[test]
+fn drifted_clocks_extend_local_runtime_up_to_5_3() {
+    // The queue's clock is ahead of the one the refill read: its runtime seems to expire at 2 ms of the period it was
+    // drawn in. The tick at 4 ms moves that by a tick, and what is left stays.
+    let (mut world, group) = limited("5.3", 1, 50, 100, 0);
+    hog(&mut world, group, CPU);
+    world.advance(MS);
+    let q = world.kernel.cfs_rq_of(group, CPU);
+    world.kernel.cfs_rqs[q.index()].runtime_expires_ns = 2 * MS;
+    world.advance_to(5 * MS);
+    let queue = queue(&world, group, CPU);
+    assert_eq!(queue.runtime_expires_ns, 6 * MS);
+    assert!(queue.runtime_remaining_ns > 0 && !queue.throttled);
+}
+
+#[test]
 fn a_parents_limit_holds_for_its_children() {
     for version in VERSIONS {
         let mut world = World::new(version, 1);
