@@ -15,11 +15,16 @@ use crate::written;
 /// The layout of a table.
 ///
 /// # Errors
-/// `tool`, which is no table: it prints one run.
-pub fn layout(format: Format) -> Result<Layout> {
-    match format {
+/// `tool`, which is no table: it prints one run. Ratios of another layout than mmtests'.
+pub fn layout(output: &Output) -> Result<Layout> {
+    if output.print_ratio && output.format != Format::Mmtests {
+        return Err(Error::usage("`--print-ratio` is a table of mmtests")
+            .hint("add `--format mmtests`, or leave it out"));
+    }
+    match output.format {
         Format::Table => Ok(Layout::Text),
         Format::Markdown => Ok(Layout::Markdown),
+        Format::Mmtests if output.print_ratio => Ok(Layout::MmtestsRatios),
         Format::Mmtests => Ok(Layout::Mmtests),
         Format::Lkp => Ok(Layout::Lkp),
         Format::Tool => Err(
@@ -32,7 +37,7 @@ pub fn layout(format: Format) -> Result<Layout> {
 /// Prints the table, and writes the JSON where it was asked for. With `--json -` standard output is
 /// the JSON alone.
 pub fn print(answer: &Answer, output: &Output, out: &mut impl Write) -> Result<()> {
-    let layout = layout(output.format)?;
+    let layout = layout(output)?;
     if let Some(folder) = &output.export {
         export::write(&answer.comparison, folder)?;
     }

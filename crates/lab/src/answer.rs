@@ -19,6 +19,8 @@ pub enum Layout {
     Markdown,
     /// As mmtests prints comparisons.
     Mmtests,
+    /// Ratios to the baseline, as mmtests prints them.
+    MmtestsRatios,
     /// As lkp-tests prints comparisons.
     Lkp,
 }
@@ -40,6 +42,7 @@ impl Answer {
             Layout::Text => tables::text::render(comparison, context),
             Layout::Markdown => tables::markdown::render(comparison, context),
             Layout::Mmtests => tables::mmtests::render(comparison, context),
+            Layout::MmtestsRatios => tables::ratios::render(comparison, context),
             Layout::Lkp => tables::lkp::render(comparison, context),
         }
     }

@@ -86,9 +86,10 @@ impl Answer {
             "table" => Layout::Text,
             "markdown" => Layout::Markdown,
             "mmtests" => Layout::Mmtests,
+            "mmtests-ratios" => Layout::MmtestsRatios,
             "lkp" => Layout::Lkp,
             other => {
-                let valid = ["table", "markdown", "mmtests", "lkp"];
+                let valid = ["table", "markdown", "mmtests", "mmtests-ratios", "lkp"];
                 return Err(unknown("there is no layout", other, &valid));
             }
         };

@@ -203,6 +203,9 @@ pub struct Output {
     /// Layout of the table
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
+    /// With --format mmtests: ratios to the first variant, and their means over all operations
+    #[arg(long)]
+    pub print_ratio: bool,
     /// Write every variant's samples into DIR, as mmtests (TSV) and lkp (matrix.json) keep theirs
     #[arg(long, value_name = "DIR")]
     pub export: Option<PathBuf>,

@@ -158,7 +158,7 @@ fn ask(
     simulator: &impl Simulate,
     out: &mut impl Write,
 ) -> Result<()> {
-    output::layout(output.format)?;
+    output::layout(output)?;
     let experiment = question.experiment()?;
     let runs = experiment.scenarios.len() as u64 * u64::from(experiment.seeds);
     let progress = progress(runs, cli.quiet);

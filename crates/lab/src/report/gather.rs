@@ -21,7 +21,7 @@ const STEP_NS: Ns = 1_000_000;
 /// Runs of threads on CPUs that a page has room for, over all variants.
 const SLICES: usize = 48_000;
 /// Buckets that a page has room for, over all CPUs, groups and variants.
-const BUCKETS: usize = 200_000;
+const BUCKETS: usize = 120_000;
 
 /// Distributions of one variant by name.
 pub type Distributions = BTreeMap<String, Histogram>;

@@ -5,11 +5,16 @@
 //! lkp does for names ending in `%`. `± n%` is the standard deviation over seeds in per cent of the
 //! mean, printed above 2 %.
 //!
+//! A row stands for a change, as in lkp: its samples left those of the baseline (the smallest is above the baseline's
+//! mean and the mean above the baseline's largest, or mirrored), by more than 5 % (1 % for a headline metric), and
+//! neither spread is above half its mean. How many rows are left out is said; verbose shows them all.
+//!
 //! Worked example: 250 against a baseline of 200 prints as `+25.0%`.
 
 use super::{Context, WIDTH, full_name, shorten, shown_metrics, width};
 use crate::comparison::{Comparison, Summary, Variant};
-use crate::statistics::standard_deviation;
+use crate::metrics::Metric;
+use crate::statistics::{MeanKind, mean, standard_deviation};
 
 const ABSOLUTE: usize = 10;
 const RELATIVE: usize = 10;
@@ -20,7 +25,12 @@ const FURTHER: usize = RELATIVE + 2 + ABSOLUTE + ERROR;
 
 /// The whole report. Variants that do not fit follow in further blocks, each with the baseline.
 pub fn render(comparison: &Comparison, context: &Context) -> String {
-    let metrics = shown_metrics(comparison, context);
+    let mut metrics = shown_metrics(comparison, context);
+    let all = metrics.len();
+    if !context.verbose && comparison.variants.len() > 1 {
+        metrics.retain(|metric| changed(comparison, metric));
+    }
+    let hidden = all - metrics.len();
     let names: Vec<String> = metrics.iter().map(row_name).collect();
     let name_width = names.iter().map(|name| width(name)).max().unwrap_or(0) + 2;
     let Some((baseline, others)) = comparison.variants.split_first() else {
@@ -53,14 +63,63 @@ pub fn render(comparison: &Comparison, context: &Context) -> String {
         "\n%change is raw: negative is less. {} seeds; ± is the standard deviation above 2 %\n",
         comparison.seeds
     );
+    if hidden > 0 {
+        text +=
+            &format!("{hidden} of {all} rows hidden: unchanged or noise; --verbose shows them\n");
+    }
     if !context.reproduce.is_empty() {
         text += &format!("reproduce: {}\n", context.reproduce);
     }
     text
 }
 
+/// Whether a row says something: of any variant against the baseline.
+fn changed(comparison: &Comparison, metric: &Metric<'_>) -> bool {
+    let name = full_name(metric);
+    let Some((base, others)) = comparison.variants.split_first() else {
+        return false;
+    };
+    let least_ratio = if metric.headline() { 1.01 } else { 1.05 };
+    let samples = |variant: &Variant| Range::of(&variant.get(&name)?.values());
+    // What only one side has is a change as well.
+    let Some(base) = samples(base) else {
+        return others.iter().any(|other| samples(other).is_some());
+    };
+    let mut others = others.iter().filter_map(samples);
+    others.any(|other| base.left_for(&other, least_ratio))
+}
+
+/// What lkp looks at of a metric's samples.
+struct Range {
+    smallest: f64,
+    mean: f64,
+    largest: f64,
+    noisy: bool,
+}
+
+impl Range {
+    fn of(samples: &[f64]) -> Option<Range> {
+        let mean = mean(MeanKind::Arithmetic, samples)?;
+        Some(Range {
+            smallest: samples.iter().copied().reduce(f64::min)?,
+            mean,
+            largest: samples.iter().copied().reduce(f64::max)?,
+            noisy: standard_deviation(samples) > mean.abs() / 2.0,
+        })
+    }
+
+    fn left_for(&self, new: &Range, least_ratio: f64) -> bool {
+        let above = |low: &Range, high: &Range| {
+            high.smallest > low.mean
+                && high.mean > low.largest
+                && high.mean > low.mean * least_ratio
+        };
+        !self.noisy && !new.noisy && (above(self, new) || above(new, self))
+    }
+}
+
 /// lkp's names join the parts with points; a ratio is shown in per cent and says so.
-fn row_name(metric: &crate::metrics::Metric<'_>) -> String {
+fn row_name(metric: &Metric<'_>) -> String {
     let mark = if metric.unit() == "ratio" { "%" } else { "" };
     format!("{}.{}{mark}", metric.subject, metric.name)
 }
@@ -166,6 +225,23 @@ mod tests {
         assert_eq!(change(Some(0.0), 0.0, false), "      +0.0% ");
         assert_eq!(change(Some(0.0), 3.0, false), "      +inf  ");
         assert_eq!(change(None, 3.0, false).len(), 12);
+    }
+
+    #[test]
+    fn only_what_left_the_baseline_is_a_change() {
+        let left = |base: &[f64], new: &[f64], least_ratio| {
+            let (base, new) = (Range::of(base).unwrap(), Range::of(new).unwrap());
+            base.left_for(&new, least_ratio)
+        };
+        assert!(left(&[10.0, 11.0, 12.0], &[14.0, 15.0, 16.0], 1.05));
+        assert!(left(&[14.0, 15.0, 16.0], &[10.0, 11.0, 12.0], 1.05));
+        // The mean of 11.5 is below the largest of the baseline.
+        assert!(!left(&[10.0, 11.0, 12.0], &[11.2, 11.4, 11.9], 1.01));
+        // 100 to 103 is 3 %: enough for a headline metric only.
+        assert!(left(&[100.0, 100.0], &[103.0, 103.0], 1.01));
+        assert!(!left(&[100.0, 100.0], &[103.0, 103.0], 1.05));
+        // 15 ± 14 is noise.
+        assert!(!left(&[1.0, 1.0], &[5.0, 25.0], 1.05));
     }
 
     #[test]

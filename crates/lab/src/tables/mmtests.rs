@@ -10,10 +10,10 @@
 use super::{Context, WIDTH, blocks, pad_left, shown_metrics, width, wrap};
 use crate::comparison::{Comparison, Summary, Variant};
 use crate::metrics::{Better, Metric};
-use crate::statistics::{MeanKind, mean, standard_deviation};
+use crate::statistics::{MeanKind, mean, percentile, standard_deviation};
 
 /// Columns of one kernel: a value of 12, a blank, and a percentage of 10 in its brackets.
-const COLUMN: usize = 23;
+pub(super) const COLUMN: usize = 23;
 
 /// One statistic of a metric's samples.
 #[derive(Clone, Copy, PartialEq)]
@@ -24,9 +24,11 @@ enum Statistic {
     Variation,
     Max,
     BestMean,
+    Percentile,
 }
 
-const STATISTICS: [Statistic; 6] = [
+/// The rows of what mmtests calls Multiops.
+const MULTIOPS: [Statistic; 6] = [
     Statistic::Min,
     Statistic::Mean,
     Statistic::StandardDeviation,
@@ -34,6 +36,26 @@ const STATISTICS: [Statistic; 6] = [
     Statistic::Max,
     Statistic::BestMean,
 ];
+
+/// The rows of what mmtests calls Normalisedops: Multiops and a percentile.
+const NORMALISED_OPS: [Statistic; 7] = [
+    Statistic::Min,
+    Statistic::Mean,
+    Statistic::StandardDeviation,
+    Statistic::Variation,
+    Statistic::Max,
+    Statistic::BestMean,
+    Statistic::Percentile,
+];
+
+/// The rows of a program; of those that run here, mmtests takes schbench alone as Normalisedops.
+fn statistics_of(subject: &str) -> &'static [Statistic] {
+    if subject.starts_with("schbench") {
+        &NORMALISED_OPS
+    } else {
+        &MULTIOPS
+    }
+}
 
 impl Statistic {
     fn name(self, kind: MeanKind) -> &'static str {
@@ -44,6 +66,7 @@ impl Statistic {
             (Statistic::StandardDeviation, _) => "Stddev",
             (Statistic::Variation, _) => "CoeffVar",
             (Statistic::Max, _) => "Max",
+            (Statistic::Percentile, _) => "Pctile-95",
             (Statistic::BestMean, MeanKind::Arithmetic) => "BAmean-95",
             (Statistic::BestMean, MeanKind::Harmonic) => "BHmean-95",
         }
@@ -65,6 +88,11 @@ impl Statistic {
                 } else {
                     100.0 * deviation / center
                 })
+            }
+            Statistic::Percentile => {
+                let mut sorted = samples.to_vec();
+                sorted.sort_by(f64::total_cmp);
+                percentile(&sorted, 95.0)
             }
             Statistic::BestMean => {
                 let mut sorted = samples.to_vec();
@@ -89,7 +117,7 @@ impl Statistic {
 
 /// Improvement in per cent. A metric without a preference counts as lower-is-better, as mmtests
 /// takes whatever it is not told about.
-fn improvement(better: Better, base: f64, new: f64) -> f64 {
+pub(super) fn improvement(better: Better, base: f64, new: f64) -> f64 {
     let change = match (base == 0.0, new == 0.0) {
         (true, true) => 100.0,
         (true, false) => {
@@ -109,16 +137,13 @@ fn improvement(better: Better, base: f64, new: f64) -> f64 {
     }
 }
 
-/// mmtests' star: mean ± 1.96 standard deviations of both do not overlap.
-fn apart(base: &[f64], new: &[f64], kind: MeanKind) -> bool {
-    let range = |samples: &[f64]| {
-        let reach = 1.96 * standard_deviation(samples);
-        mean(kind, samples).map(|center| (center - reach, center + reach))
-    };
-    let (Some(base), Some(new)) = (range(base), range(new)) else {
-        return false;
-    };
-    base.1 < new.0 || new.1 < base.0
+/// How far two means are apart, in units of the distance at which the intervals mean ± 1.96 standard deviations just
+/// touch: above 1 they do not overlap, and mmtests puts a star. `None` without samples; 0 for equal means.
+pub(super) fn distance(base: &[f64], new: &[f64], kind: MeanKind) -> Option<f64> {
+    let gap = mean(kind, new)? - mean(kind, base)?;
+    let reach = 1.96 * (standard_deviation(base) + standard_deviation(new));
+    // Samples without spread that differ at all are apart as far as can be.
+    Some(if gap == 0.0 { 0.0 } else { gap / reach })
 }
 
 /// The whole report: a block of rows for every subject.
@@ -145,7 +170,7 @@ pub fn render(comparison: &Comparison, context: &Context) -> String {
 }
 
 /// What mmtests calls the operation: metric and unit. Ratios are shown in per cent.
-fn operation(metric: &Metric<'_>) -> String {
+pub(super) fn operation(metric: &Metric<'_>) -> String {
     let unit = if metric.unit() == "ratio" {
         "%"
     } else {
@@ -163,7 +188,7 @@ fn subject_block(comparison: &Comparison, metrics: &[Metric<'_>]) -> String {
         .max()
         .unwrap_or(0);
     let statistics = || {
-        STATISTICS
+        statistics_of(subject)
             .iter()
             .flat_map(|statistic| metrics.iter().map(|metric| (*statistic, metric)))
     };
@@ -192,7 +217,7 @@ fn subject_block(comparison: &Comparison, metrics: &[Metric<'_>]) -> String {
 }
 
 /// Two lines: kernel versions, then variant names, as mmtests splits `5.14-vanilla`.
-fn heading(variants: &[Variant], label_width: usize) -> String {
+pub(super) fn heading(variants: &[Variant], label_width: usize) -> String {
     let mut versions = " ".repeat(label_width);
     let mut names = versions.clone();
     for variant in variants {
@@ -226,7 +251,8 @@ fn cell(
     let percent = improvement(statistic.better(better), base, value);
     // What rounds to nothing has no sign.
     let percent = if percent.abs() < 0.005 { 0.0 } else { percent };
-    if statistic == Statistic::Mean && apart(&base_samples, &own, kind) {
+    let starred = || distance(&base_samples, &own, kind).is_some_and(|gap| gap.abs() > 1.0);
+    if statistic == Statistic::Mean && starred() {
         return format!("{value:12.2} *{percent:7.2}%*");
     }
     format!("{value:12.2} ({percent:7.2}%)")
@@ -257,10 +283,23 @@ mod tests {
     #[test]
     fn a_star_needs_separate_intervals() {
         let kind = MeanKind::Arithmetic;
-        assert!(apart(&[10.0, 11.0, 12.0], &[20.0, 21.0, 22.0], kind));
-        // 11 ± 1.96 and 14.9 ± 1.96 touch at 12.94…12.96.
-        assert!(!apart(&[10.0, 11.0, 12.0], &[13.9, 14.9, 15.9], kind));
-        assert!(apart(&[10.0, 11.0, 12.0], &[13.93, 14.93, 15.93], kind));
+        let gap = |new: &[f64]| distance(&[10.0, 11.0, 12.0], new, kind).unwrap();
+        // 11 ± 1.96 and 14.9 ± 1.96 touch at 12.94…12.96: 3.9 of 3.92.
+        assert!((gap(&[13.9, 14.9, 15.9]) - 3.9 / 3.92).abs() < 1e-9);
+        assert!(gap(&[13.93, 14.93, 15.93]) > 1.0);
+        assert!(gap(&[6.0, 7.0, 8.0]) < -1.0);
+        assert_eq!(distance(&[5.0], &[5.0], kind), Some(0.0));
+        assert_eq!(distance(&[5.0], &[6.0], kind), Some(f64::INFINITY));
+    }
+
+    #[test]
+    fn schbench_has_a_percentile_of_its_samples() {
+        assert_eq!(statistics_of("hackbench").len(), 6);
+        assert_eq!(statistics_of("schbench").len(), 7);
+        let samples: Vec<f64> = (0..=100).map(f64::from).collect();
+        let kind = MeanKind::Arithmetic;
+        let found = Statistic::Percentile.of(&samples, kind, Better::Lower);
+        assert_eq!(found, Some(95.0));
     }
 
     #[test]

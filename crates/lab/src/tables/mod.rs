@@ -5,6 +5,7 @@
 //! | [`text`] | people, tickets | values beside one another, `*` where the paired interval excludes zero |
 //! | [`markdown`] | the same in Markdown | the same |
 //! | [`mmtests`] | mails beside mmtests reports | percentage, **positive is better** |
+//! | [`ratios`] | the same, over all operations | new/base, geometric means |
 //! | [`lkp`] | mails beside lkp reports | **raw** percentage of the mean, `%change` |
 //!
 //! [`export`] writes the samples as mmtests and lkp keep theirs.
@@ -16,6 +17,7 @@ pub mod export;
 pub mod lkp;
 pub mod markdown;
 pub mod mmtests;
+pub mod ratios;
 pub mod text;
 
 use crate::comparison::{Comparison, Summary};

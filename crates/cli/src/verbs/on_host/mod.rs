@@ -89,7 +89,7 @@ pub fn run(
         let error = Error::usage("--on host prints a table and keeps no trace");
         return Err(error.hint("leave out --format tool, --trace and --report, or run it --on sim"));
     }
-    output::layout(output.format)?;
+    output::layout(output)?;
     let scenario = experiment.scenarios.remove(0);
     let cpus = Topology::read().map_err(host_error)?.cpus.len();
     if simulated && scenario.machine.cpus() != cpus {
