@@ -5,6 +5,7 @@
 //! program_twins report FILE MACHINE PAGE   simulates every case on MACHINE (a preset or a file), writes PAGE
 //! program_twins rt-app-calibration RUNS   what a loop of rt-app takes against what its calibration said
 //! program_twins rt-app-measure FILE [CASE…], rt-app-report FILE MACHINE PAGE   the same for rt-app files
+//! program_twins server-measure FILE [CASE…], server-report FILE MACHINE PAGE   the same for clients and servers
 //! ```
 //!
 //! A case is run ten times: seven for its time, three with every wakeup of its tasks counted by a trace
@@ -15,6 +16,7 @@ mod cases;
 mod page;
 mod real;
 mod rt_app;
+mod servers;
 mod simulated;
 
 use std::error::Error;
@@ -53,6 +55,10 @@ fn main() -> ExitCode {
         ["measure", file, cases @ ..] => measure(Path::new(file), cases),
         ["report", file, machine, page] => report(Path::new(file), machine, Path::new(page)),
         ["rt-app-calibration", runs] => calibration::measure(runs),
+        ["server-measure", file, cases @ ..] => servers::measure(Path::new(file), cases),
+        ["server-report", file, machine, page] => {
+            servers::report(Path::new(file), machine, Path::new(page))
+        }
         ["rt-app-measure", file, cases @ ..] => rt_app::measure(Path::new(file), cases),
         ["rt-app-report", file, machine, page] => {
             rt_app::report(Path::new(file), machine, Path::new(page))

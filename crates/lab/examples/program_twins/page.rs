@@ -4,8 +4,8 @@ use crate::Measured;
 use crate::cases::{Case, Value};
 
 /// How far apart the two may be: times and rates, then counts.
-const VALUE_TOLERANCE: f64 = 0.2;
-const COUNT_TOLERANCE: f64 = 0.1;
+pub const VALUE_TOLERANCE: f64 = 0.2;
+pub const COUNT_TOLERANCE: f64 = 0.1;
 
 /// Renders all rows.
 pub fn render(rows: &[(&Case, Measured, Measured)], machine: &str) -> String {
@@ -86,30 +86,21 @@ fn table(case: &Case, real: &Measured, simulated: &Measured, passed: &mut [usize
         let (Some(a), Some(b)) = (Range::of(&real), Range::of(&simulated)) else {
             continue;
         };
-        let ratio = b.median / a.median;
-        let inside = (a.min..=a.max).contains(&b.median);
-        let good = inside || (ratio - 1.0).abs() <= tolerance;
-        passed[0] += usize::from(good);
-        passed[1] += 1;
-        let verdict = if good { "" } else { "**misses**" };
-        text += &format!(
-            "| {name} | {} | {} | {ratio:.2} | {verdict} |\n",
-            a.show(),
-            b.show()
-        );
+        text += &a.row(&b, &name, tolerance, passed);
     }
     text + "\n"
 }
 
 /// Smallest, middle and largest of the repeats.
-struct Range {
+pub struct Range {
     min: f64,
     median: f64,
     max: f64,
 }
 
 impl Range {
-    fn of(values: &[f64]) -> Option<Self> {
+    /// Of the repeats; `None` without any.
+    pub fn of(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         Some(Self {
@@ -117,6 +108,27 @@ impl Range {
             median: sorted[sorted.len() / 2],
             max: *sorted.last()?,
         })
+    }
+
+    /// The row of a quantity that is `self` for real; counts it as passed if it is.
+    pub fn row(
+        &self,
+        simulated: &Range,
+        name: &str,
+        tolerance: f64,
+        passed: &mut [usize; 2],
+    ) -> String {
+        let ratio = simulated.median / self.median;
+        let inside = (self.min..=self.max).contains(&simulated.median);
+        let good = inside || (ratio - 1.0).abs() <= tolerance;
+        passed[0] += usize::from(good);
+        passed[1] += 1;
+        let verdict = if good { "" } else { "**misses**" };
+        format!(
+            "| {name} | {} | {} | {ratio:.2} | {verdict} |\n",
+            self.show(),
+            simulated.show()
+        )
     }
 
     fn show(&self) -> String {

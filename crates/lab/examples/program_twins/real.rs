@@ -106,7 +106,8 @@ fn value(case: &Case, command: &CommandReport) -> Outcome<f64> {
     }
 }
 
-fn numbers_after(text: &str, word: &str) -> Vec<f64> {
+/// Numbers behind each `word`.
+pub fn numbers_after(text: &str, word: &str) -> Vec<f64> {
     text.match_indices(word)
         .filter_map(|(at, _)| text[at + word.len()..].split_whitespace().next())
         .filter_map(|number| number.parse().ok())

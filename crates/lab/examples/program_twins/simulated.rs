@@ -77,7 +77,8 @@ fn once(case: &Case, machine: Machine, seed: u64) -> Outcome<(Running, World)> {
     Ok((running, world))
 }
 
-fn limit_of(text: &str) -> Outcome<BandwidthLimit> {
+/// Reads `QUOTA PERIOD` in microseconds.
+pub fn limit_of(text: &str) -> Outcome<BandwidthLimit> {
     let numbers: Vec<u64> = text
         .split_whitespace()
         .map(str::parse)

@@ -32,6 +32,8 @@
 //! | [`cyclictest`] | `cyclictest` |
 //! | [`dbench`] | `dbench CLIENTS` |
 //! | [`netperf`] | `netperf` |
+//! | [`pgbench`] | `pgbench` with a PostgreSQL server |
+//! | [`sysbench`] | `sysbench cpu`, `sysbench oltp_…` with a PostgreSQL server |
 //! | [`rt_app`] | `rt-app FILE` |
 //!
 //! A model does what the tool does, system call by system call, where that makes tasks sleep, wake
@@ -44,7 +46,9 @@ pub mod dbench;
 mod futex;
 pub mod messaging;
 pub mod netperf;
+pub mod pgbench;
 pub mod pipe;
+pub mod postgres;
 mod prices;
 pub mod printed;
 mod results;
@@ -54,6 +58,7 @@ pub mod schbench_classic;
 mod start;
 pub mod storage;
 pub mod stress_ng;
+pub mod sysbench;
 
 use schedcast_sim::Workload;
 use schedcast_sim::probe::Probes;
@@ -67,7 +72,7 @@ use crate::nearest::suggestion;
 use start::Compiler;
 
 /// All tools, in the order of lists.
-pub static TOOLS: [&Tool; 10] = [
+pub static TOOLS: [&Tool; 12] = [
     &schbench::TOOL,
     &schbench_classic::TOOL,
     &messaging::HACKBENCH,
@@ -77,6 +82,8 @@ pub static TOOLS: [&Tool; 10] = [
     &cyclictest::TOOL,
     &dbench::TOOL,
     &netperf::TOOL,
+    &pgbench::TOOL,
+    &sysbench::TOOL,
     &rt_app::TOOL,
 ];
 
@@ -91,6 +98,8 @@ enum Model {
     Cyclictest(cyclictest::Options),
     Dbench(dbench::Options),
     Netperf(netperf::Options),
+    Pgbench(pgbench::Options),
+    Sysbench(sysbench::Options),
     RtApp(rt_app::Compiled),
 }
 
@@ -234,6 +243,24 @@ pub fn compile(
             running.end_ns = duration_ns.map(|length| start.start_ns + length);
             Model::Netperf(options)
         }
+        "pgbench" => {
+            let options = pgbench::Options::read(&read)?;
+            options.compile(compiler)?;
+            running.statistics.push(format!("{}-server", start.name));
+            let duration_ns = options.duration_ns();
+            running.end_ns = duration_ns.map(|length| start.start_ns + length);
+            Model::Pgbench(options)
+        }
+        "sysbench" => {
+            let options = sysbench::Options::read(&read)?;
+            options.compile(compiler)?;
+            if let sysbench::Test::Oltp(_) = options.test {
+                running.statistics.push(format!("{}-server", start.name));
+            }
+            let duration_ns = options.duration_ns();
+            running.end_ns = duration_ns.map(|length| start.start_ns + length);
+            Model::Sysbench(options)
+        }
         _ => {
             let compiled = rt_app::compile(&read, compiler)?;
             running.end_ns = compiled.end_ns;
@@ -275,6 +302,8 @@ impl Running {
             Model::Cyclictest(_) => results.put_latency(&mut map, "latency"),
             Model::Dbench(options) => options.metrics(&results, &mut map),
             Model::Netperf(options) => options.metrics(&results, &mut map),
+            Model::Pgbench(options) => options.metrics(&results, &mut map),
+            Model::Sysbench(options) => options.metrics(&results, &mut map),
             Model::RtApp(_) => {}
         }
         results.put_shared(&mut map);
@@ -293,6 +322,8 @@ impl Running {
             Model::Cyclictest(options) => options.report(&results),
             Model::Dbench(options) => options.report(&results),
             Model::Netperf(options) => options.report(&results),
+            Model::Pgbench(options) => options.report(&results),
+            Model::Sysbench(options) => options.report(&results),
             Model::RtApp(compiled) => compiled.report(&results),
         }
     }

@@ -98,6 +98,48 @@ prices! {
     xfs_log_submit_ns = 4000,
     /// XFS worker for a log buffer that is on disk.
     xfs_log_done_ns = 3000,
+    /// What a new PostgreSQL backend computes until it greets its client.
+    postgres_connect_ns = 1_500_000,
+    /// Writing a commit's log records to the file, before the disk is asked to keep them.
+    postgres_wal_write_ns = 15_000,
+    /// What pgbench itself computes for one statement.
+    pgbench_statement_ns = 3200,
+    /// What a backend computes for one transaction of `pgbench -S`.
+    pgbench_select_ns = 11_500,
+    /// … of `pgbench -N`.
+    pgbench_simple_update_ns = 110_000,
+    /// … of `pgbench`.
+    pgbench_tpcb_ns = 140_000,
+    /// What of it is left with `-M extended`, in thousandths.
+    pgbench_extended_permille = 1140,
+    /// … with `-M prepared`.
+    pgbench_prepared_permille = 420,
+    /// One trial division of `sysbench cpu`.
+    sysbench_division_ps = 1720,
+    /// What a thread of `sysbench oltp_*` itself computes for one statement.
+    sysbench_statement_ns = 3200,
+    /// What a backend computes for a BEGIN of sysbench, or a COMMIT.
+    sysbench_begin_ns = 300,
+    /// … for a select of one row.
+    sysbench_point_select_ns = 3300,
+    /// … for a select of a range of 100 rows.
+    sysbench_simple_range_ns = 18_300,
+    /// … for the sum over a range of 100 rows.
+    sysbench_sum_range_ns = 14_400,
+    /// … for a sorted select of a range of 100 rows.
+    sysbench_order_range_ns = 39_000,
+    /// … for a sorted select without doubles of a range of 100 rows.
+    sysbench_distinct_range_ns = 44_000,
+    /// … for an update of an indexed column.
+    sysbench_update_index_ns = 24_000,
+    /// … for an update of another column.
+    sysbench_update_non_index_ns = 15_000,
+    /// … for a delete.
+    sysbench_delete_ns = 7000,
+    /// … for an insert.
+    sysbench_insert_ns = 10_000,
+    /// PostgreSQL's statements against the tables', in thousandths: 2000 is a machine of half the speed.
+    postgres_permille = 1000,
     /// What a loop of rt-app takes while it runs, in thousandths of what its calibration said before:
     /// that keeps the fastest of its tries and whole nanoseconds. For files that ask for a calibration.
     rt_app_loop_permille = 1000,
@@ -210,7 +252,7 @@ mod tests {
             Prices::with(&table("pol_ns")).unwrap_err(),
             "unknown price `pol_ns`; nearest valid name: `poll_ns`"
         );
-        assert_eq!(Prices::NAMES.len(), 30);
+        assert_eq!(Prices::NAMES.len(), 51);
     }
 
     #[test]

@@ -119,6 +119,18 @@ impl<'a> Results<'a> {
     }
 }
 
+/// Deviation of the values from their mean.
+pub(super) fn deviation(values: &Histogram) -> f64 {
+    let Some(mean) = values.mean() else {
+        return 0.0;
+    };
+    let squares = values.iter().map(|(low, high, count)| {
+        let distance = (low as f64 + high as f64) / 2.0 - mean;
+        distance * distance * count as f64
+    });
+    (squares.sum::<f64>() / values.count() as f64).sqrt()
+}
+
 /// A quantile in whole microseconds, as tools that count microseconds print it.
 pub(super) fn quantile_us(values: &Histogram, millionths: u32) -> u64 {
     (values.quantile(millionths).unwrap_or(0) + 500) / 1000

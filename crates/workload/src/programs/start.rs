@@ -10,6 +10,7 @@ use schedcast_sim::{ProgramBuilder, Reg, Workload};
 
 use super::command::CommandError;
 use super::prices::Prices;
+use crate::nearest::suggestion;
 
 /// Where and how a program is started.
 #[derive(Clone, Debug)]
@@ -99,6 +100,25 @@ impl Compiler<'_> {
         task.start_ns = start.start_ns;
         task.address_space = Some(self.free_address_space());
         self.workload.add_task(task);
+    }
+
+    /// The group of a path that a flag in word `word` names.
+    ///
+    /// # Errors
+    /// A path that no group has, with the nearest one.
+    pub fn group(&self, path: &str, word: usize) -> Result<GroupId, CommandError> {
+        let paths = || self.workload.groups.iter().map(|group| group.path.as_str());
+        if path == "/" {
+            return Ok(GroupId::ROOT);
+        }
+        if let Some(row) = paths().position(|own| own == path) {
+            return Ok(GroupId(row as u32 + 1));
+        }
+        let mut known = vec!["/"];
+        known.extend(paths());
+        let hint = suggestion(path, &known);
+        let message = format!("unknown cgroup `{path}`; {hint}");
+        Err(CommandError::new(self.tool, word, message))
     }
 
     /// A number of an address space that no task has yet.

@@ -160,6 +160,71 @@ const SAMPLES: &[Sample] = &[
             ("v", "2"),
         ],
     ),
+    (
+        "pgbench",
+        "pgbench -c 4",
+        &[
+            ("client", "5"),
+            ("jobs", "2"),
+            ("transactions", "11"),
+            ("time", "3"),
+            ("builtin", "select-only"),
+            ("protocol", "prepared"),
+            ("rate", "100"),
+            ("scale", "3"),
+            ("filesystem", "tmpfs"),
+            ("synchronous-commit", "off"),
+            ("host", "/tmp"),
+            ("port", "7"),
+            ("username", "x"),
+            ("progress", "1"),
+            ("random-seed", "1"),
+        ],
+    ),
+    (
+        "sysbench",
+        "sysbench oltp_read_write run",
+        &[
+            ("threads", "5"),
+            ("events", "9"),
+            ("time", "3"),
+            ("tables", "3"),
+            ("table-size", "3"),
+            ("point-selects", "3"),
+            ("simple-ranges", "3"),
+            ("sum-ranges", "3"),
+            ("order-ranges", "3"),
+            ("distinct-ranges", "3"),
+            ("range-size", "3"),
+            ("range-selects", "off"),
+            ("index-updates", "3"),
+            ("non-index-updates", "3"),
+            ("delete-inserts", "3"),
+            ("filesystem", "tmpfs"),
+            ("synchronous-commit", "off"),
+            ("pgsql-host", "/tmp"),
+            ("pgsql-port", "7"),
+            ("pgsql-user", "x"),
+            ("pgsql-password", "x"),
+            ("pgsql-db", "x"),
+            ("rand-type", "uniform"),
+            ("rand-seed", "3"),
+            ("auto-inc", "off"),
+            ("percentile", "99"),
+            ("verbosity", "0"),
+            ("forced-shutdown", "3"),
+            ("thread-stack-size", "3"),
+        ],
+    ),
+];
+
+/// Flags that need another one beside them, are of another test, or say what holds anyway.
+const NOT_ALONE: [&str; 5] = [
+    "sched-prio",
+    "process",
+    "server-cgroup",
+    "cpu-max-prime",
+    "db-driver",
 ];
 
 #[test]
@@ -179,8 +244,7 @@ fn every_flag_has_the_effect_its_table_says() {
                 assert!(message.contains(why), "{line}: {message}");
                 continue;
             }
-            // Needs another flag beside it, or says what holds anyway.
-            if ["sched-prio", "process"].contains(&flag.key().as_str()) {
+            if NOT_ALONE.contains(&flag.key().as_str()) {
                 continue;
             }
             let (running, with) = compiled(&line, 4);

@@ -4,9 +4,12 @@ use super::{Effect, Flag, Tool, Value};
 
 /// One line a tool, as `schedcast list programs` prints them.
 pub fn list(tools: &[&'static Tool]) -> String {
-    let mut text = format!("{:<24}{}\n", "PROGRAM", "WHAT IT DOES");
-    for tool in tools {
-        text += &format!("{:<24}{}\n", tool.words.join(" "), tool.about);
+    let names: Vec<String> = tools.iter().map(|tool| tool.words.join(" ")).collect();
+    let longest = names.iter().map(String::len).max();
+    let width = longest.unwrap_or(0).max(22) + 2;
+    let mut text = format!("{:<width$}{}\n", "PROGRAM", "WHAT IT DOES");
+    for (name, tool) in names.iter().zip(tools) {
+        text += &format!("{name:<width$}{}\n", tool.about);
     }
     text
 }
@@ -39,7 +42,8 @@ fn line(flag: &Flag) -> String {
         default => format!(" (default {default})"),
     };
     let left = format!("  {}{value}", names.join(", "));
-    let mut text = format!("{left:<30}{}{default}\n", flag.help);
+    // A long name keeps a gap to its help.
+    let mut text = format!("{left:<29} {}{default}\n", flag.help);
     let note = match flag.effect {
         Effect::Scheduling => return text,
         Effect::Output => "changes only what is printed".to_owned(),
@@ -48,4 +52,25 @@ fn line(flag: &Flag) -> String {
     };
     text += &format!("{:<32}{note}\n", "");
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::TOOLS;
+    use super::*;
+
+    #[test]
+    fn names_and_what_stands_beside_them_have_a_gap() {
+        let text = list(&TOOLS);
+        for tool in TOOLS {
+            let row = format!("{}  ", tool.words.join(" "));
+            let line = text.lines().find(|line| line.starts_with(&row));
+            let line = line.unwrap_or_else(|| panic!("no line of {row:?} in {text}"));
+            assert!(line.ends_with(&format!("  {}", tool.about)), "{line}");
+        }
+        for flag in TOOLS.iter().flat_map(|tool| tool.flags) {
+            let line = super::line(flag);
+            assert!(line.contains(&format!(" {}", flag.help)), "{line}");
+        }
+    }
 }

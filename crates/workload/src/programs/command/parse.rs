@@ -83,6 +83,12 @@ impl Reader<'_> {
             None => (long, None),
         };
         let flags = self.tool.flags;
+        // The names of sysbench's options are the same with `_` and with `-`.
+        let dashed = name.replace('_', "-");
+        let name = match self.tool.name {
+            "sysbench" => dashed.as_str(),
+            _ => name,
+        };
         let exact = flags.iter().find(|flag| flag.long == Some(name));
         let begins = |flag: &&Flag| flag.long.is_some_and(|long| long.starts_with(name));
         let flag = match (exact, flags.iter().filter(begins).count()) {

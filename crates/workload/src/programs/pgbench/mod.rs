@@ -1,0 +1,377 @@
+//! `pgbench`: clients that execute one built-in script on PostgreSQL, some of them on each thread.
+//!
+//! ```text
+//! thread    for each of its clients: connect · begin the first transaction
+//!           loop: poll the sockets of all its clients · receive · send the client's next statement
+//! backend   one for each client (see the postgres module)
+//! ```
+//!
+//! A client sends a statement and waits for its reply, so a transaction of `select-only` is one round trip
+//! and one of `tpcb-like` seven. Worked example: `-c 4 -j 2` has four backends, and each of the two threads
+//! polls two sockets. With 60 µs of a backend and 25 µs of a thread for a round trip, and two CPUs, at most
+//! 2 / 85 µs = 23,500 transactions of `-S` a second.
+//!
+//! With `-R` a thread draws the time of its next transaction from a Poisson process, whichever of its
+//! clients is free takes it, and latencies count from the drawn time.
+
+mod compile;
+mod report;
+#[cfg(test)]
+mod tests;
+
+use super::command::{CommandError, Effect, Flag, Given, Tool, Words};
+use super::postgres::{
+    FILE_SYSTEM, Row, SERVER_CGROUP, SYNCHRONOUS_COMMIT, Script, Settings, address,
+};
+use super::prices::Prices;
+use crate::nearest::suggestion;
+
+const CLIENTS_MAX: u64 = 4096;
+const SCALE_MAX: u64 = 10_000;
+const SECOND_NS: u64 = 1_000_000_000;
+const TELLERS_A_BRANCH: u64 = 10;
+
+const INITIALIZING: Effect =
+    Effect::Refused("only the benchmark is forecast, not the making of its tables");
+const NO_LOG: Effect = Effect::Refused("no log is written; the metrics have the distribution");
+const NO_RETRIES: Effect = Effect::Refused("transactions of the built-in scripts do not fail");
+
+/// `pgbench` of PostgreSQL 15.
+pub static TOOL: Tool = Tool {
+    words: &["pgbench"],
+    name: "pgbench",
+    about: "clients of a PostgreSQL server, with a backend process each",
+    operands: "[DBNAME]",
+    flags: &[
+        Flag::new('c', "client", "N").default("1").says("clients"),
+        Flag::new('j', "jobs", "N")
+            .default("1")
+            .says("threads of pgbench; clients are spread over them"),
+        Flag::new('t', "transactions", "N")
+            .default("10")
+            .says("transactions of each client"),
+        Flag::new('T', "time", "SECONDS").says("how long, instead of -t"),
+        Flag::new('b', "builtin", "NAME")
+            .default("tpcb-like")
+            .says("tpcb-like, simple-update or select-only; a beginning will do"),
+        Flag::new('N', "skip-some-updates", "")
+            .switch()
+            .says("as -b simple-update"),
+        Flag::new('S', "select-only", "")
+            .switch()
+            .says("as -b select-only"),
+        Flag::new('M', "protocol", "NAME")
+            .default("simple")
+            .says("simple, extended or prepared"),
+        Flag::new('R', "rate", "N").says("transactions a second of all clients, at random times"),
+        Flag::new('s', "scale", "N")
+            .default("1")
+            .says("branches in the data base (the tool counts them itself)"),
+        SERVER_CGROUP,
+        FILE_SYSTEM,
+        SYNCHRONOUS_COMMIT,
+        address(Flag::new('h', "host", "HOST").says("host of the server")),
+        address(Flag::new('p', "port", "PORT").says("port of the server")),
+        address(Flag::new('U', "username", "NAME").says("user")),
+        Flag::new('n', "no-vacuum", "")
+            .switch()
+            .says("no vacuum before")
+            .effect(Effect::Nothing("the vacuum is not measured")),
+        Flag::new('v', "vacuum-all", "")
+            .switch()
+            .says("vacuum of all tables before")
+            .effect(Effect::Nothing("the vacuum is not measured")),
+        Flag::new('P', "progress", "SECONDS")
+            .says("progress reports; the summary gets a deviation")
+            .effect(Effect::Output),
+        Flag::long("progress-timestamp", "")
+            .switch()
+            .says("Unix times in progress reports")
+            .effect(Effect::Output),
+        Flag::long("random-seed", "SEED")
+            .says("of its random numbers")
+            .effect(Effect::Nothing("give the experiment seeds instead")),
+        Flag::new('i', "initialize", "")
+            .switch()
+            .says("make the tables")
+            .effect(INITIALIZING),
+        Flag::new('I', "init-steps", "STEPS")
+            .says("make the tables")
+            .effect(INITIALIZING),
+        Flag::new('F', "fillfactor", "N")
+            .says("of the tables")
+            .effect(INITIALIZING),
+        Flag::new('f', "file", "FILE")
+            .says("a script of one's own")
+            .effect(Effect::Refused("what its statements cost is not known")),
+        Flag::new('D', "define", "VAR=VALUE")
+            .says("variable of a script")
+            .effect(Effect::Refused("the built-in scripts have none to set")),
+        Flag::new('C', "connect", "")
+            .switch()
+            .says("a new connection for each transaction")
+            .effect(Effect::Refused("connections are made once")),
+        Flag::new('L', "latency-limit", "MS")
+            .says("count, and with -R skip, what is later")
+            .effect(Effect::Refused("transactions are not skipped")),
+        Flag::new('l', "log", "")
+            .switch()
+            .says("a log of the transactions")
+            .effect(NO_LOG),
+        Flag::long("aggregate-interval", "SECONDS")
+            .says("sums in the log")
+            .effect(NO_LOG),
+        Flag::long("sampling-rate", "R")
+            .says("share in the log")
+            .effect(NO_LOG),
+        Flag::long("log-prefix", "NAME")
+            .says("of the log")
+            .effect(NO_LOG),
+        Flag::new('r', "report-per-command", "")
+            .switch()
+            .says("latency of each statement")
+            .effect(Effect::Refused("statements are not timed one by one")),
+        Flag::long("max-tries", "N")
+            .says("tries of a transaction")
+            .effect(NO_RETRIES),
+        Flag::long("failures-detailed", "")
+            .switch()
+            .says("kinds of failures")
+            .effect(NO_RETRIES),
+        Flag::short('d', "")
+            .switch()
+            .says("debugging up to 15, the data base since 16")
+            .effect(Effect::Refused("give the name of the data base last")),
+    ],
+};
+
+/// A built-in script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Builtin {
+    /// Three updates, a select and an insert in a transaction.
+    TpcbLike,
+    /// Without the updates that clients contend for.
+    SimpleUpdate,
+    /// One select.
+    SelectOnly,
+}
+
+impl Builtin {
+    /// All of them with their names.
+    pub const ALL: [(&str, Builtin); 3] = [
+        ("tpcb-like", Builtin::TpcbLike),
+        ("simple-update", Builtin::SimpleUpdate),
+        ("select-only", Builtin::SelectOnly),
+    ];
+
+    /// As pgbench calls it in its report.
+    fn title(self) -> &'static str {
+        match self {
+            Builtin::TpcbLike => "<builtin: TPC-B (sort of)>",
+            Builtin::SimpleUpdate => "<builtin: simple update>",
+            Builtin::SelectOnly => "<builtin: select only>",
+        }
+    }
+
+    fn statements(self) -> usize {
+        match self {
+            Builtin::TpcbLike => 7,
+            Builtin::SimpleUpdate => 5,
+            Builtin::SelectOnly => 1,
+        }
+    }
+
+    /// What the backend computes for one transaction.
+    fn work_ns(self, prices: &Prices) -> u64 {
+        match self {
+            Builtin::TpcbLike => prices.pgbench_tpcb_ns,
+            Builtin::SimpleUpdate => prices.pgbench_simple_update_ns,
+            Builtin::SelectOnly => prices.pgbench_select_ns,
+        }
+    }
+}
+
+/// How statements are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// As text.
+    Simple,
+    /// Parsed, bound and executed one after the other.
+    Extended,
+    /// Parsed once.
+    Prepared,
+}
+
+impl Protocol {
+    /// All of them with their names.
+    pub const ALL: [(&str, Protocol); 3] = [
+        ("simple", Protocol::Simple),
+        ("extended", Protocol::Extended),
+        ("prepared", Protocol::Prepared),
+    ];
+
+    /// What the backend computes, in thousandths of what it does with [`Protocol::Simple`].
+    fn permille(self, prices: &Prices) -> u64 {
+        match self {
+            Protocol::Simple => 1000,
+            Protocol::Extended => prices.pgbench_extended_permille,
+            Protocol::Prepared => prices.pgbench_prepared_permille,
+        }
+    }
+}
+
+/// When a client stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// With the transaction that is open by then.
+    Time(u64),
+    /// After so many transactions.
+    Transactions(u64),
+}
+
+/// A command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Connections.
+    pub clients: u64,
+    /// Threads of pgbench.
+    pub threads: u64,
+    /// When a client stops.
+    pub length: Length,
+    /// What a transaction is.
+    pub builtin: Builtin,
+    /// How statements are sent.
+    pub protocol: Protocol,
+    /// Transactions a second, if they come at random times.
+    pub rate: Option<u64>,
+    /// Branches.
+    pub scale: u64,
+    /// The server.
+    pub server: Settings,
+    progress: bool,
+    vacuum: bool,
+}
+
+impl Options {
+    /// Reads a command line.
+    ///
+    /// # Errors
+    /// Bad numbers, unknown scripts and protocols, flags that exclude each other.
+    pub fn read(words: &Words) -> Result<Self, CommandError> {
+        let clients = words.whole("client", 1..=CLIENTS_MAX, 1)?;
+        let threads = words.whole("jobs", 1..=CLIENTS_MAX, 1)?;
+        if words.operands.len() > 1 {
+            let (text, word) = &words.operands[1];
+            let message = format!("`{text}`: one name of a data base is enough");
+            return Err(CommandError::new(TOOL.name, *word, message));
+        }
+        Ok(Self {
+            clients,
+            // A thread needs a client.
+            threads: threads.min(clients),
+            length: read_length(words)?,
+            builtin: read_builtin(words)?,
+            protocol: read_protocol(words)?,
+            rate: words
+                .last("rate")
+                .map(|given| given.whole(1..=10_000_000))
+                .transpose()?,
+            scale: words.whole("scale", 1..=SCALE_MAX, 1)?,
+            server: Settings::read(words)?,
+            progress: words.has("progress"),
+            vacuum: !words.has("no-vacuum"),
+        })
+    }
+
+    /// When it ends by itself, if time says so.
+    pub(super) fn duration_ns(&self) -> Option<u64> {
+        match self.length {
+            Length::Time(time_ns) => Some(time_ns),
+            Length::Transactions(_) => None,
+        }
+    }
+
+    /// What the server does for one transaction.
+    fn script(&self, prices: &Prices) -> Script {
+        let permille = self.protocol.permille(prices);
+        let work_ns = self.builtin.work_ns(prices).saturating_mul(permille) / 1000;
+        let script = Script::even(prices, work_ns, self.builtin.statements());
+        match self.builtin {
+            Builtin::SelectOnly => script,
+            Builtin::SimpleUpdate => script.committing(),
+            Builtin::TpcbLike => {
+                let tellers = Row {
+                    table: "tellers",
+                    rows: self.scale * TELLERS_A_BRANCH,
+                };
+                let branches = Row {
+                    table: "branches",
+                    rows: self.scale,
+                };
+                script
+                    .updating(3, tellers)
+                    .updating(4, branches)
+                    .committing()
+            }
+        }
+    }
+}
+
+fn read_length(words: &Words) -> Result<Length, CommandError> {
+    match (words.last("time"), words.last("transactions")) {
+        (Some(_), Some(given)) => Err(given.error("give either `-t` or `-T`, not both")),
+        (Some(given), None) => {
+            let seconds = given.whole(1..=365 * 24 * 3600)?;
+            Ok(Length::Time(seconds * SECOND_NS))
+        }
+        (None, Some(given)) => Ok(Length::Transactions(given.whole(1..=1 << 40)?)),
+        (None, None) => Ok(Length::Transactions(10)),
+    }
+}
+
+fn read_builtin(words: &Words) -> Result<Builtin, CommandError> {
+    let mut scripts = Vec::new();
+    for given in &words.given {
+        match given.flag.key().as_str() {
+            "skip-some-updates" => scripts.push((Builtin::SimpleUpdate, given)),
+            "select-only" => scripts.push((Builtin::SelectOnly, given)),
+            "builtin" => scripts.push((builtin(given)?, given)),
+            _ => {}
+        }
+    }
+    match scripts.as_slice() {
+        [] => Ok(Builtin::TpcbLike),
+        [(one, _)] => Ok(*one),
+        [_, (_, given), ..] => Err(given.error("one script at a time, a mix is not modelled")),
+    }
+}
+
+fn builtin(given: &Given) -> Result<Builtin, CommandError> {
+    let text = given.text();
+    if text.contains('@') {
+        return Err(given.error("one script at a time, weights are not modelled"));
+    }
+    let names = Builtin::ALL.map(|(name, _)| name);
+    let begins = |name: &str| !text.is_empty() && name.starts_with(text);
+    let mut fitting = Builtin::ALL.iter().filter(|(name, _)| begins(name));
+    match (fitting.next(), fitting.next()) {
+        (Some((_, one)), None) => Ok(*one),
+        _ => {
+            let hint = suggestion(text, &names);
+            Err(given.error(format!("unknown script `{text}`; {hint}")))
+        }
+    }
+}
+
+fn read_protocol(words: &Words) -> Result<Protocol, CommandError> {
+    let Some(given) = words.last("protocol") else {
+        return Ok(Protocol::Simple);
+    };
+    let mut named = Protocol::ALL.iter();
+    let named = named.find(|(name, _)| *name == given.text());
+    named.map(|(_, protocol)| *protocol).ok_or_else(|| {
+        let names = Protocol::ALL.map(|(name, _)| name);
+        let hint = suggestion(given.text(), &names);
+        given.error(format!("unknown protocol `{}`; {hint}", given.text()))
+    })
+}

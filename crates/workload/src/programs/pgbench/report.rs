@@ -1,0 +1,90 @@
+//! Rates and latencies, and pgbench's own summary.
+
+use super::{Length, Options, Protocol};
+use crate::programs::results::{MetricMap, Results, deviation};
+
+impl Options {
+    /// Seconds from the moment at which all were connected to the end of the last thread.
+    fn measured_s(&self, results: &Results) -> f64 {
+        let ended = results.metric("run").map(|run| run.values.count());
+        if ended == Some(self.threads)
+            && let Some(seconds) = results.seconds("run")
+        {
+            return seconds;
+        }
+        // Cut short: from the first transaction that ended, or from when statistics count.
+        let first = results
+            .metric("latency")
+            .and_then(|latency| latency.span)
+            .map_or(results.now_ns, |(first, _)| first.max(results.probes.since));
+        results.now_ns.saturating_sub(first) as f64 / 1e9
+    }
+
+    fn tps(&self, results: &Results) -> Option<f64> {
+        let count = results.values("latency")?.count();
+        let measured_s = self.measured_s(results);
+        (measured_s > 0.0).then(|| count as f64 / measured_s)
+    }
+
+    pub(in crate::programs) fn metrics(&self, results: &Results, map: &mut MetricMap) {
+        results.put(map, "tps", self.tps(results));
+        results.put_latency(map, "latency");
+        if self.rate.is_some() {
+            results.put_latency(map, "lag");
+        }
+    }
+
+    pub(in crate::programs) fn report(&self, results: &Results) -> String {
+        let values = results.values("latency");
+        let count = values.map_or(0, |values| values.count());
+        let tps = self.tps(results).unwrap_or(0.0);
+        let protocol = Protocol::ALL
+            .iter()
+            .find(|(_, own)| *own == self.protocol)
+            .map_or("", |(name, _)| name);
+        let mut text = String::from("pgbench (15, forecast)\n");
+        if self.vacuum {
+            text += "starting vacuum...end.\n";
+        }
+        text += &format!(
+            "transaction type: {}\nscaling factor: {}\nquery mode: {protocol}\nnumber of clients: {}\n\
+             number of threads: {}\nmaximum number of tries: 1\n",
+            self.builtin.title(),
+            self.scale,
+            self.clients,
+            self.threads,
+        );
+        text += &match self.length {
+            Length::Time(time_ns) => format!(
+                "duration: {} s\nnumber of transactions actually processed: {count}\n",
+                time_ns / super::SECOND_NS
+            ),
+            Length::Transactions(each) => format!(
+                "number of transactions per client: {each}\n\
+                 number of transactions actually processed: {count}/{}\n",
+                each * self.clients
+            ),
+        };
+        text += "number of failed transactions: 0 (0.000%)\n";
+        let mean_ms = values.and_then(|values| values.mean()).unwrap_or(0.0) / 1e6;
+        text += &format!("latency average = {mean_ms:.3} ms\n");
+        if self.progress || self.rate.is_some() {
+            let deviation_ms = values.map_or(0.0, deviation) / 1e6;
+            text += &format!("latency stddev = {deviation_ms:.3} ms\n");
+        }
+        if self.rate.is_some()
+            && let Some(lag) = results.values("lag")
+        {
+            text += &format!(
+                "rate limit schedule lag: avg {:.3} (max {:.3}) ms\n",
+                lag.mean().unwrap_or(0.0) / 1e6,
+                lag.max().unwrap_or(0) as f64 / 1e6
+            );
+        }
+        let connect_ms = results.seconds("connect").unwrap_or(0.0) * 1e3;
+        text + &format!(
+            "initial connection time = {connect_ms:.3} ms\n\
+             tps = {tps:.6} (without initial connection time)\n"
+        )
+    }
+}

@@ -1,0 +1,210 @@
+use super::super::tests::{compiled, metric, refuse, rules};
+use super::super::{Running, Start, compile, split};
+use schedcast_kernel::GroupId;
+use schedcast_kernel::group::BandwidthLimit;
+use schedcast_sim::workload::GroupSpec;
+use schedcast_sim::{Machine, Workload, World};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Runs a command on `cpus` CPUs to its end, with a group `/server` limited to `quota` of a CPU.
+fn run(line: &str, cpus: usize, quota_ns: Option<u64>) -> (Running, World) {
+    let mut workload = Workload::default();
+    let mut group = GroupSpec::new("/server", GroupId::ROOT);
+    group.limit = BandwidthLimit {
+        quota_ns,
+        ..BandwidthLimit::UNLIMITED
+    };
+    workload.add_group(group);
+    let running = compile(&split(line), &Start::new("pgbench", cpus), &mut workload)
+        .unwrap_or_else(|error| panic!("{line}: {error}"));
+    let topology = schedcast_kernel::topology::Topology::flat(cpus);
+    let machine = Machine::preset("generic-8")
+        .unwrap()
+        .with_topology(topology);
+    let mut world = World::new(machine, rules(6, 18, cpus), workload, 1).unwrap();
+    for step in 1..=100 {
+        world.run_until(step * SECOND / 10).unwrap();
+        if world.live_tasks() == 0 {
+            break;
+        }
+    }
+    (running, world)
+}
+
+fn wakeups(world: &World, name: &str) -> f64 {
+    world.probes().of(name).unwrap().wakeups as f64
+}
+
+#[test]
+fn a_select_is_one_round_trip_and_two_wakeups() {
+    let (running, world) = run("pgbench -S -t 2000", 2, None);
+    assert_eq!(world.live_tasks(), 0);
+    let count = metric(&running, &world, "pgbench/latency.count");
+    assert_eq!(count, 2000.0);
+    for name in ["pgbench", "pgbench-server"] {
+        let each = wakeups(&world, name) / count;
+        assert!((each - 1.0).abs() < 0.02, "{name}: {each}");
+    }
+    // Only one of the two runs at a time, so the latency is what both compute and what their
+    // switching costs.
+    let mean = metric(&running, &world, "pgbench/latency.avg");
+    let tps = metric(&running, &world, "pgbench/tps");
+    assert!((mean * tps / 1e6 - 1.0).abs() < 0.05, "{mean} {tps}");
+}
+
+#[test]
+fn a_transaction_is_seven_round_trips_and_a_flush() {
+    let (running, world) = run("pgbench -t 300", 2, None);
+    let count = metric(&running, &world, "pgbench/latency.count");
+    let client = wakeups(&world, "pgbench") / count;
+    assert!((client - 7.0).abs() < 0.1, "{client}");
+    // The flush sleeps twice on top.
+    let server = wakeups(&world, "pgbench-server") / count;
+    assert!((server - 9.0).abs() < 0.1, "{server}");
+    let (_, world) = run("pgbench -t 300 --filesystem tmpfs", 2, None);
+    let server = wakeups(&world, "pgbench-server") / 300.0;
+    assert!((server - 7.0).abs() < 0.1, "{server}");
+}
+
+#[test]
+fn transactions_of_one_branch_go_one_after_the_other() {
+    let tps = |line: &str| {
+        let (running, world) = run(line, 8, None);
+        assert_eq!(world.live_tasks(), 0, "{line}");
+        metric(&running, &world, "pgbench/tps")
+    };
+    let one_branch = tps("pgbench -c 8 -j 8 -t 200");
+    let many = tps("pgbench -c 8 -j 8 -t 200 -s 100");
+    assert!(many > 1.5 * one_branch, "{many} {one_branch}");
+    // Without the updates they contend for, the branches do not matter.
+    let simple = tps("pgbench -N -c 8 -j 8 -t 200");
+    let same = tps("pgbench -N -c 8 -j 8 -t 200 -s 100");
+    assert_eq!(simple, same);
+}
+
+#[test]
+fn commits_that_come_during_a_flush_share_the_next() {
+    let flushes = |clients: u64| {
+        let line = format!("pgbench -N -c {clients} -j {clients} -t 100");
+        let (_, world) = run(&line, 8, None);
+        // Wakeups besides those by the clients: of the disk, and of those who waited.
+        wakeups(&world, "pgbench-server") / (clients * 100) as f64 - 5.0
+    };
+    assert!((flushes(1) - 2.0).abs() < 0.1);
+    assert!(flushes(8) < 1.9, "{}", flushes(8));
+}
+
+#[test]
+fn a_rate_is_kept_and_latency_counts_from_the_schedule() {
+    let (running, world) = run("pgbench -S -c 4 -j 2 -T 4 -R 1000", 4, None);
+    let tps = metric(&running, &world, "pgbench/tps");
+    assert!((tps / 1000.0 - 1.0).abs() < 0.05, "{tps}");
+    let free = metric(&running, &world, "pgbench/latency.p50");
+    // Half a CPU for what needs more: the queue grows and with it the latency.
+    let line = "pgbench -S -c 4 -j 2 -T 2 -R 60000 --server-cgroup /server";
+    let (running, world) = run(line, 4, Some(50_000_000));
+    let late = metric(&running, &world, "pgbench/latency.p50");
+    assert!(late > 100.0 * free, "{late} {free}");
+    let lag = metric(&running, &world, "pgbench/lag.p50");
+    assert!(lag > 0.9 * late && lag <= late, "{lag} {late}");
+}
+
+#[test]
+fn the_servers_group_is_limited_alone() {
+    let used = |quota_ns| {
+        let line = "pgbench -S -c 4 -j 1 -T 2 --server-cgroup /server";
+        let (_, world) = run(line, 2, quota_ns);
+        let server = world.probes().of("pgbench-server").unwrap();
+        server.run_ns as f64 / 2e9
+    };
+    let limited = used(Some(30_000_000));
+    assert!((limited - 0.3).abs() < 0.03, "{limited}");
+    assert!(used(None) > 0.6);
+}
+
+#[test]
+fn clients_are_dealt_out_as_evenly_as_it_goes() {
+    let (running, _) = compiled("pgbench -c 7 -j 3 -T 1", 4);
+    let super::super::Model::Pgbench(options) = &running.model else {
+        panic!("another model");
+    };
+    let threads: Vec<u64> = (0..7).map(|client| options.thread_of(client)).collect();
+    assert_eq!(threads, [0, 0, 0, 1, 1, 2, 2]);
+    assert_eq!(running.end_ns, Some(SECOND));
+}
+
+#[test]
+fn the_summary_is_that_of_the_tool() {
+    let (running, world) = run("pgbench -c 2 -t 50 -n", 2, None);
+    let text = running.report(world.probes(), world.now());
+    for line in [
+        "transaction type: <builtin: TPC-B (sort of)>",
+        "scaling factor: 1",
+        "query mode: simple",
+        "number of clients: 2",
+        "number of threads: 1",
+        "number of transactions per client: 50",
+        "number of transactions actually processed: 100/100",
+        "number of failed transactions: 0 (0.000%)",
+    ] {
+        assert!(text.lines().any(|own| own == line), "{line}\n{text}");
+    }
+    assert!(text.contains("(without initial connection time)"));
+    assert!(!text.contains("vacuum"));
+    let tps = text.split("tps = ").nth(1).unwrap().split(' ').next();
+    let tps: f64 = tps.unwrap().parse().unwrap();
+    let own = metric(&running, &world, "pgbench/tps");
+    assert!((tps - own).abs() < 0.001);
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let cases = [
+        (
+            "pgbench --clients 3",
+            "pgbench, word 2: unknown flag `--clients`; nearest valid name: `--client`",
+        ),
+        ("pgbench -b tpcb", ""),
+        (
+            "pgbench -b slect-only",
+            "pgbench, word 2: unknown script `slect-only`; nearest valid name: `select-only`",
+        ),
+        (
+            "pgbench -b s",
+            "pgbench, word 2: unknown script `s`; valid names: `tpcb-like`, `simple-update`, `select-only`",
+        ),
+        (
+            "pgbench -M prepare",
+            "pgbench, word 2: unknown protocol `prepare`; nearest valid name: `prepared`",
+        ),
+        (
+            "pgbench -S -N",
+            "pgbench, word 3: one script at a time, a mix is not modelled",
+        ),
+        (
+            "pgbench -t 5 -T 5",
+            "pgbench, word 2: give either `-t` or `-T`, not both",
+        ),
+        (
+            "pgbench -c 0",
+            "pgbench, word 2: flag `-c` needs a whole number from 1 to 4096, found `0`",
+        ),
+        (
+            "pgbench --server-cgroup /pg",
+            "pgbench, word 2: unknown cgroup `/pg`; valid names: `/`",
+        ),
+        (
+            "pgbench one two",
+            "pgbench, word 3: `two`: one name of a data base is enough",
+        ),
+    ];
+    for (line, message) in cases {
+        if message.is_empty() {
+            compiled(line, 2);
+        } else {
+            assert_eq!(refuse(line), message);
+        }
+    }
+    assert!(refuse("pgbench -i").contains("making of its tables"));
+}

@@ -1,0 +1,379 @@
+//! A PostgreSQL server: one backend process for each connection.
+//!
+//! ```text
+//! client      send statement ──► backend: work · [row lock] · [flush of the log] ──► reply to the client's socket
+//! postmaster  connection request ──► forks the backend
+//! WAL writer  every 200 ms: flushes what nobody has flushed
+//! ```
+//!
+//! A backend waits for its client in `epoll_wait`, which passes the sync hint of the socket on since 6.13.
+//! A **row lock** is that of an updated row: whoever finds it updated by an open transaction takes the
+//! row's turn lock first (`heap_acquire_tuplock`) and waits for the transaction's end, so one waits for
+//! the transaction and all others for the turn; whoever comes when the row is free just takes it. Locks go when the commit is on disk.
+//!
+//! A **commit** inserts its record and wants the log on disk up to it (`XLogFlush`). One backend at a time
+//! writes, everything that was inserted by then; the others sleep until it is done and look again.
+//! Worked example: commits 5, 6 and 7 are inserted while 4 is written. The writer of 4 wakes three
+//! backends; the first of them writes 5 to 7 at once and the two others find theirs done.
+
+mod commit;
+mod statements;
+
+use schedcast_kernel::GroupId;
+use schedcast_sim::program::{Arithmetic, Compare};
+use schedcast_sim::workload::{BarrierId, DistributionId, ProgramId, QueueId, QueueSpec, TaskSpec};
+use schedcast_sim::{Distribution, ProgramBuilder, Reg};
+
+use super::Prices;
+use super::command::{CommandError, Effect, Flag, Words};
+use super::start::Compiler;
+use super::storage::FileSystem;
+use crate::nearest::suggestion;
+use commit::Log;
+pub(super) use statements::{Row, Script, Statement, replies_of, scaled};
+
+/// A message is a statement's number and, this many times, the row that it updates.
+pub(super) const ROW_UNIT: u64 = 1 << 16;
+/// What a piece of a reply carries that is not the last; the last carries the number of the connection.
+const MORE: u64 = 1 << 20;
+/// The statement that ends a connection.
+const GOOD_BYE: u64 = ROW_UNIT - 1;
+
+/// Registers of a backend; the first is set by the postmaster.
+const CONNECTION: Reg = Reg(0);
+const REQUESTS: Reg = Reg(1);
+const REPLIES: Reg = Reg(2);
+const VALUE: Reg = Reg(3);
+const KIND: Reg = Reg(4);
+const ROW: Reg = Reg(5);
+const TURN: Reg = Reg(6);
+const TAKEN: Reg = Reg(7);
+/// Locks the transaction holds: number of the mutex, or [`NO_LOCK`].
+const HELD: [Reg; 2] = [Reg(8), Reg(9)];
+const SEEN: Reg = Reg(10);
+const LEFT: Reg = Reg(11);
+const NO_LOCK: u64 = u32::MAX as u64;
+
+/// Flags of every client program: they say what the server is like, which the tools do not know.
+pub(super) const SERVER_CGROUP: Flag = Flag::long("server-cgroup", "PATH")
+    .says("not a flag of the tool: cgroup of the server (default: the client's)");
+pub(super) const FILE_SYSTEM: Flag = Flag::long("filesystem", "NAME")
+    .default("ext4")
+    .says("not a flag of the tool: ext4, xfs or tmpfs under the server's log");
+pub(super) const SYNCHRONOUS_COMMIT: Flag = Flag::long("synchronous-commit", "on|off")
+    .default("on")
+    .says("not a flag of the tool: the server's setting");
+
+/// A flag that names the server and the data base.
+pub(super) const fn address(flag: Flag) -> Flag {
+    flag.effect(Effect::Nothing("the server is always on this machine"))
+}
+
+/// What the server is like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Cgroup of its processes; `None` = that of the client.
+    pub cgroup: Option<(String, usize)>,
+    /// Under its log.
+    pub file_system: FileSystem,
+    /// Whether a commit waits for the disk.
+    pub synchronous_commit: bool,
+}
+
+impl Settings {
+    /// Reads [`SERVER_CGROUP`], [`FILE_SYSTEM`] and [`SYNCHRONOUS_COMMIT`].
+    ///
+    /// # Errors
+    /// Unknown names.
+    pub fn read(words: &Words) -> Result<Self, CommandError> {
+        let synchronous_commit = match words.last("synchronous-commit") {
+            None => true,
+            Some(given) => match given.text() {
+                "on" => true,
+                "off" => false,
+                text => {
+                    let hint = suggestion(text, &["on", "off"]);
+                    return Err(given.error(format!("unknown value `{text}`; {hint}")));
+                }
+            },
+        };
+        let cgroup = words.last("server-cgroup");
+        Ok(Self {
+            cgroup: cgroup.map(|given| (given.text().to_owned(), given.word)),
+            file_system: FileSystem::read(words.last("filesystem"))?,
+            synchronous_commit,
+        })
+    }
+
+    fn group(&self, compiler: &Compiler) -> Result<GroupId, CommandError> {
+        let Some((path, word)) = &self.cgroup else {
+            return Ok(compiler.start.group);
+        };
+        compiler.group(path, *word)
+    }
+}
+
+/// A server whose processes are in the workload.
+pub(super) struct Server {
+    /// Connection requests to the postmaster.
+    inbox: QueueId,
+    /// Requests of connection 0; the others follow.
+    requests: QueueId,
+    /// Words: queue that the replies of each connection go to.
+    reply_queues: u64,
+    /// Whether `epoll_wait` passes the sync hint on.
+    epoll_sync: bool,
+}
+
+impl Server {
+    /// Adds a server that serves the statements of `script` to `connections` clients. `replies` tells
+    /// the queue of each one's replies.
+    ///
+    /// # Errors
+    /// A cgroup that there is not.
+    pub fn add(
+        compiler: &mut Compiler,
+        settings: &Settings,
+        script: &Script,
+        replies: &[QueueId],
+    ) -> Result<Self, CommandError> {
+        let connections = replies.len() as u64;
+        let reply_queues = compiler.words(connections);
+        for (row, queue) in replies.iter().enumerate() {
+            compiler.workload.words[reply_queues as usize + row] = u64::from(queue.0);
+        }
+        let server = Self {
+            inbox: queues(compiler, 1),
+            requests: queues(compiler, connections),
+            reply_queues,
+            epoll_sync: epoll_is_sync(compiler),
+        };
+        let group = settings.group(compiler)?;
+        let log = Log::add(compiler, settings);
+        let backend = server.backend(compiler, script, &log)?;
+        let backend = compiler.fork("-server", backend, true);
+        let writer = log.writer(compiler)?;
+        let mut b = ProgramBuilder::new("postmaster");
+        b.set(LEFT, connections);
+        let top = b.here();
+        b.recv(server.inbox, CONNECTION);
+        b.fork(backend, VALUE);
+        b.loop_back(LEFT, top);
+        b.join_all();
+        log.stop(&mut b);
+        let postmaster = compiler.program(b)?;
+        for program in [postmaster, writer] {
+            server_process(compiler, program, group);
+        }
+        Ok(server)
+    }
+
+    /// What a client executes to be connected: asks, and waits for the greeting on `replies`.
+    pub fn connect(&self, b: &mut ProgramBuilder, connection: Reg, replies: Reg, value: Reg) {
+        b.send(self.inbox, 1, connection, self.epoll_sync);
+        b.recv(replies, value);
+    }
+
+    /// Sends the statement in `value` on a connection; `address` is overwritten.
+    pub fn send(
+        &self,
+        b: &mut ProgramBuilder,
+        send_ns: u64,
+        connection: Reg,
+        value: Reg,
+        address: Reg,
+    ) {
+        b.set(address, connection);
+        b.add(address, u64::from(self.requests.0));
+        b.kernel_work(send_ns);
+        b.send(address, 1, value, self.epoll_sync);
+    }
+
+    /// Waits for a whole reply on `replies`, as a client that waits for nothing else.
+    pub fn reply(&self, b: &mut ProgramBuilder, prices: &Prices, replies: Reg, value: Reg) {
+        let top = b.here();
+        b.kernel_work(prices.poll_ns);
+        b.recv(replies, value);
+        b.kernel_work(prices.unix_receive(0));
+        b.jump_if(value, Compare::Equal, MORE, top);
+    }
+
+    /// Ends a connection.
+    pub fn close(&self, b: &mut ProgramBuilder, connection: Reg, value: Reg, address: Reg) {
+        b.set(value, GOOD_BYE);
+        self.send(b, 0, connection, value, address);
+    }
+
+    fn backend(
+        &self,
+        compiler: &mut Compiler,
+        script: &Script,
+        log: &Log,
+    ) -> Result<ProgramId, CommandError> {
+        let prices = compiler.start.prices;
+        let locks = Locks::add(compiler, script);
+        let work: Vec<DistributionId> = script
+            .statements
+            .iter()
+            .map(|statement| spread(compiler, statement.work_ns / statement.replies))
+            .collect();
+        let mut b = ProgramBuilder::new("postgres");
+        b.set(REQUESTS, CONNECTION);
+        b.add(REQUESTS, u64::from(self.requests.0));
+        b.set(VALUE, CONNECTION);
+        b.add(VALUE, self.reply_queues);
+        b.word_load(VALUE, REPLIES);
+        for held in HELD {
+            b.set(held, NO_LOCK);
+        }
+        b.work(prices.postgres_connect_ns);
+        let (reply, end) = (b.label(), b.label());
+        b.bind(reply);
+        b.kernel_work(prices.unix_send(0));
+        // Clients wait in `poll`, which always passed the hint on.
+        b.send(REPLIES, 1, CONNECTION, true);
+        b.kernel_work(prices.poll_ns);
+        b.recv(REQUESTS, VALUE);
+        b.kernel_work(prices.unix_receive(0));
+        b.set(KIND, VALUE);
+        b.arithmetic(Arithmetic::Remainder, KIND, ROW_UNIT);
+        b.set(ROW, VALUE);
+        b.arithmetic(Arithmetic::Divide, ROW, ROW_UNIT);
+        b.jump_if(KIND, Compare::Equal, GOOD_BYE, end);
+        let labels: Vec<_> = script.statements.iter().map(|_| b.label()).collect();
+        b.jump_indexed(KIND, &labels);
+        for ((statement, label), work) in script.statements.iter().zip(&labels).zip(work) {
+            b.bind(*label);
+            for _ in 1..statement.replies {
+                b.work(work);
+                b.set(VALUE, MORE);
+                b.kernel_work(prices.unix_send(0));
+                b.send(REPLIES, 1, VALUE, true);
+            }
+            b.work(work);
+            if let Some(row) = statement.updates {
+                locks.take(&mut b, row);
+            }
+            if statement.commits {
+                log.commit(&mut b);
+                locks.release(&mut b);
+            }
+            b.jump(reply);
+        }
+        b.bind(end);
+        b.exit();
+        compiler.program(b)
+    }
+}
+
+/// Rows that several transactions update.
+struct Locks {
+    kinds: Vec<Kind>,
+}
+
+/// One kind of row.
+struct Kind {
+    row: Row,
+    /// Mutexes of the rows, followed by those of their turns.
+    mutexes: u64,
+    /// Words: 1 while a row is updated by an open transaction.
+    taken: u64,
+}
+
+impl Locks {
+    fn add(compiler: &mut Compiler, script: &Script) -> Self {
+        let mut kinds: Vec<Kind> = Vec::new();
+        for row in script.statements.iter().filter_map(|one| one.updates) {
+            let mutexes = u64::from(compiler.workload.mutexes);
+            for _ in 0..2 * row.rows {
+                compiler.workload.add_mutex();
+            }
+            let taken = compiler.words(row.rows);
+            kinds.push(Kind {
+                row,
+                mutexes,
+                taken,
+            });
+        }
+        Self { kinds }
+    }
+
+    /// `heap_update` of row [`ROW`].
+    fn take(&self, b: &mut ProgramBuilder, row: Row) {
+        let Some(slot) = self.kinds.iter().position(|kind| kind.row == row) else {
+            return;
+        };
+        let kind = &self.kinds[slot];
+        let (free, taken) = (b.label(), b.label());
+        b.set(TAKEN, ROW);
+        b.add(TAKEN, kind.taken);
+        b.add(ROW, kind.mutexes);
+        b.word_load(TAKEN, SEEN);
+        b.jump_if(SEEN, Compare::Equal, 0, free);
+        b.set(TURN, ROW);
+        b.add(TURN, row.rows);
+        b.lock(TURN);
+        b.lock(ROW);
+        b.unlock(TURN);
+        b.jump(taken);
+        b.bind(free);
+        b.lock(ROW);
+        b.bind(taken);
+        b.word_store(TAKEN, 1);
+        b.set(HELD[slot], ROW);
+    }
+
+    /// End of a transaction.
+    fn release(&self, b: &mut ProgramBuilder) {
+        for (kind, held) in self.kinds.iter().zip(HELD) {
+            let none = b.label();
+            b.jump_if(held, Compare::Equal, NO_LOCK, none);
+            b.set(TAKEN, held);
+            b.subtract(TAKEN, kind.mutexes);
+            b.add(TAKEN, kind.taken);
+            b.word_store(TAKEN, 0);
+            b.unlock(held);
+            b.set(held, NO_LOCK);
+            b.bind(none);
+        }
+    }
+}
+
+/// A price that varies by a tenth to both sides.
+pub(super) fn spread(compiler: &mut Compiler, price_ns: u64) -> DistributionId {
+    compiler.workload.add_distribution(Distribution::Uniform {
+        low: price_ns * 9 / 10,
+        high: price_ns * 11 / 10,
+    })
+}
+
+/// Queues in a row; the first is returned.
+pub(super) fn queues(compiler: &mut Compiler, count: u64) -> QueueId {
+    let first = compiler.workload.queues.len() as u32;
+    for _ in 0..count {
+        compiler.workload.add_queue(QueueSpec::UNBOUNDED);
+    }
+    QueueId(first)
+}
+
+/// Whether a waiter in `epoll_wait` is woken with the sync hint of the socket (`ep_poll_callback`).
+pub(super) fn epoll_is_sync(compiler: &Compiler) -> bool {
+    compiler.start.kernel.since(6, 13)
+}
+
+/// A barrier for so many tasks.
+pub(super) fn barrier(compiler: &mut Compiler, tasks: u64) -> BarrierId {
+    let tasks = u32::try_from(tasks).unwrap_or(u32::MAX);
+    compiler.workload.add_barrier(tasks)
+}
+
+/// A process of the server that is there from the start.
+fn server_process(compiler: &mut Compiler, program: ProgramId, group: GroupId) {
+    let start = compiler.start;
+    let mut task = TaskSpec::new(format!("{}-server", start.name), program);
+    task.affinity = start.affinity;
+    task.group = group;
+    task.start_ns = start.start_ns;
+    task.address_space = Some(compiler.free_address_space());
+    compiler.workload.add_task(task);
+}

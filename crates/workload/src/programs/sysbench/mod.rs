@@ -1,0 +1,252 @@
+//! `sysbench`: threads that compute primes, or that are clients of a PostgreSQL server.
+//!
+//! ```text
+//! main      start the threads · wait
+//! cpu       loop: find all primes up to --cpu-max-prime
+//! oltp_*    connect · loop: for each statement of the transaction: send · poll · receive
+//! backend   one for each thread (see the postgres module)
+//! ```
+//!
+//! An event of `cpu` is trial division: of every number from 3 up by 2, 3, … up to its root or its smallest
+//! divisor. [`division_steps`] counts the divisions, so only one of them needs a price. Worked example: up
+//! to 10,000 they are 117,527 (each prime up to its root, each other number up to its smallest divisor); at
+//! 1.7 ns each an event takes 0.2 ms.
+//!
+//! A transaction of `oltp_read_write` is 20 round trips: BEGIN, 10 point selects, 4 range selects, 2
+//! updates, DELETE, INSERT, COMMIT.
+
+mod compile;
+mod oltp;
+mod report;
+#[cfg(test)]
+mod tests;
+
+use super::command::{CommandError, Effect, Flag, Tool, Words};
+use super::postgres::{FILE_SYSTEM, SERVER_CGROUP, SYNCHRONOUS_COMMIT, address};
+use crate::nearest::suggestion;
+use oltp::Oltp;
+
+const THREADS_MAX: u64 = 4096;
+const SECOND_NS: u64 = 1_000_000_000;
+/// Trial division up to here takes the model a second to count.
+const PRIME_MAX: u64 = 1_000_000;
+
+const ONLY_TOTAL: Effect = Effect::Refused("only the summary at the end is printed");
+const ROWS: Effect = Effect::Nothing("which rows are met changes nothing here");
+
+const fn count(long: &'static str, default: &'static str, help: &'static str) -> Flag {
+    Flag::long(long, "N").default(default).says(help)
+}
+
+/// `sysbench` 1.0.
+pub static TOOL: Tool = Tool {
+    words: &["sysbench"],
+    name: "sysbench",
+    about: "threads that compute primes, or clients of a PostgreSQL server",
+    operands: "TEST run",
+    flags: &[
+        count("threads", "1", "threads, each a client with a connection"),
+        count(
+            "events",
+            "0",
+            "events of all threads together; 0 = no limit",
+        ),
+        count("time", "10", "seconds; 0 = no limit"),
+        count(
+            "cpu-max-prime",
+            "10000",
+            "cpu: last number that is looked at",
+        ),
+        count("tables", "1", "oltp: tables").effect(ROWS),
+        count("table-size", "10000", "oltp: rows of a table").effect(ROWS),
+        count("point-selects", "10", "oltp: selects of one row"),
+        count("simple-ranges", "1", "oltp: selects of a range"),
+        count("sum-ranges", "1", "oltp: sums over a range"),
+        count("order-ranges", "1", "oltp: selects of a range, sorted"),
+        count(
+            "distinct-ranges",
+            "1",
+            "oltp: selects of a range, sorted, without doubles",
+        ),
+        count("range-size", "100", "oltp: rows of a range"),
+        Flag::long("range-selects", "on|off")
+            .default("on")
+            .says("oltp: ranges at all"),
+        count("index-updates", "1", "oltp: updates of an indexed column"),
+        count("non-index-updates", "1", "oltp: updates of another column"),
+        count(
+            "delete-inserts",
+            "1",
+            "oltp: a delete and an insert of the same row",
+        ),
+        Flag::long("skip-trx", "on|off")
+            .optional()
+            .default("off")
+            .says("oltp: no BEGIN and COMMIT"),
+        Flag::long("db-driver", "NAME")
+            .default("pgsql")
+            .says("pgsql (the tool's own default is mysql)"),
+        SERVER_CGROUP,
+        FILE_SYSTEM,
+        SYNCHRONOUS_COMMIT,
+        address(Flag::long("pgsql-host", "HOST").says("host of the server")),
+        address(Flag::long("pgsql-port", "PORT").says("port of the server")),
+        address(Flag::long("pgsql-user", "NAME").says("user")),
+        address(Flag::long("pgsql-password", "WORD").says("password")),
+        address(Flag::long("pgsql-db", "NAME").says("data base")),
+        Flag::long("db-ps-mode", "auto|disable")
+            .default("auto")
+            .says("prepared statements")
+            .effect(Effect::Refused("statements are always prepared")),
+        Flag::long("rand-type", "NAME")
+            .says("how rows are drawn")
+            .effect(ROWS),
+        Flag::long("rand-seed", "N")
+            .says("of the random numbers")
+            .effect(Effect::Nothing("give the experiment seeds instead")),
+        Flag::long("auto-inc", "on|off")
+            .says("numbers of new rows")
+            .effect(ROWS),
+        Flag::long("report-interval", "SECONDS")
+            .says("reports in between")
+            .effect(ONLY_TOTAL),
+        Flag::long("report-checkpoints", "LIST")
+            .says("reports in between")
+            .effect(ONLY_TOTAL),
+        count("percentile", "95", "that is printed").effect(Effect::Output),
+        count("verbosity", "3", "of what is printed").effect(Effect::Output),
+        Flag::long("histogram", "on|off")
+            .says("of latencies")
+            .effect(ONLY_TOTAL),
+        Flag::long("forced-shutdown", "SECONDS")
+            .says("time after the end for the last events")
+            .effect(Effect::Nothing("events end by themselves")),
+        Flag::long("thread-stack-size", "SIZE")
+            .says("of each thread")
+            .effect(Effect::Nothing("memory is not modelled")),
+        Flag::long("rate", "N")
+            .says("events a second of all threads, at random times")
+            .effect(Effect::Refused("threads take their next event at once")),
+        Flag::long("validate", "on|off")
+            .says("check results")
+            .effect(Effect::Refused("what the checks cost is not known")),
+    ],
+};
+
+/// What the threads do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Test {
+    /// All primes up to this number.
+    Cpu(u64),
+    /// Transactions of a server.
+    Oltp(Oltp),
+}
+
+/// A command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// What the threads do.
+    pub test: Test,
+    /// How many.
+    pub threads: u64,
+    /// Events of all of them, if they are limited.
+    pub events: Option<u64>,
+    /// Length, if it is limited.
+    pub time_ns: Option<u64>,
+    percentile: u64,
+}
+
+impl Options {
+    /// Reads a command line.
+    ///
+    /// # Errors
+    /// Unknown tests, bad numbers, flags of another test, a run without an end.
+    pub fn read(words: &Words) -> Result<Self, CommandError> {
+        let (name, word) = read_test(words)?;
+        let test = match name {
+            "cpu" => Test::Cpu(words.whole("cpu-max-prime", 3..=PRIME_MAX, 10_000)?),
+            name => Test::Oltp(Oltp::read(words, name)?),
+        };
+        for given in &words.given {
+            let key = given.flag.key();
+            let of = given.flag.help.split_once(": ").map(|(of, _)| of);
+            let fits = match (&test, of) {
+                (Test::Cpu(_), Some("oltp")) => false,
+                (Test::Cpu(_), _) => !is_of_a_server(&key),
+                (Test::Oltp(_), of) => of != Some("cpu"),
+            };
+            if !fits {
+                return Err(given.error(format!("flag `--{key}` is not one of `{name}`")));
+            }
+        }
+        let events = words.whole("events", 0..=1 << 40, 0)?;
+        let time_s = words.whole("time", 0..=365 * 24 * 3600, 10)?;
+        if events == 0 && time_s == 0 {
+            let message = "without `--events` and `--time` it never ends";
+            return Err(CommandError::new(TOOL.name, word, message));
+        }
+        Ok(Self {
+            test,
+            threads: words.whole("threads", 1..=THREADS_MAX, 1)?,
+            events: (events > 0).then_some(events),
+            time_ns: (time_s > 0).then_some(time_s * SECOND_NS),
+            percentile: words.whole("percentile", 1..=100, 95)?,
+        })
+    }
+}
+
+fn is_of_a_server(key: &str) -> bool {
+    let own = [
+        "server-cgroup",
+        "filesystem",
+        "synchronous-commit",
+        "auto-inc",
+    ];
+    own.contains(&key) || key.starts_with("pgsql-") || key.starts_with("db-")
+}
+
+/// `TEST run`: the name of the test, and its word.
+fn read_test(words: &Words) -> Result<(&'static str, usize), CommandError> {
+    let error = |word, message: String| CommandError::new(TOOL.name, word, message);
+    let mut names = vec!["cpu"];
+    names.extend(oltp::NAMES);
+    let Some((text, word)) = words.operands.first() else {
+        let hint = suggestion("", &names);
+        return Err(words.error(format!("needs a test and `run` behind its flags; {hint}")));
+    };
+    // The scripts may be given by their path.
+    let base = text.rsplit('/').next().unwrap_or(text);
+    let base = base.strip_suffix(".lua").unwrap_or(base);
+    let Some(name) = names.iter().find(|name| **name == base) else {
+        let hint = suggestion(base, &names);
+        return Err(error(*word, format!("unknown test `{text}`; {hint}")));
+    };
+    match words.operands.get(1) {
+        Some((command, _)) if command == "run" => {}
+        Some((command, at)) => {
+            let message = format!("`{command}`: only `run` is forecast");
+            return Err(error(*at, message));
+        }
+        None => return Err(error(*word, format!("needs `run` behind `{text}`"))),
+    }
+    match words.operands.get(2) {
+        Some((text, at)) => Err(error(
+            *at,
+            format!("`{text}`: nothing is expected behind `run`"),
+        )),
+        None => Ok((name, *word)),
+    }
+}
+
+/// Divisions that finding all primes up to `max` takes.
+pub fn division_steps(max: u64) -> u64 {
+    (3..=max)
+        .map(|number| {
+            let divisor = (2..)
+                .take_while(|divisor| divisor * divisor <= number)
+                .find(|divisor| number.is_multiple_of(*divisor));
+            // The loop counts up to the divisor, or to the last number not above the root.
+            divisor.unwrap_or_else(|| number.isqrt()).saturating_sub(1)
+        })
+        .sum()
+}

@@ -1,0 +1,168 @@
+use super::super::tests::{compiled, metric, refuse, rules};
+use super::super::{Running, Start, compile, split};
+use super::division_steps;
+use schedcast_sim::{Machine, Workload, World};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn run(line: &str, cpus: usize) -> (Running, World) {
+    let mut workload = Workload::default();
+    let start = Start::new("sysbench", cpus);
+    let running = compile(&split(line), &start, &mut workload)
+        .unwrap_or_else(|error| panic!("{line}: {error}"));
+    let topology = schedcast_kernel::topology::Topology::flat(cpus);
+    let machine = Machine::preset("generic-8")
+        .unwrap()
+        .with_topology(topology);
+    let mut world = World::new(machine, rules(6, 18, cpus), workload, 1).unwrap();
+    for step in 1..=120 {
+        world.run_until(step * SECOND / 10).unwrap();
+        if world.live_tasks() == 0 {
+            break;
+        }
+    }
+    (running, world)
+}
+
+#[test]
+fn divisions_are_those_of_the_loop() {
+    // 3: none below its root. 4: by 2. 5, 7: by 2. 6, 8, 10: by 2. 9: by 2 and 3.
+    assert_eq!(division_steps(3), 0);
+    assert_eq!(division_steps(4), 1);
+    assert_eq!(division_steps(10), 8);
+    // Written out another way: every number by every candidate.
+    let mut slow = 0;
+    for number in 3u64..=1000 {
+        for divisor in 2..number {
+            if divisor * divisor > number {
+                break;
+            }
+            slow += 1;
+            if number % divisor == 0 {
+                break;
+            }
+        }
+    }
+    assert_eq!(division_steps(1000), slow);
+}
+
+#[test]
+fn threads_share_the_cpus_and_the_events() {
+    let (running, world) = run("sysbench cpu --threads=2 --time=1 run", 2);
+    let rate = metric(&running, &world, "sysbench/events_per_s");
+    let event_s = metric(&running, &world, "sysbench/latency.min") / 1e6;
+    assert!(
+        (rate * event_s / 2.0 - 1.0).abs() < 0.02,
+        "{rate} {event_s}"
+    );
+    let (running, world) = run("sysbench --threads=4 cpu --events=1000 --time=0 run", 2);
+    assert_eq!(metric(&running, &world, "sysbench/latency.count"), 1000.0);
+    assert_eq!(world.live_tasks(), 0);
+    let text = running.report(world.probes(), world.now());
+    assert!(
+        text.contains("    total number of events:              1000\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("    events (avg/stddev):           250.0000/"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_transaction_has_as_many_round_trips_as_statements() {
+    // Statements, messages of their replies, and sleeps for flushes, two each.
+    for (test, statements, replies, sleeps) in [
+        ("oltp_point_select", 1.0, 1.0, 0.0),
+        // Three of the ranges are longer than 8 KB, 62 rows would be shorter.
+        ("oltp_read_only", 16.0, 19.0, 0.0),
+        ("oltp_read_only --range-size=62", 16.0, 16.0, 0.0),
+        ("oltp_read_only --skip_trx=on", 14.0, 17.0, 0.0),
+        ("oltp_read_only --range-selects=off", 12.0, 12.0, 0.0),
+        ("oltp_read_write", 20.0, 23.0, 2.0),
+        ("oltp_write_only", 6.0, 6.0, 2.0),
+        // Four statements that commit themselves.
+        ("oltp_write_only --skip-trx", 4.0, 4.0, 8.0),
+    ] {
+        let (running, world) = run(&format!("sysbench {test} --events=200 run"), 2);
+        let count = metric(&running, &world, "sysbench/latency.count");
+        assert_eq!(count, 200.0, "{test}");
+        let wakeups = |name: &str| world.probes().of(name).unwrap().wakeups as f64 / count;
+        let (client, server) = (wakeups("sysbench"), wakeups("sysbench-server"));
+        assert!((client - replies).abs() < 0.1, "{test}: {client}");
+        let wanted = statements + sleeps;
+        assert!((server - wanted).abs() < 0.15, "{test}: {server} {wanted}");
+    }
+}
+
+#[test]
+fn the_summary_is_that_of_the_tool() {
+    let (running, world) = run(
+        "sysbench oltp_read_write --events=10 --db-driver=pgsql run",
+        2,
+    );
+    let text = running.report(world.probes(), world.now());
+    for line in [
+        "        read:                            140",
+        "        write:                           40",
+        "        other:                           20",
+        "        total:                           200",
+        "    total number of events:              10",
+    ] {
+        assert!(text.lines().any(|own| own == line), "{line}\n{text}");
+    }
+    assert!(
+        text.contains("    transactions:                        10     ("),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_end_is_known() {
+    let (running, _) = compiled("sysbench cpu --time=3 run", 2);
+    assert_eq!(running.end_ns, Some(3 * SECOND));
+    let (running, _) = compiled("sysbench cpu --time=0 --events=9 run", 2);
+    assert_eq!(running.end_ns, None);
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let cases = [
+        (
+            "sysbench cpu --threads=2 --evnts=3 run",
+            "sysbench, word 4: unknown flag `--evnts`; nearest valid name: `--events`",
+        ),
+        (
+            "sysbench cpus run",
+            "sysbench, word 2: unknown test `cpus`; nearest valid name: `cpu`",
+        ),
+        ("sysbench cpu", "sysbench, word 2: needs `run` behind `cpu`"),
+        (
+            "sysbench oltp_read_only prepare",
+            "sysbench, word 3: `prepare`: only `run` is forecast",
+        ),
+        (
+            "sysbench cpu --point-selects=3 run",
+            "sysbench, word 3: flag `--point-selects` is not one of `cpu`",
+        ),
+        (
+            "sysbench oltp_read_only --cpu_max_prime=3 run",
+            "sysbench, word 3: flag `--cpu-max-prime` is not one of `oltp_read_only`",
+        ),
+        (
+            "sysbench cpu --time=0 run",
+            "sysbench, word 2: without `--events` and `--time` it never ends",
+        ),
+        (
+            "sysbench oltp_read_only --db-driver=mysql run",
+            "sysbench, word 3: only `pgsql` is modelled, found `mysql`",
+        ),
+        (
+            "sysbench oltp_read_only --skip-trx=offf run",
+            "sysbench, word 3: unknown value `offf`; nearest valid name: `off`",
+        ),
+    ];
+    for (line, message) in cases {
+        assert_eq!(refuse(line), message);
+    }
+}
