@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::FromRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Turns the −1 convention into a `Result`.
@@ -189,6 +189,26 @@ pub(crate) fn memory_file() -> io::Result<File> {
     )?;
     // SAFETY: the descriptor is new and owned by nobody else.
     Ok(unsafe { File::from_raw_fd(fd as i32) })
+}
+
+/// Moves up to `bytes` from one descriptor to another, one of them a pipe, without waiting for the source.
+pub(crate) fn splice(from: &impl AsRawFd, to: &impl AsRawFd, bytes: usize) -> io::Result<usize> {
+    let (nowhere, flags) = (
+        std::ptr::null_mut(),
+        libc::SPLICE_F_MOVE | libc::SPLICE_F_NONBLOCK,
+    );
+    // SAFETY: both descriptors are open; no offsets are passed.
+    let moved = unsafe {
+        libc::splice(
+            from.as_raw_fd(),
+            nowhere,
+            to.as_raw_fd(),
+            nowhere,
+            bytes,
+            flags,
+        )
+    };
+    check(moved as libc::c_long).map(|bytes| bytes as usize)
 }
 
 /// Sends SIGKILL to a process group; one that is gone already is fine.

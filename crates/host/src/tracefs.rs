@@ -84,14 +84,30 @@ impl TraceInstance {
         read_text(&self.dir.join("trace"))
     }
 
-    /// The events as text, each once and then gone from the buffer; reading never blocks.
-    pub fn pipe(&self) -> Result<fs::File> {
-        let path = self.dir.join("trace_pipe");
+    /// The pages of one CPU, each once and then gone from the buffer; reading never blocks.
+    pub fn raw_pipe(&self, cpu: usize) -> Result<fs::File> {
+        let path = self.file(&format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
         fs::OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_NONBLOCK)
             .open(&path)
             .map_err(|error| io_error("opening", &path, error))
+    }
+
+    /// One of the instance's files.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// The CPUs that have a buffer, in order.
+    pub fn cpus(&self) -> Result<Vec<usize>> {
+        let per_cpu = self.file("per_cpu");
+        let entries = fs::read_dir(&per_cpu).map_err(|e| io_error("listing", &per_cpu, e))?;
+        let number = |name: String| name.strip_prefix("cpu")?.parse().ok();
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let mut cpus: Vec<usize> = names.filter_map(number).collect();
+        cpus.sort_unstable();
+        Ok(cpus)
     }
 
     /// Events that were overwritten or dropped, over all CPUs.
@@ -101,17 +117,10 @@ impl TraceInstance {
 
     /// Events that were overwritten or dropped, by CPU.
     pub fn lost_by_cpu(&self) -> Result<Vec<u64>> {
-        let per_cpu = self.dir.join("per_cpu");
         let mut lost = Vec::new();
-        let entries = fs::read_dir(&per_cpu).map_err(|e| io_error("listing", &per_cpu, e))?;
-        for entry in entries.filter_map(|entry| entry.ok()) {
-            let name = entry.file_name().into_string().unwrap_or_default();
-            let cpu = name.strip_prefix("cpu").and_then(|cpu| cpu.parse().ok());
-            let cpu: usize = cpu.unwrap_or(lost.len());
-            if lost.len() <= cpu {
-                lost.resize(cpu + 1, 0);
-            }
-            lost[cpu] = lost_in(&read_text(&entry.path().join("stats"))?);
+        for cpu in self.cpus()? {
+            lost.resize(cpu + 1, 0);
+            lost[cpu] = lost_in(&read_text(&self.file(&format!("per_cpu/cpu{cpu}/stats")))?);
         }
         Ok(lost)
     }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use crate::cgroup::CpuCgroup;
 use crate::error::{HostError, Result};
-use crate::record::{Report, Request, record};
+use crate::record::{Report, Request, has_begun, record};
 use crate::run::{CommandSpec, Output, RunReport, run_placed};
 use crate::stat::CpuTimes;
 
@@ -147,7 +147,7 @@ fn counters(groups: &[CpuCgroup]) -> Result<Vec<crate::CpuStat>> {
 /// Waits until the recorder writes.
 fn begun(folder: &Path, gave_up: impl Fn() -> bool) -> Result<()> {
     let deadline = Instant::now() + BEGIN_LIMIT;
-    while !folder.join("trace.txt.gz").exists() {
+    while !has_begun(folder) {
         if gave_up() || Instant::now() > deadline {
             return Err(HostError::Unavailable {
                 what: "recording",

@@ -34,7 +34,7 @@ pub fn record(arguments: &RecordArguments, out: &mut impl Write) -> Result<u8> {
     let report = recorder::record(&request, sys::stop_flag()).map_err(host_error)?;
     let seconds = report.duration.as_secs_f64();
     let mut text = format!(
-        "{}: {:.1} s, {} events ({:.0}/s), {:.1} kB packed\n",
+        "{}: {:.1} s, {} events ({:.0}/s), {:.1} kB\n",
         arguments.output.display(),
         seconds,
         report.events,
@@ -42,7 +42,7 @@ pub fn record(arguments: &RecordArguments, out: &mut impl Write) -> Result<u8> {
         report.trace_bytes as f64 / 1000.0
     );
     text += &format!(
-        "overhead: {:.1} ms of CPU time for reading and packing, {:.2} % of the machine\n",
+        "overhead: {:.1} ms of CPU time for reading and writing, {:.2} % of the machine\n",
         report.own_cpu_ns as f64 / 1e6,
         report.own_share * 100.0
     );
