@@ -32,6 +32,8 @@ pub struct Rq {
     pub clock: Ns,
     /// Clock without interrupt and steal time.
     pub clock_task: Ns,
+    /// Time the hypervisor took that no clock has been told of yet (`prev_steal_time_rq` seen from the other side).
+    pub steal_ns: Ns,
     /// PELT clock: scaled by capacity and frequency while busy.
     pub clock_pelt: Ns,
     /// Idle time that a fully used CPU did not have; subtracted from the PELT clock.
@@ -129,6 +131,7 @@ impl Rq {
             cpu,
             clock: 0,
             clock_task: TASK_CLOCK_AT_START_NS,
+            steal_ns: 0,
             clock_pelt: TASK_CLOCK_AT_START_NS,
             lost_idle_time_ns: 0,
             clock_pelt_idle: 0,

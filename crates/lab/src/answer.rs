@@ -90,13 +90,19 @@ const GROUP_FIGURES: [(&str, &str, f64); 5] = [
     ("burst_ms", "burst_usec", 1000.0),
 ];
 
-/// Service times of `measured.json` and the value of the distribution they are.
-const LATENCY_FIGURES: [(&str, &str); 5] = [
-    ("p50_ms", "p50"),
-    ("p75_ms", "p75"),
-    ("p90_ms", "p90"),
-    ("p95_ms", "p95"),
-    ("p99_ms", "p99"),
+/// Times of `measured.json`: figure, the distribution it is a value of, and which value. From sending to
+/// the reply a server handles a request; from the schedule to the reply is what the client sees.
+const LATENCY_FIGURES: [(&str, &str, &str); 10] = [
+    ("p50_ms", "activation_latency", "p50"),
+    ("p75_ms", "activation_latency", "p75"),
+    ("p90_ms", "activation_latency", "p90"),
+    ("p95_ms", "activation_latency", "p95"),
+    ("p99_ms", "activation_latency", "p99"),
+    ("request_p50_ms", "request_latency", "p50"),
+    ("request_p75_ms", "request_latency", "p75"),
+    ("request_p90_ms", "request_latency", "p90"),
+    ("request_p95_ms", "request_latency", "p95"),
+    ("request_p99_ms", "request_latency", "p99"),
 ];
 
 /// Share of the machine's time from which on threads outside the target are shown.
@@ -127,14 +133,18 @@ pub(crate) fn fit(comparison: &Comparison, recorded: &Recorded, target: Option<&
         .iter()
         .find(|one| Some(one.name.as_str()) == main)
     {
-        let latency = &threads.activation_latency;
-        for (suffix, ns) in [
-            ("p50", latency.p50_ns),
-            ("p95", latency.p95_ns),
-            ("p99", latency.p99_ns),
-        ] {
-            let metric = format!("{}/activation_latency.{suffix}", threads.name);
-            seen.push((metric, ns as f64 / 1000.0));
+        let latencies = [
+            ("request_latency", &threads.request_latency),
+            ("activation_latency", &threads.activation_latency),
+        ];
+        for (name, latency) in latencies.iter().filter(|(_, latency)| latency.count > 0) {
+            let values = [
+                ("p50", latency.p50_ns),
+                ("p95", latency.p95_ns),
+                ("p99", latency.p99_ns),
+            ];
+            let metric = |suffix: &str| format!("{}/{name}.{suffix}", threads.name);
+            seen.extend(values.map(|(suffix, ns)| (metric(suffix), ns as f64 / 1000.0)));
         }
     }
     let predicted = |metric: &str| baseline.get(metric).map(|summary| summary.mean);
@@ -214,13 +224,9 @@ fn add_measured(
         for (figure, metric, factor) in GROUP_FIGURES {
             put(figure, &format!("cgroup:{target}/{metric}"), factor);
         }
-        for (figure, suffix) in LATENCY_FIGURES {
+        for (figure, latency, suffix) in LATENCY_FIGURES {
             if let Some(threads) = threads {
-                put(
-                    figure,
-                    &format!("{threads}/activation_latency.{suffix}"),
-                    1000.0,
-                );
+                put(figure, &format!("{threads}/{latency}.{suffix}"), 1000.0);
             }
         }
     }

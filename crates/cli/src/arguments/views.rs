@@ -22,7 +22,7 @@ pub enum ViewVerb {
     /// Print who runs where, switch by switch, as `perf sched map` does
     #[command(after_help = TRACE_HELP)]
     Map(MapArguments),
-    /// Bound what other limits would count, from a group's cpu.stat alone
+    /// Bound what other limits would count, from a group's cpu.stat or Prometheus counters alone
     #[command(after_help = COUNTERS_HELP)]
     Counters(CountersArguments),
 }
@@ -38,13 +38,16 @@ folder of raw pages, Perfetto (what --trace of other verbs wrote, too).";
 
 const COUNTERS_HELP: &str = "\
 schedcast counters recordings/pg --set cpu.max='60000 100000' --variant burst --set cpu.max.burst=50000
+schedcast counters range.json --cpus 8 --select container=checkout --set cpu.max='60000 100000'
+A range needs --cpus unless machine_cpu_cores is in it, and --limit unless container_spec_cpu_* are.
 The answer is a range over demands that count what was counted; what-if gives points, from events.";
 
 /// `schedcast counters`
 #[derive(Debug, Args)]
 pub struct CountersArguments {
-    /// Folder with recording.json and cgroups.json; it needs no trace
-    #[arg(value_name = "RECORDING")]
+    /// Folder with recording.json and cgroups.json, it needs no trace; or a file with what Prometheus'
+    /// query_range answered
+    #[arg(value_name = "RECORDING|RANGE.json")]
     pub recording: PathBuf,
     /// Limits to ask about: cpu.max, cpu.max.burst
     #[command(flatten)]
@@ -52,6 +55,12 @@ pub struct CountersArguments {
     /// Group whose counters to read [default: the only one that was limited]
     #[arg(long, value_name = "PATH")]
     pub cgroup: Option<String>,
+    /// Of a Prometheus range: only series with this label
+    #[arg(long, value_name = "LABEL=VALUE")]
+    pub select: Vec<String>,
+    /// Of a Prometheus range: limit in force, cpu.max='50000 100000' [default: container_spec_cpu_*]
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub limit: Vec<String>,
     /// Write the ranges as JSON to FILE, or to standard output with -
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

@@ -3,8 +3,9 @@
 use std::io::Write;
 use std::path::Path;
 
-use schedcast_lab::counters::{self, Known};
+use schedcast_lab::counters::{self, Beyond, Known};
 use schedcast_lab::error::{Error, Result};
+use schedcast_lab::question::{Columns as Limits, Setting};
 use schedcast_lab::views::{self, Columns, Format, Parts, Selection, Sort};
 
 use crate::arguments::views::{
@@ -68,8 +69,9 @@ fn convert(arguments: &ConvertArguments, out: &mut impl Write, err: &mut impl Wr
 
 /// `schedcast counters`
 fn counters(arguments: &CountersArguments, out: &mut impl Write) -> Result<()> {
-    let known = Known::open(&arguments.recording, arguments.cgroup.as_deref())?;
-    let limits = counters::limits(known.limit, &arguments.columns.0)?;
+    let mut columns = arguments.columns.0.clone();
+    let (known, source) = known(arguments, &mut columns)?;
+    let limits = counters::limits(known.limit, &columns)?;
     let bounds = counters::bounds(&known, &limits)?;
     match arguments.json.as_deref() {
         Some(path) if path == Path::new("-") => {
@@ -79,8 +81,66 @@ fn counters(arguments: &CountersArguments, out: &mut impl Write) -> Result<()> {
             .map_err(|error| Error::file("write", path.display(), &error))?,
         None => {}
     }
-    let text = bounds.text(&arguments.recording.display().to_string());
-    written(out.write_all(text.as_bytes()))
+    written(out.write_all(bounds.text(&source).as_bytes()))
+}
+
+/// What is known, and from what. The CPUs of a range's machine are no column.
+fn known(arguments: &CountersArguments, columns: &mut Limits) -> Result<(Known, String)> {
+    let path = &arguments.recording;
+    if path.is_dir() {
+        if !arguments.select.is_empty() || !arguments.limit.is_empty() {
+            return Err(Error::usage(
+                "--select and --limit are for Prometheus ranges: a recording tells its limit",
+            ));
+        }
+        let known = Known::open(path, arguments.cgroup.as_deref())?;
+        return Ok((known, format!("recording {}", path.display())));
+    }
+    if arguments.cgroup.is_some() {
+        return Err(Error::usage("a Prometheus range has no cgroup paths")
+            .hint("choose a series by its labels: --select container=NAME"));
+    }
+    let label = |text: &String| {
+        let parts = text.split_once('=').ok_or_else(|| {
+            Error::usage(format!(
+                "expected LABEL=VALUE behind --select, found `{text}`"
+            ))
+        })?;
+        Ok((parts.0.to_string(), parts.1.trim_matches('"').to_string()))
+    };
+    let beyond = Beyond {
+        labels: arguments.select.iter().map(label).collect::<Result<_>>()?,
+        limit: counters::settings(&arguments.limit)?,
+        cpus: take_cpus(&mut columns.leading)?,
+    };
+    let known = Known::from_range(path, &beyond)?;
+    Ok((known, format!("range {}", path.display())))
+}
+
+/// The `--cpus` among the settings.
+fn take_cpus(settings: &mut Vec<Setting>) -> Result<Option<u32>> {
+    let mut cpus = None;
+    for setting in std::mem::take(settings) {
+        match setting {
+            Setting::Flag {
+                flag: "--cpus",
+                argument,
+                ..
+            } => {
+                let number = argument
+                    .parse()
+                    .ok()
+                    .filter(|cpus| (1..=4096).contains(cpus));
+                cpus = Some(number.ok_or_else(|| {
+                    Error::usage(format!(
+                        "expected 1 to 4096 behind --cpus, found `{argument}`"
+                    ))
+                })?);
+            }
+            other => settings.push(other),
+        }
+    }
+    Ok(cpus)
 }
 
 /// Notes are no part of the answer.

@@ -33,6 +33,20 @@ pub fn limits(recorded: Limit, columns: &Columns) -> Result<Vec<(String, Limit)>
     Ok(limits)
 }
 
+/// A limit as typed, `cpu.max=…` and `cpu.max.burst=…`, over none; `None` if nothing was typed.
+///
+/// # Errors
+/// As [`limits`].
+pub fn settings(typed: &[String]) -> Result<Option<Limit>> {
+    if typed.is_empty() {
+        return Ok(None);
+    }
+    let mut limit = super::NO_LIMIT;
+    let typed: Vec<Setting> = typed.iter().cloned().map(Setting::Set).collect();
+    apply(&mut limit, &typed)?;
+    Ok(Some(limit))
+}
+
 fn shown(setting: &Setting) -> String {
     match setting {
         Setting::Set(text) => text.clone(),

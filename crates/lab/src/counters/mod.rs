@@ -1,4 +1,4 @@
-//! The *counters* tier: from `cpu.stat` alone, which demands are possible, and what they would make of other limits.
+//! The *counters* tier: from `cpu.stat`, or the same counters in [Prometheus](prometheus), alone, which demands are possible, and what they would make of other limits.
 //!
 //! Counters say how often a group was throttled, for how long, and (where known) how much it used. Many demands count the
 //! same: short jobs in bunches, long ones now and then. A [family](shapes) of them is run through a [queue](queue) under
@@ -10,6 +10,7 @@
 //! of the periods; on the real machine it was 11, 14 and 22 %.
 
 mod ask;
+mod prometheus;
 mod queue;
 mod shapes;
 
@@ -19,7 +20,8 @@ use std::path::Path;
 use schedcast_trace::recording::Snapshots;
 use schedcast_trace::{CgroupTree, CpuStat};
 
-pub use self::ask::limits;
+pub use self::ask::{limits, settings};
+pub use self::prometheus::Beyond;
 pub use self::queue::{Counted, Limit};
 use self::queue::{Job, serve};
 use self::shapes::{Stream, family};
@@ -41,9 +43,9 @@ pub struct Known {
     pub nr_periods: u64,
     /// Periods in which the group was throttled.
     pub nr_throttled: u64,
-    /// Throttled time, summed over CPUs.
-    pub throttled_ns: u64,
-    /// CPU time used.
+    /// Throttled time, summed over CPUs; may be unknown.
+    pub throttled_ns: Option<u64>,
+    /// CPU time used; may be unknown.
     pub usage_ns: Option<u64>,
 }
 
@@ -149,7 +151,7 @@ impl Known {
             limit,
             nr_periods,
             nr_throttled: grown.nr_throttled.unwrap_or(0),
-            throttled_ns: grown.throttled_ns.unwrap_or(0),
+            throttled_ns: grown.throttled_ns,
             usage_ns: grown.usage_ns,
         };
         known.refuse_silence()?;
@@ -183,12 +185,24 @@ impl Known {
             return usage;
         }
         // A throttled period more or less is chance: three in a hundred.
-        let ratio = counted.nr_throttled as f64 / counted.nr_periods.max(1) as f64;
+        let ratio = self.per_active(counted);
         let each = |ns: u64, count: u64| ns as f64 / 1e6 / count.max(1) as f64;
         let found = each(counted.throttled_ns, counted.nr_throttled);
-        let known = each(self.throttled_ns, self.nr_throttled);
+        let known = self.throttled_ns.map(|ns| each(ns, self.nr_throttled));
         near(ratio, self.ratio(), 0.0, 0.03)
-            && (self.nr_throttled == 0 || near(found, known, 0.2, 0.0))
+            && (self.nr_throttled == 0 || known.is_none_or(|known| near(found, known, 0.2, 0.0)))
+    }
+
+    /// Share of the periods that were throttled. The kernel counts periods while a group is active only; a queue counts
+    /// all, so that its throttled ones are taken of the same share of them.
+    fn per_active(&self, counted: &Counted) -> f64 {
+        let elapsed = self.window_ns as f64 / self.limit.period_ns.max(1) as f64;
+        let active = match self.nr_periods {
+            0 => 1.0,
+            periods => (periods as f64 / elapsed).min(1.0),
+        };
+        let ratio = counted.nr_throttled as f64 / counted.nr_periods.max(1) as f64;
+        (ratio / active).min(1.0)
     }
 }
 
@@ -276,7 +290,7 @@ pub fn bounds(known: &Known, limits: &[(String, Limit)]) -> Result<Bounds> {
     let outlooks = limits.iter().map(|(name, limit)| Outlook {
         name: name.clone(),
         limit: *limit,
-        ..outlook(*limit, &demands, window_ns, scale)
+        ..outlook(known, *limit, &demands, (window_ns, scale))
     });
     Ok(Bounds {
         known: known.clone(),
@@ -340,11 +354,16 @@ impl Known {
 }
 
 /// What a limit counts over these demands; nameless yet.
-fn outlook(limit: Limit, demands: &[&Demand], window_ns: u64, scale: f64) -> Outlook {
+fn outlook(
+    known: &Known,
+    limit: Limit,
+    demands: &[&Demand],
+    (window_ns, scale): (u64, f64),
+) -> Outlook {
     let (mut throttled_ratio, mut throttled_ms) = (Range::NONE, Range::NONE);
     for demand in demands {
         let counted = serve(&demand.jobs, demand.workers, limit, window_ns);
-        throttled_ratio.add(counted.nr_throttled as f64 / counted.nr_periods.max(1) as f64);
+        throttled_ratio.add(known.per_active(&counted));
         throttled_ms.add(counted.throttled_ns as f64 / 1e6 * scale);
     }
     Outlook {
@@ -377,7 +396,7 @@ impl Bounds {
             "recorded": {
                 "nr_periods": known.nr_periods,
                 "nr_throttled": known.nr_throttled,
-                "throttled_ms": known.throttled_ns as f64 / 1e6,
+                "throttled_ms": known.throttled_ns.map(|ns| ns as f64 / 1e6),
                 "usage_ms": known.usage_ns.map(|ns| ns as f64 / 1e6),
             },
             "demands": { "tried": self.tried, "matching": self.matching, "tolerance": self.tolerance },
@@ -387,12 +406,12 @@ impl Bounds {
         format!("{value:#}\n")
     }
 
-    /// The answer for people.
+    /// The answer for people; `source` is what it was read from: `recording pg`.
     pub fn text(&self, source: &str) -> String {
         let known = &self.known;
         let seconds = known.window_ns as f64 / 1e9;
         let mut text = format!(
-            "schedcast {} · recording {source}, {seconds:.1} s · {} CPUs · tier counters\n",
+            "schedcast {} · {source}, {seconds:.1} s · {} CPUs · tier counters\n",
             env!("CARGO_PKG_VERSION"),
             known.cpus
         );
@@ -416,12 +435,15 @@ impl Bounds {
             "{:width$}  {:>24}  {:>20}",
             "", "throttled periods (%)", "throttled time (ms)"
         );
+        let throttled_ms = known
+            .throttled_ns
+            .map(|ns| format!("{:.0}", ns as f64 / 1e6));
         let _ = writeln!(
             text,
-            "{:width$}  {:>24.1}  {:>20.0}",
+            "{:width$}  {:>24.1}  {:>20}",
             "recorded",
             100.0 * known.ratio(),
-            known.throttled_ns as f64 / 1e6
+            throttled_ms.as_deref().unwrap_or("unknown")
         );
         for outlook in &self.outlooks {
             let percent = format!(
@@ -437,6 +459,9 @@ impl Bounds {
         if known.usage_ns.is_none() {
             text +=
                 "`usage_usec` (v1: cpuacct.usage) of the same window would narrow the ranges.\n";
+        }
+        if known.throttled_ns.is_none() {
+            text += "Throttled time of the same window would narrow the ranges.\n";
         }
         text += "The events of the scheduler (`schedcast record`) would give a point for each.\n";
         text

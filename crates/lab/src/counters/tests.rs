@@ -78,8 +78,8 @@ fn usage_narrows_the_range() {
         ratio.high - ratio.low
     };
     assert!(width(&narrow) < width(&wide), "{narrow:?}");
-    assert!(wide.text("x").contains("usage_usec"));
-    assert!(!narrow.text("x").contains("usage_usec"));
+    assert!(wide.text("recording x").contains("usage_usec"));
+    assert!(!narrow.text("recording x").contains("usage_usec"));
 }
 
 #[test]

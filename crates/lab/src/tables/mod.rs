@@ -58,9 +58,13 @@ pub struct Fit {
     pub seen: f64,
 }
 
-/// Metrics of threads that a table about a recording shows: a thread's wakeup to its next block is
-/// what its clients wait for, and time lost to throttling is what the limit is to blame for.
-const RECORDING_METRICS: [&str; 4] = [
+/// Metrics of threads that a table about a recording shows: a request from its schedule to its answer
+/// where clients are known, a thread's wakeup to its next block, which they wait for, and time lost to
+/// throttling, which the limit is to blame for.
+const RECORDING_METRICS: [&str; 7] = [
+    "request_latency.p50",
+    "request_latency.p95",
+    "request_latency.p99",
     "activation_latency.p50",
     "activation_latency.p95",
     "activation_latency.p99",

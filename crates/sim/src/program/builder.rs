@@ -156,6 +156,12 @@ impl ProgramBuilder {
         self.push(Instruction::KernelWork(amount));
     }
 
+    /// [`Instruction::Stolen`].
+    pub fn stolen(&mut self, amount: impl Into<Amount>) {
+        let amount = self.amount(amount);
+        self.push(Instruction::Stolen(amount));
+    }
+
     /// [`Instruction::Sleep`].
     pub fn sleep(&mut self, amount: impl Into<Amount>) {
         let amount = self.amount(amount);

@@ -267,6 +267,9 @@ pub enum Instruction {
     /// Uses CPU time in kernel mode with preemption off, e.g. copying a message. For short pieces:
     /// interrupts of this CPU wait until it ends.
     KernelWork(Amount),
+    /// The hypervisor takes the CPU away for this wall time (steal): nothing runs there and nobody is charged. It
+    /// happens when the task gets there, so that whoever replays a slow moment need not know the CPU.
+    Stolen(Amount),
     /// `nanosleep`: relative, expires up to the task's timer slack later.
     Sleep(Amount),
     /// `clock_nanosleep(TIMER_ABSTIME)`: until the time in the register, plus slack. In the past: returns.

@@ -59,6 +59,7 @@ fn operands(instruction: &Instruction) -> [Option<Operand>; 3] {
         I::Work(amount)
         | I::Spin { amount, .. }
         | I::KernelWork(amount)
+        | I::Stolen(amount)
         | I::Sleep(amount)
         | I::Io(amount) => [amount.operand(), None, None],
         I::Submit {

@@ -63,6 +63,18 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         Next::Leave(super::engine::Flow::Segment)
     }
 
+    /// Time passes on the CPU as in [`World::kernel_work`], and its run queue is not charged for it.
+    pub(super) fn stolen(&mut self, cpu: Cpu, task: TaskId, amount: Amount) -> Next {
+        let wall_ns = self.amount(task, amount);
+        let at = self.out.clock(cpu);
+        let state = &mut self.out.cpus[cpu.index()];
+        state.cursor = at + wall_ns;
+        state.time.overhead_ns += wall_ns;
+        self.kernel.steal(cpu, wall_ns);
+        self.skip(task);
+        Next::Leave(super::engine::Flow::Segment)
+    }
+
     /// How much later than asked the task's timers may be (`hrtimer_set_expires_range_ns`).
     fn slack_ns(&self, task: TaskId) -> Ns {
         if self.kernel.tasks[task.index()].policy.is_rt() {

@@ -143,6 +143,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         use Instruction as I;
         match instruction {
             I::KernelWork(amount) => Ok(self.kernel_work(cpu, task, amount)),
+            I::Stolen(amount) => Ok(self.stolen(cpu, task, amount)),
             I::Sleep(amount) => Ok(self.sleep(cpu, task, amount)),
             I::SleepUntil(reg) => Ok(self.sleep_until(cpu, task, reg)),
             I::Io(amount) => Ok(self.io(cpu, task, amount)),

@@ -35,6 +35,12 @@
 //! within 1 ms of most of its requests (at least four in five), and no server is given twice. Then
 //! its requests are paired one by one, in order.
 //!
+//! # Latency
+//!
+//! What a client calls the latency of a request begins when the request is *due*, at its schedule or
+//! when an arrival from outside asks for it, and ends when the client gets the answer. It spans threads:
+//! waiting for a free server and for the client itself is part of it.
+//!
 //! # Worked example
 //!
 //! Backend 8685 was asked at 5376.026 s and answered at 5376.134 708 s, after 108 ms under a
@@ -72,6 +78,12 @@ pub struct Exchanged {
     /// Before this time, ns since the start of the recording, it must not be sent. `None` if its
     /// sender has its time from outside, or if the time is not known.
     pub not_before_ns: Option<u64>,
+    /// When it was due, ns since the start of the recording (negative before it): its schedule, or the
+    /// arrival from outside that made its sender send. `None` if an answer made it send: then it is due
+    /// when the client gets to it.
+    pub due_ns: Option<i64>,
+    /// From then to the answer, in the recording: from the log where there is one.
+    pub latency_ns: Option<u64>,
 }
 
 /// A client and servers that take one of its requests at a time.
@@ -112,6 +124,8 @@ pub(super) fn find(replay: &mut Replay, log: Option<&[Request]>) -> Vec<Exchange
             sender,
             answer,
             not_before_ns: None,
+            due_ns: due_ns(replay, sender),
+            latency_ns: None,
         });
     }
     let mut exchanges: Vec<Exchange> = by_pair
@@ -129,10 +143,32 @@ pub(super) fn find(replay: &mut Replay, log: Option<&[Request]>) -> Vec<Exchange
         .map(|exchange| (exchange.client, exchange.servers[0]))
         .collect();
     exchanges.retain(|exchange| !pairs.contains(&(exchange.servers[0], exchange.client)));
+    for exchanged in exchanges.iter_mut().flat_map(|e| &mut e.requests) {
+        exchanged.latency_ns = seen_latency_ns(replay, exchanged);
+    }
     if let Some(log) = log {
         schedule(replay, &mut exchanges, log);
     }
     pool(replay, exchanges)
+}
+
+/// When a request is due whose sender came from outside.
+fn due_ns(replay: &Replay, sender: ActivationId) -> Option<i64> {
+    match replay.activations[sender.index()].trigger {
+        Trigger::Outside { at_ns, .. } => i64::try_from(at_ns).ok(),
+        _ => None,
+    }
+}
+
+/// From when a request was due to when the client got the answer, as the trace shows it.
+fn seen_latency_ns(replay: &Replay, exchanged: &Exchanged) -> Option<u64> {
+    let answer = &replay.activations[exchanged.answer?.index()];
+    let seen_ns = answer.first_run_ns.unwrap_or(answer.woken_ns);
+    let due_ns = match exchanged.due_ns {
+        Some(due_ns) => u64::try_from(due_ns).ok()?,
+        None => sent_ns(replay, exchanged),
+    };
+    seen_ns.checked_sub(due_ns)
 }
 
 /// Makes pools of the exchanges of one client with servers of one kind.
@@ -216,16 +252,29 @@ fn alternates(replay: &Replay, requests: &[Exchanged]) -> bool {
     })
 }
 
+/// A row of the log, in ns since the start of the recording.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Logged {
+    sent_ns: u64,
+    scheduled_ns: i64,
+    latency_ns: Option<u64>,
+}
+
 /// Gives the requests of the exchanges their schedules.
 fn schedule(replay: &mut Replay, exchanges: &mut [Exchange], log: &[Request]) {
     let start_us = replay.start_ns / 1000;
     let end_us = (replay.start_ns + replay.duration_ns).div_ceil(1000);
-    let mut connections: BTreeMap<u32, Vec<(u64, u64)>> = BTreeMap::new();
+    let mut connections: BTreeMap<u32, Vec<Logged>> = BTreeMap::new();
     for request in log {
         if (start_us..end_us).contains(&request.sent_us) {
-            let relative = |us: u64| us.saturating_sub(start_us) * 1000;
-            let times = (relative(request.sent_us), relative(request.scheduled_us));
-            connections.entry(request.client).or_default().push(times);
+            let logged = Logged {
+                sent_ns: (request.sent_us - start_us) * 1000,
+                scheduled_ns: (request.scheduled_us as i64 - start_us as i64).saturating_mul(1000),
+                // An answer behind the end is seen by no replay either.
+                latency_ns: (request.replied_us < end_us)
+                    .then(|| (request.replied_us - request.scheduled_us).saturating_mul(1000)),
+            };
+            connections.entry(request.client).or_default().push(logged);
         }
     }
     let mut taken = vec![false; exchanges.len()];
@@ -252,7 +301,7 @@ fn sent_ns(replay: &Replay, exchanged: &Exchanged) -> u64 {
 }
 
 /// Logged requests that have a request of the exchange within [`SAME_NS`].
-fn agreeing(replay: &Replay, exchange: &Exchange, times: &[(u64, u64)]) -> usize {
+fn agreeing(replay: &Replay, exchange: &Exchange, times: &[Logged]) -> usize {
     let sent: Vec<u64> = exchange
         .requests
         .iter()
@@ -260,17 +309,17 @@ fn agreeing(replay: &Replay, exchange: &Exchange, times: &[(u64, u64)]) -> usize
         .collect();
     times
         .iter()
-        .filter(|(logged_ns, _)| {
-            let next = sent.partition_point(|sent_ns| sent_ns + SAME_NS < *logged_ns);
+        .filter(|logged| {
+            let next = sent.partition_point(|sent_ns| sent_ns + SAME_NS < logged.sent_ns);
             sent.get(next)
-                .is_some_and(|sent_ns| sent_ns.abs_diff(*logged_ns) <= SAME_NS)
+                .is_some_and(|sent_ns| sent_ns.abs_diff(logged.sent_ns) <= SAME_NS)
         })
         .count()
 }
 
 /// Pairs requests and log. With equal numbers they are the same requests in the same order;
 /// otherwise only those whose times agree are paired.
-fn pair_up(replay: &mut Replay, exchange: &mut Exchange, times: &[(u64, u64)]) {
+fn pair_up(replay: &mut Replay, exchange: &mut Exchange, times: &[Logged]) {
     let in_order = exchange.requests.len() == times.len();
     let mut from = 0;
     for (position, exchanged) in exchange.requests.iter_mut().enumerate() {
@@ -278,31 +327,37 @@ fn pair_up(replay: &mut Replay, exchange: &mut Exchange, times: &[(u64, u64)]) {
         let logged = if in_order {
             times.get(position)
         } else {
-            while from < times.len() && times[from].0 + SAME_NS < sent_ns {
+            while from < times.len() && times[from].sent_ns + SAME_NS < sent_ns {
                 from += 1;
             }
             let found = times
                 .get(from)
-                .filter(|(logged_ns, _)| logged_ns.abs_diff(sent_ns) <= SAME_NS);
+                .filter(|logged| logged.sent_ns.abs_diff(sent_ns) <= SAME_NS);
             from += usize::from(found.is_some());
             found
         };
-        if let Some(&(logged_ns, scheduled_ns)) = logged {
-            give_schedule(replay, exchanged, logged_ns, scheduled_ns);
+        if let Some(&logged) = logged {
+            give_schedule(replay, exchanged, logged);
         }
     }
 }
 
 /// Uses what the log says about one request.
-fn give_schedule(replay: &mut Replay, exchanged: &mut Exchanged, logged_ns: u64, schedule_ns: u64) {
+fn give_schedule(replay: &mut Replay, exchanged: &mut Exchanged, logged: Logged) {
+    exchanged.due_ns = Some(logged.scheduled_ns);
+    exchanged.latency_ns = logged.latency_ns;
     let sender = &replay.activations[exchanged.sender.index()];
     let timed = matches!(sender.trigger, Trigger::Outside { .. });
-    if !timed || logged_ns.saturating_sub(schedule_ns) > LATE_NS {
+    let schedule_ns = u64::try_from(logged.scheduled_ns).unwrap_or(0);
+    if !timed || logged.sent_ns.saturating_sub(schedule_ns) > LATE_NS {
         exchanged.not_before_ns = Some(schedule_ns);
     }
     let request = &mut replay.activations[exchanged.request.index()];
-    let latest_ns = request.replied_ns.or(request.end_ns).unwrap_or(logged_ns);
+    let latest_ns = request
+        .replied_ns
+        .or(request.end_ns)
+        .unwrap_or(logged.sent_ns);
     if matches!(request.trigger, Trigger::ThreadUnseen(_)) {
-        request.woken_ns = logged_ns.min(latest_ns);
+        request.woken_ns = logged.sent_ns.min(latest_ns);
     }
 }

@@ -6,8 +6,8 @@ use super::gather::Gathered;
 use super::model::{ActivationId, Step, Trigger};
 use super::threads::ThreadId;
 use super::timeline::{self, median};
-use super::{Folded, Options, Replay, exchange, groups, report};
-use schedcast_trace::Request;
+use super::{Folded, Options, Replay, exchange, groups, report, steal};
+use schedcast_trace::Recording;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Numbers the activations, takes the simulator's own costs off and makes steps.
@@ -16,7 +16,7 @@ pub(super) fn finish(
     mut folded: Folded,
     options: &Options,
     runs: &[Vec<timeline::Run>],
-    log: Option<&[Request]>,
+    recording: &Recording,
 ) -> Replay {
     cut_loose(&mut folded.drafts, &mut folded.begun, &gathered.wakings);
     assume_work(&mut folded.drafts);
@@ -67,7 +67,8 @@ pub(super) fn finish(
         replay.activations.push(draft.activation.clone());
     }
     number_activations(&mut replay);
-    replay.exchanges = exchange::find(&mut replay, log);
+    replay.exchanges = exchange::find(&mut replay, recording.requests.as_deref());
+    replay.report.stolen_ns = steal::take_out(&mut replay, recording.meta.steal_ratio);
     replay.report.incomplete = folded.incomplete;
     replay.report.unseen = folded.unseen;
     report::count(&mut replay);

@@ -60,6 +60,9 @@ pub struct MeasuredThreads {
     pub activation_latency: Quantiles,
     /// From wakeup to the reply, of activations that woke the thread which had begun them.
     pub reply_latency: Quantiles,
+    /// From when a request was due to when its client had the answer, for servers of exchanges; what
+    /// the client logged where it did.
+    pub request_latency: Quantiles,
     /// From wakeup to the first run.
     pub wakeup_latency: Quantiles,
     /// CPU time executed, ns.
@@ -114,6 +117,13 @@ impl Replay {
                 previous_end_ns = activation.end_ns.unwrap_or(previous_end_ns);
             }
         }
+        for exchange in &self.exchanges {
+            let server = &self.threads[exchange.servers[0].index()].name;
+            let latencies = exchange.requests.iter().filter_map(|one| one.latency_ns);
+            if let Some(collected) = by_name.get_mut(server.as_str()) {
+                collected.request_ns.extend(latencies);
+            }
+        }
         let threads = by_name
             .into_iter()
             .map(|(name, collected)| MeasuredThreads {
@@ -121,6 +131,7 @@ impl Replay {
                 threads: collected.threads,
                 activation_latency: Quantiles::of(collected.activation_ns),
                 reply_latency: Quantiles::of(collected.reply_ns),
+                request_latency: Quantiles::of(collected.request_ns),
                 wakeup_latency: Quantiles::of(collected.wakeup_ns),
                 executed_ns: collected.executed_ns,
             });
@@ -162,6 +173,7 @@ struct Collected {
     executed_ns: u64,
     activation_ns: Vec<u64>,
     reply_ns: Vec<u64>,
+    request_ns: Vec<u64>,
     wakeup_ns: Vec<u64>,
 }
 

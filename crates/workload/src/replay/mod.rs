@@ -34,7 +34,7 @@
 //! What cannot be seen, and the rule taken instead, stands with the module that takes it:
 //! `timeline` (missing switches), `threads` (kernel threads, priorities), `groups` (cgroups and
 //! autogroups), `phase` (period timers), `activity` (activations), `unseen` (messages without a
-//! wakeup), `exchange` (clients that wait for answers), `costs` (what the simulator charges
+//! wakeup), `steal` (time the hypervisor took), `exchange` (clients that wait for answers), `costs` (what the simulator charges
 //! itself).
 
 mod activity;
@@ -49,6 +49,7 @@ mod measured;
 mod model;
 mod phase;
 mod report;
+mod steal;
 mod threads;
 mod timeline;
 mod unseen;
@@ -142,13 +143,7 @@ pub fn infer(recording: &Recording, options: &Options) -> Result<Replay, ReplayE
         .map_err(|message| ReplayError::Cgroup { message })?;
     let (runs, repairs) = gathered.runs();
     let folded = Folded::of(&gathered, &runs);
-    let mut replay = finish::finish(
-        gathered,
-        folded,
-        options,
-        &runs,
-        recording.requests.as_deref(),
-    );
+    let mut replay = finish::finish(gathered, folded, options, &runs, recording);
     replay.report.repairs = repairs;
     replay.report.lost_events_allowed = recording.counts.lost_events().is_none_or(|lost| lost > 0)
         || recording.meta.lost_events.is_some_and(|lost| lost > 0);

@@ -83,6 +83,11 @@ pub enum Step {
         /// How much, ns, without the costs the simulator adds itself.
         work_ns: u64,
     },
+    /// The hypervisor takes the CPU away: time passes, and nobody is charged for it.
+    Stolen {
+        /// How long, ns.
+        stolen_ns: u64,
+    },
     /// Begins an activation of another thread (or, rarely, the next one of its own).
     Wake(ActivationId),
     /// Ends another thread's wait.

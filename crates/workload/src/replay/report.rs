@@ -45,8 +45,10 @@ pub struct Report {
     pub removed_ns: u64,
     /// CPU time assumed for activations whose runs the trace does not show, ns.
     pub assumed_ns: u64,
-    /// Share of the machine's time that the hypervisor took; it is contained in the work.
+    /// Share of the machine's time that the hypervisor took.
     pub steal_ratio: Option<f64>,
+    /// Part of that time that was found in requests and is not replayed as work, ns.
+    pub stolen_ns: u64,
     /// What the reader of the trace noticed.
     pub trace_notes: Vec<String>,
 }
@@ -84,8 +86,10 @@ impl Report {
         let mut notes = self.trace_notes.clone();
         if let Some(steal) = self.steal_ratio.filter(|steal| *steal > STEAL_NOTED) {
             notes.push(format!(
-                "the hypervisor took {:.1} % of the machine's time while recording; it is counted as work",
-                steal * 100.0
+                "the hypervisor took {:.1} % of the machine's time while recording; {:.0} ms of it show in \
+                 requests and are not charged, the rest is counted as work",
+                steal * 100.0,
+                self.stolen_ns as f64 / 1e6
             ));
         }
         let mut note = |number: u64, text: &str| {

@@ -9,7 +9,8 @@
 //! * the free: a ring of as many places as there are servers. The k-th request goes to the server in
 //!   place k mod n, the k-th answer puts its server back into place k mod n. So the server that has
 //!   been free longest is next, and there is one to send to while fewer than n requests are under way;
-//! * the serving: which server has which request.
+//! * the serving: which server has which request;
+//! * the due: when each request was permitted, for those that are due by nothing else.
 //!
 //! # Worked example
 //!
@@ -22,9 +23,12 @@ use super::super::model::ActivationId;
 use super::super::threads::ThreadId;
 use super::units::Units;
 use super::{Compiler, SEND, SENT};
-use schedcast_sim::workload::{QueueId, WordId};
-use schedcast_sim::{Arithmetic, Compare, ProgramBuilder, Reg, Workload};
+use schedcast_sim::workload::{MetricId, QueueId, WordId};
+use schedcast_sim::{Amount, Arithmetic, Compare, ProgramBuilder, Reg, Workload};
 use std::collections::BTreeMap;
+
+/// A request that nobody has permitted yet.
+const NOT_DUE: u64 = Amount::FIXED_MAX;
 
 /// Words of an exchange; rows are given by their first.
 pub(super) struct ExchangeWords {
@@ -35,7 +39,10 @@ pub(super) struct ExchangeWords {
     inboxes: u64,
     free: u64,
     serving: u64,
+    due: u64,
     servers: u64,
+    /// From when a request is due to when the client handles the answer.
+    latency: MetricId,
 }
 
 /// A timer at the schedule of a request.
@@ -97,13 +104,16 @@ impl Exchanges {
             let servers = exchange.servers.len() as u64;
             let requests = exchange.requests.iter();
             let inbox = |server: &ThreadId| inboxes[server.index()].map_or(0, |id| u64::from(id.0));
+            let server = &replay.threads[exchange.servers[0].index()].name;
             let messages = &mut requests.clone().map(|r| units.number(replay, r.request));
             all.words.push(ExchangeWords {
                 messages: add_row(messages),
                 inboxes: add_row(&mut exchange.servers.iter().map(inbox)),
                 free: add_row(&mut (0..servers)),
-                serving: add_row(&mut requests.map(|_| 0)),
+                serving: add_row(&mut requests.clone().map(|_| 0)),
+                due: add_row(&mut requests.map(|_| NOT_DUE)),
                 servers,
+                latency: workload.add_metric(&format!("{server}/request_latency")),
                 permitted: workload.add_word(0),
                 sent: workload.add_word(0),
                 answered: workload.add_word(0),
@@ -131,6 +141,30 @@ impl ExchangeWords {
         b.word_store(place, server);
     }
 
+    /// The client has the answer of a request.
+    pub(super) fn record(&self, b: &mut ProgramBuilder, position: usize, due_ns: Option<i64>) {
+        let [since, ..] = SEND;
+        match due_ns.map(|due_ns| (u64::try_from(due_ns), due_ns.unsigned_abs())) {
+            Some((Ok(due_ns), _)) => {
+                b.set(since, due_ns);
+                b.record_since(self.latency, since);
+            }
+            Some((Err(_), before_ns)) => {
+                b.now(since);
+                b.add(since, before_ns);
+                b.record(self.latency, since);
+            }
+            None => {
+                b.set(since, self.due + position as u64);
+                b.word_load(since, since);
+                let never = b.label();
+                b.jump_if(since, Compare::Equal, NOT_DUE, never);
+                b.record_since(self.latency, since);
+                b.bind(never);
+            }
+        }
+    }
+
     /// Turns a count into the word of its place in the ring.
     fn place(&self, b: &mut ProgramBuilder, count: Reg) {
         b.arithmetic(Arithmetic::Remainder, count, self.servers);
@@ -142,9 +176,14 @@ impl Compiler<'_> {
     /// Permits a request, unless it is not yet time, and sends what may be sent.
     pub(super) fn permit(&self, b: &mut ProgramBuilder, exchange: usize, position: usize) {
         let words = &self.exchanges.words[exchange];
-        let [count, ..] = SEND;
+        let [count, due, word] = SEND;
         let too_early = b.label();
         let exchanged = &self.replay.exchanges[exchange].requests[position];
+        if exchanged.due_ns.is_none() {
+            b.set(word, words.due + position as u64);
+            b.now(due);
+            b.word_store(word, due);
+        }
         if let Some(not_before_ns) = exchanged.not_before_ns {
             b.now(count);
             b.jump_if(count, Compare::Less, not_before_ns, too_early);

@@ -93,7 +93,8 @@ impl Replay {
     /// start of the recording.
     ///
     /// Where an activation was begun by a thread and wakes that thread again, the time until the last
-    /// such wakeup goes to the metric `NAME/reply_latency`.
+    /// such wakeup goes to the metric `NAME/reply_latency`. For servers of exchanges
+    /// `NAME/request_latency` is what their clients see, from when a request is due to its answer.
     ///
     /// # Errors
     /// If a program breaks a limit of the simulator.
@@ -293,7 +294,10 @@ impl<'a> Compiler<'a> {
             .get(&id)
             .map_or(&[][..], Vec::as_slice);
         for &(exchange, position) in answers {
-            self.exchanges.words[exchange].take_back(b, position);
+            let words = &self.exchanges.words[exchange];
+            let exchanged = &self.replay.exchanges[exchange].requests[position];
+            words.record(b, position, exchanged.due_ns);
+            words.take_back(b, position);
         }
         let steps = self.replay.steps_of(activation);
         let reply = steps
@@ -325,6 +329,7 @@ impl<'a> Compiler<'a> {
     fn step(&self, b: &mut ProgramBuilder, activation: &Activation, step: Step) {
         match step {
             Step::Run { work_ns } => b.work(work_ns),
+            Step::Stolen { stolen_ns } => b.stolen(stolen_ns),
             Step::Wake(target) => match self.exchanges.requested.get(&target) {
                 Some(&(exchange, position)) => self.permit(b, exchange, position),
                 None => {

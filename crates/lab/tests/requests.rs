@@ -1,0 +1,67 @@
+//! Latency of whole requests: what a what-if says against what pgbench saw.
+
+use std::path::Path;
+
+use schedcast_lab::answer::answer;
+use schedcast_lab::comparison::Comparison;
+use schedcast_lab::question::{Columns, Question, Subject};
+use schedcast_lab::recording::Recorded;
+use schedcast_lab::simulator::Simulator;
+
+/// Every limit that was really measured, predicted from the recording of this name.
+fn predicted(name: &str) -> Comparison {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings");
+    let question = Question {
+        subject: Subject::Recording(Recorded::open(&folder.join(name)).unwrap()),
+        cgroup: Some("/pg".to_string()),
+        columns: Columns::default(),
+        seeds: None,
+        duration: None,
+        measured: true,
+    };
+    let experiment = question.experiment().unwrap();
+    let answered = answer(&question, &experiment, &Simulator::new(), &|| {});
+    answered.unwrap().comparison
+}
+
+/// The band of the 95 % quantile: a quarter of the median of the real repeats, or inside their range.
+fn assert_requests_in_band(comparison: &Comparison) {
+    assert_eq!(comparison.variants.len(), 7);
+    for variant in &comparison.variants {
+        let name = &variant.name;
+        let metric = "postgres/request_latency.p95";
+        let summary = variant.get(metric).unwrap();
+        let measured = summary.measured.unwrap();
+        let near = (summary.mean - measured.median).abs() <= 0.25 * measured.median;
+        let inside = (measured.min..=measured.max).contains(&summary.mean);
+        assert!(near || inside, "{name}: {}, {measured:?}", summary.mean);
+    }
+}
+
+#[test]
+fn whole_requests_are_predicted_from_the_recording_under_a_limit() {
+    let comparison = predicted("postgres-quota");
+    assert_requests_in_band(&comparison);
+    let value = |metric: &str| comparison.variants[0].get(metric).unwrap().mean;
+    // Requests that wait for a connection wait before the server has them.
+    let part = value("postgres/activation_latency.p95");
+    assert!(value("postgres/request_latency.p95") > 1.03 * part);
+    assert_eq!(value("postgres/request_latency.count"), 1170.0);
+}
+
+#[test]
+fn whole_requests_are_predicted_from_the_recording_without_a_limit() {
+    let comparison = predicted("postgres-nolimit");
+    assert_requests_in_band(&comparison);
+    // Charged with what was stolen from it, the group would be throttled in half as many periods again.
+    let limited = comparison
+        .variants
+        .iter()
+        .find(|one| one.name == "quota 50 ms");
+    let throttled = limited
+        .unwrap()
+        .get("cgroup:/pg/nr_throttled")
+        .unwrap()
+        .mean;
+    assert!((90.0..120.0).contains(&throttled), "{throttled}");
+}
