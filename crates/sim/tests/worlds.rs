@@ -434,3 +434,36 @@ fn work_is_retimed_when_the_speed_changes() {
     // 2 ms at nominal speed, 4 ms at half, then 6 ms of work are left and take 3.
     assert_eq!(marks(&world), [(9 * MS, 1)]);
 }
+
+#[test]
+fn stolen_time_passes_and_is_not_charged() {
+    let mut workload = Workload::default();
+    let group = workload.add_group(GroupSpec {
+        limit: limit(50, 100),
+        ..GroupSpec::new("/limited", GroupId::ROOT)
+    });
+    let latency = workload.add_metric("job/latency");
+    // 40 ms of work and 20 ms stolen fit into 50 ms of quota: the end comes after 60 ms.
+    let job = program(&mut workload, |b| {
+        b.now(A);
+        b.work(20 * MS);
+        b.stolen(20 * MS);
+        b.work(20 * MS);
+        b.record_since(latency, A);
+    });
+    workload.add_task(TaskSpec {
+        group,
+        ..TaskSpec::new("job", job)
+    });
+    let machine = bench_workloads::machine(1).unwrap().free_of_charge();
+    let mut world = World::new(machine, rules(1), workload, 1).unwrap();
+    world.run_until(200 * MS).unwrap();
+    let took = world.probes().metrics[latency.0 as usize].values.max();
+    assert_eq!(took, Some(60 * MS));
+    assert_eq!(world.kernel().group_usage_ns(group), 40 * MS);
+    let stat = &world.kernel().groups[group.index()].bandwidth.stat;
+    assert_eq!(stat.nr_throttled, 0);
+    let time = world.cpu_time(Cpu(0));
+    assert_eq!(time.overhead_ns, 20 * MS);
+    assert_eq!(time.user_ns, 40 * MS);
+}

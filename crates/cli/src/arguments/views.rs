@@ -22,7 +22,7 @@ pub enum ViewVerb {
     /// Print who runs where, switch by switch, as `perf sched map` does
     #[command(after_help = TRACE_HELP)]
     Map(MapArguments),
-    /// Bound what other limits would count, from a group's cpu.stat or Prometheus counters alone
+    /// Bound what other limits would count, from cpu.stat or Prometheus counters alone
     #[command(after_help = COUNTERS_HELP)]
     Counters(CountersArguments),
 }
