@@ -5,7 +5,7 @@ SCHEDCAST ?= target/release/schedcast
 PYTHON ?= python3
 VENV := target/venv
 
-.PHONY: demo test lint bench speed build python studies book pictures twins twin-pages validate clean
+.PHONY: demo test lint bench speed build python studies book pictures twins twin-pages validate kernels clean
 
 build:
 	$(CARGO) build --release --locked -p schedcast-cli
@@ -77,12 +77,26 @@ twin-pages:
 	$(PROGRAMS) report $(MEASURED)/programs-6.18.json dev-vm $(MEASURED)/programs-6.18.md
 	$(PROGRAMS) rt-app-report $(MEASURED)/rt-app-6.18.json dev-vm $(MEASURED)/rt-app-6.18.md
 
-# The experiments of validation/ on this kernel and in simulation: ten minutes, as root, on an otherwise idle machine with
-# stress-ng, rt-app and hackbench.
-VALIDATION := docs/validation/host-$(shell uname -r | cut -d. -f1,2)
-validate: build
-	cd validation && $(abspath $(SCHEDCAST)) validate *.toml --results $(abspath $(VALIDATION)).json \
-		--page $(abspath $(VALIDATION)).md
+# The experiments of validation/ in simulation and for real, on this kernel and on those of virtual machines: half an
+# hour, as root, on an otherwise idle machine with stress-ng, rt-app, hackbench and qemu-system-x86.
+VALIDATION := $(abspath docs/validation)
+VALIDATE := cd validation && SCHEDCAST_KERNELS="$(KERNELS)" $(abspath $(SCHEDCAST)) validate *.toml
+HERE := $(VALIDATION)/host-$(shell uname -r | cut -d. -f1,2)
+validate: build kernels
+	$(VALIDATE) --results $(HERE).json --page $(HERE).md
+	$(VALIDATE) --on vm:6.1 --results $(VALIDATION)/vm-6.1.json --page $(VALIDATION)/vm-6.1.md
+	$(VALIDATE) --on vm:6.12 --results $(VALIDATION)/vm-6.12.json --page $(VALIDATION)/vm-6.12.md
+
+# Debian's cloud kernels for virtual machines, unpacked and not installed.
+KERNELS := $(abspath target/kernels/boot)
+KERNEL_PACKAGES := linux-image-cloud-amd64 linux-image-6.12-cloud-amd64
+kernels:
+	mkdir -p target/kernels
+	cd target/kernels && for meta in $(KERNEL_PACKAGES); do \
+		package=$$(apt-cache depends $$meta | sed -n 's/.*Depends: //p' | head -n 1); \
+		ls boot/vmlinuz-$${package#linux-image-} >/dev/null 2>&1 && continue; \
+		apt-get download $$package && dpkg-deb --fsys-tarfile $${package}_*.deb | tar -x ./boot && rm $${package}_*.deb; \
+	done
 
 clean:
 	$(CARGO) clean

@@ -168,7 +168,8 @@ impl CpuCgroup {
     }
 
     /// Writes a setting by its v2 name (`cpu.max`, `cpu.max.burst`, `cpu.weight`, `cpu.idle`) or its
-    /// v1 name; v2 names work on a v1 host too, with `cpu.weight` as the `cpu.shares` of equal weight.
+    /// v1 name; v2 names work on a v1 host too, with `cpu.weight` as the `cpu.shares` of equal weight. On a v2 host
+    /// `cpu.shares` is the `cpu.weight` of equal weight where there is one, such as 200 for 2048.
     pub fn apply(&self, key: &str, value: &str) -> Result<()> {
         let file = CpuFile::from_name(key)?;
         let refuse = |rule| self.refused(file, value, rule);
@@ -194,6 +195,14 @@ impl CpuCgroup {
                 let weight = limits::parse_weight(value).map_err(refuse)?;
                 let shares = limits::shares_from_weight(weight);
                 self.write(CpuFile::Shares, &shares.to_string())
+            }
+            CpuFile::Shares if self.version() == CgroupVersion::V2 => {
+                let shares = limits::parse_shares(value).map_err(refuse)?;
+                let weight = limits::weight_from_shares(shares);
+                match limits::shares_from_weight(weight) == shares {
+                    true => self.write(CpuFile::Weight, &weight.to_string()),
+                    false => self.write(file, value),
+                }
             }
             _ => self.write(file, value),
         }

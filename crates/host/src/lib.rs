@@ -25,6 +25,7 @@
 //! * [`apply`]: settings written so that they can be taken back.
 //! * [`calibrate`]: the constants of a machine description, from measurements.
 //! * [`measure`]: what switches, wakeups, ticks and timers cost here.
+//! * [`vm`]: a program run under another kernel.
 
 pub mod apply;
 pub mod calibrate;
@@ -44,6 +45,7 @@ pub mod sys;
 mod topology;
 pub mod tracefs;
 pub mod twin;
+pub mod vm;
 
 pub use cgroup::CpuCgroup;
 pub use cpufreq::CpuFrequency;

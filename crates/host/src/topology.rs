@@ -260,12 +260,12 @@ fn config_value<'a>(config: &'a str, key: &str) -> Option<&'a str> {
         .find_map(|line| line.strip_prefix(key)?.strip_prefix('='))
 }
 
-fn config_hz(config: &str) -> Option<u32> {
+pub(crate) fn config_hz(config: &str) -> Option<u32> {
     config_value(config, "CONFIG_HZ")?.parse().ok()
 }
 
 /// The default model. Under PREEMPT_DYNAMIC the same options name the model chosen at boot.
-fn preempt_from_config(config: &str) -> Option<&'static str> {
+pub(crate) fn preempt_from_config(config: &str) -> Option<&'static str> {
     [
         ("CONFIG_PREEMPT_NONE", "none"),
         ("CONFIG_PREEMPT_VOLUNTARY", "voluntary"),

@@ -56,8 +56,8 @@ pub struct Real {
     pub groups: Vec<crate::CpuStat>,
     /// Share of the machine's time that programs of others took, 0 to 1; the recorder is one of them.
     pub others_ratio: f64,
-    /// What the recorder says of itself.
-    pub recorded: Report,
+    /// What the recorder says of itself, where there was one.
+    pub recorded: Option<Report>,
 }
 
 /// How long the recorder may take to begin.
@@ -65,11 +65,11 @@ const BEGIN_LIMIT: Duration = Duration::from_secs(10);
 /// Settling time between the recorder's start and the programs'.
 const SETTLE: Duration = Duration::from_millis(150);
 
-/// Runs `setup` once; the recording goes to `folder`, a new one.
+/// Runs `setup` once; the recording goes to `folder`, a new one. Without a folder nothing is recorded.
 ///
 /// # Errors
 /// Missing rights, a setting the kernel refuses, a program that does not start.
-pub fn run_once(setup: &Setup, folder: &Path) -> Result<Real> {
+pub fn run_once(setup: &Setup, folder: Option<&Path>) -> Result<Real> {
     let groups = make(&setup.groups)?;
     let root = CpuCgroup::open("/")?;
     let group_of = |path: &str| match setup.groups.iter().position(|group| group.path == path) {
@@ -83,36 +83,14 @@ pub fn run_once(setup: &Setup, folder: &Path) -> Result<Real> {
         .zip(&specs)
         .map(|(program, spec)| (group_of(&program.cgroup), spec))
         .collect();
-    let stop = AtomicBool::new(false);
-    let (run, stats, others_ratio, recorded) = std::thread::scope(|scope| {
-        let request = Request {
-            folder: folder.to_owned(),
-            ..Request::default()
-        };
-        let recorder = scope.spawn({
-            let stop = &stop;
-            move || record(&request, stop)
-        });
-        let outcome = begun(folder, || recorder.is_finished()).and_then(|()| {
-            let before = counters(&groups)?;
-            let times = CpuTimes::read()?;
-            let run = run_placed(&placed, setup.timeout)?;
-            let others_ratio = others_ratio(&times, &CpuTimes::read()?, &run);
-            let after = counters(&groups)?;
-            let pairs = after.iter().zip(&before);
-            let stats = pairs.map(|(after, before)| after.since(before)).collect();
-            Ok((run, stats, others_ratio))
-        });
-        stop.store(true, Ordering::Relaxed);
-        let recorded = recorder
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        // Why the recorder did not begin says more than that it did not.
-        match (outcome, recorded) {
-            (_, Err(error)) | (Err(error), _) => Err(error),
-            (Ok((run, stats, others)), Ok(recorded)) => Ok((run, stats, others, recorded)),
+    let measure = || measure(&groups, &placed, setup.timeout);
+    let ((run, stats, others_ratio), recorded) = match folder {
+        None => (measure()?, None),
+        Some(folder) => {
+            let (measured, report) = recorded(folder, measure)?;
+            (measured, Some(report))
         }
-    })?;
+    };
     for group in groups.into_iter().rev() {
         group.close()?;
     }
@@ -121,6 +99,49 @@ pub fn run_once(setup: &Setup, folder: &Path) -> Result<Real> {
         groups: stats,
         others_ratio,
         recorded,
+    })
+}
+
+/// What the programs did, what the groups counted, and what others took of the machine.
+type Counted = (RunReport, Vec<crate::CpuStat>, f64);
+
+fn measure(
+    groups: &[CpuCgroup],
+    placed: &[(&CpuCgroup, &CommandSpec)],
+    timeout: Duration,
+) -> Result<Counted> {
+    let before = counters(groups)?;
+    let times = CpuTimes::read()?;
+    let run = run_placed(placed, timeout)?;
+    let others_ratio = others_ratio(&times, &CpuTimes::read()?, &run);
+    let after = counters(groups)?;
+    let pairs = after.iter().zip(&before);
+    let stats = pairs.map(|(after, before)| after.since(before)).collect();
+    Ok((run, stats, others_ratio))
+}
+
+/// What `measure` returns while a recorder writes to `folder`, and what that says of itself.
+fn recorded(folder: &Path, measure: impl FnOnce() -> Result<Counted>) -> Result<(Counted, Report)> {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let request = Request {
+            folder: folder.to_owned(),
+            ..Request::default()
+        };
+        let recorder = scope.spawn({
+            let stop = &stop;
+            move || record(&request, stop)
+        });
+        let outcome = begun(folder, || recorder.is_finished()).and_then(|()| measure());
+        stop.store(true, Ordering::Relaxed);
+        let report = recorder
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        // Why the recorder did not begin says more than that it did not.
+        match (outcome, report) {
+            (_, Err(error)) | (Err(error), _) => Err(error),
+            (Ok(counted), Ok(report)) => Ok((counted, report)),
+        }
     })
 }
 

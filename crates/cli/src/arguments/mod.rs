@@ -131,15 +131,17 @@ pub struct RunArguments {
     /// Cgroup that COMMAND starts in, and whose cpu.* files --set means
     #[arg(long, value_name = "PATH")]
     pub cgroup: Option<String>,
-    /// Where to run: simulated, for real on this host in cgroups of its own, or both side by side
+    /// Where to run: sim, host, vm:6.12 (another kernel, booted), or several
     #[arg(
         long,
-        value_enum,
         value_delimiter = ',',
         default_value = "sim",
         value_name = "WHERE"
     )]
     pub on: Vec<Where>,
+    /// Inside the virtual machine: measure here and print JSON
+    #[arg(long, hide = true)]
+    pub guest: bool,
     /// How much to run
     #[command(flatten)]
     pub effort: Effort,
@@ -152,12 +154,29 @@ pub struct RunArguments {
 }
 
 /// Where a variant runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Where {
     /// In simulation
     Sim,
     /// For real, on this host
     Host,
+    /// For real, in a virtual machine with the newest kernel of this series that is here
+    Vm(String),
+}
+
+impl std::str::FromStr for Where {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Where, String> {
+        match text {
+            "sim" => Ok(Where::Sim),
+            "host" => Ok(Where::Host),
+            _ => match validate::series(text) {
+                Some(series) => Ok(Where::Vm(series.to_owned())),
+                None => Err("expected sim, host or vm:VERSION, such as vm:6.12".to_owned()),
+            },
+        }
+    }
 }
 
 /// `schedcast what-if`

@@ -1,21 +1,47 @@
 //! Flags of `schedcast validate`.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 /// Below the help.
 pub(super) const HELP: &str = "\
 schedcast validate exp.toml
 schedcast validate validation/*.toml --results host.json --page host.md
+schedcast validate --on vm:6.1 exp.toml
 Every variant is run for real, in real cgroups with the real programs, one run after the other, and
-in simulation. Root only; leave the machine alone meanwhile.";
+in simulation. On the host for root only; leave the machine alone meanwhile.";
 
 /// Where the real runs happen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// This machine and its kernel.
     Host,
+    /// A virtual machine with the newest kernel of this series that is here.
+    Vm(String),
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Place, String> {
+        match text {
+            "host" => Ok(Place::Host),
+            _ => match series(text) {
+                Some(series) => Ok(Place::Vm(series.to_owned())),
+                None => Err("expected host or vm:VERSION, such as vm:6.12".to_owned()),
+            },
+        }
+    }
+}
+
+/// The kernel series in `vm:6.12`.
+pub(super) fn series(text: &str) -> Option<&str> {
+    let series = text.strip_prefix("vm:")?;
+    let (major, minor) = series.split_once('.')?;
+    let is_number = |part: &str| part.parse::<u32>().is_ok();
+    (is_number(major) && is_number(minor)).then_some(series)
 }
 
 /// `schedcast validate`
@@ -24,9 +50,12 @@ pub struct ValidateArguments {
     /// Experiment files (TOML)
     #[arg(value_name = "EXP.toml", required = true)]
     pub experiments: Vec<PathBuf>,
-    /// Where the real runs happen
-    #[arg(long, value_enum, default_value_t = Place::Host)]
+    /// Where the real runs happen: host, or vm:6.12 for a virtual machine with that kernel
+    #[arg(long, default_value = "host", value_name = "WHERE")]
     pub on: Place,
+    /// Inside the virtual machine: measure here and print JSON
+    #[arg(long, hide = true)]
+    pub guest: bool,
     /// Real runs of each variant
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeats: u32,

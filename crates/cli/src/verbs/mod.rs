@@ -23,6 +23,7 @@ use crate::{output, written};
 mod calibrate;
 mod help_files;
 mod host;
+mod in_vm;
 pub mod live;
 mod on_host;
 mod pictures;
@@ -86,6 +87,9 @@ pub fn run(
             }
         }
     };
+    let image = on_host::image(arguments)?;
+    let of_image = image.iter().flat_map(in_vm::settings);
+    columns.0.leading.extend(of_image);
     let question = question(
         subject,
         &columns,
@@ -94,9 +98,12 @@ pub fn run(
     );
     let experiment = question.experiment()?;
     refuse_several(&experiment)?;
-    if arguments.on.contains(&Where::Host) {
+    if arguments.guest {
+        return on_host::serve(&experiment, (out, err));
+    }
+    if arguments.on.iter().any(|place| *place != Where::Sim) {
         return on_host::run(
-            (&question, experiment),
+            (&question, experiment, image.as_ref()),
             arguments,
             cli,
             words,

@@ -142,6 +142,45 @@ pub struct Twin {
     pub rows: Vec<Row>,
 }
 
+/// What the real side of one scenario gave.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// CPUs of the machine.
+    pub cpus: usize,
+    /// Repeats that were dropped as disturbed.
+    pub dropped: usize,
+    /// Largest share of a repeat that the hypervisor took.
+    pub steal: f64,
+    /// The figures of each repeat under the names that the simulation gives them.
+    pub samples: Vec<BTreeMap<String, f64>>,
+}
+
+impl Twin {
+    /// Both sides of `scenario`, an experiment and a variant: measured on `date` on `kernel`, simulated with one outcome a seed.
+    pub fn of(
+        scenario: String,
+        (date, kernel): (String, String),
+        measured: &Measured,
+        (simulated, outcomes): (&Scenario, &[Outcome]),
+    ) -> Twin {
+        Twin {
+            scenario,
+            date,
+            kernel,
+            cpus: measured.cpus,
+            simulated: format!(
+                "kernel {}, HZ {}, {} seeds",
+                simulated.kernel.version,
+                simulated.kernel.hz,
+                outcomes.len()
+            ),
+            repeats: [measured.samples.len(), measured.dropped],
+            steal: measured.steal,
+            rows: rows(outcomes, &measured.samples),
+        }
+    }
+}
+
 /// Medians of both sides for every metric that both have and that is worth comparing.
 pub fn rows(simulated: &[Outcome], real: &[BTreeMap<String, f64>]) -> Vec<Row> {
     let Some(first) = real.first() else {

@@ -6,34 +6,40 @@
 //! further run, because counting them slows the program down.
 //!
 //! With `--on host,sim` the real runs come first, alone; then the simulation runs as often, and of its
-//! metrics those are shown that were measured too.
+//! metrics those are shown that were measured too. `--on vm:6.12` runs this same program with `--guest` in a virtual
+//! machine; there it measures what it finds and prints the metrics of all repeats as JSON.
 
 mod real;
-mod tools;
+pub(super) mod tools;
 mod tree;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
 
+use schedcast_host::vm::{Accelerator, KernelImage};
 use schedcast_host::{HostError, KernelInfo, Topology};
 use schedcast_lab::answer;
 use schedcast_lab::error::{Diagnostic, Error, Result};
 use schedcast_lab::experiment::{Experiment, Scenario};
-use schedcast_lab::outcome::Outcome;
+use schedcast_lab::outcome::{MetricMap, Outcome};
 use schedcast_lab::question::Question;
 use schedcast_lab::simulate::Simulate;
 
+use super::in_vm;
 use crate::arguments::{Cli, Format, RunArguments, Where};
-use crate::output;
+use crate::{output, written};
 
 /// Name of the real column.
 const HOST: &str = "host";
 /// Name of the simulated one.
 const SIM: &str = "sim";
 
-/// What was measured, then what is simulated.
+/// What was measured, by column, then what is simulated.
 struct Both<'a, S> {
-    measured: Vec<Outcome>,
+    measured: BTreeMap<String, Vec<Outcome>>,
     simulator: &'a S,
     /// Every metric of the simulation, not only those that were measured too.
     all: bool,
@@ -41,10 +47,11 @@ struct Both<'a, S> {
 
 impl<S: Simulate> Simulate for Both<'_, S> {
     fn run(&self, scenario: &Scenario, seed: u64) -> Result<Outcome> {
-        let repeat = usize::try_from(seed).ok();
-        match repeat.and_then(|repeat| self.measured.get(repeat)) {
-            Some(outcome) if scenario.name == HOST => Ok(outcome.clone()),
-            _ => self.simulate(scenario, seed),
+        let repeat = usize::try_from(seed).unwrap_or(usize::MAX);
+        let measured = self.measured.get(&scenario.name);
+        match measured.and_then(|repeats| repeats.get(repeat)) {
+            Some(outcome) => Ok(outcome.clone()),
+            None => self.simulate(scenario, seed),
         }
     }
 }
@@ -54,7 +61,7 @@ impl<S: Simulate> Both<'_, S> {
         let mut outcome = self.simulator.run(scenario, seed)?;
         if !self.all {
             let measured = |metric: &String| {
-                let mut repeats = self.measured.iter();
+                let mut repeats = self.measured.values().flatten();
                 repeats.any(|repeat| repeat.metrics.contains_key(metric))
             };
             outcome.metrics.retain(|metric, _| measured(metric));
@@ -71,43 +78,133 @@ fn refused(message: impl Into<String>) -> Error {
     Error::Input(Box::new(Diagnostic::general(message)))
 }
 
-/// `schedcast run --on host` and `--on host,sim`.
+/// Inside a guest: the metrics of every repeat as JSON.
+pub fn serve(
+    experiment: &Experiment,
+    (out, err): (&mut impl Write, &mut impl Write),
+) -> Result<()> {
+    let measured = real::repeats(&experiment.scenarios[0], experiment.seeds, err)?;
+    let metrics: Vec<_> = measured.into_iter().map(|one| one.metrics).collect();
+    let text = serde_json::to_string(&metrics).expect("numbers are finite");
+    written(writeln!(out, "{text}"))
+}
+
+/// The repeats of a virtual machine with the kernel `image`.
+fn in_guest(
+    image: &KernelImage,
+    scenario: &Scenario,
+    (experiment, words): (Option<&Path>, &[OsString]),
+    (seeds, err): (u32, &mut impl Write),
+) -> Result<Vec<Outcome>> {
+    let mut words: Vec<OsString> = words.iter().skip(1).cloned().collect();
+    let verb = words.iter().position(|word| word == "run");
+    words.insert(verb.map_or(0, |verb| verb + 1), "--guest".into());
+    let files: Vec<&Path> = experiment.into_iter().collect();
+    let limit = scenario
+        .duration_ns
+        .map_or(real::LONGEST, Duration::from_nanos);
+    let scenarios = std::slice::from_ref(scenario);
+    let done = in_vm::run(
+        image,
+        scenarios,
+        words,
+        &files,
+        limit * (2 * seeds + 1) * 20,
+    )?;
+    let metrics: Vec<MetricMap> = serde_json::from_str(done.stdout.trim()).map_err(|error| {
+        refused(format!(
+            "the guest printed something else than results: {error}"
+        ))
+    })?;
+    if done.accelerator == Accelerator::Emulation {
+        real::note(
+            err,
+            "the guest was emulated: latencies and speeds are the emulator's",
+        );
+    }
+    let outcome = |metrics| Outcome {
+        event_hash: 0,
+        metrics,
+    };
+    Ok(metrics.into_iter().map(outcome).collect())
+}
+
+/// The kernel of the virtual machine to run in, if one is asked for.
+pub fn image(arguments: &RunArguments) -> Result<Option<KernelImage>> {
+    let series = arguments.on.iter().filter_map(|place| match place {
+        Where::Vm(series) => Some(series),
+        _ => None,
+    });
+    match series.collect::<Vec<_>>().as_slice() {
+        _ if arguments.guest => Ok(None),
+        [] => Ok(None),
+        [series] => KernelImage::find(series).map(Some).map_err(host_error),
+        _ => Err(Error::usage("one virtual machine at a time")),
+    }
+}
+
+/// The layouts that a real run has.
+fn refuse_pictures(arguments: &RunArguments) -> Result<()> {
+    let output = &arguments.output;
+    if output.format == Format::Tool
+        || output.pictures.trace.is_some()
+        || output.pictures.report.is_some()
+    {
+        let error = Error::usage("a run for real prints a table and keeps no trace");
+        return Err(error.hint("leave out --format tool, --trace and --report, or run it --on sim"));
+    }
+    output::layout(output).map(drop)
+}
+
+fn refuse_other_machine(scenario: &Scenario, cpus: usize) -> Result<()> {
+    if scenario.machine.cpus() == cpus {
+        return Ok(());
+    }
+    let of = scenario.machine.cpus();
+    let message = format!("the simulated machine has {of} CPUs and this host has {cpus}");
+    Err(refused(message).hint(format!("--cpus {cpus} makes them equal")))
+}
+
+/// `schedcast run` with `--on host`, `--on host,sim`, `--on vm:6.12,sim` and the like.
 pub fn run(
-    (question, mut experiment): (&Question, Experiment),
+    (question, mut experiment, image): (&Question, Experiment, Option<&KernelImage>),
     arguments: &RunArguments,
     cli: &Cli,
     words: &[OsString],
     simulator: &impl Simulate,
     (out, err): (&mut impl Write, &mut impl Write),
 ) -> Result<()> {
-    let simulated = arguments.on.contains(&Where::Sim);
-    let output = &arguments.output;
-    if output.format == Format::Tool
-        || output.pictures.trace.is_some()
-        || output.pictures.report.is_some()
-    {
-        let error = Error::usage("--on host prints a table and keeps no trace");
-        return Err(error.hint("leave out --format tool, --trace and --report, or run it --on sim"));
-    }
-    output::layout(output)?;
+    refuse_pictures(arguments)?;
     let scenario = experiment.scenarios.remove(0);
     let cpus = Topology::read().map_err(host_error)?.cpus.len();
-    if simulated && scenario.machine.cpus() != cpus {
-        let of = scenario.machine.cpus();
-        let message = format!("the simulated machine has {of} CPUs and this host has {cpus}");
-        return Err(refused(message).hint(format!("--cpus {cpus} makes them equal")));
+    let simulated = arguments.on.contains(&Where::Sim);
+    if simulated && arguments.on.contains(&Where::Host) {
+        refuse_other_machine(&scenario, cpus)?;
     }
-    let measured = real::repeats(&scenario, experiment.seeds, err)?;
-    for place in [Where::Host, Where::Sim] {
-        if !arguments.on.contains(&place) {
-            continue;
-        }
+    let seeds = experiment.seeds;
+    let mut measured = BTreeMap::new();
+    for place in arguments.on.iter().filter(|place| **place != Where::Sim) {
+        let mut column = scenario.clone();
+        let outcomes = match (place, image) {
+            (Where::Vm(series), Some(image)) => {
+                in_vm::refuse_other_kernels(image, std::slice::from_ref(&scenario))?;
+                column.name = format!("vm:{series}");
+                let from = (arguments.experiment.as_deref(), words);
+                in_guest(image, &scenario, from, (seeds, err))?
+            }
+            _ => {
+                column.name = HOST.to_owned();
+                let info = KernelInfo::read().map_err(host_error)?;
+                name_kernel(&mut column, &info.release, info.hz);
+                real::repeats(&scenario, seeds, err)?
+            }
+        };
+        measured.insert(column.name.clone(), outcomes);
+        experiment.scenarios.push(column);
+    }
+    if simulated {
         let mut column = scenario.clone();
         column.name = SIM.to_owned();
-        if place == Where::Host {
-            column.name = HOST.to_owned();
-            name_kernel(&mut column)?;
-        }
         experiment.scenarios.push(column);
     }
     let both = Both {
@@ -122,24 +219,25 @@ pub fn run(
     context.verbose = true;
     context.apply.clear();
     if !simulated {
-        context.machine = format!("this host, {cpus} CPUs");
+        context.machine = match arguments.on.contains(&Where::Host) {
+            true => format!("this host, {cpus} CPUs"),
+            false => format!("virtual machine, {} CPUs", scenario.machine.cpus()),
+        };
     }
-    output::print(&answered, output, out)
+    output::print(&answered, &arguments.output, out)
 }
 
-/// The real column names the kernel that runs here, as far as its release is a known one.
-fn name_kernel(column: &mut Scenario) -> Result<()> {
-    let info = KernelInfo::read().map_err(host_error)?;
+/// The real column names the kernel that ran, as far as its release is a known one.
+fn name_kernel(column: &mut Scenario, release: &str, hz: Option<u32>) {
     let digits = |part: &str| {
         let end = part
             .find(|c: char| !c.is_ascii_digit())
             .unwrap_or(part.len());
         part[..end].to_owned()
     };
-    let release: Vec<String> = info.release.split('.').take(2).map(digits).collect();
+    let release: Vec<String> = release.split('.').take(2).map(digits).collect();
     if let Ok(version) = release.join(".").parse() {
         column.kernel.version = version;
     }
-    column.kernel.hz = info.hz.unwrap_or(column.kernel.hz);
-    Ok(())
+    column.kernel.hz = hz.unwrap_or(column.kernel.hz);
 }

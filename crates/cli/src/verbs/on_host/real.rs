@@ -18,7 +18,7 @@ use super::{host_error, refused, tools};
 /// A repeat of which the hypervisor took more is run again.
 const STEAL_MAX: f64 = 0.01;
 /// Without a duration the programs have to end by themselves within this.
-const LONGEST: Duration = Duration::from_secs(600);
+pub const LONGEST: Duration = Duration::from_secs(600);
 /// Size of the buffer that counts wakeups; what it cannot hold is counted as lost, which is as good.
 const BUFFER_KB: u32 = 16;
 
@@ -68,7 +68,8 @@ pub fn repeats(scenario: &Scenario, repeats: u32, err: &mut impl Write) -> Resul
     Ok(outcomes)
 }
 
-fn note(err: &mut impl Write, text: &str) {
+/// Says something beside the results.
+pub fn note(err: &mut impl Write, text: &str) {
     // Nothing can be done about a closed standard error.
     let _ = writeln!(err, "note: {text}");
 }

@@ -1,0 +1,133 @@
+//! This program in a virtual machine, for the verbs that run things for real.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use schedcast_host::vm::{self, Accelerator, Done, KernelImage, Order};
+use schedcast_lab::error::{Diagnostic, Error, Result};
+use schedcast_lab::experiment::Scenario;
+use schedcast_lab::experiment::document::{Table, flag_setting};
+use schedcast_lab::experiment::program::Action;
+use schedcast_lab::question::Setting;
+
+use super::host::host_error;
+use super::on_host::tools;
+
+/// Where the settings come from, in messages.
+const FLAG: &str = "--on";
+
+/// The keys that make a simulation one of the kernel in `image`, on as many CPUs as the guest can have.
+fn keys(image: &KernelImage) -> Vec<([&'static str; 2], String)> {
+    let mut keys = vec![(["kernel", "version"], image.version.clone())];
+    keys.extend(image.hz.map(|hz| (["kernel", "hz"], hz.to_string())));
+    let preempt = image.preempt.map(str::to_owned);
+    keys.extend(preempt.map(|model| (["kernel", "preempt"], model)));
+    keys.extend(one_cpu(Accelerator::here()));
+    keys
+}
+
+fn one_cpu(accelerator: Accelerator) -> Option<([&'static str; 2], String)> {
+    let one = accelerator == Accelerator::Emulation;
+    one.then(|| (["machine", "cpus"], "1".to_owned()))
+}
+
+/// Layers over an experiment that is read inside a guest.
+pub fn guest_layers() -> Vec<Table> {
+    let key = Accelerator::around().and_then(one_cpu);
+    let layer = key.map(|(key, value)| flag_setting(FLAG, key, &value));
+    layer.into_iter().collect()
+}
+
+/// Layers over an experiment that make it one of the kernel in `image`.
+pub fn layers(image: &KernelImage) -> Vec<Table> {
+    let layer = |(key, value): ([&'static str; 2], String)| flag_setting(FLAG, key, &value);
+    keys(image).into_iter().map(layer).collect()
+}
+
+/// The same as settings of a question.
+pub fn settings(image: &KernelImage) -> Vec<Setting> {
+    let setting = |(key, argument)| Setting::Flag {
+        flag: FLAG,
+        key,
+        argument,
+    };
+    keys(image).into_iter().map(setting).collect()
+}
+
+/// Refuses variants that name a kernel of their own.
+pub fn refuse_other_kernels(image: &KernelImage, scenarios: &[Scenario]) -> Result<()> {
+    let other = |scenario: &&Scenario| scenario.kernel.version.to_string() != image.version;
+    match scenarios.iter().find(other) {
+        None => Ok(()),
+        Some(scenario) => {
+            let (name, version) = (&scenario.name, scenario.kernel.version);
+            let message = format!(
+                "`{name}` is of kernel {version}, and the guest's is {}",
+                image.version
+            );
+            let error =
+                Diagnostic::general(message).hint("leave kernel.version out of the variants");
+            Err(Error::Input(Box::new(error)))
+        }
+    }
+}
+
+/// Runs this program with `words` in a guest that has everything the scenarios need, and `files` besides.
+///
+/// # Errors
+/// A tool that is not installed, no qemu, a guest that fails; its complaints are part of the message.
+pub fn run(
+    image: &KernelImage,
+    scenarios: &[Scenario],
+    words: Vec<OsString>,
+    files: &[&Path],
+    limit: Duration,
+) -> Result<Done> {
+    let own = std::env::current_exe().map_err(|error| Error::file("find", "schedcast", &error))?;
+    let mut order = Order {
+        words: vec![own.into()],
+        files: files.iter().map(|path| path.to_path_buf()).collect(),
+        cpus: cpus(scenarios)?,
+        limit,
+        ..Order::default()
+    };
+    order.words.extend(words);
+    for program in scenarios.iter().flat_map(|scenario| &scenario.programs) {
+        let Action::Run(words) = &program.action.value else {
+            let message = "a recording cannot be run for real";
+            return Err(Error::input(&program.action.place, message));
+        };
+        if let Some(tool) = words.first() {
+            tools::find(tool)?;
+            order.tools.push(tool.clone());
+        }
+        let named = words.iter().skip(1).map(PathBuf::from);
+        order.files.extend(named.filter(|path| path.is_file()));
+    }
+    let done = vm::run(image, &order).map_err(host_error)?;
+    match done.code {
+        0 => Ok(done),
+        code => {
+            let message = format!("in the virtual machine it ended with {code}");
+            let error = Diagnostic::general(message).hint(done.stderr.trim().to_owned());
+            Err(Error::Input(Box::new(error)))
+        }
+    }
+}
+
+/// The CPUs of the machine, which are those of the guest.
+fn cpus(scenarios: &[Scenario]) -> Result<usize> {
+    let mut all: Vec<usize> = scenarios.iter().map(|one| one.machine.cpus()).collect();
+    all.sort_unstable();
+    all.dedup();
+    match all.as_slice() {
+        [cpus] => Ok(*cpus),
+        _ => {
+            let message = format!(
+                "the variants are for machines of {all:?} CPUs, and a guest has one number"
+            );
+            Err(Error::Input(Box::new(Diagnostic::general(message))))
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The real side under another kernel: this program in a virtual machine, and its words on a serial line.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use schedcast_host::vm::{Accelerator, KernelImage};
+use schedcast_lab::error::Result;
+use schedcast_lab::experiment::{self, Scenario, Surroundings};
+use schedcast_lab::validate::Measured;
+
+use super::super::in_vm;
+use super::{bad_input, real};
+use crate::arguments::validate::ValidateArguments;
+use crate::written;
+
+/// A guest may take so much longer than its programs run: it is emulated, and disturbed repeats are made again.
+const SLOWNESS: u32 = 20;
+
+/// Inside the guest: measures every variant and prints a line of JSON for each.
+pub fn serve(arguments: &ValidateArguments, out: &mut impl Write) -> Result<u8> {
+    let surroundings = Surroundings {
+        settings: in_vm::guest_layers(),
+        ..Surroundings::default()
+    };
+    for path in &arguments.experiments {
+        let experiment = experiment::load(path, surroundings.clone())?;
+        for scenario in &experiment.scenarios {
+            let measured = match says_something(scenario) {
+                true => real::measure(scenario, arguments.repeats)?,
+                false => Measured::default(),
+            };
+            let line = serde_json::to_string(&measured).expect("numbers are finite");
+            written(writeln!(out, "{line}"))?;
+        }
+    }
+    Ok(0)
+}
+
+/// An emulator says nothing about programs that end with their work: when that is, is a matter of its speed.
+fn says_something(scenario: &Scenario) -> bool {
+    scenario.duration_ns.is_some() || Accelerator::around() != Some(Accelerator::Emulation)
+}
+
+/// Outside: boots `image`, has the experiment at `path` measured in it, and says under what.
+pub fn measure(
+    image: &KernelImage,
+    path: &Path,
+    scenarios: &[Scenario],
+    repeats: u32,
+) -> Result<(String, Vec<Measured>)> {
+    let once: Duration = scenarios.iter().map(real::longest).sum();
+    let mut words: Vec<OsString> = ["validate", "--guest", "--repeats"]
+        .map(OsString::from)
+        .to_vec();
+    words.push(repeats.to_string().into());
+    words.push(path.into());
+    let done = in_vm::run(image, scenarios, words, &[path], once * repeats * SLOWNESS)?;
+    let lines = done.stdout.lines().map(serde_json::from_str::<Measured>);
+    let measured = lines.collect::<std::result::Result<Vec<_>, _>>();
+    let measured = measured.map_err(|error| {
+        bad_input(format!(
+            "the guest printed something else than results: {error}"
+        ))
+    })?;
+    if measured.len() != scenarios.len() {
+        let (got, wanted) = (measured.len(), scenarios.len());
+        let message = format!("the guest measured {got} of {wanted} variants");
+        return Err(bad_input(message));
+    }
+    let kernel = format!(
+        "{} in a virtual machine ({})",
+        image.version,
+        done.accelerator.name()
+    );
+    Ok((kernel, measured))
+}

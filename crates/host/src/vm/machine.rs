@@ -1,0 +1,195 @@
+//! The virtual machine: qemu with a kernel, an archive and three serial lines.
+//!
+//! The kernel's own messages go to the first line, what the program prints to the second, what it complains to
+//! the third.
+//!
+//! An emulated guest has a clock of its own: each instruction takes 1 ns, and when all wait, time jumps to the next
+//! timer (`-icount shift=0,sleep=off`). So it neither knows how slowly it is emulated nor what else the host does. Worked
+//! example: a program that computes for 4 s executes 4·10⁹ instructions and takes ten to fifteen seconds outside. Such a clock
+//! is for one CPU only: with two, each instruction of one would take time from the other.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::kernel::KernelImage;
+use super::{Accelerator, Done, ENDED, GUEST, Order, READY, libraries};
+use crate::error::{HostError, Result, io_error};
+
+const QEMU: &str = "qemu-system-x86_64";
+/// A guest is up in three seconds, on a busy host in thirty.
+const PATIENCE: Duration = Duration::from_secs(120);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// The archive is unpacked into memory, and its packed form is there at the same time.
+const MEMORY_MB: usize = 1024;
+
+/// A folder for the files of one boot, gone at the end.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed is a temporary file more.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Scratch {
+    fn new() -> Result<Scratch> {
+        let name = format!("schedcast-vm-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(&path).map_err(|error| io_error("creating", &path, error))?;
+        Ok(Scratch(path))
+    }
+
+    fn text(&self, name: &str) -> String {
+        let bytes = fs::read(self.0.join(name)).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).replace('\r', "")
+    }
+}
+
+/// A running qemu, ended on drop.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Boots with what executes it best.
+pub fn boot(image: &KernelImage, order: &Order, archive: &[u8]) -> Result<Done> {
+    let qemu = libraries::find(QEMU).ok_or_else(|| HostError::Unavailable {
+        what: "a virtual machine",
+        why: format!(
+            "{QEMU} is not installed; on Debian: apt install --no-install-recommends qemu-system-x86"
+        ),
+    })?;
+    let scratch = Scratch::new()?;
+    let packed = scratch.0.join("archive");
+    fs::write(&packed, archive).map_err(|error| io_error("writing", &packed, error))?;
+    let accelerator = Accelerator::here();
+    let mut command = command(&qemu, image, order, &scratch, accelerator);
+    let started = command.spawn().map_err(|source| {
+        let command = QEMU.to_owned();
+        HostError::Start { command, source }
+    })?;
+    attend(&mut Running(started), order.limit, &scratch)?;
+    done(&scratch, accelerator).ok_or_else(|| dead("it broke down", &scratch))
+}
+
+/// KVM runs a kernel that knows nothing of it where the CPU has instructions for that; without them `/dev/kvm` may be
+/// there all the same, for kernels made for it.
+pub fn can_use_kvm() -> bool {
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let mut flags = cpuinfo.lines().filter(|line| line.starts_with("flags"));
+    let has = |line: &str| {
+        let mut words = line.split_whitespace();
+        words.any(|flag| flag == "vmx" || flag == "svm")
+    };
+    let device = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/kvm");
+    device.is_ok() && flags.any(has)
+}
+
+/// Waits until the machine is off.
+fn attend(running: &mut Running, limit: Duration, scratch: &Scratch) -> Result<()> {
+    let begin = Instant::now();
+    let mut up = false;
+    loop {
+        let over = matches!(running.0.try_wait(), Ok(Some(_)) | Err(_));
+        up = up || scratch.text("stdout").contains(READY);
+        match (over, up) {
+            (true, true) => return Ok(()),
+            (true, false) => return Err(dead("it ended before it was up", scratch)),
+            (false, false) if begin.elapsed() > PATIENCE => {
+                return Err(dead("it does not come up", scratch));
+            }
+            (false, true) if begin.elapsed() > PATIENCE + limit => {
+                return Err(dead("it does not end", scratch));
+            }
+            _ => std::thread::sleep(LOOK_EVERY),
+        }
+    }
+}
+
+/// What the guest said.
+fn done(scratch: &Scratch, accelerator: Accelerator) -> Option<Done> {
+    let text = scratch.text("stdout");
+    let (_, printed) = text.split_once(&format!("{READY}\n"))?;
+    let (stdout, code) = printed.rsplit_once(&format!("{ENDED} "))?;
+    Some(Done {
+        stdout: stdout.to_owned(),
+        stderr: scratch.text("stderr"),
+        code: code.trim().parse().ok()?,
+        accelerator,
+    })
+}
+
+fn dead(how: &str, scratch: &Scratch) -> HostError {
+    let mut said = String::new();
+    for file in ["qemu", "console"] {
+        let text = scratch.text(file);
+        let lines: Vec<&str> = text
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+            .collect();
+        for line in &lines[lines.len().saturating_sub(6)..] {
+            said += &format!("\n  {file}: {line}");
+        }
+    }
+    HostError::Unavailable {
+        what: "the virtual machine",
+        why: format!("{how}{said}"),
+    }
+}
+
+fn command(
+    qemu: &Path,
+    image: &KernelImage,
+    order: &Order,
+    scratch: &Scratch,
+    accelerator: Accelerator,
+) -> Command {
+    let cpus = accelerator.cpus(order.cpus.max(1));
+    let mut command = Command::new(qemu);
+    command
+        .args(["-nodefaults", "-no-user-config", "-no-reboot"])
+        .args(["-display", "none", "-machine", "pc"])
+        .args(["-smp", &cpus.to_string()])
+        .args(["-m", &MEMORY_MB.to_string()])
+        .arg("-kernel")
+        .arg(&image.path)
+        .arg("-initrd")
+        .arg(scratch.0.join("archive"));
+    let speed = match accelerator {
+        Accelerator::Kvm => ["-accel", "kvm", "-cpu", "host"],
+        Accelerator::Emulation => ["-accel", "tcg", "-cpu", "max"],
+    };
+    command.args(speed);
+    if accelerator == Accelerator::Emulation {
+        command.args(["-icount", "shift=0,sleep=off"]);
+    }
+    // A panic ends the machine; with the first process gone that is what happens. Words that the kernel does not know
+    // are the first process's environment.
+    let words = "console=ttyS0 quiet panic=-1 random.trust_cpu=1 rdinit=/init";
+    let words = format!("{words} {GUEST}={}", accelerator.name());
+    command.args(["-append", &words]);
+    for line in ["console", "stdout", "stderr"] {
+        let path = scratch.0.join(line);
+        // The text of the attempt before would be taken for this one's.
+        let _ = fs::remove_file(&path);
+        command
+            .arg("-serial")
+            .arg(format!("file:{}", path.display()));
+    }
+    let log = fs::File::create(scratch.0.join("qemu"));
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log.map_or_else(|_| Stdio::null(), Stdio::from));
+    command
+}
