@@ -103,10 +103,31 @@ const STUDENT_QUANTILE: [f64; 30] = [
     2.052, 2.048, 2.045, 2.042,
 ];
 
-/// Factor that widens a percentile interval of `count` seeds.
-fn small_sample_factor(count: usize) -> f64 {
+/// 95 % interval of one further run of the same kind: mean ± t·s·√(1 + 1/n). Where the interval of the mean says how well the
+/// mean is known, this says where a single measurement will lie. `None` for fewer than two samples.
+///
+/// Worked example: 70, 72 and 74 have mean 72 and s = 2; t of two degrees of freedom is 4.303, so one more run lies
+/// within 72 ± 4.303 · 2 · √(4/3) = 72 ± 9.94.
+pub fn prediction_interval(samples: &[f64]) -> Option<Interval> {
+    if samples.len() < 2 {
+        return None;
+    }
+    let center = mean(MeanKind::Arithmetic, samples)?;
+    let count = samples.len() as f64;
+    let reach = student_quantile(samples.len()) * standard_deviation(samples);
+    let reach = reach * (1.0 + 1.0 / count).sqrt();
+    let never_negative = samples.iter().all(|sample| *sample >= 0.0);
+    let low = center - reach;
+    Some(Interval {
+        low: if never_negative { low.max(0.0) } else { low },
+        high: center + reach,
+    })
+}
+
+/// 97.5 % quantile of Student's distribution for `count` samples.
+fn student_quantile(count: usize) -> f64 {
     let freedom = (count - 1) as f64;
-    let student = match STUDENT_QUANTILE.get(count - 2) {
+    match STUDENT_QUANTILE.get(count - 2) {
         Some(quantile) => *quantile,
         None => {
             // The quantile's expansion in 1/freedom, two terms.
@@ -115,8 +136,12 @@ fn small_sample_factor(count: usize) -> f64 {
             z + (cube + z) / (4.0 * freedom)
                 + (5.0 * fifth + 16.0 * cube + 3.0 * z) / (96.0 * freedom * freedom)
         }
-    };
-    student / NORMAL_QUANTILE * (count as f64 / freedom).sqrt()
+    }
+}
+
+/// Factor that widens a percentile interval of `count` seeds.
+fn small_sample_factor(count: usize) -> f64 {
+    student_quantile(count) / NORMAL_QUANTILE * (count as f64 / (count - 1) as f64).sqrt()
 }
 
 /// The seeds of every resample, drawn once and used for all metrics.
@@ -253,6 +278,17 @@ mod tests {
         assert_eq!(percentile(&hundred, 0.0), Some(1.0));
         assert_eq!(percentile(&hundred, 100.0), Some(100.0));
         assert_eq!(percentile(&[], 50.0), None);
+    }
+
+    #[test]
+    fn one_more_run_varies_more_than_a_mean() {
+        let interval = prediction_interval(&[70.0, 72.0, 74.0]).unwrap();
+        let reach = 4.303 * 2.0 * (4.0_f64 / 3.0).sqrt();
+        assert!((interval.high - 72.0 - reach).abs() < 1e-9);
+        assert!((interval.low - 72.0 + reach).abs() < 1e-9);
+        // What is never negative is not predicted to be.
+        assert_eq!(prediction_interval(&[0.0, 1.0]).unwrap().low, 0.0);
+        assert_eq!(prediction_interval(&[1.0]), None);
     }
 
     #[test]

@@ -5,10 +5,12 @@
 //! recorded is simulated for comparison but need not keep the promise.
 
 use super::judge::{self, Forecast};
-use super::{Case, Slo};
+use super::search::Limit;
+use super::{Case, Slo, refit};
 use crate::answer;
 use crate::comparison::Comparison;
 use crate::error::Result;
+use crate::experiment::Scenario;
 use crate::question::Question;
 use crate::simulate::{Simulate, run_all};
 use crate::tables::Context;
@@ -73,13 +75,26 @@ pub fn check(
 ) -> Result<Gate> {
     let experiment = question.experiment()?;
     let case = Case::of(question, slos, &experiment.scenarios[0])?;
-    let outcomes = run_all(simulator, &experiment.scenarios, experiment.seeds, finished)?;
+    let to_come: Vec<Scenario> = experiment
+        .scenarios
+        .iter()
+        .map(|scenario| {
+            Limit::of(scenario, &case.target).applied(scenario, &case.target, &scenario.name)
+        })
+        .collect();
+    let outcomes = run_all(simulator, &to_come, experiment.seeds, finished)?;
     for slo in &case.promises {
         judge::refuse_unreported(slo, &outcomes[0])?;
     }
-    let mut comparison = Comparison::new(&experiment.title, &experiment.scenarios, &outcomes)?;
+    let mut comparison = Comparison::new(&experiment.title, &to_come, &outcomes)?;
     comparison.tier = Some(case.recorded.tier);
-    let fit = answer::fit(&comparison, case.recorded, Some(&case.target));
+    let fit = refit(
+        &case,
+        &experiment.scenarios[0],
+        simulator,
+        experiment.seeds,
+        finished,
+    )?;
     let first = usize::from(experiment.scenarios.len() > 1);
     let mut judged = Vec::new();
     for (scenario, runs) in experiment.scenarios.iter().zip(&outcomes).skip(first) {

@@ -27,8 +27,8 @@ use crate::experiment::Scenario;
 use crate::experiment::units::format_duration_ns;
 use crate::question::{Question, RECORDED, Subject};
 use crate::recording::Recorded;
-use crate::simulate::Simulate;
-use crate::tables::Context;
+use crate::simulate::{Simulate, run_all};
+use crate::tables::{Context, Fit};
 
 pub mod gate;
 pub mod judge;
@@ -205,14 +205,27 @@ pub fn advise(
     let (target, seeds) = (case.target.as_str(), experiment.seeds);
     let mut bench = Bench::new(simulator, finished, baseline, target, &case.promises, seeds);
     let recorded = Limit::of(baseline, target);
-    let outcomes = bench.outcomes(recorded)?.to_vec();
+    let outcomes = bench.outcomes(recorded)?;
     for slo in &case.promises {
-        judge::refuse_unreported(slo, &outcomes)?;
+        judge::refuse_unreported(slo, outcomes)?;
     }
-    let plain = Comparison::new("", std::slice::from_ref(baseline), &[outcomes])?;
-    bench.fit = answer::fit(&plain, case.recorded, Some(target));
+    bench.fit = refit(&case, baseline, simulator, seeds, finished)?;
     let limits = look_for(&mut bench, recorded)?;
     build(question, &case, &mut bench, &limits, most)
+}
+
+/// How the recorded run comes out when it is simulated again, with its periods where they were.
+fn refit(
+    case: &Case<'_>,
+    baseline: &Scenario,
+    simulator: &impl Simulate,
+    seeds: u32,
+    finished: &(impl Fn() + Sync),
+) -> Result<Vec<Fit>> {
+    let only = std::slice::from_ref(baseline);
+    let outcomes = run_all(simulator, only, seeds, finished)?;
+    let comparison = Comparison::new("", only, &outcomes)?;
+    Ok(answer::fit(&comparison, case.recorded, Some(&case.target)))
 }
 
 /// Named limits worth a column; the recorded one is first.

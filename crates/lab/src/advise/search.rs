@@ -48,7 +48,8 @@ impl Limit {
         }
     }
 
-    /// `scenario` under the name `name`, with this limit on `target`.
+    /// `scenario` under the name `name`, with this limit on `target` and its periods where the seed puts them: what is
+    /// advised will meet other work than what was recorded.
     pub fn applied(&self, scenario: &Scenario, target: &str, name: &str) -> Scenario {
         let mut scenario = scenario.clone();
         scenario.name = name.to_string();
@@ -56,6 +57,7 @@ impl Limit {
             group.quota_us = self.quota_us;
             group.period_us = self.period_us;
             group.burst_us = self.burst_us;
+            group.any_phase = true;
         }
         scenario
     }

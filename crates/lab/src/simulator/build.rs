@@ -111,7 +111,8 @@ impl Builder<'_> {
             // The phase belongs to the period in force, which the scenario may have changed.
             if let Some(settings) = self.scenario.cgroups.get(path) {
                 let index = GroupIndex(index as u32);
-                let phase_ns = replay.period_phase_ns(index, settings.period_us * 1000);
+                let recorded = || replay.period_phase_ns(index, settings.period_us * 1000);
+                let phase_ns = (!settings.any_phase).then(recorded).flatten();
                 self.workload.groups[group.index() - 1].period_phase_ns = phase_ns;
             }
         }

@@ -54,7 +54,7 @@ pub fn ticket(advice: &Advice) -> String {
             .collect(),
     });
     text += &body(&advice.comparison, &rows);
-    text += "≤ (≥): worse end of the 95 % interval over seeds, with the misfit; * recommended\n";
+    text += "≤ (≥): worse end of the 95 % interval of one run, with the misfit; * recommended\n";
     text += &verdict(advice);
     text += &nothing(advice);
     if !advice.context.reproduce.is_empty() {

@@ -59,6 +59,9 @@ pub struct CgroupSettings {
     pub idle: bool,
     /// `cpuset.cpus`; `None` is all of the parent's.
     pub cpus: Option<CpuList>,
+    /// Whether a replay forgets when the group's period timer fired and lets the seed choose: for runs that are still to
+    /// come, since nobody knows how their work will fall into the periods.
+    pub any_phase: bool,
 }
 
 impl CgroupSettings {
@@ -83,6 +86,7 @@ impl Default for CgroupSettings {
             weight: Weight::Shares(1024),
             idle: false,
             cpus: None,
+            any_phase: false,
         }
     }
 }
