@@ -130,64 +130,67 @@ impl SchedAvg {
         MIN_DIVIDER + self.period_contrib
     }
 
-    /// Brings the sums to `now` (`___update_load_sum`). Returns whether a period boundary was
-    /// crossed, i.e. whether the averages have to be recomputed.
-    #[inline]
-    pub fn update_sum(&mut self, now: u64, mut inputs: Inputs) -> bool {
+    /// Brings the sums to `now` (`___update_load_sum`), and the averages too when a period boundary was
+    /// crossed (`___update_load_avg`). Returns whether it was. `weight` is unscaled, 1 for queues.
+    #[inline(always)]
+    pub fn update(&mut self, now: u64, inputs: Inputs, weight: u64) -> bool {
         let elapsed = now.wrapping_sub(self.last_update_time);
         let units = elapsed >> 10;
         if units == 0 {
             return false;
         }
-        if (elapsed as i64) < 0 {
-            self.last_update_time = now;
+        // Most updates stay within a period, and a clock that went back is far from doing so.
+        let total = units + u64::from(self.period_contrib);
+        if total < 1024 {
+            reached(Mark::PeltWithinPeriod);
+            self.last_update_time += units << 10;
+            self.period_contrib = total as u32;
+            self.add(units as u32, inputs);
             return false;
         }
-        self.last_update_time += units << 10;
-        // An entity off the queue neither runs nor wants to, whatever stale flags say.
-        if inputs.load == 0 {
-            inputs.runnable = 0;
-            inputs.running = false;
-        }
-        self.accumulate(units, inputs)
+        self.update_beyond_period(elapsed, inputs, weight)
     }
 
-    #[inline]
-    fn accumulate(&mut self, units: u64, inputs: Inputs) -> bool {
+    #[inline(never)]
+    fn update_beyond_period(&mut self, elapsed: u64, inputs: Inputs, weight: u64) -> bool {
+        if (elapsed as i64) < 0 {
+            self.last_update_time = self.last_update_time.wrapping_add(elapsed);
+            return false;
+        }
+        reached(Mark::PeltPeriod);
+        let units = elapsed >> 10;
+        self.last_update_time += units << 10;
         let total = units + u64::from(self.period_contrib);
-        let periods = total / 1024;
         let rest = (total % 1024) as u32;
-        let contribution = if periods == 0 {
-            reached(Mark::PeltWithinPeriod);
-            units as u32
-        } else {
-            reached(Mark::PeltPeriod);
-            let decay = Decay::over(periods);
-            self.load_sum = decay.of(self.load_sum);
-            self.runnable_sum = decay.of(self.runnable_sum);
-            self.util_sum = decay.of(u64::from(self.util_sum)) as u32;
-            if inputs.load == 0 {
-                0
-            } else {
-                segments(decay, 1024 - self.period_contrib, rest)
-            }
-        };
-        self.period_contrib = rest;
+        let decay = Decay::over(total / 1024);
+        self.load_sum = decay.of(self.load_sum);
+        self.runnable_sum = decay.of(self.runnable_sum);
+        self.util_sum = decay.of(u64::from(self.util_sum)) as u32;
         if inputs.load != 0 {
-            self.load_sum += inputs.load * u64::from(contribution);
+            let contribution = segments(decay, 1024 - self.period_contrib, rest);
+            self.add(contribution, inputs);
         }
-        if inputs.runnable != 0 {
-            self.runnable_sum += (inputs.runnable * u64::from(contribution)) << 10;
+        self.period_contrib = rest;
+        self.update_avg(weight);
+        true
+    }
+
+    /// Adds units to the sums. An entity off the queue neither runs nor wants to, whatever stale flags
+    /// say.
+    #[inline(always)]
+    fn add(&mut self, contribution: u32, inputs: Inputs) {
+        if inputs.load == 0 {
+            return;
         }
+        self.load_sum += inputs.load * u64::from(contribution);
+        self.runnable_sum += (inputs.runnable * u64::from(contribution)) << 10;
         if inputs.running {
             self.util_sum += contribution << 10;
         }
-        periods > 0
     }
 
-    /// Recomputes the averages (`___update_load_avg`); `weight` is unscaled, 1 for queues.
-    #[inline]
-    pub fn update_avg(&mut self, weight: u64) {
+    #[inline(always)]
+    fn update_avg(&mut self, weight: u64) {
         let divider = u64::from(self.divider());
         self.load_avg = weight * self.load_sum / divider;
         self.runnable_avg = self.runnable_sum / divider;
@@ -222,9 +225,7 @@ mod tests {
     fn util_after_ms(ms: u64) -> u64 {
         let mut avg = SchedAvg::default();
         for now_ms in 1..=ms {
-            if avg.update_sum(now_ms * 1_000_000, RUNNING) {
-                avg.update_avg(1024);
-            }
+            avg.update(now_ms * 1_000_000, RUNNING, 1024);
         }
         avg.util_avg
     }
@@ -253,8 +254,7 @@ mod tests {
             util_sum: 1024 * 40_000,
             ..SchedAvg::default()
         };
-        avg.update_sum(32 * (1024 << 10), ASLEEP);
-        avg.update_avg(1);
+        avg.update(32 * (1024 << 10), ASLEEP, 1);
         assert_eq!(avg.util_sum, 1024 * 20_000 - 1); // y^0 is one part in 2^32 below 1
     }
 
@@ -265,14 +265,14 @@ mod tests {
             util_sum: 99,
             ..SchedAvg::default()
         };
-        assert!(!avg.update_sum(4_000_000, RUNNING));
+        assert!(!avg.update(4_000_000, RUNNING, 1));
         assert_eq!((avg.last_update_time, avg.util_sum), (4_000_000, 99));
     }
 
     #[test]
     fn below_one_unit_nothing_happens() {
         let mut avg = SchedAvg::default();
-        assert!(!avg.update_sum(1023, RUNNING));
+        assert!(!avg.update(1023, RUNNING, 1));
         assert_eq!(avg, SchedAvg::default());
     }
 
@@ -280,7 +280,7 @@ mod tests {
     fn sums_stay_below_their_limit() {
         let mut avg = SchedAvg::default();
         for now in 1..100_000u64 {
-            avg.update_sum(now * 700_000, RUNNING);
+            avg.update(now * 700_000, RUNNING, 1024);
         }
         avg.update_avg(1024);
         assert!(avg.util_sum <= LOAD_AVG_MAX << 10);

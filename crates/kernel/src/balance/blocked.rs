@@ -47,9 +47,7 @@ impl Kernel {
             runnable: busy,
             running,
         };
-        if avg.update_sum(now, inputs) {
-            avg.update_avg(1);
-        }
+        avg.update(now, inputs, 1);
         avg.util_avg > 0
     }
 

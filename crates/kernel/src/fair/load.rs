@@ -89,18 +89,14 @@ fn add_tg_cfs_propagate(cfs_rq: &mut CfsRq, runnable_sum: i64) {
 }
 
 /// `__update_load_avg_cfs_rq`.
-#[inline]
+#[inline(always)]
 fn age_cfs_rq(cfs_rq: &mut CfsRq, now: u64) -> bool {
     let inputs = Inputs {
         load: cfs_rq.load.unscaled(),
         runnable: u64::from(cfs_rq.h_nr_runnable),
         running: cfs_rq.curr.is_some(),
     };
-    let decayed = cfs_rq.avg.update_sum(now, inputs);
-    if decayed {
-        cfs_rq.avg.update_avg(1);
-    }
-    decayed
+    cfs_rq.avg.update(now, inputs, 1)
 }
 
 /// `update_cfs_rq_load_avg`: subtracts what left, ages the rest. Returns whether averages moved.
@@ -132,7 +128,7 @@ fn subtract_removed(cfs_rq: &mut CfsRq) {
 }
 
 /// `__update_load_avg_se`.
-#[inline]
+#[inline(always)]
 pub(crate) fn age_entity(se: &mut Entity, now: u64, is_curr: bool) {
     let runnable = if se.sched_delayed {
         0
@@ -146,8 +142,7 @@ pub(crate) fn age_entity(se: &mut Entity, now: u64, is_curr: bool) {
         runnable,
         running: is_curr,
     };
-    if se.avg.update_sum(now, inputs) {
-        se.avg.update_avg(se.load.unscaled());
+    if se.avg.update(now, inputs, se.load.unscaled()) {
         se.util_avg_changed = true;
     }
 }

@@ -423,19 +423,20 @@ impl Kernel {
         self.update_curr(p, q);
         self.clear_buddies(q, se);
         let may_delay = flags.sleep && !flags.delayed && !flags.special && !flags.throttle;
-        if self.rules.features.delay_dequeue && may_delay && !self.entity_eligible(q, se) {
-            self.update_load_avg(p, q, se, LoadUpdate::Age);
+        let delay = self.rules.features.delay_dequeue && may_delay && !self.entity_eligible(q, se);
+        let update = match () {
+            () if delay => LoadUpdate::Age,
+            () if flags.sleep || flags.delayed || !self.entity_is_leaving(se) => {
+                LoadUpdate::UpdateTg
+            }
+            () => LoadUpdate::Detach,
+        };
+        self.update_load_avg(p, q, se, update);
+        if delay {
             reached(Mark::DelayDequeue);
             self.set_delayed(se);
             return false;
         }
-        let migrating = !flags.sleep && !flags.delayed && self.entity_is_leaving(se);
-        let update = if migrating {
-            LoadUpdate::Detach
-        } else {
-            LoadUpdate::UpdateTg
-        };
-        self.update_load_avg(p, q, se, update);
         self.se_update_runnable(se);
         self.leave_virtual_time(q, se, flags);
         self.entities[se.index()].on_rq = false;

@@ -152,9 +152,7 @@ impl Kernel {
             running,
         };
         let avg = &mut self.rqs[cpu.index()].rt.avg;
-        if avg.update_sum(now, inputs) {
-            avg.update_avg(1);
-        }
+        avg.update(now, inputs, 1);
     }
 
     /// `put_prev_task_rt`.

@@ -30,8 +30,6 @@ pub(crate) enum Stage {
     Leave(Option<TaskId>),
     /// It is decided who runs: who ran before, and who does now.
     Switch(Option<TaskId>, TaskId),
-    /// It executes.
-    Execute,
 }
 
 /// Result of everything that may find a program at fault.
@@ -159,47 +157,47 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
     }
 
     /// Lets a CPU go on until it has to wait for an event.
-    #[inline]
-    pub(super) fn run(&mut self, cpu: Cpu, flow: Flow) -> Run<()> {
-        let stage = self.after(cpu, flow);
-        self.advance(cpu, stage)
-    }
-
-    #[inline(always)]
-    fn after(&self, cpu: Cpu, flow: Flow) -> Stage {
-        match flow {
-            Flow::Segment => Stage::Execute,
-            Flow::Entered => Stage::Leave(self.out.cpus[cpu.index()].running),
+    pub(super) fn run(&mut self, cpu: Cpu, mut flow: Flow) -> Run<()> {
+        loop {
+            if flow == Flow::Entered {
+                let before = self.out.cpus[cpu.index()].running;
+                if !self.leave(cpu, before) {
+                    return Ok(());
+                }
+            }
+            match self.execute_segment(cpu)? {
+                Some(next) => flow = next,
+                None => return Ok(()),
+            }
         }
     }
 
-    /// Same, from a stage of the way back from the kernel on.
-    pub(super) fn advance(&mut self, cpu: Cpu, mut stage: Stage) -> Run<()> {
-        loop {
-            match stage {
-                Stage::Leave(before) => {
-                    if !self.out.play(cpu, stage) {
-                        return Ok(());
-                    }
-                    let next = self.kernel.leave_kernel(&mut self.out, cpu);
-                    stage = Stage::Switch(before, next);
-                }
-                Stage::Switch(before, next) => {
-                    if !self.out.play(cpu, stage) {
-                        return Ok(());
-                    }
-                    if !self.switch_to(cpu, before, next) {
-                        return Ok(());
-                    }
-                    stage = Stage::Execute;
-                }
-                Stage::Execute => {
-                    let Some(flow) = self.execute_segment(cpu)? else {
-                        return Ok(());
-                    };
-                    stage = self.after(cpu, flow);
-                }
-            }
+    /// The handlers are done. `false` when the CPU executes nothing or has to wait for its script.
+    #[inline(always)]
+    fn leave(&mut self, cpu: Cpu, before: Option<TaskId>) -> bool {
+        if !self.out.play(cpu, Stage::Leave(before)) {
+            return false;
+        }
+        let next = self.kernel.leave_kernel(&mut self.out, cpu);
+        self.switch(cpu, before, next)
+    }
+
+    /// Same, when it is decided who runs.
+    #[inline(always)]
+    fn switch(&mut self, cpu: Cpu, before: Option<TaskId>, next: TaskId) -> bool {
+        self.out.play(cpu, Stage::Switch(before, next)) && self.switch_to(cpu, before, next)
+    }
+
+    /// Goes on where a CPU stopped to wait for its script.
+    pub(super) fn resume(&mut self, cpu: Cpu, stage: Stage) -> Run<()> {
+        let executes = match stage {
+            Stage::Leave(before) => self.leave(cpu, before),
+            Stage::Switch(before, next) => self.switch(cpu, before, next),
+        };
+        if executes {
+            self.run(cpu, Flow::Segment)
+        } else {
+            Ok(())
         }
     }
 

@@ -129,7 +129,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
     pub(super) fn script_goes_on(&mut self, cpu: Cpu) -> Run<()> {
         self.out.executing = cpu;
         match self.out.scripts[cpu.index()].resume.take() {
-            Some(stage) => self.advance(cpu, stage),
+            Some(stage) => self.resume(cpu, stage),
             None => Ok(()),
         }
     }
