@@ -251,6 +251,9 @@ pub enum ArrivalContext {
     SoftIrq,
 }
 
+/// The value of an [`ArrivalAction::Send`] that stands for the time of the arrival.
+pub const ARRIVAL_TIME: u64 = u64::MAX - 1;
+
 /// What an arrival does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ArrivalAction {
@@ -260,7 +263,7 @@ pub enum ArrivalAction {
         queue: QueueId,
         /// Size.
         bytes: u64,
-        /// Value the receiver gets.
+        /// Value the receiver gets; [`ARRIVAL_TIME`] for when it came.
         value: u64,
     },
     /// Posts a semaphore.

@@ -9,7 +9,8 @@ use crate::random;
 use crate::timers::TimerId;
 use crate::wheel::{Key, Slot};
 use crate::workload::{
-    Arrival, ArrivalAction, ArrivalContext, ArrivalSource, GroupSetting, TIMER_SLACK_NS, TaskSpec,
+    ARRIVAL_TIME, Arrival, ArrivalAction, ArrivalContext, ArrivalSource, GroupSetting,
+    TIMER_SLACK_NS, TaskSpec,
 };
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::platform::Op;
@@ -157,6 +158,10 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
             } => {
                 let overhead = self.workload().queues[queue.0 as usize].overhead_bytes;
                 let room = bytes.saturating_add(overhead);
+                let value = match value {
+                    ARRIVAL_TIME => arrival.at_ns,
+                    value => value,
+                };
                 let message = Message { value, room };
                 self.deliver(
                     arrival.cpu,

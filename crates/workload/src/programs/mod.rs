@@ -33,6 +33,8 @@
 //! | [`dbench`] | `dbench CLIENTS` |
 //! | [`netperf`] | `netperf` |
 //! | [`pgbench`] | `pgbench` with a PostgreSQL server |
+//! | [`service`] | `http-service` |
+//! | [`wrk`] | `wrk` with an nginx |
 //! | [`sysbench`] | `sysbench cpu`, `sysbench oltp_…` with a PostgreSQL server |
 //! | [`rt_app`] | `rt-app FILE` |
 //!
@@ -55,10 +57,12 @@ mod results;
 pub mod rt_app;
 pub mod schbench;
 pub mod schbench_classic;
+pub mod service;
 mod start;
 pub mod storage;
 pub mod stress_ng;
 pub mod sysbench;
+pub mod wrk;
 
 use schedcast_sim::Workload;
 use schedcast_sim::probe::Probes;
@@ -72,7 +76,7 @@ use crate::nearest::suggestion;
 use start::Compiler;
 
 /// All tools, in the order of lists.
-pub static TOOLS: [&Tool; 12] = [
+pub static TOOLS: [&Tool; 14] = [
     &schbench::TOOL,
     &schbench_classic::TOOL,
     &messaging::HACKBENCH,
@@ -84,6 +88,8 @@ pub static TOOLS: [&Tool; 12] = [
     &netperf::TOOL,
     &pgbench::TOOL,
     &sysbench::TOOL,
+    &wrk::TOOL,
+    &service::TOOL,
     &rt_app::TOOL,
 ];
 
@@ -100,6 +106,8 @@ enum Model {
     Netperf(netperf::Options),
     Pgbench(pgbench::Options),
     Sysbench(sysbench::Options),
+    Wrk(wrk::Options),
+    Service(service::Options),
     RtApp(rt_app::Compiled),
 }
 
@@ -261,6 +269,19 @@ pub fn compile(
             running.end_ns = duration_ns.map(|length| start.start_ns + length);
             Model::Sysbench(options)
         }
+        "wrk" => {
+            let options = wrk::Options::read(&read, start.cpus)?;
+            options.compile(compiler)?;
+            running.statistics.push(format!("{}-server", start.name));
+            running.end_ns = Some(start.start_ns + options.duration_ns);
+            Model::Wrk(options)
+        }
+        "http-service" => {
+            let options = service::Options::read(&read, start.cpus)?;
+            options.compile(compiler)?;
+            running.end_ns = Some(start.start_ns + options.duration_ns);
+            Model::Service(options)
+        }
         _ => {
             let compiled = rt_app::compile(&read, compiler)?;
             running.end_ns = compiled.end_ns;
@@ -304,6 +325,8 @@ impl Running {
             Model::Netperf(options) => options.metrics(&results, &mut map),
             Model::Pgbench(options) => options.metrics(&results, &mut map),
             Model::Sysbench(options) => options.metrics(&results, &mut map),
+            Model::Wrk(options) => options.metrics(&results, &mut map),
+            Model::Service(options) => options.metrics(&results, &mut map),
             Model::RtApp(_) => {}
         }
         results.put_shared(&mut map);
@@ -324,6 +347,8 @@ impl Running {
             Model::Netperf(options) => options.report(&results),
             Model::Pgbench(options) => options.report(&results),
             Model::Sysbench(options) => options.report(&results),
+            Model::Wrk(options) => options.report(&results),
+            Model::Service(options) => options.report(&results),
             Model::RtApp(compiled) => compiled.report(&results),
         }
     }

@@ -138,6 +138,10 @@ prices! {
     sysbench_delete_ns = 7000,
     /// … for an insert.
     sysbench_insert_ns = 10_000,
+    /// What wrk itself does for one request: its HTTP parser and four calls that only ask.
+    wrk_request_ns = 3000,
+    /// What nginx does for a small file besides receiving the request and sending the reply.
+    nginx_request_ns = 4500,
     /// PostgreSQL's statements against the tables', in thousandths: 2000 is a machine of half the speed.
     postgres_permille = 1000,
     /// What a loop of rt-app takes while it runs, in thousandths of what its calibration said before:
@@ -252,7 +256,7 @@ mod tests {
             Prices::with(&table("pol_ns")).unwrap_err(),
             "unknown price `pol_ns`; nearest valid name: `poll_ns`"
         );
-        assert_eq!(Prices::NAMES.len(), 51);
+        assert_eq!(Prices::NAMES.len(), 53);
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(super) fn refuse(line: &str) -> String {
 }
 
 /// Runs on `cpus` CPUs until nothing is left to do, or `until_s`.
-fn run(line: &str, cpus: usize, until_s: u64) -> (Running, World) {
+pub(super) fn run(line: &str, cpus: usize, until_s: u64) -> (Running, World) {
     run_under(rules(6, 18, cpus), line, cpus, until_s)
 }
 
@@ -214,6 +214,35 @@ const SAMPLES: &[Sample] = &[
             ("verbosity", "0"),
             ("forced-shutdown", "3"),
             ("thread-stack-size", "3"),
+        ],
+    ),
+    (
+        "wrk",
+        "wrk -c 8",
+        &[
+            ("threads", "3"),
+            ("connections", "10"),
+            ("duration", "3"),
+            ("workers", "3"),
+            ("timeout", "3"),
+            ("header", "x"),
+        ],
+    ),
+    (
+        "http-service",
+        "http-service --fan-out 2",
+        &[
+            ("rate", "7"),
+            ("arrivals", "even"),
+            ("duration", "3"),
+            ("threads", "3"),
+            ("work", "3"),
+            ("demand", "fixed"),
+            ("lock", "3"),
+            ("fan-out", "3"),
+            ("fan-work", "3"),
+            ("helpers", "3"),
+            ("interrupt-cpu", "1"),
         ],
     ),
 ];

@@ -14,10 +14,10 @@ pub struct Case {
     pub limit: Option<&'static str>,
     /// The model's metric of the rate.
     pub rate: &'static str,
-    /// Word before the rate in the tool's output, and before the number of transactions.
+    /// Word before the rate in the tool's output, and before the number of transactions (`<`: behind it).
     pub words: [&'static str; 2],
-    /// Word before the mean latency, and how many of its unit are a millisecond.
-    pub latency: (&'static str, f64),
+    /// Word before the mean latency, in milliseconds unless it has a unit.
+    pub latency: &'static str,
 }
 
 impl Case {
@@ -58,7 +58,7 @@ const fn pgbench(name: &'static str, command: &'static str) -> Case {
         limit: None,
         rate: "tps",
         words: ["tps =", "actually processed:"],
-        latency: ("latency average =", 1.0),
+        latency: "latency average =",
     }
 }
 
@@ -66,7 +66,16 @@ const fn sysbench(name: &'static str, command: &'static str) -> Case {
     Case {
         rate: "events_per_s",
         words: ["(", "total number of events:"],
-        latency: ("avg:", 1.0),
+        latency: "avg:",
+        ..pgbench(name, command)
+    }
+}
+
+const fn wrk(name: &'static str, command: &'static str) -> Case {
+    Case {
+        rate: "requests_per_s",
+        words: ["Requests/sec:", "<requests in"],
+        latency: "Latency",
         ..pgbench(name, command)
     }
 }
@@ -89,7 +98,7 @@ const fn cpu(name: &'static str, command: &'static str) -> Case {
 }
 
 /// All cases.
-pub static CASES: [Case; 16] = [
+pub static CASES: [Case; 20] = [
     cpu("cpu", "sysbench cpu --time=1 run"),
     cpu("cpu-crowd", "sysbench cpu --threads=6 --time=1 run"),
     limited(
@@ -130,4 +139,8 @@ pub static CASES: [Case; 16] = [
         ),
         "50000 100000",
     ),
+    on_one(wrk("wrk-one-cpu", "wrk -t1 -c1 -d1")),
+    wrk("wrk", "wrk -t1 -c1 -d1"),
+    wrk("wrk-16", "wrk -t2 -c16 -d1"),
+    limited(wrk("wrk-quota", "wrk -t2 -c16 -d1"), "30000 100000"),
 ];

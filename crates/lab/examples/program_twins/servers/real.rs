@@ -271,7 +271,7 @@ impl Host {
         let text = String::from_utf8_lossy(&command.stdout);
         let count = number(&text, case.words[1])?;
         push(values, 0, number(&text, case.words[0])?);
-        push(values, 1, number(&text, case.latency.0)? / case.latency.1);
+        push(values, 1, latency_ms(&text, case.latency)?);
         push(values, 2, command.cpu_ns() as f64 / 1e3 / count);
         if let (Some(before_s), Some(after_s)) = (before_s, after_s) {
             push(values, 3, (after_s - before_s) * 1e6 / count);
@@ -317,7 +317,25 @@ fn seen(trace: &TraceInstance) -> Outcome<f64> {
     Ok(trace.lost_events()? as f64 + kept.count() as f64)
 }
 
+/// The first number behind a word, or before one that is marked with `<`.
 fn number(text: &str, word: &str) -> Outcome<f64> {
-    let number = numbers_after(text, word).first().copied();
-    Ok(number.ok_or_else(|| format!("no number behind {word:?} in {text}"))?)
+    let number = match word.strip_prefix('<') {
+        Some(word) => text
+            .split_once(word)
+            .and_then(|(before, _)| before.split_whitespace().last()?.parse().ok()),
+        None => numbers_after(text, word).first().copied(),
+    };
+    Ok(number.ok_or_else(|| format!("no number at {word:?} in {text}"))?)
+}
+
+/// A latency, which may have its unit right behind it.
+fn latency_ms(text: &str, word: &str) -> Outcome<f64> {
+    let rest = text.split_once(word).map_or("", |(_, rest)| rest);
+    let token = rest.split_whitespace().next().unwrap_or("");
+    let units = [("us", 1e-3), ("ms", 1.0), ("s", 1e3)];
+    let of = |(unit, ms): &(&str, f64)| Some(token.strip_suffix(unit)?.parse::<f64>().ok()? * ms);
+    match token.parse().ok().or_else(|| units.iter().find_map(of)) {
+        Some(latency_ms) => Ok(latency_ms),
+        None => Err(format!("no latency behind {word:?} in {text}").into()),
+    }
 }

@@ -368,7 +368,7 @@ pub(super) fn barrier(compiler: &mut Compiler, tasks: u64) -> BarrierId {
 }
 
 /// A process of the server that is there from the start.
-fn server_process(compiler: &mut Compiler, program: ProgramId, group: GroupId) {
+pub(super) fn server_process(compiler: &mut Compiler, program: ProgramId, group: GroupId) {
     let start = compiler.start;
     let mut task = TaskSpec::new(format!("{}-server", start.name), program);
     task.affinity = start.affinity;

@@ -1,0 +1,197 @@
+//! Listener, workers and helpers.
+
+use schedcast_kernel::Cpu;
+use schedcast_sim::program::Compare;
+use schedcast_sim::workload::{
+    ARRIVAL_TIME, Arrival, ArrivalAction, ArrivalContext, ArrivalSource, DistributionId, ProgramId,
+    QueueId,
+};
+use schedcast_sim::{Distribution, ProgramBuilder, Reg};
+
+use super::{Demand, Options, SECOND_NS};
+use crate::programs::command::CommandError;
+use crate::programs::postgres::{epoll_is_sync, queues};
+use crate::programs::start::Compiler;
+
+/// A worker's queue for finished pieces.
+const DONE: Reg = Reg(0);
+const ARRIVED: Reg = Reg(1);
+const END: Reg = Reg(2);
+const NOW: Reg = Reg(3);
+const LEFT: Reg = Reg(4);
+const CHILD: Reg = Reg(5);
+const VALUE: Reg = Reg(6);
+const PIECE: Reg = Reg(7);
+
+/// What a request and a reply have.
+const MESSAGE_BYTES: u64 = 512;
+/// Tells a thread to end; no request arrives at this time, no queue has this number.
+const GOOD_BYE: u64 = 0;
+
+/// Where requests and pieces wait.
+#[derive(Clone, Copy)]
+struct Queues {
+    /// The listener's sockets.
+    network: QueueId,
+    pool: QueueId,
+    pieces: QueueId,
+    /// Finished pieces of worker 0; the others follow.
+    done: QueueId,
+}
+
+impl Options {
+    pub(in crate::programs) fn compile(&self, compiler: &mut Compiler) -> Result<(), CommandError> {
+        // Queue 0 is nobody's, so that its number can mean something else.
+        queues(compiler, 1);
+        let queues = Queues {
+            network: queues(compiler, 1),
+            pool: queues(compiler, 1),
+            pieces: queues(compiler, 1),
+            done: queues(compiler, self.threads),
+        };
+        self.arrivals(compiler, queues);
+        let worker = self.worker(compiler, queues)?;
+        let worker = compiler.fork("", worker, false);
+        let helper = self.helper(compiler, queues)?;
+        let helper = compiler.fork("", helper, false);
+        let prices = compiler.start.prices;
+        let mut b = ProgramBuilder::new("http-service");
+        b.now(END);
+        b.add(END, self.duration_ns);
+        b.set(DONE, u64::from(queues.done.0));
+        b.set(LEFT, self.threads);
+        let top = b.here();
+        b.fork(worker, CHILD);
+        b.add(DONE, 1);
+        b.loop_back(LEFT, top);
+        for _ in 0..self.helpers {
+            b.fork(helper, CHILD);
+        }
+        // The process itself is the listener.
+        let (top, end) = (b.here(), b.label());
+        b.now(NOW);
+        b.jump_if(NOW, Compare::GreaterOrEqual, END, end);
+        b.set(VALUE, END);
+        b.subtract(VALUE, NOW);
+        b.kernel_work(prices.poll_ns);
+        b.recv_timeout(queues.network, ARRIVED, VALUE);
+        b.now(NOW);
+        b.jump_if(NOW, Compare::GreaterOrEqual, END, end);
+        b.kernel_work(prices.tcp_receive(MESSAGE_BYTES));
+        b.send(queues.pool, 1, ARRIVED, false);
+        b.jump(top);
+        b.bind(end);
+        b.set(VALUE, GOOD_BYE);
+        for _ in 0..self.threads {
+            b.send(queues.pool, 1, VALUE, false);
+        }
+        b.join_all();
+        let main = compiler.program(b)?;
+        compiler.main(main, Vec::new());
+        Ok(())
+    }
+
+    fn arrivals(&self, compiler: &mut Compiler, queues: Queues) {
+        let mean = SECOND_NS / self.rate;
+        let interval = match self.random {
+            true => Distribution::Exponential { mean },
+            false => Distribution::Uniform {
+                low: mean,
+                high: mean,
+            },
+        };
+        let interval = compiler.workload.add_distribution(interval);
+        let first = Arrival {
+            at_ns: compiler.start.start_ns + mean,
+            cpu: Cpu(self.interrupt_cpu),
+            context: ArrivalContext::SoftIrq,
+            sync: epoll_is_sync(compiler),
+            action: ArrivalAction::Send {
+                queue: queues.network,
+                bytes: MESSAGE_BYTES,
+                value: ARRIVAL_TIME,
+            },
+        };
+        let source = ArrivalSource::Stream { first, interval };
+        compiler.workload.add_arrivals(source);
+    }
+
+    fn demand(&self, compiler: &mut Compiler, mean: u64) -> DistributionId {
+        compiler.workload.add_distribution(match self.demand {
+            Demand::Exponential => Distribution::Exponential { mean },
+            Demand::Uniform => Distribution::Uniform {
+                low: 0,
+                high: 2 * mean,
+            },
+            Demand::Fixed => Distribution::Uniform {
+                low: mean,
+                high: mean,
+            },
+        })
+    }
+
+    fn worker(&self, compiler: &mut Compiler, queues: Queues) -> Result<ProgramId, CommandError> {
+        let latency = compiler.metric("latency");
+        let queue = compiler.metric("queue");
+        let work = self.demand(compiler, self.work_ns);
+        let locked = self.demand(compiler, self.lock_ns);
+        let lock = compiler.workload.add_mutex();
+        let reply_ns = compiler.start.prices.tcp_send(MESSAGE_BYTES);
+        let mut b = ProgramBuilder::new("http-service-worker");
+        let (top, end) = (b.here(), b.label());
+        b.recv(queues.pool, ARRIVED);
+        b.jump_if(ARRIVED, Compare::Equal, GOOD_BYE, end);
+        b.record_since(queue, ARRIVED);
+        if self.lock_ns > 0 {
+            b.lock(lock);
+            b.work(locked);
+            b.unlock(lock);
+        }
+        b.work(work);
+        if self.fan_out > 0 {
+            for _ in 0..self.fan_out {
+                b.send(queues.pieces, 1, DONE, false);
+            }
+            b.set(LEFT, self.fan_out);
+            let wait = b.here();
+            b.recv(DONE, VALUE);
+            b.loop_back(LEFT, wait);
+        }
+        b.kernel_work(reply_ns);
+        b.record_since(latency, ARRIVED);
+        b.jump(top);
+        b.bind(end);
+        if self.fan_out > 0 {
+            self.end_helpers(compiler, &mut b, queues);
+        }
+        b.exit();
+        compiler.program(b)
+    }
+
+    /// The last worker to end sends the helpers home.
+    fn end_helpers(&self, compiler: &mut Compiler, b: &mut ProgramBuilder, queues: Queues) {
+        let ended = compiler.workload.add_word(0);
+        let others = b.label();
+        b.word_fetch_add(ended, 1, VALUE);
+        b.jump_if(VALUE, Compare::Less, self.threads - 1, others);
+        b.set(VALUE, GOOD_BYE);
+        for _ in 0..self.helpers {
+            b.send(queues.pieces, 1, VALUE, false);
+        }
+        b.bind(others);
+    }
+
+    fn helper(&self, compiler: &mut Compiler, queues: Queues) -> Result<ProgramId, CommandError> {
+        let work = self.demand(compiler, self.fan_work_ns);
+        let mut b = ProgramBuilder::new("http-service-helper");
+        let (top, end) = (b.here(), b.label());
+        b.recv(queues.pieces, PIECE);
+        b.jump_if(PIECE, Compare::Equal, GOOD_BYE, end);
+        b.work(work);
+        b.send(PIECE, 1, PIECE, false);
+        b.jump(top);
+        b.bind(end);
+        b.exit();
+        compiler.program(b)
+    }
+}

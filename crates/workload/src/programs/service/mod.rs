@@ -1,0 +1,209 @@
+//! `http-service`: a service with a pool of threads that answers requests from outside, whether it can
+//! keep up or not.
+//!
+//! ```text
+//! network    requests at random or even times ──► interrupt ──► the listener's epoll set
+//! listener   epoll_wait · receive · hand to the pool
+//! worker     take a request · [under the lock: work] · work · [hand pieces to helpers, wait for all] · reply
+//! helper     take a piece · work · tell the worker
+//! ```
+//!
+//! It is no tool one can install but the shape many services have, with numbers on the command line. The
+//! clients are on other machines: they cost nothing here, and they do not wait for each other, so requests that are
+//! not answered pile up. Latency counts from the arrival of the packet to the reply.
+//!
+//! Worked example: `--rate 400 --work 2000` asks for 400 × 2 ms = 0.8 CPUs. Under a limit of half a CPU
+//! 150 requests a second more arrive than are answered, and after 10 s the last one waits for 3 s.
+
+mod compile;
+#[cfg(test)]
+mod tests;
+
+use super::command::{CommandError, Flag, Tool, Words};
+use super::results::{MetricMap, Results};
+use crate::nearest::suggestion;
+
+const SECOND_NS: u64 = 1_000_000_000;
+const RATE_MAX: u64 = 10_000_000;
+const THREADS_MAX: u64 = 4096;
+const WORK_MAX_US: u64 = 60_000_000;
+
+const fn microseconds(name: &'static str, default: &'static str, help: &'static str) -> Flag {
+    Flag::long(name, "US").default(default).says(help)
+}
+
+/// `http-service`.
+pub static TOOL: Tool = Tool {
+    words: &["http-service"],
+    name: "http-service",
+    about: "a pool of threads that answers requests from outside (no real tool)",
+    operands: "",
+    flags: &[
+        Flag::long("rate", "N")
+            .default("100")
+            .says("requests a second"),
+        Flag::long("arrivals", "NAME")
+            .default("poisson")
+            .says("poisson or even"),
+        Flag::long("duration", "TIME")
+            .default("10s")
+            .says("how long"),
+        Flag::long("threads", "N").default("8").says("workers"),
+        microseconds("work", "1000", "computing for a request"),
+        Flag::long("demand", "NAME")
+            .default("exponential")
+            .says("how it varies: exponential, uniform (0 to twice that) or fixed"),
+        microseconds("lock", "0", "of it under one lock of all workers"),
+        Flag::long("fan-out", "N")
+            .default("0")
+            .says("pieces of a request that helpers compute"),
+        microseconds("fan-work", "200", "computing for a piece"),
+        Flag::long("helpers", "N")
+            .default("as --threads")
+            .says("helper threads"),
+        Flag::long("interrupt-cpu", "CPU")
+            .default("0")
+            .says("that takes the packets"),
+    ],
+};
+
+/// How computing varies from request to request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Demand {
+    /// Exponential.
+    Exponential,
+    /// From nothing to twice the mean.
+    Uniform,
+    /// Always the same.
+    Fixed,
+}
+
+const DEMANDS: [(&str, Demand); 3] = [
+    ("exponential", Demand::Exponential),
+    ("uniform", Demand::Uniform),
+    ("fixed", Demand::Fixed),
+];
+const ARRIVALS: [(&str, bool); 2] = [("poisson", true), ("even", false)];
+
+/// A command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Requests a second.
+    pub rate: u64,
+    /// At random times rather than even ones.
+    pub random: bool,
+    /// Length.
+    pub duration_ns: u64,
+    /// Workers.
+    pub threads: u64,
+    /// Mean computing for a request, without that under the lock.
+    pub work_ns: u64,
+    /// How it varies.
+    pub demand: Demand,
+    /// Mean computing under the lock.
+    pub lock_ns: u64,
+    /// Pieces of a request.
+    pub fan_out: u64,
+    /// Mean computing for a piece.
+    pub fan_work_ns: u64,
+    /// Helper threads.
+    pub helpers: u64,
+    /// CPU that takes the packets.
+    pub interrupt_cpu: u32,
+}
+
+impl Options {
+    /// Reads a command line.
+    ///
+    /// # Errors
+    /// Bad numbers, unknown names, a lock that takes longer than all of the work.
+    pub fn read(words: &Words, cpus: usize) -> Result<Self, CommandError> {
+        let us = |key: &str, default: u64| -> Result<u64, CommandError> {
+            Ok(words.whole(key, 0..=WORK_MAX_US, default)? * 1000)
+        };
+        let threads = words.whole("threads", 1..=THREADS_MAX, 8)?;
+        let work_ns = us("work", 1000)?;
+        let lock_ns = us("lock", 0)?;
+        if let Some(given) = words.last("lock")
+            && lock_ns > work_ns
+        {
+            return Err(given.error("the lock is held for a part of `--work`, not for more"));
+        }
+        let fan_out = words.whole("fan-out", 0..=1024, 0)?;
+        for key in ["fan-work", "helpers"] {
+            if let (Some(given), 0) = (words.last(key), fan_out) {
+                return Err(given.error(format!("`--{key}` needs `--fan-out`")));
+            }
+        }
+        let last_cpu = cpus.saturating_sub(1) as u64;
+        Ok(Self {
+            rate: words.whole("rate", 1..=RATE_MAX, 100)?,
+            random: named(words, "arrivals", &ARRIVALS)?,
+            duration_ns: words
+                .last("duration")
+                .map_or(Ok(10 * SECOND_NS), |given| given.duration_ns(SECOND_NS))?,
+            threads,
+            work_ns: work_ns - lock_ns,
+            demand: named(words, "demand", &DEMANDS)?,
+            lock_ns,
+            fan_out,
+            fan_work_ns: us("fan-work", 200)?,
+            helpers: match fan_out {
+                0 => 0,
+                _ => words.whole("helpers", 1..=THREADS_MAX, threads)?,
+            },
+            interrupt_cpu: words.whole("interrupt-cpu", 0..=last_cpu, 0)? as u32,
+        })
+    }
+
+    fn rate_of(&self, results: &Results) -> Option<f64> {
+        let latency = results.metric("latency")?;
+        let begin_ns = results.start_ns.max(results.probes.since);
+        let end_ns = results.now_ns.min(results.start_ns + self.duration_ns);
+        let measured_s = end_ns.checked_sub(begin_ns)? as f64 / 1e9;
+        (measured_s > 0.0).then(|| latency.values.count() as f64 / measured_s)
+    }
+
+    pub(super) fn metrics(&self, results: &Results, map: &mut MetricMap) {
+        results.put(map, "requests_per_s", self.rate_of(results));
+        results.put_latency(map, "latency");
+        results.put_latency(map, "queue");
+    }
+
+    /// A summary of its own, as there is no tool to print one.
+    pub(super) fn report(&self, results: &Results) -> String {
+        let mut text = format!(
+            "requests  {:.1} a second arrive, {:.1} are answered\n",
+            self.rate as f64,
+            self.rate_of(results).unwrap_or(0.0)
+        );
+        for (title, metric) in [("latency", "latency"), ("queue", "queue")] {
+            let Some(values) = results.values(metric) else {
+                continue;
+            };
+            let ms = |ns: Option<u64>| ns.unwrap_or(0) as f64 / 1e6;
+            text += &format!(
+                "{title:<8}  mean {:.3} ms, p50 {:.3}, p95 {:.3}, p99 {:.3}, max {:.3}\n",
+                values.mean().unwrap_or(0.0) / 1e6,
+                ms(values.quantile(500_000)),
+                ms(values.quantile(950_000)),
+                ms(values.quantile(990_000)),
+                ms(values.max())
+            );
+        }
+        text
+    }
+}
+
+/// The value of a flag that takes one of some names; the first is the default.
+fn named<T: Copy>(words: &Words, key: &str, names: &[(&str, T)]) -> Result<T, CommandError> {
+    let Some(given) = words.last(key) else {
+        return Ok(names[0].1);
+    };
+    let one = names.iter().find(|(name, _)| *name == given.text());
+    one.map(|(_, value)| *value).ok_or_else(|| {
+        let names: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
+        let hint = suggestion(given.text(), &names);
+        given.error(format!("unknown value `{}`; {hint}", given.text()))
+    })
+}

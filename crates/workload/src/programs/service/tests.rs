@@ -1,0 +1,136 @@
+use super::super::tests::{compiled, metric, refuse, rules, run};
+use super::super::{Running, Start, compile, split};
+use schedcast_kernel::GroupId;
+use schedcast_kernel::group::BandwidthLimit;
+use schedcast_sim::workload::GroupSpec;
+use schedcast_sim::{Machine, Workload, World};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn close(value: f64, wanted: f64, tolerance: f64) -> bool {
+    (value / wanted - 1.0).abs() <= tolerance
+}
+
+#[test]
+fn a_service_that_keeps_up_answers_what_arrives() {
+    let line = "http-service --rate 200 --work 500 --duration 5 --demand fixed --arrivals even";
+    let (running, world) = run(line, 4, 6);
+    assert_eq!(world.live_tasks(), 0);
+    let rate = metric(&running, &world, "http-service/requests_per_s");
+    assert!(close(rate, 200.0, 0.01), "{rate}");
+    // Nobody else is there: the work, the reply, and three wakeups on the way.
+    let latency = metric(&running, &world, "http-service/latency.p50");
+    assert!((500.0..560.0).contains(&latency), "{latency}");
+}
+
+#[test]
+fn the_wait_of_a_single_worker_is_that_of_a_queue() {
+    // M/M/1 at 50 %: the mean time in the system is 1 / (1 − 0.5) services, half of it waiting.
+    let line = "http-service --rate 500 --work 1000 --threads 1 --duration 60";
+    let (running, world) = run(line, 4, 61);
+    let latency = metric(&running, &world, "http-service/latency.avg");
+    assert!(close(latency, 2000.0, 0.1), "{latency}");
+    let queue = metric(&running, &world, "http-service/queue.avg");
+    assert!(close(queue, 1000.0, 0.15), "{queue}");
+}
+
+#[test]
+fn a_lock_is_a_queue_of_one() {
+    let worst = |lock: u64| {
+        let line = format!(
+            "http-service --rate 900 --work 1000 --lock {lock} --threads 32 --duration 5 --demand fixed"
+        );
+        let (running, world) = run(&line, 8, 6);
+        metric(&running, &world, "http-service/latency.avg")
+    };
+    // All of the work under the lock: 90 % of one worker. None of it: seven of eight CPUs are free.
+    assert!(worst(1000) > 3.0 * worst(0), "{} {}", worst(1000), worst(0));
+}
+
+#[test]
+fn pieces_are_computed_side_by_side() {
+    let latency = |helpers: u64| {
+        let line = format!(
+            "http-service --rate 50 --work 100 --fan-out 4 --fan-work 1000 --helpers {helpers} \
+             --duration 2 --demand fixed --arrivals even"
+        );
+        let (running, world) = run(&line, 8, 3);
+        assert_eq!(world.live_tasks(), 0);
+        metric(&running, &world, "http-service/latency.p50")
+    };
+    assert!(close(latency(1), 4100.0, 0.05), "{}", latency(1));
+    assert!(close(latency(4), 1100.0, 0.1), "{}", latency(4));
+}
+
+fn limited(line: &str, quota_ns: u64) -> (Running, World) {
+    let mut workload = Workload::default();
+    let mut group = GroupSpec::new("/service", GroupId::ROOT);
+    group.limit = BandwidthLimit {
+        quota_ns: Some(quota_ns),
+        ..BandwidthLimit::UNLIMITED
+    };
+    let mut start = Start::new("http-service", 2);
+    start.group = workload.add_group(group);
+    let running = compile(&split(line), &start, &mut workload).unwrap();
+    let topology = schedcast_kernel::topology::Topology::flat(2);
+    let machine = Machine::preset("generic-8")
+        .unwrap()
+        .with_topology(topology);
+    let mut world = World::new(machine, rules(6, 18, 2), workload, 1).unwrap();
+    world.run_until(10 * SECOND).unwrap();
+    (running, world)
+}
+
+#[test]
+fn requests_pile_up_when_they_arrive_faster_than_the_limit_lets_answer() {
+    // 0.8 CPUs asked for, 0.5 given: the last request waits for 3/8 of the time.
+    let line = "http-service --rate 400 --work 2000 --duration 10 --demand fixed --arrivals even";
+    let (running, world) = limited(line, 50_000_000);
+    let rate = metric(&running, &world, "http-service/requests_per_s");
+    assert!(close(rate, 250.0, 0.03), "{rate}");
+    let longest = metric(&running, &world, "http-service/latency.max");
+    assert!(close(longest, 3_750_000.0, 0.05), "{longest}");
+}
+
+#[test]
+fn the_summary_has_rates_and_latencies() {
+    let (running, world) = run("http-service --duration 1", 2, 2);
+    let text = running.report(world.probes(), world.now());
+    assert!(
+        text.starts_with("requests  100.0 a second arrive, "),
+        "{text}"
+    );
+    assert!(text.lines().nth(1).unwrap().starts_with("latency   mean "));
+    assert!(text.lines().nth(2).unwrap().starts_with("queue     mean "));
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let cases = [
+        (
+            "http-service --treads 4",
+            "http-service, word 2: unknown flag `--treads`; nearest valid name: `--threads`",
+        ),
+        (
+            "http-service --demand gauss",
+            "http-service, word 2: unknown value `gauss`; valid names: `exponential`, `uniform`, `fixed`",
+        ),
+        (
+            "http-service --work 10 --lock 20",
+            "http-service, word 4: the lock is held for a part of `--work`, not for more",
+        ),
+        (
+            "http-service --helpers 3",
+            "http-service, word 2: `--helpers` needs `--fan-out`",
+        ),
+        (
+            "http-service --interrupt-cpu 4",
+            "http-service, word 2: flag `--interrupt-cpu` needs a whole number from 0 to 3, found `4`",
+        ),
+    ];
+    for (line, message) in cases {
+        assert_eq!(refuse(line), message);
+    }
+    let (running, _) = compiled("http-service --duration 1m", 2);
+    assert_eq!(running.end_ns, Some(60 * SECOND));
+}

@@ -1,0 +1,217 @@
+//! The threads of wrk and the workers of nginx.
+
+use schedcast_kernel::GroupId;
+use schedcast_sim::program::{Arithmetic, Compare};
+use schedcast_sim::workload::{ProgramId, QueueId};
+use schedcast_sim::{ProgramBuilder, Reg};
+
+use super::Options;
+use crate::programs::command::CommandError;
+use crate::programs::postgres::{epoll_is_sync, queues, server_process, spread};
+use crate::programs::start::Compiler;
+
+/// A thread's number.
+const THREAD: Reg = Reg(0);
+const INBOX: Reg = Reg(1);
+const END: Reg = Reg(2);
+const NOW: Reg = Reg(3);
+const CONNECTION: Reg = Reg(4);
+const ADDRESS: Reg = Reg(5);
+const VALUE: Reg = Reg(6);
+/// Connections whose next request is to be written, and how many of them are.
+const READY: Reg = Reg(7);
+const WRITTEN: Reg = Reg(8);
+/// Requests since the last sample, and when the next one is due.
+const SAMPLED: Reg = Reg(9);
+const SAMPLE: Reg = Reg(10);
+const BEGIN: Reg = Reg(11);
+const CHILD: Reg = Reg(12);
+const LEFT: Reg = Reg(13);
+
+/// What wrk asks, and what nginx answers with a file of 612 bytes.
+const REQUEST_BYTES: u64 = 41;
+const REPLY_BYTES: u64 = 850;
+/// `RECORD_INTERVAL_MS`.
+const SAMPLE_NS: u64 = 100_000_000;
+/// A thread that has ended, instead of a connection.
+const GOOD_BYE: u64 = u32::MAX as u64;
+
+/// Where things lie.
+#[derive(Clone, Copy)]
+struct Layout {
+    /// Replies to thread 0; the other threads' queues follow.
+    inboxes: QueueId,
+    /// Requests to worker 0; the others follow.
+    workers: QueueId,
+    /// Words: when each connection's request was written.
+    begun: u64,
+    /// Words: connections whose next request is to be written.
+    ready: u64,
+}
+
+impl Options {
+    pub(in crate::programs) fn compile(&self, compiler: &mut Compiler) -> Result<(), CommandError> {
+        let all = self.threads * self.connections_each;
+        let layout = Layout {
+            inboxes: queues(compiler, self.threads),
+            workers: queues(compiler, self.workers),
+            begun: compiler.words(all),
+            ready: compiler.words(all),
+        };
+        let group = match &self.server_cgroup {
+            Some((path, word)) => compiler.group(path, *word)?,
+            None => compiler.start.group,
+        };
+        self.master(compiler, layout, group)?;
+        let thread = self.thread(compiler, layout)?;
+        let thread = compiler.fork("", thread, false);
+        let mut b = ProgramBuilder::new("wrk-main");
+        b.set(LEFT, self.threads);
+        b.set(INBOX, u64::from(layout.inboxes.0));
+        let top = b.here();
+        b.fork(thread, CHILD);
+        b.add(THREAD, 1);
+        b.add(INBOX, 1);
+        b.loop_back(LEFT, top);
+        b.join_all();
+        let main = compiler.program(b)?;
+        compiler.main(main, Vec::new());
+        Ok(())
+    }
+
+    /// nginx's master process, which only starts the workers.
+    fn master(
+        &self,
+        compiler: &mut Compiler,
+        layout: Layout,
+        group: GroupId,
+    ) -> Result<(), CommandError> {
+        let worker = self.worker(compiler, layout)?;
+        let worker = compiler.fork("-server", worker, true);
+        let mut b = ProgramBuilder::new("nginx-master");
+        b.set(LEFT, self.workers);
+        b.set(INBOX, u64::from(layout.workers.0));
+        let top = b.here();
+        b.fork(worker, CHILD);
+        b.add(INBOX, 1);
+        b.loop_back(LEFT, top);
+        b.join_all();
+        let master = compiler.program(b)?;
+        server_process(compiler, master, group);
+        Ok(())
+    }
+
+    fn worker(&self, compiler: &mut Compiler, layout: Layout) -> Result<ProgramId, CommandError> {
+        let prices = compiler.start.prices;
+        let sync = epoll_is_sync(compiler);
+        let work = spread(compiler, prices.nginx_request_ns);
+        let mut b = ProgramBuilder::new("nginx");
+        b.set(LEFT, self.threads);
+        let (top, good_bye, end) = (b.here(), b.label(), b.label());
+        b.recv(INBOX, CONNECTION);
+        b.jump_if(CONNECTION, Compare::Equal, GOOD_BYE, good_bye);
+        b.kernel_work(prices.tcp_receive(REQUEST_BYTES));
+        b.work(work);
+        b.set(ADDRESS, CONNECTION);
+        b.arithmetic(Arithmetic::Divide, ADDRESS, self.connections_each);
+        b.add(ADDRESS, u64::from(layout.inboxes.0));
+        b.kernel_work(prices.tcp_send(REPLY_BYTES));
+        b.send(ADDRESS, REPLY_BYTES, CONNECTION, sync);
+        b.jump(top);
+        b.bind(good_bye);
+        b.loop_back(LEFT, top);
+        b.bind(end);
+        b.exit();
+        compiler.program(b)
+    }
+
+    fn thread(&self, compiler: &mut Compiler, layout: Layout) -> Result<ProgramId, CommandError> {
+        let latency = compiler.metric("latency");
+        let samples = compiler.metric("samples");
+        let prices = compiler.start.prices;
+        let mut b = ProgramBuilder::new("wrk");
+        b.now(END);
+        b.set(SAMPLE, END);
+        b.add(SAMPLE, SAMPLE_NS);
+        b.add(END, self.duration_ns);
+        // Every connection begins with a request.
+        b.set(READY, self.connections_each);
+        b.set(LEFT, self.connections_each);
+        let top = b.here();
+        b.subtract(LEFT, 1);
+        b.set(CONNECTION, THREAD);
+        b.arithmetic(Arithmetic::Multiply, CONNECTION, self.connections_each);
+        b.add(CONNECTION, LEFT);
+        b.set(ADDRESS, CONNECTION);
+        b.add(ADDRESS, layout.ready);
+        b.word_store(ADDRESS, CONNECTION);
+        b.jump_if(LEFT, Compare::Greater, 0, top);
+        let (rounds, end) = (b.here(), b.label());
+        self.write(compiler, &mut b, layout);
+        b.now(NOW);
+        b.jump_if(NOW, Compare::GreaterOrEqual, END, end);
+        let early = b.label();
+        b.jump_if(NOW, Compare::Less, SAMPLE, early);
+        b.record(samples, SAMPLED);
+        b.set(SAMPLED, 0);
+        b.add(SAMPLE, SAMPLE_NS);
+        b.bind(early);
+        // The timer of the next sample ends the wait.
+        b.set(VALUE, SAMPLE);
+        b.subtract(VALUE, NOW);
+        b.recv_timeout(INBOX, CONNECTION, VALUE);
+        b.jump_if(CONNECTION, Compare::GreaterOrEqual, GOOD_BYE, rounds);
+        let more = b.here();
+        b.kernel_work(prices.tcp_receive(REPLY_BYTES));
+        b.set(ADDRESS, CONNECTION);
+        b.add(ADDRESS, layout.begun);
+        b.word_load(ADDRESS, BEGIN);
+        b.record_since(latency, BEGIN);
+        b.add(SAMPLED, 1);
+        self.ready(&mut b, layout, READY);
+        b.word_store(ADDRESS, CONNECTION);
+        b.add(READY, 1);
+        b.try_recv(INBOX, CONNECTION, rounds);
+        b.jump(more);
+        b.bind(end);
+        for worker in 0..self.workers {
+            b.set(VALUE, GOOD_BYE);
+            b.send(QueueId(layout.workers.0 + worker as u32), 1, VALUE, false);
+        }
+        b.exit();
+        compiler.program(b)
+    }
+
+    /// Address of entry `number` of the thread's list of ready connections.
+    fn ready(&self, b: &mut ProgramBuilder, layout: Layout, number: Reg) {
+        b.set(ADDRESS, THREAD);
+        b.arithmetic(Arithmetic::Multiply, ADDRESS, self.connections_each);
+        b.add(ADDRESS, number);
+        b.add(ADDRESS, layout.ready);
+    }
+
+    /// Writes the next request of each connection in the list.
+    fn write(&self, compiler: &mut Compiler, b: &mut ProgramBuilder, layout: Layout) {
+        let prices = compiler.start.prices;
+        let work = spread(compiler, prices.wrk_request_ns);
+        b.set(WRITTEN, 0);
+        let (top, done) = (b.here(), b.label());
+        b.jump_if(WRITTEN, Compare::GreaterOrEqual, READY, done);
+        self.ready(b, layout, WRITTEN);
+        b.word_load(ADDRESS, CONNECTION);
+        b.work(work);
+        b.set(ADDRESS, CONNECTION);
+        b.add(ADDRESS, layout.begun);
+        b.now(NOW);
+        b.word_store(ADDRESS, NOW);
+        b.set(ADDRESS, CONNECTION);
+        b.arithmetic(Arithmetic::Remainder, ADDRESS, self.workers);
+        b.add(ADDRESS, u64::from(layout.workers.0));
+        b.kernel_work(prices.tcp_send(REQUEST_BYTES));
+        b.send(ADDRESS, REQUEST_BYTES, CONNECTION, epoll_is_sync(compiler));
+        b.add(WRITTEN, 1);
+        b.jump(top);
+        b.bind(done);
+        b.set(READY, 0);
+    }
+}

@@ -1,0 +1,114 @@
+//! `wrk` and an nginx that serves one small file: connections that are kept open, each with one request
+//! under way.
+//!
+//! ```text
+//! wrk thread    epoll_wait · read all replies that are there · write the next request of each
+//! nginx worker  epoll_wait · for each request that is there: receive · find and send the file
+//! ```
+//!
+//! Each thread has its share of the connections, and so has each worker: connection i is that of worker i
+//! modulo their number. Worked example: `-t1 -c1` on one CPU is a ping-pong. With 10.7 µs of the thread and
+//! 11.6 µs of the worker for a request, switches included, that is 44,800 requests a second.
+//!
+//! wrk starts the next request of a connection when the reply to the last one has come, so a server that is
+//! held back gets fewer requests, and latencies leave out what waited to be sent.
+
+mod compile;
+mod report;
+#[cfg(test)]
+mod tests;
+
+use super::command::{CommandError, Effect, Flag, Tool, Words};
+use super::postgres::SERVER_CGROUP;
+
+const THREADS_MAX: u64 = 1024;
+const CONNECTIONS_MAX: u64 = 65_536;
+const WORKERS_MAX: u64 = 1024;
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// `wrk` 4.
+pub static TOOL: Tool = Tool {
+    words: &["wrk"],
+    name: "wrk",
+    about: "connections to an nginx, each with one request under way",
+    operands: "[URL]",
+    flags: &[
+        Flag::new('t', "threads", "N").default("2").says("threads"),
+        Flag::new('c', "connections", "N")
+            .default("10")
+            .says("connections of all threads together"),
+        Flag::new('d', "duration", "TIME")
+            .default("10s")
+            .says("how long"),
+        Flag::long("workers", "N")
+            .default("the CPUs")
+            .says("not a flag of the tool: nginx's worker_processes"),
+        SERVER_CGROUP,
+        Flag::new('L', "latency", "")
+            .switch()
+            .says("print the distribution of latencies")
+            .effect(Effect::Output),
+        Flag::long("timeout", "TIME")
+            .says("counts later replies as errors")
+            .effect(Effect::Nothing("errors are not counted")),
+        Flag::new('H', "header", "TEXT")
+            .says("a line of the request")
+            .effect(Effect::Nothing("some bytes more or less change nothing")),
+        Flag::new('s', "script", "FILE")
+            .says("a script of one's own")
+            .effect(Effect::Refused("what it costs is not known")),
+    ],
+};
+
+/// A command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Threads of wrk.
+    pub threads: u64,
+    /// Connections of each of them.
+    pub connections_each: u64,
+    /// Length.
+    pub duration_ns: u64,
+    /// Worker processes of nginx.
+    pub workers: u64,
+    server_cgroup: Option<(String, usize)>,
+    url: String,
+    connections: u64,
+    distribution: bool,
+}
+
+impl Options {
+    /// Reads a command line.
+    ///
+    /// # Errors
+    /// Bad numbers, fewer connections than threads.
+    pub fn read(words: &Words, cpus: usize) -> Result<Self, CommandError> {
+        let threads = words.whole("threads", 1..=THREADS_MAX, 2)?;
+        let connections = words.whole("connections", 1..=CONNECTIONS_MAX, 10)?;
+        if connections < threads {
+            let message =
+                format!("{threads} threads need as many connections, found {connections}");
+            let given = words.last("connections").or_else(|| words.last("threads"));
+            return Err(given.map_or_else(|| words.error(&message), |given| given.error(&message)));
+        }
+        if let Some((text, word)) = words.operands.get(1) {
+            let message = format!("`{text}`: one URL is enough");
+            return Err(CommandError::new(TOOL.name, *word, message));
+        }
+        let url = words.operands.first();
+        let cgroup = words.last("server-cgroup");
+        Ok(Self {
+            threads,
+            // What does not divide is left out, as the tool does.
+            connections_each: connections / threads,
+            duration_ns: words
+                .last("duration")
+                .map_or(Ok(10 * SECOND_NS), |given| given.duration_ns(SECOND_NS))?,
+            workers: words.whole("workers", 1..=WORKERS_MAX, cpus.max(1) as u64)?,
+            server_cgroup: cgroup.map(|given| (given.text().to_owned(), given.word)),
+            url: url.map_or("http://localhost/", |(text, _)| text).to_owned(),
+            connections,
+            distribution: words.has("latency"),
+        })
+    }
+}

@@ -1,0 +1,104 @@
+//! Rates and latencies, and wrk's own table.
+
+use schedcast_sim::histogram::Histogram;
+
+use super::Options;
+use crate::programs::results::{MetricMap, Results, deviation};
+
+impl Options {
+    fn measured_s(&self, results: &Results) -> f64 {
+        let planned_s = self.duration_ns as f64 / 1e9;
+        // Without what came before statistics count.
+        let since_ns = results.probes.since.saturating_sub(results.start_ns);
+        (planned_s.min(results.elapsed_s()) - since_ns as f64 / 1e9).max(0.0)
+    }
+
+    fn rate(&self, results: &Results) -> Option<f64> {
+        let count = results.values("latency")?.count();
+        let measured_s = self.measured_s(results);
+        (measured_s > 0.0).then(|| count as f64 / measured_s)
+    }
+
+    pub(in crate::programs) fn metrics(&self, results: &Results, map: &mut MetricMap) {
+        results.put(map, "requests_per_s", self.rate(results));
+        results.put_latency(map, "latency");
+    }
+
+    pub(in crate::programs) fn report(&self, results: &Results) -> String {
+        let none = Histogram::default();
+        let latency = results.values("latency").unwrap_or(&none);
+        let samples = results.values("samples").unwrap_or(&none);
+        let measured_s = self.measured_s(results);
+        let count = latency.count();
+        let read = count as f64 * 850.0;
+        let rate = self.rate(results).unwrap_or(0.0);
+        let mut text = format!(
+            "Running {:.0}s test @ {}\n  {} threads and {} connections\n  \
+             Thread Stats   Avg      Stdev     Max   +/- Stdev\n",
+            self.duration_ns as f64 / 1e9,
+            self.url,
+            self.threads,
+            self.connections
+        );
+        text += &statistics("Latency", latency, |ns| time(ns / 1e3));
+        // A sample is the requests of a tenth of a second.
+        text += &statistics("Req/Sec", samples, |count| metric(count * 10.0));
+        if self.distribution {
+            text += "  Latency Distribution\n";
+            for percent in [50, 75, 90, 99] {
+                let value = latency.quantile(percent * 10_000).unwrap_or(0) as f64;
+                text += &format!("{percent:>7}% {:>10}\n", time(value / 1e3));
+            }
+        }
+        text + &format!(
+            "  {count} requests in {measured_s:.2}s, {} read\nRequests/sec: {rate:>9.2}\nTransfer/sec: {:>10}\n",
+            binary(read),
+            binary(read / measured_s.max(1e-9))
+        )
+    }
+}
+
+/// One row: mean, deviation, largest, and the share of values within one deviation of the mean.
+fn statistics(name: &str, values: &Histogram, show: impl Fn(f64) -> String) -> String {
+    let mean = values.mean().unwrap_or(0.0);
+    let deviation = deviation(values);
+    let within: u64 = values
+        .iter()
+        .filter(|(low, high, _)| {
+            let middle = (*low as f64 + *high as f64) / 2.0;
+            (middle - mean).abs() <= deviation
+        })
+        .map(|(_, _, count)| count)
+        .sum();
+    let share = 100.0 * within as f64 / values.count().max(1) as f64;
+    format!(
+        "    {name:<8}{:>10}{:>10}{:>10}{share:>8.2}%\n",
+        show(mean),
+        show(deviation),
+        show(values.max().unwrap_or(0) as f64)
+    )
+}
+
+/// A number with the largest unit that leaves at least one before the point.
+fn scaled(value: f64, base: f64, units: &[&str]) -> String {
+    let mut value = value;
+    let mut at = 0;
+    while value >= base && at + 1 < units.len() {
+        value /= base;
+        at += 1;
+    }
+    format!("{value:.2}{}", units[at])
+}
+
+/// Microseconds.
+fn time(us: f64) -> String {
+    scaled(us, 1000.0, &["us", "ms", "s"])
+}
+
+fn metric(count: f64) -> String {
+    scaled(count, 1000.0, &["", "k", "M"])
+}
+
+fn binary(bytes: f64) -> String {
+    scaled(bytes, 1024.0, &["B", "KB", "MB", "GB"])
+}

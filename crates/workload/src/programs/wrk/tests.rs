@@ -1,0 +1,90 @@
+use super::super::tests::{compiled, metric, refuse, run};
+
+const SECOND: u64 = 1_000_000_000;
+
+#[test]
+fn one_connection_is_a_ping_pong() {
+    let (running, world) = run("wrk -t1 -c1 -d1 --workers 1", 2, 2);
+    assert_eq!(world.live_tasks(), 0);
+    let rate = metric(&running, &world, "wrk/requests_per_s");
+    let mean_us = metric(&running, &world, "wrk/latency.avg");
+    // What is not latency is what the thread does between a reply and the next request.
+    assert!(
+        rate * mean_us < 1e6 && rate * mean_us > 0.7e6,
+        "{rate} {mean_us}"
+    );
+    let count = metric(&running, &world, "wrk/latency.count");
+    for name in ["wrk", "wrk-server"] {
+        let each = world.probes().of(name).unwrap().wakeups as f64 / count;
+        assert!((each - 1.0).abs() < 0.02, "{name}: {each}");
+    }
+}
+
+#[test]
+fn many_connections_share_wakeups() {
+    let (running, world) = run("wrk -t1 -c32 -d1 --workers 1", 2, 2);
+    let count = metric(&running, &world, "wrk/latency.count");
+    let wakeups = world.probes().of("wrk").unwrap().wakeups as f64;
+    assert!(wakeups < 0.5 * count, "{wakeups} {count}");
+    // Little's law: 32 requests are always under way or about to be.
+    let rate = metric(&running, &world, "wrk/requests_per_s");
+    let mean_us = metric(&running, &world, "wrk/latency.avg");
+    let under_way = rate * mean_us / 1e6;
+    assert!(under_way < 32.0 && under_way > 24.0, "{under_way}");
+}
+
+#[test]
+fn workers_divide_the_connections() {
+    let rate = |workers: u64| {
+        let line = format!("wrk -t2 -c32 -d1 --workers {workers}");
+        let (running, world) = run(&line, 4, 2);
+        metric(&running, &world, "wrk/requests_per_s")
+    };
+    // One worker is the bottleneck, two, which are never idle, about twice as fast.
+    let (one, two) = (rate(1), rate(2));
+    assert!(two > 1.5 * one && two < 2.3 * one, "{one} {two}");
+}
+
+#[test]
+fn the_table_is_that_of_the_tool() {
+    let (running, world) = run("wrk -t2 -c4 -d1 --latency http://localhost/x", 4, 2);
+    let text = running.report(world.probes(), world.now());
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "Running 1s test @ http://localhost/x");
+    assert_eq!(lines[1], "  2 threads and 4 connections");
+    assert!(
+        lines[3].starts_with("    Latency") && lines[3].ends_with('%'),
+        "{text}"
+    );
+    assert!(lines[4].starts_with("    Req/Sec"), "{text}");
+    assert_eq!(lines[5], "  Latency Distribution");
+    let rate = text.split("Requests/sec:").nth(1).unwrap();
+    let rate: f64 = rate.split_whitespace().next().unwrap().parse().unwrap();
+    let own = metric(&running, &world, "wrk/requests_per_s");
+    assert!((rate - own).abs() < 0.01, "{text}");
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let cases = [
+        (
+            "wrk --conections 4",
+            "wrk, word 2: unknown flag `--conections`; nearest valid name: `--connections`",
+        ),
+        (
+            "wrk -t4 -c2",
+            "wrk, word 3: 4 threads need as many connections, found 2",
+        ),
+        ("wrk a b", "wrk, word 3: `b`: one URL is enough"),
+        (
+            "wrk -c",
+            "wrk, word 2: flag `-c` needs a value N: connections of all threads together",
+        ),
+    ];
+    for (line, message) in cases {
+        assert_eq!(refuse(line), message);
+    }
+    assert!(refuse("wrk -s x.lua").contains("what it costs is not known"));
+    let (running, _) = compiled("wrk -d 1m", 2);
+    assert_eq!(running.end_ns, Some(60 * SECOND));
+}
