@@ -45,6 +45,11 @@ impl Timeline {
             self.nodes.push(node);
             return;
         }
+        self.insert_before_others(node);
+    }
+
+    #[inline(never)]
+    fn insert_before_others(&mut self, node: Node) {
         let place = self
             .nodes
             .partition_point(|other| !before(node.key, other.key));
@@ -61,6 +66,11 @@ impl Timeline {
             self.nodes.pop();
             return;
         }
+        self.remove_before_others(key, entity);
+    }
+
+    #[inline(never)]
+    fn remove_before_others(&mut self, key: u64, entity: EntityId) {
         let first = self.nodes.partition_point(|other| before(other.key, key));
         let offset = self.nodes[first..]
             .iter()

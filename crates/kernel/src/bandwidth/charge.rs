@@ -25,6 +25,7 @@ impl Kernel {
     }
 
     /// `__account_cfs_rq_runtime`.
+    #[inline(never)]
     fn charge_limited_queue<P: Platform>(&mut self, p: &mut P, q: CfsRqId, delta_ns: u64) {
         // What ran is docked before anything expires: it may have run in an earlier period.
         reached(Mark::ChargeLocal);
@@ -134,6 +135,7 @@ impl Kernel {
         }
     }
 
+    #[inline(never)]
     fn return_slack<P: Platform>(&mut self, p: &mut P, q: CfsRqId) {
         let cfs_rq = &mut self.cfs_rqs[q.index()];
         let slack = cfs_rq.runtime_remaining_ns - MIN_LOCAL_RUNTIME_NS;

@@ -295,6 +295,8 @@ impl Kernel {
 
     /// Gives a picked task throttle work (`task_throttle_setup_work`): kernel threads and exiting
     /// tasks never return to user mode.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn task_throttle_setup_work(&mut self, task: TaskId) {
         let task = &mut self.tasks[task.index()];
         if !task.is_kernel_thread() && !task.exiting {
@@ -304,6 +306,8 @@ impl Kernel {
 
     /// Parks the current task if its queue still is in a throttled hierarchy
     /// (`throttle_cfs_rq_work`). Returns whether it was parked.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn throttle_current_task<P: Platform>(&mut self, p: &mut P, task: TaskId) -> bool {
         let record = &mut self.tasks[task.index()];
         record.throttle_work = false;
@@ -331,6 +335,8 @@ impl Kernel {
 
     /// A parked task is put on a throttled queue: straight to its limbo list
     /// (`enqueue_throttled_task`). `false` when it has to be enqueued normally.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn enqueue_throttled_task(&mut self, task: TaskId) -> bool {
         let record = &self.tasks[task.index()];
         let q = self.entities[record.se.index()].cfs_rq;
@@ -345,6 +351,8 @@ impl Kernel {
     }
 
     /// A parked task changes its group, CPU or class (`dequeue_throttled_task`).
+    #[cold]
+    #[inline(never)]
     pub(crate) fn dequeue_throttled_task<P: Platform>(
         &mut self,
         p: &mut P,

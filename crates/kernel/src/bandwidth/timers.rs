@@ -35,6 +35,7 @@ impl Kernel {
     }
 
     /// The period timer of a group fires on `cpu` (`sched_cfs_period_timer`).
+    #[inline(never)]
     pub fn period_timer<P: Platform>(&mut self, p: &mut P, cpu: Cpu, group: GroupId) {
         self.here = cpu;
         p.spend(cpu, Op::BandwidthPeriodTimer, 1);
@@ -233,6 +234,7 @@ impl Kernel {
     }
 
     /// The slack timer of a group fires (`do_sched_cfs_slack_timer`).
+    #[inline(never)]
     pub fn slack_timer<P: Platform>(&mut self, p: &mut P, cpu: Cpu, group: GroupId) {
         self.here = cpu;
         let now = p.now(cpu);

@@ -54,6 +54,8 @@ impl Kernel {
     }
 
     /// The migration thread runs: all its work, then back to sleep (`cpu_stopper_thread`).
+    #[cold]
+    #[inline(never)]
     pub(crate) fn cpu_stopper_thread<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         while let Some(work) = self.rqs[cpu.index()].stop_works.pop_front() {
             reached(Mark::StopFirst);

@@ -156,6 +156,7 @@ impl Kernel {
         }
     }
 
+    #[inline(never)]
     fn cpufreq_hook<P: Platform>(&mut self, p: &mut P, cpu: Cpu, iowait: bool) {
         let local = cpu == self.here;
         match self.cpufreq.kind {

@@ -154,6 +154,7 @@ impl Kernel {
     }
 
     /// One round of the idle loop (`cpuidle_idle_call`).
+    #[inline(never)]
     pub(crate) fn cpuidle_idle_call<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         let now = p.now(cpu);
         self.idle_reflect(cpu, now);

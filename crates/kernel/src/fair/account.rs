@@ -139,9 +139,13 @@ impl Kernel {
     #[inline]
     pub(crate) fn clear_buddies(&mut self, q: CfsRqId, se: EntityId) {
         let cfs_rq = &self.cfs_rqs[q.index()];
-        if cfs_rq.next.is_none() && cfs_rq.last.is_none() && cfs_rq.skip.is_none() {
-            return;
+        if cfs_rq.next.is_some() || cfs_rq.last.is_some() || cfs_rq.skip.is_some() {
+            self.clear_all_buddies(se);
         }
+    }
+
+    #[inline(never)]
+    fn clear_all_buddies(&mut self, se: EntityId) {
         self.clear_buddy(se, |cfs_rq| &mut cfs_rq.next);
         self.clear_buddy(se, |cfs_rq| &mut cfs_rq.last);
         self.clear_buddy(se, |cfs_rq| &mut cfs_rq.skip);

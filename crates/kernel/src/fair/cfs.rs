@@ -31,6 +31,7 @@ enum Lead {
 
 impl Kernel {
     /// Never moves back, follows the smallest vruntime (`update_min_vruntime`).
+    #[inline(never)]
     pub(crate) fn update_min_vruntime(&mut self, q: CfsRqId) {
         let cfs_rq = &mut self.cfs_rqs[q.index()];
         let curr = cfs_rq
@@ -117,6 +118,7 @@ impl Kernel {
     }
 
     /// Where a waking or new entity starts (`place_entity` of CFS).
+    #[inline(never)]
     pub(crate) fn place_entity_cfs(&mut self, q: CfsRqId, se: EntityId, flags: EnqueueFlags) {
         let mut vruntime = self.cfs_rqs[q.index()].min_vruntime;
         if flags.initial {
@@ -152,6 +154,7 @@ impl Kernel {
     }
 
     /// Smallest vruntime, unless a buddy is nearly as small (`pick_next_entity` of CFS).
+    #[inline(never)]
     pub(crate) fn pick_next_entity_cfs(&self, q: CfsRqId) -> Option<EntityId> {
         let cfs_rq = &self.cfs_rqs[q.index()];
         let curr = cfs_rq.curr.filter(|se| self.entities[se.index()].on_rq);
@@ -228,6 +231,7 @@ impl Kernel {
     }
 
     /// End of slice at the tick (`check_preempt_tick`).
+    #[inline(never)]
     pub(crate) fn check_preempt_tick<P: Platform>(
         &mut self,
         p: &mut P,

@@ -118,18 +118,30 @@ impl Kernel {
     }
 
     /// Shortest request among the queued entities (`cfs_rq_min_slice`).
+    #[inline(always)]
     pub(crate) fn cfs_rq_min_slice(&self, q: CfsRqId) -> Ns {
         if !self.custom_slices {
             return self.rules.base_slice_ns;
         }
+        self.shortest_queued_slice(q)
+    }
+
+    #[inline(never)]
+    fn shortest_queued_slice(&self, q: CfsRqId) -> Ns {
         self.queued_slices(q).min().unwrap_or(Ns::MAX)
     }
 
     /// Longest request among the queued entities (`cfs_rq_max_slice`).
+    #[inline(always)]
     fn cfs_rq_max_slice(&self, q: CfsRqId) -> Ns {
         if !self.custom_slices {
             return self.rules.base_slice_ns;
         }
+        self.longest_queued_slice(q)
+    }
+
+    #[inline(never)]
+    fn longest_queued_slice(&self, q: CfsRqId) -> Ns {
         self.queued_slices(q).max().unwrap_or(0)
     }
 

@@ -24,6 +24,12 @@ fn rescale(value: i64, old: u64, new: u64) -> i64 {
     if let (Some(product), Ok(new)) = (value.checked_mul(old as i64), i64::try_from(new)) {
         return product / new;
     }
+    rescale_wide(value, old, new)
+}
+
+#[cold]
+#[inline(never)]
+fn rescale_wide(value: i64, old: u64, new: u64) -> i64 {
     (i128::from(value) * i128::from(old) / i128::from(new)) as i64
 }
 

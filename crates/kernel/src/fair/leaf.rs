@@ -12,6 +12,7 @@ impl Kernel {
         }
     }
 
+    #[inline(never)]
     fn insert_leaf(&mut self, q: CfsRqId) {
         let cfs_rq = &self.cfs_rqs[q.index()];
         let cpu = cfs_rq.cpu;

@@ -164,6 +164,7 @@ impl Kernel {
         u64::from(self.cfs_rqs[q.index()].nr_queued) >= nr_latency
     }
 
+    #[inline(never)]
     fn check_preempt_cfs<P: Platform>(
         &mut self,
         p: &mut P,

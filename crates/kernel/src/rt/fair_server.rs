@@ -131,6 +131,8 @@ impl Kernel {
         }
     }
 
+    #[cold]
+    #[inline(never)]
     fn fair_server_used_up<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         let now = self.rqs[cpu.index()].clock;
         let server = &mut self.rqs[cpu.index()].fair_server;
@@ -177,6 +179,8 @@ impl Kernel {
     }
 
     /// The server's timer fires: zero laxity, or a new period (`dl_server_timer`).
+    #[cold]
+    #[inline(never)]
     pub fn fair_server_timer<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         self.here = cpu;
         p.spend(cpu, Op::TimerInterrupt, 1);

@@ -38,6 +38,8 @@ impl Kernel {
     }
 
     /// `select_task_rq_rt`: only wakeup and fork look for a CPU.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn select_task_rq_rt(&mut self, task: TaskId, kind: WakeKind) -> Cpu {
         let record = &self.tasks[task.index()];
         let cpu = record.cpu;

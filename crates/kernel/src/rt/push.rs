@@ -77,6 +77,8 @@ impl Kernel {
     }
 
     /// A woken task that cannot run here at once looks for another CPU (`task_woken_rt`).
+    #[cold]
+    #[inline(never)]
     pub(crate) fn task_woken_rt<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
         let rq = &self.rqs[cpu.index()];
         let curr_prio = self.curr_prio(cpu);
@@ -91,6 +93,8 @@ impl Kernel {
     }
 
     /// `push_rt_tasks`.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn push_rt_tasks<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         while self.push_rt_task(p, cpu) {}
     }
@@ -140,6 +144,8 @@ impl Kernel {
 
     /// Gets real-time tasks from overloaded CPUs (`pull_rt_task`): by asking them to push, or, with
     /// NO_RT_PUSH_IPI, by taking them.
+    #[cold]
+    #[inline(never)]
     fn pull_rt_task<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         let overloaded = self.rt_domain.overloaded;
         let mut others = overloaded;

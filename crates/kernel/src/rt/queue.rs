@@ -22,6 +22,8 @@ impl Kernel {
     }
 
     /// `enqueue_task_rt`.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn enqueue_task_rt<P: Platform>(
         &mut self,
         p: &mut P,
@@ -57,6 +59,8 @@ impl Kernel {
     }
 
     /// `dequeue_task_rt`.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn dequeue_task_rt<P: Platform>(
         &mut self,
         p: &mut P,
@@ -156,6 +160,8 @@ impl Kernel {
     }
 
     /// `put_prev_task_rt`.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn put_prev_task_rt<P: Platform>(&mut self, p: &mut P, prev: TaskId) {
         let cpu = self.tasks[prev.index()].cpu;
         self.update_curr_rt(p, cpu);
@@ -168,6 +174,8 @@ impl Kernel {
     }
 
     /// `set_next_task_rt`; `first` = it was just picked, rather than changed while it ran.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn set_next_task_rt(&mut self, cpu: Cpu, next: TaskId, first: bool) {
         let rq = &self.rqs[cpu.index()];
         let (clock, prev) = (rq.clock_task, rq.curr);
@@ -186,6 +194,8 @@ impl Kernel {
     }
 
     /// `task_tick_rt`.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn task_tick_rt<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
         self.update_curr_rt(p, cpu);
         self.update_rt_rq_load_avg(cpu, true);
@@ -207,6 +217,8 @@ impl Kernel {
     }
 
     /// `wakeup_preempt_rt`: both are real-time tasks of this CPU.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn wakeup_preempt_rt<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
         let (prio, curr_prio) = (self.prio(task), self.curr_prio(cpu));
         if prio < curr_prio {

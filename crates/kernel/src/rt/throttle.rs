@@ -94,6 +94,8 @@ impl Kernel {
     }
 
     /// The period timer of the class fires (`sched_rt_period_timer`).
+    #[cold]
+    #[inline(never)]
     pub fn rt_period_timer<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         self.here = cpu;
         p.spend(cpu, Op::TimerInterrupt, 1);

@@ -129,6 +129,7 @@ impl Kernel {
     }
 
     /// Fork and exec: from the highest domain that balances them downwards.
+    #[inline(never)]
     fn select_idlest<P: Platform>(
         &mut self,
         p: &mut P,
@@ -168,6 +169,8 @@ impl Kernel {
 
     /// An allowed CPU for a task whose chosen CPU is not: of the same node if possible
     /// (`select_fallback_rq`).
+    #[cold]
+    #[inline(never)]
     pub(crate) fn select_fallback_rq(&self, task: TaskId) -> Cpu {
         let record = &self.tasks[task.index()];
         let node = self.domains.node_of[record.cpu.index()] as usize;

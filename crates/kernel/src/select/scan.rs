@@ -175,6 +175,7 @@ impl Kernel {
     }
 
     /// 4.9–5.11: a core, then a CPU, then a thread of the target's core.
+    #[inline(never)]
     pub(super) fn scan_three_passes<P: Platform>(
         &mut self,
         p: &mut P,
@@ -235,6 +236,7 @@ impl Kernel {
 
     /// Up to 4.8: a group all of whose CPUs are idle and which does not contain the target, in the
     /// LLC's domain first, then in those below.
+    #[inline(never)]
     pub(super) fn scan_idle_groups<P: Platform>(
         &mut self,
         p: &mut P,

@@ -78,6 +78,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         }
     }
 
+    #[inline(never)]
     fn source(&mut self, slot: Slot, source: Source) -> Run<()> {
         match source {
             Source::Starts => self.start_next(slot),

@@ -281,6 +281,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     }
 
     /// A segment with cold caches is due: `true` when it is over, otherwise the caches are warm.
+    #[inline(never)]
     pub(super) fn cold_segment_ends(&mut self, cpu: Cpu, task: TaskId) -> bool {
         self.execute(cpu);
         let now = self.now;

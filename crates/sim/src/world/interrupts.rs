@@ -95,15 +95,21 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
 
     fn run_timer(&mut self, cpu: Cpu, timer: TimerId) {
         let groups = self.out.shared.workload.groups.len() as u32 + 1;
+        if timer.0 < 2 * groups {
+            return self.run_group_timer(cpu, timer);
+        }
+        let task = TaskId(timer.0 - 2 * groups);
+        if self.kernel.is_idle_task(task) {
+            self.kernel.fair_server_timer(&mut self.out, Cpu(task.0));
+        } else {
+            self.task_timer_expires(cpu, task);
+        }
+    }
+
+    #[inline(never)]
+    fn run_group_timer(&mut self, cpu: Cpu, timer: TimerId) {
         let group = GroupId(timer.0 / 2);
-        if group.0 >= groups {
-            let task = TaskId(timer.0 - 2 * groups);
-            if self.kernel.is_idle_task(task) {
-                self.kernel.fair_server_timer(&mut self.out, Cpu(task.0));
-            } else {
-                self.task_timer_expires(cpu, task);
-            }
-        } else if timer == super::platform::RT_PERIOD {
+        if timer == super::platform::RT_PERIOD {
             self.kernel.rt_period_timer(&mut self.out, cpu);
         } else if timer.0.is_multiple_of(2) {
             self.kernel.period_timer(&mut self.out, cpu, group);

@@ -52,6 +52,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     }
 
     /// Writes a deed down.
+    #[inline(never)]
     pub(super) fn record(&mut self, cpu: Cpu, deed: Deed) {
         let at = self.clock(cpu);
         self.scripts[cpu.index()].steps.push((at, deed));
@@ -60,6 +61,13 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     /// `touch` of the platform.
     #[inline]
     pub(super) fn want_line(&mut self, cpu: Cpu, line: Line, access: Access) {
+        if self.lines.is_some() {
+            self.want_modelled_line(cpu, line, access);
+        }
+    }
+
+    #[inline(never)]
+    fn want_modelled_line(&mut self, cpu: Cpu, line: Line, access: Access) {
         let Some(lines) = &mut self.lines else { return };
         if lines.expect(cpu, line, access) {
             self.record(cpu, Deed::Touch(line, access));
