@@ -30,7 +30,9 @@ impl Simulate for Toy {
         let latency_us = 10_000.0 * 100_000.0 / quota_us as f64 + 10.0 * seed as f64;
         let hz = u64::from(scenario.kernel.hz);
         let latency = match &program.action.value {
-            Action::Run(_) => format!("{}/request_latency.p99", program.name),
+            Action::Run(_) | Action::Profile(_) => {
+                format!("{}/request_latency.p99", program.name)
+            }
             Action::Replay(_) => "postgres/activation_latency.p99".to_string(),
         };
         let metrics = [

@@ -61,6 +61,9 @@ pub fn answer(
 ) -> Result<Answer> {
     let outcomes = run_all(simulator, &experiment.scenarios, experiment.seeds, finished)?;
     let mut comparison = Comparison::new(&experiment.title, &experiment.scenarios, &outcomes)?;
+    if let Subject::Profile(_) = &question.subject {
+        comparison.tier = Some(crate::comparison::Tier::Profile);
+    }
     if let Subject::Recording(recorded) = &question.subject {
         comparison.tier = Some(recorded.tier);
         if let (Some(measured), Some(target)) = (&recorded.measured, question.target()?) {
@@ -70,6 +73,9 @@ pub fn answer(
         }
     }
     let mut context = context(question, experiment)?;
+    if let (Subject::Profile(_), Some(target)) = (&question.subject, question.target()?) {
+        context.subjects = Some(served(experiment, &target));
+    }
     if let Subject::Recording(recorded) = &question.subject {
         let target = question.target()?;
         context.fit = fit(&comparison, recorded, target.as_deref());
@@ -157,6 +163,17 @@ pub(crate) fn fit(comparison: &Comparison, recorded: &Recorded, target: Option<&
             })
         })
         .collect()
+}
+
+/// What a table about a profile shows: the target and its programs.
+fn served(experiment: &Experiment, target: &str) -> Vec<String> {
+    let programs = experiment.scenarios.first().map(|one| &one.programs);
+    let inside = programs.into_iter().flatten();
+    let names = inside
+        .filter(|program| program.cgroup == target)
+        .map(|program| program.name.clone());
+    let plain = ["machine".to_string(), format!("cgroup:{target}")];
+    plain.into_iter().chain(names).collect()
 }
 
 /// What a table about a recording shows: the target, its threads, and neighbours that use at least a
@@ -292,6 +309,7 @@ fn describe_limit(settings: &CgroupSettings) -> String {
 fn source(subject: &Subject) -> String {
     match subject {
         Subject::File { path, .. } => path.display().to_string(),
+        Subject::Profile(path) => format!("profile {}", path.display()),
         Subject::Text { name, .. } => name.clone(),
         Subject::Command(words) => words
             .iter()

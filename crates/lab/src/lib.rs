@@ -29,6 +29,7 @@ pub mod host_machine;
 pub mod lists;
 pub mod metrics;
 pub mod outcome;
+pub mod profile;
 pub mod question;
 pub mod recording;
 pub mod report;

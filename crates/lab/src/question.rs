@@ -101,6 +101,8 @@ pub enum Subject {
     Command(Vec<String>),
     /// A recording, replayed as it was and under other settings.
     Recording(Recorded),
+    /// An experiment file that a recording was distilled into, as it is and under other settings.
+    Profile(PathBuf),
 }
 
 /// Name of the first column of a what-if.
@@ -147,6 +149,7 @@ impl Question {
                 };
                 select(experiment::read(&document, &surroundings)?, only.as_deref())
             }
+            Subject::Profile(path) => experiment::load(path, surroundings),
             Subject::Command(words) => {
                 let document = experiment::command_document(words, self.cgroup.as_deref());
                 experiment::read(&document, &surroundings)
@@ -163,13 +166,16 @@ impl Question {
     /// # Errors
     /// A recording with several limited groups, if any setting needs to know which is meant.
     pub fn target(&self) -> Result<Option<String>> {
-        let Subject::Recording(recorded) = &self.subject else {
-            return Ok(self.cgroup.clone());
-        };
         if self.cgroup.is_some() {
             return Ok(self.cgroup.clone());
         }
-        let limited = recorded.limited_groups()?;
+        let limited = match &self.subject {
+            Subject::Recording(recorded) => recorded.limited_groups()?,
+            Subject::Profile(path) => {
+                experiment::load(path, Surroundings::default())?.limited_groups()
+            }
+            _ => return Ok(None),
+        };
         match limited.as_slice() {
             [only] => Ok(Some(only.clone())),
             [] => Ok(None),
@@ -209,6 +215,8 @@ impl Question {
         let mut leading = layers(&self.columns.leading)?;
         if let Subject::Recording(recorded) = &self.subject {
             surroundings.below = vec![recorded.layer.clone()];
+        }
+        if let Subject::Recording(_) | Subject::Profile(_) = &self.subject {
             surroundings.plain_variant = RECORDED.to_string();
             if !leading.is_empty() {
                 let labels: Vec<String> = self.columns.leading.iter().map(Setting::label).collect();

@@ -144,12 +144,7 @@ impl Recorded {
             ..Surroundings::default()
         };
         let experiment = experiment::read(&Table::default(), &plain)?;
-        let groups = experiment
-            .scenarios
-            .iter()
-            .flat_map(|scenario| &scenario.cgroups);
-        let limited = groups.filter(|(_, group)| group.quota_us.is_some());
-        Ok(limited.map(|(path, _)| path.clone()).collect())
+        Ok(experiment.limited_groups())
     }
 }
 

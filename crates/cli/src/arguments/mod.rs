@@ -182,7 +182,7 @@ impl std::str::FromStr for Where {
 /// `schedcast what-if`
 #[derive(Debug, Args)]
 pub struct WhatIfArguments {
-    /// Folder of a recording
+    /// Folder of a recording, or a profile (.toml) distilled from one
     #[arg(value_name = "RECORDING")]
     pub recording: PathBuf,
     /// Settings and further variants

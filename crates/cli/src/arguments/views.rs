@@ -22,6 +22,9 @@ pub enum ViewVerb {
     /// Print who runs where, switch by switch, as `perf sched map` does
     #[command(after_help = TRACE_HELP)]
     Map(MapArguments),
+    /// Distil a recording into an experiment file of stationary services
+    #[command(after_help = PROFILE_HELP)]
+    Profile(ProfileArguments),
     /// Bound what other limits would count, from cpu.stat or Prometheus counters alone
     #[command(after_help = COUNTERS_HELP)]
     Counters(CountersArguments),
@@ -35,6 +38,21 @@ schedcast convert --to perf-script trace.dat - | less";
 const TRACE_HELP: &str = "\
 TRACE is a recording, or a bare trace: ftrace text, trace.dat, perf.data, text of perf script, a
 folder of raw pages, Perfetto (what --trace of other verbs wrote, too).";
+
+const PROFILE_HELP: &str = "\
+schedcast profile recordings/pg -o pg.toml
+schedcast what-if pg.toml --set cpu.max='60000 100000' --variant faster --set program.postgres.profile.rate=60";
+
+/// `schedcast profile`
+#[derive(Debug, Args)]
+pub struct ProfileArguments {
+    /// Folder of a recording
+    #[arg(value_name = "RECORDING")]
+    pub recording: PathBuf,
+    /// File to write [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
 
 const COUNTERS_HELP: &str = "\
 schedcast counters recordings/pg --set cpu.max='60000 100000' --variant burst --set cpu.max.burst=50000

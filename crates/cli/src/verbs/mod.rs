@@ -130,7 +130,17 @@ pub fn what_if(
     simulator: &impl Simulate,
     out: &mut impl Write,
 ) -> Result<()> {
-    let subject = Subject::Recording(Recorded::open(&arguments.recording)?);
+    let path = &arguments.recording;
+    let subject = match path.extension().is_some_and(|end| end == "toml") {
+        true if arguments.measured => {
+            return Err(
+                Error::usage("--measured needs a recording with measured.json")
+                    .hint("a profile keeps no measured figures"),
+            );
+        }
+        true => Subject::Profile(path.clone()),
+        false => Subject::Recording(Recorded::open(path)?),
+    };
     let mut question = question(
         subject,
         &arguments.columns,

@@ -1,4 +1,4 @@
-//! `schedcast convert`, `timehist`, `latency`, `map`, `counters`.
+//! `schedcast convert`, `timehist`, `latency`, `map`, `profile`, `counters`.
 
 use std::io::Write;
 use std::path::Path;
@@ -9,7 +9,7 @@ use schedcast_lab::question::{Columns as Limits, Setting};
 use schedcast_lab::views::{self, Columns, Format, Parts, Selection, Sort};
 
 use crate::arguments::views::{
-    ConvertArguments, CountersArguments, Selected, SortBy, Target, ViewVerb,
+    ConvertArguments, CountersArguments, ProfileArguments, Selected, SortBy, Target, ViewVerb,
 };
 use crate::written;
 
@@ -18,6 +18,7 @@ pub fn run(verb: &ViewVerb, out: &mut impl Write, err: &mut impl Write) -> Resul
     let (trace, selected) = match verb {
         ViewVerb::Convert(arguments) => return convert(arguments, out, err),
         ViewVerb::Counters(arguments) => return counters(arguments, out),
+        ViewVerb::Profile(arguments) => return profile(arguments, out),
         ViewVerb::Timehist(arguments) => (&arguments.trace, &arguments.selected),
         ViewVerb::Latency(arguments) => (&arguments.trace, &arguments.selected),
         ViewVerb::Map(arguments) => (&arguments.trace, &arguments.selected),
@@ -49,7 +50,7 @@ pub fn run(verb: &ViewVerb, out: &mut impl Write, err: &mut impl Write) -> Resul
             };
             views::latency(&recording, &selection, sort, arguments.pids)
         }
-        ViewVerb::Map(_) | ViewVerb::Convert(_) | ViewVerb::Counters(_) => {
+        ViewVerb::Map(_) | ViewVerb::Convert(_) | ViewVerb::Counters(_) | ViewVerb::Profile(_) => {
             views::map(&recording, &selection)
         }
     };
@@ -65,6 +66,17 @@ fn convert(arguments: &ConvertArguments, out: &mut impl Write, err: &mut impl Wr
     let notes = views::convert(&arguments.trace, &arguments.out, format, out)?;
     say(&notes, err);
     Ok(())
+}
+
+/// `schedcast profile`
+fn profile(arguments: &ProfileArguments, out: &mut impl Write) -> Result<()> {
+    let text = schedcast_lab::profile::distil(&arguments.recording)?;
+    match &arguments.out {
+        Some(path) => {
+            std::fs::write(path, text).map_err(|error| Error::file("write", path.display(), &error))
+        }
+        None => written(out.write_all(text.as_bytes())),
+    }
 }
 
 /// `schedcast counters`

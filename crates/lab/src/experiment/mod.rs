@@ -41,6 +41,7 @@ pub mod kernel;
 pub mod machine;
 pub mod program;
 pub mod scenario;
+pub mod service;
 pub mod sweep;
 #[cfg(test)]
 mod tests;
@@ -103,6 +104,16 @@ pub struct Experiment {
     pub axes: Vec<sweep::Axis>,
     /// Where each scenario lies in the grid, one for each of `scenarios`.
     pub cells: Vec<Cell>,
+}
+
+impl Experiment {
+    /// Groups with a limit in any scenario.
+    pub fn limited_groups(&self) -> Vec<String> {
+        let groups = self.scenarios.iter().flat_map(|scenario| &scenario.cgroups);
+        let limited = groups.filter(|(_, group)| group.quota_us.is_some());
+        let paths: std::collections::BTreeSet<&String> = limited.map(|(path, _)| path).collect();
+        paths.into_iter().cloned().collect()
+    }
 }
 
 /// The place of a scenario in an experiment with a grid.

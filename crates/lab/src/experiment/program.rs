@@ -1,7 +1,7 @@
 //! The `[[program]]` sections: what runs, under which name, in which cgroup.
 //!
 //! `run` is a command as typed in a shell, without the shell: quotes work, pipes do not. `replay` is a
-//! folder with a recording. The name defaults to the program's: `run = "/usr/bin/schbench -m 1"` is
+//! folder with a recording, `profile` are the numbers of a [service](super::service). The name defaults to the program's: `run = "/usr/bin/schbench -m 1"` is
 //! `schbench`, `perf bench sched messaging` is `perf-bench-messaging`, `replay = "recordings/pg"` is
 //! `pg`. A command may `start` later than the run, and `price` says what its pieces cost where that is
 //! known better than the defaults: `price.stress_ng_permille = 2000` halves the speed of stress-ng's methods.
@@ -14,11 +14,14 @@ use schedcast_workload::programs::Prices;
 use super::cgroup::CgroupTree;
 use super::document::{Entry, Kind, Table, Value};
 use super::scenario::read_time;
+use super::service::{self, Profiled};
 use super::units::split_words;
 use crate::error::{Error, Located, Place, Result, hint_for};
 
 /// Keys of `[[program]]`.
-const KEYS: [&str; 6] = ["name", "run", "replay", "cgroup", "start", "price"];
+const KEYS: [&str; 7] = [
+    "name", "run", "replay", "profile", "cgroup", "start", "price",
+];
 
 /// What a program does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +30,8 @@ pub enum Action {
     Run(Vec<String>),
     /// A recording's folder.
     Replay(PathBuf),
+    /// A stationary service.
+    Profile(Box<Profiled>),
 }
 
 /// One program of a variant.
@@ -67,12 +72,20 @@ impl Program {
             }
         };
         let name = name_of(value)?;
-        if let (Action::Replay(_), Some(entry)) = (
-            &action.value,
-            table.entry("start").or_else(|| table.entry("price")),
-        ) {
-            let message = format!("a recording brings its own `{}`", entry.key);
-            return Err(Error::input(&entry.key_place, message));
+        let of_commands = table.entry("start").or_else(|| table.entry("price"));
+        let refused = match &action.value {
+            Action::Run(_) => None,
+            Action::Replay(_) => Some("a recording brings its own"),
+            Action::Profile(_) => Some("a profile has no"),
+        };
+        if let (Some(why), Some(entry)) = (refused, of_commands) {
+            return Err(Error::input(
+                &entry.key_place,
+                format!("{why} `{}`", entry.key),
+            ));
+        }
+        if let (Action::Profile(profiled), Some(value)) = (&action.value, table.get("profile")) {
+            cgroups.refuse_unknown(&profiled.client_cgroup, &value.place)?;
         }
         Ok(Program {
             name: name.value,
@@ -97,29 +110,29 @@ fn read_prices(value: &Value) -> Result<Prices> {
 }
 
 fn read_action(table: &Table, place: &Place, directory: &Path) -> Result<Located<Action>> {
-    match (table.get("run"), table.get("replay")) {
-        (Some(run), None) => {
-            let words = command_words(run)?;
-            Ok(Located {
-                value: Action::Run(words),
-                place: run.place.clone(),
-            })
-        }
-        (None, Some(replay)) => {
-            let path = replay.text("the folder of a recording")?;
-            let folder = directory.join(path);
-            Ok(Located {
-                value: Action::Replay(folder),
-                place: replay.place.clone(),
-            })
-        }
-        (Some(_), Some(replay)) => Err(Error::input(
-            &replay.place,
-            "a program has either `run` or `replay`, not both",
-        )),
-        (None, None) => Err(Error::input(place, "a program needs `run` or `replay`")
-            .hint("run = \"schbench -m 1 -t 3 -r 20\"")),
+    let sources = ["run", "replay", "profile"];
+    let mut given = sources
+        .iter()
+        .filter_map(|key| Some((*key, table.get(key)?)));
+    let Some((key, value)) = given.next() else {
+        let message = "a program needs `run`, `replay` or `profile`";
+        return Err(Error::input(place, message).hint("run = \"schbench -m 1 -t 3 -r 20\""));
+    };
+    if let Some((_, other)) = given.next() {
+        return Err(Error::input(
+            &other.place,
+            "a program has one of `run`, `replay` and `profile`, not two",
+        ));
     }
+    let action = match key {
+        "run" => Action::Run(command_words(value)?),
+        "replay" => Action::Replay(directory.join(value.text("the folder of a recording")?)),
+        _ => Action::Profile(Box::new(service::read(value)?)),
+    };
+    Ok(Located {
+        value: action,
+        place: value.place.clone(),
+    })
 }
 
 /// The words of `run`: a string is split as in a shell, an array is taken word by word.
@@ -166,6 +179,7 @@ pub fn name_of(value: &Value) -> Result<Located<String>> {
     let name = match &action.value {
         Action::Run(words) => command_name(words),
         Action::Replay(folder) => last_component(&folder.to_string_lossy()),
+        Action::Profile(_) => "service".to_string(),
     };
     Ok(Located {
         value: name,
@@ -249,7 +263,7 @@ pub fn merge_programs(base: &mut Vec<Value>, over: &Value) -> Result<()> {
 
 fn name_of_overlay(section: &Value) -> Result<Located<String>> {
     let table = section.table("a [[program]] section")?;
-    let named = ["name", "run", "replay"]
+    let named = ["name", "run", "replay", "profile"]
         .iter()
         .any(|key| table.get(key).is_some());
     if named {
@@ -274,7 +288,11 @@ fn merge_one(base: &mut Vec<Value>, over: &Value, name: &Located<String>) -> Res
         }
         names.push(below);
     }
-    if over_table.get("run").is_none() && over_table.get("replay").is_none() {
+    let begins = ["run", "replay"]
+        .iter()
+        .any(|key| over_table.get(key).is_some());
+    let has_profile = over_table.get("profile").is_some() && names_begin(over_table);
+    if !begins && !has_profile {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let message = format!("unknown program `{}`", name.value);
         return Err(Error::input(&name.place, message).hint(hint_for(&name.value, &names)));
@@ -285,11 +303,42 @@ fn merge_one(base: &mut Vec<Value>, over: &Value, name: &Located<String>) -> Res
     Ok(())
 }
 
-/// `run` and `replay` exclude each other, so writing one takes the other away.
+/// Whether a profile is a whole one, not a change of one that was meant to exist.
+fn names_begin(over: &Table) -> bool {
+    let profile = over.get("profile").and_then(|value| value.table("").ok());
+    profile
+        .is_some_and(|profile| profile.get("threads").is_some() && profile.get("work_us").is_some())
+}
+
+/// `run`, `replay` and `profile` exclude each other, so writing one takes the others away.
 fn merge_section(table: &mut Table, over: &Table) {
-    for (written, other) in [("run", "replay"), ("replay", "run")] {
-        if over.get(written).is_some() && over.get(other).is_none() {
-            table.take(other);
+    let sources = ["run", "replay", "profile"];
+    if let Some(written) = sources.iter().find(|key| over.get(key).is_some()) {
+        for other in sources.iter().filter(|other| *other != written) {
+            if over.get(other).is_none() {
+                table.take(other);
+            }
+        }
+    }
+    // Who asks, and how often, are two ways that exclude each other, too.
+    let inner = |table: &Table, key: &str| {
+        let profile = table.get("profile").and_then(|value| value.table("").ok());
+        profile.is_some_and(|profile| profile.get(key).is_some())
+    };
+    for (written, others) in [
+        ("rate", ["clients", "think_us"]),
+        ("clients", ["rate", "arrivals"]),
+    ] {
+        if inner(over, written)
+            && let Some(entry) = table
+                .entries
+                .iter_mut()
+                .find(|entry| entry.key == "profile")
+            && let Kind::Table(profile) = &mut entry.value.kind
+        {
+            for other in others {
+                profile.take(other);
+            }
         }
     }
     table.merge(over);
@@ -338,8 +387,8 @@ mod tests {
         );
         let replay = read("replay = \"pg\"").unwrap();
         assert_eq!(replay.action.value, Action::Replay("dir/pg".into()));
-        assert!(refuse("run = \"a\"\nreplay = \"b\"").contains("not both"));
-        assert!(refuse("cgroup = \"/\"").contains("needs `run` or `replay`"));
+        assert!(refuse("run = \"a\"\nreplay = \"b\"").contains("not two"));
+        assert!(refuse("cgroup = \"/\"").contains("needs `run`, `replay` or `profile`"));
         assert!(refuse("run = \"\"").contains("the command is empty"));
         assert!(refuse("ran = \"a\"\nname = \"x\"").contains("nearest valid name is `run`"));
         assert!(refuse("run = 5").contains("expected a command"));

@@ -12,6 +12,7 @@ use schedcast_kernel::group::BandwidthLimit;
 use schedcast_kernel::{Cpu, GroupId, Ns};
 use schedcast_sim::Workload;
 use schedcast_sim::workload::{GroupChange, GroupSetting, GroupSpec};
+use schedcast_workload::profile::Placed;
 use schedcast_workload::programs::{self, Running, Start};
 use schedcast_workload::replay::{CompileOptions, Costs, GroupIndex, Replay};
 
@@ -20,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::experiment::Scenario;
 use crate::experiment::cgroup::{CgroupSettings, CgroupVersion};
 use crate::experiment::program::{Action, Program};
+use crate::experiment::service::Profiled;
 
 /// A workload and how long it lasts by itself.
 pub(super) struct Built {
@@ -58,8 +60,10 @@ pub(super) fn build(simulator: &Simulator, scenario: &Scenario) -> Result<Built>
     }
     builder.add_groups();
     for program in &scenario.programs {
-        if let Action::Run(words) = &program.action.value {
-            builder.add_command(program, words)?;
+        match &program.action.value {
+            Action::Run(words) => builder.add_command(program, words)?,
+            Action::Profile(profiled) => builder.add_service(program, profiled)?,
+            Action::Replay(_) => {}
         }
     }
     builder.restrict_to_cpusets();
@@ -172,6 +176,17 @@ impl Builder<'_> {
         }
         self.programs.push(running);
         Ok(())
+    }
+
+    fn add_service(&mut self, program: &Program, profiled: &Profiled) -> Result<()> {
+        let group = |path: &str| self.groups.get(path).copied().unwrap_or(GroupId::ROOT);
+        let placed = Placed {
+            name: program.name.clone(),
+            group: group(&program.cgroup),
+            client_group: group(&profiled.client_cgroup),
+        };
+        let compiled = profiled.service.compile(&placed, &mut self.workload);
+        compiled.map_err(bad_input)
     }
 
     /// Tasks may use the CPUs of their group's cpuset and of those above it.

@@ -92,9 +92,10 @@ fn refuse_what_only_simulates(scenario: &Scenario) -> Result<()> {
 fn start<'a>(scenario: &Scenario, program: &'a Program, folder: &Path) -> Result<Started<'a>> {
     let words = match &program.action.value {
         Action::Run(words) => words.as_slice(),
-        Action::Replay(_) => {
+        Action::Replay(_) | Action::Profile(_) => {
             let place = &program.action.place;
-            return Err(Error::input(place, "a recording can only be simulated"));
+            let message = "recordings and profiles can only be simulated";
+            return Err(Error::input(place, message));
         }
     };
     let [name, arguments @ ..] = words else {
