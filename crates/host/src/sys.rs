@@ -56,6 +56,17 @@ pub fn sleep_until_ns(at_ns: u64) {
     {}
 }
 
+/// Ends what `command` starts when the thread that starts it ends, whatever ends that.
+pub(crate) fn end_with_parent(command: &mut std::process::Command) {
+    use std::os::unix::process::CommandExt;
+    // SAFETY: one system call that is async-signal-safe.
+    unsafe {
+        command.pre_exec(|| {
+            check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL).into()).map(drop)
+        });
+    }
+}
+
 /// Whether this process has root's rights.
 pub fn is_root() -> bool {
     // SAFETY: geteuid has no preconditions.

@@ -45,6 +45,8 @@ pub struct Setup {
     pub programs: Vec<ProgramSetup>,
     /// Programs that have not ended by then are killed.
     pub timeout: Duration,
+    /// Counters are those between these two times; without them, from the first program's start to the last one's end.
+    pub window: Option<(Duration, Duration)>,
 }
 
 /// What one real run gave.
@@ -83,7 +85,7 @@ pub fn run_once(setup: &Setup, folder: Option<&Path>) -> Result<Real> {
         .zip(&specs)
         .map(|(program, spec)| (group_of(&program.cgroup), spec))
         .collect();
-    let measure = || measure(&groups, &placed, setup.timeout);
+    let measure = || measure(&groups, &placed, setup);
     let ((run, stats, others_ratio), recorded) = match folder {
         None => (measure()?, None),
         Some(folder) => {
@@ -108,13 +110,34 @@ type Counted = (RunReport, Vec<crate::CpuStat>, f64);
 fn measure(
     groups: &[CpuCgroup],
     placed: &[(&CpuCgroup, &CommandSpec)],
-    timeout: Duration,
+    setup: &Setup,
 ) -> Result<Counted> {
     let before = counters(groups)?;
     let times = CpuTimes::read()?;
-    let run = run_placed(placed, timeout)?;
+    let (run, in_window) = std::thread::scope(|scope| {
+        let begin = Instant::now();
+        let watcher = setup.window.map(|(from, to)| {
+            scope.spawn(move || -> Result<_> {
+                let at = |time| {
+                    std::thread::sleep((begin + time).saturating_duration_since(Instant::now()));
+                    counters(groups)
+                };
+                Ok((at(from)?, at(to)?))
+            })
+        });
+        let run = run_placed(placed, setup.timeout);
+        let watched = watcher.map(|watcher| {
+            watcher
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        Ok((run?, watched.transpose()?))
+    })?;
     let others_ratio = others_ratio(&times, &CpuTimes::read()?, &run);
-    let after = counters(groups)?;
+    let (before, after) = match in_window {
+        Some(both) => both,
+        None => (before, counters(groups)?),
+    };
     let pairs = after.iter().zip(&before);
     let stats = pairs.map(|(after, before)| after.since(before)).collect();
     Ok((run, stats, others_ratio))

@@ -23,20 +23,26 @@ fn keys(image: &KernelImage) -> Vec<([&'static str; 2], String)> {
     keys.extend(image.hz.map(|hz| (["kernel", "hz"], hz.to_string())));
     let preempt = image.preempt.map(str::to_owned);
     keys.extend(preempt.map(|model| (["kernel", "preempt"], model)));
-    keys.extend(one_cpu(Accelerator::here()));
+    keys.extend(emulated(Accelerator::here()));
     keys
 }
 
-fn one_cpu(accelerator: Accelerator) -> Option<([&'static str; 2], String)> {
-    let one = accelerator == Accelerator::Emulation;
-    one.then(|| (["machine", "cpus"], "1".to_owned()))
+/// The keys that an emulated guest has besides: its one CPU, and time in which programs start, which takes them longer.
+fn emulated(accelerator: Accelerator) -> Vec<([&'static str; 2], String)> {
+    match accelerator {
+        Accelerator::Kvm => Vec::new(),
+        Accelerator::Emulation => vec![
+            (["machine", "cpus"], "1".to_owned()),
+            (["run", "warmup"], "500ms".to_owned()),
+        ],
+    }
 }
 
 /// Layers over an experiment that is read inside a guest.
 pub fn guest_layers() -> Vec<Table> {
-    let key = Accelerator::around().and_then(one_cpu);
-    let layer = key.map(|(key, value)| flag_setting(FLAG, key, &value));
-    layer.into_iter().collect()
+    let keys = Accelerator::around().map(emulated).unwrap_or_default();
+    let layer = |(key, value): ([&'static str; 2], String)| flag_setting(FLAG, key, &value);
+    keys.into_iter().map(layer).collect()
 }
 
 /// Layers over an experiment that make it one of the kernel in `image`.

@@ -101,12 +101,17 @@ impl Archive {
     }
 }
 
-/// Names of the folders of an absolute path and of what it leads to.
+/// Names of the folders of an absolute path and of what it leads to; `/a/../b` is `/b`.
 fn parts(path: &Path) -> impl Iterator<Item = String> {
-    path.components().filter_map(|part| match part {
-        Component::Normal(name) => Some(name.to_string_lossy().into_owned()),
-        _ => None,
-    })
+    let mut names = Vec::new();
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => names.push(name.to_string_lossy().into_owned()),
+            Component::ParentDir => drop(names.pop()),
+            _ => {}
+        }
+    }
+    names.into_iter()
 }
 
 #[cfg(test)]
@@ -131,7 +136,7 @@ mod tests {
         let mut archive = Archive::default();
         archive.file(Path::new("/usr/bin/x"), b"", 0o755);
         archive.file(Path::new("/usr/bin/y"), b"", 0o755);
-        archive.file(Path::new("/usr/bin/y"), b"again", 0o755);
+        archive.file(Path::new("/usr/lib/../bin/y"), b"again", 0o755);
         let text = String::from_utf8_lossy(&archive.finish()).into_owned();
         assert_eq!(text.matches("070701").count(), 5);
         assert!(text.find("usr/bin\0").unwrap() < text.find("usr/bin/x\0").unwrap());

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use super::kernel::KernelImage;
 use super::{Accelerator, Done, ENDED, GUEST, Order, READY, libraries};
 use crate::error::{HostError, Result, io_error};
+use crate::sys;
 
 const QEMU: &str = "qemu-system-x86_64";
 /// A guest is up in three seconds, on a busy host in thirty.
@@ -71,6 +72,7 @@ pub fn boot(image: &KernelImage, order: &Order, archive: &[u8]) -> Result<Done> 
     fs::write(&packed, archive).map_err(|error| io_error("writing", &packed, error))?;
     let accelerator = Accelerator::here();
     let mut command = command(&qemu, image, order, &scratch, accelerator);
+    sys::end_with_parent(&mut command);
     let started = command.spawn().map_err(|source| {
         let command = QEMU.to_owned();
         HostError::Start { command, source }

@@ -23,8 +23,8 @@ const QUANTILES: [(&str, u32); 7] = [
 const NS_PER_US: f64 = 1e3;
 const NS_PER_S: f64 = 1e9;
 
-/// Everything a world measured.
-pub(super) fn outcome(world: &mut World, programs: &[Running]) -> Outcome {
+/// Everything a world measured; its groups had counted `before` when statistics began.
+pub(super) fn outcome(world: &mut World, programs: &[Running], before: &MetricMap) -> Outcome {
     let mut metrics = MetricMap::new();
     if let Some(report) = world.hardware_report() {
         add_hardware(&report, &mut metrics);
@@ -32,7 +32,7 @@ pub(super) fn outcome(world: &mut World, programs: &[Running]) -> Outcome {
     let world = &*world;
     add_names(world, &mut metrics);
     add_program_metrics(world, programs, &mut metrics);
-    add_groups(world, &mut metrics);
+    add_groups(world, before, &mut metrics);
     add_machine(world, &mut metrics);
     Outcome {
         // The world prints what it computed as 16 digits, so this cannot fail.
@@ -103,8 +103,17 @@ fn add_program_metrics(world: &World, programs: &[Running], metrics: &mut Metric
     }
 }
 
+/// What the groups counted since `before`, which is what they had counted when statistics began.
+fn add_groups(world: &World, before: &MetricMap, metrics: &mut MetricMap) {
+    for (metric, value) in group_counters(world) {
+        let earlier = before.get(&metric).copied().unwrap_or(0.0);
+        metrics.insert(metric, value - earlier);
+    }
+}
+
 /// `cpu.stat` of every group, in the units of cgroup v2.
-fn add_groups(world: &World, metrics: &mut MetricMap) {
+pub(super) fn group_counters(world: &World) -> MetricMap {
+    let mut metrics = MetricMap::new();
     let kernel = world.kernel();
     for (row, spec) in world.workload().groups.iter().enumerate() {
         let group = GroupId::from(row + 1);
@@ -125,6 +134,7 @@ fn add_groups(world: &World, metrics: &mut MetricMap) {
         let before = world.group_baseline(group);
         put("load_avg_writes", (writes - before) as f64);
     }
+    metrics
 }
 
 fn add_machine(world: &World, metrics: &mut MetricMap) {

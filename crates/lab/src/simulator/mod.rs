@@ -25,7 +25,7 @@ use schedcast_workload::replay::{self, Costs, Replay};
 
 use crate::error::{Diagnostic, Error, Result};
 use crate::experiment::Scenario;
-use crate::outcome::Outcome;
+use crate::outcome::{MetricMap, Outcome};
 use crate::simulate::Simulate;
 
 /// A run without a duration whose programs have not ended by then never will.
@@ -140,12 +140,14 @@ pub struct Finished {
     pub world: World,
     /// The benchmarks, which know their own metrics and print as their tools do.
     pub programs: Vec<Running>,
+    /// What the groups had counted when statistics began.
+    before: MetricMap,
 }
 
 impl Finished {
     /// What it measured; counters of hardware are brought up to its end.
     pub fn outcome(&mut self) -> Outcome {
-        measure::outcome(&mut self.world, &self.programs)
+        measure::outcome(&mut self.world, &self.programs, &self.before)
     }
 }
 
@@ -186,6 +188,7 @@ impl Simulator {
     ) -> Result<Finished> {
         let (mut world, duration_ns, programs) = self.world(scenario, seed)?;
         world.probes_mut().log = logged.then(Vec::new);
+        let mut before = MetricMap::new();
         let mut warmup_ns = Some(scenario.warmup_ns).filter(|&warmup_ns| warmup_ns > 0);
         for change in &scenario.changes {
             let Some(kernel) = &change.kernel else {
@@ -195,19 +198,23 @@ impl Simulator {
                 break;
             }
             if let Some(warmup_ns) = warmup_ns.take_if(|warmup_ns| *warmup_ns <= change.time_ns) {
-                warm_up(&mut world, warmup_ns)?;
+                before = warm_up(&mut world, warmup_ns)?;
             }
             run(&mut world, change.time_ns).map_err(bad_input)?;
             world.set_rules(kernel.rules.clone());
         }
         if let Some(warmup_ns) = warmup_ns {
-            warm_up(&mut world, warmup_ns)?;
+            before = warm_up(&mut world, warmup_ns)?;
         }
         match duration_ns {
             Some(end_ns) => run(&mut world, end_ns).map_err(bad_input)?,
             None => run_to_the_end(&mut world, scenario, run)?,
         }
-        Ok(Finished { world, programs })
+        Ok(Finished {
+            world,
+            programs,
+            before,
+        })
     }
 }
 
@@ -224,7 +231,9 @@ impl Simulate for Simulator {
     }
 
     fn tool_output(&self, scenario: &Scenario, seed: u64) -> Result<String> {
-        let Finished { world, programs } = self.go(scenario, seed, true, &mut |world, until| {
+        let Finished {
+            world, programs, ..
+        } = self.go(scenario, seed, true, &mut |world, until| {
             world.run_until(until)
         })?;
         if programs.is_empty() {
@@ -238,11 +247,11 @@ impl Simulate for Simulator {
     }
 }
 
-/// Runs a while that does not count.
-fn warm_up(world: &mut World, until_ns: Ns) -> Result<()> {
+/// Runs a while that does not count, and says what the groups have counted by then.
+fn warm_up(world: &mut World, until_ns: Ns) -> Result<MetricMap> {
     world.run_until(until_ns).map_err(bad_input)?;
     world.reset_statistics();
-    Ok(())
+    Ok(measure::group_counters(world))
 }
 
 /// Runs until no task is left.

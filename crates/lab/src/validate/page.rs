@@ -90,6 +90,13 @@ fn summary(twins: &[Twin], begin: &str, bold: &str) -> String {
     text
 }
 
+/// Part of a kernel's name where a guest was emulated.
+const EMULATED: &str = "(TCG)";
+/// What that means for the figures.
+const EMULATION: &str = "\
+The guest was emulated: one CPU, and a clock by which every instruction takes 1 ns, whatever the host does meanwhile \
+([how](../commands/vm.md)). Figures are those of the last 3.5 of 4 seconds; latencies and speeds are not compared.\n\n";
+
 /// The page of all scenarios that were ever measured into one file.
 pub fn render_page(twins: &[Twin]) -> String {
     let kernels: std::collections::BTreeSet<&str> =
@@ -103,6 +110,9 @@ pub fn render_page(twins: &[Twin]) -> String {
         kernels.join(", "),
         twins.len()
     );
+    if kernels.iter().any(|kernel| kernel.contains(EMULATED)) {
+        text += EMULATION;
+    }
     text += &summary(twins, "* ", "**");
     text += "\nBeyond a factor of 2 without being inside the spread: ";
     text += &far_off(twins);

@@ -87,6 +87,13 @@ pub fn longest(scenario: &Scenario) -> Duration {
     }
 }
 
+/// What the simulation counts in too: all but the warm-up.
+fn window(scenario: &Scenario) -> Option<(Duration, Duration)> {
+    let from = Duration::from_nanos(scenario.warmup_ns);
+    let to = Duration::from_nanos(scenario.duration_ns?);
+    (!from.is_zero()).then_some((from, to))
+}
+
 fn setup(scenario: &Scenario) -> Result<Setup> {
     let groups = validate::settings(scenario);
     let mut setup = Setup {
@@ -96,6 +103,7 @@ fn setup(scenario: &Scenario) -> Result<Setup> {
             .collect(),
         programs: Vec::new(),
         timeout: longest(scenario),
+        window: window(scenario),
     };
     for program in &scenario.programs {
         let Action::Run(words) = &program.action.value else {
@@ -133,8 +141,8 @@ fn figures(
     let mut figures = BTreeMap::new();
     for (program, command) in scenario.programs.iter().zip(&real.run.commands) {
         let name = &program.name;
-        // What was ended has not told what its children used.
-        if !real.run.timed_out {
+        // What was ended has not told what its children used, and none has told what it used in a part of the time.
+        if !real.run.timed_out && setup.window.is_none() {
             figures.insert(format!("{name}/cpu_time"), command.cpu_ns() as f64 / 1e9);
         }
         if let Some(seconds) = printed_time(&String::from_utf8_lossy(&command.stdout)) {
@@ -154,8 +162,10 @@ fn figures(
         let own = programs.filter(|(program, _)| inside(&program.cgroup));
         let of_commands = own.map(|(_, command)| command.cpu_ns()).sum();
         // Version 1 of cgroups counts it elsewhere.
-        let usage_ns: u64 = stat.usage_ns.unwrap_or(of_commands);
-        put("usage_usec", usage_ns as f64 / 1000.0);
+        let of_commands = setup.window.is_none().then_some(of_commands);
+        if let Some(usage_ns) = stat.usage_ns.or(of_commands) {
+            put("usage_usec", usage_ns as f64 / 1000.0);
+        }
     }
     let seen = recorded.and_then(|recorded| recorded.seen.figures.as_ref());
     for threads in seen.iter().flat_map(|seen| &seen.threads) {
