@@ -399,8 +399,9 @@ pub(super) fn idle_exit_ns(timelines: &[CpuTimeline]) -> u64 {
         for pair in timeline.slots.windows(2) {
             let (idle, slot) = (&pair[0], &pair[1]);
             if let (None, true, Some(placed_ns)) = (idle.thread, slot.is_seen(), slot.placed_ns) {
-                // Something placed before the CPU went idle tells nothing about leaving idle.
-                if placed_ns >= idle.to_ns {
+                // Something placed before the CPU went idle tells nothing about leaving idle, nor does one that was placed
+                // once more when it ran already.
+                if (idle.to_ns..=slot.from_ns).contains(&placed_ns) {
                     seen.push(slot.from_ns - placed_ns);
                 }
             }
