@@ -109,7 +109,8 @@ struct TaskProbe {
     waiting_since: Ns,
     /// CPU it waits on.
     waiting_cpu: Cpu,
-    /// Throttled clock there when the wait (on this CPU) began.
+    /// Throttled clock there when the wait (on this CPU) began. A CPU whose kernel is busy is ahead of others, so this may
+    /// be later than what another one reads when it ends the wait.
     throttled_mark: Ns,
     /// Throttled part of the wait on CPUs it has left.
     throttled_before: Ns,
@@ -303,7 +304,7 @@ impl Probes {
         if probe.waiting_since != NEVER {
             let row = probe.waiting_cpu.index();
             let old = self.clocks[probe.group.index() * cpus + row].read(now);
-            probe.throttled_before += old - probe.throttled_mark;
+            probe.throttled_before += old.saturating_sub(probe.throttled_mark);
             probe.throttled_mark = self.clocks[group.index() * cpus + row].read(now);
         }
         probe.group = group;
@@ -378,7 +379,8 @@ impl Probes {
         if probe.waiting_since != NEVER {
             let waited = now.saturating_sub(probe.waiting_since);
             let clock = &self.clocks[probe.group.index() * self.cpus + probe.waiting_cpu.index()];
-            let throttled = probe.throttled_before + (clock.read(now) - probe.throttled_mark);
+            let throttled =
+                probe.throttled_before + clock.read(now).saturating_sub(probe.throttled_mark);
             let throttled = throttled.min(waited);
             statistics.wait_throttled_ns += throttled;
             statistics.wait_contention_ns += waited - throttled;
@@ -406,7 +408,7 @@ impl Probes {
         if probe.waiting_since != NEVER {
             let row = probe.group.index() * self.cpus;
             let from = &self.clocks[row + probe.waiting_cpu.index()];
-            probe.throttled_before += from.read(now) - probe.throttled_mark;
+            probe.throttled_before += from.read(now).saturating_sub(probe.throttled_mark);
             probe.waiting_cpu = to;
             probe.throttled_mark = self.clocks[row + to.index()].read(now);
         }

@@ -50,10 +50,16 @@ impl Kernel {
         self.here = cpu;
         let task = self.rqs[cpu.index()].curr;
         self.tasks[task.index()].state = TaskState::Blocked;
-        if self.tasks[task.index()].in_iowait {
+        self.schedule(p, cpu, PrevState::Blocked);
+    }
+
+    /// A sleeping task has left its queue, at once or when its delayed dequeue took place (`__block_task`).
+    pub(crate) fn block_task(&mut self, cpu: Cpu, task: TaskId) {
+        let record = &mut self.tasks[task.index()];
+        record.on_rq = false;
+        if record.in_iowait {
             self.rqs[cpu.index()].nr_iowait += 1;
         }
-        self.schedule(p, cpu, PrevState::Blocked);
     }
 
     /// The current task of `cpu` yields (`sched_yield`).
@@ -111,7 +117,7 @@ impl Kernel {
                 ..DequeueFlags::default()
             };
             if self.dequeue_task(p, cpu, prev, flags) {
-                self.tasks[prev.index()].on_rq = false;
+                self.block_task(cpu, prev);
             }
         }
         let next = self.pick_next_task(p, cpu, prev);

@@ -28,12 +28,12 @@ impl Kernel {
         }
         p.spend(cpu, Op::Wakeup, 1);
         let last_cpu = self.tasks[task.index()].cpu;
-        if self.tasks[task.index()].in_iowait {
-            self.rqs[last_cpu.index()].nr_iowait -= 1;
-        }
         if self.tasks[task.index()].on_rq {
             self.wake_still_queued(p, last_cpu, task);
             return true;
+        }
+        if self.tasks[task.index()].in_iowait {
+            self.rqs[last_cpu.index()].nr_iowait -= 1;
         }
         self.tasks[task.index()].state = TaskState::Waking;
         let target = self.select_task_rq(p, cpu, task, WakeKind::Wakeup, flags);

@@ -340,7 +340,7 @@ impl Kernel {
             .task()
             .filter(|_| flags.delayed)
         {
-            self.tasks[task.index()].on_rq = false;
+            self.block_task(cpu, task);
         }
         true
     }
