@@ -33,14 +33,14 @@ impl Simulate for Toy {
             Action::Run(_) | Action::Profile(_) => {
                 format!("{}/request_latency.p99", program.name)
             }
-            Action::Replay(_) => "postgres/activation_latency.p99".to_string(),
+            Action::Replay(..) => "postgres/activation_latency.p99".to_string(),
         };
         let metrics = [
             (latency, latency_us),
             ("machine/wakeups".to_string(), hz as f64),
         ];
         let mut metrics = schedcast_lab::outcome::MetricMap::from(metrics);
-        if let Action::Replay(_) = &program.action.value {
+        if let Action::Replay(..) = &program.action.value {
             // The recording does not tell how this was, so nothing is allowed for.
             let quota_us = scenario.cgroups["/pg"].quota_us.unwrap_or(200_000);
             let latency_us = 1e9 / quota_us as f64 + 10.0 * seed as f64;

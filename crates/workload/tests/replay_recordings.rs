@@ -3,7 +3,8 @@
 
 use schedcast_trace::Recording;
 use schedcast_workload::replay::{
-    Activation, ActivationId, CompileOptions, Options, Replay, Step, ThreadId, Trigger, infer,
+    Activation, ActivationId, Adjust, CompileOptions, Options, Replay, Step, ThreadId, Trigger,
+    infer,
 };
 use std::path::Path;
 
@@ -240,4 +241,134 @@ fn stolen_time_is_found_where_requests_take_longer() {
             "{name}: nothing is lost"
         );
     }
+}
+
+fn adjusted(adjust: &Adjust) -> Replay {
+    let recording = recording("postgres-quota");
+    let mut replay = replay(&adjust.cut(&recording).unwrap());
+    adjust.apply(&mut replay).unwrap();
+    let mut workload = schedcast_sim::Workload::default();
+    replay
+        .compile(&mut workload, CompileOptions::default())
+        .unwrap();
+    assert_eq!(workload.check(2), Ok(()));
+    replay
+}
+
+#[test]
+fn a_window_is_a_recording_of_its_own() {
+    let replay = adjusted(&Adjust {
+        window_ns: Some((5_000_000_000, 20_000_000_000)),
+        ..Adjust::default()
+    });
+    assert_eq!(replay.duration_ns, 15_000_000_000);
+    let start_us = replay.start_ns / 1000;
+    let recording = recording("postgres-quota");
+    let logged = recording.requests.as_ref().unwrap().iter();
+    let inside = start_us..start_us + 15_000_000;
+    let sent = logged.filter(|one| inside.contains(&one.sent_us)).count();
+    let found = requests(&replay).len();
+    // One that is under way at the begin or the end may be seen or not.
+    assert!(found.abs_diff(sent) <= 3, "{found} of {sent}");
+    assert!(
+        replay.measured().groups.is_empty(),
+        "counters are of the whole recording"
+    );
+    let outside = Adjust {
+        window_ns: Some((5_000_000_000, 60_000_000_000)),
+        ..Adjust::default()
+    };
+    let error = outside.cut(&recording).unwrap_err().to_string();
+    assert!(
+        error.contains("to 60.000 s does not lie in a recording of 29.501 s"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_rate_moves_what_makes_clients_ask() {
+    let plain = adjusted(&Adjust::default());
+    let twice = adjusted(&Adjust {
+        rate_permille: 2000,
+        ..Adjust::default()
+    });
+    assert_eq!(twice.duration_ns, plain.duration_ns / 2);
+    let pgbench = plain.threads_named("pgbench").unwrap()[0];
+    for (before, after) in plain.activations.iter().zip(&twice.activations) {
+        let at_ns = |activation: &Activation| match activation.trigger {
+            Trigger::Outside { at_ns, .. } => Some(at_ns),
+            _ => None,
+        };
+        let expected = match before.thread == pgbench {
+            true => at_ns(before).map(|ns| ns / 2),
+            false => at_ns(before),
+        };
+        assert_eq!(at_ns(after), expected);
+    }
+    let slower = adjusted(&Adjust {
+        rate_permille: 500,
+        ..Adjust::default()
+    });
+    assert_eq!(slower.duration_ns, plain.duration_ns);
+}
+
+#[test]
+fn a_pool_gets_other_threads() {
+    let threads = |threads: u32| {
+        let replay = adjusted(&Adjust {
+            threads: Some(threads),
+            ..Adjust::default()
+        });
+        let pool = &replay.exchanges[0];
+        (
+            pool.servers.len(),
+            pool.asked,
+            replay.threads_named("postgres").unwrap().len(),
+        )
+    };
+    assert_eq!(threads(8), (8, 8, 13));
+    assert_eq!(threads(12), (12, 12, 17));
+    assert_eq!(threads(2), (8, 2, 13));
+}
+
+#[test]
+fn the_background_keeps_its_times() {
+    let replay = adjusted(&Adjust {
+        foreground: Some("/pg".to_owned()),
+        ..Adjust::default()
+    });
+    let group = replay.group("/pg").unwrap();
+    let mut front = replay.members(group);
+    front.extend(replay.threads_named("pgbench").unwrap());
+    let mut background = 0;
+    for activation in &replay.activations {
+        if front.contains(&activation.thread) {
+            continue;
+        }
+        background += 1;
+        let by_thread = matches!(
+            activation.trigger,
+            Trigger::Thread(_) | Trigger::ThreadUnseen(_)
+        );
+        assert!(!by_thread);
+        let wakes = replay
+            .steps_of(activation)
+            .iter()
+            .any(|step| matches!(step, Step::Wake(_)));
+        assert!(!wakes);
+    }
+    assert!(background > 500, "{background}");
+    assert_eq!(requests(&replay).len(), 1170);
+    let nowhere = Adjust {
+        foreground: Some("/pq".to_owned()),
+        ..Adjust::default()
+    };
+    let mut replay = replay;
+    assert!(
+        nowhere
+            .apply(&mut replay)
+            .unwrap_err()
+            .to_string()
+            .contains("/pg")
+    );
 }

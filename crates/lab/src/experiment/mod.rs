@@ -337,7 +337,11 @@ pub fn replay_document(folder: &str) -> Table {
         kind: Kind::Text(folder.into()),
         place: place.clone(),
     };
-    program_document(vec![("replay", replay)], &place)
+    let name = Value {
+        kind: Kind::Text("recording".into()),
+        place: place.clone(),
+    };
+    program_document(vec![("name", name), ("replay", replay)], &place)
 }
 
 fn program_document(keys: Vec<(&str, Value)>, place: &Place) -> Table {

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use schedcast_workload::programs::Prices;
+use schedcast_workload::replay::Adjust;
 
 use super::cgroup::CgroupTree;
 use super::document::{Entry, Kind, Table, Value};
@@ -19,8 +20,18 @@ use super::units::split_words;
 use crate::error::{Error, Located, Place, Result, hint_for};
 
 /// Keys of `[[program]]`.
-const KEYS: [&str; 7] = [
-    "name", "run", "replay", "profile", "cgroup", "start", "price",
+const KEYS: [&str; 11] = [
+    "name",
+    "run",
+    "replay",
+    "profile",
+    "cgroup",
+    "start",
+    "price",
+    "window",
+    "rate",
+    "threads",
+    "foreground",
 ];
 
 /// What a program does.
@@ -28,8 +39,8 @@ const KEYS: [&str; 7] = [
 pub enum Action {
     /// A command line, split into words.
     Run(Vec<String>),
-    /// A recording's folder.
-    Replay(PathBuf),
+    /// A recording's folder, and how its replay differs from it.
+    Replay(PathBuf, Adjust),
     /// A stationary service.
     Profile(Box<Profiled>),
 }
@@ -64,7 +75,7 @@ impl Program {
             Some(entry) => {
                 let path = entry.value.text("a cgroup path")?;
                 cgroups.refuse_unknown(path, &entry.value.place)?;
-                if let Action::Replay(_) = action.value {
+                if let Action::Replay(..) = action.value {
                     let message = "a recorded thread stays in the cgroup it was recorded in";
                     return Err(Error::input(&entry.key_place, message));
                 }
@@ -75,7 +86,7 @@ impl Program {
         let of_commands = table.entry("start").or_else(|| table.entry("price"));
         let refused = match &action.value {
             Action::Run(_) => None,
-            Action::Replay(_) => Some("a recording brings its own"),
+            Action::Replay(..) => Some("a recording brings its own"),
             Action::Profile(_) => Some("a profile has no"),
         };
         if let (Some(why), Some(entry)) = (refused, of_commands) {
@@ -83,6 +94,12 @@ impl Program {
                 &entry.key_place,
                 format!("{why} `{}`", entry.key),
             ));
+        }
+        let of_replays = ADJUSTS.iter().find_map(|key| table.entry(key));
+        if let (Action::Run(_) | Action::Profile(_), Some(entry)) = (&action.value, of_replays) {
+            let message = format!("`{}` is for recordings", entry.key);
+            let hint = "a profile has its own inside [program.profile]";
+            return Err(Error::input(&entry.key_place, message).hint(hint));
         }
         if let (Action::Profile(profiled), Some(value)) = (&action.value, table.get("profile")) {
             cgroups.refuse_unknown(&profiled.client_cgroup, &value.place)?;
@@ -126,13 +143,42 @@ fn read_action(table: &Table, place: &Place, directory: &Path) -> Result<Located
     }
     let action = match key {
         "run" => Action::Run(command_words(value)?),
-        "replay" => Action::Replay(directory.join(value.text("the folder of a recording")?)),
+        "replay" => {
+            let folder = directory.join(value.text("the folder of a recording")?);
+            Action::Replay(folder, read_adjust(table)?)
+        }
         _ => Action::Profile(Box::new(service::read(value)?)),
     };
     Ok(Located {
         value: action,
         place: value.place.clone(),
     })
+}
+
+/// Keys that make a replay differ from its recording.
+const ADJUSTS: [&str; 4] = ["window", "rate", "threads", "foreground"];
+
+/// How a replay differs from its recording: `window = ["5s", "20s"]`, `rate = 1.5`, `threads = 4`, `foreground = "/pg"`.
+fn read_adjust(table: &Table) -> Result<Adjust> {
+    let mut adjust = Adjust::default();
+    if let Some(value) = table.get("window") {
+        let what = "a begin and an end: [\"5s\", \"20s\"]";
+        let [from, to] = value.array(what)? else {
+            return Err(value.expected(what));
+        };
+        adjust.window_ns = Some((read_time(from)?, read_time(to)?));
+    }
+    if let Some(value) = table.get("rate") {
+        let rate = service::number_of(value, "a rate", 0.001, 1000.0)?;
+        adjust.rate_permille = (rate * 1000.0).round() as u64;
+    }
+    if let Some(value) = table.get("threads") {
+        adjust.threads = u32::try_from(value.integer_in(1, 10_000, "threads")?).ok();
+    }
+    if let Some(value) = table.get("foreground") {
+        adjust.foreground = Some(value.text("a cgroup path")?.to_string());
+    }
+    Ok(adjust)
 }
 
 /// The words of `run`: a string is split as in a shell, an array is taken word by word.
@@ -178,7 +224,7 @@ pub fn name_of(value: &Value) -> Result<Located<String>> {
     let action = read_action(table, &value.place, Path::new(""))?;
     let name = match &action.value {
         Action::Run(words) => command_name(words),
-        Action::Replay(folder) => last_component(&folder.to_string_lossy()),
+        Action::Replay(folder, _) => last_component(&folder.to_string_lossy()),
         Action::Profile(_) => "service".to_string(),
     };
     Ok(Located {
@@ -386,7 +432,25 @@ mod tests {
             Action::Run(vec!["sh".into(), "-c".into(), "a b".into()])
         );
         let replay = read("replay = \"pg\"").unwrap();
-        assert_eq!(replay.action.value, Action::Replay("dir/pg".into()));
+        let as_recorded = Adjust::default();
+        assert_eq!(
+            replay.action.value,
+            Action::Replay("dir/pg".into(), as_recorded)
+        );
+        let text = "replay = \"pg\"\nwindow = [\"5s\", \"20s\"]\nrate = 1.5\nthreads = 4\nforeground = \"/pg\"";
+        let adjusted = Adjust {
+            window_ns: Some((5_000_000_000, 20_000_000_000)),
+            rate_permille: 1500,
+            threads: Some(4),
+            foreground: Some("/pg".into()),
+        };
+        assert_eq!(
+            read(text).unwrap().action.value,
+            Action::Replay("dir/pg".into(), adjusted)
+        );
+        assert!(refuse("run = \"a\"\nrate = 2").contains("`rate` is for recordings"));
+        assert!(refuse("replay = \"a\"\nrate = 0").contains("expected a rate from 0.001"));
+        assert!(refuse("replay = \"a\"\nwindow = [\"5s\"]").contains("a begin and an end"));
         assert!(refuse("run = \"a\"\nreplay = \"b\"").contains("not two"));
         assert!(refuse("cgroup = \"/\"").contains("needs `run`, `replay` or `profile`"));
         assert!(refuse("run = \"\"").contains("the command is empty"));

@@ -193,7 +193,7 @@ fn number(table: &Table, key: &str, least: f64, most: f64) -> Result<Option<f64>
         .transpose()
 }
 
-fn number_of(value: &Value, what: &str, least: f64, most: f64) -> Result<f64> {
+pub(super) fn number_of(value: &Value, what: &str, least: f64, most: f64) -> Result<f64> {
     let found = match &value.kind {
         Kind::Integer(number) => Some(*number as f64),
         Kind::Float(number) => Some(*number),

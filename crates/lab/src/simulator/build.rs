@@ -52,9 +52,9 @@ pub(super) fn build(simulator: &Simulator, scenario: &Scenario) -> Result<Built>
     };
     // Recorded groups come first: what a recording says of them lies below the settings.
     for program in &scenario.programs {
-        if let Action::Replay(folder) = &program.action.value {
+        if let Action::Replay(folder, adjust) = &program.action.value {
             let costs = Costs::new(scenario.machine.machine.cost_ns, scenario.kernel.hz);
-            let replay = simulator.replay(folder, &costs)?;
+            let replay = simulator.replay(folder, &costs, adjust)?;
             builder.add_replay(&replay, program)?;
         }
     }
@@ -63,7 +63,7 @@ pub(super) fn build(simulator: &Simulator, scenario: &Scenario) -> Result<Built>
         match &program.action.value {
             Action::Run(words) => builder.add_command(program, words)?,
             Action::Profile(profiled) => builder.add_service(program, profiled)?,
-            Action::Replay(_) => {}
+            Action::Replay(..) => {}
         }
     }
     builder.restrict_to_cpusets();

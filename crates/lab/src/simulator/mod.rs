@@ -21,7 +21,7 @@ use schedcast_kernel::rules::Rules;
 use schedcast_sim::{Machine, RunError, Watch, World};
 use schedcast_trace::Recording;
 use schedcast_workload::programs::Running;
-use schedcast_workload::replay::{self, Costs, Replay};
+use schedcast_workload::replay::{self, Adjust, Costs, Replay};
 
 use crate::error::{Diagnostic, Error, Result};
 use crate::experiment::Scenario;
@@ -37,6 +37,7 @@ pub(crate) const LOOK_EVERY_NS: Ns = 100_000_000;
 struct Inferred {
     folder: String,
     costs: Costs,
+    adjust: Adjust,
     replay: Arc<Replay>,
 }
 
@@ -63,13 +64,13 @@ impl Simulator {
     /// What the threads of a recording do, on a machine with these prices.
     ///
     /// # Errors
-    /// A recording that cannot be read or replayed.
-    pub fn replay(&self, folder: &Path, costs: &Costs) -> Result<Arc<Replay>> {
+    /// A recording that cannot be read or replayed so.
+    pub fn replay(&self, folder: &Path, costs: &Costs, adjust: &Adjust) -> Result<Arc<Replay>> {
         let name = folder.display().to_string();
         let mut known = lock(&self.replays);
         if let Some(found) = known
             .iter()
-            .find(|one| one.folder == name && one.costs == *costs)
+            .find(|one| one.folder == name && one.costs == *costs && one.adjust == *adjust)
         {
             return Ok(Arc::clone(&found.replay));
         }
@@ -79,10 +80,17 @@ impl Simulator {
             costs: costs.clone(),
             ..replay::Options::default()
         };
-        let replay = Arc::new(replay::infer(&recording, &options).map_err(bad_input)?);
+        let recording = match adjust.window_ns {
+            Some(_) => Arc::new(adjust.cut(&recording).map_err(bad_input)?),
+            None => recording,
+        };
+        let mut replay = replay::infer(&recording, &options).map_err(bad_input)?;
+        adjust.apply(&mut replay).map_err(bad_input)?;
+        let replay = Arc::new(replay);
         known.push(Inferred {
             folder: name,
             costs: costs.clone(),
+            adjust: adjust.clone(),
             replay: Arc::clone(&replay),
         });
         Ok(replay)

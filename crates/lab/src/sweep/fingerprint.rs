@@ -52,7 +52,7 @@ impl<'a> Fingerprints<'a> {
             let action = &program.action.value;
             let _ = write!(hash, "{} {} {action:?}", program.name, program.cgroup);
             match action {
-                Action::Replay(folder) => hash.add(&self.contents(folder)?.to_le_bytes()),
+                Action::Replay(folder, _) => hash.add(&self.contents(folder)?.to_le_bytes()),
                 // Files of a command line count from the current directory, as in a shell.
                 Action::Run(words) => {
                     for word in words.iter().filter(|word| Path::new(word).is_file()) {

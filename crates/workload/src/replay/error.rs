@@ -43,6 +43,24 @@ pub enum ReplayError {
         /// When.
         start_ns: u64,
     },
+    /// A window outside the recording.
+    #[error(
+        "the window from {:.3} s to {:.3} s does not lie in a recording of {:.3} s",
+        *from_ns as f64 / 1e9, *to_ns as f64 / 1e9, *length_ns as f64 / 1e9
+    )]
+    Window {
+        /// Its begin, ns since the start of the recording.
+        from_ns: u64,
+        /// Its end.
+        to_ns: u64,
+        /// Length of the recording.
+        length_ns: u64,
+    },
+    /// Another number of threads where none take requests of a client that waits.
+    #[error(
+        "no threads take requests of a client that waits for answers: their number cannot be changed"
+    )]
+    NoPool,
     /// A file of a cgroup does not hold what the kernel writes there.
     #[error("cgroups.json: {message}")]
     Cgroup {

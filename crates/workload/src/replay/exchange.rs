@@ -93,6 +93,8 @@ pub struct Exchange {
     pub client: ThreadId,
     /// Who answers. More than one are a pool, in the order in which they are first asked.
     pub servers: Vec<ThreadId>,
+    /// How many of the servers are asked: all, unless the replay was adjusted to fewer.
+    pub asked: usize,
     /// The requests, in order of time.
     pub requests: Vec<Exchanged>,
 }
@@ -134,6 +136,7 @@ pub(super) fn find(replay: &mut Replay, log: Option<&[Request]>) -> Vec<Exchange
         .map(|((client, server), requests)| Exchange {
             client,
             servers: vec![server],
+            asked: 1,
             requests,
         })
         .collect();
@@ -224,6 +227,7 @@ fn merged(replay: &Replay, alike: &[Exchange]) -> Option<Exchange> {
     }
     (in_turn * 100 >= seen * POOL_PERCENT).then(|| Exchange {
         client: alike[0].client,
+        asked: servers.len(),
         servers,
         requests,
     })

@@ -38,6 +38,7 @@
 //! itself).
 
 mod activity;
+mod adjust;
 mod compile;
 mod costs;
 mod error;
@@ -58,6 +59,7 @@ mod unseen;
 mod tests;
 
 pub use activity::Incomplete;
+pub use adjust::Adjust;
 pub use compile::{CompileOptions, Compiled};
 pub use costs::Costs;
 pub use error::ReplayError;

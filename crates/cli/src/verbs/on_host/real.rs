@@ -92,7 +92,7 @@ fn refuse_what_only_simulates(scenario: &Scenario) -> Result<()> {
 fn start<'a>(scenario: &Scenario, program: &'a Program, folder: &Path) -> Result<Started<'a>> {
     let words = match &program.action.value {
         Action::Run(words) => words.as_slice(),
-        Action::Replay(_) | Action::Profile(_) => {
+        Action::Replay(..) | Action::Profile(_) => {
             let place = &program.action.place;
             let message = "recordings and profiles can only be simulated";
             return Err(Error::input(place, message));

@@ -101,14 +101,14 @@ impl Exchanges {
                 }
                 first
             };
-            let servers = exchange.servers.len() as u64;
+            let servers = exchange.asked as u64;
             let requests = exchange.requests.iter();
             let inbox = |server: &ThreadId| inboxes[server.index()].map_or(0, |id| u64::from(id.0));
             let server = &replay.threads[exchange.servers[0].index()].name;
             let messages = &mut requests.clone().map(|r| units.number(replay, r.request));
             all.words.push(ExchangeWords {
                 messages: add_row(messages),
-                inboxes: add_row(&mut exchange.servers.iter().map(inbox)),
+                inboxes: add_row(&mut exchange.servers.iter().take(exchange.asked).map(inbox)),
                 free: add_row(&mut (0..servers)),
                 serving: add_row(&mut requests.clone().map(|_| 0)),
                 due: add_row(&mut requests.map(|_| NOT_DUE)),

@@ -42,6 +42,7 @@ use schedcast_sim::workload::{
     ProgramId, QueueId, QueueSpec, SemaphoreId, TaskSpec,
 };
 use schedcast_sim::{Arithmetic, ProgramBuilder, ProgramError, Ref, Reg, Workload};
+use std::collections::BTreeSet;
 use units::{Unit, Units, under_way};
 
 /// What the user decides about the programs.
@@ -177,7 +178,15 @@ impl<'a> Compiler<'a> {
         let handovers = (0..replay.handovers)
             .map(|_| workload.add_semaphore(0))
             .collect();
-        let active = |id: usize| forked[id] || !replay.threads[id].activations.is_empty();
+        let serving: BTreeSet<ThreadId> = replay
+            .exchanges
+            .iter()
+            .flat_map(|exchange| exchange.servers.clone())
+            .collect();
+        let active = |id: usize| {
+            let copied = serving.contains(&ThreadId(id as u32));
+            forked[id] || copied || !replay.threads[id].activations.is_empty()
+        };
         let inboxes: Vec<Option<QueueId>> = (0..replay.threads.len())
             .map(|id| active(id).then(|| workload.add_queue(QueueSpec::UNBOUNDED)))
             .collect();

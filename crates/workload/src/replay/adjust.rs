@@ -1,0 +1,209 @@
+//! Replays of something other than what was recorded: a part of the time, requests faster or slower, another number of
+//! threads, one cgroup with the rest as background.
+//!
+//! # Worked example
+//!
+//! `recordings/postgres-quota`, a service of eight backends that are asked 40 times a second. With a rate of 2 the arrivals
+//! that make pgbench send come at half their times, 80 a second for 14.75 s; the machine's own threads keep theirs. With
+//! four threads the same requests go to four backends, and the fifth of a bunch waits.
+
+use super::error::ReplayError;
+use super::exchange::Exchange;
+use super::groups::GroupIndex;
+use super::model::{Activation, Step, Trigger};
+use super::threads::ThreadId;
+use super::{Replay, groups};
+use schedcast_trace::{Pid, Recording};
+use std::collections::BTreeSet;
+
+/// How a replay differs from its recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Adjust {
+    /// Only what happened between these times, ns since the start of the recording.
+    pub window_ns: Option<(u64, u64)>,
+    /// Requests come this many thousandths as fast.
+    pub rate_permille: u64,
+    /// Threads that take the requests of each pool.
+    pub threads: Option<u32>,
+    /// The cgroup in question: all other threads but its clients keep the times they were recorded at.
+    pub foreground: Option<String>,
+}
+
+impl Default for Adjust {
+    fn default() -> Self {
+        Self {
+            window_ns: None,
+            rate_permille: 1000,
+            threads: None,
+            foreground: None,
+        }
+    }
+}
+
+impl Adjust {
+    /// The part of a recording that is asked for.
+    ///
+    /// # Errors
+    /// A window that lies outside the recording.
+    pub fn cut(&self, recording: &Recording) -> Result<Recording, ReplayError> {
+        let mut cut = recording.clone();
+        let Some((from_ns, to_ns)) = self.window_ns else {
+            return Ok(cut);
+        };
+        let (start_ns, end_ns) = recording.span_ns();
+        let length_ns = end_ns.saturating_sub(start_ns);
+        if from_ns >= to_ns || to_ns > length_ns {
+            return Err(ReplayError::Window {
+                from_ns,
+                to_ns,
+                length_ns,
+            });
+        }
+        let inside = start_ns + from_ns..=start_ns + to_ns;
+        cut.events.retain(|event| inside.contains(&event.time_ns));
+        cut.meta.start_ns = Some(*inside.start());
+        cut.meta.end_ns = Some(*inside.end());
+        // Counters of the whole recording say nothing about a part of it.
+        cut.cgroups_after = None;
+        Ok(cut)
+    }
+
+    /// Changes a replay.
+    ///
+    /// # Errors
+    /// A cgroup that is not there; a number of threads where no pool is seen.
+    pub fn apply(&self, replay: &mut Replay) -> Result<(), ReplayError> {
+        if let Some(path) = &self.foreground {
+            let group = replay.group(path)?;
+            keep_in_front(replay, group);
+        }
+        if self.rate_permille != 1000 {
+            scale_arrivals(replay, self.rate_permille.max(1));
+        }
+        if let Some(threads) = self.threads {
+            if replay.exchanges.is_empty() {
+                return Err(ReplayError::NoPool);
+            }
+            for index in 0..replay.exchanges.len() {
+                resize(replay, index, threads.max(1));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Times of everything that makes clients ask, divided by the rate. Without clients that is all that comes from outside.
+fn scale_arrivals(replay: &mut Replay, permille: u64) {
+    let scaled = |ns: u64| (u128::from(ns) * 1000 / u128::from(permille)) as u64;
+    let clients: BTreeSet<ThreadId> = replay.exchanges.iter().map(|e| e.client).collect();
+    for activation in &mut replay.activations {
+        let asks = clients.is_empty() || clients.contains(&activation.thread);
+        if let Trigger::Outside { at_ns, .. } = &mut activation.trigger
+            && asks
+        {
+            *at_ns = scaled(*at_ns);
+        }
+    }
+    for exchanged in replay.exchanges.iter_mut().flat_map(|e| &mut e.requests) {
+        exchanged.not_before_ns = exchanged.not_before_ns.map(scaled);
+        exchanged.due_ns = exchanged.due_ns.map(|due_ns| {
+            let size = scaled(due_ns.unsigned_abs()) as i64;
+            if due_ns < 0 { -size } else { size }
+        });
+    }
+    // Faster, the requests are over sooner; slower, the others are.
+    replay.duration_ns = replay.duration_ns.min(scaled(replay.duration_ns));
+}
+
+/// Gives a pool this many threads: copies of its first, or fewer of them that are asked.
+fn resize(replay: &mut Replay, index: usize, threads: u32) {
+    let first = replay.exchanges[index].servers[0];
+    let mut pids: BTreeSet<Pid> = replay.threads.iter().map(|thread| thread.pid).collect();
+    while replay.exchanges[index].servers.len() < threads as usize {
+        let mut copy = replay.threads[first.index()].clone();
+        let end = copy.activations.end;
+        copy.activations = end..end;
+        copy.executed_ns = 0;
+        let next = pids.last().map_or(1, |pid| pid.saturating_add(1));
+        pids.insert(next);
+        copy.pid = next;
+        replay.exchanges[index]
+            .servers
+            .push(ThreadId(replay.threads.len() as u32));
+        replay.threads.push(copy);
+    }
+    replay.exchanges[index].asked = threads as usize;
+}
+
+/// Threads outside a group, except the clients of its servers, keep the times at which they were woken.
+fn keep_in_front(replay: &mut Replay, group: GroupIndex) {
+    let of_thread = replay.threads.iter().map(|thread| thread.group);
+    let mut front: BTreeSet<ThreadId> = groups::members_of(&replay.groups, of_thread, group)
+        .into_iter()
+        .collect();
+    let serves = |e: &Exchange| e.servers.iter().any(|server| front.contains(server));
+    let clients: Vec<ThreadId> = replay
+        .exchanges
+        .iter()
+        .filter(|exchange| serves(exchange))
+        .map(|exchange| exchange.client)
+        .collect();
+    front.extend(clients);
+    let in_front: Vec<bool> = replay
+        .activations
+        .iter()
+        .map(|activation| front.contains(&activation.thread))
+        .collect();
+    replay
+        .exchanges
+        .retain(|exchange| exchange.servers.iter().all(|server| front.contains(server)));
+    let mut posted = BTreeSet::new();
+    for (activation, front) in replay.activations.iter().zip(&in_front) {
+        let posts = replay
+            .steps_of(activation)
+            .iter()
+            .filter_map(|step| match step {
+                Step::Post(handover) => Some(*handover),
+                _ => None,
+            });
+        if *front {
+            posted.extend(posts);
+        }
+    }
+    let kept = |front: bool, step: &Step| match step {
+        Step::Wake(target) => front && in_front[target.index()],
+        Step::Post(_) => front,
+        Step::Wait(handover) => front && posted.contains(handover),
+        _ => true,
+    };
+    let mut steps = Vec::with_capacity(replay.steps.len());
+    let mut lengths: Vec<u32> = Vec::with_capacity(replay.activations.len());
+    for (activation, front) in replay.activations.iter().zip(&in_front) {
+        let before = steps.len();
+        let own = replay.steps_of(activation).iter();
+        steps.extend(own.filter(|step| kept(*front, step)).copied());
+        lengths.push((steps.len() - before) as u32);
+    }
+    let wakers_in_front = |activation: &Activation| match activation.trigger {
+        Trigger::Thread(by) | Trigger::ThreadUnseen(by) => front.contains(&by),
+        _ => true,
+    };
+    let mut from = 0;
+    for ((activation, length), is_front) in replay.activations.iter_mut().zip(lengths).zip(in_front)
+    {
+        activation.steps = from..from + length;
+        from += length;
+        let by_thread = matches!(
+            activation.trigger,
+            Trigger::Thread(_) | Trigger::ThreadUnseen(_)
+        );
+        if by_thread && (!is_front || !wakers_in_front(activation)) {
+            activation.trigger = Trigger::Outside {
+                at_ns: activation.woken_ns,
+                cpu: replay.threads[activation.thread.index()].first_cpu,
+                soft: false,
+            };
+        }
+    }
+    replay.steps = steps;
+}
