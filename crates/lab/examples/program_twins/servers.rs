@@ -118,7 +118,10 @@ fn simulate(case: &Case, machine: &str) -> Outcome<Values> {
             let value = metrics.get(&format!("{name}/{metric}"));
             value.copied().unwrap_or(f64::NAN)
         };
-        let count = metric("latency.count");
+        let count = match metrics.get(&format!("{name}/requests")) {
+            Some(requests) => *requests,
+            None => metric("latency.count"),
+        };
         push(&mut values, 0, metric(case.rate));
         push(&mut values, 1, metric("latency.avg") / 1000.0);
         let mut wakeups = 0;

@@ -109,7 +109,7 @@ prices! {
     /// … of `pgbench -N`.
     pgbench_simple_update_ns = 110_000,
     /// … of `pgbench`.
-    pgbench_tpcb_ns = 140_000,
+    pgbench_tpcb_ns = 115_000,
     /// What of it is left with `-M extended`, in thousandths.
     pgbench_extended_permille = 1140,
     /// … with `-M prepared`.
@@ -139,9 +139,9 @@ prices! {
     /// … for an insert.
     sysbench_insert_ns = 10_000,
     /// What wrk itself does for one request: its HTTP parser and four calls that only ask.
-    wrk_request_ns = 3000,
+    wrk_request_ns = 6100,
     /// What nginx does for a small file besides receiving the request and sending the reply.
-    nginx_request_ns = 4500,
+    nginx_request_ns = 6500,
     /// PostgreSQL's statements against the tables', in thousandths: 2000 is a machine of half the speed.
     postgres_permille = 1000,
     /// What a loop of rt-app takes while it runs, in thousandths of what its calibration said before:

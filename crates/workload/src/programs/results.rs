@@ -66,9 +66,13 @@ impl<'a> Results<'a> {
 
     /// Adds a distribution of times in nanoseconds as one of microseconds.
     pub(super) fn put_latency(&self, map: &mut MetricMap, metric: &str) {
-        let Some(values) = self.values(metric) else {
-            return;
-        };
+        if let Some(values) = self.values(metric) {
+            self.put_times(map, metric, values);
+        }
+    }
+
+    /// The same of times that are not those a metric recorded.
+    pub(super) fn put_times(&self, map: &mut MetricMap, metric: &str, values: &Histogram) {
         let mut put = |suffix: &str, value: f64| {
             map.insert(
                 format!("{}.{suffix}", metric_name(self.name, metric)),

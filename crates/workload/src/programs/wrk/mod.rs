@@ -11,7 +11,7 @@
 //! 11.6 µs of the worker for a request, switches included, that is 44,800 requests a second.
 //!
 //! wrk starts the next request of a connection when the reply to the last one has come, so a server that is
-//! held back gets fewer requests, and latencies leave out what waited to be sent.
+//! held back gets fewer requests; the tool then adds latencies for those that could not be sent.
 
 mod compile;
 mod report;

@@ -21,15 +21,44 @@ impl Options {
 
     pub(in crate::programs) fn metrics(&self, results: &Results, map: &mut MetricMap) {
         results.put(map, "requests_per_s", self.rate(results));
-        results.put_latency(map, "latency");
+        let requests = results.values("latency").map(Histogram::count);
+        results.put(map, "requests", requests.map(|count| count as f64));
+        results.put_times(map, "latency", &self.corrected(results));
+    }
+
+    /// Latencies with those that wrk adds (`stats_correct`): while one request was late, its connection
+    /// sent none, so each that would have come meanwhile is counted with what it would have waited.
+    fn corrected(&self, results: &Results) -> Histogram {
+        let Some(values) = results.values("latency") else {
+            return Histogram::default();
+        };
+        let mut corrected = values.clone();
+        let rounds = values.count() / self.connections;
+        if rounds == 0 {
+            return corrected;
+        }
+        let expected_ns = (self.measured_s(results) * 1e9) as u64 / rounds;
+        if expected_ns == 0 {
+            return corrected;
+        }
+        for (low, high, count) in values.iter() {
+            let mut waited = (low + (high - low) / 2).saturating_sub(expected_ns);
+            while waited > expected_ns {
+                for _ in 0..count {
+                    corrected.record(waited);
+                }
+                waited -= expected_ns;
+            }
+        }
+        corrected
     }
 
     pub(in crate::programs) fn report(&self, results: &Results) -> String {
         let none = Histogram::default();
-        let latency = results.values("latency").unwrap_or(&none);
+        let latency = &self.corrected(results);
         let samples = results.values("samples").unwrap_or(&none);
         let measured_s = self.measured_s(results);
-        let count = latency.count();
+        let count = results.values("latency").map_or(0, Histogram::count);
         let read = count as f64 * 850.0;
         let rate = self.rate(results).unwrap_or(0.0);
         let mut text = format!(

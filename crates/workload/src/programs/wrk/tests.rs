@@ -1,4 +1,9 @@
-use super::super::tests::{compiled, metric, refuse, run};
+use super::super::tests::{compiled, metric, refuse, rules, run};
+use super::super::{Start, compile, split};
+use schedcast_kernel::GroupId;
+use schedcast_kernel::group::BandwidthLimit;
+use schedcast_sim::workload::GroupSpec;
+use schedcast_sim::{Machine, Workload, World};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -13,7 +18,7 @@ fn one_connection_is_a_ping_pong() {
         rate * mean_us < 1e6 && rate * mean_us > 0.7e6,
         "{rate} {mean_us}"
     );
-    let count = metric(&running, &world, "wrk/latency.count");
+    let count = metric(&running, &world, "wrk/requests");
     for name in ["wrk", "wrk-server"] {
         let each = world.probes().of(name).unwrap().wakeups as f64 / count;
         assert!((each - 1.0).abs() < 0.02, "{name}: {each}");
@@ -23,7 +28,7 @@ fn one_connection_is_a_ping_pong() {
 #[test]
 fn many_connections_share_wakeups() {
     let (running, world) = run("wrk -t1 -c32 -d1 --workers 1", 2, 2);
-    let count = metric(&running, &world, "wrk/latency.count");
+    let count = metric(&running, &world, "wrk/requests");
     let wakeups = world.probes().of("wrk").unwrap().wakeups as f64;
     assert!(wakeups < 0.5 * count, "{wakeups} {count}");
     // Little's law: 32 requests are always under way or about to be.
@@ -43,6 +48,44 @@ fn workers_divide_the_connections() {
     // One worker is the bottleneck, two, which are never idle, about twice as fast.
     let (one, two) = (rate(1), rate(2));
     assert!(two > 1.5 * one && two < 2.3 * one, "{one} {two}");
+}
+
+#[test]
+fn latencies_count_what_a_late_reply_held_back() {
+    // A server of 20 ms in 100: in each period its connection waits for about 50 ms.
+    let mut workload = Workload::default();
+    let mut group = GroupSpec::new("/nginx", GroupId::ROOT);
+    group.limit = BandwidthLimit {
+        quota_ns: Some(20_000_000),
+        ..BandwidthLimit::UNLIMITED
+    };
+    workload.add_group(group);
+    let line = "wrk -t1 -c1 -d4 --workers 1 --server-cgroup /nginx";
+    let running = compile(&split(line), &Start::new("wrk", 2), &mut workload).unwrap();
+    let topology = schedcast_kernel::topology::Topology::flat(2);
+    let machine = Machine::preset("generic-8")
+        .unwrap()
+        .with_topology(topology);
+    let mut world = World::new(machine, rules(6, 18, 2), workload, 1).unwrap();
+    world.run_until(5 * SECOND).unwrap();
+    let count = metric(&running, &world, "wrk/requests");
+    let corrected = metric(&running, &world, "wrk/latency.count");
+    let mean_us = metric(&running, &world, "wrk/latency.avg");
+    let server = world.probes().of("wrk-server").unwrap();
+    // A stall of s in which a request would have come every e adds s/e latencies from s down to e.
+    let periods = 40.0;
+    let stall_us = server.wait_throttled_ns as f64 / 1e3 / periods;
+    let expected_us = 4e6 / count;
+    let added = stall_us / expected_us;
+    assert!(
+        ((corrected - count) / periods / added - 1.0).abs() < 0.05,
+        "{corrected} {count}"
+    );
+    let wanted_us = added * stall_us / 2.0 / (count / periods + added);
+    assert!(
+        (mean_us / wanted_us - 1.0).abs() < 0.05,
+        "{mean_us} {wanted_us}"
+    );
 }
 
 #[test]
