@@ -31,6 +31,7 @@
 //! | [`stress_ng`] | `stress-ng --cpu N` |
 //! | [`cyclictest`] | `cyclictest` |
 //! | [`dbench`] | `dbench CLIENTS` |
+//! | [`iozone`] | `iozone` |
 //! | [`netperf`] | `netperf` |
 //! | [`pgbench`] | `pgbench` with a PostgreSQL server |
 //! | [`service`] | `http-service` |
@@ -46,6 +47,7 @@ pub mod command;
 pub mod cyclictest;
 pub mod dbench;
 mod futex;
+pub mod iozone;
 pub mod messaging;
 pub mod netperf;
 pub mod pgbench;
@@ -76,7 +78,7 @@ use crate::nearest::suggestion;
 use start::Compiler;
 
 /// All tools, in the order of lists.
-pub static TOOLS: [&Tool; 14] = [
+pub static TOOLS: [&Tool; 15] = [
     &schbench::TOOL,
     &schbench_classic::TOOL,
     &messaging::HACKBENCH,
@@ -85,6 +87,7 @@ pub static TOOLS: [&Tool; 14] = [
     &stress_ng::TOOL,
     &cyclictest::TOOL,
     &dbench::TOOL,
+    &iozone::TOOL,
     &netperf::TOOL,
     &pgbench::TOOL,
     &sysbench::TOOL,
@@ -103,6 +106,7 @@ enum Model {
     StressNg(stress_ng::Options),
     Cyclictest(cyclictest::Options),
     Dbench(dbench::Options),
+    Iozone(iozone::Options),
     Netperf(netperf::Options),
     Pgbench(pgbench::Options),
     Sysbench(sysbench::Options),
@@ -243,6 +247,11 @@ pub fn compile(
             running.end_ns = Some(start.start_ns + options.runtime_ns());
             Model::Dbench(options)
         }
+        "iozone" => {
+            let options = iozone::Options::read(&read)?;
+            options.compile(compiler)?;
+            Model::Iozone(options)
+        }
         "netperf" => {
             let options = netperf::Options::read(&read, start.cpus)?;
             options.compile(compiler)?;
@@ -322,6 +331,7 @@ impl Running {
             Model::StressNg(options) => options.metrics(&results, &mut map),
             Model::Cyclictest(_) => results.put_latency(&mut map, "latency"),
             Model::Dbench(options) => options.metrics(&results, &mut map),
+            Model::Iozone(options) => options.metrics(&results, &mut map),
             Model::Netperf(options) => options.metrics(&results, &mut map),
             Model::Pgbench(options) => options.metrics(&results, &mut map),
             Model::Sysbench(options) => options.metrics(&results, &mut map),
@@ -344,6 +354,7 @@ impl Running {
             Model::StressNg(options) => options.report(&results),
             Model::Cyclictest(options) => options.report(&results),
             Model::Dbench(options) => options.report(&results),
+            Model::Iozone(options) => options.report(&results),
             Model::Netperf(options) => options.report(&results),
             Model::Pgbench(options) => options.report(&results),
             Model::Sysbench(options) => options.report(&results),

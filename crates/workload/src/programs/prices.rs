@@ -98,6 +98,10 @@ prices! {
     xfs_log_submit_ns = 4000,
     /// XFS worker for a log buffer that is on disk.
     xfs_log_done_ns = 3000,
+    /// What a PostgreSQL statement takes longer when the one before was executed on another CPU: two pairs of
+    /// `pgbench -S` and backend, each pair on its own CPU, took 34.6 to 37.5 µs a transaction, one beside a
+    /// spinning or hashing task 23.
+    postgres_transfer_ns = 12_000,
     /// What a new PostgreSQL backend computes until it greets its client.
     postgres_connect_ns = 1_500_000,
     /// Writing a commit's log records to the file, before the disk is asked to keep them.
@@ -142,6 +146,18 @@ prices! {
     wrk_request_ns = 6100,
     /// What nginx does for a small file besides receiving the request and sending the reply.
     nginx_request_ns = 6500,
+    /// A `write` to a file whose pages are in memory: 1 KB records take 0.96 µs on ext4, less the bytes.
+    file_write_call_ns = 680,
+    /// Each byte of it: 64 KB records at 12.1 GB/s.
+    file_write_byte_ps = 79,
+    /// Each byte of a `write` that makes a file longer, with its new pages: 64 KB records at 4.7 GB/s.
+    file_extend_byte_ps = 200,
+    /// A `read` from a file whose pages are in memory: 1 KB records take 0.65 µs.
+    file_read_call_ns = 440,
+    /// Each byte of it: 64 KB records at 18.7 GB/s.
+    file_read_byte_ps = 50,
+    /// Each byte that goes to the storage device (2 GB/s), where much of it is written at once.
+    storage_byte_ps = 500,
     /// PostgreSQL's statements against the tables', in thousandths: 2000 is a machine of half the speed.
     postgres_permille = 1000,
     /// What a loop of rt-app takes while it runs, in thousandths of what its calibration said before:
@@ -256,7 +272,7 @@ mod tests {
             Prices::with(&table("pol_ns")).unwrap_err(),
             "unknown price `pol_ns`; nearest valid name: `poll_ns`"
         );
-        assert_eq!(Prices::NAMES.len(), 53);
+        assert_eq!(Prices::NAMES.len(), 60);
     }
 
     #[test]

@@ -161,6 +161,18 @@ const SAMPLES: &[Sample] = &[
         ],
     ),
     (
+        "iozone",
+        "iozone -e",
+        &[
+            ("s", "3m"),
+            ("r", "8"),
+            ("i", "0"),
+            ("t", "3"),
+            ("filesystem", "xfs"),
+            ("f", "x"),
+        ],
+    ),
+    (
         "pgbench",
         "pgbench -c 4",
         &[
@@ -248,7 +260,8 @@ const SAMPLES: &[Sample] = &[
 ];
 
 /// Flags that need another one beside them, are of another test, or say what holds anyway.
-const NOT_ALONE: [&str; 5] = [
+const NOT_ALONE: [&str; 6] = [
+    "e",
     "sched-prio",
     "process",
     "server-cgroup",

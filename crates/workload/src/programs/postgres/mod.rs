@@ -13,6 +13,10 @@
 //!
 //! A **commit** inserts its record and wants the log on disk up to it (`XLogFlush`). One backend at a time
 //! writes, everything that was inserted by then; the others sleep until it is done and look again.
+//!
+//! Backends **share memory**: locks, pins of buffers, the list of transactions. A statement that follows one on
+//! another CPU fetches the lines from there (`postgres_transfer_ns`).
+//!
 //! Worked example: commits 5, 6 and 7 are inserted while 4 is written. The writer of 4 wakes three
 //! backends; the first of them writes 5 to 7 at once and the two others find theirs done.
 
@@ -52,7 +56,11 @@ const TAKEN: Reg = Reg(7);
 const HELD: [Reg; 2] = [Reg(8), Reg(9)];
 const SEEN: Reg = Reg(10);
 const LEFT: Reg = Reg(11);
+/// CPU it executes on. 12 and 13 are the log's.
+const CPU: Reg = Reg(14);
 const NO_LOCK: u64 = u32::MAX as u64;
+/// Instead of a CPU, before the first statement.
+const NOWHERE: u64 = u32::MAX as u64;
 
 /// Flags of every client program: they say what the server is like, which the tools do not know.
 pub(super) const SERVER_CGROUP: Flag = Flag::long("server-cgroup", "PATH")
@@ -212,6 +220,8 @@ impl Server {
     ) -> Result<ProgramId, CommandError> {
         let prices = compiler.start.prices;
         let locks = Locks::add(compiler, script);
+        let last_cpu = compiler.workload.add_word(NOWHERE);
+        let transfer = spread(compiler, scaled(&prices, prices.postgres_transfer_ns));
         let work: Vec<DistributionId> = script
             .statements
             .iter()
@@ -240,6 +250,15 @@ impl Server {
         b.set(ROW, VALUE);
         b.arithmetic(Arithmetic::Divide, ROW, ROW_UNIT);
         b.jump_if(KIND, Compare::Equal, GOOD_BYE, end);
+        // Shared memory was last touched by a backend of another CPU: its lines come over one by one.
+        let mine = b.label();
+        b.word_load(last_cpu, SEEN);
+        b.get_cpu(CPU);
+        b.word_store(last_cpu, CPU);
+        b.jump_if(SEEN, Compare::Equal, CPU, mine);
+        b.jump_if(SEEN, Compare::Equal, NOWHERE, mine);
+        b.work(transfer);
+        b.bind(mine);
         let labels: Vec<_> = script.statements.iter().map(|_| b.label()).collect();
         b.jump_indexed(KIND, &labels);
         for ((statement, label), work) in script.statements.iter().zip(&labels).zip(work) {

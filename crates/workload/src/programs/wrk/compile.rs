@@ -129,6 +129,7 @@ impl Options {
         let latency = compiler.metric("latency");
         let samples = compiler.metric("samples");
         let prices = compiler.start.prices;
+        let work = spread(compiler, prices.wrk_request_ns);
         let mut b = ProgramBuilder::new("wrk");
         b.now(END);
         b.set(SAMPLE, END);
@@ -163,6 +164,8 @@ impl Options {
         b.jump_if(CONNECTION, Compare::GreaterOrEqual, GOOD_BYE, rounds);
         let more = b.here();
         b.kernel_work(prices.tcp_receive(REPLY_BYTES));
+        // The clock is looked at when the reply has been read and parsed.
+        b.work(work);
         b.set(ADDRESS, CONNECTION);
         b.add(ADDRESS, layout.begun);
         b.word_load(ADDRESS, BEGIN);
@@ -193,13 +196,11 @@ impl Options {
     /// Writes the next request of each connection in the list.
     fn write(&self, compiler: &mut Compiler, b: &mut ProgramBuilder, layout: Layout) {
         let prices = compiler.start.prices;
-        let work = spread(compiler, prices.wrk_request_ns);
         b.set(WRITTEN, 0);
         let (top, done) = (b.here(), b.label());
         b.jump_if(WRITTEN, Compare::GreaterOrEqual, READY, done);
         self.ready(b, layout, WRITTEN);
         b.word_load(ADDRESS, CONNECTION);
-        b.work(work);
         b.set(ADDRESS, CONNECTION);
         b.add(ADDRESS, layout.begun);
         b.now(NOW);

@@ -1,0 +1,104 @@
+use super::super::tests::{metric, refuse, run};
+
+fn close(value: f64, wanted: f64, tolerance: f64) -> bool {
+    (value / wanted - 1.0).abs() <= tolerance
+}
+
+#[test]
+fn small_records_are_limited_by_calls_and_large_ones_by_copying() {
+    let rates = |record: &str| {
+        let line = format!("iozone -s 200704 -r {record}");
+        let (running, world) = run(&line, 2, 4);
+        assert_eq!(world.live_tasks(), 0);
+        ["write", "rewrite", "read", "reread"]
+            .map(|pass| metric(&running, &world, &format!("iozone/{pass}_throughput")))
+    };
+    let (small, large) = (rates("1k"), rates("64k"));
+    // 200,704 calls of 680 ns and 205.5 MB at 79 ps are 152.7 ms, 3136 calls 18.4 ms.
+    assert!(
+        close(large[1] / small[1], 152.7 / 18.4, 0.1),
+        "{small:?} {large:?}"
+    );
+    // The CPU's clock may be above nominal.
+    assert!(
+        (1.0..1.3).contains(&(small[1] * 0.1527 / 200_704.0)),
+        "{small:?}"
+    );
+    // The first write also makes the pages; a second read is as fast as the first.
+    assert!(large[0] < 0.6 * large[1]);
+    assert!(close(large[2], large[3], 0.01));
+}
+
+#[test]
+fn a_flush_is_counted_when_asked_for() {
+    let time_s = |line: &str| {
+        let (running, world) = run(line, 2, 4);
+        let rate = metric(&running, &world, "iozone/rewrite_throughput");
+        10_240.0 / rate
+    };
+    let plain = time_s("iozone -i 0 -s 10m -r 64k");
+    let flushed = time_s("iozone -i 0 -s 10m -r 64k -e");
+    // 10.5 MB at 500 ps a byte are 5.2 ms, and the journal's two writes.
+    assert!(
+        (0.0052..0.0056).contains(&(flushed - plain)),
+        "{flushed} {plain}"
+    );
+    let nothing = time_s("iozone -i 0 -s 10m -r 64k -e --filesystem tmpfs");
+    assert!(close(nothing, plain, 0.01));
+}
+
+#[test]
+fn processes_share_the_cpus() {
+    let rate = |line: &str| {
+        let (running, world) = run(line, 2, 4);
+        metric(&running, &world, "iozone/rewrite_throughput")
+    };
+    let (one, four) = (
+        rate("iozone -s 50m -r 64k"),
+        rate("iozone -s 50m -r 64k -t 4"),
+    );
+    // The CPUs are not at full speed at once, which a short run of one process feels more.
+    assert!((1.8..2.6).contains(&(four / one)), "{four} {one}");
+}
+
+#[test]
+fn the_tables_are_those_of_the_tool() {
+    let (running, world) = run("iozone -s 4m -r 64k -i 0", 2, 2);
+    let text = running.report(world.probes(), world.now());
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "              kB  reclen     write   rewrite");
+    assert!(lines[1].starts_with("            4096      64"), "{text}");
+    let (running, world) = run("iozone -s 4m -r 64k -i 0 -t 2", 2, 2);
+    let text = running.report(world.probes(), world.now());
+    assert!(
+        text.starts_with("\tChildren see throughput for  2 initial writers "),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let cases = [
+        (
+            "iozone -s 64 -r 128",
+            "iozone, word 4: a file needs at least one record, and 4 billion at most",
+        ),
+        (
+            "iozone -i 2",
+            "iozone, word 2: test `2` is not modelled, only 0 and 1 are",
+        ),
+        (
+            "iozone -i 1",
+            "iozone, word 1: test 0 makes the file, without it there is nothing to read",
+        ),
+        (
+            "iozone -s 4x",
+            "iozone, word 2: flag `-s` needs a size such as `64`, `64k` or `1m`, found `4x`",
+        ),
+    ];
+    for (line, message) in cases {
+        assert_eq!(refuse(line), message);
+    }
+    assert!(refuse("iozone -I").contains("not modelled"));
+    assert!(refuse("iozone -q").contains("unknown flag `-q`"));
+}
