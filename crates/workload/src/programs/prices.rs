@@ -111,7 +111,7 @@ prices! {
     /// What a backend computes for one transaction of `pgbench -S`.
     pgbench_select_ns = 11_500,
     /// … of `pgbench -N`.
-    pgbench_simple_update_ns = 110_000,
+    pgbench_simple_update_ns = 98_000,
     /// … of `pgbench`.
     pgbench_tpcb_ns = 115_000,
     /// What of it is left with `-M extended`, in thousandths.
