@@ -87,7 +87,7 @@ validate: build kernels
 	$(MAKE) validate-6.1 validate-6.12
 
 # An emulated guest has one CPU and says nothing about how long work takes, so it has experiments of its own for some.
-IN_GUEST := ../shares.toml ../nested.toml ../limits.toml ../bursts.toml periodic.toml messages.toml
+IN_GUEST := ../shares.toml ../nested.toml ../limits.toml bursts.toml periodic.toml messages.toml
 validate-%: build kernels
 	cd validation/guest && SCHEDCAST_KERNELS="$(KERNELS)" $(abspath $(SCHEDCAST)) validate --on vm:$* $(IN_GUEST) \
 		--results $(VALIDATION)/vm-$*.json --page $(VALIDATION)/vm-$*.md
