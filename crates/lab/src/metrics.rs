@@ -148,8 +148,13 @@ impl Family {
     }
 }
 
+/// Of a pass over files.
+const fn throughput(name: &'static str) -> Family {
+    Family::program(name).unit("KB/s").higher().headline()
+}
+
 /// All families, in the order tables print them.
-pub static FAMILIES: [Family; 40] = [
+pub static FAMILIES: [Family; 50] = [
     Family::latency("request_latency")
         .headline()
         .says("arrival of a request to its completion"),
@@ -163,6 +168,31 @@ pub static FAMILIES: [Family; 40] = [
     Family::latency("latency")
         .headline()
         .says("timer's expiry to first instruction"),
+    Family::latency("lag").says("when a transaction was due to its begin"),
+    Family::latency("queue").says("arrival of a request to a worker that takes it"),
+    Family::program("tps")
+        .unit("1/s")
+        .higher()
+        .headline()
+        .says("transactions per second"),
+    Family::program("events_per_s")
+        .unit("1/s")
+        .higher()
+        .headline()
+        .says("events per second"),
+    Family::program("queries_per_s")
+        .unit("1/s")
+        .higher()
+        .says("statements of transactions per second"),
+    Family::program("requests_per_s")
+        .unit("1/s")
+        .higher()
+        .headline()
+        .says("requests answered per second"),
+    throughput("write_throughput").says("data written to new files per second"),
+    throughput("rewrite_throughput").says("data written to old files per second"),
+    throughput("read_throughput").says("data read per second"),
+    throughput("reread_throughput").says("data read once more per second"),
     Family::program("rps")
         .unit("1/s")
         .higher()
@@ -435,6 +465,9 @@ mod tests {
                 Arithmetic,
             ),
             ("schbench/rps", "1/s", Higher, Harmonic),
+            ("pgbench/tps", "1/s", Higher, Harmonic),
+            ("pgbench/lag.p99", "us", Lower, Arithmetic),
+            ("iozone/read_throughput", "KB/s", Higher, Harmonic),
             ("hackbench/time", "s", Lower, Arithmetic),
             ("dbench/throughput", "MB/s", Higher, Harmonic),
             ("cyclictest/latency.avg", "us", Lower, Arithmetic),

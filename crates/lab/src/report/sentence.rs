@@ -12,13 +12,16 @@ use crate::metrics::{Better, Metric};
 use crate::tables::{Context, full_name, scale_for, shown_metrics};
 
 /// Which metric people ask about first.
-const TELLING: [&str; 8] = [
+const TELLING: [&str; 11] = [
     "request_latency.p99",
     "activation_latency.p99",
     "latency.p99",
     "wakeup_latency.p99",
     "time",
     "rps",
+    "tps",
+    "events_per_s",
+    "requests_per_s",
     "transactions_per_s",
     "throughput",
 ];
