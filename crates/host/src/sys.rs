@@ -228,6 +228,12 @@ pub(crate) fn kill_process_group(group: i32) {
     unsafe { libc::kill(-group, libc::SIGKILL) };
 }
 
+/// Asks a process to end.
+pub(crate) fn terminate(pid: i32) {
+    // SAFETY: kill has no memory preconditions. The process is a child that has not been waited for.
+    unsafe { libc::kill(pid, libc::SIGTERM) };
+}
+
 /// Lets a stopped process go on.
 pub(crate) fn send_continue(pid: i32) {
     // SAFETY: kill has no memory preconditions; `pid` is a child that has not been reaped.

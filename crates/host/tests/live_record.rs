@@ -40,6 +40,7 @@ fn a_throttled_job_is_recorded_and_read_back() {
         cgroup: Some(group.path().to_owned()),
         duration: Some(Duration::from_secs(20)),
         command: words.map(str::to_owned).to_vec(),
+        perf: false,
     };
     let report = record(&request, &AtomicBool::new(false)).unwrap();
     assert_eq!(report.exit_code, Some(0));
@@ -94,4 +95,35 @@ fn a_stop_ends_it_and_nothing_is_left_behind() {
         .filter(|entry| mine(&entry.file_name().to_string_lossy()))
         .count();
     assert!(count <= 1, "{count} trace buffers are left");
+}
+
+#[test]
+fn perf_records_where_tracefs_is_closed() {
+    let Some(_group) = group("perf") else { return };
+    if std::process::Command::new("perf")
+        .arg("--version")
+        .output()
+        .is_err()
+    {
+        eprintln!("skipped: no perf");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let request = Request {
+        folder: directory.path().join("all"),
+        command: ["sleep".to_owned(), "0.2".to_owned()].to_vec(),
+        perf: true,
+        ..Request::default()
+    };
+    let report = match record(&request, &AtomicBool::new(false)) {
+        Err(error) if error.to_string().contains("perf refuses") => {
+            eprintln!("skipped: {error}");
+            return;
+        }
+        report => report.unwrap(),
+    };
+    assert_eq!(report.exit_code, Some(0));
+    let recording = Recording::open(&request.folder).unwrap();
+    assert_eq!(recording.counts.events, report.events);
+    assert!(recording.comms.find(b"sleep").is_some(), "{report:?}");
 }

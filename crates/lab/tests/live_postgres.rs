@@ -161,6 +161,7 @@ impl Service {
             cgroup: Some(self.group.path().to_owned()),
             duration: Some(Duration::from_secs(SECONDS)),
             command: Vec::new(),
+            perf: false,
         };
         let (times, used) = (CpuTimes::read().unwrap(), self.group.stat().unwrap());
         let report = record(&request, &AtomicBool::new(false)).unwrap();

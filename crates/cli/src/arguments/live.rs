@@ -36,7 +36,7 @@ pub enum LiveVerb {
 const RECORD_HELP: &str = "\
 schedcast record -o pg --cgroup /pg --seconds 30
 schedcast record -o job --cgroup /test -- ./job --threads 4
-Ctrl-C ends a recording in good order. Root only.";
+Ctrl-C ends a recording in good order. For root, or through perf where perf_event_paranoid allows it.";
 
 /// Below the help of `apply`.
 const APPLY_HELP: &str = "\
@@ -56,6 +56,9 @@ pub struct RecordArguments {
     /// How long at most [default: until COMMAND ends, or 30 without one]
     #[arg(long, value_name = "N", value_parser = positive_seconds)]
     pub seconds: Option<f64>,
+    /// Record with perf even where tracefs is open
+    #[arg(long)]
+    pub perf: bool,
     /// Command to run meanwhile
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,

@@ -30,6 +30,7 @@ pub fn record(arguments: &RecordArguments, out: &mut impl Write) -> Result<u8> {
         cgroup: arguments.cgroup.clone(),
         duration: seconds.map(Duration::from_secs_f64),
         command: arguments.command.clone(),
+        perf: arguments.perf,
     };
     let report = recorder::record(&request, sys::stop_flag()).map_err(host_error)?;
     let seconds = report.duration.as_secs_f64();
@@ -49,7 +50,11 @@ pub fn record(arguments: &RecordArguments, out: &mut impl Write) -> Result<u8> {
     let lost: Vec<String> = (0..report.lost.len())
         .map(|cpu| format!("CPU {cpu}: {}", report.lost[cpu]))
         .collect();
-    text += &format!("lost events: {}\n", lost.join(", "));
+    let lost = match lost.is_empty() {
+        true => "told when the trace is read".to_string(),
+        false => lost.join(", "),
+    };
+    text += &format!("lost events: {lost}\n");
     if report.steal_ratio >= 0.01 {
         let percent = report.steal_ratio * 100.0;
         text += &format!("note: the hypervisor took {percent:.1} % of the machine's time\n");

@@ -17,19 +17,19 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::error::{HostError, Result, io_error};
+use crate::error::{Result, io_error};
 use crate::hierarchy::CpuHierarchy;
 use crate::stat::CpuTimes;
 use crate::sys;
 use crate::topology::{KernelInfo, Topology};
-use crate::tracefs::TraceInstance;
 
 mod child;
 mod pages;
+mod tracer;
 mod tree;
 
 use child::Child;
-use pages::Sink;
+use tracer::Tracer;
 
 /// The events a replay needs.
 pub const EVENTS: [&str; 8] = [
@@ -70,6 +70,8 @@ pub struct Request {
     pub duration: Option<Duration>,
     /// Command to run meanwhile; empty for none.
     pub command: Vec<String>,
+    /// Record with `perf` even where tracefs is open.
+    pub perf: bool,
 }
 
 /// What was recorded.
@@ -79,7 +81,7 @@ pub struct Report {
     pub duration: Duration,
     /// Events written.
     pub events: u64,
-    /// Events lost, by CPU.
+    /// Events lost, by CPU; empty with `perf`, whose file tells when it is read.
     pub lost: Vec<u64>,
     /// Size of the trace on disk.
     pub trace_bytes: u64,
@@ -99,42 +101,30 @@ pub struct Report {
 /// Missing rights, an existing recording in the folder, a full disk. Tracing is off and the trace buffer
 /// gone then.
 pub fn record(request: &Request, stop: &AtomicBool) -> Result<Report> {
-    if !sys::is_root() {
-        return Err(HostError::Unavailable {
-            what: "recording",
-            why: "the scheduler's events are for root: run it with sudo, or record with \
-                  `perf sched record` where perf_event_paranoid allows it"
-                .to_owned(),
-        });
-    }
     let hierarchy = CpuHierarchy::detect()?;
     let group_dir = match &request.cgroup {
         Some(path) => Some(hierarchy.existing(path)?),
         None => None,
     };
     let description = Description::read(&hierarchy)?;
-    let trace_path = new_trace(&request.folder)?;
+    check_new(&request.folder)?;
     let number = RECORDINGS.fetch_add(1, Ordering::Relaxed);
     let name = format!("schedcast-record-{}-{number}", std::process::id());
-    let trace = TraceInstance::create(&name, BUFFER_KB, &EVENTS)?;
-    trace.set(&format!("events/{LONG_RUN}/filter"), LONG_RUN_FILTER)?;
-    trace.set(&format!("events/{LONG_RUN}/enable"), "1")?;
+    let mut tracer = Tracer::open(&request.folder, &name, request.perf)?;
     let mut child = Child::start_stopped(&request.command, group_dir.as_deref())?;
     let scope = request.cgroup.as_deref();
     let before = tree::read(&hierarchy, scope)?;
-    let wanted: Vec<&str> = EVENTS.into_iter().chain([LONG_RUN]).collect();
-    let mut sink = Sink::create(&trace_path, &trace, &wanted)?;
     let times = CpuTimes::read()?;
     let own_before_ns = sys::own_cpu_ns();
+    tracer.start()?;
     let start_ns = sys::monotonic_ns();
-    trace.start()?;
     if let Some(child) = &child {
         child.go_on();
     }
     let deadline = request.duration.map(|duration| Instant::now() + duration);
     let mut exit_code = None;
     loop {
-        sink.drain()?;
+        tracer.drain()?;
         exit_code = exit_code.or(child.as_mut().and_then(Child::ended));
         let over = deadline.is_some_and(|deadline| Instant::now() >= deadline);
         if exit_code.is_some() || over || stop.load(Ordering::Relaxed) {
@@ -142,20 +132,19 @@ pub fn record(request: &Request, stop: &AtomicBool) -> Result<Report> {
         }
         std::thread::sleep(DRAIN_EVERY);
     }
-    trace.stop()?;
     let end_ns = sys::monotonic_ns();
+    tracer.stop()?;
     let after = tree::read(&hierarchy, scope)?;
     drop(child);
-    let lost = trace.lost_by_cpu()?;
-    let (events, trace_bytes) = sink.finish(&trace)?;
+    let traced = tracer.finish()?;
     let own_cpu_ns = sys::own_cpu_ns() - own_before_ns;
     let duration = Duration::from_nanos(end_ns - start_ns);
     let all_ns = (end_ns - start_ns).max(1) * description.cpus() as u64;
     let report = Report {
         duration,
-        events,
-        lost,
-        trace_bytes,
+        events: traced.events,
+        lost: traced.lost,
+        trace_bytes: traced.bytes,
         own_cpu_ns,
         own_share: own_cpu_ns as f64 / all_ns as f64,
         steal_ratio: CpuTimes::read()?.steal_ratio_since(&times),
@@ -166,7 +155,12 @@ pub fn record(request: &Request, stop: &AtomicBool) -> Result<Report> {
         &folder.join("cgroups.json"),
         &serde_json::json!({"before": before, "after": after}),
     )?;
-    let meta = description.meta(request, &report, (start_ns, end_ns));
+    let meta = description.meta(
+        request,
+        &report,
+        (start_ns, end_ns),
+        (traced.name, traced.format),
+    );
     // Last, because it is what makes the folder a recording.
     write_json(&folder.join("recording.json"), &meta)?;
     Ok(report)
@@ -177,15 +171,15 @@ pub fn has_begun(folder: &Path) -> bool {
     pages::has_begun(&folder.join(TRACE))
 }
 
-/// The place of the trace in a folder that has no recording yet.
-fn new_trace(folder: &Path) -> Result<PathBuf> {
+/// Makes the folder, or accepts one that has no recording yet.
+fn check_new(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).map_err(|error| io_error("creating", folder, error))?;
     let known = folder.join("recording.json");
     if known.exists() {
         let error = io::Error::from(io::ErrorKind::AlreadyExists);
         return Err(io_error("recording over", &known, error));
     }
-    Ok(folder.join(TRACE))
+    Ok(())
 }
 
 fn write_json(path: &Path, json: &serde_json::Value) -> Result<()> {
@@ -220,7 +214,13 @@ impl Description {
         self.topology.cpus.len()
     }
 
-    fn meta(&self, request: &Request, report: &Report, span: (u64, u64)) -> serde_json::Value {
+    fn meta(
+        &self,
+        request: &Request,
+        report: &Report,
+        span: (u64, u64),
+        trace: (&str, &str),
+    ) -> serde_json::Value {
         let what = match request.command.as_slice() {
             [] => request
                 .cgroup
@@ -241,8 +241,8 @@ impl Description {
             "llc": self.topology.llc_groups(),
             "virtual": self.is_virtual,
             "cgroup_version": self.cgroup_version,
-            "trace": TRACE,
-            "trace_format": "tracefs-raw",
+            "trace": trace.0,
+            "trace_format": trace.1,
             "trace_clock": "mono",
             "events": report.events,
             "lost_events": report.lost.iter().sum::<u64>(),
