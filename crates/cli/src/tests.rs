@@ -397,7 +397,7 @@ fn an_advice_is_written_as_json_and_read_back() {
     let (target, limit) = schedcast_lab::advise::read_recommendation(&file).unwrap();
     assert_eq!(
         (target.as_str(), limit.quota_us, limit.period_us),
-        ("/pg", Some(80_000), 100_000)
+        ("/pg", Some(81_000), 100_000)
     );
     std::fs::write(&file, "{}").unwrap();
     let error = schedcast_lab::advise::read_recommendation(&file).unwrap_err();
