@@ -17,7 +17,7 @@ cpus = 1
 [cgroup."/b"]
 "cpu.weight" = 300
 [cgroup."/limited"]
-"cpu.max" = "20000 50000"
+"cpu.max" = "5000 50000"
 
 [[program]]
 name = "first"

@@ -18,12 +18,16 @@ use crate::written;
 /// A guest may take so much longer than its programs run: it is emulated, and disturbed repeats are made again.
 const SLOWNESS: u32 = 20;
 
+/// A kernel still has things to do after it has booted: 6.12 a quarter of a second of CPU time.
+const SETTLE: Duration = Duration::from_secs(3);
+
 /// Inside the guest: measures every variant and prints a line of JSON for each.
 pub fn serve(arguments: &ValidateArguments, out: &mut impl Write) -> Result<u8> {
     let surroundings = Surroundings {
         settings: in_vm::guest_layers(),
         ..Surroundings::default()
     };
+    std::thread::sleep(SETTLE);
     for path in &arguments.experiments {
         let experiment = experiment::load(path, surroundings.clone())?;
         for scenario in &experiment.scenarios {
