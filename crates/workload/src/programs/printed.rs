@@ -18,6 +18,9 @@ pub fn metrics(tool: &str, words: &[String], name: &str, text: &str) -> MetricMa
         "hackbench" => put("time", last_after(text, "Time:")),
         "perf-bench-messaging" | "perf-bench-pipe" => put("time", last_after(text, "Total time:")),
         "dbench" => put("throughput", last_after(text, "Throughput")),
+        "pgbench" => put("tps", last_after(text, "tps =")),
+        "sysbench" => put("events_per_s", last_after(text, "events per second:")),
+        "wrk" => put("requests_per_s", last_after(text, "Requests/sec:")),
         "cyclictest" => {
             let nanoseconds = words.iter().any(|word| word == "-N" || word == "--nsecs");
             cyclictest(text, if nanoseconds { 1000.0 } else { 1.0 }, &mut put);
@@ -118,6 +121,21 @@ mod tests {
         let text = "Throughput 993.2 MB/sec  4 clients  4 procs\n";
         let rate = vec![("x/throughput".to_owned(), 993.2)];
         assert_eq!(read("dbench", "dbench 4", text), rate);
+        for (tool, text, metric) in [
+            (
+                "pgbench",
+                "tps = 12.5 (without initial connection time)\n",
+                "x/tps",
+            ),
+            (
+                "sysbench",
+                "    events per second:    12.5\n",
+                "x/events_per_s",
+            ),
+            ("wrk", "Requests/sec:     12.5\n", "x/requests_per_s"),
+        ] {
+            assert_eq!(read(tool, tool, text), vec![(metric.to_owned(), 12.5)]);
+        }
         assert_eq!(read("hackbench", "hackbench", "nothing of it"), []);
         assert_eq!(read("stress-ng", "stress-ng", "Time: 3"), []);
     }
