@@ -157,6 +157,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(debug_assertions)]
     #[should_panic(expected = "no row 3")]
     fn tests_check_every_access() {
         let table: Table<u32> = vec![5, 6, 7].into();
