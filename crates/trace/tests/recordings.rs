@@ -287,12 +287,18 @@ fn measured_settings() {
         (92.0, 78.0, 208.0)
     );
     assert_eq!(throttled.samples, [82.0, 78.0, 208.0, 102.0]);
-    assert!(
-        Recording::open(&recording("postgres-nolimit"))
-            .unwrap()
-            .measured
-            .is_none()
-    );
+    // The same repeats, as a recording without a limit names them.
+    let unlimited = Recording::open(&recording("postgres-nolimit")).unwrap();
+    let unlimited = unlimited.measured.unwrap();
+    let first = &unlimited.settings[0];
+    assert_eq!((first.name.as_str(), first.quota_us), ("recorded", None));
+    let limited = unlimited.settings.iter();
+    let limited =
+        limited.filter(|setting| setting.quota_us == Some(50_000) && setting.burst_us == 0);
+    let throttled: Vec<f64> = limited
+        .map(|setting| setting.figures["nr_throttled"].median)
+        .collect();
+    assert_eq!(throttled, [92.0]);
 }
 
 #[test]
