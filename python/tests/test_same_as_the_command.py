@@ -62,7 +62,7 @@ def test_what_if(command):
         {"cpu.max": "60000 100000", "cpu.max.burst": 20000},
         variants={"free": ["cpu.max=max"]},
         measured=True,
-        seeds=4,
+        seeds=2,
         duration="10s",
     )
     assert answer.to_json() == expected
@@ -107,7 +107,7 @@ def test_check(command):
         slos,
         {"cpu.max.burst": 50000},
         variants={"free": {"cpu.max": "max"}},
-        seeds=2,
+        seeds=4,
         duration="5s",
     )
     assert verdict.to_json() == kept.stdout
