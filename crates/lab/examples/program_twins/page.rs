@@ -35,18 +35,21 @@ pub fn render(rows: &[(&Case, Measured, Measured)], machine: &str) -> String {
     text + &tables
 }
 
-fn table(case: &Case, real: &Measured, simulated: &Measured, passed: &mut [usize; 2]) -> String {
-    let limit = match case.limit {
+/// What was run and where, and the head of its table.
+pub fn heading(name: &str, command: &str, cpus: &[usize], limit: Option<&str>) -> String {
+    let limit = match limit {
         Some(limit) => format!(", `cpu.max` \"{limit}\""),
         None => String::new(),
     };
-    let cpus: Vec<String> = case.cpus.iter().map(usize::to_string).collect();
-    let mut text = format!(
-        "## {}\n\n`{}` on CPU {}{limit}\n\n| | real | simulated | ratio | |\n|---|---|---|---|---|\n",
-        case.name,
-        case.command,
+    let cpus: Vec<String> = cpus.iter().map(usize::to_string).collect();
+    format!(
+        "## {name}\n\n`{command}` on CPU {}{limit}\n\n| | real | simulated | ratio | |\n|---|---|---|---|---|\n",
         cpus.join(", ")
-    );
+    )
+}
+
+fn table(case: &Case, real: &Measured, simulated: &Measured, passed: &mut [usize; 2]) -> String {
+    let mut text = heading(case.name, case.command, case.cpus, case.limit);
     let value = match case.value {
         Value::SecondsAfter(_) | Value::Wall => "time, s",
         Value::Load => "CPUs used",

@@ -18,7 +18,7 @@ use schedcast_sim::workload::GroupSpec;
 use schedcast_workload::programs::{Start, compile, split, tool};
 use serde::{Deserialize, Serialize};
 
-use crate::page::{COUNT_TOLERANCE, Range, VALUE_TOLERANCE};
+use crate::page::{COUNT_TOLERANCE, Range, VALUE_TOLERANCE, heading};
 use crate::{Outcome, simulated};
 use cases::{CASES, Case};
 
@@ -171,17 +171,7 @@ pub fn report(file: &Path, machine: &str, page: &Path) -> Outcome<()> {
 }
 
 fn table(case: &Case, real: &Values, simulated: &Values, passed: &mut [usize; 2]) -> String {
-    let limit = match case.limit {
-        Some(limit) => format!(", `cpu.max` \"{limit}\""),
-        None => String::new(),
-    };
-    let cpus: Vec<String> = case.cpus.iter().map(usize::to_string).collect();
-    let mut text = format!(
-        "## {}\n\n`{}` on CPU {}{limit}\n\n| | real | simulated | ratio | |\n|---|---|---|---|---|\n",
-        case.name,
-        case.command,
-        cpus.join(", ")
-    );
+    let mut text = heading(case.name, case.command, case.cpus, case.limit);
     for (name, tolerance) in QUANTITIES {
         let of = |values: &Values| values.get(name).and_then(|values| Range::of(values));
         let (Some(a), Some(b)) = (of(real), of(simulated)) else {

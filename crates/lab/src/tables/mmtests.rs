@@ -27,17 +27,7 @@ enum Statistic {
     Percentile,
 }
 
-/// The rows of what mmtests calls Multiops.
-const MULTIOPS: [Statistic; 6] = [
-    Statistic::Min,
-    Statistic::Mean,
-    Statistic::StandardDeviation,
-    Statistic::Variation,
-    Statistic::Max,
-    Statistic::BestMean,
-];
-
-/// The rows of what mmtests calls Normalisedops: Multiops and a percentile.
+/// The rows of what mmtests calls Normalisedops; without the last those of its Multiops.
 const NORMALISED_OPS: [Statistic; 7] = [
     Statistic::Min,
     Statistic::Mean,
@@ -50,11 +40,8 @@ const NORMALISED_OPS: [Statistic; 7] = [
 
 /// The rows of a program; of those that run here, mmtests takes schbench alone as Normalisedops.
 fn statistics_of(subject: &str) -> &'static [Statistic] {
-    if subject.starts_with("schbench") {
-        &NORMALISED_OPS
-    } else {
-        &MULTIOPS
-    }
+    let percentile = usize::from(subject.starts_with("schbench"));
+    &NORMALISED_OPS[..NORMALISED_OPS.len() - 1 + percentile]
 }
 
 impl Statistic {
@@ -148,21 +135,28 @@ pub(super) fn distance(base: &[f64], new: &[f64], kind: MeanKind) -> Option<f64>
 
 /// The whole report: a block of rows for every subject.
 pub fn render(comparison: &Comparison, context: &Context) -> String {
-    let metrics = shown_metrics(comparison, context);
-    let mut text = String::new();
-    for group in metrics.chunk_by(|left, right| left.subject == right.subject) {
-        text += &subject_block(comparison, group);
-        text.push('\n');
-    }
     let note = format!(
         "positive is better; {} seeds; * where mean ± 1.96 Stddev of both do not overlap",
         comparison.seeds
     );
-    text += &wrap(
-        "",
-        &note.split(' ').map(str::to_string).collect::<Vec<_>>(),
-        0,
-    );
+    report(comparison, context, &note, subject_block)
+}
+
+/// A block for every subject, a note, and how to get the report again.
+pub(super) fn report(
+    comparison: &Comparison,
+    context: &Context,
+    note: &str,
+    block: impl Fn(&Comparison, &[Metric<'_>]) -> String,
+) -> String {
+    let metrics = shown_metrics(comparison, context);
+    let mut text = String::new();
+    for group in metrics.chunk_by(|left, right| left.subject == right.subject) {
+        text += &block(comparison, group);
+        text.push('\n');
+    }
+    let words: Vec<String> = note.split(' ').map(str::to_string).collect();
+    text += &wrap("", &words, 0);
     if !context.reproduce.is_empty() {
         text += &format!("reproduce: {}\n", context.reproduce);
     }

@@ -8,8 +8,8 @@
 //! Worked example: times 200 → 160 and 50 → 60 have the ratios 0.80 and 1.20, `Gmean Lower` is √0.96 = 0.98. With
 //! standard deviations of 5 throughout the distances are +40/19.6 = 2.04 and −10/19.6 = −0.51: `Dmean` 0.77.
 
-use super::mmtests::{COLUMN, distance, heading, operation};
-use super::{Context, WIDTH, blocks, full_name, shown_metrics, width};
+use super::mmtests::{COLUMN, distance, heading, operation, report};
+use super::{Context, WIDTH, blocks, full_name, width};
 use crate::comparison::{Comparison, Summary, Variant};
 use crate::metrics::{Better, Metric};
 use crate::statistics::mean;
@@ -29,21 +29,11 @@ struct Against {
 
 /// The whole report: a block of rows for every subject.
 pub fn render(comparison: &Comparison, context: &Context) -> String {
-    let metrics = shown_metrics(comparison, context);
-    let mut text = String::new();
-    for group in metrics.chunk_by(|left, right| left.subject == right.subject) {
-        text += &subject_block(comparison, group);
-        text.push('\n');
-    }
-    text += &format!(
-        "ratios of means, new/base; D: distance of the means, beyond 1 the intervals are apart, positive is better; {} \
-         seeds\n",
+    let note = format!(
+        "ratios of means, new/base; D: distance of the means, beyond 1 the intervals are apart, positive is better; {} seeds",
         comparison.seeds
     );
-    if !context.reproduce.is_empty() {
-        text += &format!("reproduce: {}\n", context.reproduce);
-    }
-    text
+    report(comparison, context, &note, subject_block)
 }
 
 fn subject_block(comparison: &Comparison, metrics: &[Metric<'_>]) -> String {
@@ -134,6 +124,7 @@ fn geometric_mean(known: &[Against], better: Better) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::shown_metrics;
     use super::*;
     use crate::comparison::tests::example;
 

@@ -16,6 +16,8 @@
 
 mod compile;
 mod report;
+#[cfg(test)]
+mod tests;
 
 use schedcast_kernel::Cpu;
 use schedcast_kernel::task::Policy;

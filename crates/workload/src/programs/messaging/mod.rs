@@ -15,6 +15,8 @@
 
 pub mod channel;
 mod compile;
+#[cfg(test)]
+mod tests;
 
 use super::Results;
 use super::command::{CommandError, Effect, Flag, Tool, Words};

@@ -18,6 +18,8 @@
 
 mod compile;
 mod report;
+#[cfg(test)]
+mod tests;
 
 use schedcast_kernel::cpuset::CpuSet;
 

@@ -20,6 +20,8 @@
 mod compile;
 mod main_thread;
 mod report;
+#[cfg(test)]
+mod tests;
 
 use schedcast_kernel::Cpu;
 use schedcast_kernel::cpuset::CpuSet;

@@ -17,6 +17,8 @@
 //! latency of 30 ms.
 
 mod compile;
+#[cfg(test)]
+mod tests;
 
 use super::command::{CommandError, Effect, Flag, Tool, Words};
 use super::results::{MetricMap, Results, quantile_us};

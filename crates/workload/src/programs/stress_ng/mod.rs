@@ -10,6 +10,8 @@
 mod compile;
 pub mod methods;
 mod report;
+#[cfg(test)]
+mod tests;
 
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::task::Policy;

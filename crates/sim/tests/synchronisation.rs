@@ -1,0 +1,277 @@
+//! Instructions that wait for other tasks: semaphores, queues, words, locks, conditions and barriers.
+
+mod common;
+
+use common::*;
+use schedcast_sim::program::TIMED_OUT;
+use schedcast_sim::workload::QueueSpec;
+use schedcast_sim::{Reg, Workload};
+
+const A: Reg = Reg(0);
+
+#[test]
+fn semaphores_remember() {
+    let mut workload = Workload::default();
+    let semaphore = workload.add_semaphore(1);
+    task(&mut workload, "waiter", 0, |b| {
+        b.sem_wait(semaphore); // the initial one
+        b.mark(1);
+        b.sem_wait(semaphore);
+        b.mark(2);
+        b.sleep(10 * MS);
+        b.sem_wait(semaphore); // posted while asleep
+        b.mark(3);
+    });
+    task(&mut workload, "poster", 1, |b| {
+        b.work(4 * MS);
+        b.sem_post(semaphore);
+        b.work(4 * MS);
+        b.sem_post(semaphore);
+    });
+    let mut world = free_world(2, workload);
+    world.run_until(50 * MS).unwrap();
+    assert_eq!(marks(&world), [(0, 1), (4 * MS, 2), (14 * MS, 3)]);
+}
+
+#[test]
+fn queues_block_both_sides() {
+    let mut workload = Workload::default();
+    let queue = workload.add_queue(QueueSpec {
+        capacity_bytes: 100,
+        overhead_bytes: 10,
+        wake_sender_at_bytes: 50,
+        wake_sender_sync: true,
+        wake_all_senders: false,
+    });
+    task(&mut workload, "sender", 0, |b| {
+        for value in 1..=3 {
+            b.set(A, value);
+            b.send(queue, 30, A, false); // 40 with overhead: two fit
+            b.mark(value as u16);
+        }
+    });
+    task(&mut workload, "receiver", 1, |b| {
+        b.sleep(5 * MS);
+        b.recv(queue, A); // 40 left, at most 50: the sender may go on
+        b.log(10, A, 1);
+        b.work(MS);
+        b.recv(queue, A);
+        b.log(10, A, 1);
+        b.recv(queue, A);
+        b.log(10, A, 1);
+        b.recv(queue, A); // nothing comes
+        b.mark(11);
+    });
+    let mut world = free_world(2, workload);
+    world.run_until(50 * MS).unwrap();
+    assert_eq!(
+        marks(&world),
+        [
+            (0, 1),
+            (0, 2),
+            (5 * MS, 10),
+            (5 * MS, 3),
+            (6 * MS, 10),
+            (6 * MS, 10)
+        ]
+    );
+    assert_eq!(values(&world, 10), [[1], [2], [3]]);
+}
+
+#[test]
+fn one_receiver_per_message_in_order() {
+    let mut workload = Workload::default();
+    let queue = workload.add_queue(QueueSpec::UNBOUNDED);
+    for (name, cpu) in [("first", 0), ("second", 1)] {
+        task(&mut workload, name, cpu, |b| {
+            b.sleep(u64::from(cpu) * MS);
+            b.recv(queue, A);
+            b.log(1, A, 1);
+        });
+    }
+    task(&mut workload, "sender", 2, |b| {
+        for value in [7, 8] {
+            b.work(3 * MS);
+            b.set(A, value);
+            b.send(queue, 1, A, true);
+        }
+    });
+    let mut world = free_world(3, workload);
+    world.run_until(50 * MS).unwrap();
+    let rows: Vec<_> = rows(&world)
+        .into_iter()
+        .map(|row| (row.0, row.1, row.3))
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            (3 * MS, "first".to_owned(), vec![7]),
+            (6 * MS, "second".to_owned(), vec![8])
+        ]
+    );
+}
+
+#[test]
+fn receiving_with_a_time_limit() {
+    let mut workload = Workload::default();
+    let queue = workload.add_queue(QueueSpec::UNBOUNDED);
+    task(&mut workload, "receiver", 0, |b| {
+        b.recv_timeout(queue, A, 0);
+        b.log(1, A, 1);
+        b.recv_timeout(queue, A, 2 * MS);
+        b.log(2, A, 1);
+        b.recv_timeout(queue, A, 5 * MS);
+        b.log(3, A, 1);
+        b.sleep(10 * MS); // an old time limit must not end this sleep
+        b.mark(4);
+        let empty = b.label();
+        b.try_recv(queue, A, empty);
+        b.log(5, A, 1);
+        b.try_recv(queue, A, empty);
+        b.mark(6);
+        b.bind(empty);
+        b.mark(7);
+    });
+    task(&mut workload, "sender", 1, |b| {
+        b.set(A, 9);
+        b.work(3 * MS);
+        b.send(queue, 1, A, false);
+        b.work(3 * MS);
+        b.send(queue, 1, A, false);
+    });
+    let mut world = free_world(2, workload);
+    world.run_until(50 * MS).unwrap();
+    assert_eq!(
+        marks(&world),
+        [
+            (0, 1),
+            (2 * MS, 2),
+            (3 * MS, 3),
+            (13 * MS, 4),
+            (13 * MS, 5),
+            (13 * MS, 7)
+        ]
+    );
+    assert_eq!(values(&world, 1), [[TIMED_OUT]]);
+    assert_eq!(values(&world, 2), [[TIMED_OUT]]);
+    assert_eq!(values(&world, 3), [[9]]);
+    assert_eq!(values(&world, 5), [[9]]);
+}
+
+#[test]
+fn words_wait_only_for_the_expected_value() {
+    let mut workload = Workload::default();
+    let word = workload.add_word(5);
+    task(&mut workload, "waiter", 0, |b| {
+        b.word_wait(word, 4); // is 5: returns
+        b.mark(1);
+        b.word_wait(word, 5);
+        b.mark(2);
+        b.word_load(word, A);
+        b.log(3, A, 1);
+    });
+    task(&mut workload, "waker", 1, |b| {
+        b.work(2 * MS);
+        b.word_store(word, 8);
+        b.word_fetch_add(word, 3, A);
+        b.log(4, A, 1);
+        b.work(MS);
+        b.word_wake(word, 1);
+    });
+    let mut world = free_world(2, workload);
+    world.run_until(50 * MS).unwrap();
+    assert_eq!(
+        marks(&world),
+        [(0, 1), (2 * MS, 4), (3 * MS, 2), (3 * MS, 3)]
+    );
+    assert_eq!(values(&world, 4), [[8]]);
+    assert_eq!(values(&world, 3), [[11]]);
+}
+
+#[test]
+fn wake_counts_are_respected() {
+    let mut workload = Workload::default();
+    let word = workload.add_word(0);
+    for cpu in 0..3 {
+        task(&mut workload, "waiter", cpu, |b| {
+            b.word_wait(word, 0);
+            b.mark(1);
+        });
+    }
+    task(&mut workload, "waker", 3, |b| {
+        b.work(MS);
+        b.word_wake(word, 2);
+        b.work(MS);
+        b.word_wake(word, 2);
+    });
+    let mut world = free_world(4, workload);
+    world.run_until(50 * MS).unwrap();
+    assert_eq!(marks(&world), [(MS, 1), (MS, 1), (2 * MS, 1)]);
+}
+
+#[test]
+fn mutexes_exclude_and_serve_waiters_in_order() {
+    let mut workload = Workload::default();
+    let mutex = workload.add_mutex();
+    for cpu in 0..3 {
+        task(&mut workload, "t", cpu, |b| {
+            b.work(u64::from(cpu) * 10 * US);
+            b.lock(mutex);
+            b.work(MS);
+            b.unlock(mutex);
+            b.get_cpu(A);
+            b.log(1, A, 1);
+        });
+    }
+    let mut world = free_world(3, workload);
+    world.run_until(50 * MS).unwrap();
+    assert_eq!(marks(&world), [(MS, 1), (2 * MS, 1), (3 * MS, 1)]);
+    assert_eq!(values(&world, 1), [[0], [1], [2]]);
+}
+
+#[test]
+fn conditions_release_the_mutex_while_waiting_and_have_no_memory() {
+    let mut workload = Workload::default();
+    let (mutex, condition) = (workload.add_mutex(), workload.add_condition());
+    for cpu in 0..2 {
+        task(&mut workload, "waiter", cpu, |b| {
+            b.sleep(MS);
+            b.lock(mutex);
+            b.condition_wait(condition, mutex);
+            b.mark(1);
+            b.work(MS); // with the mutex
+            b.unlock(mutex);
+        });
+    }
+    task(&mut workload, "signaller", 2, |b| {
+        b.signal(condition); // nobody waits: lost
+        b.work(5 * MS);
+        b.lock(mutex); // free: both wait
+        b.broadcast(condition);
+        b.work(2 * MS);
+        b.unlock(mutex);
+    });
+    let mut world = free_world(3, workload);
+    world.run_until(50 * MS).unwrap();
+    // Both are woken at 5 ms, one gets the mutex at 7, the other when that one has worked.
+    assert_eq!(marks(&world), [(7 * MS, 1), (8 * MS, 1)]);
+}
+
+#[test]
+fn barriers_open_when_all_have_come_and_close_again() {
+    let mut workload = Workload::default();
+    let barrier = workload.add_barrier(3);
+    for cpu in 0..3 {
+        task(&mut workload, "t", cpu, |b| {
+            for _ in 0..2 {
+                b.work(u64::from(cpu + 1) * MS);
+                b.barrier(barrier);
+                b.mark(1);
+            }
+        });
+    }
+    let mut world = free_world(3, workload);
+    world.run_until(50 * MS).unwrap();
+    let times: Vec<u64> = marks(&world).into_iter().map(|mark| mark.0).collect();
+    assert_eq!(times, [3 * MS, 3 * MS, 3 * MS, 6 * MS, 6 * MS, 6 * MS]);
+}

@@ -1,0 +1,54 @@
+use super::super::tests::{metric, run};
+
+#[test]
+fn cyclictest_wakes_on_its_grid_and_ends_with_the_first() {
+    let (running, world) = run("cyclictest -t 2 -p 80 -l 200 -q", 2, 5);
+    assert_eq!(world.live_tasks(), 0);
+    let report = running.report(world.probes(), world.now());
+    let lines: Vec<&str> = report.lines().collect();
+    assert_eq!(lines[0], "# /dev/cpu_dma_latency set to 0us");
+    assert!(
+        lines[1].starts_with("T: 0 (    2) P:80 I:1000 C:    200 Min:      "),
+        "{report}"
+    );
+    // Main sees the end within 10 ms and the other's next wakeup is its last: 200 to 210 ms.
+    let cycles: u64 = lines[2][24..34]
+        .trim_start_matches(" C:")
+        .trim()
+        .parse()
+        .unwrap();
+    assert!((133..=142).contains(&cycles), "{report}");
+    assert_eq!(running.idle_latency_limit_us, Some(0));
+    // Interrupt, wakeup and switch on an idle CPU of generic-8: some 5 µs.
+    let average = metric(&running, &world, "cyclictest/latency.avg");
+    assert!((2.0..10.0).contains(&average), "{average}");
+    let (normal, world) = run("cyclictest -l 200 -q", 2, 5);
+    let slack = metric(&normal, &world, "cyclictest/latency.avg");
+    assert!((50.0..60.0).contains(&slack), "{slack}");
+}
+
+#[test]
+fn cyclictest_prints_a_histogram() {
+    let (running, world) = run("cyclictest -p 80 -D 1 -q -h 20", 1, 5);
+    assert_eq!(world.live_tasks(), 0);
+    let report = running.report(world.probes(), world.now());
+    let rows = report
+        .lines()
+        .filter(|line| line.starts_with("0000"))
+        .count();
+    assert_eq!(rows, 20, "{report}");
+    let total = report
+        .lines()
+        .find(|line| line.starts_with("# Total: "))
+        .unwrap();
+    let total: u64 = total["# Total: ".len()..].parse().unwrap();
+    assert!((998..=1001).contains(&total), "{report}");
+    for name in [
+        "Min Latencies",
+        "Avg Latencies",
+        "Max Latencies",
+        "Histogram Overflows",
+    ] {
+        assert!(report.contains(&format!("# {name}: 0")), "{report}");
+    }
+}

@@ -1,0 +1,52 @@
+use super::super::Prices;
+use super::super::tests::{metric, refuse, rules, run, run_under};
+
+/// One pair on one CPU: every transaction is the same known sum of prices.
+#[test]
+fn netperf_transactions_take_their_prices() {
+    // Without delayed dequeue: every sleeper leaves its queue.
+    let (running, world) = run_under(rules(6, 5, 1), "netperf -t UDP_RR -l -1000 -T 0,0", 1, 5);
+    assert_eq!(world.live_tasks(), 0);
+    let rate = metric(&running, &world, "netperf/transactions_per_s");
+    let prices = Prices::default();
+    let own = 2 * (prices.udp_send(1) + prices.udp_receive(1) + prices.netperf_round_ns);
+    // Twice: two system calls, a wakeup with an enqueue and a dequeue, a switch.
+    let kernel = 2 * (2 * 200 + 500 + 200 + 200 + 1300);
+    let expected = 1e9 / (own + kernel) as f64;
+    assert!((rate / expected - 1.0).abs() < 0.03, "{rate} {expected}");
+}
+
+#[test]
+fn netperf_pairs_are_alike_and_counted_one_by_one() {
+    let rate = |line: &str, cpus| {
+        let (running, world) = run(line, cpus, 5);
+        metric(&running, &world, "netperf/transactions_per_s")
+    };
+    let one = rate("netperf -t UDP_RR -l 1", 8);
+    let four = rate("netperf -t UDP_RR -l 1 --pairs 4", 16);
+    assert!((four / one - 1.0).abs() < 0.05, "{one} {four}");
+    // TCP costs more than UDP, and longer messages more than short ones.
+    let tcp = rate("netperf -t TCP_RR -l 1", 8);
+    let long = rate("netperf -t UDP_RR -l 1 -- -r 60000,60000", 8);
+    assert!(tcp < one && long < one, "{one} {tcp} {long}");
+}
+
+#[test]
+fn netperf_streams_lose_only_what_udp_has_no_room_for() {
+    let (running, world) = run("netperf -t UDP_STREAM -l 1 -T 0,0 -- -m 1024", 1, 5);
+    assert!(metric(&running, &world, "netperf/datagrams_lost") > 0.0);
+    let (running, world) = run("netperf -t TCP_STREAM -l 1", 2, 5);
+    assert_eq!(world.live_tasks(), 0);
+    assert!(metric(&running, &world, "netperf/throughput") > 1000.0);
+    let metrics = running.metrics(world.probes(), world.now());
+    assert!(!metrics.contains_key("netperf/datagrams_lost"));
+}
+
+#[test]
+fn netperf_refuses_by_name() {
+    assert!(refuse("netperf -t UDP_R").contains("nearest valid name: `UDP_RR`"));
+    assert!(refuse("netperf -t UDP_RR -c").contains("calibration run"));
+    assert!(refuse("netperf -t TCP_STREAM -l -5").starts_with("netperf, word 4"));
+    assert!(refuse("netperf -t UDP_RR -- -m 5").contains("`-m` is refused"));
+    assert!(refuse("netperf -T 9,0").contains("whole number from 0 to 3"));
+}

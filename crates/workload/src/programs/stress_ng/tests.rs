@@ -1,0 +1,53 @@
+use super::super::tests::{metric, run};
+
+#[test]
+fn stress_ng_does_its_operations_and_no_more() {
+    let line = "stress-ng --cpu 2 --cpu-ops 400 --cpu-method fft --metrics-brief";
+    let (running, world) = run(line, 2, 10);
+    assert_eq!(world.live_tasks(), 0);
+    // 200 operations of 365 µs a worker are 73 ms.
+    let operations = metric(&running, &world, "stress-ng/operations");
+    assert!((400.0..404.0).contains(&operations), "{operations}");
+    let time = metric(&running, &world, "stress-ng/time");
+    assert!((0.073..0.076).contains(&time), "{time}");
+    let report = running.report(world.probes(), world.now());
+    assert!(
+        report.contains(
+            "stress-ng: metrc: [1] cpu                 401      0.07      0.15      0.00"
+        ),
+        "{report}"
+    );
+    assert!(
+        report.ends_with("successful run completed in 0.07s\n"),
+        "{report}"
+    );
+}
+
+#[test]
+fn stress_ng_ends_on_time_and_keeps_its_load() {
+    for (line, share) in [
+        ("stress-ng --cpu 1 -t 5", 1.0),
+        (
+            "stress-ng --cpu 1 -t 5 --cpu-load 40 --cpu-method int64",
+            0.4,
+        ),
+        (
+            "stress-ng --cpu 1 -t 5 --cpu-load 25 --cpu-load-slice 10",
+            0.25,
+        ),
+        (
+            "stress-ng --cpu 1 -t 30 --cpu-load 50 --cpu-load-slice 0",
+            0.5,
+        ),
+        ("stress-ng --cpu 1 -t 5 --cpu-load 0", 0.0),
+    ] {
+        let (running, world) = run(line, 2, 40);
+        assert_eq!(world.live_tasks(), 0, "{line}");
+        let time = metric(&running, &world, "stress-ng/time");
+        let expected = if line.contains("30") { 30.0 } else { 5.0 };
+        assert!((time - expected).abs() < 0.01, "{line}: {time}");
+        let used = metric(&running, &world, "stress-ng/cpu_time") / time;
+        let slack = if line.ends_with("slice 0") { 0.1 } else { 0.02 };
+        assert!((used - share).abs() < slack, "{line}: {used}");
+    }
+}
