@@ -256,6 +256,31 @@ fn yielding_lets_the_other_one_run() {
     assert_eq!(times, [20 * US, 20 * US]);
 }
 
+/// Two tasks share a CPU by turns, and a sleep does not count.
+#[test]
+fn cpu_time_is_what_the_task_ran() {
+    let mut workload = Workload::default();
+    for name in ["a", "b"] {
+        task(&mut workload, name, 0, |b| {
+            b.work(20 * MS);
+            b.cpu_time(A);
+            b.sleep(50 * MS);
+            b.work(3 * MS);
+            b.cpu_time(B);
+            b.now(C);
+            b.log(1, A, 3);
+        });
+    }
+    let mut world = free_world(1, workload);
+    world.run_until(200 * MS).unwrap();
+    let rows = values(&world, 1);
+    assert_eq!(rows.len(), 2);
+    for row in rows {
+        assert_eq!(row[..2], [20 * MS, 23 * MS]);
+        assert!(row[2] >= 90 * MS, "{row:?}");
+    }
+}
+
 #[test]
 fn metrics_and_requests() {
     let mut workload = Workload::default();

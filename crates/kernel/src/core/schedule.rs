@@ -6,7 +6,7 @@
 //! queue changes its current entity.
 
 use crate::fair::DequeueFlags;
-use crate::ids::{Cpu, TaskId};
+use crate::ids::{Cpu, Ns, TaskId};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
 use crate::pelt::LOAD_AVG_MAX;
@@ -73,6 +73,20 @@ impl Kernel {
             self.requeue_task_rt(cpu, task, false);
         }
         self.schedule(p, cpu, PrevState::Runnable);
+    }
+
+    /// CPU time of the running task up to now. Reading it charges the task first (`task_sched_runtime`).
+    pub fn task_sched_runtime<P: Platform>(&mut self, p: &mut P, cpu: Cpu) -> Ns {
+        self.here = cpu;
+        self.update_rq_clock(p, cpu);
+        let task = self.rqs[cpu.index()].curr;
+        let se = self.tasks[task.index()].se;
+        if self.tasks[task.index()].policy.is_fair() {
+            self.update_curr(p, self.entities[se.index()].cfs_rq);
+        } else {
+            self.update_curr_rt(p, cpu);
+        }
+        self.entities[se.index()].sum_exec_runtime
     }
 
     /// On the way back to user mode or the idle loop: softirqs, pending reschedules, throttle work.

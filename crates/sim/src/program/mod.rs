@@ -419,6 +419,9 @@ pub enum Instruction {
     },
     /// Sets a register to the clock.
     Now(Reg),
+    /// Sets a register to the CPU time of this task, in ns: a system call, `clock_gettime(CLOCK_THREAD_CPUTIME_ID)`, or
+    /// `CLOCK_PROCESS_CPUTIME_ID` of a process with one thread.
+    CpuTime(Reg),
     /// Sets a register to the number of the executing CPU (`sched_getcpu`).
     GetCpu(Reg),
     /// Jumps.

@@ -68,7 +68,7 @@ fn operands(instruction: &Instruction) -> [Option<Operand>; 3] {
             value,
             service,
         } => [queue.operand(), value.operand(), service.operand()],
-        I::SleepUntil(reg) | I::Join(reg) | I::Now(reg) | I::GetCpu(reg) => {
+        I::SleepUntil(reg) | I::Join(reg) | I::Now(reg) | I::CpuTime(reg) | I::GetCpu(reg) => {
             [reg.operand(), None, None]
         }
         I::SemPost(semaphore) | I::SemWait(semaphore) => [semaphore.operand(), None, None],

@@ -209,6 +209,13 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
                 self.kernel.yield_current(&mut self.out, cpu);
                 Ok(ENTERED)
             }
+            I::CpuTime(reg) => {
+                self.syscall(cpu);
+                let ran = self.kernel.task_sched_runtime(&mut self.out, cpu);
+                self.set(task, reg, ran);
+                // Being charged may have used up the task's request or its group's runtime.
+                Ok(ENTERED)
+            }
             I::SetAttributes(attributes) => Ok(self.set_attributes(cpu, task, attributes)),
             _ => self.measure(cpu, task, instruction),
         }

@@ -407,6 +407,11 @@ impl ProgramBuilder {
         self.push(Instruction::Now(reg));
     }
 
+    /// [`Instruction::CpuTime`].
+    pub fn cpu_time(&mut self, reg: Reg) {
+        self.push(Instruction::CpuTime(reg));
+    }
+
     /// [`Instruction::GetCpu`].
     pub fn get_cpu(&mut self, reg: Reg) {
         self.push(Instruction::GetCpu(reg));

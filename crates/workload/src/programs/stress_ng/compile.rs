@@ -19,12 +19,15 @@ const END: Reg = Reg(4);
 const NOW: Reg = Reg(5);
 /// Next method of `all`.
 const METHOD: Reg = Reg(6);
+/// CPU time at the begin of the slice, and at which a timed one ends.
 const SLICE_BEGIN: Reg = Reg(7);
 const SLICE_END: Reg = Reg(8);
 /// What the last sleep was too long.
 const BIAS: Reg = Reg(9);
 const DELAY: Reg = Reg(10);
 const WAKE: Reg = Reg(11);
+/// CPU time of the worker.
+const RAN: Reg = Reg(12);
 
 /// Calls of a short method are put together up to this, which no task notices.
 const BATCH_NS: u64 = 1_000_000;
@@ -93,14 +96,15 @@ impl Options {
         compiler.program(builder)
     }
 
-    /// Slices of work with sleeps between them.
+    /// Slices of work with sleeps between them. A slice ends early with the alarm, not with the share of operations: that
+    /// is looked at between rests only.
     fn partial_load(&self, compiler: &mut Compiler, worker: &mut Worker, load: u64) {
         let random = compiler.workload.add_distribution(Distribution::Uniform {
             low: 0,
             high: RANDOM_SLICE_NS - 1,
         });
         let top = worker.builder.here();
-        worker.builder.now(SLICE_BEGIN);
+        worker.builder.cpu_time(SLICE_BEGIN);
         match self.slice {
             Slice::Calls(calls) => worker.slice_of_calls(calls),
             Slice::Time(slice_ns) => {
@@ -113,6 +117,7 @@ impl Options {
             }
         }
         worker.rest(load);
+        worker.check();
         worker.builder.jump(top);
     }
 }
@@ -201,37 +206,53 @@ impl Worker {
         self.builder.jump(top);
     }
 
+    /// Ends the slice when the worker's time is up.
+    fn check_alarm(&mut self, over: Label) {
+        self.builder.now(NOW);
+        self.builder
+            .jump_if(NOW, Compare::GreaterOrEqual, END, over);
+    }
+
     fn slice_of_calls(&mut self, calls: u64) {
+        let over = self.builder.label();
         self.builder.set(LEFT, calls);
         let top = self.builder.here();
         self.next_call();
-        self.check();
+        self.check_alarm(over);
         self.builder.loop_back(LEFT, top);
+        self.builder.bind(over);
     }
 
-    /// Calls until [`SLICE_END`] has passed since the begin of the slice.
+    /// Calls until [`SLICE_END`] of CPU time is used since the begin of the slice.
     fn slice_of_time(&mut self) {
+        let over = self.builder.label();
         self.builder.add(SLICE_END, SLICE_BEGIN);
         let top = self.builder.here();
         self.next_call();
-        self.check();
-        self.builder.jump_if(NOW, Compare::Less, SLICE_END, top);
+        self.check_alarm(over);
+        self.builder.cpu_time(RAN);
+        self.builder.jump_if(RAN, Compare::Less, SLICE_END, top);
+        self.builder.bind(over);
     }
 
-    /// Sleeps (100 − load) / load of the slice, less the bias; the alarm ends the sleep.
+    /// Sleeps (100 − load) / load of the CPU time of the slice, less the bias; the alarm ends the sleep. Where less than the
+    /// bias is due, there is no sleep and the bias is forgotten.
     fn rest(&mut self, load: u64) {
         let b = &mut self.builder;
-        let (no_rest, rested, until_end) = (b.label(), b.label(), b.label());
-        b.now(NOW);
-        b.set(DELAY, NOW);
+        let (no_rest, whole, until_end, rested) = (b.label(), b.label(), b.label(), b.label());
+        b.cpu_time(DELAY);
         b.subtract(DELAY, SLICE_BEGIN);
         b.arithmetic(Arithmetic::Multiply, DELAY, 100 - load);
         b.arithmetic(Arithmetic::Divide, DELAY, load);
-        b.jump_if(DELAY, Compare::LessOrEqual, BIAS, no_rest);
+        b.jump_if(DELAY, Compare::Less, BIAS, no_rest);
         b.subtract(DELAY, BIAS);
+        b.now(NOW);
+        // An alarm that came in the slice ends no sleep any more.
+        b.jump_if(NOW, Compare::GreaterOrEqual, END, whole);
         b.set(WAKE, NOW);
         b.add(WAKE, DELAY);
         b.jump_if(WAKE, Compare::GreaterOrEqual, END, until_end);
+        b.bind(whole);
         // The timeout has whole microseconds.
         b.set(WAKE, DELAY);
         b.arithmetic(Arithmetic::Divide, WAKE, 1000);
@@ -245,7 +266,7 @@ impl Worker {
         b.sleep_until(END);
         b.jump(self.end);
         b.bind(no_rest);
-        b.subtract(BIAS, DELAY);
+        b.set(BIAS, 0);
         b.bind(rested);
     }
 }
