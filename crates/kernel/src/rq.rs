@@ -61,6 +61,8 @@ pub struct Rq {
     pub need_resched: bool,
     /// `TIF_NEED_RESCHED_LAZY` (6.13).
     pub need_resched_lazy: bool,
+    /// The next `schedule()` does not read the clock: a wakeup that preempts has just done so (`RQCF_REQ_SKIP`).
+    pub skip_clock_update: bool,
 
     /// Wakeups handed over by other CPUs.
     pub wake_list: Vec<TaskId>,
@@ -145,6 +147,7 @@ impl Rq {
             fair_server: FairServer::default(),
             need_resched: false,
             need_resched_lazy: false,
+            skip_clock_update: false,
             wake_list: Vec::new(),
             ttwu_pending: false,
             unthrottle_list: Vec::new(),

@@ -121,7 +121,11 @@ impl Kernel {
 
     /// `__schedule`.
     pub(crate) fn schedule<P: Platform>(&mut self, p: &mut P, cpu: Cpu, state: PrevState) {
-        self.update_rq_clock(p, cpu);
+        if std::mem::take(&mut self.rqs[cpu.index()].skip_clock_update) {
+            reached(Mark::ClockUpdateSkipped);
+        } else {
+            self.update_rq_clock(p, cpu);
+        }
         let prev = self.rqs[cpu.index()].curr;
         if matches!(state, PrevState::Blocked | PrevState::Dead) {
             let dying = state == PrevState::Dead;
@@ -138,6 +142,8 @@ impl Kernel {
         let rq = &mut self.rqs[cpu.index()];
         rq.need_resched = false;
         rq.need_resched_lazy = false;
+        // Balance on the way may have found a task for this CPU; that reschedule is served now, too.
+        rq.skip_clock_update = false;
         if next != prev {
             self.context_switch(p, cpu, prev, next, state);
         }

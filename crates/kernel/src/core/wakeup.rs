@@ -169,6 +169,10 @@ impl Kernel {
         } else if rank == curr_rank {
             self.wakeup_preempt_rt(p, cpu, task);
         }
+        // The switch that follows need not read the clock once more (`rq_clock_skip_update`).
+        let curr_queued = idle || self.tasks[curr.index()].on_rq;
+        let rq = &mut self.rqs[cpu.index()];
+        rq.skip_clock_update |= rq.need_resched && curr_queued;
     }
 
     /// Order of the classes: stop 3, real-time 2, fair 1 (idle 0).

@@ -61,6 +61,7 @@ model! {
 }
 "Accounting and slices" {
     UpdateCurr "update_curr" "4.5 –" "fair/account.rs" "running time is charged to vruntime by weight";
+    ClockUpdateSkipped "rq_clock_skip_update" "4.5 –" "core/schedule.rs" "after a wakeup that preempts, the switch does not read the clock: the wakee is charged from its wakeup on";
     RequestRenewed "update_deadline" "6.6 –" "fair/account.rs" "a request that is used up is renewed from the present vruntime";
     RequestOver "update_curr" "6.6 –" "fair/account.rs" "the request is used up or its protection over: reschedule when others are queued";
     PreemptShortOver "did_preempt_short" "6.12 – 6.16" "fair/account.rs" "no longer protected and not eligible: reschedule";

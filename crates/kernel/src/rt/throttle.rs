@@ -139,6 +139,11 @@ impl Kernel {
             if rt.throttled && rt.rt_time_ns < runtime {
                 rt.throttled = false;
                 enqueue = true;
+                let rq = &mut self.rqs[cpu.index()];
+                if rq.rt.nr_running > 0 && rq.curr_is_idle() {
+                    // A task woken while the class was throttled is not charged with the time since then.
+                    rq.skip_clock_update = false;
+                }
             }
         } else {
             enqueue = !self.rqs[cpu.index()].rt.throttled;

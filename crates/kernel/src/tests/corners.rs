@@ -4,6 +4,7 @@ use super::world::{MS, US, World};
 use crate::bandwidth::limits::{Hierarchy, LimitError};
 use crate::group::BandwidthLimit;
 use crate::ids::{Cpu, GroupId};
+use crate::platform::Op;
 use crate::rules::{KernelChoice, Preemption, Rules};
 use crate::task::Policy;
 use crate::topology::Topology;
@@ -181,4 +182,32 @@ fn a_node_of_one_cpu_beyond_the_reclaim_distance_keeps_its_children() {
     world.spawn(CPU);
     let task = world.spawn_anywhere(CPU);
     assert_eq!(world.kernel.tasks[task.index()].cpu, CPU);
+}
+
+#[test]
+fn a_wakee_is_charged_from_its_wakeup_on() {
+    // CPU 1 wakes a task of CPU 0, where a SCHED_IDLE hog runs. The interrupt takes 700 ns to send; the switch
+    // it brings about does not read the clock again, so the 700 ns belong to the wakee, not to the hog.
+    for version in ["4.5", "5.10", "6.1", "6.6", "6.12", "6.18"] {
+        let mut world = World::new(version, 2);
+        let sleeper = world.spawn(CPU);
+        world.block(CPU);
+        let hog = world.spawn_in(GroupId::ROOT, CPU, Policy::Idle, 0);
+        world.advance(10 * MS);
+        world.bench.prices = vec![(Op::IpiSend, 700)];
+        let before = [hog, sleeper].map(|task| world.runtime(task));
+        world.wake(Cpu(1), sleeper);
+        assert_eq!(world.current(CPU), sleeper, "{version}");
+        let after = [hog, sleeper].map(|task| world.runtime(task));
+        assert_eq!(
+            [after[0] - before[0], after[1] - before[1]],
+            [0, 700],
+            "{version}"
+        );
+        // Without a wakeup the switch reads the clock: what it finds belongs to who ran.
+        world.advance(300);
+        world.block(CPU);
+        assert_eq!(world.runtime(sleeper) - before[1], 1000, "{version}");
+        assert_eq!(world.runtime(hog), after[0], "{version}");
+    }
 }

@@ -1,7 +1,7 @@
 //! The two programs: parent and worker.
 
 use schedcast_sim::program::{Arithmetic, Compare, Label};
-use schedcast_sim::workload::{AttributesSpec, MetricId, ProgramId, SemaphoreId};
+use schedcast_sim::workload::{AttributesSpec, MetricId, ProgramId};
 use schedcast_sim::{Distribution, ProgramBuilder, Reg};
 
 use super::methods::{METHODS, Method};
@@ -28,6 +28,8 @@ const DELAY: Reg = Reg(10);
 const WAKE: Reg = Reg(11);
 /// CPU time of the worker.
 const RAN: Reg = Reg(12);
+/// Semaphore of the worker that is started, or waited for; a worker's own.
+const EXITED: Reg = Reg(13);
 
 /// Calls of a short method are put together up to this, which no task notices.
 const BATCH_NS: u64 = 1_000_000;
@@ -36,20 +38,28 @@ const RANDOM_SLICE_NS: u64 = 500_000_000;
 
 impl Options {
     pub(in crate::programs) fn compile(&self, compiler: &mut Compiler) -> Result<(), CommandError> {
-        let exited = compiler.workload.add_semaphore(0);
-        let worker = self.worker(compiler, exited)?;
+        let first = compiler.workload.semaphores.len() as u64;
+        for _ in 0..self.workers {
+            compiler.workload.add_semaphore(0);
+        }
+        let worker = self.worker(compiler)?;
         let worker = compiler.fork("", worker, true);
         let time = compiler.metric("time");
         let mut b = ProgramBuilder::new("stress-ng");
         b.now(BEGIN);
+        b.set(EXITED, first);
         b.set(LEFT, self.workers);
         let top = b.here();
         b.fork(worker, CHILD);
+        b.add(EXITED, 1);
         b.loop_back(LEFT, top);
-        // Each exit interrupts the parent's wait with a SIGCHLD.
+        // `waitpid` for one worker after the other: an exit that is not the awaited one wakes nobody, as SIGCHLD is
+        // ignored.
+        b.set(EXITED, first);
         b.set(LEFT, self.workers);
         let top = b.here();
-        b.sem_wait(exited);
+        b.sem_wait(EXITED);
+        b.add(EXITED, 1);
         b.loop_back(LEFT, top);
         b.join_all();
         b.record_since(time, BEGIN);
@@ -58,11 +68,7 @@ impl Options {
         Ok(())
     }
 
-    fn worker(
-        &self,
-        compiler: &mut Compiler,
-        exited: SemaphoreId,
-    ) -> Result<ProgramId, CommandError> {
+    fn worker(&self, compiler: &mut Compiler) -> Result<ProgramId, CommandError> {
         let mut b = ProgramBuilder::new("stress-ng-cpu");
         if self.policy.is_some() || self.taskset.is_some() {
             let attributes = compiler.workload.add_attributes(AttributesSpec {
@@ -74,6 +80,8 @@ impl Options {
         }
         b.now(END);
         b.add(END, self.timeout_ns);
+        // `clock_nanosleep` of no length, before the first call: until the next timer interrupt within the slack.
+        b.sleep(0);
         let mut worker = Worker {
             permille: compiler.start.prices.stress_ng_permille,
             operations: compiler.metric("operations"),
@@ -91,7 +99,7 @@ impl Options {
             mut builder, end, ..
         } = worker;
         builder.bind(end);
-        builder.sem_post(exited);
+        builder.sem_post(EXITED);
         builder.exit();
         compiler.program(builder)
     }
