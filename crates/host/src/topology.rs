@@ -84,6 +84,14 @@ impl Topology {
         })
     }
 
+    /// Longest that a CPU polls before it halts; 0 where the governor is another than haltpoll.
+    pub fn guest_halt_poll_ns(&self) -> u64 {
+        let parameter = Path::new("/sys/module/haltpoll/parameters/guest_halt_poll_ns");
+        let read = (self.idle_governor == "haltpoll").then(|| read_text(parameter).ok());
+        let text = read.flatten().unwrap_or_default();
+        text.trim().parse().unwrap_or(0)
+    }
+
     /// Number of packages.
     pub fn sockets(&self) -> usize {
         distinct(self.cpus.iter().map(|cpu| cpu.socket)).len()

@@ -342,6 +342,36 @@ fn a_migrated_task_loses_the_refill_of_its_caches() {
 }
 
 #[test]
+fn kernel_operations_cost_the_same_while_caches_are_cold() {
+    const MIGRATION: &str = "[migration]\ncold_speed_percent = 50\nsame_core_refill_ns = 0\n\
+        same_llc_refill_ns = 100_000\nother_llc_refill_ns = 0\nother_node_refill_ns = 0\n";
+    let mut workload = Workload::default();
+    let there = workload.add_attributes(schedcast_sim::workload::AttributesSpec {
+        affinity: Some(schedcast_kernel::cpuset::CpuSet::of(Cpu(1))),
+        ..Default::default()
+    });
+    task(&mut workload, "t", 0, |b| {
+        b.work(MS);
+        b.set_attributes(there);
+        b.mark(0);
+        for _ in 0..20 {
+            b.yield_now();
+        }
+        b.mark(1);
+        b.work(MS);
+        b.mark(2);
+    });
+    let mut machine = machine([1, 1, 2, 1], MIGRATION);
+    machine.cost_ns[schedcast_kernel::platform::Op::Syscall as usize] = 3_000;
+    let mut world = world((6, 18), machine, workload);
+    world.run_until(100 * MS).unwrap();
+    let marks = us(&world);
+    // 20 system calls of 3 µs, cold or not; the refill is lost by the work behind them.
+    assert_eq!(marks[1].0 - marks[0].0, 60);
+    assert_eq!(marks[2].0 - marks[1].0, 1_100);
+}
+
+#[test]
 fn runs_with_all_parts_are_deterministic_and_copies_go_the_same_way() {
     let mut workload = Workload::default();
     for cpu in 0..4 {

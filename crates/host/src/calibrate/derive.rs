@@ -4,7 +4,7 @@
 //! a wakeup and the way of an entity onto its queue and off it. What is left when the measured parts are taken off is split in
 //! the proportions of the preset `generic-8`; the source of such a figure says so.
 
-use super::{Figure, Measured};
+use super::{Figure, IDLE_RESTS_NS, Measured};
 use crate::measure::Spread;
 
 /// A quantity at its 10 % quantile, its median and its 90 % quantile.
@@ -93,6 +93,7 @@ pub fn figures(measured: &Measured) -> Vec<Figure> {
         thread.median(),
         &mut figures,
     );
+    add_cold_speed(measured, &mut figures);
     add_refills(measured, &mut figures);
     let pipe = Range::of(&measured.pipe_alone).times(0.5).less(call_ns);
     let source = "a byte through a pipe and back in one thread, less the system calls, half each";
@@ -154,6 +155,36 @@ fn add_remote(
         "latency.idle_exit_ns",
         "from call to wakee on a CPU idle for 200 us, less the same on a CPU kept busy",
     ));
+    let busy_ns = after_call((busy_call, busy));
+    for (key, exit) in IDLE_EXITS.into_iter().zip(&measured.idle_exits) {
+        let source = "from the end of the call to the wakee, less the same on a CPU kept busy";
+        figures.push(Range::of(exit).less(busy_ns).figure(key, source));
+    }
+}
+
+/// Names of the ways out of idling, by how long a CPU idled.
+const IDLE_EXITS: [&str; IDLE_RESTS_NS.len()] = [
+    "idle.exit_after_20us_ns",
+    "idle.exit_after_80us_ns",
+    "idle.exit_after_200us_ns",
+    "idle.exit_after_1ms_ns",
+    "idle.exit_after_5ms_ns",
+];
+
+/// A task whose caches are cold works at the speed at which it refills them: a hot pass over its data by a cold one, of
+/// the farthest move this machine has.
+fn add_cold_speed(measured: &Measured, figures: &mut Vec<Figure>) {
+    let farthest = measured.refills.iter().rev().flatten().next();
+    let (Some(refill), Some(hot)) = (farthest, &measured.hot_pass) else {
+        return;
+    };
+    let percent = |refill_ns: f64| 100.0 * hot.median / (hot.median + refill_ns);
+    let slow_to_fast = [refill.p90, refill.median, refill.p10].map(percent);
+    let source = "a hot pass over 256 KiB by the first one after a move";
+    figures.push(
+        Range(slow_to_fast.map(|part| part.clamp(1.0, 99.0)))
+            .figure("migration.cold_speed_percent", source),
+    );
 }
 
 fn add_refills(measured: &Measured, figures: &mut Vec<Figure>) {
@@ -204,9 +235,13 @@ mod tests {
             fork_exit: spread(80_000.0),
             idle_wake: Some((spread(3000.0), spread(13_000.0))),
             busy_wake: Some((spread(2500.0), spread(6020.0))),
+            idle_exits: [9_520.0, 10_000.0, 11_000.0, 12_000.0, 20_000.0]
+                .map(spread)
+                .to_vec(),
             tick: Some(spread(2900.0)),
             lateness: None,
             refills: [None, Some(spread(12_000.0)), None, None],
+            hot_pass: Some(spread(8_000.0)),
             smt: Vec::new(),
             clock_mhz: spread(3000.0),
             steal_ratio: 0.0,
@@ -238,6 +273,11 @@ mod tests {
             .map(|part| value(&format!("cost.{part}_ns")));
         assert!(tick.iter().sum::<u64>().abs_diff(2900) <= 2, "{tick:?}");
         assert_eq!(value("program_cost.pipe_write_ns"), 100);
+        // 9520 − (6020 − 2500), and the same of 20 000.
+        assert_eq!(value("idle.exit_after_20us_ns"), 6000);
+        assert_eq!(value("idle.exit_after_5ms_ns"), 16_480);
+        // 8 of 20 µs.
+        assert_eq!(value("migration.cold_speed_percent"), 40);
         // One distance stands for all.
         assert_eq!(value("migration.other_node_refill_ns"), 12_000);
         assert_eq!(value("migration.same_core_refill_ns"), 12_000);

@@ -10,7 +10,7 @@ mod lateness;
 
 use crate::error::{HostError, Result, io_error};
 use crate::measure::{
-    Channel, Partner, RemoteWake, Spread, clock_mhz, fit_ticks, fork_exit, getppid,
+    Channel, Partner, Refill, RemoteWake, Spread, clock_mhz, fit_ticks, fork_exit, getppid,
     migration_refills, pipe_alone, remote_wakes, round_trips, speed_beside, yield_switches,
 };
 use crate::stat::CpuTimes;
@@ -52,12 +52,16 @@ pub struct Measured {
     pub idle_wake: Option<(Spread, Spread)>,
     /// The same with the other CPU kept busy by a `SCHED_IDLE` task.
     pub busy_wake: Option<(Spread, Spread)>,
+    /// From the waker's call to the wakee on a CPU that idled for each of [`IDLE_RESTS_NS`].
+    pub idle_exits: Vec<Spread>,
     /// What a tick takes from a task.
     pub tick: Option<Spread>,
     /// How late the tick's handler begins.
     pub lateness: Option<TimerLateness>,
     /// Refill after a move within a core, a last level cache, a node, between nodes.
     pub refills: [Option<Spread>; 4],
+    /// A pass over the same data with hot caches.
+    pub hot_pass: Option<Spread>,
     /// Speed of a thread beside 1, 2, … busy siblings, thousandths.
     pub smt: Vec<Spread>,
     /// Clock of a busy CPU, MHz.
@@ -72,8 +76,11 @@ pub const WORKING_SET_KIB: usize = 256;
 const TICKS_NS: u64 = 6_000_000_000;
 /// Ticks longer than so many times the shortest tenth of them are something else.
 const LONG_TICK: f64 = 8.0;
-/// An idle CPU has idled for so long when it is woken.
+/// An idle CPU has idled for so long when the price of waking it is measured.
 const REST_NS: u64 = 200_000;
+/// How long a CPU has idled when its way out of idling is measured: a hypervisor polls for a halted CPU at first, runs
+/// others later, and goes to sleep itself in the end.
+pub const IDLE_RESTS_NS: [u64; 5] = [20_000, 80_000, 200_000, 1_000_000, 5_000_000];
 
 /// Measures this machine; `step` is told what comes next. Takes about half a minute; everything else on the
 /// machine disturbs it.
@@ -105,10 +112,11 @@ pub fn measure(step: &dyn Fn(&str)) -> Result<Measured> {
     step("wakeups of other CPUs");
     let wake = |never_idle| pair.map(|pair| wakes(pair, never_idle)).transpose();
     let (idle_wake, busy_wake) = (wake(false)?, wake(true)?);
+    let idle_exits = pair.map_or_else(|| Ok(Vec::new()), idle_exits)?;
     step("ticks");
     let (tick, lateness) = ticks(&topology)?;
     step("caches and clocks");
-    let refills = refills(&topology)?;
+    let (refills, hot_pass) = refills(&topology)?;
     let smt = siblings(&topology)?;
     let clock_mhz = spread(clock_mhz(cpu, 200))?;
     Ok(Measured {
@@ -121,9 +129,11 @@ pub fn measure(step: &dyn Fn(&str)) -> Result<Measured> {
         fork_exit,
         idle_wake,
         busy_wake,
+        idle_exits,
         tick,
         lateness,
         refills,
+        hot_pass,
         smt,
         clock_mhz,
         steal_ratio: CpuTimes::read()?.steal_ratio_since(&before),
@@ -173,6 +183,19 @@ fn wakes(pair: (usize, usize), never_idle: bool) -> Result<(Spread, Spread)> {
     ))
 }
 
+/// What follows the waker's call, by how long the other CPU has idled.
+fn idle_exits(pair: (usize, usize)) -> Result<Vec<Spread>> {
+    let exit = |rest_ns: u64| {
+        // Two seconds of rests at the most.
+        let wakes = u32::try_from(2_000_000_000 / rest_ns).map_or(800, |most| most.min(800));
+        let wakes = remote_wakes(pair, wakes, rest_ns, false);
+        let after = |wake: &RemoteWake| (wake.latency_ns - wake.waker_ns).max(0.0);
+        let samples = wakes.map(|wakes| wakes.iter().map(after).collect());
+        spread_of("measuring on", pair.1, samples)
+    };
+    IDLE_RESTS_NS.into_iter().map(exit).collect()
+}
+
 /// Ticks on the first CPUs, seen by tasks that spin, and by the tracer from inside.
 fn ticks(topology: &Topology) -> Result<(Option<Spread>, Option<TimerLateness>)> {
     let hz = KernelInfo::read()?.hz.unwrap_or(250);
@@ -197,20 +220,27 @@ fn undisturbed(lengths: &[f64]) -> Vec<f64> {
     short.copied().collect()
 }
 
-fn refills(topology: &Topology) -> Result<[Option<Spread>; 4]> {
+/// Refills by distance, and a hot pass.
+fn refills(topology: &Topology) -> Result<([Option<Spread>; 4], Option<Spread>)> {
     let pairs = [
         pair_of(topology, |a, b| a.siblings == b.siblings),
         pair_of(topology, |a, b| a.siblings != b.siblings && a.llc == b.llc),
         pair_of(topology, |a, b| a.llc != b.llc && a.node == b.node),
         pair_of(topology, |a, b| a.node != b.node),
     ];
-    let mut refills = [None; 4];
+    let (mut refills, mut hot_pass) = ([None; 4], None);
     for (refill, pair) in refills.iter_mut().zip(pairs) {
         let Some(pair) = pair else { continue };
-        let samples = migration_refills(pair, WORKING_SET_KIB, 400);
-        *refill = Some(spread_of("moving a thread to", pair.1, samples)?);
+        let action = "moving a thread to";
+        let moves = migration_refills(pair, WORKING_SET_KIB, 400)
+            .map_err(|error| on_cpu(action, pair.1, error))?;
+        let column = |pick: fn(&Refill) -> f64| {
+            spread_of(action, pair.1, Ok(moves.iter().map(pick).collect()))
+        };
+        *refill = Some(column(|one| one.refill_ns)?);
+        hot_pass = Some(column(|one| one.hot_ns)?);
     }
-    Ok(refills)
+    Ok((refills, hot_pass))
 }
 
 fn siblings(topology: &Topology) -> Result<Vec<Spread>> {

@@ -16,7 +16,7 @@ mod speed;
 mod ticks;
 mod wake;
 
-pub use migrate::migration_refills;
+pub use migrate::{Refill, migration_refills};
 pub use pingpong::{Channel, Partner, round_trips};
 pub use quick::{fork_exit, futex_wake_nobody, getppid, pipe_alone, read_clock, yield_switches};
 pub use sleep::{Lateness, wake_lateness};

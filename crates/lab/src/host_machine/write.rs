@@ -3,14 +3,11 @@
 use std::fmt::Write as _;
 
 use schedcast_host::Topology;
-use schedcast_host::calibrate::{Figure, Measured, WORKING_SET_KIB};
+use schedcast_host::calibrate::{Figure, IDLE_RESTS_NS, Measured, WORKING_SET_KIB};
 use schedcast_sim::Machine;
 
 use super::{BASE, base, general, parse, parts};
 use crate::error::Result;
-
-/// Speed at which a task works whose caches are cold, percent; the refill is measured, this is not.
-const COLD_SPEED_PERCENT: u64 = 50;
 
 /// The description of this machine with these figures. `when` says when, where and on what they were measured.
 ///
@@ -49,11 +46,14 @@ pub fn calibrated(
         text.push('\n');
     }
     text += &section(figures, "program_cost", "");
-    let first = format!(
-        "# Of {WORKING_SET_KIB} KiB. The speed meanwhile is chosen: with it a refill of 10 us is lost in 20.\n\
-         cold_speed_percent = {COLD_SPEED_PERCENT}\n"
+    if !live.contains_key("idle") {
+        text += &halt(topology, figures);
+    }
+    text += &section(
+        figures,
+        "migration",
+        &format!("# Of {WORKING_SET_KIB} KiB.\n"),
     );
-    text += &section(figures, "migration", &first);
     text += &siblings(measured);
     text += &lateness(measured);
     // Whatever was measured, what is written can be read again.
@@ -71,6 +71,37 @@ fn line(key: &str, figure: &Figure) -> String {
     format!(
         "{key} = {} # {low} - {high}: {}\n",
         figure.value, figure.source
+    )
+}
+
+/// Idling of a CPU whose idle driver does not say how long its states take to leave, as in virtual machines: it halts at
+/// once, or polls where it may not sleep.
+fn halt(topology: &Topology, figures: &[Figure]) -> String {
+    let exits: Vec<&Figure> = figures
+        .iter()
+        .filter(|figure| figure.key.starts_with("idle."))
+        .collect();
+    if exits.len() != IDLE_RESTS_NS.len() {
+        return String::new();
+    }
+    let points: Vec<String> = IDLE_RESTS_NS
+        .iter()
+        .zip(&exits)
+        .map(|(stay_ns, exit)| format!("[{stay_ns}, {}]", exit.value))
+        .collect();
+    let spreads: Vec<String> = exits
+        .iter()
+        .map(|exit| format!("{} - {}", exit.spread.0, exit.spread.1))
+        .collect();
+    format!(
+        "[idle]\ngovernor = \"haltpoll\"\nguest_halt_poll_ns = {}\n\n\
+         [[idle.state]]\nname = \"POLL\"\nexit_latency_ns = 0\ntarget_residency_ns = 0\nwakes_by = \"polling\"\n\n\
+         # Time idled, and from the end of a waking call to the wakee, less the same on a CPU kept busy; spreads {}.\n\
+         [[idle.state]]\nname = \"halt\"\nexit_latency_ns = 1000\ntarget_residency_ns = 1000\n\
+         exit_after_stay_ns = [{}]\nwakes_by = \"interrupt\"\n\n",
+        topology.guest_halt_poll_ns(),
+        spreads.join(", "),
+        points.join(", ")
     )
 }
 
@@ -146,6 +177,9 @@ mod tests {
             fork_exit: spread(80_000.0),
             idle_wake: Some((spread(3000.0), spread(13_000.0))),
             busy_wake: Some((spread(2500.0), spread(6020.0))),
+            idle_exits: [9_520.0, 10_000.0, 11_000.0, 12_000.0, 20_000.0]
+                .map(spread)
+                .to_vec(),
             tick: Some(spread(2900.0)),
             lateness: Some(TimerLateness {
                 quantiles_ns: vec![500, 700, 1900],
@@ -153,6 +187,7 @@ mod tests {
                 spread: spread(700.0),
             }),
             refills: [None, Some(spread(12_000.0)), None, None],
+            hot_pass: Some(spread(8_000.0)),
             smt: Vec::new(),
             clock_mhz: spread(3000.0),
             steal_ratio: 0.002,
@@ -171,7 +206,9 @@ mod tests {
         assert_eq!(machine.price_ns(Op::IpiSend), 2350);
         assert_eq!(machine.price_ns(Op::BalanceCpu), 60);
         assert_eq!(machine.idle_exit_ns, 6480);
-        assert_eq!(machine.migration.unwrap().same_llc_refill_ns, 12_000);
+        let migration = machine.migration.unwrap();
+        assert_eq!(migration.same_llc_refill_ns, 12_000);
+        assert_eq!(migration.cold_speed_percent, 40);
         assert_eq!(machine.timer_interrupt.unwrap().late_kept_percent, 40);
         assert_eq!(machine.program_cost["pipe_read_ns"], 100);
         assert!(

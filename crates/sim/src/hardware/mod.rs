@@ -60,8 +60,6 @@ struct Thread {
     cycles: u64,
     /// Time in each idle state.
     residency_ns: Vec<Ns>,
-    /// Speed of what it executes because of cold caches, percent.
-    warmth_percent: u32,
     capacity: u32,
 }
 
@@ -151,7 +149,6 @@ impl Hardware {
                 awake_ns: 0,
                 cycles: 0,
                 residency_ns: vec![0; states.len().max(1)],
-                warmth_percent: 100,
                 capacity: machine
                     .topology
                     .capacities
@@ -312,7 +309,7 @@ impl Hardware {
         self.set_activity(cpu.index(), activity, now);
     }
 
-    /// Speed of a thread, [`SPEED_NOMINAL`] = nominal.
+    /// Speed of a thread with warm caches, [`SPEED_NOMINAL`] = nominal.
     pub fn speed(&self, cpu: Cpu) -> u32 {
         let thread = &self.threads[cpu.index()];
         let mut speed = u64::from(thread.capacity) * u64::from(SPEED_NOMINAL) / 1024;
@@ -329,7 +326,7 @@ impl Hardware {
                 speed = speed * u64::from(smt.polling_sibling_speed_percent) / 100;
             }
         }
-        u32::try_from(speed * u64::from(thread.warmth_percent) / 100).unwrap_or(u32::MAX)
+        u32::try_from(speed).unwrap_or(u32::MAX)
     }
 
     /// The clock of a thread, MHz; `None` when clocks are not modelled.
@@ -342,12 +339,6 @@ impl Hardware {
     pub fn package_joules(&self) -> Option<f64> {
         let energy_fj = self.meter.as_ref()?.total().package();
         Some(energy_fj as f64 / 1e15)
-    }
-
-    /// Sets the speed at which a thread executes because of cold caches, in percent.
-    pub fn set_warmth(&mut self, cpu: Cpu, percent: u32) {
-        self.threads[cpu.index()].warmth_percent = percent;
-        self.changed.push(cpu);
     }
 
     /// The counters software reads.

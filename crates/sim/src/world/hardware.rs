@@ -191,7 +191,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
                     .show(self.now, cpu, TraceKind::Frequency { mhz });
             }
             let speed = self.hardware.speed(cpu);
-            if speed != self.cpus[cpu.index()].speed {
+            if speed != self.cpus[cpu.index()].warm_speed {
                 self.set_speed(cpu, speed);
             }
         }
@@ -199,11 +199,23 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
 
     /// Changes how fast a CPU executes, in 65536ths of nominal speed; what it executes is re-timed.
     pub(super) fn set_speed(&mut self, cpu: Cpu, speed: u32) {
+        let state = &mut self.cpus[cpu.index()];
+        state.warm_speed = speed.max(1);
+        state.price_scale = price_scale(state.warm_speed);
+        self.retime(cpu);
+    }
+
+    /// Executes on at the speed that caches allow now.
+    fn retime(&mut self, cpu: Cpu) {
         let at = self.clock(cpu);
         self.execute(cpu);
         let state = &mut self.cpus[cpu.index()];
-        state.speed = speed.max(1);
-        state.price_scale = price_scale(state.speed);
+        let percent = match &self.machine.migration {
+            Some(part) if state.cold => u64::from(part.cold_speed_percent),
+            _ => 100,
+        };
+        let speed = u64::from(state.warm_speed) * percent / 100;
+        state.speed = u32::try_from(speed).unwrap_or(u32::MAX).max(1);
         let Some(task) = state.running else { return };
         // A segment that has not begun yet (the cursor is ahead) begins at the new speed.
         let begin = state.started.max(at);
@@ -269,14 +281,10 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
 
     /// Sets whether a CPU executes with cold caches.
     pub(super) fn set_cold(&mut self, cpu: Cpu, cold: bool) {
-        let percent = match &self.machine.migration {
-            Some(part) if cold => part.cold_speed_percent,
-            _ => 100,
-        };
-        let state = &mut self.cpus[cpu.index()];
-        if std::mem::replace(&mut state.cold, cold) != cold {
-            self.hardware.set_warmth(cpu, percent);
-            self.apply_hardware();
+        if self.cpus[cpu.index()].cold != cold {
+            self.execute(cpu);
+            self.cpus[cpu.index()].cold = cold;
+            self.retime(cpu);
         }
     }
 

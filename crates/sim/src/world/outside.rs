@@ -89,11 +89,14 @@ pub(crate) struct CpuState {
     pub started: Ns,
     /// Since when it idles; only while `idle`.
     pub idle_since: Ns,
-    /// Speed of execution, [`crate::segment::SPEED_NOMINAL`] = nominal.
+    /// Speed with warm caches, [`crate::segment::SPEED_NOMINAL`] = nominal.
+    pub warm_speed: u32,
+    /// Speed at which the task executes: `warm_speed`, less while its caches are cold.
     pub speed: u32,
-    /// What prices are multiplied with because of `speed`, 65536ths.
+    /// What prices are multiplied with because of `warm_speed`, 65536ths. The caches of a task are its own: what the
+    /// kernel does for it costs the same before and after they are refilled.
     pub price_scale: u64,
-    /// It executes with cold caches, at a speed that includes it.
+    /// It executes with cold caches.
     pub cold: bool,
     /// Idle state the kernel chose.
     pub idle_row: usize,

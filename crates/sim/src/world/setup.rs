@@ -197,14 +197,16 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
             .collect();
         let states = (0..cpus).map(|row| {
             let capacity = machine.topology.capacities.get(row).copied();
+            let speed = capacity.unwrap_or(1024) * (SPEED_NOMINAL / 1024);
             CpuState {
                 cursor: 0,
                 tick_at: Ns::MAX,
                 running: None,
                 started: 0,
                 idle_since: 0,
-                speed: capacity.unwrap_or(1024) * (SPEED_NOMINAL / 1024),
-                price_scale: price_scale(capacity.unwrap_or(1024) * (SPEED_NOMINAL / 1024)),
+                warm_speed: speed,
+                speed,
+                price_scale: price_scale(speed),
                 cold: false,
                 idle_row: 0,
                 poll_limit_ns: None,
