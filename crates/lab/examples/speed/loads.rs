@@ -8,6 +8,7 @@ use schedcast_kernel::topology::Topology;
 use schedcast_lab::question::{Columns, Question, Subject};
 use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulator::Simulator;
+use schedcast_lab::sweep::{Options, Sweep};
 use schedcast_sim::{Machine, World, bench_workloads};
 
 use crate::{Measured, Outcome};
@@ -21,6 +22,8 @@ pub enum Unit {
     Wakeups,
     /// Whole runs of a variant.
     Variants,
+    /// Runs of a sweep.
+    Runs,
 }
 
 impl Unit {
@@ -29,6 +32,7 @@ impl Unit {
             Unit::Dispatches => "dispatches",
             Unit::Wakeups => "wakeups",
             Unit::Variants => "variants",
+            Unit::Runs => "runs",
         }
     }
 }
@@ -56,7 +60,7 @@ const fn load(
 }
 
 /// All lines.
-pub static LOADS: [Load; 12] = [
+pub static LOADS: [Load; 14] = [
     load(
         "w1",
         "W1: 10 CPUs, 100 tasks, one cgroup level",
@@ -132,6 +136,13 @@ pub static LOADS: [Load; 12] = [
         Unit::Variants,
         what_if,
     ),
+    load(
+        "sweep-1",
+        "`sweep examples/burst-grid.toml`, 180 runs, one worker",
+        Unit::Runs,
+        || sweep(1),
+    ),
+    load("sweep-2", "the same, two workers", Unit::Runs, || sweep(2)),
 ];
 
 /// Runs a line here and now.
@@ -206,6 +217,31 @@ fn what_if() -> Outcome<Measured> {
     Ok(Measured {
         seconds: begin.elapsed().as_secs_f64(),
         count: experiment.scenarios.len() as u64,
+        memory_kib: 0,
+    })
+}
+
+/// A grid of nine points under twenty seeds, with its journal on disk.
+fn sweep(workers: usize) -> Outcome<Measured> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/burst-grid.toml");
+    let subject = Subject::File {
+        path: file,
+        only: None,
+    };
+    let mut question = question(subject, false);
+    question.seeds = None;
+    let experiment = question.experiment()?;
+    let folder = tempfile::tempdir()?;
+    let options = Options {
+        folder: Some(folder.path().to_owned()),
+        workers: Some(workers),
+        build: "speed".to_owned(),
+    };
+    let begin = Instant::now();
+    Sweep::open(&experiment, options)?.run(&Simulator::new(), &|| {})?;
+    Ok(Measured {
+        seconds: begin.elapsed().as_secs_f64(),
+        count: (experiment.scenarios.len() * experiment.seeds as usize) as u64,
         memory_kib: 0,
     })
 }

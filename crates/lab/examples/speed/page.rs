@@ -33,6 +33,7 @@ fn rate_text((middle, least, most): (f64, f64, f64), unit: Unit) -> String {
             1.0 / most,
             1.0 / least
         ),
+        Unit::Runs => format!("{middle:.1} runs/s ({least:.1} – {most:.1})"),
         _ => format!(
             "{:.2} M {}/s ({:.2} – {:.2})",
             middle / 1e6,
@@ -56,7 +57,7 @@ pub fn render(rows: &[(&Load, Vec<Measured>)], simso_s: Option<f64>) -> Outcome<
         .output()?;
     let date = String::from_utf8(date.stdout)?;
     let mut page = format!(
-        "# Speed\n\nWritten by `make speed` on {}, Linux {kernel}, {}. One core, statistics on, kernel 6.18, HZ 250. A \
+        "# Speed\n\nWritten by `make speed` on {}, Linux {kernel}, {}. One core but for the sweep of two workers, statistics on, kernel 6.18, HZ 250. A \
          dispatch is a switch of a CPU to another task that is not idle. W1, W2 and W3 are periodic tasks of 0.33 ms every \
          5 ms at random offsets (66 % load). Each load ran {} times, each time in a process of its own; given are the median, \
          (smallest – largest) and the largest size of a process.\n\n| | rate | memory |\n|---|---|---|\n",
@@ -78,10 +79,11 @@ pub fn render(rows: &[(&Load, Vec<Measured>)], simso_s: Option<f64>) -> Outcome<
     writeln!(
         page,
         "\nW3 runs at {:.0} % of the rate of W1; four cgroup levels cost {:.2} times one; from 8 to 512 CPUs a dispatch becomes \
-         {:.2} times as dear.",
+         {:.2} times as dear. Two workers sweep {:.2} times as fast as one.",
         100.0 * ratio("w3", "w1"),
         ratio("w1", "w1-depth"),
         ratio("cpus-8", "cpus-512"),
+        ratio("sweep-2", "sweep-1"),
     )?;
     if let Some(simso_s) = simso_s {
         let own_s = own_seconds(rows);
