@@ -1,8 +1,11 @@
 //! What is run, each in a process of its own so that its memory can be told.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 use std::time::Instant;
 
+use flate2::read::GzDecoder;
 use schedcast_kernel::rules::{Rules, Version};
 use schedcast_kernel::topology::Topology;
 use schedcast_lab::question::{Columns, Question, Subject};
@@ -10,10 +13,13 @@ use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulator::Simulator;
 use schedcast_lab::sweep::{Options, Sweep};
 use schedcast_sim::{Machine, World, bench_workloads};
+use schedcast_trace::{EventSource, FtraceTextReader};
 
 use crate::{Measured, Outcome};
 
 const SECOND_NS: u64 = 1_000_000_000;
+/// Text that is read, at least.
+const TEXT_BYTES: usize = 16 << 20;
 
 /// What is counted.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -24,6 +30,8 @@ pub enum Unit {
     Variants,
     /// Runs of a sweep.
     Runs,
+    /// Bytes of text.
+    Bytes,
 }
 
 impl Unit {
@@ -33,6 +41,7 @@ impl Unit {
             Unit::Wakeups => "wakeups",
             Unit::Variants => "variants",
             Unit::Runs => "runs",
+            Unit::Bytes => "bytes",
         }
     }
 }
@@ -60,7 +69,7 @@ const fn load(
 }
 
 /// All lines.
-pub static LOADS: [Load; 14] = [
+pub static LOADS: [Load; 15] = [
     load(
         "w1",
         "W1: 10 CPUs, 100 tasks, one cgroup level",
@@ -143,6 +152,12 @@ pub static LOADS: [Load; 14] = [
         || sweep(1),
     ),
     load("sweep-2", "the same, two workers", Unit::Runs, || sweep(2)),
+    load(
+        "text",
+        "reading 16 MiB of a trace as tracefs prints it",
+        Unit::Bytes,
+        text,
+    ),
 ];
 
 /// Runs a line here and now.
@@ -242,6 +257,23 @@ fn sweep(workers: usize) -> Outcome<Measured> {
     Ok(Measured {
         seconds: begin.elapsed().as_secs_f64(),
         count: (experiment.scenarios.len() * experiment.seeds as usize) as u64,
+        memory_kib: 0,
+    })
+}
+
+/// The trace of a recording, over and over.
+fn text() -> Outcome<Measured> {
+    let file =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings/postgres-quota/trace.txt.gz");
+    let mut once = Vec::new();
+    GzDecoder::new(File::open(&file)?).read_to_end(&mut once)?;
+    let text = once.repeat(TEXT_BYTES.div_ceil(once.len()));
+    let begin = Instant::now();
+    let mut reader = FtraceTextReader::new(&file, &text[..]);
+    while reader.next_item()?.is_some() {}
+    Ok(Measured {
+        seconds: begin.elapsed().as_secs_f64(),
+        count: text.len() as u64,
         memory_kib: 0,
     })
 }

@@ -33,6 +33,12 @@ fn rate_text((middle, least, most): (f64, f64, f64), unit: Unit) -> String {
             1.0 / most,
             1.0 / least
         ),
+        Unit::Bytes => format!(
+            "{:.0} MB/s ({:.0} – {:.0})",
+            middle / 1e6,
+            least / 1e6,
+            most / 1e6
+        ),
         Unit::Runs => format!("{middle:.1} runs/s ({least:.1} – {most:.1})"),
         _ => format!(
             "{:.2} M {}/s ({:.2} – {:.2})",
