@@ -93,12 +93,24 @@ impl CpuCgroup {
 
     /// Lets tasks of this group have real-time policies. A kernel with `CONFIG_RT_GROUP_SCHED` starts a group of
     /// version 1 with no real-time budget and refuses them with `EPERM`; others have no such file and need nothing.
-    pub fn allow_real_time(&self) -> Result<()> {
-        let path = self.dir.join("cpu.rt_runtime_us");
+    ///
+    /// Budgets of siblings may not exceed their parent's in sum: each of `siblings` gets the same share of it. Two groups at
+    /// the top get 450 ms of every second.
+    pub fn allow_real_time(&self, siblings: usize) -> Result<()> {
+        const FILE: &str = "cpu.rt_runtime_us";
+        let path = self.dir.join(FILE);
         if !path.exists() {
             return Ok(());
         }
-        let budget = REAL_TIME_BUDGET_US.to_string();
+        let of_parent = self
+            .dir
+            .parent()
+            .map(|parent| read_text(&parent.join(FILE)));
+        let of_parent = of_parent.and_then(|text| text.ok()?.trim().parse().ok());
+        let whole = of_parent
+            .unwrap_or(REAL_TIME_BUDGET_US)
+            .min(REAL_TIME_BUDGET_US);
+        let budget = (whole / siblings.max(1) as u32).to_string();
         let mut outcome = write_file(&path, &budget);
         // A group that was just removed gives its budget back only after a grace period.
         for _ in 0..REMOVE_TRIES {

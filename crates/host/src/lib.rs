@@ -25,6 +25,7 @@
 //! * [`apply`]: settings written so that they can be taken back.
 //! * [`calibrate`]: the constants of a machine description, from measurements.
 //! * [`measure`]: what switches, wakeups, ticks and timers cost here.
+//! * [`server`]: a private PostgreSQL or nginx for the clients that need one.
 //! * [`vm`]: a program run under another kernel.
 
 pub mod apply;
@@ -40,6 +41,7 @@ pub mod limits;
 pub mod measure;
 pub mod record;
 mod run;
+pub mod server;
 mod stat;
 pub mod sys;
 mod topology;

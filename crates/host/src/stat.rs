@@ -185,6 +185,14 @@ impl CpuTimes {
         })
     }
 
+    /// CPU time of everybody that is accounted exactly, ns: what cgroup v1 has counted for its root group. `/proc/stat` charges
+    /// a whole tick to whoever runs when one strikes. Throttling and refills are in step with ticks, so two hogs with 15 ms
+    /// in every 20 seemed to use a tenth more than they had. `None` without such a group.
+    pub fn used_ns() -> Option<u64> {
+        let text = std::fs::read_to_string("/sys/fs/cgroup/cpuacct/cpuacct.usage").ok()?;
+        text.trim().parse().ok()
+    }
+
     /// Share of the machine's time that was stolen since `earlier`, 0 … 1.
     pub fn steal_ratio_since(&self, earlier: &Self) -> f64 {
         let total = self.total_ticks.saturating_sub(earlier.total_ticks);

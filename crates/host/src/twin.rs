@@ -16,6 +16,7 @@ use crate::cgroup::CpuCgroup;
 use crate::error::{HostError, Result};
 use crate::record::{Report, Request, has_begun, record};
 use crate::run::{CommandSpec, Output, RunReport, run_placed};
+use crate::server::{Client, Servers};
 use crate::stat::CpuTimes;
 
 /// A group and what is written to its files, in this order.
@@ -56,6 +57,8 @@ pub struct Real {
     pub run: RunReport,
     /// Counters of every group of the setup, in its order.
     pub groups: Vec<crate::CpuStat>,
+    /// CPU time of the server of each program that has one, in the order of the programs.
+    pub servers: Vec<Option<Duration>>,
     /// Share of the machine's time that programs of others took, 0 to 1; the recorder is one of them.
     pub others_ratio: f64,
     /// What the recorder says of itself, where there was one.
@@ -67,53 +70,84 @@ const BEGIN_LIMIT: Duration = Duration::from_secs(10);
 /// Settling time between the recorder's start and the programs'.
 const SETTLE: Duration = Duration::from_millis(150);
 
-/// Runs `setup` once; the recording goes to `folder`, a new one. Without a folder nothing is recorded.
+/// Makes the files of the servers that the programs of `setup` need, once for all runs.
 ///
 /// # Errors
-/// Missing rights, a setting the kernel refuses, a program that does not start.
-pub fn run_once(setup: &Setup, folder: Option<&Path>) -> Result<Real> {
+/// A server that is not installed or does not start.
+pub fn prepare(setup: &Setup) -> Result<Vec<Option<Client>>> {
+    let programs = setup.programs.iter();
+    programs
+        .map(|program| Client::prepare(&program.words))
+        .collect()
+}
+
+/// Runs `setup` once; the recording goes to `folder`, a new one. Without a folder nothing is recorded. `clients` are the
+/// programs that [`prepare`] made servers' files for.
+///
+/// # Errors
+/// Missing rights, a setting the kernel refuses, a program or server that does not start.
+pub fn run_once(setup: &Setup, clients: &[Option<Client>], folder: Option<&Path>) -> Result<Real> {
     let groups = make(&setup.groups)?;
     let root = CpuCgroup::open("/")?;
     let group_of = |path: &str| match setup.groups.iter().position(|group| group.path == path) {
         Some(index) => &groups[index],
         None => &root,
     };
-    let specs: Vec<CommandSpec> = setup.programs.iter().map(spec).collect();
+    let client = |index: usize| clients.get(index).and_then(Option::as_ref);
+    let programs = setup.programs.iter().enumerate();
+    let specs: Vec<CommandSpec> = programs
+        .map(|(index, program)| spec(client(index).map_or(&program.words, Client::words)))
+        .collect();
     let placed: Vec<(&CpuCgroup, &CommandSpec)> = setup
         .programs
         .iter()
         .zip(&specs)
         .map(|(program, spec)| (group_of(&program.cgroup), spec))
         .collect();
-    let measure = || measure(&groups, &placed, setup);
-    let ((run, stats, others_ratio), recorded) = match folder {
+    let programs = setup.programs.iter().enumerate();
+    let places = programs.map(|(index, program)| {
+        let client = client(index)?;
+        let path = client.server_cgroup().unwrap_or(&program.cgroup);
+        Some((client, group_of(path), None))
+    });
+    let servers = Servers::start(places)?;
+    let measure = || measure(&groups, &placed, &servers, setup);
+    let (counted, recorded) = match folder {
         None => (measure()?, None),
         Some(folder) => {
             let (measured, report) = recorded(folder, measure)?;
             (measured, Some(report))
         }
     };
+    drop(servers);
     for group in groups.into_iter().rev() {
         group.close()?;
     }
     Ok(Real {
-        run,
-        groups: stats,
-        others_ratio,
+        run: counted.run,
+        groups: counted.groups,
+        servers: counted.servers,
+        others_ratio: counted.others_ratio,
         recorded,
     })
 }
 
-/// What the programs did, what the groups counted, and what others took of the machine.
-type Counted = (RunReport, Vec<crate::CpuStat>, f64);
+/// What the programs and their servers did, what the groups counted, and what others took of the machine.
+struct Counted {
+    run: RunReport,
+    groups: Vec<crate::CpuStat>,
+    servers: Vec<Option<Duration>>,
+    others_ratio: f64,
+}
 
 fn measure(
     groups: &[CpuCgroup],
     placed: &[(&CpuCgroup, &CommandSpec)],
+    servers: &Servers,
     setup: &Setup,
 ) -> Result<Counted> {
     let before = counters(groups)?;
-    let times = CpuTimes::read()?;
+    let machine = Machine::read()?;
     let (run, in_window) = std::thread::scope(|scope| {
         let begin = Instant::now();
         let watcher = setup.window.map(|(from, to)| {
@@ -133,14 +167,22 @@ fn measure(
         });
         Ok((run?, watched.transpose()?))
     })?;
-    let others_ratio = others_ratio(&times, &CpuTimes::read()?, &run);
+    let machine_after = Machine::read()?;
     let (before, after) = match in_window {
         Some(both) => both,
         None => (before, counters(groups)?),
     };
+    let servers = servers.used();
+    let served: Duration = servers.iter().flatten().sum();
+    let others_ratio = machine_after.others_since(&machine, &run, served);
     let pairs = after.iter().zip(&before);
-    let stats = pairs.map(|(after, before)| after.since(before)).collect();
-    Ok((run, stats, others_ratio))
+    let stats = pairs.map(|(after, before)| after.since(before));
+    Ok(Counted {
+        run,
+        groups: stats.collect(),
+        servers,
+        others_ratio,
+    })
 }
 
 /// What `measure` returns while a recorder writes to `folder`, and what that says of itself.
@@ -168,17 +210,35 @@ fn recorded(folder: &Path, measure: impl FnOnce() -> Result<Counted>) -> Result<
     })
 }
 
-/// What of the machine's time was busy and not spent by the commands of `run`.
-fn others_ratio(before: &CpuTimes, after: &CpuTimes, run: &RunReport) -> f64 {
-    const TICK_NS: u64 = 10_000_000;
-    let own_ns: u64 = run.commands.iter().map(|command| command.cpu_ns()).sum();
-    let busy = after.busy_ticks.saturating_sub(before.busy_ticks);
-    let total = after.total_ticks.saturating_sub(before.total_ticks).max(1);
-    busy.saturating_sub(own_ns / TICK_NS) as f64 / total as f64
+/// Nanoseconds of a tick of `/proc/stat`.
+const TICK_NS: u64 = 10_000_000;
+
+/// What all CPUs did so far.
+struct Machine {
+    times: CpuTimes,
+    used_ns: u64,
 }
 
-fn spec(program: &ProgramSetup) -> CommandSpec {
-    let mut words = program.words.iter();
+impl Machine {
+    fn read() -> Result<Machine> {
+        let times = CpuTimes::read()?;
+        let used_ns = CpuTimes::used_ns().unwrap_or(times.busy_ticks * TICK_NS);
+        Ok(Machine { times, used_ns })
+    }
+
+    /// What of the time since `before` was busy and not spent by the commands of `run` or their servers, 0 to 1.
+    fn others_since(&self, before: &Machine, run: &RunReport, served: Duration) -> f64 {
+        let commands = run.commands.iter();
+        let of_commands: u64 = commands.map(|command| command.cpu_ns()).sum();
+        let own_ns = of_commands + served.as_nanos() as u64;
+        let others_ns = (self.used_ns - before.used_ns).saturating_sub(own_ns);
+        let ticks = self.times.total_ticks - before.times.total_ticks;
+        others_ns as f64 / (ticks.max(1) * TICK_NS) as f64
+    }
+}
+
+fn spec(words: &[String]) -> CommandSpec {
+    let mut words = words.iter();
     CommandSpec::new(words.next().map_or("", String::as_str))
         .args(words)
         .output(Output::Capture)
@@ -204,20 +264,71 @@ fn begun(folder: &Path, gave_up: impl Fn() -> bool) -> Result<()> {
     Ok(())
 }
 
+/// Path of a group's parent, and its own name.
+fn parent_of(path: &str) -> (&str, &str) {
+    path.rsplit_once('/').unwrap_or(("", path))
+}
+
 /// Makes the groups under names of their own and writes their settings.
 fn make(setups: &[GroupSetup]) -> Result<Vec<CpuCgroup>> {
     let mut made: Vec<CpuCgroup> = Vec::new();
     for setup in setups {
-        let (parent, name) = setup.path.rsplit_once('/').unwrap_or(("", &setup.path));
+        let (parent, name) = parent_of(&setup.path);
         let group = match setups.iter().position(|other| other.path == parent) {
             Some(index) if index < made.len() => made[index].create_child(name)?,
             _ => CpuCgroup::create("/", &format!("schedcast-{}-{name}", std::process::id()))?,
         };
-        group.allow_real_time()?;
+        let siblings = setups
+            .iter()
+            .filter(|other| parent_of(&other.path).0 == parent);
+        group.allow_real_time(siblings.count())?;
         for (file, value) in &setup.files {
             group.apply(file, value)?;
         }
         made.push(group);
     }
     Ok(made)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hierarchy::{CgroupVersion, CpuHierarchy};
+    use crate::sys;
+
+    /// Real-time budgets of siblings have to share their parent's.
+    #[test]
+    fn groups_in_groups_are_made_and_gone_again() {
+        let v1 = CpuHierarchy::detect().is_ok_and(|tree| tree.version() == CgroupVersion::V1);
+        if !sys::is_root() || !v1 {
+            eprintln!("skipped: not root, or no cgroup v1 cpu controller");
+            return;
+        }
+        let group = |path: &str| GroupSetup {
+            path: path.to_owned(),
+            files: vec![("cpu.shares".to_owned(), "512".to_owned())],
+        };
+        let setup = Setup {
+            groups: ["/a", "/a/x", "/a/y", "/b"].map(group).to_vec(),
+            programs: vec![ProgramSetup {
+                words: vec!["true".to_owned()],
+                cgroup: "/a/y".to_owned(),
+            }],
+            timeout: Duration::from_secs(5),
+            window: None,
+        };
+        let real = run_once(&setup, &[], None).unwrap();
+        assert_eq!(real.groups.len(), 4);
+        assert_eq!(real.servers, [None]);
+        let left = std::fs::read_dir("/sys/fs/cgroup/cpu").unwrap();
+        let own = format!("schedcast-{}-", std::process::id());
+        let left = left.filter(|one| {
+            one.as_ref()
+                .unwrap()
+                .file_name()
+                .to_string_lossy()
+                .starts_with(&own)
+        });
+        assert_eq!(left.count(), 0);
+    }
 }

@@ -5,13 +5,14 @@
 //! over 60,000 rows, 5 to 10 ms of CPU time, of which the group has 30 ms in every 100.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::Stdio;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use schedcast_host::apply::{self, Wish};
 use schedcast_host::record::{Request, record};
+use schedcast_host::server::{Postgres, Server};
 use schedcast_host::{CgroupVersion, CpuCgroup, CpuFile, CpuHierarchy, CpuTimes, sys};
 use schedcast_lab::advise::gate::{Gate, check};
 use schedcast_lab::advise::{Candidate, Demands, advise};
@@ -30,44 +31,13 @@ const SECONDS: u64 = 12;
 const SEEDS: u32 = 6;
 /// More than this of the machine taken by others, and what was measured says nothing about the limit.
 const OTHERS_MAX: f64 = 0.1;
-const START_LIMIT: Duration = Duration::from_secs(20);
 
-/// A server in a group of its own, with its files; all of it goes when the value does.
+/// A server in a group of its own, with its files; all of it goes when the value does, the server first.
 struct Service {
-    binaries: PathBuf,
-    folder: tempfile::TempDir,
+    _server: Server,
+    files: Postgres,
     group: CpuCgroup,
-    server: Child,
 }
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        let pid = self.server.id().to_string();
-        drop(Command::new("kill").args(["-INT", &pid]).status());
-        drop(self.server.wait());
-    }
-}
-
-/// The newest installed server's programs.
-fn binaries() -> Option<PathBuf> {
-    let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
-    let folders = versions.filter_map(|entry| Some(entry.ok()?.path().join("bin")));
-    folders.filter(|bin| bin.join("initdb").exists()).max()
-}
-
-fn must(command: &mut Command) {
-    let output = command.stdin(Stdio::null()).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {said}");
-}
-
-/// A command line that runs as the user who may run the server.
-const AS_POSTGRES: [&str; 4] = [
-    "setpriv",
-    "--reuid=postgres",
-    "--regid=postgres",
-    "--clear-groups",
-];
 
 impl Service {
     /// `None`, with the reason on standard error, where the host cannot do it.
@@ -77,74 +47,28 @@ impl Service {
             eprintln!("skipped: not root, or no cgroup v1 cpu controller");
             return None;
         }
-        let Some(binaries) = binaries() else {
+        if Postgres::binaries().is_none() {
             eprintln!("skipped: no PostgreSQL server (apt install postgresql)");
             return None;
-        };
-        let folder = tempfile::tempdir().unwrap();
-        must(Command::new("chown").arg("postgres").arg(folder.path()));
-        let initdb = binaries.join("initdb");
-        let data = folder.path().join("data");
-        let mut init = Command::new(AS_POSTGRES[0]);
-        init.args(&AS_POSTGRES[1..]).arg(initdb);
-        must(init.args(["-A", "trust", "-N", "-D"]).arg(&data));
+        }
+        let files = Postgres::prepare(&std::env::temp_dir(), &[]).unwrap();
         let group =
             CpuCgroup::create("/", &format!("schedcast-postgres-{}", std::process::id())).unwrap();
-        let line = format!(
-            "echo $$ > '{}/cgroup.procs' && exec {} '{}/postgres' -D '{}' -k '{}' -c listen_addresses=",
-            group.dir().display(),
-            AS_POSTGRES.join(" "),
-            binaries.display(),
-            data.display(),
-            folder.path().display()
-        );
-        let server = Command::new("sh")
-            .args(["-c", &line])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let service = Service {
-            binaries,
-            folder,
+        let server = files.start(&group, None).unwrap();
+        files.fill(SCALE).unwrap();
+        Some(Service {
+            _server: server,
+            files,
             group,
-            server,
-        };
-        service.wait_until_ready();
-        must(
-            service
-                .pgbench()
-                .args(["-i", "-q", "-s", SCALE, "postgres"]),
-        );
-        Some(service)
-    }
-
-    fn wait_until_ready(&self) {
-        let deadline = Instant::now() + START_LIMIT;
-        let ready = || {
-            let mut ask = Command::new(self.binaries.join("pg_isready"));
-            ask.arg("-q").arg("-h").arg(self.folder.path());
-            ask.status().is_ok_and(|status| status.success())
-        };
-        while !ready() {
-            assert!(Instant::now() < deadline, "the server did not start");
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    }
-
-    fn pgbench(&self) -> Command {
-        let mut command = Command::new(self.binaries.join("pgbench"));
-        command.args(["-U", "postgres", "-h"]);
-        command.arg(self.folder.path());
-        command
+        })
     }
 
     /// Records the service under load, and says how much of the machine others took meanwhile.
     fn record(&self, folder: &Path) -> f64 {
-        let script = self.folder.path().join("request.sql");
+        let script = self.files.folder().join("request.sql");
         std::fs::write(&script, REQUEST).unwrap();
         let mut load = self
+            .files
             .pgbench()
             .args(["-n", "-c", "8", "-j", "1", "-R", "40"])
             .args(["-T", &(SECONDS + 2).to_string()])

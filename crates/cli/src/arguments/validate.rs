@@ -10,6 +10,7 @@ pub(super) const HELP: &str = "\
 schedcast validate exp.toml
 schedcast validate validation/*.toml --results host.json --page host.md
 schedcast validate --on vm:6.1 exp.toml
+schedcast validate validation/*.toml --measured host.json --page host.md
 Every variant is run for real, in real cgroups with the real programs, one run after the other, and
 in simulation. On the host for root only; leave the machine alone meanwhile.";
 
@@ -45,7 +46,7 @@ pub(super) fn series(text: &str) -> Option<&str> {
 }
 
 /// `schedcast validate`
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct ValidateArguments {
     /// Experiment files (TOML)
     #[arg(value_name = "EXP.toml", required = true)]
@@ -56,6 +57,9 @@ pub struct ValidateArguments {
     /// Inside the virtual machine: measure here and print JSON
     #[arg(long, hide = true)]
     pub guest: bool,
+    /// Only this variant; may be given again
+    #[arg(long = "variant", value_name = "NAME")]
+    pub variants: Vec<String>,
     /// Real runs of each variant
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeats: u32,
@@ -65,6 +69,12 @@ pub struct ValidateArguments {
     /// Keep the results in FILE; scenarios that are in it already are replaced
     #[arg(long, value_name = "FILE")]
     pub results: Option<PathBuf>,
+    /// Run nothing for real: simulate again beside what FILE, an earlier --results, says was measured
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["guest", "repeats"])]
+    pub measured: Option<PathBuf>,
+    /// Why scenarios are far off, for the page: FILE has lines "FILE / VARIANT" = "why" (TOML)
+    #[arg(long, value_name = "FILE", requires = "page")]
+    pub reasons: Option<PathBuf>,
     /// Write the page of all results to FILE
     #[arg(long, value_name = "FILE")]
     pub page: Option<PathBuf>,

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use schedcast_host::server;
 use schedcast_host::vm::{self, Accelerator, Done, KernelImage, Order};
 use schedcast_lab::error::{Diagnostic, Error, Result};
 use schedcast_lab::experiment::Scenario;
@@ -104,6 +105,11 @@ pub fn run(
             let message = "a recording cannot be run for real";
             return Err(Error::input(&program.action.place, message));
         };
+        if server::is_client(words) {
+            let message = "a virtual machine has no server for it";
+            let error = Error::input(&program.action.place, message);
+            return Err(error.hint("clients of databases and web servers run on the host only"));
+        }
         if let Some(tool) = words.first() {
             tools::find(tool)?;
             order.tools.push(tool.clone());

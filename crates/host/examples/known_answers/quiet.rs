@@ -96,13 +96,9 @@ struct Used {
 impl Used {
     fn read() -> Result<Self, Box<dyn Error>> {
         let times = CpuTimes::read()?;
-        // Exact where cgroup v1 accounts it. `/proc/stat` charges whole ticks to whoever is running when
-        // one strikes, and throttling happens in ticks, so there the two would not agree.
-        let exact = std::fs::read_to_string("/sys/fs/cgroup/cpuacct/cpuacct.usage").ok();
-        let all_ns = exact.and_then(|text| text.trim().parse().ok());
         Ok(Self {
             times,
-            all_ns: all_ns.unwrap_or(times.busy_ticks * TICK_NS),
+            all_ns: CpuTimes::used_ns().unwrap_or(times.busy_ticks * TICK_NS),
             own_ns: sys::process_cpu_ns(),
         })
     }

@@ -53,7 +53,7 @@ pub fn run(case: &Case) -> Outcome<Measured> {
 
 fn once(case: &Case) -> Outcome<RunReport> {
     let group = CpuCgroup::create("/", "program-twins")?;
-    group.allow_real_time()?;
+    group.allow_real_time(1)?;
     if let Some(limit) = case.limit {
         group.apply("cpu.max", limit)?;
     }

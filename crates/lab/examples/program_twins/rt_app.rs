@@ -88,7 +88,7 @@ fn run_once(file: &Path) -> Outcome<Option<Medians>> {
     let place = std::env::temp_dir().join(format!("rt-app-twins-{}", std::process::id()));
     std::fs::create_dir_all(&place)?;
     let group = CpuCgroup::create("/", "rt-app-twins")?;
-    group.allow_real_time()?;
+    group.allow_real_time(1)?;
     let spec = CommandSpec::new("sh")
         .arg("-c")
         .arg(format!(

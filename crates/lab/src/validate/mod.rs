@@ -32,7 +32,7 @@ pub enum Kind {
     Usage,
     /// Periods, throttled periods, throttled time.
     Throttling,
-    /// Median latencies.
+    /// Median and mean latencies.
     Median,
     /// 99th percentiles of latencies beyond 1 ms.
     Tail,
@@ -47,9 +47,10 @@ impl Kind {
         let (_, name) = metric.rsplit_once('/')?;
         Some(match name {
             "usage_usec" | "cpu_time" | "time" => Kind::Usage,
+            "tps" | "events_per_s" | "requests_per_s" | "throughput" => Kind::Usage,
             "nr_periods" | "nr_throttled" | "throttled_usec" => Kind::Throttling,
-            _ if name.ends_with("_latency.p50") => Kind::Median,
-            _ if name.ends_with("_latency.p99") => Kind::Tail,
+            _ if name.ends_with("latency.p50") || name.ends_with("latency.avg") => Kind::Median,
+            _ if name.ends_with("latency.p99") => Kind::Tail,
             _ => return None,
         })
     }
@@ -59,7 +60,7 @@ impl Kind {
         match self {
             Kind::Usage => "CPU time and rates",
             Kind::Throttling => "periods and throttling",
-            Kind::Median => "p50 of latencies beyond 1 ms",
+            Kind::Median => "p50 and means of latencies beyond 1 ms",
             Kind::Tail => "p99 of latencies beyond 1 ms",
         }
     }
@@ -108,6 +109,11 @@ impl Row {
             true => self.predicted / self.measured - 1.0,
             false => f64::INFINITY,
         }
+    }
+
+    /// Whether it is off by more than a factor of 2, and not among the repeats.
+    pub fn is_far_off(&self) -> bool {
+        !self.inside() && !(-0.5..=1.0).contains(&self.error())
     }
 
     /// Whether the prediction lies among the repeats.
@@ -168,17 +174,37 @@ impl Twin {
             date,
             kernel,
             cpus: measured.cpus,
-            simulated: format!(
-                "kernel {}, HZ {}, {} seeds",
-                simulated.kernel.version,
-                simulated.kernel.hz,
-                outcomes.len()
-            ),
+            simulated: simulated_as(simulated, outcomes),
             repeats: [measured.samples.len(), measured.dropped],
             steal: measured.steal,
             rows: rows(outcomes, &measured.samples),
         }
     }
+
+    /// The same measurement beside another simulation: of the figures that are kept, those that it still has.
+    pub fn predict_again(&mut self, simulated: &Scenario, outcomes: &[Outcome]) {
+        self.simulated = simulated_as(simulated, outcomes);
+        self.rows.retain_mut(|row| {
+            let predicted = predicted(outcomes, &row.metric);
+            row.predicted = predicted.unwrap_or(row.predicted);
+            predicted.is_some()
+        });
+    }
+}
+
+fn simulated_as(simulated: &Scenario, outcomes: &[Outcome]) -> String {
+    format!(
+        "kernel {}, HZ {}, {} seeds",
+        simulated.kernel.version,
+        simulated.kernel.hz,
+        outcomes.len()
+    )
+}
+
+/// Median over the seeds, where all have the metric.
+fn predicted(outcomes: &[Outcome], metric: &str) -> Option<f64> {
+    let values = outcomes.iter().map(|one| one.metrics.get(metric).copied());
+    median(values.collect::<Option<Vec<f64>>>()?)
 }
 
 /// Medians of both sides for every metric that both have and that is worth comparing.
@@ -188,8 +214,7 @@ pub fn rows(simulated: &[Outcome], real: &[BTreeMap<String, f64>]) -> Vec<Row> {
     };
     let row = |metric: &String| {
         let kind = Kind::of(metric)?;
-        let predicted = simulated.iter().map(|one| one.metrics.get(metric).copied());
-        let predicted = median(predicted.collect::<Option<Vec<f64>>>()?)?;
+        let predicted = predicted(simulated, metric)?;
         let repeats = real.iter().map(|one| one.get(metric).copied());
         let repeats = repeats.collect::<Option<Vec<f64>>>()?;
         let low = repeats.iter().copied().fold(f64::INFINITY, f64::min);
@@ -239,6 +264,25 @@ pub fn read_results(path: &Path) -> Result<Vec<Twin>> {
         .map_err(|error| Error::file("read", shown.clone(), &error))?;
     serde_json::from_str(&text).map_err(|error| {
         let message = format!("{shown}: no results of a validation: {error}");
+        Error::Input(Box::new(Diagnostic::general(message)))
+    })
+}
+
+/// What is known about figures that are far off: reasons by scenario, from a TOML file of lines such as
+/// `"bursts / two loads" = "why"`. No file, no reasons.
+///
+/// # Errors
+/// A file that cannot be read or holds something else.
+pub fn read_reasons(path: Option<&Path>) -> Result<BTreeMap<String, String>> {
+    let Some(path) = path else {
+        return Ok(BTreeMap::new());
+    };
+    let shown = path.display().to_string();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Error::file("read", shown.clone(), &error))?;
+    toml::from_str(&text).map_err(|error| {
+        let message =
+            format!("{shown}: expected lines such as \"FILE / VARIANT\" = \"why\": {error}");
         Error::Input(Box::new(Diagnostic::general(message)))
     })
 }
@@ -335,6 +379,35 @@ mod tests {
         assert!(row.passes());
         row.measured = 0.0;
         assert!(row.error().is_infinite());
+    }
+
+    #[test]
+    fn a_new_prediction_keeps_what_was_measured() {
+        let real = [real(2.0e6, 9.0), real(2.1e6, 9.0), real(2.2e6, 9.0)];
+        let (old, mut new) = (outcome(&[(USAGE, 1e6), (PERIODS, 20.0)]), outcome(&[]));
+        new.metrics.insert(USAGE.to_string(), 2.15e6);
+        let file =
+            std::env::temp_dir().join(format!("schedcast-again-{}.toml", std::process::id()));
+        std::fs::write(&file, "[[program]]\nrun = \"stress-ng --cpu 1 -t 1\"\n").unwrap();
+        let experiment = crate::experiment::load(&file, Default::default()).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        let scenario = &experiment.scenarios[0];
+        let measured = Measured {
+            samples: real.to_vec(),
+            ..Measured::default()
+        };
+        let date = ("2026-11-21".to_string(), "6.18".to_string());
+        let mut twin = Twin::of("a / b".to_string(), date, &measured, (scenario, &[old]));
+        assert!(twin.rows.iter().any(Row::is_far_off));
+        twin.predict_again(scenario, &[new]);
+        let row = &twin.rows[0];
+        assert_eq!(
+            twin.rows.len(),
+            1,
+            "the other one is not simulated any more"
+        );
+        assert_eq!((row.predicted, row.measured), (2.15e6, 2.1e6));
+        assert!(twin.simulated.ends_with("1 seeds"), "{}", twin.simulated);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Tables of a validation: text for the terminal, a dated page for the book.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::{KINDS, Row, Twin, median_error};
@@ -7,7 +8,7 @@ use super::{KINDS, Row, Twin, median_error};
 /// A figure in the unit people read: seconds, milliseconds or a count.
 fn figure(metric: &str, value: f64) -> String {
     match metric {
-        _ if metric.ends_with("_usec") || metric.contains("_latency.") => {
+        _ if metric.ends_with("_usec") || metric.contains("latency.") => {
             format!("{:.1} ms", value / 1000.0)
         }
         _ if metric.ends_with("cpu_time") || metric.ends_with("/time") => format!("{value:.3} s"),
@@ -66,6 +67,12 @@ fn summary(twins: &[Twin], begin: &str, bold: &str) -> String {
     let mut text = String::new();
     for kind in KINDS {
         let Some(median) = median_error(twins, kind) else {
+            let target = kind.target() * 100.0;
+            let _ = writeln!(
+                text,
+                "{begin}{}: none was compared, target {target:.0} %",
+                kind.title()
+            );
             continue;
         };
         let of_kind = |twin: &Twin| -> Vec<Row> {
@@ -97,8 +104,8 @@ const EMULATION: &str = "\
 The guest was emulated: one CPU, and a clock by which every instruction takes 1 ns, whatever the host does meanwhile \
 ([how](../commands/vm.md)). Figures are those of the last 3.5 of 4 seconds; latencies and speeds are not compared.\n\n";
 
-/// The page of all scenarios that were ever measured into one file.
-pub fn render_page(twins: &[Twin]) -> String {
+/// The page of all scenarios that were ever measured into one file; `reasons` say of scenarios why figures are far off.
+pub fn render_page(twins: &[Twin], reasons: &BTreeMap<String, String>) -> String {
     let kernels: std::collections::BTreeSet<&str> =
         twins.iter().map(|twin| twin.kernel.as_str()).collect();
     let kernels: Vec<&str> = kernels.into_iter().collect();
@@ -114,9 +121,7 @@ pub fn render_page(twins: &[Twin]) -> String {
         text += EMULATION;
     }
     text += &summary(twins, "* ", "**");
-    text += "\nBeyond a factor of 2 without being inside the spread: ";
-    text += &far_off(twins);
-    text.push('\n');
+    text += &far_off(twins, reasons);
     for twin in twins {
         let [kept, dropped] = twin.repeats;
         let _ = writeln!(
@@ -147,17 +152,26 @@ pub fn render_page(twins: &[Twin]) -> String {
     text
 }
 
-/// The figures that are off by more than 2×.
-fn far_off(twins: &[Twin]) -> String {
-    let far = |row: &&Row| !row.inside() && !(-0.5..=1.0).contains(&row.error());
-    let names = twins.iter().flat_map(|twin| {
-        let rows = twin.rows.iter().filter(far);
-        rows.map(|row| format!("{} of {}", row.metric, twin.scenario))
-    });
-    let names: Vec<String> = names.collect();
-    match names.is_empty() {
-        true => "none.".to_string(),
-        false => names.join(", ") + ".",
+/// The scenarios with figures that are off by more than 2×, and why they are.
+fn far_off(twins: &[Twin], reasons: &BTreeMap<String, String>) -> String {
+    let mut text = String::new();
+    for twin in twins {
+        let far: Vec<String> = twin
+            .rows
+            .iter()
+            .filter(|row| row.is_far_off())
+            .map(|row| format!("{} ({})", row.metric, error(row)))
+            .collect();
+        if far.is_empty() {
+            continue;
+        }
+        let reason = reasons.get(&twin.scenario);
+        let reason = reason.map_or("**not explained**", String::as_str);
+        let _ = writeln!(text, "* {}: {}. {reason}", twin.scenario, far.join(", "));
+    }
+    match text.is_empty() {
+        true => "\nBeyond a factor of 2 without being inside the spread: none.\n".to_string(),
+        false => format!("\nBeyond a factor of 2 without being inside the spread:\n\n{text}"),
     }
 }
 
@@ -193,7 +207,7 @@ mod tests {
                 row("cgroup:/a/nr_throttled", Kind::Throttling, 90.0, 40.0),
             ],
         };
-        let page = render_page(std::slice::from_ref(&twin));
+        let page = render_page(std::slice::from_ref(&twin), &BTreeMap::new());
         assert!(page.contains(
             "| cgroup:/a/usage_usec | 2000.0 ms (2000.0 ms – 2000.0 ms) | 2020.0 ms | +1.0 % |  |"
         ));
@@ -201,7 +215,18 @@ mod tests {
         assert!(page.contains(
             "CPU time and rates: median absolute error **1.0 %**, target 3 %: met; 1 of 1"
         ));
-        assert!(page.contains("spread: cgroup:/a/nr_throttled of limits / half."));
+        let far = "spread:\n\n* limits / half: cgroup:/a/nr_throttled (+125.0 %). ";
+        assert!(
+            page.contains(&format!("{far}**not explained**\n")),
+            "{page}"
+        );
+        let reasons = BTreeMap::from([("limits / half".to_string(), "It rained.".to_string())]);
+        let explained = render_page(std::slice::from_ref(&twin), &reasons);
+        assert!(
+            explained.contains(&format!("{far}It rained.\n")),
+            "{explained}"
+        );
+        assert!(page.contains("p99 of latencies beyond 1 ms: none was compared, target 20 %"));
         let text = render_text(&[twin]);
         assert!(
             text.lines().all(|line| line.chars().count() <= 100),

@@ -18,9 +18,13 @@ pub fn metrics(tool: &str, words: &[String], name: &str, text: &str) -> MetricMa
         "hackbench" => put("time", last_after(text, "Time:")),
         "perf-bench-messaging" | "perf-bench-pipe" => put("time", last_after(text, "Total time:")),
         "dbench" => put("throughput", last_after(text, "Throughput")),
-        "pgbench" => put("tps", last_after(text, "tps =")),
+        "pgbench" => {
+            put("tps", last_after(text, "tps ="));
+            let ms = last_after(text, "latency average =");
+            put("latency.avg", ms.map(|ms| ms * 1000.0));
+        }
         "sysbench" => put("events_per_s", last_after(text, "events per second:")),
-        "wrk" => put("requests_per_s", last_after(text, "Requests/sec:")),
+        "wrk" => wrk(text, &mut put),
         "cyclictest" => {
             let nanoseconds = words.iter().any(|word| word == "-N" || word == "--nsecs");
             cyclictest(text, if nanoseconds { 1000.0 } else { 1.0 }, &mut put);
@@ -48,6 +52,36 @@ fn all_after<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = f64> + 'a
 
 fn last_after(text: &str, word: &str) -> Option<f64> {
     all_after(text, word).last()
+}
+
+/// The first row of its table is the latency; `--latency` adds quantiles.
+fn wrk(text: &str, put: &mut impl FnMut(&str, Option<f64>)) {
+    put("requests_per_s", last_after(text, "Requests/sec:"));
+    for line in text.lines() {
+        let mut words = line.split_whitespace();
+        let (Some(first), Some(value)) = (words.next(), words.next()) else {
+            continue;
+        };
+        let metric = match first {
+            "Latency" => "latency.avg",
+            "50%" => "latency.p50",
+            "75%" => "latency.p75",
+            "90%" => "latency.p90",
+            "99%" => "latency.p99",
+            _ => continue,
+        };
+        // `Latency Distribution` is a title.
+        if let Some(us) = microseconds(value) {
+            put(metric, Some(us));
+        }
+    }
+}
+
+/// A time with its unit right behind it: `445.00us`, `14.40ms`, `1.20s`.
+fn microseconds(text: &str) -> Option<f64> {
+    let units = [("us", 1.0), ("ms", 1e3), ("s", 1e6)];
+    let of = |(unit, us): &(&str, f64)| Some(text.strip_suffix(unit)?.parse::<f64>().ok()? * us);
+    units.iter().find_map(of)
 }
 
 /// One line a thread; the mean over all rounds of all threads.
@@ -138,6 +172,29 @@ mod tests {
         }
         assert_eq!(read("hackbench", "hackbench", "nothing of it"), []);
         assert_eq!(read("stress-ng", "stress-ng", "Time: 3"), []);
+    }
+
+    #[test]
+    fn latencies_are_in_microseconds() {
+        let text = "latency average = 1.250 ms\ntps = 800.0 (without initial connection time)\n";
+        let expected = [("x/latency.avg", 1250.0), ("x/tps", 800.0)];
+        let expected = expected.map(|(name, value)| (name.to_owned(), value));
+        assert_eq!(read("pgbench", "pgbench", text), expected);
+        let text = "  Thread Stats   Avg      Stdev     Max   +/- Stdev\n\
+                    \x20   Latency    14.40ms   31.1ms 120.00ms   90.0%\n\
+                    \x20   Req/Sec     1.20k    301.00     2.00k    70.0%\n\
+                    \x20 Latency Distribution\n     50%  445.00us\n     75%  500.00us\n\
+                    \x20    90%   70.00ms\n     99%    1.20s \nRequests/sec:  22412.0\n";
+        let expected = [
+            ("x/latency.avg", 14_400.0),
+            ("x/latency.p50", 445.0),
+            ("x/latency.p75", 500.0),
+            ("x/latency.p90", 70_000.0),
+            ("x/latency.p99", 1_200_000.0),
+            ("x/requests_per_s", 22_412.0),
+        ];
+        let expected = expected.map(|(name, value)| (name.to_owned(), value));
+        assert_eq!(read("wrk", "wrk --latency", text), expected);
     }
 
     #[test]

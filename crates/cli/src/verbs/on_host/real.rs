@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
+use schedcast_host::server::{Client, Place, Servers};
 use schedcast_host::tracefs::TraceInstance;
 use schedcast_host::{CommandReport, CommandSpec, Ending, Output, RunReport, run_placed};
 use schedcast_lab::error::{Error, Result};
@@ -29,6 +30,17 @@ struct Started<'a> {
     /// Its tool, empty for a program that the simulation does not know.
     tool: &'static str,
     spec: CommandSpec,
+    /// The server that it needs, and the CPUs that this may use.
+    client: Option<(Client, Option<Vec<usize>>)>,
+}
+
+impl Started<'_> {
+    /// Where the server is to run, if it needs one.
+    fn place<'a>(&'a self, tree: &'a Tree) -> Option<Place<'a>> {
+        let (client, cpus) = self.client.as_ref()?;
+        let path = client.server_cgroup().unwrap_or(&self.program.cgroup);
+        Some((client, tree.group(path), cpus.as_deref()))
+    }
 }
 
 /// Runs the variant `repeats` times; what happens on the way is said on `err`.
@@ -105,6 +117,11 @@ fn start<'a>(scenario: &Scenario, program: &'a Program, folder: &Path) -> Result
         ));
     };
     tools::find(name)?;
+    let client = Client::prepare(words).map_err(host_error)?;
+    let (name, arguments) = match client.as_ref().map(Client::words) {
+        Some([name, arguments @ ..]) => (name, arguments),
+        _ => (name, arguments),
+    };
     let tool = programs::tool(words).map_or("", |tool| tool.name);
     let mut spec = match tool {
         // Its logs go where it runs, and it says on standard error what others say on standard output.
@@ -128,11 +145,17 @@ fn start<'a>(scenario: &Scenario, program: &'a Program, folder: &Path) -> Result
     if let Some(cpus) = cpus(scenario, &program.cgroup) {
         spec = spec.cpus(&cpus);
     }
+    let client = client.map(|client| {
+        let path = client.server_cgroup().unwrap_or(&program.cgroup);
+        let cpus = cpus(scenario, path);
+        (client, cpus)
+    });
     Ok(Started {
         program,
         words,
         tool,
         spec,
+        client,
     })
 }
 
@@ -150,7 +173,10 @@ fn cpus(scenario: &Scenario, path: &str) -> Option<Vec<usize>> {
 }
 
 fn once(scenario: &Scenario, started: &[Started]) -> Result<(RunReport, MetricMap)> {
-    let tree = Tree::create(scenario)?;
+    let mut tree = Tree::create(scenario)?;
+    let places = started.iter().map(|one| one.place(&tree));
+    let servers = Servers::start(places).map_err(host_error)?;
+    tree.begin()?;
     let placed: Vec<_> = started
         .iter()
         .map(|one| (tree.group(&one.program.cgroup), &one.spec))
@@ -158,17 +184,19 @@ fn once(scenario: &Scenario, started: &[Started]) -> Result<(RunReport, MetricMa
     let limit = scenario.duration_ns.map_or(LONGEST, Duration::from_nanos);
     let report = run_placed(&placed, limit).map_err(host_error)?;
     let mut metrics = tree.metrics()?;
+    let used = servers.used();
+    drop(servers);
     tree.close()?;
     if report.timed_out && scenario.duration_ns.is_none() {
         let seconds = LONGEST.as_secs();
         return Err(refused(format!("a program still ran after {seconds} s"))
             .hint("--duration 20s ends it after that"));
     }
-    for (one, command) in started.iter().zip(&report.commands) {
+    for ((one, command), served) in started.iter().zip(&report.commands).zip(used) {
         if !report.timed_out && command.ending != Ending::Exited(0) {
             return Err(failed(command));
         }
-        metrics.extend(of_command(one, command));
+        metrics.extend(of_command(one, command, served));
     }
     Ok((report, metrics))
 }
@@ -187,15 +215,19 @@ fn failed(command: &CommandReport) -> Error {
     }
 }
 
-fn of_command(one: &Started, command: &CommandReport) -> MetricMap {
+fn of_command(one: &Started, command: &CommandReport, served: Option<Duration>) -> MetricMap {
     let name = &one.program.name;
     let usage = command.usage;
     let switches = usage.voluntary_switches + usage.involuntary_switches;
+    let served_s = served.map(|served| served.as_secs_f64());
+    // The server counts as a part of the program.
+    let all_s = command.cpu_ns() as f64 / 1e9 + served_s.unwrap_or(0.0);
     let mut metrics = MetricMap::from([
         (format!("{name}/time"), command.wall_ns as f64 / 1e9),
-        (format!("{name}/cpu_time"), command.cpu_ns() as f64 / 1e9),
+        (format!("{name}/cpu_time"), all_s),
         (format!("{name}/switches"), switches as f64),
     ]);
+    metrics.extend(served_s.map(|seconds| (format!("{name}-server/cpu_time"), seconds)));
     let text = String::from_utf8_lossy(&command.stdout);
     metrics.extend(printed::metrics(one.tool, one.words, name, &text));
     metrics
@@ -205,8 +237,17 @@ fn of_command(one: &Started, command: &CommandReport) -> MetricMap {
 fn wakeups(scenario: &Scenario, started: &[Started]) -> Result<MetricMap> {
     let mut metrics = MetricMap::new();
     let instance = format!("schedcast-{}", std::process::id());
-    for one in started {
+    let own = |one: &Started| {
         let threads = tools::threads(one.tool, &one.words[0]);
+        (one.program.name.clone(), threads)
+    };
+    let of_server = |one: &Started| {
+        let (client, _) = one.client.as_ref()?;
+        let name = format!("{}-server", one.program.name);
+        Some((name, tools::threads("", client.server_name())))
+    };
+    let counted = started.iter().map(own);
+    for (name, threads) in counted.chain(started.iter().filter_map(of_server)) {
         let trace = TraceInstance::create(&instance, BUFFER_KB, &["sched/sched_waking"]);
         let trace = trace.map_err(host_error)?;
         let filter = format!("comm ~ \"{threads}\"");
@@ -220,7 +261,7 @@ fn wakeups(scenario: &Scenario, started: &[Started]) -> Result<MetricMap> {
         let kept = kept.lines().filter(|line| line.contains("sched_waking:"));
         let lost = trace.lost_events().map_err(host_error)?;
         let count = kept.count() as u64 + lost;
-        metrics.insert(format!("{}/wakeups", one.program.name), count as f64);
+        metrics.insert(format!("{name}/wakeups"), count as f64);
     }
     Ok(metrics)
 }

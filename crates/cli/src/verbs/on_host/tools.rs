@@ -7,7 +7,7 @@ use schedcast_lab::error::{Error, Result};
 use super::refused;
 
 /// Programs and the Debian packages that have them.
-const PACKAGES: [(&str, &str); 8] = [
+const PACKAGES: [(&str, &str); 10] = [
     ("rt-app", "rt-app"),
     ("hackbench", "rt-tests"),
     ("cyclictest", "rt-tests"),
@@ -16,6 +16,8 @@ const PACKAGES: [(&str, &str); 8] = [
     ("dbench", "dbench"),
     ("netperf", "netperf"),
     ("sysbench", "sysbench"),
+    ("pgbench", "postgresql"),
+    ("wrk", "wrk nginx-light"),
 ];
 
 /// Names of threads that differ from the program's.

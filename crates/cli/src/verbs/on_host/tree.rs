@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use schedcast_host::{CpuCgroup, CpuLimits, limits};
+use schedcast_host::{CpuCgroup, CpuLimits, CpuStat, limits};
 use schedcast_lab::error::Result;
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::cgroup::CgroupSettings;
@@ -14,6 +14,8 @@ use super::host_error;
 pub struct Tree {
     /// By path in the variant; `/` is the fresh group itself.
     groups: BTreeMap<String, CpuCgroup>,
+    /// What they had counted when programs began.
+    before: BTreeMap<String, CpuStat>,
 }
 
 impl Tree {
@@ -23,6 +25,7 @@ impl Tree {
         let root = CpuCgroup::create("/", &name).map_err(host_error)?;
         let mut tree = Tree {
             groups: BTreeMap::from([("/".to_owned(), root)]),
+            before: BTreeMap::new(),
         };
         // Parents sort before their children.
         for (path, settings) in &scenario.cgroups {
@@ -33,8 +36,18 @@ impl Tree {
             tree.groups.insert(path.clone(), group);
         }
         // Parents have to have a budget before their children.
-        for group in tree.groups.values() {
-            group.allow_real_time().map_err(host_error)?;
+        let parent = |path: &str| {
+            path.rsplit_once('/')
+                .map_or("", |(parent, _)| parent)
+                .to_owned()
+        };
+        for (path, group) in &tree.groups {
+            let others = scenario.cgroups.keys();
+            let siblings = match path.as_str() {
+                "/" => 1,
+                path => others.filter(|one| parent(one) == parent(path)).count(),
+            };
+            group.allow_real_time(siblings).map_err(host_error)?;
         }
         Ok(tree)
     }
@@ -44,11 +57,24 @@ impl Tree {
         self.groups.get(path).unwrap_or(&self.groups["/"])
     }
 
-    /// What the kernel counted since the groups were made, under their paths in the variant.
+    /// What was counted until now does not count: servers have started.
+    pub fn begin(&mut self) -> Result<()> {
+        for (path, group) in &self.groups {
+            let stat = group.stat().map_err(host_error)?;
+            self.before.insert(path.clone(), stat);
+        }
+        Ok(())
+    }
+
+    /// What the kernel counted since [`Tree::begin`], under their paths in the variant.
     pub fn metrics(&self) -> Result<MetricMap> {
         let mut map = MetricMap::new();
         for (path, group) in self.groups.iter().filter(|(path, _)| *path != "/") {
             let stat = group.stat().map_err(host_error)?;
+            let stat = match self.before.get(path) {
+                Some(before) => stat.since(before),
+                None => stat,
+            };
             let counts = [
                 ("nr_periods", Some(stat.nr_periods as f64)),
                 ("nr_throttled", Some(stat.nr_throttled as f64)),

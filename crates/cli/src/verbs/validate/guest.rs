@@ -29,7 +29,8 @@ pub fn serve(arguments: &ValidateArguments, out: &mut impl Write) -> Result<u8> 
     };
     std::thread::sleep(SETTLE);
     for path in &arguments.experiments {
-        let experiment = experiment::load(path, surroundings.clone())?;
+        let mut experiment = experiment::load(path, surroundings.clone())?;
+        super::select(&mut experiment, &arguments.variants);
         for scenario in &experiment.scenarios {
             let measured = match says_something(scenario) {
                 true => real::measure(scenario, arguments.repeats)?,
@@ -52,15 +53,24 @@ pub fn measure(
     image: &KernelImage,
     path: &Path,
     scenarios: &[Scenario],
-    repeats: u32,
+    arguments: &ValidateArguments,
 ) -> Result<(String, Vec<Measured>)> {
     let once: Duration = scenarios.iter().map(real::longest).sum();
     let mut words: Vec<OsString> = ["validate", "--guest", "--repeats"]
         .map(OsString::from)
         .to_vec();
-    words.push(repeats.to_string().into());
+    words.push(arguments.repeats.to_string().into());
+    for variant in &arguments.variants {
+        words.extend(["--variant".into(), variant.into()]);
+    }
     words.push(path.into());
-    let done = in_vm::run(image, scenarios, words, &[path], once * repeats * SLOWNESS)?;
+    let done = in_vm::run(
+        image,
+        scenarios,
+        words,
+        &[path],
+        once * arguments.repeats * SLOWNESS,
+    )?;
     let lines = done.stdout.lines().map(serde_json::from_str::<Measured>);
     let measured = lines.collect::<std::result::Result<Vec<_>, _>>();
     let measured = measured.map_err(|error| {

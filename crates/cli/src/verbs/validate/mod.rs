@@ -8,7 +8,7 @@ use std::path::Path;
 
 use schedcast_host::vm::KernelImage;
 use schedcast_host::{KernelInfo, sys};
-use schedcast_lab::error::{Diagnostic, Error, Result};
+use schedcast_lab::error::{Diagnostic, Error, Result, nearest};
 use schedcast_lab::experiment::{self, Experiment, Scenario, Surroundings};
 use schedcast_lab::simulate::{Simulate, run_all};
 use schedcast_lab::validate::{self, Measured, Twin};
@@ -30,10 +30,7 @@ enum Real {
 impl Real {
     fn at(place: &Place) -> Result<Real> {
         Ok(match place {
-            Place::Host => {
-                refuse_users()?;
-                Real::Host(KernelInfo::read().map_err(host_error)?)
-            }
+            Place::Host => Real::Host(KernelInfo::read().map_err(host_error)?),
             Place::Vm(series) => Real::Guest(KernelImage::find(series).map_err(host_error)?),
         })
     }
@@ -41,12 +38,13 @@ impl Real {
     /// The experiment as it is simulated: a guest's kernel replaces the one that the file names.
     fn load(&self, path: &Path) -> Result<Experiment> {
         let mut surroundings = Surroundings::default();
-        let Real::Guest(image) = self else {
-            return experiment::load(path, surroundings);
-        };
-        surroundings.settings = in_vm::layers(image);
+        if let Real::Guest(image) = self {
+            surroundings.settings = in_vm::layers(image);
+        }
         let experiment = experiment::load(path, surroundings)?;
-        in_vm::refuse_other_kernels(image, &experiment.scenarios)?;
+        if let Real::Guest(image) = self {
+            in_vm::refuse_other_kernels(image, &experiment.scenarios)?;
+        }
         Ok(experiment)
     }
 
@@ -55,17 +53,21 @@ impl Real {
         &self,
         path: &Path,
         scenarios: &[Scenario],
-        repeats: u32,
+        arguments: &ValidateArguments,
         mut each: impl FnMut(usize, &str, &Measured) -> Result<()>,
     ) -> Result<()> {
         match self {
             Real::Host(kernel) => {
                 for (index, scenario) in scenarios.iter().enumerate() {
-                    each(index, &kernel.release, &real::measure(scenario, repeats)?)?;
+                    each(
+                        index,
+                        &kernel.release,
+                        &real::measure(scenario, arguments.repeats)?,
+                    )?;
                 }
             }
             Real::Guest(image) => {
-                let (kernel, all) = guest::measure(image, path, scenarios, repeats)?;
+                let (kernel, all) = guest::measure(image, path, scenarios, arguments)?;
                 for (index, measured) in all.iter().enumerate() {
                     each(index, &kernel, measured)?;
                 }
@@ -73,6 +75,34 @@ impl Real {
         }
         Ok(())
     }
+}
+
+/// Leaves the variants that were asked for; all, if none were.
+fn select(experiment: &mut Experiment, variants: &[String]) {
+    let wanted = |scenario: &Scenario| variants.is_empty() || variants.contains(&scenario.name);
+    experiment.scenarios.retain(wanted);
+}
+
+/// All experiments with the variants that were asked for, and where they stand.
+fn load<'a>(arguments: &'a ValidateArguments, real: &Real) -> Result<Vec<(&'a Path, Experiment)>> {
+    let mut all = Vec::new();
+    for path in &arguments.experiments {
+        all.push((path.as_path(), real.load(path)?));
+    }
+    let scenarios = all.iter().flat_map(|(_, experiment)| &experiment.scenarios);
+    let names: Vec<&str> = scenarios.map(|one| one.name.as_str()).collect();
+    let is_known = |name: &&String| names.contains(&name.as_str());
+    if let Some(name) = arguments.variants.iter().find(|name| !is_known(name)) {
+        let error = Error::usage(format!("no variant is named `{name}`"));
+        return Err(match nearest(name, names) {
+            Some(near) => error.hint(format!("did you mean `{near}`?")),
+            None => error,
+        });
+    }
+    for (_, experiment) in &mut all {
+        select(experiment, &arguments.variants);
+    }
+    Ok(all)
 }
 
 fn refuse_users() -> Result<()> {
@@ -93,37 +123,84 @@ pub fn validate(
         return guest::serve(arguments, out);
     }
     let real = Real::at(&arguments.on)?;
+    let experiments = load(arguments, &real)?;
+    if let Some(path) = &arguments.measured {
+        let twins = predict_again((arguments, path), &experiments, simulator)?;
+        written(out.write_all(validate::render_text(&twins).as_bytes()))?;
+        return Ok(0);
+    }
+    if matches!(real, Real::Host(_)) {
+        refuse_users()?;
+    }
     let mut twins = Vec::new();
-    for path in &arguments.experiments {
-        let experiment = real.load(path)?;
+    let mut disturbed = Vec::new();
+    for (path, experiment) in &experiments {
         let seeds = arguments.seeds.unwrap_or(experiment.seeds);
         let scenarios = &experiment.scenarios;
         let simulated = run_all(simulator, scenarios, seeds, &|| {})?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-        real.measure(
-            path,
-            scenarios,
-            arguments.repeats,
-            |index, kernel, measured| {
-                if measured.samples.is_empty() {
-                    return Ok(());
-                }
-                let name = format!("{stem} / {}", scenarios[index].name);
-                let measured_on = (today(), kernel.to_owned());
-                let simulated = (&scenarios[index], simulated[index].as_slice());
-                twins.push(Twin::of(name, measured_on, measured, simulated));
-                // What was measured stays measured, whatever happens to the next.
-                keep(arguments, &twins)
-            },
-        )?;
+        real.measure(path, scenarios, arguments, |index, kernel, measured| {
+            let name = format!("{stem} / {}", scenarios[index].name);
+            if measured.samples.is_empty() {
+                disturbed.extend((measured.dropped > 0).then_some(name));
+                return Ok(());
+            }
+            let measured_on = (today(), kernel.to_owned());
+            let simulated = (&scenarios[index], simulated[index].as_slice());
+            twins.push(Twin::of(name, measured_on, measured, simulated));
+            // What was measured stays measured, whatever happens to the next.
+            keep(arguments, &twins)
+        })?;
     }
     written(out.write_all(validate::render_text(&twins).as_bytes()))?;
-    Ok(0)
+    match disturbed.is_empty() {
+        true => Ok(0),
+        false => {
+            let message = format!(
+                "this machine has other things to do; not measured: {}",
+                disturbed.join(", ")
+            );
+            let error = Diagnostic::general(message).hint("leave it alone meanwhile");
+            Err(Error::Input(Box::new(error)))
+        }
+    }
+}
+
+/// Simulates every variant that `path` has measured figures of, beside those.
+fn predict_again(
+    (arguments, path): (&ValidateArguments, &Path),
+    experiments: &[(&Path, Experiment)],
+    simulator: &impl Simulate,
+) -> Result<Vec<Twin>> {
+    let measured = validate::read_results(path)?;
+    let mut twins = Vec::new();
+    for (path, experiment) in experiments {
+        let seeds = arguments.seeds.unwrap_or(experiment.seeds);
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        for scenario in &experiment.scenarios {
+            let name = format!("{stem} / {}", scenario.name);
+            let found = measured.iter().find(|twin| twin.scenario == name);
+            let Some(mut twin) = found.cloned() else {
+                continue;
+            };
+            let one = std::slice::from_ref(scenario);
+            let outcomes = run_all(simulator, one, seeds, &|| {})?;
+            twin.predict_again(scenario, &outcomes[0]);
+            twins.push(twin);
+        }
+    }
+    if twins.is_empty() {
+        let message = format!("{}: nothing of these experiments is in it", path.display());
+        return Err(bad_input(message));
+    }
+    keep(arguments, &twins)?;
+    Ok(twins)
 }
 
 /// Writes results and page.
 fn keep(arguments: &ValidateArguments, new: &[Twin]) -> Result<()> {
-    let mut all = match &arguments.results {
+    let earlier = arguments.results.as_ref().or(arguments.measured.as_ref());
+    let mut all = match earlier {
         Some(path) => validate::read_results(path)?,
         None => Vec::new(),
     };
@@ -131,8 +208,9 @@ fn keep(arguments: &ValidateArguments, new: &[Twin]) -> Result<()> {
     if let Some(path) = &arguments.results {
         validate::write_results(path, &all)?;
     }
+    let reasons = validate::read_reasons(arguments.reasons.as_deref())?;
     match &arguments.page {
-        Some(path) => std::fs::write(path, validate::render_page(&all))
+        Some(path) => std::fs::write(path, validate::render_page(&all, &reasons))
             .map_err(|error| Error::file("write", path.display().to_string(), &error)),
         None => Ok(()),
     }

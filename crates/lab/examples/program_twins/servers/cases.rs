@@ -1,5 +1,6 @@
 //! What is compared.
 
+use schedcast_host::server;
 use schedcast_kernel::Cpu;
 use schedcast_kernel::cpuset::CpuSet;
 
@@ -21,30 +22,15 @@ pub struct Case {
 }
 
 impl Case {
-    /// The server it needs.
-    pub fn server(&self) -> Option<Server> {
-        match self.command.split(' ').next() {
-            Some("wrk") => Some(Server::Nginx),
-            Some("pgbench") => Some(Server::Postgres),
-            _ if self.command.contains("oltp") => Some(Server::Postgres),
-            _ => None,
-        }
-    }
-
+    /// Whether it needs a server.
     pub fn is_served(&self) -> bool {
-        self.server().is_some()
+        let words: Vec<String> = self.command.split(' ').map(str::to_owned).collect();
+        server::is_client(&words)
     }
 
     pub fn cpu_set(&self) -> CpuSet {
         self.cpus.iter().map(|cpu| Cpu(*cpu as u32)).collect()
     }
-}
-
-/// A server of a case.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Server {
-    Postgres,
-    Nginx,
 }
 
 const BOTH: &[usize] = &[0, 1];
