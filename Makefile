@@ -5,7 +5,7 @@ SCHEDCAST ?= target/release/schedcast
 PYTHON ?= python3
 VENV := target/venv
 
-.PHONY: demo test lint bench speed build python studies book pictures twins twin-pages validate validate-quick kernels clean
+.PHONY: demo test lint bench speed build python studies book pictures twins twin-pages validate validate-pages validate-quick kernels clean
 
 build:
 	$(CARGO) build --release --locked -p schedcast-cli
@@ -79,18 +79,27 @@ twin-pages:
 	$(PROGRAMS) rt-app-report $(MEASURED)/rt-app-6.18.json dev-vm $(MEASURED)/rt-app-6.18.md
 
 # The experiments of validation/ in simulation and for real, on this kernel and on those of virtual machines: an hour, as
-# root, on an otherwise idle machine with stress-ng, rt-app, hackbench and qemu-system-x86.
+# root, on an otherwise idle machine with stress-ng, rt-app, rt-tests, postgresql, nginx, wrk and qemu-system-x86.
 VALIDATION := $(abspath docs/validation)
 HERE := $(VALIDATION)/host-$(shell uname -r | cut -d. -f1,2)
+EXPERIMENTS := bursts.toml latencies.toml limits.toml messages.toml nested.toml periodic.toml servers.toml shares.toml
+REASONS := --reasons $(abspath validation/reasons.toml)
 validate: build kernels
-	cd validation && $(abspath $(SCHEDCAST)) validate *.toml --results $(HERE).json --page $(HERE).md
+	cd validation && $(abspath $(SCHEDCAST)) validate $(EXPERIMENTS) --results $(HERE).json --page $(HERE).md $(REASONS)
 	$(MAKE) validate-6.1 validate-6.12
+
+# The same pages from what was measured before, after a change of the model.
+validate-pages: build kernels
+	cd validation && $(abspath $(SCHEDCAST)) validate $(EXPERIMENTS) --measured $(HERE).json --results $(HERE).json \
+		--page $(HERE).md $(REASONS)
+	$(MAKE) AGAIN=yes validate-6.1 validate-6.12
 
 # An emulated guest has one CPU and says nothing about how long work takes, so it has experiments of its own for some.
 IN_GUEST := ../shares.toml ../nested.toml ../limits.toml bursts.toml periodic.toml messages.toml
 validate-%: build kernels
 	cd validation/guest && SCHEDCAST_KERNELS="$(KERNELS)" $(abspath $(SCHEDCAST)) validate --on vm:$* $(IN_GUEST) \
-		--results $(VALIDATION)/vm-$*.json --page $(VALIDATION)/vm-$*.md
+		--results $(VALIDATION)/vm-$*.json --page $(VALIDATION)/vm-$*.md $(REASONS) \
+		$(if $(AGAIN),--measured $(VALIDATION)/vm-$*.json)
 
 # Two weights and a limit on both other kernels in seconds; skips, saying so, without qemu or kernels (make kernels).
 validate-quick: build
