@@ -158,6 +158,12 @@ prices! {
     file_read_byte_ps = 50,
     /// Each byte that goes to the storage device (2 GB/s), where much of it is written at once.
     storage_byte_ps = 500,
+    /// What the CPU does for each byte that is written back: finding dirty pages, building and ending requests.
+    write_back_byte_ps = 250,
+    /// Each byte of a file that is freed: taking its pages out of the page cache.
+    file_free_byte_ps = 50,
+    /// What the disk takes longer for the commit that frees a large file's blocks.
+    file_free_commit_ns = 0,
     /// PostgreSQL's statements against the tables', in thousandths: 2000 is a machine of half the speed.
     postgres_permille = 1000,
     /// What a loop of rt-app takes while it runs, in thousandths of what its calibration said before:
@@ -272,7 +278,7 @@ mod tests {
             Prices::with(&table("pol_ns")).unwrap_err(),
             "unknown price `pol_ns`; nearest valid name: `poll_ns`"
         );
-        assert_eq!(Prices::NAMES.len(), 60);
+        assert_eq!(Prices::NAMES.len(), 63);
     }
 
     #[test]

@@ -1,18 +1,23 @@
 //! `iozone`: processes that write and read files of their own, record by record.
 //!
 //! ```text
-//! process   for write, rewrite, read, reread: [barrier] · open · a call for each record · [fsync with -e] · [close with -c]
+//! process   for each pass: [barrier] · open · a call for each record · [fsync with -e] ── the clock stops here
+//!           fsync · close                       (without -t)
 //! ```
 //!
 //! Records go through the page cache: a call costs its own price and that of its bytes, so small records are
 //! limited by calls and large ones by copying. Worked example: 200,704 KB in records of 64 KB are 3136 calls
 //! of 0.9 µs and 205.5 MB at 79 ps a byte, 3 ms and 16 ms; the first write, which finds no pages, takes
 //! 41 ms. With `-e` the file is on disk before the clock stops (see the storage module).
+//!
+//! What the clock does not see still happens: every pass ends with an `fsync`, and before the first write that of
+//! the file just created puts on disk what freeing the file before it changed. So passes begin after the CPU has slept,
+//! which governors of its clock do not forget.
 
 #[cfg(test)]
 mod tests;
 
-use schedcast_sim::workload::{BarrierId, MetricId, ProgramId};
+use schedcast_sim::workload::{BarrierId, DeviceId, ProgramId};
 use schedcast_sim::{ProgramBuilder, Reg};
 
 use super::command::{CommandError, Effect, Flag, Given, Tool, Words, whole};
@@ -24,6 +29,14 @@ use super::storage::{FileSystem, Storage, reply_queues};
 const PROCESSES_MAX: u64 = 1024;
 const KB: u64 = 1024;
 const RECORDS_MAX: u64 = 1 << 32;
+
+/// Auto mode's files and records without flags: 64 KB to 512 MB, 4 KB to 16 MB.
+const AUTO_FILES: [u64; 2] = [64 * KB, 512 * 1024 * KB];
+const AUTO_RECORDS: [u64; 2] = [4 * KB, 16 * 1024 * KB];
+/// Sizes of files and records that auto mode may run together.
+const POINTS_MAX: usize = 1000;
+/// Records smaller than this are computed several at a time; nothing can tell.
+const CHUNK_BYTES: u64 = 64 * KB;
 
 const PROCESS: Reg = Reg(0);
 const LEFT: Reg = Reg(1);
@@ -48,7 +61,19 @@ pub static TOOL: Tool = Tool {
             .says("of a record: KB, or with k, m or g behind"),
         Flag::short('i', "TEST")
             .default("0 and 1")
-            .says("0 = write and rewrite, 1 = read and reread; may be repeated"),
+            .says("0 = write and rewrite, 1 = read and reread, 2 = random, 3 = backwards; may be repeated"),
+        Flag::short('n', "SIZE")
+            .default("64k")
+            .says("smallest file of -a"),
+        Flag::short('g', "SIZE")
+            .default("512m")
+            .says("largest file of -a"),
+        Flag::short('y', "SIZE")
+            .default("4k")
+            .says("smallest record of -a"),
+        Flag::short('q', "SIZE")
+            .default("16m")
+            .says("largest record of -a"),
         Flag::short('t', "N").says("so many processes at the same time, each with its file"),
         Flag::short('e', "")
             .switch()
@@ -79,8 +104,7 @@ pub static TOOL: Tool = Tool {
             .effect(Effect::Refused("only the plain table is printed")),
         Flag::short('a', "")
             .switch()
-            .says("all sizes")
-            .effect(Effect::Refused("give one size with -s and -r")),
+            .says("all sizes, each twice the one before"),
         Flag::short('I', "")
             .switch()
             .says("O_DIRECT")
@@ -103,6 +127,10 @@ enum Pass {
     Rewrite,
     Read,
     Reread,
+    RandomRead,
+    RandomWrite,
+    /// Executed twice, of which the tool prints the first.
+    BackwardRead,
 }
 
 impl Pass {
@@ -112,6 +140,19 @@ impl Pass {
             Pass::Rewrite => "rewrite",
             Pass::Read => "read",
             Pass::Reread => "reread",
+            Pass::RandomRead => "random_read",
+            Pass::RandomWrite => "random_write",
+            Pass::BackwardRead => "backward_read",
+        }
+    }
+
+    /// Those of a test of `-i`.
+    fn of_test(test: u64) -> &'static [Pass] {
+        match test {
+            0 => &[Pass::Write, Pass::Rewrite],
+            1 => &[Pass::Read, Pass::Reread],
+            2 => &[Pass::RandomRead, Pass::RandomWrite],
+            _ => &[Pass::BackwardRead],
         }
     }
 
@@ -122,38 +163,64 @@ impl Pass {
             Pass::Rewrite => "rewriters",
             Pass::Read => "readers",
             Pass::Reread => "re-readers",
+            Pass::RandomRead => "random readers",
+            Pass::RandomWrite => "random writers",
+            Pass::BackwardRead => "reverse readers",
+        }
+    }
+
+    /// Its column in the table, two lines.
+    fn heading(self) -> (&'static str, &'static str) {
+        match self {
+            Pass::RandomRead => ("random", "read"),
+            Pass::RandomWrite => ("random", "write"),
+            Pass::BackwardRead => ("bkwd", "read"),
+            _ => ("", self.metric()),
         }
     }
 
     fn writes(self) -> bool {
-        matches!(self, Pass::Write | Pass::Rewrite)
+        matches!(self, Pass::Write | Pass::Rewrite | Pass::RandomWrite)
+    }
+
+    /// How often the tool executes it.
+    fn times(self) -> u64 {
+        1 + u64::from(self == Pass::BackwardRead)
     }
 
     /// One call.
     fn call_ns(self, prices: &Prices, bytes: u64) -> u64 {
         let (call_ns, byte_ps) = match self {
             Pass::Write => (prices.file_write_call_ns, prices.file_extend_byte_ps),
-            Pass::Rewrite => (prices.file_write_call_ns, prices.file_write_byte_ps),
-            Pass::Read | Pass::Reread => (prices.file_read_call_ns, prices.file_read_byte_ps),
+            Pass::Rewrite | Pass::RandomWrite => {
+                (prices.file_write_call_ns, prices.file_write_byte_ps)
+            }
+            _ => (prices.file_read_call_ns, prices.file_read_byte_ps),
         };
         call_ns + bytes.saturating_mul(byte_ps) / 1000
     }
 }
 
+/// Sizes of one row of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Point {
+    file_bytes: u64,
+    record_bytes: u64,
+}
+
 /// A command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Bytes of a file.
-    pub file_bytes: u64,
-    /// Bytes of a record.
-    pub record_bytes: u64,
     /// Processes.
     pub processes: u64,
-    /// Whether writing ends with an `fsync`.
+    /// Whether writing ends with an `fsync` that counts.
     pub flushed: bool,
     /// Under the files.
     pub file_system: FileSystem,
     passes: Vec<Pass>,
+    points: Vec<Point>,
+    /// `-a` was given: metrics carry their sizes.
+    auto: bool,
     /// `-t` was given: the tool prints sums.
     throughput: bool,
 }
@@ -164,44 +231,44 @@ impl Options {
     /// # Errors
     /// Bad sizes, unknown tests, reading without writing first.
     pub fn read(words: &Words) -> Result<Self, CommandError> {
-        let size = |key: &str, default: u64| words.last(key).map_or(Ok(default), read_size);
-        let file_bytes = size("s", 512 * KB)?;
-        let record_bytes = size("r", 4 * KB)?;
-        if let Some(given) = words.last("r").or_else(|| words.last("s"))
-            && (record_bytes > file_bytes || file_bytes / record_bytes > RECORDS_MAX)
-        {
-            return Err(given.error("a file needs at least one record, and 4 billion at most"));
-        }
         let mut tests = Vec::new();
         for given in words.given.iter().filter(|given| given.flag.key() == "i") {
-            tests.push(given.whole(0..=1).map_err(|_| {
+            tests.push(given.whole(0..=3).map_err(|_| {
                 let text = given.text();
-                given.error(format!("test `{text}` is not modelled, only 0 and 1 are"))
+                given.error(format!("test `{text}` is not modelled, only 0 to 3 are"))
             })?);
         }
         if !tests.is_empty() && !tests.contains(&0) {
             return Err(words.error("test 0 makes the file, without it there is nothing to read"));
         }
-        let mut passes = vec![Pass::Write, Pass::Rewrite];
-        if tests.is_empty() || tests.contains(&1) {
-            passes.extend([Pass::Read, Pass::Reread]);
+        if tests.is_empty() {
+            tests = vec![0, 1];
+        }
+        // The tool has an order of its own.
+        let passes = (0..=3).filter(|test| tests.contains(test));
+        let passes = passes.flat_map(Pass::of_test).copied().collect();
+        let (auto, throughput) = (words.has("a"), words.has("t"));
+        if let (true, Some(given)) = (auto, words.last("t")) {
+            return Err(given.error("takes one size of file and record, -a takes many"));
         }
         Ok(Self {
-            file_bytes,
-            record_bytes,
             processes: words.whole("t", 1..=PROCESSES_MAX, 1)?,
             flushed: words.has("e"),
             file_system: FileSystem::read(words.last("filesystem"))?,
             passes,
-            throughput: words.has("t"),
+            points: match auto {
+                true => auto_points(words)?,
+                false => vec![one_point(words)?],
+            },
+            auto,
+            throughput,
         })
     }
 
     pub(super) fn compile(&self, compiler: &mut Compiler) -> Result<(), CommandError> {
         let barrier = compiler.workload.add_barrier(self.processes as u32);
-        let storage = match self.flushed {
+        let storage = match self.waits_for_disk() {
             true => Storage::mount(compiler, self.file_system)?,
-            // Nobody waits for the disk.
             false => Storage::mount(compiler, FileSystem::Tmpfs)?,
         };
         let process = self.process(compiler, &storage, barrier)?;
@@ -218,6 +285,11 @@ impl Options {
         Ok(())
     }
 
+    /// Whether anything goes to the disk: without `-t` at the end of each pass, with it as part of a pass.
+    fn waits_for_disk(&self) -> bool {
+        self.file_system != FileSystem::Tmpfs && (self.flushed || !self.throughput)
+    }
+
     fn process(
         &self,
         compiler: &mut Compiler,
@@ -226,74 +298,178 @@ impl Options {
     ) -> Result<ProgramId, CommandError> {
         let replies = reply_queues(compiler, self.processes);
         let prices = compiler.start.prices;
-        let flush_ns = self.file_bytes.saturating_mul(prices.storage_byte_ps) / 1000;
+        let disk = (storage, Storage::stream(compiler));
         let mut b = ProgramBuilder::new("iozone");
         storage.begin(&mut b, replies, PROCESS);
-        for pass in &self.passes {
-            let metric: MetricId = compiler.metric(pass.metric());
-            b.barrier(barrier);
-            b.now(BEGIN);
-            b.set(LEFT, self.file_bytes / self.record_bytes);
-            let top = b.here();
-            b.work(pass.call_ns(&prices, self.record_bytes));
-            b.loop_back(LEFT, top);
-            if pass.writes() && self.flushed && self.file_system != FileSystem::Tmpfs {
-                // The data is on its way, then the file is made durable.
-                b.io(flush_ns);
-                b.set(GROWN, u64::from(*pass == Pass::Write));
-                storage.fsync(&mut b, GROWN);
+        let mut before: Option<Point> = None;
+        for point in &self.points {
+            if let Some(before) = before.replace(*point) {
+                b.kernel_work(before.file_bytes.saturating_mul(prices.file_free_byte_ps) / 1000);
+                if self.waits_for_disk() {
+                    // The new file is made durable, and with it that the old one is gone.
+                    b.io(prices.file_free_commit_ns);
+                    b.set(GROWN, 1);
+                    storage.fsync(&mut b, GROWN);
+                }
             }
-            b.record_since(metric, BEGIN);
+            for &pass in &self.passes {
+                let metric = compiler.metric(&self.metric(pass, *point));
+                for again in 0..pass.times() {
+                    b.barrier(barrier);
+                    b.now(BEGIN);
+                    records(&mut b, pass, *point, &prices);
+                    let dirty = pass.writes() && self.waits_for_disk();
+                    if dirty && self.flushed {
+                        flush(&mut b, disk, pass, *point);
+                    }
+                    if again == 0 {
+                        b.record_since(metric, BEGIN);
+                    }
+                    if dirty && !self.flushed {
+                        flush(&mut b, disk, pass, *point);
+                    }
+                }
+            }
         }
         b.exit();
         compiler.program(b)
     }
 
+    /// Name of what a pass records.
+    fn metric(&self, pass: Pass, point: Point) -> String {
+        match self.auto {
+            true => {
+                let (file, record) = (point.file_bytes / KB, point.record_bytes / KB);
+                format!("{}.{file}-{record}", pass.metric())
+            }
+            false => pass.metric().to_owned(),
+        }
+    }
+
     /// KB a second of all processes together.
-    fn rate(&self, results: &Results, pass: Pass) -> Option<f64> {
-        let values = results.values(pass.metric())?;
-        let file_kb = self.file_bytes as f64 / KB as f64;
-        let rates = values.iter().map(|(low, high, count)| {
-            let time_s = (low as f64 + high as f64) / 2.0 / 1e9;
-            count as f64 * file_kb / time_s
-        });
-        Some(rates.sum())
+    fn rate(&self, results: &Results, pass: Pass, point: Point) -> Option<f64> {
+        let time_s = results.values(&self.metric(pass, point))?.mean()? / 1e9;
+        let file_kb = point.file_bytes as f64 / KB as f64;
+        Some(self.processes as f64 * file_kb / time_s)
     }
 
     pub(super) fn metrics(&self, results: &Results, map: &mut MetricMap) {
-        for pass in &self.passes {
-            let name = format!("{}_throughput", pass.metric());
-            results.put(map, &name, self.rate(results, *pass));
+        for &point in &self.points {
+            for &pass in &self.passes {
+                let sizes = self.metric(pass, point);
+                let sizes = sizes.strip_prefix(pass.metric()).unwrap_or_default();
+                let name = format!("{}_throughput{sizes}", pass.metric());
+                results.put(map, &name, self.rate(results, pass, point));
+            }
         }
     }
 
     /// The tool's table, or its sums with `-t`.
     pub(super) fn report(&self, results: &Results) -> String {
-        let rate = |pass: &Pass| self.rate(results, *pass).unwrap_or(0.0);
+        let rate = |pass: &Pass, point| self.rate(results, *pass, point).unwrap_or(0.0);
         if self.throughput {
             let line = |pass: &Pass| {
                 format!(
                     "\tChildren see throughput for {:>2} {:<16}= {:>12.2} kB/sec\n",
                     self.processes,
                     pass.title(),
-                    rate(pass)
+                    rate(pass, self.points[0])
                 )
             };
             return self.passes.iter().map(line).collect();
         }
-        let mut text = format!("{:>16}  reclen", "kB");
-        for pass in &self.passes {
-            text += &format!("{:>10}", pass.metric());
+        let mut text = String::new();
+        if self.passes.iter().any(|pass| pass.heading().0 != "") {
+            let above = self.passes.iter().map(|pass| pass.heading().0);
+            let above: String = above.map(|word| format!("{word:>10}")).collect();
+            text += &format!("{:>24}{above}\n", "");
         }
-        text += &format!(
-            "\n{:>16}{:>8}",
-            self.file_bytes / KB,
-            self.record_bytes / KB
-        );
+        text += &format!("{:>16}  reclen", "kB");
         for pass in &self.passes {
-            text += &format!("{:>10.0}", rate(pass));
+            text += &format!("{:>10}", pass.heading().1);
+        }
+        for &point in &self.points {
+            text += &format!(
+                "\n{:>16}{:>8}",
+                point.file_bytes / KB,
+                point.record_bytes / KB
+            );
+            for pass in &self.passes {
+                text += &format!("{:>10.0}", rate(pass, point));
+            }
         }
         text + "\n"
+    }
+}
+
+/// A call for each record.
+fn records(b: &mut ProgramBuilder, pass: Pass, point: Point, prices: &Prices) {
+    let call_ns = pass.call_ns(prices, point.record_bytes);
+    let records = point.file_bytes / point.record_bytes;
+    let together = (CHUNK_BYTES / point.record_bytes).clamp(1, records);
+    b.set(LEFT, records / together);
+    let top = b.here();
+    b.work(call_ns * together);
+    b.loop_back(LEFT, top);
+    b.work(call_ns * (records % together));
+}
+
+/// `fsync` of what a pass wrote: the data is on its way, then the file is made durable.
+fn flush(b: &mut ProgramBuilder, disk: (&Storage, DeviceId), pass: Pass, point: Point) {
+    let (storage, stream) = disk;
+    storage.write_back(b, stream, point.file_bytes, LEFT);
+    b.set(GROWN, u64::from(pass == Pass::Write));
+    storage.fsync(b, GROWN);
+}
+
+/// The sizes of `-s` and `-r`.
+fn one_point(words: &Words) -> Result<Point, CommandError> {
+    if let Some(given) = ["n", "g", "y", "q"].iter().find_map(|key| words.last(key)) {
+        return Err(given.error("says something with -a only"));
+    }
+    let size = |key: &str, default: u64| words.last(key).map_or(Ok(default), read_size);
+    let point = Point {
+        file_bytes: size("s", 512 * KB)?,
+        record_bytes: size("r", 4 * KB)?,
+    };
+    let Point {
+        file_bytes,
+        record_bytes,
+    } = point;
+    match words.last("r").or_else(|| words.last("s")) {
+        Some(given) if record_bytes > file_bytes || file_bytes / record_bytes > RECORDS_MAX => {
+            Err(given.error("a file needs at least one record, and 4 billion at most"))
+        }
+        _ => Ok(point),
+    }
+}
+
+/// Every file of `-a` with every record that fits into it.
+fn auto_points(words: &Words) -> Result<Vec<Point>, CommandError> {
+    if let Some(given) = words.last("s").or_else(|| words.last("r")) {
+        return Err(given.error("-a has -n and -g for files, -y and -q for records"));
+    }
+    let size = |key: &str, default: u64| words.last(key).map_or(Ok(default), read_size);
+    let doubled = |[low, high]: [u64; 2]| {
+        std::iter::successors(Some(low), |size| size.checked_mul(2))
+            .take_while(move |&size| size <= high)
+    };
+    let files = [size("n", AUTO_FILES[0])?, size("g", AUTO_FILES[1])?];
+    let records = [size("y", AUTO_RECORDS[0])?, size("q", AUTO_RECORDS[1])?];
+    let points: Vec<Point> = doubled(files)
+        .flat_map(|file_bytes| {
+            let fit = doubled(records).filter(move |&record_bytes| record_bytes <= file_bytes);
+            fit.map(move |record_bytes| Point {
+                file_bytes,
+                record_bytes,
+            })
+        })
+        .take(POINTS_MAX + 1)
+        .collect();
+    match points.len() {
+        1..=POINTS_MAX => Ok(points),
+        0 => Err(words.error("-n, -g, -y and -q leave no file with a record that fits")),
+        _ => Err(words.error("-n, -g, -y and -q leave more than 1000 pairs of sizes")),
     }
 }
 

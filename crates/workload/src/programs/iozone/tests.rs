@@ -84,8 +84,8 @@ fn what_is_wrong_is_named() {
             "iozone, word 4: a file needs at least one record, and 4 billion at most",
         ),
         (
-            "iozone -i 2",
-            "iozone, word 2: test `2` is not modelled, only 0 and 1 are",
+            "iozone -i 4",
+            "iozone, word 2: test `4` is not modelled, only 0 to 3 are",
         ),
         (
             "iozone -i 1",
@@ -100,5 +100,42 @@ fn what_is_wrong_is_named() {
         assert_eq!(refuse(line), message);
     }
     assert!(refuse("iozone -I").contains("not modelled"));
-    assert!(refuse("iozone -q").contains("unknown flag `-q`"));
+    assert!(refuse("iozone -z").contains("unknown flag `-z`"));
+    assert!(refuse("iozone -a -s 4m").contains("-a has -n and -g for files"));
+    assert!(refuse("iozone -a -n 4k -g 4k -y 8k").contains("leave no file"));
+    assert!(refuse("iozone -n 4m").contains("says something with -a only"));
+}
+
+#[test]
+fn auto_mode_takes_every_record_with_every_file() {
+    let (running, world) = run("iozone -a -n 1m -g 2m -y 512k -q 2m -i 0 -i 3", 2, 2);
+    let rate = |sizes: &str| {
+        let name = format!("iozone/write_throughput.{sizes}");
+        metric(&running, &world, &name)
+    };
+    let sizes = [
+        "1024-512",
+        "1024-1024",
+        "2048-512",
+        "2048-1024",
+        "2048-2048",
+    ];
+    assert!(sizes.iter().all(|sizes| rate(sizes) > 1e5));
+    let text = running.report(world.probes(), world.now());
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 2 + sizes.len(), "{text}");
+    assert!(lines[0].ends_with("bkwd"), "{text}");
+}
+
+#[test]
+fn what_the_clock_does_not_see_takes_its_time() {
+    let end_ns = |line: &str| run(line, 2, 4).1.now();
+    let both = "iozone -a -n 100m -g 100m -y 64k -q 128k -i 0";
+    let memory = end_ns(&format!("{both} --filesystem tmpfs"));
+    // Four passes of 105 MB at 500 ps a byte are 210 ms of writing back; the helper looks every 50 ms.
+    let disk = end_ns(both);
+    assert!(
+        (150_000_000..=300_000_000).contains(&(disk - memory)),
+        "{disk} {memory}"
+    );
 }
