@@ -42,6 +42,8 @@ enum Suffix {
     Distribution,
     /// `.NAME`: one of several things of this kind.
     Named,
+    /// Nothing, or `.FILE-RECORD` where a program has several sizes of files.
+    Sizes,
 }
 
 /// One family of metrics.
@@ -140,7 +142,7 @@ impl Family {
             Subject::Machine => "machine",
         };
         let suffix = match self.suffix {
-            Suffix::Plain => "",
+            Suffix::Plain | Suffix::Sizes => "",
             Suffix::Distribution => ".STAT",
             Suffix::Named => ".NAME",
         };
@@ -150,11 +152,15 @@ impl Family {
 
 /// Of a pass over files.
 const fn throughput(name: &'static str) -> Family {
-    Family::program(name).unit("KB/s").higher().headline()
+    Family::program(name)
+        .suffix(Suffix::Sizes)
+        .unit("KB/s")
+        .higher()
+        .headline()
 }
 
 /// All families, in the order tables print them.
-pub static FAMILIES: [Family; 50] = [
+pub static FAMILIES: [Family; 53] = [
     Family::latency("request_latency")
         .headline()
         .says("arrival of a request to its completion"),
@@ -193,6 +199,9 @@ pub static FAMILIES: [Family; 50] = [
     throughput("rewrite_throughput").says("data written to old files per second"),
     throughput("read_throughput").says("data read per second"),
     throughput("reread_throughput").says("data read once more per second"),
+    throughput("random_read_throughput").says("data read at random per second"),
+    throughput("random_write_throughput").says("data written at random per second"),
+    throughput("backward_read_throughput").says("data read backwards per second"),
     Family::program("rps")
         .unit("1/s")
         .higher()
@@ -312,6 +321,14 @@ fn is_distribution_suffix(suffix: &str) -> bool {
     percentile || DISTRIBUTION_WORDS.contains(&suffix)
 }
 
+/// Two sizes in KB, as `200704-64`.
+fn are_sizes(suffix: &str) -> bool {
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    suffix
+        .split_once('-')
+        .is_some_and(|(file, record)| number(file) && number(record))
+}
+
 /// A metric's name, taken apart.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric<'a> {
@@ -399,6 +416,8 @@ pub fn parse(metric: &str) -> Option<Metric<'_>> {
             (Suffix::Plain, None) => rest.is_empty(),
             (Suffix::Distribution, Some(suffix)) => is_distribution_suffix(suffix),
             (Suffix::Named, Some(suffix)) => !suffix.is_empty(),
+            (Suffix::Sizes, None) => rest.is_empty(),
+            (Suffix::Sizes, Some(suffix)) => are_sizes(suffix),
             _ => false,
         };
         if fits {
@@ -468,6 +487,12 @@ mod tests {
             ("pgbench/tps", "1/s", Higher, Harmonic),
             ("pgbench/lag.p99", "us", Lower, Arithmetic),
             ("iozone/read_throughput", "KB/s", Higher, Harmonic),
+            (
+                "iozone/write_throughput.200704-64",
+                "KB/s",
+                Higher,
+                Harmonic,
+            ),
             ("hackbench/time", "s", Lower, Arithmetic),
             ("dbench/throughput", "MB/s", Higher, Harmonic),
             ("cyclictest/latency.avg", "us", Lower, Arithmetic),
@@ -503,6 +528,7 @@ mod tests {
             "schbench/rpss",
             "schbench/request_latency",
             "schbench/rps.p50",
+            "iozone/write_throughput.64",
             "schbench/request_latency.p101",
             "schbench/request_latency.p",
             "schbench/latency.+5",

@@ -8,6 +8,8 @@
 //!
 //! Two prices are fitted to the unpatched column of dbench. iozone is not predicted.
 
+mod iozone;
+
 use rayon::prelude::*;
 use schedcast_sim::hardware::HardwareReport;
 
@@ -63,6 +65,7 @@ impl Study for PstateHoldoff {
         let pair = [base, patched].map(|scenario| priced(scenario, prices));
         let gain = answer_dbench(&pair, known, bench, &mut prediction)?;
         more_cpus(&pair, gain, bench, &mut prediction)?;
+        iozone::answer(&pair, known, bench, &mut prediction)?;
         cyclictest(&pair, bench, &mut prediction)?;
         udp_stream(&pair, known, bench, &mut prediction)?;
         Ok(prediction)

@@ -53,6 +53,10 @@ impl Study for TgLoadRatelimit {
         let spr = machine("SPR", "", bench)?;
         let icl = machine("ICL", "machine.preset = \"icl-2x32x2\"", bench)?;
         let mut prediction = Prediction::new();
+        if let Ok(asked) = std::env::var("ST_TG") {
+            probe(&spr, &icl, &asked, bench);
+            return Ok(prediction);
+        }
         let Fitted { spr, icl } = fit::fit(spr, icl, known, bench, &mut prediction)?;
         prediction.axes("pairs, % of the CPUs", "patched / base");
         let gains = [&spr, &icl].map(|machine| answer_udp(machine, known, bench, &mut prediction));
@@ -205,7 +209,7 @@ fn answer_hackbench(
     // Few groups start long compared with what they do: more loops for them.
     let loops = |groups: u64| bench.pick(300, 40) + bench.pick(1700, 0) / groups;
     let loads = GROUPS.map(|groups| Load::hackbench(groups, loops(groups)));
-    let seen = see(&machine.both(&loads), 1, bench)?;
+    let seen = see(&machine.both(&loads), bench.pick(4, 1), bench)?;
     let one = known.mean("hackbench", |asked| {
         asked.table == table && asked.point == "group=1"
     })?;
@@ -277,4 +281,35 @@ fn in_the_root_group(machine: &Machine, bench: &Bench, prediction: &mut Predicti
     prediction.figure("root_gain", 100.0 * (seen[1].rate / seen[0].rate - 1.0));
     prediction.figure("root_rate", seen[0].rate);
     Ok(())
+}
+
+fn probe(spr: &Machine, icl: &Machine, asked: &str, bench: &Bench) {
+    for line in asked.split(';') {
+        let words: Vec<&str> = line.split(',').collect();
+        let fit = Fit {
+            price_percent: if words[0] == "SPR" { 65 } else { 75 },
+            read_percent: 35,
+            refill_ns: 3000,
+        };
+        let machine = (if words[0] == "SPR" { spr } else { icl }).with(&fit);
+        let n = |i: usize| words[i].parse::<u64>().unwrap();
+        let load = match words[1] {
+            "UDP" => Load::udp_rr(machine.pairs(n(2))),
+            "TCP" => Load::tcp_stream(machine.pairs(n(2))),
+            "PG" => Load::request(machine.pairs(n(2)), 40_000),
+            _ => Load::hackbench(n(2), n(3)),
+        };
+        let mut jobs = machine.both(&[load]);
+        if words[1] != "HB" {
+            for (scenario, _) in &mut jobs {
+                scenario.warmup_ns = n(3) * 1_000_000;
+                scenario.duration_ns = Some((n(3) + n(4)) * 1_000_000);
+            }
+        }
+        let seen = see(&jobs, n(words.len() - 1), bench).unwrap();
+        eprintln!("{line} ratio {:.3}", seen[1].rate / seen[0].rate);
+        for one in seen {
+            eprintln!("   {one:?}");
+        }
+    }
 }

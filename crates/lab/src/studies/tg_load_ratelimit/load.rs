@@ -15,6 +15,8 @@ const GROUP: &str = "/docker/bench";
 const SETTLED_NS: u64 = 100_000_000;
 /// Warm-up of a machine with idle CPUs.
 const SLOW_START_NS: u64 = 300_000_000;
+/// The same where every task sleeps for long between two wakeups.
+const SLOWEST_START_NS: u64 = 2_000_000_000;
 
 /// A workload of a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +47,7 @@ impl Load {
     }
 
     /// The scenario with this workload. On CPUs that are mostly idle it takes 300 ms until their governors have
-    /// seen short sleeps only; that is left to the warm-up.
+    /// seen short sleeps only, and more where requests take longer; that is left to the warm-up.
     pub fn on(&self, scenario: &Scenario) -> Scenario {
         let mut scenario = self.command(scenario);
         let cpus = scenario.machine.cpus() as u64;
@@ -54,19 +56,26 @@ impl Load {
             && scenario.warmup_ns >= SETTLED_NS
         {
             let window_ns = scenario.duration_ns.map(|end| end - scenario.warmup_ns);
-            scenario.warmup_ns = SLOW_START_NS;
-            scenario.duration_ns = window_ns.map(|window_ns| SLOW_START_NS + window_ns);
+            let slowest = matches!(self, Load::Requests(..)) && 4 * pairs <= cpus;
+            let warmup_ns = if slowest {
+                SLOWEST_START_NS
+            } else {
+                SLOW_START_NS
+            };
+            scenario.warmup_ns = warmup_ns;
+            scenario.duration_ns = window_ns.map(|window_ns| warmup_ns + window_ns);
         }
         scenario
     }
 
     fn command(&self, scenario: &Scenario) -> Scenario {
         match *self {
-            Load::Netperf(test, pairs) => {
-                running(scenario, &format!("netperf -t {test} -l 1 --pairs {pairs}"))
-            }
+            Load::Netperf(test, pairs) => running(
+                scenario,
+                &format!("netperf -t {test} -l 60 --pairs {pairs}"),
+            ),
             Load::Requests(pairs, work_ns) => {
-                let command = format!("netperf -t TCP_RR -l 1 --pairs {pairs}");
+                let command = format!("netperf -t TCP_RR -l 60 --pairs {pairs}");
                 let mut scenario = running(scenario, &command);
                 for program in &mut scenario.programs {
                     program.prices.netperf_round_ns = work_ns;

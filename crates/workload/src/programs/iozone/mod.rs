@@ -18,7 +18,7 @@
 mod tests;
 
 use schedcast_sim::workload::{BarrierId, DeviceId, ProgramId};
-use schedcast_sim::{ProgramBuilder, Reg};
+use schedcast_sim::{Distribution, ProgramBuilder, Reg};
 
 use super::command::{CommandError, Effect, Flag, Given, Tool, Words, whole};
 use super::prices::Prices;
@@ -37,6 +37,9 @@ const AUTO_RECORDS: [u64; 2] = [4 * KB, 16 * 1024 * KB];
 const POINTS_MAX: usize = 1000;
 /// Records smaller than this are computed several at a time; nothing can tell.
 const CHUNK_BYTES: u64 = 64 * KB;
+const PAGE_BYTES: u64 = 4 * KB;
+/// Precision of waiting for memory.
+const MEMORY_STEP_NS: u32 = 20;
 
 const PROCESS: Reg = Reg(0);
 const LEFT: Reg = Reg(1);
@@ -188,8 +191,8 @@ impl Pass {
         1 + u64::from(self == Pass::BackwardRead)
     }
 
-    /// One call.
-    fn call_ns(self, prices: &Prices, bytes: u64) -> u64 {
+    /// One call: what the CPU does, and what it waits for memory, whatever its clock is.
+    fn call_ns(self, prices: &Prices, bytes: u64) -> (u64, u64) {
         let (call_ns, byte_ps) = match self {
             Pass::Write => (prices.file_write_call_ns, prices.file_extend_byte_ps),
             Pass::Rewrite | Pass::RandomWrite => {
@@ -197,7 +200,12 @@ impl Pass {
             }
             _ => (prices.file_read_call_ns, prices.file_read_byte_ps),
         };
-        call_ns + bytes.saturating_mul(byte_ps) / 1000
+        let bytes_ns = bytes.saturating_mul(byte_ps) / 1000;
+        let memory_ns = bytes_ns.saturating_mul(prices.file_memory_percent.min(100)) / 100;
+        // Pages are looked up one by one; what that takes is part of a whole page's bytes.
+        let missing = PAGE_BYTES.saturating_sub(bytes);
+        let page_ns = prices.file_page_ns.saturating_mul(missing) / PAGE_BYTES;
+        (call_ns + page_ns + bytes_ns - memory_ns, memory_ns)
     }
 }
 
@@ -299,6 +307,12 @@ impl Options {
         let replies = reply_queues(compiler, self.processes);
         let prices = compiler.start.prices;
         let disk = (storage, Storage::stream(compiler));
+        // Nothing is known of a disk's long waits but their mean.
+        let free_commit = compiler
+            .workload
+            .add_distribution(Distribution::Exponential {
+                mean: prices.file_free_commit_ns,
+            });
         let mut b = ProgramBuilder::new("iozone");
         storage.begin(&mut b, replies, PROCESS);
         let mut before: Option<Point> = None;
@@ -307,7 +321,7 @@ impl Options {
                 b.kernel_work(before.file_bytes.saturating_mul(prices.file_free_byte_ps) / 1000);
                 if self.waits_for_disk() {
                     // The new file is made durable, and with it that the old one is gone.
-                    b.io(prices.file_free_commit_ns);
+                    b.io(free_commit);
                     b.set(GROWN, 1);
                     storage.fsync(&mut b, GROWN);
                 }
@@ -404,14 +418,22 @@ impl Options {
 
 /// A call for each record.
 fn records(b: &mut ProgramBuilder, pass: Pass, point: Point, prices: &Prices) {
-    let call_ns = pass.call_ns(prices, point.record_bytes);
+    let (cpu_ns, memory_ns) = pass.call_ns(prices, point.record_bytes);
     let records = point.file_bytes / point.record_bytes;
     let together = (CHUNK_BYTES / point.record_bytes).clamp(1, records);
+    let calls = |b: &mut ProgramBuilder, count: u64| {
+        b.work(cpu_ns * count);
+        if memory_ns > 0 {
+            b.spin(memory_ns * count, MEMORY_STEP_NS);
+        }
+    };
     b.set(LEFT, records / together);
     let top = b.here();
-    b.work(call_ns * together);
+    calls(b, together);
     b.loop_back(LEFT, top);
-    b.work(call_ns * (records % together));
+    if records % together > 0 {
+        calls(b, records % together);
+    }
 }
 
 /// `fsync` of what a pass wrote: the data is on its way, then the file is made durable.
