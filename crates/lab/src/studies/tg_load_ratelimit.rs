@@ -53,10 +53,6 @@ impl Study for TgLoadRatelimit {
         let spr = machine("SPR", "", bench)?;
         let icl = machine("ICL", "machine.preset = \"icl-2x32x2\"", bench)?;
         let mut prediction = Prediction::new();
-        if let Ok(asked) = std::env::var("ST_TG") {
-            probe(&spr, &icl, &asked, bench);
-            return Ok(prediction);
-        }
         let Fitted { spr, icl } = fit::fit(spr, icl, known, bench, &mut prediction)?;
         prediction.axes("pairs, % of the CPUs", "patched / base");
         let gains = [&spr, &icl].map(|machine| answer_udp(machine, known, bench, &mut prediction));
@@ -141,7 +137,7 @@ fn answer_udp(
     prediction: &mut Prediction,
 ) -> Result<f64> {
     let loads = SHARES.map(|share| Load::udp_rr(machine.pairs(share)));
-    let seen = see(&machine.both(&loads), bench.pick(2, 1), bench)?;
+    let seen = see(&machine.both(&loads), bench.pick(3, 1), bench)?;
     let rates: Vec<f64> = seen.iter().map(|seen| seen.rate).collect();
     let table = format!("netperf/udp_rr on {}", machine.name);
     let names = points(&SHARES, |share| format!("{share}%"));
@@ -191,7 +187,7 @@ fn answer_tcp(
 ) -> Result<()> {
     let table = format!("netperf/tcp_stream on {}", machine.name);
     let loads = SHARES.map(|share| Load::tcp_stream(machine.pairs(share)));
-    let seen = see(&machine.both(&loads), 1, bench)?;
+    let seen = see(&machine.both(&loads), bench.pick(3, 1), bench)?;
     let rates: Vec<f64> = seen.iter().map(|seen| seen.rate).collect();
     let names = points(&SHARES, |share| format!("{share}%"));
     answer(&table, &names, &rates, known, prediction);
@@ -206,10 +202,10 @@ fn answer_hackbench(
     prediction: &mut Prediction,
 ) -> Result<()> {
     let table = format!("hackbench on {}", machine.name);
-    // Few groups start long compared with what they do: more loops for them.
-    let loops = |groups: u64| bench.pick(300, 40) + bench.pick(1700, 0) / groups;
+    // Starting is slow compared with what one or two loops take: a tenth of a second and more is left to run.
+    let loops = |groups: u64| bench.pick(2500, 40) + bench.pick(12_500, 0) / groups;
     let loads = GROUPS.map(|groups| Load::hackbench(groups, loops(groups)));
-    let seen = see(&machine.both(&loads), bench.pick(4, 1), bench)?;
+    let seen = see(&machine.both(&loads), bench.pick(2, 1), bench)?;
     let one = known.mean("hackbench", |asked| {
         asked.table == table && asked.point == "group=1"
     })?;
@@ -259,7 +255,7 @@ fn answer_postgres(
     let from = "wakeups in 5 s, postgres_sysbench on SPR, base";
     prediction.constant("postgres_work_ns", work_ns as f64, "ns", from);
     let loads = SHARES.map(|share| Load::request(machine.pairs(share), work_ns));
-    let seen = see(&machine.both(&loads), 1, bench)?;
+    let seen = see(&machine.both(&loads), bench.pick(2, 1), bench)?;
     let rates: Vec<f64> = seen
         .iter()
         .map(|seen| seen.wakeups_per_s * per_wakeup)
@@ -281,35 +277,4 @@ fn in_the_root_group(machine: &Machine, bench: &Bench, prediction: &mut Predicti
     prediction.figure("root_gain", 100.0 * (seen[1].rate / seen[0].rate - 1.0));
     prediction.figure("root_rate", seen[0].rate);
     Ok(())
-}
-
-fn probe(spr: &Machine, icl: &Machine, asked: &str, bench: &Bench) {
-    for line in asked.split(';') {
-        let words: Vec<&str> = line.split(',').collect();
-        let fit = Fit {
-            price_percent: if words[0] == "SPR" { 65 } else { 75 },
-            read_percent: 35,
-            refill_ns: 3000,
-        };
-        let machine = (if words[0] == "SPR" { spr } else { icl }).with(&fit);
-        let n = |i: usize| words[i].parse::<u64>().unwrap();
-        let load = match words[1] {
-            "UDP" => Load::udp_rr(machine.pairs(n(2))),
-            "TCP" => Load::tcp_stream(machine.pairs(n(2))),
-            "PG" => Load::request(machine.pairs(n(2)), 40_000),
-            _ => Load::hackbench(n(2), n(3)),
-        };
-        let mut jobs = machine.both(&[load]);
-        if words[1] != "HB" {
-            for (scenario, _) in &mut jobs {
-                scenario.warmup_ns = n(3) * 1_000_000;
-                scenario.duration_ns = Some((n(3) + n(4)) * 1_000_000);
-            }
-        }
-        let seen = see(&jobs, n(words.len() - 1), bench).unwrap();
-        eprintln!("{line} ratio {:.3}", seen[1].rate / seen[0].rate);
-        for one in seen {
-            eprintln!("   {one:?}");
-        }
-    }
 }
