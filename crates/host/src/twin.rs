@@ -216,13 +216,25 @@ const TICK_NS: u64 = 10_000_000;
 /// What all CPUs did so far.
 struct Machine {
     times: CpuTimes,
+    /// CPU time of all programs; the kernel's own threads work for whoever sends packets or writes files.
     used_ns: u64,
+}
+
+/// CPU time of the kernel's threads that live, ns.
+fn kernel_threads_ns() -> u64 {
+    let children = std::fs::read_to_string("/proc/2/task/2/children").unwrap_or_default();
+    let used = |pid: &str| -> Option<u64> {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
+        text.split_whitespace().next()?.parse().ok()
+    };
+    children.split_whitespace().filter_map(used).sum()
 }
 
 impl Machine {
     fn read() -> Result<Machine> {
         let times = CpuTimes::read()?;
         let used_ns = CpuTimes::used_ns().unwrap_or(times.busy_ticks * TICK_NS);
+        let used_ns = used_ns.saturating_sub(kernel_threads_ns());
         Ok(Machine { times, used_ns })
     }
 
@@ -231,7 +243,7 @@ impl Machine {
         let commands = run.commands.iter();
         let of_commands: u64 = commands.map(|command| command.cpu_ns()).sum();
         let own_ns = of_commands + served.as_nanos() as u64;
-        let others_ns = (self.used_ns - before.used_ns).saturating_sub(own_ns);
+        let others_ns = self.used_ns.saturating_sub(before.used_ns + own_ns);
         let ticks = self.times.total_ticks - before.times.total_ticks;
         others_ns as f64 / (ticks.max(1) * TICK_NS) as f64
     }

@@ -21,8 +21,10 @@ use crate::experiment::cgroup::{CgroupSettings, Weight};
 use crate::outcome::Outcome;
 
 mod page;
+mod phase;
 
 pub use page::{render_page, render_text};
+pub use phase::{AnyPhase, tick_phase_ns};
 
 /// What kind of figure a metric is, and so how near a prediction must come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -11,7 +11,7 @@ use schedcast_host::{KernelInfo, sys};
 use schedcast_lab::error::{Diagnostic, Error, Result, nearest};
 use schedcast_lab::experiment::{self, Experiment, Scenario, Surroundings};
 use schedcast_lab::simulate::{Simulate, run_all};
-use schedcast_lab::validate::{self, Measured, Twin};
+use schedcast_lab::validate::{self, AnyPhase, Measured, Twin};
 
 use super::host::host_error;
 use super::in_vm;
@@ -122,6 +122,7 @@ pub fn validate(
     if arguments.guest {
         return guest::serve(arguments, out);
     }
+    let simulator = &AnyPhase(simulator);
     let real = Real::at(&arguments.on)?;
     let experiments = load(arguments, &real)?;
     if let Some(path) = &arguments.measured {

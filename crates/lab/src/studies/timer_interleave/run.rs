@@ -6,6 +6,7 @@ use super::{LOOK_FROM_NS, executing};
 use crate::error::Result;
 use crate::experiment::Scenario;
 use crate::studies::Bench;
+use crate::validate::tick_phase_ns;
 
 /// A run to be made: scenario and seed.
 pub(super) type Job = (Scenario, u64);
@@ -18,9 +19,6 @@ pub(super) struct Draw {
     pub watts: f64,
 }
 
-/// The fractional part of the golden ratio, in millionths: multiples of it fill an interval evenly.
-const GOLDEN: u64 = 618_034;
-
 /// A scenario with its programs started at each of the times, and the seed of each. The ticks begin
 /// anywhere too: before 6.4 their phase is that of the moment at which the first clock event device was
 /// set up.
@@ -28,7 +26,7 @@ pub(super) fn with_starts(scenario: &Scenario, starts: &[Ns]) -> Vec<Job> {
     let at = |(seed, &start_ns): (usize, &Ns)| {
         let mut scenario = scenario.clone();
         let rules = &mut scenario.kernel.rules;
-        rules.tick_phase_ns = rules.tick_ns * (seed as u64 * GOLDEN % 1_000_000) / 1_000_000;
+        rules.tick_phase_ns = tick_phase_ns(seed as u64, rules.tick_ns);
         for program in &mut scenario.programs {
             program.start_ns += start_ns;
         }
