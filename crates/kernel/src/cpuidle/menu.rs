@@ -83,39 +83,61 @@ fn bucket(duration_ns: Ns, question: &Question) -> usize {
     row + if waiting { BUCKETS / 2 } else { 0 }
 }
 
-/// What is left of the samples after leaving out outliers, in µs.
+/// Values of which sums of squares fit 64 bits; only idle periods of minutes are longer.
+const SMALL_US: u32 = 1 << 30;
+
+/// What is left of the samples after leaving out outliers, in µs. The squares around the mean follow from the plain sums,
+/// Σ(x − m)² = Σx² − 2mΣx + nm², so leaving a sample out costs two subtractions.
+#[derive(Clone, Copy)]
 struct Samples {
     count: u64,
-    mean: u64,
-    variance: u64,
+    sum: u64,
+    /// Modulo 2⁶⁴; not used when a value is not [`SMALL_US`].
+    squares: u64,
 }
 
 impl Samples {
-    /// Of values in ascending order.
-    fn of(ascending: &[u32]) -> Self {
-        let count = ascending.len() as u64;
-        let divisor = count.max(1);
-        let mean = ascending.iter().map(|&us| u64::from(us)).sum::<u64>() / divisor;
-        let square = |&us: &u32| u64::from(us).abs_diff(mean).pow(2);
-        let variance = if ascending.last().is_none_or(|&most| most < 1 << 30) {
-            ascending.iter().map(square).sum::<u64>() / divisor
-        } else {
-            // Only spreads of minutes need more than 64 bits.
-            let squares: u128 = ascending.iter().map(|us| u128::from(square(us))).sum();
-            u64::try_from(squares / u128::from(divisor)).unwrap_or(u64::MAX)
-        };
+    fn of(values: &[u32]) -> Self {
+        let square = |us: &u32| u64::from(*us).wrapping_mul(u64::from(*us));
         Self {
-            count,
-            mean,
-            variance,
+            count: values.len() as u64,
+            sum: values.iter().map(|&us| u64::from(us)).sum(),
+            squares: values.iter().map(square).fold(0, u64::wrapping_add),
         }
     }
 
+    fn without(self, left_out: &[u32]) -> Self {
+        let gone = Self::of(left_out);
+        Self {
+            count: self.count - gone.count,
+            sum: self.sum - gone.sum,
+            squares: self.squares.wrapping_sub(gone.squares),
+        }
+    }
+
+    fn mean(self) -> u64 {
+        self.sum / self.count.max(1)
+    }
+
+    /// Of these samples, which are `ascending`.
+    fn variance(self, ascending: &[u32]) -> u64 {
+        let (mean, count) = (self.mean(), self.count.max(1));
+        if ascending.last().is_none_or(|&most| most < SMALL_US) {
+            let cross = (2 * mean).wrapping_mul(self.sum);
+            let squares = self.squares.wrapping_sub(cross);
+            return squares.wrapping_add(self.count * mean * mean) / count;
+        }
+        let square = |&us: &u32| u128::from(u64::from(us).abs_diff(mean)).pow(2);
+        let squares: u128 = ascending.iter().map(square).sum();
+        u64::try_from(squares / u128::from(count)).unwrap_or(u64::MAX)
+    }
+
     /// A spread of at most 20 µs, or a sixth of the mean with enough samples.
-    fn are_alike(&self) -> bool {
+    fn are_alike(self, ascending: &[u32]) -> bool {
+        let (mean, variance) = (self.mean(), self.variance(ascending));
         let enough = self.count * 4 >= INTERVALS as u64 * 3;
-        let narrow = u128::from(self.mean).pow(2) > u128::from(self.variance) * 36;
-        self.variance <= u64::MAX / 36 && ((narrow && enough) || self.variance <= 400)
+        let narrow = u128::from(mean).pow(2) > u128::from(variance) * 36;
+        variance <= u64::MAX / 36 && ((narrow && enough) || variance <= 400)
     }
 }
 
@@ -124,6 +146,7 @@ impl Menu {
     /// from the timers.
     fn typical_interval_us(&self, rules: &IdleRules, timer_us: u32) -> u32 {
         let mut kept = &self.intervals.ascending[..];
+        let mut samples = Samples::of(kept);
         loop {
             let least = kept.first().copied().unwrap_or(0);
             let most = kept.last().copied().unwrap_or(0);
@@ -133,15 +156,15 @@ impl Menu {
             if rules.menu_typical_first && most == 0 {
                 return UNKNOWN_US;
             }
-            let samples = Samples::of(kept);
-            if samples.are_alike() {
-                return samples.mean as u32;
+            if samples.are_alike(kept) {
+                return samples.mean() as u32;
             }
             if samples.count * 4 <= INTERVALS as u64 * 3 {
                 let fallback = rules.menu_longest_sample && samples.count >= INTERVALS as u64 / 2;
                 return if fallback { most } else { UNKNOWN_US };
             }
-            let low = samples.mean - u64::from(least) > u64::from(most) - samples.mean;
+            let mean = samples.mean();
+            let low = mean - u64::from(least) > u64::from(most) - mean;
             let outlier = if rules.menu_outliers_both_ends && low {
                 least
             } else {
@@ -153,6 +176,8 @@ impl Menu {
                 .iter()
                 .rposition(differs)
                 .map_or(first, |last| last + 1);
+            samples = samples.without(&kept[..first]);
+            samples = samples.without(&kept[end..]);
             kept = &kept[first..end];
         }
     }

@@ -179,13 +179,15 @@ impl Hardware {
     /// The number of awake cores of a package changed.
     pub(super) fn limit_turbo(&mut self, package: usize, now: Ns) {
         let awake = self.packages[package].awake_cores;
-        let Some(clocks) = &mut self.clocks else {
-            return;
-        };
+        let Some(clocks) = &self.clocks else { return };
         let limits = &clocks.turbo_limits_mhz;
         let Some(&limit) = limits.get(awake.saturating_sub(1)).or(limits.last()) else {
             return;
         };
+        // Most limits hold for several numbers of cores.
+        if self.packages[package].limit_mhz.replace(limit) == Some(limit) {
+            return;
+        }
         for place in 0..self.packages[package].domains.len() {
             let domain = self.packages[package].domains[place];
             let Some(clocks) = &mut self.clocks else {

@@ -76,6 +76,8 @@ struct Core {
 struct Package {
     awake_cores: usize,
     domains: Vec<usize>,
+    /// Turbo limit that holds for all its clocks, MHz; `None` before the first core woke.
+    limit_mhz: Option<u32>,
 }
 
 /// All hardware threads of a machine.

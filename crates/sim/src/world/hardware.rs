@@ -12,7 +12,7 @@ use crate::events::TraceKind;
 use crate::hardware::{ClockEvent, HardwareReport};
 use crate::machine::Machine;
 use crate::machine::parts::{Driver, Frequency, Governor, IdleGovernor, WakesBy};
-use crate::segment::SPEED_NOMINAL;
+use crate::segment::{SPEED_NOMINAL, Segment};
 use crate::wheel::{Key, Slot};
 use schedcast_kernel::cpufreq::{FrequencyDriver, FrequencyGovernor, HwpRequest, PStates};
 use schedcast_kernel::cpuidle::{GovernorKind, IdleState, haltpoll};
@@ -244,8 +244,12 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     /// Time until the running task's segment ends, or its caches are warm.
     #[inline]
     pub(super) fn time_to_end(&self, cpu: Cpu, task: TaskId, from: Ns) -> Ns {
-        let state = &self.cpus[cpu.index()];
         let context = &self.tasks.contexts[task.index()];
+        // Most often the next system call is due, warm caches or not.
+        if matches!(context.segment, Segment::None) {
+            return 0;
+        }
+        let state = &self.cpus[cpu.index()];
         let end = context.segment.time_to_end(from, state.speed);
         if state.cold {
             end.min(context.cold_left.div_ceil(u64::from(state.speed)))

@@ -135,6 +135,8 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
                 Ok(self.set(task, reg, now))
             }
             I::GetCpu(reg) => Ok(self.set(task, reg, u64::from(cpu.0))),
+            // Half of all events of programs that send messages.
+            I::KernelWork(amount) => Ok(self.kernel_work(cpu, task, amount)),
             _ => self.execute_call(cpu, task, instruction),
         }
     }
@@ -142,7 +144,6 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
     fn execute_call(&mut self, cpu: Cpu, task: TaskId, instruction: Instruction) -> Run<Next> {
         use Instruction as I;
         match instruction {
-            I::KernelWork(amount) => Ok(self.kernel_work(cpu, task, amount)),
             I::Stolen(amount) => Ok(self.stolen(cpu, task, amount)),
             I::Sleep(amount) => Ok(self.sleep(cpu, task, amount)),
             I::SleepUntil(reg) => Ok(self.sleep_until(cpu, task, reg)),
