@@ -59,7 +59,7 @@ pub struct Real {
     pub groups: Vec<crate::CpuStat>,
     /// CPU time of the server of each program that has one, in the order of the programs.
     pub servers: Vec<Option<Duration>>,
-    /// Share of the machine's time that programs of others took, 0 to 1; the recorder is one of them.
+    /// Share of the machine's time that programs of others took, 0 to 1; the recorder is none of them.
     pub others_ratio: f64,
     /// What the recorder says of itself, where there was one.
     pub recorded: Option<Report>,
@@ -120,6 +120,10 @@ pub fn run_once(setup: &Setup, clients: &[Option<Client>], folder: Option<&Path>
         }
     };
     drop(servers);
+    let total_ns = counted.total_ns as f64;
+    let recorder = recorded
+        .as_ref()
+        .map_or(0.0, |report| report.own_cpu_ns as f64 / total_ns);
     for group in groups.into_iter().rev() {
         group.close()?;
     }
@@ -127,7 +131,7 @@ pub fn run_once(setup: &Setup, clients: &[Option<Client>], folder: Option<&Path>
         run: counted.run,
         groups: counted.groups,
         servers: counted.servers,
-        others_ratio: counted.others_ratio,
+        others_ratio: (counted.others_ratio - recorder).max(0.0),
         recorded,
     })
 }
@@ -138,6 +142,8 @@ struct Counted {
     groups: Vec<crate::CpuStat>,
     servers: Vec<Option<Duration>>,
     others_ratio: f64,
+    /// Time of all CPUs meanwhile.
+    total_ns: u64,
 }
 
 fn measure(
@@ -182,6 +188,7 @@ fn measure(
         groups: stats.collect(),
         servers,
         others_ratio,
+        total_ns: machine_after.total_ns_since(&machine),
     })
 }
 
@@ -244,8 +251,13 @@ impl Machine {
         let of_commands: u64 = commands.map(|command| command.cpu_ns()).sum();
         let own_ns = of_commands + served.as_nanos() as u64;
         let others_ns = self.used_ns.saturating_sub(before.used_ns + own_ns);
+        others_ns as f64 / self.total_ns_since(before) as f64
+    }
+
+    /// Time of all CPUs since `before`, at least a tick.
+    fn total_ns_since(&self, before: &Machine) -> u64 {
         let ticks = self.times.total_ticks - before.times.total_ticks;
-        others_ns as f64 / (ticks.max(1) * TICK_NS) as f64
+        ticks.max(1) * TICK_NS
     }
 }
 
