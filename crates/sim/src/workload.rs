@@ -125,6 +125,10 @@ pub struct QueueSpec {
     pub wake_sender_sync: bool,
     /// Whether all of them are woken (sockets) or the first (pipes).
     pub wake_all_senders: bool,
+    /// What a send takes longer when the queue was touched last on another CPU, whose cache has its lines.
+    pub send_transfer_ns: Ns,
+    /// What a receive takes longer then.
+    pub receive_transfer_ns: Ns,
 }
 
 impl QueueSpec {
@@ -135,6 +139,8 @@ impl QueueSpec {
         wake_sender_at_bytes: u64::MAX,
         wake_sender_sync: false,
         wake_all_senders: false,
+        send_transfer_ns: 0,
+        receive_transfer_ns: 0,
     };
 }
 

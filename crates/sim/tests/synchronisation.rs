@@ -8,6 +8,7 @@ use schedcast_sim::workload::QueueSpec;
 use schedcast_sim::{Reg, Workload};
 
 const A: Reg = Reg(0);
+const B: Reg = Reg(1);
 
 #[test]
 fn semaphores_remember() {
@@ -42,6 +43,7 @@ fn queues_block_both_sides() {
         wake_sender_at_bytes: 50,
         wake_sender_sync: true,
         wake_all_senders: false,
+        ..QueueSpec::UNBOUNDED
     });
     task(&mut workload, "sender", 0, |b| {
         for value in 1..=3 {
@@ -274,4 +276,55 @@ fn barriers_open_when_all_have_come_and_close_again() {
     world.run_until(50 * MS).unwrap();
     let times: Vec<u64> = marks(&world).into_iter().map(|mark| mark.0).collect();
     assert_eq!(times, [3 * MS, 3 * MS, 3 * MS, 6 * MS, 6 * MS, 6 * MS]);
+}
+
+#[test]
+fn lines_of_a_queue_travel_between_cpus() {
+    // A send that finds the queue's lines on the other CPU takes 50 µs longer, a receive 200; who touched it last
+    // himself pays nothing.
+    let mut workload = Workload::default();
+    let queue = workload.add_queue(QueueSpec {
+        send_transfer_ns: 50 * US,
+        receive_transfer_ns: 200 * US,
+        ..QueueSpec::UNBOUNDED
+    });
+    task(&mut workload, "sender", 0, |b| {
+        b.send(queue, 1, A, false);
+        b.send(queue, 1, A, false);
+        b.mark(1); // the first two: nobody else was there
+        b.set(B, 2 * MS);
+        b.sleep_until(B);
+        b.send(queue, 1, A, false);
+        b.mark(2);
+    });
+    task(&mut workload, "receiver", 1, |b| {
+        b.sleep(MS);
+        b.recv(queue, A);
+        b.mark(3);
+        b.recv(queue, A);
+        b.mark(4);
+    });
+    let mut world = free_world(2, workload);
+    world.run_until(5 * MS).unwrap();
+    assert_eq!(
+        marks(&world),
+        [
+            (0, 1),
+            (MS + 200 * US, 3),
+            (MS + 200 * US, 4),
+            (2 * MS + 50 * US, 2)
+        ]
+    );
+}
+
+#[test]
+fn ended_tasks_were_charged_with_what_they_ran() {
+    let mut workload = Workload::default();
+    task(&mut workload, "worker", 0, |b| b.work(3 * MS));
+    let mut world = free_world(1, workload);
+    world.run_until(2 * MS).unwrap();
+    let charged = |world: &schedcast_sim::World| world.probes().of("worker").unwrap().charged_ns;
+    assert_eq!(charged(&world), 0);
+    world.run_until(10 * MS).unwrap();
+    assert_eq!(charged(&world), 3 * MS);
 }

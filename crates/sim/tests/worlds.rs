@@ -50,6 +50,7 @@ fn mixture() -> Workload {
         wake_sender_at_bytes: 500,
         wake_sender_sync: true,
         wake_all_senders: true,
+        ..QueueSpec::UNBOUNDED
     });
     let mutex = workload.add_mutex();
     let sender = program(&mut workload, |b| {

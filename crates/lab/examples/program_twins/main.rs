@@ -2,9 +2,10 @@
 //!
 //! ```text
 //! program_twins measure FILE [CASE…]     real runs, alone on the machine; replaces their lines in FILE
+//! program_twins measure-more FILE [CASE…]  adds the repeats of another session to those in FILE
 //! program_twins report FILE MACHINE PAGE   simulates every case on MACHINE (a preset or a file), writes PAGE
 //! program_twins rt-app-calibration RUNS   what a loop of rt-app takes against what its calibration said
-//! program_twins rt-app-measure FILE [CASE…], rt-app-report FILE MACHINE PAGE   the same for rt-app files
+//! program_twins rt-app-measure[-more] FILE [CASE…], rt-app-report FILE MACHINE PAGE   the same for rt-app files
 //! program_twins server-measure FILE [CASE…], server-report FILE MACHINE PAGE   the same for clients and servers
 //! ```
 //!
@@ -48,18 +49,33 @@ pub struct Measured {
     pub steal: f64,
 }
 
+impl Measured {
+    /// Repeats of another session.
+    fn add(&mut self, more: Measured) {
+        self.date = more.date;
+        self.kernel = more.kernel;
+        self.values.extend(more.values);
+        self.switches.extend(more.switches);
+        self.cpu_s.extend(more.cpu_s);
+        self.wakeups.extend(more.wakeups);
+        self.steal = self.steal.max(more.steal);
+    }
+}
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
-        ["measure", file, cases @ ..] => measure(Path::new(file), cases),
+        ["measure", file, cases @ ..] => measure(Path::new(file), cases, false),
+        ["measure-more", file, cases @ ..] => measure(Path::new(file), cases, true),
         ["report", file, machine, page] => report(Path::new(file), machine, Path::new(page)),
         ["rt-app-calibration", runs] => calibration::measure(runs),
         ["server-measure", file, cases @ ..] => servers::measure(Path::new(file), cases),
         ["server-report", file, machine, page] => {
             servers::report(Path::new(file), machine, Path::new(page))
         }
-        ["rt-app-measure", file, cases @ ..] => rt_app::measure(Path::new(file), cases),
+        ["rt-app-measure", file, cases @ ..] => rt_app::measure(Path::new(file), cases, false),
+        ["rt-app-measure-more", file, cases @ ..] => rt_app::measure(Path::new(file), cases, true),
         ["rt-app-report", file, machine, page] => {
             rt_app::report(Path::new(file), machine, Path::new(page))
         }
@@ -81,7 +97,7 @@ fn load(file: &Path) -> Outcome<Vec<Measured>> {
     Ok(serde_json::from_str(&std::fs::read_to_string(file)?)?)
 }
 
-fn measure(file: &Path, names: &[&str]) -> Outcome<()> {
+fn measure(file: &Path, names: &[&str], more: bool) -> Outcome<()> {
     let mut all = load(file)?;
     let known = || cases::CASES.iter().map(|case| case.name);
     if let Some(name) = names.iter().find(|name| !known().any(|one| one == **name)) {
@@ -94,8 +110,11 @@ fn measure(file: &Path, names: &[&str]) -> Outcome<()> {
     {
         eprintln!("{}: {}", case.name, case.command);
         let measured = real::run(case)?;
-        all.retain(|old| old.case != case.name);
-        all.push(measured);
+        match all.iter_mut().find(|old| old.case == case.name) {
+            Some(old) if more => old.add(measured),
+            Some(old) => *old = measured,
+            None => all.push(measured),
+        }
         std::fs::write(file, serde_json::to_string_pretty(&all)?)?;
     }
     Ok(())

@@ -56,7 +56,7 @@ fn name_of(file: &Path) -> String {
 }
 
 /// Runs the files for real, all or those named, and replaces their rows in `into`.
-pub fn measure(into: &Path, names: &[&str]) -> Outcome<()> {
+pub fn measure(into: &Path, names: &[&str], more: bool) -> Outcome<()> {
     let mut all: Vec<Measured> = match into.exists() {
         true => serde_json::from_str(&std::fs::read_to_string(into)?)?,
         false => Vec::new(),
@@ -67,8 +67,10 @@ pub fn measure(into: &Path, names: &[&str]) -> Outcome<()> {
             continue;
         }
         eprintln!("{name}");
-        let mut runs = Vec::new();
-        while runs.len() < REPEATS as usize {
+        let before = all.iter().find(|old| more && old.file == name);
+        let mut runs = before.map_or_else(Vec::new, |old| old.runs.clone());
+        let enough = runs.len() + REPEATS as usize;
+        while runs.len() < enough {
             runs.extend(run_once(&file)?);
         }
         all.retain(|old| old.file != name);
@@ -178,7 +180,7 @@ pub fn report(from: &Path, machine: &str, page: &Path) -> Outcome<()> {
          Written by `cargo run -p schedcast-lab --example program_twins -- rt-app-report`. Real: {}, Linux {}, 2 CPUs, \
          rt-app 1.0 calibrated at each start; simulated: kernel 6.18, HZ 250, machine `{machine}`, {REPEATS} seeds. The \
          files are in `crates/lab/examples/program_twins/rt-app`.\n\n\
-         Medians over the rounds of a thread, µs, with (smallest – largest) of {REPEATS} runs. A median passes within \
+         Medians over the rounds of a thread, µs, with (smallest – largest) of the runs, {REPEATS} in each of two sessions. A median passes within \
          ±10 %, ±20 µs or the real spread, a wakeup latency within ±30 µs or the real spread.\n\n\
          **{good} of {all} figures pass.**\n\n{tables}",
         first.date, first.kernel

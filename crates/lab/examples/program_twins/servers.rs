@@ -131,7 +131,7 @@ fn simulate(case: &Case, machine: &str) -> Outcome<Values> {
             let Some(row) = world.probes().of(statistics) else {
                 continue;
             };
-            push(&mut values, 2 + place, row.run_ns as f64 / 1e3 / count);
+            push(&mut values, 2 + place, row.charged_ns as f64 / 1e3 / count);
             push(&mut values, 4 + place, row.switches as f64 / count);
             wakeups += row.wakeups;
         }

@@ -114,5 +114,5 @@ fn record(simulated: &mut Measured, case: &Case, running: &Running, world: &Worl
     };
     simulated.switches.push(sum(|row| row.switches));
     simulated.wakeups.push(sum(|row| row.wakeups));
-    simulated.cpu_s.push(sum(|row| row.run_ns) / 1e9);
+    simulated.cpu_s.push(sum(|row| row.charged_ns) / 1e9);
 }

@@ -39,6 +39,9 @@ pub struct NameStatistics {
     pub activation_latency: Histogram,
     /// Time as a CPU's current task.
     pub run_ns: Ns,
+    /// What the kernel charged to those that have ended (`sum_exec_runtime`, as `getrusage` tells it): from a wakeup that
+    /// preempts on, so with the rest of the waker's call or of the interrupt.
+    pub charged_ns: Ns,
     /// Time spent waiting on a run queue for another reason than throttling.
     pub wait_contention_ns: Ns,
     /// Time spent waiting while throttled.
@@ -261,6 +264,14 @@ impl Probes {
             let ran = now.saturating_sub(probe.running_since);
             probe.running_since = probe.running_since.max(now);
             self.names[probe.statistics as usize].run_ns += ran;
+        }
+    }
+
+    /// A task is gone, charged with `charged_ns` in all.
+    pub(crate) fn ended(&mut self, task: TaskId, charged_ns: Ns) {
+        let row = self.tasks[task.index()].statistics;
+        if row != NOBODY {
+            self.names[row as usize].charged_ns += charged_ns;
         }
     }
 

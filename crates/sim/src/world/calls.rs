@@ -179,6 +179,8 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         if !waited {
             self.syscall(cpu);
         }
+        let transfer_ns = self.out.shared.workload.queues[row].send_transfer_ns;
+        self.touch_queue(cpu, row, transfer_ns);
         let bytes = self.amount(task, bytes);
         let spec = &self.out.shared.workload.queues[row];
         let (capacity, all) = (spec.capacity_bytes, spec.wake_all_senders);
@@ -199,6 +201,17 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         self.out.tasks.contexts[task.index()].resume = Resume::Afresh;
         self.skip(task);
         Ok(ENTERED)
+    }
+
+    /// The lines of a queue come to the cache of a CPU; that takes a while when another one had them.
+    fn touch_queue(&mut self, cpu: Cpu, row: usize, transfer_ns: Ns) {
+        let last_cpu = self.out.tasks.queues[row].last_cpu.replace(cpu);
+        if last_cpu.is_some_and(|last| last != cpu) {
+            let at = self.out.clock(cpu);
+            let state = &mut self.out.cpus[cpu.index()];
+            state.cursor = at + transfer_ns;
+            state.time.user_ns += transfer_ns;
+        }
     }
 
     /// Puts a message into a queue and wakes the first receiver.
@@ -262,6 +275,8 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         } else {
             self.syscall(cpu);
         }
+        let transfer_ns = self.out.shared.workload.queues[row].receive_transfer_ns;
+        self.touch_queue(cpu, row, transfer_ns);
         if let Some((message, _)) = self.take_message(cpu, row) {
             if waited {
                 let timer = self.out.task_timer(task);

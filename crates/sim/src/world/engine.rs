@@ -262,7 +262,10 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
 
     /// Frees the row of a task that is gone.
     fn reap(&mut self, task: TaskId) {
-        if self.kernel.tasks[task.index()].state == TaskState::Dead {
+        let record = &self.kernel.tasks[task.index()];
+        if record.state == TaskState::Dead {
+            let charged_ns = self.kernel.entities[record.se.index()].sum_exec_runtime;
+            self.out.probes.ended(task, charged_ns);
             self.kernel.task_reap(task);
         }
     }

@@ -80,6 +80,8 @@ pub(crate) struct Message {
 pub(crate) struct MessageQueue {
     pub messages: VecDeque<Message>,
     pub used: u64,
+    /// CPU that touched it last.
+    pub last_cpu: Option<Cpu>,
 }
 
 /// First wait queue of each kind of object.

@@ -36,7 +36,7 @@ const PIPE_PAGES: u64 = 16;
 
 impl Channel {
     /// The queue that carries messages of so many bytes.
-    pub fn queue(self, bytes: u64) -> QueueSpec {
+    pub fn queue(self, prices: &Prices, bytes: u64) -> QueueSpec {
         match self {
             Channel::Socket => {
                 let buffer = buffer_bytes(bytes);
@@ -48,6 +48,8 @@ impl Channel {
                     wake_sender_at_bytes: SEND_BUFFER / 4,
                     wake_sender_sync: true,
                     wake_all_senders: true,
+                    send_transfer_ns: prices.unix_send_transfer_ns,
+                    receive_transfer_ns: prices.unix_receive_transfer_ns,
                 }
             }
             Channel::Pipe => {
@@ -58,6 +60,8 @@ impl Channel {
                     wake_sender_at_bytes: fit * room / PIPE_PAGES * (PIPE_PAGES - 1),
                     wake_sender_sync: true,
                     wake_all_senders: false,
+                    send_transfer_ns: prices.pipe_write_transfer_ns,
+                    receive_transfer_ns: prices.pipe_read_transfer_ns,
                 }
             }
         }
@@ -125,7 +129,7 @@ mod tests {
     use super::*;
 
     fn fits(channel: Channel, bytes: u64) -> u64 {
-        let queue = channel.queue(bytes);
+        let queue = channel.queue(&Prices::default(), bytes);
         queue.capacity_bytes / (bytes + queue.overhead_bytes)
     }
 
@@ -141,13 +145,13 @@ mod tests {
 
     #[test]
     fn senders_wake_at_a_quarter_or_at_a_free_page() {
-        let socket = Channel::Socket.queue(100);
+        let socket = Channel::Socket.queue(&Prices::default(), 100);
         assert_eq!(
             (socket.overhead_bytes, socket.wake_sender_at_bytes),
             (668, 53_248)
         );
         assert!(socket.wake_all_senders && socket.wake_sender_sync);
-        let pipe = Channel::Pipe.queue(100);
+        let pipe = Channel::Pipe.queue(&Prices::default(), 100);
         // 640 messages of 102 bytes; a page of 40 fewer.
         assert_eq!(pipe.wake_sender_at_bytes, 600 * 102);
         assert!(!pipe.wake_all_senders && pipe.wake_sender_sync);

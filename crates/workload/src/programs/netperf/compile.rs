@@ -70,6 +70,7 @@ impl Options {
                 wake_sender_at_bytes: TCP_WINDOW / 3 * 2,
                 wake_sender_sync: false,
                 wake_all_senders: false,
+                ..QueueSpec::UNBOUNDED
             },
             _ => QueueSpec::UNBOUNDED,
         }
