@@ -291,7 +291,7 @@ mod tests {
             Prices::with(&table("pol_ns")).unwrap_err(),
             "unknown price `pol_ns`; nearest valid name: `poll_ns`"
         );
-        assert_eq!(Prices::NAMES.len(), 65);
+        assert_eq!(Prices::NAMES.len(), 69);
     }
 
     #[test]
