@@ -53,15 +53,15 @@ prices! {
     unix_receive_ns = 655,
     /// Each byte copied into or out of a socket.
     unix_byte_ps = 90,
-    /// What that `write` takes longer when the pipe was touched last on another CPU: two threads on two CPUs that
-    /// take turns at 20 pipes, 100 bytes a message, 50 to 70 longer than one thread alone.
-    pipe_write_transfer_ns = 50,
-    /// What the `read` takes longer then: 130 to 210.
-    pipe_read_transfer_ns = 140,
-    /// The same with sockets, `write`: 30 to 170.
-    unix_send_transfer_ns = 50,
-    /// And `read`: 220 to 480, three runs of 20 000 messages each.
-    unix_receive_transfer_ns = 270,
+    /// What that `write` takes longer when the pipe was touched last on another CPU: a figure of the machine, 0 where it was
+    /// not measured.
+    pipe_write_transfer_ns = 0,
+    /// What the `read` takes longer then.
+    pipe_read_transfer_ns = 0,
+    /// The same for a `write` to a stream socket.
+    unix_send_transfer_ns = 0,
+    /// And for the `read` of it.
+    unix_receive_transfer_ns = 0,
     /// `sendto` of a short datagram over loopback, the receive softirq in it.
     udp_send_ns = 2020,
     /// `recvfrom` of it.
