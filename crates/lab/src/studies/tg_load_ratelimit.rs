@@ -2,9 +2,9 @@
 //!
 //! The counter of a group is one cache line. Every wakeup that changes CPUs writes it, and every enqueue and
 //! dequeue reads it. Worked example on two sockets: a write by a CPU of the other socket takes the line
-//! for 155 ns, one of the same socket for 65. With 110 ns a write on average and 35 % of that for each of the
-//! 1.4 reads between two writes it is 163 ns: no more than 6.1 million writes a second, whatever the number of
-//! CPUs. A wakeup makes 1.6 of them, so there can be 3.8 million; 168 pairs of UDP_RR that take 5 µs a message
+//! for 155 ns, one of the same socket for 65. With 110 ns a write on average and 45 % of that for each of the
+//! 1.4 reads between two writes it is 179 ns: no more than 5.6 million writes a second, whatever the number of
+//! CPUs. A wakeup makes 1.6 of them, so there can be 3.5 million; 168 pairs of UDP_RR that take 5 µs a message
 //! want 33 million.
 //!
 //! Fitted to the unpatched columns, and to the one row that is given for it (UDP_RR on SPR, 75 %): the price of
