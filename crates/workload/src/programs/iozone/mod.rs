@@ -393,7 +393,7 @@ impl Options {
             return self.passes.iter().map(line).collect();
         }
         let mut text = String::new();
-        if self.passes.iter().any(|pass| pass.heading().0 != "") {
+        if self.passes.iter().any(|pass| !pass.heading().0.is_empty()) {
             let above = self.passes.iter().map(|pass| pass.heading().0);
             let above: String = above.map(|word| format!("{word:>10}")).collect();
             text += &format!("{:>24}{above}\n", "");
@@ -431,7 +431,7 @@ fn records(b: &mut ProgramBuilder, pass: Pass, point: Point, prices: &Prices) {
     let top = b.here();
     calls(b, together);
     b.loop_back(LEFT, top);
-    if records % together > 0 {
+    if !records.is_multiple_of(together) {
         calls(b, records % together);
     }
 }
