@@ -410,6 +410,18 @@ fn check_name(name: &str) -> Result<()> {
     })
 }
 
+/// Path of a group's parent, and its own name.
+pub(crate) fn parent_of(path: &str) -> (&str, &str) {
+    path.rsplit_once('/').unwrap_or(("", path))
+}
+
+/// How many of `paths` have the parent of `path`, itself included: among `/a`, `/a/x` and `/b`, `/a` is one of two.
+pub fn siblings<'a>(path: &str, paths: impl Iterator<Item = &'a str>) -> usize {
+    paths
+        .filter(|other| parent_of(other).0 == parent_of(path).0)
+        .count()
+}
+
 /// Opens without creating, as shell redirection would create nothing in a cgroup either.
 fn write_file(path: &Path, value: &str) -> io::Result<()> {
     fs::OpenOptions::new()

@@ -49,7 +49,7 @@ pub mod tracefs;
 pub mod twin;
 pub mod vm;
 
-pub use cgroup::CpuCgroup;
+pub use cgroup::{CpuCgroup, siblings};
 pub use cpufreq::CpuFrequency;
 pub use error::{HostError, Result};
 pub use files::CpuFile;

@@ -155,6 +155,13 @@ pub struct RunReport {
     pub commands: Vec<CommandReport>,
 }
 
+impl RunReport {
+    /// User and system time of all commands together, ns.
+    pub fn cpu_ns(&self) -> u64 {
+        self.commands.iter().map(CommandReport::cpu_ns).sum()
+    }
+}
+
 /// Runs commands together in one group, at most for `timeout`.
 pub fn run_in(group: &CpuCgroup, commands: &[CommandSpec], timeout: Duration) -> Result<RunReport> {
     let placed: Vec<_> = commands.iter().map(|spec| (group, spec)).collect();

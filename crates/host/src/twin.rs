@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::cgroup::CpuCgroup;
+use crate::cgroup::{CpuCgroup, parent_of, siblings};
 use crate::error::{HostError, Result};
 use crate::record::{Report, Request, has_begun, record};
 use crate::run::{CommandSpec, Output, RunReport, run_placed};
@@ -107,7 +107,7 @@ pub fn run_once(setup: &Setup, clients: &[Option<Client>], folder: Option<&Path>
     let programs = setup.programs.iter().enumerate();
     let places = programs.map(|(index, program)| {
         let client = client(index)?;
-        let path = client.server_cgroup().unwrap_or(&program.cgroup);
+        let path = client.server_cgroup(&program.cgroup);
         Some((client, group_of(path), None))
     });
     let servers = Servers::start(places)?;
@@ -247,9 +247,7 @@ impl Machine {
 
     /// What of the time since `before` was busy and not spent by the commands of `run` or their servers, 0 to 1.
     fn others_since(&self, before: &Machine, run: &RunReport, served: Duration) -> f64 {
-        let commands = run.commands.iter();
-        let of_commands: u64 = commands.map(|command| command.cpu_ns()).sum();
-        let own_ns = of_commands + served.as_nanos() as u64;
+        let own_ns = run.cpu_ns() + served.as_nanos() as u64;
         let others_ns = self.used_ns.saturating_sub(before.used_ns + own_ns);
         others_ns as f64 / self.total_ns_since(before) as f64
     }
@@ -288,11 +286,6 @@ fn begun(folder: &Path, gave_up: impl Fn() -> bool) -> Result<()> {
     Ok(())
 }
 
-/// Path of a group's parent, and its own name.
-fn parent_of(path: &str) -> (&str, &str) {
-    path.rsplit_once('/').unwrap_or(("", path))
-}
-
 /// Makes the groups under names of their own and writes their settings.
 fn make(setups: &[GroupSetup]) -> Result<Vec<CpuCgroup>> {
     let mut made: Vec<CpuCgroup> = Vec::new();
@@ -302,10 +295,8 @@ fn make(setups: &[GroupSetup]) -> Result<Vec<CpuCgroup>> {
             Some(index) if index < made.len() => made[index].create_child(name)?,
             _ => CpuCgroup::create("/", &format!("schedcast-{}-{name}", std::process::id()))?,
         };
-        let siblings = setups
-            .iter()
-            .filter(|other| parent_of(&other.path).0 == parent);
-        group.allow_real_time(siblings.count())?;
+        let paths = setups.iter().map(|setup| setup.path.as_str());
+        group.allow_real_time(siblings(&setup.path, paths))?;
         for (file, value) in &setup.files {
             group.apply(file, value)?;
         }

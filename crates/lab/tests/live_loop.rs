@@ -1,16 +1,15 @@
 //! The whole loop on the running kernel: record a service under a tight quota, ask for advice, apply it,
 //! measure, undo. Skips, saying why, where the host cannot do it.
 
-use std::collections::BTreeMap;
+mod live;
+
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use live::{files, has_groups, others_ratio};
 use schedcast_host::apply::{self, Wish};
 use schedcast_host::record::{Request, record};
-use schedcast_host::{
-    CgroupVersion, CommandSpec, CpuCgroup, CpuFile, CpuHierarchy, CpuTimes, Output, hog, run_in,
-    sys,
-};
+use schedcast_host::{CommandSpec, CpuCgroup, CpuTimes, Output, hog, run_in};
 use schedcast_lab::advise::{Demands, advise};
 use schedcast_lab::question::{Columns, Question, Subject};
 use schedcast_lab::recording::Recorded;
@@ -50,12 +49,8 @@ fn command() -> Vec<String> {
 /// Why what was measured since `before` may say nothing about the limit, if so: other programs or the hypervisor
 /// had more than a twentieth of the machine. Asked only when something went wrong.
 fn disturbed(before: &CpuTimes, own_cpu_ns: u64) -> Option<String> {
-    let now = CpuTimes::read().unwrap();
-    let own_ticks = own_cpu_ns / 10_000_000;
-    let total = (now.total_ticks - before.total_ticks).max(1);
-    let others = (now.busy_ticks - before.busy_ticks).saturating_sub(own_ticks);
-    let taken = others + now.steal_ticks - before.steal_ticks;
-    (taken * 20 > total).then(|| format!("others took {taken} of {total} ticks"))
+    let others = others_ratio(before, own_cpu_ns);
+    (others > 0.05).then(|| format!("others took {others:.2} of the machine"))
 }
 
 /// Responses of the service in `group`, ms, sorted.
@@ -81,24 +76,9 @@ fn measure(group: &CpuCgroup) -> Vec<f64> {
 /// CPU time of the service, ns.
 const OWN_CPU_NS: u64 = COUNT as u64 * 30_000_000;
 
-fn files(group: &CpuCgroup) -> BTreeMap<&'static str, String> {
-    let files = [
-        CpuFile::CfsQuotaUs,
-        CpuFile::CfsPeriodUs,
-        CpuFile::CfsBurstUs,
-        CpuFile::Shares,
-    ];
-    files
-        .iter()
-        .map(|file| (file.name(), group.read(*file).unwrap()))
-        .collect()
-}
-
 #[test]
 fn the_loop_is_closed() {
-    let v1 = CpuHierarchy::detect().is_ok_and(|tree| tree.version() == CgroupVersion::V1);
-    if !sys::is_root() || !v1 {
-        eprintln!("skipped: not root, or no cgroup v1 cpu controller");
+    if !has_groups() {
         return;
     }
     let mut directory = tempfile::tempdir().unwrap();

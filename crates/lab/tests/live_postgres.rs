@@ -4,16 +4,18 @@
 //! The service is that of `recordings/postgres-quota`: pgbench, outside the group, asks 40 times a second for a sum
 //! over 60,000 rows, 5 to 10 ms of CPU time, of which the group has 30 ms in every 100.
 
-use std::collections::BTreeMap;
+mod live;
+
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use live::{files, has_groups, others_ratio};
 use schedcast_host::apply::{self, Wish};
 use schedcast_host::record::{Request, record};
 use schedcast_host::server::{Postgres, Server};
-use schedcast_host::{CgroupVersion, CpuCgroup, CpuFile, CpuHierarchy, CpuTimes, sys};
+use schedcast_host::{CpuCgroup, CpuTimes};
 use schedcast_lab::advise::gate::{Gate, check};
 use schedcast_lab::advise::{Candidate, Demands, advise};
 use schedcast_lab::question::{Columns, Question, Subject};
@@ -42,9 +44,7 @@ struct Service {
 impl Service {
     /// `None`, with the reason on standard error, where the host cannot do it.
     fn start() -> Option<Service> {
-        let v1 = CpuHierarchy::detect().is_ok_and(|tree| tree.version() == CgroupVersion::V1);
-        if !sys::is_root() || !v1 {
-            eprintln!("skipped: not root, or no cgroup v1 cpu controller");
+        if !has_groups() {
             return None;
         }
         if Postgres::binaries().is_none() {
@@ -89,14 +89,11 @@ impl Service {
         };
         let (times, used) = (CpuTimes::read().unwrap(), self.group.stat().unwrap());
         let report = record(&request, &AtomicBool::new(false)).unwrap();
-        let (now, after) = (CpuTimes::read().unwrap(), self.group.stat().unwrap());
+        let own = self.group.stat().unwrap().since(&used);
+        let others = others_ratio(&times, own.usage_ns.unwrap_or(0));
         assert!(load.wait().unwrap().success());
         assert_eq!(report.lost.iter().sum::<u64>(), 0);
-        let usage_ns = |stat: &schedcast_host::CpuStat| stat.usage_ns.unwrap_or(0);
-        let own_ticks = (usage_ns(&after) - usage_ns(&used)) / 10_000_000;
-        let busy = (now.busy_ticks - times.busy_ticks).saturating_sub(own_ticks);
-        let total = (now.total_ticks - times.total_ticks).max(1);
-        (busy + now.steal_ticks - times.steal_ticks) as f64 / total as f64
+        others
     }
 }
 
@@ -116,17 +113,6 @@ fn seen_us(gate: &Gate) -> f64 {
     let metric = "postgres/activation_latency.p95";
     let found = gate.context.fit.iter().find(|fit| fit.metric == metric);
     found.expect("the recording shows the figure").seen
-}
-
-fn files(group: &CpuCgroup) -> BTreeMap<&'static str, String> {
-    let files = [
-        CpuFile::CfsQuotaUs,
-        CpuFile::CfsPeriodUs,
-        CpuFile::CfsBurstUs,
-        CpuFile::Shares,
-    ];
-    let read = |file: &CpuFile| (file.name(), group.read(*file).unwrap());
-    files.iter().map(read).collect()
 }
 
 fn wish(option: &Candidate) -> Wish {

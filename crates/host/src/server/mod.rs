@@ -104,9 +104,9 @@ impl Client {
         &self.words
     }
 
-    /// The group that the server is to be in, as the command line names it; `None` for the client's own.
-    pub fn server_cgroup(&self) -> Option<&str> {
-        self.cgroup.as_deref()
+    /// The group that the server is to be in, as the command line names it; without a name the client's `own`.
+    pub fn server_cgroup<'a>(&'a self, own: &'a str) -> &'a str {
+        self.cgroup.as_deref().unwrap_or(own)
     }
 
     /// Name of the server's processes.

@@ -19,8 +19,8 @@ pub fn render(rows: &[(&Case, Measured, Measured)], machine: &str) -> String {
          Written by `cargo run -p schedcast-lab --example program_twins`. Real: {}, Linux {kernel}, 2 CPUs; \
          simulated: kernel 6.18, HZ 250, machine `{machine}`, 5 seeds, tool prices as measured alone \
          (`Prices::default`).\n\n\
-         Every figure is the median with (smallest – largest) of the repeats, of two sessions hours apart, as the \
-         machine's speed drifts. CPU time is what the kernel charged, as `getrusage` tells it. Switches are those away from the \
+         Every figure is the median with (smallest – largest) of the repeats, of all sessions that were measured, as the \
+         machine's speed drifts between them. CPU time is what the kernel charged, as `getrusage` tells it. Switches are those away from the \
          tool's tasks, as `getrusage` counts them; wakeups are `sched_waking` of its tasks, counted in a run of \
          their own. A time, rate or latency passes within ±20 % or the real spread, a count within ±10 % or \
          the real spread.\n\n",

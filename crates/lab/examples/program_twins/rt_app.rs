@@ -180,7 +180,7 @@ pub fn report(from: &Path, machine: &str, page: &Path) -> Outcome<()> {
          Written by `cargo run -p schedcast-lab --example program_twins -- rt-app-report`. Real: {}, Linux {}, 2 CPUs, \
          rt-app 1.0 calibrated at each start; simulated: kernel 6.18, HZ 250, machine `{machine}`, {REPEATS} seeds. The \
          files are in `crates/lab/examples/program_twins/rt-app`.\n\n\
-         Medians over the rounds of a thread, µs, with (smallest – largest) of the runs, {REPEATS} in each of two sessions. A median passes within \
+         Medians over the rounds of a thread, µs, with (smallest – largest) of the runs, {REPEATS} in each session that was measured. A median passes within \
          ±10 %, ±20 µs or the real spread, a wakeup latency within ±30 µs or the real spread.\n\n\
          **{good} of {all} figures pass.**\n\n{tables}",
         first.date, first.kernel

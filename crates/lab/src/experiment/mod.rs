@@ -44,7 +44,7 @@ pub mod scenario;
 pub mod service;
 pub mod sweep;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub mod units;
 
 use self::document::{Entry, Kind, Table, Value};

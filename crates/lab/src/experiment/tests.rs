@@ -46,7 +46,7 @@ fn read_with(text: &str, surroundings: &Surroundings) -> Result<Experiment> {
     )
 }
 
-fn read_text(text: &str) -> Result<Experiment> {
+pub(crate) fn read_text(text: &str) -> Result<Experiment> {
     read_with(text, &Surroundings::default())
 }
 

@@ -2,8 +2,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::error::Source;
-use crate::experiment::{self, Scenario, Surroundings, document};
+use crate::experiment::Scenario;
+use crate::experiment::tests::read_text;
 
 /// Counts runs and answers from HZ, CPUs and seed; refuses the given number of CPUs.
 #[derive(Default)]
@@ -39,8 +39,7 @@ const GRID: &str = "title = \"Ticks, \\\"exactly\\\"\"\n[sweep]\n\"kernel.hz\" =
                     \"machine.cpus\" = [1, 2]\n[run]\nseeds = 3\n";
 
 fn read(text: &str) -> Experiment {
-    let document = document::parse(&Source::new("t.toml", text)).unwrap();
-    experiment::read(&document, &Surroundings::default()).unwrap()
+    read_text(text).unwrap()
 }
 
 fn options(folder: Option<&Path>, workers: usize) -> Options {

@@ -388,11 +388,8 @@ mod tests {
         let real = [real(2.0e6, 9.0), real(2.1e6, 9.0), real(2.2e6, 9.0)];
         let (old, mut new) = (outcome(&[(USAGE, 1e6), (PERIODS, 20.0)]), outcome(&[]));
         new.metrics.insert(USAGE.to_string(), 2.15e6);
-        let file =
-            std::env::temp_dir().join(format!("schedcast-again-{}.toml", std::process::id()));
-        std::fs::write(&file, "[[program]]\nrun = \"stress-ng --cpu 1 -t 1\"\n").unwrap();
-        let experiment = crate::experiment::load(&file, Default::default()).unwrap();
-        std::fs::remove_file(&file).unwrap();
+        let text = "[[program]]\nrun = \"stress-ng --cpu 1 -t 1\"\n";
+        let experiment = crate::experiment::tests::read_text(text).unwrap();
         let scenario = &experiment.scenarios[0];
         let measured = Measured {
             samples: real.to_vec(),

@@ -35,6 +35,7 @@ impl<S: Simulate> Simulate for AnyPhase<'_, S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::tests::read_text;
     use crate::simulator::Simulator;
 
     const BESIDE_HOGS: &str = r#"
@@ -63,11 +64,7 @@ duration = "1s"
 
     #[test]
     fn each_seed_begins_elsewhere() {
-        let file =
-            std::env::temp_dir().join(format!("schedcast-phase-{}.toml", std::process::id()));
-        std::fs::write(&file, BESIDE_HOGS).unwrap();
-        let experiment = crate::experiment::load(&file, Default::default()).unwrap();
-        std::fs::remove_file(&file).unwrap();
+        let experiment = read_text(BESIDE_HOGS).unwrap();
         let scenario = &experiment.scenarios[0];
         let simulator = Simulator::new();
         let (plain, anywhere) = (&simulator, AnyPhase(&simulator));

@@ -50,15 +50,21 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         woken
     }
 
+    /// A CPU works for its task in kernel mode.
+    #[inline]
+    fn busy(&mut self, cpu: Cpu, wall_ns: Ns) {
+        let at = self.out.clock(cpu);
+        let state = &mut self.out.cpus[cpu.index()];
+        state.cursor = at + wall_ns;
+        state.time.user_ns += wall_ns;
+    }
+
     /// CPU time in kernel mode: the CPU is busy until it is over.
     pub(super) fn kernel_work(&mut self, cpu: Cpu, task: TaskId, amount: Amount) -> Next {
         let work = self.amount(task, amount);
         let speed = self.out.cpus[cpu.index()].speed;
         let wall_ns = crate::segment::Segment::work(work).time_to_end(0, speed);
-        let at = self.out.clock(cpu);
-        let state = &mut self.out.cpus[cpu.index()];
-        state.cursor = at + wall_ns;
-        state.time.user_ns += wall_ns;
+        self.busy(cpu, wall_ns);
         self.skip(task);
         Next::Leave(super::engine::Flow::Segment)
     }
@@ -207,10 +213,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
     fn touch_queue(&mut self, cpu: Cpu, row: usize, transfer_ns: Ns) {
         let last_cpu = self.out.tasks.queues[row].last_cpu.replace(cpu);
         if last_cpu.is_some_and(|last| last != cpu) {
-            let at = self.out.clock(cpu);
-            let state = &mut self.out.cpus[cpu.index()];
-            state.cursor = at + transfer_ns;
-            state.time.user_ns += transfer_ns;
+            self.busy(cpu, transfer_ns);
         }
     }
 

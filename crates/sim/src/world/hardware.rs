@@ -199,16 +199,16 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
 
     /// Changes how fast a CPU executes, in 65536ths of nominal speed; what it executes is re-timed.
     pub(super) fn set_speed(&mut self, cpu: Cpu, speed: u32) {
+        self.execute(cpu);
         let state = &mut self.cpus[cpu.index()];
         state.warm_speed = speed.max(1);
         state.price_scale = price_scale(state.warm_speed);
         self.retime(cpu);
     }
 
-    /// Executes on at the speed that caches allow now.
+    /// What was accounted up to now goes on at the speed that clock and caches allow.
     fn retime(&mut self, cpu: Cpu) {
         let at = self.clock(cpu);
-        self.execute(cpu);
         let state = &mut self.cpus[cpu.index()];
         let percent = match &self.machine.migration {
             Some(part) if state.cold => u64::from(part.cold_speed_percent),

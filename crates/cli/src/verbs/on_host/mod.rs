@@ -20,7 +20,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use schedcast_host::vm::{Accelerator, KernelImage};
-use schedcast_host::{HostError, KernelInfo, Topology};
+use schedcast_host::{CommandReport, KernelInfo, Topology};
 use schedcast_lab::answer;
 use schedcast_lab::error::{Diagnostic, Error, Result};
 use schedcast_lab::experiment::{Experiment, Scenario};
@@ -28,6 +28,7 @@ use schedcast_lab::outcome::{MetricMap, Outcome};
 use schedcast_lab::question::Question;
 use schedcast_lab::simulate::Simulate;
 
+use super::host::host_error;
 use super::in_vm;
 use crate::arguments::{Cli, Format, RunArguments, Where};
 use crate::{output, written};
@@ -70,8 +71,18 @@ impl<S: Simulate> Both<'_, S> {
     }
 }
 
-fn host_error(error: HostError) -> Error {
-    refused(error.to_string())
+/// CPU time of a program of this name, of which its server is a part, and of that server.
+pub(super) fn cpu_times(
+    name: &str,
+    command: &CommandReport,
+    served: Option<Duration>,
+) -> impl Iterator<Item = (String, f64)> {
+    let served_s = served.map(|served| served.as_secs_f64());
+    let all_s = command.cpu_ns() as f64 / 1e9 + served_s.unwrap_or(0.0);
+    let of_server = served_s.map(|seconds| (format!("{name}-server/cpu_time"), seconds));
+    [(format!("{name}/cpu_time"), all_s)]
+        .into_iter()
+        .chain(of_server)
 }
 
 fn refused(message: impl Into<String>) -> Error {

@@ -14,7 +14,7 @@ use schedcast_lab::outcome::{MetricMap, Outcome};
 use schedcast_workload::programs::{self, printed};
 
 use super::tree::Tree;
-use super::{host_error, refused, tools};
+use super::{cpu_times, host_error, refused, tools};
 
 /// A repeat of which the hypervisor took more is run again.
 const STEAL_MAX: f64 = 0.01;
@@ -38,7 +38,7 @@ impl Started<'_> {
     /// Where the server is to run, if it needs one.
     fn place<'a>(&'a self, tree: &'a Tree) -> Option<Place<'a>> {
         let (client, cpus) = self.client.as_ref()?;
-        let path = client.server_cgroup().unwrap_or(&self.program.cgroup);
+        let path = client.server_cgroup(&self.program.cgroup);
         Some((client, tree.group(path), cpus.as_deref()))
     }
 }
@@ -146,8 +146,7 @@ fn start<'a>(scenario: &Scenario, program: &'a Program, folder: &Path) -> Result
         spec = spec.cpus(&cpus);
     }
     let client = client.map(|client| {
-        let path = client.server_cgroup().unwrap_or(&program.cgroup);
-        let cpus = cpus(scenario, path);
+        let cpus = cpus(scenario, client.server_cgroup(&program.cgroup));
         (client, cpus)
     });
     Ok(Started {
@@ -219,15 +218,11 @@ fn of_command(one: &Started, command: &CommandReport, served: Option<Duration>) 
     let name = &one.program.name;
     let usage = command.usage;
     let switches = usage.voluntary_switches + usage.involuntary_switches;
-    let served_s = served.map(|served| served.as_secs_f64());
-    // The server counts as a part of the program.
-    let all_s = command.cpu_ns() as f64 / 1e9 + served_s.unwrap_or(0.0);
     let mut metrics = MetricMap::from([
         (format!("{name}/time"), command.wall_ns as f64 / 1e9),
-        (format!("{name}/cpu_time"), all_s),
         (format!("{name}/switches"), switches as f64),
     ]);
-    metrics.extend(served_s.map(|seconds| (format!("{name}-server/cpu_time"), seconds)));
+    metrics.extend(cpu_times(name, command, served));
     let text = String::from_utf8_lossy(&command.stdout);
     metrics.extend(printed::metrics(one.tool, one.words, name, &text));
     metrics

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use schedcast_host::{CpuCgroup, CpuLimits, CpuStat, limits};
+use schedcast_host::{CpuCgroup, CpuLimits, CpuStat, limits, siblings};
 use schedcast_lab::error::Result;
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::cgroup::CgroupSettings;
@@ -36,16 +36,10 @@ impl Tree {
             tree.groups.insert(path.clone(), group);
         }
         // Parents have to have a budget before their children.
-        let parent = |path: &str| {
-            path.rsplit_once('/')
-                .map_or("", |(parent, _)| parent)
-                .to_owned()
-        };
         for (path, group) in &tree.groups {
-            let others = scenario.cgroups.keys();
             let siblings = match path.as_str() {
                 "/" => 1,
-                path => others.filter(|one| parent(one) == parent(path)).count(),
+                path => siblings(path, scenario.cgroups.keys().map(String::as_str)),
             };
             group.allow_real_time(siblings).map_err(host_error)?;
         }

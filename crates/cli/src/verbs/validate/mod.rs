@@ -77,6 +77,12 @@ impl Real {
     }
 }
 
+/// What a variant of a file is called in results: `limits / half a CPU`.
+fn title(path: &Path, scenario: &Scenario) -> String {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    format!("{stem} / {}", scenario.name)
+}
+
 /// Leaves the variants that were asked for; all, if none were.
 fn select(experiment: &mut Experiment, variants: &[String]) {
     let wanted = |scenario: &Scenario| variants.is_empty() || variants.contains(&scenario.name);
@@ -139,9 +145,8 @@ pub fn validate(
         let seeds = arguments.seeds.unwrap_or(experiment.seeds);
         let scenarios = &experiment.scenarios;
         let simulated = run_all(simulator, scenarios, seeds, &|| {})?;
-        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         real.measure(path, scenarios, arguments, |index, kernel, measured| {
-            let name = format!("{stem} / {}", scenarios[index].name);
+            let name = title(path, &scenarios[index]);
             if measured.samples.is_empty() {
                 disturbed.extend((measured.dropped > 0).then_some(name));
                 return Ok(());
@@ -177,9 +182,8 @@ fn predict_again(
     let mut twins = Vec::new();
     for (path, experiment) in experiments {
         let seeds = arguments.seeds.unwrap_or(experiment.seeds);
-        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         for scenario in &experiment.scenarios {
-            let name = format!("{stem} / {}", scenario.name);
+            let name = title(path, scenario);
             let found = measured.iter().find(|twin| twin.scenario == name);
             let Some(mut twin) = found.cloned() else {
                 continue;

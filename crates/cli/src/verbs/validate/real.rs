@@ -16,6 +16,7 @@ use schedcast_lab::validate::{self, Measured};
 use schedcast_workload::programs::{self, printed};
 
 use super::super::host::host_error;
+use super::super::on_host::cpu_times;
 
 /// Repeats of which the hypervisor took more do not count.
 const STEAL_MAX: f64 = 0.01;
@@ -129,10 +130,8 @@ fn once(setup: &Setup, clients: &[Option<Client>], folder: Option<&Path>) -> Res
 /// What being recorded took of the CPU time that the programs used. 400,000 events in a second of hackbench take 0.14 s of it.
 fn recording_cost(real: &Real) -> f64 {
     let events = real.recorded.as_ref().map_or(0, |report| report.events);
-    let commands = real.run.commands.iter();
-    let of_commands: u64 = commands.map(|command| command.cpu_ns()).sum();
     let served: Duration = real.servers.iter().flatten().sum();
-    let used_ns = of_commands + served.as_nanos() as u64;
+    let used_ns = real.run.cpu_ns() + served.as_nanos() as u64;
     (events * EVENT_NS) as f64 / used_ns.max(1) as f64
 }
 
@@ -204,11 +203,7 @@ fn counters(
         let name = &program.name;
         // What was ended has not told what its children used, and none has told what it used in a part of the time.
         if !real.run.timed_out && setup.window.is_none() {
-            // The server counts as a part of the program.
-            let served_s = real.servers[index].map(|served| served.as_secs_f64());
-            let all_s = command.cpu_ns() as f64 / 1e9 + served_s.unwrap_or(0.0);
-            figures.insert(format!("{name}/cpu_time"), all_s);
-            figures.extend(served_s.map(|seconds| (format!("{name}-server/cpu_time"), seconds)));
+            figures.extend(cpu_times(name, command, real.servers[index]));
         }
         let words = &setup.programs[index].words;
         let tool = programs::tool(words).map_or("", |tool| tool.name);
@@ -247,7 +242,7 @@ fn used_in(group: &str, setup: &Setup, clients: &[Option<Client>], real: &Real) 
             used_ns += real.run.commands[index].cpu_ns();
         }
         let client = clients[index].as_ref();
-        let server = client.map(|client| client.server_cgroup().unwrap_or(&program.cgroup));
+        let server = client.map(|client| client.server_cgroup(&program.cgroup));
         if server.is_some_and(inside) {
             used_ns += real.servers[index].map_or(0, |served| served.as_nanos() as u64);
         }

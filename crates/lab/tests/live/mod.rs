@@ -1,0 +1,38 @@
+//! What the tests of the closed loop share.
+
+use std::collections::BTreeMap;
+
+use schedcast_host::{CgroupVersion, CpuCgroup, CpuFile, CpuHierarchy, CpuTimes, sys};
+
+/// A tick of `/proc/stat`, ns.
+const TICK_NS: u64 = 10_000_000;
+
+/// Whether groups can be made here; says on standard error why not.
+pub fn has_groups() -> bool {
+    let v1 = CpuHierarchy::detect().is_ok_and(|tree| tree.version() == CgroupVersion::V1);
+    let can = sys::is_root() && v1;
+    if !can {
+        eprintln!("skipped: not root, or no cgroup v1 cpu controller");
+    }
+    can
+}
+
+/// Share of the machine that other programs and the hypervisor took since `before`, 0 to 1; `own_ns` were ours.
+pub fn others_ratio(before: &CpuTimes, own_ns: u64) -> f64 {
+    let now = CpuTimes::read().unwrap();
+    let busy = (now.busy_ticks - before.busy_ticks).saturating_sub(own_ns / TICK_NS);
+    let total = (now.total_ticks - before.total_ticks).max(1);
+    (busy + now.steal_ticks - before.steal_ticks) as f64 / total as f64
+}
+
+/// What the files of a group say that a limit is written to.
+pub fn files(group: &CpuCgroup) -> BTreeMap<&'static str, String> {
+    let files = [
+        CpuFile::CfsQuotaUs,
+        CpuFile::CfsPeriodUs,
+        CpuFile::CfsBurstUs,
+        CpuFile::Shares,
+    ];
+    let read = |file: &CpuFile| (file.name(), group.read(*file).unwrap());
+    files.iter().map(read).collect()
+}
