@@ -49,6 +49,7 @@ pub mod dbench;
 mod futex;
 pub mod iozone;
 pub mod messaging;
+mod model;
 pub mod netperf;
 pub mod pgbench;
 pub mod pipe;
@@ -66,6 +67,8 @@ pub mod stress_ng;
 pub mod sysbench;
 pub mod wrk;
 
+use std::sync::Arc;
+
 use schedcast_sim::Workload;
 use schedcast_sim::probe::Probes;
 
@@ -75,6 +78,7 @@ pub use results::{MetricMap, Results};
 pub use start::Start;
 
 use crate::nearest::suggestion;
+use model::Model;
 use start::Compiler;
 
 /// All tools, in the order of lists.
@@ -96,25 +100,6 @@ pub static TOOLS: [&Tool; 15] = [
     &rt_app::TOOL,
 ];
 
-/// What a compiled command is.
-#[derive(Clone, Debug)]
-enum Model {
-    Messaging(messaging::Options),
-    Pipe(pipe::Options),
-    Schbench(schbench::Options),
-    SchbenchClassic(schbench_classic::Options),
-    StressNg(stress_ng::Options),
-    Cyclictest(cyclictest::Options),
-    Dbench(dbench::Options),
-    Iozone(iozone::Options),
-    Netperf(netperf::Options),
-    Pgbench(pgbench::Options),
-    Sysbench(sysbench::Options),
-    Wrk(wrk::Options),
-    Service(service::Options),
-    RtApp(rt_app::Compiled),
-}
-
 /// A program that was added to a workload.
 #[derive(Clone, Debug)]
 pub struct Running {
@@ -133,7 +118,7 @@ pub struct Running {
     /// Whether its report needs the log ([`Probes::log`]).
     pub needs_log: bool,
     start_ns: u64,
-    model: Model,
+    model: Arc<dyn Model>,
 }
 
 /// Splits a command at its blanks. For text with quotes use a shell's rules instead.
@@ -194,110 +179,16 @@ pub fn compile(
         start,
         workload,
     };
-    let mut running = Running {
+    let model = (tool.compile)(&read, compiler)?;
+    let running = Running {
         name: start.name.clone(),
         tool,
-        end_ns: None,
-        statistics: vec![start.name.clone()],
-        idle_latency_limit_us: None,
-        needs_log: false,
+        end_ns: model.length_ns().map(|length| start.start_ns + length),
+        statistics: model.statistics(&start.name),
+        idle_latency_limit_us: model.idle_latency_limit_us(),
+        needs_log: model.needs_log(),
         start_ns: start.start_ns,
-        model: Model::RtApp(rt_app::Compiled::default()),
-    };
-    running.model = match tool.name {
-        "hackbench" | "perf-bench-messaging" => {
-            let options = messaging::Options::read(&read, tool)?;
-            options.compile(compiler)?;
-            Model::Messaging(options)
-        }
-        "perf-bench-pipe" => {
-            let options = pipe::Options::read(&read)?;
-            options.compile(compiler)?;
-            Model::Pipe(options)
-        }
-        "schbench" => {
-            let options = schbench::Options::read(&read, start.cpus)?;
-            options.compile(compiler)?;
-            running.statistics.extend(options.statistics(&start.name));
-            running.end_ns = options.end_ns().map(|end_ns| start.start_ns + end_ns);
-            Model::Schbench(options)
-        }
-        "schbench-classic" => {
-            let options = schbench_classic::Options::read(&read)?;
-            options.compile(compiler)?;
-            running.end_ns = Some(start.start_ns + options.runtime_ns());
-            Model::SchbenchClassic(options)
-        }
-        "stress-ng" => {
-            let options = stress_ng::Options::read(&read, start.cpus)?;
-            options.compile(compiler)?;
-            running.end_ns = Some(start.start_ns + options.timeout_ns);
-            Model::StressNg(options)
-        }
-        "cyclictest" => {
-            let options = cyclictest::Options::read(&read, start.cpus)?;
-            options.compile(compiler)?;
-            running.end_ns = options.duration_ns.map(|length| start.start_ns + length);
-            running.idle_latency_limit_us = options.idle_latency_limit_us;
-            Model::Cyclictest(options)
-        }
-        "dbench" => {
-            let options = dbench::Options::read(&read)?;
-            options.compile(compiler)?;
-            running.end_ns = Some(start.start_ns + options.runtime_ns());
-            Model::Dbench(options)
-        }
-        "iozone" => {
-            let options = iozone::Options::read(&read)?;
-            options.compile(compiler)?;
-            Model::Iozone(options)
-        }
-        "netperf" => {
-            let options = netperf::Options::read(&read, start.cpus)?;
-            options.compile(compiler)?;
-            running.statistics.push(format!("{}-server", start.name));
-            let duration_ns = options.duration_ns();
-            running.end_ns = duration_ns.map(|length| start.start_ns + length);
-            Model::Netperf(options)
-        }
-        "pgbench" => {
-            let options = pgbench::Options::read(&read)?;
-            options.compile(compiler)?;
-            running.statistics.push(format!("{}-server", start.name));
-            let duration_ns = options.duration_ns();
-            running.end_ns = duration_ns.map(|length| start.start_ns + length);
-            Model::Pgbench(options)
-        }
-        "sysbench" => {
-            let options = sysbench::Options::read(&read)?;
-            options.compile(compiler)?;
-            if let sysbench::Test::Oltp(_) = options.test {
-                running.statistics.push(format!("{}-server", start.name));
-            }
-            let duration_ns = options.duration_ns();
-            running.end_ns = duration_ns.map(|length| start.start_ns + length);
-            Model::Sysbench(options)
-        }
-        "wrk" => {
-            let options = wrk::Options::read(&read, start.cpus)?;
-            options.compile(compiler)?;
-            running.statistics.push(format!("{}-server", start.name));
-            running.end_ns = Some(start.start_ns + options.duration_ns);
-            Model::Wrk(options)
-        }
-        "http-service" => {
-            let options = service::Options::read(&read, start.cpus)?;
-            options.compile(compiler)?;
-            running.end_ns = Some(start.start_ns + options.duration_ns);
-            Model::Service(options)
-        }
-        _ => {
-            let compiled = rt_app::compile(&read, compiler)?;
-            running.end_ns = compiled.end_ns;
-            running.statistics = compiled.statistics.clone();
-            running.needs_log = compiled.logged;
-            Model::RtApp(compiled)
-        }
+        model,
     };
     if let Some(limit_us) = running.idle_latency_limit_us {
         // Held open by the process until it ends.
@@ -315,53 +206,21 @@ impl Running {
         let own = metric
             .strip_prefix(self.name.as_str())
             .is_some_and(|rest| rest.starts_with('/'));
-        own && !matches!(self.model, Model::RtApp(_))
+        own && !self.model.records_for_users()
     }
 
     /// The program's metrics, by their full names. `now_ns` is when the run ended.
     pub fn metrics(&self, probes: &Probes, now_ns: u64) -> MetricMap {
         let results = self.results(probes, now_ns);
         let mut map = MetricMap::new();
-        match &self.model {
-            Model::Messaging(_) | Model::Pipe(_) => {
-                results.put(&mut map, "time", results.seconds("time"));
-            }
-            Model::Schbench(options) => options.metrics(&results, &mut map),
-            Model::SchbenchClassic(options) => options.metrics(&results, &mut map),
-            Model::StressNg(options) => options.metrics(&results, &mut map),
-            Model::Cyclictest(_) => results.put_latency(&mut map, "latency"),
-            Model::Dbench(options) => options.metrics(&results, &mut map),
-            Model::Iozone(options) => options.metrics(&results, &mut map),
-            Model::Netperf(options) => options.metrics(&results, &mut map),
-            Model::Pgbench(options) => options.metrics(&results, &mut map),
-            Model::Sysbench(options) => options.metrics(&results, &mut map),
-            Model::Wrk(options) => options.metrics(&results, &mut map),
-            Model::Service(options) => options.metrics(&results, &mut map),
-            Model::RtApp(_) => {}
-        }
+        self.model.metrics(&results, &mut map);
         results.put_shared(&mut map);
         map
     }
 
     /// What the tool would have printed.
     pub fn report(&self, probes: &Probes, now_ns: u64) -> String {
-        let results = self.results(probes, now_ns);
-        match &self.model {
-            Model::Messaging(options) => options.report(&results),
-            Model::Pipe(options) => options.report(&results),
-            Model::Schbench(options) => options.report(&results),
-            Model::SchbenchClassic(options) => options.report(&results),
-            Model::StressNg(options) => options.report(&results),
-            Model::Cyclictest(options) => options.report(&results),
-            Model::Dbench(options) => options.report(&results),
-            Model::Iozone(options) => options.report(&results),
-            Model::Netperf(options) => options.report(&results),
-            Model::Pgbench(options) => options.report(&results),
-            Model::Sysbench(options) => options.report(&results),
-            Model::Wrk(options) => options.report(&results),
-            Model::Service(options) => options.report(&results),
-            Model::RtApp(compiled) => compiled.report(&results),
-        }
+        self.model.report(&self.results(probes, now_ns))
     }
 
     fn results<'a>(&'a self, probes: &'a Probes, now_ns: u64) -> Results<'a> {

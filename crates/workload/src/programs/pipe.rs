@@ -9,12 +9,15 @@
 //! two can run, up to 2000 wakeups. The first task of the process form is the process itself; with
 //! `-T` two threads are made and the process only waits for them.
 
+use std::sync::Arc;
+
 use schedcast_sim::workload::{ProgramId, QueueId};
 use schedcast_sim::{ProgramBuilder, Reg};
 
-use super::Results;
 use super::command::{CommandError, Effect, Flag, Tool, Words};
 use super::messaging::channel::Channel;
+use super::model::Model;
+use super::results::{MetricMap, Results};
 use super::start::Compiler;
 
 const TOKEN_BYTES: u64 = 4;
@@ -44,6 +47,11 @@ pub static TOOL: Tool = Tool {
             .says("cgroups of the two tasks")
             .effect(Effect::Refused("give the program a cgroup instead")),
     ],
+    compile: |words, compiler| {
+        let options = Options::read(words)?;
+        options.compile(compiler)?;
+        Ok(Arc::new(options))
+    },
 };
 
 /// Its command line.
@@ -126,9 +134,15 @@ impl Options {
         });
         b.loop_back(LEFT, top);
     }
+}
+
+impl Model for Options {
+    fn metrics(&self, results: &Results, map: &mut MetricMap) {
+        results.put(map, "time", results.seconds("time"));
+    }
 
     /// What perf prints.
-    pub(super) fn report(&self, results: &Results) -> String {
+    fn report(&self, results: &Results) -> String {
         let seconds = results
             .seconds("time")
             .unwrap_or_else(|| results.elapsed_s());

@@ -1,9 +1,12 @@
 //! `rt-app FILE`: the file does the work, see [`crate::rtapp`].
 
+use std::sync::Arc;
+
 use schedcast_sim::workload::TaskSpec;
 
 use super::Results;
 use super::command::{CommandError, Tool, Words};
+use super::model::Model;
 use super::start::Compiler;
 use crate::rtapp::compile::{Options, Prices as FilePrices};
 use crate::rtapp::{self, log};
@@ -15,23 +18,21 @@ pub static TOOL: Tool = Tool {
     about: "threads and phases described by a file",
     operands: "FILE",
     flags: &[],
+    compile: |words, compiler| Ok(Arc::new(compile(words, compiler)?)),
 };
 
 /// What became of a file.
-#[derive(Clone, Debug, Default)]
-pub struct Compiled {
-    /// When the run ends, if the file says so.
-    pub end_ns: Option<u64>,
-    /// Names its tasks' statistics go to.
-    pub statistics: Vec<String>,
-    /// Whether it wants a log.
-    pub logged: bool,
+#[derive(Debug)]
+struct Compiled {
+    length_ns: Option<u64>,
+    statistics: Vec<String>,
+    logged: bool,
     threads: Vec<String>,
     channel: u16,
 }
 
 /// Reads the file and adds what it describes.
-pub(super) fn compile(words: &Words, compiler: &mut Compiler) -> Result<Compiled, CommandError> {
+fn compile(words: &Words, compiler: &mut Compiler) -> Result<Compiled, CommandError> {
     let (file, word) = match words.operands.as_slice() {
         [] => return Err(words.error("needs a file: `rt-app FILE`")),
         [file] => file,
@@ -69,7 +70,7 @@ pub(super) fn compile(words: &Words, compiler: &mut Compiler) -> Result<Compiled
     statistics.sort();
     statistics.dedup();
     Ok(Compiled {
-        end_ns: compiled.end_ns,
+        length_ns: compiled.end_ns.map(|end_ns| end_ns - start.start_ns),
         statistics,
         logged: compiled.logged,
         threads: compiled
@@ -81,9 +82,25 @@ pub(super) fn compile(words: &Words, compiler: &mut Compiler) -> Result<Compiled
     })
 }
 
-impl Compiled {
+impl Model for Compiled {
+    fn length_ns(&self) -> Option<u64> {
+        self.length_ns
+    }
+
+    fn statistics(&self, _name: &str) -> Vec<String> {
+        self.statistics.clone()
+    }
+
+    fn needs_log(&self) -> bool {
+        self.logged
+    }
+
+    fn records_for_users(&self) -> bool {
+        true
+    }
+
     /// The logs of all threads, each under the name that rt-app gives its file.
-    pub(super) fn report(&self, results: &Results) -> String {
+    fn report(&self, results: &Results) -> String {
         let kept = results.probes.log.as_deref().unwrap_or_default();
         let rows: Vec<log::Row> = kept
             .iter()

@@ -24,7 +24,12 @@ pub(crate) use given::whole;
 pub use given::{Given, Words};
 pub use list::{describe, list};
 
+use std::sync::Arc;
+
 use thiserror::Error;
+
+use super::model::Model;
+use super::start::Compiler;
 
 /// Whether and how a flag takes a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +163,12 @@ pub struct Tool {
     pub operands: &'static str,
     /// Its flags.
     pub flags: &'static [Flag],
+    /// Reads a command line and adds what it runs.
+    pub(super) compile: Compile,
 }
+
+/// How a tool compiles its command line.
+pub(super) type Compile = fn(&Words, &mut Compiler) -> Result<Arc<dyn Model>, CommandError>;
 
 /// Why a command line cannot be forecast.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

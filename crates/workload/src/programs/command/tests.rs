@@ -21,6 +21,7 @@ static TOOL: Tool = Tool {
             .says("grows")
             .effect(Effect::Refused("it repeats itself")),
     ],
+    compile: |words, _| Err(words.error("a toy")),
 };
 
 static FILE_TOOL: Tool = Tool {
@@ -29,6 +30,7 @@ static FILE_TOOL: Tool = Tool {
     about: "takes a file",
     operands: "FILE",
     flags: &[],
+    compile: |words, _| Err(words.error("a toy")),
 };
 
 fn words(line: &str) -> Vec<String> {

@@ -19,10 +19,11 @@ mod report;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use schedcast_kernel::Cpu;
 use schedcast_kernel::task::Policy;
 
-use super::Results;
 use super::command::{CommandError, Effect, Flag, Tool, Words};
 use crate::nearest::suggestion;
 
@@ -137,6 +138,11 @@ pub static TOOL: Tool = Tool {
             .says("print every value")
             .effect(Effect::Refused("use --trace of schedcast")),
     ],
+    compile: |words, compiler| {
+        let options = Options::read(words, compiler.start.cpus)?;
+        options.compile(compiler)?;
+        Ok(Arc::new(options))
+    },
 };
 
 /// A command line.

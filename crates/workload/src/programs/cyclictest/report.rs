@@ -2,7 +2,9 @@
 
 use schedcast_sim::histogram::Histogram;
 
-use super::{Options, Results, thread_metric};
+use super::{Options, thread_metric};
+use crate::programs::model::Model;
+use crate::programs::results::{MetricMap, Results};
 
 /// What one thread measured, in the printed unit.
 #[derive(Default)]
@@ -15,33 +17,6 @@ struct Row {
 }
 
 impl Options {
-    pub(in crate::programs) fn report(&self, results: &Results) -> String {
-        let mut text = match self.idle_latency_limit_us {
-            Some(limit_us) => format!("# /dev/cpu_dma_latency set to {limit_us}us\n"),
-            None => String::new(),
-        };
-        if let Some(rows) = self.histogram_us {
-            return text + &self.histogram(results, rows);
-        }
-        for thread in 0..self.threads {
-            let row = self.row(results, thread);
-            let wide = if self.nanoseconds { 8 } else { 5 };
-            // The forecast has no thread numbers of the system; they begin at 2 here.
-            text += &format!(
-                "T:{thread:2} ({:5}) P:{:2} I:{} C:{:7} Min:{:7} Act:{:wide$} Avg:{:wide$} Max:{:8}\n",
-                thread + 2,
-                self.priority_of(thread),
-                self.interval_us_of(thread),
-                row.cycles,
-                row.min,
-                row.last,
-                row.average,
-                row.max
-            );
-        }
-        text
-    }
-
     fn unit_ns(&self) -> u64 {
         if self.nanoseconds { 1 } else { 1000 }
     }
@@ -106,6 +81,47 @@ impl Options {
             text += &format!("# Thread {thread}:\n");
         }
         text + "\n"
+    }
+}
+
+impl Model for Options {
+    fn length_ns(&self) -> Option<u64> {
+        self.duration_ns
+    }
+
+    fn idle_latency_limit_us(&self) -> Option<u32> {
+        self.idle_latency_limit_us
+    }
+
+    fn metrics(&self, results: &Results, map: &mut MetricMap) {
+        results.put_latency(map, "latency");
+    }
+
+    fn report(&self, results: &Results) -> String {
+        let mut text = match self.idle_latency_limit_us {
+            Some(limit_us) => format!("# /dev/cpu_dma_latency set to {limit_us}us\n"),
+            None => String::new(),
+        };
+        if let Some(rows) = self.histogram_us {
+            return text + &self.histogram(results, rows);
+        }
+        for thread in 0..self.threads {
+            let row = self.row(results, thread);
+            let wide = if self.nanoseconds { 8 } else { 5 };
+            // The forecast has no thread numbers of the system; they begin at 2 here.
+            text += &format!(
+                "T:{thread:2} ({:5}) P:{:2} I:{} C:{:7} Min:{:7} Act:{:wide$} Avg:{:wide$} Max:{:8}\n",
+                thread + 2,
+                self.priority_of(thread),
+                self.interval_us_of(thread),
+                row.cycles,
+                row.min,
+                row.last,
+                row.average,
+                row.max
+            );
+        }
+        text
     }
 }
 

@@ -18,8 +18,10 @@ mod report;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use super::command::{CommandError, Effect, Flag, Tool, Words};
-use super::results::{MetricMap, Results};
+use super::results::Results;
 use super::storage::FileSystem;
 
 const CLIENTS_MAX: u64 = 4096;
@@ -82,6 +84,11 @@ pub static TOOL: Tool = Tool {
             .says("clients of one process")
             .effect(Effect::Refused("every client is a process")),
     ],
+    compile: |words, compiler| {
+        let options = Options::read(words)?;
+        options.compile(compiler)?;
+        Ok(Arc::new(options))
+    },
 };
 
 /// A command line.
@@ -125,12 +132,6 @@ impl Options {
     /// From its start to its end.
     pub fn runtime_ns(&self) -> u64 {
         self.warmup_ns + self.time_ns
-    }
-
-    pub(super) fn metrics(&self, results: &Results, map: &mut MetricMap) {
-        results.put(map, "throughput", Some(self.throughput(results)));
-        results.put(map, "operations", Some(results.count("operations") as f64));
-        results.put_latency(map, "flush_latency");
     }
 
     /// MB/s over the measured part, with the tool's MB of a million bytes.

@@ -1,9 +1,21 @@
 //! dbench's last lines.
 
-use super::{Options, Results};
+use super::Options;
+use crate::programs::model::Model;
+use crate::programs::results::{MetricMap, Results};
 
-impl Options {
-    pub(in crate::programs) fn report(&self, results: &Results) -> String {
+impl Model for Options {
+    fn length_ns(&self) -> Option<u64> {
+        Some(self.runtime_ns())
+    }
+
+    fn metrics(&self, results: &Results, map: &mut MetricMap) {
+        results.put(map, "throughput", Some(self.throughput(results)));
+        results.put(map, "operations", Some(results.count("operations") as f64));
+        results.put_latency(map, "flush_latency");
+    }
+
+    fn report(&self, results: &Results) -> String {
         let ms = |ns: f64| ns / 1e6;
         let flush = results.values("flush_latency");
         let count = flush.map_or(0, |values| values.count());

@@ -17,10 +17,13 @@
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use schedcast_sim::workload::{BarrierId, DeviceId, ProgramId};
 use schedcast_sim::{Distribution, ProgramBuilder, Reg};
 
 use super::command::{CommandError, Effect, Flag, Given, Tool, Words, whole};
+use super::model::Model;
 use super::prices::Prices;
 use super::results::{MetricMap, Results};
 use super::start::Compiler;
@@ -121,6 +124,11 @@ pub static TOOL: Tool = Tool {
             .says("mmap")
             .effect(NOT_MODELLED),
     ],
+    compile: |words, compiler| {
+        let options = Options::read(words)?;
+        options.compile(compiler)?;
+        Ok(Arc::new(options))
+    },
 };
 
 /// One pass over the file.
@@ -366,8 +374,10 @@ impl Options {
         let file_kb = point.file_bytes as f64 / KB as f64;
         Some(self.processes as f64 * file_kb / time_s)
     }
+}
 
-    pub(super) fn metrics(&self, results: &Results, map: &mut MetricMap) {
+impl Model for Options {
+    fn metrics(&self, results: &Results, map: &mut MetricMap) {
         for &point in &self.points {
             for &pass in &self.passes {
                 let sizes = self.metric(pass, point);
@@ -379,7 +389,7 @@ impl Options {
     }
 
     /// The tool's table, or its sums with `-t`.
-    pub(super) fn report(&self, results: &Results) -> String {
+    fn report(&self, results: &Results) -> String {
         let rate = |pass: &Pass, point| self.rate(results, *pass, point).unwrap_or(0.0);
         if self.throughput {
             let line = |pass: &Pass| {

@@ -18,8 +18,11 @@ mod compile;
 #[cfg(test)]
 mod tests;
 
-use super::Results;
+use std::sync::Arc;
+
 use super::command::{CommandError, Effect, Flag, Tool, Words};
+use super::model::Model;
+use super::results::{MetricMap, Results};
 use channel::Channel;
 
 const FDS_PER_GROUP: u64 = 20;
@@ -64,6 +67,11 @@ pub static HACKBENCH: Tool = Tool {
             .says("TCP connections instead of sockets")
             .effect(Effect::Refused("the TCP receive path is not modelled")),
     ],
+    compile: |words, compiler| {
+        let options = Options::read(words, &HACKBENCH)?;
+        options.compile(compiler)?;
+        Ok(Arc::new(options))
+    },
 };
 
 /// `perf bench sched messaging`.
@@ -86,6 +94,11 @@ pub static PERF_MESSAGING: Tool = Tool {
             .switch()
             .says("threads instead of processes"),
     ],
+    compile: |words, compiler| {
+        let options = Options::read(words, &PERF_MESSAGING)?;
+        options.compile(compiler)?;
+        Ok(Arc::new(options))
+    },
 };
 
 /// A command line of either tool.
@@ -192,9 +205,15 @@ impl Options {
     pub fn messages(&self) -> u64 {
         self.groups * self.fds * self.fds * self.loops
     }
+}
+
+impl Model for Options {
+    fn metrics(&self, results: &Results, map: &mut MetricMap) {
+        results.put(map, "time", results.seconds("time"));
+    }
 
     /// What the tool prints.
-    pub(super) fn report(&self, results: &Results) -> String {
+    fn report(&self, results: &Results) -> String {
         let seconds = results
             .seconds("time")
             .unwrap_or_else(|| results.elapsed_s());

@@ -21,6 +21,8 @@ mod report;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use schedcast_kernel::cpuset::CpuSet;
 
 use super::command::{CommandError, Effect, Flag, Tool, Words, whole};
@@ -84,6 +86,11 @@ pub static TOOL: Tool = Tool {
             .says("interim results")
             .effect(Effect::Refused("only the final result is printed")),
     ],
+    compile: |words, compiler| {
+        let options = Options::read(words, compiler.start.cpus)?;
+        options.compile(compiler)?;
+        Ok(Arc::new(options))
+    },
 };
 
 /// What a pair does.

@@ -1,6 +1,7 @@
 //! Rates, and netperf's own table.
 
 use super::{Options, Test};
+use crate::programs::model::Model;
 use crate::programs::results::{MetricMap, Results};
 
 impl Options {
@@ -20,8 +21,18 @@ impl Options {
         };
         (time_s > 0.0).then(|| metric.count as f64 / time_s)
     }
+}
 
-    pub(in crate::programs) fn metrics(&self, results: &Results, map: &mut MetricMap) {
+impl Model for Options {
+    fn length_ns(&self) -> Option<u64> {
+        self.duration_ns()
+    }
+
+    fn statistics(&self, name: &str) -> Vec<String> {
+        vec![name.to_owned(), format!("{name}-server")]
+    }
+
+    fn metrics(&self, results: &Results, map: &mut MetricMap) {
         if self.test.is_stream() {
             let bytes = self.per_second(results, "bytes");
             results.put(map, "throughput", bytes.map(|bytes| bytes / 1e6));
@@ -36,7 +47,7 @@ impl Options {
     }
 
     /// What one of the netperfs would have printed, with the mean of all.
-    pub(in crate::programs) fn report(&self, results: &Results) -> String {
+    fn report(&self, results: &Results) -> String {
         let elapsed_s = self
             .duration_ns()
             .map_or_else(|| results.elapsed_s(), |time_ns| time_ns as f64 / 1e9);

@@ -19,6 +19,8 @@ mod report;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use super::command::{CommandError, Effect, Flag, Given, Tool, Words};
 use super::postgres::{
     FILE_SYSTEM, Row, SERVER_CGROUP, SYNCHRONOUS_COMMIT, Script, Settings, address,
@@ -143,6 +145,11 @@ pub static TOOL: Tool = Tool {
             .says("debugging up to 15, the data base since 16")
             .effect(Effect::Refused("give the name of the data base last")),
     ],
+    compile: |words, compiler| {
+        let options = Options::read(words)?;
+        options.compile(compiler)?;
+        Ok(Arc::new(options))
+    },
 };
 
 /// A built-in script.

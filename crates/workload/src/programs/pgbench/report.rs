@@ -1,6 +1,7 @@
 //! Rates and latencies, and pgbench's own summary.
 
 use super::{Length, Options, Protocol};
+use crate::programs::model::Model;
 use crate::programs::results::{MetricMap, Results, deviation};
 
 impl Options {
@@ -25,8 +26,18 @@ impl Options {
         let measured_s = self.measured_s(results);
         (measured_s > 0.0).then(|| count as f64 / measured_s)
     }
+}
 
-    pub(in crate::programs) fn metrics(&self, results: &Results, map: &mut MetricMap) {
+impl Model for Options {
+    fn length_ns(&self) -> Option<u64> {
+        self.duration_ns()
+    }
+
+    fn statistics(&self, name: &str) -> Vec<String> {
+        vec![name.to_owned(), format!("{name}-server")]
+    }
+
+    fn metrics(&self, results: &Results, map: &mut MetricMap) {
         results.put(map, "tps", self.tps(results));
         results.put_latency(map, "latency");
         if self.rate.is_some() {
@@ -34,7 +45,7 @@ impl Options {
         }
     }
 
-    pub(in crate::programs) fn report(&self, results: &Results) -> String {
+    fn report(&self, results: &Results) -> String {
         let values = results.values("latency");
         let count = values.map_or(0, |values| values.count());
         let tps = self.tps(results).unwrap_or(0.0);

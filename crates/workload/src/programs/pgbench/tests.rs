@@ -1,5 +1,6 @@
 use super::super::tests::{compiled, metric, refuse, rules};
 use super::super::{Running, Start, compile, split};
+use super::{Options, TOOL};
 use schedcast_kernel::GroupId;
 use schedcast_kernel::group::BandwidthLimit;
 use schedcast_sim::workload::GroupSpec;
@@ -125,10 +126,9 @@ fn the_servers_group_is_limited_alone() {
 
 #[test]
 fn clients_are_dealt_out_as_evenly_as_it_goes() {
-    let (running, _) = compiled("pgbench -c 7 -j 3 -T 1", 4);
-    let super::super::Model::Pgbench(options) = &running.model else {
-        panic!("another model");
-    };
+    let line = "pgbench -c 7 -j 3 -T 1";
+    let (running, _) = compiled(line, 4);
+    let options = Options::read(&TOOL.parse(&split(line)).unwrap()).unwrap();
     let threads: Vec<u64> = (0..7).map(|client| options.thread_of(client)).collect();
     assert_eq!(threads, [0, 0, 0, 1, 1, 2, 2]);
     assert_eq!(running.end_ns, Some(SECOND));

@@ -23,11 +23,13 @@ mod report;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use schedcast_kernel::Cpu;
 use schedcast_kernel::cpuset::CpuSet;
 
 use super::command::{CommandError, Effect, Flag, Tool, Words};
-use super::results::{MetricMap, Results};
+use super::results::Results;
 use super::schbench_classic::{PIPE_BYTES_MAX, RUNTIME_S_MAX, THREADS_MAX};
 
 /// schbench of the second generation.
@@ -86,6 +88,11 @@ pub static TOOL: Tool = Tool {
             .says("one last level cache a message thread")
             .effect(Effect::Refused("give the CPUs with -M and -W")),
     ],
+    compile: |words, compiler| {
+        let options = Options::read(words, compiler.start.cpus)?;
+        options.compile(compiler)?;
+        Ok(Arc::new(options))
+    },
 };
 
 /// A command line.
@@ -170,16 +177,6 @@ impl Options {
         Ok(options)
     }
 
-    /// When the run ends, after its start.
-    pub fn end_ns(&self) -> Option<u64> {
-        (self.runtime_s > 0).then_some(self.runtime_s * 1_000_000_000)
-    }
-
-    /// Names that the statistics of its threads go to, besides the program's own.
-    pub(super) fn statistics(&self, name: &str) -> [String; 2] {
-        [format!("{name}{MESSAGE}"), format!("{name}{WORKER}")]
-    }
-
     /// CPU time of the matrix products of a request.
     pub fn request_ns(&self, matrix_step_ps: u64) -> u64 {
         let steps = u128::from(self.matrix).pow(3) * u128::from(self.operations);
@@ -193,13 +190,6 @@ impl Options {
         let warm = u64::from(self.warmup_s > 0 && self.warmup_s <= self.runtime_s);
         let counted_s = self.runtime_s - self.warmup_s * warm;
         warm + counted_s.checked_div(self.zero_s).unwrap_or(0)
-    }
-
-    pub(super) fn metrics(&self, results: &Results, map: &mut MetricMap) {
-        results.put_latency(map, "wakeup_latency");
-        results.put_latency(map, "request_latency");
-        results.put(map, "rps", Some(self.rps(results)));
-        results.put(map, "requests", Some(results.count("requests") as f64));
     }
 
     /// Requests over the run time, as schbench reckons.

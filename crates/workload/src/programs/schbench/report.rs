@@ -2,7 +2,9 @@
 
 use schedcast_sim::histogram::Histogram;
 
-use super::{MESSAGE, Options, Results, WORKER};
+use super::{MESSAGE, Options, WORKER};
+use crate::programs::model::Model;
+use crate::programs::results::{MetricMap, Results};
 use crate::programs::schbench_classic::transfer;
 
 const PERCENTILES: [(&str, u32); 5] = [
@@ -26,45 +28,6 @@ struct Block<'a> {
 }
 
 impl Options {
-    pub(in crate::programs) fn report(&self, results: &Results) -> String {
-        let mut text = String::new();
-        if !self.workers_given {
-            text += &format!("setting worker threads to {}\n", self.workers);
-        }
-        let wakeup = Block {
-            label: "Wakeup Latencies",
-            unit: "usec",
-            shown: if self.pipe_bytes > 0 {
-                &["20.0", "50.0", "90.0", "99.0", "99.9"]
-            } else {
-                &LATENCIES
-            },
-            star: "99.0",
-            scale: 1000,
-        };
-        text += &self.block(results, "wakeup_latency", &wakeup);
-        if self.pipe_bytes > 0 {
-            return text + &self.transfer(results);
-        }
-        let request = Block {
-            label: "Request Latencies",
-            shown: &LATENCIES,
-            ..wakeup
-        };
-        text += &self.block(results, "request_latency", &request);
-        let rate = Block {
-            label: "RPS",
-            unit: "requests",
-            shown: &RATES,
-            star: "50.0",
-            scale: 1,
-        };
-        text += &self.block(results, "rps_sample", &rate);
-        text += &format!("average rps: {:.2}\n", self.rps(results));
-        let [message, worker] = [MESSAGE, WORKER].map(|suffix| delay_us(results, suffix));
-        text + &format!("sched delay: message {message} (usec) worker {worker} (usec)\n")
-    }
-
     fn transfer(&self, results: &Results) -> String {
         let workers_s = results.values("worker_time").map_or(0, Histogram::sum) as f64 / 1e9;
         let seconds = match workers_s > 0.0 {
@@ -108,6 +71,64 @@ impl Options {
         let max = values.max().unwrap_or(0) / block.scale;
         let min = smallest(values).unwrap_or(0) / block.scale;
         text + &format!("\t  min={min}, max={max}\n")
+    }
+}
+
+impl Model for Options {
+    fn length_ns(&self) -> Option<u64> {
+        (self.runtime_s > 0).then_some(self.runtime_s * 1_000_000_000)
+    }
+
+    fn statistics(&self, name: &str) -> Vec<String> {
+        ["", MESSAGE, WORKER]
+            .map(|end| format!("{name}{end}"))
+            .to_vec()
+    }
+
+    fn metrics(&self, results: &Results, map: &mut MetricMap) {
+        results.put_latency(map, "wakeup_latency");
+        results.put_latency(map, "request_latency");
+        results.put(map, "rps", Some(self.rps(results)));
+        results.put(map, "requests", Some(results.count("requests") as f64));
+    }
+
+    fn report(&self, results: &Results) -> String {
+        let mut text = String::new();
+        if !self.workers_given {
+            text += &format!("setting worker threads to {}\n", self.workers);
+        }
+        let wakeup = Block {
+            label: "Wakeup Latencies",
+            unit: "usec",
+            shown: if self.pipe_bytes > 0 {
+                &["20.0", "50.0", "90.0", "99.0", "99.9"]
+            } else {
+                &LATENCIES
+            },
+            star: "99.0",
+            scale: 1000,
+        };
+        text += &self.block(results, "wakeup_latency", &wakeup);
+        if self.pipe_bytes > 0 {
+            return text + &self.transfer(results);
+        }
+        let request = Block {
+            label: "Request Latencies",
+            shown: &LATENCIES,
+            ..wakeup
+        };
+        text += &self.block(results, "request_latency", &request);
+        let rate = Block {
+            label: "RPS",
+            unit: "requests",
+            shown: &RATES,
+            star: "50.0",
+            scale: 1,
+        };
+        text += &self.block(results, "rps_sample", &rate);
+        text += &format!("average rps: {:.2}\n", self.rps(results));
+        let [message, worker] = [MESSAGE, WORKER].map(|suffix| delay_us(results, suffix));
+        text + &format!("sched delay: message {message} (usec) worker {worker} (usec)\n")
     }
 }
 

@@ -20,7 +20,10 @@ mod compile;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use super::command::{CommandError, Effect, Flag, Tool, Words};
+use super::model::Model;
 use super::results::{MetricMap, Results, quantile_us};
 
 /// schbench of the first generation.
@@ -52,6 +55,11 @@ pub static TOOL: Tool = Tool {
                 "it runs itself again and again; run a sweep over -t or -R instead",
             )),
     ],
+    compile: |words, compiler| {
+        let options = Options::read(words)?;
+        options.compile(compiler)?;
+        Ok(Arc::new(options))
+    },
 };
 
 /// Most bytes that `-p` takes.
@@ -148,11 +156,6 @@ impl Options {
         }
     }
 
-    pub(super) fn metrics(&self, results: &Results, map: &mut MetricMap) {
-        results.put_latency(map, self.latency());
-        results.put(map, "rps", Some(self.rps(results)));
-    }
-
     /// Loops a second of all workers: each worker's own loops over its own time.
     fn rps(&self, results: &Results) -> f64 {
         let workers_s = results.values("worker_time").and_then(|times| times.mean());
@@ -163,9 +166,20 @@ impl Options {
             0.0
         }
     }
+}
+
+impl Model for Options {
+    fn length_ns(&self) -> Option<u64> {
+        Some(self.runtime_ns())
+    }
+
+    fn metrics(&self, results: &Results, map: &mut MetricMap) {
+        results.put_latency(map, self.latency());
+        results.put(map, "rps", Some(self.rps(results)));
+    }
 
     /// What schbench printed.
-    pub(super) fn report(&self, results: &Results) -> String {
+    fn report(&self, results: &Results) -> String {
         const ROWS: [(&str, u32); 7] = [
             ("50.0000", 500_000),
             ("75.0000", 750_000),

@@ -19,7 +19,10 @@ mod compile;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use super::command::{CommandError, Flag, Tool, Words};
+use super::model::Model;
 use super::results::{MetricMap, Results};
 use crate::nearest::suggestion;
 
@@ -65,6 +68,11 @@ pub static TOOL: Tool = Tool {
             .default("0")
             .says("that takes the packets"),
     ],
+    compile: |words, compiler| {
+        let options = Options::read(words, compiler.start.cpus)?;
+        options.compile(compiler)?;
+        Ok(Arc::new(options))
+    },
 };
 
 /// How computing varies from request to request.
@@ -163,15 +171,21 @@ impl Options {
         let measured_s = end_ns.checked_sub(begin_ns)? as f64 / 1e9;
         (measured_s > 0.0).then(|| latency.values.count() as f64 / measured_s)
     }
+}
 
-    pub(super) fn metrics(&self, results: &Results, map: &mut MetricMap) {
+impl Model for Options {
+    fn length_ns(&self) -> Option<u64> {
+        Some(self.duration_ns)
+    }
+
+    fn metrics(&self, results: &Results, map: &mut MetricMap) {
         results.put(map, "requests_per_s", self.rate_of(results));
         results.put_latency(map, "latency");
         results.put_latency(map, "queue");
     }
 
     /// A summary of its own, as there is no tool to print one.
-    pub(super) fn report(&self, results: &Results) -> String {
+    fn report(&self, results: &Results) -> String {
         let mut text = format!(
             "requests  {:.1} a second arrive, {:.1} are answered\n",
             self.rate as f64,

@@ -17,11 +17,12 @@ mod report;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::task::Policy;
 
 use super::command::{CommandError, Effect, Flag, Tool, Words};
-use super::results::{MetricMap, Results};
 use crate::nearest::suggestion;
 use methods::{METHODS, Method};
 
@@ -72,6 +73,11 @@ pub static TOOL: Tool = Tool {
             .says("print without the tool's name and number")
             .effect(Effect::Output),
     ],
+    compile: |words, compiler| {
+        let options = Options::read(words, compiler.start.cpus)?;
+        options.compile(compiler)?;
+        Ok(Arc::new(options))
+    },
 };
 
 /// How long a worker computes before it sleeps.
@@ -150,12 +156,6 @@ impl Options {
             quiet: words.has("quiet"),
             brief: words.has("log-brief"),
         })
-    }
-
-    pub(super) fn metrics(&self, results: &Results, map: &mut MetricMap) {
-        results.put(map, "time", results.seconds("time"));
-        let operations = results.count("operations") as f64 / 1e6;
-        results.put(map, "operations", Some(operations));
     }
 
     /// Operations of one worker, in millionths: the whole divided, rounded up.

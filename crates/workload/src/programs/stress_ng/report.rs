@@ -1,34 +1,10 @@
 //! stress-ng's own lines.
 
-use super::{Options, Results};
+use super::Options;
+use crate::programs::model::Model;
+use crate::programs::results::{MetricMap, Results};
 
 impl Options {
-    pub(in crate::programs) fn report(&self, results: &Results) -> String {
-        if self.quiet {
-            return String::new();
-        }
-        let workers = self.workers;
-        let seconds = results
-            .seconds("time")
-            .unwrap_or_else(|| results.elapsed_s());
-        let timeout_s = self.timeout_ns / 1_000_000_000;
-        let long = long_time(timeout_s as f64);
-        let setting = match self.timeout_given {
-            true => format!("setting to a {timeout_s} second{long} run per stressor"),
-            false => format!("defaulting to a {timeout_s} second{long} run per stressor"),
-        };
-        let mut text = self.line("info:", &setting);
-        text += &self.line("info:", &format!("dispatching hogs: {workers} cpu"));
-        if self.metrics {
-            text += &self.table(results, seconds, workers);
-        }
-        let end = format!(
-            "successful run completed in {seconds:.2}s{}",
-            long_time(seconds)
-        );
-        text + &self.line("info:", &end)
-    }
-
     /// The forecast has no process numbers, so every line says 1.
     fn line(&self, kind: &str, message: &str) -> String {
         if self.brief {
@@ -73,6 +49,44 @@ impl Options {
             .iter()
             .map(|line| self.line("metrc:", line))
             .collect()
+    }
+}
+
+impl Model for Options {
+    fn length_ns(&self) -> Option<u64> {
+        Some(self.timeout_ns)
+    }
+
+    fn metrics(&self, results: &Results, map: &mut MetricMap) {
+        results.put(map, "time", results.seconds("time"));
+        let operations = results.count("operations") as f64 / 1e6;
+        results.put(map, "operations", Some(operations));
+    }
+
+    fn report(&self, results: &Results) -> String {
+        if self.quiet {
+            return String::new();
+        }
+        let workers = self.workers;
+        let seconds = results
+            .seconds("time")
+            .unwrap_or_else(|| results.elapsed_s());
+        let timeout_s = self.timeout_ns / 1_000_000_000;
+        let long = long_time(timeout_s as f64);
+        let setting = match self.timeout_given {
+            true => format!("setting to a {timeout_s} second{long} run per stressor"),
+            false => format!("defaulting to a {timeout_s} second{long} run per stressor"),
+        };
+        let mut text = self.line("info:", &setting);
+        text += &self.line("info:", &format!("dispatching hogs: {workers} cpu"));
+        if self.metrics {
+            text += &self.table(results, seconds, workers);
+        }
+        let end = format!(
+            "successful run completed in {seconds:.2}s{}",
+            long_time(seconds)
+        );
+        text + &self.line("info:", &end)
     }
 }
 

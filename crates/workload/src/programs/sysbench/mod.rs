@@ -21,6 +21,8 @@ mod report;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use super::command::{CommandError, Effect, Flag, Tool, Words};
 use super::postgres::{FILE_SYSTEM, SERVER_CGROUP, SYNCHRONOUS_COMMIT, address};
 use crate::nearest::suggestion;
@@ -131,6 +133,11 @@ pub static TOOL: Tool = Tool {
             .says("check results")
             .effect(Effect::Refused("what the checks cost is not known")),
     ],
+    compile: |words, compiler| {
+        let options = Options::read(words)?;
+        options.compile(compiler)?;
+        Ok(Arc::new(options))
+    },
 };
 
 /// What the threads do.

@@ -3,14 +3,10 @@
 use schedcast_sim::histogram::Histogram;
 
 use super::{Options, Test};
+use crate::programs::model::Model;
 use crate::programs::results::{MetricMap, Results, deviation};
 
 impl Options {
-    /// When it ends by itself, if time says so.
-    pub(in crate::programs) fn duration_ns(&self) -> Option<u64> {
-        self.time_ns
-    }
-
     /// From the moment at which all were ready to the end of the last thread.
     fn measured_s(&self, results: &Results) -> f64 {
         let ended = results.metric("run").map(|run| run.values.count());
@@ -31,52 +27,6 @@ impl Options {
             Test::Cpu(_) => None,
             Test::Oltp(oltp) => Some(oltp.queries()),
         }
-    }
-
-    pub(in crate::programs) fn metrics(&self, results: &Results, map: &mut MetricMap) {
-        results.put_latency(map, "latency");
-        let events = results.values("latency").map_or(0, Histogram::count) as f64;
-        let measured_s = self.measured_s(results);
-        if measured_s <= 0.0 {
-            return;
-        }
-        results.put(map, "events_per_s", Some(events / measured_s));
-        if let Some(queries) = self.queries() {
-            let queries = queries.iter().sum::<u64>() as f64;
-            results.put(map, "queries_per_s", Some(events * queries / measured_s));
-        }
-    }
-
-    pub(in crate::programs) fn report(&self, results: &Results) -> String {
-        let none = Histogram::default();
-        let latency = results.values("latency").unwrap_or(&none);
-        let events = latency.count();
-        let measured_s = self.measured_s(results);
-        let per_second = |count: u64| match measured_s > 0.0 {
-            true => count as f64 / measured_s,
-            false => 0.0,
-        };
-        let mut text = format!(
-            "sysbench 1.0.20 (forecast)\n\nRunning the test with following options:\n\
-             Number of threads: {}\nInitializing random number generator from current time\n\n\n",
-            self.threads
-        );
-        if let Test::Cpu(max) = &self.test {
-            text += &format!("Prime numbers limit: {max}\n\n");
-        }
-        text += "Initializing worker threads...\n\nThreads started!\n\n";
-        match self.queries() {
-            None => {
-                let rate = per_second(events);
-                text += &format!("CPU speed:\n    events per second: {rate:>8.2}\n\n");
-            }
-            Some(queries) => text += &statistics(queries, events, per_second),
-        }
-        text += &format!(
-            "General statistics:\n    {:<36} {measured_s:.4}s\n    {:<36} {events}\n\n",
-            "total time:", "total number of events:"
-        );
-        text + &self.latencies(latency) + &self.fairness(results)
     }
 
     fn latencies(&self, latency: &Histogram) -> String {
@@ -111,6 +61,66 @@ impl Options {
             "Threads fairness:\n    {:<31}{events:.4}/{event_deviation:.2}\n    {:<31}{time_s:.4}/{time_deviation:.2}\n",
             "events (avg/stddev):", "execution time (avg/stddev):"
         )
+    }
+}
+
+impl Model for Options {
+    fn length_ns(&self) -> Option<u64> {
+        self.time_ns
+    }
+
+    fn statistics(&self, name: &str) -> Vec<String> {
+        let mut names = vec![name.to_owned()];
+        if let Test::Oltp(_) = self.test {
+            names.push(format!("{name}-server"));
+        }
+        names
+    }
+
+    fn metrics(&self, results: &Results, map: &mut MetricMap) {
+        results.put_latency(map, "latency");
+        let events = results.values("latency").map_or(0, Histogram::count) as f64;
+        let measured_s = self.measured_s(results);
+        if measured_s <= 0.0 {
+            return;
+        }
+        results.put(map, "events_per_s", Some(events / measured_s));
+        if let Some(queries) = self.queries() {
+            let queries = queries.iter().sum::<u64>() as f64;
+            results.put(map, "queries_per_s", Some(events * queries / measured_s));
+        }
+    }
+
+    fn report(&self, results: &Results) -> String {
+        let none = Histogram::default();
+        let latency = results.values("latency").unwrap_or(&none);
+        let events = latency.count();
+        let measured_s = self.measured_s(results);
+        let per_second = |count: u64| match measured_s > 0.0 {
+            true => count as f64 / measured_s,
+            false => 0.0,
+        };
+        let mut text = format!(
+            "sysbench 1.0.20 (forecast)\n\nRunning the test with following options:\n\
+             Number of threads: {}\nInitializing random number generator from current time\n\n\n",
+            self.threads
+        );
+        if let Test::Cpu(max) = &self.test {
+            text += &format!("Prime numbers limit: {max}\n\n");
+        }
+        text += "Initializing worker threads...\n\nThreads started!\n\n";
+        match self.queries() {
+            None => {
+                let rate = per_second(events);
+                text += &format!("CPU speed:\n    events per second: {rate:>8.2}\n\n");
+            }
+            Some(queries) => text += &statistics(queries, events, per_second),
+        }
+        text += &format!(
+            "General statistics:\n    {:<36} {measured_s:.4}s\n    {:<36} {events}\n\n",
+            "total time:", "total number of events:"
+        );
+        text + &self.latencies(latency) + &self.fairness(results)
     }
 }
 

@@ -18,6 +18,8 @@ mod report;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use super::command::{CommandError, Effect, Flag, Tool, Words};
 use super::postgres::SERVER_CGROUP;
 
@@ -58,6 +60,11 @@ pub static TOOL: Tool = Tool {
             .says("a script of one's own")
             .effect(Effect::Refused("what it costs is not known")),
     ],
+    compile: |words, compiler| {
+        let options = Options::read(words, compiler.start.cpus)?;
+        options.compile(compiler)?;
+        Ok(Arc::new(options))
+    },
 };
 
 /// A command line.

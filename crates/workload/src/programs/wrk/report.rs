@@ -3,6 +3,7 @@
 use schedcast_sim::histogram::Histogram;
 
 use super::Options;
+use crate::programs::model::Model;
 use crate::programs::results::{MetricMap, Results, deviation};
 
 impl Options {
@@ -17,13 +18,6 @@ impl Options {
         let count = results.values("latency")?.count();
         let measured_s = self.measured_s(results);
         (measured_s > 0.0).then(|| count as f64 / measured_s)
-    }
-
-    pub(in crate::programs) fn metrics(&self, results: &Results, map: &mut MetricMap) {
-        results.put(map, "requests_per_s", self.rate(results));
-        let requests = results.values("latency").map(Histogram::count);
-        results.put(map, "requests", requests.map(|count| count as f64));
-        results.put_times(map, "latency", &self.corrected(results));
     }
 
     /// Latencies with those that wrk adds (`stats_correct`): while one request was late, its connection
@@ -52,8 +46,25 @@ impl Options {
         }
         corrected
     }
+}
 
-    pub(in crate::programs) fn report(&self, results: &Results) -> String {
+impl Model for Options {
+    fn length_ns(&self) -> Option<u64> {
+        Some(self.duration_ns)
+    }
+
+    fn statistics(&self, name: &str) -> Vec<String> {
+        vec![name.to_owned(), format!("{name}-server")]
+    }
+
+    fn metrics(&self, results: &Results, map: &mut MetricMap) {
+        results.put(map, "requests_per_s", self.rate(results));
+        let requests = results.values("latency").map(Histogram::count);
+        results.put(map, "requests", requests.map(|count| count as f64));
+        results.put_times(map, "latency", &self.corrected(results));
+    }
+
+    fn report(&self, results: &Results) -> String {
         let none = Histogram::default();
         let latency = &self.corrected(results);
         let samples = results.values("samples").unwrap_or(&none);

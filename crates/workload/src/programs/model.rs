@@ -1,0 +1,45 @@
+//! What is asked of a program's model once its run is over.
+//!
+//! A tool ([`Tool`](super::Tool)) compiles a command line and leaves a model behind, mostly the options it
+//! read. A new benchmark is a folder with a table of flags, a compiler and this trait, and its line in
+//! [`TOOLS`](super::TOOLS).
+
+use std::fmt::Debug;
+
+use super::results::{MetricMap, Results};
+
+/// A command that was compiled.
+pub(super) trait Model: Debug + Send + Sync {
+    /// How long it runs at the most if every task gets to run, as far as the command says: the run time
+    /// of schbench, the timeout of stress-ng. `None` = until its work is done.
+    fn length_ns(&self) -> Option<u64> {
+        None
+    }
+
+    /// Names that its tasks' statistics go to.
+    fn statistics(&self, name: &str) -> Vec<String> {
+        vec![name.to_owned()]
+    }
+
+    /// Longest time that an idle CPU may take to wake up while it runs, in microseconds.
+    fn idle_latency_limit_us(&self) -> Option<u32> {
+        None
+    }
+
+    /// Whether its report needs the log.
+    fn needs_log(&self) -> bool {
+        false
+    }
+
+    /// Whether what its tasks record is for users as it is; otherwise [`Model::metrics`] makes of it what
+    /// they see.
+    fn records_for_users(&self) -> bool {
+        false
+    }
+
+    /// Adds its metrics.
+    fn metrics(&self, _results: &Results, _map: &mut MetricMap) {}
+
+    /// What the tool would have printed.
+    fn report(&self, results: &Results) -> String;
+}
