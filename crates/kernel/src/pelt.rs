@@ -130,29 +130,53 @@ impl SchedAvg {
         MIN_DIVIDER + self.period_contrib
     }
 
+    /// Whether an update at `now` crosses no period boundary. A clock that went back does.
+    #[inline(always)]
+    pub const fn stays_within_period(&self, now: u64) -> bool {
+        let units = now.wrapping_sub(self.last_update_time) >> 10;
+        units + (self.period_contrib as u64) < 1024
+    }
+
+    /// [`SchedAvg::update`] where [`SchedAvg::stays_within_period`]: averages do not move.
+    #[inline(always)]
+    pub fn update_within_period(&mut self, now: u64, inputs: Inputs) {
+        debug_assert!(self.stays_within_period(now));
+        let units = now.wrapping_sub(self.last_update_time) >> 10;
+        if units > 0 {
+            reached(Mark::PeltWithinPeriod);
+            self.last_update_time += units << 10;
+            self.period_contrib += units as u32;
+            self.add(units as u32, inputs);
+        }
+    }
+
     /// Brings the sums to `now` (`___update_load_sum`), and the averages too when a period boundary was
     /// crossed (`___update_load_avg`). Returns whether it was. `weight` is unscaled, 1 for queues.
     #[inline(always)]
     pub fn update(&mut self, now: u64, inputs: Inputs, weight: u64) -> bool {
-        let elapsed = now.wrapping_sub(self.last_update_time);
-        let units = elapsed >> 10;
-        if units == 0 {
+        if self.stays_within_period(now) {
+            self.update_within_period(now, inputs);
             return false;
         }
-        // Most updates stay within a period, and a clock that went back is far from doing so.
-        let total = units + u64::from(self.period_contrib);
-        if total < 1024 {
-            reached(Mark::PeltWithinPeriod);
-            self.last_update_time += units << 10;
-            self.period_contrib = total as u32;
-            self.add(units as u32, inputs);
-            return false;
-        }
-        self.update_beyond_period(elapsed, inputs, weight)
+        // The inputs go one by one, in registers.
+        let Inputs {
+            load,
+            runnable,
+            running,
+        } = inputs;
+        self.update_beyond_period(now, load, runnable, running, weight)
     }
 
     #[inline(never)]
-    fn update_beyond_period(&mut self, elapsed: u64, inputs: Inputs, weight: u64) -> bool {
+    fn update_beyond_period(
+        &mut self,
+        now: u64,
+        load: u64,
+        runnable: u64,
+        running: bool,
+        weight: u64,
+    ) -> bool {
+        let elapsed = now.wrapping_sub(self.last_update_time);
         if (elapsed as i64) < 0 {
             self.last_update_time = self.last_update_time.wrapping_add(elapsed);
             return false;
@@ -166,8 +190,13 @@ impl SchedAvg {
         self.load_sum = decay.of(self.load_sum);
         self.runnable_sum = decay.of(self.runnable_sum);
         self.util_sum = decay.of(u64::from(self.util_sum)) as u32;
-        if inputs.load != 0 {
+        if load != 0 {
             let contribution = segments(decay, 1024 - self.period_contrib, rest);
+            let inputs = Inputs {
+                load,
+                runnable,
+                running,
+            };
             self.add(contribution, inputs);
         }
         self.period_contrib = rest;

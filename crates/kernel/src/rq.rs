@@ -68,6 +68,10 @@ pub struct Rq {
     pub wake_list: Vec<TaskId>,
     /// `ttwu_pending`: the CPU does not count as idle.
     pub ttwu_pending: bool,
+    /// The sets of idle CPUs have this one.
+    pub noted_idle: bool,
+    /// The set of CPUs that run nothing but idle-policy tasks has this one.
+    pub noted_sched_idle: bool,
     /// Throttled queues of this CPU to be unthrottled by it (6.3).
     pub unthrottle_list: Vec<CfsRqId>,
     /// A nohz balance kick is pending for this CPU.
@@ -150,6 +154,8 @@ impl Rq {
             skip_clock_update: false,
             wake_list: Vec::new(),
             ttwu_pending: false,
+            noted_idle: true,
+            noted_sched_idle: false,
             unthrottle_list: Vec::new(),
             nohz_kick: false,
             balance_softirq: false,

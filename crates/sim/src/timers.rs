@@ -5,8 +5,8 @@
 //! slack is programmed for 150 µs; if another timer of the same CPU interrupts at 120 µs, the sleeper
 //! is woken by that interrupt.
 //!
-//! Timers of one CPU are kept in the order of their hard expiry, the first at the end of a vector: a
-//! CPU has few, so moving some entries is cheaper than a tree.
+//! Timers of one CPU hang in a list in the order of their hard expiry. A CPU has few, and what is armed
+//! mostly expires as one of the last, so the place is looked for from the end.
 
 use schedcast_kernel::table::Table;
 use schedcast_kernel::{Cpu, Ns};
@@ -26,10 +26,15 @@ pub struct Armed {
     pub timer: TimerId,
 }
 
+/// A row of the lists: the end of a CPU's list, or a timer.
 #[derive(Clone, Copy, Debug)]
-struct Place {
-    cpu: u32,
+struct Row {
     hard: Ns,
+    soft: Ns,
+    next: u32,
+    previous: u32,
+    /// CPU it is armed on.
+    cpu: u32,
 }
 
 const NOT_ARMED: u32 = u32::MAX;
@@ -37,70 +42,93 @@ const NOT_ARMED: u32 = u32::MAX;
 /// All timers of all CPUs, ticks excepted.
 #[derive(Clone, Debug)]
 pub struct Timers {
-    bases: Table<Vec<Armed>>,
-    places: Table<Place>,
+    /// Circular lists: row n is the end of the list of CPU n, expiring before all others; timers follow.
+    rows: Table<Row>,
+    cpus: u32,
 }
 
 impl Timers {
     /// No timers on `cpus` CPUs.
     pub fn new(cpus: usize) -> Self {
+        let end = |cpu| Row {
+            hard: 0,
+            soft: 0,
+            next: cpu,
+            previous: cpu,
+            cpu,
+        };
         Self {
-            bases: vec![Vec::new(); cpus].into(),
-            places: Table::new(),
+            rows: (0..cpus as u32).map(end).collect(),
+            cpus: cpus as u32,
         }
     }
 
     /// Makes timers `0..count` known.
     pub fn grow(&mut self, count: usize) {
-        let place = Place {
-            cpu: NOT_ARMED,
+        let row = Row {
             hard: 0,
+            soft: 0,
+            next: 0,
+            previous: 0,
+            cpu: NOT_ARMED,
         };
-        self.places.grow(count, place);
+        self.rows.grow(self.cpus as usize + count, row);
     }
 
     /// Arms a timer that is not armed; among equal hard expiries it runs last.
     #[inline]
     pub fn arm(&mut self, cpu: Cpu, armed: Armed) {
-        self.places[armed.timer.0 as usize] = Place {
-            cpu: cpu.0,
+        let mut next = cpu.0;
+        let mut previous = self.rows[cpu.index()].previous;
+        while self.rows[previous as usize].hard > armed.hard {
+            next = previous;
+            previous = self.rows[previous as usize].previous;
+        }
+        let row = self.cpus + armed.timer.0;
+        self.rows[row as usize] = Row {
             hard: armed.hard,
+            soft: armed.soft,
+            next,
+            previous,
+            cpu: cpu.0,
         };
-        let base = &mut self.bases[cpu.index()];
-        let place = base.partition_point(|other| other.hard > armed.hard);
-        base.insert(place, armed);
+        self.rows[previous as usize].next = row;
+        self.rows[next as usize].previous = row;
     }
 
     /// Disarms a timer. Returns the CPU it was armed on.
     #[inline]
     pub fn cancel(&mut self, timer: TimerId) -> Option<Cpu> {
-        let place = &mut self.places[timer.0 as usize];
-        if place.cpu == NOT_ARMED {
+        let row = &mut self.rows[(self.cpus + timer.0) as usize];
+        if row.cpu == NOT_ARMED {
             return None;
         }
-        let (cpu, hard) = (Cpu(place.cpu), place.hard);
-        place.cpu = NOT_ARMED;
-        let base = &mut self.bases[cpu.index()];
-        let first = base.partition_point(|other| other.hard > hard);
-        let offset = base[first..]
-            .iter()
-            .position(|other| other.timer == timer)
-            .expect("an armed timer is in the base of its CPU");
-        base.remove(first + offset);
-        Some(cpu)
+        let Row {
+            next,
+            previous,
+            cpu,
+            ..
+        } = *row;
+        row.cpu = NOT_ARMED;
+        self.rows[previous as usize].next = next;
+        self.rows[next as usize].previous = previous;
+        Some(Cpu(cpu))
     }
 
     /// The timer the hardware of `cpu` is programmed for.
     #[inline(always)]
-    pub fn first(&self, cpu: Cpu) -> Option<&Armed> {
-        self.bases[cpu.index()].last()
+    pub fn first(&self, cpu: Cpu) -> Option<Armed> {
+        let first = self.rows[cpu.index()].next;
+        let timer = TimerId(first.checked_sub(self.cpus)?);
+        let Row { hard, soft, .. } = self.rows[first as usize];
+        Some(Armed { hard, soft, timer })
     }
 
     /// Takes the first timer of `cpu` off.
     #[inline]
     pub fn take_first(&mut self, cpu: Cpu) -> Option<Armed> {
-        let armed = self.bases[cpu.index()].pop()?;
-        self.places[armed.timer.0 as usize].cpu = NOT_ARMED;
+        let armed = self.first(cpu)?;
+        self.cancel(armed.timer);
         Some(armed)
     }
 }
@@ -140,7 +168,7 @@ mod tests {
         assert_eq!(timers.cancel(TimerId(1)), Some(Cpu(1)));
         assert_eq!(timers.cancel(TimerId(1)), None);
         assert_eq!(timers.take_first(Cpu(1)), Some(armed(0, 7, 7)));
-        assert_eq!(timers.first(Cpu(1)), Some(&armed(2, 7, 7)));
+        assert_eq!(timers.first(Cpu(1)), Some(armed(2, 7, 7)));
         assert_eq!(timers.first(Cpu(0)), None);
     }
 }

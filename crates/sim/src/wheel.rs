@@ -187,7 +187,8 @@ impl Wheel {
         self.unhang(slot);
         self.last = key;
         self.earliest = None;
-        if list >= DIGITS {
+        let others_hang_there = self.links[list].next >= LISTS as u32;
+        if list >= DIGITS && others_hang_there {
             self.spread(list);
         }
         Some((Key(key), Slot(slot)))

@@ -416,12 +416,20 @@ impl Kernel {
     /// keeps the sets of idle CPUs true.
     #[inline]
     pub fn note_idle_state(&mut self, cpu: Cpu) {
-        let idle = self.available_idle_cpu(cpu);
-        if idle != self.domains.idle.contains(cpu) {
+        let (idle, sched_idle) = (self.available_idle_cpu(cpu), self.sched_idle_cpu(cpu));
+        let rq = &self.rqs[cpu.index()];
+        if idle != rq.noted_idle || sched_idle != rq.noted_sched_idle {
+            self.change_idle_state(cpu, idle, sched_idle);
+        }
+    }
+
+    #[inline(never)]
+    fn change_idle_state(&mut self, cpu: Cpu, idle: bool, sched_idle: bool) {
+        let rq = &mut self.rqs[cpu.index()];
+        if std::mem::replace(&mut rq.noted_idle, idle) != idle {
             self.domains.set_idle(cpu, idle);
         }
-        let sched_idle = self.sched_idle_cpu(cpu);
-        if sched_idle != self.domains.sched_idle.contains(cpu) {
+        if std::mem::replace(&mut rq.noted_sched_idle, sched_idle) != sched_idle {
             if sched_idle {
                 self.domains.sched_idle.insert(cpu);
             } else {

@@ -91,6 +91,7 @@ impl Kernel {
 
     /// On the way back to user mode or the idle loop: softirqs, pending reschedules, throttle work.
     /// Returns the task the CPU executes now, maybe its idle task.
+    #[inline(always)]
     pub fn leave_kernel<P: Platform>(&mut self, p: &mut P, cpu: Cpu) -> TaskId {
         self.here = cpu;
         loop {
@@ -288,6 +289,7 @@ impl Kernel {
     }
 
     /// Takes a task off its class's queue (`dequeue_task`). `false` when it is delayed instead.
+    #[inline(always)]
     pub(crate) fn dequeue_task<P: Platform>(
         &mut self,
         p: &mut P,

@@ -98,6 +98,7 @@ impl Kernel {
     }
 
     /// Enqueues a woken task and lets it preempt (`ttwu_do_activate`).
+    #[inline(always)]
     pub(crate) fn ttwu_do_activate<P: Platform>(
         &mut self,
         p: &mut P,
@@ -133,6 +134,7 @@ impl Kernel {
     }
 
     /// A wakeup ends a CPU's idle period: the average follows by an eighth.
+    #[inline(always)]
     fn end_idle_stamp(&mut self, cpu: Cpu) {
         let tick = self.tick;
         let rq = &mut self.rqs[cpu.index()];

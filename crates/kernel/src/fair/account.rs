@@ -83,6 +83,7 @@ impl Kernel {
     }
 
     /// A request that is used up is renewed (`update_deadline`). Returns whether it was.
+    #[inline(always)]
     fn update_deadline(&mut self, se: EntityId) -> bool {
         let base_slice_ns = self.rules.base_slice_ns;
         let entity = &mut self.entities[se.index()];

@@ -13,11 +13,12 @@ use crate::ids::{CfsRqId, EntityId, Ns};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
 use crate::rules::Protection;
+use crate::table::Table;
 use crate::weight::calc_delta_fair;
 
 /// The running entity's part in Σ w·(v − v0) and Σ w, zero when it is not queued.
 #[inline(always)]
-fn with_curr(cfs_rq: &CfsRq, entities: &[Entity]) -> (i64, i64) {
+fn with_curr(cfs_rq: &CfsRq, entities: &Table<Entity>) -> (i64, i64) {
     let mut sum = cfs_rq.avg_vruntime;
     let mut load = cfs_rq.avg_load as i64;
     if let Some(curr) = cfs_rq.curr {

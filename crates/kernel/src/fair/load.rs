@@ -17,6 +17,7 @@ use crate::model::{Mark, reached};
 use crate::pelt::{Inputs, MIN_DIVIDER};
 use crate::platform::Platform;
 use crate::rules::ThrottleModel;
+use crate::table::Table;
 
 /// What [`Kernel::update_load_avg`] does besides ageing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,15 +89,14 @@ fn add_tg_cfs_propagate(cfs_rq: &mut CfsRq, runnable_sum: i64) {
     cfs_rq.prop_runnable_sum += runnable_sum;
 }
 
-/// `__update_load_avg_cfs_rq`.
+/// What `__update_load_avg_cfs_rq` adds.
 #[inline(always)]
-fn age_cfs_rq(cfs_rq: &mut CfsRq, now: u64) -> bool {
-    let inputs = Inputs {
+fn cfs_rq_inputs(cfs_rq: &CfsRq) -> Inputs {
+    Inputs {
         load: cfs_rq.load.unscaled(),
         runnable: u64::from(cfs_rq.h_nr_runnable),
         running: cfs_rq.curr.is_some(),
-    };
-    cfs_rq.avg.update(now, inputs, 1)
+    }
 }
 
 /// `update_cfs_rq_load_avg`: subtracts what left, ages the rest. Returns whether averages moved.
@@ -106,7 +106,7 @@ pub(crate) fn update_cfs_rq_load_avg(cfs_rq: &mut CfsRq, now: u64) -> bool {
     if left {
         subtract_removed(cfs_rq);
     }
-    age_cfs_rq(cfs_rq, now) || left
+    cfs_rq.avg.update(now, cfs_rq_inputs(cfs_rq), 1) || left
 }
 
 #[inline(never)]
@@ -127,9 +127,9 @@ fn subtract_removed(cfs_rq: &mut CfsRq) {
     add_tg_cfs_propagate(cfs_rq, -((removed.runnable_avg * divider) as i64) >> 10);
 }
 
-/// `__update_load_avg_se`.
+/// What `__update_load_avg_se` adds.
 #[inline(always)]
-pub(crate) fn age_entity(se: &mut Entity, now: u64, is_curr: bool) {
+fn entity_inputs(se: &Entity, is_curr: bool) -> Inputs {
     let runnable = if se.sched_delayed {
         0
     } else if se.my_q().is_none() {
@@ -137,14 +137,27 @@ pub(crate) fn age_entity(se: &mut Entity, now: u64, is_curr: bool) {
     } else {
         se.runnable_weight
     };
-    let inputs = Inputs {
+    Inputs {
         load: u64::from(se.on_rq),
         runnable,
         running: is_curr,
-    };
+    }
+}
+
+/// `__update_load_avg_se`.
+#[inline(always)]
+pub(crate) fn age_entity(se: &mut Entity, now: u64, is_curr: bool) {
+    let inputs = entity_inputs(se, is_curr);
     if se.avg.update(now, inputs, se.load.unscaled()) {
         se.util_avg_changed = true;
     }
+}
+
+/// Ages an entity and its queue, both within their periods.
+#[inline(never)]
+fn age_within_period(cfs_rq: &mut CfsRq, se: &mut Entity, is_curr: bool, now: u64) {
+    se.avg.update_within_period(now, entity_inputs(se, is_curr));
+    cfs_rq.avg.update_within_period(now, cfs_rq_inputs(cfs_rq));
 }
 
 /// `attach_entity_load_avg`: rebuilds the entity's sums with the queue's divider and adds them.
@@ -291,24 +304,54 @@ impl Kernel {
         update: LoadUpdate,
     ) {
         let now = self.cfs_rq_clock_pelt(q);
+        let cfs_rq = &self.cfs_rqs[q.index()];
+        let entity = &mut self.entities[se.index()];
+        let propagates = |queues: &Table<CfsRq>, se: &Entity| match se.my_q() {
+            Some(child) => queues[child.index()].propagate,
+            None => false,
+        };
+        // Most calls find that no average moves: nothing came or left, and no period is over. Clocks start
+        // more than a period after 0, so that the first one of an entity to be attached is.
+        if entity.avg.stays_within_period(now)
+            && cfs_rq.avg.stays_within_period(now)
+            && cfs_rq.removed.nr == 0
+            && update != LoadUpdate::Detach
+            && !propagates(&self.cfs_rqs, entity)
+        {
+            debug_assert_ne!(entity.avg.last_update_time, 0);
+            let is_curr = cfs_rq.curr == Some(se);
+            age_within_period(&mut self.cfs_rqs[q.index()], entity, is_curr, now);
+        } else {
+            self.move_load_avg(p, q, se, update, now);
+        }
+    }
+
+    /// [`Kernel::update_load_avg`] where averages move.
+    #[inline(never)]
+    fn move_load_avg<P: Platform>(
+        &mut self,
+        p: &mut P,
+        q: CfsRqId,
+        se: EntityId,
+        update: LoadUpdate,
+        now: u64,
+    ) {
         let cfs_rq = &mut self.cfs_rqs[q.index()];
         let entity = &mut self.entities[se.index()];
         if entity.avg.last_update_time != 0 {
             age_entity(entity, now, cfs_rq.curr == Some(se));
         }
-        let mut decayed = update_cfs_rq_load_avg(cfs_rq, now);
-        decayed |= self.propagate_entity_load_avg(se);
-        let moves = match update {
-            LoadUpdate::Attach => self.entities[se.index()].avg.last_update_time == 0,
-            LoadUpdate::Detach => true,
-            LoadUpdate::Age | LoadUpdate::UpdateTg => false,
-        };
-        if decayed || moves {
+        // An entity that just arrived has never been updated.
+        let moves = update == LoadUpdate::Detach
+            || update == LoadUpdate::Attach && entity.avg.last_update_time == 0;
+        let decayed = update_cfs_rq_load_avg(cfs_rq, now);
+        if self.propagate_entity_load_avg(se) || decayed || moves {
             self.load_avg_changed(p, q, se, update);
         }
     }
 
     /// The averages of a queue moved, or what is attached to it changes now.
+    #[inline(never)]
     fn load_avg_changed<P: Platform>(
         &mut self,
         p: &mut P,

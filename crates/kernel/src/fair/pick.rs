@@ -12,6 +12,7 @@ use crate::rules::{FairClass, ThrottleModel};
 impl Kernel {
     /// Next task of a CPU's fair class, walking down from the root (`pick_task_fair`). `None` when
     /// nothing is runnable.
+    #[inline(always)]
     pub(crate) fn pick_task_fair<P: Platform>(&mut self, p: &mut P, cpu: Cpu) -> Option<TaskId> {
         'again: loop {
             let mut q = CfsRqId(cpu.0);
@@ -58,6 +59,7 @@ impl Kernel {
 
     /// Next entity of one queue (`pick_next_entity`). `None` when the choice was a delayed entity,
     /// which has been taken off: pick again from the root.
+    #[inline(always)]
     fn pick_next_entity<P: Platform>(&mut self, p: &mut P, q: CfsRqId) -> Option<EntityId> {
         if self.rules.fair == FairClass::Cfs {
             return self.pick_next_entity_cfs(q);
@@ -92,6 +94,7 @@ impl Kernel {
     }
 
     /// `put_prev_entity`.
+    #[inline(always)]
     pub(crate) fn put_prev_entity<P: Platform>(&mut self, p: &mut P, q: CfsRqId, se: EntityId) {
         let on_rq = self.entities[se.index()].on_rq;
         if on_rq {
@@ -107,6 +110,7 @@ impl Kernel {
     }
 
     /// `set_next_entity`; `first` = it was just picked, rather than changed while it ran.
+    #[inline(always)]
     pub(crate) fn set_next_entity<P: Platform>(
         &mut self,
         p: &mut P,

@@ -121,6 +121,7 @@ impl Kernel {
 
     /// Enqueues entities upwards until one is queued already. Returns the level to go on with, the
     /// shortest request below it, and whether a throttled queue stopped the walk.
+    #[inline(always)]
     pub(crate) fn enqueue_new_levels<P: Platform>(
         &mut self,
         p: &mut P,
@@ -221,6 +222,7 @@ impl Kernel {
     }
 
     /// `enqueue_entity`.
+    #[inline(always)]
     pub(crate) fn enqueue_entity<P: Platform>(
         &mut self,
         p: &mut P,
@@ -347,6 +349,7 @@ impl Kernel {
 
     /// Takes entities off upwards while queues become empty, then refreshes the rest. Returns whether
     /// a throttled queue stopped the walk, `None` when the task itself is delayed instead.
+    #[inline(always)]
     fn dequeue_levels<P: Platform>(
         &mut self,
         p: &mut P,
@@ -413,6 +416,7 @@ impl Kernel {
     }
 
     /// `dequeue_entity`. `false` when the entity is delayed instead.
+    #[inline(always)]
     pub(crate) fn dequeue_entity<P: Platform>(
         &mut self,
         p: &mut P,
@@ -423,7 +427,11 @@ impl Kernel {
         self.update_curr(p, q);
         self.clear_buddies(q, se);
         let may_delay = flags.sleep && !flags.delayed && !flags.special && !flags.throttle;
-        let delay = self.rules.features.delay_dequeue && may_delay && !self.entity_eligible(q, se);
+        // Who is alone owes nothing.
+        let delay = self.rules.features.delay_dequeue
+            && may_delay
+            && self.cfs_rqs[q.index()].nr_queued > 1
+            && !self.entity_eligible(q, se);
         let update = match () {
             () if delay => LoadUpdate::Age,
             () if flags.sleep || flags.delayed || !self.entity_is_leaving(se) => {
@@ -475,6 +483,7 @@ impl Kernel {
             .is_some_and(|task| self.tasks[task.index()].migrating)
     }
 
+    #[inline(always)]
     fn leave_virtual_time(&mut self, q: CfsRqId, se: EntityId, flags: DequeueFlags) {
         let is_curr = self.cfs_rqs[q.index()].curr == Some(se);
         match self.rules.fair {
@@ -502,6 +511,7 @@ impl Kernel {
         }
     }
 
+    #[inline(always)]
     fn last_entity_left(&mut self, q: CfsRqId) {
         if self.rules.throttle_model == ThrottleModel::Task
             && self.cfs_rqs[q.index()].throttle_count > 0

@@ -11,6 +11,7 @@ use crate::model::{Mark, reached};
 const MARGIN: u32 = 1024 / 100;
 
 impl Kernel {
+    #[inline(always)]
     pub(crate) fn task_util_est(&self, task: TaskId) -> u64 {
         let task = &self.tasks[task.index()];
         u64::from(task.util_est.max(task.util_est_ewma))
@@ -37,6 +38,7 @@ impl Kernel {
     }
 
     /// `util_est_update`, when a task goes to sleep.
+    #[inline]
     pub(crate) fn util_est_update(&mut self, task: TaskId) {
         if !self.rules.features.util_est {
             return;

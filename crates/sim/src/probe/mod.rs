@@ -351,7 +351,7 @@ impl Probes {
         self.show(now, cpu, TraceKind::Kernel(observation));
     }
 
-    #[inline]
+    #[inline(always)]
     fn switch(&mut self, now: Ns, cpu: Cpu, prev: TaskId, state: PrevState, next: TaskId) {
         self.machine.context_switches += 1;
         let probe = &mut self.tasks[prev.index()];

@@ -106,6 +106,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         self.sleep_to(cpu, task, until)
     }
 
+    #[inline(always)]
     fn sleep_to(&mut self, cpu: Cpu, task: TaskId, until: Ns) -> Next {
         let slack = self.slack_ns(task);
         let timer = self.out.task_timer(task);

@@ -75,7 +75,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
     /// Runs the first timer of `cpu` if it has expired at `now`.
     fn run_next_timer(&mut self, cpu: Cpu, now: Ns) -> bool {
         let tick_at = self.out.cpus[cpu.index()].tick_at;
-        if let Some(&armed) = self.out.timers.first(cpu)
+        if let Some(armed) = self.out.timers.first(cpu)
             && armed.hard <= tick_at
         {
             if armed.soft > now {
