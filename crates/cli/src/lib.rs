@@ -33,19 +33,19 @@ pub fn run(
     let result = match &cli.verb {
         Verb::Compare(arguments) => verbs::compare(arguments, &cli, &words, simulator, out),
         Verb::Run(arguments) => verbs::run(arguments, &cli, &words, simulator, (out, err)),
-        Verb::WhatIf(arguments) => verbs::what_if(arguments, &cli, &words, simulator, out),
+        Verb::WhatIf(arguments) => verbs::what_if(arguments, &cli, &words, simulator, (out, err)),
         Verb::Sweep(arguments) => verbs::sweep(arguments, &cli, simulator, out, err),
         Verb::Reproduce(arguments) => match verbs::reproduce::reproduce(arguments, &cli, out) {
             Ok(verbs::reproduce::Conclusion::Missed) => return 1,
             other => other.map(drop),
         },
-        Verb::Live(verb) => match verbs::live::run(verb, &cli, &words, simulator, out) {
+        Verb::Live(verb) => match verbs::live::run(verb, &cli, &words, simulator, (out, err)) {
             Ok(code) => return code,
             Err(error) => Err(error),
         },
-        Verb::Explain(arguments) => verbs::explain::run(arguments, out),
+        Verb::Explain(arguments) => verbs::explain::run(arguments, (out, err)),
         Verb::View(verb) => verbs::views::run(verb, out, err),
-        Verb::Serve(arguments) => verbs::serve(arguments, &words, out),
+        Verb::Serve(arguments) => verbs::serve(arguments, &words, (out, err)),
         Verb::HelpFiles(arguments) => verbs::help_files(arguments),
         Verb::List(arguments) => verbs::list(arguments, out),
     };

@@ -366,6 +366,7 @@ mod tests {
             tier: Tier::Trace,
             measured: None,
             seen: crate::recording::Seen::default(),
+            notes: Vec::new(),
         })
     }
 

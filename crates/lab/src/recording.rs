@@ -42,6 +42,8 @@ pub struct Recorded {
     pub measured: Option<Measured>,
     /// What the recording itself shows of its threads and groups.
     pub seen: Seen,
+    /// What a person should know before trusting an answer from it, a sentence each.
+    pub notes: Vec<String>,
 }
 
 /// Figures of the recorded run, which a re-simulation of it must meet.
@@ -110,6 +112,7 @@ impl Recorded {
         let replay = replay::infer(&recording, &replay::Options::default())
             .map_err(|error| Error::Input(Box::new(Diagnostic::general(error.to_string()))))?;
         recorded.seen = Seen::of(&replay);
+        recorded.notes = replay.report.notes();
         Ok(recorded)
     }
 
@@ -131,6 +134,7 @@ impl Recorded {
             tier: Tier::Trace,
             measured: recording.measured.clone(),
             seen: Seen::default(),
+            notes: recording.notes(),
         })
     }
 

@@ -11,9 +11,9 @@ use schedcast_lab::explain::{
     Kind, Wanted, decisions, decisions_json, difference, difference_json, difference_text,
 };
 use schedcast_lab::question::{Question, Subject};
-use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulator::Simulator;
 
+use super::recording;
 use crate::columns::ColumnArguments;
 use crate::written;
 
@@ -83,8 +83,11 @@ impl From<KindArgument> for Kind {
 }
 
 /// Runs the verb.
-pub fn run(arguments: &ExplainArguments, out: &mut impl Write) -> Result<()> {
-    let scenarios = scenarios(arguments)?;
+pub fn run(
+    arguments: &ExplainArguments,
+    (out, err): (&mut impl Write, &mut impl Write),
+) -> Result<()> {
+    let scenarios = scenarios(arguments, err)?;
     let simulator = Simulator::new();
     let (text, json) = match &arguments.diff {
         Some(names) => {
@@ -120,9 +123,9 @@ pub fn run(arguments: &ExplainArguments, out: &mut impl Write) -> Result<()> {
 }
 
 /// All variants; one that `--variant` names without settings is not opened a second time.
-fn scenarios(arguments: &ExplainArguments) -> Result<Vec<Scenario>> {
+fn scenarios(arguments: &ExplainArguments, err: &mut impl Write) -> Result<Vec<Scenario>> {
     let subject = if arguments.subject.is_dir() {
-        Subject::Recording(Recorded::open(&arguments.subject)?)
+        recording(&arguments.subject, err)?
     } else {
         Subject::File {
             path: arguments.subject.clone(),

@@ -16,11 +16,13 @@ pub fn run(
     cli: &Cli,
     words: &[OsString],
     simulator: &impl Simulate,
-    out: &mut impl Write,
+    (out, err): (&mut impl Write, &mut impl Write),
 ) -> Result<u8> {
     match verb {
-        LiveVerb::Advise(arguments) => promises::advise(arguments, cli, words, simulator, out),
-        LiveVerb::Check(arguments) => promises::check(arguments, cli, words, simulator, out),
+        LiveVerb::Advise(arguments) => {
+            promises::advise(arguments, cli, words, simulator, (out, err))
+        }
+        LiveVerb::Check(arguments) => promises::check(arguments, cli, words, simulator, (out, err)),
         LiveVerb::Record(arguments) => host::record(arguments, out),
         LiveVerb::Apply(arguments) => host::apply(arguments, out),
         LiveVerb::Undo(arguments) => host::undo(arguments, out),

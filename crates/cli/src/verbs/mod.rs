@@ -5,6 +5,7 @@ pub mod reproduce;
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use schedcast_lab::error::{Error, Result};
@@ -128,7 +129,7 @@ pub fn what_if(
     cli: &Cli,
     words: &[OsString],
     simulator: &impl Simulate,
-    out: &mut impl Write,
+    (out, err): (&mut impl Write, &mut impl Write),
 ) -> Result<()> {
     let path = &arguments.recording;
     let subject = match path.extension().is_some_and(|end| end == "toml") {
@@ -139,7 +140,7 @@ pub fn what_if(
             );
         }
         true => Subject::Profile(path.clone()),
-        false => Subject::Recording(Recorded::open(path)?),
+        false => recording(path, err)?,
     };
     let mut question = question(
         subject,
@@ -149,6 +150,21 @@ pub fn what_if(
     );
     question.measured = arguments.measured;
     ask(&question, cli, words, &arguments.output, simulator, out)
+}
+
+/// A recording as the subject of a question; what is odd about it goes to standard error.
+fn recording(path: &Path, err: &mut impl Write) -> Result<Subject> {
+    let recorded = Recorded::open(path)?;
+    say(&recorded.notes, err);
+    Ok(Subject::Recording(recorded))
+}
+
+/// Notes are no part of the answer.
+fn say(notes: &[String], err: &mut impl Write) {
+    for note in notes {
+        // Nothing can be done about a closed standard error.
+        let _ = writeln!(err, "note: {note}");
+    }
 }
 
 fn question(

@@ -7,12 +7,10 @@ use std::path::Path;
 use indicatif::ProgressBar;
 use schedcast_lab::advise::{Demands, advise as ask_for_advice, gate};
 use schedcast_lab::error::{Error, Result};
-use schedcast_lab::question::Subject;
-use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::tables;
 
-use super::question;
+use super::{question, recording};
 use crate::arguments::Cli;
 use crate::arguments::live::{AdviseArguments, CheckArguments};
 use crate::columns::ColumnArguments;
@@ -27,9 +25,9 @@ pub fn advise(
     cli: &Cli,
     words: &[OsString],
     simulator: &impl Simulate,
-    out: &mut impl Write,
+    (out, err): (&mut impl Write, &mut impl Write),
 ) -> Result<u8> {
-    let subject = Subject::Recording(Recorded::open(&arguments.recording)?);
+    let subject = recording(&arguments.recording, err)?;
     let columns = ColumnArguments::default();
     let question = question(
         subject,
@@ -61,9 +59,9 @@ pub fn check(
     cli: &Cli,
     words: &[OsString],
     simulator: &impl Simulate,
-    out: &mut impl Write,
+    (out, err): (&mut impl Write, &mut impl Write),
 ) -> Result<u8> {
-    let subject = Subject::Recording(Recorded::open(&arguments.recording)?);
+    let subject = recording(&arguments.recording, err)?;
     let cgroup = arguments.cgroup.as_deref();
     let question = question(subject, &arguments.columns, cgroup, &arguments.effort);
     let progress = counter(cli.quiet);

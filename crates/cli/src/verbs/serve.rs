@@ -6,11 +6,10 @@ use std::sync::atomic::AtomicBool;
 
 use schedcast_lab::error::Result;
 use schedcast_lab::question::Subject;
-use schedcast_lab::recording::Recorded;
 use schedcast_lab::serve::Server;
 use schedcast_lab::simulator::Simulator;
 
-use super::question;
+use super::{question, recording};
 use crate::arguments::serve::ServeArguments;
 use crate::{output, written};
 
@@ -18,10 +17,14 @@ use crate::{output, written};
 const SEEDS: u32 = 3;
 
 /// `schedcast serve`
-pub fn serve(arguments: &ServeArguments, words: &[OsString], out: &mut impl Write) -> Result<()> {
+pub fn serve(
+    arguments: &ServeArguments,
+    words: &[OsString],
+    (out, err): (&mut impl Write, &mut impl Write),
+) -> Result<()> {
     let path = &arguments.subject;
     let subject = if path.is_dir() {
-        Subject::Recording(Recorded::open(path)?)
+        recording(path, err)?
     } else {
         Subject::File {
             path: path.clone(),

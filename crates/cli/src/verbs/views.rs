@@ -8,6 +8,7 @@ use schedcast_lab::error::{Error, Result};
 use schedcast_lab::question::{Columns as Limits, Setting};
 use schedcast_lab::views::{self, Columns, Format, Parts, Selection, Sort};
 
+use super::say;
 use crate::arguments::views::{
     ConvertArguments, CountersArguments, ProfileArguments, Selected, SortBy, Target, ViewVerb,
 };
@@ -153,14 +154,6 @@ fn take_cpus(settings: &mut Vec<Setting>) -> Result<Option<u32>> {
         }
     }
     Ok(cpus)
-}
-
-/// Notes are no part of the answer.
-fn say(notes: &[String], err: &mut impl Write) {
-    for note in notes {
-        // Nothing can be done about a closed standard error.
-        let _ = writeln!(err, "note: {note}");
-    }
 }
 
 fn selection(selected: &Selected) -> Selection {

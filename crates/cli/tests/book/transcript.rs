@@ -86,20 +86,16 @@ pub fn output(command: &str, directory: &Path) -> String {
         "mkdir" | "rmdir" => &words[0],
         other => panic!("a transcript runs `{other}`"),
     };
-    let mut child = Command::new(program);
+    // In the order of a terminal, notes on standard error where they fall.
+    let mut child = Command::new("sh");
+    child.args(["-c", "exec \"$0\" \"$@\" 2>&1", program]);
     let done = child.args(&words[1..]).current_dir(directory).output();
     let done = done.unwrap();
-    let said = String::from_utf8_lossy(&done.stderr);
     let printed = String::from_utf8(done.stdout).unwrap();
     if with_code {
-        let code = done.status.code().unwrap();
-        let mut all = printed;
-        if !said.is_empty() {
-            all += &said;
-        }
-        return format!("{all}{code}\n");
+        return format!("{printed}{}\n", done.status.code().unwrap());
     }
-    assert!(done.status.success(), "{command}\n{said}");
+    assert!(done.status.success(), "{command}\n{printed}");
     printed
 }
 

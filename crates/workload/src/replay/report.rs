@@ -56,6 +56,9 @@ pub struct Report {
 /// More stolen time than this is worth a note.
 const STEAL_NOTED: f64 = 0.01;
 
+/// One of so many activations is not worth a note.
+const FEW_OF: u64 = 100;
+
 /// Fills in what can be counted at the end.
 pub(super) fn count(replay: &mut Replay) {
     let report = &mut replay.report;
@@ -92,65 +95,75 @@ impl Report {
                 self.stolen_ns as f64 / 1e6
             ));
         }
-        let mut note = |number: u64, text: &str| {
+        if self.lost_events_allowed {
+            let text = "events are lost: causes and work near the gaps are guesses";
+            notes.push(text.to_owned());
+        }
+        let mut note = |what: &str, number: u64, of: &str| {
             if number > 0 {
-                notes.push(format!("{number} {text}"));
+                notes.push(format!("{what}: {number}{of}"));
             }
         };
-        if self.lost_events_allowed {
-            note(
-                1,
-                "or more events are lost: causes and work near the gaps are guesses",
-            );
-        }
         note(
+            "events before all CPUs were known, not used",
             self.events_before_start,
-            "events before all CPUs were known are not used",
+            "",
         );
         note(
+            "events after the end of the recording, not used",
             self.events_after_end,
-            "events after the end of the recording are not used",
+            "",
+        );
+        let doubt_ms = self.repairs.doubt_ns as f64 / 1e6;
+        note(
+            "context switches that the trace does not show, put back",
+            self.repairs.switches,
+            &format!("; {doubt_ms:.0} ms in doubt"),
         );
         note(
-            self.repairs.switches,
-            &format!(
-                "context switches are missing in the trace and were put back; {:.3} ms are in doubt",
-                self.repairs.doubt_ns as f64 / 1e6
-            ),
+            "threads in no listed cgroup, put into the root group",
+            u64::from(self.unlisted_threads),
+            "",
+        );
+        note(
+            "threads that changed their cgroup while recording, kept in the first one",
+            u64::from(self.moved_threads),
+            "",
         );
         let incomplete = &self.incomplete;
-        note(
-            u64::from(incomplete.unseen_wakeups),
-            "activations have no visible wakeup and keep the time they began",
-        );
-        note(
-            u64::from(incomplete.unseen_runs),
-            "activations have no visible run; their work is assumed",
-        );
-        note(
-            u64::from(self.unseen.requests),
-            "requests reached a server that was still awake; they were told apart by its replies",
-        );
-        note(
-            u64::from(self.unseen.replies),
-            "replies reached a client that was still awake; they were put where replies usually are",
-        );
-        note(
-            u64::from(incomplete.at_start),
-            "activations were under way at the start: only the rest of their work is known",
-        );
-        note(
-            u64::from(incomplete.at_end),
-            "activations were under way at the end: only the first part of their work is known",
-        );
-        note(
-            u64::from(self.unlisted_threads),
-            "threads are in no listed cgroup and were put into the root group",
-        );
-        note(
-            u64::from(self.moved_threads),
-            "threads changed their cgroup while recording; the first one is used",
-        );
+        let activations = u64::from(self.from_threads) + u64::from(self.from_outside);
+        let of_all = format!(" of {activations} activations");
+        for (what, number) in [
+            (
+                "begun without a visible wakeup, at the time they began",
+                incomplete.unseen_wakeups,
+            ),
+            (
+                "without a visible run, their work assumed",
+                incomplete.unseen_runs,
+            ),
+            (
+                "requests to a server that was still awake, told apart by its replies",
+                self.unseen.requests,
+            ),
+            (
+                "replies to a client that was still awake, put where replies usually are",
+                self.unseen.replies,
+            ),
+            (
+                "under way at the start, only the rest of their work known",
+                incomplete.at_start,
+            ),
+            (
+                "under way at the end, only the first part of their work known",
+                incomplete.at_end,
+            ),
+        ] {
+            // Every recording begins and ends somewhere: a few of thousands move no figure.
+            if u64::from(number) * FEW_OF > activations {
+                note(what, u64::from(number), &of_all);
+            }
+        }
         notes
     }
 }
