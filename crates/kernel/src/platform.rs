@@ -32,8 +32,12 @@ pub enum Op {
     ContextSwitch,
     /// `context_switch` between threads of one process, or to and from the idle task.
     ContextSwitchThread,
-    /// `try_to_wake_up` up to the enqueue, without placement scan.
+    /// `try_to_wake_up` until the clock of the run queue is read, without placement scan.
     Wakeup,
+    /// The rest of a wakeup after that, without the enqueue: on the CPU that enqueues.
+    WakeupEnd,
+    /// What a call that sleeps does until `__schedule` reads the clock of the run queue.
+    Block,
     /// One CPU examined by a placement scan (`select_idle_cpu`, `select_idle_core`).
     SelectScanCpu,
     /// Enqueue at one level of the group hierarchy.
@@ -82,6 +86,8 @@ impl Op {
         Op::ContextSwitch,
         Op::ContextSwitchThread,
         Op::Wakeup,
+        Op::WakeupEnd,
+        Op::Block,
         Op::SelectScanCpu,
         Op::EnqueueLevel,
         Op::DequeueLevel,
@@ -108,6 +114,8 @@ impl Op {
             Op::ContextSwitch => "context_switch",
             Op::ContextSwitchThread => "context_switch_thread",
             Op::Wakeup => "wakeup",
+            Op::WakeupEnd => "wakeup_end",
+            Op::Block => "block",
             Op::SelectScanCpu => "select_scan_cpu",
             Op::EnqueueLevel => "enqueue_level",
             Op::DequeueLevel => "dequeue_level",

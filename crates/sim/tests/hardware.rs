@@ -507,3 +507,50 @@ fn contention_is_deterministic_and_copies_in_mid_operation_go_the_same_way() {
         assert_eq!(copy.event_hash(), again.event_hash());
     }
 }
+
+/// 100 wakeups of a task that preempts its waker, on one CPU.
+fn preempting_wakeups(machine: Machine) -> [u64; 2] {
+    let mut workload = Workload::default();
+    let semaphore = workload.add_semaphore(0);
+    let idle = workload.add_attributes(schedcast_sim::workload::AttributesSpec {
+        policy: Some((schedcast_kernel::task::Policy::Idle, 0)),
+        ..Default::default()
+    });
+    task(&mut workload, "waker", 0, |b| {
+        b.set_attributes(idle);
+        b.sleep(MS);
+        b.set(Reg(0), 100);
+        let top = b.here();
+        b.work(1000);
+        b.sem_post(semaphore);
+        b.loop_back(Reg(0), top);
+    });
+    task(&mut workload, "wakee", 0, |b| {
+        b.set(Reg(0), 100);
+        let top = b.here();
+        b.sem_wait(semaphore);
+        b.loop_back(Reg(0), top);
+    });
+    let mut world = world((6, 18), machine, workload);
+    world.run_until(20 * MS).unwrap();
+    ["waker", "wakee"].map(|name| world.probes().of(name).unwrap().charged_ns)
+}
+
+#[test]
+fn what_comes_after_the_clock_is_charged_to_the_wakee() {
+    use schedcast_kernel::platform::Op;
+    let mut machine = machine([1, 1, 1, 1], "");
+    let mut price = |op: Op, ns| machine.cost_ns[op as usize] = ns;
+    price(Op::Syscall, 100);
+    price(Op::Wakeup, 10);
+    price(Op::WakeupEnd, 200);
+    price(Op::Block, 5);
+    // All of a call is paid before the clock is read. The waker: a call, one that sleeps, the end of its wakeup, and
+    // 100 times its work, a call and a wakeup until the clock. The wakee: 100 sleeps and the ends of 100 wakeups.
+    let [waker, wakee] = preempting_wakeups(machine.clone());
+    assert_eq!(waker, 100 + 105 + 200 + 100 * (1000 + 100 + 10));
+    assert_eq!(wakee, 100 * (105 + 200));
+    // With a way out of a call of its own the sums stay: each side pays its own calls, from their begin to their end.
+    machine.syscall_exit_ns = 60;
+    assert_eq!(preempting_wakeups(machine), [waker, wakee]);
+}

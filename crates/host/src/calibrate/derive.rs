@@ -1,8 +1,9 @@
 //! From measurements to the constants of a machine description.
 //!
-//! Some constants cannot be measured alone: a round trip through futexes is two times two system calls, a switch,
-//! a wakeup and the way of an entity onto its queue and off it. What is left when the measured parts are taken off is split in
-//! the proportions of the preset `generic-8`; the source of such a figure says so.
+//! Some constants cannot be measured alone. A wakeup that preempts is a way into a call, the wakeup until the clock of
+//! the run queue is read, an entity's way onto its queue, the wakeup's end, a switch and a way out of a call; the sleep after it the
+//! same with the way off the queue. Each of the four parts is what is left of its time when the parts known by then are taken off.
+//! A tick is split in the proportions of the preset `generic-8`; the source of such a figure says so.
 
 use super::{Figure, IDLE_RESTS_NS, Measured};
 use crate::measure::Spread;
@@ -40,8 +41,6 @@ impl Range {
     }
 }
 
-/// Parts of a wakeup besides the switch in `generic-8`: the wakeup itself, a level in, a level out.
-const WAKEUP_PARTS: [f64; 3] = [500.0 / 900.0, 200.0 / 900.0, 200.0 / 900.0];
 /// Parts of a tick there: interrupt, tick, one level, programming the next.
 const TICK_PARTS: [f64; 4] = [
     700.0 / 1900.0,
@@ -57,8 +56,7 @@ pub fn figures(measured: &Measured) -> Vec<Figure> {
     let thread = Range::of(&measured.yield_switch).less(call_ns);
     let further_ns = (measured.process_trip.median - measured.pipe_trip.median).max(0.0) / 2.0;
     let process = Range(thread.0.map(|ns| ns + further_ns));
-    let half_trip = Range::of(&measured.futex_trip).times(0.5);
-    let wakeup = half_trip.less(2.0 * call_ns + thread.median());
+    let wake = Wake::of(measured, call_ns, thread.median());
     let mut figures = vec![
         process.figure(
             "cost.context_switch_ns",
@@ -69,30 +67,18 @@ pub fn figures(measured: &Measured) -> Vec<Figure> {
             "sched_yield of two threads on one CPU, less a system call",
         ),
     ];
-    let keys = [
-        "cost.wakeup_ns",
-        "cost.enqueue_level_ns",
-        "cost.dequeue_level_ns",
-    ];
-    for (key, part) in keys.into_iter().zip(WAKEUP_PARTS) {
-        figures.push(wakeup.times(part).figure(
-            key,
-            "half a futex round trip on one CPU less two system calls and a switch, split as in generic-8",
-        ));
-    }
+    wake.add_to(&mut figures);
     figures.push(syscall.figure("cost.syscall_ns", "getppid"));
+    figures.push(wake.exit.figure(
+        "cost.syscall_exit_ns",
+        "its part after the clock, of a call that reads the clock",
+    ));
     let fork = Range::of(&measured.fork_exit);
     let source = "fork + exit + wait of a small process, split as in generic-8";
     figures.push(fork.times(0.625).figure("cost.fork_ns", source));
     figures.push(fork.times(0.375).figure("cost.exit_ns", source));
     add_ticks(measured, &mut figures);
-    add_remote(
-        measured,
-        call_ns,
-        wakeup.median(),
-        thread.median(),
-        &mut figures,
-    );
+    add_remote(measured, call_ns, &wake, thread.median(), &mut figures);
     add_cold_speed(measured, &mut figures);
     add_refills(measured, &mut figures);
     let pipe = Range::of(&measured.pipe_alone).times(0.5).less(call_ns);
@@ -100,6 +86,67 @@ pub fn figures(measured: &Measured) -> Vec<Figure> {
     figures.push(pipe.figure("program_cost.pipe_write_ns", source));
     figures.push(pipe.figure("program_cost.pipe_read_ns", source));
     figures
+}
+
+/// Parts of a wakeup on one CPU.
+struct Wake {
+    exit: Range,
+    wakeup: Range,
+    end: Range,
+    level: Range,
+    block: Range,
+}
+
+impl Wake {
+    fn of(measured: &Measured, call_ns: f64, switch_ns: f64) -> Self {
+        let (entry, exit) = &measured.call_halves;
+        // The call that reads the clock takes longer than the bare one; both have the same way out in proportion.
+        let exit = Range::of(exit).times(call_ns / (entry.median + exit.median).max(1.0));
+        let (exit_ns, entry_ns) = (exit.median(), call_ns - exit.median());
+        let points = &measured.clock_points;
+        // Between the reading of the clock in user mode and the call, or back, is half of what reading it takes.
+        let read_ns = measured.clock_read.median / 2.0;
+        let level = Range::of(&points.waker).less(switch_ns + exit_ns + read_ns);
+        Self {
+            exit,
+            wakeup: Range::of(&points.wake).less(entry_ns + read_ns),
+            end: Range::of(&points.wakee).less(level.median() + switch_ns + exit_ns + read_ns),
+            level,
+            block: Range::of(&points.block).less(entry_ns + read_ns),
+        }
+    }
+
+    fn add_to(&self, figures: &mut Vec<Figure>) {
+        for (range, key, source) in [
+            (
+                self.wakeup,
+                "cost.wakeup_ns",
+                "from a futex call that wakes to the clock of the run queue, less the way into a call",
+            ),
+            (
+                self.end,
+                "cost.wakeup_end_ns",
+                "from there to the wakee that preempts, less a level, a switch and the way out of a call",
+            ),
+            (
+                self.block,
+                "cost.block_ns",
+                "from a futex call that sleeps to the clock of the run queue, less the way into a call",
+            ),
+            (
+                self.level,
+                "cost.enqueue_level_ns",
+                "taken to be what the way off a queue takes",
+            ),
+            (
+                self.level,
+                "cost.dequeue_level_ns",
+                "from there to the task that runs next, less a switch and the way out of a call",
+            ),
+        ] {
+            figures.push(range.figure(key, source));
+        }
+    }
 }
 
 fn add_ticks(measured: &Measured, figures: &mut Vec<Figure>) {
@@ -129,7 +176,7 @@ fn add_ticks(measured: &Measured, figures: &mut Vec<Figure>) {
 fn add_remote(
     measured: &Measured,
     call_ns: f64,
-    wakeup_ns: f64,
+    wake: &Wake,
     switch_ns: f64,
     figures: &mut Vec<Figure>,
 ) {
@@ -137,15 +184,16 @@ fn add_remote(
     else {
         return;
     };
-    let [wakeup_ns, enqueue_ns, _] = WAKEUP_PARTS.map(|part| part * wakeup_ns);
-    let send = Range::of(call).less(call_ns + wakeup_ns);
+    let wakee_ns = wake.level.median() + wake.end.median() + switch_ns + wake.exit.median();
+    let send = Range::of(call).less(call_ns + wake.wakeup.median());
     figures.push(send.figure(
         "cost.ipi_send_ns",
         "a futex call that wakes a task on a CPU idle for 200 us, less call and wakeup",
     ));
     // The call as it was with that target.
-    let way = Range::of(busy).less(busy_call.median + enqueue_ns + switch_ns);
-    let source = "from that call's end to a wakee on a CPU kept busy, less its switch; 7 : 3";
+    let way = Range::of(busy).less(busy_call.median + wakee_ns);
+    let source =
+        "from that call's end to a wakee on a CPU kept busy, less what it does to run; 7 : 3";
     figures.push(way.times(0.3).figure("cost.ipi_receive_ns", source));
     figures.push(way.times(0.7).figure("latency.ipi_delivery_ns", source));
     let after_call = |(call, latency): (&Spread, &Spread)| latency.median - call.median;
@@ -212,6 +260,7 @@ fn add_refills(measured: &Measured, figures: &mut Vec<Figure>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::calibrate::Points;
 
     fn spread(median: f64) -> Spread {
         Spread {
@@ -228,7 +277,14 @@ mod tests {
         Measured {
             syscall: spread(150.0),
             yield_switch: spread(1470.0),
-            futex_trip: spread(5040.0),
+            clock_read: spread(30.0),
+            call_halves: (spread(80.0), spread(120.0)),
+            clock_points: Points {
+                wake: spread(375.0),
+                wakee: spread(1825.0),
+                block: spread(275.0),
+                waker: spread(1575.0),
+            },
             pipe_trip: spread(5400.0),
             process_trip: spread(5800.0),
             pipe_alone: spread(500.0),
@@ -258,15 +314,19 @@ mod tests {
         assert_eq!(value("cost.context_switch_thread_ns"), 1320);
         // Processes: (5800 − 5400) / 2 more.
         assert_eq!(value("cost.context_switch_ns"), 1520);
-        // 5040 / 2 − 300 − 1320 = 900 = 500 + 200 + 200.
-        assert_eq!(value("cost.wakeup_ns"), 500);
-        assert_eq!(value("cost.enqueue_level_ns"), 200);
+        // 120 of 200 of a call are behind the clock: 90 of 150. Half a reading of the clock is 15.
+        assert_eq!(value("cost.syscall_exit_ns"), 90);
+        assert_eq!(value("cost.wakeup_ns"), 375 - 60 - 15);
+        assert_eq!(value("cost.block_ns"), 275 - 60 - 15);
+        assert_eq!(value("cost.enqueue_level_ns"), 1575 - 1320 - 90 - 15);
+        assert_eq!(value("cost.dequeue_level_ns"), 150);
+        assert_eq!(value("cost.wakeup_end_ns"), 1825 - 150 - 1320 - 90 - 15);
         assert_eq!(value("cost.fork_ns") + value("cost.exit_ns"), 80_000);
-        // 3000 − 150 − 500.
-        assert_eq!(value("cost.ipi_send_ns"), 2350);
-        // 6020 − 2500 − 200 − 1320 = 2000.
-        assert_eq!(value("latency.ipi_delivery_ns"), 1400);
-        assert_eq!(value("cost.ipi_receive_ns"), 600);
+        // 3000 − 150 − 300.
+        assert_eq!(value("cost.ipi_send_ns"), 2550);
+        // 6020 − 2500 − 150 − 250 − 1320 − 90 = 1710.
+        assert_eq!(value("latency.ipi_delivery_ns"), 1197);
+        assert_eq!(value("cost.ipi_receive_ns"), 513);
         // (13000 − 3000) − (6020 − 2500).
         assert_eq!(value("latency.idle_exit_ns"), 6480);
         let tick = ["timer_interrupt", "tick", "tick_level", "tick_reprogram"]

@@ -10,8 +10,9 @@ mod lateness;
 
 use crate::error::{HostError, Result, io_error};
 use crate::measure::{
-    Channel, Partner, Refill, RemoteWake, Spread, clock_mhz, fit_ticks, fork_exit, getppid,
-    migration_refills, pipe_alone, remote_wakes, round_trips, speed_beside, yield_switches,
+    Channel, ClockPoints, Partner, Refill, RemoteWake, Spread, call_halves, clock_mhz,
+    clock_points, fit_ticks, fork_exit, getppid, migration_refills, pipe_alone, read_clock,
+    remote_wakes, round_trips, speed_beside, yield_switches,
 };
 use crate::stat::CpuTimes;
 use crate::topology::{CpuInfo, KernelInfo, Topology};
@@ -38,8 +39,12 @@ pub struct Measured {
     pub syscall: Spread,
     /// A switch by `sched_yield`, two threads on one CPU.
     pub yield_switch: Spread,
-    /// Round trip of two threads on one CPU through futexes.
-    pub futex_trip: Spread,
+    /// Reading the clock in user mode, which is in all of these parts of calls once.
+    pub clock_read: Spread,
+    /// From a call that reads the clock to where it does, and from there to its end.
+    pub call_halves: (Spread, Spread),
+    /// Where in a futex call that wakes, or sleeps, the clock of the run queue is read.
+    pub clock_points: Points,
     /// Round trip of two threads on one CPU through pipes.
     pub pipe_trip: Spread,
     /// The same between two processes.
@@ -70,8 +75,23 @@ pub struct Measured {
     pub steal_ratio: f64,
 }
 
+/// Parts of a wakeup that preempts, and of the sleep after it, ns.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Points {
+    /// From the waker's call to the clock.
+    pub wake: Spread,
+    /// From there to the wakee in user mode.
+    pub wakee: Spread,
+    /// From the wakee's call to the clock.
+    pub block: Spread,
+    /// From there to the waker in user mode.
+    pub waker: Spread,
+}
+
 /// Data that a moved task is taken to have in its caches, KiB.
 pub const WORKING_SET_KIB: usize = 256;
+/// Calls, and wakeups, in which the place of the clock is looked for.
+const CLOCK_ROUNDS: usize = 20_000;
 /// Ticks are counted for so long.
 const TICKS_NS: u64 = 6_000_000_000;
 /// Ticks longer than so many times the shortest tenth of them are something else.
@@ -104,7 +124,8 @@ pub fn measure(step: &dyn Fn(&str)) -> Result<Measured> {
     let trip = |channel, partner| spread(round_trips(channel, partner, (cpu, cpu), 200, 64));
     let syscall = spread(getppid(cpu, 200, 1000))?;
     let yield_switch = spread(yield_switches(cpu, 200, 500))?;
-    let futex_trip = trip(Channel::Futex, Partner::Thread)?;
+    let clock_read = spread(read_clock(cpu, 200, 1000))?;
+    let (call_halves, clock_points) = clocks(cpu)?;
     let pipe_trip = trip(Channel::Pipe, Partner::Thread)?;
     let process_trip = trip(Channel::Pipe, Partner::Process)?;
     let pipe_alone = spread(pipe_alone(cpu, 200, 500))?;
@@ -122,7 +143,9 @@ pub fn measure(step: &dyn Fn(&str)) -> Result<Measured> {
     Ok(Measured {
         syscall,
         yield_switch,
-        futex_trip,
+        clock_read,
+        call_halves,
+        clock_points,
         pipe_trip,
         process_trip,
         pipe_alone,
@@ -169,6 +192,27 @@ fn pair_of(
         .into_iter()
         .find(|(a, b)| holds(a, b))
         .map(|(a, b)| (a.cpu, b.cpu))
+}
+
+/// Where calls read the clock: any call, and those that wake and sleep.
+fn clocks(cpu: usize) -> Result<((Spread, Spread), Points)> {
+    let spread = |samples: Vec<f64>| spread_of("measuring on", cpu, Ok(samples));
+    let failed = |error| on_cpu("measuring on", cpu, error);
+    let (entries, exits) = call_halves(cpu, CLOCK_ROUNDS)
+        .map_err(failed)?
+        .into_iter()
+        .unzip();
+    let (entry, exit) = (spread(entries)?, spread(exits)?);
+    let permille = 1000.0 * entry.median / (entry.median + exit.median).max(1.0);
+    let points = clock_points(cpu, CLOCK_ROUNDS, permille as u64).map_err(failed)?;
+    let column = |pick: fn(&ClockPoints) -> f64| spread(points.iter().map(pick).collect());
+    let points = Points {
+        wake: column(|one| one.wake_ns)?,
+        wakee: column(|one| one.wakee_ns)?,
+        block: column(|one| one.block_ns)?,
+        waker: column(|one| one.waker_ns)?,
+    };
+    Ok(((entry, exit), points))
 }
 
 fn wakes(pair: (usize, usize), never_idle: bool) -> Result<(Spread, Spread)> {

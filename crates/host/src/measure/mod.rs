@@ -8,6 +8,7 @@
 //! the clock's own 20–40 ns and its granularity vanish. Ticks and stolen time fall into a few batches and
 //! show up in p90, not in the median.
 
+mod clock;
 mod migrate;
 mod pingpong;
 mod quick;
@@ -16,6 +17,7 @@ mod speed;
 mod ticks;
 mod wake;
 
+pub use clock::{ClockPoints, call_halves, clock_points};
 pub use migrate::{Refill, migration_refills};
 pub use pingpong::{Channel, Partner, round_trips};
 pub use quick::{fork_exit, futex_wake_nobody, getppid, pipe_alone, read_clock, yield_switches};

@@ -50,6 +50,7 @@ impl Kernel {
         self.here = cpu;
         let task = self.rqs[cpu.index()].curr;
         self.tasks[task.index()].state = TaskState::Blocked;
+        p.spend(cpu, Op::Block, 1);
         self.schedule(p, cpu, PrevState::Blocked);
     }
 

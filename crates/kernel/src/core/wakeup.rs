@@ -77,6 +77,7 @@ impl Kernel {
         if !self.tasks[task.index()].on_cpu {
             self.wakeup_preempt(p, cpu, task, false);
         }
+        p.spend(self.here, Op::WakeupEnd, 1);
     }
 
     /// Whether the wakeup is handed to the target CPU instead of done here
@@ -119,6 +120,7 @@ impl Kernel {
             self.task_woken_rt(p, cpu, task);
         }
         self.end_idle_stamp(cpu);
+        p.spend(self.here, Op::WakeupEnd, 1);
     }
 
     /// `activate_task`.

@@ -43,6 +43,15 @@ pub fn calibrated(
                 }
             }
         }
+        let told_apart = |key: &str| !keys.is_some_and(|keys| keys.contains_key(key));
+        for figure in figures {
+            if let Some((section, key)) = figure.key.split_once('.')
+                && section == name
+                && told_apart(key)
+            {
+                text += &line(key, figure);
+            }
+        }
         text.push('\n');
     }
     text += &section(figures, "program_cost", "");
@@ -155,8 +164,8 @@ fn lateness(measured: &Measured) -> String {
 
 #[cfg(test)]
 mod tests {
-    use schedcast_host::calibrate::TimerLateness;
     use schedcast_host::calibrate::derive::figures;
+    use schedcast_host::calibrate::{Points, TimerLateness};
     use schedcast_host::measure::Spread;
     use schedcast_kernel::platform::Op;
 
@@ -170,7 +179,14 @@ mod tests {
         Measured {
             syscall: spread(150.0),
             yield_switch: spread(1470.0),
-            futex_trip: spread(5040.0),
+            clock_read: spread(30.0),
+            call_halves: (spread(80.0), spread(120.0)),
+            clock_points: Points {
+                wake: spread(375.0),
+                wakee: spread(1825.0),
+                block: spread(275.0),
+                waker: spread(1575.0),
+            },
             pipe_trip: spread(5400.0),
             process_trip: spread(5800.0),
             pipe_alone: spread(500.0),
@@ -203,7 +219,9 @@ mod tests {
         let text = calibrated(&topology, &measured, &figures(&measured), "2026-11-21").unwrap();
         let machine = Machine::parse("host.toml", &text).unwrap();
         assert_eq!(machine.price_ns(Op::Syscall), 150);
-        assert_eq!(machine.price_ns(Op::IpiSend), 2350);
+        assert_eq!(machine.price_ns(Op::IpiSend), 2550);
+        assert_eq!(machine.price_ns(Op::WakeupEnd), 250);
+        assert_eq!(machine.syscall_exit_ns, 90);
         assert_eq!(machine.price_ns(Op::BalanceCpu), 60);
         assert_eq!(machine.idle_exit_ns, 6480);
         let migration = machine.migration.unwrap();

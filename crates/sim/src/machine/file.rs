@@ -58,11 +58,15 @@ pub(super) struct LatencyFile {
 
 /// One key per operation: its name and `_ns`.
 macro_rules! costs {
-    ($($key:ident => $op:ident),* $(,)?) => {
+    ($($key:ident => $op:ident),* ; $($part:ident => $part_op:ident),* $(,)?) => {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
         pub(super) struct CostFile {
             $($key: Ns,)*
+            // Parts that not every description tells from the others.
+            $(#[serde(default)] $part: Ns,)*
+            #[serde(default)]
+            syscall_exit_ns: Ns,
             #[serde(default)]
             deadline_write_ns: Ns,
         }
@@ -71,12 +75,14 @@ macro_rules! costs {
             fn prices(&self) -> [Ns; Op::COUNT] {
                 let mut prices = [0; Op::COUNT];
                 $(prices[Op::$op as usize] = self.$key;)*
+                $(prices[Op::$part_op as usize] = self.$part;)*
                 prices
             }
         }
 
         #[cfg(test)]
-        pub(super) const COST_KEYS: &[(&str, Op)] = &[$((stringify!($key), Op::$op)),*];
+        pub(super) const COST_KEYS: &[(&str, Op)] =
+            &[$((stringify!($key), Op::$op),)* $((stringify!($part), Op::$part_op),)*];
     };
 }
 
@@ -101,7 +107,9 @@ costs! {
     unthrottle_ns => Unthrottle,
     fork_ns => Fork,
     exit_ns => Exit,
-    tick_reprogram_ns => TickReprogram,
+    tick_reprogram_ns => TickReprogram;
+    wakeup_end_ns => WakeupEnd,
+    block_ns => Block,
 }
 
 impl MachineFile {
@@ -122,6 +130,7 @@ impl MachineFile {
             title: self.title,
             topology,
             cost_ns: self.cost.prices(),
+            syscall_exit_ns: self.cost.syscall_exit_ns,
             deadline_write_ns: self.cost.deadline_write_ns,
             ipi_delivery_ns: self.latency.ipi_delivery_ns,
             polling_wakeup_ns: self.latency.polling_wakeup_ns,

@@ -53,6 +53,9 @@ pub struct Machine {
     pub topology: Topology,
     /// Price of each operation, ns, by `op as usize`.
     pub cost_ns: [Ns; Op::COUNT],
+    /// What of a system call's price comes at its end, on the way back to user mode, ns: a task that is
+    /// preempted there pays it when it runs again.
+    pub syscall_exit_ns: Ns,
     /// Writing the timer's next deadline, ns, where a sleep becomes the first timer of its CPU and where a
     /// timer interrupt ends; 0 = part of the other prices. Counted as `tick_reprogram`.
     pub deadline_write_ns: Ns,
@@ -151,6 +154,7 @@ impl Machine {
     /// This machine with all prices and latencies at 0, for tests of decisions alone.
     pub fn free_of_charge(mut self) -> Self {
         self.cost_ns = [0; Op::COUNT];
+        self.syscall_exit_ns = 0;
         self.deadline_write_ns = 0;
         self.ipi_delivery_ns = 0;
         self.polling_wakeup_ns = 0;
@@ -163,6 +167,13 @@ impl Machine {
 
     /// What the parts demand of each other.
     fn check(&self) -> Result<(), String> {
+        let call_ns = self.price_ns(Op::Syscall);
+        if self.syscall_exit_ns > call_ns {
+            return Err(format!(
+                "cost.syscall_exit_ns is {}, expected at most the whole call's cost.syscall_ns = {call_ns}",
+                self.syscall_exit_ns
+            ));
+        }
         let threads = self.threads_per_core();
         self.smt.as_ref().map_or(Ok(()), |smt| smt.check(threads))?;
         self.migration.as_ref().map_or(Ok(()), Migration::check)?;

@@ -14,11 +14,21 @@ use crate::waiting::QueueNumber;
 use crate::wheel::Key;
 use crate::workload::{BarrierId, ConditionId, MutexId, QueueId, SemaphoreId, WordId};
 use schedcast_kernel::platform::Op;
-use schedcast_kernel::{Context as WakeContext, Cpu, Ns, Platform, TaskId};
+use schedcast_kernel::{Context as WakeContext, Cpu, Ns, TaskId};
 
 impl<const EXPLAIN: bool> World<EXPLAIN> {
+    /// The running task enters the kernel. The way back has a price of its own where the machine tells it
+    /// apart, and is paid when the task leaves the kernel.
     pub(super) fn syscall(&mut self, cpu: Cpu) {
-        self.out.spend(cpu, Op::Syscall, 1);
+        let exit_ns = self.out.machine.syscall_exit_ns;
+        let entry_ns = self.out.machine.price_ns(Op::Syscall) - exit_ns;
+        if exit_ns > 0
+            && let Some(task) = self.out.cpus[cpu.index()].running
+        {
+            self.out.leave_call(cpu, task);
+            self.out.tasks.contexts[task.index()].in_call = true;
+        }
+        self.out.charge(cpu, Op::Syscall, entry_ns, 1);
     }
 
     /// The running task goes to sleep until somebody wakes it.

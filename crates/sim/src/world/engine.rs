@@ -218,6 +218,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
             self.out.temper(cpu, next);
         }
         self.out.cpus[cpu.index()].running = Some(next);
+        self.out.leave_call(cpu, next);
         if self.out.tasks.contexts[next.index()].segment == Segment::None {
             self.run_ahead(next);
         }

@@ -12,8 +12,7 @@ use super::tasks::Awaited;
 use crate::program::{Amount, AmountKind, Arithmetic, Compare, Instruction, Ref, RefKind, Reg};
 use crate::random;
 use crate::segment::Segment;
-use schedcast_kernel::platform::Op;
-use schedcast_kernel::{Cpu, Ns, Platform, TaskId};
+use schedcast_kernel::{Cpu, Ns, TaskId};
 
 /// Most instructions that may be executed at one time on the whole machine.
 const STEPS_MAX: u64 = 10_000_000;
@@ -205,7 +204,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
             I::JoinAll => Ok(self.join_all(cpu, task)),
             I::Exit => Ok(self.exit(cpu, task)),
             I::Yield => {
-                self.out.spend(cpu, Op::Syscall, 1);
+                self.syscall(cpu);
                 self.skip(task);
                 self.kernel.yield_current(&mut self.out, cpu);
                 Ok(ENTERED)

@@ -9,7 +9,7 @@ use crate::wheel::Key;
 use schedcast_kernel::cpufreq::{Counters, HwpRequest};
 use schedcast_kernel::explain::Decision;
 use schedcast_kernel::platform::{Access, Draw, Ipi, Line, Observation, Op, Timer};
-use schedcast_kernel::{Cpu, Ns, Platform};
+use schedcast_kernel::{Cpu, Ns, Platform, TaskId};
 
 /// Number of a group's period timer; its slack timer is the next.
 fn period_timer(group: schedcast_kernel::GroupId) -> TimerId {
@@ -147,6 +147,14 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         let statistics = &mut self.probes.machine;
         statistics.overhead_ns[op as usize] += price_ns;
         statistics.operations[op as usize] += u64::from(count);
+    }
+
+    /// A task comes back from a call, if it is in one.
+    #[inline(always)]
+    pub(super) fn leave_call(&mut self, cpu: Cpu, task: TaskId) {
+        if std::mem::take(&mut self.tasks.contexts[task.index()].in_call) {
+            self.charge(cpu, Op::Syscall, self.machine.syscall_exit_ns, 0);
+        }
     }
 
     /// An interrupt leaves at `at`.

@@ -162,6 +162,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
             resume: Resume::Afresh,
             timed_out: false,
             joins_all: false,
+            in_call: false,
             segment: Segment::None,
             slack_ns: 0,
             program,

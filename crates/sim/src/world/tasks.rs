@@ -43,6 +43,8 @@ pub(crate) struct Context {
     pub timed_out: bool,
     /// Waits until it has no children.
     pub joins_all: bool,
+    /// It entered the kernel and has not come back.
+    pub in_call: bool,
     /// What it executes.
     pub segment: Segment,
     pub slack_ns: Ns,
@@ -171,6 +173,7 @@ impl Tasks {
                 resume: Resume::Afresh,
                 timed_out: false,
                 joins_all: false,
+                in_call: false,
                 segment: Segment::None,
                 slack_ns: 0,
                 program: 0,

@@ -63,7 +63,7 @@ impl Costs {
     pub(super) fn of(&self, charged: Charged, executed_ns: u64) -> u64 {
         let levels = u64::from(charged.depth) + 1;
         let enqueue = levels * self.price(Op::EnqueueLevel);
-        let wakeup = self.price(Op::Wakeup) + enqueue;
+        let wakeup = self.price(Op::Wakeup) + enqueue + self.price(Op::WakeupEnd);
         let tick = self.price(Op::TimerInterrupt)
             + self.price(Op::Tick)
             + levels * self.price(Op::TickLevel);
@@ -74,7 +74,8 @@ impl Costs {
             + u64::from(charged.remote_wakes) * self.price(Op::IpiSend)
             + u64::from(charged.forks) * (self.price(Op::Fork) + enqueue)
             + u64::from(charged.exits) * self.price(Op::Exit)
-            + u64::from(charged.sleeps) * (syscall + levels * self.price(Op::DequeueLevel))
+            + u64::from(charged.sleeps)
+                * (syscall + self.price(Op::Block) + levels * self.price(Op::DequeueLevel))
             + self.tick_ns.map_or(0, |tick_ns| {
                 (u128::from(executed_ns) * u128::from(tick) / u128::from(tick_ns)) as u64
             })
