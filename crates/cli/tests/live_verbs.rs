@@ -97,8 +97,8 @@ fn a_recorded_command_can_be_replayed() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().join("recording");
     let at = folder.to_str().unwrap();
-    // Half a second of computing in a shell: at a fifth of a CPU it is throttled.
-    let job = "n=0; while [ $n -lt 60000 ]; do n=$((n+1)); done";
+    // A fifth of a second of computing in a shell: at a fifth of a CPU it is throttled in each of ten periods.
+    let job = "n=0; while [ $n -lt 300000 ]; do n=$((n+1)); done";
     let record = |at: &str| {
         schedcast(&[
             "record",

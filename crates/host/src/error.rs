@@ -157,54 +157,9 @@ pub(crate) fn read_text(path: &Path) -> Result<String> {
     std::fs::read_to_string(path).map_err(|source| io_error("reading", path, source))
 }
 
-/// The candidate that differs from `wanted` in the fewest characters, when that is few enough (a third
-/// of the longer word, at least two) to be a likely slip of the fingers.
-pub(crate) fn nearest<'a, I>(wanted: &str, candidates: I) -> Option<&'a str>
-where
-    I: IntoIterator<Item = &'a str>,
-{
-    candidates
-        .into_iter()
-        .map(|candidate| (edit_distance(wanted, candidate), candidate))
-        .filter(|(distance, candidate)| *distance <= (wanted.len().max(candidate.len()) / 3).max(2))
-        .min()
-        .map(|(_, candidate)| candidate)
-}
-
-/// Levenshtein distance in characters.
-fn edit_distance(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (i, left_char) in left.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, right_char) in right.iter().enumerate() {
-            let replace = diagonal + usize::from(left_char != *right_char);
-            diagonal = row[j + 1];
-            row[j + 1] = replace.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[right.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn edit_distance_counts_single_character_changes() {
-        assert_eq!(edit_distance("", "abc"), 3);
-        assert_eq!(edit_distance("kitten", "sitting"), 3);
-        assert_eq!(edit_distance("same", "same"), 0);
-    }
-
-    #[test]
-    fn nearest_offers_slips_but_not_strangers() {
-        let files = ["cpu.max", "cpu.max.burst", "cpu.weight"];
-        assert_eq!(nearest("cpu.mx", files), Some("cpu.max"));
-        assert_eq!(nearest("cpu.wieght", files), Some("cpu.weight"));
-        assert_eq!(nearest("memory.high", files), None);
-    }
 
     #[test]
     fn a_refused_value_names_file_value_errno_and_rule() {

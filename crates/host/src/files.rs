@@ -1,6 +1,6 @@
 //! The names of the cpu controller's files and which cgroup version has which.
 
-use crate::error::{HostError, Result, nearest};
+use crate::error::{HostError, Result};
 use crate::hierarchy::CgroupVersion;
 
 /// A writable file of the cpu controller.
@@ -87,7 +87,7 @@ impl CpuFile {
             .map(|row| row.0)
             .ok_or_else(|| HostError::UnknownFile {
                 name: name.to_owned(),
-                nearest: nearest(name, TABLE.iter().map(|row| row.1)),
+                nearest: schedcast_names::nearest(name, TABLE.iter().map(|row| row.1)),
             })
     }
 

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::error::{HostError, Result, nearest, read_text};
+use crate::error::{HostError, Result, read_text};
 
 const MOUNTS: &str = "/proc/self/mountinfo";
 
@@ -121,7 +121,7 @@ impl CpuHierarchy {
                 .filter_map(|entry| entry.file_name().into_string().ok())
                 .collect();
             siblings.sort();
-            return match nearest(part, siblings.iter().map(String::as_str)) {
+            return match schedcast_names::nearest(part, siblings.iter().map(String::as_str)) {
                 Some(sibling) => Some(format!("{known}/{sibling}")),
                 None if known.is_empty() => None,
                 None => Some(known),

@@ -255,30 +255,9 @@ impl Error {
 /// `Result` with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// The valid name that `word` was probably meant to be: at most a third of its characters wrong.
-/// Of equally near names the first wins.
-///
-/// ```
-/// use schedcast_lab::error::nearest;
-/// assert_eq!(nearest("vresion", ["version", "hz"]), Some("version"));
-/// assert_eq!(nearest("colour", ["version", "hz"]), None);
-/// ```
-pub fn nearest<'a>(word: &str, valid: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = (word.chars().count() / 3).max(1);
-    let lower = word.to_lowercase();
-    let mut best: Option<(usize, &str)> = None;
-    for name in valid {
-        let distance = strsim::damerau_levenshtein(&lower, &name.to_lowercase());
-        if distance <= limit && best.is_none_or(|(least, _)| distance < least) {
-            best = Some((distance, name));
-        }
-    }
-    best.map(|(_, name)| name)
-}
-
 /// The hint for a name that is not in `valid`: the nearest one, or all of them if none is near.
 pub fn hint_for(word: &str, valid: &[&str]) -> String {
-    match nearest(word, valid.iter().copied()) {
+    match schedcast_names::nearest(word, valid.iter().copied()) {
         Some(name) => format!("the nearest valid name is `{name}`"),
         None if valid.is_empty() => "no name is valid here".to_string(),
         None => {
@@ -334,22 +313,6 @@ mod tests {
         let source = Source::new("a.toml", "a = [\n1,\n]\n");
         let diagnostic = Diagnostic::at(&Place::new(&source, 4..10), "no");
         assert!(diagnostic.render().ends_with("1 | a = [\n  |     ^\n"));
-    }
-
-    #[test]
-    fn a_third_of_the_characters_may_be_wrong() {
-        assert_eq!(
-            nearest("cpu.mxa", ["cpu.weight", "cpu.max"]),
-            Some("cpu.max"),
-            "a swap is one"
-        );
-        assert_eq!(nearest("CPU.MAX", ["cpu.max"]), Some("cpu.max"));
-        assert_eq!(nearest("hz", ["xx"]), None);
-        assert_eq!(
-            nearest("ab", ["ax", "bb"]),
-            Some("ax"),
-            "the first of equals"
-        );
     }
 
     #[test]

@@ -6,7 +6,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::nearest;
 use crate::statistics::MeanKind;
 
 /// Which change is an improvement.
@@ -431,14 +430,6 @@ pub fn parse(metric: &str) -> Option<Metric<'_>> {
         }
     }
     None
-}
-
-/// The metric of `available` that `wanted` was probably meant to be.
-pub fn nearest_metric<'a>(
-    wanted: &str,
-    available: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
-    nearest(wanted, available)
 }
 
 /// The table that `list metrics` prints, with a last line about the placeholders.

@@ -515,7 +515,7 @@ mod tests {
             (error.exit_code(), error.to_string()),
             (
                 2,
-                "the experiment has no variant `c` (the nearest valid name is `a`)".to_string()
+                "the experiment has no variant `c` (valid names are `a`, `b`)".to_string()
             )
         );
     }

@@ -18,12 +18,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use schedcast_names::nearest;
 use schedcast_trace::recording::Preempt;
 use schedcast_trace::{CgroupTree, Measured, Meta, Recording};
 use schedcast_workload::replay::{self, GroupIndex, Replay};
 
 use crate::comparison::Tier;
-use crate::error::{Diagnostic, Error, Place, Result, Source, nearest};
+use crate::error::{Diagnostic, Error, Place, Result, Source};
 use crate::experiment::document::{Entry, Kind, Table, Value, nest};
 use crate::experiment::{self, Surroundings};
 

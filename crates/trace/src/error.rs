@@ -10,6 +10,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use schedcast_names::nearest;
+
 /// What kind of thing is wrong, for callers that treat some of it differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
@@ -129,54 +131,13 @@ impl fmt::Display for ReadError {
     }
 }
 
-/// The name in `known` that is closest to `name`, if any is close enough to be a slip of the pen.
-///
-/// "Close" is an edit distance of at most a third of the longer word, and at least 1, or one word being the beginning of
-/// the other: `evnts` finds `events`, `sent` finds `sent_us`, `colour` finds nothing in `["cpus", "hz"]`.
-#[must_use]
-pub fn nearest_name<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
-    let is_near = |distance: usize, candidate: &str| {
-        distance <= (name.len().max(candidate.len()) / 3).max(1)
-            || (name.len() >= 3 && (candidate.starts_with(name) || name.starts_with(candidate)))
-    };
-    known
-        .iter()
-        .map(|candidate| {
-            (
-                edit_distance(name.as_bytes(), candidate.as_bytes()),
-                *candidate,
-            )
-        })
-        .filter(|(distance, candidate)| is_near(*distance, candidate))
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| candidate)
-}
-
 /// The words an error uses about an unknown `what`: the nearest name, or the whole list.
 #[must_use]
 pub fn unknown_name(what: &str, name: &str, known: &[&str]) -> String {
-    match nearest_name(name, known) {
+    match nearest(name, known.iter().copied()) {
         Some(near) => format!("unknown {what} `{name}`; did you mean `{near}`?"),
         None => format!("unknown {what} `{name}`; known: {}", known.join(", ")),
     }
-}
-
-/// Levenshtein distance of two short words, one row at a time. Words beyond 64 bytes count as far apart.
-fn edit_distance(a: &[u8], b: &[u8]) -> usize {
-    if a.len() > 64 || b.len() > 64 {
-        return a.len().max(b.len());
-    }
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, byte_a) in a.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, byte_b) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(!byte_a.eq_ignore_ascii_case(byte_b));
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(row[j + 1] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// Bytes as they can stand in a message: printable, quoted, at most 48 of them.
@@ -217,33 +178,12 @@ mod tests {
     }
 
     #[test]
-    fn distances_by_hand() {
-        for (a, b, distance) in [
-            ("", "", 0),
-            ("abc", "", 3),
-            ("kitten", "sitting", 3),
-            ("events", "evnts", 1),
-        ] {
-            assert_eq!(
-                edit_distance(a.as_bytes(), b.as_bytes()),
-                distance,
-                "{a} {b}"
-            );
-            assert_eq!(
-                edit_distance(b.as_bytes(), a.as_bytes()),
-                distance,
-                "{b} {a}"
-            );
-        }
-    }
-
-    #[test]
     fn only_near_names_are_offered() {
         let known = ["kernel", "events", "cpus", "hz"];
-        assert_eq!(nearest_name("evnts", &known), Some("events"));
-        assert_eq!(nearest_name("Kernel", &known), Some("kernel"));
-        assert_eq!(nearest_name("kernel_version", &known), Some("kernel"));
-        assert_eq!(nearest_name("colour", &known), None);
+        assert_eq!(
+            unknown_name("key", "evnts", &known),
+            "unknown key `evnts`; did you mean `events`?"
+        );
         assert_eq!(
             unknown_name("key", "colour", &known),
             "unknown key `colour`; known: kernel, events, cpus, hz"

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use schedcast_names::nearest;
 use serde::de::{DeserializeOwned, Deserializer, Error};
 
-use crate::error::{ErrorKind, ReadError, nearest_name, unknown_name};
+use crate::error::{ErrorKind, ReadError, unknown_name};
 
 /// Reads a whole file.
 pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<T, ReadError> {
@@ -37,7 +38,7 @@ fn unknown_field(message: &str) -> Option<String> {
     let rest = message.strip_prefix("unknown field `")?;
     let (name, rest) = rest.split_once('`')?;
     let known: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
-    nearest_name(name, &known)?;
+    nearest(name, known.iter().copied())?;
     Some(unknown_name("key", name, &known))
 }
 

@@ -23,7 +23,7 @@ pub mod source;
 mod trace_dat;
 pub mod write;
 
-pub use error::{ErrorKind, ReadError, nearest_name};
+pub use error::{ErrorKind, ReadError};
 pub use event::{Context, Event, EventKind, Level, Pid, PrevState, Wakeup};
 pub use ftrace_text::FtraceTextReader;
 pub use input::open_trace;

@@ -1,7 +1,6 @@
 //! Everything that compiles to what tasks do: rt-app files, benchmark models, recordings, and
 //! services distilled from them.
 
-pub mod nearest;
 pub mod profile;
 pub mod programs;
 pub mod replay;

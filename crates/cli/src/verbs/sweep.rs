@@ -4,7 +4,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use schedcast_lab::error::{Error, Result};
-use schedcast_lab::metrics::nearest_metric;
 use schedcast_lab::question::Subject;
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::sweep::{Options, Results, Sweep, build_of};
@@ -84,7 +83,7 @@ fn table(results: &Results, arguments: &SweepArguments, cli: &Cli) -> Result<Str
         if !results.metrics.contains(name) {
             let known = results.metrics.iter().map(String::as_str);
             let error = Error::usage(format!("no point has the metric `{name}`"));
-            return Err(match nearest_metric(name, known) {
+            return Err(match schedcast_names::nearest(name, known) {
                 Some(near) => error.hint(format!("the nearest is `{near}`")),
                 None => error.hint("results.csv has all of them; `schedcast list metrics`"),
             });

@@ -295,21 +295,9 @@ fn apply_tunable(rules: &mut Rules, name: &str, value: i64) -> Result<(), Proble
     Ok(())
 }
 
-/// The refusal of a name, with the valid one it probably was meant to be: at most a third of its
-/// characters wrong.
+/// The refusal of a name, with the valid one it probably was meant to be.
 fn unknown(what: &'static str, word: &str, valid: impl Iterator<Item = &'static str>) -> Problem {
-    let limit = (word.chars().count() / 3).max(1);
-    let lower = word.to_lowercase();
-    let nearest = valid
-        .map(|name| {
-            (
-                strsim::damerau_levenshtein(&lower, &name.to_lowercase()),
-                name,
-            )
-        })
-        .filter(|(distance, _)| *distance <= limit)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, name)| name);
+    let nearest = schedcast_names::nearest(word, valid);
     Problem::Unknown { what, nearest }
 }
 

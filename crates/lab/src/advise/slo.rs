@@ -220,7 +220,7 @@ fn unknown(metric: &str, place: &Place) -> Error {
     }
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
     let error = Error::input(place, format!("there is no metric `{metric}`"));
-    match crate::error::nearest(name, known.iter().copied()) {
+    match schedcast_names::nearest(name, known.iter().copied()) {
         Some(near) => error.hint(format!("the nearest valid name is `{near}`")),
         None => error.hint("`schedcast list metrics` shows all; p99 is short for the target's"),
     }

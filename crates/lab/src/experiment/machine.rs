@@ -8,11 +8,12 @@
 
 use std::path::Path;
 
+use schedcast_names::nearest;
 use schedcast_sim::Machine;
 use schedcast_sim::machine::PRESETS;
 
 use super::document::{self, Kind, Table, Value};
-use crate::error::{Diagnostic, Error, Place, Result, Source, nearest};
+use crate::error::{Diagnostic, Error, Place, Result, Source};
 use crate::host_machine;
 
 /// The preset of an experiment that names none.

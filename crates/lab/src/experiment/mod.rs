@@ -131,6 +131,7 @@ pub struct Cell {
 /// [`Error::File`] if it cannot be read, otherwise as [`read`].
 pub fn load(path: &Path, mut surroundings: Surroundings) -> Result<Experiment> {
     let shown = path.display().to_string();
+    refuse_others(path, &shown)?;
     let text = std::fs::read(path).map_err(|error| Error::file("read", &shown, &error))?;
     let text = String::from_utf8(text).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
@@ -140,6 +141,25 @@ pub fn load(path: &Path, mut surroundings: Surroundings) -> Result<Experiment> {
     })?;
     surroundings.directory = path.parent().unwrap_or(Path::new("")).to_path_buf();
     read(&document::parse(&Source::new(shown, text))?, &surroundings)
+}
+
+/// Refuses what another verb takes, saying which.
+fn refuse_others(path: &Path, shown: &str) -> Result<()> {
+    let refuse = |what: &str, verb: &str| {
+        let error = Error::usage(format!("{shown} is {what}, not an experiment file"));
+        Err(error.hint(format!("type: schedcast {verb}")))
+    };
+    if path.join("recording.json").exists() {
+        return refuse("a recording", &format!("what-if {shown}"));
+    }
+    if path.extension().is_some_and(|end| end == "json") {
+        return refuse("JSON", &format!("run -- rt-app {shown}"));
+    }
+    let words = [shown.to_string()];
+    if !path.exists() && schedcast_workload::programs::tool(&words).is_ok() {
+        return refuse("a program", &format!("run -- {shown}"));
+    }
+    Ok(())
 }
 
 /// Turns a document into scenarios.

@@ -440,3 +440,20 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn what_another_verb_takes_is_refused_with_that_verb() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("recording.json"), "{}").unwrap();
+    let shown = directory.path().to_str().unwrap();
+    for (path, verb) in [
+        (shown, format!("what-if {shown}")),
+        ("mp3.json", "run -- rt-app mp3.json".to_string()),
+        ("hackbench", "run -- hackbench".to_string()),
+    ] {
+        let error = load(Path::new(path), Surroundings::default()).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        let hint = format!("hint: type: schedcast {verb}\n");
+        assert!(error.render().ends_with(&hint), "{}", error.render());
+    }
+}

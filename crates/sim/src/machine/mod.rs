@@ -230,14 +230,8 @@ fn explain(file: &str, text: Option<&str>, error: &toml::de::Error) -> MachineEr
 
 /// "; did you mean `x`?" when something similar is known.
 fn hint(name: &str, known: &[&str]) -> String {
-    known
-        .iter()
-        .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
-        .min()
-        .filter(|(distance, _)| *distance <= name.len().div_ceil(3))
-        .map_or_else(String::new, |(_, nearest)| {
-            format!("; did you mean `{nearest}`?")
-        })
+    schedcast_names::nearest(name, known.iter().copied())
+        .map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
 }
 
 #[cfg(test)]

@@ -77,8 +77,8 @@ pub use prices::Prices;
 pub use results::{MetricMap, Results};
 pub use start::Start;
 
-use crate::nearest::suggestion;
 use model::Model;
+use schedcast_names::suggestion;
 use start::Compiler;
 
 /// All tools, in the order of lists.

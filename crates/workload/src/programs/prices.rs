@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::nearest::suggestion;
+use schedcast_names::suggestion;
 
 macro_rules! prices {
     ($($(#[$doc:meta])* $name:ident = $default:literal),* $(,)?) => {

@@ -10,7 +10,7 @@ use schedcast_sim::{ProgramBuilder, Reg, Workload};
 
 use super::command::CommandError;
 use super::prices::Prices;
-use crate::nearest::suggestion;
+use schedcast_names::suggestion;
 
 /// Where and how a program is started.
 #[derive(Clone, Debug)]

@@ -73,7 +73,6 @@ pub use threads::{Origin, ThreadId};
 pub use timeline::Repairs;
 pub use unseen::Unseen;
 
-use crate::nearest;
 use activity::{Begun, Draft, Folder};
 use gather::Gathered;
 use schedcast_trace::Recording;
@@ -247,7 +246,7 @@ impl Replay {
             .map(|index| GroupIndex(index as u32))
             .ok_or_else(|| ReplayError::UnknownGroup {
                 path: path.to_owned(),
-                suggestion: nearest::suggestion(path, &known()),
+                suggestion: schedcast_names::suggestion(path, &known()),
             })
     }
 
@@ -268,7 +267,7 @@ impl Replay {
             names.dedup();
             return Err(ReplayError::UnknownThread {
                 name: name.to_owned(),
-                suggestion: nearest::suggestion(name, &names),
+                suggestion: schedcast_names::suggestion(name, &names),
             });
         }
         Ok(found)

@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 
 use schedcast_kernel::weight::{WEIGHT_IDLE, nice_weight, shares_from_weight};
+use schedcast_names::nearest;
 
 use self::files::{
     RUNTIME_MAX_US, check_period, file_text, read_cpu_max, read_quota_v1, read_unsigned,
@@ -18,7 +19,7 @@ use self::files::{
 use super::document::{Entry, Table, unknown_key};
 use super::kernel::KernelSettings;
 use super::units::CpuList;
-use crate::error::{Error, Place, Result, hint_for, nearest};
+use crate::error::{Error, Place, Result, hint_for};
 
 mod files;
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Reads words by a table, as `getopt_long` does.
 
 use super::{CommandError, Effect, Flag, Given, Tool, Value, Words};
-use crate::nearest::suggestion;
+use schedcast_names::suggestion;
 
 impl Tool {
     /// Reads a command line that begins with the tool's own words.

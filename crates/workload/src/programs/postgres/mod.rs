@@ -32,8 +32,8 @@ use super::Prices;
 use super::command::{CommandError, Effect, Flag, Words};
 use super::start::Compiler;
 use super::storage::FileSystem;
-use crate::nearest::suggestion;
 use commit::Log;
+use schedcast_names::suggestion;
 pub(super) use statements::{Row, Script, Statement, replies_of, scaled};
 
 /// A message is a statement's number and, this many times, the row that it updates.

@@ -23,8 +23,8 @@ use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::task::Policy;
 
 use super::command::{CommandError, Effect, Flag, Tool, Words};
-use crate::nearest::suggestion;
 use methods::{METHODS, Method};
+use schedcast_names::suggestion;
 
 const WORKERS_MAX: u64 = 4096;
 /// Without `--timeout`: a day.

@@ -25,8 +25,8 @@ use std::sync::Arc;
 
 use super::command::{CommandError, Effect, Flag, Tool, Words};
 use super::postgres::{FILE_SYSTEM, SERVER_CGROUP, SYNCHRONOUS_COMMIT, address};
-use crate::nearest::suggestion;
 use oltp::Oltp;
+use schedcast_names::suggestion;
 
 const THREADS_MAX: u64 = 4096;
 const SECOND_NS: u64 = 1_000_000_000;

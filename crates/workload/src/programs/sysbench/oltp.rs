@@ -1,9 +1,9 @@
 //! Transactions of the `oltp_*` tests.
 
-use crate::nearest::suggestion;
 use crate::programs::Prices;
 use crate::programs::command::{CommandError, Words};
 use crate::programs::postgres::{Script, Settings, Statement, replies_of, scaled};
+use schedcast_names::suggestion;
 
 /// The tests.
 pub(super) const NAMES: [&str; 8] = [
