@@ -13,6 +13,17 @@ use crate::platform::Platform;
 use crate::rules::{FairClass, Protection};
 use crate::weight::calc_delta_fair;
 
+/// What a charge came to.
+#[derive(Clone, Copy)]
+struct Charged {
+    /// Time that was charged, ns.
+    delta: Ns,
+    /// The fair server's budget is used up.
+    server_used_up: bool,
+    /// The entity's request is used up.
+    expired: bool,
+}
+
 impl Kernel {
     /// Brings the clocks of a CPU's run queue to now (`update_rq_clock`). Time spent by other
     /// operations may already lie ahead; a clock never goes back.
@@ -64,21 +75,50 @@ impl Kernel {
         entity.vruntime = entity
             .vruntime
             .wrapping_add(calc_delta_fair(delta, &entity.load));
+        let mut server_used_up = false;
         if let Owner::Task(task) = entity.owner {
             let group = self.tasks[task.index()].group;
             self.groups[group.index()].usage_ns += delta;
-            self.fair_server_update(p, cpu, delta);
+            server_used_up = self.fair_server_update(cpu, delta);
         }
-        match self.rules.fair {
-            FairClass::Cfs => {
-                self.update_min_vruntime(q);
-                self.account_cfs_rq_runtime(p, q, delta);
-            }
-            FairClass::Eevdf => {
-                let expired = self.update_deadline(curr);
-                self.account_cfs_rq_runtime(p, q, delta);
-                self.end_of_request(p, q, cpu, curr, expired);
-            }
+        let expired = self.rules.fair == FairClass::Eevdf && self.update_deadline(curr);
+        let cfs_rq = &self.cfs_rqs[q.index()];
+        // Who runs alone and without a limit is in nobody's way.
+        let eevdf_alone = self.rules.fair == FairClass::Eevdf && cfs_rq.nr_queued == 1;
+        if server_used_up || cfs_rq.runtime_enabled || !eevdf_alone {
+            self.mind_others(
+                p,
+                q,
+                cpu,
+                curr,
+                Charged {
+                    delta,
+                    server_used_up,
+                    expired,
+                },
+            );
+        }
+    }
+
+    /// What follows from a charge for those who wait.
+    #[inline(never)]
+    fn mind_others<P: Platform>(
+        &mut self,
+        p: &mut P,
+        q: CfsRqId,
+        cpu: Cpu,
+        curr: EntityId,
+        charged: Charged,
+    ) {
+        if charged.server_used_up {
+            self.fair_server_used_up(p, cpu);
+        }
+        if self.rules.fair == FairClass::Cfs {
+            self.update_min_vruntime(q);
+        }
+        self.account_cfs_rq_runtime(p, q, charged.delta);
+        if self.rules.fair == FairClass::Eevdf {
+            self.end_of_request(p, q, cpu, curr, charged.expired);
         }
     }
 

@@ -66,6 +66,7 @@ impl Kernel {
     }
 
     /// `calc_group_shares`: the scaled weight of a group entity.
+    #[inline(always)]
     fn calc_group_shares(&self, q: CfsRqId) -> u64 {
         let cfs_rq = &self.cfs_rqs[q.index()];
         let group = &self.groups[cfs_rq.group.index()];
@@ -132,8 +133,10 @@ impl Kernel {
                 self.update_curr(p, q);
             }
             if eevdf {
-                average = self.avg_vruntime(q);
-                lag = self.entity_lag(q, se, average);
+                if self.rules.reweight == Reweight::ScaleLag {
+                    average = self.avg_vruntime(q);
+                    lag = self.entity_lag(q, se, average);
+                }
                 protected_for = self.protection_left(se, is_curr);
             }
             self.reweight_leave(q, se, is_curr);
@@ -160,12 +163,14 @@ impl Kernel {
     }
 
     /// Virtual time for which the running entity still is protected, where a new weight rescales it.
+    #[inline(always)]
     fn protection_left(&self, se: EntityId, is_curr: bool) -> Option<i64> {
         let entity = &self.entities[se.index()];
         (self.rules.reweight_scales_protection && is_curr && self.protect_slice(se))
             .then(|| entity.vprot.wrapping_sub(entity.vruntime) as i64)
     }
 
+    #[inline(always)]
     fn reweight_leave(&mut self, q: CfsRqId, se: EntityId, is_curr: bool) {
         if self.rules.fair == FairClass::Eevdf {
             if self.rules.reweight == Reweight::PlaceAgain {
@@ -185,6 +190,7 @@ impl Kernel {
         self.cfs_rqs[q.index()].load.sub(weight);
     }
 
+    #[inline(always)]
     fn reweight_virtual_times(&mut self, se: EntityId, average: u64, lag: i64, old: u64, new: u64) {
         let entity = &mut self.entities[se.index()];
         match self.rules.reweight {
@@ -213,6 +219,7 @@ impl Kernel {
         }
     }
 
+    #[inline(always)]
     fn reweight_return(&mut self, q: CfsRqId, se: EntityId, is_curr: bool) {
         if self.rules.fair == FairClass::Eevdf {
             if self.rules.reweight == Reweight::PlaceAgain {

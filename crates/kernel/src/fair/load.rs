@@ -67,12 +67,14 @@ fn floor_runnable_sum(cfs_rq: &mut CfsRq) {
 }
 
 /// `enqueue_load_avg`.
+#[inline(always)]
 pub(crate) fn enqueue_load_avg(cfs_rq: &mut CfsRq, se: &Entity) {
     cfs_rq.avg.load_avg += se.avg.load_avg;
     cfs_rq.avg.load_sum += se.load.unscaled() * se.avg.load_sum;
 }
 
 /// `dequeue_load_avg`.
+#[inline(always)]
 pub(crate) fn dequeue_load_avg(cfs_rq: &mut CfsRq, se: &Entity) {
     sub_positive(&mut cfs_rq.avg.load_avg, se.avg.load_avg);
     sub_positive(

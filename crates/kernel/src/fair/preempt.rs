@@ -110,8 +110,8 @@ impl Kernel {
             self.preempt_current(p, cpu, se);
             return Mark::IdlePolicyGivesWay;
         }
-        let asked = Preemption { cpu, wakee, curr };
-        if let Some(preempts) = self.rules.own.preempts(self, &asked) {
+        let asked = || Preemption { cpu, wakee, curr };
+        if let Some(preempts) = self.rules.own.preempts(self, asked) {
             if preempts {
                 self.preempt_current(p, cpu, se);
             }

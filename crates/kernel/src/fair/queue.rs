@@ -281,6 +281,7 @@ impl Kernel {
         entity.vruntime = entity.vruntime.wrapping_add(origin);
     }
 
+    #[inline(always)]
     fn first_entity_queued<P: Platform>(&mut self, p: &mut P, q: CfsRqId) {
         self.check_enqueue_throttle(p, q);
         if self.cfs_rqs[q.index()].throttle_count == 0

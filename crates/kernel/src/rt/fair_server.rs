@@ -119,21 +119,22 @@ impl Kernel {
         server.queued = true;
     }
 
-    /// Fair tasks ran for `delta`, on the server's behalf or not (`dl_server_update`).
-    #[inline]
-    pub(crate) fn fair_server_update<P: Platform>(&mut self, p: &mut P, cpu: Cpu, delta: Ns) {
+    /// Fair tasks ran for `delta`, on the server's behalf or not (`dl_server_update`). Returns whether its budget
+    /// is used up.
+    #[inline(always)]
+    pub(crate) fn fair_server_update(&mut self, cpu: Cpu, delta: Ns) -> bool {
         let server = &mut self.rqs[cpu.index()].fair_server;
-        if server.active {
-            server.runtime_ns -= delta as i64;
-            if server.runtime_ns <= 0 {
-                self.fair_server_used_up(p, cpu);
-            }
+        if !server.active {
+            return false;
         }
+        server.runtime_ns -= delta as i64;
+        server.runtime_ns <= 0
     }
 
+    /// The rest of `dl_server_update`.
     #[cold]
     #[inline(never)]
-    fn fair_server_used_up<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+    pub(crate) fn fair_server_used_up<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         let now = self.rqs[cpu.index()].clock;
         let server = &mut self.rqs[cpu.index()].fair_server;
         if server.throttled {
@@ -214,6 +215,12 @@ impl Kernel {
         if !self.rqs[cpu.index()].fair_server.queued {
             return None;
         }
+        self.fair_server_picks(p, cpu)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn fair_server_picks<P: Platform>(&mut self, p: &mut P, cpu: Cpu) -> Option<TaskId> {
         reached(Mark::FairServerRuns);
         let task = self.pick_task_fair(p, cpu);
         if task.is_none() {

@@ -117,10 +117,11 @@ impl Own {
 
     /// What the first patch with an opinion says about a placement.
     #[inline]
-    pub(crate) fn place(self, kernel: &Kernel, at: &Placement) -> Option<Cpu> {
+    pub(crate) fn place(self, kernel: &Kernel, asked: impl FnOnce() -> Placement) -> Option<Cpu> {
         if self.0 == 0 {
             return None;
         }
+        let at = &asked();
         self.hooks()
             .filter_map(|hooks| hooks.select_idle_sibling)
             .find_map(|rule| rule(kernel, at))
@@ -128,10 +129,15 @@ impl Own {
 
     /// What the first patch with an opinion says about a wakeup preemption.
     #[inline]
-    pub(crate) fn preempts(self, kernel: &Kernel, at: &Preemption) -> Option<bool> {
+    pub(crate) fn preempts(
+        self,
+        kernel: &Kernel,
+        asked: impl FnOnce() -> Preemption,
+    ) -> Option<bool> {
         if self.0 == 0 {
             return None;
         }
+        let at = &asked();
         self.hooks()
             .filter_map(|hooks| hooks.wakeup_preempt)
             .find_map(|rule| rule(kernel, at))

@@ -22,13 +22,13 @@ impl Kernel {
         target: Cpu,
         context: Context,
     ) -> Cpu {
-        let asked = Placement {
+        let asked = || Placement {
             task,
             waker_cpu: this,
             prev,
             target,
         };
-        if let Some(cpu) = self.rules.own.place(self, &asked) {
+        if let Some(cpu) = self.rules.own.place(self, asked) {
             self.because::<P>(Mark::OwnRule);
             return cpu;
         }

@@ -25,15 +25,21 @@ impl Kernel {
     /// Counts a change of wakee; counts are halved at the first wakeup after a second
     /// (`record_wakee`).
     pub(super) fn record_wakee<P: Platform>(&mut self, p: &P, waker: TaskId, wakee: TaskId) {
+        let now = p.now(self.here);
         let tick_ns = self.rules.tick_ns;
-        let jiffy = self.jiffies(p.now(self.here));
-        let decayed = self.jiffies(self.tasks[waker.index()].wakee_flip_decay_ns);
-        let record = &mut self.tasks[waker.index()];
-        if jiffy > decayed + u64::from(self.rules.hz) {
-            reached(Mark::FlipsHalved);
-            record.wakee_flips >>= 1;
-            record.wakee_flip_decay_ns = jiffy * tick_ns;
+        let hz = u64::from(self.rules.hz);
+        let decayed_ns = self.tasks[waker.index()].wakee_flip_decay_ns;
+        // More than HZ jiffies lie more than HZ ticks apart: nearly always there is nothing to divide.
+        if now > decayed_ns + hz * tick_ns {
+            let jiffy = self.jiffies(now);
+            if jiffy > self.jiffies(decayed_ns) + hz {
+                let record = &mut self.tasks[waker.index()];
+                reached(Mark::FlipsHalved);
+                record.wakee_flips >>= 1;
+                record.wakee_flip_decay_ns = jiffy * tick_ns;
+            }
         }
+        let record = &mut self.tasks[waker.index()];
         if record.last_wakee != Some(wakee) {
             record.last_wakee = Some(wakee);
             record.wakee_flips += 1;

@@ -176,7 +176,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
     /// The handlers are done. `false` when the CPU executes nothing or has to wait for its script.
     #[inline(always)]
     fn leave(&mut self, cpu: Cpu, before: Option<TaskId>) -> bool {
-        if !self.out.play(cpu, Stage::Leave(before)) {
+        if self.out.is_recording(cpu) && !self.out.play(cpu, Stage::Leave(before)) {
             return false;
         }
         let next = self.kernel.leave_kernel(&mut self.out, cpu);
@@ -186,7 +186,10 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
     /// Same, when it is decided who runs.
     #[inline(always)]
     fn switch(&mut self, cpu: Cpu, before: Option<TaskId>, next: TaskId) -> bool {
-        self.out.play(cpu, Stage::Switch(before, next)) && self.switch_to(cpu, before, next)
+        if self.out.is_recording(cpu) && !self.out.play(cpu, Stage::Switch(before, next)) {
+            return false;
+        }
+        self.switch_to(cpu, before, next)
     }
 
     /// Goes on where a CPU stopped to wait for its script.

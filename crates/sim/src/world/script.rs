@@ -86,12 +86,8 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
 
     /// Plays the script of a CPU as far as possible. `false` when it has to wait for events of others;
     /// it goes on at `stage` then.
-    #[inline(always)]
+    #[inline(never)]
     pub(super) fn play(&mut self, cpu: Cpu, stage: Stage) -> bool {
-        !self.is_recording(cpu) || self.play_steps(cpu, stage)
-    }
-
-    fn play_steps(&mut self, cpu: Cpu, stage: Stage) -> bool {
         let row = cpu.index();
         while let Some(&(at, deed)) = self.scripts[row].steps.get(self.scripts[row].next) {
             let at = at + self.scripts[row].delay_ns;
