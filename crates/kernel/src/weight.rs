@@ -38,6 +38,10 @@ pub struct LoadWeight {
     unscaled: u64,
     /// ⌊(2^32 − 1) / unscaled weight⌋, or the rounded table value for nice levels; 0 = not computed.
     inverse: u32,
+    /// What real time is multiplied with to become virtual, when the inverse is computed …
+    fair_factor: u32,
+    /// … and by how much it is shifted then.
+    fair_shift: u32,
 }
 
 impl LoadWeight {
@@ -45,10 +49,17 @@ impl LoadWeight {
     /// needs it many times between two changes of its weight.
     pub const fn from_scaled(weight: u64) -> Self {
         let unscaled = scale_load_down(weight);
+        Self::with_inverse(weight, unscaled, inverse_of(unscaled))
+    }
+
+    const fn with_inverse(weight: u64, unscaled: u64, inverse: u64) -> Self {
+        let (fair_factor, fair_shift) = factor_and_shift(NICE_0_LOAD, inverse);
         Self {
             weight,
             unscaled,
-            inverse: inverse_of(unscaled) as u32,
+            inverse: inverse as u32,
+            fair_factor: fair_factor as u32,
+            fair_shift,
         }
     }
 
@@ -60,21 +71,13 @@ impl LoadWeight {
         let unscaled = u64::from(NICE_TO_WEIGHT[(nice + 20) as usize]);
         // The kernel's table holds 2^32 / weight rounded to nearest, unlike computed inverses.
         let inverse = ((1u64 << INVERSE_SHIFT) + unscaled / 2) / unscaled;
-        Self {
-            weight: unscaled << WEIGHT_SHIFT,
-            unscaled,
-            inverse: inverse as u32,
-        }
+        Self::with_inverse(unscaled << WEIGHT_SHIFT, unscaled, inverse)
     }
 
     /// Of a SCHED_IDLE task.
     pub fn idle_policy() -> Self {
-        let inverse = ((1u64 << INVERSE_SHIFT) / WEIGHT_IDLE) as u32;
-        Self {
-            weight: WEIGHT_IDLE << WEIGHT_SHIFT,
-            unscaled: WEIGHT_IDLE,
-            inverse,
-        }
+        let inverse = (1u64 << INVERSE_SHIFT) / WEIGHT_IDLE;
+        Self::with_inverse(WEIGHT_IDLE << WEIGHT_SHIFT, WEIGHT_IDLE, inverse)
     }
 
     /// Adds a child's weight (`update_load_add`).
@@ -133,18 +136,22 @@ const fn bits(value: u64) -> u32 {
     64 - value.leading_zeros()
 }
 
+/// `weight · inverse` with no more than 32 bits, and the shift that is left to divide by 2^32.
+#[inline(always)]
+const fn factor_and_shift(weight: u64, inverse: u64) -> (u64, u32) {
+    let mut factor = scale_load_down(weight);
+    let excess = bits(factor >> 32);
+    let shift = INVERSE_SHIFT - excess;
+    factor >>= excess;
+    factor *= inverse;
+    let excess = bits(factor >> 32);
+    (factor >> excess, shift.wrapping_sub(excess))
+}
+
 /// `delta · weight / lw` in the kernel's fixed point (`__calc_delta`); `weight` is scaled.
 #[inline]
 pub fn calc_delta(delta: u64, weight: u64, lw: &LoadWeight) -> u64 {
-    let mut shift = INVERSE_SHIFT;
-    let mut factor = scale_load_down(weight);
-    let excess = bits(factor >> 32);
-    shift -= excess;
-    factor >>= excess;
-    factor *= lw.inverse();
-    let excess = bits(factor >> 32);
-    shift = shift.wrapping_sub(excess);
-    factor >>= excess;
+    let (factor, shift) = factor_and_shift(weight, lw.inverse());
     ((u128::from(delta) * u128::from(factor)) >> shift) as u64
 }
 
@@ -152,10 +159,13 @@ pub fn calc_delta(delta: u64, weight: u64, lw: &LoadWeight) -> u64 {
 #[inline(always)]
 pub fn calc_delta_fair(delta: u64, lw: &LoadWeight) -> u64 {
     if lw.weight == NICE_0_LOAD {
-        delta
-    } else {
-        calc_delta(delta, NICE_0_LOAD, lw)
+        return delta;
     }
+    // Times of more than four seconds need 128 bits; sums of weights have no inverse yet.
+    if delta >> 32 == 0 && lw.inverse != 0 {
+        return (delta * u64::from(lw.fair_factor)) >> lw.fair_shift;
+    }
+    calc_delta(delta, NICE_0_LOAD, lw)
 }
 
 /// Unscaled weight of a nice level.
@@ -225,6 +235,21 @@ mod tests {
         let heavy = LoadWeight::from_scaled(300 * NICE_0_LOAD);
         let slice = calc_delta(24_000_000, NICE_0_LOAD, &heavy);
         assert!((79_990..=80_000).contains(&slice), "{slice}");
+    }
+
+    #[test]
+    fn what_is_worked_out_beforehand_is_what_would_be_worked_out() {
+        let loads = (-20..20).map(LoadWeight::from_nice);
+        let shares = (2..5000).map(|shares| LoadWeight::from_scaled(shares << 7));
+        for load in loads.chain(shares).chain([LoadWeight::idle_policy()]) {
+            for delta in [0, 1, 999, 3_000_000, u64::from(u32::MAX), 1 << 32, 1 << 40] {
+                let expected = match load.weight {
+                    NICE_0_LOAD => delta,
+                    _ => calc_delta(delta, NICE_0_LOAD, &load),
+                };
+                assert_eq!(calc_delta_fair(delta, &load), expected, "{delta} {load:?}");
+            }
+        }
     }
 
     #[test]

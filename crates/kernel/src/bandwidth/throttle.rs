@@ -114,11 +114,7 @@ impl Kernel {
         let mut counts = self.counts_of_queue(q);
         let queued = counts.queued;
         let mut level = cfs_rq.se;
-        let flags = DequeueFlags {
-            sleep: true,
-            special: true,
-            ..DequeueFlags::default()
-        };
+        let flags = DequeueFlags::SLEEP | DequeueFlags::SPECIAL;
         while let Some(se) = level {
             let entity = &self.entities[se.index()];
             if !entity.on_rq {
@@ -127,7 +123,7 @@ impl Kernel {
             let parent = entity.cfs_rq;
             let delayed = entity.sched_delayed;
             p.spend(self.here, Op::DequeueLevel, 1);
-            self.dequeue_entity(p, parent, se, DequeueFlags { delayed, ..flags });
+            self.dequeue_entity(p, parent, se, flags.with(DequeueFlags::DELAYED, delayed));
             self.sub_counts(parent, &mut counts);
             if self.stops_at_throttled(parent) {
                 return;
@@ -224,10 +220,7 @@ impl Kernel {
                 let mut parked = std::mem::take(&mut self.cfs_rqs[q.index()].limbo);
                 for &task in parked.iter().rev() {
                     self.tasks[task.index()].throttled = false;
-                    let flags = EnqueueFlags {
-                        wakeup: true,
-                        ..EnqueueFlags::default()
-                    };
+                    let flags = EnqueueFlags::WAKEUP;
                     self.enqueue_task_fair(p, cpu, task, flags);
                 }
                 parked.clear();
@@ -264,20 +257,13 @@ impl Kernel {
             let parent = entity.cfs_rq;
             if entity.sched_delayed {
                 // Its delayed dequeue takes place first.
-                let flags = DequeueFlags {
-                    sleep: true,
-                    delayed: true,
-                    ..DequeueFlags::default()
-                };
+                let flags = DequeueFlags::SLEEP | DequeueFlags::DELAYED;
                 self.dequeue_entity(p, parent, se, flags);
             } else if entity.on_rq {
                 break;
             }
             p.spend(self.here, Op::EnqueueLevel, 1);
-            let flags = EnqueueFlags {
-                wakeup: true,
-                ..EnqueueFlags::default()
-            };
+            let flags = EnqueueFlags::WAKEUP;
             self.enqueue_entity(p, parent, se, flags);
             self.add_counts(parent, &mut counts);
             if self.stops_at_throttled(parent) {
@@ -320,11 +306,7 @@ impl Kernel {
             return false;
         }
         self.update_rq_clock(p, cpu);
-        let flags = DequeueFlags {
-            sleep: true,
-            throttle: true,
-            ..DequeueFlags::default()
-        };
+        let flags = DequeueFlags::SLEEP | DequeueFlags::THROTTLE;
         self.dequeue_task_fair(p, task, flags);
         reached(Mark::ThrottleParksTask);
         self.cfs_rqs[q.index()].limbo.push(task);
@@ -362,7 +344,7 @@ impl Kernel {
         let se = self.tasks[task.index()].se;
         let q = self.entities[se.index()].cfs_rq;
         self.cfs_rqs[q.index()].limbo.retain(|&other| other != task);
-        if !flags.sleep {
+        if !flags.has(DequeueFlags::SLEEP) {
             let migrating = self.tasks[task.index()].migrating;
             if migrating {
                 self.update_load_avg(p, q, se, crate::fair::load::LoadUpdate::Detach);

@@ -44,11 +44,7 @@ impl Kernel {
         let queued = self.tasks[task.index()].on_rq;
         let running = self.rqs[cpu.index()].curr == task;
         if queued {
-            let flags = DequeueFlags {
-                save: true,
-                moved,
-                ..DequeueFlags::default()
-            };
+            let flags = DequeueFlags::SAVE.with(DequeueFlags::MOVED, moved);
             self.dequeue_task(p, cpu, task, flags);
         }
         if running {
@@ -64,12 +60,9 @@ impl Kernel {
 
     fn release_task<P: Platform>(&mut self, p: &mut P, task: TaskId, held: Held, head: bool) {
         if held.queued {
-            let flags = EnqueueFlags {
-                restore: true,
-                moved: held.moved,
-                head,
-                ..EnqueueFlags::default()
-            };
+            let flags = EnqueueFlags::RESTORE
+                .with(EnqueueFlags::MOVED, held.moved)
+                .with(EnqueueFlags::HEAD, head);
             self.enqueue_task(p, held.cpu, task, flags);
         }
         if held.running {

@@ -42,10 +42,7 @@ impl Kernel {
             let q = self.entities[se.index()].cfs_rq;
             self.entities[se.index()].avg.last_update_time = self.cfs_rq_clock_pelt(q);
         }
-        let flags = EnqueueFlags {
-            initial: true,
-            ..EnqueueFlags::default()
-        };
+        let flags = EnqueueFlags::INITIAL;
         self.tasks[task.index()].state = TaskState::Running;
         self.activate_task(p, target, task, flags);
         p.observe(target, Observation::Wakeup { task, cpu: target });
@@ -67,10 +64,7 @@ impl Kernel {
             self.update_curr(p, q);
             self.entities[se.index()].vruntime = self.entities[parent.index()].vruntime;
         }
-        let flags = EnqueueFlags {
-            initial: true,
-            ..EnqueueFlags::default()
-        };
+        let flags = EnqueueFlags::INITIAL;
         self.place_entity(q, se, flags);
         if let Some(parent) = parent
             && self.rules.child_runs_first

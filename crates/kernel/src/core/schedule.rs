@@ -131,11 +131,7 @@ impl Kernel {
         let prev = self.rqs[cpu.index()].curr;
         if matches!(state, PrevState::Blocked | PrevState::Dead) {
             let dying = state == PrevState::Dead;
-            let flags = DequeueFlags {
-                sleep: true,
-                special: dying,
-                ..DequeueFlags::default()
-            };
+            let flags = DequeueFlags::SLEEP.with(DequeueFlags::SPECIAL, dying);
             if self.dequeue_task(p, cpu, prev, flags) {
                 self.block_task(cpu, prev);
             }

@@ -32,7 +32,7 @@ impl Kernel {
         p.spend(self.here, Op::Wakeup, 1);
         self.update_rq_clock(p, cpu);
         self.tasks[stopper.index()].state = TaskState::Running;
-        self.activate_task(p, cpu, stopper, EnqueueFlags::default());
+        self.activate_task(p, cpu, stopper, EnqueueFlags::NONE);
         p.observe(cpu, Observation::Wakeup { task: stopper, cpu });
         self.wakeup_preempt(p, cpu, stopper, false);
     }
@@ -104,15 +104,12 @@ impl Kernel {
     /// `TASK_ON_RQ_MIGRATING`).
     pub(crate) fn deactivate_task<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
         self.tasks[task.index()].migrating = true;
-        self.dequeue_task(p, cpu, task, DequeueFlags::default());
+        self.dequeue_task(p, cpu, task, DequeueFlags::NONE);
     }
 
     /// Puts a migrating task on its new CPU (`attach_task`).
     pub(crate) fn attach_task<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
-        let flags = EnqueueFlags {
-            migrated: true,
-            ..EnqueueFlags::default()
-        };
+        let flags = EnqueueFlags::MIGRATED;
         self.activate_task(p, cpu, task, flags);
         self.tasks[task.index()].migrating = false;
         self.wakeup_preempt(p, cpu, task, false);

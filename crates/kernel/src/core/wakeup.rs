@@ -67,10 +67,7 @@ impl Kernel {
         self.tasks[task.index()].state = TaskState::Running;
         let se = self.tasks[task.index()].se;
         if self.entities[se.index()].sched_delayed {
-            let flags = EnqueueFlags {
-                delayed: true,
-                ..EnqueueFlags::default()
-            };
+            let flags = EnqueueFlags::DELAYED;
             self.enqueue_task(p, cpu, task, flags);
         }
         p.observe(cpu, Observation::Wakeup { task, cpu });
@@ -107,11 +104,7 @@ impl Kernel {
         task: TaskId,
         migrated: bool,
     ) {
-        let flags = EnqueueFlags {
-            wakeup: true,
-            migrated,
-            ..EnqueueFlags::default()
-        };
+        let flags = EnqueueFlags::WAKEUP.with(EnqueueFlags::MIGRATED, migrated);
         self.activate_task(p, cpu, task, flags);
         self.tasks[task.index()].state = TaskState::Running;
         p.observe(cpu, Observation::Wakeup { task, cpu });

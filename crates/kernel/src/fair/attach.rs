@@ -27,7 +27,7 @@ impl Kernel {
         let se = self.tasks[task.index()].se;
         let q = self.entities[se.index()].cfs_rq;
         if self.rules.fair == FairClass::Cfs && !self.vruntime_normalized(task) {
-            self.place_entity_cfs(q, se, EnqueueFlags::default());
+            self.place_entity_cfs(q, se, EnqueueFlags::NONE);
             let origin = self.cfs_rqs[q.index()].min_vruntime;
             let entity = &mut self.entities[se.index()];
             entity.vruntime = entity.vruntime.wrapping_sub(origin);
@@ -144,11 +144,7 @@ impl Kernel {
     pub(crate) fn finish_delayed_dequeue<P: Platform>(&mut self, p: &mut P, task: TaskId) {
         let se = self.tasks[task.index()].se;
         if self.entities[se.index()].sched_delayed {
-            let flags = DequeueFlags {
-                sleep: true,
-                delayed: true,
-                ..DequeueFlags::default()
-            };
+            let flags = DequeueFlags::SLEEP | DequeueFlags::DELAYED;
             self.dequeue_entities(p, se, flags);
         }
     }

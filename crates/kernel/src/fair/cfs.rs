@@ -121,7 +121,7 @@ impl Kernel {
     #[inline(never)]
     pub(crate) fn place_entity_cfs(&mut self, q: CfsRqId, se: EntityId, flags: EnqueueFlags) {
         let mut vruntime = self.cfs_rqs[q.index()].min_vruntime;
-        if flags.initial {
+        if flags.has(EnqueueFlags::INITIAL) {
             if self.rules.features.start_debit {
                 reached(Mark::StartDebit);
                 let slice = self.sched_slice(q, se);

@@ -69,7 +69,7 @@ impl Kernel {
                     self.timeline_remove(q, se);
                 }
                 self.entities[se.index()].vlag = 0;
-                self.place_entity(q, se, EnqueueFlags::default());
+                self.place_entity(q, se, EnqueueFlags::NONE);
                 if !is_curr {
                     self.timeline_insert(q, se);
                 }

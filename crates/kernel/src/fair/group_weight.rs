@@ -223,7 +223,7 @@ impl Kernel {
     fn reweight_return(&mut self, q: CfsRqId, se: EntityId, is_curr: bool) {
         if self.rules.fair == FairClass::Eevdf {
             if self.rules.reweight == Reweight::PlaceAgain {
-                self.place_entity(q, se, super::EnqueueFlags::default());
+                self.place_entity(q, se, super::EnqueueFlags::NONE);
                 self.cfs_rqs[q.index()].nr_queued += 1;
             }
             if !is_curr {

@@ -295,9 +295,8 @@ impl Kernel {
         rq.clock_pelt.wrapping_sub(rq.lost_idle_time_ns)
     }
 
-    /// Ages an entity and its queue, propagates, attaches or detaches (`update_load_avg`). One copy for
-    /// all: what runs for one dispatch does not fit the instruction cache.
-    #[inline(never)]
+    /// Ages an entity and its queue, propagates, attaches or detaches (`update_load_avg`).
+    #[inline(always)]
     pub(crate) fn update_load_avg<P: Platform>(
         &mut self,
         p: &mut P,

@@ -29,38 +29,74 @@ pub(crate) mod queue;
 pub mod standing;
 pub(crate) mod util_est;
 
+/// A set of flags, asked for one by one or several at once. `KIND` keeps those of two operations apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Flags<const KIND: u8>(u8);
+
+impl<const KIND: u8> Flags<KIND> {
+    /// None of them.
+    pub const NONE: Self = Self(0);
+
+    /// Whether it has one of these.
+    #[inline(always)]
+    pub const fn has(self, flags: Self) -> bool {
+        self.0 & flags.0 != 0
+    }
+
+    /// The same with these, or without.
+    #[inline(always)]
+    pub const fn with(self, flags: Self, on: bool) -> Self {
+        if on {
+            Self(self.0 | flags.0)
+        } else {
+            Self(self.0 & !flags.0)
+        }
+    }
+}
+
+impl<const KIND: u8> std::ops::BitOr for Flags<KIND> {
+    type Output = Self;
+
+    #[inline(always)]
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
 /// Why and how a task is put on a run queue (`ENQUEUE_*`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct EnqueueFlags {
+pub type EnqueueFlags = Flags<0>;
+
+impl EnqueueFlags {
     /// It slept (or its group was throttled).
-    pub wakeup: bool,
+    pub const WAKEUP: Self = Self(1 << 0);
     /// It slept and wakes on another CPU.
-    pub migrated: bool,
+    pub const MIGRATED: Self = Self(1 << 1);
     /// It is still queued, only delayed.
-    pub delayed: bool,
+    pub const DELAYED: Self = Self(1 << 2);
     /// It is new.
-    pub initial: bool,
-    /// It comes back from a change of its attributes (`ENQUEUE_RESTORE`).
-    pub restore: bool,
-    /// The change moves it within its class's order (`ENQUEUE_MOVE`).
-    pub moved: bool,
-    /// It goes before tasks of its priority (`ENQUEUE_HEAD`).
-    pub head: bool,
+    pub const INITIAL: Self = Self(1 << 3);
+    /// It comes back from a change of its attributes.
+    pub const RESTORE: Self = Self(1 << 4);
+    /// The change moves it within its class's order.
+    pub const MOVED: Self = Self(1 << 5);
+    /// It goes before tasks of its priority.
+    pub const HEAD: Self = Self(1 << 6);
 }
 
 /// Why and how a task leaves a run queue (`DEQUEUE_*`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct DequeueFlags {
+pub type DequeueFlags = Flags<1>;
+
+impl DequeueFlags {
     /// It goes to sleep.
-    pub sleep: bool,
+    pub const SLEEP: Self = Self(1 << 0);
     /// It is delayed and is now really taken off.
-    pub delayed: bool,
+    pub const DELAYED: Self = Self(1 << 1);
     /// It sleeps in a state that must not be delayed.
-    pub special: bool,
+    pub const SPECIAL: Self = Self(1 << 2);
     /// It is parked because its group is throttled (6.18).
-    pub throttle: bool,
-    /// Its attributes change, it comes back at once (`DEQUEUE_SAVE`).
-    pub save: bool,
-    /// The change moves it within its class's order (`DEQUEUE_MOVE`).
-    pub moved: bool,
+    pub const THROTTLE: Self = Self(1 << 3);
+    /// Its attributes change, it comes back at once.
+    pub const SAVE: Self = Self(1 << 4);
+    /// The change moves it within its class's order.
+    pub const MOVED: Self = Self(1 << 5);
 }

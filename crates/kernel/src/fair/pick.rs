@@ -81,11 +81,7 @@ impl Kernel {
             .pick_eevdf(q, true)
             .expect("a queue that was asked has entities");
         if self.entities[se.index()].sched_delayed {
-            let flags = DequeueFlags {
-                sleep: true,
-                delayed: true,
-                ..DequeueFlags::default()
-            };
+            let flags = DequeueFlags::SLEEP | DequeueFlags::DELAYED;
             reached(Mark::DelayedTakenOff);
             self.dequeue_entities(p, se, flags);
             return None;

@@ -59,7 +59,7 @@ impl Kernel {
     pub(crate) fn place_entity(&mut self, q: CfsRqId, se: EntityId, flags: EnqueueFlags) {
         match self.rules.fair {
             FairClass::Cfs => {
-                if flags.wakeup || flags.initial {
+                if flags.has(EnqueueFlags::WAKEUP) || flags.has(EnqueueFlags::INITIAL) {
                     self.place_entity_cfs(q, se, flags);
                 }
             }
@@ -84,7 +84,7 @@ impl Kernel {
             return;
         }
         let mut request = calc_delta_fair(entity.slice, &entity.load);
-        if features.place_deadline_initial && flags.initial {
+        if features.place_deadline_initial && flags.has(EnqueueFlags::INITIAL) {
             reached(Mark::PlaceInitial);
             request /= 2;
         }

@@ -82,10 +82,10 @@ impl Kernel {
         }
         let se = self.tasks[task.index()].se;
         let delayed = self.entities[se.index()].sched_delayed;
-        if !delayed || flags.delayed {
+        if !delayed || flags.has(EnqueueFlags::DELAYED) {
             self.util_est_enqueue(task);
         }
-        if flags.delayed {
+        if flags.has(EnqueueFlags::DELAYED) {
             self.requeue_delayed_entity(p, se);
             return;
         }
@@ -95,7 +95,7 @@ impl Kernel {
         let was_empty = self.cfs_rqs[cpu.index()].h_nr_queued == 0;
         let mut counts = Counts {
             queued: 1,
-            runnable: u32::from(!delayed || flags.wakeup),
+            runnable: u32::from(!delayed || flags.has(EnqueueFlags::WAKEUP)),
             idle: u32::from(self.tasks[task.index()].policy == Policy::Idle),
         };
         let (level, slice, stopped) = self.enqueue_new_levels(p, se, flags, &mut counts);
@@ -149,10 +149,7 @@ impl Kernel {
             if self.stops_at_throttled(q) {
                 return (None, slice, true);
             }
-            flags = EnqueueFlags {
-                wakeup: true,
-                ..EnqueueFlags::default()
-            };
+            flags = EnqueueFlags::WAKEUP;
             level = self.entities[se.index()].parent;
         }
         (level, slice, false)
@@ -233,7 +230,8 @@ impl Kernel {
         let is_curr = self.cfs_rqs[q.index()].curr == Some(se);
         let eevdf = self.rules.fair == FairClass::Eevdf;
         // CFS: whoever did not sleep here carries a vruntime relative to the queue it left.
-        let renormalise = !eevdf && (!flags.wakeup || flags.migrated);
+        let renormalise =
+            !eevdf && (!flags.has(EnqueueFlags::WAKEUP) || flags.has(EnqueueFlags::MIGRATED));
         if is_curr {
             if renormalise {
                 self.add_min_vruntime(q, se);
@@ -259,10 +257,10 @@ impl Kernel {
         if let Some(task) = self.entities[se.index()].task() {
             self.rqs[cfs_rq.cpu.index()].cfs_tasks.push(task);
         }
-        if !eevdf && flags.wakeup {
+        if !eevdf && flags.has(EnqueueFlags::WAKEUP) {
             self.place_entity(q, se, flags);
         }
-        if flags.migrated {
+        if flags.has(EnqueueFlags::MIGRATED) {
             // A task from elsewhere is not cache hot here.
             self.entities[se.index()].exec_start = 0;
         }
@@ -311,7 +309,7 @@ impl Kernel {
         if !self.entities[se.index()].sched_delayed {
             self.util_est_dequeue(task);
         }
-        if flags.sleep {
+        if flags.has(DequeueFlags::SLEEP) {
             self.util_est_update(task);
         }
         self.dequeue_entities(p, se, flags)
@@ -341,7 +339,7 @@ impl Kernel {
         }
         if let Some(task) = self.entities[first.index()]
             .task()
-            .filter(|_| flags.delayed)
+            .filter(|_| flags.has(DequeueFlags::DELAYED))
         {
             self.block_task(cpu, task);
         }
@@ -372,7 +370,7 @@ impl Kernel {
                 break;
             }
             self.sub_counts(q, counts);
-            if entry.throttle && self.cfs_rqs[q.index()].throttle_count > 0 {
+            if entry.has(DequeueFlags::THROTTLE) && self.cfs_rqs[q.index()].throttle_count > 0 {
                 self.record_throttle_clock(q);
             }
             if self.stops_at_throttled(q) {
@@ -383,7 +381,7 @@ impl Kernel {
                 slice = self.level_min_slice(q);
                 // Siblings of the sleeper are likely to share its cache and its purpose.
                 if let Some(parent) = level
-                    && entry.sleep
+                    && entry.has(DequeueFlags::SLEEP)
                     && (self.rules.throttle_model == ThrottleModel::Task
                         || self.cfs_rqs[q.index()].throttle_count == 0)
                 {
@@ -392,11 +390,12 @@ impl Kernel {
                 }
                 break;
             }
-            flags.sleep = true;
-            flags.delayed = false;
-            flags.special = false;
+            flags = flags
+                .with(DequeueFlags::SLEEP, true)
+                .with(DequeueFlags::DELAYED, false)
+                .with(DequeueFlags::SPECIAL, false);
         }
-        let change = if entry.throttle {
+        let change = if entry.has(DequeueFlags::THROTTLE) {
             Change::Park
         } else {
             Change::Dequeue
@@ -411,7 +410,9 @@ impl Kernel {
         };
         Counts {
             queued: 1,
-            runnable: u32::from(flags.sleep || flags.delayed || !entity.sched_delayed),
+            runnable: u32::from(
+                flags.has(DequeueFlags::SLEEP | DequeueFlags::DELAYED) || !entity.sched_delayed,
+            ),
             idle: u32::from(self.tasks[task.index()].policy == Policy::Idle),
         }
     }
@@ -427,7 +428,8 @@ impl Kernel {
     ) -> bool {
         self.update_curr(p, q);
         self.clear_buddies(q, se);
-        let may_delay = flags.sleep && !flags.delayed && !flags.special && !flags.throttle;
+        let never_delays = DequeueFlags::DELAYED | DequeueFlags::SPECIAL | DequeueFlags::THROTTLE;
+        let may_delay = flags.has(DequeueFlags::SLEEP) && !flags.has(never_delays);
         // Who is alone owes nothing.
         let delay = self.rules.features.delay_dequeue
             && may_delay
@@ -435,7 +437,9 @@ impl Kernel {
             && !self.entity_eligible(q, se);
         let update = match () {
             () if delay => LoadUpdate::Age,
-            () if flags.sleep || flags.delayed || !self.entity_is_leaving(se) => {
+            () if flags.has(DequeueFlags::SLEEP | DequeueFlags::DELAYED)
+                || !self.entity_is_leaving(se) =>
+            {
                 LoadUpdate::UpdateTg
             }
             () => LoadUpdate::Detach,
@@ -465,10 +469,12 @@ impl Kernel {
         self.return_cfs_rq_runtime(p, q);
         self.update_cfs_group(p, se);
         // A task that comes back at once must not let the minimum run ahead of it.
-        if self.rules.fair == FairClass::Cfs && (!flags.save || flags.moved) {
+        if self.rules.fair == FairClass::Cfs
+            && (!flags.has(DequeueFlags::SAVE) || flags.has(DequeueFlags::MOVED))
+        {
             self.update_min_vruntime(q);
         }
-        if flags.delayed {
+        if flags.has(DequeueFlags::DELAYED) {
             self.finish_delayed_dequeue_entity(se);
         }
         if self.cfs_rqs[q.index()].nr_queued == 0 {
@@ -493,7 +499,7 @@ impl Kernel {
                 if !is_curr {
                     self.timeline_remove(q, se);
                 }
-                if self.rules.features.place_rel_deadline && !flags.sleep {
+                if self.rules.features.place_rel_deadline && !flags.has(DequeueFlags::SLEEP) {
                     let entity = &mut self.entities[se.index()];
                     entity.deadline = entity.deadline.wrapping_sub(entity.vruntime);
                     entity.rel_deadline = true;
@@ -503,7 +509,7 @@ impl Kernel {
                 if !is_curr {
                     self.timeline_remove(q, se);
                 }
-                if !flags.sleep {
+                if !flags.has(DequeueFlags::SLEEP) {
                     let origin = self.cfs_rqs[q.index()].min_vruntime;
                     let entity = &mut self.entities[se.index()];
                     entity.vruntime = entity.vruntime.wrapping_sub(origin);

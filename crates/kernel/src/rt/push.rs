@@ -127,7 +127,7 @@ impl Kernel {
         self.deactivate_task(p, from, task);
         self.set_task_cpu(p, task, to);
         self.update_rq_clock(p, to);
-        self.activate_task(p, to, task, EnqueueFlags::default());
+        self.activate_task(p, to, task, EnqueueFlags::NONE);
         self.tasks[task.index()].migrating = false;
     }
 

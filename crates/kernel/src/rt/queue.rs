@@ -38,8 +38,12 @@ impl Kernel {
             rt.queues.resize(NO_RT_PRIO as usize, Vec::new());
         }
         // A task that is only restored never left its place in the list.
-        if flags.moved || !flags.restore {
-            let place = if flags.head { 0 } else { rt.queues[prio].len() };
+        if flags.has(EnqueueFlags::MOVED) || !flags.has(EnqueueFlags::RESTORE) {
+            let place = if flags.has(EnqueueFlags::HEAD) {
+                0
+            } else {
+                rt.queues[prio].len()
+            };
             rt.queues[prio].insert(place, task);
             rt.bitmap |= 1 << prio;
         }
@@ -72,7 +76,7 @@ impl Kernel {
         self.update_curr_rt(p, cpu);
         let prio = self.prio(task) as usize;
         let rt = &mut self.rqs[cpu.index()].rt;
-        if flags.moved || !flags.save {
+        if flags.has(DequeueFlags::MOVED) || !flags.has(DequeueFlags::SAVE) {
             rt.queues[prio].retain(|&other| other != task);
             if rt.queues[prio].is_empty() {
                 rt.bitmap &= !(1 << prio);
