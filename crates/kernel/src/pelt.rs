@@ -167,7 +167,7 @@ impl SchedAvg {
         self.update_beyond_period(now, load, runnable, running, weight)
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn update_beyond_period(
         &mut self,
         now: u64,

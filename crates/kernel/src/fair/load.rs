@@ -352,7 +352,7 @@ impl Kernel {
     }
 
     /// The averages of a queue moved, or what is attached to it changes now.
-    #[inline(never)]
+    #[inline(always)]
     fn load_avg_changed<P: Platform>(
         &mut self,
         p: &mut P,
