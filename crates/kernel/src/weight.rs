@@ -165,6 +165,12 @@ pub fn calc_delta_fair(delta: u64, lw: &LoadWeight) -> u64 {
     if delta >> 32 == 0 && lw.inverse != 0 {
         return (delta * u64::from(lw.fair_factor)) >> lw.fair_shift;
     }
+    calc_delta_fair_wide(delta, lw)
+}
+
+#[cold]
+#[inline(never)]
+fn calc_delta_fair_wide(delta: u64, lw: &LoadWeight) -> u64 {
     calc_delta(delta, NICE_0_LOAD, lw)
 }
 

@@ -194,10 +194,7 @@ impl Kernel {
         self.balance_rt(p, cpu, prev);
         loop {
             if let Some(next) = self.pick_task_above_fair(p, cpu) {
-                if next != prev {
-                    self.put_prev_task(p, prev);
-                    self.set_next_task(p, cpu, next, true);
-                }
+                self.switch_above_fair(p, cpu, prev, next);
                 return next;
             }
             if let Some(next) = self.pick_task_fair(p, cpu) {
@@ -227,6 +224,14 @@ impl Kernel {
             .or_else(|| self.pick_task_rt(cpu))
     }
 
+    #[inline(never)]
+    fn switch_above_fair<P: Platform>(&mut self, p: &mut P, cpu: Cpu, prev: TaskId, next: TaskId) {
+        if prev != next {
+            self.put_prev_task(p, prev);
+            self.set_next_task(p, cpu, next, true);
+        }
+    }
+
     fn switch_to_fair<P: Platform>(&mut self, p: &mut P, cpu: Cpu, prev: TaskId, next: TaskId) {
         if prev == next {
             return;
@@ -241,6 +246,7 @@ impl Kernel {
     }
 
     /// `put_prev_task` of the task's class.
+    #[inline(always)]
     pub(crate) fn put_prev_task<P: Platform>(&mut self, p: &mut P, prev: TaskId) {
         let policy = self.tasks[prev.index()].policy;
         if self.is_idle_task(prev) {
@@ -253,6 +259,7 @@ impl Kernel {
     }
 
     /// `set_next_task` of the task's class; `first` = it was just picked.
+    #[inline(always)]
     pub(crate) fn set_next_task<P: Platform>(
         &mut self,
         p: &mut P,

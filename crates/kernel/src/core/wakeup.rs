@@ -146,6 +146,7 @@ impl Kernel {
     }
 
     /// Whether a woken task takes the CPU from the running one (`wakeup_preempt`).
+    #[inline(always)]
     pub(crate) fn wakeup_preempt<P: Platform>(
         &mut self,
         p: &mut P,
@@ -185,6 +186,7 @@ impl Kernel {
     }
 
     /// Chooses the CPU of a waking or starting task (`select_task_rq`).
+    #[inline(always)]
     pub(crate) fn select_task_rq<P: Platform>(
         &mut self,
         p: &mut P,

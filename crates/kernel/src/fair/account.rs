@@ -13,17 +13,6 @@ use crate::platform::Platform;
 use crate::rules::{FairClass, Protection};
 use crate::weight::calc_delta_fair;
 
-/// What a charge came to.
-#[derive(Clone, Copy)]
-struct Charged {
-    /// Time that was charged, ns.
-    delta: Ns,
-    /// The fair server's budget is used up.
-    server_used_up: bool,
-    /// The entity's request is used up.
-    expired: bool,
-}
-
 impl Kernel {
     /// Brings the clocks of a CPU's run queue to now (`update_rq_clock`). Time spent by other
     /// operations may already lie ahead; a clock never goes back.
@@ -85,40 +74,44 @@ impl Kernel {
         let cfs_rq = &self.cfs_rqs[q.index()];
         // Who runs alone and without a limit is in nobody's way.
         let eevdf_alone = self.rules.fair == FairClass::Eevdf && cfs_rq.nr_queued == 1;
-        if server_used_up || cfs_rq.runtime_enabled || !eevdf_alone {
-            self.mind_others(
-                p,
-                q,
-                cpu,
-                curr,
-                Charged {
-                    delta,
-                    server_used_up,
-                    expired,
-                },
-            );
+        if server_used_up {
+            self.fair_server_used_up(p, q, curr, delta, expired);
+        } else if cfs_rq.runtime_enabled || !eevdf_alone {
+            self.mind_others(p, q, curr, delta, expired);
         }
     }
 
-    /// What follows from a charge for those who wait.
+    /// The fair server has to do something, too.
+    #[cold]
+    #[inline(never)]
+    fn fair_server_used_up<P: Platform>(
+        &mut self,
+        p: &mut P,
+        q: CfsRqId,
+        curr: EntityId,
+        delta: Ns,
+        expired: bool,
+    ) {
+        self.fair_server_spent(p, self.cfs_rqs[q.index()].cpu);
+        self.mind_others(p, q, curr, delta, expired);
+    }
+
+    /// What follows from a charge of `delta` for those who wait; `expired` = it used the request up.
     #[inline(never)]
     fn mind_others<P: Platform>(
         &mut self,
         p: &mut P,
         q: CfsRqId,
-        cpu: Cpu,
         curr: EntityId,
-        charged: Charged,
+        delta: Ns,
+        expired: bool,
     ) {
-        if charged.server_used_up {
-            self.fair_server_used_up(p, cpu);
-        }
         if self.rules.fair == FairClass::Cfs {
             self.update_min_vruntime(q);
         }
-        self.account_cfs_rq_runtime(p, q, charged.delta);
+        self.account_cfs_rq_runtime(p, q, delta);
         if self.rules.fair == FairClass::Eevdf {
-            self.end_of_request(p, q, cpu, curr, charged.expired);
+            self.end_of_request(p, q, curr, expired);
         }
     }
 
@@ -143,13 +136,13 @@ impl Kernel {
         &mut self,
         p: &mut P,
         q: CfsRqId,
-        cpu: Cpu,
         curr: EntityId,
         expired: bool,
     ) {
         if self.cfs_rqs[q.index()].nr_queued == 1 {
             return;
         }
+        let cpu = self.cfs_rqs[q.index()].cpu;
         let over = match self.rules.protection {
             Protection::Vprot => expired || !self.protect_slice(curr),
             Protection::UntilDeadline => {

@@ -47,6 +47,7 @@ impl Kernel {
     }
 
     /// `check_preempt_wakeup_fair`: both are fair tasks of this CPU.
+    #[inline(never)]
     pub(crate) fn check_preempt_wakeup_fair<P: Platform>(
         &mut self,
         p: &mut P,

@@ -295,6 +295,7 @@ impl Kernel {
     }
 
     /// `dequeue_task_fair`. `false` when the task is delayed instead.
+    #[inline(always)]
     pub(crate) fn dequeue_task_fair<P: Platform>(
         &mut self,
         p: &mut P,

@@ -132,9 +132,7 @@ impl Kernel {
     }
 
     /// The rest of `dl_server_update`.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn fair_server_used_up<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+    pub(crate) fn fair_server_spent<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         let now = self.rqs[cpu.index()].clock;
         let server = &mut self.rqs[cpu.index()].fair_server;
         if server.throttled {

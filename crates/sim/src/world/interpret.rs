@@ -140,6 +140,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         }
     }
 
+    #[inline(always)]
     fn execute_call(&mut self, cpu: Cpu, task: TaskId, instruction: Instruction) -> Run<Next> {
         use Instruction as I;
         match instruction {
@@ -221,6 +222,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         }
     }
 
+    #[inline(never)]
     fn measure(&mut self, cpu: Cpu, task: TaskId, instruction: Instruction) -> Run<Next> {
         use Instruction as I;
         let now = self.out.clock(cpu);
