@@ -21,6 +21,12 @@ pub enum Segment {
     /// Nothing: the next instruction is due.
     #[default]
     None,
+    /// Work in kernel mode is due: nothing reaches the CPU before it is over, so its length follows from the speed at
+    /// which it begins.
+    Kernel {
+        /// Its length at nominal speed.
+        ns: Ns,
+    },
     /// Work, ns · 2¹⁶ left.
     Work {
         /// What is left.
@@ -58,11 +64,17 @@ impl Segment {
         }
     }
 
+    /// Whether the task's next step is due, with nothing to execute before it.
+    #[inline(always)]
+    pub const fn is_due(&self) -> bool {
+        matches!(self, Segment::None | Segment::Kernel { .. })
+    }
+
     /// Time until it ends if it runs undisturbed from `now` at `speed`.
     #[inline]
     pub fn time_to_end(&self, now: Ns, speed: u32) -> Ns {
         match *self {
-            Segment::None => 0,
+            Segment::None | Segment::Kernel { .. } => 0,
             Segment::Work { left } => time_for(left, speed),
             Segment::Spin {
                 until,
@@ -88,7 +100,7 @@ impl Segment {
     pub fn advance(&mut self, elapsed: Ns, speed: u32) {
         let executed = elapsed.saturating_mul(u64::from(speed));
         match self {
-            Segment::None => {}
+            Segment::None | Segment::Kernel { .. } => {}
             Segment::Work { left } => *left = left.saturating_sub(executed),
             Segment::Spin { quantum, done, .. } => {
                 *done = ((u128::from(*done) + u128::from(executed)) % u128::from(*quantum)) as u64;

@@ -217,6 +217,9 @@ impl Hardware {
             clocks.domains[domain].mhz = mhz;
         }
         for place in 0..self.domain_cpus[domain].len() {
+            self.note_clock(self.domain_cpus[domain][place]);
+        }
+        for place in 0..self.domain_cpus[domain].len() {
             let row = self.domain_cpus[domain][place];
             let core = self.threads[row].core;
             if self.cores[core].threads[0] == row {

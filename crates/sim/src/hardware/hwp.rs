@@ -24,6 +24,8 @@ pub(super) struct HwpDomain {
     /// Time awake of each CPU at the last look.
     awake_ns: Vec<Ns>,
     limits: Vec<HwpRequest>,
+    /// What follows from the limits.
+    slope: Slope,
     step_mhz: u32,
     /// The next look is armed.
     pub looking: bool,
@@ -33,6 +35,26 @@ pub(super) struct HwpDomain {
     full_clock_busy_percent: u64,
 }
 
+/// From the lowest clock at one share of time awake to the highest at another.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slope {
+    least_mhz: u64,
+    range_mhz: u64,
+    /// Share that deserves more than the lowest clock, 1024ths · 2¹⁶.
+    lowest: u64,
+    /// How much more deserves the full clock.
+    length: u64,
+}
+
+/// `amount` · `part` / `whole`, rounded down.
+#[inline(always)]
+fn portion(amount: u64, part: u64, whole: u64) -> u64 {
+    match amount.checked_mul(part) {
+        Some(product) => product / whole,
+        None => (u128::from(amount) * u128::from(part) / u128::from(whole)) as u64,
+    }
+}
+
 impl HwpDomain {
     pub fn new(hwp: &Hwp, part: &Frequency, cpus: usize) -> Self {
         let limits = HwpRequest {
@@ -40,23 +62,27 @@ impl HwpDomain {
             max: part.turbo_mhz / part.step_mhz,
             preference: hwp.preference,
         };
-        Self {
+        let mut domain = Self {
             busy: vec![0; cpus],
             looked_ns: 0,
             awake_ns: vec![0; cpus],
             limits: vec![limits; cpus],
+            slope: Slope::default(),
             step_mhz: part.step_mhz,
             looking: false,
             interval_ns: hwp.interval_ns,
             response_ns: hwp.response_ns,
             lowest_clock_busy_percent: u64::from(hwp.lowest_clock_busy_percent),
             full_clock_busy_percent: u64::from(hwp.full_clock_busy_percent),
-        }
+        };
+        domain.slope = domain.find_slope();
+        domain
     }
 
     pub fn set_limits(&mut self, place: usize, request: HwpRequest, step_mhz: u32) {
         self.limits[place] = request;
         self.step_mhz = step_mhz;
+        self.slope = self.find_slope();
     }
 
     /// Highest limits and lowest preference of the CPUs.
@@ -71,22 +97,29 @@ impl HwpDomain {
         )
     }
 
-    /// Clock for the average share, MHz.
-    fn clock(&self) -> u32 {
-        let (least, most, preference) = self.limit();
-        // Shares of the time that deserve the lowest and the full clock, 1024ths · 2¹⁶.
+    fn find_slope(&self) -> Slope {
+        let (least_mhz, most_mhz, preference) = self.limit();
         let share = |percent: u64| (percent * 1024 * preference / (100 * 128)) << FRACTION_BITS;
         let lowest = share(self.lowest_clock_busy_percent);
-        let line = share(self.full_clock_busy_percent).saturating_sub(lowest);
-        let range = u128::from(most.saturating_sub(least));
-        let part = if line == 0 {
-            range
+        Slope {
+            least_mhz,
+            range_mhz: most_mhz.saturating_sub(least_mhz),
+            lowest,
+            length: share(self.full_clock_busy_percent).saturating_sub(lowest),
+        }
+    }
+
+    /// Clock for the average share, MHz.
+    fn clock(&self) -> u32 {
+        let slope = &self.slope;
+        let more_mhz = if slope.length == 0 {
+            slope.range_mhz
         } else {
             let busiest = self.busy.iter().copied().max().unwrap_or(0);
-            let above = busiest.saturating_sub(lowest).min(line);
-            range * u128::from(above) / u128::from(line)
+            let above = busiest.saturating_sub(slope.lowest).min(slope.length);
+            portion(slope.range_mhz, above, slope.length)
         };
-        (least + part as u64) as u32
+        (slope.least_mhz + more_mhz) as u32
     }
 
     /// Looks at the time each CPU was awake so far; returns the clock in MHz.
@@ -117,14 +150,13 @@ impl HwpDomain {
 
     /// One step of the lag: the distance shrinks by step / (time constant + step).
     fn average(&mut self, row: usize, share: u64, step_ns: Ns) {
-        let whole = u128::from(self.response_ns + step_ns);
-        let part = |distance: u64| (u128::from(distance) * u128::from(step_ns) / whole) as u64;
+        let whole = self.response_ns + step_ns;
         let share = share << FRACTION_BITS;
         let busy = &mut self.busy[row];
         if share >= *busy {
-            *busy += part(share - *busy);
+            *busy += portion(share - *busy, step_ns, whole);
         } else {
-            *busy -= part(*busy - share);
+            *busy -= portion(*busy - share, step_ns, whole);
         }
     }
 }

@@ -25,6 +25,7 @@ use crate::segment::SPEED_NOMINAL;
 use clocks::Clocks;
 use power::Meter;
 use schedcast_kernel::cpufreq::Counters;
+use schedcast_kernel::table::Table;
 use schedcast_kernel::topology::CpuPlace;
 use schedcast_kernel::{Cpu, Ns};
 
@@ -61,6 +62,10 @@ struct Thread {
     /// Time in each idle state.
     residency_ns: Vec<Ns>,
     capacity: u32,
+    /// Its clock, MHz; 1000 when clocks are not modelled.
+    mhz: u32,
+    /// Speed at this clock with the core for itself, [`SPEED_NOMINAL`] = nominal.
+    clock_speed: u64,
 }
 
 /// Threads that share execution units.
@@ -69,6 +74,23 @@ struct Core {
     threads: Vec<usize>,
     executing: usize,
     polling: usize,
+}
+
+impl Core {
+    #[inline(always)]
+    fn is_awake(&self) -> bool {
+        self.executing + self.polling > 0
+    }
+
+    /// Threads that do this.
+    #[inline(always)]
+    fn count(&mut self, activity: Activity) -> Option<&mut usize> {
+        match activity {
+            Activity::Executing => Some(&mut self.executing),
+            Activity::Polling => Some(&mut self.polling),
+            Activity::Asleep(_) => None,
+        }
+    }
 }
 
 /// Cores that share a power supply.
@@ -85,9 +107,9 @@ struct Package {
 pub(crate) struct Hardware {
     /// Whether anything here is modelled at all.
     pub on: bool,
-    threads: Vec<Thread>,
-    cores: Vec<Core>,
-    packages: Vec<Package>,
+    threads: Table<Thread>,
+    cores: Table<Core>,
+    packages: Table<Package>,
     /// CPUs of each clock.
     domain_cpus: Vec<Vec<usize>>,
     smt: Option<Smt>,
@@ -97,6 +119,8 @@ pub(crate) struct Hardware {
     states: Vec<IdleStatePart>,
     /// Rows of states that poll.
     polls: Vec<bool>,
+    /// The first state that does not.
+    halted: usize,
     /// CPUs whose speed may have changed since they were last taken.
     pub changed: Vec<Cpu>,
     /// Events to arm since they were last taken.
@@ -141,7 +165,7 @@ impl Hardware {
         }
         let states = machine.idle.as_ref().map_or(&[][..], |idle| &idle.state);
         let deepest = states.len().saturating_sub(1);
-        let threads: Vec<Thread> = (0..places.len())
+        let threads: Table<Thread> = (0..places.len())
             .map(|row| Thread {
                 core: cores[row],
                 package: packages[row],
@@ -157,12 +181,14 @@ impl Hardware {
                     .get(row)
                     .copied()
                     .unwrap_or(1024),
+                mhz: 1000,
+                clock_speed: 0,
             })
             .collect();
         let mut hardware = Self {
             on: machine.smt.is_some() || machine.frequency.is_some() || machine.idle.is_some(),
-            cores: vec![Core::default(); count(&cores)],
-            packages: vec![Package::default(); count(&packages)],
+            cores: vec![Core::default(); count(&cores)].into(),
+            packages: vec![Package::default(); count(&packages)].into(),
             smt: machine.smt.clone(),
             clocks: machine
                 .frequency
@@ -171,6 +197,10 @@ impl Hardware {
             domain_cpus,
             meter: None,
             states: states.to_vec(),
+            halted: states
+                .iter()
+                .position(|state| state.wakes_by != WakesBy::Polling)
+                .unwrap_or(0),
             polls: states
                 .iter()
                 .map(|state| state.wakes_by == WakesBy::Polling)
@@ -180,6 +210,7 @@ impl Hardware {
             threads,
         };
         for row in 0..places.len() {
+            hardware.note_clock(row);
             hardware.cores[cores[row]].threads.push(row);
             let of_package = &mut hardware.packages[packages[row]].domains;
             if !of_package.contains(&domains[row]) {
@@ -202,8 +233,8 @@ impl Hardware {
     }
 
     /// Brings the counters of a thread to `now`.
+    #[inline(always)]
     fn account(&mut self, row: usize, now: Ns) {
-        let mhz = self.mhz_of(row);
         let thread = &mut self.threads[row];
         let elapsed = now.saturating_sub(thread.counted_ns);
         thread.counted_ns += elapsed;
@@ -211,15 +242,20 @@ impl Hardware {
             Activity::Asleep(state) => thread.residency_ns[state] += elapsed,
             Activity::Polling | Activity::Executing => {
                 thread.awake_ns += elapsed;
-                thread.cycles = thread.cycles.wrapping_add(elapsed * u64::from(mhz));
+                let cycles = elapsed * u64::from(thread.mhz);
+                thread.cycles = thread.cycles.wrapping_add(cycles);
             }
         }
     }
 
-    fn mhz_of(&self, row: usize) -> u32 {
-        match &self.clocks {
-            Some(clocks) => clocks.mhz(self.threads[row].domain),
-            None => 1000,
+    /// The clock of a thread is another one from now on; it is accounted up to here.
+    fn note_clock(&mut self, row: usize) {
+        let thread = &mut self.threads[row];
+        thread.clock_speed = u64::from(thread.capacity) * u64::from(SPEED_NOMINAL) / 1024;
+        if let Some(clocks) = &self.clocks {
+            thread.mhz = clocks.mhz(thread.domain);
+            let cycles = thread.clock_speed * u64::from(thread.mhz);
+            thread.clock_speed = clocks.nominal_mhz.quotient(cycles);
         }
     }
 
@@ -230,16 +266,22 @@ impl Hardware {
             return;
         }
         self.account(row, now);
-        self.threads[row].activity = activity;
-        let core = self.threads[row].core;
-        let was_awake = self.core_is_awake(core);
-        self.count_on_core(core, before, activity);
-        let awake = self.core_is_awake(core);
+        let thread = &mut self.threads[row];
+        thread.activity = activity;
+        let (core_row, package) = (thread.core, thread.package);
+        let core = &mut self.cores[core_row];
+        let was_awake = core.is_awake();
+        if let Some(threads) = core.count(before) {
+            *threads -= 1;
+        }
+        if let Some(threads) = core.count(activity) {
+            *threads += 1;
+        }
+        let awake = core.is_awake();
         if self.smt.is_some() {
-            let siblings = self.cores[core].threads.iter().map(|&row| Cpu::from(row));
+            let siblings = core.threads.iter().map(|&row| Cpu::from(row));
             self.changed.extend(siblings);
         }
-        let package = self.threads[row].package;
         if was_awake != awake {
             let cores = &mut self.packages[package].awake_cores;
             *cores = if awake { *cores + 1 } else { *cores - 1 };
@@ -248,26 +290,7 @@ impl Hardware {
         if before.is_awake() != activity.is_awake() {
             self.vote(row, now);
         }
-        self.measure(core, now);
-    }
-
-    fn count_on_core(&mut self, core: usize, before: Activity, after: Activity) {
-        let core = &mut self.cores[core];
-        match before {
-            Activity::Executing => core.executing -= 1,
-            Activity::Polling => core.polling -= 1,
-            Activity::Asleep(_) => {}
-        }
-        match after {
-            Activity::Executing => core.executing += 1,
-            Activity::Polling => core.polling += 1,
-            Activity::Asleep(_) => {}
-        }
-    }
-
-    fn core_is_awake(&self, core: usize) -> bool {
-        let core = &self.cores[core];
-        core.executing + core.polling > 0
+        self.measure(core_row, now);
     }
 
     /// An idle thread is woken after `stay_ns`. Returns how long it takes until it executes; `None` = as
@@ -291,12 +314,11 @@ impl Hardware {
     /// as C1.
     fn core_state(&self, row: usize) -> usize {
         let threads = self.cores[self.threads[row].core].threads.iter();
-        let halted = self.polls.iter().position(|&polls| !polls).unwrap_or(0);
         let states = threads.map(|&thread| match self.threads[thread].activity {
             Activity::Asleep(state) => state,
-            Activity::Polling | Activity::Executing => halted,
+            Activity::Polling | Activity::Executing => self.halted,
         });
-        states.min().unwrap_or(halted)
+        states.min().unwrap_or(self.halted)
     }
 
     /// A thread enters the idle state of a row.
@@ -312,14 +334,10 @@ impl Hardware {
     }
 
     /// Speed of a thread with warm caches, [`SPEED_NOMINAL`] = nominal.
+    #[inline(always)]
     pub fn speed(&self, cpu: Cpu) -> u32 {
         let thread = &self.threads[cpu.index()];
-        let mut speed = u64::from(thread.capacity) * u64::from(SPEED_NOMINAL) / 1024;
-        if let Some(clocks) = &self.clocks {
-            speed = clocks
-                .nominal_mhz
-                .quotient(speed * u64::from(clocks.mhz(thread.domain)));
-        }
+        let mut speed = thread.clock_speed;
         if let Some(smt) = &self.smt {
             let core = &self.cores[thread.core];
             let busy = core.executing.clamp(1, smt.thread_speed_1000ths.len());
@@ -333,13 +351,13 @@ impl Hardware {
 
     /// The clock of a thread, MHz; `None` when clocks are not modelled.
     pub fn mhz(&self, cpu: Cpu) -> Option<u32> {
-        let clocks = self.clocks.as_ref()?;
-        Some(clocks.mhz(self.threads[cpu.index()].domain))
+        let modelled = self.clocks.is_some();
+        modelled.then(|| self.threads[cpu.index()].mhz)
     }
 
-    /// Energy of all packages since statistics count, up to where they are settled, J.
-    pub fn package_joules(&self) -> Option<f64> {
-        let energy_fj = self.meter.as_ref()?.total().package();
+    /// Energy of all packages since statistics count, J.
+    pub fn package_joules(&self, now: Ns) -> Option<f64> {
+        let energy_fj = self.meter.as_ref()?.total(now).package();
         Some(energy_fj as f64 / 1e15)
     }
 
@@ -357,17 +375,13 @@ impl Hardware {
     }
 
     /// The power of a core changed, if power is measured.
-    fn measure(&mut self, core: usize, now: Ns) {
+    fn measure(&mut self, row: usize, now: Ns) {
         let Some(meter) = &mut self.meter else { return };
-        let state = &self.cores[core];
-        let mhz = match &self.clocks {
-            Some(clocks) => clocks.mhz(self.threads[state.threads[0]].domain),
-            None => 1000,
-        };
-        let depth = if state.executing + state.polling > 0 {
+        let core = &self.cores[row];
+        let depth = if core.is_awake() {
             None
         } else {
-            let depths = state.threads.iter().map(|&row| self.threads[row].activity);
+            let depths = core.threads.iter().map(|&row| self.threads[row].activity);
             depths
                 .map(|activity| match activity {
                     Activity::Asleep(row) => row,
@@ -375,7 +389,8 @@ impl Hardware {
                 })
                 .min()
         };
-        meter.set_core(core, state.executing, depth, mhz, now);
+        let mhz = self.threads[core.threads[0]].mhz;
+        meter.set_core(row, core.executing, depth, mhz, now);
     }
 
     /// Brings all statistics to `now`.
@@ -384,7 +399,7 @@ impl Hardware {
             self.account(row, now);
         }
         if let Some(meter) = &mut self.meter {
-            meter.settle(now);
+            meter.close_intervals(now);
         }
     }
 }

@@ -1,14 +1,17 @@
 //! Power and energy of packages, integrated exactly.
 //!
 //! Power is constant between two events, so energy is a sum of microwatts times nanoseconds, kept as an
-//! integer. Worked example: a core executes for 2 ms at 5 W and sleeps for 8 ms at 0.5 W, the rest of the
+//! integer. It is only touched when power changes: energy until now is the present power since time 0, less what was
+//! not drawn while power was another. Of 5 W that became 0.5 W after 2 ms, 0.5 · 10 + (5 − 0.5) · 2 = 14 mJ are left after
+//! 10 ms. Worked example: a core executes for 2 ms at 5 W and sleeps for 8 ms at 0.5 W, the rest of the
 //! package draws 3 W and 1 W meanwhile: 5 · 2 + 0.5 · 8 = 14 mJ of the core and 3 · 2 + 1 · 8 = 14 mJ of
 //! the rest; in 10 ms that is a mean of 2.8 W.
 
 use crate::machine::parts::{Idle, Power};
 use schedcast_kernel::Ns;
+use schedcast_kernel::table::Table;
 
-/// Energy of one package, µW · ns = fJ.
+/// Energy of all packages, µW · ns = fJ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Energy {
     pub cores: u128,
@@ -21,12 +24,42 @@ impl Energy {
     }
 }
 
+/// Energy of what draws constant power between two changes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Integral {
+    uw: i64,
+    /// Energy at time 0 if all along it had drawn what it draws now, fJ.
+    at_zero: i128,
+}
+
+impl Integral {
+    /// Power rises by so much, or falls.
+    #[inline(always)]
+    fn change(&mut self, by_uw: i64, now: Ns) {
+        self.at_zero -= product(by_uw, now);
+        self.uw += by_uw;
+    }
+
+    fn energy(self, now: Ns) -> u128 {
+        (self.at_zero + product(self.uw, now)).unsigned_abs()
+    }
+
+    /// Energy counts from now on.
+    fn reset(&mut self, now: Ns) {
+        self.at_zero = -product(self.uw, now);
+    }
+}
+
+/// fJ of so much power in so much time; one multiplication of the processor.
+#[inline(always)]
+fn product(uw: i64, ns: Ns) -> i128 {
+    i128::from(uw) * i128::from(ns.cast_signed())
+}
+
+/// Cores of one package.
 #[derive(Clone, Debug)]
 struct PackageMeter {
-    cores_uw: u64,
     uncore_uw: u64,
-    counted_ns: Ns,
-    energy: Energy,
     /// Cores that are awake, and in each idle state.
     depths: Vec<u32>,
 }
@@ -39,13 +72,12 @@ pub(crate) struct Meter {
     asleep: Vec<AsleepPower>,
     /// Power of the rest of a package by the state of its shallowest core.
     uncore_uw: Vec<u64>,
-    package_of: Vec<usize>,
-    core_uw: Vec<u64>,
-    /// 0 = awake, otherwise row of the state + 1.
-    core_depth: Vec<usize>,
-    packages: Vec<PackageMeter>,
-    /// Up to when all energies are brought.
-    advanced_ns: Ns,
+    cores: Table<CoreMeter>,
+    packages: Table<PackageMeter>,
+    /// All cores.
+    cores_energy: Integral,
+    /// The rest of all packages.
+    uncore_energy: Integral,
     /// Clocks met lately and what a core executing at them draws: finding that takes a search and a
     /// division, and a change of the turbo limit asks for it once a core.
     active: [(u32, u64); ACTIVE_KEPT],
@@ -53,6 +85,15 @@ pub(crate) struct Meter {
     since_ns: Ns,
     /// Energy of all packages at the beginning of the current interval, and the most of one.
     interval: Interval,
+}
+
+/// What one core draws.
+#[derive(Clone, Copy, Debug)]
+struct CoreMeter {
+    package: usize,
+    uw: u64,
+    /// 0 = awake, otherwise row of the state + 1.
+    depth: usize,
 }
 
 /// Clocks whose power is kept, each in the place its number of steps of 25 MHz falls to.
@@ -92,23 +133,22 @@ impl Meter {
         let packages = package_of.iter().max().map_or(0, |most| most + 1);
         // All cores sleep as deeply as they can.
         let quiet_uw = uncore_uw[deepest];
+        let core = |&package: &usize| CoreMeter {
+            package,
+            uw: 0,
+            depth: deepest,
+        };
+        let package = PackageMeter {
+            uncore_uw: quiet_uw,
+            depths: vec![0; deepest + 1],
+        };
         let mut meter = Self {
             power: power.clone(),
             uncore_uw,
-            package_of: package_of.to_vec(),
-            core_uw: vec![0; package_of.len()],
-            core_depth: vec![deepest; package_of.len()],
-            packages: vec![
-                PackageMeter {
-                    cores_uw: 0,
-                    uncore_uw: quiet_uw,
-                    counted_ns: 0,
-                    energy: Energy::default(),
-                    depths: vec![0; deepest + 1],
-                };
-                packages
-            ],
-            advanced_ns: 0,
+            cores: package_of.iter().map(core).collect(),
+            packages: vec![package; packages].into(),
+            cores_energy: Integral::default(),
+            uncore_energy: Integral::default(),
             // No clock is so fast.
             active: [(u32::MAX, 0); ACTIVE_KEPT],
             since_ns: 0,
@@ -118,6 +158,8 @@ impl Meter {
         for &package in package_of {
             meter.packages[package].depths[deepest] += 1;
         }
+        let quiet = quiet_uw.cast_signed() * packages as i64;
+        meter.uncore_energy.change(quiet, 0);
         for core in 0..package_of.len() {
             meter.set_core(core, 0, deepest.checked_sub(1), 0, 0);
         }
@@ -134,34 +176,48 @@ impl Meter {
         mhz: u32,
         now: Ns,
     ) {
-        self.advance(now);
-        let active_uw = self.active_uw(mhz);
-        let uw = match depth.map(|row| self.asleep[row]) {
-            Some(AsleepPower::Uw(uw)) => uw,
-            Some(AsleepPower::PercentOfActive(percent)) => active_uw * percent / 100,
-            None if executing == 0 => match self.asleep.first() {
-                Some(AsleepPower::PercentOfActive(percent)) => active_uw * percent / 100,
-                _ => active_uw,
-            },
-            None => {
-                let more = (executing as u64 - 1) * self.power.further_thread_percent;
-                active_uw * (100 + more) / 100
-            }
-        };
-        let package = &mut self.packages[self.package_of[core]];
-        package.cores_uw = package.cores_uw - self.core_uw[core] + uw;
-        self.core_uw[core] = uw;
+        self.close_intervals(now);
+        let uw = self.core_uw(executing, depth, mhz);
+        let core = &mut self.cores[core];
+        let risen_uw = uw.cast_signed() - core.uw.cast_signed();
+        core.uw = uw;
+        self.cores_energy.change(risen_uw, now);
         let place = depth.map_or(0, |row| row + 1);
-        let before = std::mem::replace(&mut self.core_depth[core], place);
+        let before = std::mem::replace(&mut core.depth, place);
         if before == place {
             return;
         }
+        let package = &mut self.packages[core.package];
         package.depths[before] -= 1;
         package.depths[place] += 1;
         let shallowest = package.depths.iter().position(|&cores| cores > 0);
-        package.uncore_uw = self.uncore_uw[shallowest.unwrap_or(0)];
+        let uw = self.uncore_uw[shallowest.unwrap_or(0)];
+        let before_uw = std::mem::replace(&mut package.uncore_uw, uw);
+        if uw != before_uw {
+            let risen_uw = uw.cast_signed() - before_uw.cast_signed();
+            self.uncore_energy.change(risen_uw, now);
+        }
     }
 
+    /// What a core draws in a state of [`Meter::set_core`].
+    #[inline(always)]
+    fn core_uw(&mut self, executing: usize, depth: Option<usize>, mhz: u32) -> u64 {
+        match (depth.map(|row| self.asleep[row]), executing) {
+            (Some(AsleepPower::Uw(uw)), _) => uw,
+            (Some(AsleepPower::PercentOfActive(percent)), _) => self.active_uw(mhz) * percent / 100,
+            (None, 0) => match self.asleep.first() {
+                Some(&AsleepPower::PercentOfActive(percent)) => self.active_uw(mhz) * percent / 100,
+                _ => self.active_uw(mhz),
+            },
+            (None, 1) => self.active_uw(mhz),
+            (None, threads) => {
+                let more = (threads as u64 - 1) * self.power.further_thread_percent;
+                self.active_uw(mhz) * (100 + more) / 100
+            }
+        }
+    }
+
+    #[inline(always)]
     fn active_uw(&mut self, mhz: u32) -> u64 {
         let kept = &mut self.active[(mhz / 25) as usize % ACTIVE_KEPT];
         if kept.0 != mhz {
@@ -170,33 +226,17 @@ impl Meter {
         kept.1
     }
 
-    /// Brings all energies to `now`, interval by interval.
-    fn advance(&mut self, now: Ns) {
-        if std::mem::replace(&mut self.advanced_ns, now) == now {
-            return;
-        }
-        loop {
-            let end = self.interval.begin_ns + self.power.interval_ns;
-            if end > now {
-                break;
-            }
-            self.integrate(end);
-            self.finish_interval(end);
-        }
-        self.integrate(now);
-    }
-
-    fn integrate(&mut self, until: Ns) {
-        for package in &mut self.packages {
-            let elapsed = u128::from(until.saturating_sub(package.counted_ns));
-            package.counted_ns = package.counted_ns.max(until);
-            package.energy.cores += elapsed * u128::from(package.cores_uw);
-            package.energy.uncore += elapsed * u128::from(package.uncore_uw);
+    /// Notes what was drawn in the intervals that are over.
+    #[inline(always)]
+    pub fn close_intervals(&mut self, now: Ns) {
+        while self.interval.begin_ns + self.power.interval_ns <= now {
+            self.finish_interval(self.interval.begin_ns + self.power.interval_ns);
         }
     }
 
+    #[inline(never)]
     fn finish_interval(&mut self, end: Ns) {
-        let total = self.total();
+        let total = self.total(end);
         let begin = self.interval.at_begin;
         let most = self.interval.most;
         let cores = total.cores - begin.cores;
@@ -214,24 +254,17 @@ impl Meter {
     }
 
     /// Energy of all packages.
-    pub fn total(&self) -> Energy {
-        let add = |sum: Energy, package: &PackageMeter| Energy {
-            cores: sum.cores + package.energy.cores,
-            uncore: sum.uncore + package.energy.uncore,
-        };
-        self.packages.iter().fold(Energy::default(), add)
-    }
-
-    pub fn settle(&mut self, now: Ns) {
-        self.advance(now);
+    pub fn total(&self, now: Ns) -> Energy {
+        Energy {
+            cores: self.cores_energy.energy(now),
+            uncore: self.uncore_energy.energy(now),
+        }
     }
 
     /// Statistics count from now on.
     pub fn reset(&mut self, now: Ns) {
-        self.advance(now);
-        for package in &mut self.packages {
-            package.energy = Energy::default();
-        }
+        self.cores_energy.reset(now);
+        self.uncore_energy.reset(now);
         self.since_ns = now;
         self.interval = Interval {
             begin_ns: now,
@@ -243,7 +276,7 @@ impl Meter {
     /// complete), in watts: (package, cores).
     pub fn watts(&self, now: Ns) -> ([f64; 2], [f64; 2]) {
         let watts = |energy: u128, ns: Ns| energy as f64 / ns.max(1) as f64 / 1e6;
-        let total = self.total();
+        let total = self.total(now);
         let elapsed = now - self.since_ns;
         let mean = [watts(total.package(), elapsed), watts(total.cores, elapsed)];
         if self.interval.complete == 0 {
@@ -312,11 +345,11 @@ mod tests {
         meter.set_core(0, 1, None, 1500, 2 * MS);
         meter.set_core(0, 0, Some(0), 1500, 5 * MS);
         meter.set_core(0, 0, Some(1), 1500, 10 * MS);
-        meter.settle(30 * MS);
+        meter.close_intervals(30 * MS);
         // In mW · ms = µJ: 5000 · 2 + 2750 · 3 + 1000 · 5 + 500 · 20 + 500 · 30 = 48,250;
         // 3000 · 10 + 1000 · 20 = 50,000.
         let joule = |energy: u128| energy as f64 * 1e-15;
-        let total = meter.total();
+        let total = meter.total(30 * MS);
         assert!((joule(total.cores) - 0.048_250).abs() < 1e-9 * 0.048);
         assert!((joule(total.uncore) - 0.050_000).abs() < 1e-9 * 0.050);
         assert_eq!(total.cores, 48_250 * 1_000_000_000);
@@ -331,9 +364,8 @@ mod tests {
     fn further_threads_add_their_part() {
         let mut meter = meter(1);
         meter.set_core(0, 2, None, 1000, 0);
-        meter.settle(10 * MS);
         // 2 W · 1.1 for 10 ms.
-        assert_eq!(meter.total().cores, 22_000 * 1_000_000_000);
+        assert_eq!(meter.total(10 * MS).cores, 22_000 * 1_000_000_000);
     }
 
     #[test]
@@ -341,8 +373,7 @@ mod tests {
         let mut meter = meter(1);
         meter.set_core(0, 1, None, 3000, 0);
         meter.reset(7 * MS);
-        meter.settle(9 * MS);
-        assert_eq!(meter.total().cores, 10_000 * 1_000_000_000);
+        assert_eq!(meter.total(9 * MS).cores, 10_000 * 1_000_000_000);
         let ([package, _], [most, _]) = meter.watts(9 * MS);
         assert!((package - 8.0).abs() < 1e-9 && (most - 8.0).abs() < 1e-9);
     }

@@ -7,14 +7,33 @@
 use super::World;
 use super::engine::Run;
 use super::interpret::{ENTERED, Next};
-use super::outside::{Source, class};
+use super::outside::{Outside, Source, class};
 use super::tasks::{Message, Resume};
 use crate::program::{Amount, Ref, Reg, TIMED_OUT};
+use crate::segment::Segment;
 use crate::waiting::QueueNumber;
 use crate::wheel::Key;
 use crate::workload::{BarrierId, ConditionId, MutexId, QueueId, SemaphoreId, WordId};
 use schedcast_kernel::platform::Op;
 use schedcast_kernel::{Context as WakeContext, Cpu, Ns, TaskId};
+
+impl<const EXPLAIN: bool> Outside<EXPLAIN> {
+    /// A CPU works for its task in kernel mode.
+    #[inline]
+    fn busy(&mut self, cpu: Cpu, wall_ns: Ns) {
+        let at = self.clock(cpu);
+        let state = &mut self.cpus[cpu.index()];
+        state.cursor = at + wall_ns;
+        state.time.user_ns += wall_ns;
+    }
+
+    /// Same, for so long at nominal speed; it goes on at the speed at which it begins.
+    #[inline]
+    pub(super) fn work_in_kernel(&mut self, cpu: Cpu, work_ns: Ns) {
+        let speed = self.cpus[cpu.index()].speed;
+        self.busy(cpu, Segment::work(work_ns).time_to_end(0, speed));
+    }
+}
 
 impl<const EXPLAIN: bool> World<EXPLAIN> {
     /// The running task enters the kernel. The way back has a price of its own where the machine tells it
@@ -60,21 +79,10 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         woken
     }
 
-    /// A CPU works for its task in kernel mode.
-    #[inline]
-    fn busy(&mut self, cpu: Cpu, wall_ns: Ns) {
-        let at = self.out.clock(cpu);
-        let state = &mut self.out.cpus[cpu.index()];
-        state.cursor = at + wall_ns;
-        state.time.user_ns += wall_ns;
-    }
-
     /// CPU time in kernel mode: the CPU is busy until it is over.
     pub(super) fn kernel_work(&mut self, cpu: Cpu, task: TaskId, amount: Amount) -> Next {
-        let work = self.amount(task, amount);
-        let speed = self.out.cpus[cpu.index()].speed;
-        let wall_ns = crate::segment::Segment::work(work).time_to_end(0, speed);
-        self.busy(cpu, wall_ns);
+        let work_ns = self.amount(task, amount);
+        self.out.work_in_kernel(cpu, work_ns);
         self.skip(task);
         Next::Leave(super::engine::Flow::Segment)
     }
@@ -224,7 +232,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
     fn touch_queue(&mut self, cpu: Cpu, row: usize, transfer_ns: Ns) {
         let last_cpu = self.out.tasks.queues[row].last_cpu.replace(cpu);
         if last_cpu.is_some_and(|last| last != cpu) {
-            self.busy(cpu, transfer_ns);
+            self.out.busy(cpu, transfer_ns);
         }
     }
 

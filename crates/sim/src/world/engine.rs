@@ -260,7 +260,11 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         state.time.user_ns += out.now - state.started;
         state.started = out.now;
         state.cursor = out.now;
-        out.tasks.contexts[task.index()].segment = Segment::None;
+        let segment = &mut out.tasks.contexts[task.index()].segment;
+        if let Segment::Kernel { ns } = std::mem::take(segment) {
+            out.work_in_kernel(cpu, ns);
+            return Ok(Flow::Segment);
+        }
         self.interpret(cpu, task)
     }
 

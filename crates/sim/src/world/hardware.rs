@@ -12,7 +12,7 @@ use crate::events::TraceKind;
 use crate::hardware::{ClockEvent, HardwareReport};
 use crate::machine::Machine;
 use crate::machine::parts::{Driver, Frequency, Governor, IdleGovernor, WakesBy};
-use crate::segment::{SPEED_NOMINAL, Segment};
+use crate::segment::SPEED_NOMINAL;
 use crate::wheel::{Key, Slot};
 use schedcast_kernel::cpufreq::{FrequencyDriver, FrequencyGovernor, HwpRequest, PStates};
 use schedcast_kernel::cpuidle::{GovernorKind, IdleState, haltpoll};
@@ -143,8 +143,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
     /// Energy that all packages took so far, J; `None` when power is not modelled.
     pub fn package_joules(&mut self) -> Option<f64> {
         let out = &mut self.out;
-        out.hardware.settle(out.now);
-        out.hardware.package_joules()
+        out.hardware.package_joules(out.now)
     }
 
     /// What the hardware did since statistics count; everything is brought to the present.
@@ -177,7 +176,15 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     }
 
     /// Arms what the hardware wants armed and re-times what executes at another speed now.
+    #[inline(always)]
     pub(super) fn apply_hardware(&mut self) {
+        let hardware = &self.hardware;
+        if !hardware.clock_events.is_empty() || !hardware.changed.is_empty() {
+            self.apply_changes();
+        }
+    }
+
+    fn apply_changes(&mut self) {
         while let Some(event) = self.hardware.clock_events.pop() {
             let (slot, at) = match event {
                 ClockEvent::Transition(clock, at) => (self.hardware_slots.transitions[clock], at),
@@ -246,7 +253,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     pub(super) fn time_to_end(&self, cpu: Cpu, task: TaskId, from: Ns) -> Ns {
         let context = &self.tasks.contexts[task.index()];
         // Most often the next system call is due, warm caches or not.
-        if matches!(context.segment, Segment::None) {
+        if context.segment.is_due() {
             return 0;
         }
         let state = &self.cpus[cpu.index()];
@@ -293,8 +300,16 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     }
 
     /// A segment with cold caches is due: `true` when it is over, otherwise the caches are warm.
-    #[inline(never)]
+    #[inline(always)]
     pub(super) fn cold_segment_ends(&mut self, cpu: Cpu, task: TaskId) -> bool {
+        let context = &self.tasks.contexts[task.index()];
+        // A system call: no work was done since the last one.
+        let unchanged = context.segment.is_due() && context.cold_left > 0;
+        unchanged || self.cold_work_ends(cpu, task)
+    }
+
+    #[inline(never)]
+    fn cold_work_ends(&mut self, cpu: Cpu, task: TaskId) -> bool {
         self.execute(cpu);
         let now = self.now;
         let state = &mut self.cpus[cpu.index()];

@@ -63,8 +63,19 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
             let instruction = self.out.shared.code[pc as usize];
             match self.execute_alone(task, pc, instruction) {
                 Some(Next::Instruction) => {}
-                Some(Next::Leave(_)) | None => return,
+                Some(Next::Leave(_)) => return,
+                None => return self.prepare(task, instruction),
             }
+        }
+    }
+
+    /// Half of all events of programs that send messages begin work in kernel mode: what the task knows of it is
+    /// read ahead.
+    #[inline(always)]
+    fn prepare(&mut self, task: TaskId, instruction: Instruction) {
+        if let Instruction::KernelWork(amount) = instruction {
+            let ns = self.amount(task, amount);
+            self.begin(task, Segment::Kernel { ns });
         }
     }
 
@@ -134,7 +145,6 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
                 Ok(self.set(task, reg, now))
             }
             I::GetCpu(reg) => Ok(self.set(task, reg, u64::from(cpu.0))),
-            // Half of all events of programs that send messages.
             I::KernelWork(amount) => Ok(self.kernel_work(cpu, task, amount)),
             _ => self.execute_call(cpu, task, instruction),
         }
