@@ -8,11 +8,11 @@
 //! 100, 104, 98, 100, 101, 5000, 99, 102 µs. Without the outlier their mean is 100 µs and their
 //! variance 3 µs², so the typical interval is 100 µs, and that is the prediction.
 
+use super::intervals::{INTERVALS, Intervals};
 use super::{Choice, FAR_AWAY_NS, IdleState, MenuPolling, Question, RESIDENCY_THRESHOLD_NS, Wake};
 use super::{IdleRules, shallower};
 use crate::ids::Ns;
 
-const INTERVALS: usize = 8;
 const BUCKETS: usize = 12;
 const RESOLUTION: u64 = 1024;
 const DECAY: u64 = 8;
@@ -41,36 +41,6 @@ impl Default for Menu {
     }
 }
 
-/// The last idle periods, µs.
-#[derive(Clone, Debug, Default)]
-struct Intervals {
-    by_age: [u32; INTERVALS],
-    /// Place of the oldest.
-    oldest: usize,
-    /// The same in order, so that outliers are at the ends.
-    ascending: [u32; INTERVALS],
-}
-
-impl Intervals {
-    /// The oldest makes room for a new one.
-    fn note(&mut self, us: u32) {
-        let gone = std::mem::replace(&mut self.by_age[self.oldest], us);
-        self.oldest = (self.oldest + 1) % INTERVALS;
-        let ascending = &mut self.ascending;
-        let found = ascending.iter().position(|&other| other == gone);
-        let mut row = found.unwrap_or_default();
-        while row + 1 < INTERVALS && ascending[row + 1] < us {
-            ascending[row] = ascending[row + 1];
-            row += 1;
-        }
-        while row > 0 && ascending[row - 1] > us {
-            ascending[row] = ascending[row - 1];
-            row -= 1;
-        }
-        ascending[row] = us;
-    }
-}
-
 /// `which_bucket`: by decades from 10 µs to 100 ms, again while tasks wait for I/O.
 fn bucket(duration_ns: Ns, question: &Question) -> usize {
     let mut limit_ns = 10_000;
@@ -83,102 +53,33 @@ fn bucket(duration_ns: Ns, question: &Question) -> usize {
     row + if waiting { BUCKETS / 2 } else { 0 }
 }
 
-/// Values of which sums of squares fit 64 bits; only idle periods of minutes are longer.
-const SMALL_US: u32 = 1 << 30;
-
-/// What is left of the samples after leaving out outliers, in µs. The squares around the mean follow from the plain sums,
-/// Σ(x − m)² = Σx² − 2mΣx + nm², so leaving a sample out costs two subtractions.
-#[derive(Clone, Copy)]
-struct Samples {
-    count: u64,
-    sum: u64,
-    /// Modulo 2⁶⁴; not used when a value is not [`SMALL_US`].
-    squares: u64,
-}
-
-impl Samples {
-    fn of(values: &[u32]) -> Self {
-        let square = |us: &u32| u64::from(*us).wrapping_mul(u64::from(*us));
-        Self {
-            count: values.len() as u64,
-            sum: values.iter().map(|&us| u64::from(us)).sum(),
-            squares: values.iter().map(square).fold(0, u64::wrapping_add),
-        }
-    }
-
-    fn without(self, left_out: &[u32]) -> Self {
-        let gone = Self::of(left_out);
-        Self {
-            count: self.count - gone.count,
-            sum: self.sum - gone.sum,
-            squares: self.squares.wrapping_sub(gone.squares),
-        }
-    }
-
-    fn mean(self) -> u64 {
-        self.sum / self.count.max(1)
-    }
-
-    /// Of these samples, which are `ascending`.
-    fn variance(self, ascending: &[u32]) -> u64 {
-        let (mean, count) = (self.mean(), self.count.max(1));
-        if ascending.last().is_none_or(|&most| most < SMALL_US) {
-            let cross = (2 * mean).wrapping_mul(self.sum);
-            let squares = self.squares.wrapping_sub(cross);
-            return squares.wrapping_add(self.count * mean * mean) / count;
-        }
-        let square = |&us: &u32| u128::from(u64::from(us).abs_diff(mean)).pow(2);
-        let squares: u128 = ascending.iter().map(square).sum();
-        u64::try_from(squares / u128::from(count)).unwrap_or(u64::MAX)
-    }
-
-    /// A spread of at most 20 µs, or a sixth of the mean with enough samples.
-    fn are_alike(self, ascending: &[u32]) -> bool {
-        let (mean, variance) = (self.mean(), self.variance(ascending));
-        let enough = self.count * 4 >= INTERVALS as u64 * 3;
-        let narrow = u128::from(mean).pow(2) > u128::from(variance) * 36;
-        variance <= u64::MAX / 36 && ((narrow && enough) || variance <= 400)
-    }
-}
-
 impl Menu {
     /// `get_typical_interval`: µs, [`UNKNOWN_US`] when nothing repeats. `timer_us` is the guess
     /// from the timers.
     fn typical_interval_us(&self, rules: &IdleRules, timer_us: u32) -> u32 {
-        let mut kept = &self.intervals.ascending[..];
-        let mut samples = Samples::of(kept);
+        let mut samples = self.intervals.samples();
         loop {
-            let least = kept.first().copied().unwrap_or(0);
-            let most = kept.last().copied().unwrap_or(0);
+            let (least, most) = (samples.least(), samples.most());
             if rules.menu_typical_below_timer && least >= timer_us {
                 return UNKNOWN_US;
             }
             if rules.menu_typical_first && most == 0 {
                 return UNKNOWN_US;
             }
-            if samples.are_alike(kept) {
-                return samples.mean() as u32;
+            let mean = samples.mean();
+            if samples.are_alike(mean) {
+                return mean as u32;
             }
-            if samples.count * 4 <= INTERVALS as u64 * 3 {
-                let fallback = rules.menu_longest_sample && samples.count >= INTERVALS as u64 / 2;
+            if samples.count() * 4 <= INTERVALS as u64 * 3 {
+                let fallback = rules.menu_longest_sample && samples.count() >= INTERVALS as u64 / 2;
                 return if fallback { most } else { UNKNOWN_US };
             }
-            let mean = samples.mean();
             let low = mean - u64::from(least) > u64::from(most) - mean;
-            let outlier = if rules.menu_outliers_both_ends && low {
-                least
+            if rules.menu_outliers_both_ends && low {
+                samples.leave_out_least();
             } else {
-                most
-            };
-            let differs = |us: &u32| *us != outlier;
-            let first = kept.iter().position(differs).unwrap_or(kept.len());
-            let end = kept
-                .iter()
-                .rposition(differs)
-                .map_or(first, |last| last + 1);
-            samples = samples.without(&kept[..first]);
-            samples = samples.without(&kept[end..]);
-            kept = &kept[first..end];
+                samples.leave_out_most();
+            }
         }
     }
 

@@ -19,6 +19,7 @@
 
 pub mod device;
 pub mod haltpoll;
+mod intervals;
 pub mod menu;
 pub mod rules;
 pub mod teo;

@@ -10,6 +10,7 @@ use crate::machine::Machine;
 use crate::machine::parts::Lines;
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::platform::{Access, Line};
+use schedcast_kernel::table::Table;
 use schedcast_kernel::topology::CpuPlace;
 use schedcast_kernel::{Cpu, Ns};
 
@@ -102,10 +103,11 @@ impl LineState {
 #[derive(Clone, Debug)]
 pub(crate) struct LineTable {
     part: Lines,
-    places: Vec<CpuPlace>,
-    groups: Vec<LineState>,
-    rq_locks: Vec<LineState>,
-    llc_hints: Vec<LineState>,
+    places: Table<CpuPlace>,
+    /// Kinds that are modelled, as in [`LineKind::ALL`].
+    modelled: [bool; 3],
+    /// Locks of all CPUs, hints of all CPUs, then groups as they are met.
+    states: Table<LineState>,
     /// By kind, as in [`LineKind::ALL`]; reads, then writes.
     pub statistics: [[LineStatistics; 2]; 3],
 }
@@ -113,39 +115,23 @@ pub(crate) struct LineTable {
 impl LineTable {
     pub fn new(machine: &Machine) -> Option<Self> {
         let part = machine.lines.clone()?;
-        let places = machine.topology.places.clone();
-        let per_cpu = vec![LineState::UNTOUCHED; places.len()];
+        let places: Table<CpuPlace> = machine.topology.places.clone().into();
         Some(Self {
-            groups: Vec::new(),
-            rq_locks: per_cpu.clone(),
-            llc_hints: per_cpu,
+            modelled: [part.tg_load_avg, part.rq_lock, part.llc_idle_hints],
+            states: vec![LineState::UNTOUCHED; 2 * places.len()].into(),
             statistics: Default::default(),
             part,
             places,
         })
     }
 
-    fn state(&mut self, line: Line) -> &mut LineState {
-        match line {
-            Line::GroupLoadAvg(group) => {
-                let row = group.index();
-                if row >= self.groups.len() {
-                    self.groups.resize(row + 1, LineState::UNTOUCHED);
-                }
-                &mut self.groups[row]
-            }
-            Line::RqLock(cpu) => &mut self.rq_locks[cpu.index()],
-            Line::LlcIdleHints(cpu) => &mut self.llc_hints[cpu.index()],
-        }
-    }
-
-    /// Whether lines of this kind are modelled.
+    /// Row of a line in `states`.
     #[inline(always)]
-    fn is_modelled(&self, line: Line) -> bool {
-        match LineKind::of(line) {
-            LineKind::TgLoadAvg => self.part.tg_load_avg,
-            LineKind::RqLock => self.part.rq_lock,
-            LineKind::LlcIdleHints => self.part.llc_idle_hints,
+    fn row(&self, line: Line) -> usize {
+        match line {
+            Line::RqLock(cpu) => cpu.index(),
+            Line::LlcIdleHints(cpu) => self.places.len() + cpu.index(),
+            Line::GroupLoadAvg(group) => 2 * self.places.len() + group.index(),
         }
     }
 
@@ -154,12 +140,17 @@ impl LineTable {
     /// to it.
     #[inline]
     pub fn expect(&mut self, cpu: Cpu, line: Line, access: Access) -> bool {
-        if !self.is_modelled(line) {
+        let kind = LineKind::of(line) as usize;
+        if !self.modelled[kind] {
             return false;
         }
-        let state = self.state(line);
+        let row = self.row(line);
+        if row >= self.states.len() {
+            self.states.grow(row + 1, LineState::UNTOUCHED);
+        }
+        let state = &mut self.states[row];
         if state.pending == 0 && state.is_hit(cpu, access) {
-            self.statistics[LineKind::of(line) as usize][access as usize].touches += 1;
+            self.statistics[kind][access as usize].touches += 1;
             return false;
         }
         state.pending += 1;
@@ -168,56 +159,52 @@ impl LineTable {
 
     /// A line is asked for at `at`; all requests come in the order of time. Returns when the CPU has it.
     pub fn grant(&mut self, cpu: Cpu, line: Line, access: Access, at: Ns) -> Ns {
-        let owner = self.state(line).owner;
-        let transfer_ns = self.transfer_ns(owner, cpu);
+        let row = self.row(line);
+        let statistics = &mut self.statistics[LineKind::of(line) as usize][access as usize];
+        statistics.touches += 1;
+        let state = &mut self.states[row];
+        state.pending -= 1;
+        if state.is_hit(cpu, access) {
+            return at;
+        }
+        let transfer_ns = transfer_ns(&self.part, &self.places, state.owner, cpu);
+        let begin = at.max(state.free_ns);
+        let granted = begin + transfer_ns;
+        statistics.transfers += 1;
+        statistics.waited_ns += begin - at;
+        statistics.spent_ns += granted - at;
         let service_percent = match access {
             Access::Read => Ns::from(self.part.read_service_percent),
             Access::Write => 100,
         };
-        let state = self.state(line);
-        state.pending -= 1;
-        let mut granted = at;
-        let mut transfer = None;
-        if !state.is_hit(cpu, access) {
-            let begin = at.max(state.free_ns);
-            granted = begin + transfer_ns;
-            state.free_ns = begin + transfer_ns * service_percent / 100;
-            transfer = Some(begin);
-            match access {
-                Access::Read => state.exclusive = false,
-                Access::Write => {
-                    state.owner = Some(cpu.0);
-                    state.exclusive = true;
-                    state.holders = CpuSet::EMPTY;
-                }
+        state.free_ns = begin + transfer_ns * service_percent / 100;
+        match access {
+            Access::Read => state.exclusive = false,
+            Access::Write => {
+                state.owner = Some(cpu.0);
+                state.exclusive = true;
+                state.holders = CpuSet::EMPTY;
             }
-            state.holders.insert(cpu);
         }
-        let statistics = &mut self.statistics[LineKind::of(line) as usize][access as usize];
-        statistics.touches += 1;
-        if let Some(begin) = transfer {
-            statistics.transfers += 1;
-            statistics.waited_ns += begin - at;
-            statistics.spent_ns += granted - at;
-        }
+        state.holders.insert(cpu);
         granted
     }
+}
 
-    /// From where the line is; the first time, from a last level cache.
-    fn transfer_ns(&self, owner: Option<u32>, cpu: Cpu) -> Ns {
-        let Some(owner) = owner else {
-            return self.part.same_llc_transfer_ns;
-        };
-        let (from, to) = (&self.places[owner as usize], &self.places[cpu.index()]);
-        if from.core == to.core {
-            self.part.same_core_transfer_ns
-        } else if from.llc == to.llc {
-            self.part.same_llc_transfer_ns
-        } else if from.node == to.node {
-            self.part.other_llc_transfer_ns
-        } else {
-            self.part.other_node_transfer_ns
-        }
+/// From where the line is; the first time, from a last level cache.
+fn transfer_ns(part: &Lines, places: &Table<CpuPlace>, owner: Option<u32>, cpu: Cpu) -> Ns {
+    let Some(owner) = owner else {
+        return part.same_llc_transfer_ns;
+    };
+    let (from, to) = (&places[owner as usize], &places[cpu.index()]);
+    if from.core == to.core {
+        part.same_core_transfer_ns
+    } else if from.llc == to.llc {
+        part.same_llc_transfer_ns
+    } else if from.node == to.node {
+        part.other_llc_transfer_ns
+    } else {
+        part.other_node_transfer_ns
     }
 }
 

@@ -151,7 +151,7 @@ pub struct Outside<const EXPLAIN: bool = false> {
     pub(super) hardware: Hardware,
     /// Contended lines; `None` = none are.
     pub(super) lines: Option<LineTable>,
-    pub(super) scripts: Vec<Script>,
+    pub(super) scripts: Table<Script>,
     pub(super) hardware_slots: HardwareSlots,
     pub(super) hardware_baseline: Baseline,
     /// `load_avg_writes` of the groups when statistics began; empty = 0.

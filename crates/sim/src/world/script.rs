@@ -89,22 +89,30 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     #[inline(never)]
     pub(super) fn play(&mut self, cpu: Cpu, stage: Stage) -> bool {
         let row = cpu.index();
-        while let Some(&(at, deed)) = self.scripts[row].steps.get(self.scripts[row].next) {
-            let at = at + self.scripts[row].delay_ns;
+        let script = &mut self.scripts[row];
+        let mut steps = std::mem::take(&mut script.steps);
+        let (mut next, mut delay_ns) = (script.next, script.delay_ns);
+        for (at, deed) in &steps[next..] {
+            let at = at + delay_ns;
             let key = Key::new(at, class::SEGMENT);
             if at > self.now && !self.advance_to(key) {
                 self.wheel.arm(<Outside>::slot(cpu, per_cpu::SEGMENT), key);
-                self.scripts[row].resume = Some(stage);
+                self.scripts[row] = Script {
+                    steps,
+                    next,
+                    delay_ns,
+                    resume: Some(stage),
+                };
                 // Whoever ran is accounted; nobody runs before the script is over.
                 self.cpus[row].running = None;
                 return false;
             }
-            self.scripts[row].next += 1;
-            self.perform(cpu, at, deed);
+            next += 1;
+            delay_ns += self.perform(cpu, at, deed);
         }
+        steps.clear();
         let script = &mut self.scripts[row];
-        let delay_ns = script.delay_ns;
-        script.steps.clear();
+        script.steps = steps;
         script.next = 0;
         script.delay_ns = 0;
         script.resume = None;
@@ -113,18 +121,23 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         true
     }
 
-    fn perform(&mut self, cpu: Cpu, at: Ns, deed: Deed) {
-        match deed {
+    /// Returns how long the CPU waits for it.
+    #[inline(always)]
+    fn perform(&mut self, cpu: Cpu, at: Ns, deed: &Deed) -> Ns {
+        match *deed {
             Deed::Touch(line, access) => {
-                let Some(lines) = &mut self.lines else { return };
-                let granted = lines.grant(cpu, line, access, at);
-                self.scripts[cpu.index()].delay_ns += granted - at;
-                self.cpus[cpu.index()].time.overhead_ns += granted - at;
+                let Some(lines) = &mut self.lines else {
+                    return 0;
+                };
+                let delay_ns = lines.grant(cpu, line, access, at) - at;
+                self.cpus[cpu.index()].time.overhead_ns += delay_ns;
+                return delay_ns;
             }
             Deed::Ipi(to, ipi, polling) => self.deliver_ipi(at, to, ipi, polling),
             Deed::Observe(about, observation) => self.probes.observe(at, about, observation),
             Deed::Waking(task, waker) => self.probes.waking(at, cpu, task, waker),
         }
+        0
     }
 }
 

@@ -227,7 +227,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
             cpus: states.collect(),
             hardware: Hardware::new(&machine),
             lines: None,
-            scripts: vec![Script::default(); cpus],
+            scripts: vec![Script::default(); cpus].into(),
             hardware_slots: HardwareSlots::default(),
             hardware_baseline: Baseline::default(),
             load_avg_writes_before: Vec::new(),
