@@ -10,7 +10,7 @@ pub(super) const INTERVALS: usize = 8;
 /// The last idle periods, µs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Intervals {
-    by_age: [u32; INTERVALS],
+    pub by_age: [u32; INTERVALS],
     /// Place of the oldest.
     oldest: usize,
     /// The same in order, so that outliers are at the ends.
@@ -132,5 +132,62 @@ impl Samples<'_> {
         let enough = self.count() * 4 >= INTERVALS as u64 * 3;
         // The mean of numbers of 32 bits: its square is one of 64.
         variance <= u64::MAX / 36 && ((enough && mean * mean > variance * 36) || variance <= 400)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_are_kept_in_both_orders() {
+        let mut intervals = Intervals::default();
+        let lengths = [
+            5,
+            3,
+            9,
+            9,
+            1,
+            0,
+            7,
+            u32::MAX,
+            3,
+            3,
+            4,
+            8,
+            8,
+            2,
+            6,
+            1,
+            1000,
+            0,
+            5,
+        ];
+        for (row, &us) in lengths.iter().enumerate() {
+            intervals.note(us);
+            let mut expected: Vec<u32> = lengths[..=row].iter().rev().take(8).copied().collect();
+            expected.resize(8, 0);
+            expected.sort_unstable();
+            assert_eq!(intervals.ascending[..], expected);
+            let sum: u64 = expected.iter().map(|&us| u64::from(us)).sum();
+            let squares = expected.iter().map(|&us| square(us));
+            assert_eq!(intervals.sum, sum);
+            assert_eq!(intervals.squares, squares.fold(0, u64::wrapping_add));
+        }
+    }
+
+    #[test]
+    fn worked_example_of_the_module_docs() {
+        let mut intervals = Intervals::default();
+        for us in [100, 104, 98, 100, 101, 5000, 99, 102] {
+            intervals.note(us);
+        }
+        let mut samples = intervals.samples();
+        assert_eq!(samples.mean(), 713);
+        assert!(!samples.are_alike(713));
+        samples.leave_out_most();
+        assert_eq!((samples.sum, samples.squares), (704, 70_826));
+        assert_eq!((samples.mean(), samples.variance(100)), (100, 3));
+        assert!(samples.are_alike(100));
     }
 }

@@ -10,6 +10,7 @@ use super::hwp::HwpDomain;
 use crate::machine::parts::Frequency;
 use schedcast_kernel::cpufreq::HwpRequest;
 use schedcast_kernel::divide::Divisor;
+use schedcast_kernel::table::Table;
 use schedcast_kernel::{Cpu, Ns};
 
 /// CPUs that share a clock.
@@ -34,10 +35,10 @@ pub(super) struct Clocks {
     transition_ns: Ns,
     sleeping_cpus_vote: bool,
     hwp_interval_ns: Ns,
-    domains: Vec<Domain>,
+    domains: Table<Domain>,
     /// What each CPU asked for last.
     requests_mhz: Vec<u32>,
-    limits_mhz: Vec<u32>,
+    limits_mhz: Table<u32>,
 }
 
 /// An event of a clock that has to be armed.
@@ -72,7 +73,7 @@ impl Clocks {
             hwp_interval_ns: part.hwp.as_ref().map_or(0, |hwp| hwp.interval_ns),
             domains: domains.collect(),
             requests_mhz: vec![part.min_mhz; cpus],
-            limits_mhz: vec![u32::MAX; count],
+            limits_mhz: vec![u32::MAX; count].into(),
         }
     }
 
@@ -200,14 +201,18 @@ impl Hardware {
     }
 
     /// The clock of a domain is what was granted, within the limits.
+    #[inline(always)]
     fn apply_clock(&mut self, domain: usize, now: Ns) {
         let Some(clocks) = &self.clocks else { return };
-        let mhz = clocks.domains[domain]
-            .granted_mhz
-            .min(clocks.limits_mhz[domain]);
-        if mhz == clocks.domains[domain].mhz {
-            return;
+        let state = &clocks.domains[domain];
+        let mhz = state.granted_mhz.min(clocks.limits_mhz[domain]);
+        if mhz != state.mhz {
+            self.change_clock(domain, mhz, now);
         }
+    }
+
+    #[inline(never)]
+    fn change_clock(&mut self, domain: usize, mhz: u32, now: Ns) {
         for place in 0..self.domain_cpus[domain].len() {
             let row = self.domain_cpus[domain][place];
             self.account(row, now);

@@ -127,28 +127,35 @@ impl HwpDomain {
         let elapsed = now - self.looked_ns;
         // What a CPU did before it fell asleep belongs to the first interval.
         let first = elapsed.min(self.interval_ns);
-        let forgotten = elapsed - first > FORGOTTEN * self.response_ns;
         for (row, awake) in awake_ns.enumerate() {
             let since = awake - std::mem::replace(&mut self.awake_ns[row], awake);
             if let Some(share) = (since * 1024).checked_div(first) {
                 self.average(row, share.min(1024), first);
             }
-            if forgotten {
-                self.busy[row] = 0;
-                continue;
-            }
-            let mut rest = elapsed - first;
-            while rest > 0 {
-                let step = rest.min(self.interval_ns);
-                self.average(row, 0, step);
-                rest -= step;
+            if elapsed > first {
+                self.forget(row, elapsed - first);
             }
         }
         self.looked_ns = now;
         self.clock()
     }
 
+    /// The CPU has slept for so long since.
+    #[inline(never)]
+    fn forget(&mut self, row: usize, mut rest_ns: Ns) {
+        if rest_ns > FORGOTTEN * self.response_ns {
+            self.busy[row] = 0;
+            return;
+        }
+        while rest_ns > 0 {
+            let step_ns = rest_ns.min(self.interval_ns);
+            self.average(row, 0, step_ns);
+            rest_ns -= step_ns;
+        }
+    }
+
     /// One step of the lag: the distance shrinks by step / (time constant + step).
+    #[inline(always)]
     fn average(&mut self, row: usize, share: u64, step_ns: Ns) {
         let whole = self.response_ns + step_ns;
         let share = share << FRACTION_BITS;

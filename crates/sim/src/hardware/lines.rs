@@ -135,6 +135,11 @@ impl LineTable {
         }
     }
 
+    #[cold]
+    fn add_groups(&mut self, row: usize) {
+        self.states.grow(row + 1, LineState::UNTOUCHED);
+    }
+
     /// An operation will want a line in its course. `true` when it has to ask for it at its time;
     /// `false` when it costs nothing: the line is not modelled, or at hand and nobody else is under way
     /// to it.
@@ -146,7 +151,7 @@ impl LineTable {
         }
         let row = self.row(line);
         if row >= self.states.len() {
-            self.states.grow(row + 1, LineState::UNTOUCHED);
+            self.add_groups(row);
         }
         let state = &mut self.states[row];
         if state.pending == 0 && state.is_hit(cpu, access) {

@@ -82,6 +82,14 @@ impl Core {
         self.executing + self.polling > 0
     }
 
+    /// What the speed of its threads depends on: how many execute, of so many that it can tell apart, and whether
+    /// any polls.
+    #[inline(always)]
+    fn sharing(&self, smt: &Smt) -> (usize, bool) {
+        let executing = self.executing.clamp(1, smt.thread_speed_1000ths.len());
+        (executing, self.polling > 0)
+    }
+
     /// Threads that do this.
     #[inline(always)]
     fn count(&mut self, activity: Activity) -> Option<&mut usize> {
@@ -111,7 +119,7 @@ pub(crate) struct Hardware {
     cores: Table<Core>,
     packages: Table<Package>,
     /// CPUs of each clock.
-    domain_cpus: Vec<Vec<usize>>,
+    domain_cpus: Table<Vec<usize>>,
     smt: Option<Smt>,
     clocks: Option<Clocks>,
     meter: Option<Meter>,
@@ -123,6 +131,8 @@ pub(crate) struct Hardware {
     halted: usize,
     /// CPUs whose speed may have changed since they were last taken.
     pub changed: Vec<Cpu>,
+    /// Somebody looks at the clocks: threads tell theirs whenever one of their core does something else.
+    pub watched: bool,
     /// Events to arm since they were last taken.
     pub clock_events: Vec<ClockEvent>,
 }
@@ -194,7 +204,7 @@ impl Hardware {
                 .frequency
                 .as_ref()
                 .map(|part| Clocks::new(part, &domain_cpus)),
-            domain_cpus,
+            domain_cpus: domain_cpus.into(),
             meter: None,
             states: states.to_vec(),
             halted: states
@@ -206,6 +216,7 @@ impl Hardware {
                 .map(|state| state.wakes_by == WakesBy::Polling)
                 .collect(),
             changed: Vec::new(),
+            watched: false,
             clock_events: Vec::new(),
             threads,
         };
@@ -271,6 +282,7 @@ impl Hardware {
         let (core_row, package) = (thread.core, thread.package);
         let core = &mut self.cores[core_row];
         let was_awake = core.is_awake();
+        let sharing = self.smt.as_ref().map(|smt| core.sharing(smt));
         if let Some(threads) = core.count(before) {
             *threads -= 1;
         }
@@ -278,7 +290,8 @@ impl Hardware {
             *threads += 1;
         }
         let awake = core.is_awake();
-        if self.smt.is_some() {
+        let sharing_now = self.smt.as_ref().map(|smt| core.sharing(smt));
+        if sharing_now != sharing || (self.watched && sharing.is_some()) {
             let siblings = core.threads.iter().map(|&row| Cpu::from(row));
             self.changed.extend(siblings);
         }
@@ -312,6 +325,7 @@ impl Hardware {
     /// beside one that is awake a sleeper only has its thread halted, as in the first state that does
     /// not poll. With states POLL, C1 and C6 and one thread executing, C6 of the other is as quick to leave
     /// as C1.
+    #[inline(always)]
     fn core_state(&self, row: usize) -> usize {
         let threads = self.cores[self.threads[row].core].threads.iter();
         let states = threads.map(|&thread| match self.threads[thread].activity {
@@ -339,10 +353,9 @@ impl Hardware {
         let thread = &self.threads[cpu.index()];
         let mut speed = thread.clock_speed;
         if let Some(smt) = &self.smt {
-            let core = &self.cores[thread.core];
-            let busy = core.executing.clamp(1, smt.thread_speed_1000ths.len());
-            speed = speed * u64::from(smt.thread_speed_1000ths[busy - 1]) / 1000;
-            if core.polling > 0 {
+            let (executing, polling) = self.cores[thread.core].sharing(smt);
+            speed = speed * u64::from(smt.thread_speed_1000ths[executing - 1]) / 1000;
+            if polling {
                 speed = speed * u64::from(smt.polling_sibling_speed_percent) / 100;
             }
         }
@@ -375,6 +388,7 @@ impl Hardware {
     }
 
     /// The power of a core changed, if power is measured.
+    #[inline(always)]
     fn measure(&mut self, row: usize, now: Ns) {
         let Some(meter) = &mut self.meter else { return };
         let core = &self.cores[row];

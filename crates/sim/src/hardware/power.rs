@@ -168,6 +168,7 @@ impl Meter {
 
     /// What a core does from now on: threads executing, or how deep it sleeps (`None` = it is awake),
     /// and its clock.
+    #[inline(always)]
     pub fn set_core(
         &mut self,
         core: usize,

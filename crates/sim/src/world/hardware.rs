@@ -65,6 +65,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         let poked = out.cpus[cpu.index()].poked;
         let mut exit_ns = if poked { 0 } else { out.machine.idle_exit_ns };
         if out.hardware.on {
+            out.note_watched();
             let stay_ns = out.now.saturating_sub(out.cpus[cpu.index()].idle_since);
             if let Some(of_state_ns) = out.hardware.wake(cpu, out.now, stay_ns) {
                 exit_ns = of_state_ns;
@@ -110,6 +111,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         state.idle_since = now;
         let row = state.idle_row;
         let limit = state.poll_limit_ns;
+        out.note_watched();
         out.hardware.sleep(cpu, row, now);
         if out.machine.idle.is_some() {
             out.probes.show(now, cpu, TraceKind::Idle { state: row });
@@ -134,6 +136,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         state.time.idle_ns += now - state.idle_since;
         state.cursor = now;
         out.executing = cpu;
+        out.note_watched();
         out.hardware.wake(cpu, now, 0);
         out.apply_hardware();
         self.kernel.idle_woken(cpu, now, true);
@@ -161,6 +164,11 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
 }
 
 impl<const EXPLAIN: bool> Outside<EXPLAIN> {
+    /// Tells the hardware whether its clocks are shown.
+    fn note_watched(&mut self) {
+        self.hardware.watched = self.probes.trace.is_some();
+    }
+
     /// Event slots of a hardware event.
     pub(super) fn hardware_event(&mut self, source: Source) {
         let now = self.now;
