@@ -159,13 +159,14 @@ const fn throughput(name: &'static str) -> Family {
 }
 
 /// All families, in the order tables print them.
-pub static FAMILIES: [Family; 53] = [
+pub static FAMILIES: [Family; 55] = [
     Family::latency("request_latency")
         .headline()
         .says("arrival of a request to its completion"),
     Family::latency("activation_latency")
         .headline()
         .says("a thread's wakeup to its next block"),
+    Family::latency("turn_latency").says("a thread's wakeup to its sleep, whatever it does"),
     Family::latency("reply_latency").says("a thread's wakeup to its last answer to the waker"),
     Family::latency("wakeup_latency")
         .headline()
@@ -227,6 +228,9 @@ pub static FAMILIES: [Family; 53] = [
     Family::program("cpu_time")
         .unit("s")
         .says("CPU time used by all threads"),
+    Family::program("charged_time")
+        .unit("s")
+        .says("CPU time charged, as getrusage tells it"),
     Family::program("switches").says("times a CPU switched to its threads"),
     Family::program("wakeups").says("times its threads were woken"),
     Family::program("migrations").says("times its threads changed CPU"),

@@ -318,13 +318,17 @@ fn lines_of_a_queue_travel_between_cpus() {
 }
 
 #[test]
-fn ended_tasks_were_charged_with_what_they_ran() {
+fn tasks_are_charged_with_what_they_ran() {
     let mut workload = Workload::default();
     task(&mut workload, "worker", 0, |b| b.work(3 * MS));
     let mut world = free_world(1, workload);
     world.run_until(2 * MS).unwrap();
     let charged = |world: &schedcast_sim::World| world.probes().of("worker").unwrap().charged_ns;
+    let all = |world: &schedcast_sim::World| world.probes().of("worker").unwrap().all_charged_ns();
     assert_eq!(charged(&world), 0);
+    // Up to the last tick, which was at 0.
+    let early = all(&world);
+    assert!(early <= 2 * MS, "{early}");
     world.run_until(10 * MS).unwrap();
-    assert_eq!(charged(&world), 3 * MS);
+    assert_eq!((charged(&world), all(&world)), (3 * MS, 3 * MS));
 }

@@ -72,6 +72,9 @@ pub struct ValidateArguments {
     /// Run nothing for real: simulate again beside what FILE, an earlier --results, says was measured
     #[arg(long, value_name = "FILE", conflicts_with_all = ["guest", "repeats"])]
     pub measured: Option<PathBuf>,
+    /// Keep the recording of each repeat as DIR/VARIANT-1, DIR/VARIANT-2, …
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["guest", "measured"])]
+    pub recordings: Option<PathBuf>,
     /// Why scenarios are far off, for the page: FILE has lines "FILE / VARIANT" = "why" (TOML)
     #[arg(long, value_name = "FILE", requires = "page")]
     pub reasons: Option<PathBuf>,

@@ -144,6 +144,7 @@ impl Builder<'_> {
             self.groups.insert(path.clone(), group);
             let spec = &mut self.workload.groups[group.index() - 1];
             spec.limit = limit(settings);
+            spec.period_phase_ns = settings.period_phase_ns.or(spec.period_phase_ns);
             spec.shares = settings.shares();
             spec.idle = settings.idle;
         }

@@ -73,10 +73,16 @@ fn add_names(world: &World, metrics: &mut MetricMap) {
             &format!("{name}/activation_latency"),
             &threads.activation_latency,
         );
+        add_distribution(
+            metrics,
+            &format!("{name}/turn_latency"),
+            threads.turn_latency(),
+        );
         let mut seconds = |metric: &str, ns: Ns| {
             metrics.insert(format!("{name}/{metric}"), ns as f64 / NS_PER_S);
         };
         seconds("cpu_time", threads.run_ns);
+        seconds("charged_time", threads.all_charged_ns());
         seconds("wait.contention", threads.wait_contention_ns);
         seconds("wait.throttled", threads.wait_throttled_ns);
         let mut count = |metric: &str, count: u64| {

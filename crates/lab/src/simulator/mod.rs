@@ -32,6 +32,8 @@ use crate::simulate::Simulate;
 const LONGEST_RUN_NS: Ns = 24 * 3600 * 1_000_000_000;
 /// How far a run without a duration goes before it looks whether its programs have ended.
 pub(crate) const LOOK_EVERY_NS: Ns = 100_000_000;
+/// How precisely the end of the last program is found.
+const END_WITHIN_NS: Ns = 1_000_000;
 
 /// A replay and what it was inferred with.
 struct Inferred {
@@ -167,6 +169,31 @@ impl Simulator {
     pub fn finish(&self, scenario: &Scenario, seed: u64) -> Result<Finished> {
         self.go(scenario, seed, false, &mut |world, until| {
             world.run_until(until)
+        })
+    }
+
+    /// The same to the moment at which the last program ends, at most `grace_ns` beyond the scenario's duration: what is
+    /// measured of real programs, which end late where they are throttled.
+    ///
+    /// # Errors
+    /// As for [`Simulator::finish`].
+    pub fn finish_with_programs(
+        &self,
+        scenario: &Scenario,
+        seed: u64,
+        grace_ns: Ns,
+    ) -> Result<Finished> {
+        let mut scenario = scenario.clone();
+        scenario.duration_ns = scenario.duration_ns.map(|end_ns| end_ns + grace_ns);
+        self.go(&scenario, seed, false, &mut |world, until| {
+            while world.now() < until {
+                let next = world.now() + END_WITHIN_NS;
+                world.run_until(next.min(until))?;
+                if world.live_tasks() == 0 {
+                    break;
+                }
+            }
+            Ok(())
         })
     }
 

@@ -37,11 +37,16 @@ pub struct NameStatistics {
     /// From the wakeup to the next time the task blocks; for a message that was waiting already when
     /// the previous activation ended, from that end.
     pub activation_latency: Histogram,
+    /// From the wakeup to the next time the task blocks, over as many messages as it finds waiting, which is what a
+    /// recording of a live kernel shows; `None` while every activation was such a turn.
+    turns: Option<Box<Histogram>>,
     /// Time as a CPU's current task.
     pub run_ns: Ns,
     /// What the kernel charged to those that have ended (`sum_exec_runtime`, as `getrusage` tells it): from a wakeup that
     /// preempts on, so with the rest of the waker's call or of the interrupt.
     pub charged_ns: Ns,
+    /// The same of those that live, when accounting was last brought to the present.
+    pub charged_alive_ns: Ns,
     /// Time spent waiting on a run queue for another reason than throttling.
     pub wait_contention_ns: Ns,
     /// Time spent waiting while throttled.
@@ -52,6 +57,18 @@ pub struct NameStatistics {
     pub wakeups: u64,
     /// Times moved to another CPU.
     pub migrations: u64,
+}
+
+impl NameStatistics {
+    /// From wakeups to the next time the task blocks, whatever it does in between.
+    pub fn turn_latency(&self) -> &Histogram {
+        self.turns.as_deref().unwrap_or(&self.activation_latency)
+    }
+
+    /// What the kernel charged to all tasks, ended or not.
+    pub fn all_charged_ns(&self) -> Ns {
+        self.charged_ns + self.charged_alive_ns
+    }
 }
 
 /// Statistics of the machine.
@@ -106,6 +123,10 @@ struct TaskProbe {
     woken_at: Ns,
     /// Begin of the activation.
     activated_at: Ns,
+    /// Begin of the turn: the wakeup before any message that was found waiting.
+    turned_at: Ns,
+    /// What the kernel had charged to it when statistics began.
+    charged_before: Ns,
     /// Switched to.
     running_since: Ns,
     /// Begin of the wait on a run queue.
@@ -212,6 +233,8 @@ impl Probes {
             group,
             woken_at: NEVER,
             activated_at: NEVER,
+            turned_at: NEVER,
+            charged_before: 0,
             running_since: 0,
             waiting_since: NEVER,
             waiting_cpu: Cpu(0),
@@ -269,10 +292,38 @@ impl Probes {
 
     /// A task is gone, charged with `charged_ns` in all.
     pub(crate) fn ended(&mut self, task: TaskId, charged_ns: Ns) {
-        let row = self.tasks[task.index()].statistics;
-        if row != NOBODY {
-            self.names[row as usize].charged_ns += charged_ns;
+        let probe = &self.tasks[task.index()];
+        if probe.statistics != NOBODY {
+            let charged_ns = charged_ns.saturating_sub(probe.charged_before);
+            self.names[probe.statistics as usize].charged_ns += charged_ns;
         }
+    }
+
+    /// Counts anew what tasks that live are charged with, by task.
+    pub(crate) fn charge_alive(&mut self, alive: impl Iterator<Item = (TaskId, Ns)>) {
+        for statistics in &mut self.names {
+            statistics.charged_alive_ns = 0;
+        }
+        for (task, charged_ns) in alive {
+            // Rows beyond are tasks that have not started.
+            let Some(probe) = self.tasks.get(task.index()) else {
+                continue;
+            };
+            if probe.statistics != NOBODY {
+                let charged_ns = charged_ns.saturating_sub(probe.charged_before);
+                self.names[probe.statistics as usize].charged_alive_ns += charged_ns;
+            }
+        }
+    }
+
+    /// What was charged so far does not count.
+    pub(crate) fn forget_charges(&mut self, alive: impl Iterator<Item = (TaskId, Ns)>) {
+        for (task, charged_ns) in alive {
+            if let Some(probe) = self.tasks.get_mut(task.index()) {
+                probe.charged_before = charged_ns;
+            }
+        }
+        self.charge_alive(std::iter::empty());
     }
 
     /// A wakeup of a sleeping task begins.
@@ -281,6 +332,7 @@ impl Probes {
         let probe = &mut self.tasks[task.index()];
         probe.woken_at = now;
         probe.activated_at = now;
+        probe.turned_at = now;
         self.machine.wakeups += 1;
         if probe.statistics != NOBODY {
             self.names[probe.statistics as usize].wakeups += 1;
@@ -301,7 +353,13 @@ impl Probes {
     pub(crate) fn next_activation(&mut self, now: Ns, task: TaskId) {
         let probe = &mut self.tasks[task.index()];
         if probe.activated_at != NEVER && probe.statistics != NOBODY {
-            self.names[probe.statistics as usize]
+            let statistics = &mut self.names[probe.statistics as usize];
+            // Until now every activation of the name was a turn.
+            let activations = &statistics.activation_latency;
+            statistics
+                .turns
+                .get_or_insert_with(|| Box::new(activations.clone()));
+            statistics
                 .activation_latency
                 .record(now.saturating_sub(probe.activated_at));
         }
@@ -366,7 +424,13 @@ impl Probes {
                             .activation_latency
                             .record(now.saturating_sub(probe.activated_at));
                     }
+                    if let Some(turns) = &mut statistics.turns
+                        && probe.turned_at != NEVER
+                    {
+                        turns.record(now.saturating_sub(probe.turned_at));
+                    }
                     probe.activated_at = NEVER;
+                    probe.turned_at = NEVER;
                 }
             }
         }

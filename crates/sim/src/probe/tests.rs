@@ -101,6 +101,8 @@ fn activations_and_runs() {
         .map(|(low, ..)| low)
         .collect();
     assert_eq!(latencies, [10, 90]);
+    let turns: Vec<u64> = worker.turn_latency().iter().map(|(low, ..)| low).collect();
+    assert_eq!(turns, [100], "one sleep, whatever it did before");
     assert_eq!(probes.machine.dispatches, 2);
     assert_eq!(probes.machine.context_switches, 4);
 }

@@ -310,5 +310,19 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
             debug_assert!(out.tasks.contexts[task.index()].name != Name::Kernel);
             out.probes.settle(task, now);
         }
+        let alive = charges(&self.kernel);
+        self.out.probes.charge_alive(alive);
     }
+}
+
+/// What each task that lives is charged with up to its CPU's last look at the clock (`task_sched_runtime`).
+pub(super) fn charges(
+    kernel: &schedcast_kernel::Kernel,
+) -> impl Iterator<Item = (TaskId, Ns)> + '_ {
+    let rows = kernel.tasks.iter().enumerate();
+    let alive = rows.filter(|(_, record)| record.state != TaskState::Dead);
+    alive.map(|(row, record)| {
+        let charged_ns = kernel.entities[record.se.index()].sum_exec_runtime;
+        (TaskId::from(row), charged_ns)
+    })
 }

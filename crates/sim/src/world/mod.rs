@@ -151,6 +151,8 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         self.settle();
         let now = self.out.now;
         self.out.probes.reset(now);
+        let alive = engine::charges(&self.kernel);
+        self.out.probes.forget_charges(alive);
         if let Some(lines) = &mut self.out.lines {
             lines.statistics = Default::default();
         }

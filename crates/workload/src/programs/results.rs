@@ -106,11 +106,13 @@ impl<'a> Results<'a> {
         self.sum_s(|row| row.run_ns)
     }
 
-    /// What every program has: CPU time and waiting of all its tasks.
+    /// What every program has: CPU time, executed and charged, and waiting of all its tasks.
     pub(super) fn put_shared(&self, map: &mut MetricMap) {
         let throttled = self.sum_s(|row| row.wait_throttled_ns);
         let contention = self.sum_s(|row| row.wait_contention_ns);
+        let charged = self.sum_s(NameStatistics::all_charged_ns);
         self.put(map, "cpu_time", Some(self.cpu_s()));
+        self.put(map, "charged_time", Some(charged));
         self.put(map, "wait.contention", Some(contention));
         self.put(map, "wait.throttled", Some(throttled));
     }

@@ -2,7 +2,7 @@
 
 use super::Replay;
 use super::groups::Group;
-use super::model::Activation;
+use super::model::{Activation, Trigger};
 use super::threads::ThreadId;
 use std::collections::BTreeMap;
 
@@ -58,6 +58,8 @@ pub struct MeasuredThreads {
     /// From wakeup to sleep; for a message that was there already when the activation before ended,
     /// from that end.
     pub activation_latency: Quantiles,
+    /// From wakeup to sleep, over all messages that were there before it slept.
+    pub turn_latency: Quantiles,
     /// From wakeup to the reply, of activations that woke the thread which had begun them.
     pub reply_latency: Quantiles,
     /// From when a request was due to when its client had the answer, for servers of exchanges; what
@@ -112,8 +114,10 @@ impl Replay {
                 continue;
             };
             let mut previous_end_ns = 0;
+            let mut turn = Turn::default();
             for activation in self.activations_of(id) {
                 collected.see(activation, previous_end_ns);
+                collected.turn_ns.extend(turn.go_on(activation));
                 previous_end_ns = activation.end_ns.unwrap_or(previous_end_ns);
             }
         }
@@ -130,6 +134,7 @@ impl Replay {
                 name: name.to_owned(),
                 threads: collected.threads,
                 activation_latency: Quantiles::of(collected.activation_ns),
+                turn_latency: Quantiles::of(collected.turn_ns),
                 reply_latency: Quantiles::of(collected.reply_ns),
                 request_latency: Quantiles::of(collected.request_ns),
                 wakeup_latency: Quantiles::of(collected.wakeup_ns),
@@ -167,11 +172,38 @@ impl Replay {
     }
 }
 
+/// What a thread does between two sleeps.
+#[derive(Default)]
+struct Turn {
+    /// Whether an activation of it has been seen.
+    begun: bool,
+    /// When it was woken, where that is visible.
+    woken_ns: Option<u64>,
+}
+
+impl Turn {
+    /// Another activation; how long the turn took if it ended with it, ns.
+    fn go_on(&mut self, activation: &Activation) -> Option<u64> {
+        if !self.begun {
+            self.begun = true;
+            let visible = activation.trigger != Trigger::Start;
+            self.woken_ns = visible.then_some(activation.woken_ns);
+        }
+        if !activation.slept {
+            return None;
+        }
+        self.begun = false;
+        let woken_ns = self.woken_ns.take()?;
+        Some(activation.end_ns?.saturating_sub(woken_ns))
+    }
+}
+
 #[derive(Default)]
 struct Collected {
     threads: u32,
     executed_ns: u64,
     activation_ns: Vec<u64>,
+    turn_ns: Vec<u64>,
     reply_ns: Vec<u64>,
     request_ns: Vec<u64>,
     wakeup_ns: Vec<u64>,

@@ -33,7 +33,7 @@ pub fn serve(arguments: &ValidateArguments, out: &mut impl Write) -> Result<u8> 
         super::select(&mut experiment, &arguments.variants);
         for scenario in &experiment.scenarios {
             let measured = match says_something(scenario) {
-                true => real::measure(scenario, arguments.repeats)?,
+                true => real::measure(scenario, arguments.repeats, None)?,
                 false => Measured::default(),
             };
             let line = serde_json::to_string(&measured).expect("numbers are finite");

@@ -11,7 +11,7 @@ use schedcast_host::{KernelInfo, sys};
 use schedcast_lab::error::{Diagnostic, Error, Result};
 use schedcast_lab::experiment::{self, Experiment, Scenario, Surroundings};
 use schedcast_lab::simulate::{Simulate, run_all};
-use schedcast_lab::validate::{self, AnyPhase, Measured, Twin};
+use schedcast_lab::validate::{self, AsReal, Measured, Twin};
 
 use super::host::host_error;
 use super::in_vm;
@@ -59,11 +59,9 @@ impl Real {
         match self {
             Real::Host(kernel) => {
                 for (index, scenario) in scenarios.iter().enumerate() {
-                    each(
-                        index,
-                        &kernel.release,
-                        &real::measure(scenario, arguments.repeats)?,
-                    )?;
+                    let keep = arguments.recordings.as_deref();
+                    let measured = real::measure(scenario, arguments.repeats, keep)?;
+                    each(index, &kernel.release, &measured)?;
                 }
             }
             Real::Guest(image) => {
@@ -128,7 +126,7 @@ pub fn validate(
     if arguments.guest {
         return guest::serve(arguments, out);
     }
-    let simulator = &AnyPhase(simulator);
+    let simulator = &AsReal(simulator);
     let real = Real::at(&arguments.on)?;
     let experiments = load(arguments, &real)?;
     if let Some(path) = &arguments.measured {

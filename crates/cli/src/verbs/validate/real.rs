@@ -32,28 +32,42 @@ const EVENTS_MAX: f64 = 0.005;
 const EVENTS_MOST: f64 = 0.05;
 /// Real runs of a scenario without a duration end after this.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Beyond the scenario's duration.
-const GRACE: Duration = Duration::from_secs(3);
 
-/// A folder for one recording, gone at the end.
-struct Scratch(PathBuf);
+/// A folder for one recording, gone at the end unless it is to be kept.
+struct Folder {
+    path: PathBuf,
+    kept: bool,
+}
 
-impl Scratch {
-    fn new() -> Scratch {
-        let name = format!("schedcast-validate-{}", std::process::id());
-        Scratch(std::env::temp_dir().join(name))
+impl Folder {
+    /// For repeat `number` of `scenario`, below `keep` if recordings are kept.
+    fn new(scenario: &Scenario, number: usize, keep: Option<&Path>) -> Folder {
+        let path = match keep {
+            Some(keep) => keep.join(format!("{}-{number}", scenario.name.replace('/', "_"))),
+            None => {
+                let name = format!("schedcast-validate-{}", std::process::id());
+                std::env::temp_dir().join(name)
+            }
+        };
+        Folder {
+            path,
+            kept: keep.is_some(),
+        }
     }
 }
 
-impl Drop for Scratch {
+impl Drop for Folder {
     fn drop(&mut self) {
-        // What cannot be removed is only in the way of the next run, which says so.
-        let _ = std::fs::remove_dir_all(&self.0);
+        if !self.kept {
+            // What cannot be removed is only in the way of the next run, which says so.
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
     }
 }
 
-/// Runs `scenario` until there are `repeats` that count. Without samples: this machine has other things to do.
-pub fn measure(scenario: &Scenario, repeats: u32) -> Result<Measured> {
+/// Runs `scenario` until there are `repeats` that count. Without samples: this machine has other things to do. The
+/// recordings go to `keep`, if anywhere.
+pub fn measure(scenario: &Scenario, repeats: u32, keep: Option<&Path>) -> Result<Measured> {
     let setup = setup(scenario)?;
     let clients = twin::prepare(&setup).map_err(host_error)?;
     let mut measured = Measured {
@@ -65,7 +79,9 @@ pub fn measure(scenario: &Scenario, repeats: u32) -> Result<Measured> {
             measured.samples.clear();
             break;
         }
-        let Some((sample, steal)) = repeat(scenario, &setup, &clients)? else {
+        let number = measured.samples.len() + measured.dropped + 1;
+        let folder = Folder::new(scenario, number, keep);
+        let Some((sample, steal)) = repeat(scenario, &setup, &clients, &folder)? else {
             measured.dropped += 1;
             continue;
         };
@@ -80,6 +96,7 @@ fn repeat(
     scenario: &Scenario,
     setup: &Setup,
     clients: &[Option<Client>],
+    folder: &Folder,
 ) -> Result<Option<(BTreeMap<String, f64>, f64)>> {
     // An emulator's latencies say nothing about the kernel, and recording them would cost it dear.
     if Accelerator::around() == Some(Accelerator::Emulation) {
@@ -88,11 +105,10 @@ fn repeat(
         let kept = real.map(figures);
         return Ok(kept.map(|(figures, real)| (figures, real.run.steal_ratio)));
     }
-    let folder = Scratch::new();
-    let Some(mut real) = once(setup, clients, Some(&folder.0))? else {
+    let Some(mut real) = once(setup, clients, Some(&folder.path))? else {
         return Ok(None);
     };
-    let recorded = Recorded::open(&folder.0)?;
+    let recorded = Recorded::open(&folder.path)?;
     let cost = recording_cost(&real);
     let mut figures = match cost > EVENTS_MOST {
         true => BTreeMap::new(),
@@ -142,7 +158,7 @@ pub fn longest(scenario: &Scenario) -> Duration {
     match (duration, Accelerator::around()) {
         (None, _) => TIMEOUT,
         (Some(duration), Some(Accelerator::Emulation)) => duration,
-        (Some(duration), _) => duration + GRACE,
+        (Some(duration), _) => duration + Duration::from_nanos(validate::GRACE_NS),
     }
 }
 
@@ -270,7 +286,7 @@ fn latencies(
         let plain = || plain_name(&threads.name).to_owned();
         let name = names.next().unwrap_or_else(plain);
         for (kind, of) in [
-            ("activation_latency", &threads.activation_latency),
+            ("turn_latency", &threads.turn_latency),
             ("wakeup_latency", &threads.wakeup_latency),
         ] {
             if of.count >= 20 {

@@ -63,6 +63,8 @@ pub struct CgroupSettings {
     /// Whether a replay forgets when the group's period timer fired and lets the seed choose: for runs that are still to
     /// come, since nobody knows how their work will fall into the periods.
     pub any_phase: bool,
+    /// When its period timer expires first, ns; `None` = as recorded, or as the kernel sets it when the run begins.
+    pub period_phase_ns: Option<u64>,
 }
 
 impl CgroupSettings {
@@ -88,6 +90,7 @@ impl Default for CgroupSettings {
             idle: false,
             cpus: None,
             any_phase: false,
+            period_phase_ns: None,
         }
     }
 }

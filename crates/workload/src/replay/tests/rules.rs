@@ -172,6 +172,16 @@ fn a_waking_while_it_runs_begins_the_next_activation() {
     );
     assert_eq!(replay.report.incomplete.merged, 1);
     assert_conserved(&replay);
+    let measured = replay.measured();
+    let threads = &measured.threads;
+    let turning = threads.iter().find(|one| one.name == "loop").unwrap();
+    assert_eq!(turning.activation_latency.count, 2);
+    let turn = &turning.turn_latency;
+    assert_eq!(
+        (turn.count, turn.max_ns),
+        (1, 50_000),
+        "from the first wakeup to the sleep"
+    );
 }
 
 #[test]
