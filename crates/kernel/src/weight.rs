@@ -155,23 +155,16 @@ pub fn calc_delta(delta: u64, weight: u64, lw: &LoadWeight) -> u64 {
     ((u128::from(delta) * u128::from(factor)) >> shift) as u64
 }
 
-/// Virtual time that `delta` of real time is worth to an entity (`calc_delta_fair`).
+/// Virtual time that `delta` of real time is worth to an entity (`calc_delta_fair`). Sums of weights have none.
 #[inline(always)]
 pub fn calc_delta_fair(delta: u64, lw: &LoadWeight) -> u64 {
     if lw.weight == NICE_0_LOAD {
         return delta;
     }
-    // Times of more than four seconds need 128 bits; sums of weights have no inverse yet.
-    if delta >> 32 == 0 && lw.inverse != 0 {
-        return (delta * u64::from(lw.fair_factor)) >> lw.fair_shift;
-    }
-    calc_delta_fair_wide(delta, lw)
-}
-
-#[cold]
-#[inline(never)]
-fn calc_delta_fair_wide(delta: u64, lw: &LoadWeight) -> u64 {
-    calc_delta(delta, NICE_0_LOAD, lw)
+    debug_assert_ne!(lw.inverse, 0, "a sum of weights: {lw:?}");
+    // A shift of less than a word takes two instructions instead of five.
+    let shift = lw.fair_shift % u64::BITS;
+    ((u128::from(delta) * u128::from(lw.fair_factor)) >> shift) as u64
 }
 
 /// Unscaled weight of a nice level.

@@ -223,13 +223,18 @@ impl Wheel {
         best
     }
 
-    /// Moves what is left of a list to where it belongs now.
+    /// Moves what is left of a list, which is not empty, to where it belongs now.
+    #[inline(never)]
     fn spread(&mut self, list: usize) {
         let mut row = self.links[list].next;
+        self.links[list] = Link {
+            next: list as u32,
+            previous: list as u32,
+        };
+        self.mark_empty(list);
         while row >= LISTS as u32 {
             let next = self.links[row as usize].next;
             let slot = row - LISTS as u32;
-            self.unhang(slot);
             self.hang(slot, self.keys[slot as usize]);
             row = next;
         }
@@ -262,11 +267,16 @@ impl Wheel {
         let list = usize::from(self.places[slot as usize]);
         self.places[slot as usize] = NOWHERE;
         if next == previous && next as usize == list {
-            let level = list / DIGITS;
-            self.occupied[level] &= !(1 << (list % DIGITS));
-            if self.occupied[level] == 0 {
-                self.levels &= !(1 << level);
-            }
+            self.mark_empty(list);
+        }
+    }
+
+    #[inline(always)]
+    fn mark_empty(&mut self, list: usize) {
+        let level = list / DIGITS;
+        self.occupied[level] &= !(1 << (list % DIGITS));
+        if self.occupied[level] == 0 {
+            self.levels &= !(1 << level);
         }
     }
 }

@@ -70,11 +70,13 @@ impl Kernel {
     }
 
     /// When a domain is due if the CPU stays idle (`update_next_balance`).
+    #[inline(always)]
     fn next_balance_of(&self, row: u32) -> u64 {
         let domain = self.domains.domain(row);
         domain.last_balance + self.balance_interval(domain, false)
     }
 
+    #[inline(never)]
     fn newidle_domains<P: Platform>(&mut self, p: &mut P, cpu: Cpu, next_balance: &mut u64) -> u32 {
         let with_blocked = self.rules.balance.newidle_cost_with_blocked;
         let mut started_ns = p.now(cpu);

@@ -156,7 +156,7 @@ pub(crate) fn age_entity(se: &mut Entity, now: u64, is_curr: bool) {
 }
 
 /// Ages an entity and its queue, both within their periods.
-#[inline(never)]
+#[inline(always)]
 fn age_within_period(cfs_rq: &mut CfsRq, se: &mut Entity, is_curr: bool, now: u64) {
     se.avg.update_within_period(now, entity_inputs(se, is_curr));
     cfs_rq.avg.update_within_period(now, cfs_rq_inputs(cfs_rq));

@@ -343,8 +343,16 @@ impl Probes {
     /// Adds to the trace, if there is one.
     #[inline(always)]
     pub(crate) fn show(&mut self, time: Ns, cpu: Cpu, event: TraceKind) {
+        if self.trace.is_some() {
+            self.add_to_trace(TraceEvent { time, cpu, event });
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add_to_trace(&mut self, event: TraceEvent) {
         if let Some(trace) = &mut self.trace {
-            trace.push(TraceEvent { time, cpu, event });
+            trace.push(event);
         }
     }
 

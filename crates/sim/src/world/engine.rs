@@ -217,7 +217,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
             self.go_idle(cpu);
             return false;
         }
-        if before != Some(next) {
+        if before != Some(next) && self.out.machine.migration.is_some() {
             self.out.temper(cpu, next);
         }
         self.out.cpus[cpu.index()].running = Some(next);
