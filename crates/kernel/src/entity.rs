@@ -98,6 +98,17 @@ impl Entity {
         }
     }
 
+    /// What fills row 0 of the table.
+    pub(crate) fn nobody() -> Self {
+        Self::new(
+            Owner::Task(TaskId(0)),
+            CfsRqId(0),
+            None,
+            LoadWeight::default(),
+            0,
+        )
+    }
+
     /// Queue of the group this entity stands for.
     #[inline(always)]
     pub fn my_q(&self) -> Option<CfsRqId> {

@@ -52,8 +52,8 @@ index! {
 
 /// A scheduling entity: a task's, or a group's on one CPU.
 ///
-/// Queues and hierarchies are full of entities that may be missing. One more than the row is kept, so that
-/// `None` is 0 and an `Option` is compared, copied and passed on like a plain number.
+/// Queues and hierarchies are full of entities that may be missing. No entity has row 0, so that `None` is 0
+/// and an `Option` is compared, copied and passed on like a plain number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntityId(NonZeroU32);
 
@@ -61,14 +61,16 @@ impl EntityId {
     /// The row in the owning table.
     #[inline(always)]
     pub const fn index(self) -> usize {
-        self.0.get() as usize - 1
+        self.0.get() as usize
     }
 }
 
 impl From<usize> for EntityId {
+    /// # Panics
+    /// When `row` is 0.
     #[inline(always)]
     fn from(row: usize) -> Self {
-        Self(NonZeroU32::MIN.saturating_add(row as u32))
+        Self(NonZeroU32::new(row as u32).expect("row 0 is nobody's"))
     }
 }
 

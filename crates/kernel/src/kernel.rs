@@ -56,7 +56,7 @@ pub struct Kernel {
     pub topology: Topology,
     /// Tasks; rows `0..cpus` are the idle tasks, rows `cpus..2 · cpus` the migration threads.
     pub tasks: Table<Task>,
-    /// Entities of tasks and groups.
+    /// Entities of tasks and groups; row 0 is nobody's.
     pub entities: Table<Entity>,
     /// Fair queues, row `group · cpus + cpu`.
     pub cfs_rqs: Table<CfsRq>,
@@ -109,6 +109,7 @@ impl Kernel {
             topology,
             rules,
         };
+        kernel.entities.push(Entity::nobody());
         kernel.groups.push(Group {
             parent: None,
             children: Vec::new(),

@@ -43,6 +43,7 @@ impl Kernel {
     }
 
     /// The idle loop decides about the tick (`tick_nohz_idle_stop_tick`).
+    #[inline(always)]
     pub(crate) fn idle_enter<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         self.nohz_run_idle_balance(p, cpu);
         self.rqs[cpu.index()].idle_entry_ns = Some(p.now(cpu));

@@ -257,7 +257,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     }
 
     /// Time until the running task's segment ends, or its caches are warm.
-    #[inline]
+    #[inline(always)]
     pub(super) fn time_to_end(&self, cpu: Cpu, task: TaskId, from: Ns) -> Ns {
         let context = &self.tasks.contexts[task.index()];
         // Most often the next system call is due, warm caches or not.
