@@ -74,6 +74,8 @@ struct Core {
     threads: Vec<usize>,
     executing: usize,
     polling: usize,
+    /// The most executing threads that its speed tells apart; 0 = it does not matter how many do.
+    told_apart: usize,
 }
 
 impl Core {
@@ -82,12 +84,14 @@ impl Core {
         self.executing + self.polling > 0
     }
 
-    /// What the speed of its threads depends on: how many execute, of so many that it can tell apart, and whether
-    /// any polls.
+    /// What the speed of its threads depends on: twice the threads that execute, at least one, and one more when any
+    /// polls.
     #[inline(always)]
-    fn sharing(&self, smt: &Smt) -> (usize, bool) {
-        let executing = self.executing.clamp(1, smt.thread_speed_1000ths.len());
-        (executing, self.polling > 0)
+    fn sharing(&self) -> usize {
+        if self.told_apart == 0 {
+            return 0;
+        }
+        2 * self.executing.max(1).min(self.told_apart) + usize::from(self.polling > 0)
     }
 
     /// Threads that do this.
@@ -195,9 +199,14 @@ impl Hardware {
                 clock_speed: 0,
             })
             .collect();
+        let smt_speeds = machine.smt.as_ref().map(|smt| &smt.thread_speed_1000ths);
+        let core = Core {
+            told_apart: smt_speeds.map_or(0, Vec::len),
+            ..Core::default()
+        };
         let mut hardware = Self {
             on: machine.smt.is_some() || machine.frequency.is_some() || machine.idle.is_some(),
-            cores: vec![Core::default(); count(&cores)].into(),
+            cores: vec![core; count(&cores)].into(),
             packages: vec![Package::default(); count(&packages)].into(),
             smt: machine.smt.clone(),
             clocks: machine
@@ -282,7 +291,7 @@ impl Hardware {
         let (core_row, package) = (thread.core, thread.package);
         let core = &mut self.cores[core_row];
         let was_awake = core.is_awake();
-        let sharing = self.smt.as_ref().map(|smt| core.sharing(smt));
+        let sharing = core.sharing();
         if let Some(threads) = core.count(before) {
             *threads -= 1;
         }
@@ -290,8 +299,7 @@ impl Hardware {
             *threads += 1;
         }
         let awake = core.is_awake();
-        let sharing_now = self.smt.as_ref().map(|smt| core.sharing(smt));
-        if sharing_now != sharing || (self.watched && sharing.is_some()) {
+        if core.sharing() != sharing || (self.watched && core.told_apart > 0) {
             let siblings = core.threads.iter().map(|&row| Cpu::from(row));
             self.changed.extend(siblings);
         }
@@ -353,9 +361,10 @@ impl Hardware {
         let thread = &self.threads[cpu.index()];
         let mut speed = thread.clock_speed;
         if let Some(smt) = &self.smt {
-            let (executing, polling) = self.cores[thread.core].sharing(smt);
-            speed = speed * u64::from(smt.thread_speed_1000ths[executing - 1]) / 1000;
-            if polling {
+            let core = &self.cores[thread.core];
+            let busy = core.executing.clamp(1, smt.thread_speed_1000ths.len());
+            speed = speed * u64::from(smt.thread_speed_1000ths[busy - 1]) / 1000;
+            if core.polling > 0 {
                 speed = speed * u64::from(smt.polling_sibling_speed_percent) / 100;
             }
         }

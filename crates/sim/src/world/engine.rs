@@ -21,6 +21,8 @@ pub(crate) enum Flow {
     Segment,
     /// The scheduler was entered and has to be left.
     Entered,
+    /// What it executed is over: its next instructions are due.
+    Due,
 }
 
 /// How far a CPU is on its way back from the kernel.
@@ -106,10 +108,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
     fn segment_ends(&mut self, cpu: Cpu) -> Run<()> {
         self.out.executing = cpu;
         match self.out.cpus[cpu.index()].running {
-            Some(task) => {
-                let flow = self.finish_segment(cpu, task)?;
-                self.run(cpu, flow)
-            }
+            Some(_) => self.run(cpu, Flow::Due),
             None if self.out.script_time(cpu).is_some() => self.script_goes_on(cpu),
             None => {
                 self.fall_asleep(cpu);
@@ -166,10 +165,13 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
                     return Ok(());
                 }
             }
-            match self.execute_segment(cpu)? {
-                Some(next) => flow = next,
-                None => return Ok(()),
+            let Some(task) = self.out.cpus[cpu.index()].running else {
+                return Ok(());
+            };
+            if flow != Flow::Due && !self.execute_segment(cpu, task) {
+                return Ok(());
             }
+            flow = self.finish_segment(cpu, task)?;
         }
     }
 
@@ -228,29 +230,26 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         true
     }
 
-    /// The running task executes its segment from the cursor on. `None` when that ends in the future.
+    /// The running task executes its segment from the cursor on. `false` when that ends in the future.
     #[inline(always)]
-    fn execute_segment(&mut self, cpu: Cpu) -> Run<Option<Flow>> {
+    fn execute_segment(&mut self, cpu: Cpu, task: TaskId) -> bool {
         let out = &mut self.out;
         let state = &mut out.cpus[cpu.index()];
-        let Some(task) = state.running else {
-            return Ok(None);
-        };
         state.cursor = state.cursor.max(out.now);
         state.started = state.cursor;
         let started = state.started;
         let end = started + out.time_to_end(cpu, task, started);
         let key = Key::new(end, class::SEGMENT);
-        if !out.advance_to(key) {
+        let is_over = out.advance_to(key);
+        if !is_over {
             out.wheel
                 .arm(<super::Outside>::slot(cpu, per_cpu::SEGMENT), key);
-            return Ok(None);
         }
-        self.finish_segment(cpu, task).map(Some)
+        is_over
     }
 
     /// The segment of the running task is over: the next instructions are due now.
-    #[inline]
+    #[inline(always)]
     fn finish_segment(&mut self, cpu: Cpu, task: TaskId) -> Run<Flow> {
         if self.out.cpus[cpu.index()].cold && !self.out.cold_segment_ends(cpu, task) {
             return Ok(Flow::Segment);

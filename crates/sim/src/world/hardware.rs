@@ -259,11 +259,15 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     /// Time until the running task's segment ends, or its caches are warm.
     #[inline(always)]
     pub(super) fn time_to_end(&self, cpu: Cpu, task: TaskId, from: Ns) -> Ns {
-        let context = &self.tasks.contexts[task.index()];
         // Most often the next system call is due, warm caches or not.
-        if context.segment.is_due() {
+        if self.tasks.contexts[task.index()].segment.is_due() {
             return 0;
         }
+        self.time_to_execute(cpu, task, from)
+    }
+
+    fn time_to_execute(&self, cpu: Cpu, task: TaskId, from: Ns) -> Ns {
+        let context = &self.tasks.contexts[task.index()];
         let state = &self.cpus[cpu.index()];
         let end = context.segment.time_to_end(from, state.speed);
         if state.cold {

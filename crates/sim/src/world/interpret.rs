@@ -34,6 +34,7 @@ pub(super) const ENTERED: Next = Next::Leave(Flow::Entered);
 
 impl<const EXPLAIN: bool> World<EXPLAIN> {
     /// Executes what is due of `task`, which `cpu` executes.
+    #[inline(always)]
     pub(super) fn interpret(&mut self, cpu: Cpu, task: TaskId) -> Run<Flow> {
         if self.out.steps_at != self.out.now {
             self.out.steps_at = self.out.now;
