@@ -151,7 +151,9 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         }
     }
 
-    #[inline(always)]
+    /// A function of its own: as part of the loop of [`World::interpret`], the addresses of all it may need would be worked
+    /// out whenever a task turns there, forty instructions for programs that do little but send messages.
+    #[inline(never)]
     fn execute_call(&mut self, cpu: Cpu, task: TaskId, instruction: Instruction) -> Run<Next> {
         use Instruction as I;
         match instruction {
