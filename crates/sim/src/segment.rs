@@ -132,6 +132,15 @@ mod tests {
     }
 
     #[test]
+    fn work_in_kernel_mode_is_due_at_once_and_not_executed_as_a_segment() {
+        let mut kernel = Segment::Kernel { ns: 500 };
+        assert!(kernel.is_due() && !Segment::work(500).is_due());
+        assert_eq!(kernel.time_to_end(1000, SPEED_NOMINAL), 0);
+        kernel.advance(100, SPEED_NOMINAL);
+        assert_eq!(kernel, Segment::Kernel { ns: 500 });
+    }
+
+    #[test]
     fn a_spin_ends_at_the_first_look_after_its_time() {
         let spin = Segment::spin(1000, 100, 32);
         assert_eq!(spin.time_to_end(1000, SPEED_NOMINAL), 128); // looks at 0, 32, 64, 96, 128

@@ -1,9 +1,10 @@
 //! Power and energy of packages, integrated exactly.
 //!
 //! Power is constant between two events, so energy is a sum of microwatts times nanoseconds, kept as an
-//! integer. It is only touched when power changes: energy until now is the present power since time 0, less what was
-//! not drawn while power was another. Of 5 W that became 0.5 W after 2 ms, 0.5 · 10 + (5 − 0.5) · 2 = 14 mJ are left after
-//! 10 ms. Worked example: a core executes for 2 ms at 5 W and sleeps for 8 ms at 0.5 W, the rest of the
+//! integer. That sum is only touched when power changes: it is the present power since time 0 plus, for every change, the
+//! difference up to it. With 5 W until 2 ms and 0.5 W since, 0.5 · 10 + (5 − 0.5) · 2 = 14 mJ after 10 ms.
+//!
+//! Worked example: a core executes for 2 ms at 5 W and sleeps for 8 ms at 0.5 W, the rest of the
 //! package draws 3 W and 1 W meanwhile: 5 · 2 + 0.5 · 8 = 14 mJ of the core and 3 · 2 + 1 · 8 = 14 mJ of
 //! the rest; in 10 ms that is a mean of 2.8 W.
 
@@ -335,6 +336,18 @@ mod tests {
             state: vec![state("C1", 1000, None), state("C6", 500, Some(1000))],
         };
         Meter::new(&power, &idle, &vec![0; cores])
+    }
+
+    #[test]
+    fn worked_example_of_the_module_docs() {
+        const MILLIJOULE: u128 = 1_000_000_000_000;
+        let mut core = Integral::default();
+        core.change(5_000_000, 0);
+        core.change(-4_500_000, 2 * MS);
+        assert_eq!(core.energy(2 * MS), 10 * MILLIJOULE);
+        assert_eq!(core.energy(10 * MS), 14 * MILLIJOULE);
+        core.reset(10 * MS);
+        assert_eq!(core.energy(12 * MS), MILLIJOULE);
     }
 
     #[test]
