@@ -67,6 +67,11 @@ pub fn figures(measured: &Measured) -> Vec<Figure> {
             "sched_yield of two threads on one CPU, less a system call",
         ),
     ];
+    let (few, many) = &measured.ring_hops;
+    figures.push(Range::of(many).less(few.median).figure(
+        "cost.tlb_refill_ns",
+        "a token passed on by 16 processes of a CPU, a hop, less the same by 4",
+    ));
     wake.add_to(&mut figures);
     figures.push(syscall.figure("cost.syscall_ns", "getppid"));
     figures.push(wake.exit.figure(
@@ -287,6 +292,7 @@ mod tests {
             },
             pipe_trip: spread(5400.0),
             process_trip: spread(5800.0),
+            ring_hops: (spread(2200.0), spread(2600.0)),
             pipe_alone: spread(500.0),
             fork_exit: spread(80_000.0),
             idle_wake: Some((spread(3000.0), spread(13_000.0))),
@@ -317,6 +323,7 @@ mod tests {
         // 120 of 200 of a call are behind the clock: 90 of 150. Half a reading of the clock is 15.
         assert_eq!(value("cost.syscall_exit_ns"), 90);
         assert_eq!(value("cost.wakeup_ns"), 375 - 60 - 15);
+        assert_eq!(value("cost.tlb_refill_ns"), 400);
         assert_eq!(value("cost.block_ns"), 275 - 60 - 15);
         assert_eq!(value("cost.enqueue_level_ns"), 1575 - 1320 - 90 - 15);
         assert_eq!(value("cost.dequeue_level_ns"), 150);

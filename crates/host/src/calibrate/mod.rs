@@ -12,7 +12,7 @@ use crate::error::{HostError, Result, io_error};
 use crate::measure::{
     Channel, ClockPoints, Partner, Refill, RemoteWake, Spread, call_halves, clock_mhz,
     clock_points, fit_ticks, fork_exit, getppid, migration_refills, pipe_alone, read_clock,
-    remote_wakes, round_trips, speed_beside, yield_switches,
+    remote_wakes, ring_hops, round_trips, speed_beside, yield_switches,
 };
 use crate::stat::CpuTimes;
 use crate::topology::{CpuInfo, KernelInfo, Topology};
@@ -49,6 +49,8 @@ pub struct Measured {
     pub pipe_trip: Spread,
     /// The same between two processes.
     pub process_trip: Spread,
+    /// A hop of a token that few processes of one CPU pass on, and that many do.
+    pub ring_hops: (Spread, Spread),
     /// A byte written to a pipe and read again by one thread.
     pub pipe_alone: Spread,
     /// fork, exit and wait.
@@ -92,6 +94,9 @@ pub struct Points {
 pub const WORKING_SET_KIB: usize = 256;
 /// Calls, and wakeups, in which the place of the clock is looked for.
 const CLOCK_ROUNDS: usize = 20_000;
+/// Processes of which a CPU keeps all translations (x86: six), and of which it keeps none.
+const FEW_PROCESSES: usize = 4;
+const MANY_PROCESSES: usize = 16;
 /// Ticks are counted for so long.
 const TICKS_NS: u64 = 6_000_000_000;
 /// Ticks longer than so many times the shortest tenth of them are something else.
@@ -128,6 +133,8 @@ pub fn measure(step: &dyn Fn(&str)) -> Result<Measured> {
     let (call_halves, clock_points) = clocks(cpu)?;
     let pipe_trip = trip(Channel::Pipe, Partner::Thread)?;
     let process_trip = trip(Channel::Pipe, Partner::Process)?;
+    let ring = |processes| spread(ring_hops(cpu, processes, 100, 20));
+    let ring_hops = (ring(FEW_PROCESSES)?, ring(MANY_PROCESSES)?);
     let pipe_alone = spread(pipe_alone(cpu, 200, 500))?;
     let fork_exit = spread(fork_exit(cpu, 20, 20))?;
     step("wakeups of other CPUs");
@@ -148,6 +155,7 @@ pub fn measure(step: &dyn Fn(&str)) -> Result<Measured> {
         clock_points,
         pipe_trip,
         process_trip,
+        ring_hops,
         pipe_alone,
         fork_exit,
         idle_wake,

@@ -189,6 +189,7 @@ mod tests {
             },
             pipe_trip: spread(5400.0),
             process_trip: spread(5800.0),
+            ring_hops: (spread(2200.0), spread(2600.0)),
             pipe_alone: spread(500.0),
             fork_exit: spread(80_000.0),
             idle_wake: Some((spread(3000.0), spread(13_000.0))),

@@ -13,6 +13,7 @@ pub(crate) mod lateness;
 pub(crate) mod lines;
 pub(crate) mod power;
 mod report;
+pub(crate) mod translations;
 
 pub(crate) use clocks::ClockEvent;
 pub use lines::{LineKind, LineStatistics};

@@ -68,6 +68,8 @@ macro_rules! costs {
             #[serde(default)]
             syscall_exit_ns: Ns,
             #[serde(default)]
+            tlb_refill_ns: Ns,
+            #[serde(default)]
             deadline_write_ns: Ns,
         }
 
@@ -131,6 +133,7 @@ impl MachineFile {
             topology,
             cost_ns: self.cost.prices(),
             syscall_exit_ns: self.cost.syscall_exit_ns,
+            tlb_refill_ns: self.cost.tlb_refill_ns,
             deadline_write_ns: self.cost.deadline_write_ns,
             ipi_delivery_ns: self.latency.ipi_delivery_ns,
             polling_wakeup_ns: self.latency.polling_wakeup_ns,

@@ -56,6 +56,9 @@ pub struct Machine {
     /// What of a system call's price comes at its end, on the way back to user mode, ns: a task that is
     /// preempted there pays it when it runs again.
     pub syscall_exit_ns: Ns,
+    /// What a switch takes longer to an address space of which the CPU holds no translations any more, ns: with more than
+    /// six in turn, that is each one. Counted as `context_switch`; 0 = part of the price of a switch.
+    pub tlb_refill_ns: Ns,
     /// Writing the timer's next deadline, ns, where a sleep becomes the first timer of its CPU and where a
     /// timer interrupt ends; 0 = part of the other prices. Counted as `tick_reprogram`.
     pub deadline_write_ns: Ns,
@@ -155,6 +158,7 @@ impl Machine {
     pub fn free_of_charge(mut self) -> Self {
         self.cost_ns = [0; Op::COUNT];
         self.syscall_exit_ns = 0;
+        self.tlb_refill_ns = 0;
         self.deadline_write_ns = 0;
         self.ipi_delivery_ns = 0;
         self.polling_wakeup_ns = 0;

@@ -11,6 +11,7 @@ use super::script::Deed;
 use super::tasks::Name;
 use crate::segment::Segment;
 use crate::wheel::{Key, Slot};
+use schedcast_kernel::platform::Op;
 use schedcast_kernel::task::TaskState;
 use schedcast_kernel::{Context as WakeContext, Cpu, Ns, TaskId, WakeFlags};
 
@@ -221,6 +222,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         }
         if before != Some(next) && self.out.machine.migration.is_some() {
             self.out.temper(cpu, next);
+            self.load_address_space(cpu, next);
         }
         self.out.cpus[cpu.index()].running = Some(next);
         self.out.leave_call(cpu, next);
@@ -265,6 +267,18 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
             return Ok(Flow::Segment);
         }
         self.interpret(cpu, task)
+    }
+
+    /// The translations of a task that begins to execute come back, if others have taken their place.
+    #[inline(always)]
+    fn load_address_space(&mut self, cpu: Cpu, task: TaskId) {
+        let refill_ns = self.out.machine.tlb_refill_ns;
+        if refill_ns > 0
+            && let Some(space) = self.kernel.tasks[task.index()].address_space
+            && self.out.cpus[cpu.index()].translations.load(space)
+        {
+            self.out.charge(cpu, Op::ContextSwitch, refill_ns, 0);
+        }
     }
 
     /// Frees the row of a task that is gone.

@@ -110,6 +110,8 @@ pub(crate) struct CpuState {
     pub in_timer_interrupt: bool,
     /// Accounting.
     pub time: CpuTime,
+    /// Address spaces it holds translations of.
+    pub translations: crate::hardware::translations::Translations,
 }
 
 /// Code and tables all copies of a world share.

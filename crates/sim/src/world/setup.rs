@@ -211,6 +211,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
                 cold: false,
                 idle_row: 0,
                 poll_limit_ns: None,
+                translations: Default::default(),
                 idle: true,
                 poked: false,
                 in_timer_interrupt: false,
