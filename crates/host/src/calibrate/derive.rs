@@ -90,6 +90,10 @@ pub fn figures(measured: &Measured) -> Vec<Figure> {
     let source = "a byte through a pipe and back in one thread, less the system calls, half each";
     figures.push(pipe.figure("program_cost.pipe_write_ns", source));
     figures.push(pipe.figure("program_cost.pipe_read_ns", source));
+    let unix = Range::of(&measured.unix_alone).times(0.5).less(call_ns);
+    let source = "the same through a pair of stream sockets";
+    figures.push(unix.figure("program_cost.unix_send_ns", source));
+    figures.push(unix.figure("program_cost.unix_receive_ns", source));
     figures
 }
 
@@ -294,6 +298,7 @@ mod tests {
             process_trip: spread(5800.0),
             ring_hops: (spread(2200.0), spread(2600.0)),
             pipe_alone: spread(500.0),
+            unix_alone: spread(1300.0),
             fork_exit: spread(80_000.0),
             idle_wake: Some((spread(3000.0), spread(13_000.0))),
             busy_wake: Some((spread(2500.0), spread(6020.0))),
@@ -340,6 +345,7 @@ mod tests {
             .map(|part| value(&format!("cost.{part}_ns")));
         assert!(tick.iter().sum::<u64>().abs_diff(2900) <= 2, "{tick:?}");
         assert_eq!(value("program_cost.pipe_write_ns"), 100);
+        assert_eq!(value("program_cost.unix_receive_ns"), 500);
         // 9520 − (6020 − 2500), and the same of 20 000.
         assert_eq!(value("idle.exit_after_20us_ns"), 6000);
         assert_eq!(value("idle.exit_after_5ms_ns"), 16_480);
@@ -366,6 +372,10 @@ mod tests {
         measured.refills = [None; 4];
         let figures = figures(&measured);
         assert!(figures.iter().all(|figure| !figure.key.contains("ipi")));
-        assert!(figures.iter().all(|figure| !figure.key.contains("refill")));
+        assert!(
+            figures
+                .iter()
+                .all(|figure| !figure.key.starts_with("migration"))
+        );
     }
 }

@@ -12,7 +12,7 @@ use crate::error::{HostError, Result, io_error};
 use crate::measure::{
     Channel, ClockPoints, Partner, Refill, RemoteWake, Spread, call_halves, clock_mhz,
     clock_points, fit_ticks, fork_exit, getppid, migration_refills, pipe_alone, read_clock,
-    remote_wakes, ring_hops, round_trips, speed_beside, yield_switches,
+    remote_wakes, ring_hops, round_trips, speed_beside, unix_alone, yield_switches,
 };
 use crate::stat::CpuTimes;
 use crate::topology::{CpuInfo, KernelInfo, Topology};
@@ -53,6 +53,8 @@ pub struct Measured {
     pub ring_hops: (Spread, Spread),
     /// A byte written to a pipe and read again by one thread.
     pub pipe_alone: Spread,
+    /// The same through a pair of stream sockets.
+    pub unix_alone: Spread,
     /// fork, exit and wait.
     pub fork_exit: Spread,
     /// Wakeup of another CPU that idles: the waker's call, and until the wakee runs.
@@ -136,6 +138,7 @@ pub fn measure(step: &dyn Fn(&str)) -> Result<Measured> {
     let ring = |processes| spread(ring_hops(cpu, processes, 100, 20));
     let ring_hops = (ring(FEW_PROCESSES)?, ring(MANY_PROCESSES)?);
     let pipe_alone = spread(pipe_alone(cpu, 200, 500))?;
+    let unix_alone = spread(unix_alone(cpu, 200, 500))?;
     let fork_exit = spread(fork_exit(cpu, 20, 20))?;
     step("wakeups of other CPUs");
     let wake = |never_idle| pair.map(|pair| wakes(pair, never_idle)).transpose();
@@ -157,6 +160,7 @@ pub fn measure(step: &dyn Fn(&str)) -> Result<Measured> {
         process_trip,
         ring_hops,
         pipe_alone,
+        unix_alone,
         fork_exit,
         idle_wake,
         busy_wake,

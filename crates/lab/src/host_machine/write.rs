@@ -191,6 +191,7 @@ mod tests {
             process_trip: spread(5800.0),
             ring_hops: (spread(2200.0), spread(2600.0)),
             pipe_alone: spread(500.0),
+            unix_alone: spread(1300.0),
             fork_exit: spread(80_000.0),
             idle_wake: Some((spread(3000.0), spread(13_000.0))),
             busy_wake: Some((spread(2500.0), spread(6020.0))),
