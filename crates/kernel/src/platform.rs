@@ -147,6 +147,8 @@ pub enum Line {
     RqLock(Cpu),
     /// The idle hints (`has_idle_cores`, `nr_idle_scan`) of the LLC that starts at this CPU.
     LlcIdleHints(Cpu),
+    /// A word outside of the scheduler that tasks add to, by the number that the outside gave it.
+    Word(u32),
 }
 
 /// How a line is touched.

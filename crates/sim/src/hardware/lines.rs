@@ -23,14 +23,17 @@ pub enum LineKind {
     RqLock,
     /// Idle hints of last level caches.
     LlcIdleHints,
+    /// Words that tasks add to.
+    Word,
 }
 
 impl LineKind {
     /// All of them.
-    pub const ALL: [LineKind; 3] = [
+    pub const ALL: [LineKind; 4] = [
         LineKind::TgLoadAvg,
         LineKind::RqLock,
         LineKind::LlcIdleHints,
+        LineKind::Word,
     ];
 
     /// Name in `machine/overhead.line.*` metrics.
@@ -39,6 +42,7 @@ impl LineKind {
             LineKind::TgLoadAvg => "tg_load_avg",
             LineKind::RqLock => "rq_lock",
             LineKind::LlcIdleHints => "llc_idle_hints",
+            LineKind::Word => "word",
         }
     }
 
@@ -49,6 +53,7 @@ impl LineKind {
             Line::GroupLoadAvg(_) => LineKind::TgLoadAvg,
             Line::RqLock(_) => LineKind::RqLock,
             Line::LlcIdleHints(_) => LineKind::LlcIdleHints,
+            Line::Word(_) => LineKind::Word,
         }
     }
 }
@@ -105,11 +110,11 @@ pub(crate) struct LineTable {
     part: Lines,
     places: Table<CpuPlace>,
     /// Kinds that are modelled, as in [`LineKind::ALL`].
-    modelled: [bool; 3],
-    /// Locks of all CPUs, hints of all CPUs, then groups as they are met.
+    modelled: [bool; 4],
+    /// Locks of all CPUs, hints of all CPUs, then groups and words in turn as they are met.
     states: Table<LineState>,
     /// By kind, as in [`LineKind::ALL`]; reads, then writes.
-    pub statistics: [[LineStatistics; 2]; 3],
+    pub statistics: [[LineStatistics; 2]; 4],
 }
 
 impl LineTable {
@@ -117,7 +122,12 @@ impl LineTable {
         let part = machine.lines.clone()?;
         let places: Table<CpuPlace> = machine.topology.places.clone().into();
         Some(Self {
-            modelled: [part.tg_load_avg, part.rq_lock, part.llc_idle_hints],
+            modelled: [
+                part.tg_load_avg,
+                part.rq_lock,
+                part.llc_idle_hints,
+                part.words,
+            ],
             states: vec![LineState::UNTOUCHED; 2 * places.len()].into(),
             statistics: Default::default(),
             part,
@@ -131,12 +141,13 @@ impl LineTable {
         match line {
             Line::RqLock(cpu) => cpu.index(),
             Line::LlcIdleHints(cpu) => self.places.len() + cpu.index(),
-            Line::GroupLoadAvg(group) => 2 * self.places.len() + group.index(),
+            Line::GroupLoadAvg(group) => 2 * (self.places.len() + group.index()),
+            Line::Word(number) => 2 * (self.places.len() + number as usize) + 1,
         }
     }
 
     #[cold]
-    fn add_groups(&mut self, row: usize) {
+    fn add_rows(&mut self, row: usize) {
         self.states.grow(row + 1, LineState::UNTOUCHED);
     }
 
@@ -151,7 +162,7 @@ impl LineTable {
         }
         let row = self.row(line);
         if row >= self.states.len() {
-            self.add_groups(row);
+            self.add_rows(row);
         }
         let state = &mut self.states[row];
         if state.pending == 0 && state.is_hit(cpu, access) {
@@ -178,10 +189,11 @@ impl LineTable {
         statistics.transfers += 1;
         statistics.waited_ns += begin - at;
         statistics.spent_ns += granted - at;
-        let service_percent = match access {
-            Access::Read => Ns::from(self.part.read_service_percent),
-            Access::Write => 100,
-        };
+        // Who reads first after a write takes the line out of the writer's cache; from then on there are copies.
+        let service_percent = Ns::from(match access {
+            Access::Read if !state.exclusive => self.part.read_service_percent,
+            _ => self.part.write_service_percent,
+        });
         state.free_ns = begin + transfer_ns * service_percent / 100;
         match access {
             Access::Read => state.exclusive = false,
@@ -230,9 +242,11 @@ mod tests {
             other_llc_transfer_ns: 80,
             other_node_transfer_ns: 120,
             read_service_percent,
+            write_service_percent: 100,
             tg_load_avg: true,
             rq_lock: false,
             llc_idle_hints: false,
+            words: true,
         });
         LineTable::new(&machine).unwrap()
     }
@@ -273,12 +287,29 @@ mod tests {
     }
 
     #[test]
-    fn reads_may_overlap() {
+    fn further_reads_may_overlap() {
         let mut table = table(20);
         touch(&mut table, 0, Access::Write, 0);
         assert_eq!(touch(&mut table, 1, Access::Read, 1000), 1050);
-        assert_eq!(touch(&mut table, 5, Access::Read, 1000), 1060);
-        assert_eq!(touch(&mut table, 4, Access::Write, 1000), 1030);
+        // The first read took the line from its writer; the second keeps it for 10 of 50 ns.
+        assert_eq!(touch(&mut table, 5, Access::Read, 1000), 1100);
+        assert_eq!(touch(&mut table, 4, Access::Write, 1000), 1070);
+    }
+
+    #[test]
+    fn words_are_lines_of_their_own() {
+        let mut table = table(100);
+        let add = |table: &mut LineTable, cpu: u32, word: u32| {
+            let (cpu, line) = (Cpu(cpu), Line::Word(word));
+            match table.expect(cpu, line, Access::Write) {
+                true => table.grant(cpu, line, Access::Write, 1000),
+                false => 1000,
+            }
+        };
+        assert_eq!(add(&mut table, 0, 3), 1050);
+        assert_eq!(add(&mut table, 1, 3), 1100);
+        assert_eq!(add(&mut table, 1, 0), 1050);
+        assert_eq!(add(&mut table, 1, 3), 1000);
     }
 
     #[test]

@@ -253,14 +253,21 @@ pub struct Lines {
     pub other_llc_transfer_ns: Ns,
     /// Between nodes.
     pub other_node_transfer_ns: Ns,
-    /// How long a read keeps others from the line, in percent of its transfer.
+    /// How long a read of a line of which there are copies keeps others from it, in percent of its transfer.
     pub read_service_percent: u32,
+    /// The same for a write, and for the first read after one. A request that has to wait has reached the line's home
+    /// when its turn comes, so that under contention only a part of a transfer keeps others from the line.
+    #[serde(default = "hundred")]
+    pub write_service_percent: u32,
     /// `tg->load_avg` of every group.
     pub tg_load_avg: bool,
     /// Run queue locks taken by other CPUs.
     pub rq_lock: bool,
     /// Idle hints of last level caches.
     pub llc_idle_hints: bool,
+    /// Words that tasks add to, such as the generator of IP identifications.
+    #[serde(default)]
+    pub words: bool,
 }
 
 fn hundred() -> u32 {
@@ -477,6 +484,9 @@ impl Lines {
     pub(super) fn check(&self) -> Result<(), String> {
         check(self.read_service_percent <= 100, || {
             "lines.read_service_percent must be 0 to 100".to_owned()
+        })?;
+        check((1..=100).contains(&self.write_service_percent), || {
+            "lines.write_service_percent must be 1 to 100".to_owned()
         })
     }
 }

@@ -349,6 +349,9 @@ pub enum Instruction {
         /// Gets the old value.
         old: Reg,
     },
+    /// Adds one to a shared word with an atomic instruction, and waits for its cache line where the machine has
+    /// contended lines: a counter that all CPUs write while the kernel works for them.
+    WordCount(Ref<WordId>),
     /// `futex(FUTEX_WAIT)`: blocks if the word still has the expected value.
     WordWait {
         /// Word.

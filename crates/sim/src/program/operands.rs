@@ -88,6 +88,7 @@ fn operands(instruction: &Instruction) -> [Option<Operand>; 3] {
         I::WordLoad { word, into } => [word.operand(), into.operand(), None],
         I::WordStore { word, value } => [word.operand(), value.operand(), None],
         I::WordFetchAdd { word, value, old } => [word.operand(), value.operand(), old.operand()],
+        I::WordCount(word) => [word.operand(), None, None],
         I::WordWait { word, expected } => [word.operand(), expected.operand(), None],
         I::WordWake { word, count } => [word.operand(), count.operand(), None],
         I::Lock(mutex) | I::Unlock(mutex) => [mutex.operand(), None, None],

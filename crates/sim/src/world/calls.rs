@@ -14,7 +14,7 @@ use crate::segment::Segment;
 use crate::waiting::QueueNumber;
 use crate::wheel::Key;
 use crate::workload::{BarrierId, ConditionId, MutexId, QueueId, SemaphoreId, WordId};
-use schedcast_kernel::platform::Op;
+use schedcast_kernel::platform::{Access, Line, Op};
 use schedcast_kernel::{Context as WakeContext, Cpu, Ns, TaskId};
 
 impl<const EXPLAIN: bool> Outside<EXPLAIN> {
@@ -351,6 +351,20 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         };
         self.set(task, value, message);
         Ok(if woken { ENTERED } else { Next::Instruction })
+    }
+
+    /// The CPU waits for the word's cache line, if that is not at hand.
+    pub(super) fn word_count(&mut self, cpu: Cpu, task: TaskId, word: Ref<WordId>) -> Run<Next> {
+        let row = self.resolve(task, word)?;
+        let value = &mut self.out.tasks.words[row];
+        *value = value.wrapping_add(1);
+        self.skip(task);
+        self.out
+            .want_line(cpu, Line::Word(row as u32), Access::Write);
+        Ok(match self.out.is_recording(cpu) {
+            true => ENTERED,
+            false => Next::Instruction,
+        })
     }
 
     pub(super) fn word_wait(

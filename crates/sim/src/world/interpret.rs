@@ -203,6 +203,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
                 self.out.tasks.words[row] = before.wrapping_add(addend);
                 Ok(self.set(task, old, before))
             }
+            I::WordCount(word) => self.word_count(cpu, task, word),
             I::WordWait { word, expected } => self.word_wait(cpu, task, word, expected),
             I::WordWake { word, count } => self.word_wake(cpu, task, word, count),
             I::Lock(mutex) => self.lock(cpu, task, mutex),

@@ -202,6 +202,7 @@ impl Machine<'_> {
                 *word = word.wrapping_add(value);
                 self.set(thread, old, before);
             }
+            Instruction::WordCount(word) => self.words[number(word) as usize] += 1,
             Instruction::SemPost(semaphore) => self.post(number(semaphore)),
             Instruction::Unlock(mutex) => self.unlock(thread, number(mutex)),
             Instruction::Signal(condition) => self.wake(number(condition), 1),

@@ -295,6 +295,11 @@ impl ProgramBuilder {
         });
     }
 
+    /// [`Instruction::WordCount`].
+    pub fn word_count(&mut self, word: impl Into<Ref<WordId>>) {
+        self.push(Instruction::WordCount(word.into()));
+    }
+
     /// [`Instruction::WordWait`].
     pub fn word_wait(&mut self, word: impl Into<Ref<WordId>>, expected: impl Into<Amount>) {
         let expected = self.amount(expected);

@@ -1,7 +1,7 @@
 //! The programs of client and server.
 
 use schedcast_sim::program::Compare;
-use schedcast_sim::workload::{AttributesSpec, ForkId, ProgramId, QueueSpec};
+use schedcast_sim::workload::{AttributesSpec, ForkId, ProgramId, QueueSpec, WordId};
 use schedcast_sim::{ProgramBuilder, Reg};
 
 use super::{Length, Options, Test};
@@ -43,13 +43,17 @@ impl Options {
             compiler.workload.add_queue(queue.clone());
         }
         let words = compiler.words(2 * self.pairs);
+        let identifications = match self.test.is_tcp() {
+            true => None,
+            false => Some(compiler.workload.add_word(0)),
+        };
         let server = match self.test.is_stream() {
             true => self.stream_server(compiler)?,
-            false => self.rr_server(compiler)?,
+            false => self.rr_server(compiler, identifications)?,
         };
         let client = match self.test.is_stream() {
-            true => self.stream_client(compiler)?,
-            false => self.rr_client(compiler)?,
+            true => self.stream_client(compiler, identifications)?,
+            false => self.rr_client(compiler, identifications)?,
         };
         let server = compiler.fork("-server", server, true);
         let client = compiler.fork("", client, true);
@@ -165,11 +169,30 @@ impl Options {
         compiler.program(b)
     }
 
-    fn rr_client(&self, compiler: &mut Compiler) -> Result<ProgramId, CommandError> {
+    /// Kernel work of a send. A datagram of a socket that is not connected takes its IP identification from the one
+    /// generator that all pairs with the same two addresses share (`__ip_select_ident`).
+    fn send_work(
+        &self,
+        b: &mut ProgramBuilder,
+        compiler: &Compiler,
+        bytes: u64,
+        identifications: Option<WordId>,
+    ) {
+        if let Some(word) = identifications {
+            b.word_count(word);
+        }
+        b.kernel_work(self.send_ns(compiler, bytes));
+    }
+
+    fn rr_client(
+        &self,
+        compiler: &mut Compiler,
+        identifications: Option<WordId>,
+    ) -> Result<ProgramId, CommandError> {
         let transactions = compiler.metric("transactions");
         self.client(compiler, |b, compiler| {
             b.set(VALUE, DATA);
-            b.kernel_work(self.send_ns(compiler, self.request_bytes));
+            self.send_work(b, compiler, self.request_bytes, identifications);
             b.send(TO_SERVER, self.request_bytes, VALUE, true);
             b.recv(TO_CLIENT, VALUE);
             b.kernel_work(self.receive_ns(compiler, self.response_bytes));
@@ -177,7 +200,11 @@ impl Options {
         })
     }
 
-    fn rr_server(&self, compiler: &mut Compiler) -> Result<ProgramId, CommandError> {
+    fn rr_server(
+        &self,
+        compiler: &mut Compiler,
+        identifications: Option<WordId>,
+    ) -> Result<ProgramId, CommandError> {
         let mut b = ProgramBuilder::new("netperf-server");
         self.bind(compiler, &mut b, self.remote_cpu);
         let (top, end) = (b.here(), b.label());
@@ -185,7 +212,7 @@ impl Options {
         b.jump_if(VALUE, Compare::Equal, GOOD_BYE, end);
         b.kernel_work(self.receive_ns(compiler, self.request_bytes));
         b.work(compiler.start.prices.netperf_round_ns);
-        b.kernel_work(self.send_ns(compiler, self.response_bytes));
+        self.send_work(&mut b, compiler, self.response_bytes, identifications);
         b.send(TO_CLIENT, self.response_bytes, VALUE, true);
         b.jump(top);
         b.bind(end);
@@ -193,13 +220,17 @@ impl Options {
         compiler.program(b)
     }
 
-    fn stream_client(&self, compiler: &mut Compiler) -> Result<ProgramId, CommandError> {
+    fn stream_client(
+        &self,
+        compiler: &mut Compiler,
+        identifications: Option<WordId>,
+    ) -> Result<ProgramId, CommandError> {
         let bytes = compiler.metric("bytes");
         let lost = compiler.metric("lost");
         let room = self.room();
         self.client(compiler, |b, compiler| {
             b.set(VALUE, DATA);
-            b.kernel_work(self.send_ns(compiler, self.request_bytes));
+            self.send_work(b, compiler, self.request_bytes, identifications);
             if self.test == Test::TcpStream {
                 b.send(TO_SERVER, self.request_bytes, VALUE, true);
                 b.count(bytes, self.request_bytes);
