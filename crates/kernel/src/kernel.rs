@@ -87,6 +87,11 @@ pub struct Kernel {
 }
 
 impl Kernel {
+    /// How long a wakeup on another CPU takes from the choice of an idle CPU until others see it taken, ns.
+    pub fn set_wakeup_mark(&mut self, mark_ns: crate::ids::Ns) {
+        self.domains.claims.mark_ns = mark_ns;
+    }
+
     /// A machine at time 0: all CPUs idle, only the root group.
     pub fn new(topology: Topology, rules: Rules) -> Self {
         let cpus = topology.cpus();

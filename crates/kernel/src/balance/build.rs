@@ -52,6 +52,7 @@ pub(super) fn build(topology: &Topology, rules: &Rules) -> Domains {
         idle: all,
         sched_idle: CpuSet::EMPTY,
         idle_cores: all,
+        claims: crate::select::Claims::default(),
         core_idle: Table::new(),
         smt_active: false,
         cluster_active: false,

@@ -257,6 +257,8 @@ pub struct Domains {
     pub(crate) sched_idle: CpuSet,
     /// CPUs all of whose siblings are idle.
     pub(crate) idle_cores: CpuSet,
+    /// Idle CPUs that wakeups chose and have not marked yet.
+    pub(crate) claims: crate::select::Claims,
     /// Idle threads and threads of each core.
     pub(crate) core_idle: Table<(u16, u16)>,
     /// Some core has several threads (`sched_smt_active`).

@@ -36,7 +36,10 @@ impl Kernel {
             self.rqs[last_cpu.index()].nr_iowait -= 1;
         }
         self.tasks[task.index()].state = TaskState::Waking;
+        self.domains.claims.begin(p.now(cpu));
         let target = self.select_task_rq(p, cpu, task, WakeKind::Wakeup, flags);
+        let claimed = Some(target).filter(|&target| target != cpu && self.idle_cpu(target));
+        self.domains.claims.end(claimed, p.now(cpu));
         let migrated = target != last_cpu;
         if migrated {
             self.set_task_cpu(p, task, target);

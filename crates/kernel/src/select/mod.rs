@@ -6,6 +6,7 @@
 //! | `affine` | the waking or the previous CPU: `wake_affine` |
 //! | `sibling` | an idle CPU near it: `select_idle_sibling` |
 //! | `scan` | the search through the last level cache |
+//! | `claims` | idle CPUs that were chosen and do not show it yet |
 //! | `idlest` | the idlest CPU of the machine, for fork and exec |
 //!
 //! Worked example (6.18, 8 CPUs, one LLC): a pipe writer on CPU 2 wakes the reader, which last ran on
@@ -14,6 +15,7 @@
 //! still has the reader's data: CPU 5.
 
 mod affine;
+mod claims;
 mod idlest;
 mod rules;
 mod scan;
@@ -29,6 +31,7 @@ use crate::kernel::{Kernel, WakeFlags};
 use crate::model::{Mark, reached};
 use crate::platform::Platform;
 
+pub(crate) use claims::Claims;
 pub use rules::{IdleScan, IdlestGroup, PlacementRules, SchedIdleCpus, WakeAffine};
 pub use wakee::wake_wide;
 

@@ -27,10 +27,11 @@ impl Kernel {
     /// CPUs a scan takes, and those it remembers as a last resort.
     fn idle_sets(&self) -> (CpuSet, CpuSet) {
         let domains = &self.domains;
+        let idle = domains.idle.or(&domains.claims.unseen);
         match self.rules.placement.sched_idle_cpus {
-            SchedIdleCpus::Busy => (domains.idle, CpuSet::EMPTY),
-            SchedIdleCpus::LastResort => (domains.idle, domains.sched_idle),
-            SchedIdleCpus::Idle => (domains.idle.or(&domains.sched_idle), CpuSet::EMPTY),
+            SchedIdleCpus::Busy => (idle, CpuSet::EMPTY),
+            SchedIdleCpus::LastResort => (idle, domains.sched_idle),
+            SchedIdleCpus::Idle => (idle.or(&domains.sched_idle), CpuSet::EMPTY),
         }
     }
 

@@ -206,7 +206,7 @@ fn answer_hackbench(
     let loads = GROUPS.map(|groups| Load::hackbench(groups, loops(groups)));
     // Few tasks on many CPUs run into each other more or less by chance.
     let (few, many) = loads.split_at(2);
-    let mut seen = see(&machine.both(few), bench.pick(6, 1), bench)?;
+    let mut seen = see(&machine.both(few), bench.pick(5, 1), bench)?;
     seen.extend(see(&machine.both(many), bench.pick(2, 1), bench)?);
     let one = known.mean("hackbench", |asked| {
         asked.table == table && asked.point == "group=1"

@@ -54,6 +54,8 @@ pub(super) struct LatencyFile {
     ipi_delivery_ns: Ns,
     polling_wakeup_ns: Ns,
     idle_exit_ns: Ns,
+    #[serde(default)]
+    wakeup_mark_ns: Ns,
 }
 
 /// One key per operation: its name and `_ns`.
@@ -138,6 +140,7 @@ impl MachineFile {
             ipi_delivery_ns: self.latency.ipi_delivery_ns,
             polling_wakeup_ns: self.latency.polling_wakeup_ns,
             idle_exit_ns: self.latency.idle_exit_ns,
+            wakeup_mark_ns: self.latency.wakeup_mark_ns,
             timer_interrupt: self.timer_interrupt,
             smt: self.smt,
             migration: self.migration,

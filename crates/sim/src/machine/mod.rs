@@ -68,6 +68,8 @@ pub struct Machine {
     pub polling_wakeup_ns: Ns,
     /// From an interrupt to the first instruction of a CPU that idles, ns.
     pub idle_exit_ns: Ns,
+    /// From a wakeup's choice of an idle CPU until other wakeups see it taken, ns.
+    pub wakeup_mark_ns: Ns,
     /// How late timer interrupts are; `None` = they are not.
     pub timer_interrupt: Option<TimerInterrupt>,
     /// Speed of threads that share a core; `None` = each as fast as alone.
@@ -163,6 +165,7 @@ impl Machine {
         self.ipi_delivery_ns = 0;
         self.polling_wakeup_ns = 0;
         self.idle_exit_ns = 0;
+        self.wakeup_mark_ns = 0;
         self.timer_interrupt = None;
         self.migration = None;
         self.lines = None;

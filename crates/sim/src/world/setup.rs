@@ -49,7 +49,8 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         seed: u64,
     ) -> Result<Self, WorldError> {
         workload.check(machine.topology.cpus())?;
-        let kernel = Kernel::new(machine.topology.clone(), rules);
+        let mut kernel = Kernel::new(machine.topology.clone(), rules);
+        kernel.set_wakeup_mark(machine.wakeup_mark_ns);
         let out = Outside::new(machine, workload, seed);
         let mut world = Self { kernel, out };
         world.adopt_idle_tasks();

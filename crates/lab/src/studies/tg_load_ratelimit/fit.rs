@@ -29,6 +29,8 @@ pub(super) struct Fit {
     pub read_percent: u32,
     /// The same for a write, and for the first read after one.
     pub write_percent: u32,
+    /// From a wakeup's choice of an idle CPU until other wakeups see it taken.
+    pub mark_ns: u64,
     /// Work done with cold caches after a move within the last level cache.
     pub refill_ns: u64,
 }
@@ -46,6 +48,7 @@ impl Fit {
         let part = |price: &mut u64| *price = (*price * self.price_percent / 100).max(1);
         let machine = &mut scenario.machine.machine;
         machine.cost_ns.iter_mut().for_each(part);
+        machine.wakeup_mark_ns = self.mark_ns;
         if let Some(idle) = &mut machine.idle {
             let shallow = idle.state.iter_mut().filter(|state| {
                 state.wakes_by == WakesBy::Monitor && state.exit_latency_ns < SHALLOW_TABLE_NS
@@ -131,6 +134,7 @@ const QUICK: Fit = Fit {
     price_percent: 60,
     read_percent: 25,
     write_percent: 75,
+    mark_ns: 2000,
     refill_ns: 1000,
 };
 
@@ -155,12 +159,12 @@ pub(super) fn fit(
     let tried: Vec<Fit> = writes.into_iter().flat_map(prices).collect();
     let on_spr = fit_low(&spr, &tried, known, bench)?;
     let on_icl = fit_low(&icl, &prices(on_spr), known, bench)?;
-    let line: Vec<Fit> = [10, 25, 40]
+    let line: Vec<Fit> = [10, 25]
         .iter()
         .flat_map(|&read_percent| {
-            [1000, 3000].map(|refill_ns| Fit {
+            [1500, 2000, 2500].map(|mark_ns| Fit {
                 read_percent,
-                refill_ns,
+                mark_ns,
                 ..on_spr
             })
         })
@@ -168,6 +172,7 @@ pub(super) fn fit(
     let targets = [
         target(&spr, 75, Kernel::Base, known)?,
         target(&spr, 75, Kernel::Patched, known)?,
+        target(&spr, 100, Kernel::Base, known)?,
     ];
     let on_spr = best(&spr, bench.pick(&line[..], &[QUICK]), &targets, bench)?;
     let on_icl = Fit {
@@ -203,9 +208,9 @@ fn say(prediction: &mut Prediction, on_spr: &Fit, on_icl: &Fit) {
     let from = "UDP_RR on SPR with 25 and 50 %, base";
     let write = f64::from(on_spr.write_percent);
     prediction.constant("write_service_percent", write, "%", from);
-    let from = "UDP_RR on SPR with 75 %, base and patched";
+    let from = "UDP_RR on SPR with 75 %, base and patched, and 100 %, base";
     let read = f64::from(on_spr.read_percent);
     prediction.constant("read_service_percent", read, "%", from);
-    let refill = on_spr.refill_ns as f64;
-    prediction.constant("same_llc_refill_ns", refill, "ns", from);
+    let mark = on_spr.mark_ns as f64;
+    prediction.constant("wakeup_mark_ns", mark, "ns", from);
 }
