@@ -19,6 +19,12 @@ pub trait Simulate: Sync {
     /// What the scenario asks for and cannot be had, with its place where it has one.
     fn run(&self, scenario: &Scenario, seed: u64) -> Result<Outcome>;
 
+    /// Runs scenarios of one [family](families) under `seed`: their outcomes, in their order.
+    fn run_family(&self, family: &[&Scenario], seed: u64) -> Vec<Result<Outcome>> {
+        let one = |scenario: &&Scenario| self.run(scenario, seed);
+        family.iter().map(one).collect()
+    }
+
     /// Runs `scenario` under `seed` and returns what its benchmarks would have printed, each in its
     /// tool's own format.
     ///
@@ -47,20 +53,44 @@ pub fn run_all(
     seeds: u32,
     finished: &(impl Fn() + Sync),
 ) -> Result<Vec<Vec<Outcome>>> {
+    let families = families(scenarios);
     let run_one = |index: usize| {
-        let (variant, seed) = (index / seeds as usize, index % seeds as usize);
-        let outcome = simulator.run(&scenarios[variant], seed as u64);
-        finished();
-        outcome
+        let (family, seed) = (&families[index / seeds as usize], index % seeds as usize);
+        let members: Vec<&Scenario> = family.iter().map(|&variant| &scenarios[variant]).collect();
+        let outcomes = simulator.run_family(&members, seed as u64);
+        members.iter().for_each(|_| finished());
+        let places = family.iter().map(|variant| variant * seeds as usize + seed);
+        places.zip(outcomes).collect()
     };
-    let runs = (0..scenarios.len() * seeds as usize).into_par_iter();
-    let outcomes: Vec<Result<Outcome>> = runs.map(run_one).collect();
+    let runs = (0..families.len() * seeds as usize).into_par_iter();
+    let outcomes: Vec<Vec<(usize, Result<Outcome>)>> = runs.map(run_one).collect();
+    let mut outcomes: Vec<(usize, Result<Outcome>)> = outcomes.into_iter().flatten().collect();
+    outcomes.sort_by_key(|(place, _)| *place);
     // An early return inside the parallel part would report whichever thread failed first.
-    let outcomes: Vec<Outcome> = outcomes.into_iter().collect::<Result<_>>()?;
+    let outcomes = outcomes.into_iter().map(|(_, outcome)| outcome);
+    let outcomes: Vec<Outcome> = outcomes.collect::<Result<_>>()?;
     Ok(outcomes
         .chunks(seeds.max(1) as usize)
         .map(<[Outcome]>::to_vec)
         .collect())
+}
+
+/// Scenarios that differ only in what changes while they run, by their places; all others are alone.
+fn families(scenarios: &[Scenario]) -> Vec<Vec<usize>> {
+    let start = |scenario: &Scenario| Scenario {
+        name: String::new(),
+        changes: Vec::new(),
+        ..scenario.clone()
+    };
+    let mut families: Vec<(Scenario, Vec<usize>)> = Vec::new();
+    for (place, scenario) in scenarios.iter().enumerate() {
+        let start = start(scenario);
+        match families.iter_mut().find(|(other, _)| *other == start) {
+            Some((_, members)) => members.push(place),
+            None => families.push((start, vec![place])),
+        }
+    }
+    families.into_iter().map(|(_, members)| members).collect()
 }
 
 #[cfg(test)]

@@ -281,7 +281,7 @@ impl Workload {
         }
     }
 
-    fn check_changes(&self) -> Result<(), WorkloadError> {
+    pub(crate) fn check_changes(&self) -> Result<(), WorkloadError> {
         let place = || "timed changes".to_owned();
         ascending(place, self.changes.iter().map(|change| change.at_ns))?;
         for change in &self.changes {

@@ -11,6 +11,7 @@
 //! `cgroup:/pg/nr_throttled` and so on.
 
 mod build;
+mod futures;
 mod measure;
 
 use std::path::Path;
@@ -221,34 +222,84 @@ impl Simulator {
         logged: bool,
         run: Advance<'_>,
     ) -> Result<Finished> {
-        let (mut world, duration_ns, programs) = self.world(scenario, seed)?;
-        world.probes_mut().log = logged.then(Vec::new);
-        let mut before = MetricMap::new();
-        let mut warmup_ns = Some(scenario.warmup_ns).filter(|&warmup_ns| warmup_ns > 0);
-        for change in &scenario.changes {
-            let Some(kernel) = &change.kernel else {
-                continue;
-            };
-            if duration_ns.is_some_and(|end_ns| change.time_ns >= end_ns) {
-                break;
+        let mut course = Course::start(self, scenario, seed)?;
+        course.world.probes_mut().log = logged.then(Vec::new);
+        course.finish(scenario, run)
+    }
+}
+
+/// A run under way.
+#[derive(Clone)]
+struct Course {
+    world: World,
+    duration_ns: Option<Ns>,
+    programs: Vec<Running>,
+    /// When statistics begin, if they have not yet.
+    warmup_ns: Option<Ns>,
+    /// What the groups had counted by then.
+    before: MetricMap,
+    /// Changes of the scenario that are made, or made by the world itself.
+    changes: usize,
+}
+
+impl Course {
+    fn start(simulator: &Simulator, scenario: &Scenario, seed: u64) -> Result<Course> {
+        let (world, duration_ns, programs) = simulator.world(scenario, seed)?;
+        Ok(Course {
+            world,
+            duration_ns,
+            programs,
+            warmup_ns: Some(scenario.warmup_ns).filter(|&warmup_ns| warmup_ns > 0),
+            before: MetricMap::new(),
+            changes: 0,
+        })
+    }
+
+    /// Goes on until `until_ns`, all that happens then included, from where it can still go on as if it
+    /// had not stopped.
+    fn advance(&mut self, scenario: &Scenario, until_ns: Ns) -> Result<()> {
+        let run = &mut |world: &mut World, until| world.run_until(until);
+        self.change_kernels(scenario, until_ns + 1, run)?;
+        self.warm_up(until_ns)?;
+        self.world.run_on(until_ns).map_err(bad_input)
+    }
+
+    /// Goes through the changes of the kernel before `end_ns`.
+    fn change_kernels(&mut self, scenario: &Scenario, end_ns: Ns, run: Advance<'_>) -> Result<()> {
+        while let Some(change) = scenario.changes.get(self.changes)
+            && change.time_ns < end_ns
+        {
+            self.changes += 1;
+            if let Some(kernel) = &change.kernel {
+                self.warm_up(change.time_ns)?;
+                run(&mut self.world, change.time_ns).map_err(bad_input)?;
+                self.world.set_rules(kernel.rules.clone());
             }
-            if let Some(warmup_ns) = warmup_ns.take_if(|warmup_ns| *warmup_ns <= change.time_ns) {
-                before = warm_up(&mut world, warmup_ns)?;
-            }
-            run(&mut world, change.time_ns).map_err(bad_input)?;
-            world.set_rules(kernel.rules.clone());
         }
-        if let Some(warmup_ns) = warmup_ns {
-            before = warm_up(&mut world, warmup_ns)?;
+        Ok(())
+    }
+
+    /// Begins statistics if that is due by `until_ns`; they begin with what the groups have counted by then.
+    fn warm_up(&mut self, until_ns: Ns) -> Result<()> {
+        if let Some(warmup_ns) = self.warmup_ns.take_if(|warmup_ns| *warmup_ns <= until_ns) {
+            self.world.run_until(warmup_ns).map_err(bad_input)?;
+            self.world.reset_statistics();
+            self.before = measure::group_counters(&self.world);
         }
-        match duration_ns {
-            Some(end_ns) => run(&mut world, end_ns).map_err(bad_input)?,
-            None => run_to_the_end(&mut world, scenario, run)?,
+        Ok(())
+    }
+
+    fn finish(mut self, scenario: &Scenario, run: Advance<'_>) -> Result<Finished> {
+        self.change_kernels(scenario, self.duration_ns.unwrap_or(Ns::MAX), run)?;
+        self.warm_up(Ns::MAX)?;
+        match self.duration_ns {
+            Some(end_ns) => run(&mut self.world, end_ns).map_err(bad_input)?,
+            None => run_to_the_end(&mut self.world, scenario, run)?,
         }
         Ok(Finished {
-            world,
-            programs,
-            before,
+            world: self.world,
+            programs: self.programs,
+            before: self.before,
         })
     }
 }
@@ -259,6 +310,10 @@ type Advance<'a> = &'a mut dyn FnMut(&mut World, Ns) -> std::result::Result<(), 
 impl Simulate for Simulator {
     fn run(&self, scenario: &Scenario, seed: u64) -> Result<Outcome> {
         Ok(self.finish(scenario, seed)?.outcome())
+    }
+
+    fn run_family(&self, family: &[&Scenario], seed: u64) -> Vec<Result<Outcome>> {
+        futures::run(self, family, seed)
     }
 
     fn simulator(&self) -> Option<&Simulator> {
@@ -280,13 +335,6 @@ impl Simulate for Simulator {
             .map(|program| program.report(world.probes(), world.now()));
         Ok(reports.collect())
     }
-}
-
-/// Runs a while that does not count, and says what the groups have counted by then.
-fn warm_up(world: &mut World, until_ns: Ns) -> Result<MetricMap> {
-    world.run_until(until_ns).map_err(bad_input)?;
-    world.reset_statistics();
-    Ok(measure::group_counters(world))
 }
 
 /// Runs until no task is left.

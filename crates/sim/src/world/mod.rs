@@ -20,6 +20,7 @@ mod devices;
 mod engine;
 mod error;
 mod explain;
+mod futures;
 mod hardware;
 mod interpret;
 mod interrupts;

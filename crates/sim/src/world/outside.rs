@@ -115,7 +115,7 @@ pub(crate) struct CpuState {
 }
 
 /// Code and tables all copies of a world share.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Shared {
     pub workload: Arc<Workload>,
     /// Instructions of all programs, each followed by an exit.
