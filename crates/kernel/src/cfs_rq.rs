@@ -200,6 +200,8 @@ pub struct CfsRq {
     pub throttled_clock_pelt_ns: Ns,
     /// How long it was stopped in all.
     pub throttled_clock_pelt_time_ns: Ns,
+    /// The same when the queue was last seen empty; [`Ns::MAX`] = its clock was stopped then.
+    pub throttled_pelt_idle_ns: Ns,
     /// Tasks parked at their return to user mode (6.18), the last parked first.
     pub limbo: Vec<TaskId>,
 }
@@ -247,6 +249,7 @@ impl CfsRq {
             pelt_clock_throttled: false,
             throttled_clock_pelt_ns: 0,
             throttled_clock_pelt_time_ns: 0,
+            throttled_pelt_idle_ns: 0,
             limbo: Vec::new(),
         }
     }

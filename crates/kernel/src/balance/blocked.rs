@@ -55,6 +55,9 @@ impl Kernel {
         let now = self.cfs_rq_clock_pelt(q);
         if update_cfs_rq_load_avg(&mut self.cfs_rqs[q.index()], now) {
             self.update_tg_load_avg(p, q);
+            if self.cfs_rqs[q.index()].nr_queued == 0 {
+                self.update_idle_cfs_rq_clock_pelt(q);
+            }
         }
         let cfs_rq = &self.cfs_rqs[q.index()];
         let Some(se) = cfs_rq.se else { return };

@@ -9,6 +9,7 @@
 //! 512 · 47742 / 1024 = 23871, the queue's `load_avg` 1536 and `load_sum`
 //! 1024 · 47742 + 1024 · 23871.
 
+use crate::Ns;
 use crate::cfs_rq::CfsRq;
 use crate::entity::Entity;
 use crate::ids::{CfsRqId, Cpu, EntityId};
@@ -276,16 +277,32 @@ impl Kernel {
     #[inline]
     pub(crate) fn cfs_rq_clock_pelt(&self, q: CfsRqId) -> u64 {
         let cfs_rq = &self.cfs_rqs[q.index()];
-        let stopped = match self.rules.throttle_model {
-            ThrottleModel::Task => cfs_rq.pelt_clock_throttled,
-            ThrottleModel::Queue => cfs_rq.throttle_count > 0,
-        };
-        let clock = if stopped {
+        let clock = if self.pelt_clock_is_stopped(cfs_rq) {
             cfs_rq.throttled_clock_pelt_ns
         } else {
             self.rq_clock_pelt(cfs_rq.cpu)
         };
         clock.wrapping_sub(cfs_rq.throttled_clock_pelt_time_ns)
+    }
+
+    #[inline(always)]
+    fn pelt_clock_is_stopped(&self, cfs_rq: &CfsRq) -> bool {
+        match self.rules.throttle_model {
+            ThrottleModel::Task => cfs_rq.pelt_clock_throttled,
+            ThrottleModel::Queue => cfs_rq.throttle_count > 0,
+        }
+    }
+
+    /// An empty queue keeps how far its clock is behind, for those who sleep on it and leave while its CPU idles
+    /// (`update_idle_cfs_rq_clock_pelt`, 6.0): what it stands still later they have slept through.
+    #[inline(always)]
+    pub(crate) fn update_idle_cfs_rq_clock_pelt(&mut self, q: CfsRqId) {
+        let stopped = self.pelt_clock_is_stopped(&self.cfs_rqs[q.index()]);
+        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        cfs_rq.throttled_pelt_idle_ns = match stopped {
+            true => Ns::MAX,
+            false => cfs_rq.throttled_clock_pelt_time_ns,
+        };
     }
 
     /// `rq_clock_pelt`.
@@ -448,17 +465,13 @@ impl Kernel {
         if !self.rules.version.since(6, 0) || !rq.curr_is_idle() {
             return;
         }
-        let stopped = match self.rules.throttle_model {
-            ThrottleModel::Task => cfs_rq.pelt_clock_throttled,
-            ThrottleModel::Queue => cfs_rq.throttle_count > 0,
-        };
-        if stopped {
+        if cfs_rq.throttled_pelt_idle_ns == Ns::MAX {
             return;
         }
         reached(Mark::MigratedSleeperLag);
         let idle_from = rq
             .clock_pelt_idle
-            .wrapping_sub(cfs_rq.throttled_clock_pelt_time_ns);
+            .wrapping_sub(cfs_rq.throttled_pelt_idle_ns);
         let last_update = cfs_rq.avg.last_update_time;
         let now = if idle_from < last_update {
             last_update

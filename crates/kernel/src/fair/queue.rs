@@ -479,6 +479,7 @@ impl Kernel {
             self.finish_delayed_dequeue_entity(se);
         }
         if self.cfs_rqs[q.index()].nr_queued == 0 {
+            self.update_idle_cfs_rq_clock_pelt(q);
             self.last_entity_left(q);
         }
         true
