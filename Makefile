@@ -89,15 +89,16 @@ PROGRAMS := $(CARGO) run --release --locked -p schedcast-lab --example program_t
 MEASURED := docs/validation
 twins:
 	$(LIMITS) measure $(MEASURED)/bandwidth-6.18.json
-	$(LIMITS) report $(MEASURED)/bandwidth-6.18.json dev-vm $(MEASURED)/bandwidth-6.18.md
 	$(PROGRAMS) measure $(MEASURED)/programs-6.18.json
 	$(PROGRAMS) rt-app-measure $(MEASURED)/rt-app-6.18.json
 	$(MAKE) twin-pages
 
 # The same pages from what was measured before, after a change of the model.
 twin-pages:
+	$(LIMITS) report $(MEASURED)/bandwidth-6.18.json dev-vm $(MEASURED)/bandwidth-6.18.md
 	$(PROGRAMS) report $(MEASURED)/programs-6.18.json dev-vm $(MEASURED)/programs-6.18.md
 	$(PROGRAMS) rt-app-report $(MEASURED)/rt-app-6.18.json dev-vm $(MEASURED)/rt-app-6.18.md
+	$(PROGRAMS) server-report $(MEASURED)/servers-6.18.json dev-vm $(MEASURED)/servers-6.18.md
 
 # The experiments of validation/ in simulation and for real, on this kernel and on those of virtual machines: an hour, as
 # root, on an otherwise idle machine with stress-ng, rt-app, rt-tests, postgresql, nginx, wrk and qemu-system-x86.
