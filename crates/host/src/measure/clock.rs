@@ -137,6 +137,11 @@ fn waker(cpu: usize, rounds: usize, entry_permille: u64, shared: &Shared) -> io:
     // The first wakeup shall find the other one asleep, as all others do.
     thread::sleep(Duration::from_millis(5));
     let round = |_| {
+        // Beside other tasks the one that was called may not have run yet: two calls would be one to it, and it
+        // would wait for the last one for ever.
+        while shared.word.load(Ordering::Acquire) == CALLED {
+            thread::sleep(Duration::from_micros(100));
+        }
         let mut side = Side {
             line_ns: line(entry_permille),
             call_ns: sys::monotonic_ns(),
