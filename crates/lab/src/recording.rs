@@ -54,12 +54,15 @@ pub struct Seen {
     pub figures: Option<replay::Measured>,
     /// Names of the threads of each cgroup, the one with the most activations first.
     pub members: BTreeMap<String, Vec<String>>,
+    /// How much the CPU time of a request of each cgroup drifted, in thousandths.
+    pub drift_permille: BTreeMap<String, u64>,
 }
 
 impl Seen {
     /// What `replay` shows.
     fn of(replay: &Replay) -> Seen {
         let mut members = BTreeMap::new();
+        let mut drift_permille = BTreeMap::new();
         for (index, group) in replay.groups.iter().enumerate().skip(1) {
             let mut activations: BTreeMap<&str, usize> = BTreeMap::new();
             for thread in replay.members(GroupIndex(index as u32)) {
@@ -70,11 +73,19 @@ impl Seen {
             names.sort_by_key(|&(name, count)| (std::cmp::Reverse(count), name.to_string()));
             let names = names.into_iter().map(|(name, _)| name.to_string());
             members.insert(group.path.clone(), names.collect());
+            let drift = replay.drift_permille(GroupIndex(index as u32));
+            drift_permille.insert(group.path.clone(), drift);
         }
         Seen {
             figures: Some(replay.measured()),
             members,
+            drift_permille,
         }
+    }
+
+    /// How much the CPU time of a request of `cgroup` drifted, in thousandths.
+    pub fn drift_of(&self, cgroup: &str) -> u64 {
+        self.drift_permille.get(cgroup).copied().unwrap_or(0)
     }
 
     /// The threads that do a group's work: those of the name with the most activations.

@@ -3,8 +3,8 @@
 
 use schedcast_trace::Recording;
 use schedcast_workload::replay::{
-    Activation, ActivationId, Adjust, CompileOptions, Options, Replay, Step, ThreadId, Trigger,
-    infer,
+    Activation, ActivationId, Adjust, CompileOptions, GroupIndex, Options, Replay, Step, ThreadId,
+    Trigger, infer,
 };
 use std::path::Path;
 
@@ -310,6 +310,36 @@ fn a_rate_moves_what_makes_clients_ask() {
         ..Adjust::default()
     });
     assert_eq!(slower.duration_ns, plain.duration_ns);
+}
+
+#[test]
+fn a_slower_machine_works_longer_for_the_same_requests() {
+    let plain = adjusted(&Adjust::default());
+    let slower = adjusted(&Adjust {
+        work_permille: 1250,
+        ..Adjust::default()
+    });
+    let work_ns = |replay: &Replay| -> u64 {
+        let backends = replay.threads_named("postgres").unwrap();
+        let activations = backends.iter().flat_map(|id| replay.activations_of(*id));
+        let steps = activations
+            .flat_map(|one| &replay.steps[one.steps.start as usize..one.steps.end as usize]);
+        let work = steps.filter_map(|step| match step {
+            Step::Run { work_ns } => Some(work_ns),
+            _ => None,
+        });
+        work.sum()
+    };
+    let ratio = work_ns(&slower) as f64 / work_ns(&plain) as f64;
+    assert!((ratio - 1.25).abs() < 1e-4, "{ratio}");
+    let group = plain
+        .groups
+        .iter()
+        .position(|group| group.path == "/pg")
+        .unwrap();
+    let drift = plain.drift_permille(GroupIndex(group as u32));
+    // Of 800 and more requests in windows of 100, nearly 4 s each.
+    assert!((10..=200).contains(&drift), "{drift}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! Worked example: `check pg --slo 'p99<80ms' --set cpu.max=60000` judges `cpu.max=60000` alone; what was
 //! recorded is simulated for comparison but need not keep the promise.
 
+use super::drift::Drifting;
 use super::judge::{self, Forecast};
 use super::search::Limit;
 use super::{Case, Slo, refit};
@@ -82,7 +83,12 @@ pub fn check(
             Limit::of(scenario, &case.target).applied(scenario, &case.target, &scenario.name)
         })
         .collect();
-    let outcomes = run_all(simulator, &to_come, experiment.seeds, finished)?;
+    let drifting = Drifting {
+        simulator,
+        drift_permille: case.recorded.seen.drift_of(&case.target),
+        seeds: experiment.seeds,
+    };
+    let outcomes = run_all(&drifting, &to_come, experiment.seeds, finished)?;
     for slo in &case.promises {
         judge::refuse_unreported(slo, &outcomes[0])?;
     }

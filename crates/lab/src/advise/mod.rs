@@ -30,6 +30,7 @@ use crate::recording::Recorded;
 use crate::simulate::{Simulate, run_all};
 use crate::tables::{Context, Fit};
 
+mod drift;
 pub mod gate;
 pub mod judge;
 pub mod patches;
@@ -204,6 +205,7 @@ pub fn advise(
     let most = most.transpose()?;
     let (target, seeds) = (case.target.as_str(), experiment.seeds);
     let mut bench = Bench::new(simulator, finished, baseline, target, &case.promises, seeds);
+    bench.drift_permille = case.recorded.seen.drift_of(target);
     let recorded = Limit::of(baseline, target);
     let outcomes = bench.outcomes(recorded)?;
     for slo in &case.promises {

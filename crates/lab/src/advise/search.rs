@@ -10,6 +10,7 @@
 
 use std::collections::BTreeMap;
 
+use super::drift::Drifting;
 use super::judge::{self, Forecast};
 use super::slo::Slo;
 use crate::error::Result;
@@ -108,6 +109,8 @@ pub struct Bench<'a, S, F> {
     pub slos: &'a [Slo],
     /// How far the re-simulated recording is from the recorded run.
     pub fit: Vec<Fit>,
+    /// How much the work of a request drifted while it was recorded, in thousandths.
+    pub drift_permille: u64,
     seeds: u32,
     runs: BTreeMap<Limit, Vec<Outcome>>,
 }
@@ -129,6 +132,7 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
             target,
             slos,
             fit: Vec::new(),
+            drift_permille: 0,
             seeds,
             runs: BTreeMap::new(),
         }
@@ -141,7 +145,12 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
     pub fn outcomes(&mut self, limit: Limit) -> Result<&[Outcome]> {
         if !self.runs.contains_key(&limit) {
             let scenario = limit.applied(self.baseline, self.target, "candidate");
-            let mut rows = run_all(self.simulator, &[scenario], self.seeds, self.finished)?;
+            let simulator = Drifting {
+                simulator: self.simulator,
+                drift_permille: self.drift_permille,
+                seeds: self.seeds,
+            };
+            let mut rows = run_all(&simulator, &[scenario], self.seeds, self.finished)?;
             self.runs.insert(limit, rows.pop().unwrap_or_default());
         }
         Ok(&self.runs[&limit])

@@ -441,6 +441,7 @@ mod tests {
         let adjusted = Adjust {
             window_ns: Some((5_000_000_000, 20_000_000_000)),
             rate_permille: 1500,
+            work_permille: 1000,
             threads: Some(4),
             foreground: Some("/pg".into()),
         };

@@ -23,6 +23,8 @@ pub struct Adjust {
     pub window_ns: Option<(u64, u64)>,
     /// Requests come this many thousandths as fast.
     pub rate_permille: u64,
+    /// Everything that user threads do takes this many thousandths of the CPU time.
+    pub work_permille: u64,
     /// Threads that take the requests of each pool.
     pub threads: Option<u32>,
     /// The cgroup in question: all other threads but its clients keep the times they were recorded at.
@@ -34,6 +36,7 @@ impl Default for Adjust {
         Self {
             window_ns: None,
             rate_permille: 1000,
+            work_permille: 1000,
             threads: None,
             foreground: None,
         }
@@ -80,6 +83,9 @@ impl Adjust {
         if self.rate_permille != 1000 {
             scale_arrivals(replay, self.rate_permille.max(1));
         }
+        if self.work_permille != 1000 {
+            scale_work(replay, self.work_permille);
+        }
         if let Some(threads) = self.threads {
             if replay.exchanges.is_empty() {
                 return Err(ReplayError::NoPool);
@@ -113,6 +119,22 @@ fn scale_arrivals(replay: &mut Replay, permille: u64) {
     }
     // Faster, the requests are over sooner; slower, the others are.
     replay.duration_ns = replay.duration_ns.min(scaled(replay.duration_ns));
+}
+
+/// The machine is slower or faster: work of user threads takes more or less CPU time.
+fn scale_work(replay: &mut Replay, permille: u64) {
+    let scaled = |ns: u64| (u128::from(ns) * u128::from(permille) / 1000) as u64;
+    for activation in &replay.activations {
+        if replay.threads[activation.thread.index()].kernel {
+            continue;
+        }
+        let range = activation.steps.start as usize..activation.steps.end as usize;
+        for step in &mut replay.steps[range] {
+            if let Step::Run { work_ns } = step {
+                *work_ns = scaled(*work_ns);
+            }
+        }
+    }
 }
 
 /// Gives a pool this many threads: copies of its first, or fewer of them that are asked.

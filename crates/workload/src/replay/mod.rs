@@ -41,6 +41,7 @@ mod activity;
 mod adjust;
 mod compile;
 mod costs;
+mod drift;
 mod error;
 mod exchange;
 mod finish;

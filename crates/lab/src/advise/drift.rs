@@ -1,0 +1,78 @@
+//! Runs that are still to come find the machine as fast or as slow as it was at some time of the recording.
+//!
+//! A recording shows how the CPU time of a request drifted from window to window ([`Replay::drift_permille`]); each seed
+//! takes another value of that range. Worked example: a drift of 100 ‰ and six seeds make requests take 856, 913, 971, 1029, 1087 and 1144 ‰
+//! of what they took: values as far apart as possible that deviate by 100 ‰ or so, evenly, and 1000 ‰ in the mean.
+//!
+//! [`Replay::drift_permille`]: schedcast_workload::replay::Replay::drift_permille
+
+use crate::error::Result;
+use crate::experiment::Scenario;
+use crate::experiment::program::Action;
+use crate::outcome::Outcome;
+use crate::simulate::Simulate;
+use crate::simulator::Simulator;
+
+/// Half the width of an even spread of deviation 1, in thousandths: √3.
+const HALF_WIDTH_PERMILLE: i64 = 1732;
+/// Whatever drifted, work does not become less than this.
+const LEAST_PERMILLE: i64 = 100;
+
+/// A simulator in whose replays requests take more or less CPU time, seed by seed.
+pub(super) struct Drifting<'a, S> {
+    /// Behind it.
+    pub simulator: &'a S,
+    /// Deviation of a request's work.
+    pub drift_permille: u64,
+    /// Number of seeds.
+    pub seeds: u32,
+}
+
+impl<S> Drifting<'_, S> {
+    /// What requests take under `seed`, in thousandths of what they took.
+    fn work_permille(&self, seed: u64) -> u64 {
+        let seeds = i64::from(self.seeds.max(1));
+        // From −(seeds − 1) to seeds − 1 in steps of two.
+        let place = 2 * (seed as i64 % seeds) - (seeds - 1);
+        let half_width = self.drift_permille as i64 * HALF_WIDTH_PERMILLE / 1000;
+        (1000 + half_width * place / seeds).max(LEAST_PERMILLE) as u64
+    }
+}
+
+impl<S: Simulate> Simulate for Drifting<'_, S> {
+    fn run(&self, scenario: &Scenario, seed: u64) -> Result<Outcome> {
+        let mut scenario = scenario.clone();
+        for program in &mut scenario.programs {
+            if let Action::Replay(_, adjust) = &mut program.action.value {
+                adjust.work_permille = self.work_permille(seed);
+            }
+        }
+        self.simulator.run(&scenario, seed)
+    }
+
+    fn simulator(&self) -> Option<&Simulator> {
+        self.simulator.simulator()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_cover_what_drifted() {
+        let drifting = |drift_permille, seeds| Drifting {
+            simulator: &(),
+            drift_permille,
+            seeds,
+        };
+        let all = |one: Drifting<'_, ()>| -> Vec<u64> {
+            (0..u64::from(one.seeds))
+                .map(|seed| one.work_permille(seed))
+                .collect()
+        };
+        assert_eq!(all(drifting(100, 6)), [856, 914, 972, 1028, 1086, 1144]);
+        assert_eq!(all(drifting(0, 3)), [1000; 3]);
+        assert_eq!(all(drifting(900, 2)), [221, 1779]);
+    }
+}
