@@ -11,8 +11,8 @@
 //!                      Advice ──► ticket (tables::advice), patches for every tool, JSON
 //! ```
 //!
-//! Worked example: `recordings/postgres-quota` has 50 ms in 100 ms and a p99 of 179 ms. For
-//! `p99<80ms` 59 ms of quota suffice, or 37 ms of burst beside the recorded quota, or 235 ms in every
+//! Worked example: `recordings/postgres-quota` has 50 ms in 100 ms and a p95 of 101 ms. For
+//! `p95<40ms` 62 ms of quota suffice, or 37 ms of burst beside the recorded quota, or 230 ms in every
 //! 500 ms. Burst is recommended: in the long run the group is granted no more CPU time than before, and
 //! the period stays.
 
