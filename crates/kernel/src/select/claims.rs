@@ -26,6 +26,7 @@ struct Claim {
 /// The choices of the last microseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Claims {
+    /// In the order of choice.
     latest: VecDeque<Claim>,
     /// From the choice to the mark; 0 = at once.
     pub(crate) mark_ns: Ns,
@@ -62,10 +63,11 @@ impl Claims {
             self.latest.pop_front();
         }
         self.unseen = CpuSet::EMPTY;
-        for claim in &self.latest {
-            if (claim.chosen_ns..claim.marked_ns).contains(&now) {
-                self.unseen.insert(claim.cpu);
-            }
+        // A large machine chooses a thousand times within the disorder; those under way are among the last.
+        let chosen = self.latest.iter().rev();
+        let chosen = chosen.skip_while(|claim| claim.chosen_ns > now);
+        for claim in chosen.take_while(|claim| claim.marked_ns > now) {
+            self.unseen.insert(claim.cpu);
         }
     }
 
@@ -77,11 +79,15 @@ impl Claims {
         }
         self.unseen = CpuSet::EMPTY;
         if let Some(cpu) = chosen {
-            self.latest.push_back(Claim {
+            let later = self.latest.iter().rev();
+            let later = later.take_while(|claim| claim.chosen_ns > chosen_ns);
+            let place = self.latest.len() - later.count();
+            let claim = Claim {
                 cpu,
                 chosen_ns,
                 marked_ns: chosen_ns + self.mark_ns,
-            });
+            };
+            self.latest.insert(place, claim);
         }
     }
 }
@@ -110,5 +116,25 @@ mod tests {
         );
         assert!(!seen_idle(1_000_000));
         assert!(claims.latest.is_empty());
+    }
+
+    #[test]
+    fn searches_that_are_simulated_out_of_order_see_what_was_chosen_by_then() {
+        let mut claims = Claims {
+            mark_ns: 250,
+            ..Claims::default()
+        };
+        for (cpu, chosen_ns) in [(5, 1000), (7, 1300), (6, 1100)] {
+            claims.end(Some(Cpu(cpu)), chosen_ns);
+        }
+        let mut unseen_at = |now| {
+            claims.begin(now);
+            let unseen = [5, 6, 7].map(|cpu| claims.unseen.contains(Cpu(cpu)));
+            claims.end(None, now);
+            unseen
+        };
+        assert_eq!(unseen_at(1299), [false, true, false]);
+        assert_eq!(unseen_at(1100), [true, true, false]);
+        assert_eq!(unseen_at(1349), [false, true, true]);
     }
 }
