@@ -1,8 +1,9 @@
 //! How fast simulations run on this machine, as a page with date and spread.
 //!
 //! ```text
-//! speed page FILE [PYTHON]   every load five times, alone on the machine; SimSo with this interpreter that has it
-//! speed one NAME             one load; prints a line of JSON
+//! speed page FILE FAST [PYTHON]   every load five times, alone on the machine, by this program and by FAST, which is
+//!                                 the same built by `make fast`; SimSo with this interpreter that has it
+//! speed one NAME                  one load; prints a line of JSON
 //! ```
 
 mod loads;
@@ -32,14 +33,24 @@ pub struct Measured {
     pub memory_kib: u64,
 }
 
+/// A load and its runs.
+pub struct Row {
+    /// What is run.
+    pub load: &'static loads::Load,
+    /// By the program as `cargo build --release` makes it.
+    pub plain: Vec<Measured>,
+    /// By the program as `make fast` makes it.
+    pub fast: Vec<Measured>,
+}
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
         ["one", name] => one(name),
-        ["page", file] => measure(Path::new(file), None),
-        ["page", file, python] => measure(Path::new(file), Some(python)),
-        _ => Err("expected `page FILE [PYTHON]` or `one NAME`".into()),
+        ["page", file, fast] => measure(Path::new(file), Path::new(fast), None),
+        ["page", file, fast, python] => measure(Path::new(file), Path::new(fast), Some(python)),
+        _ => Err("expected `page FILE FAST [PYTHON]` or `one NAME`".into()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -66,24 +77,38 @@ fn largest_size_kib() -> Outcome<u64> {
     Ok(number.ok_or("no VmHWM in /proc/self/status")?.parse()?)
 }
 
-fn measure(page: &Path, python: Option<&str>) -> Outcome<()> {
+/// Writes the page. Both builds take turns, so that both find the machine as fast as it is at the time.
+fn measure(page: &Path, fast: &Path, python: Option<&str>) -> Outcome<()> {
     let own = std::env::current_exe()?;
     let mut rows = Vec::new();
     for load in &loads::LOADS {
         eprintln!("{}", load.text);
-        let mut runs = Vec::new();
+        let mut row = Row {
+            load,
+            plain: Vec::new(),
+            fast: Vec::new(),
+        };
         for _ in 0..REPEATS {
-            let output = Command::new(&own).args(["one", load.name]).output()?;
-            if !output.status.success() {
-                return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
-            }
-            runs.push(serde_json::from_slice::<Measured>(&output.stdout)?);
+            row.plain.push(run(&own, load.name)?);
+            row.fast.push(run(fast, load.name)?);
         }
-        rows.push((load, runs));
+        rows.push(row);
     }
     let simso = python.map(simso).transpose()?;
     std::fs::write(page, page::render(&rows, simso)?)?;
     Ok(())
+}
+
+/// One load in a process of its own.
+fn run(program: &Path, load: &str) -> Outcome<Measured> {
+    let output = Command::new(program)
+        .args(["one", load])
+        .output()
+        .map_err(|error| format!("{}: {error}", program.display()))?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
+    }
+    Ok(serde_json::from_slice(&output.stdout)?)
 }
 
 /// Seconds SimSo needs for a simulated second of W1.

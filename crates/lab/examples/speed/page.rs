@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use schedcast_host::KernelInfo;
 
-use crate::loads::{Load, Unit};
-use crate::{Measured, Outcome};
+use crate::loads::Unit;
+use crate::{Measured, Outcome, Row};
 
 /// The middle of some values, with the smallest and the largest.
 fn spread(mut values: Vec<f64>) -> (f64, f64, f64) {
@@ -50,13 +50,14 @@ fn rate_text((middle, least, most): (f64, f64, f64), unit: Unit) -> String {
     }
 }
 
-fn rate_of(rows: &[(&Load, Vec<Measured>)], name: &str) -> f64 {
-    let row = rows.iter().find(|(load, _)| load.name == name);
-    row.map_or(f64::NAN, |(_, runs)| rates(runs).0)
+/// Median rate of a load, by the plain program.
+fn rate_of(rows: &[Row], name: &str) -> f64 {
+    let row = rows.iter().find(|row| row.load.name == name);
+    row.map_or(f64::NAN, |row| rates(&row.plain).0)
 }
 
 /// The whole page. `simso_s` = seconds SimSo needs for a second of W1.
-pub fn render(rows: &[(&Load, Vec<Measured>)], simso_s: Option<f64>) -> Outcome<String> {
+pub fn render(rows: &[Row], simso_s: Option<f64>) -> Outcome<String> {
     let kernel = KernelInfo::read()?.release;
     let date = std::process::Command::new("date")
         .arg("+%Y-%m-%d")
@@ -66,18 +67,22 @@ pub fn render(rows: &[(&Load, Vec<Measured>)], simso_s: Option<f64>) -> Outcome<
         "# Speed\n\nWritten by `make speed` on {}, Linux {kernel}, {}. One core but for the sweep of two workers, statistics on, kernel 6.18, HZ 250. A \
          dispatch is a switch of a CPU to another task that is not idle. W1, W2 and W3 are periodic tasks of 0.33 ms every \
          5 ms at random offsets (66 % load). Each load ran {} times, each time in a process of its own; given are the median, \
-         (smallest – largest) and the largest size of a process.\n\n| | rate | memory |\n|---|---|---|\n",
+         (smallest – largest) and the largest size of a process. The program is the one that `cargo build --release` makes, and \
+         the one that `make fast` makes, which is laid out by what it executes most; they took turns.\n\n\
+         | | rate | with `make fast` | memory |\n|---|---|---|---|\n",
         date.trim(),
         processor()?,
-        rows.first().map_or(0, |(_, runs)| runs.len()),
+        rows.first().map_or(0, |row| row.plain.len()),
     );
-    for (load, runs) in rows {
-        let memory = runs.iter().map(|run| run.memory_kib).max().unwrap_or(0);
-        let rate = rate_text(rates(runs), load.unit);
+    for Row { load, plain, fast } in rows {
+        let memory = plain.iter().map(|run| run.memory_kib).max().unwrap_or(0);
+        let rate = |runs| rate_text(rates(runs), load.unit);
         writeln!(
             page,
-            "| {} | {rate} | {} MB |",
+            "| {} | {} | {} | {} MB |",
             load.text,
+            rate(plain),
+            rate(fast),
             memory.div_ceil(1024)
         )?;
     }
@@ -105,11 +110,11 @@ pub fn render(rows: &[(&Load, Vec<Measured>)], simso_s: Option<f64>) -> Outcome<
 }
 
 /// Seconds for a simulated second of W1: 20,000 dispatches and those of preempted tasks.
-fn own_seconds(rows: &[(&Load, Vec<Measured>)]) -> f64 {
-    let row = rows.iter().find(|(load, _)| load.name == "w1");
+fn own_seconds(rows: &[Row]) -> f64 {
+    let row = rows.iter().find(|row| row.load.name == "w1");
     let seconds =
-        |runs: &Vec<Measured>| spread(runs.iter().map(|run| run.seconds / 100.0).collect()).0;
-    row.map_or(f64::NAN, |(_, runs)| seconds(runs))
+        |runs: &[Measured]| spread(runs.iter().map(|run| run.seconds / 100.0).collect()).0;
+    row.map_or(f64::NAN, |row| seconds(&row.plain))
 }
 
 fn processor() -> Outcome<String> {
