@@ -15,7 +15,8 @@
 //! 1620 before the wakee's way back was over.
 
 use std::io;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -80,6 +81,36 @@ struct Shared {
     word: AtomicU32,
     waker: AtomicI32,
     wakee: AtomicI32,
+    ready: Barrier,
+    failed: AtomicBool,
+}
+
+impl Shared {
+    fn new() -> Shared {
+        Shared {
+            word: AtomicU32::new(ASLEEP),
+            waker: AtomicI32::new(0),
+            wakee: AtomicI32::new(0),
+            ready: Barrier::new(2),
+            failed: AtomicBool::new(false),
+        }
+    }
+
+    /// Says who this side is and how its preparation went, and waits for the other one. Who the other one is, or `None`
+    /// if it has failed: its error is the one to tell.
+    fn meet(
+        &self,
+        prepared: io::Result<()>,
+        own: &AtomicI32,
+        other: &AtomicI32,
+    ) -> io::Result<Option<i32>> {
+        own.store(sys::thread_number(), Ordering::Release);
+        self.failed.fetch_or(prepared.is_err(), Ordering::AcqRel);
+        self.ready.wait();
+        prepared?;
+        let failed = self.failed.load(Ordering::Acquire);
+        Ok((!failed).then(|| other.load(Ordering::Acquire)))
+    }
 }
 
 /// `rounds` wakeups by futex on one CPU; `entry_permille` is how far into a call that reads the clock it does so, see
@@ -90,11 +121,7 @@ pub fn clock_points(
     entry_permille: u64,
 ) -> io::Result<Vec<ClockPoints>> {
     check_cpus(&[cpu])?;
-    let shared = Shared {
-        word: AtomicU32::new(ASLEEP),
-        waker: AtomicI32::new(0),
-        wakee: AtomicI32::new(0),
-    };
+    let shared = Shared::new();
     let (wakers, wakees) = thread::scope(|scope| {
         let wakee = scope.spawn(|| wakee(cpu, rounds, entry_permille, &shared));
         let waker = scope.spawn(|| waker(cpu, rounds, entry_permille, &shared));
@@ -119,21 +146,11 @@ pub fn clock_points(
     Ok((rounds / 10..rounds - 1).map(points).collect())
 }
 
-/// Waits until the other side has said who it is.
-fn number_of(task: &AtomicI32) -> i32 {
-    loop {
-        match task.load(Ordering::Acquire) {
-            0 => thread::sleep(Duration::from_micros(100)),
-            number => return number,
-        }
-    }
-}
-
 fn waker(cpu: usize, rounds: usize, entry_permille: u64, shared: &Shared) -> io::Result<Vec<Side>> {
-    sys::pin_thread(&[cpu])?;
-    sys::set_policy_idle()?;
-    shared.waker.store(sys::thread_number(), Ordering::Release);
-    let wakee = number_of(&shared.wakee);
+    let prepared = sys::pin_thread(&[cpu]).and_then(|()| sys::set_policy_idle());
+    let Some(wakee) = shared.meet(prepared, &shared.waker, &shared.wakee)? else {
+        return Ok(Vec::new());
+    };
     // The first wakeup shall find the other one asleep, as all others do.
     thread::sleep(Duration::from_millis(5));
     let round = |_| {
@@ -157,9 +174,10 @@ fn waker(cpu: usize, rounds: usize, entry_permille: u64, shared: &Shared) -> io:
 }
 
 fn wakee(cpu: usize, rounds: usize, entry_permille: u64, shared: &Shared) -> io::Result<Vec<Side>> {
-    sys::pin_thread(&[cpu])?;
-    shared.wakee.store(sys::thread_number(), Ordering::Release);
-    let waker = number_of(&shared.waker);
+    let prepared = sys::pin_thread(&[cpu]);
+    let Some(waker) = shared.meet(prepared, &shared.wakee, &shared.waker)? else {
+        return Ok(Vec::new());
+    };
     let round = |_| {
         let mut side = Side {
             line_ns: line(entry_permille),
@@ -181,6 +199,25 @@ fn wakee(cpu: usize, rounds: usize, entry_permille: u64, shared: &Shared) -> io:
 mod tests {
     use super::*;
     use crate::measure::Spread;
+
+    #[test]
+    fn a_side_that_cannot_start_lets_the_other_one_go() {
+        let shared = Shared::new();
+        let (one, other) = thread::scope(|scope| {
+            let denied = || {
+                shared.meet(
+                    Err(io::Error::other("denied")),
+                    &shared.waker,
+                    &shared.wakee,
+                )
+            };
+            let one = scope.spawn(denied);
+            let other = shared.meet(Ok(()), &shared.wakee, &shared.waker);
+            (one.join().unwrap(), other)
+        });
+        assert_eq!(one.unwrap_err().to_string(), "denied");
+        assert_eq!(other.unwrap(), None);
+    }
 
     #[test]
     fn the_clock_is_read_within_the_call() {
