@@ -124,6 +124,8 @@ pub struct CfsRq {
     pub group: GroupId,
     /// CPU it belongs to.
     pub cpu: Cpu,
+    /// Its group is a `cpu.idle` one.
+    pub idle: bool,
     /// The entity that stands for this queue one level up; `None` for root queues.
     pub se: Option<EntityId>,
 
@@ -154,6 +156,8 @@ pub struct CfsRq {
     pub last: Option<EntityId>,
     /// CFS: entity that yielded.
     pub skip: Option<EntityId>,
+    /// One of these three may be there.
+    pub has_buddies: bool,
 
     /// Load tracking.
     pub avg: SchedAvg,
@@ -194,7 +198,7 @@ pub struct CfsRq {
     pub throttled_clock_self_ns: Ns,
     /// Time throttled by itself or an ancestor.
     pub throttled_self_time_ns: Ns,
-    /// PELT clock is stopped.
+    /// PELT clock is stopped: while the queue is throttled and, from 6.18, empty.
     pub pelt_clock_throttled: bool,
     /// When it stopped.
     pub throttled_clock_pelt_ns: Ns,
@@ -212,6 +216,7 @@ impl CfsRq {
         Self {
             group,
             cpu,
+            idle: false,
             se,
             load: LoadWeight::default(),
             nr_queued: 0,
@@ -227,6 +232,7 @@ impl CfsRq {
             next: None,
             last: None,
             skip: None,
+            has_buddies: false,
             avg: SchedAvg::default(),
             removed: RemovedLoad::default(),
             tg_load_avg_contrib: 0,

@@ -21,7 +21,7 @@ use crate::ids::{CfsRqId, Cpu, EntityId, GroupId, Ns, TaskId};
 use crate::model::{Mark, reached};
 use crate::platform::{Draw, Platform};
 use crate::rq::{Nohz, Rq};
-use crate::rules::Rules;
+use crate::rules::{Rules, ThrottleModel};
 use crate::table::Table;
 use crate::task::{Policy, Task, TaskAttributes, TaskState};
 use crate::topology::Topology;
@@ -236,6 +236,8 @@ impl Kernel {
         let mut cfs_rq = CfsRq::new(group, cpu, Some(entity));
         // A queue below a throttled one starts throttled (`sync_throttle`).
         cfs_rq.throttle_count = self.cfs_rqs[parent_queue.index()].throttle_count;
+        cfs_rq.pelt_clock_throttled =
+            self.rules.throttle_model == ThrottleModel::Queue && cfs_rq.throttle_count > 0;
         self.cfs_rqs.push(cfs_rq);
     }
 

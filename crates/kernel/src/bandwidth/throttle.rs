@@ -98,6 +98,7 @@ impl Kernel {
                     let cfs_rq = &mut self.cfs_rqs[q.index()];
                     reached(Mark::ThrottleFreezesPelt);
                     cfs_rq.throttled_clock_pelt_ns = clock;
+                    cfs_rq.pelt_clock_throttled = true;
                     if cfs_rq.nr_queued > 0 {
                         cfs_rq.throttled_clock_self_ns = wall;
                     }
@@ -214,6 +215,7 @@ impl Kernel {
                 let pelt = self.rq_clock_pelt(cpu);
                 let cfs_rq = &mut self.cfs_rqs[q.index()];
                 cfs_rq.throttled_clock_pelt_time_ns += pelt - cfs_rq.throttled_clock_pelt_ns;
+                cfs_rq.pelt_clock_throttled = false;
             }
             ThrottleModel::Task => {
                 self.restart_pelt_clock(q);

@@ -173,6 +173,8 @@ impl Kernel {
         for cpu in (0..self.cpus()).map(Cpu::from) {
             self.recount_idle_tasks(group, cpu, idle);
             self.note_idle_state(cpu);
+            let q = self.cfs_rq_of(group, cpu);
+            self.cfs_rqs[q.index()].idle = idle;
         }
         self.groups[group.index()].idle = idle;
         let shares = if idle {

@@ -158,7 +158,11 @@ impl Kernel {
     ) {
         let rq = &mut self.rqs[cpu.index()];
         rq.curr = next;
-        self.note_idle_state(cpu);
+        if next == rq.idle {
+            self.note_idle_state(cpu);
+        }
+        // Whoever is queued has ended the idleness already.
+        debug_assert!(next == self.rqs[cpu.index()].idle || !self.rqs[cpu.index()].noted_idle);
         self.tasks[prev.index()].on_cpu = false;
         self.tasks[next.index()].on_cpu = true;
         p.observe(cpu, Observation::Switch { prev, state, next });

@@ -4,7 +4,7 @@
 //! vruntime grows by 3,056,716 ns; if that passes its deadline the next one lies 2.8 ms · 1024 / 335
 //! = 8.56 ms of virtual time ahead, and somebody else may be due.
 
-use crate::cfs_rq::before;
+use crate::cfs_rq::{CfsRq, before};
 use crate::entity::Owner;
 use crate::ids::{CfsRqId, Cpu, EntityId, GroupId, Ns};
 use crate::kernel::Kernel;
@@ -172,24 +172,44 @@ impl Kernel {
     /// Forgets hints about an entity along the hierarchy (`clear_buddies`).
     #[inline]
     pub(crate) fn clear_buddies(&mut self, q: CfsRqId, se: EntityId) {
-        let cfs_rq = &self.cfs_rqs[q.index()];
-        if cfs_rq.next.is_some() || cfs_rq.last.is_some() || cfs_rq.skip.is_some() {
-            self.clear_all_buddies(se);
+        if self.cfs_rqs[q.index()].has_buddies {
+            self.clear_all_buddies(q, se);
         }
     }
 
     #[inline(never)]
-    fn clear_all_buddies(&mut self, se: EntityId) {
+    fn clear_all_buddies(&mut self, q: CfsRqId, se: EntityId) {
         self.clear_buddy(se, |cfs_rq| &mut cfs_rq.next);
         self.clear_buddy(se, |cfs_rq| &mut cfs_rq.last);
         self.clear_buddy(se, |cfs_rq| &mut cfs_rq.skip);
+        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        cfs_rq.has_buddies =
+            cfs_rq.next.is_some() || cfs_rq.last.is_some() || cfs_rq.skip.is_some();
     }
 
-    fn clear_buddy(
+    /// Hints at an entity and at those above it (`set_next_buddy` and its like) while `stays` says so.
+    pub(crate) fn set_buddy(
         &mut self,
         se: EntityId,
-        hint: impl Fn(&mut crate::cfs_rq::CfsRq) -> &mut Option<EntityId>,
+        stays: impl Fn(&Self, EntityId) -> bool,
+        hint: impl Fn(&mut CfsRq) -> &mut Option<EntityId>,
     ) {
+        let mut level = Some(se);
+        while let Some(se) = level.filter(|&se| stays(self, se)) {
+            let entity = &self.entities[se.index()];
+            let cfs_rq = &mut self.cfs_rqs[entity.cfs_rq.index()];
+            *hint(cfs_rq) = Some(se);
+            cfs_rq.has_buddies = true;
+            level = entity.parent;
+        }
+    }
+
+    /// Whether an entity may be hinted at: queued, and not of an idle group or task.
+    pub(crate) fn may_be_buddy(&self, se: EntityId) -> bool {
+        self.entities[se.index()].on_rq && !self.se_is_idle(se)
+    }
+
+    fn clear_buddy(&mut self, se: EntityId, hint: impl Fn(&mut CfsRq) -> &mut Option<EntityId>) {
         let mut level = Some(se);
         while let Some(se) = level {
             let entity = &self.entities[se.index()];

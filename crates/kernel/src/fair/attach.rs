@@ -10,7 +10,7 @@ use super::{DequeueFlags, EnqueueFlags};
 use crate::ids::{CfsRqId, Cpu, EntityId, TaskId};
 use crate::kernel::Kernel;
 use crate::platform::Platform;
-use crate::rules::{FairClass, ThrottleModel};
+use crate::rules::FairClass;
 use crate::task::TaskState;
 
 impl Kernel {
@@ -79,10 +79,7 @@ impl Kernel {
             }
             let cfs_rq = &self.cfs_rqs[q.index()];
             child = cfs_rq.se;
-            let clock_stopped = match self.rules.throttle_model {
-                ThrottleModel::Task => cfs_rq.pelt_clock_throttled,
-                ThrottleModel::Queue => cfs_rq.throttle_count > 0,
-            };
+            let clock_stopped = cfs_rq.pelt_clock_throttled;
             if self.stops_at_throttled(q) {
                 return;
             }

@@ -32,6 +32,15 @@ fn with_curr(cfs_rq: &CfsRq, entities: &Table<Entity>) -> (i64, i64) {
     (sum, load)
 }
 
+/// Moves the origin of Σ w·(v − v0). V does not depend on it; keeping it near V keeps the sum
+/// small (`update_zero_vruntime`).
+#[inline(always)]
+pub(crate) fn update_zero_vruntime(cfs_rq: &mut CfsRq, origin: u64) {
+    let delta = origin.wrapping_sub(cfs_rq.min_vruntime) as i64;
+    cfs_rq.avg_vruntime -= delta * cfs_rq.avg_load as i64;
+    cfs_rq.min_vruntime = origin;
+}
+
 impl Kernel {
     /// V of a queue, rounded down (`avg_vruntime`).
     #[inline(always)]
@@ -92,16 +101,6 @@ impl Kernel {
     pub(crate) fn update_entity_lag(&mut self, q: CfsRqId, se: EntityId) {
         let average = self.avg_vruntime(q);
         self.entities[se.index()].vlag = self.entity_lag(q, se, average);
-    }
-
-    /// Moves the origin of Σ w·(v − v0). V does not depend on it; keeping it near V keeps the sum
-    /// small (`update_zero_vruntime`).
-    #[inline]
-    pub(crate) fn update_zero_vruntime(&mut self, q: CfsRqId, origin: u64) {
-        let cfs_rq = &mut self.cfs_rqs[q.index()];
-        let delta = origin.wrapping_sub(cfs_rq.min_vruntime) as i64;
-        cfs_rq.avg_vruntime -= delta * cfs_rq.avg_load as i64;
-        cfs_rq.min_vruntime = origin;
     }
 
     /// Requests of the queued entities, the running one included.

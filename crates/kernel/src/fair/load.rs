@@ -17,7 +17,6 @@ use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
 use crate::pelt::{Inputs, MIN_DIVIDER};
 use crate::platform::Platform;
-use crate::rules::ThrottleModel;
 use crate::table::Table;
 
 /// What [`Kernel::update_load_avg`] does besides ageing.
@@ -133,16 +132,12 @@ fn subtract_removed(cfs_rq: &mut CfsRq) {
 /// What `__update_load_avg_se` adds.
 #[inline(always)]
 fn entity_inputs(se: &Entity, is_curr: bool) -> Inputs {
-    let runnable = if se.sched_delayed {
-        0
-    } else if se.my_q().is_none() {
-        u64::from(se.on_rq)
-    } else {
-        se.runnable_weight
-    };
     Inputs {
         load: u64::from(se.on_rq),
-        runnable,
+        runnable: match se.sched_delayed {
+            true => 0,
+            false => se.runnable_weight,
+        },
         running: is_curr,
     }
 }
@@ -277,7 +272,7 @@ impl Kernel {
     #[inline]
     pub(crate) fn cfs_rq_clock_pelt(&self, q: CfsRqId) -> u64 {
         let cfs_rq = &self.cfs_rqs[q.index()];
-        let clock = if self.pelt_clock_is_stopped(cfs_rq) {
+        let clock = if cfs_rq.pelt_clock_throttled {
             cfs_rq.throttled_clock_pelt_ns
         } else {
             self.rq_clock_pelt(cfs_rq.cpu)
@@ -285,21 +280,12 @@ impl Kernel {
         clock.wrapping_sub(cfs_rq.throttled_clock_pelt_time_ns)
     }
 
-    #[inline(always)]
-    fn pelt_clock_is_stopped(&self, cfs_rq: &CfsRq) -> bool {
-        match self.rules.throttle_model {
-            ThrottleModel::Task => cfs_rq.pelt_clock_throttled,
-            ThrottleModel::Queue => cfs_rq.throttle_count > 0,
-        }
-    }
-
     /// An empty queue keeps how far its clock is behind, for those who sleep on it and leave while its CPU idles
     /// (`update_idle_cfs_rq_clock_pelt`, 6.0): what it stands still later they have slept through.
     #[inline(always)]
     pub(crate) fn update_idle_cfs_rq_clock_pelt(&mut self, q: CfsRqId) {
-        let stopped = self.pelt_clock_is_stopped(&self.cfs_rqs[q.index()]);
         let cfs_rq = &mut self.cfs_rqs[q.index()];
-        cfs_rq.throttled_pelt_idle_ns = match stopped {
+        cfs_rq.throttled_pelt_idle_ns = match cfs_rq.pelt_clock_throttled {
             true => Ns::MAX,
             false => cfs_rq.throttled_clock_pelt_time_ns,
         };

@@ -1,6 +1,7 @@
 //! Choosing the next fair task, and moving the "current" marks of the hierarchy to it.
 
 use super::DequeueFlags;
+use super::eevdf::update_zero_vruntime;
 use super::load::LoadUpdate;
 use crate::explain::Decision;
 use crate::ids::{CfsRqId, Cpu, EntityId, TaskId};
@@ -64,14 +65,8 @@ impl Kernel {
         if self.rules.fair == FairClass::Cfs {
             return self.pick_next_entity_cfs(q);
         }
-        let features = &self.rules.features;
-        let honours_buddy = if self.rules.picks_any_buddy {
-            features.pick_buddy
-        } else {
-            features.next_buddy
-        };
-        if honours_buddy
-            && let Some(next) = self.cfs_rqs[q.index()].next
+        if let Some(next) = self.cfs_rqs[q.index()].next
+            && self.honours_buddy()
             && self.entity_eligible(q, next)
         {
             reached(Mark::NextBuddyEligible);
@@ -87,6 +82,15 @@ impl Kernel {
             return None;
         }
         Some(se)
+    }
+
+    #[inline(always)]
+    fn honours_buddy(&self) -> bool {
+        let features = &self.rules.features;
+        match self.rules.picks_any_buddy {
+            true => features.pick_buddy,
+            false => features.next_buddy,
+        }
     }
 
     /// `put_prev_entity`.
@@ -118,19 +122,19 @@ impl Kernel {
         if self.entities[se.index()].on_rq {
             self.timeline_remove(q, se);
             self.update_load_avg(p, q, se, LoadUpdate::UpdateTg);
-            if self.rules.fair == FairClass::Eevdf {
-                self.update_zero_vruntime(q, self.entities[se.index()].vruntime);
-            }
         }
-        let cpu = self.cfs_rqs[q.index()].cpu;
-        self.cfs_rqs[q.index()].curr = Some(se);
-        let protects = first || !self.rules.protection_at_pick_only;
-        if self.rules.fair == FairClass::Eevdf && protects {
+        let eevdf = self.rules.fair == FairClass::Eevdf;
+        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        let entity = &mut self.entities[se.index()];
+        if eevdf && entity.on_rq {
+            update_zero_vruntime(cfs_rq, entity.vruntime);
+        }
+        cfs_rq.curr = Some(se);
+        entity.exec_start = self.rqs[cfs_rq.cpu.index()].clock_task;
+        entity.prev_sum_exec_runtime = entity.sum_exec_runtime;
+        if eevdf && (first || !self.rules.protection_at_pick_only) {
             self.set_protect_slice(q, se);
         }
-        let entity = &mut self.entities[se.index()];
-        entity.exec_start = self.rqs[cpu.index()].clock_task;
-        entity.prev_sum_exec_runtime = entity.sum_exec_runtime;
     }
 
     /// Moves the current marks from one fair task to another, touching only the levels that differ

@@ -6,52 +6,73 @@
 //! 1 · (1024 + 1024) / 1024 = 2 ms, so v = 98 ms. Now V is (100 + 98) / 2 = 99 ms and the lag 1 ms.
 
 use super::EnqueueFlags;
-use crate::cfs_rq::Node;
+use crate::cfs_rq::{CfsRq, Node};
+use crate::entity::Entity;
 use crate::ids::{CfsRqId, EntityId};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
 use crate::rules::FairClass;
 use crate::weight::calc_delta_fair;
 
+/// `__enqueue_entity`.
+#[inline(always)]
+pub(super) fn enqueue_in_order(
+    cfs_rq: &mut CfsRq,
+    entity: &Entity,
+    se: EntityId,
+    class: FairClass,
+) {
+    let key = match class {
+        FairClass::Cfs => entity.vruntime,
+        FairClass::Eevdf => {
+            let weight = entity.load.unscaled();
+            let key = entity.vruntime.wrapping_sub(cfs_rq.min_vruntime) as i64;
+            cfs_rq.avg_vruntime += key * weight as i64;
+            cfs_rq.avg_load += weight;
+            entity.deadline
+        }
+    };
+    cfs_rq.timeline.insert(Node {
+        key,
+        vruntime: entity.vruntime,
+        entity: se,
+    });
+}
+
+/// `__dequeue_entity`.
+#[inline(always)]
+pub(super) fn dequeue_in_order(
+    cfs_rq: &mut CfsRq,
+    entity: &Entity,
+    se: EntityId,
+    class: FairClass,
+) {
+    let key = match class {
+        FairClass::Cfs => entity.vruntime,
+        FairClass::Eevdf => {
+            let weight = entity.load.unscaled();
+            let key = entity.vruntime.wrapping_sub(cfs_rq.min_vruntime) as i64;
+            cfs_rq.avg_vruntime -= key * weight as i64;
+            cfs_rq.avg_load -= weight;
+            entity.deadline
+        }
+    };
+    cfs_rq.timeline.remove(key, se);
+}
+
 impl Kernel {
-    /// Puts a queued, not running entity into the order of its queue (`__enqueue_entity`).
+    /// Puts a queued, not running entity into the order of its queue.
     #[inline(always)]
     pub(crate) fn timeline_insert(&mut self, q: CfsRqId, se: EntityId) {
         let cfs_rq = &mut self.cfs_rqs[q.index()];
-        let entity = &self.entities[se.index()];
-        let key = match self.rules.fair {
-            FairClass::Cfs => entity.vruntime,
-            FairClass::Eevdf => {
-                let weight = entity.load.unscaled();
-                let key = entity.vruntime.wrapping_sub(cfs_rq.min_vruntime) as i64;
-                cfs_rq.avg_vruntime += key * weight as i64;
-                cfs_rq.avg_load += weight;
-                entity.deadline
-            }
-        };
-        cfs_rq.timeline.insert(Node {
-            key,
-            vruntime: entity.vruntime,
-            entity: se,
-        });
+        enqueue_in_order(cfs_rq, &self.entities[se.index()], se, self.rules.fair);
     }
 
-    /// Takes a queued, not running entity out of the order (`__dequeue_entity`).
+    /// Takes a queued, not running entity out of the order.
     #[inline(always)]
     pub(crate) fn timeline_remove(&mut self, q: CfsRqId, se: EntityId) {
         let cfs_rq = &mut self.cfs_rqs[q.index()];
-        let entity = &self.entities[se.index()];
-        let key = match self.rules.fair {
-            FairClass::Cfs => entity.vruntime,
-            FairClass::Eevdf => {
-                let weight = entity.load.unscaled();
-                let key = entity.vruntime.wrapping_sub(cfs_rq.min_vruntime) as i64;
-                cfs_rq.avg_vruntime -= key * weight as i64;
-                cfs_rq.avg_load -= weight;
-                entity.deadline
-            }
-        };
-        cfs_rq.timeline.remove(key, se);
+        dequeue_in_order(cfs_rq, &self.entities[se.index()], se, self.rules.fair);
     }
 
     /// `place_entity`.

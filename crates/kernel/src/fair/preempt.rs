@@ -200,15 +200,7 @@ impl Kernel {
     }
 
     fn set_last_buddy(&mut self, se: EntityId) {
-        let mut level = Some(se);
-        while let Some(se) = level {
-            let entity = &self.entities[se.index()];
-            if !entity.on_rq || self.se_is_idle(se) {
-                return;
-            }
-            self.cfs_rqs[entity.cfs_rq.index()].last = Some(se);
-            level = self.entities[se.index()].parent;
-        }
+        self.set_buddy(se, Self::may_be_buddy, |cfs_rq| &mut cfs_rq.last);
     }
 
     fn check_preempt_eevdf<P: Platform>(

@@ -5,6 +5,7 @@
 //! their averages, weights and counters.
 
 use super::load::LoadUpdate;
+use super::place::{dequeue_in_order, enqueue_in_order};
 use super::{DequeueFlags, EnqueueFlags};
 use crate::ids::{CfsRqId, Cpu, EntityId, Ns, TaskId};
 use crate::kernel::Kernel;
@@ -44,7 +45,7 @@ impl Kernel {
         cfs_rq.h_nr_queued += counts.queued;
         cfs_rq.h_nr_runnable += counts.runnable;
         cfs_rq.h_nr_idle += counts.idle;
-        if self.groups[cfs_rq.group.index()].idle {
+        if cfs_rq.idle {
             counts.idle = counts.queued;
         }
     }
@@ -55,7 +56,7 @@ impl Kernel {
         cfs_rq.h_nr_queued -= counts.queued;
         cfs_rq.h_nr_runnable -= counts.runnable;
         cfs_rq.h_nr_idle -= counts.idle;
-        if self.groups[cfs_rq.group.index()].idle {
+        if cfs_rq.idle {
             counts.idle = counts.queued;
         }
     }
@@ -164,7 +165,7 @@ impl Kernel {
     /// From 6.12 a group asks for the shortest request among its own (`min_slice`).
     #[inline]
     fn level_min_slice(&self, q: CfsRqId) -> Ns {
-        if self.rules.custom_slices && self.custom_slices {
+        if self.custom_slices && self.rules.custom_slices {
             self.cfs_rq_min_slice(q)
         } else {
             0
@@ -247,28 +248,30 @@ impl Kernel {
         self.update_load_avg(p, q, se, LoadUpdate::Attach);
         self.se_update_runnable(se);
         self.update_cfs_group(p, se);
-        if eevdf && !is_curr {
+        // Before EEVDF only sleepers are placed.
+        let places = match eevdf {
+            true => !is_curr,
+            false => flags.has(EnqueueFlags::WAKEUP),
+        };
+        if places {
             self.place_entity(q, se, flags);
         }
-        let weight = self.entities[se.index()].load.weight;
+        let entity = &mut self.entities[se.index()];
         let cfs_rq = &mut self.cfs_rqs[q.index()];
-        cfs_rq.load.add(weight);
+        cfs_rq.load.add(entity.load.weight);
         cfs_rq.nr_queued += 1;
-        if let Some(task) = self.entities[se.index()].task() {
+        if let Some(task) = entity.task() {
             self.rqs[cfs_rq.cpu.index()].cfs_tasks.push(task);
-        }
-        if !eevdf && flags.has(EnqueueFlags::WAKEUP) {
-            self.place_entity(q, se, flags);
         }
         if flags.has(EnqueueFlags::MIGRATED) {
             // A task from elsewhere is not cache hot here.
-            self.entities[se.index()].exec_start = 0;
+            entity.exec_start = 0;
         }
+        entity.on_rq = true;
         if !is_curr {
-            self.timeline_insert(q, se);
+            enqueue_in_order(cfs_rq, entity, se, self.rules.fair);
         }
-        self.entities[se.index()].on_rq = true;
-        if self.cfs_rqs[q.index()].nr_queued == 1 {
+        if cfs_rq.nr_queued == 1 {
             self.first_entity_queued(p, q);
         }
     }
@@ -452,21 +455,7 @@ impl Kernel {
             return false;
         }
         self.se_update_runnable(se);
-        self.leave_virtual_time(q, se, flags);
-        self.entities[se.index()].on_rq = false;
-        let weight = self.entities[se.index()].load.weight;
-        let cfs_rq = &mut self.cfs_rqs[q.index()];
-        cfs_rq.load.sub(weight);
-        cfs_rq.nr_queued -= 1;
-        if let Some(task) = self.entities[se.index()].task() {
-            let tasks = &mut self.rqs[cfs_rq.cpu.index()].cfs_tasks;
-            // The task that runs is the last one, so it costs nothing to look there first.
-            if tasks.last() == Some(&task) {
-                tasks.pop();
-            } else if let Some(place) = tasks.iter().rposition(|&other| other == task) {
-                tasks.remove(place);
-            }
-        }
+        self.leave_queue(q, se, flags);
         self.return_cfs_rq_runtime(p, q);
         self.update_cfs_group(p, se);
         // A task that comes back at once must not let the minimum run ahead of it.
@@ -492,30 +481,36 @@ impl Kernel {
             .is_some_and(|task| self.tasks[task.index()].migrating)
     }
 
+    /// Takes an entity out of the virtual time and the counters of its queue (`account_entity_dequeue`).
     #[inline(always)]
-    fn leave_virtual_time(&mut self, q: CfsRqId, se: EntityId, flags: DequeueFlags) {
-        let is_curr = self.cfs_rqs[q.index()].curr == Some(se);
-        match self.rules.fair {
-            FairClass::Eevdf => {
-                self.update_entity_lag(q, se);
-                if !is_curr {
-                    self.timeline_remove(q, se);
-                }
-                if self.rules.features.place_rel_deadline && !flags.has(DequeueFlags::SLEEP) {
-                    let entity = &mut self.entities[se.index()];
-                    entity.deadline = entity.deadline.wrapping_sub(entity.vruntime);
-                    entity.rel_deadline = true;
-                }
+    fn leave_queue(&mut self, q: CfsRqId, se: EntityId, flags: DequeueFlags) {
+        let eevdf = self.rules.fair == FairClass::Eevdf;
+        if eevdf {
+            self.update_entity_lag(q, se);
+        }
+        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        let entity = &mut self.entities[se.index()];
+        if cfs_rq.curr != Some(se) {
+            dequeue_in_order(cfs_rq, entity, se, self.rules.fair);
+        }
+        if !flags.has(DequeueFlags::SLEEP) {
+            if !eevdf {
+                entity.vruntime = entity.vruntime.wrapping_sub(cfs_rq.min_vruntime);
+            } else if self.rules.features.place_rel_deadline {
+                entity.deadline = entity.deadline.wrapping_sub(entity.vruntime);
+                entity.rel_deadline = true;
             }
-            FairClass::Cfs => {
-                if !is_curr {
-                    self.timeline_remove(q, se);
-                }
-                if !flags.has(DequeueFlags::SLEEP) {
-                    let origin = self.cfs_rqs[q.index()].min_vruntime;
-                    let entity = &mut self.entities[se.index()];
-                    entity.vruntime = entity.vruntime.wrapping_sub(origin);
-                }
+        }
+        entity.on_rq = false;
+        cfs_rq.load.sub(entity.load.weight);
+        cfs_rq.nr_queued -= 1;
+        if let Some(task) = entity.task() {
+            let tasks = &mut self.rqs[cfs_rq.cpu.index()].cfs_tasks;
+            // The task that runs is the last one, so it costs nothing to look there first.
+            if tasks.last() == Some(&task) {
+                tasks.pop();
+            } else if let Some(place) = tasks.iter().rposition(|&other| other == task) {
+                tasks.remove(place);
             }
         }
     }
@@ -532,15 +527,7 @@ impl Kernel {
 
     /// Hints that a group entity be picked next (`set_next_buddy`).
     pub(crate) fn set_next_buddy(&mut self, se: EntityId) {
-        let mut level = Some(se);
-        while let Some(se) = level {
-            let entity = &self.entities[se.index()];
-            if !entity.on_rq || self.se_is_idle(se) {
-                return;
-            }
-            self.cfs_rqs[entity.cfs_rq.index()].next = Some(se);
-            level = self.entities[se.index()].parent;
-        }
+        self.set_buddy(se, Self::may_be_buddy, |cfs_rq| &mut cfs_rq.next);
     }
 
     /// `yield_task_fair`.
@@ -578,12 +565,7 @@ impl Kernel {
     }
 
     fn set_skip_buddy(&mut self, se: EntityId) {
-        let mut level = Some(se);
-        while let Some(se) = level {
-            let entity = &self.entities[se.index()];
-            self.cfs_rqs[entity.cfs_rq.index()].skip = Some(se);
-            level = entity.parent;
-        }
+        self.set_buddy(se, |_, _| true, |cfs_rq| &mut cfs_rq.skip);
     }
 
     /// Whether a CPU runs nothing but idle-policy tasks (`sched_idle_rq`).
