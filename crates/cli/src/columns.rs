@@ -7,7 +7,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use schedcast_lab::question::{Columns, Setting};
 
 /// Flags that are short for one setting: flag, key, placeholder, help.
-const SHORTHANDS: [(&str, [&str; 2], &str, &str); 4] = [
+const SHORTHANDS: [(&str, [&str; 2], &str, &str); 5] = [
     (
         "--machine",
         ["machine", "preset"],
@@ -19,6 +19,12 @@ const SHORTHANDS: [(&str, [&str; 2], &str, &str); 4] = [
         ["machine", "cpus"],
         "N",
         "Number of CPUs of the machine",
+    ),
+    (
+        "--background",
+        ["machine", "background"],
+        "RECORDING",
+        "Recording of an idle machine whose threads run beside the programs",
     ),
     (
         "--kernel",

@@ -220,6 +220,10 @@ pub struct TaskSpec {
     pub timer_slack_ns: Option<Ns>,
     /// Exit latency of idle states it allows while it lives (`/dev/cpu_dma_latency`); `None` = any.
     pub latency_limit_ns: Option<Ns>,
+    /// A thread of the machine rather than of the workload: it has slept since long before the run and
+    /// waits for a message of this queue, which its program must begin by receiving. Nothing is started
+    /// for it, it left no load, and a run does not wait for its end.
+    pub asleep_in: Option<QueueId>,
 }
 
 /// Default timer slack of a task.
@@ -244,6 +248,7 @@ impl TaskSpec {
             start_cpu: None,
             timer_slack_ns: None,
             latency_limit_ns: None,
+            asleep_in: None,
         }
     }
 }
@@ -302,6 +307,14 @@ pub enum ArrivalSource {
         first: Arrival,
         /// Intervals, ns.
         interval: DistributionId,
+    },
+    /// A list that begins anew when it is over. A run enters it at a place that its seed draws: with a round of 10 s,
+    /// arrivals at 1, 4 and 9 s and a draw of 3 s, they come at 1, 6, 8, 11, 16, … s.
+    Rounds {
+        /// Arrivals of a round, in ascending order of time.
+        arrivals: Vec<Arrival>,
+        /// Length of a round, beyond the last arrival.
+        round_ns: Ns,
     },
 }
 

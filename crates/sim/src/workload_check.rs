@@ -1,7 +1,7 @@
 //! Finds what in a workload cannot run, before anything runs.
 
 use crate::program::operands::{Operand, for_each_operand};
-use crate::program::{DistributionError, ObjectId};
+use crate::program::{DistributionError, Instruction, ObjectId};
 use crate::workload::{
     Arrival, ArrivalAction, ArrivalSource, AttributesSpec, DistributionId, ProgramId, QueueId,
     SemaphoreId, TaskSpec, Workload,
@@ -53,6 +53,14 @@ pub enum WorkloadError {
         value: i64,
         /// Valid values.
         expected: &'static str,
+    },
+    /// A task that is asleep from the start, in something its program does not begin with.
+    #[error(
+        "{place}: asleep from the start, but its program does not begin by receiving from that queue"
+    )]
+    AsleepElsewhere {
+        /// Who.
+        place: String,
     },
     /// A distribution that cannot be drawn from.
     #[error("distribution {number}: {problem}")]
@@ -235,6 +243,15 @@ impl Workload {
         if let Some(cpu) = task.start_cpu {
             cpu_in_range(place, cpu, cpus)?;
         }
+        if let Some(queue) = task.asleep_in {
+            self.exists(place, QueueId::WORD, queue.0)?;
+            let program = &self.programs[task.program.0 as usize];
+            let first = program.instructions().first().copied();
+            let receives = matches!(first, Some(Instruction::Recv { queue: from, .. }) if from == queue.into());
+            if !receives {
+                return Err(WorkloadError::AsleepElsewhere { place: place() });
+            }
+        }
         for (reg, _) in &task.registers {
             in_range(
                 place,
@@ -264,6 +281,21 @@ impl Workload {
             ArrivalSource::Stream { first, interval } => {
                 self.exists(place, DistributionId::WORD, interval.0)?;
                 self.check_arrival(place, first, cpus)
+            }
+            ArrivalSource::Rounds { arrivals, round_ns } => {
+                let length = i64::try_from(*round_ns).unwrap_or(i64::MAX);
+                in_range(
+                    place,
+                    "length of a round",
+                    length,
+                    1..=i64::MAX,
+                    "at least 1",
+                )?;
+                let times = arrivals.iter().map(|arrival| arrival.at_ns);
+                ascending(place, times.chain([round_ns.saturating_sub(1)]))?;
+                arrivals
+                    .iter()
+                    .try_for_each(|arrival| self.check_arrival(place, arrival, cpus))
             }
         }
     }
@@ -403,6 +435,45 @@ mod tests {
             Ok(()) => "fine".to_owned(),
             Err(error) => error.to_string(),
         }
+    }
+
+    #[test]
+    fn who_is_asleep_from_the_start_begins_by_receiving() {
+        let check = |sleeps_in: u32, rounds: Vec<u64>, round_ns| {
+            let mut workload = Workload::default();
+            let queues = [0, 1].map(|_| workload.add_queue(crate::workload::QueueSpec::UNBOUNDED));
+            let mut builder = ProgramBuilder::new("waiting");
+            builder.recv(queues[0], Reg(0));
+            let program = workload.add_program(builder.finish().unwrap());
+            let mut task = TaskSpec::new("t", program);
+            task.asleep_in = Some(QueueId(sleeps_in));
+            workload.add_task(task);
+            let arrival = |at_ns| Arrival {
+                at_ns,
+                cpu: Cpu(0),
+                context: crate::workload::ArrivalContext::HardIrq,
+                sync: false,
+                action: ArrivalAction::Send {
+                    queue: queues[0],
+                    bytes: 1,
+                    value: 0,
+                },
+            };
+            workload.add_arrivals(ArrivalSource::Rounds {
+                arrivals: rounds.into_iter().map(arrival).collect(),
+                round_ns,
+            });
+            match workload.check(1) {
+                Ok(()) => "fine".to_owned(),
+                Err(error) => error.to_string(),
+            }
+        };
+        assert_eq!(check(0, vec![1, 9], 10), "fine");
+        assert!(check(1, vec![], 10).starts_with("task t: asleep from the start"));
+        assert!(check(2, vec![], 10).contains("queue 2 does not exist"));
+        assert!(check(0, vec![1, 10], 10).starts_with("arrival source 0: "));
+        assert!(check(0, vec![], 0).contains("length of a round 0 is out of range"));
+        assert!(check(0, vec![5, 1], 10).starts_with("arrival source 0: "));
     }
 
     #[test]

@@ -66,6 +66,9 @@ pub struct ValidateArguments {
     /// Simulations of each variant [default: what the file says, or 10]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub seeds: Option<u32>,
+    /// Recording of this machine when idle: its threads run beside the simulated programs
+    #[arg(long, value_name = "RECORDING", conflicts_with = "guest")]
+    pub background: Option<String>,
     /// Keep the results in FILE; scenarios that are in it already are replaced
     #[arg(long, value_name = "FILE")]
     pub results: Option<PathBuf>,

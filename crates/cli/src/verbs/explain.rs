@@ -13,7 +13,7 @@ use schedcast_lab::explain::{
 use schedcast_lab::question::{Question, Subject};
 use schedcast_lab::simulator::Simulator;
 
-use super::recording;
+use super::{recording, say_backgrounds};
 use crate::columns::ColumnArguments;
 use crate::written;
 
@@ -89,6 +89,7 @@ pub fn run(
 ) -> Result<()> {
     let scenarios = scenarios(arguments, err)?;
     let simulator = Simulator::new();
+    say_backgrounds(&scenarios, &simulator)?;
     let (text, json) = match &arguments.diff {
         Some(names) => {
             let [a, b] = [&names[0], &names[1]].map(|name| named(&scenarios, name));

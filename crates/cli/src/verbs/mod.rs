@@ -9,6 +9,7 @@ use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use schedcast_lab::error::{Error, Result};
+use schedcast_lab::experiment::Scenario;
 use schedcast_lab::question::{Question, Subject, refuse_several};
 use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulate::Simulate;
@@ -167,6 +168,15 @@ fn say(notes: &[String], err: &mut impl Write) {
     }
 }
 
+/// What is odd about the recordings that run beside the programs of scenarios.
+fn say_backgrounds(scenarios: &[Scenario], simulator: &impl Simulate) -> Result<()> {
+    if let Some(simulator) = simulator.simulator() {
+        let notes = simulator.background_notes(scenarios)?;
+        say(&notes, &mut std::io::stderr());
+    }
+    Ok(())
+}
+
 fn question(
     subject: Subject,
     columns: &ColumnArguments,
@@ -193,6 +203,7 @@ fn ask(
 ) -> Result<()> {
     output::layout(output)?;
     let experiment = question.experiment()?;
+    say_backgrounds(&experiment.scenarios, simulator)?;
     let runs = experiment.scenarios.len() as u64 * u64::from(experiment.seeds);
     let progress = progress(runs, cli.quiet);
     let finished = || progress.inc(1);

@@ -8,7 +8,7 @@ use schedcast_lab::question::Subject;
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::sweep::{Options, Results, Sweep, build_of};
 
-use super::{progress, question};
+use super::{progress, question, say_backgrounds};
 use crate::arguments::{Cli, SweepArguments};
 use crate::written;
 
@@ -31,6 +31,7 @@ pub fn sweep(
     let question = question(subject, &arguments.columns, cgroup, &arguments.effort);
     let experiment = question.experiment()?;
     let folder = folder(arguments);
+    say_backgrounds(&experiment.scenarios, simulator)?;
     let options = Options {
         folder: Some(folder.clone()),
         workers: arguments.workers.map(usize::from),

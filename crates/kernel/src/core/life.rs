@@ -6,6 +6,7 @@ use crate::fair::load::LoadUpdate;
 use crate::ids::{Cpu, EntityId, GroupId, TaskId};
 use crate::kernel::{Context, Kernel, WakeFlags};
 use crate::model::{Mark, reached};
+use crate::pelt::SchedAvg;
 use crate::platform::{Observation, Op, Platform, PrevState};
 use crate::rules::FairClass;
 use crate::select::WakeKind;
@@ -50,6 +51,21 @@ impl Kernel {
         if self.tasks[task.index()].policy.is_rt() {
             self.task_woken_rt(p, target, task);
         }
+    }
+
+    /// A task that has slept on `cpu` since long before anybody looked: its load has decayed to nothing and the
+    /// queue has forgotten it, as after a migration in its sleep.
+    pub fn adopt_sleeper(&mut self, cpu: Cpu, task: TaskId) {
+        let record = &mut self.tasks[task.index()];
+        record.cpu = cpu;
+        record.recent_used_cpu = cpu;
+        record.state = TaskState::Blocked;
+        let (se, group) = (record.se, record.group);
+        self.set_task_rq(se, group, cpu);
+        let q = self.entities[se.index()].cfs_rq;
+        let entity = &mut self.entities[se.index()];
+        entity.vruntime = self.cfs_rqs[q.index()].min_vruntime;
+        entity.avg = SchedAvg::default();
     }
 
     /// CFS: a child starts at its parent's vruntime, one slice late, relative to the parent's queue

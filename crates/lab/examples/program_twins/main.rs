@@ -3,10 +3,11 @@
 //! ```text
 //! program_twins measure FILE [CASE…]     real runs, alone on the machine; replaces their lines in FILE
 //! program_twins measure-more FILE [CASE…]  adds the repeats of another session to those in FILE
-//! program_twins report FILE MACHINE PAGE   simulates every case on MACHINE (a preset or a file), writes PAGE
+//! program_twins report FILE MACHINE PAGE [BACKGROUND]   simulates every case on MACHINE (a preset or a file), beside the
+//!                                         threads of the recording BACKGROUND, writes PAGE
 //! program_twins rt-app-calibration RUNS   what a loop of rt-app takes against what its calibration said
-//! program_twins rt-app-measure[-more] FILE [CASE…], rt-app-report FILE MACHINE PAGE   the same for rt-app files
-//! program_twins server-measure FILE [CASE…], server-report FILE MACHINE PAGE   the same for clients and servers
+//! program_twins rt-app-measure[-more] FILE [CASE…], rt-app-report FILE MACHINE PAGE [BACKGROUND]   the same for rt-app files
+//! program_twins server-measure FILE [CASE…], server-report FILE MACHINE PAGE [BACKGROUND]   the same for clients and servers
 //! ```
 //!
 //! A case is run ten times: seven for its time, three with every wakeup of its tasks counted by a trace
@@ -25,6 +26,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use serde::{Deserialize, Serialize};
+
+use simulated::Ground;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -68,16 +71,21 @@ fn main() -> ExitCode {
     let outcome = match words.as_slice() {
         ["measure", file, cases @ ..] => measure(Path::new(file), cases, false),
         ["measure-more", file, cases @ ..] => measure(Path::new(file), cases, true),
-        ["report", file, machine, page] => report(Path::new(file), machine, Path::new(page)),
+        ["report", file, machine, page, background @ ..] if background.len() < 2 => {
+            Ground::read(machine, background)
+                .and_then(|ground| report(Path::new(file), &ground, Path::new(page)))
+        }
         ["rt-app-calibration", runs] => calibration::measure(runs),
         ["server-measure", file, cases @ ..] => servers::measure(Path::new(file), cases),
-        ["server-report", file, machine, page] => {
-            servers::report(Path::new(file), machine, Path::new(page))
+        ["server-report", file, machine, page, background @ ..] if background.len() < 2 => {
+            Ground::read(machine, background)
+                .and_then(|ground| servers::report(Path::new(file), &ground, Path::new(page)))
         }
         ["rt-app-measure", file, cases @ ..] => rt_app::measure(Path::new(file), cases, false),
         ["rt-app-measure-more", file, cases @ ..] => rt_app::measure(Path::new(file), cases, true),
-        ["rt-app-report", file, machine, page] => {
-            rt_app::report(Path::new(file), machine, Path::new(page))
+        ["rt-app-report", file, machine, page, background @ ..] if background.len() < 2 => {
+            Ground::read(machine, background)
+                .and_then(|ground| rt_app::report(Path::new(file), &ground, Path::new(page)))
         }
         _ => Err("expected `measure FILE [CASE…]` or `report FILE MACHINE PAGE`".into()),
     };
@@ -120,7 +128,7 @@ fn measure(file: &Path, names: &[&str], more: bool) -> Outcome<()> {
     Ok(())
 }
 
-fn report(file: &Path, machine: &str, page: &Path) -> Outcome<()> {
+fn report(file: &Path, ground: &Ground, page: &Path) -> Outcome<()> {
     let measured = load(file)?;
     let mut rows = Vec::new();
     for case in &cases::CASES {
@@ -128,11 +136,11 @@ fn report(file: &Path, machine: &str, page: &Path) -> Outcome<()> {
             continue;
         };
         eprintln!("{}: {}", case.name, case.command);
-        rows.push((case, real.clone(), simulated::run(case, machine)?));
+        rows.push((case, real.clone(), simulated::run(case, ground)?));
     }
     if let Some(folder) = page.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    std::fs::write(page, page::render(&rows, machine))?;
+    std::fs::write(page, page::render(&rows, &ground.title()))?;
     Ok(())
 }

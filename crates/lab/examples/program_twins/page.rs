@@ -8,8 +8,7 @@ pub const VALUE_TOLERANCE: f64 = 0.2;
 pub const COUNT_TOLERANCE: f64 = 0.1;
 
 /// Renders all rows.
-pub fn render(rows: &[(&Case, Measured, Measured)], machine: &str) -> String {
-    let machine = machine.rsplit('/').next().unwrap_or(machine);
+pub fn render(rows: &[(&Case, Measured, Measured)], ground: &str) -> String {
     let mut dates: Vec<&str> = rows.iter().map(|(_, real, _)| real.date.as_str()).collect();
     dates.sort();
     dates.dedup();
@@ -17,7 +16,7 @@ pub fn render(rows: &[(&Case, Measured, Measured)], machine: &str) -> String {
     let mut text = format!(
         "# Benchmarks, real and simulated: Linux 6.18 on a small virtual machine\n\n\
          Written by `cargo run -p schedcast-lab --example program_twins`. Real: {}, Linux {kernel}, 2 CPUs; \
-         simulated: kernel 6.18, HZ 250, machine `{machine}`, 5 seeds, tool prices as measured alone \
+         simulated: kernel 6.18, HZ 250, machine {ground}, 5 seeds, tool prices as measured alone \
          (`Prices::default`).\n\n\
          Every figure is the median with (smallest – largest) of the repeats, of all sessions that were measured, as the \
          machine's speed drifts between them. CPU time is what the kernel charged, as `getrusage` tells it. Switches are those away from the \

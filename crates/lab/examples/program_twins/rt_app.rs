@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use schedcast_host::{CommandSpec, CpuCgroup, Ending, KernelInfo, Output, run_in};
-use schedcast_sim::{Machine, Workload};
+use schedcast_sim::Workload;
 use schedcast_workload::programs::{Start, compile};
 use serde::{Deserialize, Serialize};
 
+use crate::simulated::Ground;
 use crate::{Outcome, real, simulated};
 
 const REPEATS: u64 = 3;
@@ -139,7 +140,8 @@ pub fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-fn simulate(file: &Path, machine: &Machine, seed: u64) -> Outcome<Medians> {
+fn simulate(file: &Path, ground: &Ground, seed: u64) -> Outcome<Medians> {
+    let machine = &ground.machine;
     let mut workload = Workload::default();
     let mut start = Start::new("rt-app", machine.topology.cpus());
     start.start_ns = 10_000_000 + seed * 777_777;
@@ -147,7 +149,7 @@ fn simulate(file: &Path, machine: &Machine, seed: u64) -> Outcome<Medians> {
     let words = ["rt-app".to_owned(), file.display().to_string()];
     let running = compile(&words, &start, &mut workload)?;
     let until = start.start_ns + SIMULATED_NS;
-    let world = simulated::world(machine.clone(), workload, seed, until)?;
+    let world = simulated::world(ground, workload, seed, until)?;
     let report = running.report(world.probes(), world.now());
     let logs = report.split("==> rt-app-").skip(1);
     let of = |log: &str| {
@@ -158,9 +160,8 @@ fn simulate(file: &Path, machine: &Machine, seed: u64) -> Outcome<Medians> {
 }
 
 /// Simulates every measured file and writes the page.
-pub fn report(from: &Path, machine: &str, page: &Path) -> Outcome<()> {
+pub fn report(from: &Path, ground: &Ground, page: &Path) -> Outcome<()> {
     let measured: Vec<Measured> = serde_json::from_str(&std::fs::read_to_string(from)?)?;
-    let description = simulated::machine(machine)?;
     let mut tables = String::new();
     let mut passed = [0, 0];
     for file in files()? {
@@ -169,16 +170,17 @@ pub fn report(from: &Path, machine: &str, page: &Path) -> Outcome<()> {
             continue;
         };
         let seeds: Vec<Medians> = (0..REPEATS)
-            .map(|seed| simulate(&file, &description, seed))
+            .map(|seed| simulate(&file, ground, seed))
             .collect::<Outcome<_>>()?;
         tables += &table(real, &seeds, &mut passed);
     }
     let first = measured.first().ok_or("nothing was measured")?;
     let [good, all] = passed;
+    let ground = ground.title();
     let text = format!(
         "# rt-app files, real and simulated\n\n\
          Written by `cargo run -p schedcast-lab --example program_twins -- rt-app-report`. Real: {}, Linux {}, 2 CPUs, \
-         rt-app 1.0 calibrated at each start; simulated: kernel 6.18, HZ 250, machine `{machine}`, {REPEATS} seeds. The \
+         rt-app 1.0 calibrated at each start; simulated: kernel 6.18, HZ 250, machine {ground}, {REPEATS} seeds. The \
          files are in `crates/lab/examples/program_twins/rt-app`.\n\n\
          Medians over the rounds of a thread, µs, with (smallest – largest) of the runs, {REPEATS} in each session that was measured. A median passes within \
          ±10 %, ±20 µs or the real spread, a wakeup latency within ±30 µs or the real spread.\n\n\

@@ -19,6 +19,7 @@ use schedcast_workload::programs::{Start, compile, split, tool};
 use serde::{Deserialize, Serialize};
 
 use crate::page::{COUNT_TOLERANCE, Range, VALUE_TOLERANCE, heading};
+use crate::simulated::Ground;
 use crate::{Outcome, simulated};
 use cases::{CASES, Case};
 
@@ -83,8 +84,8 @@ pub fn measure(file: &Path, names: &[&str]) -> Outcome<()> {
     Ok(())
 }
 
-fn simulate(case: &Case, machine: &str) -> Outcome<Values> {
-    let machine = simulated::machine(machine)?;
+fn simulate(case: &Case, ground: &Ground) -> Outcome<Values> {
+    let machine = &ground.machine;
     let mut values = Values::new();
     for seed in 0..SEEDS {
         let command = match case.is_served() {
@@ -111,7 +112,7 @@ fn simulate(case: &Case, machine: &str) -> Outcome<Values> {
         start.prices = start.prices.on_machine(&machine.program_cost)?;
         start.start_ns = 10_000_000 + seed * 777_777;
         let running = compile(&words, &start, &mut workload)?;
-        let world = simulated::world(machine.clone(), workload, seed, LIMIT_NS)?;
+        let world = simulated::world(ground, workload, seed, LIMIT_NS)?;
         let metrics = running.metrics(world.probes(), world.now());
         let metric = |metric: &str| {
             let value = metrics.get(&format!("{name}/{metric}"));
@@ -141,7 +142,7 @@ fn simulate(case: &Case, machine: &str) -> Outcome<Values> {
 }
 
 /// Simulates every measured case and writes the page.
-pub fn report(file: &Path, machine: &str, page: &Path) -> Outcome<()> {
+pub fn report(file: &Path, ground: &Ground, page: &Path) -> Outcome<()> {
     let measured: Vec<Measured> = serde_json::from_str(&std::fs::read_to_string(file)?)?;
     let mut tables = String::new();
     let mut passed = [0, 0];
@@ -150,15 +151,15 @@ pub fn report(file: &Path, machine: &str, page: &Path) -> Outcome<()> {
             continue;
         };
         eprintln!("{}: {}", case.name, case.command);
-        tables += &table(case, &real.values, &simulate(case, machine)?, &mut passed);
+        tables += &table(case, &real.values, &simulate(case, ground)?, &mut passed);
     }
     let first = measured.first().ok_or("nothing was measured")?;
     let [good, all] = passed;
-    let machine = machine.rsplit('/').next().unwrap_or(machine);
+    let ground = ground.title();
     let text = format!(
         "# Clients and servers, real and simulated\n\n\
          Written by `cargo run -p schedcast-lab --example program_twins -- server-report`. Real: {}, Linux {}, 2 CPUs, \
-         PostgreSQL 15, sysbench 1.0.20, nginx 1.22, wrk 4.1; simulated: kernel 6.18, HZ 250, machine `{machine}`, {SEEDS} \
+         PostgreSQL 15, sysbench 1.0.20, nginx 1.22, wrk 4.1; simulated: kernel 6.18, HZ 250, machine {ground}, {SEEDS} \
          seeds. A limit is that of the server's group, or of the tool's where there is no server.\n\n\
          Medians with (smallest – largest) of the repeats; times, switches and wakeups are those of one transaction, \
          event or request, wakeups those of client and server together. A rate, latency or time passes within ±20 % or \

@@ -1,12 +1,16 @@
 //! The same command in simulation.
 
+use std::path::Path;
+
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::group::BandwidthLimit;
 use schedcast_kernel::rules::{Rules, Version};
 use schedcast_kernel::{Cpu, GroupId};
 use schedcast_sim::workload::GroupSpec;
 use schedcast_sim::{Machine, Workload, World};
+use schedcast_trace::Recording;
 use schedcast_workload::programs::{Running, Start, compile, split};
+use schedcast_workload::replay::{Costs, Options, Replay, infer};
 
 use crate::cases::{Case, Value};
 use crate::{Measured, Outcome};
@@ -17,8 +21,7 @@ const STEP_NS: u64 = 20_000_000;
 const LIMIT_NS: u64 = 60_000_000_000;
 
 /// Simulates a case under several seeds.
-pub fn run(case: &Case, machine: &str) -> Outcome<Measured> {
-    let machine = self::machine(machine)?;
+pub fn run(case: &Case, ground: &Ground) -> Outcome<Measured> {
     let mut simulated = Measured {
         case: case.name.to_owned(),
         date: String::new(),
@@ -30,23 +33,62 @@ pub fn run(case: &Case, machine: &str) -> Outcome<Measured> {
         steal: 0.0,
     };
     for seed in 0..SEEDS {
-        let (running, world) = once(case, machine.clone(), seed)?;
+        let (running, world) = once(case, ground, seed)?;
         record(&mut simulated, case, &running, &world);
     }
     Ok(simulated)
 }
 
-/// A machine file, or a preset.
-pub fn machine(name: &str) -> Outcome<Machine> {
-    Ok(match std::fs::read_to_string(name) {
-        Ok(text) => Machine::parse(name, &text)?,
-        Err(_) => Machine::preset(name)?,
-    })
+/// What everything is simulated on.
+pub struct Ground {
+    pub machine: Machine,
+    name: String,
+    /// What the machine does besides, and the name of its recording.
+    background: Option<(Replay, String)>,
+}
+
+impl Ground {
+    /// A machine file or a preset, and the folder of a recording if there is one.
+    pub fn read(machine: &str, background: &[&str]) -> Outcome<Ground> {
+        let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
+        let description = match std::fs::read_to_string(machine) {
+            Ok(text) => Machine::parse(machine, &text)?,
+            Err(_) => Machine::preset(machine)?,
+        };
+        let background = match background.first() {
+            Some(folder) => {
+                let options = Options {
+                    costs: Costs::new(description.cost_ns, HZ),
+                    ..Options::default()
+                };
+                let recording = Recording::open(Path::new(folder))?;
+                Some((infer(&recording, &options)?, name(folder)))
+            }
+            None => None,
+        };
+        Ok(Ground {
+            machine: description,
+            name: name(machine),
+            background,
+        })
+    }
+
+    /// `machine` and background, as pages say it.
+    pub fn title(&self) -> String {
+        let background = self.background.as_ref();
+        let background = background.map(|(_, name)| format!(", background `{name}`"));
+        format!("`{}`{}", self.name, background.unwrap_or_default())
+    }
 }
 
 /// A workload run until its tasks have ended or it is `until_ns`, its log kept.
-pub fn world(machine: Machine, workload: Workload, seed: u64, until_ns: u64) -> Outcome<World> {
-    let rules = Rules::of(Version::new(6, 18), machine.topology.cpus() as u32, HZ);
+pub fn world(ground: &Ground, mut workload: Workload, seed: u64, until_ns: u64) -> Outcome<World> {
+    let machine = ground.machine.clone();
+    let cpus = machine.topology.cpus();
+    if let Some((replay, _)) = &ground.background {
+        replay.add_background(&mut workload, cpus)?;
+    }
+    let rules = Rules::of(Version::new(6, 18), cpus as u32, HZ);
     let mut world = World::new(machine, rules, workload, seed)?;
     world.probes_mut().log = Some(Vec::new());
     while world.now() < until_ns && (world.live_tasks() > 0 || world.now() < STEP_NS) {
@@ -56,7 +98,8 @@ pub fn world(machine: Machine, workload: Workload, seed: u64, until_ns: u64) -> 
     Ok(world)
 }
 
-fn once(case: &Case, machine: Machine, seed: u64) -> Outcome<(Running, World)> {
+fn once(case: &Case, ground: &Ground, seed: u64) -> Outcome<(Running, World)> {
+    let machine = &ground.machine;
     let cpus = machine.topology.cpus();
     let words = split(case.command);
     let name = schedcast_workload::programs::tool(&words)?.name;
@@ -73,7 +116,7 @@ fn once(case: &Case, machine: Machine, seed: u64) -> Outcome<(Running, World)> {
     // Not at the very moment at which the machine starts its ticks.
     start.start_ns = 10_000_000 + seed * 777_777;
     let running = compile(&words, &start, &mut workload)?;
-    let world = world(machine, workload, seed, LIMIT_NS)?;
+    let world = world(ground, workload, seed, LIMIT_NS)?;
     Ok((running, world))
 }
 

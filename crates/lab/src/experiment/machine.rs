@@ -2,27 +2,30 @@
 //!
 //! `preset` is the name of a shipped machine (`machines/generic-8.toml` is `generic-8`) or the path of
 //! a file of the same form, or `host`, [this machine](crate::host_machine). Its tables — `topology`, `cost`, `power`, `program_cost` … — may be written
-//! in `[machine]` too and are laid over it. `cpus` is short for the `cores_per_llc` that gives this many CPUs. Worked
+//! in `[machine]` too and are laid over it. `cpus` is short for the `cores_per_llc` that gives this many CPUs.
+//! `background` is the folder of a recording of a machine that has nothing else to do: its threads run beside the
+//! programs. A path in a file counts from the file, one on the command line from where it is typed. Worked
 //! example: `preset = "generic-8"` with `cpus = 16` and `topology.threads_per_core = 2` is a
 //! machine of eight cores with two threads each.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use schedcast_names::nearest;
 use schedcast_sim::Machine;
 use schedcast_sim::machine::PRESETS;
 
 use super::document::{self, Kind, Table, Value};
-use crate::error::{Diagnostic, Error, Place, Result, Source};
+use crate::error::{Diagnostic, Error, Located, Place, Result, Source};
 use crate::host_machine;
 
 /// The preset of an experiment that names none.
 pub const DEFAULT_PRESET: &str = "generic-8";
 
 /// Keys of `[machine]`.
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 15] = [
     "preset",
     "cpus",
+    "background",
     "title",
     "topology",
     "cost",
@@ -47,7 +50,12 @@ pub struct MachineSettings {
     pub preset: String,
     /// The preset with everything laid over it.
     pub machine: Machine,
+    /// The recording whose threads run beside the programs, and where it was named.
+    pub background: Option<Located<PathBuf>>,
 }
+
+/// The `background` that is none.
+pub const NO_BACKGROUND: &str = "none";
 
 impl MachineSettings {
     /// Number of logical CPUs.
@@ -71,6 +79,7 @@ impl MachineSettings {
         let mut changes = section.clone();
         changes.take("preset");
         let cpus = changes.take("cpus");
+        changes.take("background");
         table.merge(&changes);
         if let Some(cpus) = &cpus {
             set_cpus(&mut table, section, &cpus.value)?;
@@ -80,8 +89,25 @@ impl MachineSettings {
         Ok(MachineSettings {
             preset: preset.to_string(),
             machine,
+            background: read_background(section, directory)?,
         })
     }
+}
+
+fn read_background(section: &Table, directory: &Path) -> Result<Option<Located<PathBuf>>> {
+    let Some(value) = section.get("background") else {
+        return Ok(None);
+    };
+    let text = value.text("the folder of a recording, or \"none\"")?;
+    let typed = matches!(value.kind, Kind::Bare(_));
+    let folder = match typed {
+        true => PathBuf::from(text),
+        false => directory.join(text),
+    };
+    Ok((text != NO_BACKGROUND).then(|| Located {
+        value: folder,
+        place: value.place.clone(),
+    }))
 }
 
 /// Sets `topology.cores_per_llc` so that the machine has this many CPUs.
@@ -164,7 +190,7 @@ fn locate(message: &str, file: &str, section: &Table) -> Error {
     let only = section
         .entries
         .iter()
-        .find(|entry| entry.key != "preset" && entry.key != "cpus");
+        .find(|entry| !["preset", "cpus", "background"].contains(&entry.key.as_str()));
     let place = named
         .or(dotted)
         .or_else(|| only.map(|entry| entry.key_place.clone()));

@@ -11,13 +11,14 @@ use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::group::BandwidthLimit;
 use schedcast_kernel::{Cpu, GroupId, Ns};
 use schedcast_sim::Workload;
-use schedcast_sim::workload::{GroupChange, GroupSetting, GroupSpec};
+use schedcast_sim::workload::{GroupChange, GroupSetting, GroupSpec, TaskSpec};
 use schedcast_workload::profile::Placed;
 use schedcast_workload::programs::{self, Running, Start};
+use schedcast_workload::replay::background::NAME;
 use schedcast_workload::replay::{CompileOptions, Costs, GroupIndex, Replay};
 
 use super::{Simulator, bad_input};
-use crate::error::{Error, Result};
+use crate::error::{Diagnostic, Error, Result};
 use crate::experiment::Scenario;
 use crate::experiment::cgroup::{CgroupSettings, CgroupVersion};
 use crate::experiment::program::{Action, Program};
@@ -68,6 +69,10 @@ pub(super) fn build(simulator: &Simulator, scenario: &Scenario) -> Result<Built>
     }
     builder.restrict_to_cpusets();
     builder.add_changes();
+    // Last: it follows no setting and is part of no program.
+    if let Some(replay) = simulator.background(scenario)? {
+        builder.add_background(&replay)?;
+    }
     Ok(Built {
         workload: builder.workload,
         duration_ns: builder.duration_ns,
@@ -121,6 +126,21 @@ impl Builder<'_> {
             }
         }
         self.lasts(compiled.duration_ns);
+        Ok(())
+    }
+
+    /// The machine's own life, which ends no run and begins none.
+    fn add_background(&mut self, replay: &Replay) -> Result<()> {
+        let named = |task: &TaskSpec| task.statistics.as_ref().unwrap_or(&task.name) == NAME;
+        if self.workload.tasks.iter().any(named) {
+            let message = format!("threads called `{NAME}` would be counted with the background");
+            let error = Error::Input(Box::new(Diagnostic::general(message)));
+            return Err(error.hint("give the program another `name`"));
+        }
+        let cpus = self.scenario.machine.cpus();
+        replay
+            .add_background(&mut self.workload, cpus)
+            .map_err(bad_input)?;
         Ok(())
     }
 

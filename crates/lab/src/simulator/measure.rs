@@ -5,7 +5,9 @@ use schedcast_kernel::{Cpu, GroupId, Ns};
 use schedcast_sim::World;
 use schedcast_sim::hardware::{HardwareReport, LineKind};
 use schedcast_sim::histogram::Histogram;
+use schedcast_sim::probe::NameStatistics;
 use schedcast_workload::programs::Running;
+use schedcast_workload::replay::background::{GROUP_PREFIX, NAME};
 
 use crate::outcome::{MetricMap, Outcome};
 
@@ -63,6 +65,11 @@ fn add_distribution(metrics: &mut MetricMap, name: &str, values: &Histogram) {
 fn add_names(world: &World, metrics: &mut MetricMap) {
     for threads in &world.probes().names {
         let name = &threads.name;
+        add_counters(threads, metrics);
+        // Of the background only what it takes from the workload is of interest.
+        if name == NAME {
+            continue;
+        }
         add_distribution(
             metrics,
             &format!("{name}/wakeup_latency"),
@@ -78,20 +85,25 @@ fn add_names(world: &World, metrics: &mut MetricMap) {
             &format!("{name}/turn_latency"),
             threads.turn_latency(),
         );
-        let mut seconds = |metric: &str, ns: Ns| {
-            metrics.insert(format!("{name}/{metric}"), ns as f64 / NS_PER_S);
-        };
-        seconds("cpu_time", threads.run_ns);
-        seconds("charged_time", threads.all_charged_ns());
-        seconds("wait.contention", threads.wait_contention_ns);
-        seconds("wait.throttled", threads.wait_throttled_ns);
-        let mut count = |metric: &str, count: u64| {
-            metrics.insert(format!("{name}/{metric}"), count as f64);
-        };
-        count("switches", threads.switches);
-        count("wakeups", threads.wakeups);
-        count("migrations", threads.migrations);
     }
+}
+
+/// What threads of one name used and how often they came and went.
+fn add_counters(threads: &NameStatistics, metrics: &mut MetricMap) {
+    let name = &threads.name;
+    let mut seconds = |metric: &str, ns: Ns| {
+        metrics.insert(format!("{name}/{metric}"), ns as f64 / NS_PER_S);
+    };
+    seconds("cpu_time", threads.run_ns);
+    seconds("charged_time", threads.all_charged_ns());
+    seconds("wait.contention", threads.wait_contention_ns);
+    seconds("wait.throttled", threads.wait_throttled_ns);
+    let mut count = |metric: &str, count: u64| {
+        metrics.insert(format!("{name}/{metric}"), count as f64);
+    };
+    count("switches", threads.switches);
+    count("wakeups", threads.wakeups);
+    count("migrations", threads.migrations);
 }
 
 /// What programs recorded themselves. A program that measures what a probe measures knows better.
@@ -121,7 +133,8 @@ fn add_groups(world: &World, before: &MetricMap, metrics: &mut MetricMap) {
 pub(super) fn group_counters(world: &World) -> MetricMap {
     let mut metrics = MetricMap::new();
     let kernel = world.kernel();
-    for (row, spec) in world.workload().groups.iter().enumerate() {
+    let groups = world.workload().groups.iter().enumerate();
+    for (row, spec) in groups.filter(|(_, spec)| !spec.path.starts_with(GROUP_PREFIX)) {
         let group = GroupId::from(row + 1);
         let stat = &kernel.groups[group.index()].bandwidth.stat;
         let mut put = |file: &str, value: f64| {

@@ -26,6 +26,7 @@ use schedcast_workload::replay::{self, Adjust, Costs, Replay};
 
 use crate::error::{Diagnostic, Error, Result};
 use crate::experiment::Scenario;
+use crate::experiment::program::{Action, Program};
 use crate::outcome::{MetricMap, Outcome};
 use crate::simulate::Simulate;
 
@@ -97,6 +98,71 @@ impl Simulator {
             replay: Arc::clone(&replay),
         });
         Ok(replay)
+    }
+
+    /// What the threads behind a scenario's programs do; `None` where it names no background.
+    ///
+    /// # Errors
+    /// A folder that is no recording; a scenario that replays a recording, which has its own background.
+    pub fn background(&self, scenario: &Scenario) -> Result<Option<Arc<Replay>>> {
+        let Some(background) = &scenario.machine.background else {
+            return Ok(None);
+        };
+        let replays = |program: &Program| matches!(program.action.value, Action::Replay(..));
+        if let Some(program) = scenario.programs.iter().find(|program| replays(program)) {
+            let message = format!(
+                "`{}` is a recording, and what ran beside it is in it: it takes no other background",
+                program.name
+            );
+            return Err(Error::input(&background.place, message));
+        }
+        let costs = Costs::new(scenario.machine.machine.cost_ns, scenario.kernel.hz);
+        let replay = self.replay(&background.value, &costs, &Adjust::default());
+        replay.map(Some).map_err(|error| {
+            Error::input(&background.place, format!("no background: {error}"))
+                .hint("`schedcast record -o DIR --seconds 60` makes one on an idle machine")
+        })
+    }
+
+    /// What a person should know about the backgrounds of scenarios, a sentence each.
+    ///
+    /// # Errors
+    /// As [`Simulator::background`].
+    pub fn background_notes(&self, scenarios: &[Scenario]) -> Result<Vec<String>> {
+        let mut notes = Vec::new();
+        for scenario in scenarios {
+            let (Some(replay), Some(folder)) =
+                (self.background(scenario)?, &scenario.machine.background)
+            else {
+                continue;
+            };
+            let folder = folder.value.display();
+            let cpus = scenario.machine.cpus();
+            let left_out = replay.background(cpus).without_cpu;
+            let mut note = |text: String| {
+                let text = format!("background {folder}: {text}");
+                if !notes.contains(&text) {
+                    notes.push(text);
+                }
+            };
+            for line in replay.report.notes() {
+                note(line);
+            }
+            if !left_out.is_empty() {
+                note(format!(
+                    "{} left out, bound to CPUs that a machine of {cpus} does not have",
+                    left_out.join(", ")
+                ));
+            }
+            if cpus > replay.cpus as usize {
+                note(format!(
+                    "recorded on {} CPUs, so the other {} have no threads of their own",
+                    replay.cpus,
+                    cpus - replay.cpus as usize
+                ));
+            }
+        }
+        Ok(notes)
     }
 
     fn recording(&self, folder: &Path) -> Result<Arc<Recording>> {

@@ -44,6 +44,9 @@ impl<'a> Fingerprints<'a> {
         // Hashing cannot fail.
         let _ = write!(hash, "{settings:?}{rules:?}{:?}{groups:?}", kernel.rules);
         let _ = write!(hash, "{:?}", scenario.duration_ns);
+        if let Some(background) = &scenario.machine.background {
+            hash.add(&self.contents(&background.value)?.to_le_bytes());
+        }
         for change in &scenario.changes {
             let rules = change.kernel.as_ref().map(|kernel| &kernel.rules);
             let _ = write!(hash, "{} {:?} {rules:?}", change.time_ns, change.cgroups);
@@ -66,7 +69,7 @@ impl<'a> Fingerprints<'a> {
         Ok(hash.0)
     }
 
-    /// Hash over a file, or over the names and contents of all files of a folder.
+    /// Hash over a file, or over the names and contents of everything in a folder.
     fn contents(&mut self, path: &Path) -> Result<u64> {
         if let Some(&known) = self.files.get(path) {
             return Ok(known);
@@ -79,9 +82,9 @@ impl<'a> Fingerprints<'a> {
                 files.push(entry.map_err(unreadable)?.path());
             }
             files.sort();
-            for file in files.iter().filter(|file| file.is_file()) {
+            for file in &files {
                 hash.add(file.file_name().unwrap_or_default().as_encoded_bytes());
-                hash.add(&std::fs::read(file).map_err(unreadable)?);
+                hash.add(&self.contents(file)?.to_le_bytes());
             }
         } else {
             hash.add(&std::fs::read(path).map_err(unreadable)?);

@@ -196,11 +196,16 @@ impl Twin {
 }
 
 fn simulated_as(simulated: &Scenario, outcomes: &[Outcome]) -> String {
+    let background = simulated.machine.background.as_ref().map(|background| {
+        let name = background.value.file_name().unwrap_or_default();
+        format!(", background `{}`", name.to_string_lossy())
+    });
     format!(
-        "kernel {}, HZ {}, {} seeds",
+        "kernel {}, HZ {}, {} seeds{}",
         simulated.kernel.version,
         simulated.kernel.hz,
-        outcomes.len()
+        outcomes.len(),
+        background.unwrap_or_default()
     )
 }
 

@@ -198,6 +198,13 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
                 at_ns: state.at_ns,
                 ..*first
             }),
+            ArrivalSource::Rounds { arrivals, .. } => {
+                let arrival = *arrivals.get(state.next)?;
+                Some(Arrival {
+                    at_ns: arrival.at_ns.wrapping_add(state.at_ns),
+                    ..arrival
+                })
+            }
         }
     }
 
@@ -206,6 +213,10 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         let state = &mut self.out.arrivals[row];
         match &shared.workload.arrivals[row] {
             ArrivalSource::List(_) => state.next += 1,
+            ArrivalSource::Rounds { arrivals, round_ns } => {
+                state.next += 1;
+                state.begin_round(arrivals.len(), *round_ns);
+            }
             ArrivalSource::Stream { interval, .. } => {
                 let distribution = &shared.workload.distributions[interval.0 as usize];
                 let interval_ns = distribution.quantile(random::draw(&mut state.stream));
@@ -244,7 +255,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         self.run(cpu, Flow::Entered)
     }
 
-    fn create_from_spec(
+    pub(super) fn create_from_spec(
         &mut self,
         spec: &TaskSpec,
         row: u32,

@@ -74,8 +74,10 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
 
     pub(super) fn exit(&mut self, cpu: Cpu, task: TaskId) -> Next {
         let of_user_space = self.kernel.tasks[task.index()].address_space.is_some();
+        let name = self.out.tasks.contexts[task.index()].name;
+        let awaited = of_user_space && !self.out.is_of_machine(name);
         let tasks = &mut self.out.tasks;
-        tasks.live -= usize::from(of_user_space);
+        tasks.live -= usize::from(awaited);
         let context = &mut tasks.contexts[task.index()];
         context.generation = context.generation.wrapping_add(1);
         let (joiners, parent) = (context.joiners, context.parent);

@@ -133,10 +133,20 @@ pub(crate) struct Shared {
 pub(crate) struct SourceState {
     /// Next entry of a list.
     pub next: usize,
-    /// Time of the next arrival of a stream.
+    /// Time of the next arrival of a stream; when the round under way began, which for the first one is before the run and wraps.
     pub at_ns: Ns,
     /// Random stream of the intervals.
     pub stream: Stream,
+}
+
+impl SourceState {
+    /// Goes to the first of `arrivals` of the next round if those of this one are over.
+    pub(super) fn begin_round(&mut self, arrivals: usize, round_ns: Ns) {
+        if self.next >= arrivals {
+            self.next = 0;
+            self.at_ns = self.at_ns.wrapping_add(round_ns);
+        }
+    }
 }
 
 /// Machine, event queue, tasks, objects, probes: what the kernel sees as its platform.
@@ -185,6 +195,14 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     #[inline(always)]
     pub(super) fn slot(cpu: Cpu, kind: u32) -> Slot {
         Slot(cpu.0 * per_cpu::COUNT + kind)
+    }
+
+    /// Whether a task is one of the machine's own threads, for whose end no run waits.
+    pub(super) fn is_of_machine(&self, name: super::tasks::Name) -> bool {
+        let super::tasks::Name::Spec(row) = name else {
+            return false;
+        };
+        self.shared.workload.tasks[row as usize].asleep_in.is_some()
     }
 
     /// The clock of a CPU: its cursor, or the event being handled if that is later.

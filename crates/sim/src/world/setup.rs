@@ -18,6 +18,7 @@ use crate::segment::{SPEED_NOMINAL, Segment};
 use crate::timers::Timers;
 use crate::wheel::{Key, Wheel};
 use crate::workload::{ArrivalSource, GroupSetting, GroupSpec, Workload};
+use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::group::BandwidthLimit;
 use schedcast_kernel::rules::Rules;
 use schedcast_kernel::task::TaskAttributes;
@@ -56,6 +57,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         world.adopt_idle_tasks();
         world.create_groups()?;
         world.attach_hardware();
+        world.adopt_sleepers();
         // What configuring touched belongs to the time before the run.
         world.out.lines = LineTable::new(&world.out.machine);
         world.arm_sources();
@@ -87,6 +89,26 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         }
         self.out.probes.reset(0);
         Ok(())
+    }
+
+    /// Puts the machine's own threads to sleep where their first message finds them.
+    fn adopt_sleepers(&mut self) {
+        let shared = Arc::clone(&self.out.shared);
+        for (row, spec) in (0u32..).zip(&shared.workload.tasks) {
+            let Some(queue) = spec.asleep_in else {
+                continue;
+            };
+            let affinity = spec
+                .affinity
+                .unwrap_or_else(|| CpuSet::first(self.out.cpus.len()));
+            let cpu = spec.start_cpu.or(affinity.lowest()).unwrap_or(Cpu(0));
+            let task = self.create_from_spec(spec, row, affinity, cpu);
+            self.kernel.adopt_sleeper(cpu, task);
+            let tasks = &mut self.out.tasks;
+            tasks.contexts[task.index()].resume = Resume::Retry;
+            let readers = tasks.reader_queue(queue.0 as usize);
+            tasks.waiting.push(readers, task);
+        }
     }
 
     fn configure_group(&mut self, group: GroupId, spec: &GroupSpec) -> Result<(), WorldError> {
@@ -176,7 +198,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
             cold_left: 0,
             last_cpu: None,
         };
-        out.tasks.live += usize::from(of_user_space);
+        out.tasks.live += usize::from(of_user_space && !out.is_of_machine(name));
         let row = out.probes.row_of(statistics);
         out.probes.start_task(task, row, group);
         let name = self.task_name(task).to_owned();
@@ -258,14 +280,21 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
 }
 
 fn source_state(workload: &Workload, row: usize, seed: u64) -> SourceState {
-    SourceState {
+    let mut state = SourceState {
         next: 0,
         at_ns: match &workload.arrivals[row] {
-            ArrivalSource::List(_) => 0,
+            ArrivalSource::List(_) | ArrivalSource::Rounds { .. } => 0,
             ArrivalSource::Stream { first, .. } => first.at_ns,
         },
         stream: random::stream(seed, row as u64, ARRIVALS),
+    };
+    if let ArrivalSource::Rounds { arrivals, round_ns } = &workload.arrivals[row] {
+        let entered_ns = random::draw(&mut state.stream) % round_ns;
+        state.at_ns = entered_ns.wrapping_neg();
+        state.next = arrivals.partition_point(|arrival| arrival.at_ns < entered_ns);
+        state.begin_round(arrivals.len(), *round_ns);
     }
+    state
 }
 
 impl Shared {
@@ -290,7 +319,9 @@ impl Shared {
                     .map(|table| table.iter().map(|place| entry + place).collect()),
             );
         }
-        let mut starts: Vec<u32> = (0..workload.tasks.len() as u32).collect();
+        let to_start = |row: &u32| workload.tasks[*row as usize].asleep_in.is_none();
+        let rows = 0..workload.tasks.len() as u32;
+        let mut starts: Vec<u32> = rows.filter(to_start).collect();
         starts.sort_by_key(|&row| workload.tasks[row as usize].start_ns);
         Self {
             workload,

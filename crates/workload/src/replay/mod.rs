@@ -39,6 +39,7 @@
 
 mod activity;
 mod adjust;
+pub mod background;
 mod compile;
 mod costs;
 mod drift;

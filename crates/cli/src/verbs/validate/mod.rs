@@ -9,7 +9,7 @@ use std::path::Path;
 use schedcast_host::vm::KernelImage;
 use schedcast_host::{KernelInfo, sys};
 use schedcast_lab::error::{Diagnostic, Error, Result};
-use schedcast_lab::experiment::{self, Experiment, Scenario, Surroundings};
+use schedcast_lab::experiment::{self, Experiment, Scenario, Surroundings, document};
 use schedcast_lab::simulate::{Simulate, run_all};
 use schedcast_lab::validate::{self, AsReal, Measured, Twin};
 
@@ -36,11 +36,14 @@ impl Real {
     }
 
     /// The experiment as it is simulated: a guest's kernel replaces the one that the file names.
-    fn load(&self, path: &Path) -> Result<Experiment> {
+    fn load(&self, path: &Path, background: Option<&str>) -> Result<Experiment> {
         let mut surroundings = Surroundings::default();
         if let Real::Guest(image) = self {
             surroundings.settings = in_vm::layers(image);
         }
+        let key = ["machine", "background"];
+        let layer = background.map(|folder| document::flag_setting("--background", key, folder));
+        surroundings.settings.extend(layer);
         let experiment = experiment::load(path, surroundings)?;
         if let Real::Guest(image) = self {
             in_vm::refuse_other_kernels(image, &experiment.scenarios)?;
@@ -91,7 +94,10 @@ fn select(experiment: &mut Experiment, variants: &[String]) {
 fn load<'a>(arguments: &'a ValidateArguments, real: &Real) -> Result<Vec<(&'a Path, Experiment)>> {
     let mut all = Vec::new();
     for path in &arguments.experiments {
-        all.push((path.as_path(), real.load(path)?));
+        all.push((
+            path.as_path(),
+            real.load(path, arguments.background.as_deref())?,
+        ));
     }
     let scenarios = all.iter().flat_map(|(_, experiment)| &experiment.scenarios);
     let names: Vec<&str> = scenarios.map(|one| one.name.as_str()).collect();
@@ -107,6 +113,17 @@ fn load<'a>(arguments: &'a ValidateArguments, real: &Real) -> Result<Vec<(&'a Pa
         select(experiment, &arguments.variants);
     }
     Ok(all)
+}
+
+/// What was recorded on the host says nothing about a guest.
+fn refuse_foreign_background(arguments: &ValidateArguments) -> Result<()> {
+    match (&arguments.background, &arguments.on) {
+        (Some(_), Place::Vm(_)) => {
+            let error = Error::usage("--background is a recording of the host, not of a guest");
+            Err(error.hint("validate it with --on host"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn refuse_users() -> Result<()> {
@@ -126,6 +143,7 @@ pub fn validate(
     if arguments.guest {
         return guest::serve(arguments, out);
     }
+    refuse_foreign_background(arguments)?;
     let simulator = &AsReal(simulator);
     let real = Real::at(&arguments.on)?;
     let experiments = load(arguments, &real)?;

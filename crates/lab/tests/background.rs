@@ -1,0 +1,169 @@
+//! Programs on a machine that is not empty: `machine.background`.
+
+use std::path::{Path, PathBuf};
+
+use schedcast_lab::answer::answer;
+use schedcast_lab::comparison::Comparison;
+use schedcast_lab::error::{Error, Source};
+use schedcast_lab::experiment::{self, Experiment, Surroundings, document};
+use schedcast_lab::question::{Columns, Question, Setting, Subject};
+use schedcast_lab::simulate::Simulate;
+use schedcast_lab::simulator::Simulator;
+
+fn recordings() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings")
+}
+
+/// An experiment written in `recordings/`, with these columns.
+fn question(text: &str, columns: &[(&str, &str)]) -> Question {
+    let column =
+        |&(name, text): &(&str, &str)| (name.to_string(), vec![Setting::Set(text.to_string())]);
+    Question {
+        subject: Subject::Text {
+            name: "exp.toml".into(),
+            text: text.into(),
+            directory: recordings(),
+            only: None,
+        },
+        cgroup: None,
+        columns: Columns {
+            leading: Vec::new(),
+            variants: columns.iter().map(column).collect(),
+        },
+        seeds: Some(3),
+        duration: None,
+        measured: false,
+    }
+}
+
+fn ask(question: &Question) -> Comparison {
+    let experiment = question.experiment().unwrap();
+    let answered = answer(question, &experiment, &Simulator::new(), &|| {});
+    answered.unwrap().comparison
+}
+
+const HOGS: &str = "
+[machine]
+preset = 'dev-vm'
+background = 'dev-vm-idle'
+[cgroup.'/t']
+[[program]]
+run = 'stress-ng --cpu 2 --cpu-ops 3000'
+cgroup = '/t'
+[[variant]]
+name = 'idle'
+[[variant]]
+name = 'empty'
+machine.background = 'none'
+";
+
+#[test]
+fn a_machine_with_background_takes_the_cpu_away_more_often() {
+    let comparison = ask(&question(HOGS, &[]));
+    let names = |column: &str| -> Vec<&str> {
+        let variant = comparison.variants.iter().find(|one| one.name == column);
+        let metrics = variant.unwrap().metrics.iter();
+        metrics.map(|(name, _)| name.as_str()).collect()
+    };
+    let value = |column: &str, metric: &str| {
+        let variant = comparison.variants.iter().find(|one| one.name == column);
+        variant.unwrap().get(metric).unwrap().mean
+    };
+    let switches = |column: &str| value(column, "stress-ng/switches");
+    assert!(
+        switches("idle") > 3.0 * switches("empty"),
+        "{}",
+        switches("idle")
+    );
+    // It runs until the hogs end, not until the background does, and they take the time that is left.
+    let time = value("idle", "stress-ng/time") / value("empty", "stress-ng/time");
+    assert!((1.0..1.05).contains(&time), "{time}");
+    let charged = |column: &str| value(column, "stress-ng/charged_time");
+    assert!((charged("idle") / charged("empty") - 1.0).abs() < 0.01);
+    // What the background did is counted apart, and its groups are nobody's.
+    assert!(value("idle", "background/wakeups") > 50.0);
+    let foreign = |name: &&&str| name.contains("kworker") || name.starts_with("cgroup:background");
+    assert_eq!(names("idle").iter().find(foreign), None);
+    let extra: Vec<&str> = names("idle")
+        .into_iter()
+        .filter(|name| !names("empty").contains(name))
+        .filter(|name| !name.starts_with("background/") && !name.starts_with("machine/"))
+        .collect();
+    assert_eq!(extra, Vec::<&str>::new());
+}
+
+#[test]
+fn seeds_enter_the_recording_at_places_of_their_own() {
+    let experiment = question(HOGS, &[]).experiment().unwrap();
+    let simulator = Simulator::new();
+    let run = |seed| {
+        simulator
+            .run(&experiment.scenarios[0], seed)
+            .unwrap()
+            .event_hash
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+}
+
+fn refused(text: &str) -> Error {
+    let question = question(text, &[]);
+    let experiment = question.experiment().unwrap();
+    let answered = answer(&question, &experiment, &Simulator::new(), &|| {});
+    answered.err().unwrap()
+}
+
+#[test]
+fn what_is_no_background_is_refused_at_its_place() {
+    let hog = "[[program]]\nrun = 'stress-ng --cpu 1 -t 1'\n";
+    let error = refused(&format!("{hog}[machine]\nbackground = 'gone'\n"));
+    assert_eq!(error.exit_code(), 3);
+    let text = error.to_string();
+    assert!(text.starts_with("exp.toml:4:14: no background: "), "{text}");
+    assert!(
+        text.contains("gone") && text.contains("schedcast record -o DIR"),
+        "{text}"
+    );
+    let text = refused(&format!("{hog}[machine]\nbackground = 'README.md'\n")).to_string();
+    assert!(text.starts_with("exp.toml:4:14: no background: "), "{text}");
+    let replay = "[[program]]\nreplay = 'postgres-quota'\n[machine]\nbackground = 'dev-vm-idle'\n";
+    let text = refused(replay).to_string();
+    assert!(text.contains("`postgres-quota` is a recording"), "{text}");
+    let named = "[[program]]\nname = 'background'\nrun = 'stress-ng --cpu 1 -t 1'\n[machine]\nbackground = 'dev-vm-idle'\n";
+    let text = refused(named).to_string();
+    assert!(text.contains("another `name`"), "{text}");
+}
+
+fn read(text: &str) -> Experiment {
+    let document = document::parse(&Source::new("exp.toml", text)).unwrap();
+    let surroundings = Surroundings {
+        directory: recordings(),
+        ..Surroundings::default()
+    };
+    experiment::read(&document, &surroundings).unwrap()
+}
+
+#[test]
+fn machines_of_other_sizes_are_told_what_is_missing() {
+    let notes = |cpus: u32| {
+        let text = format!("[machine]\ncpus = {cpus}\nbackground = 'dev-vm-idle'\n");
+        Simulator::new()
+            .background_notes(&read(&text).scenarios)
+            .unwrap()
+    };
+    let about_cpus = |cpus: u32| -> Vec<String> {
+        let notes = notes(cpus).into_iter();
+        notes.filter(|note| note.contains("CPUs")).collect()
+    };
+    assert_eq!(about_cpus(2), Vec::<String>::new());
+    let one = about_cpus(1);
+    assert!(
+        one[0].contains("kworker/1:0") && one[0].contains("left out"),
+        "{one:?}"
+    );
+    let eight = about_cpus(8);
+    assert!(
+        eight[0].ends_with("recorded on 2 CPUs, so the other 6 have no threads of their own"),
+        "{eight:?}"
+    );
+}

@@ -1,0 +1,321 @@
+//! A recording as background: its threads run beside something else, as they did when the machine was recorded.
+//!
+//! A machine is never empty. Kernel threads look after memory, agents look every so many milliseconds whether there
+//! is something to do, and each of them takes a CPU for some µs from whoever runs there. A recording of an otherwise
+//! idle machine shows all of that, and [`Replay::add_background`] puts it behind any workload: threads wake when they
+//! woke in the recording, do the work they did, and wake each other as they did. Four things differ from a replay:
+//!
+//! * it goes round and round. A run enters the recording at a place that its seed draws, and when the recording is over
+//!   it begins anew, so that any run finds background, and runs under other seeds find other background;
+//! * all threads are there from the start, asleep as they have been for long. One that was forked while recording
+//!   begins with a wakeup at that time, and one that ended sleeps till the next round;
+//! * waits for another thread inside an activation take no time;
+//! * whoever recorded is left out, with the children he started and what he woke.
+//!
+//! Everything is counted under one name, [`NAME`], so that no figure of the workload has background in it.
+//!
+//! # Worked example
+//!
+//! An agent woke 20 times a second for 30 µs in a recording of 60 s. Beside a benchmark of 2 s it wakes some 40 times.
+//! Seed 0 may find the agent's wakeups of 17.3 to 19.3 s, seed 1 those of 58.9 to 60 and of 0 to 0.9 s.
+
+use std::collections::BTreeSet;
+
+use schedcast_kernel::cpuset::CpuSet;
+use schedcast_kernel::{Cpu, GroupId};
+use schedcast_sim::program::Label;
+use schedcast_sim::workload::{
+    Arrival, ArrivalAction, ArrivalContext, ArrivalSource, GroupSpec, QueueId, QueueSpec, TaskSpec,
+};
+use schedcast_sim::{Program, ProgramBuilder, ProgramError, Reg, Workload};
+
+use super::Replay;
+use super::groups::GroupIndex;
+use super::model::{Activation, ActivationId, Step, Trigger};
+use super::threads::{Origin, ThreadId};
+
+/// What all threads of the background are counted as.
+pub const NAME: &str = "background";
+
+/// What paths of the background's groups begin with. A group of a workload begins with a slash.
+pub const GROUP_PREFIX: &str = "background:";
+
+/// Names of threads that record begin with one of these.
+const RECORDERS: [&str; 3] = ["schedcast", "perf", "trace-cmd"];
+
+/// Address spaces of the background are numbered from here, beyond those of any workload.
+const ADDRESS_SPACES: u32 = 1 << 30;
+
+/// Number of the message that was received.
+const MESSAGE: Reg = Reg(0);
+/// Message to send.
+const SENT: Reg = Reg(1);
+/// Size of a message; inboxes are unbounded, so it says nothing.
+const MESSAGE_BYTES: u64 = 1;
+
+/// What was put behind a workload.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Background {
+    /// Threads that run.
+    pub threads: usize,
+    /// Wakeups from outside in a round.
+    pub arrivals: usize,
+    /// Threads of the recorder and of the processes it started.
+    pub recorders: usize,
+    /// Names of threads bound to CPUs that the machine does not have. They are left out.
+    pub without_cpu: Vec<String>,
+}
+
+impl Replay {
+    /// Which threads make up the background of a machine with so many CPUs.
+    pub fn background(&self, cpus: usize) -> Background {
+        Members::of(self, cpus).background(self)
+    }
+
+    /// Puts the threads behind a workload. What was recorded on a CPU that the machine does not have happens on that
+    /// number modulo its CPUs; threads bound to such a CPU are left out.
+    ///
+    /// # Errors
+    /// If a program breaks a limit of the simulator.
+    pub fn add_background(
+        &self,
+        workload: &mut Workload,
+        cpus: usize,
+    ) -> Result<Background, ProgramError> {
+        let members = Members::of(self, cpus);
+        let groups = self.add_background_groups(&members, workload);
+        let mut inboxes = vec![None; self.threads.len()];
+        for id in members.ids() {
+            inboxes[id.index()] = Some(workload.add_queue(QueueSpec::UNBOUNDED));
+        }
+        let adding = Adding {
+            replay: self,
+            members: &members,
+            inboxes,
+            cpus: cpus as u32,
+        };
+        for id in members.ids() {
+            let program = workload.add_program(adding.program(id)?);
+            let group = groups[self.threads[id.index()].group.index()];
+            let mut task = TaskSpec::new(self.threads[id.index()].name.clone(), program);
+            task.group = group;
+            adding.describe(id, &mut task);
+            workload.add_task(task);
+        }
+        let arrivals = adding.arrivals();
+        let mut background = members.background(self);
+        background.arrivals = arrivals.len();
+        if !arrivals.is_empty() {
+            workload.add_arrivals(ArrivalSource::Rounds {
+                arrivals,
+                round_ns: self.duration_ns.max(1),
+            });
+        }
+        Ok(background)
+    }
+
+    /// The groups of the members and those above them, as they were while recording.
+    fn add_background_groups(&self, members: &Members, workload: &mut Workload) -> Vec<GroupId> {
+        let mut needed = vec![false; self.groups.len()];
+        for id in members.ids() {
+            let mut group = Some(self.threads[id.index()].group);
+            while let Some(index) = group {
+                needed[index.index()] = true;
+                group = self.groups[index.index()].parent;
+            }
+        }
+        let mut ids = Vec::with_capacity(self.groups.len());
+        for (index, group) in (0u32..).map(GroupIndex).zip(&self.groups) {
+            let id = match group.parent {
+                Some(parent) if needed[index.index()] => {
+                    let path = format!("{GROUP_PREFIX}{}", group.path);
+                    let mut spec = GroupSpec::new(path, ids[parent.index()]);
+                    spec.shares = group.shares;
+                    spec.idle = group.idle;
+                    spec.limit = group.limit;
+                    workload.add_group(spec)
+                }
+                _ => GroupId::ROOT,
+            };
+            ids.push(id);
+        }
+        ids
+    }
+}
+
+/// Who is part of the background.
+struct Members {
+    /// By thread.
+    is_member: Vec<bool>,
+    recorders: BTreeSet<ThreadId>,
+    without_cpu: Vec<ThreadId>,
+}
+
+impl Members {
+    fn of(replay: &Replay, cpus: usize) -> Members {
+        let mut members = Members {
+            is_member: vec![false; replay.threads.len()],
+            recorders: BTreeSet::new(),
+            without_cpu: Vec::new(),
+        };
+        for (id, thread) in (0u32..).map(ThreadId).zip(&replay.threads) {
+            let records = RECORDERS.iter().any(|name| thread.name.starts_with(name));
+            let of_recorder = matches!(thread.origin, Origin::Fork(parent) if members.recorders.contains(&parent));
+            let has_cpu = thread.bound_cpu.is_none_or(|cpu| (cpu as usize) < cpus);
+            if records || of_recorder {
+                members.recorders.insert(id);
+            } else if thread.activations.is_empty() || thread.left_out {
+                continue;
+            } else if has_cpu {
+                members.is_member[id.index()] = true;
+            } else {
+                members.without_cpu.push(id);
+            }
+        }
+        members
+    }
+
+    fn ids(&self) -> impl Iterator<Item = ThreadId> {
+        let all = (0u32..).map(ThreadId).zip(&self.is_member);
+        all.filter(|(_, is_member)| **is_member).map(|(id, _)| id)
+    }
+
+    fn contain(&self, id: ThreadId) -> bool {
+        self.is_member[id.index()]
+    }
+
+    fn background(&self, replay: &Replay) -> Background {
+        let name = |id: &ThreadId| replay.threads[id.index()].name.clone();
+        Background {
+            threads: self.ids().count(),
+            arrivals: 0,
+            recorders: self.recorders.len(),
+            without_cpu: self.without_cpu.iter().map(name).collect(),
+        }
+    }
+}
+
+/// From members to programs, tasks and arrivals.
+struct Adding<'a> {
+    replay: &'a Replay,
+    members: &'a Members,
+    inboxes: Vec<Option<QueueId>>,
+    cpus: u32,
+}
+
+impl Adding<'_> {
+    /// A loop over the inbox; the number of a message is that of the activation among those of its thread.
+    fn program(&self, id: ThreadId) -> Result<Program, ProgramError> {
+        let thread = &self.replay.threads[id.index()];
+        let mut b = ProgramBuilder::new(format!("{NAME} {}-{}", thread.name, thread.pid));
+        let wait = b.label();
+        let activations = self.replay.activations_of(id);
+        let handlers: Vec<Label> = activations.iter().map(|_| b.label()).collect();
+        b.bind(wait);
+        if let Some(inbox) = self.inboxes[id.index()] {
+            b.recv(inbox, MESSAGE);
+        }
+        b.jump_indexed(MESSAGE, &handlers);
+        b.jump(wait);
+        for (handler, activation) in handlers.iter().zip(activations) {
+            b.bind(*handler);
+            for step in self.replay.steps_of(activation) {
+                self.step(&mut b, id, *step);
+            }
+            b.jump(wait);
+        }
+        b.finish()
+    }
+
+    fn step(&self, b: &mut ProgramBuilder, from: ThreadId, step: Step) {
+        match step {
+            Step::Run { work_ns } => b.work(work_ns),
+            Step::Stolen { stolen_ns } => b.stolen(stolen_ns),
+            Step::Io { delay_ns } => b.io(delay_ns),
+            Step::Wake(target) => {
+                let to = self.replay.activations[target.index()].thread;
+                if let Some(inbox) = self.inboxes[to.index()] {
+                    let kernel = |id: ThreadId| self.replay.threads[id.index()].kernel;
+                    b.set(SENT, self.number(target));
+                    b.send(inbox, MESSAGE_BYTES, SENT, !kernel(from) && !kernel(to));
+                }
+            }
+            // Children are there from the start, and nobody ends.
+            Step::Post(_) | Step::Wait(_) | Step::Fork(_) | Step::Exit => {}
+        }
+    }
+
+    /// The place of an activation among those of its thread.
+    fn number(&self, id: ActivationId) -> u64 {
+        let thread = self.replay.activations[id.index()].thread;
+        u64::from(id.0 - self.replay.threads[thread.index()].activations.start)
+    }
+
+    fn describe(&self, id: ThreadId, task: &mut TaskSpec) {
+        let thread = &self.replay.threads[id.index()];
+        task.statistics = Some(NAME.to_owned());
+        task.policy = thread.policy;
+        task.nice = thread.nice;
+        task.rt_priority = thread.rt_priority;
+        task.affinity = thread.bound_cpu.map(|cpu| CpuSet::of(Cpu(cpu)));
+        task.address_space = (!thread.kernel).then_some(ADDRESS_SPACES | id.0);
+        task.start_cpu = Some(Cpu(thread
+            .bound_cpu
+            .unwrap_or(thread.first_cpu % self.cpus)));
+        task.asleep_in = self.inboxes[id.index()];
+    }
+
+    /// Everything that no other member wakes, in order of time.
+    fn arrivals(&self) -> Vec<Arrival> {
+        let mut arrivals = Vec::new();
+        for (id, activation) in (0u32..).map(ActivationId).zip(&self.replay.activations) {
+            let Some(queue) = self.inboxes[activation.thread.index()] else {
+                continue;
+            };
+            let Some((at_ns, cpu, context)) = self.woken_from_outside(activation) else {
+                continue;
+            };
+            arrivals.push(Arrival {
+                at_ns: at_ns.min(self.replay.duration_ns.saturating_sub(1)),
+                cpu: Cpu(cpu % self.cpus),
+                context,
+                sync: false,
+                action: ArrivalAction::Send {
+                    queue,
+                    bytes: MESSAGE_BYTES,
+                    value: self.number(id),
+                },
+            });
+        }
+        arrivals.sort_by_key(|arrival| arrival.at_ns);
+        arrivals
+    }
+
+    /// When, on which CPU and in which context; `None` for what a member wakes, and for what somebody woke who is left out.
+    fn woken_from_outside(&self, activation: &Activation) -> Option<(u64, u32, ArrivalContext)> {
+        let thread = &self.replay.threads[activation.thread.index()];
+        match activation.trigger {
+            Trigger::Outside { at_ns, cpu, soft } => Some((
+                at_ns,
+                cpu,
+                match soft {
+                    true => ArrivalContext::SoftIrq,
+                    false => ArrivalContext::HardIrq,
+                },
+            )),
+            Trigger::Start | Trigger::Fork => {
+                let forked_by_member = match thread.origin {
+                    Origin::Fork(parent) => self.members.contain(parent),
+                    Origin::Before | Origin::UnknownFork => true,
+                };
+                let at = (
+                    activation.woken_ns,
+                    thread.first_cpu,
+                    ArrivalContext::HardIrq,
+                );
+                forked_by_member.then_some(at)
+            }
+            Trigger::Thread(_) | Trigger::ThreadUnseen(_) => None,
+        }
+    }
+}
