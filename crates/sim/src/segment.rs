@@ -21,8 +21,8 @@ pub enum Segment {
     /// Nothing: the next instruction is due.
     #[default]
     None,
-    /// Work in kernel mode is due: nothing reaches the CPU before it is over, so its length follows from the speed at
-    /// which it begins.
+    /// Work in kernel mode: once it has begun nothing reaches the CPU before it is over, so its length follows from the
+    /// speed at which it begins.
     Kernel {
         /// Its length at nominal speed.
         ns: Ns,
@@ -47,9 +47,8 @@ impl Segment {
     /// Work of `ns` at nominal speed.
     #[inline]
     pub const fn work(ns: Ns) -> Self {
-        let ns = if ns > WORK_MAX_NS { WORK_MAX_NS } else { ns };
         Self::Work {
-            left: ns << FRACTION_BITS,
+            left: fixed_point(ns),
         }
     }
 
@@ -64,17 +63,18 @@ impl Segment {
         }
     }
 
-    /// Whether the task's next step is due, with nothing to execute before it.
+    /// Whether it is work in kernel mode.
     #[inline(always)]
-    pub const fn is_due(&self) -> bool {
-        matches!(self, Segment::None | Segment::Kernel { .. })
+    pub const fn is_in_kernel(&self) -> bool {
+        matches!(self, Segment::Kernel { .. })
     }
 
     /// Time until it ends if it runs undisturbed from `now` at `speed`.
     #[inline]
     pub fn time_to_end(&self, now: Ns, speed: u32) -> Ns {
         match *self {
-            Segment::None | Segment::Kernel { .. } => 0,
+            Segment::None => 0,
+            Segment::Kernel { ns } => time_for(fixed_point(ns), speed),
             Segment::Work { left } => time_for(left, speed),
             Segment::Spin {
                 until,
@@ -109,6 +109,13 @@ impl Segment {
     }
 }
 
+/// Work of `ns` at nominal speed, ns · 2¹⁶.
+#[inline(always)]
+const fn fixed_point(ns: Ns) -> u64 {
+    let ns = if ns > WORK_MAX_NS { WORK_MAX_NS } else { ns };
+    ns << FRACTION_BITS
+}
+
 #[inline(always)]
 fn time_for(work: u64, speed: u32) -> Ns {
     if speed == SPEED_NOMINAL {
@@ -132,10 +139,11 @@ mod tests {
     }
 
     #[test]
-    fn work_in_kernel_mode_is_due_at_once_and_not_executed_as_a_segment() {
+    fn work_in_kernel_mode_is_all_ahead_until_it_is_over() {
         let mut kernel = Segment::Kernel { ns: 500 };
-        assert!(kernel.is_due() && !Segment::work(500).is_due());
-        assert_eq!(kernel.time_to_end(1000, SPEED_NOMINAL), 0);
+        assert!(kernel.is_in_kernel() && !Segment::work(500).is_in_kernel());
+        assert_eq!(kernel.time_to_end(1000, SPEED_NOMINAL), 500);
+        assert_eq!(kernel.time_to_end(1000, SPEED_NOMINAL / 2), 1000);
         kernel.advance(100, SPEED_NOMINAL);
         assert_eq!(kernel, Segment::Kernel { ns: 500 });
     }

@@ -10,7 +10,6 @@ use super::interpret::{ENTERED, Next};
 use super::outside::{Outside, Source, class};
 use super::tasks::{Message, Resume};
 use crate::program::{Amount, Ref, Reg, TIMED_OUT};
-use crate::segment::Segment;
 use crate::waiting::QueueNumber;
 use crate::wheel::Key;
 use crate::workload::{BarrierId, ConditionId, MutexId, QueueId, SemaphoreId, WordId};
@@ -25,13 +24,6 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         let state = &mut self.cpus[cpu.index()];
         state.cursor = at + wall_ns;
         state.time.user_ns += wall_ns;
-    }
-
-    /// Same, for so long at nominal speed; it goes on at the speed at which it begins.
-    #[inline]
-    pub(super) fn work_in_kernel(&mut self, cpu: Cpu, work_ns: Ns) {
-        let speed = self.cpus[cpu.index()].speed;
-        self.busy(cpu, Segment::work(work_ns).time_to_end(0, speed));
     }
 }
 
@@ -79,15 +71,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         woken
     }
 
-    /// CPU time in kernel mode: the CPU is busy until it is over.
-    pub(super) fn kernel_work(&mut self, cpu: Cpu, task: TaskId, amount: Amount) -> Next {
-        let work_ns = self.amount(task, amount);
-        self.out.work_in_kernel(cpu, work_ns);
-        self.skip(task);
-        Next::Leave(super::engine::Flow::Segment)
-    }
-
-    /// Time passes on the CPU as in [`World::kernel_work`], and its run queue is not charged for it.
+    /// The CPU is busy as in [`crate::Instruction::KernelWork`], and its run queue is not charged for it.
     pub(super) fn stolen(&mut self, cpu: Cpu, task: TaskId, amount: Amount) -> Next {
         let wall_ns = self.amount(task, amount);
         let at = self.out.clock(cpu);

@@ -126,6 +126,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
             self.out.wheel.arm(slot, Key::new(at, class::PENDING));
             return false;
         }
+        self.out.execute(cpu);
         loop {
             let out = &mut self.out;
             let state = &mut out.cpus[cpu.index()];
@@ -144,17 +145,11 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
             self.leave_idle(cpu);
         }
         self.out.executing = cpu;
-        self.pause(cpu);
-        true
-    }
-
-    /// Accounts what the CPU executed so far; its segment no longer ends by itself.
-    fn pause(&mut self, cpu: Cpu) {
-        self.out.execute(cpu);
-        // Without a task, it was about to fall asleep.
+        // Its segment no longer ends by itself; without a task, it was about to fall asleep.
         self.out
             .wheel
             .disarm(<super::Outside>::slot(cpu, per_cpu::SEGMENT));
+        true
     }
 
     /// Lets a CPU go on until it has to wait for an event.
@@ -261,11 +256,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         state.time.user_ns += out.now - state.started;
         state.started = out.now;
         state.cursor = out.now;
-        let segment = &mut out.tasks.contexts[task.index()].segment;
-        if let Segment::Kernel { ns } = std::mem::take(segment) {
-            out.work_in_kernel(cpu, ns);
-            return Ok(Flow::Segment);
-        }
+        out.tasks.contexts[task.index()].segment = Segment::None;
         self.interpret(cpu, task)
     }
 

@@ -12,7 +12,7 @@ use crate::events::TraceKind;
 use crate::hardware::{ClockEvent, HardwareReport};
 use crate::machine::Machine;
 use crate::machine::parts::{Driver, Frequency, Governor, IdleGovernor, WakesBy};
-use crate::segment::SPEED_NOMINAL;
+use crate::segment::{SPEED_NOMINAL, Segment};
 use crate::wheel::{Key, Slot};
 use schedcast_kernel::cpufreq::{FrequencyDriver, FrequencyGovernor, HwpRequest, PStates};
 use schedcast_kernel::cpuidle::{GovernorKind, IdleState, haltpoll};
@@ -245,10 +245,13 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     pub(super) fn execute(&mut self, cpu: Cpu) {
         let state = &mut self.cpus[cpu.index()];
         let Some(task) = state.running else { return };
+        let context = &mut self.tasks.contexts[task.index()];
+        if let Segment::Kernel { .. } = context.segment {
+            return self.execute_in_kernel(cpu, task);
+        }
         let elapsed = self.now.saturating_sub(state.started);
         state.started += elapsed;
         state.time.user_ns += elapsed;
-        let context = &mut self.tasks.contexts[task.index()];
         context.segment.advance(elapsed, state.speed);
         if state.cold {
             let worked = elapsed.saturating_mul(u64::from(state.speed));
@@ -256,11 +259,25 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         }
     }
 
+    /// Work in kernel mode that has begun is not disturbed: the CPU is busy until it is over.
+    fn execute_in_kernel(&mut self, cpu: Cpu, task: TaskId) {
+        let slot = <Outside>::slot(cpu, per_cpu::SEGMENT);
+        let state = &mut self.cpus[cpu.index()];
+        if self.now <= state.started || self.wheel.armed(slot).is_none() {
+            return;
+        }
+        let work = std::mem::take(&mut self.tasks.contexts[task.index()].segment);
+        let wall_ns = work.time_to_end(state.started, state.speed);
+        state.time.user_ns += wall_ns;
+        state.started += wall_ns;
+        state.cursor = state.started;
+    }
+
     /// Time until the running task's segment ends, or its caches are warm.
     #[inline(always)]
     pub(super) fn time_to_end(&self, cpu: Cpu, task: TaskId, from: Ns) -> Ns {
         // Most often the next system call is due, warm caches or not.
-        if self.tasks.contexts[task.index()].segment.is_due() {
+        if self.tasks.contexts[task.index()].segment == Segment::None {
             return 0;
         }
         self.time_to_execute(cpu, task, from)
@@ -270,7 +287,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         let context = &self.tasks.contexts[task.index()];
         let state = &self.cpus[cpu.index()];
         let end = context.segment.time_to_end(from, state.speed);
-        if state.cold {
+        if state.cold && !context.segment.is_in_kernel() {
             end.min(context.cold_left.div_ceil(u64::from(state.speed)))
         } else {
             end
@@ -316,8 +333,8 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     pub(super) fn cold_segment_ends(&mut self, cpu: Cpu, task: TaskId) -> bool {
         let context = &self.tasks.contexts[task.index()];
         // A system call: no work was done since the last one.
-        let unchanged = context.segment.is_due() && context.cold_left > 0;
-        unchanged || self.cold_work_ends(cpu, task)
+        let unchanged = context.segment == Segment::None && context.cold_left > 0;
+        unchanged || context.segment.is_in_kernel() || self.cold_work_ends(cpu, task)
     }
 
     #[inline(never)]

@@ -65,18 +65,8 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
             match self.execute_alone(task, pc, instruction) {
                 Some(Next::Instruction) => {}
                 Some(Next::Leave(_)) => return,
-                None => return self.prepare(task, instruction),
+                None => return,
             }
-        }
-    }
-
-    /// Half of all events of programs that send messages begin work in kernel mode: what the task knows of it is
-    /// read ahead.
-    #[inline(always)]
-    fn prepare(&mut self, task: TaskId, instruction: Instruction) {
-        if let Instruction::KernelWork(amount) = instruction {
-            let ns = self.amount(task, amount);
-            self.begin(task, Segment::Kernel { ns });
         }
     }
 
@@ -88,6 +78,10 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
             I::Work(amount) => {
                 let work = Segment::work(self.amount(task, amount));
                 self.begin(task, work)
+            }
+            I::KernelWork(amount) => {
+                let ns = self.amount(task, amount);
+                self.begin(task, Segment::Kernel { ns })
             }
             I::Set { reg, value } => {
                 let value = self.amount(task, value);
@@ -146,7 +140,6 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
                 Ok(self.set(task, reg, now))
             }
             I::GetCpu(reg) => Ok(self.set(task, reg, u64::from(cpu.0))),
-            I::KernelWork(amount) => Ok(self.kernel_work(cpu, task, amount)),
             _ => self.execute_call(cpu, task, instruction),
         }
     }
