@@ -5,7 +5,7 @@
 //! [`LOAD_AVG_MAX`] = 47742, and `util_avg` = 1024 · sum / divider climbs 0 → 21 after 1 ms → 504
 //! after 32 ms → 1009 after 200 ms.
 //!
-//! Worked example: an entity with `period_contrib` 1000 runs 2048 units more. It crosses
+//! Worked example: an entity that has counted 1000 units of its period runs 2048 units more. It crosses
 //! (1000 + 2048) / 1024 = 2 boundaries. The old sums decay by y²; the 24 units that complete the
 //! old period count decay(24, 2) = 22; one full period in between counts
 //! 47742 − decay(47742, 2) − 1024 = 1001; and the 1000 units of the new, incomplete period count in full.
@@ -17,6 +17,9 @@ pub const LOAD_AVG_MAX: u32 = 47742;
 /// `PELT_MIN_DIVIDER`: the divider at the very start of a period.
 pub const MIN_DIVIDER: u32 = LOAD_AVG_MAX - 1024;
 const PERIODS_PER_HALF: u64 = 32;
+const UNITS_PER_PERIOD: u64 = 1024;
+/// Length of a period.
+const PERIOD_NS: u64 = UNITS_PER_PERIOD << 10;
 
 /// yⁿ for n in 0..32 as 32-bit fractions.
 const DECAY_FRACTION: [u32; 32] = [
@@ -92,7 +95,7 @@ pub fn decay_load(value: u64, periods: u64) -> u64 {
 }
 
 /// Decaying sums and averages of one entity or queue (`struct sched_avg`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SchedAvg {
     /// PELT clock of the last update, ns. 0 marks an entity that is to be attached.
     pub last_update_time: u64,
@@ -102,14 +105,29 @@ pub struct SchedAvg {
     pub runnable_sum: u64,
     /// Σ of the running input · 1024.
     pub util_sum: u32,
-    /// Units of the current period that are already counted (0..1024).
-    pub period_contrib: u32,
+    /// From the last update to the end of its period, ns; the kernel counts the units since the start (`period_contrib`).
+    pub period_left_ns: u64,
     /// load_sum · weight / divider.
     pub load_avg: u64,
     /// runnable_sum / divider.
     pub runnable_avg: u64,
     /// util_sum / divider, at most 1024.
     pub util_avg: u64,
+}
+
+impl Default for SchedAvg {
+    fn default() -> Self {
+        Self {
+            last_update_time: 0,
+            load_sum: 0,
+            runnable_sum: 0,
+            util_sum: 0,
+            period_left_ns: PERIOD_NS,
+            load_avg: 0,
+            runnable_avg: 0,
+            util_avg: 0,
+        }
+    }
 }
 
 /// What an update adds for the time since the last one.
@@ -127,14 +145,13 @@ impl SchedAvg {
     /// What a full average divides by at this point of the period (`get_pelt_divider`).
     #[inline(always)]
     pub const fn divider(&self) -> u32 {
-        MIN_DIVIDER + self.period_contrib
+        LOAD_AVG_MAX - (self.period_left_ns >> 10) as u32
     }
 
     /// Whether an update at `now` crosses no period boundary. A clock that went back does.
     #[inline(always)]
     pub const fn stays_within_period(&self, now: u64) -> bool {
-        let units = now.wrapping_sub(self.last_update_time) >> 10;
-        units + (self.period_contrib as u64) < 1024
+        now.wrapping_sub(self.last_update_time) < self.period_left_ns
     }
 
     /// [`SchedAvg::update`] where [`SchedAvg::stays_within_period`]: averages do not move.
@@ -145,7 +162,7 @@ impl SchedAvg {
         if units > 0 {
             reached(Mark::PeltWithinPeriod);
             self.last_update_time += units << 10;
-            self.period_contrib += units as u32;
+            self.period_left_ns -= units << 10;
             self.add(units as u32, inputs);
         }
     }
@@ -184,14 +201,15 @@ impl SchedAvg {
         reached(Mark::PeltPeriod);
         let units = elapsed >> 10;
         self.last_update_time += units << 10;
-        let total = units + u64::from(self.period_contrib);
-        let rest = (total % 1024) as u32;
-        let decay = Decay::over(total / 1024);
+        let first = self.period_left_ns >> 10;
+        let later = units - first;
+        let rest = later % UNITS_PER_PERIOD;
+        let decay = Decay::over(1 + later / UNITS_PER_PERIOD);
         self.load_sum = decay.of(self.load_sum);
         self.runnable_sum = decay.of(self.runnable_sum);
         self.util_sum = decay.of(u64::from(self.util_sum)) as u32;
         if load != 0 {
-            let contribution = segments(decay, 1024 - self.period_contrib, rest);
+            let contribution = segments(decay, first as u32, rest as u32);
             let inputs = Inputs {
                 load,
                 runnable,
@@ -199,7 +217,7 @@ impl SchedAvg {
             };
             self.add(contribution, inputs);
         }
-        self.period_contrib = rest;
+        self.period_left_ns = PERIOD_NS - (rest << 10);
         self.update_avg(weight);
         true
     }

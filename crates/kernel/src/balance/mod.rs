@@ -255,7 +255,7 @@ pub struct Domains {
     pub(crate) idle: CpuSet,
     /// CPUs with nothing but SCHED_IDLE tasks.
     pub(crate) sched_idle: CpuSet,
-    /// CPUs all of whose siblings are idle.
+    /// CPUs all of whose siblings are idle, where cores have several threads.
     pub(crate) idle_cores: CpuSet,
     /// Idle CPUs that wakeups chose and have not marked yet.
     pub(crate) claims: crate::select::Claims,
@@ -493,11 +493,11 @@ impl Domains {
         if idle {
             self.idle.insert(cpu);
             *idle_threads += 1;
-            if idle_threads == threads {
+            if self.smt_active && idle_threads == threads {
                 self.idle_cores = self.idle_cores.or(&view.smt);
             }
         } else {
-            if idle_threads == threads {
+            if self.smt_active && idle_threads == threads {
                 self.idle_cores = self.idle_cores.and_not(&view.smt);
             }
             *idle_threads -= 1;

@@ -6,6 +6,8 @@
 //! 1024 · 1024 / 2048 = 512.
 
 use super::load::{dequeue_load_avg, enqueue_load_avg};
+use super::place::{dequeue_in_order, enqueue_in_order};
+use crate::entity::Entity;
 use crate::ids::{CfsRqId, EntityId, GroupId, Ns};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
@@ -141,16 +143,18 @@ impl Kernel {
             }
             self.reweight_leave(q, se, is_curr);
         }
-        let old_weight = self.entities[se.index()].load.weight;
-        dequeue_load_avg(&mut self.cfs_rqs[q.index()], &self.entities[se.index()]);
-        if eevdf {
-            self.reweight_virtual_times(se, average, lag, old_weight, load.weight);
-        }
+        let cfs_rq = &mut self.cfs_rqs[q.index()];
         let entity = &mut self.entities[se.index()];
+        let old_weight = entity.load.weight;
+        dequeue_load_avg(cfs_rq, entity);
+        if eevdf {
+            let reweight = self.rules.reweight;
+            reweight_virtual_times(entity, reweight, average, lag, (old_weight, load.weight));
+        }
         entity.load = load;
         entity.avg.load_avg =
             entity.load.unscaled() * entity.avg.load_sum / u64::from(entity.avg.divider());
-        enqueue_load_avg(&mut self.cfs_rqs[q.index()], entity);
+        enqueue_load_avg(cfs_rq, entity);
         if on_rq {
             self.reweight_return(q, se, is_curr);
         }
@@ -172,65 +176,72 @@ impl Kernel {
 
     #[inline(always)]
     fn reweight_leave(&mut self, q: CfsRqId, se: EntityId, is_curr: bool) {
-        if self.rules.fair == FairClass::Eevdf {
-            if self.rules.reweight == Reweight::PlaceAgain {
-                self.update_entity_lag(q, se);
-            }
-            if !is_curr {
-                self.timeline_remove(q, se);
-            }
-            if self.rules.reweight == Reweight::PlaceAgain {
-                let entity = &mut self.entities[se.index()];
-                entity.deadline = entity.deadline.wrapping_sub(entity.vruntime);
-                entity.rel_deadline = true;
-                self.cfs_rqs[q.index()].nr_queued -= 1;
-            }
+        let places_again =
+            self.rules.fair == FairClass::Eevdf && self.rules.reweight == Reweight::PlaceAgain;
+        if places_again {
+            self.update_entity_lag(q, se);
         }
-        let weight = self.entities[se.index()].load.weight;
-        self.cfs_rqs[q.index()].load.sub(weight);
-    }
-
-    #[inline(always)]
-    fn reweight_virtual_times(&mut self, se: EntityId, average: u64, lag: i64, old: u64, new: u64) {
+        let cfs_rq = &mut self.cfs_rqs[q.index()];
         let entity = &mut self.entities[se.index()];
-        match self.rules.reweight {
-            Reweight::PlaceAgain => {
-                // Lag is weight times virtual lag and must not change.
-                reached(Mark::ReweightPlaceAgain);
-                entity.vlag = rescale(entity.vlag, old, new);
-                if entity.rel_deadline {
-                    entity.deadline = rescale(entity.deadline as i64, old, new) as u64;
-                }
-            }
-            _ if !entity.on_rq => entity.vlag = rescale(entity.vlag, old, new),
-            Reweight::ScaleLag => {
-                reached(Mark::ReweightScaleLag);
-                let to_deadline = entity.deadline.wrapping_sub(average) as i64;
-                entity.vruntime = average.wrapping_sub(rescale(lag, old, new) as u64);
-                entity.deadline = average.wrapping_add(rescale(to_deadline, old, new) as u64);
-            }
-            Reweight::KeepVruntime => {
-                reached(Mark::ReweightKeepVruntime);
-                let to_deadline = entity.deadline.wrapping_sub(entity.vruntime) as i64;
-                entity.deadline = entity
-                    .vruntime
-                    .wrapping_add(rescale(to_deadline, old, new) as u64);
-            }
+        if self.rules.fair == FairClass::Eevdf && !is_curr {
+            dequeue_in_order(cfs_rq, entity, se, FairClass::Eevdf);
         }
+        if places_again {
+            entity.deadline = entity.deadline.wrapping_sub(entity.vruntime);
+            entity.rel_deadline = true;
+            cfs_rq.nr_queued -= 1;
+        }
+        cfs_rq.load.sub(entity.load.weight);
     }
 
     #[inline(always)]
     fn reweight_return(&mut self, q: CfsRqId, se: EntityId, is_curr: bool) {
-        if self.rules.fair == FairClass::Eevdf {
-            if self.rules.reweight == Reweight::PlaceAgain {
-                self.place_entity(q, se, super::EnqueueFlags::NONE);
-                self.cfs_rqs[q.index()].nr_queued += 1;
-            }
-            if !is_curr {
-                self.timeline_insert(q, se);
+        let eevdf = self.rules.fair == FairClass::Eevdf;
+        let places_again = eevdf && self.rules.reweight == Reweight::PlaceAgain;
+        if places_again {
+            self.place_entity(q, se, super::EnqueueFlags::NONE);
+        }
+        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        let entity = &self.entities[se.index()];
+        cfs_rq.nr_queued += u32::from(places_again);
+        cfs_rq.load.add(entity.load.weight);
+        if eevdf && !is_curr {
+            enqueue_in_order(cfs_rq, entity, se, FairClass::Eevdf);
+        }
+    }
+}
+
+/// Lag, deadline and vruntime of an entity that gets a new weight: `weights` are the old and the new one.
+#[inline(always)]
+fn reweight_virtual_times(
+    entity: &mut Entity,
+    reweight: Reweight,
+    average: u64,
+    lag: i64,
+    (old, new): (u64, u64),
+) {
+    match reweight {
+        Reweight::PlaceAgain => {
+            // Lag is weight times virtual lag and must not change.
+            reached(Mark::ReweightPlaceAgain);
+            entity.vlag = rescale(entity.vlag, old, new);
+            if entity.rel_deadline {
+                entity.deadline = rescale(entity.deadline as i64, old, new) as u64;
             }
         }
-        let weight = self.entities[se.index()].load.weight;
-        self.cfs_rqs[q.index()].load.add(weight);
+        _ if !entity.on_rq => entity.vlag = rescale(entity.vlag, old, new),
+        Reweight::ScaleLag => {
+            reached(Mark::ReweightScaleLag);
+            let to_deadline = entity.deadline.wrapping_sub(average) as i64;
+            entity.vruntime = average.wrapping_sub(rescale(lag, old, new) as u64);
+            entity.deadline = average.wrapping_add(rescale(to_deadline, old, new) as u64);
+        }
+        Reweight::KeepVruntime => {
+            reached(Mark::ReweightKeepVruntime);
+            let to_deadline = entity.deadline.wrapping_sub(entity.vruntime) as i64;
+            entity.deadline = entity
+                .vruntime
+                .wrapping_add(rescale(to_deadline, old, new) as u64);
+        }
     }
 }

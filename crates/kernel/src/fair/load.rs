@@ -162,7 +162,7 @@ fn age_within_period(cfs_rq: &mut CfsRq, se: &mut Entity, is_curr: bool, now: u6
 fn attach_entity_load_avg(cfs_rq: &mut CfsRq, se: &mut Entity) {
     let divider = u64::from(cfs_rq.avg.divider());
     se.avg.last_update_time = cfs_rq.avg.last_update_time;
-    se.avg.period_contrib = cfs_rq.avg.period_contrib;
+    se.avg.period_left_ns = cfs_rq.avg.period_left_ns;
     se.avg.util_sum = (se.avg.util_avg * divider) as u32;
     se.avg.runnable_sum = se.avg.runnable_avg * divider;
     let load_sum = se.avg.load_avg * divider;

@@ -328,7 +328,8 @@ impl Kernel {
         flags: DequeueFlags,
     ) -> bool {
         let cpu = self.cfs_rqs[self.entities[first.index()].cfs_rq.index()].cpu;
-        let only_idle_before = self.sched_idle_rq(cpu);
+        debug_assert_eq!(self.rqs[cpu.index()].noted_sched_idle, self.sched_idle_rq(cpu));
+        let only_idle_before = self.rqs[cpu.index()].noted_sched_idle;
         let mut counts = self.counts_of(first, flags);
         let queued = counts.queued;
         let Some(stopped) = self.dequeue_levels(p, first, flags, &mut counts) else {
@@ -336,7 +337,7 @@ impl Kernel {
         };
         if !stopped {
             self.sub_nr_running(cpu, queued);
-            if !only_idle_before && self.sched_idle_rq(cpu) {
+            if !only_idle_before && self.rqs[cpu.index()].noted_sched_idle {
                 let jiffy = self.jiffies(self.rqs[cpu.index()].clock);
                 self.rqs[cpu.index()].next_balance = jiffy;
             }

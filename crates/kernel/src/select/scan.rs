@@ -55,12 +55,13 @@ impl Kernel {
             .and(&idle)
             .first_wrap(start)
             .filter(|&cpu| place(cpu) <= limit);
-        let looks = hit.map_or(counted.len().min(limit), place);
-        self.look(p, looks as u32);
         if let Some(cpu) = hit {
+            self.look(p, place(cpu) as u32);
             self.because::<P>(Mark::ScanFound);
             return Scan::Found(cpu);
         }
+        let count = counted.len();
+        self.look(p, count.min(limit) as u32);
         let resort = cpus
             .and(&resort)
             .first_wrap(start)
@@ -68,7 +69,7 @@ impl Kernel {
         if resort.is_some() {
             self.because::<P>(Mark::ScanSchedIdle);
         }
-        if counted.len() > limit {
+        if count > limit {
             reached(Mark::ScanGaveUp);
             Scan::GaveUp(resort)
         } else {
