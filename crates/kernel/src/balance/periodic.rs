@@ -52,6 +52,7 @@ impl Kernel {
     }
 
     /// Jiffies between two balances of a domain (`get_sd_balance_interval`).
+    #[inline(always)]
     pub(crate) fn balance_interval(&self, domain: &Domain, busy: bool) -> u64 {
         let mut msecs = u64::from(domain.balance_interval);
         if busy {

@@ -223,7 +223,7 @@ impl Kernel {
                 for &task in parked.iter().rev() {
                     self.tasks[task.index()].throttled = false;
                     let flags = EnqueueFlags::WAKEUP;
-                    self.enqueue_task_fair(p, cpu, task, flags);
+                    self.enqueue_task(p, cpu, task, flags);
                 }
                 parked.clear();
                 self.cfs_rqs[q.index()].limbo = parked;
@@ -309,7 +309,7 @@ impl Kernel {
         }
         self.update_rq_clock(p, cpu);
         let flags = DequeueFlags::SLEEP | DequeueFlags::THROTTLE;
-        self.dequeue_task_fair(p, task, flags);
+        self.dequeue_task(p, cpu, task, flags);
         reached(Mark::ThrottleParksTask);
         self.cfs_rqs[q.index()].limbo.push(task);
         self.tasks[task.index()].throttled = true;

@@ -132,7 +132,11 @@ impl Kernel {
         if matches!(state, PrevState::Blocked | PrevState::Dead) {
             let dying = state == PrevState::Dead;
             let flags = DequeueFlags::SLEEP.with(DequeueFlags::SPECIAL, dying);
-            if self.dequeue_task(p, cpu, prev, flags) {
+            let left = match self.tasks[prev.index()].policy.is_fair() {
+                true => self.dequeue_task_fair(p, prev, flags),
+                false => self.dequeue_task(p, cpu, prev, flags),
+            };
+            if left {
                 self.block_task(cpu, prev);
             }
         }
@@ -280,6 +284,7 @@ impl Kernel {
     }
 
     /// Puts a task on its class's queue (`enqueue_task`).
+    #[inline(never)]
     pub(crate) fn enqueue_task<P: Platform>(
         &mut self,
         p: &mut P,
@@ -297,7 +302,7 @@ impl Kernel {
     }
 
     /// Takes a task off its class's queue (`dequeue_task`). `false` when it is delayed instead.
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn dequeue_task<P: Platform>(
         &mut self,
         p: &mut P,

@@ -36,10 +36,14 @@ impl Kernel {
             self.rqs[last_cpu.index()].nr_iowait -= 1;
         }
         self.tasks[task.index()].state = TaskState::Waking;
-        self.domains.claims.begin(p.now(cpu));
+        if self.domains.claims.take_time() {
+            self.domains.claims.begin(p.now(cpu));
+        }
         let target = self.select_task_rq(p, cpu, task, WakeKind::Wakeup, flags);
-        let claimed = Some(target).filter(|&target| target != cpu && self.idle_cpu(target));
-        self.domains.claims.end(claimed, p.now(cpu));
+        if self.domains.claims.take_time() {
+            let claimed = Some(target).filter(|&target| target != cpu && self.idle_cpu(target));
+            self.domains.claims.end(claimed, p.now(cpu));
+        }
         let migrated = target != last_cpu;
         if migrated {
             self.set_task_cpu(p, task, target);
@@ -108,7 +112,12 @@ impl Kernel {
         migrated: bool,
     ) {
         let flags = EnqueueFlags::WAKEUP.with(EnqueueFlags::MIGRATED, migrated);
-        self.activate_task(p, cpu, task, flags);
+        if self.tasks[task.index()].policy.is_fair() {
+            self.enqueue_task_fair(p, cpu, task, flags);
+            self.tasks[task.index()].on_rq = true;
+        } else {
+            self.activate_task(p, cpu, task, flags);
+        }
         self.tasks[task.index()].state = TaskState::Running;
         p.observe(cpu, Observation::Wakeup { task, cpu });
         self.wakeup_preempt(p, cpu, task, false);
@@ -134,7 +143,6 @@ impl Kernel {
     /// A wakeup ends a CPU's idle period: the average follows by an eighth.
     #[inline(always)]
     fn end_idle_stamp(&mut self, cpu: Cpu) {
-        let tick = self.tick;
         let rq = &mut self.rqs[cpu.index()];
         if rq.idle_stamp == 0 {
             return;
@@ -143,9 +151,11 @@ impl Kernel {
         reached(Mark::AvgIdle);
         update_avg(&mut rq.avg_idle, idle_ns);
         rq.avg_idle = rq.avg_idle.min(2 * rq.max_idle_balance_cost_ns);
-        rq.wake_stamp_jiffy = tick.quotient(rq.clock);
-        rq.wake_avg_idle = rq.avg_idle / 2;
         rq.idle_stamp = 0;
+        if self.rules.placement.sis_prop_ages {
+            rq.wake_stamp_jiffy = self.tick.quotient(rq.clock);
+            rq.wake_avg_idle = rq.avg_idle / 2;
+        }
     }
 
     /// Whether a woken task takes the CPU from the running one (`wakeup_preempt`).

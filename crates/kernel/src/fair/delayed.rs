@@ -5,8 +5,8 @@
 //! 3 ms ahead and blocks with lag −1.5 ms. It stays, but does not count as runnable. B runs; after 3 ms
 //! V has reached A's vruntime, A would be picked, and only then leaves with lag 0.
 
-use super::EnqueueFlags;
 use super::load::LoadUpdate;
+use super::{DequeueFlags, EnqueueFlags};
 use crate::ids::EntityId;
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
@@ -54,6 +54,12 @@ impl Kernel {
             reached(Mark::DelayZero);
             entity.vlag = 0;
         }
+    }
+
+    /// The delayed dequeue of an entity takes place.
+    #[inline(never)]
+    pub(crate) fn dequeue_delayed_entity<P: Platform>(&mut self, p: &mut P, se: EntityId) {
+        self.dequeue_entities(p, se, DequeueFlags::SLEEP | DequeueFlags::DELAYED);
     }
 
     /// A delayed entity is wanted again before it was taken off (`requeue_delayed_entity`).

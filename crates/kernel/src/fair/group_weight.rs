@@ -97,7 +97,12 @@ impl Kernel {
     }
 
     #[inline(always)]
-    fn update_group_entity<P: Platform>(&mut self, p: &mut P, se: EntityId, child: CfsRqId) {
+    pub(crate) fn update_group_entity<P: Platform>(
+        &mut self,
+        p: &mut P,
+        se: EntityId,
+        child: CfsRqId,
+    ) {
         let cfs_rq = &self.cfs_rqs[child.index()];
         if self.rules.skip_empty_group_reweight && cfs_rq.load.weight == 0 {
             reached(Mark::EmptyGroupKeepsWeight);

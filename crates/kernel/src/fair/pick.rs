@@ -1,6 +1,5 @@
 //! Choosing the next fair task, and moving the "current" marks of the hierarchy to it.
 
-use super::DequeueFlags;
 use super::eevdf::update_zero_vruntime;
 use super::load::LoadUpdate;
 use crate::explain::Decision;
@@ -76,9 +75,8 @@ impl Kernel {
             .pick_eevdf(q, true)
             .expect("a queue that was asked has entities");
         if self.entities[se.index()].sched_delayed {
-            let flags = DequeueFlags::SLEEP | DequeueFlags::DELAYED;
             reached(Mark::DelayedTakenOff);
-            self.dequeue_entities(p, se, flags);
+            self.dequeue_delayed_entity(p, se);
             return None;
         }
         Some(se)
@@ -189,6 +187,7 @@ impl Kernel {
     }
 
     /// `put_prev_task_fair`.
+    #[inline(always)]
     pub(crate) fn put_prev_task_fair<P: Platform>(&mut self, p: &mut P, task: TaskId) {
         let mut level = Some(self.tasks[task.index()].se);
         while let Some(se) = level {

@@ -70,7 +70,17 @@ impl Kernel {
         }
     }
 
+    /// Number of runnable tasks and weight of a group's entity.
+    #[inline(always)]
+    fn refresh_group_entity<P: Platform>(&mut self, p: &mut P, se: EntityId) {
+        if let Some(child) = self.entities[se.index()].my_q() {
+            self.se_update_runnable(se);
+            self.update_group_entity(p, se, child);
+        }
+    }
+
     /// `enqueue_task_fair`.
+    #[inline(always)]
     pub(crate) fn enqueue_task_fair<P: Platform>(
         &mut self,
         p: &mut P,
@@ -246,8 +256,7 @@ impl Kernel {
             self.add_min_vruntime(q, se);
         }
         self.update_load_avg(p, q, se, LoadUpdate::Attach);
-        self.se_update_runnable(se);
-        self.update_cfs_group(p, se);
+        self.refresh_group_entity(p, se);
         // Before EEVDF only sleepers are placed.
         let places = match eevdf {
             true => !is_curr,
@@ -321,6 +330,7 @@ impl Kernel {
 
     /// Takes an entity off, and every group entity that becomes empty (`dequeue_entities`). `false`
     /// when the task itself is delayed instead.
+    #[inline(always)]
     pub(crate) fn dequeue_entities<P: Platform>(
         &mut self,
         p: &mut P,
@@ -328,7 +338,10 @@ impl Kernel {
         flags: DequeueFlags,
     ) -> bool {
         let cpu = self.cfs_rqs[self.entities[first.index()].cfs_rq.index()].cpu;
-        debug_assert_eq!(self.rqs[cpu.index()].noted_sched_idle, self.sched_idle_rq(cpu));
+        debug_assert_eq!(
+            self.rqs[cpu.index()].noted_sched_idle,
+            self.sched_idle_rq(cpu)
+        );
         let only_idle_before = self.rqs[cpu.index()].noted_sched_idle;
         let mut counts = self.counts_of(first, flags);
         let queued = counts.queued;

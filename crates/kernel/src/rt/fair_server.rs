@@ -84,10 +84,15 @@ impl FairServer {
 
 impl Kernel {
     /// The first fair task of a CPU was queued (`dl_server_start`).
+    #[inline(always)]
     pub(crate) fn fair_server_start<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        if !self.rules.fair_server || self.rqs[cpu.index()].fair_server.active {
-            return;
+        if self.rules.fair_server && !self.rqs[cpu.index()].fair_server.active {
+            self.fair_server_starts(p, cpu);
         }
+    }
+
+    #[inline(never)]
+    fn fair_server_starts<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         let now = self.rqs[cpu.index()].clock;
         let server = &mut self.rqs[cpu.index()].fair_server;
         server.active = true;

@@ -45,16 +45,15 @@ impl Default for Claims {
 }
 
 impl Claims {
-    /// A search begins.
+    /// Whether it takes a while until a choice shows.
     #[inline]
-    pub(crate) fn begin(&mut self, now: Ns) {
-        if self.mark_ns > 0 {
-            self.recall(now);
-        }
+    pub(crate) fn take_time(&self) -> bool {
+        self.mark_ns > 0
     }
 
+    /// A search begins.
     #[inline(never)]
-    fn recall(&mut self, now: Ns) {
+    pub(crate) fn begin(&mut self, now: Ns) {
         while self
             .latest
             .front()
@@ -72,11 +71,7 @@ impl Claims {
     }
 
     /// It is over; `chosen` is the idle CPU that it took, if it is another one than the waker's.
-    #[inline]
     pub(crate) fn end(&mut self, chosen: Option<Cpu>, chosen_ns: Ns) {
-        if self.mark_ns == 0 {
-            return;
-        }
         self.unseen = CpuSet::EMPTY;
         if let Some(cpu) = chosen {
             let later = self.latest.iter().rev();
