@@ -206,6 +206,9 @@ fn check_idle_sets(kernel: &Kernel, cpu: Cpu) {
         "CPU {}: nothing but SCHED_IDLE",
         cpu.0
     );
+    if !domains.smt_active {
+        return;
+    }
     let siblings = &domains.cpus[cpu.index()].smt;
     assert_eq!(
         domains.idle_cores.contains(cpu),
