@@ -76,12 +76,14 @@ pub struct Wheel {
     levels: u32,
     /// Key of the last event that left.
     last: u64,
-    /// Smallest armed key and the slot that leaves with it, when known.
-    earliest: Option<(u64, u32)>,
+    /// Smallest armed key and the slot that leaves with it, or [`NOTHING`], or [`UNKNOWN`].
+    earliest: (u64, u32),
 }
 
 /// Key and slot of an empty queue.
 const NOTHING: (u64, u32) = (Key::NEVER.0, u32::MAX);
+/// The earliest of a queue has to be looked for: no key is smaller, no slot has that number.
+const UNKNOWN: (u64, u32) = (0, u32::MAX - 1);
 
 impl Wheel {
     /// A wheel at time 0 with `slots` slots, none armed.
@@ -99,7 +101,7 @@ impl Wheel {
             occupied: [0; LEVELS],
             levels: 0,
             last: 0,
-            earliest: Some(NOTHING),
+            earliest: NOTHING,
         };
         for _ in 0..slots {
             wheel.add_slot();
@@ -126,8 +128,8 @@ impl Wheel {
         let key = key.0.max(self.last);
         self.keys[slot.0 as usize] = key;
         self.hang(slot.0, key);
-        if self.earliest.is_some_and(|(earliest, _)| key < earliest) {
-            self.earliest = Some((key, slot.0));
+        if key < self.earliest.0 {
+            self.earliest = (key, slot.0);
         }
     }
 
@@ -138,11 +140,8 @@ impl Wheel {
         if self.places[row] == NOWHERE {
             return;
         }
-        if self
-            .earliest
-            .is_some_and(|(_, earliest)| earliest == slot.0)
-        {
-            self.earliest = None;
+        if self.earliest.1 == slot.0 {
+            self.earliest = UNKNOWN;
         }
         self.unhang(slot.0);
     }
@@ -162,18 +161,17 @@ impl Wheel {
 
     #[inline(always)]
     fn find_earliest(&mut self) -> (u64, u32) {
-        if let Some(earliest) = self.earliest {
-            return earliest;
+        if self.earliest.1 != UNKNOWN.1 {
+            return self.earliest;
         }
-        let earliest = match self.first_list() {
+        self.earliest = match self.first_list() {
             None => NOTHING,
             Some(list) => {
                 let slot = self.smallest(list);
                 (self.keys[slot as usize], slot)
             }
         };
-        self.earliest = Some(earliest);
-        earliest
+        self.earliest
     }
 
     /// The next event, if it is not after `limit`.
@@ -186,7 +184,7 @@ impl Wheel {
         let list = usize::from(self.places[slot as usize]);
         self.unhang(slot);
         self.last = key;
-        self.earliest = None;
+        self.earliest = UNKNOWN;
         let others_hang_there = self.links[list].next >= LISTS as u32;
         if list >= DIGITS && others_hang_there {
             self.spread(list);

@@ -57,12 +57,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         for _ in 0..RETRIES {
             while self.run_next_timer(cpu, entered) {}
             entered = self.out.clock(cpu);
-            let first = self
-                .out
-                .timers
-                .first(cpu)
-                .map_or(Ns::MAX, |armed| armed.hard);
-            if first.min(self.out.cpus[cpu.index()].tick_at) > entered {
+            if self.out.next_expiry(cpu) > entered {
                 break;
             }
         }

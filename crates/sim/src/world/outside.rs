@@ -270,6 +270,13 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         }
     }
 
+    /// When the next timer or tick of a CPU is due, `Ns::MAX` when none is.
+    #[inline(always)]
+    pub(super) fn next_expiry(&self, cpu: Cpu) -> Ns {
+        let first = self.timers.first(cpu).map_or(Ns::MAX, |armed| armed.hard);
+        first.min(self.cpus[cpu.index()].tick_at)
+    }
+
     /// Programs the timer hardware of a CPU for its next timer or tick.
     #[inline(always)]
     pub(super) fn program_device(&mut self, cpu: Cpu) {
@@ -277,8 +284,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         if state.in_timer_interrupt {
             return;
         }
-        let first = self.timers.first(cpu).map_or(Ns::MAX, |armed| armed.hard);
-        let at = first.min(state.tick_at);
+        let at = self.next_expiry(cpu);
         let slot = <Outside>::slot(cpu, per_cpu::DEVICE);
         if at == Ns::MAX {
             self.wheel.disarm(slot);
