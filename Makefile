@@ -89,6 +89,8 @@ speed: fast
 LIMITS := $(CARGO) run --release --locked -p schedcast-lab --example bandwidth_twins --
 PROGRAMS := $(CARGO) run --release --locked -p schedcast-lab --example program_twins --
 MEASURED := docs/validation
+# What that machine does when it has nothing to do: it runs beside everything that is simulated here.
+BACKGROUND := $(abspath recordings/dev-vm-idle)
 twins:
 	$(LIMITS) measure $(MEASURED)/bandwidth-6.18.json
 	$(PROGRAMS) measure $(MEASURED)/programs-6.18.json
@@ -98,9 +100,9 @@ twins:
 # The same pages from what was measured before, after a change of the model.
 twin-pages:
 	$(LIMITS) report $(MEASURED)/bandwidth-6.18.json dev-vm $(MEASURED)/bandwidth-6.18.md
-	$(PROGRAMS) report $(MEASURED)/programs-6.18.json dev-vm $(MEASURED)/programs-6.18.md
-	$(PROGRAMS) rt-app-report $(MEASURED)/rt-app-6.18.json dev-vm $(MEASURED)/rt-app-6.18.md
-	$(PROGRAMS) server-report $(MEASURED)/servers-6.18.json dev-vm $(MEASURED)/servers-6.18.md
+	$(PROGRAMS) report $(MEASURED)/programs-6.18.json dev-vm $(MEASURED)/programs-6.18.md $(BACKGROUND)
+	$(PROGRAMS) rt-app-report $(MEASURED)/rt-app-6.18.json dev-vm $(MEASURED)/rt-app-6.18.md $(BACKGROUND)
+	$(PROGRAMS) server-report $(MEASURED)/servers-6.18.json dev-vm $(MEASURED)/servers-6.18.md $(BACKGROUND)
 
 # The experiments of validation/ in simulation and for real, on this kernel and on those of virtual machines: an hour, as
 # root, on an otherwise idle machine with stress-ng, rt-app, rt-tests, postgresql, nginx, wrk and qemu-system-x86.
@@ -109,13 +111,14 @@ HERE := $(VALIDATION)/host-$(shell uname -r | cut -d. -f1,2)
 EXPERIMENTS := bursts.toml latencies.toml limits.toml messages.toml nested.toml periodic.toml servers.toml shares.toml
 REASONS := --reasons $(abspath validation/reasons.toml)
 validate: build kernels
-	cd validation && $(abspath $(SCHEDCAST)) validate $(EXPERIMENTS) --results $(HERE).json --page $(HERE).md $(REASONS)
+	cd validation && $(abspath $(SCHEDCAST)) validate $(EXPERIMENTS) --results $(HERE).json --page $(HERE).md $(REASONS) \
+		--background $(BACKGROUND)
 	$(MAKE) validate-6.1 validate-6.12
 
 # The same pages from what was measured before, after a change of the model.
 validate-pages: build kernels
 	cd validation && $(abspath $(SCHEDCAST)) validate $(EXPERIMENTS) --measured $(HERE).json --results $(HERE).json \
-		--page $(HERE).md $(REASONS)
+		--page $(HERE).md $(REASONS) --background $(BACKGROUND)
 	$(MAKE) AGAIN=yes validate-6.1 validate-6.12
 
 # An emulated guest has one CPU and says nothing about how long work takes, so it has experiments of its own for some.

@@ -9,6 +9,7 @@ use schedcast_lab::experiment::{self, Experiment, Surroundings, document};
 use schedcast_lab::question::{Columns, Question, Setting, Subject};
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::simulator::Simulator;
+use schedcast_sim::events::{TraceEvent, TraceKind};
 
 fn recordings() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings")
@@ -166,4 +167,30 @@ fn machines_of_other_sizes_are_told_what_is_missing() {
         eight[0].ends_with("recorded on 2 CPUs, so the other 6 have no threads of their own"),
         "{eight:?}"
     );
+}
+
+/// The names of all tasks that are said to begin.
+#[derive(Default)]
+struct Begun(Vec<String>);
+
+impl schedcast_sim::Watch for Begun {
+    fn events(&mut self, world: &mut schedcast_sim::World, events: &[TraceEvent]) {
+        for event in events {
+            if let TraceKind::Start { task } = event.event {
+                self.0.push(world.task_name(task).to_string());
+            }
+        }
+    }
+}
+
+#[test]
+fn who_watches_is_told_of_threads_that_were_there_before() {
+    let experiment = question(HOGS, &[]).experiment().unwrap();
+    let mut begun = Begun::default();
+    let simulator = Simulator::new();
+    let scenario = &experiment.scenarios[0];
+    simulator.watch(scenario, 0, 1_000_000, &mut begun).unwrap();
+    let count = |name: &str| begun.0.iter().filter(|one| *one == name).count();
+    assert_eq!((count("kcompactd0"), count("agent")), (1, 5));
+    assert_eq!(count("schedcast"), 0);
 }

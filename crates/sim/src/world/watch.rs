@@ -6,8 +6,8 @@
 
 use super::World;
 use super::error::RunError;
-use crate::events::TraceEvent;
-use schedcast_kernel::Ns;
+use crate::events::{TraceEvent, TraceKind};
+use schedcast_kernel::{Ns, TaskId};
 
 /// Someone who watches a run.
 pub trait Watch {
@@ -28,7 +28,10 @@ impl World {
         watch: &mut dyn Watch,
     ) -> Result<(), RunError> {
         let before = self.out.probes.trace.take();
-        let mut shown = Vec::new();
+        let mut shown = match self.out.now {
+            0 => self.sleepers(),
+            _ => Vec::new(),
+        };
         while self.out.now < until {
             let step_end = self.out.now.saturating_add(step_ns.max(1)).min(until);
             self.out.probes.trace = Some(std::mem::take(&mut shown));
@@ -41,5 +44,20 @@ impl World {
         self.out.probes.trace = before;
         self.settle();
         Ok(())
+    }
+
+    /// The machine's own threads, which were there before the run and so before anybody watched.
+    fn sleepers(&self) -> Vec<TraceEvent> {
+        let contexts = (0..self.out.tasks.contexts.len()).map(TaskId::from);
+        let of_machine = |task: &TaskId| {
+            self.out
+                .is_of_machine(self.out.tasks.contexts[task.index()].name)
+        };
+        let start = |task: TaskId| TraceEvent {
+            time: 0,
+            cpu: self.kernel.tasks[task.index()].cpu,
+            event: TraceKind::Start { task },
+        };
+        contexts.filter(of_machine).map(start).collect()
     }
 }
