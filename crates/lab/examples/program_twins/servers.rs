@@ -3,7 +3,8 @@
 //! The server runs in a group of its own, which may be limited, and is started anew for each case; tables
 //! are made once for all cases of a run, in a folder that is removed at its end. A case is run five times
 //! for its rates and times and twice with the wakeups of client and server and the switches of the
-//! server counted; switches of the client are those of `getrusage`.
+//! server counted; switches of the client are those of `getrusage`. A run beside which other processes took a tenth of a CPU
+//! is made again.
 
 mod cases;
 mod real;

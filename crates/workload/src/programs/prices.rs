@@ -107,20 +107,24 @@ prices! {
     xfs_log_submit_ns = 4000,
     /// XFS worker for a log buffer that is on disk.
     xfs_log_done_ns = 3000,
-    /// What a PostgreSQL statement takes longer when the one before was executed on another CPU: two pairs of
-    /// `pgbench -S` and backend, each pair on its own CPU, took 34.6 to 37.5 µs a transaction, one beside a
-    /// spinning or hashing task 23.
+    /// What a PostgreSQL statement takes longer when the one before was executed on another CPU. A stand-in: it was read off
+    /// clients and backends that were free to move (34.6 to 37.5 µs a select, 23 beside a busy task), and so holds what
+    /// wakeups of the other CPU cost on top of their prices. With each client of `pgbench -S` pinned beside its backend, a
+    /// select took 19.2 µs beside another such pair and 18.9 alone: shared memory itself costs next to nothing there.
     postgres_transfer_ns = 12_000,
     /// What a new PostgreSQL backend computes until it greets its client.
     postgres_connect_ns = 1_500_000,
+    /// What a backend's first statement takes longer, until its caches know the tables: first transactions of
+    /// `pgbench -S` on one CPU took 452 to 493 µs, the sixth 31 to 43.
+    postgres_first_statement_ns = 420_000,
     /// Writing a commit's log records to the file, before the disk is asked to keep them.
     postgres_wal_write_ns = 15_000,
     /// What pgbench itself computes for one statement.
     pgbench_statement_ns = 3200,
     /// What a backend computes for one transaction of `pgbench -S`.
     pgbench_select_ns = 11_500,
-    /// … of `pgbench -N`.
-    pgbench_simple_update_ns = 98_000,
+    /// … of `pgbench -N`: on one CPU the server took 115 to 126 µs for one, 157 to 165 for one of `pgbench`.
+    pgbench_simple_update_ns = 83_000,
     /// … of `pgbench`.
     pgbench_tpcb_ns = 115_000,
     /// What of it is left with `-M extended`, in thousandths.
@@ -291,7 +295,7 @@ mod tests {
             Prices::with(&table("pol_ns")).unwrap_err(),
             "unknown price `pol_ns`; nearest valid name: `poll_ns`"
         );
-        assert_eq!(Prices::NAMES.len(), 69);
+        assert_eq!(Prices::NAMES.len(), 70);
     }
 
     #[test]

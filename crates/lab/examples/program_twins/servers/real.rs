@@ -14,6 +14,11 @@ use crate::real::{STEAL_MAX, numbers_after};
 
 const REPEATS: usize = 5;
 const COUNTED: usize = 2;
+/// A repeat counts when all other processes together took less than this part of a CPU. Kernel threads that serve the case
+/// are among them.
+const OTHERS_MAX: f64 = 0.1;
+/// Times that are tried for each repeat that is wanted.
+const TRIES: usize = 4;
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// A case's client as it is started, with the server that it needs.
@@ -43,16 +48,70 @@ pub fn run(case: &Case) -> Outcome<Values> {
         limited.apply("cpu.max", limit)?;
     }
     let mut values = Values::new();
-    for _ in 0..REPEATS {
-        timed(case, (&command, &client), server.as_ref(), &mut values)?;
-    }
-    for _ in 0..COUNTED {
-        counted(case, (&command, &client), &mut values)?;
-    }
+    let side = (&command, &client);
+    undisturbed(REPEATS, || timed(case, side, server.as_ref(), &mut values))?;
+    undisturbed(COUNTED, || {
+        counted(case, side, server.as_ref(), &mut values)
+    })?;
     drop(server);
     client.close()?;
     group.close()?;
     Ok(values)
+}
+
+/// Repeats until `wanted` runs were undisturbed, up to a limit.
+fn undisturbed(wanted: usize, mut run: impl FnMut() -> Outcome<bool>) -> Outcome<()> {
+    let mut kept = 0;
+    for _ in 0..wanted * TRIES {
+        kept += usize::from(run()?);
+        if kept == wanted {
+            return Ok(());
+        }
+    }
+    Err(format!("{kept} of {wanted} runs were undisturbed: others use the machine").into())
+}
+
+/// CPU time of all processes since the start of the machine, seconds: columns of `/proc/stat` without idle and stolen time.
+/// Ticks sample it, so it can be less than what the kernel charged to tasks that sleep and wake all the time.
+fn busy_s() -> Outcome<f64> {
+    let text = std::fs::read_to_string("/proc/stat")?;
+    let numbers = numbers_after(&text, "cpu ");
+    let at = |column: usize| numbers.get(column).copied().unwrap_or(0.0);
+    Ok((at(0) + at(1) + at(2) + at(5) + at(6)) / 100.0)
+}
+
+/// A run of the client, with what client and server used.
+struct Run {
+    report: RunReport,
+    client_s: f64,
+    server_s: Option<f64>,
+    is_undisturbed: bool,
+}
+
+fn watched(case: &Case, side: (&Client, &CpuCgroup), server: Option<&Server>) -> Outcome<Run> {
+    let used_s = || server.map(|server| server.cpu_time().as_secs_f64());
+    let (busy, before_s) = (busy_s()?, used_s());
+    let report = once(case, side)?;
+    // Server processes of a connection end a little after it.
+    std::thread::sleep(Duration::from_millis(100));
+    let busy = busy_s()? - busy;
+    let server_s = used_s().zip(before_s).map(|(after, before)| after - before);
+    let client_s = report.commands[0].cpu_ns() as f64 / 1e9;
+    let others = (busy - client_s - server_s.unwrap_or(0.0)) / (report.wall_ns as f64 / 1e9);
+    let is_undisturbed = report.steal_ratio <= STEAL_MAX && others <= OTHERS_MAX;
+    if !is_undisturbed {
+        eprintln!(
+            "  dropped a run with {:.1} % steal and {:.0} % of a CPU for others",
+            report.steal_ratio * 100.0,
+            others * 100.0
+        );
+    }
+    Ok(Run {
+        report,
+        client_s,
+        server_s,
+        is_undisturbed,
+    })
 }
 
 fn once(case: &Case, (command, group): (&Client, &CpuCgroup)) -> Outcome<RunReport> {
@@ -70,62 +129,61 @@ fn once(case: &Case, (command, group): (&Client, &CpuCgroup)) -> Outcome<RunRepo
 
 fn timed(
     case: &Case,
-    client: (&Client, &CpuCgroup),
+    side: (&Client, &CpuCgroup),
     server: Option<&Server>,
     values: &mut Values,
-) -> Outcome<()> {
-    let used_s = || server.map(|server| server.cpu_time().as_secs_f64());
-    let before_s = used_s();
-    let report = once(case, client)?;
-    // Server processes of a connection end a little after it.
-    std::thread::sleep(Duration::from_millis(100));
-    let after_s = used_s();
-    if report.steal_ratio > STEAL_MAX {
-        eprintln!(
-            "  dropped a run with {:.1} % steal",
-            report.steal_ratio * 100.0
-        );
-        return Ok(());
+) -> Outcome<bool> {
+    let run = watched(case, side, server)?;
+    if !run.is_undisturbed {
+        return Ok(false);
     }
-    let command = &report.commands[0];
+    let command = &run.report.commands[0];
     let text = String::from_utf8_lossy(&command.stdout);
     let count = number(&text, case.words[1])?;
     push(values, 0, number(&text, case.words[0])?);
     push(values, 1, latency_ms(&text, case.latency)?);
-    push(values, 2, command.cpu_ns() as f64 / 1e3 / count);
-    if let (Some(before_s), Some(after_s)) = (before_s, after_s) {
-        push(values, 3, (after_s - before_s) * 1e6 / count);
+    push(values, 2, run.client_s * 1e6 / count);
+    if let Some(server_s) = run.server_s {
+        push(values, 3, server_s * 1e6 / count);
     }
     let usage = command.usage;
     let switches = usage.voluntary_switches + usage.involuntary_switches;
     push(values, 4, switches as f64 / count);
-    Ok(())
+    Ok(true)
 }
 
-fn counted(case: &Case, client: (&Client, &CpuCgroup), values: &mut Values) -> Outcome<()> {
+fn counted(
+    case: &Case,
+    side: (&Client, &CpuCgroup),
+    server: Option<&Server>,
+    values: &mut Values,
+) -> Outcome<bool> {
     let tool = case.command.split(' ').next().unwrap_or_default();
-    let served = client.0.served.as_ref();
-    let server = served.map_or("no such task".to_owned(), |one| {
+    let served = side.0.served.as_ref();
+    let names = served.map_or("no such task".to_owned(), |one| {
         format!("{}*", one.server_name())
     });
     let wakeups = TraceInstance::create("server-twins-w", 16, &["sched/sched_waking"])?;
-    let filter = format!("comm ~ \"{tool}*\" || comm ~ \"{server}\"");
+    let filter = format!("comm ~ \"{tool}*\" || comm ~ \"{names}\"");
     wakeups.set("events/sched/sched_waking/filter", &filter)?;
     let switches = TraceInstance::create("server-twins-s", 16, &["sched/sched_switch"])?;
-    let filter = format!("prev_comm ~ \"{server}\"");
+    let filter = format!("prev_comm ~ \"{names}\"");
     switches.set("events/sched/sched_switch/filter", &filter)?;
     wakeups.start()?;
     switches.start()?;
-    let report = once(case, client)?;
+    let run = watched(case, side, server)?;
     wakeups.stop()?;
     switches.stop()?;
-    let text = String::from_utf8_lossy(&report.commands[0].stdout);
+    if !run.is_undisturbed {
+        return Ok(false);
+    }
+    let text = String::from_utf8_lossy(&run.report.commands[0].stdout);
     let count = number(&text, case.words[1])?;
     push(values, 6, seen(&wakeups)? / count);
     if case.is_served() {
         push(values, 5, seen(&switches)? / count);
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Events of an instance: the buffer keeps a few, the others count as lost.

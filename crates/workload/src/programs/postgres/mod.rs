@@ -15,7 +15,8 @@
 //! writes, everything that was inserted by then; the others sleep until it is done and look again.
 //!
 //! Backends **share memory**: locks, pins of buffers, the list of transactions. A statement that follows one on
-//! another CPU fetches the lines from there (`postgres_transfer_ns`).
+//! another CPU fetches the lines from there (`postgres_transfer_ns`). What a backend keeps **for itself**, descriptions of
+//! tables above all, its first statement has to fetch (`postgres_first_statement_ns`).
 //!
 //! Worked example: commits 5, 6 and 7 are inserted while 4 is written. The writer of 4 wakes three
 //! backends; the first of them writes 5 to 7 at once and the two others find theirs done.
@@ -58,6 +59,8 @@ const SEEN: Reg = Reg(10);
 const LEFT: Reg = Reg(11);
 /// CPU it executes on. 12 and 13 are the log's.
 const CPU: Reg = Reg(14);
+/// 1 up to its first statement.
+const FRESH: Reg = Reg(15);
 const NO_LOCK: u64 = u32::MAX as u64;
 /// Instead of a CPU, before the first statement.
 const NOWHERE: u64 = u32::MAX as u64;
@@ -222,6 +225,10 @@ impl Server {
         let locks = Locks::add(compiler, script);
         let last_cpu = compiler.workload.add_word(NOWHERE);
         let transfer = spread(compiler, scaled(&prices, prices.postgres_transfer_ns));
+        let first = spread(
+            compiler,
+            scaled(&prices, prices.postgres_first_statement_ns),
+        );
         let work: Vec<DistributionId> = script
             .statements
             .iter()
@@ -236,6 +243,7 @@ impl Server {
         for held in HELD {
             b.set(held, NO_LOCK);
         }
+        b.set(FRESH, 1);
         b.work(prices.postgres_connect_ns);
         let (reply, end) = (b.label(), b.label());
         b.bind(reply);
@@ -259,6 +267,11 @@ impl Server {
         b.jump_if(SEEN, Compare::Equal, NOWHERE, mine);
         b.work(transfer);
         b.bind(mine);
+        let warm = b.label();
+        b.jump_if(FRESH, Compare::Equal, 0, warm);
+        b.set(FRESH, 0);
+        b.work(first);
+        b.bind(warm);
         let labels: Vec<_> = script.statements.iter().map(|_| b.label()).collect();
         b.jump_indexed(KIND, &labels);
         for ((statement, label), work) in script.statements.iter().zip(&labels).zip(work) {
