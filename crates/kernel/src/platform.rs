@@ -50,7 +50,7 @@ pub enum Op {
     Tick,
     /// Tick work at one level of the hierarchy.
     TickLevel,
-    /// Sending an interprocessor interrupt, on the sender.
+    /// Sending an interprocessor interrupt, on the sender; and on who waits for the lock of a queue held meanwhile.
     IpiSend,
     /// Handling an interprocessor interrupt, on the receiver.
     IpiReceive,
@@ -274,6 +274,9 @@ pub trait Platform {
 
     /// Charges `count` times the price of `op` to `cpu` and moves its cursor.
     fn spend(&mut self, cpu: Cpu, op: Op, count: u32);
+
+    /// `cpu` spins for a lock that another one gives up at `until`; nothing where operations take no time.
+    fn spin_until(&mut self, _cpu: Cpu, _until: Ns) {}
 
     /// Asks for a cache line on behalf of `cpu`.
     fn touch(&mut self, cpu: Cpu, line: Line, access: Access);

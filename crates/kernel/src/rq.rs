@@ -63,6 +63,8 @@ pub struct Rq {
     pub need_resched_lazy: bool,
     /// The next `schedule()` does not read the clock: a wakeup that preempts has just done so (`RQCF_REQ_SKIP`).
     pub skip_clock_update: bool,
+    /// Until when another CPU holds this queue's lock, to send the interrupt that asks for a reschedule.
+    pub lock_held_until_ns: Ns,
 
     /// Wakeups handed over by other CPUs.
     pub wake_list: Vec<TaskId>,
@@ -152,6 +154,7 @@ impl Rq {
             need_resched: false,
             need_resched_lazy: false,
             skip_clock_update: false,
+            lock_held_until_ns: 0,
             wake_list: Vec::new(),
             ttwu_pending: false,
             noted_idle: true,

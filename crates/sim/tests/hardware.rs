@@ -2,9 +2,10 @@
 
 mod common;
 
-use common::{MS, Mark, US, marks, task};
+use common::{MS, Mark, US, marks, pinned, program, task};
 use schedcast_kernel::Cpu;
 use schedcast_kernel::rules::{Rules, Version};
+use schedcast_sim::workload::{QueueSpec, TaskSpec};
 use schedcast_sim::{Machine, Reg, Workload, World};
 
 /// `generic-8` with other topology, no prices, and further parts.
@@ -553,4 +554,41 @@ fn what_comes_after_the_clock_is_charged_to_the_wakee() {
     // With a way out of a call of its own the sums stay: each side pays its own calls, from their begin to their end.
     machine.syscall_exit_ns = 60;
     assert_eq!(preempting_wakeups(machine), [waker, wakee]);
+}
+
+#[test]
+fn the_lock_of_a_queue_is_held_while_the_interrupt_is_sent() {
+    use schedcast_kernel::platform::Op;
+    use schedcast_kernel::task::Policy;
+    let mut machine = machine([1, 1, 2, 1], "");
+    machine.cost_ns[Op::IpiSend as usize] = 100_000;
+    let mut workload = Workload::default();
+    let semaphore = workload.add_semaphore(0);
+    let queue = workload.add_queue(QueueSpec::UNBOUNDED);
+    task(&mut workload, "waker", 0, |b| {
+        b.work(MS);
+        b.sem_post(semaphore);
+    });
+    // In and out of the kernel every 10 us: it sees at once that it has to give way.
+    let caller = program(&mut workload, |b| {
+        b.set(Reg(0), 1000);
+        let top = b.here();
+        b.work(10_000);
+        b.send(queue, 1, Reg(1), false);
+        b.loop_back(Reg(0), top);
+    });
+    workload.add_task(pinned("caller", caller, 1));
+    let urgent = program(&mut workload, |b| {
+        b.sem_wait(semaphore);
+        b.mark(1);
+    });
+    workload.add_task(TaskSpec {
+        policy: Policy::Fifo,
+        rt_priority: 1,
+        ..pinned("urgent", urgent, 1)
+    });
+    let mut world = world((6, 18), machine, workload);
+    world.run_until(5 * MS).unwrap();
+    // The caller gets to `schedule` within 10 us of the wakeup and spins there until the waker has sent the interrupt.
+    assert_eq!(marks(&world), [(MS + 100_000, 1)]);
 }

@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use schedcast_sim::program::TIMED_OUT;
-use schedcast_sim::workload::QueueSpec;
+use schedcast_sim::workload::{PageWakes, QueueSpec, SenderWakes};
 use schedcast_sim::{Reg, Workload};
 
 const A: Reg = Reg(0);
@@ -42,7 +42,7 @@ fn queues_block_both_sides() {
         overhead_bytes: 10,
         wake_sender_at_bytes: 50,
         wake_sender_sync: true,
-        wake_all_senders: false,
+        sender_wakes: SenderWakes::One,
         ..QueueSpec::UNBOUNDED
     });
     task(&mut workload, "sender", 0, |b| {
@@ -78,6 +78,54 @@ fn queues_block_both_sides() {
         ]
     );
     assert_eq!(values(&world, 10), [[1], [2], [3]]);
+}
+
+/// A pipe of four pages with two messages each is full; two senders wait for room, a receiver takes one message a
+/// millisecond from 10 ms on. Who sends when, and how often both were woken, the end of their sleep included.
+fn senders_of_a_full_pipe(wakes: PageWakes) -> (Vec<(u64, u16)>, u64) {
+    let mut workload = Workload::default();
+    let queue = workload.add_queue(QueueSpec {
+        capacity_bytes: 80,
+        wake_sender_at_bytes: 60,
+        sender_wakes: SenderWakes::Page(wakes),
+        ..QueueSpec::UNBOUNDED
+    });
+    task(&mut workload, "filler", 0, |b| {
+        for _ in 0..8 {
+            b.send(queue, 10, A, false);
+        }
+    });
+    for number in [1, 2] {
+        task(&mut workload, "sender", number, |b| {
+            b.sleep(u64::from(number) * MS);
+            b.send(queue, 10, A, false);
+            b.mark(number as u16);
+        });
+    }
+    task(&mut workload, "receiver", 3, |b| {
+        b.sleep(10 * MS);
+        for _ in 0..4 {
+            b.recv(queue, A);
+            b.work(MS);
+        }
+    });
+    let mut world = free_world(4, workload);
+    world.run_until(50 * MS).unwrap();
+    let wakeups = world.probes().of("sender").unwrap().wakeups;
+    (marks(&world), wakeups)
+}
+
+#[test]
+fn a_sender_that_waited_for_a_pipe_needs_a_page_of_its_own() {
+    // The second read frees a page, which the first sender's message takes; the third frees the next, because the
+    // pipe is full while more than six messages are in it.
+    let in_turn = vec![(11 * MS, 1), (12 * MS, 2)];
+    assert_eq!(senders_of_a_full_pipe(PageWakes::One), (in_turn.clone(), 4));
+    // Both are woken by the second read, and the second finds the page taken.
+    assert_eq!(senders_of_a_full_pipe(PageWakes::All), (in_turn, 5));
+    // The first read wakes the first sender in vain, who goes to the end of the line.
+    let overtaken = vec![(11 * MS, 2), (12 * MS, 1)];
+    assert_eq!(senders_of_a_full_pipe(PageWakes::OneInVain), (overtaken, 5));
 }
 
 #[test]

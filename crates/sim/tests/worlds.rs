@@ -8,7 +8,7 @@ use schedcast_kernel::group::BandwidthLimit;
 use schedcast_kernel::platform::Op;
 use schedcast_kernel::{Cpu, GroupId};
 use schedcast_sim::workload::{
-    ForkSpec, GroupChange, GroupSetting, GroupSpec, QueueSpec, TaskSpec,
+    ForkSpec, GroupChange, GroupSetting, GroupSpec, QueueSpec, SenderWakes, TaskSpec,
 };
 use schedcast_sim::{
     Distribution, Machine, Reg, RunError, Workload, WorkloadError, World, WorldError,
@@ -49,7 +49,7 @@ fn mixture() -> Workload {
         overhead_bytes: 0,
         wake_sender_at_bytes: 500,
         wake_sender_sync: true,
-        wake_all_senders: true,
+        sender_wakes: SenderWakes::All,
         ..QueueSpec::UNBOUNDED
     });
     let mutex = workload.add_mutex();

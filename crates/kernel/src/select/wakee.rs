@@ -46,6 +46,21 @@ impl Kernel {
         }
     }
 
+    /// A forked task begins with its parent's record: `dup_task_struct` copies the task as it is and nothing
+    /// clears these fields. The workers of a program that a busy shell started have flips before they wake anybody.
+    pub fn inherit_wakees(&mut self, parent: TaskId, child: TaskId) {
+        let parent = &self.tasks[parent.index()];
+        let (flips, decay_ns, last) = (
+            parent.wakee_flips,
+            parent.wakee_flip_decay_ns,
+            parent.last_wakee,
+        );
+        let child = &mut self.tasks[child.index()];
+        child.wakee_flips = flips;
+        child.wakee_flip_decay_ns = decay_ns;
+        child.last_wakee = last;
+    }
+
     /// `wake_wide` for a wakeup from this CPU.
     #[inline]
     pub(super) fn wakes_wide(&self, cpu: Cpu, waker: TaskId, wakee: TaskId) -> bool {

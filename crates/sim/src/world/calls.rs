@@ -192,17 +192,16 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         self.touch_queue(cpu, row, transfer_ns);
         let bytes = self.amount(task, bytes);
         let spec = &self.out.shared.workload.queues[row];
-        let (capacity, all) = (spec.capacity_bytes, spec.wake_all_senders);
         let room = bytes.saturating_add(spec.overhead_bytes);
-        let used = self.out.tasks.queues[row].used;
-        if used > 0 && used.saturating_add(room) > capacity {
+        if !spec.takes(self.out.tasks.queues[row].used, room, waited) {
             self.out.tasks.contexts[task.index()].resume = Resume::Retry;
             let queue = self.out.tasks.writer_queue(row);
             return Ok(self.block_on(cpu, task, queue));
         }
         let value = self.out.tasks.register(task, value.0);
         self.deliver(cpu, row, Message { value, room }, sync, WakeContext::Task);
-        if waited && !all && self.out.tasks.queues[row].used < capacity {
+        let spec = &self.out.shared.workload.queues[row];
+        if waited && spec.passes_on(self.out.tasks.queues[row].used) {
             // Senders are woken one at a time: this one passes the turn on while there is room.
             let queue = self.out.tasks.writer_queue(row);
             self.wake_waiters(cpu, queue, 1);
@@ -243,26 +242,19 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
     fn take_message(&mut self, cpu: Cpu, row: usize) -> Option<(u64, bool)> {
         let queue = &mut self.out.tasks.queues[row];
         let message = queue.messages.pop_front()?;
-        queue.used = queue.used.saturating_sub(message.room);
-        let used = queue.used;
+        let before = queue.used;
+        queue.used = before.saturating_sub(message.room);
         let spec = &self.out.shared.workload.queues[row];
-        let (wake_at, sync, all) = (
-            spec.wake_sender_at_bytes,
-            spec.wake_sender_sync,
-            spec.wake_all_senders,
-        );
+        let (sync, count) = (spec.wake_sender_sync, spec.wakes(before, queue.used));
         let writers = self.out.tasks.writer_queue(row);
-        let mut woken = false;
-        if used <= wake_at {
-            while let Some(writer) = self.out.tasks.waiting.pop(writers) {
-                self.wake_from_task(cpu, writer, sync);
-                woken = true;
-                if !all {
-                    break;
-                }
-            }
+        let mut woken = 0;
+        while woken < count
+            && let Some(writer) = self.out.tasks.waiting.pop(writers)
+        {
+            self.wake_from_task(cpu, writer, sync);
+            woken += 1;
         }
-        Some((message.value, woken))
+        Some((message.value, woken > 0))
     }
 
     pub(super) fn recv(

@@ -30,6 +30,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         self.out.spend(cpu, Op::Fork, 1);
         let name = Name::Fork(fork.0);
         let new = self.create_task(attributes, spec.program.0, name, &spec.name);
+        self.kernel.inherit_wakees(task, new);
         if spec.process {
             // Unique among live tasks is enough: it only tells address spaces apart.
             self.kernel.tasks[new.index()].address_space = Some(FORKED_ADDRESS_SPACES | new.0);

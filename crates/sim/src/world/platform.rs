@@ -37,6 +37,18 @@ impl<const EXPLAIN: bool> Platform for Outside<EXPLAIN> {
     }
 
     #[inline(always)]
+    fn spin_until(&mut self, cpu: Cpu, until: Ns) {
+        let at = self.clock(cpu);
+        if until > at {
+            let state = &mut self.cpus[cpu.index()];
+            state.cursor = until;
+            state.time.overhead_ns += until - at;
+            // The lock is held to send an interrupt: both sides' time goes there.
+            self.probes.machine.overhead_ns[Op::IpiSend as usize] += until - at;
+        }
+    }
+
+    #[inline(always)]
     fn touch(&mut self, cpu: Cpu, line: Line, access: Access) {
         self.want_line(cpu, line, access);
     }

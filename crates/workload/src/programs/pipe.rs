@@ -79,7 +79,7 @@ impl Options {
         let [forth, back] = [(); 2].map(|()| {
             compiler
                 .workload
-                .add_queue(Channel::Pipe.queue(&compiler.start.prices, TOKEN_BYTES))
+                .add_queue(Channel::Pipe.queue(compiler.start, TOKEN_BYTES))
         });
         let mut b = ProgramBuilder::new("pipe-second");
         self.rounds(&mut b, compiler, |round| {

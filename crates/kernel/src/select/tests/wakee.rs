@@ -54,6 +54,25 @@ fn flips_count_changes_of_wakee_and_are_halved_after_a_second() {
 }
 
 #[test]
+fn a_child_begins_with_its_parents_flips() {
+    let mut world = World::new("6.12", 4);
+    let (a, b) = (sleeper(&mut world, 1), sleeper(&mut world, 2));
+    busy(&mut world, [0, 3]);
+    let (parent, child) = (world.current(Cpu(0)), world.current(Cpu(3)));
+    for wakee in [a, b, a] {
+        wakeup(&mut world, 0, wakee, PLAIN);
+    }
+    world.kernel.inherit_wakees(parent, child);
+    let flips = |world: &World| world.kernel.tasks[child.index()].wakee_flips;
+    assert_eq!(flips(&world), 3);
+    // The last wakee is inherited, too: waking it again is no change.
+    wakeup(&mut world, 3, a, PLAIN);
+    assert_eq!(flips(&world), 3);
+    wakeup(&mut world, 3, b, PLAIN);
+    assert_eq!(flips(&world), 4);
+}
+
+#[test]
 fn wide_wakeups_stay_near_the_previous_cpu() {
     // LLC of 4, waker on idle-for-the-wakee CPU 0, wakee last on CPU 3: affine in sync, unless wide.
     for (flips, expected) in [((16, 4), 3), ((15, 4), 0)] {

@@ -9,13 +9,15 @@
 //! (`sock_def_readable`), with the sync hint too.
 //!
 //! **Pipes.** 16 pages. A small message is added to the last page while it fits, so 40 messages of
-//! 100 bytes share a page and 640 fit. A blocked sender is woken when a page has been read empty, one
-//! at a time, and the receiver by the message that ends the pipe's emptiness (since 5.5), both with the
-//! sync hint.
+//! 100 bytes share a page and 640 fit. A blocked sender is woken when a page of the full pipe has been read
+//! empty, one for each such page ([`SenderWakes::Page`]; counted on Linux 6.18: of three writers blocked on a full pipe
+//! the first goes on after 40 reads, the second after 80, the third after 120, and none is woken in vain). The
+//! receiver is woken by the message that ends the pipe's emptiness (since 5.5). Both come with the sync hint.
 
-use schedcast_sim::workload::QueueSpec;
+use schedcast_kernel::rules::Version;
+use schedcast_sim::workload::{PageWakes, QueueSpec, SenderWakes};
 
-use crate::programs::Prices;
+use crate::programs::{Prices, Start};
 
 /// What messages go through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +38,8 @@ const PIPE_PAGES: u64 = 16;
 
 impl Channel {
     /// The queue that carries messages of so many bytes.
-    pub fn queue(self, prices: &Prices, bytes: u64) -> QueueSpec {
+    pub fn queue(self, start: &Start, bytes: u64) -> QueueSpec {
+        let prices = &start.prices;
         match self {
             Channel::Socket => {
                 let buffer = buffer_bytes(bytes);
@@ -47,7 +50,7 @@ impl Channel {
                     overhead_bytes: buffer - bytes,
                     wake_sender_at_bytes: SEND_BUFFER / 4,
                     wake_sender_sync: true,
-                    wake_all_senders: true,
+                    sender_wakes: SenderWakes::All,
                     send_transfer_ns: prices.unix_send_transfer_ns,
                     receive_transfer_ns: prices.unix_receive_transfer_ns,
                 }
@@ -59,7 +62,7 @@ impl Channel {
                     overhead_bytes: room - bytes,
                     wake_sender_at_bytes: fit * room / PIPE_PAGES * (PIPE_PAGES - 1),
                     wake_sender_sync: true,
-                    wake_all_senders: false,
+                    sender_wakes: SenderWakes::Page(page_wakes(start.kernel)),
                     send_transfer_ns: prices.pipe_write_transfer_ns,
                     receive_transfer_ns: prices.pipe_read_transfer_ns,
                 }
@@ -81,6 +84,17 @@ impl Channel {
             Channel::Socket => prices.unix_receive(bytes),
             Channel::Pipe => prices.pipe_read(bytes),
         }
+    }
+}
+
+/// Whom `pipe_read` wakes of the senders that wait.
+fn page_wakes(kernel: Version) -> PageWakes {
+    if kernel < Version::new(5, 6) {
+        PageWakes::All
+    } else if kernel < Version::new(6, 14) {
+        PageWakes::OneInVain
+    } else {
+        PageWakes::One
     }
 }
 
@@ -129,7 +143,7 @@ mod tests {
     use super::*;
 
     fn fits(channel: Channel, bytes: u64) -> u64 {
-        let queue = channel.queue(&Prices::default(), bytes);
+        let queue = channel.queue(&Start::new("test", 1), bytes);
         queue.capacity_bytes / (bytes + queue.overhead_bytes)
     }
 
@@ -145,15 +159,16 @@ mod tests {
 
     #[test]
     fn senders_wake_at_a_quarter_or_at_a_free_page() {
-        let socket = Channel::Socket.queue(&Prices::default(), 100);
+        let start = Start::new("test", 1);
+        let socket = Channel::Socket.queue(&start, 100);
         assert_eq!(
             (socket.overhead_bytes, socket.wake_sender_at_bytes),
             (668, 53_248)
         );
-        assert!(socket.wake_all_senders && socket.wake_sender_sync);
-        let pipe = Channel::Pipe.queue(&Prices::default(), 100);
+        assert!(socket.sender_wakes == SenderWakes::All && socket.wake_sender_sync);
+        let pipe = Channel::Pipe.queue(&start, 100);
         // 640 messages of 102 bytes; a page of 40 fewer.
         assert_eq!(pipe.wake_sender_at_bytes, 600 * 102);
-        assert!(!pipe.wake_all_senders && pipe.wake_sender_sync);
+        assert!(pipe.sender_wakes == SenderWakes::Page(PageWakes::One) && pipe.wake_sender_sync);
     }
 }

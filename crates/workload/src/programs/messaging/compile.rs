@@ -38,7 +38,7 @@ impl Options {
         };
         let first = compiler.workload.queues.len() as u64;
         for _ in 0..self.groups * self.fds {
-            let queue = self.channel.queue(&compiler.start.prices, self.bytes);
+            let queue = self.channel.queue(compiler.start, self.bytes);
             compiler.workload.add_queue(queue);
         }
         let receiver = self.receiver(compiler, &shared)?;

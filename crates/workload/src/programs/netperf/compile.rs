@@ -1,7 +1,7 @@
 //! The programs of client and server.
 
 use schedcast_sim::program::Compare;
-use schedcast_sim::workload::{AttributesSpec, ForkId, ProgramId, QueueSpec, WordId};
+use schedcast_sim::workload::{AttributesSpec, ForkId, ProgramId, QueueSpec, SenderWakes, WordId};
 use schedcast_sim::{ProgramBuilder, Reg};
 
 use super::{Length, Options, Test};
@@ -73,7 +73,7 @@ impl Options {
                 // `sk_stream_write_space`: when a third is free, from the acknowledgement's softirq.
                 wake_sender_at_bytes: TCP_WINDOW / 3 * 2,
                 wake_sender_sync: false,
-                wake_all_senders: false,
+                sender_wakes: SenderWakes::One,
                 ..QueueSpec::UNBOUNDED
             },
             _ => QueueSpec::UNBOUNDED,
