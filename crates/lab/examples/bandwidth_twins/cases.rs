@@ -1,5 +1,7 @@
 //! What is compared: quota, period, burst, and what runs under them.
 
+use std::path::Path;
+
 /// A task of a case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Task {
@@ -106,15 +108,23 @@ impl Case {
     }
 }
 
-/// An rt-app file with one thread, whose loop of work is taken to last `loop_ns`. It logs into the
-/// folder for temporary files.
-pub fn rt_app_file(name: &str, run_us: u64, period_us: u64, cpu: u32, loop_ns: u64) -> String {
-    let folder = std::env::temp_dir();
-    let folder = folder.display();
+/// How long a thread of rt-app runs: a little longer than the counters are watched.
+pub const BEAT_S: u64 = 5;
+
+/// An rt-app file with one thread that does `run_us` of work every `period_us` on a CPU, if a round of rt-app's loop lasts
+/// `loop_ns`. It logs into `folder`.
+pub fn rt_app_file(
+    name: &str,
+    times_us: [u64; 2],
+    cpu: u32,
+    loop_ns: u64,
+    folder: &Path,
+) -> String {
+    let ([run_us, period_us], folder) = (times_us, folder.display());
     format!(
         "{{\"tasks\": {{\"{name}\": {{\"loop\": -1, \"cpus\": [{cpu}], \"run\": {run_us}, \
          \"timer\": {{\"ref\": \"tick\", \"period\": {period_us}}}}}}}, \
-         \"global\": {{\"duration\": 60, \"calibration\": {loop_ns}, \"default_policy\": \"SCHED_OTHER\", \
+         \"global\": {{\"duration\": {BEAT_S}, \"calibration\": {loop_ns}, \"default_policy\": \"SCHED_OTHER\", \
          \"logdir\": \"{folder}\"}}}}\n"
     )
 }

@@ -50,6 +50,10 @@ pub struct Repeat {
     pub burst_ms: f64,
     /// CPU time of each task, ms.
     pub cpu_ms: Vec<f64>,
+    /// Activations of each task, as its log shows them; those that began or ended outside count in part. 0 for hogs, nothing
+    /// in simulations, where the work of an activation is given.
+    #[serde(default)]
+    pub activations: Vec<f64>,
 }
 
 /// What was measured of a case.

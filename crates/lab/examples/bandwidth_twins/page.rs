@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::cases::{Case, Task};
+use crate::simulated::work_us;
 use crate::{Measured, Repeat, WINDOW_MS};
 
 /// How far apart counts, throttled and burst times, and CPU times may be.
@@ -41,9 +42,7 @@ pub fn render(rows: &[(&Case, Measured, Vec<Repeat>)], machine: &str) -> String 
         text,
         "**{good} of {all} figures pass.** Ticks of both CPUs are due at the same moment, and the one whose interrupt comes \
          first draws the last runtime of the pool: a race which either wins as often. How late interrupts are is a figure \
-         of the machine, drawn for each, so the split of a group's CPU time varies as it really does. \
-         What the activations of *beat-tight* need is not known, only that the limit used it up: they are \
-         simulated as endless, while the real ones sometimes ended and slept, unthrottled.\n\n"
+         of the machine, drawn for each, so the split of a group's CPU time varies as it really does.\n\n"
     );
     text + &tables
 }
@@ -125,9 +124,7 @@ fn tasks(case: &Case, repeats: &[Repeat]) -> String {
         Task::Hog([cpu]) => format!("hog on CPU {cpu}"),
         Task::Hog(_) => "hog on any CPU".to_owned(),
         Task::Beat { period_us, cpu, .. } => {
-            let work = Range::of(repeats, &|repeat| {
-                (repeat.cpu_ms[n] * *period_us as f64 / WINDOW_MS as f64).round() / 1e3
-            });
+            let work = Range::of(repeats, &|repeat| work_us(repeat)[n] as f64 / 1e3);
             format!(
                 "beat of {} ms every {} ms on CPU {cpu}",
                 work.show(),

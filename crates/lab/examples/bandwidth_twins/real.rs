@@ -1,5 +1,6 @@
 //! The tasks in a real group.
 
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -8,12 +9,15 @@ use schedcast_host::{
     Output, TaskTimes, run_in, sys,
 };
 
-use crate::cases::{Case, Task, rt_app_file};
+use crate::cases::{BEAT_S, Case, Task, rt_app_file};
 use crate::{FROM_MS, Measured, Outcome, Repeat, WINDOW_MS, quiet};
 
 const REPEATS: usize = 7;
 /// Length of a round of rt-app's work loop, about. What one really takes is seen in its CPU time.
 const LOOP_NS: u64 = 8;
+
+/// Where in a line of rt-app's log the end of an activation stands, µs of `CLOCK_MONOTONIC`.
+const END_COLUMN: usize = 5;
 
 /// Runs a case.
 pub fn run(case: &Case) -> Outcome<Measured> {
@@ -30,12 +34,9 @@ pub fn run(case: &Case) -> Outcome<Measured> {
 fn once(case: &Case) -> Outcome<Repeat> {
     let names = case.names();
     let named = || names.iter().zip(case.tasks);
-    let files = named()
-        .map(|(name, task)| file_of(name, task))
-        .collect::<Outcome<Vec<_>>>()?;
+    let folder = tempfile::tempdir()?;
     let commands = named()
-        .zip(&files)
-        .map(|((_, task), file)| command(task, file.path()))
+        .map(|(name, task)| command(name, task, folder.path()))
         .collect::<Outcome<Vec<_>>>()?;
     let group = new_group()?;
     group.set_limits(&CpuLimits {
@@ -43,7 +44,11 @@ fn once(case: &Case) -> Outcome<Repeat> {
         period_us: case.period_us,
         burst_us: case.burst_us,
     })?;
-    let (stat, tasks) = watched(&group, &commands, WINDOW_MS)?;
+    let Window {
+        start_ns,
+        stat,
+        tasks,
+    } = watched(&group, &commands)?;
     group.close()?;
     let mut hogs = tasks.iter().filter(|task| task.hog).map(|task| task.cpu_ns);
     let mut cpu_ms: Vec<f64> = named()
@@ -56,6 +61,12 @@ fn once(case: &Case) -> Outcome<Repeat> {
     if case.alike() {
         cpu_ms.sort_by(f64::total_cmp);
     }
+    let activations = named()
+        .map(|(name, task)| match task {
+            Task::Hog(_) => Ok(0.0),
+            Task::Beat { .. } => activations_in(start_ns, name, folder.path()),
+        })
+        .collect::<Outcome<_>>()?;
     Ok(Repeat {
         periods: stat.nr_periods as f64,
         throttled: stat.nr_throttled as f64,
@@ -63,7 +74,29 @@ fn once(case: &Case) -> Outcome<Repeat> {
         bursts: stat.nr_bursts.unwrap_or(0) as f64,
         burst_ms: stat.burst_ns.unwrap_or(0) as f64 / 1e6,
         cpu_ms,
+        activations,
     })
+}
+
+/// Activations of a thread of rt-app in the window that begins at `start_ns`, from its log.
+fn activations_in(start_ns: u64, name: &str, folder: &Path) -> Outcome<f64> {
+    let log = std::fs::read_to_string(folder.join(format!("rt-app-{name}-0.log")))?;
+    let ends_us: Vec<f64> = log
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split_whitespace().nth(END_COLUMN)?.parse().ok())
+        .collect();
+    let (from_us, to_us) = (
+        start_ns as f64 / 1e3,
+        (start_ns + WINDOW_MS * 1_000_000) as f64 / 1e3,
+    );
+    if ends_us.last().is_none_or(|last| *last < to_us) {
+        return Err(format!("{name}: its log ends before the window").into());
+    }
+    // Each fills the time from the end of the one before it to its own.
+    let inside =
+        |pair: &[f64]| (pair[1].min(to_us) - pair[0].max(from_us)).max(0.0) / (pair[1] - pair[0]);
+    Ok(ends_us.windows(2).map(inside).sum())
 }
 
 /// CPU time of one task in the window.
@@ -79,29 +112,33 @@ fn cpu_of(tasks: &[Used], name: &str) -> u64 {
     own.map(|task| task.cpu_ns).sum()
 }
 
-/// Runs the commands and returns what counters and CPU times gained in the window.
-fn watched(
-    group: &CpuCgroup,
-    commands: &[CommandSpec],
-    window_ms: u64,
-) -> Outcome<(CpuStat, Vec<Used>)> {
-    let limit = Duration::from_millis(FROM_MS + window_ms + 200);
+/// What counters and CPU times gained in the window.
+struct Window {
+    /// When it began, by `CLOCK_MONOTONIC`.
+    start_ns: u64,
+    stat: CpuStat,
+    tasks: Vec<Used>,
+}
+
+/// Runs the commands and watches them.
+fn watched(group: &CpuCgroup, commands: &[CommandSpec]) -> Outcome<Window> {
+    let limit = Duration::from_millis(BEAT_S * 1000 + 500);
     let (run, window) = thread::scope(|scope| {
-        let window = scope.spawn(|| watch(group, window_ms));
+        let window = scope.spawn(|| watch(group));
         (run_in(group, commands, limit), window.join())
     });
     run?;
     Ok(window.map_err(|_| "the watcher panicked")??)
 }
 
-fn watch(group: &CpuCgroup, window_ms: u64) -> Result<(CpuStat, Vec<Used>), HostError> {
+fn watch(group: &CpuCgroup) -> Result<Window, HostError> {
     let start_ns = sys::monotonic_ns() + FROM_MS * 1_000_000;
     let read = |at_ns| {
         sys::sleep_until_ns(at_ns);
         Ok::<_, HostError>((group.stat()?, group.tasks()?))
     };
     let (stat, tasks) = read(start_ns)?;
-    let (later, tasks_later) = read(start_ns + window_ms * 1_000_000)?;
+    let (later, tasks_later) = read(start_ns + WINDOW_MS * 1_000_000)?;
     let before = |tid| tasks.iter().find(|task: &&TaskTimes| task.tid == tid);
     let mut used: Vec<(i32, Used)> = tasks_later
         .into_iter()
@@ -123,35 +160,34 @@ fn watch(group: &CpuCgroup, window_ms: u64) -> Result<(CpuStat, Vec<Used>), Host
         .collect();
     // In the order in which they were started.
     used.sort_by_key(|(tid, _)| *tid);
-    Ok((
-        later.since(&stat),
-        used.into_iter().map(|(_, used)| used).collect(),
-    ))
+    Ok(Window {
+        start_ns,
+        stat: later.since(&stat),
+        tasks: used.into_iter().map(|(_, used)| used).collect(),
+    })
 }
 
-fn file_of(name: &str, task: &Task) -> Outcome<tempfile::NamedTempFile> {
-    let file = tempfile::NamedTempFile::with_suffix(".json")?;
-    if let Task::Beat {
-        run_us,
-        period_us,
-        cpu,
-    } = *task
-    {
-        std::fs::write(&file, rt_app_file(name, run_us, period_us, cpu, LOOP_NS))?;
-    }
-    Ok(file)
-}
-
-fn command(task: &Task, file: &std::path::Path) -> Outcome<CommandSpec> {
-    Ok(match task {
+fn command(name: &str, task: &Task, folder: &Path) -> Outcome<CommandSpec> {
+    match *task {
         Task::Hog(cpus) => {
             let cpus: Vec<usize> = cpus.iter().map(|cpu| *cpu as usize).collect();
-            CommandSpec::new(std::env::current_exe()?)
+            Ok(CommandSpec::new(std::env::current_exe()?)
                 .args(["hog", "spin"])
-                .cpus(&cpus)
+                .cpus(&cpus))
         }
-        Task::Beat { .. } => CommandSpec::new("rt-app").arg(file).output(Output::Discard),
-    })
+        Task::Beat {
+            run_us,
+            period_us,
+            cpu,
+        } => {
+            let file = folder.join(format!("{name}.json"));
+            let text = rt_app_file(name, [run_us, period_us], cpu, LOOP_NS, folder);
+            std::fs::write(&file, text)?;
+            Ok(CommandSpec::new("rt-app")
+                .arg(&file)
+                .output(Output::Discard))
+        }
+    }
 }
 
 fn new_group() -> Outcome<CpuCgroup> {

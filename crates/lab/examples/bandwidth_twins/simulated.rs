@@ -23,7 +23,7 @@ pub fn run(case: &Case, repeats: &[Repeat], machine: &str) -> Outcome<Vec<Repeat
     };
     let mut simulated = Vec::new();
     for (number, repeat) in repeats.iter().enumerate() {
-        let work_us = work_us(case, repeat);
+        let work_us = work_us(repeat);
         for seed in 0..SEEDS {
             let seed = number as u64 * SEEDS + seed;
             simulated.push(once(case, &work_us, machine.clone(), seed)?);
@@ -32,23 +32,13 @@ pub fn run(case: &Case, repeats: &[Repeat], machine: &str) -> Outcome<Vec<Repeat
     Ok(simulated)
 }
 
-/// CPU time of an activation of each task in a repeat; 0 for hogs. Activations that the limit never
-/// lets finish show no more than their share of the quota; they are taken for twice as long, which makes them
-/// run whenever they may, as they did.
-pub fn work_us(case: &Case, repeat: &Repeat) -> Vec<u64> {
-    let quota_ms = WINDOW_MS as f64 * case.quota_us as f64 / case.period_us as f64;
-    let only_beats = !case.tasks.iter().any(|task| matches!(task, Task::Hog(_)));
-    let saturated = only_beats && repeat.cpu_ms.iter().sum::<f64>() >= 0.98 * quota_ms;
-    let factor = if saturated { 2.0 } else { 1.0 };
-    let tasks = case.tasks.iter().zip(&repeat.cpu_ms);
-    tasks
-        .map(|(task, cpu_ms)| match task {
-            Task::Hog(_) => 0,
-            Task::Beat { period_us, .. } => {
-                (factor * cpu_ms * *period_us as f64 / WINDOW_MS as f64).round() as u64
-            }
-        })
-        .collect()
+/// CPU time of an activation of each task in a repeat; 0 for hogs.
+pub fn work_us(repeat: &Repeat) -> Vec<u64> {
+    let work = |(n, cpu_ms): (usize, &f64)| match repeat.activations.get(n) {
+        Some(&count) if count > 0.0 => (cpu_ms * 1e3 / count).round() as u64,
+        _ => 0,
+    };
+    repeat.cpu_ms.iter().enumerate().map(work).collect()
 }
 
 fn once(case: &Case, work_us: &[u64], machine: Machine, seed: u64) -> Outcome<Repeat> {
@@ -86,6 +76,7 @@ fn counters(world: &World, names: &[String]) -> Repeat {
         bursts: stat.nr_bursts as f64,
         burst_ms: stat.burst_time_ns as f64 / 1e6,
         cpu_ms: names.iter().map(|name| cpu_ns(name) as f64 / 1e6).collect(),
+        activations: Vec::new(),
     }
 }
 
@@ -116,7 +107,10 @@ fn workload(
             Task::Beat { period_us, cpu, .. } => {
                 let folder = tempfile::tempdir()?;
                 let file = folder.path().join("beat.json");
-                std::fs::write(&file, rt_app_file(name, work_us, period_us, cpu, 1000))?;
+                std::fs::write(
+                    &file,
+                    rt_app_file(name, [work_us, period_us], cpu, 1000, folder.path()),
+                )?;
                 let mut start = Start::new(name.as_str(), cpus);
                 (start.group, start.start_ns) = (group, start_ns);
                 let words = ["rt-app".to_owned(), file.display().to_string()];
