@@ -357,6 +357,5 @@ mod tests {
                 "no CPU time in 30 s"
             );
         }
-        assert!(begin.elapsed() >= TICK);
     }
 }
