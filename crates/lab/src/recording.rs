@@ -54,7 +54,7 @@ pub struct Seen {
     pub figures: Option<replay::Measured>,
     /// Names of the threads of each cgroup, the one with the most activations first.
     pub members: BTreeMap<String, Vec<String>>,
-    /// How much the CPU time of a request of each cgroup drifted, in thousandths.
+    /// How much the CPU time of a request of each cgroup's main threads drifted, in thousandths.
     pub drift_permille: BTreeMap<String, u64>,
 }
 
@@ -71,10 +71,12 @@ impl Seen {
             }
             let mut names: Vec<(&str, usize)> = activations.into_iter().collect();
             names.sort_by_key(|&(name, count)| (std::cmp::Reverse(count), name.to_string()));
+            if let Some((main, _)) = names.first() {
+                let drift = replay.drift_permille(GroupIndex(index as u32), main);
+                drift_permille.insert(group.path.clone(), drift);
+            }
             let names = names.into_iter().map(|(name, _)| name.to_string());
             members.insert(group.path.clone(), names.collect());
-            let drift = replay.drift_permille(GroupIndex(index as u32));
-            drift_permille.insert(group.path.clone(), drift);
         }
         Seen {
             figures: Some(replay.measured()),

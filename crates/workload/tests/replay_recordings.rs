@@ -337,7 +337,7 @@ fn a_slower_machine_works_longer_for_the_same_requests() {
         .iter()
         .position(|group| group.path == "/pg")
         .unwrap();
-    let drift = plain.drift_permille(GroupIndex(group as u32));
+    let drift = plain.drift_permille(GroupIndex(group as u32), "postgres");
     // Of 800 and more requests in windows of 100, nearly 4 s each.
     assert!((10..=200).contains(&drift), "{drift}");
 }

@@ -9,8 +9,8 @@
 //! 6.4 and 6.8 ms each in the mean, so 5.75 with a deviation of 0.69. Requests of one window deviate by 1.0 ms, which moves a mean of
 //! 50 by 0.14. What remains is √(0.69² − 0.14²) = 0.68 ms, a drift of 118 ‰.
 
+use super::Replay;
 use super::groups::GroupIndex;
-use super::{Replay, ThreadId};
 
 /// Windows that a recording is cut into.
 const WINDOWS: usize = 8;
@@ -18,23 +18,13 @@ const WINDOWS: usize = 8;
 const LEAST: usize = 16;
 
 impl Replay {
-    /// Deviation of a request's CPU time between windows of the recording, in thousandths of its mean: of the
-    /// activations of those threads of `group` whose name has most of them. 0 where there are too few to tell.
-    pub fn drift_permille(&self, group: GroupIndex) -> u64 {
-        let members = self.members(group);
-        let count = |id: &ThreadId| self.activations_of(*id).len();
-        let mut by_name: std::collections::BTreeMap<&str, usize> = Default::default();
-        for id in &members {
-            *by_name.entry(&self.threads[id.index()].name).or_default() += count(id);
-        }
-        let Some((&name, _)) = by_name.iter().max_by_key(|(_, count)| **count) else {
-            return 0;
-        };
-        let own = members
-            .iter()
-            .filter(|id| self.threads[id.index()].name == name);
+    /// Deviation of a request's CPU time between windows of the recording, in thousandths of its mean; requests are the
+    /// activations of those threads of `group` that are called `name`. 0 where there are too few to tell.
+    pub fn drift_permille(&self, group: GroupIndex, name: &str) -> u64 {
+        let members = self.members(group).into_iter();
+        let own = members.filter(|id| self.threads[id.index()].name == name);
         let mut requests: Vec<(u64, u64)> = own
-            .flat_map(|id| self.activations_of(*id))
+            .flat_map(|id| self.activations_of(id))
             .filter(|one| one.end_ns.is_some() && one.executed_ns > 0)
             .map(|one| (one.woken_ns, one.executed_ns))
             .collect();
