@@ -23,6 +23,4 @@ pub use program::{
 };
 pub use workload::Workload;
 pub use workload_check::WorkloadError;
-#[doc(hidden)]
-pub use world::COMPILED_HERE;
 pub use world::{CpuTime, Explained, RunError, Watch, World, WorldError};

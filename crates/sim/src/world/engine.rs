@@ -38,12 +38,20 @@ pub(crate) enum Stage {
 /// Result of everything that may find a program at fault.
 pub(crate) type Run<T> = Result<T, Box<RunError>>;
 
-impl<const EXPLAIN: bool> World<EXPLAIN> {
+// Not generic, so that what runs a world is compiled in this crate alone: every further crate that called a
+// generic one would add its own copy, and the hot loop would go back and forth between copies.
+impl World {
     /// Runs until virtual time `until`, everything that happens at that time included.
     ///
     /// # Errors
     /// A program at fault; the world stays at the time of the fault.
     pub fn run_until(&mut self, until: Ns) -> Result<(), RunError> {
+        self.advance(until)
+    }
+}
+
+impl<const EXPLAIN: bool> World<EXPLAIN> {
+    pub(super) fn advance(&mut self, until: Ns) -> Result<(), RunError> {
         self.handle_events(until)?;
         self.settle();
         Ok(())

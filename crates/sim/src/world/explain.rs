@@ -40,6 +40,14 @@ impl World<true> {
         Self::build(machine, rules, workload.into(), seed)
     }
 
+    /// Runs like [`World::run_until`] of other worlds.
+    ///
+    /// # Errors
+    /// Those of that.
+    pub fn run_until(&mut self, until: Ns) -> Result<(), RunError> {
+        self.advance(until)
+    }
+
     /// Runs until an event has led to decisions, at most until virtual time `until`; returns them in
     /// order. None means that `until` is reached.
     ///
@@ -56,9 +64,3 @@ impl World<true> {
         Ok(std::mem::take(&mut self.out.decisions))
     }
 }
-
-/// Both kinds of world, compiled here once instead of in every crate that runs one.
-#[doc(hidden)]
-pub static COMPILED_HERE: (RunUntil<false>, RunUntil<true>) = (World::run_until, World::run_until);
-
-type RunUntil<const EXPLAIN: bool> = fn(&mut World<EXPLAIN>, Ns) -> Result<(), RunError>;

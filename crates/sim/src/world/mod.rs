@@ -33,7 +33,7 @@ mod tasks;
 mod watch;
 
 pub use error::{RunError, WorldError};
-pub use explain::{COMPILED_HERE, Explained};
+pub use explain::Explained;
 pub use outside::CpuTime;
 pub(crate) use outside::Outside;
 pub use watch::Watch;
