@@ -10,17 +10,19 @@ VENV := target/venv
 build:
 	$(CARGO) build --release --locked -p schedcast-cli
 
-# The same command, laid out by what it executes most: the same results to the byte from fewer instructions. Builds
-# twice, with some simulations in between that show what that is.
+# The same command for the processor of this machine, laid out by what it executes most: the same results to the byte
+# from fewer instructions. On another processor it may not run. Builds twice, with some simulations in between that show
+# what is executed most.
 FAST := $(abspath target/fast)
 PROFILES := $(FAST)/profiles
 PROFDATA = $(firstword $(wildcard $(shell rustc --print sysroot)/lib/rustlib/*/bin/llvm-profdata))
+HERE_ONLY := -Ctarget-cpu=native
 FAST_BUILD = $(CARGO) build --release --locked --target-dir $(FAST)
 TRAIN := LLVM_PROFILE_FILE=$(PROFILES)/run-%p.profraw RAYON_NUM_THREADS=1 $(FAST)/release/schedcast
 fast:
 	@test -n "$(PROFDATA)" || { echo "make fast needs llvm-profdata: rustup component add llvm-tools" >&2; exit 1; }
 	rm -rf $(PROFILES)
-	RUSTFLAGS="-Cprofile-generate=$(PROFILES)" $(FAST_BUILD) -p schedcast-cli
+	RUSTFLAGS="$(HERE_ONLY) -Cprofile-generate=$(PROFILES)" $(FAST_BUILD) -p schedcast-cli
 	$(TRAIN) run --seeds 1 --duration 2s -- cyclictest -t 50 -i 5000 -d 100 > /dev/null
 	$(TRAIN) run --seeds 1 --duration 2s --machine hwp-desktop-8 -- cyclictest -t 80 -i 5000 -d 100 > /dev/null
 	$(TRAIN) run --seeds 1 --duration 1s --machine icl-2x32x2 -- cyclictest -t 300 -i 5000 -d 100 > /dev/null
@@ -28,7 +30,7 @@ fast:
 	$(TRAIN) run --seeds 1 --duration 50ms --machine spr-2x56x2 -- netperf -t UDP_RR -l 1 --pairs 56 > /dev/null
 	$(TRAIN) what-if recordings/postgres-quota --seeds 1 > /dev/null
 	$(PROFDATA) merge -o $(PROFILES)/all.profdata $(PROFILES)/run-*.profraw
-	RUSTFLAGS="-Cprofile-use=$(PROFILES)/all.profdata" $(FAST_BUILD) -p schedcast-cli
+	RUSTFLAGS="$(HERE_ONLY) -Cprofile-use=$(PROFILES)/all.profdata" $(FAST_BUILD) -p schedcast-cli
 	@echo "$(FAST)/release/schedcast"
 
 # A real, throttled PostgreSQL: fit to its recording, then six other limits, predicted next to measured.
@@ -80,7 +82,7 @@ bench:
 # The table of docs/validation/speed.md: minutes, on an otherwise idle machine. SIMSO = a Python that has simso, if any.
 SIMSO ?=
 speed: fast
-	RUSTFLAGS="-Cprofile-use=$(PROFILES)/all.profdata" $(FAST_BUILD) -p schedcast-lab --example speed
+	RUSTFLAGS="$(HERE_ONLY) -Cprofile-use=$(PROFILES)/all.profdata" $(FAST_BUILD) -p schedcast-lab --example speed
 	$(CARGO) run --release --locked -p schedcast-lab --example speed -- page docs/validation/speed.md \
 		$(FAST)/release/examples/speed $(SIMSO)
 
