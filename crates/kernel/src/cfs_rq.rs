@@ -45,11 +45,17 @@ impl Timeline {
             self.nodes.push(node);
             return;
         }
-        self.insert_before_others(node);
+        // Number by number, in registers: a node in memory would have to be read back at once.
+        self.insert_before_others(node.key, node.vruntime, node.entity);
     }
 
     #[inline(never)]
-    fn insert_before_others(&mut self, node: Node) {
+    fn insert_before_others(&mut self, key: u64, vruntime: u64, entity: EntityId) {
+        let node = Node {
+            key,
+            vruntime,
+            entity,
+        };
         let place = self
             .nodes
             .partition_point(|other| !before(node.key, other.key));
