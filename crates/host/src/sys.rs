@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Turns the −1 convention into a `Result`.
@@ -367,6 +367,29 @@ pub(crate) fn fork_child(body: impl FnOnce() -> i32) -> io::Result<i32> {
             0 => libc::_exit(body()),
             pid => Ok(pid),
         }
+    }
+}
+
+/// Writes one byte.
+pub(crate) fn write_byte(to: BorrowedFd) -> io::Result<()> {
+    // SAFETY: the byte lives until the call is over.
+    let written = unsafe { libc::write(to.as_raw_fd(), [1u8].as_ptr().cast(), 1) };
+    one_byte(written)
+}
+
+/// Reads one byte.
+pub(crate) fn read_byte(from: BorrowedFd) -> io::Result<()> {
+    let mut byte = [0u8];
+    // SAFETY: there is room for the byte.
+    let read = unsafe { libc::read(from.as_raw_fd(), byte.as_mut_ptr().cast(), 1) };
+    one_byte(read)
+}
+
+fn one_byte(moved: isize) -> io::Result<()> {
+    match moved {
+        1 => Ok(()),
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 

@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use schedcast_sim::program::TIMED_OUT;
-use schedcast_sim::workload::{PageWakes, QueueSpec, SenderWakes};
+use schedcast_sim::workload::{PageWakes, QueueCosts, QueueSpec, SenderWakes};
 use schedcast_sim::{Reg, Workload};
 
 const A: Reg = Reg(0);
@@ -332,8 +332,11 @@ fn lines_of_a_queue_travel_between_cpus() {
     // himself pays nothing.
     let mut workload = Workload::default();
     let queue = workload.add_queue(QueueSpec {
-        send_transfer_ns: 50 * US,
-        receive_transfer_ns: 200 * US,
+        costs: QueueCosts {
+            send_transfer_ns: 50 * US,
+            receive_transfer_ns: 200 * US,
+            ..QueueCosts::NONE
+        },
         ..QueueSpec::UNBOUNDED
     });
     task(&mut workload, "sender", 0, |b| {
@@ -379,4 +382,92 @@ fn tasks_are_charged_with_what_they_ran() {
     assert!(early <= 2 * MS, "{early}");
     world.run_until(10 * MS).unwrap();
     assert_eq!((charged(&world), all(&world)), (3 * MS, 3 * MS));
+}
+
+#[test]
+fn a_send_after_one_of_another_cpu_is_contended_and_its_message_is_remote() {
+    let mut workload = Workload::default();
+    let queue = workload.add_queue(QueueSpec {
+        costs: QueueCosts {
+            send_contended_ns: 50 * US,
+            receive_remote_ns: 200 * US,
+            ..QueueCosts::NONE
+        },
+        ..QueueSpec::UNBOUNDED
+    });
+    task(&mut workload, "first", 0, |b| {
+        b.send(queue, 1, A, false);
+        b.send(queue, 1, A, false);
+        b.mark(1); // nobody sent before
+    });
+    task(&mut workload, "second", 1, |b| {
+        b.sleep(MS);
+        b.send(queue, 1, A, false);
+        b.send(queue, 1, A, false);
+        b.mark(2); // the first of them is contended
+        b.set(B, 2 * MS);
+        b.sleep_until(B);
+        for _ in 0..2 {
+            b.recv(queue, A);
+            b.mark(3); // messages of CPU 0
+        }
+        for _ in 0..2 {
+            b.recv(queue, A);
+            b.mark(4); // own ones
+        }
+    });
+    let mut world = free_world(2, workload);
+    world.run_until(5 * MS).unwrap();
+    assert_eq!(
+        marks(&world),
+        [
+            (0, 1),
+            (MS + 50 * US, 2),
+            (2 * MS + 200 * US, 3),
+            (2 * MS + 400 * US, 3),
+            (2 * MS + 400 * US, 4),
+            (2 * MS + 400 * US, 4),
+        ]
+    );
+}
+
+#[test]
+fn an_empty_queue_and_messages_that_left_the_cache_take_longer() {
+    let mut workload = Workload::default();
+    let costs = QueueCosts {
+        send_empty_ns: 10 * US,
+        receive_last_ns: 20 * US,
+        send_far_ns: 100 * US,
+        receive_far_ns: 400 * US,
+        cache_bytes: 1000,
+        ..QueueCosts::NONE
+    };
+    let queues = [0, 1].map(|_| {
+        workload.add_queue(QueueSpec {
+            costs,
+            ..QueueSpec::UNBOUNDED
+        })
+    });
+    task(&mut workload, "alone", 0, |b| {
+        b.send(queues[0], 1000, A, false);
+        b.mark(1); // empty
+        b.send(queues[1], 1000, A, false);
+        b.mark(2); // empty; 1000 bytes wait, which the cache keeps
+        b.send(queues[0], 1000, A, false);
+        b.mark(3); // half of 2000 are further away
+        b.recv(queues[0], A);
+        b.mark(4); // two thirds of 3000
+        b.recv(queues[0], A);
+        b.mark(5); // the last, half of 2000
+    });
+    let mut world = free_world(1, workload);
+    world.run_until(5 * MS).unwrap();
+    let times: Vec<u64> = marks(&world).into_iter().map(|mark| mark.0).collect();
+    let steps = [10_000, 10_000, 50_000, 266_666, 220_000];
+    let mut at = 0;
+    let expected = steps.map(|step| {
+        at += step;
+        at
+    });
+    assert_eq!(times, expected);
 }

@@ -86,15 +86,99 @@ pub fn figures(measured: &Measured) -> Vec<Figure> {
     add_remote(measured, call_ns, &wake, thread.median(), &mut figures);
     add_cold_speed(measured, &mut figures);
     add_refills(measured, &mut figures);
-    let pipe = Range::of(&measured.pipe_alone).times(0.5).less(call_ns);
-    let source = "a byte through a pipe and back in one thread, less the system calls, half each";
-    figures.push(pipe.figure("program_cost.pipe_write_ns", source));
-    figures.push(pipe.figure("program_cost.pipe_read_ns", source));
-    let unix = Range::of(&measured.unix_alone).times(0.5).less(call_ns);
-    let source = "the same through a pair of stream sockets";
-    figures.push(unix.figure("program_cost.unix_send_ns", source));
-    figures.push(unix.figure("program_cost.unix_receive_ns", source));
+    add_messages(measured, call_ns, &mut figures);
     figures
+}
+
+/// Calls for pipes and sockets, a byte each.
+fn add_messages(measured: &Measured, call_ns: f64, figures: &mut Vec<Figure>) {
+    let messages = &measured.messages;
+    let mut both = |keys: [&'static str; 2], each: Range, source| {
+        figures.extend(keys.map(|key| each.figure(key, source)));
+    };
+    both(
+        ["program_cost.pipe_write_ns", "program_cost.pipe_read_ns"],
+        Range::of(&messages.pipe).times(0.5).less(call_ns),
+        "16 bytes into a pipe and out again in a process of one thread, less the system calls, half each",
+    );
+    both(
+        [
+            "program_cost.pipe_write_empty_ns",
+            "program_cost.pipe_read_last_ns",
+        ],
+        Range::of(&messages.pipe_one)
+            .less(messages.pipe.median)
+            .times(0.5),
+        "the same one by one, so through an empty pipe, less those, half each",
+    );
+    both(
+        ["program_cost.unix_send_ns", "program_cost.unix_receive_ns"],
+        Range::of(&messages.unix).times(0.5).less(call_ns),
+        "16 bytes through a pair of stream sockets, less the system calls, half each",
+    );
+    let threads = Range::of(&measured.pipe_alone).less(messages.pipe_one.median);
+    figures.push(threads.times(0.5).figure(
+        "program_cost.shared_files_ns",
+        "a byte through a pipe and back in a thread less the same in a process of one, half each",
+    ));
+    add_far(measured, figures);
+    let Some([pipes, sockets]) = &messages.shared else {
+        return;
+    };
+    let rows = [
+        (
+            "program_cost.pipe_write_contended_ns",
+            &pipes.contended_write,
+            &pipes.alone.0,
+            "writes of two CPUs to the same 8 pipes, less those of one CPU alone",
+        ),
+        (
+            "program_cost.pipe_read_remote_ns",
+            &pipes.remote_read,
+            &pipes.alone.1,
+            "reads of bytes that were written on another CPU, less those of own ones",
+        ),
+        (
+            "program_cost.unix_send_contended_ns",
+            &sockets.contended_write,
+            &sockets.alone.0,
+            "the same through sockets: writes",
+        ),
+        (
+            "program_cost.unix_receive_remote_ns",
+            &sockets.remote_read,
+            &sockets.alone.1,
+            "and reads",
+        ),
+    ];
+    for (key, shared, alone, source) in rows {
+        figures.push(Range::of(shared).less(alone.median).figure(key, source));
+    }
+}
+
+/// Sockets whose waiting messages are more than a CPU's own caches keep.
+fn add_far(measured: &Measured, figures: &mut Vec<Figure>) {
+    let Some(far) = &measured.messages.far else {
+        return;
+    };
+    let beyond_kib = far.waiting_kib.saturating_sub(far.cache_kib);
+    if beyond_kib == 0 {
+        return;
+    }
+    let scale = far.waiting_kib as f64 / beyond_kib as f64;
+    let sides = [
+        ("program_cost.unix_send_far_ns", &far.far.0, &far.near.0),
+        ("program_cost.unix_receive_far_ns", &far.far.1, &far.near.1),
+    ];
+    for (key, many, few) in sides {
+        let more = Range::of(many).less(few.median).times(scale);
+        let source = "a call while 8000 messages wait in sockets less one while 200 do, for those beyond the second level cache";
+        figures.push(more.figure(key, source));
+    }
+    figures.push(Range([far.cache_kib as f64; 3]).figure(
+        "program_cost.message_cache_kib",
+        "the second level cache, as sysfs has it",
+    ));
 }
 
 /// Parts of a wakeup on one CPU.
@@ -269,7 +353,7 @@ fn add_refills(measured: &Measured, figures: &mut Vec<Figure>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::calibrate::Points;
+    use crate::calibrate::{Far, Messages, Points, Shared};
 
     fn spread(median: f64) -> Spread {
         Spread {
@@ -279,6 +363,26 @@ mod tests {
             median,
             p90: median * 1.2,
             max: median * 3.0,
+        }
+    }
+
+    fn messages() -> Messages {
+        let shared = Shared {
+            alone: (spread(250.0), spread(240.0)),
+            remote_read: spread(260.0),
+            contended_write: spread(300.0),
+        };
+        Messages {
+            pipe: spread(440.0),
+            pipe_one: spread(520.0),
+            unix: spread(1300.0),
+            far: Some(Far {
+                near: (spread(700.0), spread(700.0)),
+                far: (spread(775.0), spread(850.0)),
+                cache_kib: 1024,
+                waiting_kib: 4096,
+            }),
+            shared: Some([shared; 2]),
         }
     }
 
@@ -297,8 +401,8 @@ mod tests {
             pipe_trip: spread(5400.0),
             process_trip: spread(5800.0),
             ring_hops: (spread(2200.0), spread(2600.0)),
-            pipe_alone: spread(500.0),
-            unix_alone: spread(1300.0),
+            pipe_alone: spread(600.0),
+            messages: messages(),
             fork_exit: spread(80_000.0),
             idle_wake: Some((spread(3000.0), spread(13_000.0))),
             busy_wake: Some((spread(2500.0), spread(6020.0))),
@@ -344,7 +448,15 @@ mod tests {
         let tick = ["timer_interrupt", "tick", "tick_level", "tick_reprogram"]
             .map(|part| value(&format!("cost.{part}_ns")));
         assert!(tick.iter().sum::<u64>().abs_diff(2900) <= 2, "{tick:?}");
-        assert_eq!(value("program_cost.pipe_write_ns"), 100);
+        assert_eq!(value("program_cost.pipe_write_ns"), 70);
+        assert_eq!(value("program_cost.pipe_write_empty_ns"), 40);
+        assert_eq!(value("program_cost.shared_files_ns"), 40);
+        // Three quarters of the messages are beyond the cache, which takes 75 and 150.
+        assert_eq!(value("program_cost.unix_send_far_ns"), 100);
+        assert_eq!(value("program_cost.unix_receive_far_ns"), 200);
+        assert_eq!(value("program_cost.message_cache_kib"), 1024);
+        assert_eq!(value("program_cost.pipe_write_contended_ns"), 50);
+        assert_eq!(value("program_cost.unix_receive_remote_ns"), 20);
         assert_eq!(value("program_cost.unix_receive_ns"), 500);
         // 9520 − (6020 − 2500), and the same of 20 000.
         assert_eq!(value("idle.exit_after_20us_ns"), 6000);

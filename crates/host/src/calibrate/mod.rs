@@ -7,12 +7,13 @@
 
 pub mod derive;
 mod lateness;
+mod messages;
 
 use crate::error::{HostError, Result, io_error};
 use crate::measure::{
     Channel, ClockPoints, Partner, Refill, RemoteWake, Spread, call_halves, clock_mhz,
     clock_points, fit_ticks, fork_exit, getppid, migration_refills, pipe_alone, read_clock,
-    remote_wakes, ring_hops, round_trips, speed_beside, unix_alone, yield_switches,
+    remote_wakes, ring_hops, round_trips, speed_beside, yield_switches,
 };
 use crate::stat::CpuTimes;
 use crate::topology::{CpuInfo, KernelInfo, Topology};
@@ -51,10 +52,10 @@ pub struct Measured {
     pub process_trip: Spread,
     /// A hop of a token that few processes of one CPU pass on, and that many do.
     pub ring_hops: (Spread, Spread),
-    /// A byte written to a pipe and read again by one thread.
+    /// A byte written to a pipe and read again by one of several threads.
     pub pipe_alone: Spread,
-    /// The same through a pair of stream sockets.
-    pub unix_alone: Spread,
+    /// Messages of processes of one thread.
+    pub messages: Messages,
     /// fork, exit and wait.
     pub fork_exit: Spread,
     /// Wakeup of another CPU that idles: the waker's call, and until the wakee runs.
@@ -77,6 +78,46 @@ pub struct Measured {
     pub clock_mhz: Spread,
     /// Part of the machine's time the hypervisor took meanwhile.
     pub steal_ratio: f64,
+}
+
+/// What a byte through a pipe or a pair of stream sockets takes, written by processes of one thread, ns.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Messages {
+    /// A write and a read, 16 writes to a pipe and then 16 reads.
+    pub pipe: Spread,
+    /// The same one by one: each write finds the pipe empty.
+    pub pipe_one: Spread,
+    /// Of sockets, 16 and 16.
+    pub unix: Spread,
+    /// A write and a read while few of them wait, and while many do, and of how many of these the waiting buffers have no
+    /// room in the second level cache, thousandths. `None`: sysfs does not tell that cache.
+    pub far: Option<Far>,
+    /// Between two CPUs: of pipes, of sockets.
+    pub shared: Option<[Shared; 2]>,
+}
+
+/// Sockets with few and with many messages that wait.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Far {
+    /// A write and a read while they fit the cache.
+    pub near: (Spread, Spread),
+    /// While they do not.
+    pub far: (Spread, Spread),
+    /// Second level cache of a CPU, KiB.
+    pub cache_kib: u64,
+    /// Buffers of the many, KiB.
+    pub waiting_kib: u64,
+}
+
+/// Channels that two CPUs use.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Shared {
+    /// A write and a read of a process that has them for itself.
+    pub alone: (Spread, Spread),
+    /// A read of what was written on the other CPU.
+    pub remote_read: Spread,
+    /// A write while the other CPU writes to the same channels.
+    pub contended_write: Spread,
 }
 
 /// Parts of a wakeup that preempts, and of the sleep after it, ns.
@@ -138,7 +179,7 @@ pub fn measure(step: &dyn Fn(&str)) -> Result<Measured> {
     let ring = |processes| spread(ring_hops(cpu, processes, 100, 20));
     let ring_hops = (ring(FEW_PROCESSES)?, ring(MANY_PROCESSES)?);
     let pipe_alone = spread(pipe_alone(cpu, 200, 500))?;
-    let unix_alone = spread(unix_alone(cpu, 200, 500))?;
+    let messages = messages::measure(cpu, pair)?;
     let fork_exit = spread(fork_exit(cpu, 20, 20))?;
     step("wakeups of other CPUs");
     let wake = |never_idle| pair.map(|pair| wakes(pair, never_idle)).transpose();
@@ -160,7 +201,7 @@ pub fn measure(step: &dyn Fn(&str)) -> Result<Measured> {
         process_trip,
         ring_hops,
         pipe_alone,
-        unix_alone,
+        messages,
         fork_exit,
         idle_wake,
         busy_wake,

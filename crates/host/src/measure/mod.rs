@@ -9,6 +9,7 @@
 //! show up in p90, not in the median.
 
 mod clock;
+mod messages;
 mod migrate;
 mod pingpong;
 mod quick;
@@ -19,11 +20,10 @@ mod ticks;
 mod wake;
 
 pub use clock::{ClockPoints, call_halves, clock_points};
+pub use messages::{Carrier, Load, MessageTimes, Sharing, messages, messages_alone};
 pub use migrate::{Refill, migration_refills};
 pub use pingpong::{Channel, Partner, round_trips};
-pub use quick::{
-    fork_exit, futex_wake_nobody, getppid, pipe_alone, read_clock, unix_alone, yield_switches,
-};
+pub use quick::{fork_exit, futex_wake_nobody, getppid, pipe_alone, read_clock, yield_switches};
 pub use ring::ring_hops;
 pub use sleep::{Lateness, wake_lateness};
 pub use speed::{clock_mhz, speed_beside};

@@ -1,7 +1,6 @@
 //! Operations of one task on one CPU, timed in batches.
 
 use std::io::{self, Read, Write};
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
@@ -67,15 +66,6 @@ pub fn pipe_alone(cpu: usize, batches: usize, per_batch: usize) -> io::Result<Ve
     batched(cpu, batches, per_batch, move || {
         writer.write_all(&[1])?;
         reader.read_exact(&mut [0])
-    })
-}
-
-/// The same through a pair of stream sockets.
-pub fn unix_alone(cpu: usize, batches: usize, per_batch: usize) -> io::Result<Vec<f64>> {
-    let (mut sender, mut receiver) = UnixStream::pair()?;
-    batched(cpu, batches, per_batch, move || {
-        sender.write_all(&[1])?;
-        receiver.read_exact(&mut [0])
     })
 }
 

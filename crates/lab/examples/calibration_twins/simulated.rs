@@ -5,6 +5,7 @@ use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::rules::{Rules, Version};
 use schedcast_sim::workload::{QueueId, QueueSpec, TaskSpec};
 use schedcast_sim::{Machine, ProgramBuilder, Reg, Workload, World};
+use schedcast_workload::programs::messaging::channel::Channel;
 use schedcast_workload::programs::{Prices, Start, compile, split};
 
 use crate::{Case, Outcome};
@@ -30,18 +31,24 @@ pub fn run(case: Case, machine: &str) -> Outcome<Vec<f64>> {
 fn ping_pong(cpus: [u32; 2], machine: Machine, seed: u64) -> Outcome<f64> {
     let prices = Prices::with(&machine.program_cost)?;
     let mut workload = Workload::default();
-    let [forth, back] = [(); 2].map(|()| workload.add_queue(QueueSpec::UNBOUNDED));
+    let [forth, back] = [(); 2].map(|()| {
+        workload.add_queue(QueueSpec {
+            costs: Channel::Pipe.costs(&prices),
+            ..QueueSpec::UNBOUNDED
+        })
+    });
+    let descriptor_ns = prices.descriptor(true);
     let mut add = |name: &str, cpu, first: bool| -> Outcome<()> {
         let mut b = ProgramBuilder::new(name);
         b.set(Reg(0), TRIPS);
         let top = b.here();
         let write = |b: &mut ProgramBuilder, pipe: QueueId| {
-            b.kernel_work(prices.pipe_write(1));
+            b.kernel_work(prices.pipe_write(1) + descriptor_ns);
             b.send(pipe, 1, Reg(1), true);
         };
         let read = |b: &mut ProgramBuilder, pipe: QueueId| {
             b.recv(pipe, Reg(1));
-            b.kernel_work(prices.pipe_read(1));
+            b.kernel_work(prices.pipe_read(1) + descriptor_ns);
         };
         if first {
             write(&mut b, forth);

@@ -165,7 +165,7 @@ fn lateness(measured: &Measured) -> String {
 #[cfg(test)]
 mod tests {
     use schedcast_host::calibrate::derive::figures;
-    use schedcast_host::calibrate::{Points, TimerLateness};
+    use schedcast_host::calibrate::{Messages, Points, TimerLateness};
     use schedcast_host::measure::Spread;
     use schedcast_kernel::platform::Op;
 
@@ -190,8 +190,14 @@ mod tests {
             pipe_trip: spread(5400.0),
             process_trip: spread(5800.0),
             ring_hops: (spread(2200.0), spread(2600.0)),
-            pipe_alone: spread(500.0),
-            unix_alone: spread(1300.0),
+            pipe_alone: spread(560.0),
+            messages: Messages {
+                pipe: spread(500.0),
+                pipe_one: spread(540.0),
+                unix: spread(1300.0),
+                far: None,
+                shared: None,
+            },
             fork_exit: spread(80_000.0),
             idle_wake: Some((spread(3000.0), spread(13_000.0))),
             busy_wake: Some((spread(2500.0), spread(6020.0))),

@@ -188,8 +188,9 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         if !waited {
             self.syscall(cpu);
         }
-        let transfer_ns = self.out.shared.workload.queues[row].send_transfer_ns;
-        self.touch_queue(cpu, row, transfer_ns);
+        let costs = self.out.shared.workload.queues[row].costs;
+        let extra_ns = self.out.tasks.send_extra_ns(&costs, cpu, row);
+        self.out.busy(cpu, extra_ns);
         let bytes = self.amount(task, bytes);
         let spec = &self.out.shared.workload.queues[row];
         let room = bytes.saturating_add(spec.overhead_bytes);
@@ -199,7 +200,9 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
             return Ok(self.block_on(cpu, task, queue));
         }
         let value = self.out.tasks.register(task, value.0);
-        self.deliver(cpu, row, Message { value, room }, sync, WakeContext::Task);
+        self.out.tasks.queues[row].last_sender = Some(cpu);
+        let message = Message { value, room, cpu };
+        self.deliver(cpu, row, message, sync, WakeContext::Task);
         let spec = &self.out.shared.workload.queues[row];
         if waited && spec.passes_on(self.out.tasks.queues[row].used) {
             // Senders are woken one at a time: this one passes the turn on while there is room.
@@ -211,14 +214,6 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         Ok(ENTERED)
     }
 
-    /// The lines of a queue come to the cache of a CPU; that takes a while when another one had them.
-    fn touch_queue(&mut self, cpu: Cpu, row: usize, transfer_ns: Ns) {
-        let last_cpu = self.out.tasks.queues[row].last_cpu.replace(cpu);
-        if last_cpu.is_some_and(|last| last != cpu) {
-            self.out.busy(cpu, transfer_ns);
-        }
-    }
-
     /// Puts a message into a queue and wakes the first receiver.
     pub(super) fn deliver(
         &mut self,
@@ -228,9 +223,8 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         sync: bool,
         context: WakeContext,
     ) {
-        let queue = &mut self.out.tasks.queues[row];
-        queue.messages.push_back(message);
-        queue.used = queue.used.saturating_add(message.room);
+        let costs = &self.out.shared.workload.queues[row].costs;
+        self.out.tasks.put(costs, row, message);
         let readers = self.out.tasks.reader_queue(row);
         if let Some(reader) = self.out.tasks.waiting.pop(readers) {
             self.wake(cpu, reader, sync, context);
@@ -240,12 +234,11 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
     /// Takes the oldest message and wakes senders when there is room again. The flag tells whether
     /// somebody was woken.
     fn take_message(&mut self, cpu: Cpu, row: usize) -> Option<(u64, bool)> {
-        let queue = &mut self.out.tasks.queues[row];
-        let message = queue.messages.pop_front()?;
-        let before = queue.used;
-        queue.used = before.saturating_sub(message.room);
+        let before = self.out.tasks.queues[row].used;
         let spec = &self.out.shared.workload.queues[row];
-        let (sync, count) = (spec.wake_sender_sync, spec.wakes(before, queue.used));
+        let message = self.out.tasks.take(&spec.costs, row)?;
+        let used = self.out.tasks.queues[row].used;
+        let (sync, count) = (spec.wake_sender_sync, spec.wakes(before, used));
         let writers = self.out.tasks.writer_queue(row);
         let mut woken = 0;
         while woken < count
@@ -273,8 +266,9 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         } else {
             self.syscall(cpu);
         }
-        let transfer_ns = self.out.shared.workload.queues[row].receive_transfer_ns;
-        self.touch_queue(cpu, row, transfer_ns);
+        let costs = self.out.shared.workload.queues[row].costs;
+        let extra_ns = self.out.tasks.receive_extra_ns(&costs, cpu, row);
+        self.out.busy(cpu, extra_ns);
         if let Some((message, _)) = self.take_message(cpu, row) {
             if waited {
                 let timer = self.out.task_timer(task);

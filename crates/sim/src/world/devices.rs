@@ -108,6 +108,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         let message = Message {
             value: request.value,
             room: overhead,
+            cpu: request.cpu,
         };
         self.deliver(
             request.cpu,

@@ -163,7 +163,8 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
                     ARRIVAL_TIME => arrival.at_ns,
                     value => value,
                 };
-                let message = Message { value, room };
+                let cpu = arrival.cpu;
+                let message = Message { value, room, cpu };
                 self.deliver(
                     arrival.cpu,
                     queue.0 as usize,

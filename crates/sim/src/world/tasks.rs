@@ -5,7 +5,9 @@ use crate::random::Stream;
 use crate::segment::Segment;
 use crate::waiting::{QueueNumber, Waiting};
 use crate::wheel::Slot;
-use crate::workload::{BarrierId, ConditionId, MutexId, QueueId, SemaphoreId, WordId, Workload};
+use crate::workload::{
+    BarrierId, ConditionId, MutexId, QueueCosts, QueueId, SemaphoreId, WordId, Workload,
+};
 use schedcast_kernel::table::Table;
 use schedcast_kernel::{Cpu, Ns, TaskId};
 use std::collections::{BTreeMap, VecDeque};
@@ -75,6 +77,8 @@ pub(crate) struct Message {
     pub value: u64,
     /// Room it takes, overhead included.
     pub room: u64,
+    /// CPU that sent it.
+    pub cpu: Cpu,
 }
 
 /// A queue.
@@ -84,6 +88,8 @@ pub(crate) struct MessageQueue {
     pub used: u64,
     /// CPU that touched it last.
     pub last_cpu: Option<Cpu>,
+    /// CPU that sent last.
+    pub last_sender: Option<Cpu>,
 }
 
 /// First wait queue of each kind of object.
@@ -115,6 +121,8 @@ pub(crate) struct Tasks {
     pub waiting: Waiting,
     pub semaphores: Vec<u64>,
     pub queues: Vec<MessageQueue>,
+    /// What the waiting messages take of the queues that tell caches from memory.
+    waiting_bytes: u64,
     pub words: Vec<u64>,
     /// Owner of each mutex.
     pub mutexes: Vec<Option<TaskId>>,
@@ -157,11 +165,72 @@ impl Tasks {
             waiting,
             semaphores: workload.semaphores.clone(),
             queues: vec![MessageQueue::default(); workload.queues.len()],
+            waiting_bytes: 0,
             words: workload.words.clone(),
             mutexes: vec![None; workload.mutexes as usize],
             barriers: vec![0; workload.barriers.len()],
             firsts,
         }
+    }
+
+    /// Appends a message to a queue.
+    pub fn put(&mut self, costs: &QueueCosts, row: usize, message: Message) {
+        let queue = &mut self.queues[row];
+        queue.messages.push_back(message);
+        queue.used = queue.used.saturating_add(message.room);
+        if costs.cache_bytes > 0 {
+            self.waiting_bytes = self.waiting_bytes.saturating_add(message.room);
+        }
+    }
+
+    /// Takes the oldest message of a queue.
+    pub fn take(&mut self, costs: &QueueCosts, row: usize) -> Option<Message> {
+        let queue = &mut self.queues[row];
+        let message = queue.messages.pop_front()?;
+        queue.used = queue.used.saturating_sub(message.room);
+        if costs.cache_bytes > 0 {
+            self.waiting_bytes = self.waiting_bytes.saturating_sub(message.room);
+        }
+        Some(message)
+    }
+
+    /// What a send on this CPU takes longer, by who used the queue before and what is in it.
+    pub fn send_extra_ns(&mut self, costs: &QueueCosts, cpu: Cpu, row: usize) -> Ns {
+        let queue = &mut self.queues[row];
+        let last = queue.last_cpu.replace(cpu);
+        let elsewhere = |last: Option<Cpu>| last.is_some_and(|last| last != cpu);
+        let mut extra_ns = costs.far_part(costs.send_far_ns, self.waiting_bytes);
+        if elsewhere(queue.last_sender) {
+            extra_ns += costs.send_contended_ns;
+        } else if elsewhere(last) {
+            extra_ns += costs.send_transfer_ns;
+        }
+        if queue.messages.is_empty() {
+            extra_ns += costs.send_empty_ns;
+        }
+        extra_ns
+    }
+
+    /// The same of a receive; one that finds nothing pays for the lines of the queue alone.
+    pub fn receive_extra_ns(&mut self, costs: &QueueCosts, cpu: Cpu, row: usize) -> Ns {
+        let queue = &mut self.queues[row];
+        let last = queue.last_cpu.replace(cpu);
+        let transfer = last.is_some_and(|last| last != cpu);
+        let mut extra_ns = if transfer {
+            costs.receive_transfer_ns
+        } else {
+            0
+        };
+        let Some(message) = queue.messages.front() else {
+            return extra_ns;
+        };
+        if !transfer && message.cpu != cpu {
+            extra_ns += costs.receive_remote_ns;
+        }
+        if queue.messages.len() == 1 {
+            extra_ns += costs.receive_last_ns;
+        }
+        extra_ns + costs.far_part(costs.receive_far_ns, self.waiting_bytes)
     }
 
     /// Makes task rows `0..count` usable.

@@ -90,6 +90,7 @@ impl Options {
         let second = compiler.fork("", second, !self.threads);
         let mut b = ProgramBuilder::new("pipe-main");
         let time = compiler.metric("time");
+        b.work(compiler.start.prices.perf_start_ns);
         b.now(BEGIN);
         b.fork(second, CHILD);
         if self.threads {
@@ -127,9 +128,10 @@ impl Options {
         b.set(LEFT, self.loops);
         let top = b.here();
         let prices = &compiler.start.prices;
+        let descriptor_ns = prices.descriptor(self.threads);
         body(&mut Round {
-            write_ns: prices.pipe_write(TOKEN_BYTES),
-            read_ns: prices.pipe_read(TOKEN_BYTES),
+            write_ns: prices.pipe_write(TOKEN_BYTES) + descriptor_ns,
+            read_ns: prices.pipe_read(TOKEN_BYTES) + descriptor_ns,
             builder: b,
         });
         b.loop_back(LEFT, top);

@@ -53,15 +53,44 @@ prices! {
     unix_receive_ns = 655,
     /// Each byte copied into or out of a socket.
     unix_byte_ps = 90,
-    /// What that `write` takes longer when the pipe was touched last on another CPU: a figure of the machine, 0 where it was
-    /// not measured.
+    /// What that `write` takes longer when the pipe was touched last by a reader on another CPU. This and those that follow, down
+    /// to `shared_files_ns`, are figures of the machine, 0 where they were not measured.
     pipe_write_transfer_ns = 0,
-    /// What the `read` takes longer then.
+    /// What the `read` takes longer when the pipe was touched last on another CPU.
     pipe_read_transfer_ns = 0,
-    /// The same for a `write` to a stream socket.
+    /// What a `write` takes longer when the last one into the pipe was on another CPU.
+    pipe_write_contended_ns = 0,
+    /// What a `read` takes longer when only the message was written on another CPU.
+    pipe_read_remote_ns = 0,
+    /// What a `write` into an empty pipe takes longer: a page of its own, and a look for readers.
+    pipe_write_empty_ns = 0,
+    /// What the `read` takes longer that empties the pipe.
+    pipe_read_last_ns = 0,
+    /// The same for a `write` to a stream socket that was touched last by a reader on another CPU.
     unix_send_transfer_ns = 0,
-    /// And for the `read` of it.
+    /// For the `read` of it,
     unix_receive_transfer_ns = 0,
+    /// for a `write` after one on another CPU,
+    unix_send_contended_ns = 0,
+    /// and for the `read` of a message that was written there.
+    unix_receive_remote_ns = 0,
+    /// What a `write` to a stream socket takes longer when its buffer is in none of this CPU's own caches. Of the messages that
+    /// wait, what `message_cache_kib` has no room for is.
+    unix_send_far_ns = 0,
+    /// What the `read` takes longer then.
+    unix_receive_far_ns = 0,
+    /// The cache of a CPU that keeps waiting messages. 0: all are kept.
+    message_cache_kib = 0,
+    /// What a `read` or `write` of a pipe or a socket takes longer in a process of several threads, which share their descriptors.
+    shared_files_ns = 0,
+    /// What perf computes before its benchmark begins: `perf bench sched pipe -T -l 1` takes 7.1 ms (6.5 to 8.3) of CPU time.
+    perf_start_ns = 7_000_000,
+    /// What a fork of `perf bench sched messaging` takes longer than that of a small process: 40 more processes take main
+    /// 9.3 ms until "go", those of hackbench 2.8 (one message each, 1 to 8 groups, medians of 12).
+    perf_fork_ns = 164_000,
+    /// What its children take longer to end, the destructors of perf's 27 libraries and the pages that they touch in it: 40 more
+    /// of them take 26 ms of CPU time from "go" on, 40 more of hackbench's 6.
+    perf_exit_ns = 500_000,
     /// `sendto` of a short datagram over loopback, the receive softirq in it.
     udp_send_ns = 2020,
     /// `recvfrom` of it.
@@ -245,6 +274,11 @@ impl Prices {
         self.unix_send_ns + bytes.saturating_mul(self.unix_byte_ps) / 1000
     }
 
+    /// What each call for a pipe or a socket takes longer for a thread, or a process of one thread.
+    pub fn descriptor(&self, threads: bool) -> u64 {
+        if threads { self.shared_files_ns } else { 0 }
+    }
+
     /// Sending a datagram of so many bytes over loopback.
     pub fn udp_send(&self, bytes: u64) -> u64 {
         self.udp_send_ns + self.net_bytes(bytes)
@@ -295,7 +329,7 @@ mod tests {
             Prices::with(&table("pol_ns")).unwrap_err(),
             "unknown price `pol_ns`; nearest valid name: `poll_ns`"
         );
-        assert_eq!(Prices::NAMES.len(), 70);
+        assert_eq!(Prices::NAMES.len(), 83);
     }
 
     #[test]

@@ -15,7 +15,7 @@
 //! receiver is woken by the message that ends the pipe's emptiness (since 5.5). Both come with the sync hint.
 
 use schedcast_kernel::rules::Version;
-use schedcast_sim::workload::{PageWakes, QueueSpec, SenderWakes};
+use schedcast_sim::workload::{PageWakes, QueueCosts, QueueSpec, SenderWakes};
 
 use crate::programs::{Prices, Start};
 
@@ -51,8 +51,7 @@ impl Channel {
                     wake_sender_at_bytes: SEND_BUFFER / 4,
                     wake_sender_sync: true,
                     sender_wakes: SenderWakes::All,
-                    send_transfer_ns: prices.unix_send_transfer_ns,
-                    receive_transfer_ns: prices.unix_receive_transfer_ns,
+                    costs: self.costs(prices),
                 }
             }
             Channel::Pipe => {
@@ -63,10 +62,34 @@ impl Channel {
                     wake_sender_at_bytes: fit * room / PIPE_PAGES * (PIPE_PAGES - 1),
                     wake_sender_sync: true,
                     sender_wakes: SenderWakes::Page(page_wakes(start.kernel)),
-                    send_transfer_ns: prices.pipe_write_transfer_ns,
-                    receive_transfer_ns: prices.pipe_read_transfer_ns,
+                    costs: self.costs(prices),
                 }
             }
+        }
+    }
+
+    /// What calls take longer by where its lines are and how much is in it.
+    pub fn costs(self, prices: &Prices) -> QueueCosts {
+        match self {
+            Channel::Socket => QueueCosts {
+                send_transfer_ns: prices.unix_send_transfer_ns,
+                send_contended_ns: prices.unix_send_contended_ns,
+                send_far_ns: prices.unix_send_far_ns,
+                receive_transfer_ns: prices.unix_receive_transfer_ns,
+                receive_remote_ns: prices.unix_receive_remote_ns,
+                receive_far_ns: prices.unix_receive_far_ns,
+                cache_bytes: prices.message_cache_kib << 10,
+                ..QueueCosts::NONE
+            },
+            Channel::Pipe => QueueCosts {
+                send_transfer_ns: prices.pipe_write_transfer_ns,
+                send_contended_ns: prices.pipe_write_contended_ns,
+                send_empty_ns: prices.pipe_write_empty_ns,
+                receive_transfer_ns: prices.pipe_read_transfer_ns,
+                receive_remote_ns: prices.pipe_read_remote_ns,
+                receive_last_ns: prices.pipe_read_last_ns,
+                ..QueueCosts::NONE
+            },
         }
     }
 

@@ -6,6 +6,7 @@ use schedcast_sim::workload::{AttributesSpec, ForkId, ProgramId, QueueId, QueueS
 use schedcast_sim::{ProgramBuilder, Reg};
 
 use super::Options;
+use crate::programs::Prices;
 use crate::programs::command::CommandError;
 use crate::programs::start::Compiler;
 
@@ -60,17 +61,22 @@ impl Options {
         let time = compiler.metric("time");
         let prices = compiler.start.prices;
         let mut b = ProgramBuilder::new("messaging-main");
+        if self.perf {
+            b.work(prices.perf_start_ns);
+        }
         b.set(GROUPS_LEFT, self.groups);
         let group = b.here();
         b.set(LEFT, self.fds);
         let top = b.here();
         b.fork(receiver, CHILD);
+        self.of_perf(&mut b, prices.perf_fork_ns);
         b.add(QUEUE, 1);
         b.loop_back(LEFT, top);
         b.subtract(QUEUE, self.fds);
         b.set(LEFT, self.fds);
         let top = b.here();
         b.fork(sender, CHILD);
+        self.of_perf(&mut b, prices.perf_fork_ns);
         b.loop_back(LEFT, top);
         b.add(QUEUE, self.fds);
         b.loop_back(GROUPS_LEFT, group);
@@ -117,7 +123,15 @@ impl Options {
         b.bind(go);
     }
 
-    fn end(&self, b: &mut ProgramBuilder, shared: &Shared) {
+    /// What perf's processes take longer, which have many libraries.
+    fn of_perf(&self, b: &mut ProgramBuilder, work_ns: u64) {
+        if self.perf && !self.threads {
+            b.work(work_ns);
+        }
+    }
+
+    fn end(&self, b: &mut ProgramBuilder, prices: &Prices, shared: &Shared) {
+        self.of_perf(b, prices.perf_exit_ns);
         if !self.threads {
             b.sem_post(shared.exited);
         }
@@ -129,7 +143,8 @@ impl Options {
         compiler: &mut Compiler,
         shared: &Shared,
     ) -> Result<ProgramId, CommandError> {
-        let work_ns = self.channel.receive_ns(&compiler.start.prices, self.bytes);
+        let prices = &compiler.start.prices;
+        let work_ns = self.channel.receive_ns(prices, self.bytes) + prices.descriptor(self.threads);
         let mut b = ProgramBuilder::new("messaging-receiver");
         self.ready(&mut b, compiler, shared);
         b.set(LEFT, self.fds * self.loops);
@@ -137,12 +152,13 @@ impl Options {
         b.recv(QUEUE, VALUE);
         b.kernel_work(work_ns);
         b.loop_back(LEFT, top);
-        self.end(&mut b, shared);
+        self.end(&mut b, &compiler.start.prices, shared);
         compiler.program(b)
     }
 
     fn sender(&self, compiler: &mut Compiler, shared: &Shared) -> Result<ProgramId, CommandError> {
-        let work_ns = self.channel.send_ns(&compiler.start.prices, self.bytes);
+        let prices = &compiler.start.prices;
+        let work_ns = self.channel.send_ns(prices, self.bytes) + prices.descriptor(self.threads);
         let mut b = ProgramBuilder::new("messaging-sender");
         self.ready(&mut b, compiler, shared);
         b.set(LOOPS_LEFT, self.loops);
@@ -155,7 +171,7 @@ impl Options {
         b.add(TARGET, 1);
         b.loop_back(LEFT, top);
         b.loop_back(LOOPS_LEFT, again);
-        self.end(&mut b, shared);
+        self.end(&mut b, &compiler.start.prices, shared);
         compiler.program(b)
     }
 }
