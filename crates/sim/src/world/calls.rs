@@ -188,8 +188,8 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         if !waited {
             self.syscall(cpu);
         }
-        let costs = self.out.shared.workload.queues[row].costs;
-        let extra_ns = self.out.tasks.send_extra_ns(&costs, cpu, row);
+        let costs = &self.out.shared.workload.queues[row].costs;
+        let extra_ns = self.out.tasks.send_extra_ns(costs, cpu, row);
         self.out.busy(cpu, extra_ns);
         let bytes = self.amount(task, bytes);
         let spec = &self.out.shared.workload.queues[row];
@@ -266,8 +266,8 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         } else {
             self.syscall(cpu);
         }
-        let costs = self.out.shared.workload.queues[row].costs;
-        let extra_ns = self.out.tasks.receive_extra_ns(&costs, cpu, row);
+        let costs = &self.out.shared.workload.queues[row].costs;
+        let extra_ns = self.out.tasks.receive_extra_ns(costs, cpu, row);
         self.out.busy(cpu, extra_ns);
         if let Some((message, _)) = self.take_message(cpu, row) {
             if waited {
