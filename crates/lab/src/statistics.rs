@@ -163,33 +163,53 @@ impl Bootstrap {
         }
     }
 
-    /// 95 % interval of `statistic`, which is given the seed indices of a resample. `None` for fewer
-    /// than two seeds or where a resample has no finite value.
+    /// 95 % interval of what `statistic` makes of a resample's seeds. `None` for fewer than two seeds or where a
+    /// resample has no finite value.
     fn interval(&self, statistic: impl Fn(&[u32]) -> Option<f64>) -> Option<Interval> {
         if self.count < 2 {
             return None;
         }
-        let identity: Vec<u32> = (0..self.count as u32).collect();
-        let estimate = statistic(&identity)?;
+        let estimate = statistic(&self.identity())?;
         let values = self.draws.chunks(self.count).map(statistic);
         let mut values: Vec<f64> = values.collect::<Option<_>>()?;
         if values.iter().any(|value| !value.is_finite()) {
             return None;
         }
-        values.sort_by(f64::total_cmp);
         let tail = RESAMPLES / 40; // 2.5 %
-        let (low, high) = (values[tail], values[RESAMPLES - 1 - tail]);
+        let (_, &mut high, _) = values.select_nth_unstable_by(RESAMPLES - 1 - tail, f64::total_cmp);
+        let (_, &mut low, _) = values.select_nth_unstable_by(tail, f64::total_cmp);
+        Some(self.widened(estimate, low, high))
+    }
+
+    /// Every seed once.
+    fn identity(&self) -> Vec<u32> {
+        (0..self.count as u32).collect()
+    }
+
+    fn widened(&self, estimate: f64, low: f64, high: f64) -> Interval {
         let factor = small_sample_factor(self.count);
-        Some(Interval {
+        Interval {
             low: estimate - (estimate - low) * factor,
             high: estimate + (high - estimate) * factor,
-        })
+        }
+    }
+
+    /// Interval of a mean that is the same whatever seeds are drawn.
+    fn of_constant(&self, mean: f64) -> Option<Interval> {
+        (self.count >= 2 && mean.is_finite()).then(|| self.widened(mean, mean, mean))
     }
 
     /// 95 % interval of the mean of `samples`, one for each seed.
     pub fn of_mean(&self, kind: MeanKind, samples: &[f64]) -> Option<Interval> {
         debug_assert_eq!(samples.len(), self.count);
-        let mut interval = self.interval(|seeds| mean(kind, &pick(samples, seeds)))?;
+        let means = Means::new(kind, samples);
+        let mut interval = match samples
+            .windows(2)
+            .all(|pair| pair[0].to_bits() == pair[1].to_bits())
+        {
+            true => self.of_constant(means.of(&self.identity())?)?,
+            false => self.interval(|seeds| means.of(seeds))?,
+        };
         // No mean of values that are never negative is negative.
         if samples.iter().all(|sample| *sample >= 0.0) {
             interval.low = interval.low.max(0.0);
@@ -199,15 +219,12 @@ impl Bootstrap {
 
     /// Compares `variant` with `baseline`, seed by seed. Both have one sample for each seed.
     pub fn compare(&self, kind: MeanKind, baseline: &[f64], variant: &[f64]) -> Change {
-        let pair = |seeds: &[u32]| {
-            let below = mean(kind, &pick(baseline, seeds))?;
-            Some((below, mean(kind, &pick(variant, seeds))?))
-        };
+        let (below, above) = (Means::new(kind, baseline), Means::new(kind, variant));
+        let pair = |seeds: &[u32]| Some((below.of(seeds)?, above.of(seeds)?));
         let ratio = |seeds: &[u32]| {
             let (below, above) = pair(seeds)?;
             (below != 0.0).then_some(above / below)
         };
-        let identity: Vec<u32> = (0..self.count as u32).collect();
         let mut ratio_interval = self.interval(ratio);
         if let Some(interval) = &mut ratio_interval
             && baseline.iter().chain(variant).all(|sample| *sample >= 0.0)
@@ -220,7 +237,7 @@ impl Bootstrap {
             None => false,
         };
         Change {
-            ratio: ratio(&identity),
+            ratio: ratio(&self.identity()),
             ratio_interval,
             // Both must say so, or the printed interval would contradict the star.
             significant: outside(difference, 0.0)
@@ -229,8 +246,44 @@ impl Bootstrap {
     }
 }
 
-fn pick(samples: &[f64], seeds: &[u32]) -> Vec<f64> {
-    seeds.iter().map(|seed| samples[*seed as usize]).collect()
+/// [`mean`] of resamples, in the same order of additions, without copying the samples of each.
+struct Means<'a> {
+    kind: MeanKind,
+    samples: &'a [f64],
+    /// What is summed up: the samples, or their reciprocals.
+    terms: Vec<f64>,
+    /// There are zeros among the samples of a harmonic mean.
+    zeros: bool,
+}
+
+impl<'a> Means<'a> {
+    fn new(kind: MeanKind, samples: &'a [f64]) -> Self {
+        let harmonic = kind == MeanKind::Harmonic;
+        let term = |&sample: &f64| if harmonic { 1.0 / sample } else { sample };
+        Self {
+            kind,
+            samples,
+            terms: samples.iter().map(term).collect(),
+            zeros: harmonic && samples.contains(&0.0),
+        }
+    }
+
+    /// Mean of the samples of these seeds; `None` without seeds.
+    fn of(&self, seeds: &[u32]) -> Option<f64> {
+        if seeds.is_empty() {
+            return None;
+        }
+        let zero = |&seed: &u32| self.samples[seed as usize] == 0.0;
+        if self.zeros && seeds.iter().any(zero) {
+            return Some(0.0);
+        }
+        let sum: f64 = seeds.iter().map(|&seed| self.terms[seed as usize]).sum();
+        let count = seeds.len() as f64;
+        Some(match self.kind {
+            MeanKind::Arithmetic => sum / count,
+            MeanKind::Harmonic => count / sum,
+        })
+    }
 }
 
 /// A variant against the baseline.
@@ -289,6 +342,42 @@ mod tests {
         // What is never negative is not predicted to be.
         assert_eq!(prediction_interval(&[0.0, 1.0]).unwrap().low, 0.0);
         assert_eq!(prediction_interval(&[1.0]), None);
+    }
+
+    #[test]
+    fn short_cuts_of_the_bootstrap_lead_where_the_long_way_does() {
+        let mut stream = Pcg64Mcg::seed_from_u64(3);
+        let uneven: Vec<f64> = (0..7).map(|_| noise(&mut stream) + 1e-3).collect();
+        let with_zero = [3.0, 0.0, 0.1, 7.5, 2.0];
+        let constant = [0.1; 10];
+        for (kind, samples) in [
+            (MeanKind::Arithmetic, &uneven[..]),
+            (MeanKind::Harmonic, &uneven[..]),
+            (MeanKind::Arithmetic, &with_zero[..]),
+            (MeanKind::Harmonic, &with_zero[..]),
+            (MeanKind::Arithmetic, &constant[..]),
+            (MeanKind::Harmonic, &constant[..]),
+        ] {
+            let bootstrap = Bootstrap::new(samples.len());
+            let resample = |seeds: &[u32]| {
+                let picked: Vec<f64> = seeds.iter().map(|&seed| samples[seed as usize]).collect();
+                mean(kind, &picked).unwrap()
+            };
+            let mut means: Vec<f64> = bootstrap
+                .draws
+                .chunks(samples.len())
+                .map(resample)
+                .collect();
+            means.sort_by(f64::total_cmp);
+            let (low, high) = (means[RESAMPLES / 40], means[RESAMPLES - 1 - RESAMPLES / 40]);
+            let mut expected = bootstrap.widened(mean(kind, samples).unwrap(), low, high);
+            if samples.iter().all(|sample| *sample >= 0.0) {
+                expected.low = expected.low.max(0.0);
+            }
+            let interval = bootstrap.of_mean(kind, samples).unwrap();
+            let bits = |interval: Interval| (interval.low.to_bits(), interval.high.to_bits());
+            assert_eq!(bits(interval), bits(expected), "{kind:?} {samples:?}");
+        }
     }
 
     #[test]
