@@ -92,6 +92,11 @@ impl Kernel {
         self.domains.claims.mark_ns = mark_ns;
     }
 
+    /// How many of 1024 newly idle balances are tried at first (NI_RANDOM), in all domains.
+    pub fn set_newidle_ratio(&mut self, ratio_1024ths: u32) {
+        self.domains.set_newidle_ratio(ratio_1024ths);
+    }
+
     /// A machine at time 0: all CPUs idle, only the root group.
     pub fn new(topology: Topology, rules: Rules) -> Self {
         let cpus = topology.cpus();

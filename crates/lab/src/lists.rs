@@ -1,7 +1,7 @@
 //! What `schedcast list` prints besides metrics: machines, kernels, patches.
 
 use schedcast_kernel::rules::own::OWN;
-use schedcast_kernel::rules::{FEATURES, PATCHES, TUNABLES, Version};
+use schedcast_kernel::rules::{FEATURES, Origin, PATCHES, TUNABLES, Version};
 use schedcast_sim::Machine;
 use schedcast_sim::machine::PRESETS;
 use schedcast_workload::programs::{TOOLS, command};
@@ -42,7 +42,11 @@ pub fn patches() -> String {
         text += &format!(
             "{:<24}{since:<10}{}\n",
             patch.name,
-            patch.commit.unwrap_or("posted")
+            match patch.origin {
+                Origin::Commit(id) => id,
+                Origin::Posted => "posted",
+                Origin::Unpublished => "unpublished",
+            }
         );
         text += &wrap("    ", &words(patch.description), 4);
     }
@@ -135,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn patches_have_their_commit_or_were_posted() {
+    fn patches_say_where_they_come_from() {
         let patches = patches();
         assert_eq!(
             line(&patches, "burst "),
@@ -144,6 +148,10 @@ mod tests {
         assert_eq!(
             line(&patches, "pstate-holdoff"),
             "pstate-holdoff          -         posted"
+        );
+        assert_eq!(
+            line(&patches, "vcpu-pack"),
+            "vcpu-pack               -         unpublished"
         );
         assert_eq!(
             line(&patches, "waker-sibling"),

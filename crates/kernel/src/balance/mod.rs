@@ -349,6 +349,15 @@ impl Domains {
         &self.domains[row as usize]
     }
 
+    /// Starts the count of newly idle balances with another share of successes than the half at boot.
+    pub(crate) fn set_newidle_ratio(&mut self, ratio_1024ths: u32) {
+        for domain in &mut self.domains {
+            domain.newidle_ratio = ratio_1024ths;
+            // Of the 512 calls that a domain begins with.
+            domain.newidle_success = ratio_1024ths / 2;
+        }
+    }
+
     /// A domain.
     #[inline(always)]
     pub(crate) fn domain_mut(&mut self, row: u32) -> &mut Domain {

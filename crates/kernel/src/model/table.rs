@@ -196,6 +196,7 @@ model! {
     IdleCoresCleared "select_idle_core" "4.9 –" "select/sibling.rs" "no idle core was found: the hint is cleared";
     NrIdleScan "update_idle_cpu_scan" "6.0 –" "balance/queue.rs" "a balance pass sets how many CPUs scans may look at";
     OwnRule "select_idle_sibling" "own patch" "fair/preempt.rs" "a rule of your own";
+    VcpuPackRoom "vcpu_pack_room" "patch vcpu-pack" "select/mod.rs" "the waker's CPU has room for both (one provider's kernel)";
 }
 "Fork and exec" {
     ForkIdlest "select_task_rq_fair" "4.5 –" "select/mod.rs" "the idlest CPU at fork";

@@ -25,7 +25,7 @@ pub mod tunables;
 pub mod version;
 
 pub use features::{FEATURES, Feature, Features};
-pub use patches::{PATCHES, Patch};
+pub use patches::{Origin, PATCHES, Patch};
 pub use resolve::{HZ_CHOICES, KernelChoice, Problem, RulesError};
 pub use tunables::{TUNABLES, Tunable};
 pub use version::{NEWEST, OLDEST, Version, VersionError};

@@ -9,13 +9,24 @@ use crate::select::{IdleScan, IdlestGroup};
 
 use super::{FairClass, Protection, Reweight, Rules, ThrottleModel, Version};
 
+/// Where a mechanism comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Origin {
+    /// Abbreviated id of the commit that brought it.
+    Commit(&'static str),
+    /// Posted to the mailing list, never merged.
+    Posted,
+    /// Never published: found by experiment on a kernel that has it.
+    Unpublished,
+}
+
 /// A mechanism that one change brought.
 #[derive(Debug)]
 pub struct Patch {
     /// Name in experiment files.
     pub name: &'static str,
-    /// Abbreviated id of the commit; `None` = posted to the mailing list, never merged.
-    pub commit: Option<&'static str>,
+    /// Where it comes from.
+    pub origin: Origin,
     /// Release that brought it; `None` = never merged.
     pub since: Option<Version>,
     /// Last release that has it; `None` = it still is there.
@@ -53,7 +64,7 @@ macro_rules! patches {
         /// Every named patch, oldest first; those never merged come last.
         pub static PATCHES: &[Patch] = &[$(Patch {
             name: $name,
-            commit: patches!(@commit $commit),
+            origin: patches!(@origin $commit),
             since: patches!(@since $since),
             until: patches!(@until $($until)?),
             backports: patches!(@backports $($backports)?),
@@ -63,8 +74,9 @@ macro_rules! patches {
             set: $set,
         },)*];
     };
-    (@commit posted) => { None };
-    (@commit $commit:literal) => { Some($commit) };
+    (@origin posted) => { Origin::Posted };
+    (@origin unpublished) => { Origin::Unpublished };
+    (@origin $commit:literal) => { Origin::Commit($commit) };
     (@since never) => { None };
     (@since ($major:literal, $minor:literal)) => { Some(Version::new($major, $minor)) };
     (@until) => { None };
@@ -255,4 +267,7 @@ patches! {
     "pstate-holdoff" posted never: |rules| rules.pstate_holdoff_samples == 12,
         |rules, on| rules.pstate_holdoff_samples = choose(on, 12, 3),
         "intel_pstate's PID holds the P-state for 12 sample periods of idleness instead of 3.";
+    "vcpu-pack" unpublished never: |rules| rules.placement.vcpu_pack,
+        |rules, on| rules.placement.vcpu_pack = on,
+        "Wakees go to the waker's CPU while it has room, and only then: a provider's `sched_vcpu_pack=15`.";
 }

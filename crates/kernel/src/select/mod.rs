@@ -8,6 +8,7 @@
 //! | `scan` | the search through the last level cache |
 //! | `claims` | idle CPUs that were chosen and do not show it yet |
 //! | `idlest` | the idlest CPU of the machine, for fork and exec |
+//! | `pack` | the waker's CPU while it has room, on one provider's kernel |
 //!
 //! Worked example (6.18, 8 CPUs, one LLC): a pipe writer on CPU 2 wakes the reader, which last ran on
 //! CPU 5, and announces that it will sleep. Neither wakes many tasks, so the wakeup is affine; CPU 2
@@ -17,6 +18,7 @@
 mod affine;
 mod claims;
 mod idlest;
+mod pack;
 mod rules;
 mod scan;
 mod sibling;
@@ -62,7 +64,14 @@ impl Kernel {
         if P::EXPLAIN {
             self.domains.why = Why::default();
         }
+        let packs = self.rules.placement.vcpu_pack
+            && self.tasks[task.index()].affinity.contains(waker_cpu)
+            && self.vcpu_pack_room(waker_cpu, task);
         let cpu = match kind {
+            _ if packs => {
+                self.because::<P>(Mark::VcpuPackRoom);
+                waker_cpu
+            }
             WakeKind::Wakeup => self.select_near(p, waker_cpu, prev_cpu, task, flags),
             _ => self.select_idlest(p, waker_cpu, prev_cpu, task, kind),
         };
@@ -103,7 +112,9 @@ impl Kernel {
         if wide {
             reached(Mark::WakeWide);
         }
-        let affine = !wide && self.tasks[task.index()].affinity.contains(waker_cpu);
+        let affine = !wide
+            && !self.rules.placement.vcpu_pack
+            && self.tasks[task.index()].affinity.contains(waker_cpu);
         let mut target = prev;
         let mut rule = if waker_cpu == prev {
             Mark::WakerIsPrev

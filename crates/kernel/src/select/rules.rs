@@ -93,6 +93,8 @@ pub struct PlacementRules {
     pub idlest_numa_within_affinity: bool,
     /// `find_idlest_group` looks at allowed CPUs only (5.17).
     pub idlest_allowed_only: bool,
+    /// Wakees go to the waker's CPU while it has room, and only then (never published).
+    pub vcpu_pack: bool,
 }
 
 impl PlacementRules {
@@ -140,6 +142,7 @@ impl PlacementRules {
             },
             idlest_numa_within_affinity: since(5, 19),
             idlest_allowed_only: since(5, 17),
+            vcpu_pack: false,
         }
     }
 }

@@ -14,6 +14,8 @@
 //! its own activations were seen to take; the counters are compared, not the work.
 
 mod cases;
+#[path = "../program_twins/measured_kernel.rs"]
+mod measured_kernel;
 mod page;
 // Which repeats were disturbed is judged as for the other measurements.
 #[allow(dead_code)]

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::cases::{Case, Task};
+use crate::measured_kernel;
 use crate::simulated::work_us;
 use crate::{Measured, Repeat, WINDOW_MS};
 
@@ -18,9 +19,10 @@ pub fn render(rows: &[(&Case, Measured, Vec<Repeat>)], machine: &str) -> String 
     dates.sort();
     dates.dedup();
     let kernel = rows.first().map_or("", |(_, real, _)| real.kernel.as_str());
+    let simulated_kernel = measured_kernel::title();
     let mut text = format!(
         "# CPU limits, real and simulated: Linux 6.18\n\n\
-         Written by `make twins`. Real: {}, Linux {kernel}, 2 CPUs, HZ 250; simulated: kernel 6.18, HZ 250, machine \
+         Written by `make twins`. Real: {}, Linux {kernel}, 2 CPUs, HZ 250; simulated: {simulated_kernel}, machine \
          `{machine}`, random timer phases.\n\n\
          Each repeat is a new group. Counters of `cpu.stat` and CPU times of the tasks are those of {} s in the midst \
          of it; every figure is the median with (smallest – largest) of the repeats. *hog* computes without end, \

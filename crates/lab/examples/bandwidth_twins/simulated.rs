@@ -2,17 +2,16 @@
 
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::group::BandwidthLimit;
-use schedcast_kernel::rules::{Rules, Version};
 use schedcast_kernel::{Cpu, GroupId};
 use schedcast_sim::workload::{GroupSpec, TaskSpec};
 use schedcast_sim::{Machine, ProgramBuilder, Workload, World};
 use schedcast_workload::programs::{Start, compile};
 
 use crate::cases::{Case, Task, rt_app_file};
+use crate::measured_kernel;
 use crate::{FROM_MS, Outcome, Repeat, WINDOW_MS};
 
 const SEEDS: u64 = 5;
-const HZ: u32 = 250;
 const MS: u64 = 1_000_000;
 
 /// Simulates every repeat of a case under several seeds, with the work its activations took.
@@ -66,7 +65,7 @@ fn once(case: &Case, work_us: &[u64], machine: Machine, seed: u64) -> Outcome<Re
     // Anywhere between two ticks.
     let start_ns = 10 * MS + seed * 777_777;
     let (workload, names) = workload(case, work_us, cpus, start_ns)?;
-    let rules = Rules::of(Version::new(6, 18), cpus as u32, HZ);
+    let rules = measured_kernel::rules(cpus);
     let mut world = World::new(machine, rules, workload, seed)?;
     world.run_until(start_ns + FROM_MS * MS)?;
     let first = counters(&world, &names);

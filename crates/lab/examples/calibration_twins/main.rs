@@ -9,6 +9,8 @@
 //! turns. Worked example: a pipe round trip of two threads on two CPUs takes 47 µs for real; two system calls, two
 //! interrupts, two idle exits and two switches at the calibrated prices take 43: a ratio of 0.91.
 
+#[path = "../program_twins/measured_kernel.rs"]
+mod measured_kernel;
 mod page;
 mod simulated;
 

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::measured_kernel;
 use crate::{CASES, Case, Measured};
 
 /// How far apart medians may be.
@@ -47,10 +48,11 @@ pub fn render(measured: &Measured, predicted: &[Vec<f64>]) -> String {
             if pass { "" } else { "**misses**" }
         );
     }
+    let simulated_kernel = measured_kernel::title();
     format!(
         "# A calibrated machine: what it predicts\n\n\
          Written by `cargo run --release -p schedcast-lab --example calibration_twins`. Calibrated and measured {}, 2 CPUs, \
-         in one go; simulated: kernel 6.18, HZ 250, on the machine as calibrated.\n\n\
+         in one go; simulated: {simulated_kernel}, on the machine as calibrated.\n\n\
          The prices come from [`schedcast calibrate`](../commands/calibrate.md): wakeups through *futexes* on one CPU, single wakeups of \
          a CPU that idled for 20 µs to 5 ms, a ring of processes, a pipe used by one thread alone, and so on. The rows below \
          were not used to find them. Prices of sockets are those of the program models where the machine below has none. Median with (smallest – largest) of seven repeats and of seven seeds; a row passes within ±20 %, \

@@ -2,16 +2,15 @@
 
 use schedcast_kernel::Cpu;
 use schedcast_kernel::cpuset::CpuSet;
-use schedcast_kernel::rules::{Rules, Version};
 use schedcast_sim::workload::{QueueId, QueueSpec, TaskSpec};
 use schedcast_sim::{Machine, ProgramBuilder, Reg, Workload, World};
 use schedcast_workload::programs::messaging::channel::Channel;
 use schedcast_workload::programs::{Prices, Start, compile, split};
 
+use crate::measured_kernel;
 use crate::{Case, Outcome};
 
 const SEEDS: u64 = 7;
-const HZ: u32 = 250;
 const TRIPS: u64 = 4000;
 /// Not at the very moment at which the machine starts its ticks.
 const START_NS: u64 = 10_777_777;
@@ -91,7 +90,7 @@ fn finished(machine: Machine, workload: Workload, seed: u64) -> Outcome<(World, 
     const STEP_NS: u64 = 10_000;
     const BEGUN_NS: u64 = 1_000_000;
     let started_ns = START_NS + seed * 777_777;
-    let rules = Rules::of(Version::new(6, 18), machine.topology.cpus() as u32, HZ);
+    let rules = measured_kernel::rules(machine.topology.cpus());
     let mut world = World::new(machine, rules, workload, seed)?;
     // A CPU that idles takes a while to start the first task.
     world.run_until(started_ns + BEGUN_NS)?;

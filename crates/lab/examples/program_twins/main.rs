@@ -15,6 +15,7 @@
 
 mod calibration;
 mod cases;
+mod measured_kernel;
 mod page;
 mod real;
 mod rt_app;

@@ -13,7 +13,7 @@ use schedcast_workload::programs::{Start, compile};
 use serde::{Deserialize, Serialize};
 
 use crate::simulated::Ground;
-use crate::{Outcome, real, simulated};
+use crate::{Outcome, measured_kernel, real, simulated};
 
 const REPEATS: u64 = 3;
 /// Calibration takes seconds before the run.
@@ -177,10 +177,11 @@ pub fn report(from: &Path, ground: &Ground, page: &Path) -> Outcome<()> {
     let first = measured.first().ok_or("nothing was measured")?;
     let [good, all] = passed;
     let ground = ground.title();
+    let simulated_kernel = measured_kernel::title();
     let text = format!(
         "# rt-app files, real and simulated\n\n\
          Written by `cargo run -p schedcast-lab --example program_twins -- rt-app-report`. Real: {}, Linux {}, 2 CPUs, \
-         rt-app 1.0 calibrated at each start; simulated: kernel 6.18, HZ 250, machine {ground}, {REPEATS} seeds. The \
+         rt-app 1.0 calibrated at each start; simulated: {simulated_kernel}, machine {ground}, {REPEATS} seeds. The \
          files are in `crates/lab/examples/program_twins/rt-app`.\n\n\
          Medians over the rounds of a thread, µs, with (smallest – largest) of the runs, {REPEATS} in each session that was measured. A median passes within \
          ±10 %, ±20 µs or the real spread, a wakeup latency within ±30 µs or the real spread.\n\n\

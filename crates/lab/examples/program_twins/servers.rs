@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use schedcast_kernel::GroupId;
-use schedcast_kernel::rules::Version;
 use schedcast_sim::Workload;
 use schedcast_sim::workload::GroupSpec;
 use schedcast_workload::programs::{Start, compile, split, tool};
@@ -21,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::page::{COUNT_TOLERANCE, Range, VALUE_TOLERANCE, heading};
 use crate::simulated::Ground;
-use crate::{Outcome, simulated};
+use crate::{Outcome, measured_kernel, simulated};
 use cases::{CASES, Case};
 
 const SEEDS: u64 = 5;
@@ -109,7 +108,7 @@ fn simulate(case: &Case, ground: &Ground) -> Outcome<Values> {
         start.group = workload.add_group(client);
         workload.add_group(server);
         start.affinity = Some(case.cpu_set());
-        start.kernel = Version::new(6, 18);
+        start.kernel = measured_kernel::VERSION;
         start.prices = start.prices.on_machine(&machine.program_cost)?;
         start.start_ns = 10_000_000 + seed * 777_777;
         let running = compile(&words, &start, &mut workload)?;
@@ -157,10 +156,11 @@ pub fn report(file: &Path, ground: &Ground, page: &Path) -> Outcome<()> {
     let first = measured.first().ok_or("nothing was measured")?;
     let [good, all] = passed;
     let ground = ground.title();
+    let simulated_kernel = measured_kernel::title();
     let text = format!(
         "# Clients and servers, real and simulated\n\n\
          Written by `cargo run -p schedcast-lab --example program_twins -- server-report`. Real: {}, Linux {}, 2 CPUs, \
-         PostgreSQL 15, sysbench 1.0.20, nginx 1.22, wrk 4.1; simulated: kernel 6.18, HZ 250, machine {ground}, {SEEDS} \
+         PostgreSQL 15, sysbench 1.0.20, nginx 1.22, wrk 4.1; simulated: {simulated_kernel}, machine {ground}, {SEEDS} \
          seeds. A limit is that of the server's group, or of the tool's where there is no server.\n\n\
          Medians with (smallest – largest) of the repeats; times, switches and wakeups are those of one transaction, \
          event or request, wakeups those of client and server together. A rate, latency or time passes within ±20 % or \

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::group::BandwidthLimit;
-use schedcast_kernel::rules::{Rules, Version};
 use schedcast_kernel::{Cpu, GroupId};
 use schedcast_sim::workload::GroupSpec;
 use schedcast_sim::{Machine, Workload, World};
@@ -13,10 +12,10 @@ use schedcast_workload::programs::{Running, Start, compile, split};
 use schedcast_workload::replay::{Costs, Options, Replay, infer};
 
 use crate::cases::{Case, Value};
+use crate::measured_kernel;
 use crate::{Measured, Outcome};
 
 const SEEDS: u64 = 5;
-const HZ: u32 = 250;
 const STEP_NS: u64 = 20_000_000;
 const LIMIT_NS: u64 = 60_000_000_000;
 
@@ -25,7 +24,7 @@ pub fn run(case: &Case, ground: &Ground) -> Outcome<Measured> {
     let mut simulated = Measured {
         case: case.name.to_owned(),
         date: String::new(),
-        kernel: "6.18".to_owned(),
+        kernel: measured_kernel::VERSION.to_string(),
         values: Vec::new(),
         switches: Vec::new(),
         cpu_s: Vec::new(),
@@ -58,7 +57,7 @@ impl Ground {
         let background = match background.first() {
             Some(folder) => {
                 let options = Options {
-                    costs: Costs::new(description.cost_ns, HZ),
+                    costs: Costs::new(description.cost_ns, measured_kernel::HZ),
                     ..Options::default()
                 };
                 let recording = Recording::open(Path::new(folder))?;
@@ -88,7 +87,7 @@ pub fn world(ground: &Ground, mut workload: Workload, seed: u64, until_ns: u64) 
     if let Some((replay, _)) = &ground.background {
         replay.add_background(&mut workload, cpus)?;
     }
-    let rules = Rules::of(Version::new(6, 18), cpus as u32, HZ);
+    let rules = measured_kernel::rules(cpus);
     let mut world = World::new(machine, rules, workload, seed)?;
     world.probes_mut().log = Some(Vec::new());
     while world.now() < until_ns && (world.live_tasks() > 0 || world.now() < STEP_NS) {

@@ -1,6 +1,6 @@
 //! Descriptions of machines as TOML.
 
-use super::parts::{Frequency, Idle, Lines, Migration, Power, Smt, TimerInterrupt};
+use super::parts::{Frequency, History, Idle, Lines, Migration, Power, Smt, TimerInterrupt};
 use super::{Machine, MachineError, SCHEMA};
 use schedcast_kernel::Ns;
 use schedcast_kernel::cpuset::MAX_CPUS;
@@ -19,6 +19,7 @@ pub(super) struct MachineFile {
     latency: LatencyFile,
     smt: Option<Smt>,
     migration: Option<Migration>,
+    history: Option<History>,
     frequency: Option<Frequency>,
     idle: Option<Idle>,
     power: Option<Power>,
@@ -54,6 +55,8 @@ pub(super) struct LatencyFile {
     ipi_delivery_ns: Ns,
     polling_wakeup_ns: Ns,
     idle_exit_ns: Ns,
+    #[serde(default)]
+    ipi_stall_ns: Ns,
     #[serde(default)]
     wakeup_mark_ns: Ns,
 }
@@ -138,12 +141,14 @@ impl MachineFile {
             tlb_refill_ns: self.cost.tlb_refill_ns,
             deadline_write_ns: self.cost.deadline_write_ns,
             ipi_delivery_ns: self.latency.ipi_delivery_ns,
+            ipi_stall_ns: self.latency.ipi_stall_ns,
             polling_wakeup_ns: self.latency.polling_wakeup_ns,
             idle_exit_ns: self.latency.idle_exit_ns,
             wakeup_mark_ns: self.latency.wakeup_mark_ns,
             timer_interrupt: self.timer_interrupt,
             smt: self.smt,
             migration: self.migration,
+            history: self.history,
             frequency: self.frequency,
             idle: self.idle,
             power: self.power,

@@ -12,7 +12,7 @@ mod file;
 pub mod parts;
 
 use file::MachineFile;
-use parts::{Frequency, Idle, Lines, Migration, Power, Smt, TimerInterrupt};
+use parts::{Frequency, History, Idle, Lines, Migration, Power, Smt, TimerInterrupt};
 use schedcast_kernel::Ns;
 use schedcast_kernel::platform::Op;
 use schedcast_kernel::topology::Topology;
@@ -64,6 +64,9 @@ pub struct Machine {
     pub deadline_write_ns: Ns,
     /// From the sender of an interprocessor interrupt to the receiver's handler, ns.
     pub ipi_delivery_ns: Ns,
+    /// How long a CPU that runs a task stands still until it handles such an interrupt, ns: in a virtual machine the way
+    /// out of the guest and back. The task pays; the handler begins as late as without, if the sending takes as long.
+    pub ipi_stall_ns: Ns,
     /// From a store to the flag word of a polling idle CPU to its leaving the loop, ns.
     pub polling_wakeup_ns: Ns,
     /// From an interrupt to the first instruction of a CPU that idles, ns.
@@ -76,6 +79,8 @@ pub struct Machine {
     pub smt: Option<Smt>,
     /// What tasks lose that change CPUs; `None` = nothing.
     pub migration: Option<Migration>,
+    /// What its kernel remembers; `None` = just booted.
+    pub history: Option<History>,
     /// Clocks; `None` = nominal speed.
     pub frequency: Option<Frequency>,
     /// Idle states; `None` = one, left in `idle_exit_ns`.
@@ -163,6 +168,7 @@ impl Machine {
         self.tlb_refill_ns = 0;
         self.deadline_write_ns = 0;
         self.ipi_delivery_ns = 0;
+        self.ipi_stall_ns = 0;
         self.polling_wakeup_ns = 0;
         self.idle_exit_ns = 0;
         self.wakeup_mark_ns = 0;
@@ -184,6 +190,7 @@ impl Machine {
         let threads = self.threads_per_core();
         self.smt.as_ref().map_or(Ok(()), |smt| smt.check(threads))?;
         self.migration.as_ref().map_or(Ok(()), Migration::check)?;
+        self.history.as_ref().map_or(Ok(()), History::check)?;
         self.frequency.as_ref().map_or(Ok(()), Frequency::check)?;
         self.idle.as_ref().map_or(Ok(()), Idle::check)?;
         self.lines.as_ref().map_or(Ok(()), Lines::check)?;

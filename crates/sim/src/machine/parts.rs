@@ -36,6 +36,14 @@ pub struct Migration {
     pub other_node_refill_ns: Ns,
 }
 
+/// What a kernel that has run for long remembers and a freshly booted one does not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct History {
+    /// `newidle_ratio` of all domains: how many of 1024 newly idle balances are tried (NI_RANDOM); 512 at boot.
+    pub newidle_ratio: u32,
+}
+
 /// CPUs that share a clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -303,6 +311,14 @@ impl Migration {
     pub fn cold_work_ns(&self, refill_ns: Ns) -> Ns {
         let cold = Ns::from(self.cold_speed_percent);
         refill_ns * cold / (100 - cold)
+    }
+}
+
+impl History {
+    pub(super) fn check(&self) -> Result<(), String> {
+        check(self.newidle_ratio <= 1024, || {
+            "history.newidle_ratio must be 0 to 1024".to_owned()
+        })
     }
 }
 

@@ -109,7 +109,12 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         if !self.enter(cpu, slot, class::IPI) {
             return Ok(());
         }
-        self.out.cpus[cpu.index()].poked = false;
+        let state = &mut self.out.cpus[cpu.index()];
+        state.poked = false;
+        if state.running.is_some() && self.out.machine.ipi_stall_ns > 0 {
+            let stall_ns = self.out.machine.ipi_stall_ns;
+            self.out.charge(cpu, Op::IpiReceive, stall_ns, 0);
+        }
         self.kernel.ipi(&mut self.out, cpu);
         self.run(cpu, Flow::Entered)
     }

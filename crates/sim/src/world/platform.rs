@@ -169,16 +169,21 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         }
     }
 
-    /// An interrupt leaves at `at`.
+    /// An interrupt has left at `at`. A CPU that runs a task stands still before it gets there; that time may have
+    /// begun while the sender still sent.
     #[inline]
     pub(super) fn deliver_ipi(&mut self, at: Ns, to: Cpu, ipi: Ipi, polling: bool) {
-        let delivery_ns = if polling {
-            self.cpus[to.index()].poked = true;
-            self.machine.polling_wakeup_ns
+        let state = &mut self.cpus[to.index()];
+        let arrival = if polling {
+            state.poked = true;
+            at + self.machine.polling_wakeup_ns
+        } else if state.running.is_some() {
+            let there = at + self.machine.ipi_delivery_ns;
+            self.now.max(there.saturating_sub(self.machine.ipi_stall_ns))
         } else {
-            self.machine.ipi_delivery_ns
+            at + self.machine.ipi_delivery_ns
         };
-        let key = Key::new(at + delivery_ns, class::IPI);
+        let key = Key::new(arrival, class::IPI);
         let slot = Self::ipi_slot(to, ipi);
         // One that is on its way already serves both.
         if self.wheel.armed(slot).is_none_or(|armed| armed > key) {

@@ -52,6 +52,9 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         workload.check(machine.topology.cpus())?;
         let mut kernel = Kernel::new(machine.topology.clone(), rules);
         kernel.set_wakeup_mark(machine.wakeup_mark_ns);
+        if let Some(history) = machine.history {
+            kernel.set_newidle_ratio(history.newidle_ratio);
+        }
         let out = Outside::new(machine, workload, seed);
         let mut world = Self { kernel, out };
         world.adopt_idle_tasks();

@@ -136,11 +136,6 @@ prices! {
     xfs_log_submit_ns = 4000,
     /// XFS worker for a log buffer that is on disk.
     xfs_log_done_ns = 3000,
-    /// What a PostgreSQL statement takes longer when the one before was executed on another CPU. A stand-in: it was read off
-    /// clients and backends that were free to move (34.6 to 37.5 µs a select, 23 beside a busy task), and so holds what
-    /// wakeups of the other CPU cost on top of their prices. With each client of `pgbench -S` pinned beside its backend, a
-    /// select took 19.2 µs beside another such pair and 18.9 alone: shared memory itself costs next to nothing there.
-    postgres_transfer_ns = 12_000,
     /// What a new PostgreSQL backend computes until it greets its client.
     postgres_connect_ns = 1_500_000,
     /// What a backend's first statement takes longer, until its caches know the tables: first transactions of
@@ -329,7 +324,7 @@ mod tests {
             Prices::with(&table("pol_ns")).unwrap_err(),
             "unknown price `pol_ns`; nearest valid name: `poll_ns`"
         );
-        assert_eq!(Prices::NAMES.len(), 83);
+        assert_eq!(Prices::NAMES.len(), 82);
     }
 
     #[test]

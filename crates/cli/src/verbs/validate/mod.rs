@@ -40,6 +40,8 @@ impl Real {
         let mut surroundings = Surroundings::default();
         if let Real::Guest(image) = self {
             surroundings.settings = in_vm::layers(image);
+            let as_released = document::parse_setting("kernel.patches=[]", "--on", None)?;
+            surroundings.settings.push(as_released);
         }
         let key = ["machine", "background"];
         let layer = background.map(|folder| document::flag_setting("--background", key, folder));

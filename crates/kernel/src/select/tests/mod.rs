@@ -2,6 +2,7 @@
 
 mod affine;
 mod idlest;
+mod pack;
 mod scan;
 mod sibling;
 mod wakee;

@@ -1,0 +1,26 @@
+//! The kernel that everything here was measured on, as rules.
+
+use schedcast_kernel::rules::{KernelChoice, Preemption, Rules, Version};
+
+/// Its release.
+pub const VERSION: Version = Version::stable(6, 18, 44);
+/// What its provider added, found by experiment (`docs/validity.md`, "The measured kernel").
+pub const PATCHES: &[&str] = &["vcpu-pack"];
+/// Its tick.
+pub const HZ: u32 = 250;
+
+/// Its rules on so many CPUs.
+pub fn rules(cpus: usize) -> Rules {
+    let choice = KernelChoice {
+        patches: PATCHES,
+        hz: HZ,
+        preemption: Preemption::None,
+        ..KernelChoice::released(VERSION, cpus as u32)
+    };
+    Rules::resolve(&choice).expect("these patches change that release")
+}
+
+/// The same in words.
+pub fn title() -> String {
+    format!("kernel {VERSION} with {}, HZ {HZ}", PATCHES.join(", "))
+}
