@@ -179,7 +179,8 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
             at + self.machine.polling_wakeup_ns
         } else if state.running.is_some() {
             let there = at + self.machine.ipi_delivery_ns;
-            self.now.max(there.saturating_sub(self.machine.ipi_stall_ns))
+            self.now
+                .max(there.saturating_sub(self.machine.ipi_stall_ns))
         } else {
             at + self.machine.ipi_delivery_ns
         };
