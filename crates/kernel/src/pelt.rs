@@ -241,7 +241,8 @@ impl SchedAvg {
         let divider = u64::from(self.divider());
         self.load_avg = weight * self.load_sum / divider;
         self.runnable_avg = self.runnable_sum / divider;
-        self.util_avg = u64::from(self.util_sum) / divider;
+        // A division of 32 bits is quicker.
+        self.util_avg = u64::from(self.util_sum / self.divider());
     }
 }
 

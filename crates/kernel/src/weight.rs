@@ -123,11 +123,15 @@ const fn inverse_of(unscaled: u64) -> u64 {
 /// Drops the fraction bits of a scaled weight; never below 2 unless the weight is zero.
 #[inline(always)]
 pub const fn scale_load_down(weight: u64) -> u64 {
-    if weight == 0 {
-        return 0;
-    }
+    // Nearly every weight is larger, so that is asked first.
     let unscaled = weight >> WEIGHT_SHIFT;
-    if unscaled < 2 { 2 } else { unscaled }
+    if unscaled >= 2 {
+        unscaled
+    } else if weight > 0 {
+        2
+    } else {
+        0
+    }
 }
 
 /// Number of significant bits (`fls`).

@@ -54,15 +54,17 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         let mut entered = self.out.now;
         self.out.spend(cpu, Op::TimerInterrupt, 1);
         self.out.cpus[cpu.index()].in_timer_interrupt = true;
+        let mut next = Ns::MAX;
         for _ in 0..RETRIES {
             while self.run_next_timer(cpu, entered) {}
             entered = self.out.clock(cpu);
-            if self.out.next_expiry(cpu) > entered {
+            next = self.out.next_expiry(cpu);
+            if next > entered {
                 break;
             }
         }
         self.out.cpus[cpu.index()].in_timer_interrupt = false;
-        self.out.program_device(cpu);
+        self.out.program_device_for(cpu, next);
         self.out.write_deadline(cpu);
         self.run(cpu, Flow::Entered)
     }

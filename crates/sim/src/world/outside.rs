@@ -284,7 +284,12 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         if state.in_timer_interrupt {
             return;
         }
-        let at = self.next_expiry(cpu);
+        self.program_device_for(cpu, self.next_expiry(cpu));
+    }
+
+    /// Programs it for `at`, `Ns::MAX` = never.
+    #[inline(always)]
+    pub(super) fn program_device_for(&mut self, cpu: Cpu, at: Ns) {
         let slot = <Outside>::slot(cpu, per_cpu::DEVICE);
         if at == Ns::MAX {
             self.wheel.disarm(slot);
