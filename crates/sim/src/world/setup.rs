@@ -117,6 +117,14 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
     fn configure_group(&mut self, group: GroupId, spec: &GroupSpec) -> Result<(), WorldError> {
         let mut settings = Vec::new();
         if spec.limit != BandwidthLimit::UNLIMITED {
+            // A burst has a file of its own and is written after the quota. Each write refills the group, so that one
+            // with a burst begins with both: quota 15 ms, burst 15 ms, 30 ms for its first period.
+            if spec.limit.burst_ns > 0 {
+                settings.push(GroupSetting::Limit(BandwidthLimit {
+                    burst_ns: 0,
+                    ..spec.limit
+                }));
+            }
             settings.push(GroupSetting::Limit(spec.limit));
         }
         if spec.shares != 1024 {
