@@ -215,6 +215,21 @@ pub fn futex_wake(word: &AtomicU32) -> i64 {
     }
 }
 
+/// Allows this process to use [`membarrier`]. Fails where the kernel has none.
+pub fn register_membarrier() -> io::Result<()> {
+    membarrier_command(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
+}
+
+/// Interrupts every other CPU that runs a thread of this process, and waits until they have handled it.
+pub fn membarrier() -> io::Result<()> {
+    membarrier_command(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED)
+}
+
+fn membarrier_command(command: libc::c_int) -> io::Result<()> {
+    // SAFETY: membarrier takes numbers only.
+    check(unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) }).map(drop)
+}
+
 /// A file that lives in memory only, to gather a command's output without a reader beside it.
 pub(crate) fn memory_file() -> io::Result<File> {
     // SAFETY: the name is a valid C string.

@@ -289,6 +289,7 @@ fn add_remote(
         "from that call's end to a wakee on a CPU kept busy, less what it does to run; 7 : 3";
     figures.push(way.times(0.3).figure("cost.ipi_receive_ns", source));
     figures.push(way.times(0.7).figure("latency.ipi_delivery_ns", source));
+    add_stall(measured, 0.3 * way.median(), figures);
     let after_call = |(call, latency): (&Spread, &Spread)| latency.median - call.median;
     let exit_ns = after_call((call, idle)) - after_call((busy_call, busy));
     let exit = Range::of(idle).less((idle.median - exit_ns).max(0.0));
@@ -301,6 +302,18 @@ fn add_remote(
         let source = "from the end of the call to the wakee, less the same on a CPU kept busy";
         figures.push(Range::of(exit).less(busy_ns).figure(key, source));
     }
+}
+
+/// What an interrupt from another CPU takes from a task beyond its handler.
+fn add_stall(measured: &Measured, receive_ns: f64, figures: &mut Vec<Figure>) {
+    let Some((called, quiet)) = &measured.stalls else {
+        return;
+    };
+    let stall = Range::of(called).less(quiet.median + receive_ns);
+    figures.push(stall.figure(
+        "latency.ipi_stall_ns",
+        "what membarrier takes from a task that spins on another CPU, less what is lost without and ipi_receive_ns",
+    ));
 }
 
 /// Names of the ways out of idling, by how long a CPU idled.
@@ -406,6 +419,7 @@ mod tests {
             fork_exit: spread(80_000.0),
             idle_wake: Some((spread(3000.0), spread(13_000.0))),
             busy_wake: Some((spread(2500.0), spread(6020.0))),
+            stalls: Some((spread(11_000.0), spread(2_300.0))),
             idle_exits: [9_520.0, 10_000.0, 11_000.0, 12_000.0, 20_000.0]
                 .map(spread)
                 .to_vec(),
@@ -443,6 +457,8 @@ mod tests {
         // 6020 − 2500 − 150 − 250 − 1320 − 90 = 1710.
         assert_eq!(value("latency.ipi_delivery_ns"), 1197);
         assert_eq!(value("cost.ipi_receive_ns"), 513);
+        // 11000 − 2300 − 513.
+        assert_eq!(value("latency.ipi_stall_ns"), 8187);
         // (13000 − 3000) − (6020 − 2500).
         assert_eq!(value("latency.idle_exit_ns"), 6480);
         let tick = ["timer_interrupt", "tick", "tick_level", "tick_reprogram"]
@@ -478,9 +494,23 @@ mod tests {
     }
 
     #[test]
+    fn interrupts_that_cost_no_more_than_their_handler_stall_nobody() {
+        let measured = Measured {
+            stalls: Some((spread(2_700.0), spread(2_300.0))),
+            ..measured()
+        };
+        let figures = figures(&measured);
+        let stall = figures
+            .iter()
+            .find(|figure| figure.key == "latency.ipi_stall_ns");
+        assert_eq!(stall.unwrap().value, 0);
+    }
+
+    #[test]
     fn a_machine_of_one_cpu_has_fewer_figures() {
         let mut measured = measured();
         (measured.idle_wake, measured.busy_wake) = (None, None);
+        measured.stalls = None;
         measured.refills = [None; 4];
         let figures = figures(&measured);
         assert!(figures.iter().all(|figure| !figure.key.contains("ipi")));

@@ -11,9 +11,9 @@ mod messages;
 
 use crate::error::{HostError, Result, io_error};
 use crate::measure::{
-    Channel, ClockPoints, Partner, Refill, RemoteWake, Spread, call_halves, clock_mhz,
-    clock_points, fit_ticks, fork_exit, getppid, migration_refills, pipe_alone, read_clock,
-    remote_wakes, ring_hops, round_trips, speed_beside, yield_switches,
+    Channel, ClockPoints, Partner, Refill, RemoteWake, Spread, Stall, call_halves, clock_mhz,
+    clock_points, fit_ticks, fork_exit, getppid, interrupt_stalls, migration_refills, pipe_alone,
+    read_clock, remote_wakes, ring_hops, round_trips, speed_beside, yield_switches,
 };
 use crate::stat::CpuTimes;
 use crate::topology::{CpuInfo, KernelInfo, Topology};
@@ -62,6 +62,8 @@ pub struct Measured {
     pub idle_wake: Option<(Spread, Spread)>,
     /// The same with the other CPU kept busy by a `SCHED_IDLE` task.
     pub busy_wake: Option<(Spread, Spread)>,
+    /// What a task loses for each interrupt from another CPU, and in as much time without any.
+    pub stalls: Option<(Spread, Spread)>,
     /// From the waker's call to the wakee on a CPU that idled for each of [`IDLE_RESTS_NS`].
     pub idle_exits: Vec<Spread>,
     /// What a tick takes from a task.
@@ -184,6 +186,7 @@ pub fn measure(step: &dyn Fn(&str)) -> Result<Measured> {
     step("wakeups of other CPUs");
     let wake = |never_idle| pair.map(|pair| wakes(pair, never_idle)).transpose();
     let (idle_wake, busy_wake) = (wake(false)?, wake(true)?);
+    let stalls = pair.map_or(Ok(None), stalls)?;
     let idle_exits = pair.map_or_else(|| Ok(Vec::new()), idle_exits)?;
     step("ticks");
     let (tick, lateness) = ticks(&topology)?;
@@ -205,6 +208,7 @@ pub fn measure(step: &dyn Fn(&str)) -> Result<Measured> {
         fork_exit,
         idle_wake,
         busy_wake,
+        stalls,
         idle_exits,
         tick,
         lateness,
@@ -278,6 +282,27 @@ fn wakes(pair: (usize, usize), never_idle: bool) -> Result<(Spread, Spread)> {
         column(|wake| wake.waker_ns)?,
         column(|wake| wake.latency_ns)?,
     ))
+}
+
+/// What interrupts take from a task, and what is taken without them. Twenty milliseconds each hold the same number of
+/// ticks at every usual HZ.
+fn stalls(pair: (usize, usize)) -> Result<Option<(Spread, Spread)>> {
+    let stalls = interrupt_stalls(pair, 50, 200, 100_000)
+        .map_err(|error| on_cpu("measuring on", pair.1, error))?;
+    let Some(stalls) = stalls else {
+        return Ok(None);
+    };
+    let column = |pick: fn(&Stall) -> f64| {
+        spread_of(
+            "measuring on",
+            pair.1,
+            Ok(stalls.iter().map(pick).collect()),
+        )
+    };
+    Ok(Some((
+        column(|stall| stall.called_ns)?,
+        column(|stall| stall.quiet_ns)?,
+    )))
 }
 
 /// What follows the waker's call, by how long the other CPU has idled.

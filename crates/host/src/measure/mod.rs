@@ -16,6 +16,7 @@ mod quick;
 mod ring;
 mod sleep;
 mod speed;
+mod stall;
 mod ticks;
 mod wake;
 
@@ -27,6 +28,7 @@ pub use quick::{fork_exit, futex_wake_nobody, getppid, pipe_alone, read_clock, y
 pub use ring::ring_hops;
 pub use sleep::{Lateness, wake_lateness};
 pub use speed::{clock_mhz, speed_beside};
+pub use stall::{Stall, interrupt_stalls};
 pub use ticks::{Gap, TickFit, fit_ticks, spin_gaps, spin_gaps_on};
 pub use wake::{RemoteWake, remote_wakes};
 

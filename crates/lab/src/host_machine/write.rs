@@ -201,6 +201,7 @@ mod tests {
             fork_exit: spread(80_000.0),
             idle_wake: Some((spread(3000.0), spread(13_000.0))),
             busy_wake: Some((spread(2500.0), spread(6020.0))),
+            stalls: Some((spread(11_000.0), spread(2_300.0))),
             idle_exits: [9_520.0, 10_000.0, 11_000.0, 12_000.0, 20_000.0]
                 .map(spread)
                 .to_vec(),
@@ -232,6 +233,8 @@ mod tests {
         assert_eq!(machine.syscall_exit_ns, 90);
         assert_eq!(machine.price_ns(Op::BalanceCpu), 60);
         assert_eq!(machine.idle_exit_ns, 6480);
+        // 11000 - 2300 - 513.
+        assert_eq!(machine.ipi_stall_ns, 8187);
         let migration = machine.migration.unwrap();
         assert_eq!(migration.same_llc_refill_ns, 12_000);
         assert_eq!(migration.cold_speed_percent, 40);
