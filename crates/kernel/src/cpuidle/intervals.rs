@@ -4,6 +4,8 @@
 //! the sum is 704 and the sum of squares 70,826, so the mean is 100 and the variance (70,826 − 2 · 100 · 704 + 7 · 100²) / 7 = 3.
 //! Both sums are kept while periods come and go.
 
+use crate::divide::Divisor;
+
 /// Periods that are remembered.
 pub(super) const INTERVALS: usize = 8;
 
@@ -52,6 +54,17 @@ impl Intervals {
         }
     }
 }
+
+/// To divide by how many are left; by 1 when none are.
+const BY_COUNT: [Divisor; INTERVALS + 1] = {
+    let mut divisors = [Divisor::new(1); INTERVALS + 1];
+    let mut count = 1;
+    while count <= INTERVALS {
+        divisors[count] = Divisor::new(count as u64);
+        count += 1;
+    }
+    divisors
+};
 
 fn square(us: u32) -> u64 {
     u64::from(us) * u64::from(us)
@@ -111,7 +124,7 @@ impl Samples<'_> {
     }
 
     pub fn mean(self) -> u64 {
-        self.sum / self.count().max(1)
+        BY_COUNT[self.ascending.len()].quotient(self.sum)
     }
 
     fn variance(self, mean: u64) -> u64 {
@@ -119,7 +132,8 @@ impl Samples<'_> {
         if self.most() < SMALL_US {
             let cross = (2 * mean).wrapping_mul(self.sum);
             let squares = self.squares.wrapping_sub(cross);
-            return squares.wrapping_add(count * mean * mean) / count;
+            let squares = squares.wrapping_add(count * mean * mean);
+            return BY_COUNT[self.ascending.len()].quotient(squares);
         }
         let square = |&us: &u32| u128::from(u64::from(us).abs_diff(mean)).pow(2);
         let squares: u128 = self.ascending.iter().map(square).sum();
