@@ -68,7 +68,7 @@ pub fn render(rows: &[Row], simso_s: Option<f64>) -> Outcome<String> {
          dispatch is a switch of a CPU to another task that is not idle. W1, W2 and W3 are periodic tasks of 0.33 ms every \
          5 ms at random offsets (66 % load). Each load ran {} times, each time in a process of its own; given are the median, \
          (smallest – largest) and the largest size of a process. The program is the one that `cargo build --release` makes, and \
-         the one that `make fast` makes, for this processor and laid out by what it executes most; they took turns.\n\n\
+         one that is built as `make fast` does it, for this processor and laid out by what W1, W1 with the machine and W3 execute most; they took turns.\n\n\
          | | rate | with `make fast` | memory |\n|---|---|---|---|\n",
         date.trim(),
         processor()?,
