@@ -244,6 +244,46 @@ fn a_wakeup_takes_what_its_parts_cost() {
     assert!(elapsed <= least + 2 * price(Op::TickReprogram), "{elapsed}");
 }
 
+/// A sleeper of CPU 1 is woken once beside a hog: how long that takes, ns.
+fn wakeup_beside_a_hog(ipi_stall_ns: u64) -> u64 {
+    let mut workload = Workload::default();
+    let semaphore = workload.add_semaphore(0);
+    task(&mut workload, "waker", 0, |b| {
+        b.sleep(10 * MS);
+        b.now(A);
+        b.log(1, A, 1);
+        b.sem_post(semaphore);
+    });
+    task(&mut workload, "sleeper", 1, |b| {
+        b.sem_wait(semaphore);
+        b.now(A);
+        b.log(2, A, 1);
+    });
+    task(&mut workload, "hog", 1, |b| b.work(100 * MS));
+    let mut machine = Machine::preset("dev-vm").unwrap();
+    machine.timer_interrupt = None;
+    machine.ipi_stall_ns = ipi_stall_ns;
+    let mut world = World::new(machine, rules(2), workload, 1).unwrap();
+    world.probes_mut().log = Some(Vec::new());
+    world.run_until(50 * MS).unwrap();
+    values(&world, 2)[0][0] - values(&world, 1)[0][0]
+}
+
+/// It takes 9 us to send the interrupt: of those the hog on the other CPU stands still for 8, and the wakee starts when it would
+/// have started anyway.
+#[test]
+fn a_stall_begins_while_the_interrupt_is_sent() {
+    let woken = wakeup_beside_a_hog(0);
+    let woken_with_stall = wakeup_beside_a_hog(8 * US);
+    assert!(
+        woken.abs_diff(woken_with_stall) <= US,
+        "{woken} {woken_with_stall}"
+    );
+    // One that takes longer than the way there does come late: 9 us to send, 3 on the way.
+    let late = wakeup_beside_a_hog(30 * US);
+    assert!(late >= woken + 30 * US - 12 * US - US, "{late} {woken}");
+}
+
 #[test]
 fn interrupts_wait_for_the_operation_under_way() {
     let mut workload = Workload::default();
