@@ -285,11 +285,12 @@ fn add_remote(
     ));
     // The call as it was with that target.
     let way = Range::of(busy).less(busy_call.median + wakee_ns);
+    let receive = way.times(0.3);
     let source =
         "from that call's end to a wakee on a CPU kept busy, less what it does to run; 7 : 3";
-    figures.push(way.times(0.3).figure("cost.ipi_receive_ns", source));
+    figures.push(receive.figure("cost.ipi_receive_ns", source));
     figures.push(way.times(0.7).figure("latency.ipi_delivery_ns", source));
-    add_stall(measured, 0.3 * way.median(), figures);
+    add_stall(measured, receive.median(), figures);
     let after_call = |(call, latency): (&Spread, &Spread)| latency.median - call.median;
     let exit_ns = after_call((call, idle)) - after_call((busy_call, busy));
     let exit = Range::of(idle).less((idle.median - exit_ns).max(0.0));

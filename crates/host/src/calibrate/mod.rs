@@ -91,8 +91,7 @@ pub struct Messages {
     pub pipe_one: Spread,
     /// Of sockets, 16 and 16.
     pub unix: Spread,
-    /// A write and a read while few of them wait, and while many do, and of how many of these the waiting buffers have no
-    /// room in the second level cache, thousandths. `None`: sysfs does not tell that cache.
+    /// While few of them wait, and while many do. `None`: sysfs does not tell the second level cache.
     pub far: Option<Far>,
     /// Between two CPUs: of pipes, of sockets.
     pub shared: Option<[Shared; 2]>,

@@ -515,10 +515,16 @@ impl Kernel {
     /// (`cpu_util_cfs`).
     #[inline]
     pub fn cpu_util(&self, cpu: Cpu) -> u64 {
+        self.cpu_util_with(cpu, 0, 0)
+    }
+
+    /// The same with another task's utilisation and estimate on top.
+    #[inline]
+    pub(crate) fn cpu_util_with(&self, cpu: Cpu, task_util: u64, task_estimate: u64) -> u64 {
         let cfs_rq = &self.cfs_rqs[cpu.index()];
-        let mut util = cfs_rq.avg.util_avg;
+        let mut util = cfs_rq.avg.util_avg + task_util;
         if self.rules.features.util_est {
-            util = util.max(cfs_rq.util_est_enqueued);
+            util = util.max(cfs_rq.util_est_enqueued + task_estimate);
         }
         util.min(self.rqs[cpu.index()].cpu_capacity_orig)
     }

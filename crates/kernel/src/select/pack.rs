@@ -25,21 +25,14 @@ impl Kernel {
         if self.rqs[cpu.index()].nr_running > 1 {
             return false;
         }
-        let util = self.cpu_util_with(cpu, task);
-        util * FITS_MARGIN * 100 < self.capacity_of(cpu) * PACKED_PERCENT * 1024
-    }
-
-    /// Utilisation of a CPU if a sleeping task ran there (`cpu_util` with a task).
-    fn cpu_util_with(&self, cpu: Cpu, task: TaskId) -> u64 {
         let record = &self.tasks[task.index()];
-        let cfs_rq = &self.cfs_rqs[cpu.index()];
-        let mut util = cfs_rq.avg.util_avg;
-        if record.cpu != cpu {
-            util += self.entities[record.se.index()].avg.util_avg;
-        }
-        if self.rules.features.util_est {
-            util = util.max(cfs_rq.util_est_enqueued + self.task_util_est(task));
-        }
-        util.min(self.rqs[cpu.index()].cpu_capacity_orig)
+        // Where it ran last it counts still.
+        let task_util = if record.cpu == cpu {
+            0
+        } else {
+            self.entities[record.se.index()].avg.util_avg
+        };
+        let util = self.cpu_util_with(cpu, task_util, self.task_util_est(task));
+        util * FITS_MARGIN * 100 < self.capacity_of(cpu) * PACKED_PERCENT * 1024
     }
 }
