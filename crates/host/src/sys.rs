@@ -61,12 +61,16 @@ pub fn thread_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+const fn timespec(ns: u64) -> libc::timespec {
+    libc::timespec {
+        tv_sec: (ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (ns % 1_000_000_000) as libc::c_long,
+    }
+}
+
 /// Sleeps until a point of `CLOCK_MONOTONIC`; continues after signals.
 pub fn sleep_until_ns(at_ns: u64) {
-    let at = libc::timespec {
-        tv_sec: (at_ns / 1_000_000_000) as libc::time_t,
-        tv_nsec: (at_ns % 1_000_000_000) as libc::c_long,
-    };
+    let at = timespec(at_ns);
     // SAFETY: `at` is a valid absolute time, no remainder is asked for.
     while unsafe {
         libc::clock_nanosleep(
@@ -228,6 +232,26 @@ pub fn membarrier() -> io::Result<()> {
 fn membarrier_command(command: libc::c_int) -> io::Result<()> {
     // SAFETY: membarrier takes numbers only.
     check(unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) }).map(drop)
+}
+
+/// A timer of `CLOCK_MONOTONIC`, disarmed.
+pub(crate) fn timer_file() -> io::Result<File> {
+    // SAFETY: timerfd_create takes numbers only.
+    let fd =
+        check(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC) }.into())?;
+    // SAFETY: the descriptor is new and owned by nobody else.
+    Ok(unsafe { File::from_raw_fd(fd as i32) })
+}
+
+/// Arms such a timer for once, `due_ns` from now; 0 disarms it.
+pub(crate) fn set_timer(timer: &File, due_ns: u64) -> io::Result<()> {
+    let due = libc::itimerspec {
+        it_interval: timespec(0),
+        it_value: timespec(due_ns),
+    };
+    // SAFETY: the descriptor is open, `due` is valid, the old setting is not asked for.
+    let done = unsafe { libc::timerfd_settime(timer.as_raw_fd(), 0, &due, std::ptr::null_mut()) };
+    check(done.into()).map(drop)
 }
 
 /// A file that lives in memory only, to gather a command's output without a reader beside it.

@@ -11,9 +11,10 @@ mod messages;
 
 use crate::error::{HostError, Result, io_error};
 use crate::measure::{
-    Channel, ClockPoints, Partner, Refill, RemoteWake, Spread, Stall, call_halves, clock_mhz,
-    clock_points, fit_ticks, fork_exit, getppid, interrupt_stalls, migration_refills, pipe_alone,
-    read_clock, remote_wakes, ring_hops, round_trips, speed_beside, yield_switches,
+    Arming, Channel, ClockPoints, Partner, Refill, RemoteWake, Spread, Stall, call_halves,
+    clock_mhz, clock_points, deadline_writes, fit_ticks, fork_exit, getppid, interrupt_stalls,
+    migration_refills, pipe_alone, read_clock, remote_wakes, ring_hops, round_trips, speed_beside,
+    yield_switches,
 };
 use crate::stat::CpuTimes;
 use crate::topology::{CpuInfo, KernelInfo, Topology};
@@ -66,6 +67,8 @@ pub struct Measured {
     pub stalls: Option<(Spread, Spread)>,
     /// From the waker's call to the wakee on a CPU that idled for each of [`IDLE_RESTS_NS`].
     pub idle_exits: Vec<Spread>,
+    /// A timer armed and disarmed: ahead of all others, and behind them.
+    pub arming: (Spread, Spread),
     /// What a tick takes from a task.
     pub tick: Option<Spread>,
     /// How late the tick's handler begins.
@@ -188,6 +191,7 @@ pub fn measure(step: &dyn Fn(&str)) -> Result<Measured> {
     let stalls = pair.map_or(Ok(None), stalls)?;
     let idle_exits = pair.map_or_else(|| Ok(Vec::new()), idle_exits)?;
     step("ticks");
+    let arming = armings(cpu)?;
     let (tick, lateness) = ticks(&topology)?;
     step("caches and clocks");
     let (refills, hot_pass) = refills(&topology)?;
@@ -209,6 +213,7 @@ pub fn measure(step: &dyn Fn(&str)) -> Result<Measured> {
         busy_wake,
         stalls,
         idle_exits,
+        arming,
         tick,
         lateness,
         refills,
@@ -315,6 +320,15 @@ fn idle_exits(pair: (usize, usize)) -> Result<Vec<Spread>> {
         spread_of("measuring on", pair.1, samples)
     };
     IDLE_RESTS_NS.into_iter().map(exit).collect()
+}
+
+/// Timers ahead of all others and behind them.
+fn armings(cpu: usize) -> Result<(Spread, Spread)> {
+    let action = "arming timers on";
+    let armings = deadline_writes(cpu, 200, 100).map_err(|error| on_cpu(action, cpu, error))?;
+    let column =
+        |pick: fn(&Arming) -> f64| spread_of(action, cpu, Ok(armings.iter().map(pick).collect()));
+    Ok((column(|one| one.near_ns)?, column(|one| one.far_ns)?))
 }
 
 /// Ticks on the first CPUs, seen by tasks that spin, and by the tracer from inside.

@@ -9,6 +9,7 @@
 //! show up in p90, not in the median.
 
 mod clock;
+mod deadline;
 mod messages;
 mod migrate;
 mod pingpong;
@@ -21,6 +22,7 @@ mod ticks;
 mod wake;
 
 pub use clock::{ClockPoints, call_halves, clock_points};
+pub use deadline::{Arming, deadline_writes};
 pub use messages::{Carrier, Load, MessageTimes, Sharing, messages, messages_alone};
 pub use migrate::{Refill, migration_refills};
 pub use pingpong::{Channel, Partner, round_trips};

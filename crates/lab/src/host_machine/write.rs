@@ -205,6 +205,7 @@ mod tests {
             idle_exits: [9_520.0, 10_000.0, 11_000.0, 12_000.0, 20_000.0]
                 .map(spread)
                 .to_vec(),
+            arming: (spread(1500.0), spread(1300.0)),
             tick: Some(spread(2900.0)),
             lateness: Some(TimerLateness {
                 quantiles_ns: vec![500, 700, 1900],
