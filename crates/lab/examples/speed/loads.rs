@@ -69,7 +69,7 @@ const fn load(
 }
 
 /// All lines.
-pub static LOADS: [Load; 15] = [
+pub static LOADS: [Load; 16] = [
     load(
         "w1",
         "W1: 10 CPUs, 100 tasks, one cgroup level",
@@ -87,6 +87,12 @@ pub static LOADS: [Load; 15] = [
         "W1, four cgroup levels",
         Unit::Dispatches,
         || periodic(10, 4, None, 100),
+    ),
+    load(
+        "w1-machine-1",
+        "W1, clocks, idle states and power of `hwp-desktop-8`",
+        Unit::Dispatches,
+        || periodic(10, 1, Some("hwp-desktop-8"), 100),
     ),
     load(
         "w1-machine",
