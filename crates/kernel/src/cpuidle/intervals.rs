@@ -1,10 +1,8 @@
 //! The last idle periods of a CPU, as `menu` looks for a typical one among them.
 //!
-//! Worked example: 100, 104, 98, 100, 101, 5000, 99, 102 µs. Their mean is 713 and their spread larger; without the largest
-//! the sum is 704 and the sum of squares 70,826, so the mean is 100 and the variance (70,826 − 2 · 100 · 704 + 7 · 100²) / 7 = 3.
-//! Both sums are kept while periods come and go.
-
-use crate::divide::Divisor;
+//! Worked example: 100, 104, 98, 100, 101, 5000, 99, 102 µs. The shortest and the longest lie far apart, so they are not alike.
+//! Without the longest the sum is 704 and the mean 100; 98 and 104 lie close together, so the rest is alike. In between the
+//! variance is asked, 24 / 7 = 3 µs² here. The sum is kept while periods come and go.
 
 /// Periods that are remembered.
 pub(super) const INTERVALS: usize = 8;
@@ -18,8 +16,6 @@ pub(super) struct Intervals {
     /// The same in order, so that outliers are at the ends.
     ascending: [u32; INTERVALS],
     sum: u64,
-    /// Sum of their squares modulo 2⁶⁴.
-    squares: u64,
 }
 
 impl Intervals {
@@ -28,10 +24,6 @@ impl Intervals {
         let gone = std::mem::replace(&mut self.by_age[self.oldest], us);
         self.oldest = (self.oldest + 1) % INTERVALS;
         self.sum = self.sum + u64::from(us) - u64::from(gone);
-        self.squares = self
-            .squares
-            .wrapping_add(square(us))
-            .wrapping_sub(square(gone));
         let ascending = &mut self.ascending;
         let found = ascending.iter().position(|&other| other == gone);
         let mut row = found.unwrap_or_default();
@@ -50,37 +42,27 @@ impl Intervals {
         Samples {
             ascending: &self.ascending,
             sum: self.sum,
-            squares: self.squares,
         }
     }
 }
 
-/// To divide by how many are left; by 1 when none are.
-const BY_COUNT: [Divisor; INTERVALS + 1] = {
-    let mut divisors = [Divisor::new(1); INTERVALS + 1];
+/// ⌈2⁶³ / n⌉: times a sum of so many periods of 32 bits and without the last 63 bits, that is their mean, for what rounding
+/// up adds is far less than an eighth.
+const MEAN_FACTOR: [u64; INTERVALS + 1] = {
+    let mut factors = [0; INTERVALS + 1];
     let mut count = 1;
     while count <= INTERVALS {
-        divisors[count] = Divisor::new(count as u64);
+        factors[count] = (1u64 << 63).div_ceil(count as u64);
         count += 1;
     }
-    divisors
+    factors
 };
 
-fn square(us: u32) -> u64 {
-    u64::from(us) * u64::from(us)
-}
-
-/// Values of which sums of squares fit 64 bits; only idle periods of minutes are longer.
-const SMALL_US: u32 = 1 << 30;
-
-/// What is left of the samples after leaving out outliers, in µs. The squares around the mean follow from the plain sums,
-/// Σ(x − m)² = Σx² − 2mΣx + nm², so leaving a sample out costs two subtractions.
+/// What is left of the samples after leaving out outliers, in µs.
 #[derive(Clone, Copy)]
 pub(super) struct Samples<'a> {
     ascending: &'a [u32],
     sum: u64,
-    /// Modulo 2⁶⁴; not used when a value is not [`SMALL_US`].
-    squares: u64,
 }
 
 impl Samples<'_> {
@@ -96,18 +78,13 @@ impl Samples<'_> {
         self.ascending.last().copied().unwrap_or(0)
     }
 
-    fn leave_out(&mut self, us: u32) {
-        self.sum -= u64::from(us);
-        self.squares = self.squares.wrapping_sub(square(us));
-    }
-
     /// Leaves out the smallest, and those like it.
     pub fn leave_out_least(&mut self) {
         let least = self.least();
         while let Some((&us, rest)) = self.ascending.split_first()
             && us == least
         {
-            self.leave_out(us);
+            self.sum -= u64::from(us);
             self.ascending = rest;
         }
     }
@@ -118,32 +95,51 @@ impl Samples<'_> {
         while let Some((&us, rest)) = self.ascending.split_last()
             && us == most
         {
-            self.leave_out(us);
+            self.sum -= u64::from(us);
             self.ascending = rest;
         }
     }
 
     pub fn mean(self) -> u64 {
-        BY_COUNT[self.ascending.len()].quotient(self.sum)
+        let factor = MEAN_FACTOR[self.ascending.len()];
+        ((u128::from(self.sum) * u128::from(factor)) >> 63) as u64
     }
 
+    /// Asked where extremes do not tell.
+    #[inline(never)]
     fn variance(self, mean: u64) -> u64 {
-        let count = self.count().max(1);
-        if self.most() < SMALL_US {
-            let cross = (2 * mean).wrapping_mul(self.sum);
-            let squares = self.squares.wrapping_sub(cross);
-            let squares = squares.wrapping_add(count * mean * mean);
-            return BY_COUNT[self.ascending.len()].quotient(squares);
-        }
-        let square = |&us: &u32| u128::from(u64::from(us).abs_diff(mean)).pow(2);
-        let squares: u128 = self.ascending.iter().map(square).sum();
-        u64::try_from(squares / u128::from(count)).unwrap_or(u64::MAX)
+        let squares = self.ascending.iter().map(|&us| {
+            let distance = u128::from(u64::from(us).abs_diff(mean));
+            distance * distance
+        });
+        let variance = squares.sum::<u128>() / u128::from(self.count().max(1));
+        u64::try_from(variance).unwrap_or(u64::MAX)
     }
 
-    /// A spread of at most 20 µs, or a sixth of the mean with enough samples.
+    /// A standard deviation of at most 20 µs, or a sixth of the mean with enough samples.
+    #[inline(always)]
     pub fn are_alike(self, mean: u64) -> bool {
-        let variance = self.variance(mean);
         let enough = self.count() * 4 >= INTERVALS as u64 * 3;
+        // Whoever lies between the extremes is no further from the mean than they are from each other.
+        self.distance() <= 20
+            || (!self.are_far_apart(mean, enough) && self.vary_little(mean, enough))
+    }
+
+    #[inline(always)]
+    fn distance(self) -> u64 {
+        u64::from(self.most() - self.least())
+    }
+
+    /// Two samples at a distance of r alone make squares of r² / 2 around any mean, and there are eight at most. So r of more
+    /// than 80 µs means a variance of more than 400 µs², and r of ¾ of the mean one of more than a 36th of its square.
+    #[inline(always)]
+    fn are_far_apart(self, mean: u64, enough: bool) -> bool {
+        let distance = self.distance();
+        distance > 80 && (!enough || 4 * distance >= 3 * mean)
+    }
+
+    fn vary_little(self, mean: u64, enough: bool) -> bool {
+        let variance = self.variance(mean);
         // The mean of numbers of 32 bits: its square is one of 64.
         variance <= u64::MAX / 36 && ((enough && mean * mean > variance * 36) || variance <= 400)
     }
@@ -184,9 +180,7 @@ mod tests {
             expected.sort_unstable();
             assert_eq!(intervals.ascending[..], expected);
             let sum: u64 = expected.iter().map(|&us| u64::from(us)).sum();
-            let squares = expected.iter().map(|&us| square(us));
             assert_eq!(intervals.sum, sum);
-            assert_eq!(intervals.squares, squares.fold(0, u64::wrapping_add));
         }
     }
 
@@ -200,8 +194,36 @@ mod tests {
         assert_eq!(samples.mean(), 713);
         assert!(!samples.are_alike(713));
         samples.leave_out_most();
-        assert_eq!((samples.sum, samples.squares), (704, 70_826));
-        assert_eq!((samples.mean(), samples.variance(100)), (100, 3));
+        assert_eq!((samples.sum, samples.mean()), (704, 100));
+        assert_eq!(samples.variance(100), 3);
         assert!(samples.are_alike(100));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn means_are_rounded_down_and_extremes_tell_what_squares_would(
+            lengths in proptest::collection::vec(proptest::prelude::any::<u32>(), INTERVALS),
+            shift in 0..32u32,
+            base in 0..1000u32,
+        ) {
+            let mut intervals = Intervals::default();
+            for us in lengths {
+                intervals.note((us >> shift).saturating_add(base));
+            }
+            let mut samples = intervals.samples();
+            while samples.count() > 0 {
+                let mean = samples.mean();
+                proptest::prop_assert_eq!(mean, samples.sum / samples.count());
+                for enough in [false, true] {
+                    if samples.are_far_apart(mean, enough) {
+                        proptest::prop_assert!(!samples.vary_little(mean, enough));
+                    }
+                    if samples.distance() <= 20 {
+                        proptest::prop_assert!(samples.vary_little(mean, enough));
+                    }
+                }
+                samples.leave_out_most();
+            }
+        }
     }
 }
