@@ -54,6 +54,11 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     /// Writes a deed down.
     #[inline(never)]
     pub(super) fn record(&mut self, cpu: Cpu, deed: Deed) {
+        self.write_down(cpu, deed);
+    }
+
+    #[inline(always)]
+    fn write_down(&mut self, cpu: Cpu, deed: Deed) {
         let at = self.clock(cpu);
         self.scripts[cpu.index()].steps.push((at, deed));
     }
@@ -70,8 +75,14 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     fn want_modelled_line(&mut self, cpu: Cpu, line: Line, access: Access) {
         let Some(lines) = &mut self.lines else { return };
         if lines.expect(cpu, line, access) {
-            self.record(cpu, Deed::Touch(line, access));
+            self.record_touch(cpu, line, access);
         }
+    }
+
+    /// Apart, so that an access that finds its line at hand saves no registers.
+    #[inline(never)]
+    fn record_touch(&mut self, cpu: Cpu, line: Line, access: Access) {
+        self.write_down(cpu, Deed::Touch(line, access));
     }
 
     /// Time of the next deed of a CPU that waits for its script.
