@@ -35,6 +35,8 @@ pub(super) struct Clocks {
     transition_ns: Ns,
     sleeping_cpus_vote: bool,
     hwp_interval_ns: Ns,
+    /// Clocks that hardware looks at again, and when, the earliest first.
+    looks: Vec<(usize, Ns)>,
     domains: Table<Domain>,
     /// What each CPU asked for last.
     requests_mhz: Vec<u32>,
@@ -46,8 +48,8 @@ pub(super) struct Clocks {
 pub(crate) enum ClockEvent {
     /// A transition is over.
     Transition(usize, Ns),
-    /// Hardware that manages its P-states looks again.
-    Look(usize, Ns),
+    /// Hardware that manages its P-states looks again, at every clock that is [due](Hardware::due_looks) by then.
+    Look(Ns),
 }
 
 impl Clocks {
@@ -71,6 +73,7 @@ impl Clocks {
             transition_ns: part.transition_ns,
             sleeping_cpus_vote: part.sleeping_cpus_vote,
             hwp_interval_ns: part.hwp.as_ref().map_or(0, |hwp| hwp.interval_ns),
+            looks: Vec::new(),
             domains: domains.collect(),
             requests_mhz: vec![part.min_mhz; cpus],
             limits_mhz: vec![u32::MAX; count].into(),
@@ -163,21 +166,33 @@ impl Hardware {
         }
     }
 
-    /// The votes of sleeping CPUs may not count, and hardware looks only at CPUs that are awake.
-    pub(super) fn vote(&mut self, row: usize, now: Ns) {
-        let domain = self.threads[row].domain;
+    /// A CPU of a domain woke or fell asleep. The votes of sleeping CPUs may not count, and hardware looks only at CPUs that
+    /// are awake.
+    #[inline(always)]
+    pub(super) fn vote(&mut self, domain: usize, awake: bool, now: Ns) {
         let Some(clocks) = &self.clocks else { return };
-        let event = if clocks.domains[domain].hwp.is_some() {
-            self.hwp_wakes(row, now)
-        } else if clocks.sleeping_cpus_vote || self.domain_cpus[domain].len() == 1 {
-            None
-        } else {
-            self.elect(domain, now)
-        };
+        match &clocks.domains[domain].hwp {
+            Some(hwp) => {
+                if awake && !hwp.looking {
+                    self.begin_to_look(domain, now);
+                }
+            }
+            None => {
+                if !clocks.sleeping_cpus_vote && self.domain_cpus[domain].len() > 1 {
+                    self.vote_again(domain, now);
+                }
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn vote_again(&mut self, domain: usize, now: Ns) {
+        let event = self.elect(domain, now);
         self.clock_events.extend(event);
     }
 
     /// The number of awake cores of a package changed.
+    #[inline(never)]
     pub(super) fn limit_turbo(&mut self, package: usize, now: Ns) {
         let awake = self.packages[package].awake_cores;
         let Some(clocks) = &self.clocks else { return };
@@ -233,50 +248,74 @@ impl Hardware {
         }
     }
 
-    /// A CPU wakes or goes to sleep: hardware starts to look, when the first of a domain wakes.
-    fn hwp_wakes(&mut self, row: usize, now: Ns) -> Option<ClockEvent> {
-        let domain = self.threads[row].domain;
-        let interval_ns = self.clocks.as_ref()?.hwp_interval_ns;
-        let armed = self.clocks.as_ref()?.domains[domain].hwp.as_ref()?.looking;
-        if armed || !self.threads[row].activity.is_awake() {
-            return None;
-        }
+    /// The first CPU of a domain wakes: hardware starts to look. All clocks are looked at at multiples of the interval, so
+    /// one event does for all; they are looked at in the order in which they would have been armed.
+    #[inline(never)]
+    fn begin_to_look(&mut self, domain: usize, now: Ns) {
         self.look(domain, now);
-        let hwp = self.clocks.as_mut()?.domains[domain].hwp.as_mut()?;
-        hwp.looking = true;
-        let next = (now / interval_ns + 1) * interval_ns;
-        Some(ClockEvent::Look(domain, next))
+        let Some(clocks) = &mut self.clocks else {
+            return;
+        };
+        if let Some(hwp) = &mut clocks.domains[domain].hwp {
+            hwp.looking = true;
+        }
+        let next = (now / clocks.hwp_interval_ns + 1) * clocks.hwp_interval_ns;
+        if clocks.looks.is_empty() {
+            self.clock_events.push(ClockEvent::Look(next));
+        }
+        clocks.looks.push((domain, next));
     }
 
-    /// Time for hardware to look. Goes on while a CPU of the domain is awake.
-    pub fn look_again(&mut self, domain: usize, now: Ns) -> Option<ClockEvent> {
+    /// How many clocks, the first of those that are looked at, it is time to look at again.
+    pub fn due_looks(&self, now: Ns) -> usize {
+        let looks = self.clocks.iter().flat_map(|clocks| &clocks.looks);
+        looks.take_while(|&&(_, at)| at <= now).count()
+    }
+
+    /// Looks at one that is due, by its place. Goes on while a CPU of the domain is awake.
+    pub fn look_again(&mut self, place: usize, now: Ns) {
+        let Some(clocks) = &self.clocks else { return };
+        let (domain, _) = clocks.looks[place];
         self.look(domain, now);
-        let clocks = self.clocks.as_mut()?;
-        let interval_ns = clocks.hwp_interval_ns;
-        let state = &mut clocks.domains[domain];
+        let Some(clocks) = &mut self.clocks else {
+            return;
+        };
         let threads = &self.threads;
         let cpus = &self.domain_cpus[domain];
         let awake = cpus.iter().any(|&row| threads[row].activity.is_awake());
-        state.hwp.as_mut()?.looking = awake;
-        awake.then_some(ClockEvent::Look(domain, now + interval_ns))
+        if let Some(hwp) = &mut clocks.domains[domain].hwp {
+            hwp.looking = awake;
+        }
+        if awake {
+            clocks.looks.push((domain, now + clocks.hwp_interval_ns));
+        }
     }
 
-    fn look(&mut self, domain: usize, now: Ns) {
-        for place in 0..self.domain_cpus[domain].len() {
-            let row = self.domain_cpus[domain][place];
-            self.account(row, now);
+    /// All that were due have been looked at.
+    pub fn end_looks(&mut self, due: usize) {
+        let Some(clocks) = &mut self.clocks else {
+            return;
+        };
+        clocks.looks.drain(..due);
+        if let Some(&(_, at)) = clocks.looks.first() {
+            self.clock_events.push(ClockEvent::Look(at));
         }
+    }
+
+    #[inline(always)]
+    fn look(&mut self, domain: usize, now: Ns) {
         let Some(clocks) = &mut self.clocks else {
             return;
         };
         let state = &mut clocks.domains[domain];
-        let threads = &self.threads;
-        let cpus = &self.domain_cpus[domain];
-        let awake = cpus.iter().map(|&row| threads[row].awake_ns);
+        let Some(hwp) = &mut state.hwp else { return };
+        let (threads, cpus) = (&mut self.threads, &self.domain_cpus[domain]);
+        let awake = cpus.iter().map(|&row| {
+            threads[row].account(now);
+            threads[row].awake_ns
+        });
         let step = clocks.step_mhz;
-        if let Some(hwp) = &mut state.hwp {
-            state.granted_mhz = hwp.look(awake, now) / step * step;
-            self.apply_clock(domain, now);
-        }
+        state.granted_mhz = hwp.look(awake, now) / step * step;
+        self.apply_clock(domain, now);
     }
 }

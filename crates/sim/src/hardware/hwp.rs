@@ -18,12 +18,8 @@ const FORGOTTEN: u64 = 20;
 /// What hardware knows of one clock.
 #[derive(Clone, Debug)]
 pub(super) struct HwpDomain {
-    /// Average share awake of each CPU, 1024ths · 2¹⁶.
-    busy: Vec<u64>,
+    cpus: Vec<HwpCpu>,
     looked_ns: Ns,
-    /// Time awake of each CPU at the last look.
-    awake_ns: Vec<Ns>,
-    limits: Vec<HwpRequest>,
     /// What follows from the limits.
     slope: Slope,
     step_mhz: u32,
@@ -33,6 +29,16 @@ pub(super) struct HwpDomain {
     response_ns: Ns,
     lowest_clock_busy_percent: u64,
     full_clock_busy_percent: u64,
+}
+
+/// What it knows of one CPU.
+#[derive(Clone, Copy, Debug)]
+struct HwpCpu {
+    /// Average share awake, 1024ths · 2¹⁶.
+    busy: u64,
+    /// Time awake at the last look.
+    awake_ns: Ns,
+    limits: HwpRequest,
 }
 
 /// From the lowest clock at one share of time awake to the highest at another.
@@ -62,11 +68,14 @@ impl HwpDomain {
             max: part.turbo_mhz / part.step_mhz,
             preference: hwp.preference,
         };
+        let cpu = HwpCpu {
+            busy: 0,
+            awake_ns: 0,
+            limits,
+        };
         let mut domain = Self {
-            busy: vec![0; cpus],
+            cpus: vec![cpu; cpus],
             looked_ns: 0,
-            awake_ns: vec![0; cpus],
-            limits: vec![limits; cpus],
             slope: Slope::default(),
             step_mhz: part.step_mhz,
             looking: false,
@@ -80,7 +89,7 @@ impl HwpDomain {
     }
 
     pub fn set_limits(&mut self, place: usize, request: HwpRequest, step_mhz: u32) {
-        self.limits[place] = request;
+        self.cpus[place].limits = request;
         self.step_mhz = step_mhz;
         self.slope = self.find_slope();
     }
@@ -88,8 +97,9 @@ impl HwpDomain {
     /// Highest limits and lowest preference of the CPUs.
     fn limit(&self) -> (u64, u64, u64) {
         let step = u64::from(self.step_mhz);
-        let most = |key: fn(&HwpRequest) -> u64| self.limits.iter().map(key).max().unwrap_or(0);
-        let preference = self.limits.iter().map(|limit| u64::from(limit.preference));
+        let limits = || self.cpus.iter().map(|cpu| &cpu.limits);
+        let most = |key: fn(&HwpRequest) -> u64| limits().map(key).max().unwrap_or(0);
+        let preference = limits().map(|limit| u64::from(limit.preference));
         (
             most(|limit| limit.min.into()) * step,
             most(|limit| limit.max.into()) * step,
@@ -115,7 +125,7 @@ impl HwpDomain {
         let more_mhz = if slope.length == 0 {
             slope.range_mhz
         } else {
-            let busiest = self.busy.iter().copied().max().unwrap_or(0);
+            let busiest = self.cpus.iter().map(|cpu| cpu.busy).max().unwrap_or(0);
             let above = busiest.saturating_sub(slope.lowest).min(slope.length);
             portion(slope.range_mhz, above, slope.length)
         };
@@ -123,47 +133,49 @@ impl HwpDomain {
     }
 
     /// Looks at the time each CPU was awake so far; returns the clock in MHz.
+    #[inline(always)]
     pub fn look(&mut self, awake_ns: impl Iterator<Item = Ns>, now: Ns) -> u32 {
         let elapsed = now - self.looked_ns;
         // What a CPU did before it fell asleep belongs to the first interval.
         let first = elapsed.min(self.interval_ns);
-        for (row, awake) in awake_ns.enumerate() {
-            let since = awake - std::mem::replace(&mut self.awake_ns[row], awake);
+        for (cpu, awake) in self.cpus.iter_mut().zip(awake_ns) {
+            let since = awake - std::mem::replace(&mut cpu.awake_ns, awake);
             if let Some(share) = (since * 1024).checked_div(first) {
-                self.average(row, share.min(1024), first);
+                cpu.average(share.min(1024), first, self.response_ns);
             }
             if elapsed > first {
-                self.forget(row, elapsed - first);
+                cpu.forget(elapsed - first, self.interval_ns, self.response_ns);
             }
         }
         self.looked_ns = now;
         self.clock()
     }
+}
 
+impl HwpCpu {
     /// The CPU has slept for so long since.
     #[inline(never)]
-    fn forget(&mut self, row: usize, mut rest_ns: Ns) {
-        if rest_ns > FORGOTTEN * self.response_ns {
-            self.busy[row] = 0;
+    fn forget(&mut self, mut rest_ns: Ns, interval_ns: Ns, response_ns: Ns) {
+        if rest_ns > FORGOTTEN * response_ns {
+            self.busy = 0;
             return;
         }
         while rest_ns > 0 {
-            let step_ns = rest_ns.min(self.interval_ns);
-            self.average(row, 0, step_ns);
+            let step_ns = rest_ns.min(interval_ns);
+            self.average(0, step_ns, response_ns);
             rest_ns -= step_ns;
         }
     }
 
     /// One step of the lag: the distance shrinks by step / (time constant + step).
     #[inline(always)]
-    fn average(&mut self, row: usize, share: u64, step_ns: Ns) {
-        let whole = self.response_ns + step_ns;
+    fn average(&mut self, share: u64, step_ns: Ns, response_ns: Ns) {
+        let whole = response_ns + step_ns;
         let share = share << FRACTION_BITS;
-        let busy = &mut self.busy[row];
-        if share >= *busy {
-            *busy += portion(share - *busy, step_ns, whole);
+        if share >= self.busy {
+            self.busy += portion(share - self.busy, step_ns, whole);
         } else {
-            *busy -= portion(*busy - share, step_ns, whole);
+            self.busy -= portion(self.busy - share, step_ns, whole);
         }
     }
 }
@@ -210,7 +222,7 @@ mod tests {
     fn after(domain: &mut HwpDomain, looks: u64, percent: u64) -> u32 {
         let mut mhz = 0;
         for _ in 0..looks {
-            let awake = domain.awake_ns[0] + percent * MS / 100;
+            let awake = domain.cpus[0].awake_ns + percent * MS / 100;
             mhz = domain.look([awake].into_iter(), domain.looked_ns + MS);
         }
         mhz
@@ -239,9 +251,9 @@ mod tests {
         for _ in 0..10 {
             after(&mut stepwise, 1, 0);
         }
-        let awake = at_once.awake_ns[0];
+        let awake = at_once.cpus[0].awake_ns;
         at_once.look([awake].into_iter(), at_once.looked_ns + 10 * MS);
-        assert_eq!(at_once.busy, stepwise.busy);
+        assert_eq!(at_once.cpus[0].busy, stepwise.cpus[0].busy);
         let long_after = at_once.looked_ns + 1000 * MS;
         assert_eq!(at_once.look([awake].into_iter(), long_after), 800);
     }

@@ -38,12 +38,22 @@ pub(crate) enum Activity {
     /// Spins in its idle loop.
     Polling,
     /// In the idle state of this row.
-    Asleep(usize),
+    Asleep(u32),
 }
 
 impl Activity {
+    #[inline(always)]
     fn is_awake(self) -> bool {
         !matches!(self, Activity::Asleep(_))
+    }
+
+    /// Row of the idle state it is in.
+    #[inline(always)]
+    fn idle_row(self) -> Option<usize> {
+        match self {
+            Activity::Asleep(row) => Some(row as usize),
+            Activity::Polling | Activity::Executing => None,
+        }
     }
 }
 
@@ -69,40 +79,57 @@ struct Thread {
     clock_speed: u64,
 }
 
+impl Thread {
+    /// Brings its counters to `now`.
+    #[inline(always)]
+    fn account(&mut self, now: Ns) {
+        let elapsed = now.saturating_sub(self.counted_ns);
+        self.counted_ns += elapsed;
+        match self.activity {
+            Activity::Asleep(state) => self.residency_ns[state as usize] += elapsed,
+            Activity::Polling | Activity::Executing => {
+                self.awake_ns += elapsed;
+                let cycles = elapsed * u64::from(self.mhz);
+                self.cycles = self.cycles.wrapping_add(cycles);
+            }
+        }
+    }
+}
+
 /// Threads that share execution units.
 #[derive(Clone, Debug, Default)]
 struct Core {
     threads: Vec<usize>,
-    executing: usize,
+    /// Threads that execute or poll.
+    awake: usize,
     polling: usize,
     /// The most executing threads that its speed tells apart; 0 = it does not matter how many do.
     told_apart: usize,
+    /// [`Core::find_sharing`] of what its threads do now.
+    sharing: usize,
 }
 
 impl Core {
     #[inline(always)]
-    fn is_awake(&self) -> bool {
-        self.executing + self.polling > 0
+    fn executing(&self) -> usize {
+        self.awake - self.polling
     }
 
     /// What the speed of its threads depends on: twice the threads that execute, at least one, and one more when any
     /// polls.
-    #[inline(always)]
-    fn sharing(&self) -> usize {
+    fn find_sharing(&self) -> usize {
         if self.told_apart == 0 {
             return 0;
         }
-        2 * self.executing.max(1).min(self.told_apart) + usize::from(self.polling > 0)
+        2 * self.executing().max(1).min(self.told_apart) + usize::from(self.polling > 0)
     }
 
-    /// Threads that do this.
+    /// One of its threads does something else.
     #[inline(always)]
-    fn count(&mut self, activity: Activity) -> Option<&mut usize> {
-        match activity {
-            Activity::Executing => Some(&mut self.executing),
-            Activity::Polling => Some(&mut self.polling),
-            Activity::Asleep(_) => None,
-        }
+    fn count(&mut self, before: Activity, after: Activity) {
+        self.awake = self.awake + usize::from(after.is_awake()) - usize::from(before.is_awake());
+        let polls = |activity: Activity| usize::from(activity == Activity::Polling);
+        self.polling = self.polling + polls(after) - polls(before);
     }
 }
 
@@ -127,6 +154,8 @@ pub(crate) struct Hardware {
     domain_cpus: Table<Vec<usize>>,
     smt: Option<Smt>,
     clocks: Option<Clocks>,
+    /// Clocks depend on how many cores are awake.
+    turbo_is_limited: bool,
     meter: Option<Meter>,
     /// Idle states, shallow to deep.
     states: Vec<IdleStatePart>,
@@ -185,7 +214,7 @@ impl Hardware {
                 core: cores[row],
                 package: packages[row],
                 domain: domains[row],
-                activity: Activity::Asleep(deepest),
+                activity: Activity::Asleep(deepest as u32),
                 counted_ns: 0,
                 awake_ns: 0,
                 cycles: 0,
@@ -215,6 +244,10 @@ impl Hardware {
                 .as_ref()
                 .map(|part| Clocks::new(part, &domain_cpus)),
             domain_cpus: domain_cpus.into(),
+            turbo_is_limited: machine
+                .frequency
+                .as_ref()
+                .is_some_and(|part| !part.turbo_limits_mhz.is_empty()),
             meter: None,
             states: states.to_vec(),
             halted: states
@@ -238,6 +271,10 @@ impl Hardware {
                 of_package.push(domains[row]);
             }
         }
+        for core in &mut hardware.cores {
+            core.told_apart = core.told_apart.min(core.threads.len());
+            core.sharing = core.find_sharing();
+        }
         hardware.meter = machine
             .power
             .as_ref()
@@ -256,17 +293,7 @@ impl Hardware {
     /// Brings the counters of a thread to `now`.
     #[inline(always)]
     fn account(&mut self, row: usize, now: Ns) {
-        let thread = &mut self.threads[row];
-        let elapsed = now.saturating_sub(thread.counted_ns);
-        thread.counted_ns += elapsed;
-        match thread.activity {
-            Activity::Asleep(state) => thread.residency_ns[state] += elapsed,
-            Activity::Polling | Activity::Executing => {
-                thread.awake_ns += elapsed;
-                let cycles = elapsed * u64::from(thread.mhz);
-                thread.cycles = thread.cycles.wrapping_add(cycles);
-            }
-        }
+        self.threads[row].account(now);
     }
 
     /// The clock of a thread is another one from now on; it is accounted up to here.
@@ -280,48 +307,66 @@ impl Hardware {
         }
     }
 
-    /// A thread does something else from now on.
+    /// A thread does something else from now on. Inlined where it wakes and where it falls asleep, which each know half of it.
+    #[inline(always)]
     fn set_activity(&mut self, row: usize, activity: Activity, now: Ns) {
-        let before = self.threads[row].activity;
+        let thread = &mut self.threads[row];
+        let before = thread.activity;
         if before == activity {
             return;
         }
-        self.account(row, now);
-        let thread = &mut self.threads[row];
+        thread.account(now);
         thread.activity = activity;
-        let (core_row, package) = (thread.core, thread.package);
+        let (core_row, package, domain) = (thread.core, thread.package, thread.domain);
         let core = &mut self.cores[core_row];
-        let was_awake = core.is_awake();
-        let sharing = core.sharing();
-        if let Some(threads) = core.count(before) {
-            *threads -= 1;
-        }
-        if let Some(threads) = core.count(activity) {
-            *threads += 1;
-        }
-        let awake = core.is_awake();
-        if core.sharing() != sharing || (self.watched && core.told_apart > 0) {
-            let siblings = core.threads.iter().map(|&row| Cpu::from(row));
-            self.changed.extend(siblings);
+        let was_awake = core.awake > 0;
+        core.count(before, activity);
+        let awake = core.awake > 0;
+        let alone = core.threads.len() == 1;
+        // Of one thread nobody asks how many execute.
+        let polling = before == Activity::Polling || activity == Activity::Polling;
+        if !alone || polling || self.watched {
+            self.note_sharing(core_row);
         }
         if was_awake != awake {
             let cores = &mut self.packages[package].awake_cores;
             *cores = if awake { *cores + 1 } else { *cores - 1 };
-            self.limit_turbo(package, now);
+            if self.turbo_is_limited {
+                self.limit_turbo(package, now);
+            }
         }
         if before.is_awake() != activity.is_awake() {
-            self.vote(row, now);
+            self.vote(domain, activity.is_awake(), now);
         }
-        self.measure(core_row, now);
+        if !alone {
+            self.measure(core_row, now);
+        } else if let Some(meter) = &mut self.meter {
+            let executing = usize::from(activity == Activity::Executing);
+            let mhz = self.threads[row].mhz;
+            meter.set_core(core_row, executing, activity.idle_row(), mhz, now);
+        }
+    }
+
+    /// Threads of a core do something else: their speed may be another one.
+    #[inline(never)]
+    fn note_sharing(&mut self, core_row: usize) {
+        let core = &mut self.cores[core_row];
+        let sharing = core.find_sharing();
+        let before = std::mem::replace(&mut core.sharing, sharing);
+        if before != sharing || (self.watched && core.told_apart > 0) {
+            let siblings = core.threads.iter().map(|&row| Cpu::from(row));
+            self.changed.extend(siblings);
+        }
     }
 
     /// An idle thread is woken after `stay_ns`. Returns how long it takes until it executes; `None` = as
     /// without a model of idle states.
+    #[inline(never)]
     pub fn wake(&mut self, cpu: Cpu, now: Ns, stay_ns: Ns) -> Option<Ns> {
         let row = cpu.index();
         let exit_ns = match self.threads[row].activity {
-            Activity::Asleep(_) => {
-                let state = self.states.get(self.core_state(row));
+            Activity::Asleep(state) => {
+                let state = self.states.get(self.core_state(row, state as usize));
                 state.map(|state| state.exit_ns(stay_ns))
             }
             Activity::Polling | Activity::Executing => Some(0),
@@ -335,22 +380,28 @@ impl Hardware {
     /// not poll. With states POLL, C1 and C6 and one thread executing, C6 of the other is as quick to leave
     /// as C1.
     #[inline(always)]
-    fn core_state(&self, row: usize) -> usize {
-        let threads = self.cores[self.threads[row].core].threads.iter();
-        let states = threads.map(|&thread| match self.threads[thread].activity {
-            Activity::Asleep(state) => state,
-            Activity::Polling | Activity::Executing => self.halted,
-        });
+    fn core_state(&self, row: usize, state: usize) -> usize {
+        let threads = &self.cores[self.threads[row].core].threads;
+        if threads.len() == 1 {
+            return state;
+        }
+        let states = threads
+            .iter()
+            .map(|&thread| match self.threads[thread].activity {
+                Activity::Asleep(state) => state as usize,
+                Activity::Polling | Activity::Executing => self.halted,
+            });
         states.min().unwrap_or(self.halted)
     }
 
     /// A thread enters the idle state of a row.
+    #[inline(never)]
     pub fn sleep(&mut self, cpu: Cpu, state: usize, now: Ns) {
         let polls = self.polls.get(state).copied().unwrap_or(false);
         let activity = if polls {
             Activity::Polling
         } else {
-            Activity::Asleep(state)
+            Activity::Asleep(state as u32)
         };
         // Time it polls is no residency of the state, it is time awake.
         self.set_activity(cpu.index(), activity, now);
@@ -363,7 +414,7 @@ impl Hardware {
         let mut speed = thread.clock_speed;
         if let Some(smt) = &self.smt {
             let core = &self.cores[thread.core];
-            let busy = core.executing.clamp(1, smt.thread_speed_1000ths.len());
+            let busy = core.executing().clamp(1, smt.thread_speed_1000ths.len());
             speed = speed * u64::from(smt.thread_speed_1000ths[busy - 1]) / 1000;
             if core.polling > 0 {
                 speed = speed * u64::from(smt.polling_sibling_speed_percent) / 100;
@@ -398,23 +449,19 @@ impl Hardware {
     }
 
     /// The power of a core changed, if power is measured.
-    #[inline(always)]
+    #[inline(never)]
     fn measure(&mut self, row: usize, now: Ns) {
         let Some(meter) = &mut self.meter else { return };
         let core = &self.cores[row];
-        let depth = if core.is_awake() {
+        let depth = if core.awake > 0 {
             None
         } else {
-            let depths = core.threads.iter().map(|&row| self.threads[row].activity);
-            depths
-                .map(|activity| match activity {
-                    Activity::Asleep(row) => row,
-                    _ => 0,
-                })
-                .min()
+            let rows = core.threads.iter();
+            let depths = rows.map(|&row| self.threads[row].activity.idle_row().unwrap_or(0));
+            depths.min()
         };
         let mhz = self.threads[core.threads[0]].mhz;
-        meter.set_core(row, core.executing, depth, mhz, now);
+        meter.set_core(row, core.executing(), depth, mhz, now);
     }
 
     /// Brings all statistics to `now`.

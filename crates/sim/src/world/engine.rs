@@ -98,7 +98,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
             Source::Io(task) => self.io_done(slot, task),
             Source::Completion(row) => self.request_done(slot, row as usize),
             Source::PollLimit(cpu) => self.poll_limit(cpu),
-            Source::Transition(_) | Source::Look(_) => {
+            Source::Transition(_) | Source::Look => {
                 self.out.hardware_event(source);
                 Ok(())
             }

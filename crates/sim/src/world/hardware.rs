@@ -22,7 +22,7 @@ use schedcast_kernel::{Cpu, Ns, TaskId};
 #[derive(Clone, Debug, Default)]
 pub(super) struct HardwareSlots {
     transitions: Vec<Slot>,
-    looks: Vec<Slot>,
+    look: Option<Slot>,
     poll_limits: Vec<Slot>,
 }
 
@@ -35,10 +35,9 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         }
         for clock in 0..out.hardware.clock_count() {
             let transition = out.add_source(Source::Transition(clock));
-            let look = out.add_source(Source::Look(clock));
             out.hardware_slots.transitions.push(transition);
-            out.hardware_slots.looks.push(look);
         }
+        out.hardware_slots.look = Some(out.add_source(Source::Look));
         let machine = out.machine.clone();
         if let Some(idle) = &machine.idle {
             for cpu in (0..out.cpus.len()).map(Cpu::from) {
@@ -174,9 +173,13 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         let now = self.now;
         match source {
             Source::Transition(clock) => self.hardware.transition_ends(clock, now),
-            Source::Look(clock) => {
-                let event = self.hardware.look_again(clock, now);
-                self.hardware.clock_events.extend(event);
+            Source::Look => {
+                let due = self.hardware.due_looks(now);
+                for place in 0..due {
+                    self.hardware.look_again(place, now);
+                    self.apply_hardware();
+                }
+                self.hardware.end_looks(due);
             }
             _ => {}
         }
@@ -195,10 +198,14 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     fn apply_changes(&mut self) {
         while let Some(event) = self.hardware.clock_events.pop() {
             let (slot, at) = match event {
-                ClockEvent::Transition(clock, at) => (self.hardware_slots.transitions[clock], at),
-                ClockEvent::Look(clock, at) => (self.hardware_slots.looks[clock], at),
+                ClockEvent::Transition(clock, at) => {
+                    (Some(self.hardware_slots.transitions[clock]), at)
+                }
+                ClockEvent::Look(at) => (self.hardware_slots.look, at),
             };
-            self.wheel.arm(slot, Key::new(at, class::CHANGE));
+            if let Some(slot) = slot {
+                self.wheel.arm(slot, Key::new(at, class::CHANGE));
+            }
         }
         while let Some(cpu) = self.hardware.changed.pop() {
             if let (Some(mhz), true) = (self.hardware.mhz(cpu), self.probes.trace.is_some()) {

@@ -59,8 +59,8 @@ pub(super) enum Source {
     Completion(u32),
     /// End of a clock's transition.
     Transition(usize),
-    /// A clock's hardware looks how busy its CPUs are.
-    Look(usize),
+    /// Hardware that manages its P-states looks how busy CPUs are.
+    Look,
     /// A CPU has polled long enough.
     PollLimit(Cpu),
 }
