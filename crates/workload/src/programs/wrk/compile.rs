@@ -3,7 +3,7 @@
 use schedcast_kernel::GroupId;
 use schedcast_sim::program::{Arithmetic, Compare};
 use schedcast_sim::workload::{ProgramId, QueueId};
-use schedcast_sim::{ProgramBuilder, Reg};
+use schedcast_sim::{Distribution, ProgramBuilder, Reg};
 
 use super::Options;
 use crate::programs::command::CommandError;
@@ -47,6 +47,8 @@ struct Layout {
     begun: u64,
     /// Words: connections whose next request is to be written.
     ready: u64,
+    /// Words: queue of the worker that serves each connection.
+    served_by: u64,
 }
 
 impl Options {
@@ -57,6 +59,7 @@ impl Options {
             workers: queues(compiler, self.workers),
             begun: compiler.words(all),
             ready: compiler.words(all),
+            served_by: compiler.words(all),
         };
         let group = match &self.server_cgroup {
             Some((path, word)) => compiler.group(path, *word)?,
@@ -130,6 +133,10 @@ impl Options {
         let samples = compiler.metric("samples");
         let prices = compiler.start.prices;
         let work = spread(compiler, prices.wrk_request_ns);
+        let listener = compiler.workload.add_distribution(Distribution::Uniform {
+            low: 0,
+            high: self.workers - 1,
+        });
         let mut b = ProgramBuilder::new("wrk");
         b.now(END);
         b.set(SAMPLE, END);
@@ -146,6 +153,11 @@ impl Options {
         b.set(ADDRESS, CONNECTION);
         b.add(ADDRESS, layout.ready);
         b.word_store(ADDRESS, CONNECTION);
+        b.set(ADDRESS, CONNECTION);
+        b.add(ADDRESS, layout.served_by);
+        b.set(VALUE, listener);
+        b.add(VALUE, u64::from(layout.workers.0));
+        b.word_store(ADDRESS, VALUE);
         b.jump_if(LEFT, Compare::Greater, 0, top);
         let (rounds, end) = (b.here(), b.label());
         self.write(compiler, &mut b, layout);
@@ -206,10 +218,10 @@ impl Options {
         b.now(NOW);
         b.word_store(ADDRESS, NOW);
         b.set(ADDRESS, CONNECTION);
-        b.arithmetic(Arithmetic::Remainder, ADDRESS, self.workers);
-        b.add(ADDRESS, u64::from(layout.workers.0));
+        b.add(ADDRESS, layout.served_by);
+        b.word_load(ADDRESS, VALUE);
         b.kernel_work(prices.tcp_send(REQUEST_BYTES));
-        b.send(ADDRESS, REQUEST_BYTES, CONNECTION, epoll_is_sync(compiler));
+        b.send(VALUE, REQUEST_BYTES, CONNECTION, epoll_is_sync(compiler));
         b.add(WRITTEN, 1);
         b.jump(top);
         b.bind(done);

@@ -51,6 +51,25 @@ fn workers_divide_the_connections() {
 }
 
 #[test]
+fn which_worker_serves_a_connection_is_chance() {
+    // Four connections and two workers: in an eighth of the runs one worker has them all, and is the bottleneck.
+    let topology = schedcast_kernel::topology::Topology::flat(8);
+    let machine = Machine::preset("generic-8")
+        .unwrap()
+        .with_topology(topology);
+    let rate = |seed: u64| {
+        let (running, workload) = compiled("wrk -t4 -c4 -d1 --workers 2", 8);
+        let mut world = World::new(machine.clone(), rules(6, 18, 8), workload, seed).unwrap();
+        world.run_until(2 * SECOND).unwrap();
+        metric(&running, &world, "wrk/requests_per_s")
+    };
+    let rates: Vec<f64> = (0..40).map(rate).collect();
+    let most = rates.iter().copied().fold(0.0, f64::max);
+    let together = rates.iter().filter(|rate| **rate < 0.8 * most).count();
+    assert!((1..=12).contains(&together), "{rates:?}");
+}
+
+#[test]
 fn latencies_count_what_a_late_reply_held_back() {
     // A server of 20 ms in 100: in each period its connection waits for about 50 ms.
     let mut workload = Workload::default();
