@@ -131,3 +131,49 @@ fn quantiles_must_ascend() {
         "m.toml: timer_interrupt.late_quantiles_ns must have values, ascending"
     );
 }
+
+#[test]
+fn a_timer_wakes_its_cpu_sooner_beside_one_that_executes() {
+    use schedcast_sim::machine::parts::{Idle, IdleGovernor, IdleStatePart, WakesBy};
+    // When a sleeper of 10 ms goes on whose CPU takes 40 us to wake, half of that beside a CPU that works from `from_us` on.
+    let goes_on = |from_us: u64| {
+        let mut workload = Workload::default();
+        task(&mut workload, "sleeper", 0, |b| {
+            b.sleep(10 * MS);
+            b.mark(0);
+        });
+        task(&mut workload, "other", 1, |b| {
+            b.sleep(from_us * US);
+            b.work(20 * MS);
+        });
+        let topology = schedcast_kernel::topology::Topology::flat(2);
+        let machine = Machine::preset("generic-8").unwrap();
+        let mut machine = machine.with_topology(topology).free_of_charge();
+        machine.idle = Some(Idle {
+            governor: IdleGovernor::Menu,
+            guest_halt_poll_ns: None,
+            state: vec![IdleStatePart {
+                name: "halt".to_owned(),
+                exit_latency_ns: 1000,
+                target_residency_ns: 1000,
+                hardware_exit_ns: None,
+                exit_after_stay_ns: vec![[0, 40 * US]],
+                timer_exit_beside_busy_percent: Some(50),
+                wakes_by: WakesBy::Interrupt,
+                core_mw: None,
+                core_percent_of_active: None,
+                uncore_mw: None,
+            }],
+        });
+        let rules = Rules::of(Version::new(6, 18), 2, 250);
+        let mut world = World::new(machine, rules, workload, 1).unwrap();
+        world.probes_mut().log = Some(Vec::new());
+        world.run_until(40 * MS).unwrap();
+        marks(&world)[0].0
+    };
+    // Both begin 40 us late, too: CPUs idle at first. The sleeper's timer fires at 10,040 us; the other executes from 5080, 10,060 or
+    // 15,080 on.
+    assert_eq!(goes_on(5000), 10_060 * US);
+    assert_eq!(goes_on(9980), 10_080 * US);
+    assert_eq!(goes_on(15_000), 10_080 * US);
+}

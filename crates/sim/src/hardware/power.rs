@@ -307,6 +307,7 @@ mod tests {
             target_residency_ns: 0,
             hardware_exit_ns: None,
             exit_after_stay_ns: Vec::new(),
+            timer_exit_beside_busy_percent: None,
             wakes_by: WakesBy::Monitor,
             core_mw: Some(core_mw),
             core_percent_of_active: None,

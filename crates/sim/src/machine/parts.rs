@@ -178,6 +178,10 @@ pub struct IdleStatePart {
     /// states get deeper. Instead of `hardware_exit_ns`.
     #[serde(default)]
     pub exit_after_stay_ns: Vec<[Ns; 2]>,
+    /// What of it remains when the CPU's own timer ends the stay while another CPU executes: less of what both
+    /// share is asleep. All of it when missing. An interrupt from another CPU always comes beside one that executes, which is how
+    /// `exit_after_stay_ns` is measured.
+    pub timer_exit_beside_busy_percent: Option<u32>,
     /// What wakes the CPU.
     pub wakes_by: WakesBy,
     /// Power of a core all of whose threads are at least this deep.
@@ -542,6 +546,7 @@ mod tests {
             target_residency_ns: 1000,
             hardware_exit_ns: None,
             exit_after_stay_ns: vec![[20_000, 4000], [220_000, 14_000], [320_000, 12_000]],
+            timer_exit_beside_busy_percent: None,
             wakes_by: WakesBy::Interrupt,
             core_mw: None,
             core_percent_of_active: None,

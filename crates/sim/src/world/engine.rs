@@ -155,7 +155,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
             if !state.idle {
                 break;
             }
-            self.leave_idle(cpu);
+            self.leave_idle(cpu, class);
         }
         self.out.executing = cpu;
         // Its segment no longer ends by itself; without a task, it was about to fall asleep.

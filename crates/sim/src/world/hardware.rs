@@ -59,15 +59,19 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
     }
 
     /// A CPU leaves its idle state because of an event that is being handled now.
-    pub(super) fn leave_idle(&mut self, cpu: Cpu) {
+    pub(super) fn leave_idle(&mut self, cpu: Cpu, class: u8) {
         let out = &mut self.out;
         let poked = out.cpus[cpu.index()].poked;
         let mut exit_ns = if poked { 0 } else { out.machine.idle_exit_ns };
         if out.hardware.on {
             out.note_watched();
             let stay_ns = out.now.saturating_sub(out.cpus[cpu.index()].idle_since);
+            let percent = match class {
+                class::DEVICE_TIMER => out.timer_exit_percent(cpu),
+                _ => 100,
+            };
             if let Some(of_state_ns) = out.hardware.wake(cpu, out.now, stay_ns) {
-                exit_ns = of_state_ns;
+                exit_ns = of_state_ns * percent / 100;
             }
             if let Some(&slot) = out.hardware_slots.poll_limits.get(cpu.index()) {
                 out.wheel.disarm(slot);
@@ -78,6 +82,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         state.idle = false;
         state.time.idle_ns += out.now - state.idle_since + exit_ns;
         state.cursor += exit_ns;
+        state.awake_since = state.cursor;
         let at = state.cursor;
         self.kernel.idle_woken(cpu, at, false);
     }
@@ -163,6 +168,29 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
 }
 
 impl<const EXPLAIN: bool> Outside<EXPLAIN> {
+    /// How much of the time to leave its idle state a CPU takes that its own timer wakes now. One that is on its own
+    /// way out does not execute yet.
+    fn timer_exit_percent(&self, cpu: Cpu) -> u64 {
+        let row = self.cpus[cpu.index()].idle_row;
+        let state = self
+            .machine
+            .idle
+            .as_ref()
+            .and_then(|idle| idle.state.get(row));
+        let Some(percent) = state.and_then(|state| state.timer_exit_beside_busy_percent) else {
+            return 100;
+        };
+        let others = self
+            .cpus
+            .iter()
+            .enumerate()
+            .filter(|(row, _)| *row != cpu.index());
+        let busy = others
+            .map(|(_, state)| state)
+            .any(|state| !state.idle && state.awake_since <= self.now);
+        if busy { u64::from(percent) } else { 100 }
+    }
+
     /// Tells the hardware whether its clocks are shown.
     fn note_watched(&mut self) {
         self.hardware.watched = self.probes.trace.is_some();

@@ -89,6 +89,8 @@ pub(crate) struct CpuState {
     pub started: Ns,
     /// Since when it idles; only while `idle`.
     pub idle_since: Ns,
+    /// Since when it executes; only while not `idle`.
+    pub awake_since: Ns,
     /// Speed with warm caches, [`crate::segment::SPEED_NOMINAL`] = nominal.
     pub warm_speed: u32,
     /// Speed at which the task executes: `warm_speed`, less while its caches are cold.
