@@ -3,6 +3,7 @@
 use crate::Measured;
 use crate::cases::{Case, Value};
 use crate::measured_kernel;
+use crate::simulated::SEEDS;
 
 /// How far apart the two may be: times and rates, then counts.
 pub const VALUE_TOLERANCE: f64 = 0.2;
@@ -18,7 +19,7 @@ pub fn render(rows: &[(&Case, Measured, Measured)], ground: &str) -> String {
     let mut text = format!(
         "# Benchmarks, real and simulated: Linux 6.18 on a small virtual machine\n\n\
          Written by `cargo run -p schedcast-lab --example program_twins`. Real: {}, Linux {kernel}, 2 CPUs; \
-         simulated: {simulated_kernel}, machine {ground}, 5 seeds, tool prices as measured alone \
+         simulated: {simulated_kernel}, machine {ground}, {SEEDS} seeds, tool prices as measured alone \
          (`Prices::default`).\n\n\
          Every figure is the median with (smallest – largest) of the repeats, of all sessions that were measured, as the \
          machine's speed drifts between them. CPU time is what the kernel charged, as `getrusage` tells it. Switches are those away from the \
