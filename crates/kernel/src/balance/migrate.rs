@@ -48,7 +48,7 @@ impl Kernel {
         if self.rqs[env.src.index()].curr == task {
             return false;
         }
-        if env.active && self.rules.balance.active_balance_for_tasks {
+        if env.active && self.rules.balance.active_balance_ignores_heat {
             return true;
         }
         let stays =

@@ -149,7 +149,7 @@ pub struct Domain {
     pub nr_balance_failed: u32,
     /// Largest recent cost of newly idle balance.
     pub max_newidle_lb_cost_ns: Ns,
-    /// Jiffy of the last change of that cost (from 5.17), or of its next decay.
+    /// Jiffy of the last change of that cost (from 5.16), or of its next decay.
     pub(crate) cost_decay_jiffy: u64,
     /// NI_RANDOM: recent calls, weighted successes among them, and their rate per 1024.
     pub(crate) newidle_call: u32,
@@ -269,7 +269,7 @@ pub struct Domains {
     pub(crate) overloaded: bool,
     /// Until when the balancer of SD_SERIALIZE domains is at work.
     pub(crate) serialized_until_ns: Ns,
-    /// Idle CPUs ask for a new `nohz.next_balance` (`nohz.needs_update`, 5.15).
+    /// Idle CPUs ask for a new `nohz.next_balance` (`nohz.needs_update`, 5.16).
     pub(crate) nohz_needs_update: bool,
     /// Longest balance interval, jiffies.
     pub(crate) max_interval_jiffies: u64,

@@ -210,13 +210,13 @@ impl Kernel {
                 let curr = self.rqs[env.src.index()].curr;
                 if !self.tasks[curr.index()].affinity.contains(cpu) {
                     self.because::<P>(Mark::RunningPinned);
-                    env.all_pinned |= !self.rules.balance.active_balance_for_tasks;
+                    env.all_pinned |= !self.rules.balance.pinned_until_proven;
                     return End::OnePinned;
                 }
                 env.all_pinned = false;
                 active = self.start_active_balance(p, cpu, env.src);
                 self.because::<P>(Mark::ActiveBalance);
-                if !self.rules.balance.active_balance_for_tasks {
+                if !self.rules.balance.active_balance_ignores_heat {
                     let domain = self.domains.domain_mut(env.domain);
                     domain.nr_balance_failed = domain.cache_nice_tries + 1;
                 }

@@ -80,7 +80,7 @@ pub struct BalanceRules {
     pub newidle_bails_out: bool,
     /// Which task loads fit (5.5, 5.10).
     pub load_gate: LoadGate,
-    /// Tasks without load count as 1 (5.9).
+    /// Tasks without load count as 1 (5.8 and stable).
     pub load_at_least_one: bool,
     /// Utilisation gates are relaxed with failures too (6.8).
     pub util_gate_relaxes: bool,
@@ -94,25 +94,28 @@ pub struct BalanceRules {
     pub counts_runnable_only: bool,
     /// Delayed tasks move only for load (6.14).
     pub delayed_move_for_load_only: bool,
-    /// Tasks that would not be eligible at the destination stay at the first try (6.15).
+    /// Tasks that would not be eligible at the destination stay at the first try (6.14).
     pub ineligible_stay: bool,
-    /// Active balance for repeated failures needs an imbalance of tasks, and moves the running task
-    /// whatever its cache heat (5.13).
+    /// Active balance for repeated failures needs an imbalance of tasks, and does not lengthen the
+    /// interval (5.12).
     pub active_balance_for_tasks: bool,
+    /// Active balance moves the running task whatever its cache heat (5.13); before, it counted as
+    /// one failure more than the heat is respected for.
+    pub active_balance_ignores_heat: bool,
     /// Asymmetric or capacity reasons for active balance do not lengthen the interval (5.1).
     pub voluntary_active_balance: bool,
-    /// The imbalance flag of a group stays while all tasks are pinned (5.3).
+    /// The imbalance flag of a group stays while all tasks are pinned (5.4).
     pub imbalance_flag_stays_when_pinned: bool,
     /// Newly idle balance does not lengthen intervals (5.0).
     pub newidle_keeps_interval: bool,
     /// A queue is thought all pinned before a single task was looked at (5.12).
     pub pinned_until_proven: bool,
     /// Newly idle balance is skipped when the CPU idles less than `migration_cost` on average (up to
-    /// 5.16), else when it idles less than the first domain's cost.
+    /// 5.15), else when it idles less than the first domain's cost.
     pub newidle_needs_migration_cost: bool,
-    /// The update of blocked load counts as cost of newly idle balance (5.17).
+    /// The update of blocked load counts as cost of newly idle balance (5.16).
     pub newidle_cost_with_blocked: bool,
-    /// The decay of newly idle costs waits for a second without a new maximum (5.17).
+    /// The decay of newly idle costs waits for a second without a new maximum (5.16).
     pub newidle_cost_waits: bool,
     /// Newly idle balance that found nothing counts as half as expensive again as ever before, up to the
     /// migration cost (6.17–6.18.2 and stable series of that time; reverted).
@@ -126,7 +129,7 @@ pub struct BalanceRules {
     pub nohz_newidle_late: bool,
     /// The idle balancer serves itself last, in turn (5.12); before, it served itself apart.
     pub nohz_wraps: bool,
-    /// CPUs that enter tickless idle ask for a new `next_balance` (5.15).
+    /// CPUs that enter tickless idle ask for a new `next_balance` (5.16).
     pub nohz_next_kick: bool,
     /// A kick sets `next_balance` to the next jiffy, and only full kicks do (5.9); before, every kick
     /// added one.
@@ -177,21 +180,22 @@ impl BalanceRules {
                 () if since(5, 5) => LoadGate::HalfUntilFailures,
                 () => LoadGate::Half,
             },
-            load_at_least_one: since(5, 9),
+            load_at_least_one: version.has(5, 8, &[(4, 19, 134), (5, 4, 53), (5, 7, 10)]),
             util_gate_relaxes: version.has(6, 8, &[(5, 10, 228), (6, 1, 192)]),
             looks_past_limit_when_pinned: since(6, 1) && !since(6, 10) && version.patch == 0,
             oldest_task_first: since(4, 16),
             counts_runnable_only: since(6, 14),
             delayed_move_for_load_only: since(6, 14),
-            ineligible_stay: since(6, 15),
-            active_balance_for_tasks: since(5, 13),
+            ineligible_stay: since(6, 14),
+            active_balance_for_tasks: since(5, 12),
+            active_balance_ignores_heat: since(5, 13),
             voluntary_active_balance: since(5, 1),
-            imbalance_flag_stays_when_pinned: since(5, 3),
+            imbalance_flag_stays_when_pinned: since(5, 4),
             newidle_keeps_interval: since(5, 0),
             pinned_until_proven: since(5, 12),
-            newidle_needs_migration_cost: !since(5, 17),
-            newidle_cost_with_blocked: since(5, 17),
-            newidle_cost_waits: since(5, 17),
+            newidle_needs_migration_cost: !since(5, 16),
+            newidle_cost_with_blocked: since(5, 16),
+            newidle_cost_waits: since(5, 16),
             newidle_failure_costs: version.has(
                 6,
                 17,
@@ -211,11 +215,85 @@ impl BalanceRules {
             nohz_blocked: since(4, 17),
             nohz_newidle_late: since(5, 12),
             nohz_wraps: since(5, 12),
-            nohz_next_kick: since(5, 15),
+            nohz_next_kick: since(5, 16),
             nohz_kick_sets_next: since(5, 9),
             nohz_kick_by_call: since(5, 8),
             nohz_counts_every_llc: since(4, 9),
             rebalance_updates_blocked: !since(4, 17),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::BalanceRules;
+    use crate::rules::Version;
+
+    type Has = fn(&BalanceRules) -> bool;
+
+    /// The commit of a rule, the release whose merge window or fixes brought it, and the stable kernels
+    /// that have it too.
+    const MERGED: [(&str, Has, &str, &[&str]); 9] = [
+        (
+            "f6cad8df6b30",
+            |rules| rules.imbalance_flag_stays_when_pinned,
+            "5.4",
+            &[],
+        ),
+        (
+            "01cfcde9c26d",
+            |rules| rules.load_at_least_one,
+            "5.8",
+            &["5.7.10", "5.4.53", "4.19.134"],
+        ),
+        (
+            "e9b9734b7465",
+            |rules| rules.active_balance_for_tasks,
+            "5.12",
+            &[],
+        ),
+        (
+            "23fb06d9602d",
+            |rules| rules.active_balance_ignores_heat,
+            "5.13",
+            &[],
+        ),
+        (
+            "9d783c8dd112",
+            |rules| rules.newidle_cost_with_blocked,
+            "5.16",
+            &[],
+        ),
+        (
+            "c5b0a7eefc70",
+            |rules| !rules.newidle_needs_migration_cost,
+            "5.16",
+            &[],
+        ),
+        (
+            "e60b56e46b38",
+            |rules| rules.newidle_cost_waits,
+            "5.16",
+            &[],
+        ),
+        ("efd984c481ab", |rules| rules.nohz_next_kick, "5.16", &[]),
+        ("873199d27bb2", |rules| rules.ineligible_stay, "6.14", &[]),
+    ];
+
+    #[test]
+    fn rules_begin_with_the_release_that_merged_them() {
+        for (commit, has, first, stable) in MERGED {
+            let first: Version = first.parse().unwrap();
+            for release in Version::releases() {
+                let rules = BalanceRules::of(release);
+                assert_eq!(has(&rules), release >= first, "{commit} in {release}");
+            }
+            for text in stable {
+                let level: Version = text.parse().unwrap();
+                let before = Version::stable(level.major, level.minor, level.patch - 1);
+                let has = |version| has(&BalanceRules::of(version));
+                assert!(has(level) && !has(before), "{commit} in {text}");
+            }
         }
     }
 }

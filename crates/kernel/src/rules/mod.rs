@@ -268,7 +268,7 @@ impl Rules {
             },
             slice_capped_by_latency: since(6, 3) && !eevdf,
             long_sleeper_reset: version.has(6, 3, &[(6, 1, 192)]),
-            skip_empty_group_reweight: version.has(6, 13, &[(6, 12, 117)]),
+            skip_empty_group_reweight: version.has(6, 13, &[(6, 12, 11)]),
             reweight_only_on_change: since(6, 9),
             idle_preemption_cancels_protection: version.has(6, 15, &[(6, 12, 117)]),
             yield_forfeits: eevdf

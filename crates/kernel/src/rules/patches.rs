@@ -157,7 +157,7 @@ patches! {
     "smt-of-prev" "c722f35b513f" (5, 13) also [(5, 12, 3)]: |rules| rules.placement.scan_smt_of_prev,
         |rules, on| rules.placement.scan_smt_of_prev = on,
         "Without an idle core, an idle sibling of the task's last CPU is tried first.";
-    "recent-cpu-of-wakee" "89aafd67f28c" (5, 13): |rules| rules.recent_used_cpu && !rules.placement.recent_used_cpu_of_waker,
+    "recent-cpu-of-wakee" "89aafd67f28c" (5, 15): |rules| rules.recent_used_cpu && !rules.placement.recent_used_cpu_of_waker,
         |rules, on| rules.placement.recent_used_cpu_of_waker = !on,
         "The CPU remembered as recently used is the woken task's last one, not the waker's.";
     "burst" "f4183717b370" (5, 14): |rules| rules.burst, |rules, on| rules.burst = on,

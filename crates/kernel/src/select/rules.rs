@@ -70,7 +70,7 @@ pub struct PlacementRules {
     pub scan_needs_idle_time: bool,
     /// SIS_PROP uses an idle average that ages while the CPU is busy (5.14).
     pub sis_prop_ages: bool,
-    /// Scans start behind the target, which was tested already (5.14).
+    /// Scans start behind the target, which was tested already (5.15).
     pub scan_starts_after_target: bool,
     /// CPUs forbidden by affinity use up the scan limit (up to 5.5).
     pub scan_counts_forbidden: bool,
@@ -83,9 +83,10 @@ pub struct PlacementRules {
     /// … but not from an interrupt that hit it (5.17).
     pub per_cpu_kthread_in_task_only: bool,
     /// The waker's `recent_used_cpu` becomes its CPU at affine wakeups, the wakee's changes at a hit
-    /// only (4.16–5.12). From 5.13 the wakee's becomes its previous CPU at every such search.
+    /// only (4.16–5.14). From 5.15 the wakee's becomes its previous CPU at every such search.
     pub recent_used_cpu_of_waker: bool,
-    /// Affinity is tested for the CPU just stored instead of the candidate (5.13–6.4).
+    /// Affinity is tested for the CPU just stored instead of the candidate (5.15–6.4 but
+    /// for later stable kernels).
     pub recent_used_cpu_tests_prev: bool,
     /// Which `find_idlest_group` (4.10, 5.5).
     pub idlest_group: IdlestGroup,
@@ -123,7 +124,7 @@ impl PlacementRules {
             },
             scan_needs_idle_time: since(4, 9) && !since(4, 11),
             sis_prop_ages: since(5, 14),
-            scan_starts_after_target: since(5, 14),
+            scan_starts_after_target: since(5, 15),
             scan_counts_forbidden: !since(5, 6),
             scan_smt_of_prev: version.has(5, 13, &[(5, 12, 3)]),
             cluster_scan: since(6, 8),
@@ -133,8 +134,9 @@ impl PlacementRules {
                 17,
                 &[(5, 10, 94), (5, 15, 17), (5, 16, 3)],
             ),
-            recent_used_cpu_of_waker: since(4, 16) && !since(5, 13),
-            recent_used_cpu_tests_prev: since(5, 13) && !since(6, 5),
+            recent_used_cpu_of_waker: since(4, 16) && !since(5, 15),
+            recent_used_cpu_tests_prev: since(5, 15)
+                && !version.has(6, 5, &[(6, 1, 42), (6, 4, 7)]),
             idlest_group: match () {
                 () if since(5, 5) => IdlestGroup::GroupTypes,
                 () if since(4, 10) => IdlestGroup::SpareCapacity,

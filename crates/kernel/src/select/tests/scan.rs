@@ -55,8 +55,8 @@ fn utilisation_limits_the_scan_from_6_0() {
 }
 
 #[test]
-fn scans_start_behind_the_target_from_5_14_and_wrap() {
-    for (version, looks_to_6, looks_to_1) in [("5.12", 5, 8), ("5.13", 5, 8), ("5.14", 4, 7)] {
+fn scans_start_behind_the_target_from_5_15_and_wrap() {
+    for (version, looks_to_6, looks_to_1) in [("5.12", 5, 8), ("5.14", 5, 8), ("5.15", 4, 7)] {
         let (mut world, task) = all_busy_but(Topology::flat(8), version, &[6]);
         prev_is(&mut world, task, 2);
         assert_eq!(

@@ -73,11 +73,13 @@ fn the_recent_cpu_is_remembered_by_version() {
         ("4.15", [(None, 5); 4]),
         // Kept unless hit.
         ("4.16", [(Some(5), 3), (None, 5), (None, 5), (Some(5), 3)]),
-        ("5.12", [(Some(5), 3), (None, 5), (None, 5), (Some(5), 3)]),
+        ("5.14", [(Some(5), 3), (None, 5), (None, 5), (Some(5), 3)]),
         // Always the previous CPU, whose affinity is tested by mistake.
-        ("5.13", [(Some(5), 3), (None, 3), (Some(5), 3), (None, 3)]),
+        ("5.15", [(Some(5), 3), (None, 3), (Some(5), 3), (None, 3)]),
+        ("6.1", [(Some(5), 3), (None, 3), (Some(5), 3), (None, 3)]),
         ("6.4", [(Some(5), 3), (None, 3), (Some(5), 3), (None, 3)]),
         // Right again.
+        ("6.1.42", [(Some(5), 3), (None, 3), (None, 3), (Some(5), 3)]),
         ("6.5", [(Some(5), 3), (None, 3), (None, 3), (Some(5), 3)]),
         ("6.18", [(Some(5), 3), (None, 3), (None, 3), (Some(5), 3)]),
     ];
@@ -116,8 +118,8 @@ fn the_recent_cpu_must_be_another_one_near_the_target() {
 }
 
 #[test]
-fn wakers_remember_their_cpu_from_4_16_to_5_12() {
-    for (version, expected) in [("4.15", 7), ("4.16", 0), ("5.12", 0), ("5.13", 7)] {
+fn wakers_remember_their_cpu_from_4_16_to_5_14() {
+    for (version, expected) in [("4.15", 7), ("4.16", 0), ("5.14", 0), ("5.15", 7)] {
         let (mut world, task) = recent(version, &[0, 3]);
         let waker = world.current(Cpu(0));
         world.kernel.tasks[waker.index()].recent_used_cpu = Cpu(7);
