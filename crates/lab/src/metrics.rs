@@ -159,7 +159,7 @@ const fn throughput(name: &'static str) -> Family {
 }
 
 /// All families, in the order tables print them.
-pub static FAMILIES: [Family; 55] = [
+pub static FAMILIES: [Family; 56] = [
     Family::latency("request_latency")
         .headline()
         .says("arrival of a request to its completion"),
@@ -175,6 +175,9 @@ pub static FAMILIES: [Family; 55] = [
         .headline()
         .says("timer's expiry to first instruction"),
     Family::latency("lag").says("when a transaction was due to its begin"),
+    Family::latency("flush_latency")
+        .headline()
+        .says("a flush, from its call to its return"),
     Family::latency("queue").says("arrival of a request to a worker that takes it"),
     Family::program("tps")
         .unit("1/s")
