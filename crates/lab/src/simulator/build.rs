@@ -108,8 +108,12 @@ fn parent_path(path: &str) -> &str {
 
 impl Builder<'_> {
     fn add_replay(&mut self, replay: &Replay, program: &Program) -> Result<()> {
+        let options = CompileOptions {
+            cpus: self.scenario.machine.cpus() as u32,
+            ..CompileOptions::default()
+        };
         let compiled = replay
-            .compile(&mut self.workload, CompileOptions::default())
+            .compile(&mut self.workload, options)
             .map_err(bad_input)?;
         for (index, &group) in compiled.groups.iter().enumerate().skip(1) {
             let path = &replay.groups[index].path;

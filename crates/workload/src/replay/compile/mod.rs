@@ -51,11 +51,24 @@ pub struct CompileOptions {
     /// Whether wakeups of user threads by user threads carry the sync hint (`WF_SYNC`), as those of
     /// sockets and pipes do and those of futexes do not. A trace does not tell.
     pub sync_wakeups: bool,
+    /// CPUs of the machine. Where it has fewer than the recorded one, threads that were bound to a
+    /// missing CPU or began there, and interrupts that it took, go to its number modulo these.
+    pub cpus: u32,
 }
 
 impl Default for CompileOptions {
     fn default() -> Self {
-        Self { sync_wakeups: true }
+        Self {
+            sync_wakeups: true,
+            cpus: u32::MAX,
+        }
+    }
+}
+
+impl CompileOptions {
+    /// The CPU that stands for a recorded one.
+    fn cpu(&self, recorded: u32) -> Cpu {
+        Cpu(recorded % self.cpus)
     }
 }
 
@@ -374,11 +387,12 @@ impl<'a> Compiler<'a> {
         task.policy = thread.policy;
         task.nice = thread.nice;
         task.rt_priority = thread.rt_priority;
-        task.affinity = thread.bound_cpu.map(|cpu| CpuSet::of(Cpu(cpu)));
+        let cpu = |recorded| self.options.cpu(recorded);
+        task.affinity = thread.bound_cpu.map(|bound| CpuSet::of(cpu(bound)));
         task.group = group;
         // Which threads share an address space is not in a trace: each is given its own.
         task.address_space = (!thread.kernel).then_some(id.0);
-        task.start_cpu = Some(Cpu(thread.bound_cpu.unwrap_or(thread.first_cpu)));
+        task.start_cpu = Some(cpu(thread.bound_cpu.unwrap_or(thread.first_cpu)));
         task
     }
 
@@ -391,7 +405,7 @@ impl<'a> Compiler<'a> {
             let sent = at_ns.saturating_mul(self.units.of(to).messages);
             arrivals.push(Arrival {
                 at_ns,
-                cpu: Cpu(cpu),
+                cpu: self.options.cpu(cpu),
                 context: if soft {
                     ArrivalContext::SoftIrq
                 } else {

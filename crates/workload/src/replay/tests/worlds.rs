@@ -99,6 +99,35 @@ fn what_was_under_way_comes_before_the_loop() {
 }
 
 #[test]
+fn a_smaller_machine_takes_over_what_a_missing_cpu_did() {
+    let mut mini = Mini::new(&[(5, "kworker/1:0"), (7, "sshd")]);
+    for pid in [5, 7] {
+        let at = pid as u64 * 100;
+        mini.waking(at, 1, 0, HARD, pid);
+        mini.switch(at, 1, 0, "R", pid);
+        mini.switch(at + 10, 1, pid, if pid == 7 { "S" } else { "I" }, 0);
+    }
+    let replay = inferred(mini, 1_000);
+    let compiled = |cpus| {
+        let mut workload = Workload::default();
+        let options = CompileOptions {
+            cpus,
+            ..CompileOptions::default()
+        };
+        replay.compile(&mut workload, options).unwrap();
+        workload
+    };
+    let (one, two) = (compiled(1), compiled(2));
+    assert!(two.check(1).is_err(), "the recording needs its second CPU");
+    assert_eq!(one.check(1), Ok(()));
+    assert_eq!(
+        two,
+        compiled(u32::MAX),
+        "a machine of its size changes nothing"
+    );
+}
+
+#[test]
 fn kernel_threads_are_marked_and_bound() {
     let mut mini = Mini::new(&[(5, "kworker/1:0"), (6, "rcu_preempt"), (7, "sshd")]);
     for pid in [5, 6, 7] {
@@ -111,6 +140,7 @@ fn kernel_threads_are_marked_and_bound() {
     let mut workload = Workload::default();
     let options = CompileOptions {
         sync_wakeups: false,
+        ..CompileOptions::default()
     };
     replay.compile(&mut workload, options).unwrap();
     let shown: Vec<_> = workload
