@@ -21,7 +21,7 @@ use std::time::Duration;
 use crate::error::{HostError, Result, io_error, read_text};
 use crate::files::CpuFile;
 use crate::guard::Guard;
-use crate::hierarchy::{CgroupVersion, CpuHierarchy};
+use crate::hierarchy::{self, CgroupVersion, CpuHierarchy};
 use crate::limits::{self, CpuLimits, HierarchyBounds, LimitError, LimitWrite};
 use crate::stat::{CpuStat, TaskTimes};
 
@@ -135,7 +135,7 @@ impl CpuCgroup {
         let dir = hierarchy.existing(path)?;
         Ok(Self {
             hierarchy,
-            path: path.to_owned(),
+            path: hierarchy::canonical(path),
             dir,
             owned: None,
         })
@@ -239,17 +239,16 @@ impl CpuCgroup {
             path: self.dir.clone(),
             line: 0,
             expected: "the limits just written",
-            found: format!("{now:?}"),
+            found: now.to_string(),
         })
     }
 
     /// The writes that lead from the limit it has to `target`, checked against the kernel's bounds and in
     /// an order that it accepts at every step.
     pub(crate) fn limit_writes(&self, target: &CpuLimits) -> Result<Vec<(CpuFile, String)>> {
-        let whole = format!("{target:?}");
         let refuse = |rule| HostError::Refused {
             path: self.dir.clone(),
-            value: whole.clone(),
+            value: target.to_string(),
             rule,
         };
         limits::validate(target).map_err(refuse)?;

@@ -61,7 +61,7 @@ pub enum HostError {
         instead: Option<&'static str>,
     },
     /// A file name that is no cpu file.
-    #[error("no cpu file {name:?}{}", .nearest.map_or(String::new(), |near| format!("; did you mean {near}?")))]
+    #[error("no cpu file {name:?}; {}", match .nearest { Some(near) => format!("did you mean {near}?"), None => format!("valid are {}", crate::files::names()) })]
     UnknownFile {
         /// The name.
         name: String,

@@ -106,6 +106,11 @@ impl CpuFile {
     }
 }
 
+/// The cpu files of both versions, for messages.
+pub(crate) fn names() -> String {
+    TABLE.map(|row| row.1).join(", ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,7 +131,11 @@ mod tests {
             "no cpu file \"cpu.max.brust\"; did you mean cpu.max.burst?"
         );
         let error = CpuFile::from_name("memory.high").unwrap_err();
-        assert_eq!(error.to_string(), "no cpu file \"memory.high\"");
+        assert_eq!(
+            error.to_string(),
+            "no cpu file \"memory.high\"; valid are cpu.shares, cpu.cfs_quota_us, cpu.cfs_period_us, \
+             cpu.cfs_burst_us, cpu.weight, cpu.max, cpu.max.burst, cpu.idle"
+        );
     }
 
     #[test]

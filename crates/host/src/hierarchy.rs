@@ -95,7 +95,8 @@ impl CpuHierarchy {
     /// The directory of an existing group; an unknown one is an error that names the nearest.
     pub fn existing(&self, path: &str) -> Result<PathBuf> {
         let dir = self.dir(path);
-        if dir.join("cgroup.procs").is_file() {
+        let upwards = path.split('/').any(|part| part == "..");
+        if !upwards && dir.join("cgroup.procs").is_file() {
             return Ok(dir);
         }
         Err(HostError::UnknownCgroup {
@@ -182,6 +183,16 @@ fn own_group(text: &str, version: CgroupVersion) -> Option<String> {
         };
         found.then(|| path.to_owned())
     })
+}
+
+/// The one spelling of a group's path: `pg`, `/pg/` and `//pg` are `/pg`. Journals are kept by it.
+pub(crate) fn canonical(path: &str) -> String {
+    let parts = path.split('/').filter(|part| !matches!(*part, "" | "."));
+    let path: String = parts.map(|part| format!("/{part}")).collect();
+    match path.is_empty() {
+        true => "/".to_owned(),
+        false => path,
+    }
 }
 
 #[cfg(test)]

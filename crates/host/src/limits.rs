@@ -16,6 +16,8 @@
 //! 100 000/200 000 (524 288 again) but refuses 100 001/200 000 (524 293). cgroup v2 never refuses for
 //! the hierarchy; there the tightest level wins at run time.
 
+use std::fmt;
+
 use thiserror::Error;
 
 use schedcast_kernel::bandwidth::{MAX_PERIOD_NS, MAX_RUNTIME_US, MIN_PERIOD_NS};
@@ -70,6 +72,17 @@ impl CpuLimits {
     pub fn ratio(&self) -> Option<u64> {
         self.quota_us
             .map(|quota_us| bandwidth_ratio(quota_us, self.period_us))
+    }
+}
+
+impl fmt::Display for CpuLimits {
+    /// As `cpu.max` has it, then the burst: `50000 100000, burst 20000`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.quota_us {
+            Some(quota_us) => write!(f, "{quota_us}")?,
+            None => f.write_str("max")?,
+        }
+        write!(f, " {}, burst {}", self.period_us, self.burst_us)
     }
 }
 

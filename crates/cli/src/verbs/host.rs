@@ -78,6 +78,12 @@ fn wanted(arguments: &ApplyArguments) -> Result<(String, Wish)> {
             };
             wish.set(key.trim(), value.trim()).map_err(host_error)?;
         }
+        if wish.weight.is_some() && wish.shares.is_some() {
+            return Err(
+                Error::usage("`cpu.weight` and `cpu.shares` are one setting")
+                    .hint("leave out one of them"),
+            );
+        }
         return Ok((arguments.cgroup.clone().unwrap_or_default(), wish));
     };
     let (target, limit) = read_recommendation(file)?;
@@ -114,6 +120,7 @@ pub fn apply(arguments: &ApplyArguments, out: &mut impl Write) -> Result<u8> {
         refuse_owned(&path)?;
     }
     let group = CpuCgroup::open(&path).map_err(host_error)?;
+    let path = group.path();
     if arguments.dry_run {
         let writes = apply::plan(&group, &wish).map_err(host_error)?;
         let text = lines(&group, &writes) + "nothing was written\n";
@@ -127,7 +134,7 @@ pub fn apply(arguments: &ApplyArguments, out: &mut impl Write) -> Result<u8> {
         0 => format!("{path} has these settings already\n"),
         _ => format!(
             "read back and verified; undo: {}\n",
-            undo_command(&path, arguments)
+            undo_command(path, arguments)
         ),
     };
     written(out.write_all(text.as_bytes()))?;

@@ -5,13 +5,34 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::error::{HostError, Result};
-use crate::sys;
+use crate::{sys, vm};
 
 /// Joins the group named by `$0`, if any, stops, and becomes the command once it is let go on.
 const SCRIPT: &str =
     "if [ -n \"$0\" ]; then echo 0 > \"$0\" || exit 126; fi; kill -STOP $$; exec \"$@\"";
 /// How long a shell may take to stop itself.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+fn failed(command: &[String], source: std::io::Error) -> HostError {
+    HostError::Start {
+        command: command.join(" "),
+        source,
+    }
+}
+
+/// Refuses a command whose program does not exist, before anything is made for its recording.
+///
+/// # Errors
+/// No such file, or none of that name in the folders of `PATH`.
+pub fn refuse_missing(command: &[String]) -> Result<()> {
+    match command.first() {
+        Some(program) if vm::find_program(program).is_none() => {
+            let missing = std::io::Error::other("there is no such program");
+            Err(failed(command, missing))
+        }
+        _ => Ok(()),
+    }
+}
 
 /// A started command; it is ended on drop.
 #[derive(Debug)]
@@ -29,16 +50,12 @@ impl Child {
         let procs = dir.map_or(String::new(), |dir| {
             dir.join("cgroup.procs").display().to_string()
         });
-        let fail = |source| HostError::Start {
-            command: command.join(" "),
-            source,
-        };
         let process = Command::new("/bin/sh")
             .args(["-c", SCRIPT, &procs])
             .args(command)
             .stdin(Stdio::null())
             .spawn()
-            .map_err(fail)?;
+            .map_err(|source| failed(command, source))?;
         let mut child = Child {
             process,
             reaped: false,
@@ -46,7 +63,8 @@ impl Child {
         let deadline = Instant::now() + PATIENCE;
         while !child.stopped() {
             if child.ended().is_some() || Instant::now() > deadline {
-                return Err(fail(std::io::Error::other("it could not join its group")));
+                let late = std::io::Error::other("it could not join its group");
+                return Err(failed(command, late));
             }
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -101,6 +101,7 @@ pub struct Report {
 /// Missing rights, an existing recording in the folder, a full disk. Tracing is off and the trace buffer
 /// gone then.
 pub fn record(request: &Request, stop: &AtomicBool) -> Result<Report> {
+    child::refuse_missing(&request.command)?;
     let hierarchy = CpuHierarchy::detect()?;
     let group_dir = match &request.cgroup {
         Some(path) => Some(hierarchy.existing(path)?),
@@ -176,8 +177,8 @@ fn check_new(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).map_err(|error| io_error("creating", folder, error))?;
     let known = folder.join("recording.json");
     if known.exists() {
-        let error = io::Error::from(io::ErrorKind::AlreadyExists);
-        return Err(io_error("recording over", &known, error));
+        let error = io::Error::other("there is a recording already, which is not written over");
+        return Err(io_error("recording into", folder, error));
     }
     Ok(())
 }

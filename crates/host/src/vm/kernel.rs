@@ -40,7 +40,9 @@ impl KernelImage {
     /// None there; the message says how to get one.
     pub fn find(series: &str) -> Result<KernelImage> {
         let named = std::env::var_os(KERNELS).unwrap_or_default();
+        // An empty word, and so an unset variable, is no folder.
         let folders: Vec<PathBuf> = std::env::split_paths(&named)
+            .filter(|folder| !folder.as_os_str().is_empty())
             .chain([PathBuf::from(BOOT)])
             .collect();
         Self::newest(series, &folders)

@@ -26,6 +26,7 @@ mod machine;
 
 use archive::Archive;
 pub use kernel::{KERNELS, KernelImage};
+pub(crate) use libraries::find as find_program;
 
 /// Programs that the first process needs.
 const OWN_TOOLS: [&str; 2] = ["sh", "mount"];
