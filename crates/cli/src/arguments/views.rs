@@ -119,11 +119,16 @@ pub struct Selected {
     #[arg(long, value_name = "NAME")]
     pub task: Option<String>,
     /// Only the tasks of these numbers
-    #[arg(short, long, value_name = "TID", value_delimiter = ',')]
+    #[arg(short, long, value_name = "TID", value_delimiter = ',', value_parser = thread_number)]
     pub tid: Vec<i32>,
     /// Only between these times of the trace, in seconds; either may be left out
     #[arg(long, value_name = "START,STOP", value_parser = time_span)]
     pub time: Option<TimeSpan>,
+}
+
+fn thread_number(text: &str) -> Result<i32, String> {
+    let problem = |_| format!("expected the numbers of threads such as 1803,8679, found `{text}`");
+    text.parse().map_err(problem)
 }
 
 /// A list of CPUs.

@@ -27,6 +27,7 @@ pub fn run(verb: &ViewVerb, out: &mut impl Write, err: &mut impl Write) -> Resul
     let (recording, notes) = views::open(trace)?;
     say(&notes, err);
     let selection = selection(selected);
+    say(&views::absent(&recording, &selection), err);
     let text = match verb {
         ViewVerb::Timehist(arguments) => {
             let parts = match (arguments.summary, arguments.with_summary) {

@@ -78,9 +78,57 @@ fn seconds(ns: u64) -> String {
     format!("{}.{:06}", ns / 1_000_000_000, ns / 1000 % 1_000_000)
 }
 
-/// The name of a task for people.
+/// The name of a task for people. Any thread may call itself anything, so what moves a terminal's cursor is a
+/// question mark.
 fn name(recording: &Recording, comm: CommId) -> String {
-    recording.comms.display(comm).into_owned()
+    let name = recording.comms.display(comm);
+    name.replace(char::is_control, "?")
+}
+
+/// What of the selection the trace does not have, a sentence each: a view of nothing should not be silent.
+pub fn absent(recording: &Recording, selection: &Selection) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut names = BTreeSet::new();
+    let mut tids = BTreeSet::new();
+    for event in &recording.events {
+        if let EventKind::Switch {
+            prev_pid,
+            prev_comm,
+            next_pid,
+            next_comm,
+            ..
+        } = event.kind
+        {
+            names.extend([prev_comm, next_comm]);
+            tids.extend([prev_pid, next_pid]);
+        }
+    }
+    let names: BTreeSet<String> = names.iter().map(|comm| name(recording, *comm)).collect();
+    if let Some(task) = selection
+        .task
+        .as_ref()
+        .filter(|task| !names.contains(*task))
+    {
+        let near = schedcast_names::nearest(task, names.iter().map(String::as_str));
+        let near = near.map_or(String::new(), |near| {
+            format!("; the nearest name is `{near}`")
+        });
+        notes.push(format!("no task of the trace is called `{task}`{near}"));
+    }
+    let unknown = selection.tids.difference(&tids);
+    notes.extend(unknown.map(|tid| format!("the trace has no task {tid}")));
+    let cpus = recording.cpus();
+    let seen: BTreeSet<u32> = (0..cpus).chain(recording.counts.cpus_seen()).collect();
+    let unknown = selection.cpus.difference(&seen);
+    let last = cpus.saturating_sub(1);
+    notes.extend(unknown.map(|cpu| format!("the trace has no CPU {cpu}, but 0 to {last}")));
+    let (start_ns, end_ns) = recording.span_ns();
+    let (from, to) = selection.between_ns;
+    if from.is_some_and(|from| from > end_ns) || to.is_some_and(|to| to < start_ns) {
+        let (start, end) = (seconds(start_ns), seconds(end_ns));
+        notes.push(format!("the trace is from {start} to {end} s"));
+    }
+    notes
 }
 
 /// The task that came last to a CPU, and when.

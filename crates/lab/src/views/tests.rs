@@ -53,6 +53,31 @@ fn timehist_by_hand() {
 }
 
 #[test]
+fn what_the_trace_does_not_have_is_said() {
+    let recording = recording();
+    let here = Selection {
+        cpus: [1].into(),
+        task: Some("b".to_owned()),
+        tids: [9].into(),
+        between_ns: (Some(2_000_000), None),
+    };
+    assert_eq!(absent(&recording, &here), [""; 0]);
+    let elsewhere = Selection {
+        cpus: [2].into(),
+        task: Some("swapper/2".to_owned()),
+        tids: [8, 9].into(),
+        between_ns: (Some(9_000_000), None),
+    };
+    let expected = [
+        "no task of the trace is called `swapper/2`; the nearest name is `swapper/0`",
+        "the trace has no task 8",
+        "the trace has no CPU 2, but 0 to 1",
+        "the trace is from 0.001000 to 0.008000 s",
+    ];
+    assert_eq!(absent(&recording, &elsewhere), expected);
+}
+
+#[test]
 fn timehist_selects_and_sums_up() {
     let selection = Selection {
         task: Some("b".to_owned()),
