@@ -66,7 +66,10 @@ pub fn answer(
     }
     if let Subject::Recording(recorded) = &question.subject {
         comparison.tier = Some(recorded.tier);
-        if let (Some(measured), Some(target)) = (&recorded.measured, question.target()?) {
+        let whole = !is_partial(experiment, recorded);
+        if let (true, Some(measured), Some(target)) =
+            (whole, &recorded.measured, question.target()?)
+        {
             let threads = recorded.seen.main_threads(&target);
             let scenarios = &experiment.scenarios;
             add_measured(&mut comparison, scenarios, measured, &target, threads);
@@ -78,7 +81,9 @@ pub fn answer(
     }
     if let Subject::Recording(recorded) = &question.subject {
         let target = question.target()?;
-        context.fit = fit(&comparison, recorded, target.as_deref());
+        if !is_partial(experiment, recorded) {
+            context.fit = fit(&comparison, recorded, target.as_deref());
+        }
         context.subjects = Some(subjects(&comparison, recorded, target.as_deref()));
     }
     Ok(Answer {
@@ -114,7 +119,26 @@ const LATENCY_FIGURES: [(&str, &str, &str); 10] = [
 /// Share of the machine's time from which on threads outside the target are shown.
 const NEIGHBOUR_SHARE: f64 = 0.01;
 
-/// How the re-simulated recording compares with the recorded run itself.
+/// Shares of a recording above this are the whole of it: nobody types its length to the nanosecond.
+const WHOLE_PERCENT: u64 = 99;
+
+/// Whether only the beginning of the recording is simulated, so that what the whole of it shows is no
+/// measure.
+pub(crate) fn is_partial(experiment: &Experiment, recorded: &Recorded) -> bool {
+    simulated_ns(experiment, recorded) < recorded.length_ns
+}
+
+/// How much of the recording is simulated, nanoseconds.
+fn simulated_ns(experiment: &Experiment, recorded: &Recorded) -> u64 {
+    let first = experiment.scenarios.first();
+    let asked_ns = first.and_then(|scenario| scenario.duration_ns);
+    match asked_ns {
+        Some(asked_ns) if asked_ns < recorded.length_ns / 100 * WHOLE_PERCENT => asked_ns,
+        _ => recorded.length_ns,
+    }
+}
+
+/// How the re-simulated recording compares with the recorded run itself, of which it is the whole.
 pub(crate) fn fit(comparison: &Comparison, recorded: &Recorded, target: Option<&str>) -> Vec<Fit> {
     let (Some(baseline), Some(figures), Some(target)) =
         (comparison.variants.first(), &recorded.seen.figures, target)
@@ -273,9 +297,15 @@ pub(crate) fn context(question: &Question, experiment: &Experiment) -> Result<Co
         machine: machine(&experiment.scenarios),
         ..Context::default()
     };
-    let (Subject::Recording(_), Some(target)) = (&question.subject, question.target()?) else {
+    let (Subject::Recording(recorded), Some(target)) = (&question.subject, question.target()?)
+    else {
         return Ok(context);
     };
+    context.part = is_partial(experiment, recorded).then(|| {
+        let simulated = format_duration_ns(simulated_ns(experiment, recorded));
+        let seconds = recorded.length_ns as f64 / 1e9;
+        format!("only {simulated} of its {seconds:.1}s are simulated")
+    });
     if let Some((first, others)) = experiment.scenarios.split_first()
         && let Some(before) = first.cgroups.get(&target)
     {
@@ -426,5 +456,26 @@ mod tests {
             })
             .collect();
         assert_eq!(medians, [Some(92.0), Some(0.0), None, None]);
+    }
+
+    #[test]
+    fn what_the_whole_recording_shows_is_no_measure_of_a_part() {
+        let ask = |duration: &str| {
+            let question = Question {
+                duration: Some(duration.to_string()),
+                ..what_if(Columns::default())
+            };
+            let experiment = question.experiment().unwrap();
+            answer(&question, &experiment, &Toy, &|| {}).unwrap()
+        };
+        let whole = ask("29.5s");
+        assert!(!whole.context.fit.is_empty());
+        assert_eq!(whole.context.part, None);
+        let part = ask("2s");
+        assert!(part.context.fit.is_empty());
+        let table = part.table(Layout::Text);
+        let expected = "fit to recording: not known, only 2s of its 29.5s are simulated\n";
+        assert!(table.contains(expected), "{table}");
+        assert!(!table.contains("measured"), "{table}");
     }
 }

@@ -211,7 +211,9 @@ pub fn advise(
     for slo in &case.promises {
         judge::refuse_unreported(slo, outcomes)?;
     }
-    bench.fit = refit(&case, baseline, simulator, seeds, finished)?;
+    if !answer::is_partial(&experiment, case.recorded) {
+        bench.fit = refit(&case, baseline, simulator, seeds, finished)?;
+    }
     let limits = look_for(&mut bench, recorded)?;
     build(question, &case, &mut bench, &limits, most)
 }

@@ -54,7 +54,11 @@ pub fn ticket(advice: &Advice) -> String {
             .collect(),
     });
     text += &body(&advice.comparison, &rows);
-    text += "≤ (≥): worse end of the 95 % interval of one run, with the misfit; * recommended\n";
+    let misfit = match advice.context.part {
+        None => "with the misfit",
+        Some(_) => "the misfit not known",
+    };
+    text += &format!("≤ (≥): worse end of the 95 % interval of one run, {misfit}; * recommended\n");
     text += &verdict(advice);
     text += &nothing(advice);
     if !advice.context.reproduce.is_empty() {

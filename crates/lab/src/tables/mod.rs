@@ -43,6 +43,8 @@ pub struct Context {
     pub verbose: bool,
     /// How the re-simulated recording compares with the recorded run.
     pub fit: Vec<Fit>,
+    /// Why there is no such comparison, where the run is only a part of the recording.
+    pub part: Option<String>,
     /// Subjects of a recording that are shown; `None`: all.
     pub subjects: Option<Vec<String>>,
 }

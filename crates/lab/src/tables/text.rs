@@ -96,6 +96,13 @@ pub(super) fn header(comparison: &Comparison, context: &Context) -> String {
             .iter()
             .map(|target| wrap("target ", &words(target), 8)),
     );
+    if let Some(part) = &context.part {
+        text += &wrap(
+            "fit to recording:",
+            &words(&format!("not known, {part}")),
+            18,
+        );
+    }
     text + &fit(&context.fit)
 }
 
