@@ -10,9 +10,10 @@
 //! column of their own where a recording is the subject, and hold for every column where a file or
 //! a command is.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use crate::error::{Error, Result, Source};
+use crate::error::{Error, Place, Result, Source, hint_for};
 use crate::experiment::document::CGROUP_FILE_PREFIXES;
 use crate::experiment::{self, Experiment, ExtraVariant, Scenario, Surroundings, document};
 use crate::recording::Recorded;
@@ -131,6 +132,11 @@ impl Question {
     /// # Errors
     /// Anything wrong in the file or in a setting, at its place.
     pub fn experiment(&self) -> Result<Experiment> {
+        self.refuse_unknown_group()?;
+        self.read()
+    }
+
+    fn read(&self) -> Result<Experiment> {
         let surroundings = self.surroundings()?;
         match &self.subject {
             Subject::File { path, only } => {
@@ -159,6 +165,42 @@ impl Question {
                 &surroundings,
             ),
         }
+    }
+
+    /// Refuses a `--cgroup` that neither the recording nor the file has: nothing would run in it, and its
+    /// settings would change nothing, in silence. A command starts in it, whatever it is.
+    fn refuse_unknown_group(&self) -> Result<()> {
+        let Some(path) = self.cgroup.as_deref().filter(|path| *path != "/") else {
+            return Ok(());
+        };
+        let (what, names) = match &self.subject {
+            Subject::Command(_) => return Ok(()),
+            Subject::Recording(recorded) => {
+                let groups = recorded.groups().map(|entry| entry.key.clone());
+                ("recording", groups.collect::<BTreeSet<String>>())
+            }
+            Subject::File { .. } | Subject::Text { .. } | Subject::Profile(_) => {
+                let as_it_is = Question {
+                    cgroup: None,
+                    columns: Columns::default(),
+                    ..self.clone()
+                };
+                let scenarios = as_it_is.read()?.scenarios;
+                let groups = scenarios.iter().flat_map(|one| one.cgroups.keys());
+                ("experiment", groups.cloned().collect())
+            }
+        };
+        if names.contains(path) {
+            return Ok(());
+        }
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let source = Source::new("--cgroup", path);
+        let place = Place::new(&source, 0..path.len());
+        let error = Error::input(&place, format!("the {what} has no cgroup `{path}`"));
+        Err(error.hint(match names.is_empty() {
+            true => "it has none but the root".to_string(),
+            false => hint_for(path, &names),
+        }))
     }
 
     /// The group that `cpu.*` settings belong to: `--cgroup`, or the only limited one of a recording.
@@ -332,7 +374,7 @@ fn select(mut experiment: Experiment, only: Option<&str>) -> Result<Experiment> 
     if experiment.scenarios.is_empty() {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let error = Error::usage(format!("the experiment has no variant `{name}`"));
-        return Err(error.hint(crate::error::hint_for(name, &names)));
+        return Err(error.hint(hint_for(name, &names)));
     }
     Ok(experiment)
 }
@@ -458,7 +500,31 @@ mod tests {
         question.cgroup = Some("/other/group".to_string());
         let error = question.experiment().unwrap_err();
         assert_eq!(error.exit_code(), 3);
-        assert!(error.to_string().contains("it has /pg, /free"), "{error}");
+        assert_eq!(
+            error.to_string(),
+            "--cgroup:1:1: the recording has no cgroup `/other/group` (valid names are `/free`, `/pg`)"
+        );
+        question.columns.leading.clear();
+        assert!(question.experiment().is_err(), "without a setting too");
+    }
+
+    #[test]
+    fn groups_that_the_file_does_not_have_are_refused() {
+        let subject = Subject::Text {
+            name: "exp.toml".to_string(),
+            text: "[cgroup.\"/web\"]\n\"cpu.max\" = \"50000 100000\"\n".to_string(),
+            directory: PathBuf::new(),
+            only: None,
+        };
+        let mut question = question(subject);
+        question.columns.leading = vec![set("cpu.max=60000")];
+        question.cgroup = Some("/wbe".to_string());
+        assert_eq!(
+            question.experiment().unwrap_err().to_string(),
+            "--cgroup:1:1: the experiment has no cgroup `/wbe` (the nearest valid name is `/web`)"
+        );
+        question.cgroup = Some("/web".to_string());
+        assert!(question.experiment().is_ok());
     }
 
     #[test]

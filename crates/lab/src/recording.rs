@@ -167,23 +167,18 @@ impl Recorded {
 }
 
 impl Recorded {
+    /// The recorded groups, the root left out.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = &Entry> {
+        groups_of(&self.layer)
+    }
+
     /// Refuses settings for groups that the recording does not have: nothing runs in them.
     ///
     /// # Errors
     /// The first such group, with the nearest one that exists.
     pub fn refuse_unknown_groups(&self, setting: &Table) -> Result<()> {
-        let groups = |table: &Table| -> Vec<Entry> {
-            let section = table.get("cgroup").and_then(|value| value.table("").ok());
-            section
-                .map(|table| table.entries.clone())
-                .unwrap_or_default()
-        };
-        let known = groups(&self.layer);
-        let names: Vec<&str> = known.iter().map(|entry| entry.key.as_str()).collect();
-        match groups(setting)
-            .iter()
-            .find(|entry| !names.contains(&entry.key.as_str()))
-        {
+        let names: Vec<&str> = self.groups().map(|entry| entry.key.as_str()).collect();
+        match groups_of(setting).find(|entry| !names.contains(&entry.key.as_str())) {
             None => Ok(()),
             Some(entry) => {
                 let message = format!("the recording has no cgroup `{}`", entry.key);
@@ -196,6 +191,12 @@ impl Recorded {
             }
         }
     }
+}
+
+/// The `[cgroup."…"]` tables of a document layer.
+fn groups_of(layer: &Table) -> impl Iterator<Item = &Entry> {
+    let section = layer.get("cgroup").and_then(|value| value.table("").ok());
+    section.into_iter().flat_map(|table| &table.entries)
 }
 
 /// One setting of the layer. Its place is the file and what stands there, in one line.

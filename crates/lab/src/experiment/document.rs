@@ -176,7 +176,7 @@ impl Value {
 
     /// An integer from `least` to `most`.
     pub fn integer_in(&self, least: i64, most: i64, what: &str) -> Result<i64> {
-        let number = self.integer(what)?;
+        let number = self.integer(&format!("{what}, a whole number from {least} to {most}"))?;
         if (least..=most).contains(&number) {
             return Ok(number);
         }

@@ -337,15 +337,23 @@ pub fn command_document(command: &[String], cgroup: Option<&str>) -> Table {
             place: place.clone(),
         },
     )];
-    program.extend(cgroup.map(|path| ("cgroup", string(path))));
+    let Some(path) = cgroup else {
+        return program_document(program, &place);
+    };
+    let group_place = Place::new(&Source::new("--cgroup", path), 0..path.len());
+    let group = Value {
+        kind: Kind::Text(path.into()),
+        place: group_place.clone(),
+    };
+    program.push(("cgroup", group));
     let mut document = program_document(program, &place);
-    if let Some(path) = cgroup.filter(|path| *path != "/") {
+    if path != "/" {
         let empty = Value {
             kind: Kind::Table(Table::default()),
-            place: place.clone(),
+            place: group_place.clone(),
         };
         let parts = ["cgroup".to_string(), path.to_string()];
-        document.merge(&document::nest(&parts, &place, empty));
+        document.merge(&document::nest(&parts, &group_place, empty));
     }
     document
 }

@@ -31,7 +31,10 @@ pub fn parse_duration_ns(text: &str) -> Result<u64, String> {
     let unit_start = text.find(|character: char| character.is_alphabetic());
     let (number, unit) = text.split_at(unit_start.unwrap_or(text.len()));
     let Some((_, unit_ns)) = DURATION_UNITS.iter().find(|(name, _)| *name == unit.trim()) else {
-        return Err(format!("`{text}` has no unit of time: {advice}"));
+        return Err(match unit.trim() {
+            "" => format!("`{text}` has no unit of time: {advice}"),
+            unit => format!("`{unit}` is no unit of time: {advice}"),
+        });
     };
     let number = number.trim();
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));

@@ -103,14 +103,15 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         before.copied().unwrap_or(0)
     }
 
-    /// Share of time the CPUs were not idle since statistics count.
+    /// Share of time the CPUs were not idle since statistics count. A CPU that is on its way out of idle when
+    /// the run ends has the whole way counted as idle; in a run of microseconds that is longer than the run.
     pub fn busy_ratio(&self) -> f64 {
         let idle_ns: Ns = self.out.cpus.iter().map(|cpu| cpu.time.idle_ns).sum();
         let all_ns = (self.out.now - self.out.probes.since) * self.out.cpus.len() as Ns;
         if all_ns == 0 {
             return 0.0;
         }
-        1.0 - idle_ns as f64 / all_ns as f64
+        (1.0 - idle_ns as f64 / all_ns as f64).max(0.0)
     }
 
     /// Name of a task; of the last task that used the row, for dead ones.
