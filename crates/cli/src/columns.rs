@@ -50,6 +50,7 @@ fn argument(flag: &'static str, placeholder: &'static str, help: &'static str) -
         .long(name)
         .value_name(placeholder)
         .help(help)
+        .allow_negative_numbers(true)
         .action(ArgAction::Append)
 }
 

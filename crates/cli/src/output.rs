@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use schedcast_lab::answer::{Answer, Layout};
 use schedcast_lab::error::{Error, Result};
@@ -32,6 +32,27 @@ pub fn layout(output: &Output) -> Result<Layout> {
                 .hint("use it with `schedcast run`, and --variant if there are several"),
         ),
     }
+}
+
+/// Refuses files that cannot be written later, before anything is simulated for them: folders, and files
+/// in folders that do not exist.
+///
+/// # Errors
+/// The first such file.
+pub fn refuse_unwritable<'a>(files: impl IntoIterator<Item = Option<&'a PathBuf>>) -> Result<()> {
+    for file in files.into_iter().flatten() {
+        let folder = file.parent().unwrap_or(Path::new(""));
+        let problem = if file.is_dir() {
+            "it is a folder".to_string()
+        } else if folder != Path::new("") && !folder.is_dir() {
+            format!("there is no folder {}", folder.display())
+        } else {
+            continue;
+        };
+        let problem = std::io::Error::other(problem);
+        return Err(Error::file("write", file.display(), &problem));
+    }
+    Ok(())
 }
 
 /// Prints the table, and writes the JSON where it was asked for. With `--json -` standard output is

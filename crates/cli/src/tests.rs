@@ -283,6 +283,24 @@ fn mistakes_in_files_and_settings_are_shown_at_their_place() {
 }
 
 #[test]
+fn files_that_cannot_be_written_are_refused_before_anything_runs() {
+    let (directory, path) = experiment();
+    let folder = directory.path().display().to_string();
+    let missing = format!("{folder}/none/answer");
+    for flag in ["--json", "--report", "--trace"] {
+        let (code, out, err) = schedcast(&["compare", &path, flag, &missing]);
+        assert_eq!((code, out.as_str()), (3, ""), "{flag}");
+        let expected = format!("error: cannot write {missing}: there is no folder {folder}/none\n");
+        assert_eq!(err, expected, "{flag}");
+        let (_, _, err) = schedcast(&["compare", &path, flag, &folder]);
+        assert_eq!(
+            err,
+            format!("error: cannot write {folder}: it is a folder\n")
+        );
+    }
+}
+
+#[test]
 fn command_lines_that_make_no_sense_exit_with_2() {
     let (_directory, path) = experiment();
     let refuse = |words: &[&str]| {
@@ -296,6 +314,8 @@ fn command_lines_that_make_no_sense_exit_with_2() {
     );
     assert!(refuse(&["compare"]).contains("EXP.toml"));
     refuse(&["compare", &path, "--seeds", "0"]);
+    assert!(refuse(&["compare", &path, "--seeds", "-1"]).contains("-1 is not in 1.."));
+    assert!(refuse(&["run", "--on", "sim,sim", "--", "schbench"]).contains("`sim` twice"));
     refuse(&["compare", &path, "--seeds", "many"]);
     refuse(&["compare", &path, "-q", "-v"]);
     refuse(&["compare", &path, "--variant", "half"]);

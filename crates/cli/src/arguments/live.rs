@@ -54,7 +54,7 @@ pub struct RecordArguments {
     #[arg(long, value_name = "PATH")]
     pub cgroup: Option<String>,
     /// How long at most [default: until COMMAND ends, or 30 without one]
-    #[arg(long, value_name = "N", value_parser = positive_seconds)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = positive_seconds)]
     pub seconds: Option<f64>,
     /// Record with perf even where tracefs is open
     #[arg(long)]

@@ -164,6 +164,16 @@ pub enum Where {
     Vm(String),
 }
 
+impl std::fmt::Display for Where {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Where::Sim => f.write_str("sim"),
+            Where::Host => f.write_str("host"),
+            Where::Vm(series) => write!(f, "vm:{series}"),
+        }
+    }
+}
+
 impl std::str::FromStr for Where {
     type Err = String;
 
@@ -206,10 +216,11 @@ pub struct WhatIfArguments {
 #[derive(Clone, Debug, Args)]
 pub struct Effort {
     /// Runs of each variant, with seeds 0 to N-1 [default: 10]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true,
+          value_parser = clap::value_parser!(u32).range(1..))]
     pub seeds: Option<u32>,
     /// Simulated time of each run, such as 20s or 500ms
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub duration: Option<String>,
 }
 
@@ -234,6 +245,16 @@ pub struct Output {
 }
 
 impl Output {
+    /// The files that are asked for; the folder of `--export` is made.
+    pub fn files(&self) -> [Option<&PathBuf>; 3] {
+        let pictures = &self.pictures;
+        [
+            self.json.as_ref(),
+            pictures.trace.as_ref(),
+            pictures.report.as_ref(),
+        ]
+    }
+
     /// Whether anything is written beside the table, JSON aside.
     pub fn writes_files(&self) -> bool {
         let pictures = &self.pictures;

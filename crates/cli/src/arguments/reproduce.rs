@@ -16,7 +16,7 @@ pub struct ReproduceArguments {
     /// Write the results as JSON to FILE, or to standard output with -
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Write a picture of each study, NAME.svg, to DIR
+    /// Write a picture of each study, NAME.svg, to DIR, which is made if it is not there
     #[arg(long, value_name = "DIR")]
     pub pictures: Option<PathBuf>,
     /// Write a page of each study, NAME.html, and index.html to DIR, which is made if it is not there

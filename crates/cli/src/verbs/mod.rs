@@ -68,6 +68,7 @@ pub fn run(
     simulator: &impl Simulate,
     (out, err): (&mut impl Write, &mut impl Write),
 ) -> Result<()> {
+    refuse_twice(&arguments.on)?;
     let mut columns = arguments.columns.clone();
     let subject = match &arguments.experiment {
         None => Subject::Command(arguments.command.clone()),
@@ -124,6 +125,15 @@ pub fn run(
     ask(&question, cli, words, &arguments.output, simulator, out)
 }
 
+/// A place named twice would run once and be shown as two columns.
+fn refuse_twice(on: &[Where]) -> Result<()> {
+    match (1..on.len()).find(|&place| on[..place].contains(&on[place])) {
+        None => Ok(()),
+        Some(place) => Err(Error::usage(format!("--on has `{}` twice", on[place]))
+            .hint("each is a column of its own, such as host,sim")),
+    }
+}
+
 /// `schedcast what-if`
 pub fn what_if(
     arguments: &WhatIfArguments,
@@ -177,6 +187,22 @@ fn say_backgrounds(scenarios: &[Scenario], simulator: &impl Simulate) -> Result<
     Ok(())
 }
 
+/// An experiment in which nothing is started is a mistake more often than a question.
+fn say_empty(scenarios: &[Scenario]) {
+    let idle = |one: &&Scenario| one.programs.is_empty() && one.machine.background.is_none();
+    let notes: Vec<String> = scenarios
+        .iter()
+        .filter(idle)
+        .map(|one| {
+            format!(
+                "`{}` starts no program; add [[program]] run = \"…\"",
+                one.name
+            )
+        })
+        .collect();
+    say(&notes, &mut std::io::stderr());
+}
+
 fn question(
     subject: Subject,
     columns: &ColumnArguments,
@@ -202,8 +228,10 @@ fn ask(
     out: &mut impl Write,
 ) -> Result<()> {
     output::layout(output)?;
+    output::refuse_unwritable(output.files())?;
     let experiment = question.experiment()?;
     say_backgrounds(&experiment.scenarios, simulator)?;
+    say_empty(&experiment.scenarios);
     let runs = experiment.scenarios.len() as u64 * u64::from(experiment.seeds);
     let progress = progress(runs, cli.quiet);
     let finished = || progress.inc(1);

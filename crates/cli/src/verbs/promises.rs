@@ -27,6 +27,7 @@ pub fn advise(
     simulator: &impl Simulate,
     (out, err): (&mut impl Write, &mut impl Write),
 ) -> Result<u8> {
+    output::refuse_unwritable([arguments.json.as_ref()])?;
     let subject = recording(&arguments.recording, err)?;
     let columns = ColumnArguments::default();
     let question = question(
@@ -61,6 +62,7 @@ pub fn check(
     simulator: &impl Simulate,
     (out, err): (&mut impl Write, &mut impl Write),
 ) -> Result<u8> {
+    output::refuse_unwritable([arguments.json.as_ref()])?;
     let subject = recording(&arguments.recording, err)?;
     let cgroup = arguments.cgroup.as_deref();
     let question = question(subject, &arguments.columns, cgroup, &arguments.effort);

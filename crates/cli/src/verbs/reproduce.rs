@@ -9,7 +9,7 @@ use schedcast_lab::studies::{self, Bench, Report};
 
 use crate::arguments::Cli;
 use crate::arguments::reproduce::{ReproduceArguments, ReproduceFormat};
-use crate::written;
+use crate::{output, written};
 
 /// Predicts the studies and prints them beside what was published.
 pub fn reproduce(
@@ -18,6 +18,14 @@ pub fn reproduce(
     out: &mut impl Write,
 ) -> Result<Conclusion> {
     let chosen = studies::named(&arguments.studies)?;
+    output::refuse_unwritable([arguments.json.as_ref()])?;
+    for folder in [&arguments.pictures, &arguments.report]
+        .into_iter()
+        .flatten()
+    {
+        std::fs::create_dir_all(folder)
+            .map_err(|error| Error::file("create", folder.display(), &error))?;
+    }
     let progress = counter(cli.quiet);
     let finished = || progress.inc(1);
     let bench = Bench::new(arguments.quick, &finished);
@@ -51,8 +59,6 @@ fn write_pages(report: &Report, folder: &Path) -> Result<()> {
         let path = folder.join(name);
         std::fs::write(&path, text).map_err(|error| Error::file("write", path.display(), &error))
     };
-    std::fs::create_dir_all(folder)
-        .map_err(|error| Error::file("create", folder.display(), &error))?;
     for study in &report.studies {
         write(format!("{}.html", study.name), study.page())?;
     }

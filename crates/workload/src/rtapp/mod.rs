@@ -58,7 +58,7 @@ pub use events::{KINDS as EVENT_KINDS, event_kind};
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// It could not be read.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {source}{}", path.display(), counted_from(path))]
     Read {
         /// The file.
         path: PathBuf,
@@ -68,6 +68,14 @@ pub enum LoadError {
     /// It is not an rt-app file.
     #[error(transparent)]
     Parse(#[from] Error),
+}
+
+/// Where a relative path counts from, in words: an experiment file may lie elsewhere.
+fn counted_from(path: &Path) -> &'static str {
+    match path.is_relative() {
+        true => "; paths in a command count from where schedcast is started",
+        false => "",
+    }
 }
 
 /// Reads rt-app text. `name` is the file's name in messages.

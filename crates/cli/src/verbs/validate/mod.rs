@@ -196,6 +196,10 @@ fn predict_again(
     experiments: &[(&Path, Experiment)],
     simulator: &impl Simulate,
 ) -> Result<Vec<Twin>> {
+    if !path.exists() {
+        let error = std::io::Error::other("there is no such file");
+        return Err(Error::file("read", path.display(), &error));
+    }
     let measured = validate::read_results(path)?;
     let mut twins = Vec::new();
     for (path, experiment) in experiments {
