@@ -13,6 +13,9 @@ use crate::error::ReadError;
 use crate::event::Event;
 use crate::names::CommTable;
 
+/// More CPUs than any kernel is built for; events of higher ones are refused by every reader.
+pub(crate) const MOST_CPUS: u32 = 65_536;
+
 /// One thing a recording says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Item {

@@ -146,6 +146,11 @@ fn recording_json() {
         ),
         (
             "\"cpus\": 2",
+            "\"cpus\": 4000000000",
+            "recording.json:5:19: expected a number of CPUs from 1 to 65536, found 4000000000",
+        ),
+        (
+            "\"cpus\": 2",
             "\"cpus\": 1",
             "recording.json: `llc` names CPU 1, but `cpus` is 1",
         ),

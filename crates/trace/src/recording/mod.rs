@@ -27,7 +27,7 @@ use crate::input::open_trace;
 use crate::json;
 use crate::names::CommTable;
 use crate::raw_pages;
-use crate::source::{Counts, EventSource, Item};
+use crate::source::{Counts, EventSource, Item, MOST_CPUS};
 
 /// A recording in memory.
 #[derive(Clone, Debug)]
@@ -144,7 +144,9 @@ impl Recording {
     #[must_use]
     pub fn cpus(&self) -> u32 {
         let seen = u32::try_from(self.counts.events_per_cpu.len()).unwrap_or(u32::MAX);
-        self.meta.cpus.or(self.counts.cpus_declared).unwrap_or(seen)
+        // A header that was damaged may say anything.
+        let declared = self.counts.cpus_declared.filter(|cpus| *cpus <= MOST_CPUS);
+        self.meta.cpus.or(declared).unwrap_or(seen)
     }
 
     /// Start and end in ns: as recorded, else the first and last event.
