@@ -159,11 +159,22 @@ impl CpuSet {
         }
     }
 
+    /// CPUs from `start` on, in ascending order.
+    #[inline]
+    fn iter_from(&self, start: Cpu) -> CpuIter<'_> {
+        let row = start.index() / 64;
+        let ahead = u64::MAX << (start.index() % 64);
+        CpuIter {
+            words: &self.words,
+            row,
+            rest: self.words.get(row).map_or(0, |word| word & ahead),
+        }
+    }
+
     /// CPUs from `start` on, wrapping round (`for_each_cpu_wrap`).
     #[inline]
     pub fn iter_wrap(&self, start: Cpu) -> impl Iterator<Item = Cpu> + '_ {
-        self.iter()
-            .filter(move |&cpu| cpu >= start)
+        self.iter_from(start)
             .chain(self.iter().take_while(move |&cpu| cpu < start))
     }
 

@@ -8,40 +8,34 @@
 //! Worked example, 250 ns from choice to mark: CPU 0 chooses idle CPU 5 at 1000 ns and marks it at 1250. A search that
 //! begins on CPU 3 at 1100 chooses CPU 5 too; one that begins at 1300 does not.
 
-use std::collections::VecDeque;
-
 use crate::cpuset::CpuSet;
 use crate::ids::{Cpu, Ns};
+use crate::table::Table;
 
 /// Searches on other CPUs begin at most so much earlier than those that were simulated before.
 const DISORDER_NS: Ns = 100_000;
+/// Claims that are over, kept at most: it is cheaper to forget many at once.
+const OVER_MAX: usize = 4096;
 
 #[derive(Clone, Copy, Debug)]
 struct Claim {
     cpu: Cpu,
-    chosen_ns: Ns,
+    /// The choice was [`Claims::mark_ns`] before.
     marked_ns: Ns,
 }
 
 /// The choices of the last microseconds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Claims {
-    /// In the order of choice.
-    latest: VecDeque<Claim>,
+    /// In the order of choice; the first `over` are forgotten.
+    latest: Vec<Claim>,
+    over: usize,
+    /// By CPU, when the last of its claims is marked; 0 = it has none. Most searches ask about two or three CPUs.
+    of_cpu: Table<Ns>,
     /// From the choice to the mark; 0 = at once.
     pub(crate) mark_ns: Ns,
-    /// CPUs that the search under way takes for idle although they were chosen.
-    pub(crate) unseen: CpuSet,
-}
-
-impl Default for Claims {
-    fn default() -> Self {
-        Claims {
-            latest: VecDeque::new(),
-            mark_ns: 0,
-            unseen: CpuSet::EMPTY,
-        }
-    }
+    /// When the search under way began.
+    search_ns: Option<Ns>,
 }
 
 impl Claims {
@@ -52,38 +46,85 @@ impl Claims {
     }
 
     /// A search begins.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn begin(&mut self, now: Ns) {
-        while self
-            .latest
-            .front()
-            .is_some_and(|claim| claim.marked_ns + DISORDER_NS < now)
+        while let Some(&Claim { cpu, marked_ns }) = self.latest.get(self.over)
+            && marked_ns + DISORDER_NS < now
         {
-            self.latest.pop_front();
+            self.over += 1;
+            if self.of_cpu[cpu.index()] == marked_ns {
+                self.of_cpu[cpu.index()] = 0;
+            }
         }
-        self.unseen = CpuSet::EMPTY;
-        // A large machine chooses a thousand times within the disorder; those under way are among the last.
-        let chosen = self.latest.iter().rev();
-        let chosen = chosen.skip_while(|claim| claim.chosen_ns > now);
-        for claim in chosen.take_while(|claim| claim.marked_ns > now) {
-            self.unseen.insert(claim.cpu);
+        if self.over > OVER_MAX {
+            self.latest.drain(..self.over);
+            self.over = 0;
         }
+        self.search_ns = Some(now);
+    }
+
+    /// Whether the search under way takes a CPU for idle although it was chosen.
+    #[inline(always)]
+    pub(crate) fn is_unseen(&self, cpu: Cpu) -> bool {
+        let (Some(now), Some(&marked_ns)) = (self.search_ns, self.of_cpu.get(cpu.index())) else {
+            return false;
+        };
+        if marked_ns <= now {
+            return false;
+        }
+        // A search that began later may have been simulated before, and have chosen it.
+        marked_ns <= now + self.mark_ns || self.under_way(now).iter().any(|claim| claim.cpu == cpu)
+    }
+
+    /// All CPUs that the search under way takes for idle although they were chosen.
+    pub(crate) fn unseen(&self) -> CpuSet {
+        let mut unseen = CpuSet::EMPTY;
+        if let Some(now) = self.search_ns {
+            for claim in self.under_way(now) {
+                unseen.insert(claim.cpu);
+            }
+        }
+        unseen
+    }
+
+    /// Claims under way at `now`. A large machine chooses a thousand times within the disorder; they are among the last.
+    fn under_way(&self, now: Ns) -> &[Claim] {
+        let known = &self.latest[self.over..];
+        let last = known
+            .iter()
+            .rposition(|claim| claim.marked_ns <= now + self.mark_ns);
+        let chosen = &known[..last.map_or(0, |last| last + 1)];
+        let seen = chosen.iter().rposition(|claim| claim.marked_ns <= now);
+        &chosen[seen.map_or(0, |seen| seen + 1)..]
     }
 
     /// It is over; `chosen` is the idle CPU that it took, if it is another one than the waker's.
+    #[inline(always)]
     pub(crate) fn end(&mut self, chosen: Option<Cpu>, chosen_ns: Ns) {
-        self.unseen = CpuSet::EMPTY;
+        self.search_ns = None;
         if let Some(cpu) = chosen {
-            let later = self.latest.iter().rev();
-            let later = later.take_while(|claim| claim.chosen_ns > chosen_ns);
-            let place = self.latest.len() - later.count();
-            let claim = Claim {
-                cpu,
-                chosen_ns,
-                marked_ns: chosen_ns + self.mark_ns,
-            };
-            self.latest.insert(place, claim);
+            let marked_ns = chosen_ns + self.mark_ns;
+            self.add(Claim { cpu, marked_ns });
         }
+    }
+
+    fn add(&mut self, claim: Claim) {
+        let row = claim.cpu.index();
+        if row >= self.of_cpu.len() {
+            self.of_cpu.grow(row + 1, 0);
+        }
+        let of_cpu = &mut self.of_cpu[row];
+        *of_cpu = claim.marked_ns.max(*of_cpu);
+        // Most are the latest, or nearly so.
+        self.latest.push(claim);
+        let others = self.latest.len() - 1;
+        let known = &mut self.latest[self.over..];
+        let mut place = others - self.over;
+        while place > 0 && known[place - 1].marked_ns > claim.marked_ns {
+            known[place] = known[place - 1];
+            place -= 1;
+        }
+        known[place] = claim;
     }
 }
 
@@ -101,7 +142,8 @@ mod tests {
         claims.end(Some(Cpu(5)), 1000);
         let mut seen_idle = |now| {
             claims.begin(now);
-            let unseen = claims.unseen.contains(Cpu(5));
+            let unseen = claims.is_unseen(Cpu(5));
+            assert_eq!(claims.unseen().contains(Cpu(5)), unseen);
             claims.end(None, now);
             unseen
         };
@@ -110,7 +152,7 @@ mod tests {
             [false, true, true, false]
         );
         assert!(!seen_idle(1_000_000));
-        assert!(claims.latest.is_empty());
+        assert_eq!(claims.over, claims.latest.len());
     }
 
     #[test]
@@ -124,7 +166,9 @@ mod tests {
         }
         let mut unseen_at = |now| {
             claims.begin(now);
-            let unseen = [5, 6, 7].map(|cpu| claims.unseen.contains(Cpu(cpu)));
+            let unseen = [5, 6, 7].map(|cpu| claims.is_unseen(Cpu(cpu)));
+            let set = claims.unseen();
+            assert_eq!([5, 6, 7].map(|cpu| set.contains(Cpu(cpu))), unseen);
             claims.end(None, now);
             unseen
         };

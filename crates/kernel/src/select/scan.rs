@@ -27,12 +27,27 @@ impl Kernel {
     /// CPUs a scan takes, and those it remembers as a last resort.
     fn idle_sets(&self) -> (CpuSet, CpuSet) {
         let domains = &self.domains;
-        let idle = domains.idle.or(&domains.claims.unseen);
+        let idle = domains.idle.or(&domains.claims.unseen());
         match self.rules.placement.sched_idle_cpus {
             SchedIdleCpus::Busy => (idle, CpuSet::EMPTY),
             SchedIdleCpus::LastResort => (idle, domains.sched_idle),
             SchedIdleCpus::Idle => (idle.or(&domains.sched_idle), CpuSet::EMPTY),
         }
+    }
+
+    /// The same of one CPU: whether a scan takes it.
+    fn is_idle_for_scan(&self, cpu: Cpu) -> bool {
+        let domains = &self.domains;
+        let counts = self.rules.placement.sched_idle_cpus == SchedIdleCpus::Idle;
+        domains.idle.contains(cpu)
+            || domains.claims.is_unseen(cpu)
+            || (counts && domains.sched_idle.contains(cpu))
+    }
+
+    /// Whether a scan remembers it as a last resort.
+    fn is_resort_for_scan(&self, cpu: Cpu) -> bool {
+        let counts = self.rules.placement.sched_idle_cpus == SchedIdleCpus::LastResort;
+        counts && self.domains.sched_idle.contains(cpu)
     }
 
     /// Looks at `cpus` in order from `start`, at most `limit` of them. `counted` are the CPUs that
@@ -98,6 +113,9 @@ impl Kernel {
         let (idle, resort) = self.idle_sets();
         self.look(p, cpus.len() as u32);
         let usable = cpus.and(&idle.or(&resort));
+        if usable.is_empty() {
+            return None;
+        }
         let found = cpus
             .iter_wrap(Cpu::from(start))
             .find_map(|cpu| self.domains.cpus[cpu.index()].smt.and(&usable).lowest());
@@ -268,11 +286,10 @@ impl Kernel {
 
     /// An idle thread of a core (`select_idle_smt`).
     fn idle_smt<P: Platform>(&mut self, p: &mut P, cpus: &CpuSet, core_of: Cpu) -> Option<Cpu> {
-        let (idle, resort) = self.idle_sets();
         let threads = self.domains.cpus[core_of.index()].smt.and(cpus);
         self.look(p, threads.len() as u32);
-        let found = threads.and(&idle).lowest();
-        let found = found.or_else(|| threads.and(&resort).lowest());
+        let found = threads.iter().find(|&cpu| self.is_idle_for_scan(cpu));
+        let found = found.or_else(|| threads.iter().find(|&cpu| self.is_resort_for_scan(cpu)));
         if found.is_some() {
             self.because::<P>(Mark::IdleThreadOfCore);
         }

@@ -79,7 +79,7 @@ impl Kernel {
     #[inline]
     pub(super) fn is_idle_candidate(&self, cpu: Cpu) -> bool {
         self.available_idle_cpu(cpu)
-            || self.domains.claims.unseen.contains(cpu)
+            || self.domains.claims.is_unseen(cpu)
             || (self.rules.placement.sched_idle_cpus != SchedIdleCpus::Busy
                 && self.sched_idle_cpu(cpu))
     }
