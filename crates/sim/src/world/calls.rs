@@ -234,6 +234,9 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
     /// Takes the oldest message and wakes senders when there is room again. The flag tells whether
     /// somebody was woken.
     fn take_message(&mut self, cpu: Cpu, row: usize) -> Option<(u64, bool)> {
+        if self.out.tasks.queues[row].messages.is_empty() {
+            return None;
+        }
         let before = self.out.tasks.queues[row].used;
         let spec = &self.out.shared.workload.queues[row];
         let message = self.out.tasks.take(&spec.costs, row)?;
@@ -329,9 +332,8 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         let value = &mut self.out.tasks.words[row];
         *value = value.wrapping_add(1);
         self.skip(task);
-        self.out
-            .want_line(cpu, Line::Word(row as u32), Access::Write);
-        Ok(match self.out.is_recording(cpu) {
+        let line = Line::Word(row as u32);
+        Ok(match self.out.take_line(cpu, line, Access::Write) {
             true => ENTERED,
             false => Next::Instruction,
         })

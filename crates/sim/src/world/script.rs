@@ -85,6 +85,27 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         self.write_down(cpu, Deed::Touch(line, access));
     }
 
+    /// A task wants a line. One that does so at the moment under way is the next in the order of time: it asks at once
+    /// and needs no script. Returns whether it had to ask.
+    #[inline]
+    pub(super) fn take_line(&mut self, cpu: Cpu, line: Line, access: Access) -> bool {
+        let Some(lines) = &mut self.lines else {
+            return false;
+        };
+        let state = &mut self.cpus[cpu.index()];
+        if state.cursor > self.now || !self.scripts[cpu.index()].steps.is_empty() {
+            self.want_modelled_line(cpu, line, access);
+            return self.is_recording(cpu);
+        }
+        if !lines.expect(cpu, line, access) {
+            return false;
+        }
+        let delay_ns = lines.grant(cpu, line, access, self.now) - self.now;
+        state.time.overhead_ns += delay_ns;
+        state.cursor += delay_ns;
+        true
+    }
+
     /// Time of the next deed of a CPU that waits for its script.
     #[inline(always)]
     pub(super) fn script_time(&self, cpu: Cpu) -> Option<Ns> {
