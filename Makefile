@@ -102,7 +102,7 @@ MEASURED := docs/validation
 # What that machine does when it has nothing to do: it runs beside everything that is simulated here.
 BACKGROUND := $(abspath recordings/dev-vm-idle)
 # A machine that nobody described: `schedcast calibrate` did, minutes before the programs ran on it.
-SECOND := $(MEASURED)/zen4
+SECOND := $(MEASURED)/zen4-
 twins:
 	$(LIMITS) measure $(MEASURED)/bandwidth-6.18.json
 	$(PROGRAMS) measure $(MEASURED)/programs-6.18.json
@@ -115,8 +115,8 @@ twin-pages:
 	$(PROGRAMS) report $(MEASURED)/programs-6.18.json dev-vm $(MEASURED)/programs-6.18.md $(BACKGROUND)
 	$(PROGRAMS) rt-app-report $(MEASURED)/rt-app-6.18.json dev-vm $(MEASURED)/rt-app-6.18.md $(BACKGROUND)
 	$(PROGRAMS) server-report $(MEASURED)/servers-6.18.json dev-vm $(MEASURED)/servers-6.18.md $(BACKGROUND)
-	$(PROGRAMS) report $(SECOND)/programs.json $(SECOND)/machine.toml $(SECOND)/programs.md $(BACKGROUND)
-	$(PROGRAMS) rt-app-report $(SECOND)/rt-app.json $(SECOND)/machine.toml $(SECOND)/rt-app.md $(BACKGROUND)
+	$(PROGRAMS) report $(SECOND)programs.json $(SECOND)machine.toml $(SECOND)programs.md $(BACKGROUND)
+	$(PROGRAMS) rt-app-report $(SECOND)rt-app.json $(SECOND)machine.toml $(SECOND)rt-app.md $(BACKGROUND)
 
 # The experiments of validation/ in simulation and for real, on this kernel and on those of virtual machines: an hour, as
 # root, on an otherwise idle machine with stress-ng, rt-app, rt-tests, postgresql, nginx, wrk and qemu-system-x86.
