@@ -68,7 +68,10 @@ fn a_throttled_job_is_recorded_and_read_back() {
         "the stopped command is there from the beginning"
     );
     let again = record(&request, &AtomicBool::new(false)).unwrap_err();
-    assert!(again.to_string().contains("recording.json"), "{again}");
+    assert!(
+        again.to_string().contains("there is a recording already"),
+        "{again}"
+    );
 }
 
 #[test]
