@@ -25,8 +25,7 @@ const DIGITS: usize = 1 << DIGIT_BITS;
 const LEVELS: usize = 11;
 const LISTS: usize = LEVELS * DIGITS;
 const CLASS_BITS: u32 = 3;
-/// `next` of a slot that is not armed.
-const NOWHERE: u32 = u32::MAX;
+const NOWHERE: u16 = u16::MAX;
 
 /// Latest time an event can have, 73 years in nanoseconds.
 pub const TIME_MAX: Ns = (1 << (64 - CLASS_BITS)) - 1;
@@ -57,11 +56,8 @@ impl Key {
     }
 }
 
-/// A slot, or the ends of a list. All that is asked of a slot is in one place: a machine has thousands, and each is
-/// touched a few times a microsecond.
 #[derive(Clone, Copy, Debug)]
-struct Row {
-    key: u64,
+struct Link {
     next: u32,
     previous: u32,
 }
@@ -70,7 +66,10 @@ struct Row {
 #[derive(Clone, Debug)]
 pub struct Wheel {
     /// Circular lists: rows `0..LISTS` are the ends of the lists, slot n is row `LISTS + n`.
-    rows: Table<Row>,
+    links: Table<Link>,
+    keys: Table<u64>,
+    /// List each slot hangs in.
+    places: Table<u16>,
     /// Which digits of a level have a non-empty list.
     occupied: [u64; LEVELS],
     /// Which levels have one.
@@ -89,15 +88,16 @@ const UNKNOWN: (u64, u32) = (0, u32::MAX - 1);
 impl Wheel {
     /// A wheel at time 0 with `slots` slots, none armed.
     pub fn new(slots: usize) -> Self {
-        let rows = (0..LISTS as u32)
-            .map(|row| Row {
-                key: 0,
+        let links = (0..LISTS as u32)
+            .map(|row| Link {
                 next: row,
                 previous: row,
             })
             .collect();
         let mut wheel = Self {
-            rows,
+            links,
+            keys: Table::new(),
+            places: Table::new(),
             occupied: [0; LEVELS],
             levels: 0,
             last: 0,
@@ -111,11 +111,12 @@ impl Wheel {
 
     /// One more slot, not armed.
     pub fn add_slot(&mut self) -> Slot {
-        let slot = (self.rows.len() - LISTS) as u32;
-        self.rows.push(Row {
-            key: 0,
-            next: NOWHERE,
-            previous: NOWHERE,
+        let slot = self.keys.len() as u32;
+        self.keys.push(0);
+        self.places.push(NOWHERE);
+        self.links.push(Link {
+            next: 0,
+            previous: 0,
         });
         Slot(slot)
     }
@@ -125,6 +126,7 @@ impl Wheel {
     pub fn arm(&mut self, slot: Slot, key: Key) {
         self.disarm(slot);
         let key = key.0.max(self.last);
+        self.keys[slot.0 as usize] = key;
         self.hang(slot.0, key);
         if key < self.earliest.0 {
             self.earliest = (key, slot.0);
@@ -134,7 +136,8 @@ impl Wheel {
     /// Disarms a slot; no effect when it is not armed.
     #[inline(always)]
     pub fn disarm(&mut self, slot: Slot) {
-        if self.row(slot.0).next == NOWHERE {
+        let row = slot.0 as usize;
+        if self.places[row] == NOWHERE {
             return;
         }
         if self.earliest.1 == slot.0 {
@@ -146,13 +149,8 @@ impl Wheel {
     /// Key of a slot, if it is armed.
     #[inline]
     pub fn armed(&self, slot: Slot) -> Option<Key> {
-        let row = self.row(slot.0);
-        (row.next != NOWHERE).then_some(Key(row.key))
-    }
-
-    #[inline(always)]
-    fn row(&self, slot: u32) -> &Row {
-        &self.rows[slot as usize + LISTS]
+        let row = slot.0 as usize;
+        (self.places[row] != NOWHERE).then_some(Key(self.keys[row]))
     }
 
     /// Key of the next event, [`Key::NEVER`] when there is none.
@@ -168,7 +166,10 @@ impl Wheel {
         }
         self.earliest = match self.first_list() {
             None => NOTHING,
-            Some(list) => self.smallest(list),
+            Some(list) => {
+                let slot = self.smallest(list);
+                (self.keys[slot as usize], slot)
+            }
         };
         self.earliest
     }
@@ -180,11 +181,12 @@ impl Wheel {
         if Key(key).time() > limit || slot == NOTHING.1 {
             return None;
         }
-        let list = self.list_of(key);
-        let others_hang_there = !self.unhang(slot);
+        let list = usize::from(self.places[slot as usize]);
+        self.unhang(slot);
         self.last = key;
         self.earliest = UNKNOWN;
-        if others_hang_there && list >= DIGITS {
+        let others_hang_there = self.links[list].next >= LISTS as u32;
+        if list >= DIGITS && others_hang_there {
             self.spread(list);
         }
         Some((Key(key), Slot(slot)))
@@ -200,86 +202,71 @@ impl Wheel {
         Some(level * DIGITS + self.occupied[level].trailing_zeros() as usize)
     }
 
-    /// Smallest key of a non-empty list, and the first slot that has it.
+    /// First slot with the smallest key of a non-empty list.
     #[inline(always)]
-    fn smallest(&self, list: usize) -> (u64, u32) {
-        let mut best = self.rows[list].next;
-        let Row { mut key, next, .. } = self.rows[best as usize];
+    fn smallest(&self, list: usize) -> u32 {
+        let mut best = self.links[list].next - LISTS as u32;
         // At level 0 a list holds one key only.
-        if list >= DIGITS {
-            let mut row = next;
-            while row >= LISTS as u32 {
-                let other = &self.rows[row as usize];
-                if other.key < key {
-                    (best, key) = (row, other.key);
-                }
-                row = other.next;
-            }
+        if list < DIGITS {
+            return best;
         }
-        (key, best - LISTS as u32)
+        let mut row = self.links[LISTS + best as usize].next;
+        while row >= LISTS as u32 {
+            let slot = row - LISTS as u32;
+            if self.keys[slot as usize] < self.keys[best as usize] {
+                best = slot;
+            }
+            row = self.links[row as usize].next;
+        }
+        best
     }
 
     /// Moves what is left of a list, which is not empty, to where it belongs now.
     #[inline(never)]
     fn spread(&mut self, list: usize) {
-        let mut row = self.rows[list].next;
-        self.rows[list].next = list as u32;
-        self.rows[list].previous = list as u32;
+        let mut row = self.links[list].next;
+        self.links[list] = Link {
+            next: list as u32,
+            previous: list as u32,
+        };
         self.mark_empty(list);
         while row >= LISTS as u32 {
-            let Row { key, next, .. } = self.rows[row as usize];
-            self.hang(row - LISTS as u32, key);
+            let next = self.links[row as usize].next;
+            let slot = row - LISTS as u32;
+            self.hang(slot, self.keys[slot as usize]);
             row = next;
         }
     }
 
-    /// Level and digit of an armed key. They hold until the slot leaves or is moved: the keys that left meanwhile
-    /// differed from it where the last one does.
     #[inline(always)]
-    fn place_of(&self, key: u64) -> (usize, usize) {
+    fn hang(&mut self, slot: u32, key: u64) {
         let difference = key ^ self.last;
         let level = (63 - (difference | 1).leading_zeros()) / DIGIT_BITS;
         let digit = (key >> (level * DIGIT_BITS)) as usize % DIGITS;
-        (level as usize, digit)
-    }
-
-    #[inline(always)]
-    fn list_of(&self, key: u64) -> usize {
-        let (level, digit) = self.place_of(key);
-        level * DIGITS + digit
-    }
-
-    #[inline(always)]
-    fn hang(&mut self, slot: u32, key: u64) {
-        let (level, digit) = self.place_of(key);
-        let list = level * DIGITS + digit;
+        let list = level as usize * DIGITS + digit;
         let row = slot + LISTS as u32;
-        let tail = self.rows[list].previous;
-        self.rows[row as usize] = Row {
-            key,
+        let tail = self.links[list].previous;
+        self.links[row as usize] = Link {
             next: list as u32,
             previous: tail,
         };
-        self.rows[tail as usize].next = row;
-        self.rows[list].previous = row;
-        self.occupied[level] |= 1 << digit;
+        self.links[tail as usize].next = row;
+        self.links[list].previous = row;
+        self.places[slot as usize] = list as u16;
+        self.occupied[level as usize] |= 1 << digit;
         self.levels |= 1 << level;
     }
 
-    /// `true` when its list is empty now.
     #[inline(always)]
-    fn unhang(&mut self, slot: u32) -> bool {
-        let row = &mut self.rows[slot as usize + LISTS];
-        let Row { next, previous, .. } = *row;
-        row.next = NOWHERE;
-        self.rows[previous as usize].next = next;
-        self.rows[next as usize].previous = previous;
-        // Only a list is on both sides of a slot, as its only one.
-        let empty = next == previous;
-        if empty {
-            self.mark_empty(next as usize);
+    fn unhang(&mut self, slot: u32) {
+        let Link { next, previous } = self.links[slot as usize + LISTS];
+        self.links[previous as usize].next = next;
+        self.links[next as usize].previous = previous;
+        let list = usize::from(self.places[slot as usize]);
+        self.places[slot as usize] = NOWHERE;
+        if next == previous && next as usize == list {
+            self.mark_empty(list);
         }
-        empty
     }
 
     #[inline(always)]
