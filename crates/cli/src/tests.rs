@@ -480,3 +480,33 @@ fn check_is_a_gate() {
     ];
     assert_eq!(schedcast(&several).0, 1, "every column must pass");
 }
+
+#[test]
+fn files_without_end_are_refused_instead_of_filling_memory() {
+    for words in [
+        &["compare", "/dev/zero"][..],
+        &[
+            "counters",
+            "/dev/zero",
+            "--cpus",
+            "2",
+            "--set",
+            "cpu.max=50000",
+        ],
+        &["run", "--machine", "/dev/zero", "--", "hackbench"],
+    ] {
+        let (code, _, err) = schedcast(words);
+        assert_eq!(code, 3, "{err}");
+        assert!(err.contains("goes on after 256 MiB"), "{err}");
+    }
+}
+
+#[test]
+fn validate_refuses_an_experiment_that_starts_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("exp.toml");
+    std::fs::write(&path, "[run]\nduration = \"1s\"\n").unwrap();
+    let (code, _, err) = schedcast(&["validate", &path.display().to_string()]);
+    assert_eq!(code, 3, "{err}");
+    assert!(err.contains("`run` starts no program"), "{err}");
+}

@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use schedcast_names::nearest;
+use schedcast_names::{nearest, unknown_in};
 use serde::de::{DeserializeOwned, Deserializer, Error};
 
 use crate::error::{ErrorKind, ReadError, unknown_name};
 
 /// Reads a whole file.
 pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<T, ReadError> {
-    let text = std::fs::read(path).map_err(|error| ReadError::io(path, &error))?;
+    let text = crate::whole::read(path).map_err(|error| ReadError::io(path, &error))?;
     serde_json::from_slice(&text).map_err(|error| explain(path, &error))
 }
 
@@ -35,9 +35,7 @@ fn explain(path: &Path, error: &serde_json::Error) -> ReadError {
 
 /// Words serde's list of all fields as the nearest one.
 fn unknown_field(message: &str) -> Option<String> {
-    let rest = message.strip_prefix("unknown field `")?;
-    let (name, rest) = rest.split_once('`')?;
-    let known: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
+    let (name, known) = unknown_in(message).filter(|_| message.starts_with("unknown field"))?;
     nearest(name, known.iter().copied())?;
     Some(unknown_name("key", name, &known))
 }

@@ -21,6 +21,7 @@ pub mod recording;
 mod ring_buffer;
 pub mod source;
 mod trace_dat;
+pub mod whole;
 pub mod write;
 
 pub use error::{ErrorKind, ReadError};

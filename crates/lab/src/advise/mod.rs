@@ -377,7 +377,8 @@ struct AdviceFile {
 /// A file that is no advice, or one that recommends nothing.
 pub fn read_recommendation(path: &Path) -> Result<(String, Limit)> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path).map_err(|error| Error::file("read", shown, &error))?;
+    let text = schedcast_trace::whole::read_text(path)
+        .map_err(|error| Error::file("read", shown, &error))?;
     let bad = |why: String| Error::Input(Box::new(Diagnostic::general(why)));
     let file: AdviceFile = serde_json::from_str(&text)
         .map_err(|error| bad(format!("{}: no advice: {error}", path.display())))?;

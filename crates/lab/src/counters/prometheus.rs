@@ -12,7 +12,7 @@
 //!
 //! `container_spec_cpu_quota` and `_period` tell the limit and `machine_cpu_cores` the CPUs, where they were asked for too.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde::Deserialize;
@@ -94,7 +94,7 @@ impl Known {
     /// A file that cannot be read or is no range of counters, series of several containers, a limit or CPUs that nobody
     /// tells, counters that say too little.
     pub fn from_range(path: &Path, beyond: &Beyond) -> Result<Known> {
-        let text = std::fs::read_to_string(path)
+        let text = schedcast_trace::whole::read_text(path)
             .map_err(|error| Error::file("read", path.display(), &error))?;
         let wrong = |message: String| bad_input(format!("{}: {message}", path.display()));
         let mut all = series(&text).map_err(wrong)?;
@@ -181,6 +181,16 @@ fn select(
         }
         values.sort_unstable();
         values.dedup();
+        if values.is_empty() {
+            let labels: BTreeSet<&str> = all
+                .values()
+                .flatten()
+                .flat_map(|points| points.labels.keys().map(String::as_str))
+                .collect();
+            let labels: Vec<&str> = labels.into_iter().collect();
+            let hint = hint_for(label, &labels);
+            return Err(format!("no series has a label `{label}` ({hint})"));
+        }
         if !values.contains(value) {
             let known: Vec<&str> = values.iter().map(String::as_str).collect();
             let hint = hint_for(value, &known);
@@ -467,6 +477,15 @@ mod tests {
         assert_eq!(usage("a"), Ok(Some(6_000_000_000)));
         assert_eq!(usage("b"), Ok(Some(3_000_000_000)));
         assert!(usage("c").unwrap_err().contains("no series has pod=\"c\""));
+        let mistyped = Beyond {
+            labels: vec![("pdo".to_string(), "a".to_string())],
+            ..given()
+        };
+        let error = read(&two, &mistyped).unwrap_err();
+        assert!(
+            error.contains("label `pdo` (the nearest valid name is `pod`)"),
+            "{error}"
+        );
     }
 
     #[test]

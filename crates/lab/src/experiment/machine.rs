@@ -222,7 +222,7 @@ fn load_preset(name: &str, value: Option<&Value>, directory: &Path) -> Result<(S
         None if name.contains('/') || name.ends_with(".toml") => {
             let path = directory.join(name);
             let shown = path.display().to_string();
-            let text = std::fs::read_to_string(&path).map_err(|error| match value {
+            let text = schedcast_trace::whole::read_text(&path).map_err(|error| match value {
                 Some(value) => Error::input(&value.place, format!("cannot read {shown}: {error}")),
                 None => Error::file("read", &shown, &error),
             })?;

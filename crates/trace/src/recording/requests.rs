@@ -28,7 +28,7 @@ const COLUMNS: [&str; 4] = ["client", "scheduled_us", "sent_us", "replied_us"];
 
 /// Reads the whole file.
 pub(super) fn read(path: &Path) -> Result<Vec<Request>, ReadError> {
-    let text = std::fs::read(path).map_err(|error| ReadError::io(path, &error))?;
+    let text = crate::whole::read(path).map_err(|error| ReadError::io(path, &error))?;
     parse(path, &text)
 }
 
