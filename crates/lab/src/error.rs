@@ -261,8 +261,7 @@ pub fn hint_for(word: &str, valid: &[&str]) -> String {
         Some(name) => format!("the nearest valid name is `{name}`"),
         None if valid.is_empty() => "no name is valid here".to_string(),
         None => {
-            let names: Vec<String> = valid.iter().map(|name| format!("`{name}`")).collect();
-            format!("valid names are {}", names.join(", "))
+            format!("valid names are {}", schedcast_names::listed(valid))
         }
     }
 }

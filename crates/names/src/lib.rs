@@ -15,6 +15,8 @@ use strsim::damerau_levenshtein;
 const LONGEST_CHARACTERS: usize = 64;
 /// Fewer letters begin too many names.
 const SHORTEST_BEGINNING: usize = 3;
+/// More names than anybody reads in one line.
+const MOST_LISTED: usize = 20;
 
 /// The name in `valid` nearest to `word`, unless even that one is too far to be what was meant.
 ///
@@ -47,7 +49,7 @@ pub fn nearest<'a>(word: &str, valid: impl IntoIterator<Item = &'a str>) -> Opti
     near.min_by_key(|(edits, _)| *edits).map(|(_, name)| name)
 }
 
-/// The end of a refusal: the nearest valid name, or all of them if none is near.
+/// The end of a refusal: the nearest valid name, or all of them if none is near and they are not too many.
 ///
 /// ```
 /// use schedcast_names::suggestion;
@@ -60,10 +62,51 @@ pub fn suggestion(word: &str, valid: &[&str]) -> String {
         Some(name) => format!("nearest valid name: `{name}`"),
         None if valid.is_empty() => String::from("there are no valid names"),
         None => {
-            let names: Vec<String> = valid.iter().map(|name| format!("`{name}`")).collect();
-            format!("valid names: {}", names.join(", "))
+            format!("valid names: {}", listed(valid))
         }
     }
+}
+
+/// Names for a sentence, each in backticks: all of them, or the first 20 and how many more there are.
+pub fn listed(names: &[&str]) -> String {
+    let shown = names.iter().take(MOST_LISTED);
+    let shown: Vec<String> = shown.map(|name| format!("`{name}`")).collect();
+    match names.len().saturating_sub(MOST_LISTED) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// A complaint of serde about an unknown field or variant, with the nearest valid name instead of the list of all.
+///
+/// `None` for every other message.
+///
+/// ```
+/// use schedcast_names::nearer;
+///
+/// let message = "unknown field `wakup_ns`, expected one of `tick_ns`, `wakeup_ns`, `fork_ns`";
+/// assert_eq!(
+///     nearer(message).as_deref(),
+///     Some("unknown field `wakup_ns`; nearest valid name: `wakeup_ns`")
+/// );
+/// assert_eq!(nearer("missing field `tick_ns`"), None);
+/// ```
+pub fn nearer(message: &str) -> Option<String> {
+    let (name, valid) = unknown_in(message)?;
+    let (what, _) = message.split_once('`')?;
+    Some(format!("{what}`{name}`; {}", suggestion(name, &valid)))
+}
+
+/// The unknown name in a complaint of serde, and those that are valid: it writes all of them between backticks.
+///
+/// `None` for every other message.
+pub fn unknown_in(message: &str) -> Option<(&str, Vec<&str>)> {
+    if !message.starts_with("unknown field `") && !message.starts_with("unknown variant `") {
+        return None;
+    }
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let name = quoted.next()?;
+    Some((name, quoted.collect()))
 }
 
 #[cfg(test)]
@@ -99,6 +142,26 @@ mod tests {
             Some("throttled")
         );
         assert_eq!(nearest("pr", ["priority"]), None);
+    }
+
+    #[test]
+    fn a_list_ends_where_nobody_reads_on() {
+        let names: Vec<String> = (10..40).map(|n| format!("price_{n}")).collect();
+        let valid: Vec<&str> = names.iter().map(String::as_str).collect();
+        let text = suggestion("colour", &valid);
+        assert!(text.starts_with("valid names: `price_10`, "), "{text}");
+        assert!(text.ends_with("`price_29` and 10 more"), "{text}");
+        assert!(!suggestion("colour", &valid[..20]).contains("more"));
+    }
+
+    #[test]
+    fn complaints_of_serde_name_what_is_near() {
+        let message = "unknown variant `schedutl`, expected `schedutil` or `ondemand`";
+        let near = "unknown variant `schedutl`; nearest valid name: `schedutil`";
+        assert_eq!(nearer(message).as_deref(), Some(near));
+        let message = "unknown field `foo`, there are no fields";
+        let none = "unknown field `foo`; there are no valid names";
+        assert_eq!(nearer(message).as_deref(), Some(none));
     }
 
     #[test]

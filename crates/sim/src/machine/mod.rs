@@ -127,9 +127,8 @@ impl Machine {
             file: name.to_owned(),
             place: None,
             message: format!(
-                "no such machine preset, there are {}{}",
-                known.join(", "),
-                hint(name, &known)
+                "no such machine preset; {}",
+                schedcast_names::suggestion(name, &known)
             ),
         })
     }
@@ -227,25 +226,12 @@ fn explain(file: &str, text: Option<&str>, error: &toml::de::Error) -> MachineEr
         let line = before.matches('\n').count() + 1;
         (line, before[line_start..].chars().count() + 1)
     });
-    let mut message = error.message().to_owned();
-    // serde lists the valid names between backticks after the unknown one.
-    let quoted: Vec<&str> = error.message().split('`').skip(1).step_by(2).collect();
-    if let [unknown, known @ ..] = quoted.as_slice()
-        && message.starts_with("unknown field")
-    {
-        message.push_str(&hint(unknown, known));
-    }
+    let message = error.message();
     MachineError {
         file: file.to_owned(),
         place,
-        message,
+        message: schedcast_names::nearer(message).unwrap_or_else(|| message.to_owned()),
     }
-}
-
-/// "; did you mean `x`?" when something similar is known.
-fn hint(name: &str, known: &[&str]) -> String {
-    schedcast_names::nearest(name, known.iter().copied())
-        .map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
 }
 
 #[cfg(test)]
@@ -286,7 +272,7 @@ mod tests {
         let place = format!("m.toml:{}:1: unknown field `wakup_ns`", line.unwrap() + 1);
         assert!(message.starts_with(&place), "{message}");
         assert!(
-            message.ends_with("; did you mean `wakeup_ns`?"),
+            message.ends_with("; nearest valid name: `wakeup_ns`"),
             "{message}"
         );
     }
@@ -317,6 +303,9 @@ mod tests {
     #[test]
     fn an_unknown_preset_names_the_nearest() {
         let message = Machine::preset("generic8").unwrap_err().to_string();
-        assert!(message.ends_with("did you mean `generic-8`?"), "{message}");
+        assert!(
+            message.ends_with("nearest valid name: `generic-8`"),
+            "{message}"
+        );
     }
 }
