@@ -94,3 +94,17 @@ fn a_file_without_a_grid_is_refused() {
     );
     assert!(!temporary.path().join("x").exists());
 }
+
+#[test]
+fn a_mistyped_metric_is_refused_before_anything_runs() {
+    let temporary = tempfile::tempdir().unwrap();
+    let directory = temporary.path();
+    std::fs::write(directory.join("grid.toml"), GRID).unwrap();
+    let mut command = schedcast(directory, "1", "never");
+    command.args(["--metric", "schbench-classic/request_latncy.p99"]);
+    let refused = command.output().unwrap();
+    let complaint = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{complaint}");
+    assert!(complaint.contains("`request_latency.p99`"), "{complaint}");
+    assert!(!directory.join("never").exists());
+}

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use schedcast_lab::error::{Error, Result};
+use schedcast_lab::metrics;
 use schedcast_lab::question::Subject;
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::sweep::{Options, Results, Sweep, build_of};
@@ -23,6 +24,10 @@ pub fn sweep(
     out: &mut impl Write,
     err: &mut impl Write,
 ) -> Result<()> {
+    // Told before hours of simulation rather than behind them.
+    for name in &arguments.metrics {
+        metrics::refuse_unknown(name)?;
+    }
     let subject = Subject::File {
         path: arguments.experiment.clone(),
         only: None,

@@ -213,11 +213,7 @@ fn complete(name: &str, place: &Place, scope: Scope<'_>) -> Result<String> {
 fn unknown(metric: &str, place: &Place) -> Error {
     let name = metric.rsplit_once('/').map_or(metric, |(_, name)| name);
     let mut known = vec!["p50".to_string(), "p95".to_string(), "p99".to_string()];
-    for family in &metrics::FAMILIES {
-        let pattern = family.pattern().replace("STAT", "p99");
-        let short = pattern.rsplit_once('/').map_or("", |(_, name)| name);
-        known.push(short.to_string());
-    }
+    known.extend(metrics::short_names());
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
     let error = Error::input(place, format!("there is no metric `{metric}`"));
     match schedcast_names::nearest(name, known.iter().copied()) {

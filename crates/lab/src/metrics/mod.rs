@@ -8,6 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::statistics::MeanKind;
 
+mod refuse;
+
+pub use refuse::{refuse_unknown, short_names};
+
 /// Which change is an improvement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

@@ -1,0 +1,77 @@
+//! Names of metrics that no run reports, refused before anything runs.
+
+use super::{FAMILIES, Suffix, parse};
+use crate::error::{Error, Result};
+
+/// Percentiles that runs report of a distribution.
+const PERCENTILES: [&str; 8] = ["p20", "p50", "p75", "p90", "p95", "p99", "p99.5", "p99.9"];
+
+/// Every family as it is written behind its subject: `request_latency.p99`.
+pub fn short_names() -> Vec<String> {
+    let patterns = FAMILIES.iter().map(|family| family.pattern());
+    patterns
+        .filter_map(|pattern| {
+            let (_, name) = pattern.rsplit_once('/')?;
+            Some(name.replace("STAT", "p99"))
+        })
+        .collect()
+}
+
+/// Refuses a name that no run can report: of no family, or a percentile that is not kept.
+///
+/// # Errors
+/// Names the nearest one.
+pub fn refuse_unknown(metric: &str) -> Result<()> {
+    let Some(known) = parse(metric) else {
+        let (_, name) = metric.rsplit_once('/').unwrap_or(("", metric));
+        let valid = short_names();
+        return Err(refused(metric, name, valid.iter().map(String::as_str)));
+    };
+    let is_percentile =
+        known.family.suffix == Suffix::Distribution && known.suffix.starts_with('p');
+    if is_percentile && !PERCENTILES.contains(&known.suffix) {
+        return Err(refused(metric, known.suffix, PERCENTILES));
+    }
+    Ok(())
+}
+
+fn refused<'a>(metric: &str, part: &str, valid: impl IntoIterator<Item = &'a str>) -> Error {
+    let error = Error::usage(format!("there is no metric `{metric}`"));
+    match schedcast_names::nearest(part, valid) {
+        Some(near) => error.hint(format!("the nearest valid name for `{part}` is `{near}`")),
+        None => error.hint("`schedcast list metrics` shows all"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hint(metric: &str) -> String {
+        refuse_unknown(metric).unwrap_err().render()
+    }
+
+    #[test]
+    fn what_runs_report_is_let_through() {
+        for metric in [
+            "schbench/request_latency.p99.9",
+            "schbench/request_latency.count",
+            "cgroup:/web/nr_throttled",
+            "machine/cstate.C6",
+            "machine/overhead.tick",
+        ] {
+            refuse_unknown(metric).unwrap();
+        }
+    }
+
+    #[test]
+    fn the_part_that_is_wrong_is_named() {
+        let text = hint("schbench/request_latncy.p99");
+        assert!(text.contains("is `request_latency.p99`"), "{text}");
+        let text = hint("schbench/request_latency.p9");
+        assert!(text.contains("for `p9` is `p90`"), "{text}");
+        let text = hint("cgroup:/web/nr_throtled");
+        assert!(text.contains("is `nr_throttled`"), "{text}");
+        assert!(hint("rps").contains("there is no metric `rps`"));
+    }
+}
