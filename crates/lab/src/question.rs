@@ -11,10 +11,11 @@
 //! a command is.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Place, Result, Source, hint_for};
 use crate::experiment::document::CGROUP_FILE_PREFIXES;
+use crate::experiment::program::Action;
 use crate::experiment::{self, Experiment, ExtraVariant, Scenario, Surroundings, document};
 use crate::recording::Recorded;
 
@@ -155,7 +156,11 @@ impl Question {
                 };
                 select(experiment::read(&document, &surroundings)?, only.as_deref())
             }
-            Subject::Profile(path) => experiment::load(path, surroundings),
+            Subject::Profile(path) => {
+                let experiment = experiment::load(path, surroundings)?;
+                refuse_undistilled(path, &experiment)?;
+                Ok(experiment)
+            }
             Subject::Command(words) => {
                 let document = experiment::command_document(words, self.cgroup.as_deref());
                 experiment::read(&document, &surroundings)
@@ -353,6 +358,19 @@ pub fn refuse_several(experiment: &Experiment) -> Result<()> {
     Err(
         Error::usage(format!("this is an experiment of {} variants", names.len()))
             .hint(format!("choose one with --variant: {}", names.join(", "))),
+    )
+}
+
+/// Refuses an experiment in which nothing was distilled from a recording: its answers would carry the wrong tier.
+fn refuse_undistilled(path: &Path, experiment: &Experiment) -> Result<()> {
+    let mut programs = experiment.scenarios.iter().flat_map(|one| &one.programs);
+    if programs.any(|program| matches!(program.action.value, Action::Profile(_))) {
+        return Ok(());
+    }
+    let path = path.display();
+    Err(
+        Error::usage(format!("{path} is an experiment, not a profile"))
+            .hint(format!("type: schedcast compare {path}")),
     )
 }
 
@@ -556,6 +574,16 @@ mod tests {
             })
             .collect();
         assert_eq!(limits, [(Some(50_000), 0), (Some(50_000), 10_000)]);
+    }
+
+    #[test]
+    fn an_experiment_is_no_profile() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("exp.toml");
+        std::fs::write(&path, "[[program]]\nrun = \"hackbench -g 1\"\n").unwrap();
+        let error = question(Subject::Profile(path)).experiment().unwrap_err();
+        assert!(error.to_string().contains("not a profile"), "{error}");
+        assert_eq!(error.exit_code(), 2);
     }
 
     #[test]

@@ -121,6 +121,9 @@ pub struct CalibrateArguments {
     /// Machine description to write, - for standard output
     #[arg(short, long, value_name = "FILE", default_value = schedcast_lab::host_machine::CALIBRATED)]
     pub output: PathBuf,
+    /// Machine to measure; there is no other than this one
+    #[arg(long, value_name = "WHERE", default_value = "host", value_parser = ["host"])]
+    pub on: String,
 }
 
 /// Below the help of `advise`.

@@ -111,10 +111,24 @@ fn load<'a>(arguments: &'a ValidateArguments, real: &Real) -> Result<Vec<(&'a Pa
             None => error,
         });
     }
-    for (_, experiment) in &mut all {
+    for (path, experiment) in &mut all {
         select(experiment, &arguments.variants);
+        refuse_empty(path, experiment)?;
     }
     Ok(all)
+}
+
+/// Nothing can be compared of a variant that starts nothing.
+fn refuse_empty(path: &Path, experiment: &Experiment) -> Result<()> {
+    let mut scenarios = experiment.scenarios.iter();
+    match scenarios.find(|one| one.programs.is_empty()) {
+        None => Ok(()),
+        Some(one) => {
+            let message = format!("{}: `{}` starts no program", path.display(), one.name);
+            let error = Diagnostic::general(message).hint("add [[program]] run = \"…\"");
+            Err(Error::Input(Box::new(error)))
+        }
+    }
 }
 
 /// What was recorded on the host says nothing about a guest.

@@ -187,9 +187,9 @@ impl Model for Options {
     /// A summary of its own, as there is no tool to print one.
     fn report(&self, results: &Results) -> String {
         let mut text = format!(
-            "requests  {:.1} a second arrive, {:.1} are answered\n",
-            self.rate as f64,
-            self.rate_of(results).unwrap_or(0.0)
+            "requests  {:.1} a second answered (--rate {})\n",
+            self.rate_of(results).unwrap_or(0.0),
+            self.rate
         );
         for (title, metric) in [("latency", "latency"), ("queue", "queue")] {
             let Some(values) = results.values(metric) else {
