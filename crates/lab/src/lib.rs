@@ -25,6 +25,7 @@ pub mod counters;
 pub mod error;
 pub mod experiment;
 pub mod explain;
+pub mod fit;
 pub mod host_machine;
 pub mod lists;
 pub mod metrics;

@@ -113,17 +113,22 @@ pub struct UndoArguments {
 /// Below the help of `calibrate`.
 const CALIBRATE_HELP: &str = "\
 Takes about half a minute on an otherwise idle machine. Root only: ticks are seen through the
-tracer. [machine] preset = \"host\" then has these figures.";
+tracer. [machine] preset = \"host\" then has these figures.
+
+schedcast calibrate --figures results.toml -o machine.toml needs neither: it simulates.";
 
 /// `schedcast calibrate`
 #[derive(Debug, Args)]
 pub struct CalibrateArguments {
-    /// Machine description to write, - for standard output
-    #[arg(short, long, value_name = "FILE", default_value = schedcast_lab::host_machine::CALIBRATED)]
-    pub output: PathBuf,
+    /// Machine description to write, - for standard output [default: where preset = "host" looks]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
     /// Machine to measure; there is no other than this one
     #[arg(long, value_name = "WHERE", default_value = "host", value_parser = ["host"])]
     pub on: String,
+    /// Fit constants to the results in FILE, of another machine, instead of measuring this one
+    #[arg(long, value_name = "FILE", conflicts_with = "on", requires = "output")]
+    pub figures: Option<PathBuf>,
 }
 
 /// Below the help of `advise`.

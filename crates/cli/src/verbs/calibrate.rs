@@ -9,7 +9,9 @@ use schedcast_host::calibrate::derive::figures;
 use schedcast_host::calibrate::{Figure, Measured, measure};
 use schedcast_host::{KernelInfo, Topology};
 use schedcast_lab::error::{Error, Result};
+use schedcast_lab::fit::{self, Fitted};
 use schedcast_lab::host_machine;
+use schedcast_lab::simulate::Simulate;
 
 use super::host::host_error;
 use crate::arguments::live::CalibrateArguments;
@@ -33,18 +35,61 @@ pub fn calibrate(arguments: &CalibrateArguments, quiet: bool, out: &mut impl Wri
     let figures = figures(&measured);
     let when = format!("{}, Linux {}", today(), kernel.release);
     let text = host_machine::calibrated(&topology, &measured, &figures, &when)?;
-    if arguments.output == Path::new("-") {
+    let output = output_of(arguments);
+    if output == Path::new("-") {
         written(out.write_all(text.as_bytes()))?;
         return Ok(0);
     }
-    keep(&arguments.output, &text)?;
+    keep(output, &text)?;
     let table = table(&figures, &measured);
-    let file = arguments.output.display();
+    let file = output.display();
     written(write!(out, "{table}\nwritten to {file}\n"))?;
-    if arguments.output == Path::new(host_machine::CALIBRATED) {
+    if output == Path::new(host_machine::CALIBRATED) {
         written(writeln!(out, "preset = \"host\" uses it from now on"))?;
     }
     Ok(0)
+}
+
+fn output_of(arguments: &CalibrateArguments) -> &Path {
+    let output = arguments.output.as_deref();
+    output.unwrap_or(Path::new(host_machine::CALIBRATED))
+}
+
+/// `schedcast calibrate --figures`: constants from results of a machine that is somewhere else.
+pub fn from_figures(
+    figures: &Path,
+    arguments: &CalibrateArguments,
+    simulator: &impl Simulate,
+    out: &mut impl Write,
+) -> Result<u8> {
+    let (fitted, text) = fit::from_file(figures, simulator)?;
+    let output = output_of(arguments);
+    if output == Path::new("-") {
+        written(out.write_all(text.as_bytes()))?;
+        return Ok(0);
+    }
+    keep(output, &text)?;
+    let file = output.display();
+    let table = fitted_table(&fitted);
+    written(write!(out, "{table}\nwritten to {file}\n"))?;
+    Ok(0)
+}
+
+/// Constants with their spread, and the results they were fitted to.
+fn fitted_table(fitted: &[Fitted]) -> String {
+    let mut text = format!(
+        "{:<34}{:>9}{:>20}  {}\n",
+        "FIGURE", "VALUE", "SMALLEST - LARGEST", "SOURCE"
+    );
+    for one in fitted {
+        let (low, high) = one.spread;
+        let spread = format!("{low} - {high}");
+        text += &format!(
+            "{:<34}{:>9}{spread:>20}  {}: {} given, {:.6} simulated\n",
+            one.constant, one.value, one.source, one.measured, one.simulated
+        );
+    }
+    text
 }
 
 fn keep(file: &Path, text: &str) -> Result<()> {

@@ -26,7 +26,10 @@ pub fn run(
         LiveVerb::Record(arguments) => host::record(arguments, out),
         LiveVerb::Apply(arguments) => host::apply(arguments, out),
         LiveVerb::Undo(arguments) => host::undo(arguments, out),
-        LiveVerb::Calibrate(arguments) => calibrate::calibrate(arguments, cli.quiet, out),
+        LiveVerb::Calibrate(arguments) => match &arguments.figures {
+            Some(figures) => calibrate::from_figures(figures, arguments, simulator, out),
+            None => calibrate::calibrate(arguments, cli.quiet, out),
+        },
         LiveVerb::Validate(arguments) => validate::validate(arguments, simulator, out),
     }
 }

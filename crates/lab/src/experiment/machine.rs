@@ -9,6 +9,7 @@
 //! machine of eight cores with two threads each.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use schedcast_names::nearest;
 use schedcast_sim::Machine;
@@ -212,8 +213,17 @@ fn find_key(table: &Table, key: &str) -> Option<Place> {
 }
 
 fn load_preset(name: &str, value: Option<&Value>, directory: &Path) -> Result<(String, Table)> {
+    let source = preset_source(name, value, directory)?;
+    Ok((source.name.clone(), document::parse(&source)?))
+}
+
+/// The text of the preset `name`, which was written as `value`: one that is shipped, `host`, or a file.
+///
+/// # Errors
+/// No such preset, a file that cannot be read or is no machine.
+pub fn preset_source(name: &str, value: Option<&Value>, directory: &Path) -> Result<Arc<Source>> {
     let shipped = PRESETS.iter().find(|(shipped, _)| *shipped == name);
-    let source = match shipped {
+    Ok(match shipped {
         Some((name, text)) => Source::new(format!("machines/{name}.toml"), *text),
         None if name == host_machine::PRESET => {
             let (file, text) = host_machine::description()?;
@@ -232,8 +242,7 @@ fn load_preset(name: &str, value: Option<&Value>, directory: &Path) -> Result<(S
             Source::new(shown, text)
         }
         None => return Err(unknown_preset(name, value)),
-    };
-    Ok((source.name.clone(), document::parse(&source)?))
+    })
 }
 
 fn unknown_preset(name: &str, value: Option<&Value>) -> Error {
