@@ -1,10 +1,9 @@
 //! Names of metrics that no run reports, refused before anything runs.
 
+use schedcast_workload::programs::PERCENTILES;
+
 use super::{FAMILIES, Suffix, parse};
 use crate::error::{Error, Result};
-
-/// Percentiles that runs report of a distribution.
-const PERCENTILES: [&str; 8] = ["p20", "p50", "p75", "p90", "p95", "p99", "p99.5", "p99.9"];
 
 /// Every family as it is written behind its subject: `request_latency.p99`.
 pub fn short_names() -> Vec<String> {
@@ -29,8 +28,9 @@ pub fn refuse_unknown(metric: &str) -> Result<()> {
     };
     let is_percentile =
         known.family.suffix == Suffix::Distribution && known.suffix.starts_with('p');
-    if is_percentile && !PERCENTILES.contains(&known.suffix) {
-        return Err(refused(metric, known.suffix, PERCENTILES));
+    let reported = PERCENTILES.map(|(suffix, _)| suffix);
+    if is_percentile && !reported.contains(&known.suffix) {
+        return Err(refused(metric, known.suffix, reported));
     }
     Ok(())
 }

@@ -6,21 +6,13 @@ use schedcast_sim::World;
 use schedcast_sim::hardware::{HardwareReport, LineKind};
 use schedcast_sim::histogram::Histogram;
 use schedcast_sim::probe::NameStatistics;
-use schedcast_workload::programs::Running;
+use schedcast_workload::programs::{PERCENTILES, Running};
 use schedcast_workload::replay::background::{GROUP_PREFIX, NAME};
 
 use crate::outcome::{MetricMap, Outcome};
 
-/// Quantiles that are reported of every distribution: suffix and share in millionths.
-const QUANTILES: [(&str, u32); 7] = [
-    ("p50", 500_000),
-    ("p75", 750_000),
-    ("p90", 900_000),
-    ("p95", 950_000),
-    ("p99", 990_000),
-    ("p99.5", 995_000),
-    ("p99.9", 999_000),
-];
+/// Percentiles of times that the kernel tells; the lowest of [`PERCENTILES`] is one of schbench's own.
+const QUANTILES: &[(&str, u32)] = PERCENTILES.split_at(1).1;
 
 const NS_PER_US: f64 = 1e3;
 const NS_PER_S: f64 = 1e9;
@@ -50,7 +42,7 @@ fn add_distribution(metrics: &mut MetricMap, name: &str, values: &Histogram) {
             metrics.insert(format!("{name}.{suffix}"), ns / NS_PER_US);
         }
     };
-    for (suffix, per_million) in QUANTILES {
+    for &(suffix, per_million) in QUANTILES {
         put(suffix, values.quantile(per_million).map(|ns| ns as f64));
     }
     put("min", values.min().map(|ns| ns as f64));

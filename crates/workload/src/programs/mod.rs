@@ -74,7 +74,7 @@ use schedcast_sim::probe::Probes;
 
 pub use command::{CommandError, Tool};
 pub use prices::Prices;
-pub use results::{MetricMap, Results};
+pub use results::{MetricMap, PERCENTILES, Results};
 pub use start::Start;
 
 use model::Model;

@@ -11,7 +11,7 @@ use super::start::metric_name;
 pub type MetricMap = BTreeMap<String, f64>;
 
 /// Percentiles that a distribution of latencies is reported at, in millionths.
-const PERCENTILES: [(&str, u32); 8] = [
+pub const PERCENTILES: [(&str, u32); 8] = [
     ("p20", 200_000),
     ("p50", 500_000),
     ("p75", 750_000),
