@@ -1,5 +1,5 @@
 use super::super::tests::{compiled, metric, refuse, rules};
-use super::super::{Running, Start, compile, split};
+use super::super::{Prices, Running, Start, compile, split};
 use super::{Options, TOOL};
 use schedcast_kernel::GroupId;
 use schedcast_kernel::group::BandwidthLimit;
@@ -95,6 +95,22 @@ fn transactions_of_one_branch_go_one_after_the_other() {
     let simple = tps("pgbench -N -c 8 -j 8 -t 200");
     let same = tps("pgbench -N -c 8 -j 8 -t 200 -s 100");
     assert_eq!(simple, same);
+}
+
+#[test]
+fn a_row_that_others_hold_costs_the_server_more_than_a_sleep() {
+    // Four clients on one CPU: with one branch each transaction waits about twice.
+    let server_us = |scale: u64| {
+        let (_, world) = run(&format!("pgbench -c 4 -j 4 -t 200 -s {scale}"), 1, None);
+        let row = world.probes().of("pgbench-server").unwrap();
+        row.charged_ns as f64 / 800_000.0
+    };
+    let more_us = server_us(1) - server_us(1000);
+    let work_us = Prices::default().postgres_lock_wait_ns as f64 / 1000.0;
+    assert!(
+        (1.5 * work_us..4.0 * work_us).contains(&more_us),
+        "{more_us}"
+    );
 }
 
 #[test]

@@ -7,9 +7,7 @@
 //! ```
 //!
 //! A backend waits for its client in `epoll_wait`, which passes the sync hint of the socket on since 6.13.
-//! A **row lock** is that of an updated row: whoever finds it updated by an open transaction takes the
-//! row's turn lock first (`heap_acquire_tuplock`) and waits for the transaction's end, so one waits for
-//! the transaction and all others for the turn; whoever comes when the row is free just takes it. Locks go when the commit is on disk.
+//! A **row lock** is that of an updated row and goes when the commit is on disk (`locks`).
 //!
 //! A **commit** inserts its record and wants the log on disk up to it (`XLogFlush`). One backend at a time
 //! writes, everything that was inserted by then; the others sleep until it is done and look again.
@@ -22,6 +20,7 @@
 //! backends; the first of them writes 5 to 7 at once and the two others find theirs done.
 
 mod commit;
+mod locks;
 mod statements;
 
 use schedcast_kernel::GroupId;
@@ -34,6 +33,7 @@ use super::command::{CommandError, Effect, Flag, Words};
 use super::start::Compiler;
 use super::storage::FileSystem;
 use commit::Log;
+use locks::Locks;
 use schedcast_names::suggestion;
 pub(super) use statements::{Row, Script, Statement, replies_of, scaled};
 
@@ -57,7 +57,7 @@ const TAKEN: Reg = Reg(7);
 const HELD: [Reg; 2] = [Reg(8), Reg(9)];
 const SEEN: Reg = Reg(10);
 const LEFT: Reg = Reg(11);
-/// 1 up to its first statement. 12 and 13 are the log's.
+/// 1 up to its first statement. 12 and 13 are the log's, 14 is the locks'.
 const FRESH: Reg = Reg(15);
 const NO_LOCK: u64 = u32::MAX as u64;
 
@@ -280,79 +280,6 @@ impl Server {
         b.bind(end);
         b.exit();
         compiler.program(b)
-    }
-}
-
-/// Rows that several transactions update.
-struct Locks {
-    kinds: Vec<Kind>,
-}
-
-/// One kind of row.
-struct Kind {
-    row: Row,
-    /// Mutexes of the rows, followed by those of their turns.
-    mutexes: u64,
-    /// Words: 1 while a row is updated by an open transaction.
-    taken: u64,
-}
-
-impl Locks {
-    fn add(compiler: &mut Compiler, script: &Script) -> Self {
-        let mut kinds: Vec<Kind> = Vec::new();
-        for row in script.statements.iter().filter_map(|one| one.updates) {
-            let mutexes = u64::from(compiler.workload.mutexes);
-            for _ in 0..2 * row.rows {
-                compiler.workload.add_mutex();
-            }
-            let taken = compiler.words(row.rows);
-            kinds.push(Kind {
-                row,
-                mutexes,
-                taken,
-            });
-        }
-        Self { kinds }
-    }
-
-    /// `heap_update` of row [`ROW`].
-    fn take(&self, b: &mut ProgramBuilder, row: Row) {
-        let Some(slot) = self.kinds.iter().position(|kind| kind.row == row) else {
-            return;
-        };
-        let kind = &self.kinds[slot];
-        let (free, taken) = (b.label(), b.label());
-        b.set(TAKEN, ROW);
-        b.add(TAKEN, kind.taken);
-        b.add(ROW, kind.mutexes);
-        b.word_load(TAKEN, SEEN);
-        b.jump_if(SEEN, Compare::Equal, 0, free);
-        b.set(TURN, ROW);
-        b.add(TURN, row.rows);
-        b.lock(TURN);
-        b.lock(ROW);
-        b.unlock(TURN);
-        b.jump(taken);
-        b.bind(free);
-        b.lock(ROW);
-        b.bind(taken);
-        b.word_store(TAKEN, 1);
-        b.set(HELD[slot], ROW);
-    }
-
-    /// End of a transaction.
-    fn release(&self, b: &mut ProgramBuilder) {
-        for (kind, held) in self.kinds.iter().zip(HELD) {
-            let none = b.label();
-            b.jump_if(held, Compare::Equal, NO_LOCK, none);
-            b.set(TAKEN, held);
-            b.subtract(TAKEN, kind.mutexes);
-            b.add(TAKEN, kind.taken);
-            b.word_store(TAKEN, 0);
-            b.unlock(held);
-            b.set(held, NO_LOCK);
-            b.bind(none);
-        }
     }
 }
 
