@@ -329,7 +329,7 @@ mod tests {
             Prices::with(&table("pol_ns")).unwrap_err(),
             "unknown price `pol_ns`; nearest valid name: `poll_ns`"
         );
-        assert_eq!(Prices::NAMES.len(), 82);
+        assert_eq!(Prices::NAMES.len(), 83);
     }
 
     #[test]
