@@ -100,11 +100,19 @@ fn a_mistyped_metric_is_refused_before_anything_runs() {
     let temporary = tempfile::tempdir().unwrap();
     let directory = temporary.path();
     std::fs::write(directory.join("grid.toml"), GRID).unwrap();
-    let mut command = schedcast(directory, "1", "never");
-    command.args(["--metric", "schbench-classic/request_latncy.p99"]);
-    let refused = command.output().unwrap();
-    let complaint = String::from_utf8(refused.stderr).unwrap();
-    assert_eq!(refused.status.code(), Some(2), "{complaint}");
-    assert!(complaint.contains("`request_latency.p99`"), "{complaint}");
-    assert!(!directory.join("never").exists());
+    for (metric, near) in [
+        (
+            "schbench-classic/request_latncy.p99",
+            "`request_latency.p99`",
+        ),
+        ("cgroup:/tets/nr_throttled", "`/test`"),
+    ] {
+        let mut command = schedcast(directory, "1", "never");
+        command.args(["--metric", metric]);
+        let refused = command.output().unwrap();
+        let complaint = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{complaint}");
+        assert!(complaint.contains(near), "{complaint}");
+        assert!(!directory.join("never").exists());
+    }
 }

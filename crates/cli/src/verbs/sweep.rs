@@ -9,7 +9,7 @@ use schedcast_lab::question::Subject;
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::sweep::{Options, Results, Sweep, build_of};
 
-use super::{progress, question, say_backgrounds};
+use super::{progress, question, say_backgrounds, say_empty};
 use crate::arguments::{Cli, SweepArguments};
 use crate::written;
 
@@ -35,7 +35,11 @@ pub fn sweep(
     let cgroup = arguments.cgroup.as_deref();
     let question = question(subject, &arguments.columns, cgroup, &arguments.effort);
     let experiment = question.experiment()?;
+    for name in &arguments.metrics {
+        metrics::refuse_unknown_group(name, &experiment.scenarios)?;
+    }
     let folder = folder(arguments);
+    say_empty(&experiment.scenarios);
     say_backgrounds(&experiment.scenarios, simulator)?;
     let options = Options {
         folder: Some(folder.clone()),

@@ -1,9 +1,13 @@
 //! Names of metrics that no run reports, refused before anything runs.
 
+use std::collections::BTreeSet;
+
 use schedcast_workload::programs::PERCENTILES;
 
 use super::{FAMILIES, Suffix, parse};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, hint_for};
+use crate::experiment::Scenario;
+use crate::experiment::program::{Action, Program};
 
 /// Every family as it is written behind its subject: `request_latency.p99`.
 pub fn short_names() -> Vec<String> {
@@ -33,6 +37,37 @@ pub fn refuse_unknown(metric: &str) -> Result<()> {
         return Err(refused(metric, known.suffix, reported));
     }
     Ok(())
+}
+
+/// Refuses a counter of a group that no scenario has.
+///
+/// # Errors
+/// Names the nearest group.
+pub fn refuse_unknown_group(metric: &str, scenarios: &[Scenario]) -> Result<()> {
+    let subject = parse(metric).map_or("", |known| known.subject);
+    let Some(path) = subject.strip_prefix("cgroup:") else {
+        return Ok(());
+    };
+    let groups: BTreeSet<&str> = scenarios
+        .iter()
+        .flat_map(|scenario| scenario.cgroups.keys().map(String::as_str))
+        .collect();
+    if groups.contains(path) || scenarios.iter().any(brings_groups) {
+        return Ok(());
+    }
+    let groups: Vec<&str> = groups.into_iter().collect();
+    let message = format!("no point has the cgroup `{path}` of `{metric}`");
+    Err(Error::usage(message).hint(hint_for(path, &groups)))
+}
+
+/// Whether programs have groups that the file does not declare: those of a recording, or an rt-app file's taskgroups.
+fn brings_groups(scenario: &Scenario) -> bool {
+    let brings = |program: &Program| match &program.action.value {
+        Action::Run(words) => words.first().is_some_and(|word| word.ends_with("rt-app")),
+        Action::Replay(..) => true,
+        Action::Profile(_) => false,
+    };
+    scenario.machine.background.is_some() || scenario.programs.iter().any(brings)
 }
 
 fn refused<'a>(metric: &str, part: &str, valid: impl IntoIterator<Item = &'a str>) -> Error {
