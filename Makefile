@@ -5,7 +5,7 @@ SCHEDCAST ?= target/release/schedcast
 PYTHON ?= python3
 VENV := target/venv
 
-.PHONY: demo test lint bench speed build fast python studies book pictures twins twin-pages validate validate-pages validate-quick kernels clean
+.PHONY: demo test lint bench speed build fast python studies book pictures twins twin-pages robot validate validate-pages validate-quick kernels clean
 
 build:
 	$(CARGO) build --release --locked -p schedcast-cli
@@ -117,6 +117,10 @@ twin-pages:
 	$(PROGRAMS) server-report $(MEASURED)/servers-6.18.json dev-vm $(MEASURED)/servers-6.18.md $(BACKGROUND)
 	$(PROGRAMS) report $(SECOND)programs.json $(SECOND)machine.toml $(SECOND)programs.md $(BACKGROUND)
 	$(PROGRAMS) rt-app-report $(SECOND)rt-app.json $(SECOND)machine.toml $(SECOND)rt-app.md $(BACKGROUND)
+
+# hackbench on 128 and 224 CPUs beside reports of the kernel test robot: simulations only, half an hour of CPU time.
+robot:
+	$(CARGO) run --release --locked -p schedcast-lab --example robot_twins -- validation/robot.toml $(MEASURED)/robot.md
 
 # The experiments of validation/ in simulation and for real, on this kernel and on those of virtual machines: an hour, as
 # root, on an otherwise idle machine with stress-ng, rt-app, rt-tests, postgresql, nginx, wrk and qemu-system-x86.

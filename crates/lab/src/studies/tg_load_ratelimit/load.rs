@@ -18,6 +18,10 @@ const SLOW_START_NS: u64 = 300_000_000;
 /// The same where every task sleeps for long between two wakeups.
 const SLOWEST_START_NS: u64 = 2_000_000_000;
 
+/// hackbench: senders and receivers of a group, and what a message has without `-s`.
+const TASKS_OF_A_GROUP: u64 = 40;
+const MESSAGE_BYTES: u64 = 100;
+
 /// A workload of a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Load {
@@ -92,7 +96,8 @@ impl Load {
         }
     }
 
-    /// What it does a second, of one pair; of hackbench, loops of all groups.
+    /// What it does a second, of one pair; of hackbench, KiB as lkp-tests counts them: a message for each task and loop,
+    /// though each of the 20 senders of a group sends 20.
     fn rate(&self, outcome: &Outcome, world: &mut World, seconds: f64) -> f64 {
         let count =
             |name: &str| world.probes().metric(name).map_or(0, |metric| metric.count) as f64;
@@ -106,7 +111,8 @@ impl Load {
             }
             Load::Hackbench(groups, loops) => {
                 let time_s = outcome.metrics.get("bench/time").copied();
-                (groups * loops) as f64 / time_s.unwrap_or(f64::NAN)
+                let counted = groups * TASKS_OF_A_GROUP * loops * MESSAGE_BYTES;
+                counted as f64 / 1024.0 / time_s.unwrap_or(f64::NAN)
             }
         }
     }
