@@ -305,11 +305,33 @@ fn add_remote(
         "latency.idle_exit_ns",
         "from call to wakee on a CPU idle for 200 us, less the same on a CPU kept busy",
     ));
-    let busy_ns = after_call((busy_call, busy));
-    for (key, exit) in IDLE_EXITS.into_iter().zip(&measured.idle_exits) {
+    let exits = exits_less_busy(&measured.idle_exits, busy_call, busy);
+    for (key, exit) in IDLE_EXITS.into_iter().zip(exits) {
         let source = "from the end of the call to the wakee, less the same on a CPU kept busy";
-        figures.push(Range::of(exit).less(busy_ns).figure(key, source));
+        figures.push(exit.figure(key, source));
     }
+}
+
+/// From the end of a waking call to the wakee, less the same on a CPU kept busy.
+fn exits_less_busy(exits: &[Spread], busy_call: &Spread, busy: &Spread) -> Vec<Range> {
+    let busy_ns = busy.median - busy_call.median;
+    exits
+        .iter()
+        .map(|exit| Range::of(exit).less(busy_ns))
+        .collect()
+}
+
+/// The same as the points of an idle state, `[stay_ns, exit_ns]`.
+pub(super) fn exits_after_stays(
+    exits: &[Spread],
+    busy_call: &Spread,
+    busy: &Spread,
+) -> Vec<[u64; 2]> {
+    let exits = exits_less_busy(exits, busy_call, busy);
+    let points = IDLE_RESTS_NS.into_iter().zip(exits);
+    points
+        .map(|(stay_ns, exit)| [stay_ns, exit.median().round() as u64])
+        .collect()
 }
 
 /// What an interrupt from another CPU takes from a task beyond its handler.
@@ -331,6 +353,8 @@ const IDLE_EXITS: [&str; IDLE_RESTS_NS.len()] = [
     "idle.exit_after_200us_ns",
     "idle.exit_after_1ms_ns",
     "idle.exit_after_5ms_ns",
+    "idle.exit_after_20ms_ns",
+    "idle.exit_after_80ms_ns",
 ];
 
 /// A task whose caches are cold works at the speed at which it refills them: a hot pass over its data by a cold one, of
@@ -428,9 +452,11 @@ mod tests {
             idle_wake: Some((spread(3000.0), spread(13_000.0))),
             busy_wake: Some((spread(2500.0), spread(6020.0))),
             stalls: Some((spread(11_000.0), spread(2_300.0))),
-            idle_exits: [9_520.0, 10_000.0, 11_000.0, 12_000.0, 20_000.0]
-                .map(spread)
-                .to_vec(),
+            idle_exits: [
+                9_520.0, 10_000.0, 11_000.0, 12_000.0, 20_000.0, 40_000.0, 60_000.0,
+            ]
+            .map(spread)
+            .to_vec(),
             arming: (spread(1500.0), spread(1300.0)),
             tick: Some(spread(2900.0)),
             lateness: None,
@@ -488,6 +514,7 @@ mod tests {
         // 9520 − (6020 − 2500), and the same of 20 000.
         assert_eq!(value("idle.exit_after_20us_ns"), 6000);
         assert_eq!(value("idle.exit_after_5ms_ns"), 16_480);
+        assert_eq!(value("idle.exit_after_80ms_ns"), 56_480);
         // 8 of 20 µs.
         assert_eq!(value("migration.cold_speed_percent"), 40);
         // One distance stands for all.
@@ -530,5 +557,15 @@ mod tests {
                 .iter()
                 .all(|figure| !figure.key.starts_with("migration"))
         );
+    }
+
+    #[test]
+    fn ways_out_of_idling_alone_are_those_of_a_calibration() {
+        let points = exits_after_stays(
+            &[spread(9_520.0), spread(20_000.0)],
+            &spread(2500.0),
+            &spread(6020.0),
+        );
+        assert_eq!(points, [[20_000, 6000], [80_000, 16_480]]);
     }
 }

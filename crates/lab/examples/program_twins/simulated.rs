@@ -40,6 +40,7 @@ pub fn run(case: &Case, ground: &Ground) -> Outcome<Measured> {
 }
 
 /// What everything is simulated on.
+#[derive(Clone)]
 pub struct Ground {
     pub machine: Machine,
     name: String,

@@ -202,9 +202,11 @@ mod tests {
             idle_wake: Some((spread(3000.0), spread(13_000.0))),
             busy_wake: Some((spread(2500.0), spread(6020.0))),
             stalls: Some((spread(11_000.0), spread(2_300.0))),
-            idle_exits: [9_520.0, 10_000.0, 11_000.0, 12_000.0, 20_000.0]
-                .map(spread)
-                .to_vec(),
+            idle_exits: [
+                9_520.0, 10_000.0, 11_000.0, 12_000.0, 20_000.0, 40_000.0, 60_000.0,
+            ]
+            .map(spread)
+            .to_vec(),
             arming: (spread(1500.0), spread(1300.0)),
             tick: Some(spread(2900.0)),
             lateness: Some(TimerLateness {
