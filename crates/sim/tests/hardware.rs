@@ -141,8 +141,8 @@ fn the_exit_latency_of_the_chosen_state_delays_a_wakeup() {
     let report = world.hardware_report().unwrap();
     assert_eq!(report.idle_states, ["POLL", "C1", "C6"]);
     // Leaving it counts as awake: 400 us of 100 ms.
-    assert!((report.cpus[0].busy - 0.004).abs() < 1e-9);
-    assert!((report.cpus[0].residency[2] - 0.996).abs() < 1e-9);
+    assert!((report.cpus[0].mean.busy - 0.004).abs() < 1e-9);
+    assert!((report.cpus[0].mean.residency[2] - 0.996).abs() < 1e-9);
 }
 
 #[test]
@@ -165,7 +165,10 @@ fn a_zero_latency_limit_keeps_all_cpus_polling_with_their_ticks() {
         // Only the first wakeup, before the task could ask, finds a sleeping CPU.
         assert_eq!(us(&world), [(20_100, 0), (40_100, 0), (60_100, 0)]);
         let report = world.hardware_report().unwrap();
-        assert!(report.cpus.iter().all(|cpu| cpu.busy > 0.998), "{report:?}");
+        assert!(
+            report.cpus.iter().all(|cpu| cpu.mean.busy > 0.998),
+            "{report:?}"
+        );
     }
 }
 
@@ -179,7 +182,10 @@ fn a_task_that_lets_go_of_its_latency_limit_lets_cpus_sleep_again() {
     let mut world = world((6, 1), machine([1, 1, 2, 1], IDLE), workload);
     world.run_until(100 * MS).unwrap();
     let report = world.hardware_report().unwrap();
-    assert!((0.09..0.12).contains(&report.cpus[1].busy), "{report:?}");
+    assert!(
+        (0.09..0.12).contains(&report.cpus[1].mean.busy),
+        "{report:?}"
+    );
 }
 
 #[test]
@@ -292,6 +298,43 @@ fn energy_of_a_known_schedule_is_exact() {
     // In the interval from 10 to 20 ms the core slept for 0.1 ms.
     let most = (11.0 * 9.9 + 1.2 * 0.1) / 10.0;
     assert!((package.max - most).abs() < 1e-9);
+    // Intervals of 10 ms; the core is awake for 0.1, 9.9 and 0.2 ms of the first three, always at 3 GHz.
+    let close = |value: f64, expected: f64| (value - expected).abs() < 1e-9;
+    let cpu = &report.cpus[0];
+    assert!(close(cpu.max.busy, 0.99) && close(cpu.mean.busy, 0.102));
+    assert!(close(cpu.max.busy_mhz, 3000.0));
+    assert!(close(cpu.max.residency[2], 1.0) && close(cpu.mean.residency[2], 0.898));
+    assert_eq!(report.max, cpu.max);
+}
+
+#[test]
+fn maxima_of_columns_are_those_of_whole_intervals() {
+    let mut workload = Workload::default();
+    task(&mut workload, "hog", 0, |b| {
+        b.sleep(10 * MS);
+        b.work(15 * MS);
+    });
+    let part =
+        frequency("domain = \"core\"\ndriver = \"acpi-cpufreq\"\ngovernor = \"performance\"\n");
+    let parts = format!("{part}{IDLE}{POWER}");
+    let mut world = world((6, 18), machine([1, 1, 1, 1], &parts), workload);
+    world.run_until(9 * MS).unwrap();
+    let report = world.hardware_report().unwrap();
+    assert_eq!(
+        report.cpus[0].mean, report.cpus[0].max,
+        "no interval is over"
+    );
+    world.run_until(15 * MS).unwrap();
+    world.reset_statistics();
+    // From here on awake until 20.2 ms: 5.2 of the 10 ms to 25 ms, nothing of the 8 ms since.
+    world.run_until(33 * MS).unwrap();
+    let report = world.hardware_report().unwrap();
+    let close = |value: f64, expected: f64| (value - expected).abs() < 1e-9;
+    let cpu = &report.cpus[0];
+    assert!(close(cpu.max.busy, 0.52) && close(cpu.mean.busy, 5.2 / 18.0));
+    assert!(close(cpu.max.busy_mhz, 3000.0));
+    assert!(close(cpu.max.residency[2], 0.48) && close(cpu.mean.residency[2], 12.8 / 18.0));
+    assert_eq!(report.max, cpu.max);
 }
 
 #[test]
@@ -309,7 +352,7 @@ fn statistics_can_begin_later() {
     world.reset_statistics();
     world.run_until(80 * MS).unwrap();
     let report = world.hardware_report().unwrap();
-    assert!((report.cpus[0].busy - 1.0).abs() < 1e-9);
+    assert!((report.cpus[0].mean.busy - 1.0).abs() < 1e-9);
     assert!((report.busy_mhz.unwrap() - 3000.0).abs() < 1e-6);
     assert!((report.package.unwrap().mean - 11.0).abs() < 1e-9);
 }

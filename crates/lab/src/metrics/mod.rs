@@ -163,7 +163,7 @@ const fn throughput(name: &'static str) -> Family {
 }
 
 /// All families, in the order tables print them.
-pub static FAMILIES: [Family; 56] = [
+pub static FAMILIES: [Family; 59] = [
     Family::latency("request_latency")
         .headline()
         .says("arrival of a request to its completion"),
@@ -293,14 +293,24 @@ pub static FAMILIES: [Family; 56] = [
     Family::machine("awake_ratio")
         .unit("ratio")
         .says("share of time CPUs are awake (turbostat's Busy%)"),
+    Family::machine("awake_ratio_max")
+        .unit("ratio")
+        .says("largest share of time awake over an interval"),
     Family::machine("frequency_mhz")
         .suffix(Suffix::Distribution)
         .unit("MHz")
         .says("frequency while not idle"),
+    Family::machine("frequency_mhz_max")
+        .unit("MHz")
+        .says("largest frequency while not idle over an interval"),
     Family::machine("cstate")
         .suffix(Suffix::Named)
         .unit("ratio")
         .says("share of CPU time in this idle state"),
+    Family::machine("cstate_max")
+        .suffix(Suffix::Named)
+        .unit("ratio")
+        .says("largest share in this idle state over an interval"),
     Family::machine("context_switches").says("switches between tasks, idle included"),
     Family::machine("dispatches").says("times a CPU began another task, not idle"),
     Family::machine("wakeups").says("tasks woken"),

@@ -371,7 +371,7 @@ fn hardware(world: &mut World) -> Option<Hardware> {
     let report = world.hardware_report()?;
     let cpus = report.cpus.len().max(1) as f64;
     let residency = (0..report.idle_states.len()).map(|state| {
-        let of = |cpu: &schedcast_sim::hardware::CpuReport| cpu.residency.get(state).copied();
+        let of = |cpu: &schedcast_sim::hardware::CpuReport| cpu.mean.residency.get(state).copied();
         report.cpus.iter().filter_map(of).sum::<f64>() / cpus
     });
     Some(Hardware {

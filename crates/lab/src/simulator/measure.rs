@@ -202,20 +202,23 @@ fn add_hardware(report: &HardwareReport, metrics: &mut MetricMap) {
         metrics.insert(format!("machine/{metric}"), value);
     };
     let cpus = report.cpus.len().max(1) as f64;
-    let busy = report.cpus.iter().map(|cpu| cpu.busy).sum::<f64>() / cpus;
+    let busy = report.cpus.iter().map(|cpu| cpu.mean.busy).sum::<f64>() / cpus;
     put("awake_ratio", busy);
+    put("awake_ratio_max", report.max.busy);
     if let Some(mhz) = report.busy_mhz {
         put("frequency_mhz.mean", mhz);
-        let most = report.cpus.iter().map(|cpu| cpu.busy_mhz);
+        let most = report.cpus.iter().map(|cpu| cpu.mean.busy_mhz);
         put("frequency_mhz.max", most.fold(0.0, f64::max));
+        put("frequency_mhz_max", report.max.busy_mhz);
     }
     for (row, name) in report.idle_states.iter().enumerate() {
         let residency = report
             .cpus
             .iter()
-            .map(|cpu| cpu.residency[row])
+            .map(|cpu| cpu.mean.residency[row])
             .sum::<f64>();
         put(&format!("cstate.{name}"), residency / cpus);
+        put(&format!("cstate_max.{name}"), report.max.residency[row]);
     }
     let watts = [
         ("package_watts", report.package),

@@ -263,7 +263,7 @@ fn cyclictest(pair: &[Scenario; 2], bench: &Bench, prediction: &mut Prediction) 
     let latency = percent(seen[1].latency_us, seen[0].latency_us);
     prediction.figure("cyclictest_latency", latency);
     let cpus = &seen[0].hardware.cpus;
-    let busy = cpus.iter().map(|cpu| cpu.busy).sum::<f64>() / cpus.len() as f64;
+    let busy = cpus.iter().map(|cpu| cpu.mean.busy).sum::<f64>() / cpus.len() as f64;
     prediction.figure("cyclictest_busy", 100.0 * busy);
     Ok(())
 }

@@ -157,6 +157,7 @@ impl Hardware {
 
     /// A transition is over.
     pub fn transition_ends(&mut self, domain: usize, now: Ns) {
+        self.close_intervals(now);
         let Some(clocks) = &mut self.clocks else {
             return;
         };
@@ -274,6 +275,7 @@ impl Hardware {
 
     /// Looks at one that is due, by its place. Goes on while a CPU of the domain is awake.
     pub fn look_again(&mut self, place: usize, now: Ns) {
+        self.close_intervals(now);
         let Some(clocks) = &self.clocks else { return };
         let (domain, _) = clocks.looks[place];
         self.look(domain, now);

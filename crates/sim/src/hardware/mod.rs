@@ -9,6 +9,7 @@
 
 mod clocks;
 mod hwp;
+mod intervals;
 pub(crate) mod lateness;
 pub(crate) mod lines;
 pub(crate) mod power;
@@ -18,12 +19,13 @@ pub(crate) mod translations;
 pub(crate) use clocks::ClockEvent;
 pub use lines::{LineKind, LineStatistics};
 pub(crate) use report::Baseline;
-pub use report::{CpuReport, HardwareReport, Watts};
+pub use report::{Columns, CpuReport, HardwareReport, Watts};
 
 use crate::machine::Machine;
 use crate::machine::parts::{ClockDomain, IdleStatePart, Smt, WakesBy};
 use crate::segment::SPEED_NOMINAL;
 use clocks::Clocks;
+use intervals::Intervals;
 use power::Meter;
 use schedcast_kernel::cpufreq::Counters;
 use schedcast_kernel::table::Table;
@@ -157,6 +159,7 @@ pub(crate) struct Hardware {
     /// Clocks depend on how many cores are awake.
     turbo_is_limited: bool,
     meter: Option<Meter>,
+    intervals: Intervals,
     /// Idle states, shallow to deep.
     states: Vec<IdleStatePart>,
     /// Rows of states that poll.
@@ -249,6 +252,7 @@ impl Hardware {
                 .as_ref()
                 .is_some_and(|part| !part.turbo_limits_mhz.is_empty()),
             meter: None,
+            intervals: Intervals::new(machine),
             states: states.to_vec(),
             halted: states
                 .iter()
@@ -287,6 +291,7 @@ impl Hardware {
                     .collect();
                 Meter::new(parts.0, parts.1, &package_of)
             });
+        hardware.intervals.reset(hardware.counted(), 0);
         hardware
     }
 
@@ -310,11 +315,12 @@ impl Hardware {
     /// A thread does something else from now on. Inlined where it wakes and where it falls asleep, which each know half of it.
     #[inline(always)]
     fn set_activity(&mut self, row: usize, activity: Activity, now: Ns) {
-        let thread = &mut self.threads[row];
-        let before = thread.activity;
+        let before = self.threads[row].activity;
         if before == activity {
             return;
         }
+        self.close_intervals(now);
+        let thread = &mut self.threads[row];
         thread.account(now);
         thread.activity = activity;
         let (core_row, package, domain) = (thread.core, thread.package, thread.domain);
@@ -437,6 +443,7 @@ impl Hardware {
 
     /// The counters software reads.
     pub fn counters(&mut self, cpu: Cpu, now: Ns) -> Counters {
+        self.close_intervals(now);
         self.account(cpu.index(), now);
         let thread = &self.threads[cpu.index()];
         let base_mhz = self.clocks.as_ref().map_or(1000, |clocks| clocks.base_mhz);
@@ -466,11 +473,9 @@ impl Hardware {
 
     /// Brings all statistics to `now`.
     pub fn settle(&mut self, now: Ns) {
+        self.close_intervals(now);
         for row in 0..self.threads.len() {
             self.account(row, now);
-        }
-        if let Some(meter) = &mut self.meter {
-            meter.close_intervals(now);
         }
     }
 }

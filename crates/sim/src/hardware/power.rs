@@ -84,8 +84,13 @@ pub(crate) struct Meter {
     active: [(u32, u64); ACTIVE_KEPT],
     /// Since when statistics count.
     since_ns: Ns,
-    /// Energy of all packages at the beginning of the current interval, and the most of one.
-    interval: Interval,
+    /// Energy at the beginning of the present interval.
+    at_begin: Energy,
+    /// The most in one interval, fJ.
+    most_of_package: u128,
+    most_of_cores: u128,
+    /// Intervals that are over.
+    complete: u64,
 }
 
 /// What one core draws.
@@ -104,15 +109,6 @@ const ACTIVE_KEPT: usize = 64;
 enum AsleepPower {
     Uw(u64),
     PercentOfActive(u64),
-}
-
-/// The interval that is being measured.
-#[derive(Clone, Copy, Debug, Default)]
-struct Interval {
-    begin_ns: Ns,
-    at_begin: Energy,
-    most: Energy,
-    complete: u64,
 }
 
 impl Meter {
@@ -153,7 +149,10 @@ impl Meter {
             // No clock is so fast.
             active: [(u32::MAX, 0); ACTIVE_KEPT],
             since_ns: 0,
-            interval: Interval::default(),
+            at_begin: Energy::default(),
+            most_of_package: 0,
+            most_of_cores: 0,
+            complete: 0,
             asleep,
         };
         for &package in package_of {
@@ -178,7 +177,6 @@ impl Meter {
         mhz: u32,
         now: Ns,
     ) {
-        self.close_intervals(now);
         let uw = self.core_uw(executing, depth, mhz);
         let core = &mut self.cores[core];
         let risen_uw = uw.cast_signed() - core.uw.cast_signed();
@@ -228,31 +226,14 @@ impl Meter {
         kept.1
     }
 
-    /// Notes what was drawn in the intervals that are over.
-    #[inline(always)]
-    pub fn close_intervals(&mut self, now: Ns) {
-        while self.interval.begin_ns + self.power.interval_ns <= now {
-            self.finish_interval(self.interval.begin_ns + self.power.interval_ns);
-        }
-    }
-
-    #[inline(never)]
-    fn finish_interval(&mut self, end: Ns) {
+    /// An interval is over.
+    pub fn finish_interval(&mut self, end: Ns) {
         let total = self.total(end);
-        let begin = self.interval.at_begin;
-        let most = self.interval.most;
-        let cores = total.cores - begin.cores;
-        let uncore = total.uncore - begin.uncore;
-        self.interval = Interval {
-            begin_ns: end,
-            at_begin: total,
-            most: if cores + uncore > most.package() {
-                Energy { cores, uncore }
-            } else {
-                most
-            },
-            complete: self.interval.complete + 1,
-        };
+        let begin = std::mem::replace(&mut self.at_begin, total);
+        let package = total.package() - begin.package();
+        self.most_of_package = self.most_of_package.max(package);
+        self.most_of_cores = self.most_of_cores.max(total.cores - begin.cores);
+        self.complete += 1;
     }
 
     /// Energy of all packages.
@@ -268,28 +249,22 @@ impl Meter {
         self.cores_energy.reset(now);
         self.uncore_energy.reset(now);
         self.since_ns = now;
-        self.interval = Interval {
-            begin_ns: now,
-            ..Interval::default()
-        };
+        self.at_begin = Energy::default();
+        (self.most_of_package, self.most_of_cores, self.complete) = (0, 0, 0);
     }
 
-    /// Mean power since the beginning and the highest of one interval (the mean, when none is
+    /// Mean power since the beginning and the highest of one interval, each its own (the mean, when none is
     /// complete), in watts: (package, cores).
     pub fn watts(&self, now: Ns) -> ([f64; 2], [f64; 2]) {
         let watts = |energy: u128, ns: Ns| energy as f64 / ns.max(1) as f64 / 1e6;
         let total = self.total(now);
         let elapsed = now - self.since_ns;
         let mean = [watts(total.package(), elapsed), watts(total.cores, elapsed)];
-        if self.interval.complete == 0 {
+        if self.complete == 0 {
             return (mean, mean);
         }
-        let most = self.interval.most;
-        let length = self.power.interval_ns;
-        (
-            mean,
-            [watts(most.package(), length), watts(most.cores, length)],
-        )
+        let most = [self.most_of_package, self.most_of_cores];
+        (mean, most.map(|fj| watts(fj, self.power.interval_ns)))
     }
 }
 
@@ -359,8 +334,10 @@ mod tests {
         meter.set_core(0, 1, None, 3000, 0);
         meter.set_core(0, 1, None, 1500, 2 * MS);
         meter.set_core(0, 0, Some(0), 1500, 5 * MS);
+        meter.finish_interval(10 * MS);
         meter.set_core(0, 0, Some(1), 1500, 10 * MS);
-        meter.close_intervals(30 * MS);
+        meter.finish_interval(20 * MS);
+        meter.finish_interval(30 * MS);
         // In mW · ms = µJ: 5000 · 2 + 2750 · 3 + 1000 · 5 + 500 · 20 + 500 · 30 = 48,250;
         // 3000 · 10 + 1000 · 20 = 50,000.
         let joule = |energy: u128| energy as f64 * 1e-15;
@@ -373,6 +350,19 @@ mod tests {
         assert!((cores - 48.25 / 30.0).abs() < 1e-9);
         // The first interval of 10 ms had it all: 23.25 + 5 mJ and 30 mJ.
         assert!((most - 5.825).abs() < 1e-9 && (most_cores - 2.825).abs() < 1e-9);
+    }
+
+    #[test]
+    fn cores_have_an_interval_of_their_own_with_the_most() {
+        // First 10 ms: awake at 1 GHz, 2 + 3 W. Second: 5 ms each in C6 (0.5 + 1 W) and awake at 3 GHz (5 + 3 W).
+        let mut meter = meter(1);
+        meter.set_core(0, 1, None, 1000, 0);
+        meter.finish_interval(10 * MS);
+        meter.set_core(0, 0, Some(1), 1000, 10 * MS);
+        meter.set_core(0, 1, None, 3000, 15 * MS);
+        meter.finish_interval(20 * MS);
+        let (_, [package, cores]) = meter.watts(20 * MS);
+        assert!((package - 5.0).abs() < 1e-9 && (cores - 2.75).abs() < 1e-9);
     }
 
     #[test]

@@ -1,17 +1,39 @@
 //! What the hardware did, in the words of turbostat.
 
 use super::Hardware;
+use super::intervals::Counted;
 use schedcast_kernel::Ns;
 
-/// One CPU since statistics count.
-#[derive(Clone, PartialEq, Debug)]
-pub struct CpuReport {
+/// Columns of one row.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Columns {
     /// Share of time awake (Busy%), polling included.
     pub busy: f64,
     /// Mean clock while awake, MHz (Bzy_MHz); 0 when it never was.
     pub busy_mhz: f64,
     /// Share of time in each idle state, as entered by the hardware (CPU%c…).
     pub residency: Vec<f64>,
+}
+
+impl Columns {
+    /// Each column becomes the higher of the two.
+    pub(super) fn raise(&mut self, other: &Self) {
+        self.busy = self.busy.max(other.busy);
+        self.busy_mhz = self.busy_mhz.max(other.busy_mhz);
+        self.residency.resize(other.residency.len(), 0.0);
+        for (most, share) in self.residency.iter_mut().zip(&other.residency) {
+            *most = most.max(*share);
+        }
+    }
+}
+
+/// One CPU since statistics count.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CpuReport {
+    /// Over the whole time.
+    pub mean: Columns,
+    /// Each of the interval with the most; of the whole time, when no interval is over.
+    pub max: Columns,
 }
 
 /// Power in watts.
@@ -28,6 +50,8 @@ pub struct Watts {
 pub struct HardwareReport {
     /// Per CPU.
     pub cpus: Vec<CpuReport>,
+    /// All CPUs together, each column of the interval with the most; of the whole time, when no interval is over.
+    pub max: Columns,
     /// Names of the idle states, shallow to deep; empty when they are not modelled.
     pub idle_states: Vec<String>,
     /// Mean clock of all CPUs while awake, MHz; `None` when clocks are not modelled.
@@ -42,7 +66,7 @@ pub struct HardwareReport {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Baseline {
     at_ns: Ns,
-    threads: Vec<(Ns, u64, Vec<Ns>)>,
+    counted: Vec<Counted>,
 }
 
 impl Hardware {
@@ -52,36 +76,29 @@ impl Hardware {
         if let Some(meter) = &mut self.meter {
             meter.reset(now);
         }
+        let counted = self.counted();
+        self.intervals.reset(counted.clone(), now);
         Baseline {
             at_ns: now,
-            threads: self
-                .threads
-                .iter()
-                .map(|thread| (thread.awake_ns, thread.cycles, thread.residency_ns.clone()))
-                .collect(),
+            counted,
         }
     }
 
     /// What happened between `baseline` and `now`, up to which everything is settled.
     pub fn report(&self, baseline: &Baseline, names: &[String], now: Ns) -> HardwareReport {
-        let elapsed = (now - baseline.at_ns).max(1) as f64;
-        let nothing = (0, 0, Vec::new());
-        let mut all = (0, 0);
-        let cpus = self.threads.iter().enumerate().map(|(row, thread)| {
-            let (awake, cycles, residency) = baseline.threads.get(row).unwrap_or(&nothing);
-            let awake_ns = thread.awake_ns - awake;
-            let mhz_ns = thread.cycles.wrapping_sub(*cycles);
-            all = (all.0 + awake_ns, all.1 + mhz_ns);
-            let states = thread.residency_ns.iter().enumerate().map(|(state, ns)| {
-                (ns - residency.get(state).copied().unwrap_or(0)) as f64 / elapsed
-            });
-            CpuReport {
-                busy: awake_ns as f64 / elapsed,
-                busy_mhz: mhz_ns as f64 / awake_ns.max(1) as f64,
-                residency: states.collect(),
-            }
+        let elapsed = now - baseline.at_ns;
+        let nothing = Counted::default();
+        let mut all = Counted::default();
+        let counted = self.counted();
+        let cpus = counted.iter().enumerate().map(|(row, counted)| {
+            let counted = counted.since(baseline.counted.get(row).unwrap_or(&nothing));
+            all.add(&counted);
+            let mean = counted.columns(elapsed);
+            let max = self.intervals.of_cpu(row).unwrap_or(&mean).clone();
+            CpuReport { mean, max }
         });
-        let cpus = cpus.collect();
+        let cpus: Vec<CpuReport> = cpus.collect();
+        let mean = all.columns(elapsed * cpus.len() as u64);
         let watts = self.meter.as_ref().map(|meter| meter.watts(now));
         let pick = |row: usize| {
             watts.map(|(mean, max)| Watts {
@@ -91,11 +108,9 @@ impl Hardware {
         };
         HardwareReport {
             cpus,
+            max: self.intervals.of_machine().unwrap_or(&mean).clone(),
             idle_states: names.to_vec(),
-            busy_mhz: self
-                .clocks
-                .as_ref()
-                .map(|_| all.1 as f64 / all.0.max(1) as f64),
+            busy_mhz: self.clocks.as_ref().map(|_| mean.busy_mhz),
             package: pick(0),
             cores: pick(1),
         }
