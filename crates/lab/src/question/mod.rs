@@ -1,0 +1,550 @@
+//! What a user asks, before it is an experiment: a file, a command or a recording, and settings.
+//!
+//! Settings are grouped into columns as they are typed. For
+//!
+//! ```text
+//! what-if pg --set cpu.max=60000 --variant more --set cpu.max=90000 --set cpu.max.burst=50000
+//! ```
+//!
+//! the columns are `recorded`, `cpu.max=60000` and `more`: settings before the first `--variant` are a
+//! column of their own where a recording is the subject, and hold for every column where a file or
+//! a command is.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Place, Result, Source, hint_for};
+use crate::experiment::program::Action;
+use crate::experiment::{self, Experiment, ExtraVariant, Scenario, Surroundings, document};
+use crate::recording::Recorded;
+
+mod settings;
+
+pub use settings::{Columns, Setting};
+
+/// What the question is about.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Subject {
+    /// An experiment file; all its variants, or the named one alone.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Only this variant.
+        only: Option<String>,
+    },
+    /// The text of an experiment file that is not a file; all its variants, or the named one alone.
+    Text {
+        /// What messages call it.
+        name: String,
+        /// The text (TOML).
+        text: String,
+        /// Directory that its relative paths start from.
+        directory: PathBuf,
+        /// Only this variant.
+        only: Option<String>,
+    },
+    /// A command line as typed in a shell.
+    Command(Vec<String>),
+    /// A recording, replayed as it was and under other settings.
+    Recording(Recorded),
+    /// An experiment file that a recording was distilled into, as it is and under other settings.
+    Profile(PathBuf),
+}
+
+/// Name of the first column of a what-if.
+pub const RECORDED: &str = "recorded";
+
+/// A whole question.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Question {
+    /// What it is about.
+    pub subject: Subject,
+    /// The group that `cpu.*` settings belong to; a command also starts in it.
+    pub cgroup: Option<String>,
+    /// Settings by column.
+    pub columns: Columns,
+    /// Runs of each variant, over what the file says.
+    pub seeds: Option<u32>,
+    /// Simulated time of each run, over what the file says.
+    pub duration: Option<String>,
+    /// A recording: a further column for every limit that was really measured.
+    pub measured: bool,
+}
+
+impl Question {
+    /// The experiment that answers the question.
+    ///
+    /// # Errors
+    /// Anything wrong in the file or in a setting, at its place.
+    pub fn experiment(&self) -> Result<Experiment> {
+        self.refuse_unknown_group()?;
+        self.read()
+    }
+
+    fn read(&self) -> Result<Experiment> {
+        let surroundings = self.surroundings()?;
+        match &self.subject {
+            Subject::File { path, only } => {
+                select(experiment::load(path, surroundings)?, only.as_deref())
+            }
+            Subject::Text {
+                name,
+                text,
+                directory,
+                only,
+            } => {
+                let document = document::parse(&Source::new(name, text))?;
+                let surroundings = Surroundings {
+                    directory: directory.clone(),
+                    ..surroundings
+                };
+                select(experiment::read(&document, &surroundings)?, only.as_deref())
+            }
+            Subject::Profile(path) => {
+                let experiment = experiment::load(path, surroundings)?;
+                refuse_undistilled(path, &experiment)?;
+                Ok(experiment)
+            }
+            Subject::Command(words) => {
+                let document = experiment::command_document(words, self.cgroup.as_deref());
+                experiment::read(&document, &surroundings)
+            }
+            Subject::Recording(recorded) => experiment::read(
+                &experiment::replay_document(&recorded.folder),
+                &surroundings,
+            ),
+        }
+    }
+
+    /// Refuses a `--cgroup` that neither the recording nor the file has: nothing would run in it, and its
+    /// settings would change nothing, in silence. A command starts in it, whatever it is.
+    fn refuse_unknown_group(&self) -> Result<()> {
+        let Some(path) = self.cgroup.as_deref().filter(|path| *path != "/") else {
+            return Ok(());
+        };
+        let (what, names) = match &self.subject {
+            Subject::Command(_) => return Ok(()),
+            Subject::Recording(recorded) => {
+                let groups = recorded.groups().map(|entry| entry.key.clone());
+                ("recording", groups.collect::<BTreeSet<String>>())
+            }
+            Subject::File { .. } | Subject::Text { .. } | Subject::Profile(_) => {
+                let as_it_is = Question {
+                    cgroup: None,
+                    columns: Columns::default(),
+                    ..self.clone()
+                };
+                let scenarios = as_it_is.read()?.scenarios;
+                let groups = scenarios.iter().flat_map(|one| one.cgroups.keys());
+                ("experiment", groups.cloned().collect())
+            }
+        };
+        if names.contains(path) {
+            return Ok(());
+        }
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let source = Source::new("--cgroup", path);
+        let place = Place::new(&source, 0..path.len());
+        let error = Error::input(&place, format!("the {what} has no cgroup `{path}`"));
+        Err(error.hint(match names.is_empty() {
+            true => "it has none but the root".to_string(),
+            false => hint_for(path, &names),
+        }))
+    }
+
+    /// The group that `cpu.*` settings belong to: `--cgroup`, or the only limited one of a recording.
+    ///
+    /// # Errors
+    /// A recording with several limited groups, if any setting needs to know which is meant.
+    pub fn target(&self) -> Result<Option<String>> {
+        if self.cgroup.is_some() {
+            return Ok(self.cgroup.clone());
+        }
+        let limited = match &self.subject {
+            Subject::Recording(recorded) => recorded.limited_groups()?,
+            Subject::Profile(path) => {
+                experiment::load(path, Surroundings::default())?.limited_groups()
+            }
+            _ => return Ok(None),
+        };
+        match limited.as_slice() {
+            [only] => Ok(Some(only.clone())),
+            [] => Ok(None),
+            _ if !self.columns.set_cgroup_files() => Ok(None),
+            several => Err(Error::usage("several groups of the recording are limited")
+                .hint(format!("name one with --cgroup: {}", several.join(", ")))),
+        }
+    }
+
+    fn surroundings(&self) -> Result<Surroundings> {
+        let target = self.target()?;
+        let cgroup = target.as_deref();
+        let layer = |setting: &Setting| -> Result<document::Table> {
+            let layer = setting.layer(cgroup)?;
+            if let Subject::Recording(recorded) = &self.subject {
+                recorded.refuse_unknown_groups(&layer)?;
+            }
+            Ok(layer)
+        };
+        let layers = |settings: &[Setting]| -> Result<Vec<document::Table>> {
+            settings.iter().map(layer).collect()
+        };
+        let mut surroundings = Surroundings {
+            settings: self.run_layers(),
+            ..Surroundings::default()
+        };
+        let mut leading = layers(&self.columns.leading)?;
+        if let Subject::Recording(recorded) = &self.subject {
+            surroundings.below = vec![recorded.layer.clone()];
+        }
+        if let Subject::Recording(_) | Subject::Profile(_) = &self.subject {
+            surroundings.plain_variant = RECORDED.to_string();
+            if !leading.is_empty() {
+                let labels: Vec<String> = self.columns.leading.iter().map(Setting::label).collect();
+                let first = ExtraVariant {
+                    name: labels.join(" "),
+                    layers: std::mem::take(&mut leading),
+                };
+                surroundings.variants.push(first);
+            }
+        }
+        if self.measured {
+            surroundings.variants.extend(self.measured_columns()?);
+        }
+        // What was typed for every column lies below what the run as a whole is given.
+        surroundings.settings.splice(0..0, leading);
+        for (name, settings) in &self.columns.variants {
+            let variant = ExtraVariant {
+                name: name.clone(),
+                layers: layers(settings)?,
+            };
+            surroundings.variants.push(variant);
+        }
+        Ok(surroundings)
+    }
+
+    /// A column for every setting of `measured.json` but the recorded one.
+    fn measured_columns(&self) -> Result<Vec<ExtraVariant>> {
+        let Subject::Recording(recorded) = &self.subject else {
+            return Ok(Vec::new());
+        };
+        let Some(measured) = &recorded.measured else {
+            return Err(Error::usage(format!(
+                "{} has no measured.json: nothing was measured under other settings",
+                recorded.folder
+            )));
+        };
+        let Some(target) = self.target()? else {
+            return Err(
+                Error::usage("which group was measured is not known").hint("name it with --cgroup")
+            );
+        };
+        let others = measured.settings.iter().filter(|one| one.name != RECORDED);
+        let column = |setting: &schedcast_trace::Setting| {
+            let quota = setting
+                .quota_us
+                .map_or("max".to_string(), |quota_us| quota_us.to_string());
+            let writes = [
+                format!("cpu.max={quota} {}", setting.period_us),
+                format!("cpu.max.burst={}", setting.burst_us),
+            ];
+            let layer =
+                |write: &String| document::parse_setting(write, "measured.json", Some(&target));
+            Ok(ExtraVariant {
+                name: setting.name.clone(),
+                layers: writes.iter().map(layer).collect::<Result<_>>()?,
+            })
+        };
+        others.map(column).collect()
+    }
+
+    /// `--seeds` and `--duration` hold for every column.
+    fn run_layers(&self) -> Vec<document::Table> {
+        let mut layers = Vec::new();
+        if let Some(seeds) = self.seeds {
+            layers.push(document::flag_setting(
+                "--seeds",
+                ["run", "seeds"],
+                &seeds.to_string(),
+            ));
+        }
+        if let Some(duration) = &self.duration {
+            layers.push(document::flag_setting(
+                "--duration",
+                ["run", "duration"],
+                duration,
+            ));
+        }
+        layers
+    }
+}
+
+/// Refuses an experiment of several variants where one is to run.
+///
+/// # Errors
+/// A usage error that names the variants.
+pub fn refuse_several(experiment: &Experiment) -> Result<()> {
+    let scenarios = experiment.scenarios.iter();
+    let names: Vec<&str> = scenarios.map(|scenario| scenario.name.as_str()).collect();
+    if names.len() <= 1 {
+        return Ok(());
+    }
+    Err(
+        Error::usage(format!("this is an experiment of {} variants", names.len()))
+            .hint(format!("choose one with --variant: {}", names.join(", "))),
+    )
+}
+
+/// Refuses an experiment in which nothing was distilled from a recording: its answers would carry the wrong tier.
+fn refuse_undistilled(path: &Path, experiment: &Experiment) -> Result<()> {
+    let mut programs = experiment.scenarios.iter().flat_map(|one| &one.programs);
+    if programs.any(|program| matches!(program.action.value, Action::Profile(_))) {
+        return Ok(());
+    }
+    let path = path.display();
+    Err(
+        Error::usage(format!("{path} is an experiment, not a profile"))
+            .hint(format!("type: schedcast compare {path}")),
+    )
+}
+
+/// The experiment with the variant `only` alone, if one is named.
+fn select(mut experiment: Experiment, only: Option<&str>) -> Result<Experiment> {
+    let Some(name) = only else {
+        return Ok(experiment);
+    };
+    let names: Vec<String> = experiment
+        .scenarios
+        .iter()
+        .map(|scenario| scenario.name.clone())
+        .collect();
+    let kept = |scenario: &Scenario| scenario.name == name;
+    let mut keep = experiment.scenarios.iter().map(kept);
+    // One cell for each scenario, so that the iterator lasts.
+    experiment.cells.retain(|_| keep.next().unwrap_or(false));
+    experiment.scenarios.retain(kept);
+    if experiment.scenarios.is_empty() {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let error = Error::usage(format!("the experiment has no variant `{name}`"));
+        return Err(error.hint(hint_for(name, &names)));
+    }
+    Ok(experiment)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparison::Tier;
+    use crate::error::Source;
+
+    fn set(argument: &str) -> Setting {
+        Setting::Set(argument.to_string())
+    }
+
+    fn question(subject: Subject) -> Question {
+        Question {
+            subject,
+            cgroup: None,
+            columns: Columns::default(),
+            seeds: None,
+            duration: None,
+            measured: false,
+        }
+    }
+
+    fn recorded(text: &str) -> Subject {
+        Subject::Recording(Recorded {
+            folder: "recordings/pg".to_string(),
+            layer: document::parse(&Source::new("cgroups.json", text)).unwrap(),
+            length_ns: 29_500_000_000,
+            tier: Tier::Trace,
+            measured: None,
+            seen: crate::recording::Seen::default(),
+            notes: Vec::new(),
+        })
+    }
+
+    const ONE_LIMITED: &str = "[machine]\ncpus = 2\n[kernel]\nversion = \"6.18.44\"\n\
+        [cgroup.\"/pg\"]\n\"cpu.cfs_quota_us\" = \"50000\"\n[cgroup.\"/free\"]\n\"cpu.shares\" = \"1024\"\n";
+
+    #[test]
+    fn what_if_columns_start_with_what_was_recorded() {
+        let mut question = question(recorded(ONE_LIMITED));
+        question.columns = Columns {
+            leading: vec![
+                set("cpu.max=60000 100000"),
+                Setting::Flag {
+                    flag: "--kernel",
+                    key: ["kernel", "version"],
+                    argument: "6.12".into(),
+                },
+            ],
+            variants: vec![("more".to_string(), vec![set("cpu.max.burst=50000")])],
+        };
+        question.duration = Some("5s".to_string());
+        let experiment = question.experiment().unwrap();
+        let columns: Vec<_> = experiment
+            .scenarios
+            .iter()
+            .map(|scenario| {
+                let group = &scenario.cgroups["/pg"];
+                let version = scenario.kernel.version.to_string();
+                (
+                    scenario.name.as_str(),
+                    version,
+                    group.quota_us.unwrap(),
+                    group.burst_us,
+                )
+            })
+            .collect();
+        assert_eq!(
+            columns,
+            [
+                ("recorded", "6.18.44".to_string(), 50_000, 0),
+                (
+                    "cpu.max=60000 100000 version=6.12",
+                    "6.12".to_string(),
+                    60_000,
+                    0
+                ),
+                ("more", "6.18.44".to_string(), 50_000, 50_000),
+            ]
+        );
+        assert!(
+            experiment
+                .scenarios
+                .iter()
+                .all(|scenario| scenario.duration_ns == Some(5_000_000_000))
+        );
+        assert_eq!(question.target().unwrap().as_deref(), Some("/pg"));
+    }
+
+    #[test]
+    fn of_several_limited_groups_one_must_be_named() {
+        let text = format!("{ONE_LIMITED}[cgroup.\"/b\"]\n\"cpu.cfs_quota_us\" = 70000\n");
+        let mut question = question(recorded(&text));
+        assert_eq!(
+            question.experiment().unwrap().scenarios.len(),
+            1,
+            "nobody asked for one"
+        );
+        question.columns.leading = vec![set("cpu.max=60000")];
+        let error = question.experiment().unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        assert!(error.to_string().contains("--cgroup: /b, /pg"), "{error}");
+        question.cgroup = Some("/b".to_string());
+        assert_eq!(
+            question.experiment().unwrap().scenarios[1].cgroups["/b"].quota_us,
+            Some(60_000)
+        );
+    }
+
+    #[test]
+    fn groups_that_were_not_recorded_are_refused() {
+        let mut question = question(recorded(ONE_LIMITED));
+        question.columns.leading = vec![set("cgroup.\"/pq\".\"cpu.max\"=60000")];
+        let error = question.experiment().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "--set:1:1: the recording has no cgroup `/pq` (the nearest cgroup is `/pg`)"
+        );
+        question.columns.leading = vec![set("cpu.max=60000")];
+        question.cgroup = Some("/other/group".to_string());
+        let error = question.experiment().unwrap_err();
+        assert_eq!(error.exit_code(), 3);
+        assert_eq!(
+            error.to_string(),
+            "--cgroup:1:1: the recording has no cgroup `/other/group` (valid names are `/free`, `/pg`)"
+        );
+        question.columns.leading.clear();
+        assert!(question.experiment().is_err(), "without a setting too");
+    }
+
+    #[test]
+    fn groups_that_the_file_does_not_have_are_refused() {
+        let subject = Subject::Text {
+            name: "exp.toml".to_string(),
+            text: "[cgroup.\"/web\"]\n\"cpu.max\" = \"50000 100000\"\n".to_string(),
+            directory: PathBuf::new(),
+            only: None,
+        };
+        let mut question = question(subject);
+        question.columns.leading = vec![set("cpu.max=60000")];
+        question.cgroup = Some("/wbe".to_string());
+        assert_eq!(
+            question.experiment().unwrap_err().to_string(),
+            "--cgroup:1:1: the experiment has no cgroup `/wbe` (the nearest valid name is `/web`)"
+        );
+        question.cgroup = Some("/web".to_string());
+        assert!(question.experiment().is_ok());
+    }
+
+    #[test]
+    fn settings_of_a_command_hold_for_every_column() {
+        let words = ["stress-ng", "--cpu", "2"].map(String::from).to_vec();
+        let mut question = question(Subject::Command(words));
+        question.cgroup = Some("/test".to_string());
+        question.columns = Columns {
+            leading: vec![set("cpu.max=50000")],
+            variants: vec![("burst".to_string(), vec![set("cpu.max.burst=10000")])],
+        };
+        question.seeds = Some(3);
+        let experiment = question.experiment().unwrap();
+        assert_eq!(experiment.seeds, 3);
+        let names: Vec<&str> = experiment
+            .scenarios
+            .iter()
+            .map(|scenario| scenario.name.as_str())
+            .collect();
+        assert_eq!(names, ["run", "burst"]);
+        let limits: Vec<_> = experiment
+            .scenarios
+            .iter()
+            .map(|scenario| {
+                (
+                    scenario.cgroups["/test"].quota_us,
+                    scenario.cgroups["/test"].burst_us,
+                )
+            })
+            .collect();
+        assert_eq!(limits, [(Some(50_000), 0), (Some(50_000), 10_000)]);
+    }
+
+    #[test]
+    fn an_experiment_is_no_profile() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("exp.toml");
+        std::fs::write(&path, "[[program]]\nrun = \"hackbench -g 1\"\n").unwrap();
+        let error = question(Subject::Profile(path)).experiment().unwrap_err();
+        assert!(error.to_string().contains("not a profile"), "{error}");
+        assert_eq!(error.exit_code(), 2);
+    }
+
+    #[test]
+    fn one_variant_of_a_file_can_be_chosen() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("exp.toml");
+        std::fs::write(
+            &path,
+            "[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\n",
+        )
+        .unwrap();
+        let ask = |only: &str| {
+            let only = Some(only.to_string());
+            question(Subject::File {
+                path: path.clone(),
+                only,
+            })
+            .experiment()
+        };
+        assert_eq!(ask("b").unwrap().scenarios[0].name, "b");
+        let error = ask("c").unwrap_err();
+        assert_eq!(
+            (error.exit_code(), error.to_string()),
+            (
+                2,
+                "the experiment has no variant `c` (valid names are `a`, `b`)".to_string()
+            )
+        );
+    }
+}

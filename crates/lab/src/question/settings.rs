@@ -1,0 +1,80 @@
+//! Settings as they are typed, and the columns they belong to.
+//!
+//! `--set kernel.hz=250 --variant more --kernel 6.12` is one leading setting, and the column `more` with the setting
+//! `kernel.version = "6.12"`, for which `--kernel` is short. A column without a name of its own is called by its settings:
+//! `version=6.12`.
+
+use crate::error::Result;
+use crate::experiment::document::{self, CGROUP_FILE_PREFIXES};
+
+/// One setting as typed: a `--set KEY=VALUE` or a flag that is short for one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// `--set KEY=VALUE`.
+    Set(String),
+    /// A flag, the key it sets and its argument: `--kernel`, `kernel.version`, `6.12`.
+    Flag {
+        /// The flag with its dashes.
+        flag: &'static str,
+        /// Section and key.
+        key: [&'static str; 2],
+        /// What was typed.
+        argument: String,
+    },
+}
+
+impl Setting {
+    /// The setting as a layer over an experiment; `cgroup` is the group that `cpu.*` files belong to.
+    ///
+    /// # Errors
+    /// What is wrong in it, at its place.
+    pub(super) fn layer(&self, cgroup: Option<&str>) -> Result<document::Table> {
+        match self {
+            Setting::Set(argument) => document::parse_setting(argument, "--set", cgroup),
+            Setting::Flag {
+                flag,
+                key,
+                argument,
+            } => Ok(document::flag_setting(flag, *key, argument)),
+        }
+    }
+
+    fn is_cgroup_file(&self) -> bool {
+        let Setting::Set(argument) = self else {
+            return false;
+        };
+        CGROUP_FILE_PREFIXES
+            .iter()
+            .any(|prefix| argument.trim_start().starts_with(prefix))
+    }
+
+    /// The setting in a column's name.
+    pub(super) fn label(&self) -> String {
+        match self {
+            Setting::Set(argument) => argument.trim().to_string(),
+            Setting::Flag {
+                key: [_, name],
+                argument,
+                ..
+            } => format!("{name}={argument}"),
+        }
+    }
+}
+
+/// Settings in the order they were typed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Columns {
+    /// Before the first `--variant`.
+    pub leading: Vec<Setting>,
+    /// Every `--variant` with the settings behind it.
+    pub variants: Vec<(String, Vec<Setting>)>,
+}
+
+impl Columns {
+    /// Whether any setting is one of a cgroup's files, so that its group must be known.
+    pub(super) fn set_cgroup_files(&self) -> bool {
+        let added = self.variants.iter().flat_map(|(_, settings)| settings);
+        let mut all = self.leading.iter().chain(added);
+        all.any(Setting::is_cgroup_file)
+    }
+}
