@@ -106,6 +106,7 @@ fn a_mistyped_metric_is_refused_before_anything_runs() {
             "`request_latency.p99`",
         ),
         ("cgroup:/tets/nr_throttled", "`/test`"),
+        ("schbenh-classic/rps", "`schbench-classic`"),
     ] {
         let mut command = schedcast(directory, "1", "never");
         command.args(["--metric", metric]);

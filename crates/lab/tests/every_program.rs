@@ -1,7 +1,9 @@
-//! Every program that can be typed gives a table: what it reports has a unit and a direction.
+//! Every program that can be typed gives a table: what it reports has a unit and a direction, and whom it tells of is
+//! known before it runs.
 
 use schedcast_lab::comparison::Comparison;
 use schedcast_lab::experiment::{self, Surroundings};
+use schedcast_lab::metrics::refuse_unknown_program;
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::simulator::Simulator;
 use schedcast_workload::programs::TOOLS;
@@ -39,6 +41,10 @@ fn every_program_gives_a_table() {
         assert_eq!(scenarios[0].programs[0].name, tool.name, "{command}");
         let outcome = simulator.run(&scenarios[0], 0);
         let outcome = outcome.unwrap_or_else(|e| panic!("{command}: {e}"));
+        for metric in outcome.metrics.keys() {
+            let known = refuse_unknown_program(metric, &scenarios, &simulator);
+            known.unwrap_or_else(|e| panic!("{command}: {e}"));
+        }
         let comparison = Comparison::new("", &scenarios, &[vec![outcome]]);
         comparison.unwrap_or_else(|e| panic!("{command}: {e}"));
     }

@@ -37,6 +37,9 @@ pub fn sweep(
     let experiment = question.experiment()?;
     for name in &arguments.metrics {
         metrics::refuse_unknown_group(name, &experiment.scenarios)?;
+        if let Some(simulator) = simulator.simulator() {
+            metrics::refuse_unknown_program(name, &experiment.scenarios, simulator)?;
+        }
     }
     let folder = folder(arguments);
     say_empty(&experiment.scenarios);

@@ -10,7 +10,7 @@ use crate::statistics::MeanKind;
 
 mod refuse;
 
-pub use refuse::{refuse_unknown, refuse_unknown_group, short_names};
+pub use refuse::{refuse_unknown, refuse_unknown_group, refuse_unknown_program, short_names};
 
 /// Which change is an improvement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use schedcast_workload::programs::PERCENTILES;
 
-use super::{FAMILIES, Suffix, parse};
+use super::{FAMILIES, Subject, Suffix, parse};
 use crate::error::{Error, Result, hint_for};
 use crate::experiment::Scenario;
 use crate::experiment::program::{Action, Program};
+use crate::simulator::Simulator;
 
 /// Every family as it is written behind its subject: `request_latency.p99`.
 pub fn short_names() -> Vec<String> {
@@ -58,6 +59,30 @@ pub fn refuse_unknown_group(metric: &str, scenarios: &[Scenario]) -> Result<()> 
     let groups: Vec<&str> = groups.into_iter().collect();
     let message = format!("no point has the cgroup `{path}` of `{metric}`");
     Err(Error::usage(message).hint(hint_for(path, &groups)))
+}
+
+/// Refuses a metric of a program that no scenario starts.
+///
+/// # Errors
+/// Names the nearest program; or a scenario cannot be built.
+pub fn refuse_unknown_program(
+    metric: &str,
+    scenarios: &[Scenario],
+    simulator: &Simulator,
+) -> Result<()> {
+    let Some(known) = parse(metric).filter(|known| known.family.subject == Subject::Program) else {
+        return Ok(());
+    };
+    let mut names = BTreeSet::new();
+    for scenario in scenarios {
+        names.extend(simulator.reported_names(scenario)?);
+        if names.contains(known.subject) {
+            return Ok(());
+        }
+    }
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let message = format!("no point has the program `{}` of `{metric}`", known.subject);
+    Err(Error::usage(message).hint(hint_for(known.subject, &names)))
 }
 
 /// Whether programs have groups that the file does not declare: those of a recording, or an rt-app file's taskgroups.

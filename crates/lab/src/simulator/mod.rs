@@ -14,11 +14,13 @@ mod build;
 mod futures;
 mod measure;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use schedcast_kernel::Ns;
 use schedcast_kernel::rules::Rules;
+use schedcast_sim::workload::TaskSpec;
 use schedcast_sim::{Machine, RunError, Watch, World};
 use schedcast_trace::Recording;
 use schedcast_workload::programs::Running;
@@ -190,6 +192,26 @@ impl Simulator {
         let world = World::new(machine, rules, built.workload, seed).map_err(bad_input)?;
         let duration_ns = scenario.duration_ns.or(built.duration_ns);
         Ok((world, duration_ns, built.programs))
+    }
+
+    /// Programs and threads that a run of the scenario tells of: what `NAME` can be in `NAME/wakeup_latency.p99`.
+    ///
+    /// # Errors
+    /// Programs that cannot be built.
+    pub fn reported_names(&self, scenario: &Scenario) -> Result<BTreeSet<String>> {
+        let built = build::build(self, scenario)?;
+        let workload = &built.workload;
+        let task = |task: &TaskSpec| task.statistics.as_ref().unwrap_or(&task.name).clone();
+        let mut names: BTreeSet<String> = workload.tasks.iter().map(task).collect();
+        names.extend(workload.forks.iter().map(|child| child.name.clone()));
+        for program in built.programs {
+            names.extend(program.statistics);
+            names.insert(program.name);
+        }
+        let recorded = workload.metrics.iter();
+        let recorded = recorded.filter_map(|metric| Some(metric.rsplit_once('/')?.0.to_string()));
+        names.extend(recorded);
+        Ok(names)
     }
 
     /// The same world, which tells what its scheduler decides.
