@@ -112,7 +112,7 @@ pub struct UndoArguments {
 
 /// Below the help of `calibrate`.
 const CALIBRATE_HELP: &str = "\
-Takes about half a minute on an otherwise idle machine. Root only: ticks are seen through the
+Takes about 45 seconds on an otherwise idle machine. Root only: ticks are seen through the
 tracer. [machine] preset = \"host\" then has these figures.
 
 schedcast calibrate --figures results.toml -o machine.toml needs neither: it simulates.";

@@ -19,6 +19,8 @@ use crate::written;
 
 /// Above this share of time taken by the hypervisor figures are too large.
 const STEAL_WORTH_A_WORD: f64 = 0.01;
+/// Longest name of a figure, and a blank.
+const WIDEST: usize = 37;
 
 /// `schedcast calibrate`
 pub fn calibrate(arguments: &CalibrateArguments, quiet: bool, out: &mut impl Write) -> Result<u8> {
@@ -78,14 +80,14 @@ pub fn from_figures(
 /// Constants with their spread, and the results they were fitted to.
 fn fitted_table(fitted: &[Fitted]) -> String {
     let mut text = format!(
-        "{:<34}{:>9}{:>20}  {}\n",
+        "{:<WIDEST$}{:>9}{:>20}  {}\n",
         "FIGURE", "VALUE", "SMALLEST - LARGEST", "SOURCE"
     );
     for one in fitted {
         let (low, high) = one.spread;
         let spread = format!("{low} - {high}");
         text += &format!(
-            "{:<34}{:>9}{spread:>20}  {}: {} given, {:.6} simulated\n",
+            "{:<WIDEST$}{:>9}{spread:>20}  {}: {} given, {:.6} simulated\n",
             one.constant, one.value, one.source, one.measured, one.simulated
         );
     }
@@ -105,26 +107,26 @@ fn keep(file: &Path, text: &str) -> Result<()> {
 
 /// Figures with their spread, in columns.
 fn table(figures: &[Figure], measured: &Measured) -> String {
-    let mut text = format!("{:<34}{:>9}{:>20}\n", "FIGURE", "VALUE", "P10 - P90");
+    let mut text = format!("{:<WIDEST$}{:>9}{:>20}\n", "FIGURE", "VALUE", "P10 - P90");
     for figure in figures {
         let (low, high) = figure.spread;
         let spread = format!("{low} - {high}");
-        text += &format!("{:<34}{:>9}{spread:>20}\n", figure.key, figure.value);
+        text += &format!("{:<WIDEST$}{:>9}{spread:>20}\n", figure.key, figure.value);
     }
     for (threads, speed) in (2..).zip(&measured.smt) {
         let spread = format!("{:.0} - {:.0}", speed.p10, speed.p90);
         let key = format!("smt.thread_speed_1000ths[{threads}]");
-        text += &format!("{key:<34}{:>9.0}{spread:>20}\n", speed.median);
+        text += &format!("{key:<WIDEST$}{:>9.0}{spread:>20}\n", speed.median);
     }
     if let Some(late) = &measured.lateness {
         let spread = format!("{:.0} - {:.0}", late.spread.p10, late.spread.p90);
         let key = "timer_interrupt.late_ns";
-        text += &format!("{key:<34}{:>9.0}{spread:>20}\n", late.spread.median);
+        text += &format!("{key:<WIDEST$}{:>9.0}{spread:>20}\n", late.spread.median);
     }
     let clock = &measured.clock_mhz;
     let spread = format!("{:.0} - {:.0}", clock.p10, clock.p90);
     text += &format!(
-        "{:<34}{:>9.0}{spread:>20}\n",
+        "{:<WIDEST$}{:>9.0}{spread:>20}\n",
         "clock of a busy CPU, MHz", clock.median
     );
     let steal = measured.steal_ratio;

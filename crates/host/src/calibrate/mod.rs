@@ -157,7 +157,7 @@ pub const IDLE_RESTS_NS: [u64; 7] = [
     20_000, 80_000, 200_000, 1_000_000, 5_000_000, 20_000_000, 80_000_000,
 ];
 
-/// Measures this machine; `step` is told what comes next. Takes about half a minute; everything else on the
+/// Measures this machine; `step` is told what comes next. Takes about 45 seconds; everything else on the
 /// machine disturbs it.
 ///
 /// # Errors
