@@ -8,9 +8,12 @@
 //! lives in `select/sibling.rs`. A test that wakes a task whose target CPU is idle and asks
 //! [`take_reached`] afterwards finds it among the marks.
 
+mod renamed;
 mod table;
 
 use std::fmt;
+
+use crate::rules::Version;
 
 pub use table::Mark;
 
@@ -21,7 +24,7 @@ pub struct About {
     pub part: &'static str,
     /// Its mark, as a word.
     pub name: &'static str,
-    /// The kernel function it mirrors, under its newest name.
+    /// The kernel function it mirrors, under its name in 6.18.
     pub function: &'static str,
     /// Versions it holds in.
     pub versions: &'static str,
@@ -29,6 +32,13 @@ pub struct About {
     pub file: &'static str,
     /// What it says, in a line.
     pub says: &'static str,
+}
+
+impl About {
+    /// The kernel function under the name that a release has for it.
+    pub fn function_in(&self, version: Version) -> &'static str {
+        renamed::name_in(self.function, version)
+    }
 }
 
 impl fmt::Display for Mark {
@@ -124,9 +134,9 @@ pub fn page() -> String {
 const INTRODUCTION: &str = "\
 # The model, rule by rule
 
-Every rule of the scheduler that the simulator knows: what it says, the kernel function it mirrors (under its newest name), the
+Every rule of the scheduler that the simulator knows: what it says, the kernel function it mirrors (under its name in 6.18), the
 releases it holds in (a dash at the end: to this day), the file of `crates/kernel/src` it lives in, and its mark. `schedcast explain`
-prints the mark of the rule that decided. The code of a rule says when it is reached, in builds with debug assertions, and a test
+prints the mark of the rule that decided, and the function under the name that the simulated release has for it. The code of a rule says when it is reached, in builds with debug assertions, and a test
 collects what the tests of `crates/kernel` reach: every mark. What is not modelled stands in [Validity](validity.md). This page is written from the table in `crates/kernel/src/model/table.rs`.
 ";
 

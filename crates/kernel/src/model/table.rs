@@ -44,18 +44,18 @@ model! {
     DelayedTakenOff "pick_next_entity" "6.12 –" "fair/pick.rs" "the choice was asleep already and only waited for its lag: taken off, pick again";
 }
 "Wakeup preemption" {
-    WokeItself "wakeup_preempt_fair" "4.5 –" "fair/preempt.rs" "the running task woke itself";
-    WakeeThrottled "wakeup_preempt_fair" "4.5 –" "fair/preempt.rs" "the wakee's group is throttled";
-    ReschedPending "wakeup_preempt_fair" "4.5 –" "fair/preempt.rs" "a reschedule is pending already";
-    IdlePolicyGivesWay "wakeup_preempt_fair" "≤ 6.11" "fair/preempt.rs" "a SCHED_IDLE task gives way";
-    NoWakeupPreemption "wakeup_preempt_fair" "4.5 –" "fair/preempt.rs" "NO_WAKEUP_PREEMPTION is set";
-    BatchDoesNotPreempt "wakeup_preempt_fair" "4.5 –" "fair/preempt.rs" "SCHED_BATCH and SCHED_IDLE tasks do not preempt";
-    IdleGroupDoesNotPreempt "wakeup_preempt_fair" "5.15 –" "fair/preempt.rs" "an idle group or task does not preempt others";
-    IdleGroupGivesWay "wakeup_preempt_fair" "5.15 –" "fair/preempt.rs" "an idle group or task gives way to others";
+    WokeItself "check_preempt_wakeup_fair" "4.5 –" "fair/preempt.rs" "the running task woke itself";
+    WakeeThrottled "check_preempt_wakeup_fair" "4.5 –" "fair/preempt.rs" "the wakee's group is throttled";
+    ReschedPending "check_preempt_wakeup_fair" "4.5 –" "fair/preempt.rs" "a reschedule is pending already";
+    IdlePolicyGivesWay "check_preempt_wakeup_fair" "≤ 6.11" "fair/preempt.rs" "a SCHED_IDLE task gives way";
+    NoWakeupPreemption "check_preempt_wakeup_fair" "4.5 –" "fair/preempt.rs" "NO_WAKEUP_PREEMPTION is set";
+    BatchDoesNotPreempt "check_preempt_wakeup_fair" "4.5 –" "fair/preempt.rs" "SCHED_BATCH and SCHED_IDLE tasks do not preempt";
+    IdleGroupDoesNotPreempt "check_preempt_wakeup_fair" "5.15 –" "fair/preempt.rs" "an idle group or task does not preempt others";
+    IdleGroupGivesWay "check_preempt_wakeup_fair" "5.15 –" "fair/preempt.rs" "an idle group or task gives way to others";
     WakeeLeads "wakeup_preempt_entity" "≤ 6.5" "fair/preempt.rs" "the wakee's vruntime is smaller by more than the wakeup granularity";
     WakeeDoesNotLead "wakeup_preempt_entity" "≤ 6.5" "fair/preempt.rs" "the wakee's vruntime is not smaller by the wakeup granularity";
-    WakeeWouldBePicked "wakeup_preempt_fair" "6.6 –" "fair/preempt.rs" "the wakee would be picked";
-    WakeeWouldNotBePicked "wakeup_preempt_fair" "6.6 –" "fair/preempt.rs" "the wakee would not be picked";
+    WakeeWouldBePicked "check_preempt_wakeup_fair" "6.6 –" "fair/preempt.rs" "the wakee would be picked";
+    WakeeWouldNotBePicked "check_preempt_wakeup_fair" "6.6 –" "fair/preempt.rs" "the wakee would not be picked";
     ShortPreempts "do_preempt_short" "6.12 –" "fair/preempt.rs" "a shorter request ends the running one's protection (PREEMPT_SHORT)";
     ShortShrinksProtection "update_protect_slice" "6.17 –" "fair/preempt.rs" "a shorter request that does not preempt shortens the protection";
 }
@@ -115,7 +115,7 @@ model! {
     RemovedLoad "remove_entity_load_avg" "4.5 –" "fair/load.rs" "what a sleeper leaves behind is subtracted at the next update";
     MigratedSleeperLag "migrate_se_pelt_lag" "6.0 –" "fair/load.rs" "time that an idle old CPU's clock missed is estimated";
     InitialUtil "post_init_entity_util_avg" "4.7 –" "core/life.rs" "a new task starts with a share of the CPU's utilisation";
-    BlockedDecay "update_blocked_averages" "4.5 –" "balance/blocked.rs" "blocked load of a CPU's queues decays";
+    BlockedDecay "sched_balance_update_blocked_averages" "4.5 –" "balance/blocked.rs" "blocked load of a CPU's queues decays";
     UtilEstSleep "util_est_update" "4.17 –" "fair/util_est.rs" "a task that sleeps leaves its utilisation as an estimate";
     UtilEstUnchanged "util_est_update" "4.17 –" "fair/util_est.rs" "no estimate without a new average";
     UtilEstSmall "util_est_update" "4.17 –" "fair/util_est.rs" "an estimate within 1 % is kept";

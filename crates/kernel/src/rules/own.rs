@@ -63,7 +63,7 @@ pub struct Preemption {
 pub struct Hooks {
     /// `select_idle_sibling`: the CPU for a woken task.
     pub select_idle_sibling: Option<fn(&Kernel, &Placement) -> Option<Cpu>>,
-    /// `wakeup_preempt_fair`: whether the wakee takes the CPU.
+    /// `check_preempt_wakeup_fair`: whether the wakee takes the CPU.
     pub wakeup_preempt: Option<fn(&Kernel, &Preemption) -> Option<bool>>,
 }
 

@@ -51,15 +51,6 @@ fn cpus(set: &CpuSet) -> String {
     }
 }
 
-/// The rule with its kernel function and the versions it holds in.
-fn rule(mark: Mark) -> String {
-    let about = mark.about();
-    format!(
-        "  rule     {}\n           {} ({}), mark {}\n",
-        about.says, about.function, about.versions, about.name
-    )
-}
-
 /// Knows names.
 pub(super) struct Writer<'a> {
     pub(super) world: &'a World<true>,
@@ -68,6 +59,23 @@ pub(super) struct Writer<'a> {
 impl Writer<'_> {
     pub(super) fn rules(&self) -> &Rules {
         &self.world.kernel().rules
+    }
+
+    /// The kernel function that the rule mirrors, as the simulated release calls it.
+    pub(super) fn function(&self, mark: Mark) -> &'static str {
+        mark.about().function_in(self.rules().version)
+    }
+
+    /// The rule with its kernel function and the versions it holds in.
+    fn rule(&self, mark: Mark) -> String {
+        let about = mark.about();
+        format!(
+            "  rule     {}\n           {} ({}), mark {}\n",
+            about.says,
+            self.function(mark),
+            about.versions,
+            about.name
+        )
     }
 
     pub(super) fn task(&self, task: TaskId) -> String {
@@ -135,16 +143,16 @@ impl Writer<'_> {
                 ..
             } => {
                 let compared = siblings.as_deref().map(|pair| self.siblings(pair));
-                rule(*mark) + &compared.unwrap_or_default()
+                self.rule(*mark) + &compared.unwrap_or_default()
             }
             Decision::Place { .. } => self.place(decision),
             Decision::Throttle { .. } => self.throttle(cpu, decision),
-            Decision::Balance { .. } => balance(decision),
+            Decision::Balance { .. } => self.balance(decision),
         }
     }
 
     fn level(&self, level: &PickLevel) -> String {
-        let mut text = rule(level.rule);
+        let mut text = self.rule(level.rule);
         let origin = self.origin();
         let _ = writeln!(
             text,
@@ -225,7 +233,7 @@ impl Writer<'_> {
         else {
             return String::new();
         };
-        let mut text = rule(*mark);
+        let mut text = self.rule(*mark);
         let sync = if *sync { ", sync" } else { "" };
         let _ = writeln!(
             text,
@@ -239,7 +247,11 @@ impl Writer<'_> {
             let _ = writeln!(
                 text,
                 "  target   CPU {}: {}\n           {} ({}), mark {}",
-                target.0, about.says, about.function, about.versions, about.name
+                target.0,
+                about.says,
+                self.function(*target_rule),
+                about.versions,
+                about.name
             );
         }
         let limit = scan_limit.map_or(String::new(), |limit| format!(", scan limit {limit}"));
@@ -248,6 +260,42 @@ impl Writer<'_> {
             "  state    idle CPUs {}; CPUs looked at {examined}{limit}",
             cpus(idle)
         );
+        text
+    }
+
+    fn balance(&self, decision: &Decision) -> String {
+        let Decision::Balance {
+            idle,
+            domain,
+            imbalance,
+            migration,
+            rule: mark,
+            groups,
+            ..
+        } = decision
+        else {
+            return String::new();
+        };
+        use schedcast_kernel::balance::{CpuIdle, Migration};
+        let mut text = self.rule(*mark);
+        let why = match idle {
+            CpuIdle::NotIdle => "busy",
+            CpuIdle::Idle => "idle",
+            CpuIdle::NewlyIdle => "about to idle",
+        };
+        let unit = match migration {
+            Migration::Load => "load",
+            Migration::Util => "utilisation",
+            Migration::Task => "tasks",
+        };
+        let _ = writeln!(
+            text,
+            "  domain   {domain}, the pulling CPU is {why}; left to move: {imbalance} ({unit})"
+        );
+        if let Some((local, busiest)) = groups {
+            let _ = writeln!(text, "  local    {}", group_state(local));
+            let _ = writeln!(text, "  busiest  {}", group_state(busiest));
+        }
         text
     }
 
@@ -264,7 +312,7 @@ impl Writer<'_> {
         else {
             return String::new();
         };
-        let mut text = rule(*mark);
+        let mut text = self.rule(*mark);
         let quota = limit.quota_ns.map_or("max".to_string(), |ns| ms(ns as i64));
         let _ = writeln!(
             text,
@@ -306,42 +354,6 @@ fn state(one: &Candidate, eevdf: bool) -> String {
         words.push("queued");
     }
     words.join(", ")
-}
-
-fn balance(decision: &Decision) -> String {
-    let Decision::Balance {
-        idle,
-        domain,
-        imbalance,
-        migration,
-        rule: mark,
-        groups,
-        ..
-    } = decision
-    else {
-        return String::new();
-    };
-    use schedcast_kernel::balance::{CpuIdle, Migration};
-    let mut text = rule(*mark);
-    let why = match idle {
-        CpuIdle::NotIdle => "busy",
-        CpuIdle::Idle => "idle",
-        CpuIdle::NewlyIdle => "about to idle",
-    };
-    let unit = match migration {
-        Migration::Load => "load",
-        Migration::Util => "utilisation",
-        Migration::Task => "tasks",
-    };
-    let _ = writeln!(
-        text,
-        "  domain   {domain}, the pulling CPU is {why}; left to move: {imbalance} ({unit})"
-    );
-    if let Some((local, busiest)) = groups {
-        let _ = writeln!(text, "  local    {}", group_state(local));
-        let _ = writeln!(text, "  busiest  {}", group_state(busiest));
-    }
-    text
 }
 
 fn group_state(group: &GroupState) -> String {

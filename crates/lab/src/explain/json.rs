@@ -66,16 +66,6 @@ fn document(value: Value) -> String {
     format!("{value:#}\n")
 }
 
-fn rule(mark: Mark) -> Value {
-    let about = mark.about();
-    json!({
-        "mark": about.name,
-        "function": about.function,
-        "versions": about.versions,
-        "says": about.says,
-    })
-}
-
 fn cpus(set: &CpuSet) -> Vec<u32> {
     set.iter().map(|cpu| cpu.0).collect()
 }
@@ -97,6 +87,16 @@ fn group_state(group: &GroupState) -> Value {
 }
 
 impl Writer<'_> {
+    fn rule_value(&self, mark: Mark) -> Value {
+        let about = mark.about();
+        json!({
+            "mark": about.name,
+            "function": self.function(mark),
+            "versions": about.versions,
+            "says": about.says,
+        })
+    }
+
     fn value(&self, decision: &Decision) -> Value {
         match decision {
             Decision::Pick { task, levels } => json!({
@@ -114,7 +114,7 @@ impl Writer<'_> {
                 "wakee": self.task(*wakee),
                 "running": self.task(*curr),
                 "preempts": preempts,
-                "rule": rule(*mark),
+                "rule": self.rule_value(*mark),
                 "virtual_times_from": self.origin(),
                 "compared": siblings.as_deref().map(|pair| json!({
                     "queue": self.group(pair.group),
@@ -124,7 +124,7 @@ impl Writer<'_> {
             }),
             Decision::Place { .. } => self.place_value(decision),
             Decision::Throttle { .. } => self.throttle_value(decision),
-            Decision::Balance { .. } => balance_value(decision),
+            Decision::Balance { .. } => self.balance_value(decision),
         }
     }
 
@@ -133,7 +133,7 @@ impl Writer<'_> {
         json!({
             "queue": self.group(level.group),
             "picked": self.owner(level.picked),
-            "rule": rule(level.rule),
+            "rule": self.rule_value(level.rule),
             "entities": entities.map(|one| self.entity_value(one)).collect::<Vec<_>>(),
         })
     }
@@ -191,12 +191,49 @@ impl Writer<'_> {
             "sync": sync,
             "previous_cpu": prev_cpu.0,
             "target_cpu": wakeup.then_some(target.0),
-            "target_rule": wakeup.then(|| rule(*target_rule)),
+            "target_rule": wakeup.then(|| self.rule_value(*target_rule)),
             "chosen_cpu": cpu.0,
-            "rule": rule(*mark),
+            "rule": self.rule_value(*mark),
             "cpus_looked_at": examined,
             "scan_limit": scan_limit,
             "idle_cpus": cpus(idle),
+        })
+    }
+
+    fn balance_value(&self, decision: &Decision) -> Value {
+        let Decision::Balance {
+            dst,
+            idle,
+            src,
+            domain,
+            moved,
+            imbalance,
+            migration,
+            rule: mark,
+            groups,
+        } = decision
+        else {
+            return Value::Null;
+        };
+        json!({
+            "to_cpu": dst.0,
+            "from_cpu": number(*src),
+            "moved": moved,
+            "pulling_cpu_is": match idle {
+                CpuIdle::NotIdle => "busy",
+                CpuIdle::Idle => "idle",
+                CpuIdle::NewlyIdle => "about to idle",
+            },
+            "domain": domain,
+            "left_to_move": imbalance,
+            "unit": match migration {
+                Migration::Load => "load",
+                Migration::Util => "utilisation",
+                Migration::Task => "tasks",
+            },
+            "rule": self.rule_value(*mark),
+            "local": groups.as_ref().map(|(local, _)| group_state(local)),
+            "busiest": groups.as_ref().map(|(_, busiest)| group_state(busiest)),
         })
     }
 
@@ -215,7 +252,7 @@ impl Writer<'_> {
         };
         json!({
             "group": self.group(*group),
-            "rule": rule(*mark),
+            "rule": self.rule_value(*mark),
             "quota_ns": limit.quota_ns,
             "period_ns": limit.period_ns,
             "burst_ns": limit.burst_ns,
@@ -225,41 +262,4 @@ impl Writer<'_> {
             "tasks": tasks,
         })
     }
-}
-
-fn balance_value(decision: &Decision) -> Value {
-    let Decision::Balance {
-        dst,
-        idle,
-        src,
-        domain,
-        moved,
-        imbalance,
-        migration,
-        rule: mark,
-        groups,
-    } = decision
-    else {
-        return Value::Null;
-    };
-    json!({
-        "to_cpu": dst.0,
-        "from_cpu": number(*src),
-        "moved": moved,
-        "pulling_cpu_is": match idle {
-            CpuIdle::NotIdle => "busy",
-            CpuIdle::Idle => "idle",
-            CpuIdle::NewlyIdle => "about to idle",
-        },
-        "domain": domain,
-        "left_to_move": imbalance,
-        "unit": match migration {
-            Migration::Load => "load",
-            Migration::Util => "utilisation",
-            Migration::Task => "tasks",
-        },
-        "rule": rule(*mark),
-        "local": groups.as_ref().map(|(local, _)| group_state(local)),
-        "busiest": groups.as_ref().map(|(_, busiest)| group_state(busiest)),
-    })
 }
