@@ -127,3 +127,18 @@ fn what_cannot_run_for_real_is_refused() {
     let changes = refused(&["run", &file.display().to_string(), "--on", "host"]);
     assert!(changes.contains("changes while programs run"), "{changes}");
 }
+
+#[test]
+fn flags_for_what_is_simulated_are_refused_where_nothing_is() {
+    for (flag, value) in [
+        ("--kernel", "6.12"),
+        ("--machine", "dev-vm"),
+        ("--hz", "250"),
+    ] {
+        let (output, _) = schedcast(&["run", "--on", "host", flag, value, "--", "true"]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        let expected = format!("error: `{flag}` changes nothing of a host\n");
+        assert!(said.starts_with(&expected), "{said}");
+    }
+}

@@ -25,7 +25,7 @@ use schedcast_lab::answer;
 use schedcast_lab::error::{Diagnostic, Error, Result};
 use schedcast_lab::experiment::{Experiment, Scenario};
 use schedcast_lab::outcome::{MetricMap, Outcome};
-use schedcast_lab::question::Question;
+use schedcast_lab::question::{Question, Setting};
 use schedcast_lab::simulate::Simulate;
 
 use super::host::host_error;
@@ -176,6 +176,31 @@ fn refuse_other_machine(scenario: &Scenario, cpus: usize) -> Result<()> {
     Err(refused(message).hint(format!("--cpus {cpus} makes them equal")))
 }
 
+/// Refuses flags for what is simulated where nothing is: the host has the kernel and the machine it has.
+fn refuse_unused(question: &Question, arguments: &RunArguments) -> Result<()> {
+    if arguments.on.iter().any(|place| *place != Where::Host) {
+        return Ok(());
+    }
+    let columns = &question.columns;
+    let added = columns.variants.iter().flat_map(|(_, settings)| settings);
+    let flag = columns
+        .leading
+        .iter()
+        .chain(added)
+        .find_map(|setting| match setting {
+            Setting::Flag { flag, .. } => Some(*flag),
+            Setting::Set(_) => None,
+        });
+    let Some(flag) = flag else {
+        return Ok(());
+    };
+    let hint = match flag {
+        "--kernel" => "--on vm:6.12 runs another kernel, --on host,sim simulates one beside it",
+        _ => "leave it out, or simulate beside the host with --on host,sim",
+    };
+    Err(Error::usage(format!("`{flag}` changes nothing of a host")).hint(hint))
+}
+
 /// `schedcast run` with `--on host`, `--on host,sim`, `--on vm:6.12,sim` and the like.
 pub fn run(
     (question, mut experiment, image): (&Question, Experiment, Option<&KernelImage>),
@@ -186,6 +211,7 @@ pub fn run(
     (out, err): (&mut impl Write, &mut impl Write),
 ) -> Result<()> {
     refuse_pictures(arguments)?;
+    refuse_unused(question, arguments)?;
     let scenario = experiment.scenarios.remove(0);
     let cpus = Topology::read().map_err(host_error)?.cpus.len();
     let simulated = arguments.on.contains(&Where::Sim);
