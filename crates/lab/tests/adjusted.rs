@@ -107,3 +107,27 @@ fn each_level_of_cgroups_has_its_own_weights() {
         assert!((found - expected).abs() < 0.02, "{column} {group}: {found}");
     }
 }
+
+#[test]
+fn a_recording_that_is_not_there_is_told_at_its_place() {
+    let subject = Subject::Text {
+        name: "exp.toml".to_string(),
+        text: "[[program]]\nreplay = \"nowhere\"\n".to_string(),
+        directory: "/there/is".into(),
+        only: None,
+    };
+    let question = Question {
+        subject,
+        cgroup: None,
+        columns: Columns::default(),
+        seeds: Some(1),
+        duration: None,
+        measured: false,
+    };
+    let experiment = question.experiment().unwrap();
+    let error = answer(&question, &experiment, &Simulator::new(), &|| {}).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "exp.toml:2:10: there is no recording /there/is/nowhere"
+    );
+}

@@ -54,6 +54,10 @@ pub(super) fn build(simulator: &Simulator, scenario: &Scenario) -> Result<Built>
     // Recorded groups come first: what a recording says of them lies below the settings.
     for program in &scenario.programs {
         if let Action::Replay(folder, adjust) = &program.action.value {
+            if !folder.exists() {
+                let message = format!("there is no recording {}", folder.display());
+                return Err(Error::input(&program.action.place, message));
+            }
             let costs = Costs::new(scenario.machine.machine.cost_ns, scenario.kernel.hz);
             let replay = simulator.replay(folder, &costs, adjust)?;
             builder.add_replay(&replay, program)?;

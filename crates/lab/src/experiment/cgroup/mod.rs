@@ -401,11 +401,14 @@ fn check_file(entry: &Entry, kernel: &KernelSettings) -> Result<()> {
         (burst && !kernel.rules.burst) || (key == "cpu.idle" && !kernel.version.since(5, 15));
     // Zero is what a kernel without the file does anyway, so versions can be compared.
     if missing && !zero {
-        let since = if burst { "5.14" } else { "5.15" };
-        let message = format!(
-            "ENOENT: kernel {} has no `{key}`: {since} brought it",
-            kernel.version
-        );
+        let version = kernel.version;
+        let message = match burst {
+            true if version.since(5, 14) => {
+                format!("ENOENT: kernel {version} without its patch `burst` has no `{key}`")
+            }
+            true => format!("ENOENT: kernel {version} has no `{key}`: 5.14 brought it"),
+            false => format!("ENOENT: kernel {version} has no `{key}`: 5.15 brought it"),
+        };
         return Err(Error::input(&entry.key_place, message));
     }
     Ok(())

@@ -278,6 +278,13 @@ fn files_exist_from_their_version_on() {
         "zero is what it does anyway"
     );
     assert!(tree_on("5.14", &[&burst(1)]).is_ok());
+    let without = kernel("version = \"6.12\"\npatches = [\"-burst\"]\n");
+    let layer = parse(&Source::new("g.toml", burst(1))).unwrap();
+    let error = CgroupTree::default().write(&layer, &without).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "g.toml:3:1: ENOENT: kernel 6.12 without its patch `burst` has no `cpu.max.burst`"
+    );
     assert!(tree_on("5.14", &["[\"/a\"]\n\"cpu.idle\" = 1\n"]).is_err());
 }
 
