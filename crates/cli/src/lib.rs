@@ -25,7 +25,7 @@ pub fn run(
     out: &mut impl Write,
     err: &mut impl Write,
 ) -> u8 {
-    let words: Vec<OsString> = arguments.into_iter().collect();
+    let words = help_as_flag(arguments.into_iter().collect());
     let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,
         Err(error) => return print_clap(&error, out, err),
@@ -57,6 +57,15 @@ pub fn run(
             error.exit_code()
         }
     }
+}
+
+/// `schedcast help VERB`, as git and perf know it, is `schedcast VERB --help`.
+fn help_as_flag(mut words: Vec<OsString>) -> Vec<OsString> {
+    if words.get(1).is_some_and(|word| word == "help") {
+        words.remove(1);
+        words.push("--help".into());
+    }
+    words
 }
 
 /// Help and version go to standard output with 0, everything else is a usage error.

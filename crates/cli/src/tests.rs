@@ -298,6 +298,11 @@ fn files_that_cannot_be_written_are_refused_before_anything_runs() {
             format!("error: cannot write {folder}: it is a folder\n")
         );
     }
+    for flag in ["--report", "--trace"] {
+        let (code, _, err) = schedcast(&["compare", &path, flag, "-"]);
+        assert_eq!(code, 2, "{flag}");
+        assert!(err.contains("standard output has the table"), "{err}");
+    }
 }
 
 #[test]
@@ -338,6 +343,11 @@ fn help_fits_a_terminal_and_lists_show_names() {
     }
     insta::assert_snapshot!("help", output(&["--help"], NO_PATH));
     insta::assert_snapshot!("help_compare", output(&["compare", "--help"], NO_PATH));
+    assert_eq!(output(&["help"], NO_PATH), output(&["--help"], NO_PATH));
+    assert_eq!(
+        output(&["help", "compare"], NO_PATH),
+        output(&["compare", "--help"], NO_PATH)
+    );
     assert!(output(&["list", "machines"], NO_PATH).contains("generic-8"));
     assert!(output(&["list", "patches"], NO_PATH).contains("timer-interleave"));
     assert!(output(&["list", "kernels"], NO_PATH).contains("\n6.18 "));

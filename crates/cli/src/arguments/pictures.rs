@@ -8,9 +8,17 @@ use clap::Args;
 #[derive(Clone, Debug, Args)]
 pub struct Pictures {
     /// Write what happened as a Perfetto trace; several variants get a file each beside FILE
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file)]
     pub trace: Option<PathBuf>,
     /// Write the answer as one HTML page that needs nothing else
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file)]
     pub report: Option<PathBuf>,
+}
+
+/// The name of a file. Standard output has the table.
+fn file(name: &str) -> Result<PathBuf, &'static str> {
+    match name {
+        "-" => Err("standard output has the table: name a file"),
+        name => Ok(PathBuf::from(name)),
+    }
 }
