@@ -109,10 +109,12 @@ impl Question {
                 let document = experiment::command_document(words, self.cgroup.as_deref());
                 experiment::read(&document, &surroundings)
             }
-            Subject::Recording(recorded) => experiment::read(
-                &experiment::replay_document(&recorded.folder),
-                &surroundings,
-            ),
+            Subject::Recording(recorded) => {
+                let document = experiment::replay_document(&recorded.folder);
+                let mut experiment = experiment::read(&document, &surroundings)?;
+                end_with(recorded, &mut experiment);
+                Ok(experiment)
+            }
         }
     }
 
@@ -308,6 +310,14 @@ fn refuse_undistilled(path: &Path, experiment: &Experiment) -> Result<()> {
     )
 }
 
+/// A replay ends with its recording: nothing is known of what came then, and idle CPUs would count as if they were.
+fn end_with(recorded: &Recorded, experiment: &mut Experiment) {
+    for scenario in &mut experiment.scenarios {
+        let asked_ns = scenario.duration_ns;
+        scenario.duration_ns = asked_ns.filter(|asked_ns| *asked_ns < recorded.length_ns);
+    }
+}
+
 /// The experiment with the variant `only` alone, if one is named.
 fn select(mut experiment: Experiment, only: Option<&str>) -> Result<Experiment> {
     let Some(name) = only else {
@@ -417,6 +427,17 @@ mod tests {
                 .all(|scenario| scenario.duration_ns == Some(5_000_000_000))
         );
         assert_eq!(question.target().unwrap().as_deref(), Some("/pg"));
+    }
+
+    #[test]
+    fn a_replay_lasts_no_longer_than_its_recording() {
+        let lasts = |duration: &str| {
+            let mut question = question(recorded(ONE_LIMITED));
+            question.duration = Some(duration.to_string());
+            question.experiment().unwrap().scenarios[0].duration_ns
+        };
+        assert_eq!(lasts("29s"), Some(29_000_000_000));
+        assert_eq!(lasts("500s"), None, "all of its 29.5 s");
     }
 
     #[test]
