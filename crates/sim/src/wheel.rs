@@ -229,7 +229,7 @@ impl Wheel {
             next: list as u32,
             previous: list as u32,
         };
-        self.mark_empty(list);
+        self.mark_empty(list, true);
         while row >= LISTS as u32 {
             let next = self.links[row as usize].next;
             let slot = row - LISTS as u32;
@@ -264,18 +264,17 @@ impl Wheel {
         self.links[next as usize].previous = previous;
         let list = usize::from(self.places[slot as usize]);
         self.places[slot as usize] = NOWHERE;
-        if next == previous && next as usize == list {
-            self.mark_empty(list);
-        }
+        let emptied = (next == previous) & (next as usize == list);
+        self.mark_empty(list, emptied);
     }
 
+    /// A list may be empty now. Whether it is, and its level with it, is a matter of chance: no jumps.
     #[inline(always)]
-    fn mark_empty(&mut self, list: usize) {
+    fn mark_empty(&mut self, list: usize, emptied: bool) {
         let level = list / DIGITS;
-        self.occupied[level] &= !(1 << (list % DIGITS));
-        if self.occupied[level] == 0 {
-            self.levels &= !(1 << level);
-        }
+        let left = self.occupied[level] & !(u64::from(emptied) << (list % DIGITS));
+        self.occupied[level] = left;
+        self.levels &= !(u32::from(left == 0) << level);
     }
 }
 

@@ -43,12 +43,10 @@ impl Default for Menu {
 
 /// `which_bucket`: by decades from 10 µs to 100 ms, again while tasks wait for I/O.
 fn bucket(duration_ns: Ns, question: &Question) -> usize {
-    let mut limit_ns = 10_000;
-    let mut row = 0;
-    while row < 5 && duration_ns >= limit_ns {
-        limit_ns *= 10;
-        row += 1;
-    }
+    // Distances come as chance has it: counted, not looked for.
+    let decades = [10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
+    let row = decades.map(|limit_ns| usize::from(duration_ns >= limit_ns));
+    let row: usize = row.iter().sum();
     let waiting = question.rules.menu_iowait && question.nr_iowait > 0;
     row + if waiting { BUCKETS / 2 } else { 0 }
 }
@@ -75,11 +73,7 @@ impl Menu {
                 return if fallback { most } else { UNKNOWN_US };
             }
             let low = mean - u64::from(least) > u64::from(most) - mean;
-            if rules.menu_outliers_both_ends && low {
-                samples.leave_out_least();
-            } else {
-                samples.leave_out_most();
-            }
+            samples.leave_out(rules.menu_outliers_both_ends & low);
         }
     }
 
@@ -250,26 +244,26 @@ fn scan_before_4_20(question: &Question, first: usize, predicted_ns: Ns, latency
 fn scan(question: &Question, predicted_ns: Ns, latency_ns: Ns, timers: (Ns, Ns)) -> Scan {
     let states = question.states;
     let latency_first = question.rules.menu_polling == MenuPolling::ShortResidencyAndExit;
-    let mut chosen = 0;
-    for (row, state) in states.iter().enumerate() {
-        let too_slow = state.exit_latency_ns > latency_ns;
-        if latency_first && too_slow {
-            return (chosen, predicted_ns, false);
-        }
-        if state.target_residency_ns > predicted_ns {
-            let instead = states[chosen].polling
-                && better_than_polling(question, state, (predicted_ns, latency_ns, timers.0));
-            if instead {
-                return (row, state.target_residency_ns, false);
-            }
-            return too_deep(question, chosen, row, predicted_ns, timers.1);
-        }
-        if too_slow {
-            return (chosen, predicted_ns, false);
-        }
-        chosen = row;
+    // How many in a row will do is a matter of chance: counted, not looked for.
+    let (mut fit, mut all_fit) = (0, true);
+    for state in states {
+        all_fit &=
+            (state.target_residency_ns <= predicted_ns) & (state.exit_latency_ns <= latency_ns);
+        fit += usize::from(all_fit);
     }
-    (chosen, predicted_ns, false)
+    let chosen = fit.saturating_sub(1);
+    let Some(state) = states.get(fit) else {
+        return (chosen, predicted_ns, false);
+    };
+    let too_slow = state.exit_latency_ns > latency_ns;
+    if state.target_residency_ns <= predicted_ns || (latency_first && too_slow) {
+        return (chosen, predicted_ns, false);
+    }
+    let times = (predicted_ns, latency_ns, timers.0);
+    if states[chosen].polling && better_than_polling(question, state, times) {
+        return (fit, state.target_residency_ns, false);
+    }
+    too_deep(question, chosen, fit, predicted_ns, timers.1)
 }
 
 /// Whether a physical state is entered although the prediction says polling.
