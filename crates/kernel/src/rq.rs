@@ -63,8 +63,13 @@ pub struct Rq {
     pub need_resched_lazy: bool,
     /// The next `schedule()` does not read the clock: a wakeup that preempts has just done so (`RQCF_REQ_SKIP`).
     pub skip_clock_update: bool,
-    /// Until when another CPU holds this queue's lock, to send the interrupt that asks for a reschedule.
+    /// Until when this queue's lock is held: by its own CPU, to switch, or by another, to wake a task here and to send the interrupt
+    /// that asks for a reschedule.
     pub lock_held_until_ns: Ns,
+    /// Who had the CPU before the last switch.
+    pub switched_from: TaskId,
+    /// When that switch is over; until then whoever had the CPU is not quite off it (`on_cpu`).
+    pub switched_at_ns: Ns,
 
     /// Wakeups handed over by other CPUs.
     pub wake_list: Vec<TaskId>,
@@ -155,6 +160,8 @@ impl Rq {
             need_resched_lazy: false,
             skip_clock_update: false,
             lock_held_until_ns: 0,
+            switched_from: idle,
+            switched_at_ns: 0,
             wake_list: Vec::new(),
             ttwu_pending: false,
             noted_idle: true,

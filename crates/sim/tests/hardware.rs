@@ -635,3 +635,36 @@ fn the_lock_of_a_queue_is_held_while_the_interrupt_is_sent() {
     // The caller gets to `schedule` within 10 us of the wakeup and spins there until the waker has sent the interrupt.
     assert_eq!(marks(&world), [(MS + 100_000, 1)]);
 }
+
+#[test]
+fn a_waker_waits_for_the_lock_of_a_queue_whose_cpu_switches() {
+    use schedcast_kernel::platform::Op;
+    let mut machine = machine([1, 1, 2, 1], "");
+    machine.cost_ns[Op::ContextSwitch as usize] = 100_000;
+    machine.cost_ns[Op::ContextSwitchThread as usize] = 100_000;
+    let mut workload = Workload::default();
+    let semaphore = workload.add_semaphore(0);
+    task(&mut workload, "sleeper", 1, |b| b.sem_wait(semaphore));
+    let mut at = |name: &str, cpu, start_ns, work_ns, posts| {
+        let program = program(&mut workload, |b| {
+            b.work(work_ns);
+            if posts {
+                b.sem_post(semaphore);
+                b.mark(1);
+            }
+        });
+        workload.add_task(TaskSpec {
+            start_ns,
+            ..pinned(name, program, cpu)
+        });
+    };
+    // CPU 1 switches to the first at 10 ms, until 10.1, and from the first to the second at 10.4, until 10.5.
+    at("first", 1, 10 * MS, 300_000, false);
+    at("second", 1, 10 * MS + 200_000, 5 * MS, false);
+    // Runs from 10.1 ms on.
+    at("waker", 0, 10 * MS, 350_000, true);
+    let mut world = world((6, 18), machine, workload);
+    world.run_until(20 * MS).unwrap();
+    // It wants the lock at 10.45 ms.
+    assert_eq!(marks(&world), [(10 * MS + 500_000, 1)]);
+}

@@ -154,6 +154,8 @@ impl Kernel {
         rq.skip_clock_update = false;
         if next != prev {
             self.context_switch(p, cpu, prev, next, state);
+        } else {
+            self.rq_unlock(p, cpu);
         }
         self.balance_callbacks(p, cpu);
     }
@@ -177,7 +179,12 @@ impl Kernel {
         self.tasks[next.index()].on_cpu = true;
         p.observe(cpu, Observation::Switch { prev, state, next });
         self.spend_switch(p, cpu, prev, next);
+        let rq = &mut self.rqs[cpu.index()];
+        rq.switched_from = prev;
+        rq.switched_at_ns = p.now(cpu);
+        self.rq_unlock(p, cpu);
         if self.is_idle_task(prev) {
+            // A real CPU restarts its tick before it takes the lock.
             let now = p.now(cpu);
             self.count_idle_time(cpu, now);
             self.idle_reflect(cpu, now);
