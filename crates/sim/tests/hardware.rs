@@ -668,3 +668,35 @@ fn a_waker_waits_for_the_lock_of_a_queue_whose_cpu_switches() {
     // It wants the lock at 10.45 ms.
     assert_eq!(marks(&world), [(10 * MS + 500_000, 1)]);
 }
+
+#[test]
+fn a_task_that_is_still_switched_away_from_is_handed_to_its_cpu() {
+    use schedcast_kernel::platform::Op;
+    // When the waker goes on, and when the sleeper does.
+    let woken = |version: (u16, u16)| {
+        let mut machine = machine([1, 1, 2, 1], "");
+        machine.cost_ns[Op::ContextSwitch as usize] = 100_000;
+        machine.cost_ns[Op::ContextSwitchThread as usize] = 100_000;
+        let mut workload = Workload::default();
+        let semaphore = workload.add_semaphore(0);
+        task(&mut workload, "sleeper", 1, |b| {
+            b.work(MS);
+            b.sem_wait(semaphore);
+            b.mark(2);
+        });
+        task(&mut workload, "waker", 0, |b| {
+            b.work(MS + 50_000);
+            b.sem_post(semaphore);
+            b.mark(1);
+        });
+        let mut world = world(version, machine, workload);
+        world.run_until(5 * MS).unwrap();
+        marks(&world)
+    };
+    // Both begin at 0.1 ms. CPU 1 is in the switch to its idle task from 1.1 to 1.2 ms, the wakeup comes at 1.15.
+    let back = (1_300_000, 2);
+    assert_eq!(woken((6, 18)), [(1_150_000, 1), back]);
+    assert_eq!(woken((5, 8)), [(1_150_000, 1), back]);
+    // Before, the waker waits until the switch is over.
+    assert_eq!(woken((5, 7)), [(1_200_000, 1), back]);
+}

@@ -184,7 +184,7 @@ impl Kernel {
         rq.switched_at_ns = p.now(cpu);
         self.rq_unlock(p, cpu);
         if self.is_idle_task(prev) {
-            // A real CPU restarts its tick before it takes the lock.
+            // A real CPU restarts its tick before it takes the lock. Here that comes behind the switch, when the lock is free again.
             let now = p.now(cpu);
             self.count_idle_time(cpu, now);
             self.idle_reflect(cpu, now);

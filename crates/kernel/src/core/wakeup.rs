@@ -68,15 +68,17 @@ impl Kernel {
         true
     }
 
-    /// Whether the CPU that a task slept on is still in the switch away from it (`on_cpu`). No other is chosen for it then before that is
-    /// over, and none at all where nobody else is queued.
+    /// Whether the CPU that a task slept on is still in the switch away from it (`on_cpu`). Its waker hands the wakeup to that CPU, or
+    /// waits until the switch is over and only then chooses a CPU.
     #[inline(always)]
     fn still_switched_away_from<P: Platform>(&self, p: &P, task: TaskId, last_cpu: Cpu) -> bool {
         let rq = &self.rqs[last_cpu.index()];
         last_cpu != self.here && rq.switched_from == task && p.now(self.here) < rq.switched_at_ns
     }
 
-    /// Whether such a wakeup is handed to that CPU, which is about to be idle, and no other is sought (`WF_ON_CPU`, 5.8).
+    /// Whether such a wakeup is handed to that CPU and no other is sought (`WF_ON_CPU`, 5.8): it is about to be idle, has at most one
+    /// task (before 6.0), or shares no cache with the waker. Stable releases of 5.15 have the check of 6.0 since August 2022, which is
+    /// not told apart.
     fn ttwu_queue_on_cpu(&self, task: TaskId, last_cpu: Cpu) -> bool {
         let version = self.rules.version;
         let allowed = self.tasks[task.index()].affinity.contains(last_cpu);
@@ -134,7 +136,7 @@ impl Kernel {
         p.spin_until(self.here, self.rqs[cpu.index()].lock_held_until_ns);
     }
 
-    /// Others have waited for the lock until now.
+    /// Gives the lock of a queue up: others get it from now on.
     #[inline(always)]
     pub(crate) fn rq_unlock<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         self.rqs[cpu.index()].lock_held_until_ns = p.now(self.here);

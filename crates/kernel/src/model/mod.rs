@@ -138,6 +138,9 @@ Every rule of the scheduler that the simulator knows: what it says, the kernel f
 releases it holds in (a dash at the end: to this day), the file of `crates/kernel/src` it lives in, and its mark. `schedcast explain`
 prints the mark of the rule that decided, and the function under the name that the simulated release has for it. The code of a rule says when it is reached, in builds with debug assertions, and a test
 collects what the tests of `crates/kernel` reach: every mark. What is not modelled stands in [Validity](validity.md). This page is written from the table in `crates/kernel/src/model/table.rs`.
+
+Waits are no rules and have no mark: a wakeup waits for the lock of a queue whose CPU switches, a switch for the wakeup or the interrupt
+that another CPU is at, and a task that is still being switched away from (`on_cpu`) is handed to its CPU (from 5.8) or placed when that is over.
 ";
 
 #[cfg(test)]

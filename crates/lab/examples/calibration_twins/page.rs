@@ -54,7 +54,7 @@ pub fn render(measured: &Measured, predicted: &[Vec<f64>]) -> String {
          Written by `cargo run --release -p schedcast-lab --example calibration_twins`. Calibrated and measured {}, 2 CPUs, \
          in one go; simulated: {simulated_kernel}, on the machine as calibrated.\n\n\
          The prices come from [`schedcast calibrate`](../commands/calibrate.md): wakeups through *futexes* on one CPU, single wakeups of \
-         a CPU that idled for 20 µs to 5 ms, a ring of processes, a pipe used by one thread alone, and so on. The rows below \
+         a CPU that idled for as long as the machine below has it, a ring of processes, a pipe used by one thread alone, and so on. The rows below \
          were not used to find them. Prices of sockets are those of the program models where the machine below has none. Median with (smallest – largest) of seven repeats and of seven seeds; a row passes within ±20 %, \
          or with the predicted median inside the real repeats.\n\n\
          **{good} of {} rows pass.**\n\n\

@@ -43,7 +43,7 @@ impl<const EXPLAIN: bool> Platform for Outside<EXPLAIN> {
             let state = &mut self.cpus[cpu.index()];
             state.cursor = until;
             state.time.overhead_ns += until - at;
-            // The lock is held to send an interrupt: both sides' time goes there.
+            // Waits for the lock of a queue, and for the end of a switch, are counted with the interrupts that are sent under it.
             self.probes.machine.overhead_ns[Op::IpiSend as usize] += until - at;
         }
     }
