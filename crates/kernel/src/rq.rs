@@ -63,7 +63,9 @@ pub struct Rq {
     pub need_resched_lazy: bool,
     /// The next `schedule()` does not read the clock: a wakeup that preempts has just done so (`RQCF_REQ_SKIP`).
     pub skip_clock_update: bool,
-    /// Until when this queue's lock is held: by its own CPU, to switch, or by another, to wake a task here and to send the interrupt
+    /// Since when this queue's lock is held, if it is: a CPU that looks for tasks elsewhere lets go of it before its switch.
+    pub lock_held_from_ns: Ns,
+    /// Until when it is held: by its own CPU, to switch, or by another, to wake a task here and to send the interrupt
     /// that asks for a reschedule.
     pub lock_held_until_ns: Ns,
     /// Who had the CPU before the last switch.
@@ -159,6 +161,7 @@ impl Rq {
             need_resched: false,
             need_resched_lazy: false,
             skip_clock_update: false,
+            lock_held_from_ns: 0,
             lock_held_until_ns: 0,
             switched_from: idle,
             switched_at_ns: 0,

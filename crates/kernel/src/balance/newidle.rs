@@ -44,6 +44,7 @@ impl Kernel {
         } else {
             reached(Mark::NewidleBalance);
             let moved = self.newidle_domains(p, cpu, &mut next_balance);
+            self.rq_relock(p, cpu);
             pulled = self.newidle_result(cpu, moved);
         }
         let rq = &mut self.rqs[cpu.index()];

@@ -31,7 +31,7 @@ impl Kernel {
             let polling = rq.polling && rq.curr_is_idle();
             if !polling {
                 p.spend(self.here, Op::IpiSend, 1);
-                self.rqs[cpu.index()].lock_held_until_ns = p.now(self.here);
+                self.rq_unlock(p, cpu);
             }
             p.send_ipi(self.here, cpu, crate::platform::Ipi::Resched, polling);
         }
@@ -128,7 +128,7 @@ impl Kernel {
 
     /// `__schedule`.
     pub(crate) fn schedule<P: Platform>(&mut self, p: &mut P, cpu: Cpu, state: PrevState) {
-        p.spin_until(cpu, self.rqs[cpu.index()].lock_held_until_ns);
+        self.rq_lock(p, cpu);
         if std::mem::take(&mut self.rqs[cpu.index()].skip_clock_update) {
             reached(Mark::ClockUpdateSkipped);
         } else {

@@ -132,14 +132,25 @@ impl Kernel {
     /// Worked example: CPU 1 begins a switch of 1.2 µs at 0 and CPU 0 wakes a task there at 0.3 µs. It spins for 0.9 µs, reads the
     /// clock at 1.2, and whom it finds running is the task that CPU 1 has just switched to.
     #[inline(always)]
-    fn rq_lock<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        p.spin_until(self.here, self.rqs[cpu.index()].lock_held_until_ns);
+    pub(crate) fn rq_lock<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        let rq = &self.rqs[cpu.index()];
+        if p.now(self.here) < rq.lock_held_from_ns {
+            return;
+        }
+        p.spin_until(self.here, rq.lock_held_until_ns);
+        self.rqs[cpu.index()].lock_held_from_ns = p.now(self.here);
+    }
+
+    /// The lock is taken again after it was given up on the way through `__schedule`: whoever wants it before has it.
+    pub(crate) fn rq_relock<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        self.rqs[cpu.index()].lock_held_from_ns = p.now(self.here);
     }
 
     /// Gives the lock of a queue up: others get it from now on.
     #[inline(always)]
     pub(crate) fn rq_unlock<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        self.rqs[cpu.index()].lock_held_until_ns = p.now(self.here);
+        let rq = &mut self.rqs[cpu.index()];
+        rq.lock_held_until_ns = rq.lock_held_until_ns.max(p.now(self.here));
     }
 
     /// Whether the wakeup is handed to the target CPU instead of done here
