@@ -2,10 +2,8 @@
 
 mod common;
 
-use common::{MS, Mark, US, marks, pinned, program, task};
+use common::{MS, Mark, US, marks, task, world};
 use schedcast_kernel::Cpu;
-use schedcast_kernel::rules::{Rules, Version};
-use schedcast_sim::workload::{QueueSpec, TaskSpec};
 use schedcast_sim::{Machine, Reg, Workload, World};
 
 /// `generic-8` with other topology, no prices, and further parts.
@@ -30,14 +28,6 @@ fn machine(topology: [usize; 4], parts: &str) -> Machine {
         text.push('\n');
     }
     Machine::parse("test", &(text + parts)).unwrap()
-}
-
-fn world(version: (u16, u16), machine: Machine, workload: Workload) -> World {
-    let cpus = machine.topology.cpus();
-    let rules = Rules::of(Version::new(version.0, version.1), cpus as u32, 250);
-    let mut world = World::new(machine, rules, workload, 1).unwrap();
-    world.probes_mut().log = Some(Vec::new());
-    world
 }
 
 fn us(world: &World) -> Vec<(u64, u16)> {
@@ -275,15 +265,7 @@ fn hwp_keeps_the_clock_low_where_work_wanders_and_high_where_it_stays() {
 
 #[test]
 fn energy_of_a_known_schedule_is_exact() {
-    let mut workload = Workload::default();
-    task(&mut workload, "hog", 0, |b| {
-        b.sleep(10 * MS);
-        b.work(15 * MS);
-    });
-    let part =
-        frequency("domain = \"core\"\ndriver = \"acpi-cpufreq\"\ngovernor = \"performance\"\n");
-    let parts = format!("{part}{IDLE}{POWER}");
-    let mut world = world((6, 18), machine([1, 1, 1, 1], &parts), workload);
+    let mut world = one_cpu_that_sleeps_and_works(10 * MS, 15 * MS);
     world.run_until(100 * MS).unwrap();
     let report = world.hardware_report().unwrap();
     // The core leaves C6 at 0, sleeps from 0.1 to 10.1 ms, leaves C6 again, works 10 ms at 3 GHz (8 W).
@@ -307,17 +289,22 @@ fn energy_of_a_known_schedule_is_exact() {
     assert_eq!(report.max, cpu.max);
 }
 
-#[test]
-fn maxima_of_columns_are_those_of_whole_intervals() {
+/// One CPU at its highest clock, and a task that first sleeps, then works.
+fn one_cpu_that_sleeps_and_works(sleep_ns: u64, work_ns: u64) -> World {
     let mut workload = Workload::default();
     task(&mut workload, "hog", 0, |b| {
-        b.sleep(10 * MS);
-        b.work(15 * MS);
+        b.sleep(sleep_ns);
+        b.work(work_ns);
     });
     let part =
         frequency("domain = \"core\"\ndriver = \"acpi-cpufreq\"\ngovernor = \"performance\"\n");
     let parts = format!("{part}{IDLE}{POWER}");
-    let mut world = world((6, 18), machine([1, 1, 1, 1], &parts), workload);
+    world((6, 18), machine([1, 1, 1, 1], &parts), workload)
+}
+
+#[test]
+fn maxima_of_columns_are_those_of_whole_intervals() {
+    let mut world = one_cpu_that_sleeps_and_works(10 * MS, 15 * MS);
     world.run_until(9 * MS).unwrap();
     let report = world.hardware_report().unwrap();
     assert_eq!(
@@ -339,15 +326,7 @@ fn maxima_of_columns_are_those_of_whole_intervals() {
 
 #[test]
 fn statistics_can_begin_later() {
-    let mut workload = Workload::default();
-    task(&mut workload, "hog", 0, |b| {
-        b.sleep(50 * MS);
-        b.work(100 * MS);
-    });
-    let part =
-        frequency("domain = \"core\"\ndriver = \"acpi-cpufreq\"\ngovernor = \"performance\"\n");
-    let parts = format!("{part}{IDLE}{POWER}");
-    let mut world = world((6, 18), machine([1, 1, 1, 1], &parts), workload);
+    let mut world = one_cpu_that_sleeps_and_works(50 * MS, 100 * MS);
     world.run_until(60 * MS).unwrap();
     world.reset_statistics();
     world.run_until(80 * MS).unwrap();
@@ -597,106 +576,4 @@ fn what_comes_after_the_clock_is_charged_to_the_wakee() {
     // With a way out of a call of its own the sums stay: each side pays its own calls, from their begin to their end.
     machine.syscall_exit_ns = 60;
     assert_eq!(preempting_wakeups(machine), [waker, wakee]);
-}
-
-#[test]
-fn the_lock_of_a_queue_is_held_while_the_interrupt_is_sent() {
-    use schedcast_kernel::platform::Op;
-    use schedcast_kernel::task::Policy;
-    let mut machine = machine([1, 1, 2, 1], "");
-    machine.cost_ns[Op::IpiSend as usize] = 100_000;
-    let mut workload = Workload::default();
-    let semaphore = workload.add_semaphore(0);
-    let queue = workload.add_queue(QueueSpec::UNBOUNDED);
-    task(&mut workload, "waker", 0, |b| {
-        b.work(MS);
-        b.sem_post(semaphore);
-    });
-    // In and out of the kernel every 10 us: it sees at once that it has to give way.
-    let caller = program(&mut workload, |b| {
-        b.set(Reg(0), 1000);
-        let top = b.here();
-        b.work(10_000);
-        b.send(queue, 1, Reg(1), false);
-        b.loop_back(Reg(0), top);
-    });
-    workload.add_task(pinned("caller", caller, 1));
-    let urgent = program(&mut workload, |b| {
-        b.sem_wait(semaphore);
-        b.mark(1);
-    });
-    workload.add_task(TaskSpec {
-        policy: Policy::Fifo,
-        rt_priority: 1,
-        ..pinned("urgent", urgent, 1)
-    });
-    let mut world = world((6, 18), machine, workload);
-    world.run_until(5 * MS).unwrap();
-    // The caller gets to `schedule` within 10 us of the wakeup and spins there until the waker has sent the interrupt.
-    assert_eq!(marks(&world), [(MS + 100_000, 1)]);
-}
-
-#[test]
-fn a_waker_waits_for_the_lock_of_a_queue_whose_cpu_switches() {
-    use schedcast_kernel::platform::Op;
-    let mut machine = machine([1, 1, 2, 1], "");
-    machine.cost_ns[Op::ContextSwitch as usize] = 100_000;
-    machine.cost_ns[Op::ContextSwitchThread as usize] = 100_000;
-    let mut workload = Workload::default();
-    let semaphore = workload.add_semaphore(0);
-    task(&mut workload, "sleeper", 1, |b| b.sem_wait(semaphore));
-    let mut at = |name: &str, cpu, start_ns, work_ns, posts| {
-        let program = program(&mut workload, |b| {
-            b.work(work_ns);
-            if posts {
-                b.sem_post(semaphore);
-                b.mark(1);
-            }
-        });
-        workload.add_task(TaskSpec {
-            start_ns,
-            ..pinned(name, program, cpu)
-        });
-    };
-    // CPU 1 switches to the first at 10 ms, until 10.1, and from the first to the second at 10.4, until 10.5.
-    at("first", 1, 10 * MS, 300_000, false);
-    at("second", 1, 10 * MS + 200_000, 5 * MS, false);
-    // Runs from 10.1 ms on.
-    at("waker", 0, 10 * MS, 350_000, true);
-    let mut world = world((6, 18), machine, workload);
-    world.run_until(20 * MS).unwrap();
-    // It wants the lock at 10.45 ms.
-    assert_eq!(marks(&world), [(10 * MS + 500_000, 1)]);
-}
-
-#[test]
-fn a_task_that_is_still_switched_away_from_is_handed_to_its_cpu() {
-    use schedcast_kernel::platform::Op;
-    // When the waker goes on, and when the sleeper does.
-    let woken = |version: (u16, u16)| {
-        let mut machine = machine([1, 1, 2, 1], "");
-        machine.cost_ns[Op::ContextSwitch as usize] = 100_000;
-        machine.cost_ns[Op::ContextSwitchThread as usize] = 100_000;
-        let mut workload = Workload::default();
-        let semaphore = workload.add_semaphore(0);
-        task(&mut workload, "sleeper", 1, |b| {
-            b.work(MS);
-            b.sem_wait(semaphore);
-            b.mark(2);
-        });
-        task(&mut workload, "waker", 0, |b| {
-            b.work(MS + 50_000);
-            b.sem_post(semaphore);
-            b.mark(1);
-        });
-        let mut world = world(version, machine, workload);
-        world.run_until(5 * MS).unwrap();
-        marks(&world)
-    };
-    // Both begin at 0.1 ms. CPU 1 is in the switch to its idle task from 1.1 to 1.2 ms, the wakeup comes at 1.15.
-    let back = (1_300_000, 2);
-    assert_eq!(woken((6, 18)), [(1_150_000, 1), back]);
-    assert_eq!(woken((5, 8)), [(1_150_000, 1), back]);
-    // Before, the waker waits until the switch is over.
-    assert_eq!(woken((5, 7)), [(1_200_000, 1), back]);
 }

@@ -22,6 +22,15 @@ pub fn free_machine(cpus: usize) -> Machine {
         .with_topology(Topology::flat(cpus))
 }
 
+/// A world of this release that keeps a log of marks.
+pub fn world(version: (u16, u16), machine: Machine, workload: Workload) -> World {
+    let cpus = machine.topology.cpus();
+    let rules = Rules::of(Version::new(version.0, version.1), cpus as u32, 250);
+    let mut world = World::new(machine, rules, workload, 1).unwrap();
+    world.probes_mut().log = Some(Vec::new());
+    world
+}
+
 pub fn program(workload: &mut Workload, build: impl FnOnce(&mut ProgramBuilder)) -> ProgramId {
     let mut b = ProgramBuilder::new(format!("p{}", workload.programs.len()));
     build(&mut b);
