@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use schedcast_kernel::balance::{CpuIdle, Migration};
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::entity::Owner;
 use schedcast_kernel::explain::{Candidate, Decision, GroupState, PickLevel, Siblings};
@@ -51,6 +52,24 @@ fn cpus(set: &CpuSet) -> String {
     }
 }
 
+/// What a CPU that pulls does itself.
+pub(super) fn pulling_cpu(idle: CpuIdle) -> &'static str {
+    match idle {
+        CpuIdle::NotIdle => "busy",
+        CpuIdle::Idle => "idle",
+        CpuIdle::NewlyIdle => "about to idle",
+    }
+}
+
+/// What is counted when an imbalance is moved.
+pub(super) fn unit_of(migration: Migration) -> &'static str {
+    match migration {
+        Migration::Load => "load",
+        Migration::Util => "utilisation",
+        Migration::Task => "tasks",
+    }
+}
+
 /// Knows names.
 pub(super) struct Writer<'a> {
     pub(super) world: &'a World<true>,
@@ -68,9 +87,14 @@ impl Writer<'_> {
 
     /// The rule with its kernel function and the versions it holds in.
     fn rule(&self, mark: Mark) -> String {
+        format!("  rule     {}\n", self.mirrored(mark))
+    }
+
+    /// What a rule says and, below it, where the kernel does.
+    fn mirrored(&self, mark: Mark) -> String {
         let about = mark.about();
         format!(
-            "  rule     {}\n           {} ({}), mark {}\n",
+            "{}\n           {} ({}), mark {}",
             about.says,
             self.function(mark),
             about.versions,
@@ -243,16 +267,8 @@ impl Writer<'_> {
             prev_cpu.0
         );
         if *kind == WakeKind::Wakeup {
-            let about = target_rule.about();
-            let _ = writeln!(
-                text,
-                "  target   CPU {}: {}\n           {} ({}), mark {}",
-                target.0,
-                about.says,
-                self.function(*target_rule),
-                about.versions,
-                about.name
-            );
+            let rule = self.mirrored(*target_rule);
+            let _ = writeln!(text, "  target   CPU {}: {rule}", target.0);
         }
         let limit = scan_limit.map_or(String::new(), |limit| format!(", scan limit {limit}"));
         let _ = writeln!(
@@ -276,18 +292,8 @@ impl Writer<'_> {
         else {
             return String::new();
         };
-        use schedcast_kernel::balance::{CpuIdle, Migration};
         let mut text = self.rule(*mark);
-        let why = match idle {
-            CpuIdle::NotIdle => "busy",
-            CpuIdle::Idle => "idle",
-            CpuIdle::NewlyIdle => "about to idle",
-        };
-        let unit = match migration {
-            Migration::Load => "load",
-            Migration::Util => "utilisation",
-            Migration::Task => "tasks",
-        };
+        let (why, unit) = (pulling_cpu(*idle), unit_of(*migration));
         let _ = writeln!(
             text,
             "  domain   {domain}, the pulling CPU is {why}; left to move: {imbalance} ({unit})"

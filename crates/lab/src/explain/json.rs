@@ -8,7 +8,6 @@
 //! ```
 
 use schedcast_kernel::Cpu;
-use schedcast_kernel::balance::{CpuIdle, Migration};
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::explain::{Candidate, Decision, GroupState, PickLevel};
 use schedcast_kernel::model::Mark;
@@ -17,7 +16,7 @@ use schedcast_kernel::select::WakeKind;
 use schedcast_sim::{Explained, World};
 use serde_json::{Map, Value, json};
 
-use super::describe::Writer;
+use super::describe::{Writer, pulling_cpu, unit_of};
 use super::{Difference, Kind, Told};
 use crate::experiment::Scenario;
 
@@ -219,18 +218,10 @@ impl Writer<'_> {
             "to_cpu": dst.0,
             "from_cpu": number(*src),
             "moved": moved,
-            "pulling_cpu_is": match idle {
-                CpuIdle::NotIdle => "busy",
-                CpuIdle::Idle => "idle",
-                CpuIdle::NewlyIdle => "about to idle",
-            },
+            "pulling_cpu_is": pulling_cpu(*idle),
             "domain": domain,
             "left_to_move": imbalance,
-            "unit": match migration {
-                Migration::Load => "load",
-                Migration::Util => "utilisation",
-                Migration::Task => "tasks",
-            },
+            "unit": unit_of(*migration),
             "rule": self.rule_value(*mark),
             "local": groups.as_ref().map(|(local, _)| group_state(local)),
             "busiest": groups.as_ref().map(|(_, busiest)| group_state(busiest)),
