@@ -99,33 +99,38 @@ impl<S: Simulate> Search<'_, S> {
             self.metric(given, &values)
         };
         let least = metric(0)?;
-        let (mut low, mut high) = (0, FIRST_END);
-        let mut end = metric(high)?;
+        // The ends of the bracket, with what they give.
+        let mut low = (0, least);
+        let mut high = (FIRST_END, metric(FIRST_END)?);
         let reached = |end: f64| least.min(end) <= wanted && wanted <= least.max(end);
-        while !reached(end) {
+        while !reached(high.1) {
+            let (value, end) = high;
             // A time rises with a price, a rate falls; away from the result it can go for ever.
             let leads_away = end != least && (end > least) != (wanted > least);
-            if leads_away || high >= CONSTANT_MAX {
+            if leads_away || value >= CONSTANT_MAX {
                 return Err(given.out_of_reach(wanted, least, end));
             }
-            (low, high) = (high, high * 2);
-            end = metric(high)?;
+            low = high;
+            high = (value * 2, metric(value * 2)?);
         }
-        let rises = end > least;
-        while high - low > 1 {
-            let middle = low + (high - low) / 2;
-            let beyond = (metric(middle)? > wanted) == rises;
+        let rises = high.1 > least;
+        while high.0 - low.0 > 1 {
+            let value = low.0 + (high.0 - low.0) / 2;
+            let middle = (value, metric(value)?);
+            let beyond = (middle.1 > wanted) == rises;
             (low, high) = if beyond {
                 (low, middle)
             } else {
                 (middle, high)
             };
         }
-        let (below, above) = (
-            (metric(low)? - wanted).abs(),
-            (metric(high)? - wanted).abs(),
-        );
-        Ok(if below <= above { low } else { high })
+        let distance = |end: (u64, f64)| (end.1 - wanted).abs();
+        let nearest = if distance(low) <= distance(high) {
+            low
+        } else {
+            high
+        };
+        Ok(nearest.0)
     }
 
     /// Mean over seeds of the metric with these constants.
