@@ -2,7 +2,7 @@
 //!
 //! Not a rule of the published kernel. The kernel that the comparisons with 6.18 were made on was started with
 //! `sched_vcpu_pack=15` and places tasks like this; its source is not public, the rule was found by experiment
-//! (`docs/validity.md`, "The measured kernel"): a task that wakes or starts goes to the CPU of its waker while that
+//! (`docs/validity/measured-kernel.md`): a task that wakes or starts goes to the CPU of its waker while that
 //! CPU has room, and the waker's CPU is no candidate when it has none.
 //!
 //! Worked example: CPU 0 is used to 60 %, runs only the waker and has a capacity of 1024; the wakee uses 5 %. Together
