@@ -3,9 +3,10 @@
 //! The time it polls adapts: a halt that was over within 200 µs would have been worth polling for.
 //! Worked example: polling is off, and a halt takes 60 µs. The limit becomes 50 µs, from then on
 //! the CPU polls 50 µs before each halt. After another halt of 60 µs it becomes 100 µs; after one
-//! of 300 µs, 50 µs; after a second of 300 µs, 25 µs, which is too little: off again.
+//! of 300 µs, 50 µs; after a second of 300 µs, 25 µs, which is too little: off again. Up to 6.8 nothing is
+//! too little: 25 µs it is, then 12.5.
 
-use super::{Choice, Question, Wake};
+use super::{Choice, IdleRules, Question, Wake};
 use crate::ids::Ns;
 
 /// `guest_halt_poll_ns` unless it is set.
@@ -55,7 +56,7 @@ impl Haltpoll {
     }
 
     /// `haltpoll_reflect`.
-    pub fn reflect(&mut self, wake: Wake) {
+    pub fn reflect(&mut self, rules: &IdleRules, wake: Wake) {
         self.last = Some(wake);
         if wake.state == 0 {
             return;
@@ -63,7 +64,8 @@ impl Haltpoll {
         let halted_ns = wake.residency_ns;
         if halted_ns > self.most_ns {
             let half = self.poll_limit_ns / 2;
-            self.poll_limit_ns = if half < GROW_START_NS { 0 } else { half };
+            let too_little = rules.haltpoll_stops_below_start && half < GROW_START_NS;
+            self.poll_limit_ns = if too_little { 0 } else { half };
         } else if halted_ns > self.poll_limit_ns {
             self.poll_limit_ns = (self.poll_limit_ns * 2)
                 .max(GROW_START_NS)
@@ -75,6 +77,7 @@ impl Haltpoll {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rules::Version;
 
     fn halted(us: u64) -> Wake {
         Wake {
@@ -88,15 +91,20 @@ mod tests {
 
     #[test]
     fn worked_example_of_the_module_docs() {
-        let mut haltpoll = Haltpoll::new(MOST_NS);
-        let limits: Vec<u64> = [60, 60, 300, 300, 300, 10]
-            .into_iter()
-            .map(|us| {
-                haltpoll.reflect(halted(us));
-                haltpoll.poll_limit_ns / 1000
-            })
-            .collect();
-        assert_eq!(limits, [50, 100, 50, 0, 0, 50]);
+        let limits = |minor| -> Vec<u64> {
+            let rules = IdleRules::of(Version::new(6, minor));
+            let mut haltpoll = Haltpoll::new(MOST_NS);
+            [60, 60, 300, 300, 300, 10]
+                .into_iter()
+                .map(|us| {
+                    haltpoll.reflect(&rules, halted(us));
+                    haltpoll.poll_limit_ns / 100
+                })
+                .collect()
+        };
+        assert_eq!(limits(9), [500, 1000, 500, 0, 0, 500]);
+        // A halt of 10 us is shorter than 12.5 and changes nothing.
+        assert_eq!(limits(8), [500, 1000, 500, 250, 125, 125]);
     }
 
     /// What it chooses a millisecond before the next timer.
@@ -112,22 +120,26 @@ mod tests {
             tick_stopped: false,
             nr_iowait: 0,
             tick_period_ns: 4_000_000,
-            rules: &super::super::IdleRules::of(crate::rules::Version::new(6, 1)),
+            rules: &IdleRules::of(Version::new(6, 1)),
         })
     }
 
     #[test]
     fn it_halts_only_after_polling_in_vain() {
+        let rules = IdleRules::of(Version::new(6, 1));
         let mut haltpoll = Haltpoll::new(MOST_NS);
         assert_eq!(select(&mut haltpoll, u64::MAX).state, 1);
-        haltpoll.reflect(halted(60));
+        haltpoll.reflect(&rules, halted(60));
         let first = select(&mut haltpoll, u64::MAX);
         assert_eq!((first.state, first.stop_tick), (0, false));
-        haltpoll.reflect(Wake {
-            state: 0,
-            poll_limit: true,
-            ..halted(50)
-        });
+        haltpoll.reflect(
+            &rules,
+            Wake {
+                state: 0,
+                poll_limit: true,
+                ..halted(50)
+            },
+        );
         let second = select(&mut haltpoll, u64::MAX);
         assert_eq!((second.state, second.stop_tick), (1, true));
         assert_eq!(select(&mut haltpoll, 0).state, 0);
@@ -135,9 +147,10 @@ mod tests {
 
     #[test]
     fn a_guest_told_not_to_poll_halts_unless_no_latency_is_allowed() {
+        let rules = IdleRules::of(Version::new(6, 1));
         let mut haltpoll = Haltpoll::new(0);
         for us in [10, 60, 300] {
-            haltpoll.reflect(halted(us));
+            haltpoll.reflect(&rules, halted(us));
             assert_eq!(haltpoll.poll_limit_ns, 0);
         }
         assert_eq!(select(&mut haltpoll, u64::MAX).state, 1);

@@ -105,22 +105,34 @@ impl Samples<'_> {
 
     /// Asked where extremes do not tell.
     #[inline(never)]
-    fn variance(self, mean: u64) -> u64 {
+    fn variance(self, mean: u64, mean_square: bool) -> u64 {
+        let from = if mean_square { 0 } else { mean };
         let squares = self.ascending.iter().map(|&us| {
-            let distance = u128::from(u64::from(us).abs_diff(mean));
+            let distance = u128::from(u64::from(us).abs_diff(from));
             distance * distance
         });
-        let variance = squares.sum::<u128>() / u128::from(self.count().max(1));
+        let (sum, count) = (squares.sum::<u128>(), self.count().max(1));
+        // Nearly always 64 bits, which a processor divides faster.
+        let square = match u64::try_from(sum) {
+            Ok(sum) => u128::from(sum / count),
+            Err(_) => sum / u128::from(count),
+        };
+        let variance = square - u128::from(mean - from).pow(2);
         u64::try_from(variance).unwrap_or(u64::MAX)
     }
 
-    /// A standard deviation of at most 20 µs, or a sixth of the mean with enough samples.
+    /// A standard deviation of at most 20 µs, or a sixth of the mean with enough samples. With `mean_square` the variance is the
+    /// mean square less the square of the mean, and that is rounded down.
+    ///
+    /// Worked example: 1000 and four times 1001 µs. The mean is 1000.8, rounded down 1000. The squares of the distances are 4 / 5 = 0; the
+    /// mean square is 1,001,600, and 1600 more than the square of 1000: not alike, for five samples are too few for the sixth.
     #[inline(always)]
-    pub fn are_alike(self, mean: u64) -> bool {
+    pub fn are_alike(self, mean: u64, mean_square: bool) -> bool {
         let enough = self.count() * 4 >= INTERVALS as u64 * 3;
-        // Whoever lies between the extremes is no further from the mean than they are from each other.
-        self.distance() <= 20
-            || (!self.are_far_apart(mean, enough) && self.vary_little(mean, enough))
+        // Whoever lies between the extremes is no further from the mean than they are from each other: the variance is at most
+        // 100, seen from a rounded mean 101, and the mean square adds less than twice the mean.
+        let close = self.distance() <= 20 && (!mean_square || mean < 150);
+        close || (!self.are_far_apart(mean, enough) && self.vary_little(mean, enough, mean_square))
     }
 
     #[inline(always)]
@@ -129,15 +141,16 @@ impl Samples<'_> {
     }
 
     /// Two samples at a distance of r alone make squares of r² / 2 around any mean, and there are eight at most. So r of more
-    /// than 80 µs means a variance of more than 400 µs², and r of ¾ of the mean one of more than a 36th of its square.
+    /// than 80 µs means a variance of more than 400 µs², and r of ¾ of the mean one of more than a 36th of its square. That of the
+    /// mean square is no less.
     #[inline(always)]
     fn are_far_apart(self, mean: u64, enough: bool) -> bool {
         let distance = self.distance();
         distance > 80 && (!enough || 4 * distance >= 3 * mean)
     }
 
-    fn vary_little(self, mean: u64, enough: bool) -> bool {
-        let variance = self.variance(mean);
+    fn vary_little(self, mean: u64, enough: bool, mean_square: bool) -> bool {
+        let variance = self.variance(mean, mean_square);
         // The mean of numbers of 32 bits: its square is one of 64.
         variance <= u64::MAX / 36 && ((enough && mean * mean > variance * 36) || variance <= 400)
     }
@@ -190,11 +203,29 @@ mod tests {
         }
         let mut samples = intervals.samples();
         assert_eq!(samples.mean(), 713);
-        assert!(!samples.are_alike(713));
+        assert!(!samples.are_alike(713, false));
         samples.leave_out(false);
         assert_eq!((samples.sum, samples.mean()), (704, 100));
-        assert_eq!(samples.variance(100), 3);
-        assert!(samples.are_alike(100));
+        assert_eq!(samples.variance(100, false), 3);
+        assert!(samples.are_alike(100, false));
+        // The mean is 100.57: squares are 70,826 / 7 = 10,118 on average, 118 more than that of 100.
+        assert_eq!(samples.variance(100, true), 118);
+        assert!(samples.are_alike(100, true));
+    }
+
+    #[test]
+    fn the_square_of_a_rounded_mean_makes_few_samples_differ() {
+        let mut intervals = Intervals::default();
+        for us in [9000, 1001, 1001, 9000, 1000, 1001, 9000, 1001] {
+            intervals.note(us);
+        }
+        let mut samples = intervals.samples();
+        samples.leave_out(false);
+        assert_eq!((samples.count(), samples.mean()), (5, 1000));
+        assert_eq!(samples.variance(1000, false), 0);
+        assert_eq!(samples.variance(1000, true), 1600);
+        assert!(samples.are_alike(1000, false));
+        assert!(!samples.are_alike(1000, true));
     }
 
     proptest::proptest! {
@@ -214,10 +245,12 @@ mod tests {
                 proptest::prop_assert_eq!(mean, samples.sum / samples.count());
                 for enough in [false, true] {
                     if samples.are_far_apart(mean, enough) {
-                        proptest::prop_assert!(!samples.vary_little(mean, enough));
+                        proptest::prop_assert!(!samples.vary_little(mean, enough, false));
+                        proptest::prop_assert!(!samples.vary_little(mean, enough, true));
                     }
                     if samples.distance() <= 20 {
-                        proptest::prop_assert!(samples.vary_little(mean, enough));
+                        proptest::prop_assert!(samples.vary_little(mean, enough, false));
+                        proptest::prop_assert!(mean >= 150 || samples.vary_little(mean, enough, true));
                     }
                 }
                 let smallest = samples.count() % 2 == 0;

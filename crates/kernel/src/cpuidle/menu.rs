@@ -65,7 +65,7 @@ impl Menu {
                 return UNKNOWN_US;
             }
             let mean = samples.mean();
-            if samples.are_alike(mean) {
+            if samples.are_alike(mean, rules.menu_mean_square) {
                 return mean as u32;
             }
             if samples.count() * 4 <= INTERVALS as u64 * 3 {
@@ -137,7 +137,8 @@ impl Menu {
         let mut predicted_ns;
         if rules.menu_typical_first {
             predicted_ns = u64::from(self.typical_interval_us(rules, 0)) * 1000;
-            if predicted_ns > RESIDENCY_THRESHOLD_NS || question.tick_stopped {
+            let look_anyway = question.tick_stopped && rules.menu_timers_when_stopped;
+            if predicted_ns > RESIDENCY_THRESHOLD_NS || look_anyway {
                 let timer_ns = u64::from(self.timer_guess_us(question)) * 1000;
                 predicted_ns = predicted_ns.min(timer_ns);
             } else {
@@ -243,7 +244,7 @@ fn scan_before_4_20(question: &Question, first: usize, predicted_ns: Ns, latency
 
 fn scan(question: &Question, predicted_ns: Ns, latency_ns: Ns, timers: (Ns, Ns)) -> Scan {
     let states = question.states;
-    let latency_first = question.rules.menu_polling == MenuPolling::ShortResidencyAndExit;
+    let latency_first = question.rules.menu_latency_first;
     // How many in a row will do is a matter of chance: counted, not looked for.
     let (mut fit, mut all_fit) = (0, true);
     for state in states {
@@ -270,12 +271,14 @@ fn scan(question: &Question, predicted_ns: Ns, latency_ns: Ns, timers: (Ns, Ns))
 fn better_than_polling(question: &Question, state: &IdleState, times: (Ns, Ns, Ns)) -> bool {
     let (predicted_ns, latency_ns, next_timer_ns) = times;
     let before_timer = state.target_residency_ns <= next_timer_ns;
+    let allowed = state.exit_latency_ns <= latency_ns;
     let short = state.target_residency_ns < RESIDENCY_THRESHOLD_NS;
+    let exits_in_time = state.exit_latency_ns <= predicted_ns;
     before_timer
         && match question.rules.menu_polling {
-            MenuPolling::BeforeTimer => state.exit_latency_ns <= latency_ns,
-            MenuPolling::ShortResidency => short,
-            _ => short && state.exit_latency_ns <= predicted_ns,
+            MenuPolling::ExitWithinPrediction => allowed && exits_in_time,
+            MenuPolling::ShortResidencyAndExit => allowed && exits_in_time && short,
+            _ => allowed,
         }
 }
 
@@ -390,7 +393,57 @@ mod tests {
         let scattered = remembering([10, 900, 50, 4000, 200, 7, 1500, 90]);
         // 4000 and 1500 go; the longest of the six others is 900.
         assert_eq!(scattered.typical_interval_us(&rules(6, 15), 0), 900);
-        assert_eq!(scattered.typical_interval_us(&rules(6, 17), 0), UNKNOWN_US);
+        assert_eq!(scattered.typical_interval_us(&rules(6, 17), 0), 900);
+        assert_eq!(scattered.typical_interval_us(&rules(6, 18), 0), UNKNOWN_US);
+    }
+
+    #[test]
+    fn a_mean_that_is_rounded_down_makes_five_samples_differ_since_6_15() {
+        // 9000 goes three times at once. Of the five others the mean is 1000.8; see `Samples::are_alike`.
+        let five = remembering([9000, 1001, 1001, 9000, 1000, 1001, 9000, 1001]);
+        assert_eq!(five.typical_interval_us(&rules(6, 14), 0), 1000);
+        assert_eq!(five.typical_interval_us(&rules(6, 15), 0), 1001);
+        assert_eq!(five.typical_interval_us(&rules(6, 18), 0), UNKNOWN_US);
+    }
+
+    #[test]
+    fn a_short_interval_with_the_tick_stopped_hides_the_timers() {
+        // 10 us are typical, the next timer is 100 us away. Looking at it says C1E (80 us); not looking, that nothing is due.
+        let choose = |version: Version| {
+            let rules = IdleRules::of(version);
+            let mut asked = question(&IVB, &rules, 100);
+            asked.tick_stopped = true;
+            remembering([10; 8]).select(&asked).state
+        };
+        assert_eq!(choose(Version::new(6, 1)), 2);
+        assert_eq!(choose(Version::new(6, 6)), 4);
+        assert_eq!(choose(Version::new(6, 18)), 4);
+        assert_eq!(choose(Version::stable(6, 18, 44)), 2);
+        assert_eq!(choose(Version::stable(6, 12, 117)), 2);
+    }
+
+    #[test]
+    fn a_state_of_long_residency_is_better_than_polling_up_to_6_18() {
+        // As on PowerVM: 50 us are typical, CEDE needs 120 us and takes 10 us to leave, the next timer is far.
+        let states = [
+            SKX[0],
+            IdleState {
+                exit_latency_ns: 10_000,
+                target_residency_ns: 120_000,
+                ..SKX[1]
+            },
+        ];
+        let choose = |version: Version| {
+            let rules = IdleRules::of(version);
+            remembering([50; 8])
+                .select(&question(&states, &rules, 5000))
+                .state
+        };
+        for minor in [1, 6, 12, 17, 18] {
+            assert_eq!(choose(Version::new(6, minor)), 1, "6.{minor}");
+        }
+        assert_eq!(choose(Version::stable(6, 18, 44)), 0);
+        assert_eq!(choose(Version::stable(6, 12, 117)), 0);
     }
 
     #[test]
@@ -464,9 +517,10 @@ mod tests {
         ];
         // 4.16 starts behind POLL, whatever the prediction; the others go by their own rules.
         assert_eq!(choose(4, 16, &slow), 1);
-        // 6.1 allows 9 us of latency only if the prediction does: 5 us do not.
+        // Up to 6.11 9 us of latency are allowed only if the prediction does: 5 us do not.
         assert_eq!(choose(6, 1, &slow), 0);
-        assert_eq!(choose(6, 6, &slow), 1);
+        assert_eq!(choose(6, 6, &slow), 0);
+        assert_eq!(choose(6, 12, &slow), 1);
         assert_eq!(choose(6, 18, &slow), 0);
     }
 

@@ -104,7 +104,8 @@ pub struct Wake {
 pub enum GovernorKind {
     /// `menu`.
     Menu,
-    /// `teo` (5.1; its second algorithm, of 5.14, on older kernels too).
+    /// `teo` (5.1; its second algorithm, of 5.14, on older kernels too, and without the threshold of utilisation that it
+    /// had from 6.3 to 6.10).
     Teo,
     /// `haltpoll` (5.4).
     Haltpoll {
@@ -177,7 +178,7 @@ impl Governor {
         match self {
             Governor::Menu(menu) => menu.reflect(states, tick_period_ns, wake),
             Governor::Teo(teo) => teo.reflect(states, rules, tick_period_ns, wake),
-            Governor::Haltpoll(haltpoll) => haltpoll.reflect(wake),
+            Governor::Haltpoll(haltpoll) => haltpoll.reflect(rules, wake),
         }
     }
 

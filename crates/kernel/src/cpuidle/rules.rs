@@ -12,11 +12,11 @@ pub enum MenuPolling {
     /// 4.6–4.19: unless a timer is within 20 µs or the state's residency, or latency is limited to
     /// its exit latency.
     TimerWithin20us,
-    /// 4.20–6.5: if its exit latency is allowed and its residency is before the next timer.
+    /// 4.20–6.17: if its exit latency is allowed and its residency is before the next timer.
     BeforeTimer,
-    /// 6.6–6.17: also only if its residency is below 15 µs.
-    ShortResidency,
-    /// 6.18 (and 6.12.117): also only if its exit latency is within the prediction.
+    /// 6.18: also only if its exit latency is within the prediction.
+    ExitWithinPrediction,
+    /// 6.19 (and stable kernels): also only if its residency is below 15 µs.
     ShortResidencyAndExit,
 }
 
@@ -28,7 +28,8 @@ pub enum PollLimit {
     /// 4.17–4.19: a sixteenth of a tick.
     SixteenthOfTick,
     /// From 4.20: the residency of the next state that has at least 10 µs of it, at most a
-    /// sixteenth of a tick.
+    /// sixteenth of a tick. Up to 5.10 the next state counts whatever its residency; that the governor is then asked
+    /// again every microsecond is left out.
     NextState,
 }
 
@@ -69,10 +70,21 @@ pub struct IdleRules {
     /// `menu` ignores a typical interval none of whose samples is below the timer estimate
     /// (4.20–6.5).
     pub menu_typical_below_timer: bool,
+    /// `menu` looks at the timers in any case when the tick is stopped already (7.0, stable kernels; before 6.6 it always does).
+    pub menu_timers_when_stopped: bool,
+    /// `menu` looks at a state's exit latency before its residency (6.17).
+    pub menu_latency_first: bool,
     /// `menu` discards outliers on both ends, not only long ones (6.15).
     pub menu_outliers_both_ends: bool,
-    /// `menu` falls back to the longest sample left when no interval is typical (6.15, 6.16).
+    /// `menu` takes the square of the mean, which is rounded down, from the mean square (6.15), instead of adding up
+    /// the squares of the distances to it: the variance comes out larger by up to twice the mean.
+    pub menu_mean_square: bool,
+    /// `menu` falls back to the longest sample left when no interval is typical (6.15–6.17).
     pub menu_longest_sample: bool,
+    /// Without a driver the tick stops only when the idle loop was woken by one (7.0, stable kernels); before, at once.
+    pub tick_stops_after_tick: bool,
+    /// `haltpoll` stops to poll when the limit falls below where it starts to grow (6.9); before, it is halved on and on.
+    pub haltpoll_stops_below_start: bool,
     /// `teo` looks at the timers last (6.6).
     pub teo_timer_last: bool,
     /// `teo` also counts how many of the nine last wakeups came early (up to 6.11).
@@ -91,8 +103,10 @@ impl IdleRules {
                 () => PollLimit::None,
             },
             menu_polling: match () {
-                () if version.has(6, 18, &[(6, 12, 117)]) => MenuPolling::ShortResidencyAndExit,
-                () if since(6, 6) => MenuPolling::ShortResidency,
+                () if version.has(6, 19, &[(6, 12, 117), (6, 18, 38)]) => {
+                    MenuPolling::ShortResidencyAndExit
+                }
+                () if since(6, 18) => MenuPolling::ExitWithinPrediction,
                 () if since(4, 20) => MenuPolling::BeforeTimer,
                 () if since(4, 6) => MenuPolling::TimerWithin20us,
                 () => MenuPolling::TimerWithin5us,
@@ -100,8 +114,13 @@ impl IdleRules {
             menu_iowait: !since(6, 12),
             menu_typical_first: since(6, 6),
             menu_typical_below_timer: since(4, 20) && !since(6, 6),
+            menu_timers_when_stopped: version.has(7, 0, &[(6, 12, 117), (6, 18, 38)]),
+            menu_latency_first: version.has(6, 17, &[(6, 12, 117)]),
             menu_outliers_both_ends: since(6, 15),
-            menu_longest_sample: since(6, 15) && !since(6, 17),
+            menu_mean_square: since(6, 15),
+            menu_longest_sample: since(6, 15) && !since(6, 18),
+            tick_stops_after_tick: version.has(7, 0, &[(6, 1, 192), (6, 12, 117), (6, 18, 44)]),
+            haltpoll_stops_below_start: since(6, 9),
             teo_timer_last: since(6, 6),
             teo_recent: !since(6, 12),
         }
