@@ -126,6 +126,8 @@ pub struct Rq {
     pub idle_entry_ns: Option<Ns>,
     /// How often the idle loop stopped the tick or found it stopped.
     pub idle_calls: u64,
+    /// A tick came since the idle loop last went round, on a CPU without a cpuidle driver (`got_idle_tick`).
+    pub got_idle_tick: bool,
     /// In the nohz mask (`nohz_tick_stopped`).
     pub nohz_tick_stopped: bool,
     /// Blocked load may have to be decayed by others.
@@ -190,6 +192,7 @@ impl Rq {
             idle_time_ns: 0,
             idle_entry_ns: Some(0),
             idle_calls: 0,
+            got_idle_tick: false,
             nohz_tick_stopped: false,
             has_blocked_load: false,
             last_blocked_load_update_tick: 0,

@@ -1,8 +1,8 @@
 //! The tick, and idle CPUs without one.
 //!
-//! Ticks of all CPUs lie on one grid of 1/HZ. A CPU that goes idle stops its tick unless something
-//! is due within it; the tick comes back, on the grid, when the CPU leaves idle. Worked example with
-//! HZ=250: a CPU leaves idle at 10.3 ms; its next tick is at 12 ms.
+//! Ticks of all CPUs lie on one grid of 1/HZ. A CPU that goes idle stops its tick, however soon a high-resolution timer is due
+//! (`get_next_timer_interrupt` looks at jiffy timers only), unless its idle governor wants to keep it. The tick comes back, on the
+//! grid, when the CPU leaves idle. Worked example with HZ=250: a CPU leaves idle at 10.3 ms; its next tick is at 12 ms.
 
 use crate::ids::{Cpu, Ns};
 use crate::kernel::Kernel;
@@ -23,6 +23,8 @@ impl Kernel {
         p.spend(cpu, Op::Tick, 1);
         reached(Mark::TickUpdates);
         self.note_idle_tick(cpu);
+        // Before the clock of load tracking moves on: the time up to this tick counts at what was measured by now.
+        self.arch_scale_freq_tick(p, cpu);
         self.update_rq_clock(p, cpu);
         let curr = self.rqs[cpu.index()].curr;
         if self.rqs[cpu.index()].need_resched_lazy {
@@ -50,9 +52,11 @@ impl Kernel {
         if !self.cpuidle.is_off() {
             return self.cpuidle_idle_call(p, cpu);
         }
-        let now = p.now(cpu);
-        // Something due within a tick: reprogramming would cost more than the tick.
-        if p.next_timer(cpu) > now + self.rules.tick_ns {
+        // No driver and no governor to ask.
+        let rq = &mut self.rqs[cpu.index()];
+        let woken_by_tick = std::mem::take(&mut rq.got_idle_tick);
+        if woken_by_tick || !rq.tick_running || !self.rules.idle.tick_stops_after_tick {
+            rq.idle_calls += 1;
             self.stop_idle_tick(p, cpu);
         }
     }
@@ -60,6 +64,7 @@ impl Kernel {
     /// A CPU leaves idle: its tick comes back on the grid (`tick_nohz_idle_exit`).
     pub(crate) fn idle_exit<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         let rq = &mut self.rqs[cpu.index()];
+        rq.got_idle_tick = false;
         if rq.tick_running {
             return;
         }

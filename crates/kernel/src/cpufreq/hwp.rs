@@ -18,6 +18,8 @@ pub struct HwpCpu {
     boost_min: Option<u32>,
     last_update_ns: Ns,
     last_io_ns: Option<Ns>,
+    /// Another CPU woke a task here from I/O since this one was last called.
+    io_from_elsewhere: bool,
 }
 
 impl HwpCpu {
@@ -28,7 +30,13 @@ impl HwpCpu {
             boost_min: None,
             last_update_ns: 0,
             last_io_ns: None,
+            io_from_elsewhere: false,
         }
+    }
+
+    /// Another CPU wakes a task here from I/O: this one acts on it when it is called itself (`sched_flags`).
+    pub fn note_io(&mut self) {
+        self.io_from_elsewhere = true;
     }
 
     /// One call of the scheduler on this CPU (`intel_pstate_update_util_hwp_local`). Returns the
@@ -40,7 +48,7 @@ impl HwpCpu {
         iowait: bool,
         tick_ns: Ns,
     ) -> Option<HwpRequest> {
-        if !iowait {
+        if !std::mem::take(&mut self.io_from_elsewhere) && !iowait {
             return self.fall_back(now);
         }
         let again = self
@@ -118,5 +126,23 @@ mod tests {
         assert_eq!(step(9002, false), None);
         // Two ticks later a single I/O wakeup does nothing.
         assert_eq!(step(20_000, true), None);
+    }
+
+    #[test]
+    fn io_wakeups_by_other_cpus_count_at_the_next_call() {
+        let mut cpu = HwpCpu::new(HwpRequest {
+            min: 8,
+            max: 39,
+            preference: 128,
+        });
+        let ms = 1_000_000;
+        let mut minima = Vec::new();
+        for at in [1, 3] {
+            cpu.note_io();
+            let request = cpu.update(&PSTATES, at * ms, false, 4 * ms);
+            minima.push(request.map(|request| request.min));
+        }
+        assert_eq!(minima, [None, Some(16)]);
+        assert_eq!(cpu.update(&PSTATES, 4 * ms, false, 4 * ms), None);
     }
 }

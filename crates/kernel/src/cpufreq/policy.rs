@@ -168,21 +168,25 @@ impl Kernel {
                 self.pstate_sample(p, cpu);
             }
             Kind::Hwp if local => self.hwp_update(p, cpu, iowait),
+            Kind::Hwp if iowait => self.cpufreq.cpus[cpu.index()].hwp.note_io(),
             Kind::Schedutil => self.sugov_update(p, cpu, iowait),
             Kind::Ondemand => self.ondemand_update(p, cpu),
             _ => {}
         }
     }
 
-    /// What a tick does for cpufreq: deferrable timers (up to 4.5), and the frequency scale of load
-    /// tracking (`arch_scale_freq_tick`).
+    /// The frequency scale of load tracking, at the beginning of a tick (`arch_scale_freq_tick`).
+    #[inline(always)]
+    pub(crate) fn arch_scale_freq_tick<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        if self.cpufreq.kind != Kind::Off {
+            self.frequency_scale_tick(p, cpu);
+        }
+    }
+
+    /// What a tick does for cpufreq: deferrable timers (up to 4.5).
     #[inline(always)]
     pub(crate) fn cpufreq_tick<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        if self.cpufreq.kind == Kind::Off {
-            return;
-        }
-        self.frequency_scale_tick(p, cpu);
-        if !self.rules.frequency.scheduler_hooks {
+        if self.cpufreq.kind != Kind::Off && !self.rules.frequency.scheduler_hooks {
             self.deferrable_timer(p, cpu);
         }
     }

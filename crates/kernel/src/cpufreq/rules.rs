@@ -17,8 +17,10 @@ pub enum IowaitBoost {
 /// Shortest time between two frequency changes when the driver does not say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum RateLimit {
-    /// Up to 6.9: 1000 transition latencies, at most 10 ms.
+    /// Up to 6.8: 1000 transition latencies, at most 10 ms.
     ThousandLatencies,
+    /// 6.9: 1000 transition latencies, at most 2 ms.
+    ThousandLatenciesUpTo2Ms,
     /// From 6.10: one and a half transition latencies.
     OneAndAHalfLatencies,
 }
@@ -29,6 +31,7 @@ impl RateLimit {
         match (transition_latency_ns / 1000, self) {
             (0, _) => 1_000_000,
             (us, RateLimit::ThousandLatencies) => (us * 1000).min(10_000) * 1000,
+            (us, RateLimit::ThousandLatenciesUpTo2Ms) => (us * 1000).min(2_000) * 1000,
             (us, RateLimit::OneAndAHalfLatencies) => (us + us / 2) * 1000,
         }
     }
@@ -76,10 +79,10 @@ impl FrequencyRules {
             runnable_boost: since(6, 5),
             margin_on_current: since(6, 8),
             hold_while_busy: since(4, 12),
-            rate_limit: if since(6, 10) {
-                RateLimit::OneAndAHalfLatencies
-            } else {
-                RateLimit::ThousandLatencies
+            rate_limit: match () {
+                () if since(6, 10) => RateLimit::OneAndAHalfLatencies,
+                () if since(6, 9) => RateLimit::ThousandLatenciesUpTo2Ms,
+                () => RateLimit::ThousandLatencies,
             },
             x86_invariance: since(5, 7),
         }
@@ -95,6 +98,9 @@ mod tests {
         let limit = |minor| FrequencyRules::of(Version::new(6, minor)).rate_limit;
         assert_eq!(limit(1).delay_ns(10_000), 10_000_000);
         assert_eq!(limit(1).delay_ns(2_000), 2_000_000);
+        assert_eq!(limit(8).delay_ns(10_000), 10_000_000);
+        assert_eq!(limit(9).delay_ns(10_000), 2_000_000);
+        assert_eq!(limit(9).delay_ns(1_000), 1_000_000);
         assert_eq!(limit(12).delay_ns(10_000), 15_000);
         assert_eq!(limit(12).delay_ns(0), 1_000_000);
     }

@@ -145,10 +145,16 @@ impl Kernel {
             .reflect(states, &self.rules.idle, tick_ns, wake);
     }
 
-    /// A tick came; if the CPU idles, its governor will want to know.
+    /// A tick came; if the CPU idles, its idle loop or the governor will want to know.
     #[inline]
     pub(crate) fn note_idle_tick(&mut self, cpu: Cpu) {
-        if !self.cpuidle.is_off() && self.rqs[cpu.index()].curr_is_idle() {
+        let rq = &mut self.rqs[cpu.index()];
+        if !rq.curr_is_idle() {
+            return;
+        }
+        if self.cpuidle.is_off() {
+            rq.got_idle_tick = true;
+        } else {
             self.cpuidle.devices[cpu.index()].got_tick = true;
         }
     }

@@ -10,4 +10,5 @@ mod properties;
 mod rt;
 mod small_worlds;
 mod tables;
+mod ticks;
 pub(crate) mod world;

@@ -30,6 +30,8 @@ pub(crate) struct Bench {
     pub touched: Vec<(Line, Access)>,
     /// Operations that take time; the others take none.
     pub prices: Vec<(Op, Ns)>,
+    /// When a high-resolution timer of the world's own is due.
+    pub high_resolution_timer: Option<Ns>,
 }
 
 impl Platform for Bench {
@@ -63,7 +65,7 @@ impl Platform for Bench {
         self.draws.pop().unwrap_or(0)
     }
     fn next_timer(&self, _cpu: Cpu) -> Ns {
-        Ns::MAX
+        self.high_resolution_timer.unwrap_or(Ns::MAX)
     }
     fn observe(&mut self, cpu: Cpu, observation: Observation) {
         self.observed.push((self.now, cpu, observation));
