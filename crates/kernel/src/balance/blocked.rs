@@ -1,7 +1,7 @@
 //! Decaying what sleeping tasks left behind (`sched_balance_update_blocked_averages`).
 //!
 //! Worked example: a task with `util_avg` 512 slept 64 ms ago on a CPU that is idle since. Nothing on
-//! that CPU updates its averages; this pass does, and finds 128 left.
+//! that CPU updates its averages; this pass does, and finds 128 left. It also tells cpufreq, which may ask for a lower clock.
 
 use crate::fair::load::{LoadUpdate, update_cfs_rq_load_avg};
 use crate::ids::{CfsRqId, Cpu};
@@ -17,10 +17,10 @@ impl Kernel {
         reached(Mark::BlockedDecay);
         self.update_rq_clock(p, cpu);
         self.rqs[cpu.index()].last_blocked_load_update_tick = self.jiffies(p.now(self.here));
-        let mut blocked = self.update_blocked_others(cpu);
+        let (mut blocked, mut decayed) = self.update_blocked_others(cpu);
         let mut place = 0;
         while let Some(&q) = self.rqs[cpu.index()].leaf_cfs_rqs.get(place) {
-            self.update_blocked_queue(p, q);
+            decayed |= self.update_blocked_queue(p, q);
             let avg = &self.cfs_rqs[q.index()].avg;
             blocked |= avg.load_avg > 0 || avg.util_avg > 0;
             if self.cfs_rq_is_decayed(q) {
@@ -32,10 +32,13 @@ impl Kernel {
         if !blocked {
             self.rqs[cpu.index()].has_blocked_load = false;
         }
+        if decayed {
+            self.cpufreq_update_util(p, cpu, false);
+        }
     }
 
-    /// Load tracking of the real-time class.
-    fn update_blocked_others(&mut self, cpu: Cpu) -> bool {
+    /// Load tracking of the real-time class. Returns whether anything is left of it and whether it moved.
+    fn update_blocked_others(&mut self, cpu: Cpu) -> (bool, bool) {
         let now = self.rq_clock_pelt(cpu);
         let running = self.tasks[self.rqs[cpu.index()].curr.index()]
             .policy
@@ -47,20 +50,24 @@ impl Kernel {
             runnable: busy,
             running,
         };
-        avg.update(now, inputs, 1);
-        avg.util_avg > 0
+        let decayed = avg.update(now, inputs, 1);
+        (avg.util_avg > 0, decayed)
     }
 
-    fn update_blocked_queue<P: Platform>(&mut self, p: &mut P, q: CfsRqId) {
+    /// Returns whether the averages of the CPU's root queue moved.
+    fn update_blocked_queue<P: Platform>(&mut self, p: &mut P, q: CfsRqId) -> bool {
         let now = self.cfs_rq_clock_pelt(q);
-        if update_cfs_rq_load_avg(&mut self.cfs_rqs[q.index()], now) {
+        let decayed = update_cfs_rq_load_avg(&mut self.cfs_rqs[q.index()], now);
+        if decayed {
             self.update_tg_load_avg(p, q);
             if self.cfs_rqs[q.index()].nr_queued == 0 {
                 self.update_idle_cfs_rq_clock_pelt(q);
             }
         }
         let cfs_rq = &self.cfs_rqs[q.index()];
-        let Some(se) = cfs_rq.se else { return };
+        let Some(se) = cfs_rq.se else {
+            return decayed;
+        };
         let entity = &self.entities[se.index()];
         // A group entity with nothing left and nothing to carry up needs no update
         // (`skip_blocked_update`).
@@ -68,5 +75,6 @@ impl Kernel {
             let parent = entity.cfs_rq;
             self.update_load_avg(p, parent, se, LoadUpdate::UpdateTg);
         }
+        false
     }
 }

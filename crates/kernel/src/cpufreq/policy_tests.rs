@@ -185,6 +185,19 @@ fn schedutil_ramps_from_idle_to_the_maximum() {
 }
 
 #[test]
+fn what_a_sleeper_leaves_behind_lowers_the_clock_when_it_is_aged() {
+    let (mut kernel, mut p, _) = world(Version::new(6, 1), FrequencyGovernor::Schedutil, |_| {});
+    run_until(&mut kernel, &mut p, 400 * MS);
+    kernel.block(&mut p, Cpu(0));
+    kernel.leave_kernel(&mut p, Cpu(0));
+    assert_eq!(p.pstate, 37);
+    p.pass(464 * MS, false);
+    // Two half-lives: 1024 / 4 = 256, 1.25 · 37 · ¼ = 11.6, below the lowest.
+    kernel.update_blocked_averages(&mut p, Cpu(0));
+    assert_eq!(p.requests.last(), Some(&(464 * MS, 16)));
+}
+
+#[test]
 fn fixed_governors_ask_once() {
     for (governor, pstate) in [
         (FrequencyGovernor::Performance, 37),
