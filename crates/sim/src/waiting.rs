@@ -1,4 +1,4 @@
-//! Wait queues: tasks in order of arrival, each in at most one queue, O(1) to leave from anywhere.
+//! Wait queues: tasks in order of arrival or as they are inserted, each in at most one queue, O(1) to leave from anywhere.
 
 use schedcast_kernel::TaskId;
 
@@ -71,6 +71,34 @@ impl Waiting {
         };
     }
 
+    /// Puts a task that waits nowhere into a queue, in front of those at its end that shall wait behind it.
+    pub fn insert(
+        &mut self,
+        queue: QueueNumber,
+        task: TaskId,
+        waits_behind: impl Fn(TaskId) -> bool,
+    ) {
+        let ends = &mut self.queues[queue.0 as usize];
+        let (mut previous, mut next) = (ends.tail, NONE);
+        while previous != NONE && waits_behind(TaskId(previous)) {
+            next = previous;
+            previous = self.links[previous as usize].previous;
+        }
+        match previous {
+            NONE => ends.head = task.0,
+            row => self.links[row as usize].next = task.0,
+        }
+        match next {
+            NONE => ends.tail = task.0,
+            row => self.links[row as usize].previous = task.0,
+        }
+        self.links[task.index()] = Link {
+            next,
+            previous,
+            queue: queue.0,
+        };
+    }
+
     /// First task of a queue.
     #[inline(always)]
     pub fn first(&self, queue: QueueNumber) -> Option<TaskId> {
@@ -133,5 +161,20 @@ mod tests {
             assert_eq!(drain(&mut waiting, 1), expected);
             assert_eq!(drain(&mut waiting, 0), [4]);
         }
+    }
+
+    #[test]
+    fn insertion_keeps_order_and_links() {
+        // Tasks 0 and 3 are of rank 0, 1 and 4 of rank 1, 2 of rank 2.
+        let rank = |task: TaskId| [0, 1, 2, 0, 1][task.index()];
+        let mut waiting = Waiting::default();
+        waiting.grow(5);
+        waiting.add_queues(1);
+        for task in 0..5 {
+            let task = TaskId(task);
+            waiting.insert(QueueNumber(0), task, |other| rank(other) < rank(task));
+        }
+        assert!(waiting.remove(TaskId(1)));
+        assert_eq!(drain(&mut waiting, 0), [2, 4, 0, 3]);
     }
 }

@@ -164,6 +164,27 @@ fn absolute_sleeps_in_the_past_return_at_once() {
 }
 
 #[test]
+fn an_absolute_sleep_that_is_late_by_less_than_its_slack_lasts_until_that_is_over() {
+    // 20 us late, the slack is 50: the hardware is programmed for 30 us from now. 60 us late: nothing is left to wait for.
+    for (late_us, woken_us) in [(20, 2030), (60, 2000)] {
+        let mut workload = Workload::default();
+        let sleeper = program(&mut workload, |b| {
+            b.work(2 * MS);
+            b.set(A, 2 * MS - late_us * US);
+            b.sleep_until(A);
+            b.mark(1);
+        });
+        workload.add_task(TaskSpec {
+            timer_slack_ns: None,
+            ..pinned("sleeper", sleeper, 0)
+        });
+        let mut world = free_world(1, workload);
+        world.run_until(5 * MS).unwrap();
+        assert_eq!(marks(&world), [(woken_us * US, 1)]);
+    }
+}
+
+#[test]
 fn a_spin_counts_the_time_it_does_not_run() {
     let mut workload = Workload::default();
     task(&mut workload, "spinner", 0, |b| {

@@ -3,8 +3,9 @@
 mod common;
 
 use common::*;
+use schedcast_kernel::task::Policy;
 use schedcast_sim::program::TIMED_OUT;
-use schedcast_sim::workload::{PageWakes, QueueCosts, QueueSpec, SenderWakes};
+use schedcast_sim::workload::{PageWakes, QueueCosts, QueueSpec, SenderWakes, TaskSpec};
 use schedcast_sim::{Reg, Workload};
 
 const A: Reg = Reg(0);
@@ -32,6 +33,54 @@ fn semaphores_remember() {
     let mut world = free_world(2, workload);
     world.run_until(50 * MS).unwrap();
     assert_eq!(marks(&world), [(0, 1), (4 * MS, 2), (14 * MS, 3)]);
+}
+
+#[test]
+fn futexes_wake_by_real_time_priority_and_queues_in_order_of_arrival() {
+    // Fair, FIFO 5, fair, FIFO 9 and FIFO 5 begin to wait in this order.
+    let waiters = [0, 5, 0, 9, 5];
+    let woken = |on_queue: bool| -> Vec<u16> {
+        let mut workload = Workload::default();
+        let semaphore = workload.add_semaphore(0);
+        let queue = workload.add_queue(QueueSpec::UNBOUNDED);
+        for (row, rt_priority) in waiters.into_iter().enumerate() {
+            let waiter = program(&mut workload, |b| {
+                b.sleep((1 + row as u64) * MS);
+                if on_queue {
+                    b.recv(queue, A);
+                } else {
+                    b.sem_wait(semaphore);
+                }
+                b.mark(row as u16);
+            });
+            let policy = if rt_priority > 0 {
+                Policy::Fifo
+            } else {
+                Policy::Normal
+            };
+            workload.add_task(TaskSpec {
+                policy,
+                rt_priority,
+                ..pinned("waiter", waiter, row as u32)
+            });
+        }
+        task(&mut workload, "poster", waiters.len() as u32, |b| {
+            for _ in waiters {
+                b.work(10 * MS);
+                b.set(A, 1);
+                if on_queue {
+                    b.send(queue, 1, A, false);
+                } else {
+                    b.sem_post(semaphore);
+                }
+            }
+        });
+        let mut world = free_world(waiters.len() + 1, workload);
+        world.run_until(100 * MS).unwrap();
+        marks(&world).into_iter().map(|(_, mark)| mark).collect()
+    };
+    assert_eq!(woken(false), [3, 1, 4, 0, 2]);
+    assert_eq!(woken(true), [0, 1, 2, 3, 4]);
 }
 
 #[test]

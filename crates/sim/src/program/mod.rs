@@ -23,7 +23,7 @@
 //! b.work(330_000);             // 0.33 ms at nominal speed
 //! b.record_since(response, next);
 //! b.add(next, 5_000_000);
-//! b.sleep_until(next);         // returns at once when that is in the past
+//! b.sleep_until(next);         // returns at once when that is long past
 //! b.jump(top);
 //! let program: Program = b.finish().unwrap();
 //! assert_eq!(program.instructions().len(), 6);
@@ -272,7 +272,8 @@ pub enum Instruction {
     Stolen(Amount),
     /// `nanosleep`: relative, expires up to the task's timer slack later.
     Sleep(Amount),
-    /// `clock_nanosleep(TIMER_ABSTIME)`: until the time in the register, plus slack. In the past: returns.
+    /// `clock_nanosleep(TIMER_ABSTIME)`: until the time in the register, plus slack. Returns at once if even that is over; a time
+    /// that has passed by less than the slack is slept for like any other.
     SleepUntil(Reg),
     /// Synchronous I/O that a device interrupt on the submitting CPU completes after this time. The
     /// task counts as waiting for I/O.

@@ -1,8 +1,9 @@
 //! Instructions that enter the kernel: sleeping, waiting, waking, messages.
 //!
 //! Locks, semaphores and barriers are built on futexes as in user space: without contention they
-//! cost nothing, a waiter is woken in order of arrival and tries again, and whoever runs first gets
-//! it. Queues are sockets or pipes: every operation is a system call.
+//! cost nothing, a waiter is woken and tries again, and whoever runs first gets it. Waiters of a futex are woken by real-time
+//! priority, those of one priority and all fair ones in order of arrival. Queues are sockets or pipes: every operation is a
+//! system call, and whoever waits is woken in order of arrival.
 
 use super::World;
 use super::engine::Run;
@@ -54,6 +55,23 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         self.block(cpu)
     }
 
+    /// It goes to sleep on a futex, before those of less real-time priority (`futex_queue`).
+    fn block_on_futex(&mut self, cpu: Cpu, task: TaskId, queue: QueueNumber) -> Next {
+        let tasks = &self.kernel.tasks;
+        let urgency = |task: TaskId| {
+            let record = &tasks[task.index()];
+            if record.policy.is_rt() {
+                record.rt_priority
+            } else {
+                0
+            }
+        };
+        let own = urgency(task);
+        let waiting = &mut self.out.tasks.waiting;
+        waiting.insert(queue, task, |other| urgency(other) < own);
+        self.block(cpu)
+    }
+
     fn wake_from_task(&mut self, cpu: Cpu, task: TaskId, sync: bool) {
         self.wake(cpu, task, sync, WakeContext::Task);
     }
@@ -101,7 +119,8 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
     pub(super) fn sleep_until(&mut self, cpu: Cpu, task: TaskId, reg: Reg) -> Next {
         let until = self.out.tasks.register(task, reg.0);
         self.syscall(cpu);
-        if until <= self.out.clock(cpu) {
+        // What is late by less than the slack still waits for the hardware, which is programmed for its end.
+        if until.saturating_add(self.slack_ns(task)) <= self.out.clock(cpu) {
             self.skip(task);
             return ENTERED;
         }
@@ -171,7 +190,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         }
         self.syscall(cpu);
         let queue = self.out.tasks.semaphore_queue(row);
-        Ok(self.block_on(cpu, task, queue))
+        Ok(self.block_on_futex(cpu, task, queue))
     }
 
     pub(super) fn send(
@@ -354,7 +373,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
             return Ok(ENTERED);
         }
         let queue = self.out.tasks.word_queue(row);
-        Ok(self.block_on(cpu, task, queue))
+        Ok(self.block_on_futex(cpu, task, queue))
     }
 
     pub(super) fn word_wake(
@@ -383,7 +402,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         }
         self.syscall(cpu);
         let queue = self.out.tasks.mutex_queue(row);
-        Ok(self.block_on(cpu, task, queue))
+        Ok(self.block_on_futex(cpu, task, queue))
     }
 
     pub(super) fn unlock(&mut self, cpu: Cpu, task: TaskId, mutex: Ref<MutexId>) -> Run<Next> {
@@ -426,7 +445,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         self.syscall(cpu);
         self.out.tasks.contexts[task.index()].resume = Resume::Relock;
         let queue = self.out.tasks.condition_queue(condition);
-        Ok(self.block_on(cpu, task, queue))
+        Ok(self.block_on_futex(cpu, task, queue))
     }
 
     pub(super) fn signal(
@@ -456,7 +475,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         let queue = self.out.tasks.barrier_queue(row);
         if self.out.tasks.barriers[row] < needed {
             self.syscall(cpu);
-            return Ok(self.block_on(cpu, task, queue));
+            return Ok(self.block_on_futex(cpu, task, queue));
         }
         self.out.tasks.barriers[row] = 0;
         if needed == 1 {
