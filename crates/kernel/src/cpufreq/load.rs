@@ -3,6 +3,8 @@
 //! Worked example: turbo 40, base 30, a CPU that was awake for half of 10 ms at P-state 20. The
 //! target is 1.25 · 40 · ½ = 25, more than the 20 it averaged, so 25 is asked for. After a sample with
 //! 10 % load the target is 5, below the average of 20 by 15, of which half is kept: 12.
+//!
+//! The boost for I/O wakeups is that of 5.1; before, one such wakeup asked for turbo at once, and each sample halved that.
 
 use super::pid::Sample;
 use super::{Counters, PStates};
