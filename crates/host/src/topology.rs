@@ -227,6 +227,8 @@ pub struct KernelInfo {
     pub hz: Option<u32>,
     /// "none", "voluntary", "full" or "lazy": the boot parameter, else the configured default.
     pub preempt: Option<&'static str>,
+    /// Whether that can be chosen at boot (PREEMPT_DYNAMIC).
+    pub preempt_dynamic: Option<bool>,
     /// Whether automatic groups are on.
     pub autogroup: Option<bool>,
 }
@@ -243,6 +245,9 @@ impl KernelInfo {
             hz: config.as_deref().and_then(config_hz),
             preempt: preempt_from_boot(&boot)
                 .or_else(|| config.as_deref().and_then(preempt_from_config)),
+            preempt_dynamic: config
+                .as_deref()
+                .map(|config| config_value(config, "CONFIG_PREEMPT_DYNAMIC") == Some("y")),
             autogroup: autogroup.map(|text| text.trim() == "1"),
             release,
         })

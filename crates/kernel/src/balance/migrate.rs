@@ -11,7 +11,6 @@ use crate::ids::{Cpu, TaskId};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
 use crate::platform::{Op, Platform};
-use crate::rules::Preemption;
 use crate::task::Policy;
 
 impl Kernel {
@@ -149,8 +148,8 @@ impl Kernel {
         if env.imbalance <= 0 {
             return 0;
         }
-        let one_at_a_time = env.idle == CpuIdle::NewlyIdle
-            && matches!(self.rules.preemption, Preemption::Full | Preemption::Lazy);
+        // Latency: kernels that can be preempted stop after the first.
+        let one_at_a_time = env.idle == CpuIdle::NewlyIdle && self.rules.config_preemption;
         let mut detached = 0;
         while let Some(&task) = self.rqs[src].cfs_tasks.first() {
             if env.idle != CpuIdle::NotIdle && self.rqs[src].nr_running <= 1 {

@@ -102,6 +102,9 @@ pub struct Rules {
     pub features: Features,
     /// Preemption model.
     pub preemption: Preemption,
+    /// Built with CONFIG_PREEMPTION: for full and lazy preemption, and for PREEMPT_DYNAMIC whatever the model
+    /// (the default on x86 from 5.16).
+    pub config_preemption: bool,
     /// Whether sessions get groups of their own.
     pub autogroup: bool,
     /// EEVDF: request size, scaled by CPUs.
@@ -242,6 +245,7 @@ impl Rules {
             },
             features: Features::of(version),
             preemption: Preemption::None,
+            config_preemption: since(5, 16),
             autogroup: true,
             base_slice_ns: normalized_base_slice_ns * factor,
             normalized_base_slice_ns,

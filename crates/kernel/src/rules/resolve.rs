@@ -24,6 +24,8 @@ pub struct KernelChoice<'a> {
     pub hz: u32,
     /// Preemption model.
     pub preemption: Preemption,
+    /// PREEMPT_DYNAMIC; `None` = as x86 has it by default.
+    pub preempt_dynamic: Option<bool>,
     /// Whether sessions get groups of their own.
     pub autogroup: bool,
     /// Named patches, `-name` to take one away.
@@ -42,6 +44,7 @@ impl KernelChoice<'_> {
             cpus,
             hz: 250,
             preemption: Preemption::Voluntary,
+            preempt_dynamic: None,
             autogroup: true,
             patches: &[],
             features: &[],
@@ -188,6 +191,8 @@ impl Rules {
         }
         let mut rules = Rules::of(version, choice.cpus, choice.hz);
         rules.preemption = choice.preemption;
+        rules.config_preemption = matches!(choice.preemption, Preemption::Full | Preemption::Lazy)
+            || choice.preempt_dynamic.unwrap_or(rules.config_preemption);
         rules.autogroup = choice.autogroup;
         for &word in choice.patches {
             apply_patch(&mut rules, word).map_err(|problem| refuse(word, problem))?;
@@ -324,6 +329,23 @@ mod tests {
             ..KernelChoice::released(version(text), 8)
         };
         Rules::resolve(&choice).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn preemption_is_built_in_from_5_16_unless_told() {
+        let built = |text: &str, preemption, preempt_dynamic| {
+            let choice = KernelChoice {
+                preemption,
+                preempt_dynamic,
+                ..KernelChoice::released(version(text), 8)
+            };
+            Rules::resolve(&choice).unwrap().config_preemption
+        };
+        assert!(!built("5.15", Preemption::Voluntary, None));
+        assert!(built("5.16", Preemption::None, None));
+        assert!(built("5.15", Preemption::None, Some(true)));
+        assert!(!built("6.2", Preemption::Voluntary, Some(false)));
+        assert!(built("6.2", Preemption::Full, Some(false)));
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub fn rules(cpus: usize) -> Rules {
         patches: PATCHES,
         hz: HZ,
         preemption: Preemption::None,
+        preempt_dynamic: Some(true),
         ..KernelChoice::released(VERSION, cpus as u32)
     };
     Rules::resolve(&choice).expect("these patches change that release")

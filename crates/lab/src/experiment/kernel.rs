@@ -40,6 +40,8 @@ pub struct KernelSettings {
     pub hz: u32,
     /// Preemption model; default voluntary.
     pub preempt: Preemption,
+    /// Whether that was chosen at boot (PREEMPT_DYNAMIC); default: yes from 5.16, as on x86.
+    pub preempt_dynamic: Option<bool>,
     /// One group per session for tasks outside any cpu cgroup; default on, as upstream.
     pub autogroup: bool,
     /// Named patches, `-name` to take one away, in file order.
@@ -59,6 +61,9 @@ impl Serialize for KernelSettings {
         map.serialize_entry("version", &self.version.to_string())?;
         map.serialize_entry("hz", &self.hz)?;
         map.serialize_entry("preempt", preempt.map_or("", |(name, _)| name))?;
+        if let Some(dynamic) = self.preempt_dynamic {
+            map.serialize_entry("preempt_dynamic", &dynamic)?;
+        }
         map.serialize_entry("autogroup", &self.autogroup)?;
         map.serialize_entry("patches", &words(&self.patches))?;
         map.serialize_entry("features", &words(&self.features))?;
@@ -74,12 +79,13 @@ fn words(words: &[Located<String>]) -> Vec<&str> {
 }
 
 /// Keys of `[kernel]` that are not tunables.
-const PLAIN_KEYS: [&str; 6] = [
+const PLAIN_KEYS: [&str; 7] = [
     "version",
     "hz",
     "patches",
     "features",
     "preempt",
+    "preempt_dynamic",
     "autogroup",
 ];
 
@@ -116,6 +122,7 @@ impl KernelSettings {
             version: NEWEST,
             hz: 250,
             preempt: Preemption::Voluntary,
+            preempt_dynamic: None,
             autogroup: true,
             patches: Vec::new(),
             features: Vec::new(),
@@ -144,6 +151,9 @@ impl KernelSettings {
                     settings.preempt = read_preemption(value)?;
                     places.preempt = Some(value.place.clone());
                 }
+                "preempt_dynamic" => {
+                    settings.preempt_dynamic = Some(value.boolean("true or false")?);
+                }
                 "autogroup" => settings.autogroup = value.boolean("true or false")?,
                 "patches" => settings.patches = read_words(value, "patch")?,
                 "features" => settings.features = read_words(value, "feature")?,
@@ -168,6 +178,7 @@ impl KernelSettings {
             .iter()
             .find(|(name, _)| Some(*name) == host.preempt);
         self.preempt = model.map_or(self.preempt, |(_, model)| *model);
+        self.preempt_dynamic = host.preempt_dynamic;
         // Not readable everywhere, not even for root.
         let features = std::fs::read_to_string("/sys/kernel/debug/sched/features");
         let words = changed_features(features.as_deref().unwrap_or_default(), self.version);
@@ -234,6 +245,7 @@ impl KernelSettings {
             cpus,
             hz: self.hz,
             preemption: self.preempt,
+            preempt_dynamic: self.preempt_dynamic,
             autogroup: self.autogroup,
             patches: &words(&self.patches),
             features: &words(&self.features),
@@ -341,7 +353,8 @@ mod tests {
     #[test]
     fn the_section_reads_in_kernel_words() {
         let kernel = read(
-            "hz = 1000\nversion = \"5.14\"\npreempt = \"none\"\nautogroup = false\n\
+            "hz = 1000\nversion = \"5.14\"\npreempt = \"none\"\npreempt_dynamic = true\n\
+             autogroup = false\n\
              patches = [\"tg-load-ratelimit\", \"-burst\"]\nfeatures = [\"NO_TTWU_QUEUE\"]\n\
              sched_cfs_bandwidth_slice_us = 3000\nsched_latency_ns = 6_000_000\n",
         );
@@ -349,13 +362,14 @@ mod tests {
         let json = serde_json::to_string(&kernel).unwrap();
         assert_eq!(
             json,
-            r#"{"version":"5.14","hz":1000,"preempt":"none","autogroup":false,"patches":["tg-load-ratelimit","-burst"],"features":["NO_TTWU_QUEUE"],"latency_ns":6000000,"sched_cfs_bandwidth_slice_us":3000}"#
+            r#"{"version":"5.14","hz":1000,"preempt":"none","preempt_dynamic":true,"autogroup":false,"patches":["tg-load-ratelimit","-burst"],"features":["NO_TTWU_QUEUE"],"latency_ns":6000000,"sched_cfs_bandwidth_slice_us":3000}"#
         );
         let rules = &kernel.rules;
         assert_eq!(
             (rules.hz, rules.burst, rules.latency_ns),
             (1000, false, 6_000_000)
         );
+        assert!(rules.config_preemption);
         assert_eq!(
             (rules.bandwidth_slice_ns, rules.autogroup),
             (3_000_000, false)
