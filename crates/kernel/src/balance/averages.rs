@@ -130,6 +130,7 @@ impl Kernel {
         let rules = &self.rules.balance;
         env.nohz_stats =
             rules.nohz_blocked && env.idle == CpuIdle::NewlyIdle && self.nohz.has_blocked;
+        let compares = rules.prefer_sibling_compares;
         let prefer_sibling = self.child_prefers_sibling(env.domain);
         let domain = self.domains.domain(env.domain);
         let (nr_groups, pct) = (domain.nr_groups, u64::from(domain.imbalance_pct));
@@ -161,13 +162,11 @@ impl Kernel {
                 };
                 continue;
             }
-            // Siblings prefer even shares: a group with two tasks more than the local one, which
-            // has room, counts as full.
+            // Siblings prefer even shares: a group with two tasks more than the local one (before 4.12,
+            // with two tasks), which has room, counts as full.
             let local = &stats.local.stats;
-            if prefer_sibling
-                && local.has_capacity_by_util(pct)
-                && found.nr_running > local.nr_running + 1
-            {
+            let own = if compares { local.nr_running } else { 0 };
+            if prefer_sibling && local.has_capacity_by_util(pct) && found.nr_running > own + 1 {
                 found.no_capacity = true;
                 found.group_type = GroupType::Overloaded;
             }
@@ -207,7 +206,12 @@ impl Kernel {
         self.note_groups::<P>(&stats.local, &busiest);
         stats.avg_load = stats.total_load * 1024 / stats.total_capacity;
         let pct = u64::from(self.domains.domain(env.domain).imbalance_pct);
-        if !is_out_of_balance_by_load(env.idle, &stats, &busiest.stats, pct) {
+        let forces = match env.idle {
+            CpuIdle::NotIdle => false,
+            CpuIdle::Idle => self.rules.balance.idle_forces_balance,
+            CpuIdle::NewlyIdle => true,
+        };
+        if !is_out_of_balance_by_load(env.idle, forces, &stats, &busiest.stats, pct) {
             return None;
         }
         if stats.local.stats.nr_running == 0 {
@@ -223,8 +227,9 @@ impl Kernel {
     }
 }
 
-fn is_out_of_balance_by_load(
+pub(crate) fn is_out_of_balance_by_load(
     idle: CpuIdle,
+    forces: bool,
     stats: &DomainStats,
     busiest: &GroupStats,
     pct: u64,
@@ -233,7 +238,7 @@ fn is_out_of_balance_by_load(
     if busiest.group_type == GroupType::Imbalanced {
         return true;
     }
-    if idle != CpuIdle::NotIdle && local.has_capacity_by_util(pct) && busiest.no_capacity {
+    if forces && local.has_capacity_by_util(pct) && busiest.no_capacity {
         return true;
     }
     if local.avg_load >= busiest.avg_load || local.avg_load >= stats.avg_load {

@@ -6,7 +6,7 @@
 //! balance intervals of 2–4, 8–16 and 16–32 ms.
 
 use super::groups::{self, Links};
-use super::{CpuView, Domain, DomainFlags, Domains, Level, LlcShared, Why};
+use super::{CpuView, Domain, DomainFlags, Domains, Level, LlcShared, NumaAllowance, Why};
 use crate::cpuset::CpuSet;
 use crate::ids::Cpu;
 use crate::rules::Rules;
@@ -65,7 +65,7 @@ pub(super) fn build(topology: &Topology, rules: &Rules) -> Domains {
     };
     groups::build_groups(&mut domains, &mut stacks, topology, rules);
     for stack in &mut stacks {
-        imbalance_allowance(stack);
+        imbalance_allowance(stack, rules);
     }
     for (cpu, stack) in stacks.iter().enumerate() {
         let cpu = Cpu::from(cpu);
@@ -197,8 +197,9 @@ fn flags(rules: &Rules, level: Level) -> DomainFlags {
     }
 }
 
-/// NUMA imbalance allowed at each level: an eighth of a node with one LLC, else one task per LLC.
-fn imbalance_allowance(stack: &mut [Proto]) {
+/// NUMA imbalance allowed at each level: an eighth (before 6.0 a quarter) of a node with one LLC, else one task per LLC.
+pub(super) fn imbalance_allowance(stack: &mut [Proto], rules: &Rules) {
+    let quarter = rules.balance.numa_allowance == NumaAllowance::PerLlc;
     let mut allowed = 0;
     let mut allowed_span = 1;
     for row in 0..stack.len() {
@@ -206,7 +207,11 @@ fn imbalance_allowance(stack: &mut [Proto]) {
         let above_llc = row > 0 && !stack[row].flags.share_llc && stack[row - 1].flags.share_llc;
         stack[row].imb_numa_nr = if above_llc {
             let llcs = weight / stack[row - 1].span.len() as u32;
-            allowed = if llcs == 1 { weight >> 3 } else { llcs }.max(1);
+            allowed = match llcs {
+                1 if quarter => weight >> 2,
+                1 => (weight >> 3).max(1),
+                _ => llcs,
+            };
             let first_numa = stack[row + 1..].iter().find(|above| above.flags.numa);
             allowed_span = first_numa.map_or(weight, |above| above.span.len() as u32);
             allowed

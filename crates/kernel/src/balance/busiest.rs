@@ -375,7 +375,8 @@ impl Kernel {
     fn imbalance_of_spare(&self, env: &Env, stats: &DomainStats, busiest: &Candidate) -> Imbalance {
         let domain = self.domains.domain(env.domain);
         let (local, busy) = (&stats.local.stats, &busiest.stats);
-        if busy.group_type > GroupType::FullyBusy && !domain.flags.share_llc {
+        let spreads = domain.flags.share_llc && self.rules.balance.spreads_in_llc;
+        if busy.group_type > GroupType::FullyBusy && !spreads {
             let amount = local.capacity.saturating_sub(local.util) as i64;
             return if amount == 0 && env.idle != CpuIdle::NotIdle {
                 Imbalance {

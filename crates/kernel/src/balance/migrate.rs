@@ -34,7 +34,8 @@ impl Kernel {
             return false;
         }
         let record = &self.tasks[task.index()];
-        if record.is_kernel_thread() && record.nr_cpus_allowed == 1 {
+        let per_cpu_kthread = record.is_kernel_thread() && record.nr_cpus_allowed == 1;
+        if per_cpu_kthread && self.rules.balance.ignores_per_cpu_kthreads {
             return false;
         }
         if !record.affinity.contains(env.dst) {
@@ -220,4 +221,35 @@ impl Kernel {
 /// Value shifted right by `shift`, where a large shift leaves the highest bit.
 fn shr_bound(value: i64, shift: u32) -> i64 {
     value >> shift.min(63)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpuset::CpuSet;
+    use crate::ids::GroupId;
+    use crate::task::TaskAttributes;
+    use crate::tests::world::World;
+
+    #[test]
+    fn per_cpu_kernel_threads_are_no_pinned_tasks_from_5_13() {
+        for (version, counts) in [("5.12", true), ("5.12.4", false), ("5.13", false)] {
+            let mut world = World::new(version, 2);
+            let kthread = world.start(TaskAttributes {
+                policy: Policy::Normal,
+                nice: 0,
+                rt_priority: 0,
+                affinity: CpuSet::of(Cpu(1)),
+                group: GroupId::ROOT,
+                address_space: None,
+                custom_slice_ns: None,
+                cpu: Cpu(1),
+            });
+            let both = CpuSet::first(2);
+            let mut env = Env::new(0, Cpu(0), CpuIdle::Idle, both, both);
+            env.src = Cpu(1);
+            assert!(!world.kernel.can_migrate_task(&mut env, kthread));
+            assert_eq!(env.some_pinned, counts, "{version}");
+        }
+    }
 }

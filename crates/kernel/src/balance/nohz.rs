@@ -126,15 +126,26 @@ impl Kernel {
                 .is_some_and(|row| self.domains.shared[row as usize].nr_busy_cpus > 1)
     }
 
-    /// Wakes the first idle CPU of the tickless ones for the job (`kick_ilb`).
+    /// Who does the job: the first of the tickless CPUs that is idle.
+    fn find_new_ilb(&self) -> Option<Cpu> {
+        let tickless = &self.nohz.idle_cpus;
+        if self.rules.balance.nohz_kicks_first_only {
+            return tickless
+                .lowest()
+                .filter(|&first| self.domains.idle.contains(first));
+        }
+        let idle = tickless.and(&self.domains.idle);
+        idle.iter().find(|&cpu| cpu != self.here)
+    }
+
+    /// Wakes an idle one of the tickless CPUs for the job (`kick_ilb`).
     fn kick_ilb<P: Platform>(&mut self, p: &mut P, flags: u8, jiffy: u64) {
         if !self.rules.balance.nohz_kick_sets_next {
             self.nohz.next_balance += 1;
         } else if flags & BALANCE != 0 {
             self.nohz.next_balance = jiffy + 1;
         }
-        let idle = self.nohz.idle_cpus.and(&self.domains.idle);
-        let Some(ilb) = idle.iter().find(|&cpu| cpu != self.here) else {
+        let Some(ilb) = self.find_new_ilb() else {
             return;
         };
         let view = &mut self.domains.cpus[ilb.index()];
@@ -147,23 +158,29 @@ impl Kernel {
         rq.nohz_kick = true;
         let by_call = self.rules.balance.nohz_kick_by_call;
         let polling = by_call && rq.polling;
-        if !polling {
+        if polling {
+            // What its idle loop watches is the flag for a reschedule (`set_nr_if_polling`).
+            rq.need_resched = true;
+        } else {
             p.spend(self.here, Op::IpiSend, 1);
         }
         let ipi = if by_call { Ipi::Call } else { Ipi::Resched };
         p.send_ipi(self.here, ilb, ipi, polling);
     }
 
-    /// The kick arrives (`nohz_csd_func`): an idle CPU takes the job over and raises the softirq.
+    /// The kick arrives (`nohz_csd_func`): an idle CPU takes the job over and raises the softirq. One that was polling
+    /// goes through `schedule` afterwards, and from 5.8 on, until that was mended, does not do the job: it takes the flag
+    /// that woke it for work that came in the meantime.
     pub(crate) fn nohz_kick_arrives(&mut self, cpu: Cpu) {
         if !std::mem::take(&mut self.rqs[cpu.index()].nohz_kick) {
             return;
         }
         let idle = self.available_idle_cpu(cpu);
+        let gives_up = self.rules.balance.nohz_kick_gives_way && self.rqs[cpu.index()].need_resched;
         let view = &mut self.domains.cpus[cpu.index()];
         let flags = std::mem::take(&mut view.nohz_flags);
         view.idle_balance = idle;
-        if idle {
+        if idle && !gives_up {
             view.nohz_idle_balance = flags & KICK_MASK;
             self.rqs[cpu.index()].balance_softirq = true;
         }
@@ -330,6 +347,51 @@ impl Kernel {
         view.nohz_flags &= !NEWILB;
         if flags == NEWILB && !self.rqs[cpu.index()].need_resched {
             self.nohz_balance_all(p, cpu, STATS, CpuIdle::Idle);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::world::World;
+
+    #[test]
+    fn a_kick_of_a_polling_cpu_was_lost_between_5_8_and_6_13() {
+        // Does CPU 1 balance, when it halts and when it polls? A polling one goes through `schedule` as well.
+        for (version, does, reschedules) in [
+            ("5.7", [true, true], false),
+            ("5.8", [true, false], true),
+            ("5.15.173", [true, false], true),
+            ("5.15.174", [true, true], true),
+            ("6.12", [true, false], true),
+            ("6.12.5", [true, true], true),
+            ("6.13", [true, true], true),
+        ] {
+            for (polling, expected) in [false, true].into_iter().zip(does) {
+                let mut world = World::new(version, 2);
+                let kernel = &mut world.kernel;
+                kernel.here = Cpu(0);
+                kernel.nohz.idle_cpus.remove(Cpu(0));
+                kernel.rqs[1].polling = polling;
+                kernel.kick_ilb(&mut world.bench, BALANCE | STATS, 10);
+                assert_eq!(kernel.rqs[1].need_resched, polling && reschedules);
+                kernel.nohz_kick_arrives(Cpu(1));
+                assert_eq!(kernel.rqs[1].balance_softirq, expected, "{version}");
+            }
+        }
+    }
+
+    #[test]
+    fn before_5_2_nobody_is_kicked_when_the_first_tickless_cpu_is_busy() {
+        // CPU 1 works since its last tick, CPU 2 idles.
+        for (version, expected) in [("5.1", None), ("5.1.6", Some(2)), ("5.2", Some(2))] {
+            let mut world = World::new(version, 3);
+            world.spawn(Cpu(1));
+            world.kernel.here = Cpu(0);
+            world.kernel.nohz.idle_cpus.remove(Cpu(0));
+            let found = world.kernel.find_new_ilb();
+            assert_eq!(found, expected.map(Cpu), "{version}");
         }
     }
 }

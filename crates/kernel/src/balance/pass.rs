@@ -143,7 +143,13 @@ impl Kernel {
             first = on_idle_core.or(first);
         }
         // No idle CPU: the first of the group (`group_balance_cpu`).
-        first.or_else(|| env.dst_group.lowest()) == Some(env.dst)
+        let is_first_of_group = || env.dst_group.lowest() == Some(env.dst);
+        let two_may = self.rules.balance.two_may_balance && !sharing_core;
+        match first {
+            None => is_first_of_group(),
+            Some(cpu) if cpu == env.dst => true,
+            Some(cpu) => two_may && !self.domains.is_core_idle(cpu) && is_first_of_group(),
+        }
     }
 
     /// Detaches and attaches until the imbalance is gone or nothing more can move; pinned tasks may
@@ -318,6 +324,39 @@ impl Kernel {
         self.update_rq_clock(p, src);
         if self.move_one_task(p, &mut env) {
             self.domains.domain_mut(domain).nr_balance_failed = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::world::World;
+    use crate::topology::Topology;
+
+    #[test]
+    fn beside_an_idle_thread_the_first_cpu_balanced_too_before_6_6_4() {
+        // LLC of cores {0, 4} and {1, 5}: only CPU 4 idles, on a busy core.
+        for (version, balancers) in [
+            ("6.5", [false, true]),
+            ("6.6", [true, true]),
+            ("6.6.3", [true, true]),
+            ("6.6.4", [false, true]),
+            ("6.12", [false, true]),
+        ] {
+            let mut world = World::on(Topology::regular(1, 2, 2, 2), version, |_| {});
+            for cpu in [0, 1, 5] {
+                world.spawn(Cpu(cpu));
+            }
+            let kernel = &world.kernel;
+            let row = kernel.domains.rows(Cpu(0)).last().unwrap();
+            let group = kernel.domains.group_row(row, 0) as usize;
+            let mask = kernel.domains.groups[group].balance_mask;
+            let span = kernel.domains.domain(row).span;
+            let found = [0, 4].map(|cpu| {
+                kernel.should_we_balance(&Env::new(row, Cpu(cpu), CpuIdle::Idle, span, mask))
+            });
+            assert_eq!(found, balancers, "{version}");
         }
     }
 }

@@ -28,10 +28,11 @@ impl Kernel {
         let mut busiest = None;
         let (mut busiest_load, mut busiest_capacity) = (0, 1);
         let (mut busiest_util, mut busiest_nr) = (0, 0);
+        let rules = &self.rules.balance;
         let cpus = self.domains.groups[group as usize].span.and(&env.cpus);
         for cpu in cpus.iter() {
             let nr_running = self.h_nr_running(cpu);
-            if nr_running == 0 && !old {
+            if nr_running == 0 && rules.skips_idle_queues {
                 continue;
             }
             match env.migration {
@@ -55,7 +56,11 @@ impl Kernel {
                     }
                 }
                 Migration::Util => {
-                    let util = self.cpu_util(cpu);
+                    let util = if rules.util_counts_waiting {
+                        self.cpu_util_boost(cpu)
+                    } else {
+                        self.cpu_util(cpu)
+                    };
                     if nr_running > 1 && util > busiest_util {
                         busiest_util = util;
                         busiest = Some(cpu);

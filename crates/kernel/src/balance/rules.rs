@@ -74,6 +74,24 @@ pub struct BalanceRules {
     /// A fully busy local group at or above the domain's average takes nothing (6.3); before, the
     /// difference wrapped around.
     pub local_above_average_gives_up: bool,
+    /// Queues without fair tasks are no source, however much blocked load they have (5.12).
+    pub skips_idle_queues: bool,
+    /// The source of utilisation is the CPU with the most of it, waiting counted like running (6.5).
+    pub util_counts_waiting: bool,
+    /// Utilisation is moved between caches only; within one, tasks are spread evenly (5.10).
+    pub spreads_in_llc: bool,
+    /// Waiting counts when groups are classified (5.7), before only their utilisation.
+    pub classifies_by_runnable: bool,
+    /// `prefer_sibling`: a group with two tasks more than the local one is worth pulling from (4.12);
+    /// before, any with two tasks.
+    pub prefer_sibling_compares: bool,
+    /// An idle CPU of an underused group pulls from a group without capacity whatever the loads, in
+    /// tickless and periodic balance too (4.15); before, when newly idle only.
+    pub idle_forces_balance: bool,
+    /// The first CPU of a group balances beside an idle one of a busy core (6.6–6.6.3).
+    pub two_may_balance: bool,
+    /// Per-CPU kernel threads do not count as pinned tasks (5.13 and stable).
+    pub ignores_per_cpu_kthreads: bool,
     /// Imbalance allowed between nodes (5.6, 5.11, 5.18, 6.0).
     pub numa_allowance: NumaAllowance,
     /// Newly idle balance stops when a task or wakeup has arrived (6.0).
@@ -137,6 +155,11 @@ pub struct BalanceRules {
     /// Kicks are function calls, which a polling idle CPU takes without interrupt (5.8); before, they
     /// were reschedule interrupts.
     pub nohz_kick_by_call: bool,
+    /// A kick does nothing on a CPU that is asked to reschedule (up to 6.12 and stable kernels of December 2024);
+    /// from 5.8 on a kick itself asks polling CPUs for that.
+    pub nohz_kick_gives_way: bool,
+    /// Of the tickless CPUs only the first is kicked, if it is idle (up to 5.1); later, the first that is.
+    pub nohz_kicks_first_only: bool,
     /// Busy CPUs are counted per LLC even when nothing lies above it (4.9).
     pub nohz_counts_every_llc: bool,
     /// Each balance pass updates blocked load itself (up to 4.16).
@@ -174,6 +197,18 @@ impl BalanceRules {
                 () if since(5, 6) => NumaAllowance::TwoTasks,
                 () => NumaAllowance::None,
             },
+            skips_idle_queues: since(5, 12),
+            util_counts_waiting: since(6, 5),
+            spreads_in_llc: since(5, 10),
+            classifies_by_runnable: since(5, 7),
+            prefer_sibling_compares: since(4, 12),
+            idle_forces_balance: since(4, 15),
+            two_may_balance: since(6, 6) && !version.has(6, 7, &[(6, 6, 4)]),
+            ignores_per_cpu_kthreads: version.has(
+                5,
+                13,
+                &[(5, 4, 119), (5, 10, 37), (5, 11, 21), (5, 12, 4)],
+            ),
             newidle_bails_out: since(6, 0),
             load_gate: match () {
                 () if since(5, 10) => LoadGate::HalvedPerFailure,
@@ -213,11 +248,23 @@ impl BalanceRules {
             ),
             newidle_skips_pending: since(5, 14),
             nohz_blocked: since(4, 17),
-            nohz_newidle_late: since(5, 12),
-            nohz_wraps: since(5, 12),
+            nohz_newidle_late: version.has(5, 12, &[(5, 10, 231)]),
+            nohz_wraps: version.has(5, 12, &[(5, 10, 231)]),
             nohz_next_kick: since(5, 16),
             nohz_kick_sets_next: since(5, 9),
             nohz_kick_by_call: since(5, 8),
+            nohz_kick_gives_way: !version.has(
+                6,
+                13,
+                &[
+                    (5, 10, 231),
+                    (5, 15, 174),
+                    (6, 1, 120),
+                    (6, 6, 66),
+                    (6, 12, 5),
+                ],
+            ),
+            nohz_kicks_first_only: !version.has(5, 2, &[(4, 19, 47), (5, 0, 20), (5, 1, 6)]),
             nohz_counts_every_llc: since(4, 9),
             rebalance_updates_blocked: !since(4, 17),
         }

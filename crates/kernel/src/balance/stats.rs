@@ -52,7 +52,7 @@ pub struct GroupStats {
     pub load: u64,
     /// Utilisation.
     pub util: u64,
-    /// Runnable average.
+    /// Runnable average, where it counts (5.7).
     pub runnable: u64,
     /// Capacity left for the fair class.
     pub capacity: u64,
@@ -240,7 +240,9 @@ impl Kernel {
         let nr_running = self.rqs[cpu.index()].nr_running;
         stats.load += load;
         stats.util += self.cpu_util(cpu);
-        stats.runnable += self.cpu_runnable(cpu);
+        if self.rules.balance.classifies_by_runnable {
+            stats.runnable += self.cpu_runnable(cpu);
+        }
         stats.h_nr_running += h_nr_running;
         stats.nr_running += nr_running;
         if nr_running > 1 {

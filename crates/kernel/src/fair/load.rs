@@ -518,6 +518,13 @@ impl Kernel {
         self.cpu_util_with(cpu, 0, 0)
     }
 
+    /// The same, or how much runs and waits there if that is more (`cpu_util_cfs_boost`, 6.5).
+    #[inline]
+    pub fn cpu_util_boost(&self, cpu: Cpu) -> u64 {
+        let boosted = self.cpu_util(cpu).max(self.cpu_runnable(cpu));
+        boosted.min(self.rqs[cpu.index()].cpu_capacity_orig)
+    }
+
     /// The same with another task's utilisation and estimate on top.
     #[inline]
     pub(crate) fn cpu_util_with(&self, cpu: Cpu, task_util: u64, task_estimate: u64) -> u64 {

@@ -205,7 +205,7 @@ model! {
     IdlestByType "sched_balance_find_dst_group" "5.5 –" "select/idlest.rs" "groups are compared by type, then by load or idle CPUs";
     IdlestBySpare "find_idlest_group" "4.10 – 5.4" "select/idlest.rs" "groups are compared by spare capacity and load";
     IdlestByLoad "find_idlest_group" "≤ 4.9" "select/idlest.rs" "groups are compared by load";
-    IdlestNumaStays "sched_balance_find_dst_group" "5.7 –" "select/idlest.rs" "a small imbalance between nodes stays";
+    IdlestNumaStays "sched_balance_find_dst_group" "5.5 –" "select/idlest.rs" "a small imbalance between nodes stays";
     IdlestIdleCpu "sched_balance_find_dst_group_cpu" "4.5 –" "select/idlest.rs" "among idle CPUs the one with the shallowest state, then the last to idle";
     IdlestLeastLoaded "sched_balance_find_dst_group_cpu" "4.5 –" "select/idlest.rs" "no idle CPU: the least loaded";
 }

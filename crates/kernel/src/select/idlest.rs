@@ -196,7 +196,9 @@ impl Kernel {
             let own = self.own_share(cpu, task);
             stats.load += self.cpu_load(cpu).saturating_sub(own.load);
             stats.util += self.cpu_util_without(cpu, task, &own);
-            stats.runnable += self.cpu_runnable(cpu).saturating_sub(own.runnable);
+            if self.rules.balance.classifies_by_runnable {
+                stats.runnable += self.cpu_runnable(cpu).saturating_sub(own.runnable);
+            }
             stats.h_nr_running += self.h_nr_running(cpu) - own.queued;
             let rq = &self.rqs[cpu.index()];
             let nr_running = rq.nr_running - own.queued;
@@ -310,7 +312,8 @@ impl Kernel {
         kind: WakeKind,
     ) -> Option<u32> {
         let domain = self.domains.domain(row);
-        let (nr_groups, numa) = (domain.nr_groups, domain.flags.numa);
+        let nr_groups = domain.nr_groups;
+        let numa = domain.flags.numa && self.rules.placement.idlest_prefers_node;
         let pct = u64::from(domain.imbalance_pct);
         let scale = 100 + (pct - 100) / 2;
         let imbalance = 1024 * (pct - 100) / 100;

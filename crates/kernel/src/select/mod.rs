@@ -127,7 +127,8 @@ impl Kernel {
                 domain.flags.wake_affine && domain.span.contains(prev)
             });
             if let Some(row) = common {
-                let sync = flags.sync && !self.tasks[waker.index()].exiting;
+                let exits = self.tasks[waker.index()].exiting;
+                let sync = flags.sync && !(exits && self.rules.placement.exit_is_not_sync);
                 (target, rule) = self.wake_affine(row, task, waker_cpu, prev, sync);
             }
         }

@@ -62,6 +62,8 @@ pub struct PlacementRules {
     /// `wake_affine_idle`: tasks whose dequeue is delayed do not count as running beside a waker that
     /// is about to sleep (6.16 and the stable series since June 2025).
     pub wa_idle_ignores_delayed: bool,
+    /// The wakeup of a parent by a task that exits is not taken for sync (4.17).
+    pub exit_is_not_sync: bool,
     /// `wake_affine_weight`: equal weights keep the previous CPU, except in sync wakeups (4.17).
     pub wa_weight_keeps_equal: bool,
     /// How the LLC is searched (4.9, 5.12).
@@ -90,8 +92,10 @@ pub struct PlacementRules {
     pub recent_used_cpu_tests_prev: bool,
     /// Which `find_idlest_group` (4.10, 5.5).
     pub idlest_group: IdlestGroup,
-    /// The NUMA imbalance allowed at fork is at most the number of allowed local CPUs (5.19).
+    /// The NUMA imbalance allowed at fork is at most the number of allowed local CPUs (6.0).
     pub idlest_numa_within_affinity: bool,
+    /// `find_idlest_group` by spare capacity leaves a node only for one with clearly less load (4.17).
+    pub idlest_prefers_node: bool,
     /// `find_idlest_group` looks at allowed CPUs only (5.17).
     pub idlest_allowed_only: bool,
     /// Wakees go to the waker's CPU while it has room, and only then (never published).
@@ -116,6 +120,7 @@ impl PlacementRules {
             wa_idle_needs_cache: since(4, 16),
             wa_idle_prefers_prev: since(5, 11),
             wa_idle_ignores_delayed: version.has(6, 16, &[(6, 12, 37), (6, 15, 3)]),
+            exit_is_not_sync: since(4, 17),
             wa_weight_keeps_equal: since(4, 17),
             idle_scan: match () {
                 () if since(5, 12) => IdleScan::OnePass,
@@ -142,7 +147,8 @@ impl PlacementRules {
                 () if since(4, 10) => IdlestGroup::SpareCapacity,
                 () => IdlestGroup::LoadRatio,
             },
-            idlest_numa_within_affinity: since(5, 19),
+            idlest_numa_within_affinity: since(6, 0),
+            idlest_prefers_node: since(4, 17),
             idlest_allowed_only: since(5, 17),
             vcpu_pack: false,
         }

@@ -17,8 +17,8 @@ use crate::platform::Platform;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Scan {
     Found(Cpu),
-    /// Every CPU was looked at; the last resort, if any.
-    Exhausted(Option<Cpu>),
+    /// Every CPU was looked at: the kernel forgets the last resort (5.4–5.6).
+    Exhausted,
     /// The limit was reached; the last resort, if any.
     GaveUp(Option<Cpu>),
 }
@@ -81,15 +81,14 @@ impl Kernel {
             .and(&resort)
             .first_wrap(start)
             .filter(|&cpu| place(cpu) <= limit);
+        if count <= limit {
+            return Scan::Exhausted;
+        }
+        reached(Mark::ScanGaveUp);
         if resort.is_some() {
             self.because::<P>(Mark::ScanSchedIdle);
         }
-        if count > limit {
-            reached(Mark::ScanGaveUp);
-            Scan::GaveUp(resort)
-        } else {
-            Scan::Exhausted(resort)
-        }
+        Scan::GaveUp(resort)
     }
 
     /// A fully idle core among `cpus`, by its first allowed thread in scan order.
@@ -170,7 +169,7 @@ impl Kernel {
                 match self.scan_cpus(p, &near, &near, start, limit) {
                     Scan::Found(cpu) => return Some(cpu),
                     Scan::GaveUp(resort) => return resort,
-                    Scan::Exhausted(_) => limit = limit.map(|limit| limit - near.len()),
+                    Scan::Exhausted => limit = limit.map(|limit| limit - near.len()),
                 }
             }
             cpus = cpus.and_not(&near);
@@ -190,7 +189,8 @@ impl Kernel {
         }
         match scan {
             Scan::Found(cpu) => Some(cpu),
-            Scan::Exhausted(resort) | Scan::GaveUp(resort) => resort,
+            Scan::Exhausted => None,
+            Scan::GaveUp(resort) => resort,
         }
     }
 
@@ -250,7 +250,8 @@ impl Kernel {
         }
         match scan {
             Scan::Found(cpu) => Some(cpu),
-            Scan::Exhausted(resort) | Scan::GaveUp(resort) => resort,
+            Scan::Exhausted => None,
+            Scan::GaveUp(resort) => resort,
         }
     }
 

@@ -1,3 +1,4 @@
 //! Tests of balancing, by hand-computed answers and by small worlds.
 
+mod versions;
 mod world;

@@ -232,3 +232,15 @@ fn without_wa_features_the_previous_cpu_stays() {
     });
     assert_eq!(wakeup(&mut world, 0, task, SYNC).0, 1);
 }
+
+#[test]
+fn a_parent_woken_by_an_exit_is_not_woken_in_sync_from_4_17() {
+    // The child on CPU 0 ends and wakes its parent, which slept on CPU 1, where a hog runs now. In sync the child counts
+    // as gone; otherwise its load of 1000 and the parent's compare with the hog's 1000: the previous CPU.
+    for (version, expected) in [("4.16", 0), ("4.17", 1), ("6.12", 1)] {
+        let (mut world, task) = weights(version, [1000, 1000, 100], 0, |_| {});
+        let child = world.kernel.rqs[0].curr;
+        world.kernel.tasks[child.index()].exiting = true;
+        assert_eq!(wakeup(&mut world, 0, task, SYNC).0, expected, "{version}");
+    }
+}

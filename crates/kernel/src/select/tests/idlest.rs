@@ -3,10 +3,11 @@
 use super::{allow, busy, busy_with_idle_policy, sleeper};
 use crate::balance::{GroupStats, GroupType};
 use crate::cpuset::CpuSet;
-use crate::ids::{Cpu, TaskId};
+use crate::ids::{Cpu, GroupId, TaskId};
 use crate::kernel::{Context, WakeFlags};
 use crate::select::WakeKind;
 use crate::select::idlest::{clearly_less_loaded, is_idler};
+use crate::task::{Policy, TaskAttributes};
 use crate::tests::world::{MS, World};
 use crate::topology::Topology;
 
@@ -60,9 +61,10 @@ fn forks_stay_in_their_node_as_long_as_the_version_allows() {
         // While fewer than a quarter of both nodes' 32 CPUs run tasks: 8.
         ("5.11", 8),
         ("5.17", 8),
+        // Four, a quarter of the node, then by idle CPUs: 12 against 16, 15, 14 and 13, then 12 (stays).
+        ("5.18", 5),
         // Two, then by idle CPUs: 14 against 16 and 15, 14 against 14 (stays), and so on in turn:
         // node 0 gets the 1st 2nd 5th 7th 9th.
-        ("5.18", 5),
         ("6.0", 5),
         ("6.18", 5),
     ] {
@@ -73,10 +75,10 @@ fn forks_stay_in_their_node_as_long_as_the_version_allows() {
 }
 
 #[test]
-fn the_allowance_at_fork_is_at_most_the_allowed_cpus_from_5_19() {
-    // Only CPU 0 of node 0 is allowed; imb_numa_nr is 2. The first task runs there. The second: with
+fn the_allowance_at_fork_is_at_most_the_allowed_cpus_from_6_0() {
+    // Only CPU 0 of node 0 is allowed; imb_numa_nr is 4, from 6.0 on 2. The first task runs there. The second: with
     // the plain limit 1 running < 2 stays and shares CPU 0; with the limit of 1 CPU it goes.
-    for (version, expected) in [("5.18", 0), ("5.19", 16), ("6.12", 16)] {
+    for (version, expected) in [("5.18", 0), ("5.19", 0), ("6.0", 16), ("6.12", 16)] {
         let mut world = World::on(Topology::regular(2, 1, 16, 1), version, |_| {});
         busy(&mut world, [0]);
         let task = sleeper(&mut world, 1);
@@ -268,5 +270,30 @@ fn a_task_goes_to_less_loaded_groups_only() {
             goes,
             "{local} {idlest} {pct} {numa}"
         );
+    }
+}
+
+#[test]
+fn forks_leave_a_node_for_clearly_less_load_only_from_4_17() {
+    // Four CPUs a node. Queued load of 1000 on CPU 0: 1000 · 1024 / 4096 = 250 a capacity here, 0 there. The 256 that
+    // count for a node (1024 · 25 %) keep the task here from 4.17 on.
+    for (version, node) in [("4.16", 1), ("4.17", 0), ("5.4", 0)] {
+        let mut world = World::on(Topology::regular(2, 1, 4, 1), version, |_| {});
+        busy(&mut world, [0]);
+        let curr = world.kernel.rqs[0].curr;
+        let se = world.kernel.tasks[curr.index()].se;
+        world.kernel.entities[se.index()].avg.load_avg = 1000;
+        let task = world.kernel.task_create(TaskAttributes {
+            policy: Policy::Normal,
+            nice: 0,
+            rt_priority: 0,
+            affinity: CpuSet::first(8),
+            group: GroupId::ROOT,
+            address_space: Some(1),
+            custom_slice_ns: None,
+            cpu: Cpu(0),
+        });
+        let cpu = place(&mut world, 0, task, WakeKind::Fork);
+        assert_eq!(cpu / 4, node, "{version}: CPU {cpu}");
     }
 }

@@ -185,9 +185,9 @@ fn kernel_threads_of_one_cpu_stack_their_wakee_from_5_6() {
 fn cpus_with_idle_policy_tasks_only_are_idle_candidates_from_5_4() {
     for (version, previous, scan_with_idle, scan_without) in [
         ("5.3", 2, 2, 0),
-        // The first candidates count as idle; scans take them last …
-        ("5.4", 3, 2, 1),
-        ("5.6", 3, 2, 1),
+        // The first candidates count as idle; scans remember them, but forget them when they reach their end …
+        ("5.4", 3, 2, 0),
+        ("5.6", 3, 2, 0),
         // … or like any other idle CPU.
         ("5.7", 3, 1, 1),
         ("6.1", 3, 1, 1),
@@ -209,5 +209,18 @@ fn cpus_with_idle_policy_tasks_only_are_idle_candidates_from_5_4() {
         busy(&mut world, [2]);
         let found = wakeup(&mut world, 0, task, SYNC).0;
         assert_eq!(found, scan_without, "{version}");
+    }
+}
+
+#[test]
+fn a_scan_that_gives_up_takes_the_idle_policy_cpu_it_met_from_5_4() {
+    // CPU 0 never idles, so a scan of 6 CPUs looks at three: 0, 1 with a SCHED_IDLE task, 2. CPU 3 is idle.
+    for (version, expected) in [("5.3", 0), ("5.4", 1), ("5.6", 1), ("5.7", 1)] {
+        let mut world = World::new(version, 6);
+        let task = sleeper(&mut world, 5);
+        busy(&mut world, [0, 2, 5]);
+        busy_with_idle_policy(&mut world, 1);
+        world.kernel.rqs[0].avg_idle = 0;
+        assert_eq!(wakeup(&mut world, 0, task, SYNC).0, expected, "{version}");
     }
 }
