@@ -223,7 +223,8 @@ impl Kernel {
         }
         env.imbalance = imbalance_by_load(&stats, &busiest.stats) as i64;
         env.migration = Migration::Load;
-        (env.imbalance != 0).then_some(busiest.group)
+        let goes_on = env.imbalance != 0 || self.rules.balance.redoes_without_imbalance;
+        goes_on.then_some(busiest.group)
     }
 }
 

@@ -88,6 +88,9 @@ pub struct BalanceRules {
     /// An idle CPU of an underused group pulls from a group without capacity whatever the loads, in
     /// tickless and periodic balance too (4.15); before, when newly idle only.
     pub idle_forces_balance: bool,
+    /// An imbalance of 0 is not taken for balance: nothing moves from the busiest CPU, which therefore counts as
+    /// pinned, and the search goes on without it (up to 4.19).
+    pub redoes_without_imbalance: bool,
     /// The first CPU of a group balances beside an idle one of a busy core (6.6–6.6.3).
     pub two_may_balance: bool,
     /// Per-CPU kernel threads do not count as pinned tasks (5.13 and stable).
@@ -203,6 +206,7 @@ impl BalanceRules {
             classifies_by_runnable: since(5, 7),
             prefer_sibling_compares: since(4, 12),
             idle_forces_balance: since(4, 15),
+            redoes_without_imbalance: !since(4, 20),
             two_may_balance: since(6, 6) && !version.has(6, 7, &[(6, 6, 4)]),
             ignores_per_cpu_kthreads: version.has(
                 5,

@@ -207,3 +207,28 @@ fn idle_cpus_pull_from_lighter_groups_without_capacity_from_4_15() {
         assert_eq!(pulls, forces);
     }
 }
+
+#[test]
+fn an_imbalance_of_nothing_is_balance_from_4_20() {
+    // CPU 0 has two hogs, CPU 1 one, whose group is marked for pinned tasks. Moving one of loads 1024 would leave 1024 of
+    // the 2048 that are served now: nothing is to be moved.
+    for (version, goes_on) in [
+        ("4.5", true),
+        ("4.19", true),
+        ("4.20", false),
+        ("5.4", false),
+    ] {
+        let mut world = World::new(version, 2);
+        for cpu in [0, 0, 1] {
+            world.spawn(Cpu(cpu));
+        }
+        world.advance(500 * MS);
+        let (mut env, group) = highest(&world, CpuIdle::NotIdle);
+        let kernel = &mut world.kernel;
+        let row = kernel.domains.groups[group as usize].capacity;
+        kernel.domains.capacities[row as usize].imbalance = true;
+        let found = kernel.find_busiest_group_by_load(&mut world.bench, &mut env, 500);
+        assert_eq!(env.imbalance, 0, "{version}");
+        assert_eq!(found.is_some(), goes_on, "{version}");
+    }
+}
