@@ -75,11 +75,11 @@ impl Activation {
 }
 
 /// Runs the program with its arguments; the error is a usage message.
-pub fn main(arguments: &[String]) -> Result<(), String> {
+pub fn main(arguments: &[impl AsRef<str>]) -> Result<(), String> {
     let (verb, rest) = arguments
         .split_first()
         .ok_or("expected a command: spin or job")?;
-    match verb.as_str() {
+    match verb.as_ref() {
         "spin" => {
             let [cpu_ms] = flags(rest, ["--cpu-ms"])?;
             spin(cpu_ms.map_or(u64::MAX, |ms| ms.saturating_mul(1_000_000)));
@@ -114,19 +114,24 @@ const JOB_FLAGS: [&str; 6] = [
 
 /// Values of numeric flags in the order of `names`.
 fn flags<const N: usize>(
-    arguments: &[String],
+    arguments: &[impl AsRef<str>],
     names: [&str; N],
 ) -> Result<[Option<u64>; N], String> {
     let mut values = [None; N];
     for pair in arguments.chunks(2) {
         let slot = names
             .iter()
-            .position(|name| *name == pair[0])
-            .ok_or_else(|| format!("unknown flag {:?}: expected one of {names:?}", pair[0]))?;
+            .position(|name| *name == pair[0].as_ref())
+            .ok_or_else(|| {
+                format!(
+                    "unknown flag {:?}: expected one of {names:?}",
+                    pair[0].as_ref()
+                )
+            })?;
         let value = pair
             .get(1)
-            .and_then(|text| text.parse().ok())
-            .ok_or_else(|| format!("{} needs a number", pair[0]))?;
+            .and_then(|text| text.as_ref().parse().ok())
+            .ok_or_else(|| format!("{} needs a number", pair[0].as_ref()))?;
         values[slot] = Some(value);
     }
     Ok(values)

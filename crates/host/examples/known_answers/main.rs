@@ -7,6 +7,8 @@
 //! Each section takes 10–60 s and wants the machine to itself. With `--into` the section of that name in the
 //! Markdown file is replaced (or added), so the page can be renewed piece by piece; without, it is printed.
 
+#[path = "../shared/command.rs"]
+mod command;
 mod costs;
 mod jobs;
 mod page;
@@ -108,25 +110,17 @@ const SECTIONS: [Section; 14] = [
 ];
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let result = match arguments.split_first() {
-        Some((verb, rest)) if verb == "hog" => hog::main(rest).map_err(Into::into),
-        _ => measure(&arguments),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("known_answers: {error}");
-            ExitCode::from(2)
-        }
-    }
+    command::run("known_answers", |words| match words {
+        ["hog", rest @ ..] => hog::main(rest).map_err(Into::into),
+        _ => measure(words),
+    })
 }
 
-fn measure(arguments: &[String]) -> Result<(), Box<dyn Error>> {
+fn measure(words: &[&str]) -> Result<(), Box<dyn Error>> {
     let names: Vec<&str> = SECTIONS.iter().map(|section| section.name).collect();
-    let (name, file) = match arguments {
+    let (name, file) = match *words {
         [name] => (name, None),
-        [name, flag, file] if flag == "--into" => (name, Some(file)),
+        [name, "--into", file] => (name, Some(file)),
         _ => return Err(format!("expected SECTION [--into FILE]; sections: {names:?}").into()),
     };
     let section = SECTIONS

@@ -14,6 +14,8 @@
 //! its own activations were seen to take; the counters are compared, not the work.
 
 mod cases;
+#[path = "../../../host/examples/shared/command.rs"]
+mod command;
 #[path = "../program_twins/measured_kernel.rs"]
 mod measured_kernel;
 mod page;
@@ -74,21 +76,12 @@ pub struct Measured {
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let outcome = match words.as_slice() {
-        ["hog", ..] => schedcast_host::hog::main(&arguments[1..]).map_err(Into::into),
+    command::run("bandwidth_twins", |words| match words {
+        ["hog", rest @ ..] => schedcast_host::hog::main(rest).map_err(Into::into),
         ["measure", file, cases @ ..] => measure(Path::new(file), cases),
         ["report", file, machine, page] => report(Path::new(file), machine, Path::new(page)),
         _ => Err("expected `measure FILE [CASE…]` or `report FILE MACHINE PAGE`".into()),
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("bandwidth_twins: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    })
 }
 
 fn load(file: &Path) -> Outcome<Vec<Measured>> {

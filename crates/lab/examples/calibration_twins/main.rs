@@ -9,6 +9,8 @@
 //! turns. Worked example: a pipe round trip of two threads on two CPUs takes 47 µs for real; two system calls, two
 //! interrupts, two idle exits and two switches at the calibrated prices take 43: a ratio of 0.91.
 
+#[path = "../../../host/examples/shared/command.rs"]
+mod command;
 #[path = "../program_twins/measured_kernel.rs"]
 mod measured_kernel;
 mod page;
@@ -59,20 +61,11 @@ pub struct Measured {
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let outcome = match words.as_slice() {
+    command::run("calibration_twins", |words| match words {
         ["measure", file] => measure(file),
         ["report", file, page] => report(file, page),
         _ => Err("expected `measure FILE` or `report FILE PAGE`".into()),
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("calibration_twins: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    })
 }
 
 fn measure(file: &str) -> Outcome<()> {

@@ -15,6 +15,8 @@
 
 mod calibration;
 mod cases;
+#[path = "../../../host/examples/shared/command.rs"]
+mod command;
 mod measured_kernel;
 mod page;
 mod real;
@@ -67,9 +69,7 @@ impl Measured {
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let outcome = match words.as_slice() {
+    command::run("program_twins", |words| match words {
         ["measure", file, cases @ ..] => measure(Path::new(file), cases, false),
         ["measure-more", file, cases @ ..] => measure(Path::new(file), cases, true),
         ["report", file, machine, page, background @ ..] if background.len() < 2 => {
@@ -89,14 +89,7 @@ fn main() -> ExitCode {
                 .and_then(|ground| rt_app::report(Path::new(file), &ground, Path::new(page)))
         }
         _ => Err("expected `measure FILE [CASE…]` or `report FILE MACHINE PAGE`".into()),
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("program_twins: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    })
 }
 
 fn load(file: &Path) -> Outcome<Vec<Measured>> {

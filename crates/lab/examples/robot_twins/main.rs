@@ -8,6 +8,8 @@
 //! each loop, in which 400 messages go: 423,258 · 1024 / 100 · 10 = 43.3 million messages a second. With 1,706,905
 //! switches in that second, 0.039 of them are for a message.
 
+#[path = "../../../host/examples/shared/command.rs"]
+mod command;
 mod page;
 mod simulated;
 
@@ -97,19 +99,10 @@ impl Reported {
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let outcome = match words.as_slice() {
+    command::run("robot_twins", |words| match words {
         [reports, page] => write(reports, page),
         _ => Err("expected `REPORTS PAGE`".into()),
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("robot_twins: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    })
 }
 
 fn write(file: &str, page: &str) -> Outcome<()> {

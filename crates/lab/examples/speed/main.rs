@@ -6,6 +6,8 @@
 //! speed one NAME                  one load; prints a line of JSON
 //! ```
 
+#[path = "../../../host/examples/shared/command.rs"]
+mod command;
 mod loads;
 mod page;
 
@@ -44,21 +46,12 @@ pub struct Row {
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let outcome = match words.as_slice() {
+    command::run("speed", |words| match words {
         ["one", name] => one(name),
         ["page", file, fast] => measure(Path::new(file), Path::new(fast), None),
         ["page", file, fast, python] => measure(Path::new(file), Path::new(fast), Some(python)),
         _ => Err("expected `page FILE FAST [PYTHON]` or `one NAME`".into()),
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("speed: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    })
 }
 
 #[expect(clippy::print_stdout, reason = "the parent reads it")]
