@@ -77,14 +77,12 @@ impl Kernel {
     }
 
     /// Whether such a wakeup is handed to that CPU and no other is sought (`WF_ON_CPU`, 5.8): it is about to be idle, has at most one
-    /// task (before 6.0), or shares no cache with the waker. Stable releases of 5.15 have the check of 6.0 since August 2022, which is
-    /// not told apart.
+    /// task (before 6.0 and 5.15.61), or shares no cache with the waker.
     fn ttwu_queue_on_cpu(&self, task: TaskId, last_cpu: Cpu) -> bool {
-        let version = self.rules.version;
         let allowed = self.tasks[task.index()].affinity.contains(last_cpu);
-        let few = !version.since(6, 0) && self.rqs[last_cpu.index()].nr_running <= 1;
+        let few = !self.rules.idle_cpu_wakes_itself && self.rqs[last_cpu.index()].nr_running <= 1;
         allowed
-            && version.since(5, 8)
+            && self.rules.version.since(5, 8)
             && ((self.rules.features.ttwu_queue && few) || self.ttwu_queue_cond(last_cpu))
     }
 
@@ -162,7 +160,7 @@ impl Kernel {
         if !self.cpus_share_cache(self.here, target) {
             return true;
         }
-        let idle_target = self.rules.version.since(6, 0)
+        let idle_target = self.rules.idle_cpu_wakes_itself
             && target != self.here
             && self.rqs[target.index()].nr_running == 0;
         if idle_target {

@@ -212,7 +212,7 @@ model! {
 "Waking" {
     WakeQueued "ttwu_runnable" "4.5 –" "core/wakeup.rs" "still queued: no CPU is sought";
     WakeRemoteQueue "ttwu_queue_wakelist" "4.5 –" "core/wakeup.rs" "enqueued by the target CPU itself";
-    WakeListIdle "ttwu_queue_cond" "6.0 –" "core/wakeup.rs" "an idle CPU of the same cache enqueues itself";
+    WakeListIdle "ttwu_queue_cond" "6.0 –, stable" "core/wakeup.rs" "an idle CPU of the same cache enqueues itself";
     WakeLocal "ttwu_queue" "4.5 –" "core/wakeup.rs" "enqueued by the waking CPU";
     AvgIdle "update_avg" "4.5 –" "core/wakeup.rs" "the average idle time follows by an eighth";
 }

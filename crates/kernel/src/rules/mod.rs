@@ -153,6 +153,9 @@ pub struct Rules {
     pub async_unthrottle: bool,
     /// Empty throttled queues do not add to throttled time (6.6).
     pub throttled_clock_only_when_queued: bool,
+    /// A CPU without tasks does its wakeups itself, whichever cache it shares (6.0 and the stable 5.15.61). Before, only one that
+    /// is still in the switch away from the wakee does (5.8), and that as well with one task.
+    pub idle_cpu_wakes_itself: bool,
     /// A queue about to be throttled asks for one more nanosecond (5.8).
     pub throttle_asks_again: bool,
     /// Local runtime expires with its period (4.18–5.3).
@@ -283,6 +286,7 @@ impl Rules {
             timer_interleave: since(6, 4),
             async_unthrottle: since(6, 3),
             throttled_clock_only_when_queued: since(6, 6),
+            idle_cpu_wakes_itself: version.has(6, 0, &[(5, 15, 61)]),
             throttle_asks_again: since(5, 8),
             slice_expiry: since(4, 18) && !since(5, 4),
             throttle_model: if since(6, 18) {

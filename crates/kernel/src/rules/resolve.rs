@@ -369,6 +369,16 @@ mod tests {
     }
 
     #[test]
+    fn stable_releases_are_told_apart() {
+        let wakes_itself = |version: &str| {
+            let rules = resolve(version, &[], &[]).unwrap();
+            rules.idle_cpu_wakes_itself
+        };
+        assert!(!wakes_itself("5.15.60") && !wakes_itself("5.19"));
+        assert!(wakes_itself("5.15.61") && wakes_itself("6.0"));
+    }
+
+    #[test]
     fn every_mechanism_arrives_with_its_release() {
         for patch in PATCHES {
             for release in Version::releases() {
