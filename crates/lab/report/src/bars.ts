@@ -75,11 +75,7 @@ export function idleStates(report: Report): HTMLElement {
     hardware.idle_states.forEach((name, row) =>
       parts.push({ name, share: hardware.residency[row], text: percent(hardware.residency[row]), kind: `depth-${Math.min(row, 5)}` }),
     );
-    const facts: string[] = [];
-    if (hardware.package_watts) facts.push(`package ${hardware.package_watts[0].toFixed(1)} W (most ${hardware.package_watts[1].toFixed(1)})`);
-    if (hardware.core_watts) facts.push(`cores ${hardware.core_watts[0].toFixed(1)} W`);
-    if (hardware.busy_mhz) facts.push(`${hardware.busy_mhz.toFixed(0)} MHz while awake`);
-    box.append(bar(`${report.variants[variant].name}${facts.length ? ": " + facts.join(", ") : ""}`, parts));
+    box.append(bar(report.variants[variant].name, parts));
   });
   return box;
 }

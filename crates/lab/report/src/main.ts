@@ -5,7 +5,7 @@ import { cpuTime, idleStates, waits } from "./bars";
 import { controls } from "./controls";
 import { element, number, section } from "./dom";
 import { distributions, hasPeriods, periods, power } from "./plots";
-import { table } from "./table";
+import { table, turbostat } from "./table";
 import { timeline } from "./timeline";
 import { Controls, Report } from "./types";
 
@@ -92,8 +92,9 @@ function results(report: Report): HTMLElement[] {
       section(
         "hardware",
         "Clocks, idle states, power",
-        "As the machine's model has them. First seed.",
+        "As the machine's model has them; most: in the interval with the most of each. First seed.",
         idleStates(report),
+        turbostat(report),
         report.scenes.some((scene) => scene.watts.length || scene.mhz.length) ? power(report) : null,
       ),
     );

@@ -33,6 +33,32 @@ function body(row: Row, cell: Cell | null): HTMLElement {
   return td;
 }
 
+/** turbostat's columns as rows: of each variant the mean, and the most in an interval. */
+export function turbostat(report: Report): HTMLElement {
+  const names = [...new Set(report.scenes.flatMap((scene) => scene.hardware?.columns.map((column) => column.name) ?? []))];
+  const head = element("tr", {}, element("th", { scope: "col" }, "turbostat"));
+  report.variants.forEach((variant, row) => {
+    const mark = element("span", { class: `mark mark-${row % 6}`, "aria-hidden": "true" });
+    head.append(element("th", { scope: "col" }, mark, variant.name, element("span", { class: "unit" }, " mean (most)")));
+  });
+  const rows = element("tbody");
+  for (const name of names) {
+    const cells = report.scenes.map((scene) => {
+      const column = scene.hardware?.columns.find((one) => one.name === name);
+      if (!column) return element("td", { class: "none" }, "–");
+      const digits = name === "Bzy_MHz" ? 0 : 1;
+      const most = element("span", { class: "spread" }, ` (${number(column.most, digits)})`);
+      return element("td", {}, element("b", {}, number(column.mean, digits)), most);
+    });
+    rows.append(element("tr", {}, element("th", { scope: "row" }, name), ...cells));
+  }
+  return element(
+    "div",
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": "turbostat's columns" },
+    element("table", {}, element("thead", {}, head), rows),
+  );
+}
+
 export function table(report: Report): HTMLElement {
   const head = element("tr", {}, element("th", { scope: "col" }, "metric"));
   report.variants.forEach((variant, row) => {

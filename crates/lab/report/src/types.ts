@@ -96,9 +96,8 @@ export interface Periods {
 }
 
 export interface Hardware {
-  busy_mhz: number | null;
-  package_watts: [number, number] | null;
-  core_watts: [number, number] | null;
+  /** turbostat's columns: mean of the run, most in an interval. */
+  columns: { name: string; mean: number; most: number }[];
   idle_states: string[];
   residency: number[];
 }

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use schedcast_kernel::{Cpu, GroupId, Ns};
 use schedcast_sim::World;
+use schedcast_sim::hardware::HardwareReport;
 use serde::Serialize;
 
 use super::demand::Demand;
@@ -101,16 +102,23 @@ pub struct GroupPeriods {
 /// What the hardware did over the whole run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Hardware {
-    /// Mean clock while awake, MHz.
-    pub busy_mhz: Option<f64>,
-    /// Mean and highest power of all packages, W.
-    pub package_watts: Option<[f64; 2]>,
-    /// Mean and highest power of the cores, W.
-    pub core_watts: Option<[f64; 2]>,
+    /// turbostat's columns, of all CPUs together.
+    pub columns: Vec<Column>,
     /// Idle states.
     pub idle_states: Vec<String>,
     /// Mean share of time in each of them.
     pub residency: Vec<f64>,
+}
+
+/// A column of turbostat.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Column {
+    /// Its name, the unit within.
+    pub name: String,
+    /// Over the whole run.
+    pub mean: f64,
+    /// In the interval with the most.
+    pub most: f64,
 }
 
 /// Sums per bucket.
@@ -374,13 +382,36 @@ fn hardware(world: &mut World) -> Option<Hardware> {
         let of = |cpu: &schedcast_sim::hardware::CpuReport| cpu.mean.residency.get(state).copied();
         report.cpus.iter().filter_map(of).sum::<f64>() / cpus
     });
+    let residency: Vec<f64> = residency.collect();
     Some(Hardware {
-        busy_mhz: report.busy_mhz,
-        package_watts: report.package.map(|watts| [watts.mean, watts.max]),
-        core_watts: report.cores.map(|watts| [watts.mean, watts.max]),
-        residency: residency.collect(),
+        columns: columns(&report, &residency),
+        residency,
         idle_states: report.idle_states,
     })
+}
+
+/// What turbostat would have shown, as far as the machine's model has it.
+fn columns(report: &HardwareReport, residency: &[f64]) -> Vec<Column> {
+    let percent = |share: f64| 100.0 * share;
+    let column = |name: &str, mean: f64, most: f64| Column {
+        name: name.to_string(),
+        mean,
+        most,
+    };
+    let most = &report.max;
+    let awake = report.cpus.iter().map(|cpu| cpu.mean.busy);
+    let awake = awake.sum::<f64>() / report.cpus.len().max(1) as f64;
+    let mut columns = vec![column("Busy%", percent(awake), percent(most.busy))];
+    let clock = |mhz: f64| column("Bzy_MHz", mhz, most.busy_mhz);
+    columns.extend(report.busy_mhz.map(clock));
+    let states = report.idle_states.iter().zip(residency);
+    for ((name, &mean), &most) in states.zip(&most.residency) {
+        columns.push(column(&format!("CPU%{name}"), percent(mean), percent(most)));
+    }
+    for (name, watts) in [("CorWatt", report.cores), ("PkgWatt", report.package)] {
+        columns.extend(watts.map(|watts| column(name, watts.mean, watts.max)));
+    }
+    columns
 }
 
 impl GroupPeriods {
