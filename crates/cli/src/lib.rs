@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 
 use clap::Parser;
+use clap::error::ErrorKind;
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::simulate::Simulate;
 
@@ -28,7 +29,17 @@ pub fn run(
     let words = help_as_flag(arguments.into_iter().collect());
     let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,
-        Err(error) => return print_clap(&error, out, err),
+        Err(error) => {
+            let code = print_clap(&error, out, err);
+            if is_bare_command(&error, &words) {
+                // Nothing can be done about a closed standard error.
+                let _ = writeln!(
+                    err,
+                    "hint: a command stands behind `--`: schedcast run -- COMMAND"
+                );
+            }
+            return code;
+        }
     };
     let result = match &cli.verb {
         Verb::Compare(arguments) => verbs::compare(arguments, &cli, &words, simulator, out),
@@ -59,13 +70,28 @@ pub fn run(
     }
 }
 
-/// `schedcast help VERB`, as git and perf know it, is `schedcast VERB --help`.
+/// `schedcast help VERB`, as git and perf know it, is `schedcast VERB --help`. The flag stands right behind the verb: behind
+/// the `--` of `help run -- hackbench` it would be hackbench's.
 fn help_as_flag(mut words: Vec<OsString>) -> Vec<OsString> {
     if words.get(1).is_some_and(|word| word == "help") {
         words.remove(1);
-        words.push("--help".into());
+        let is_verb = |word: &OsString| !word.to_string_lossy().starts_with('-');
+        let verb = words.iter().skip(1).position(is_verb);
+        words.insert(verb.map_or(1, |verb| verb + 2), "--help".into());
     }
     words
+}
+
+/// Whether a command was typed behind `run` without the `--` that keeps its flags from being schedcast's.
+fn is_bare_command(error: &clap::Error, words: &[OsString]) -> bool {
+    let is = |place: usize, test: fn(&str) -> bool| {
+        let word = words.get(place).map(|word| word.to_string_lossy());
+        word.is_some_and(|word| test(&word))
+    };
+    error.kind() == ErrorKind::UnknownArgument
+        && is(1, |verb| verb == "run")
+        && is(2, |word| !word.starts_with('-') && !word.ends_with(".toml"))
+        && words.iter().all(|word| word != "--")
 }
 
 /// Help and version go to standard output with 0, everything else is a usage error.

@@ -22,7 +22,8 @@ pub fn layout(output: &Output) -> Result<Layout> {
             .hint("add `--format mmtests`, or leave it out"));
     }
     match output.format {
-        Format::Table => Ok(Layout::Text),
+        // JSON takes the place of the table.
+        Format::Table | Format::Json => Ok(Layout::Text),
         Format::Markdown => Ok(Layout::Markdown),
         Format::Mmtests if output.print_ratio => Ok(Layout::MmtestsRatios),
         Format::Mmtests => Ok(Layout::Mmtests),
@@ -55,6 +56,20 @@ pub fn refuse_unwritable<'a>(files: impl IntoIterator<Item = Option<&'a PathBuf>
     Ok(())
 }
 
+/// Refuses a file where a folder is to be filled later.
+///
+/// # Errors
+/// `folder` is a file.
+pub fn refuse_no_folder(folder: Option<&Path>) -> Result<()> {
+    match folder.filter(|folder| folder.exists() && !folder.is_dir()) {
+        None => Ok(()),
+        Some(file) => {
+            let problem = std::io::Error::other("it is a file");
+            Err(Error::file("write into", file.display(), &problem))
+        }
+    }
+}
+
 /// Prints the table, and writes the JSON where it was asked for. With `--json -` standard output is
 /// the JSON alone.
 pub fn print(answer: &Answer, output: &Output, out: &mut impl Write) -> Result<()> {
@@ -62,25 +77,22 @@ pub fn print(answer: &Answer, output: &Output, out: &mut impl Write) -> Result<(
     if let Some(folder) = &output.export {
         export::write(&answer.comparison, folder)?;
     }
-    match output.json.as_deref() {
-        Some(path) if path == Path::new("-") => {
-            return written(out.write_all(answer.comparison.to_json().as_bytes()));
-        }
-        Some(path) => std::fs::write(path, answer.comparison.to_json())
-            .map_err(|error| Error::file("write", path.display(), &error))?,
-        None => {}
+    let to_output = Path::new("-");
+    if let Some(path) = output.json.as_deref().filter(|path| *path != to_output) {
+        std::fs::write(path, answer.comparison.to_json())
+            .map_err(|error| Error::file("write", path.display(), &error))?;
+    }
+    if output.format == Format::Json || output.json.as_deref() == Some(to_output) {
+        return written(out.write_all(answer.comparison.to_json().as_bytes()));
     }
     written(out.write_all(answer.table(layout).as_bytes()))
 }
 
-/// The command line, quoted for a shell.
-pub fn reproduce(words: &[OsString]) -> String {
-    let words = words
-        .iter()
-        .skip(1)
-        .map(|word| quote_word(&word.to_string_lossy()));
+/// The words of the command line, quoted for a shell.
+pub fn reproduce(words: &[OsString]) -> Vec<String> {
+    let arguments = words.iter().skip(1);
+    let quoted = arguments.map(|word| quote_word(&word.to_string_lossy()));
     std::iter::once("schedcast".to_string())
-        .chain(words)
-        .collect::<Vec<_>>()
-        .join(" ")
+        .chain(quoted)
+        .collect()
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::process::Command;
 
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
@@ -152,7 +153,9 @@ fn json_goes_where_it_is_told() {
     assert_eq!(parsed["schema"], "schedcast.comparison/1");
     assert_eq!(parsed["variants"][1]["name"], "half");
     let (code, out, _) = schedcast(&["compare", &path, "--json", "-"]);
-    assert_eq!((code, out), (0, json), "JSON alone on standard output");
+    assert_eq!((code, &out), (0, &json), "JSON alone on standard output");
+    let (code, out, _) = schedcast(&["compare", &path, "--format", "json"]);
+    assert_eq!((code, out), (0, json), "the same by its other name");
     let (code, _, err) = schedcast(&["compare", &path, "--json", "/nowhere/out.json"]);
     assert_eq!(code, 3);
     assert!(
@@ -298,6 +301,9 @@ fn files_that_cannot_be_written_are_refused_before_anything_runs() {
             format!("error: cannot write {folder}: it is a folder\n")
         );
     }
+    let (_, out, err) = schedcast(&["compare", &path, "--export", &path]);
+    let expected = format!("error: cannot write into {path}: it is a file\n");
+    assert_eq!((out, err), (String::new(), expected));
     for flag in ["--report", "--trace"] {
         let (code, _, err) = schedcast(&["compare", &path, flag, "-"]);
         assert_eq!(code, 2, "{flag}");
@@ -323,6 +329,10 @@ fn command_lines_that_make_no_sense_exit_with_2() {
     assert!(refuse(&["run", "--on", "sim,sim", "--", "schbench"]).contains("`sim` twice"));
     refuse(&["compare", &path, "--seeds", "many"]);
     refuse(&["compare", &path, "-q", "-v"]);
+    assert!(refuse(&["run", "hackbench", "-g", "1"]).contains("schedcast run -- COMMAND"));
+    assert!(!refuse(&["run", &path, "--groups", "1"]).contains("COMMAND\n"));
+    // Only verbs that print metrics have more of them to print.
+    assert!(refuse(&["list", "metrics", "-v"]).contains("'-v'"));
     refuse(&["compare", &path, "--variant", "half"]);
     refuse(&["list", "planets"]);
     refuse(&[]);
@@ -348,6 +358,13 @@ fn help_fits_a_terminal_and_lists_show_names() {
         output(&["help", "compare"], NO_PATH),
         output(&["compare", "--help"], NO_PATH)
     );
+    assert_eq!(
+        output(
+            &["help", "-q", "run", "--", "hackbench", "-g", "1"],
+            NO_PATH
+        ),
+        output(&["run", "--help"], NO_PATH)
+    );
     assert!(output(&["list", "machines"], NO_PATH).contains("generic-8"));
     assert!(output(&["list", "patches"], NO_PATH).contains("timer-interleave"));
     assert!(output(&["list", "kernels"], NO_PATH).contains("\n6.18 "));
@@ -372,14 +389,16 @@ fn the_reproduce_line_is_the_command() {
         "cpu.max=5000 9000",
     ];
     let out = output(&words, &path);
-    let line = out
-        .lines()
-        .find(|line| line.starts_with("reproduce"))
-        .unwrap();
+    let (_, command) = out.split_once("reproduce: ").unwrap();
     assert_eq!(
-        line,
-        "reproduce: schedcast compare exp.toml --cgroup /test --variant 'a b' --set 'cpu.max=5000 9000'"
+        command,
+        "schedcast compare exp.toml --cgroup /test --variant 'a b' \\\n           --set 'cpu.max=5000 9000'\n"
     );
+    // A shell takes the lines for one command.
+    let mut echo = Command::new("sh");
+    echo.args(["-c", &command.replacen("schedcast", "printf '%s|'", 1)]);
+    let pasted = String::from_utf8(echo.output().unwrap().stdout).unwrap();
+    assert_eq!(pasted, words.join("|").replace(&path, "exp.toml") + "|");
     assert!(Path::new(&path).exists());
 }
 
@@ -456,6 +475,25 @@ fn an_advice_is_written_as_json_and_read_back() {
             .to_string()
             .contains("advice.json: no advice: missing field"),
         "{error}"
+    );
+}
+
+#[test]
+fn settings_for_a_real_group_are_refused_at_their_place() {
+    let refuse = |setting: &str| {
+        let (code, _, err) = schedcast(&["apply", "--cgroup", "/nosuch", "--set", setting]);
+        assert_eq!(code, 3);
+        err
+    };
+    assert_eq!(
+        refuse("cpu.maxx=5000"),
+        "error: no file of the cpu controller is named `cpu.maxx`\n  --> --set:1:1\n  |\n1 | cpu.maxx=5000\n  | ^^^^^^^^\n\
+         hint: the nearest valid name is `cpu.max`\n"
+    );
+    let value = refuse("cpu.max=abc");
+    assert!(
+        value.contains("1 | cpu.max=abc\n  |         ^^^\n"),
+        "{value}"
     );
 }
 

@@ -61,12 +61,10 @@ pub enum HostError {
         instead: Option<&'static str>,
     },
     /// A file name that is no cpu file.
-    #[error("no cpu file {name:?}; {}", match .nearest { Some(near) => format!("did you mean {near}?"), None => format!("valid are {}", crate::files::names()) })]
+    #[error("no cpu file `{name}`; {}", schedcast_names::suggestion(name, &crate::files::names()))]
     UnknownFile {
         /// The name.
         name: String,
-        /// The cpu file that looks most like it.
-        nearest: Option<&'static str>,
     },
     /// A value the kernel refused or would refuse.
     #[error("{path}: the kernel refuses {value:?} ({}): {rule}", .rule.errno())]

@@ -87,7 +87,6 @@ impl CpuFile {
             .map(|row| row.0)
             .ok_or_else(|| HostError::UnknownFile {
                 name: name.to_owned(),
-                nearest: schedcast_names::nearest(name, TABLE.iter().map(|row| row.1)),
             })
     }
 
@@ -107,8 +106,8 @@ impl CpuFile {
 }
 
 /// The cpu files of both versions, for messages.
-pub(crate) fn names() -> String {
-    TABLE.map(|row| row.1).join(", ")
+pub fn names() -> [&'static str; 8] {
+    TABLE.map(|row| row.1)
 }
 
 #[cfg(test)]
@@ -128,13 +127,13 @@ mod tests {
         let error = CpuFile::from_name("cpu.max.brust").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "no cpu file \"cpu.max.brust\"; did you mean cpu.max.burst?"
+            "no cpu file `cpu.max.brust`; nearest valid name: `cpu.max.burst`"
         );
         let error = CpuFile::from_name("memory.high").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "no cpu file \"memory.high\"; valid are cpu.shares, cpu.cfs_quota_us, cpu.cfs_period_us, \
-             cpu.cfs_burst_us, cpu.weight, cpu.max, cpu.max.burst, cpu.idle"
+            "no cpu file `memory.high`; valid names: `cpu.shares`, `cpu.cfs_quota_us`, `cpu.cfs_period_us`, \
+             `cpu.cfs_burst_us`, `cpu.weight`, `cpu.max`, `cpu.max.burst`, `cpu.idle`"
         );
     }
 

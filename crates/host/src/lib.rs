@@ -33,7 +33,7 @@ pub mod calibrate;
 mod cgroup;
 mod cpufreq;
 mod error;
-mod files;
+pub mod files;
 mod guard;
 mod hierarchy;
 pub mod hog;

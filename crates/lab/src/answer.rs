@@ -424,7 +424,8 @@ mod tests {
         });
         let experiment = question.experiment().unwrap();
         let mut answer = answer(&question, &experiment, &Toy, &|| {}).unwrap();
-        answer.context.reproduce = "schedcast what-if recordings/postgres-quota …".to_string();
+        answer.context.reproduce =
+            vec!["schedcast what-if recordings/postgres-quota …".to_string()];
         insta::assert_snapshot!(answer.table(Layout::Text));
     }
 

@@ -240,7 +240,7 @@ fn controls_of_a_served_page_change_the_numbers() {
     let Some(browser) = browser() else { return };
     let directory = tempfile::tempdir().unwrap();
     let (question, _) = question(directory.path());
-    let server = Server::new(question, Simulator::new(), 0, 2, String::new()).unwrap();
+    let server = Server::new(question, Simulator::new(), 0, 2, Vec::new()).unwrap();
     let stop = AtomicBool::new(false);
     let address = server.address();
     let (plain, set) = std::thread::scope(|scope| {

@@ -32,15 +32,6 @@ pub struct Cli {
     /// No progress bar
     #[arg(short, long, global = true, display_order = 900)]
     pub quiet: bool,
-    /// Every metric, not only the usual ones
-    #[arg(
-        short,
-        long,
-        global = true,
-        display_order = 901,
-        conflicts_with = "quiet"
-    )]
-    pub verbose: bool,
 }
 
 /// The verbs.
@@ -239,6 +230,9 @@ pub struct Output {
     /// Write every variant's samples into DIR, as mmtests (TSV) and lkp (matrix.json) keep theirs
     #[arg(long, value_name = "DIR")]
     pub export: Option<PathBuf>,
+    /// Every metric, not only the usual ones
+    #[arg(short, long, display_order = 901, conflicts_with = "quiet")]
+    pub verbose: bool,
     /// Pictures
     #[command(flatten)]
     pub pictures: Pictures,
@@ -273,6 +267,8 @@ pub enum Format {
     Lkp,
     /// The table in Markdown
     Markdown,
+    /// The results as JSON, as --json - prints them
+    Json,
     /// What the benchmark itself would print, of one run
     Tool,
 }

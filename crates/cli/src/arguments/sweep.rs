@@ -35,4 +35,7 @@ pub struct SweepArguments {
     /// Column of the printed table; may be repeated [default: the usual ones that fit]
     #[arg(long = "metric", value_name = "NAME")]
     pub metrics: Vec<String>,
+    /// Every metric, not only the usual ones
+    #[arg(short, long, display_order = 901, conflicts_with = "quiet")]
+    pub verbose: bool,
 }

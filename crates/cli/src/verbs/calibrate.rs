@@ -24,6 +24,11 @@ const WIDEST: usize = 37;
 
 /// `schedcast calibrate`
 pub fn calibrate(arguments: &CalibrateArguments, quiet: bool, out: &mut impl Write) -> Result<u8> {
+    // Told before the machine is measured for a minute.
+    if let Some(folder) = arguments.output.as_deref().filter(|output| output.is_dir()) {
+        let problem = std::io::Error::other("it is a folder");
+        return Err(Error::file("write", folder.display(), &problem));
+    }
     let topology = Topology::read().map_err(host_error)?;
     let kernel = KernelInfo::read().map_err(host_error)?;
     let progress = match quiet {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use schedcast_host::apply::{self, Journal, Wish};
 use schedcast_host::record::{self as recorder, Request};
-use schedcast_host::{CpuCgroup, HostError, sys};
+use schedcast_host::{CpuCgroup, HostError, files, sys};
 use schedcast_lab::advise::read_recommendation;
-use schedcast_lab::error::{Diagnostic, Error, Result};
+use schedcast_lab::error::{Diagnostic, Error, Place, Result, Source, hint_for};
 
 use crate::arguments::live::{ApplyArguments, RecordArguments, UndoArguments};
 use crate::written;
@@ -67,16 +67,33 @@ pub fn record(arguments: &RecordArguments, out: &mut impl Write) -> Result<u8> {
     Ok(0)
 }
 
+/// Adds one setting as typed: `cpu.max=60000 100000`.
+fn add_setting(wish: &mut Wish, setting: &str) -> Result<()> {
+    let Some((key, value)) = setting.split_once('=') else {
+        return Err(Error::usage(format!("`{setting}` sets nothing"))
+            .hint("such as --set 'cpu.max=60000 100000'"));
+    };
+    let source = Source::new("--set", setting);
+    let refused = |error: HostError| match error {
+        HostError::UnknownFile { name } => {
+            let message = format!("no file of the cpu controller is named `{name}`");
+            let error = Error::input(&Place::new(&source, 0..key.trim_end().len()), message);
+            error.hint(hint_for(&name, &files::names()))
+        }
+        other => {
+            let value = Place::new(&source, key.len() + 1..setting.len());
+            Error::input(&value, other.to_string())
+        }
+    };
+    wish.set(key.trim(), value.trim()).map_err(refused)
+}
+
 /// The group and what it should have, from an advice or from settings.
 fn wanted(arguments: &ApplyArguments) -> Result<(String, Wish)> {
     let mut wish = Wish::default();
     let Some(file) = &arguments.advice else {
         for setting in &arguments.set {
-            let Some((key, value)) = setting.split_once('=') else {
-                return Err(Error::usage(format!("`{setting}` sets nothing"))
-                    .hint("such as --set 'cpu.max=60000 100000'"));
-            };
-            wish.set(key.trim(), value.trim()).map_err(host_error)?;
+            add_setting(&mut wish, setting)?;
         }
         if wish.weight.is_some() && wish.shares.is_some() {
             return Err(

@@ -108,7 +108,6 @@ pub fn run(
         return on_host::run(
             (&question, experiment, image.as_ref()),
             arguments,
-            cli,
             words,
             simulator,
             (out, err),
@@ -229,6 +228,7 @@ fn ask(
 ) -> Result<()> {
     output::layout(output)?;
     output::refuse_unwritable(output.files())?;
+    output::refuse_no_folder(output.export.as_deref())?;
     let experiment = question.experiment()?;
     say_backgrounds(&experiment.scenarios, simulator)?;
     say_empty(&experiment.scenarios);
@@ -241,7 +241,7 @@ fn ask(
     let mut gathered = gathered?;
     let answered = gathered.answer_mut();
     answered.context.reproduce = output::reproduce(words);
-    answered.context.verbose = cli.verbose;
+    answered.context.verbose = output.verbose;
     output::print(answered, output, out)?;
     pictures::write(gathered, &experiment, simulator, &output.pictures)
 }

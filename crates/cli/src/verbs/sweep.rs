@@ -59,7 +59,7 @@ pub fn sweep(
     bar.finish_and_clear();
     let results = results?;
     results.save(&folder)?;
-    let text = table(&results, arguments, cli)? + &files(&results, &folder);
+    let text = table(&results, arguments)? + &files(&results, &folder);
     written(out.write_all(text.as_bytes()))
 }
 
@@ -91,7 +91,7 @@ fn found(sweep: &Sweep<'_>, folder: &Path) -> String {
     text
 }
 
-fn table(results: &Results, arguments: &SweepArguments, cli: &Cli) -> Result<String> {
+fn table(results: &Results, arguments: &SweepArguments) -> Result<String> {
     for name in &arguments.metrics {
         if !results.metrics.contains(name) {
             let known = results.metrics.iter().map(String::as_str);
@@ -106,7 +106,7 @@ fn table(results: &Results, arguments: &SweepArguments, cli: &Cli) -> Result<Str
         return Ok(String::new());
     }
     let metrics = match arguments.metrics.as_slice() {
-        [] if cli.verbose => results.metrics.clone(),
+        [] if arguments.verbose => results.metrics.clone(),
         [] => results.headline(),
         chosen => chosen.to_vec(),
     };

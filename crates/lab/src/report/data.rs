@@ -145,7 +145,7 @@ pub fn report(gathered: Gathered, scenarios: &[Scenario]) -> Report {
         tier: comparison.tier.map(|tier| tier.name()),
         target: context.target.clone(),
         sentence: sentence::answer(comparison, context),
-        reproduce: context.reproduce.clone(),
+        reproduce: context.reproduce.join(" "),
         variants: variants(comparison, context, scenarios),
         table: table(comparison, context),
         fit: fit(context),

@@ -68,7 +68,7 @@ impl Server {
         simulator: Simulator,
         port: u16,
         seeds: u32,
-        reproduce: String,
+        reproduce: Vec<String>,
     ) -> Result<Server> {
         let experiment = question.experiment()?;
         let mut gathered = report::gather(&question, &experiment, &simulator, &|| {})?;

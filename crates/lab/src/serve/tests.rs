@@ -39,7 +39,7 @@ fn serving(ask: impl FnOnce(SocketAddr)) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("exp.toml");
     std::fs::write(&path, EXPERIMENT).unwrap();
-    let server = Server::new(question(path), Simulator::new(), 0, 2, String::new()).unwrap();
+    let server = Server::new(question(path), Simulator::new(), 0, 2, Vec::new()).unwrap();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let served = scope.spawn(|| server.serve(&stop));

@@ -4,7 +4,7 @@
 //! recommended, what doing nothing costs, how to get it again and how to apply it.
 
 use super::text::{Cell, Row, body, header, separated, words};
-use super::{Context, Scale, scale_for, wrap};
+use super::{Context, Scale, reproduce, scale_for, wrap};
 use crate::advise::gate::{Gate, Judged};
 use crate::advise::judge::Forecast;
 use crate::advise::slo::Slo;
@@ -61,9 +61,7 @@ pub fn ticket(advice: &Advice) -> String {
     text += &format!("≤ (≥): worse end of the 95 % interval of one run, {misfit}; * recommended\n");
     text += &verdict(advice);
     text += &nothing(advice);
-    if !advice.context.reproduce.is_empty() {
-        text += &format!("reproduce: {}\n", advice.context.reproduce);
-    }
+    text += &reproduce(&advice.context);
     text
 }
 
@@ -292,8 +290,6 @@ pub fn render_gate(gate: &Gate) -> String {
         true => "passed\n",
         false => "failed: a promise is kept only if the worse end of its interval keeps it\n",
     };
-    if !gate.context.reproduce.is_empty() {
-        text += &format!("reproduce: {}\n", gate.context.reproduce);
-    }
+    text += &reproduce(&gate.context);
     text
 }

@@ -11,7 +11,7 @@
 //!
 //! Worked example: 250 against a baseline of 200 prints as `+25.0%`.
 
-use super::{Context, WIDTH, full_name, shorten, shown_metrics, width};
+use super::{Context, WIDTH, full_name, reproduce, shorten, shown_metrics, width};
 use crate::comparison::{Comparison, Summary, Variant};
 use crate::metrics::Metric;
 use crate::statistics::{MeanKind, mean, standard_deviation};
@@ -67,9 +67,7 @@ pub fn render(comparison: &Comparison, context: &Context) -> String {
         text +=
             &format!("{hidden} of {all} rows hidden: unchanged or noise; --verbose shows them\n");
     }
-    if !context.reproduce.is_empty() {
-        text += &format!("reproduce: {}\n", context.reproduce);
-    }
+    text += &reproduce(context);
     text
 }
 
@@ -214,6 +212,7 @@ fn spread(samples: &[f64], mean: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::text::words;
     use super::*;
     use crate::comparison::tests::example;
 
@@ -256,7 +255,7 @@ mod tests {
     #[test]
     fn an_experiment() {
         let context = Context {
-            reproduce: "schedcast compare exp.toml --format lkp".into(),
+            reproduce: words("schedcast compare exp.toml --format lkp"),
             ..Context::default()
         };
         let mut comparison = example();

@@ -51,6 +51,7 @@ fn escape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::text::words;
     use super::*;
     use crate::comparison::tests::example;
 
@@ -59,7 +60,7 @@ mod tests {
         let context = Context {
             source: "exp.toml".to_string(),
             machine: "8 CPUs".to_string(),
-            reproduce: "schedcast compare exp.toml --format markdown".to_string(),
+            reproduce: words("schedcast compare exp.toml --format markdown"),
             ..Context::default()
         };
         let mut comparison = example();

@@ -7,7 +7,7 @@
 //!
 //! Worked example: 200 against a baseline of 250 us prints as `200.00 (  20.00%)`.
 
-use super::{Context, WIDTH, blocks, pad_left, shown_metrics, width, wrap};
+use super::{Context, WIDTH, blocks, pad_left, reproduce, shown_metrics, width, wrap};
 use crate::comparison::{Comparison, Summary, Variant};
 use crate::metrics::{Better, Metric};
 use crate::statistics::{MeanKind, mean, percentile, standard_deviation};
@@ -157,9 +157,7 @@ pub(super) fn report(
     }
     let words: Vec<String> = note.split(' ').map(str::to_string).collect();
     text += &wrap("", &words, 0);
-    if !context.reproduce.is_empty() {
-        text += &format!("reproduce: {}\n", context.reproduce);
-    }
+    text += &reproduce(context);
     text
 }
 
@@ -254,6 +252,7 @@ fn cell(
 
 #[cfg(test)]
 mod tests {
+    use super::super::text::words;
     use super::*;
     use crate::comparison::tests::example;
 
@@ -299,7 +298,7 @@ mod tests {
     #[test]
     fn an_experiment() {
         let context = Context {
-            reproduce: "schedcast compare exp.toml --format mmtests".into(),
+            reproduce: words("schedcast compare exp.toml --format mmtests"),
             ..Context::default()
         };
         let text = render(&example(), &context);

@@ -35,8 +35,8 @@ pub struct Context {
     pub machine: String,
     /// The group a what-if is about, with its limits in the baseline, if there is one.
     pub target: Option<String>,
-    /// The command that gives this table again.
-    pub reproduce: String,
+    /// The words of the command that gives this table again, quoted for a shell.
+    pub reproduce: Vec<String>,
     /// For each variant that can be applied: its name and the shell commands.
     pub apply: Vec<(String, Vec<String>)>,
     /// Show every metric, not only the headline ones.
@@ -202,6 +202,40 @@ pub(crate) fn wrap(first: &str, pieces: &[String], indent: usize) -> String {
         fresh = false;
     }
     text + line.trim_end() + "\n"
+}
+
+/// The line with the command that gives a table again; where it is longer than a table is wide, several lines that paste as
+/// one command:
+///
+/// ```text
+/// reproduce: schedcast compare exp.toml --cgroup /test \
+///            --set 'cpu.max=50000 100000'
+/// ```
+fn reproduce(context: &Context) -> String {
+    const LABEL: &str = "reproduce:";
+    const CONTINUED: &str = " \\";
+    if context.reproduce.is_empty() {
+        return String::new();
+    }
+    // A flag and its value stay together.
+    let is_flag = |word: &String| word.starts_with('-');
+    let parts = context
+        .reproduce
+        .chunk_by(|left, right| is_flag(left) && !is_flag(right));
+    let mut lines: Vec<String> = Vec::new();
+    for part in parts.map(|part| part.join(" ")) {
+        match lines.last_mut() {
+            None => lines.push(format!("{LABEL} {part}")),
+            Some(line) if width(line) + 1 + width(&part) + width(CONTINUED) <= WIDTH => {
+                *line = format!("{line} {part}");
+            }
+            Some(line) => {
+                *line += CONTINUED;
+                lines.push(format!("{} {part}", " ".repeat(LABEL.len())));
+            }
+        }
+    }
+    lines.join("\n") + "\n"
 }
 
 /// Splits columns of the given widths into blocks that fit beside `label_width`; every block has

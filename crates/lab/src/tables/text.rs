@@ -11,8 +11,8 @@
 use std::ops::Range;
 
 use super::{
-    Context, Fit, Scale, blocks, full_name, pad_left, pad_right, scale_for, scale_of, shorten,
-    shown_metrics, width, wrap,
+    Context, Fit, Scale, blocks, full_name, pad_left, pad_right, reproduce, scale_for, scale_of,
+    shorten, shown_metrics, width, wrap,
 };
 use crate::comparison::{Comparison, Summary, Variant};
 use crate::metrics::Metric;
@@ -362,9 +362,7 @@ pub(super) fn notes(comparison: &Comparison, rows: &[Row]) -> String {
 /// The lines below the table: how to get it again, how to apply what it recommends.
 pub(super) fn footer(context: &Context) -> String {
     let mut text = String::new();
-    if !context.reproduce.is_empty() {
-        text += &format!("reproduce: {}\n", context.reproduce);
-    }
+    text += &reproduce(context);
     for (name, commands) in &context.apply {
         let line = format!("apply:     {}    # {name}", commands.join("; "));
         text += &match width(&line) <= super::WIDTH {
@@ -385,7 +383,7 @@ mod tests {
         Context {
             source: "exp.toml".to_string(),
             machine: "8 CPUs".to_string(),
-            reproduce: "schedcast compare exp.toml --seeds 4".to_string(),
+            reproduce: words("schedcast compare exp.toml --seeds 4"),
             ..Context::default()
         }
     }

@@ -82,6 +82,10 @@ impl Recording {
 
     fn open_folder(folder: &Path) -> Result<Recording, ReadError> {
         let meta_path = folder.join("recording.json");
+        if !meta_path.exists() {
+            let message = "expected the folder of a recording, found no recording.json in it";
+            return Err(ReadError::new(ErrorKind::Io, folder, message));
+        }
         let meta: Meta = json::read(&meta_path)?;
         if let Some(message) = meta.contradiction() {
             return Err(ReadError::new(ErrorKind::Malformed, &meta_path, message));

@@ -30,7 +30,7 @@ use schedcast_lab::simulate::Simulate;
 
 use super::host::host_error;
 use super::in_vm;
-use crate::arguments::{Cli, Format, RunArguments, Where};
+use crate::arguments::{Format, RunArguments, Where};
 use crate::{output, written};
 
 /// Name of the real column.
@@ -205,7 +205,6 @@ fn refuse_unused(question: &Question, arguments: &RunArguments) -> Result<()> {
 pub fn run(
     (question, mut experiment, image): (&Question, Experiment, Option<&KernelImage>),
     arguments: &RunArguments,
-    cli: &Cli,
     words: &[OsString],
     simulator: &impl Simulate,
     (out, err): (&mut impl Write, &mut impl Write),
@@ -247,7 +246,7 @@ pub fn run(
     let both = Both {
         measured,
         simulator,
-        all: cli.verbose,
+        all: arguments.output.verbose,
     };
     let mut answered = answer::answer(question, &experiment, &both, &|| {})?;
     let context = &mut answered.context;
