@@ -242,6 +242,20 @@ impl Error {
         }
     }
 
+    /// The same complaint about something at `place`: an input error (no effect on [`Error::File`]).
+    pub fn at(self, place: &Place) -> Error {
+        match self {
+            Error::Usage(diagnostic) | Error::Input(diagnostic) => {
+                let place = Some(place.clone());
+                Error::Input(Box::new(Diagnostic {
+                    place,
+                    ..*diagnostic
+                }))
+            }
+            file @ Error::File { .. } => file,
+        }
+    }
+
     /// A failed read or write of `path`.
     pub fn file(action: &'static str, path: impl fmt::Display, error: &std::io::Error) -> Error {
         Error::File {

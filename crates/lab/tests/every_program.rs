@@ -3,7 +3,7 @@
 
 use schedcast_lab::comparison::Comparison;
 use schedcast_lab::experiment::{self, Surroundings};
-use schedcast_lab::metrics::refuse_unknown_program;
+use schedcast_lab::metrics::refuse_unknown_subject;
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::simulator::Simulator;
 use schedcast_workload::programs::TOOLS;
@@ -42,7 +42,7 @@ fn every_program_gives_a_table() {
         let outcome = simulator.run(&scenarios[0], 0);
         let outcome = outcome.unwrap_or_else(|e| panic!("{command}: {e}"));
         for metric in outcome.metrics.keys() {
-            let known = refuse_unknown_program(metric, &scenarios, &simulator);
+            let known = refuse_unknown_subject(metric, &scenarios, &simulator);
             known.unwrap_or_else(|e| panic!("{command}: {e}"));
         }
         let comparison = Comparison::new("", &scenarios, &[vec![outcome]]);

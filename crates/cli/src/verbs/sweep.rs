@@ -36,9 +36,8 @@ pub fn sweep(
     let question = question(subject, &arguments.columns, cgroup, &arguments.effort);
     let experiment = question.experiment()?;
     for name in &arguments.metrics {
-        metrics::refuse_unknown_group(name, &experiment.scenarios)?;
         if let Some(simulator) = simulator.simulator() {
-            metrics::refuse_unknown_program(name, &experiment.scenarios, simulator)?;
+            metrics::refuse_unknown_subject(name, &experiment.scenarios, simulator)?;
         }
     }
     let folder = folder(arguments);

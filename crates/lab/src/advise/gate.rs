@@ -76,6 +76,7 @@ pub fn check(
 ) -> Result<Gate> {
     let experiment = question.experiment()?;
     let case = Case::of(question, slos, &experiment.scenarios[0])?;
+    case.refuse_unknown(&experiment.scenarios[0], experiment.seeds, simulator)?;
     let to_come: Vec<Scenario> = experiment
         .scenarios
         .iter()

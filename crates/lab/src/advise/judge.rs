@@ -69,14 +69,23 @@ pub fn refuse_unreported(slo: &Slo, outcomes: &[Outcome]) -> Result<()> {
     Err(slo.unreported(&names))
 }
 
+/// Refuses fewer runs than an interval needs.
+///
+/// # Errors
+/// One run, or none.
+pub fn refuse_few(runs: usize) -> Result<()> {
+    match runs {
+        0 | 1 => Err(Error::usage("one seed has no confidence").hint("--seeds takes 2 or more")),
+        _ => Ok(()),
+    }
+}
+
 /// What `outcomes` say of `slo`.
 ///
 /// # Errors
 /// Fewer than two runs.
 pub fn forecast(slo: &Slo, outcomes: &[Outcome], fit: &[Fit]) -> Result<Forecast> {
-    if outcomes.len() < 2 {
-        return Err(Error::usage("one seed has no confidence").hint("--seeds takes 2 or more"));
-    }
+    refuse_few(outcomes.len())?;
     let metric = metrics::parse(&slo.metric);
     let mut forecast = Forecast {
         metric: slo.metric.clone(),

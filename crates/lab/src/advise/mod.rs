@@ -184,6 +184,23 @@ impl<'a> Case<'a> {
             target,
         })
     }
+
+    /// Refuses promises that runs cannot be held against, before any runs: about what none of them reports, or with one
+    /// seed, which has no interval.
+    pub fn refuse_unknown(
+        &self,
+        baseline: &Scenario,
+        seeds: u32,
+        simulator: &impl Simulate,
+    ) -> Result<()> {
+        judge::refuse_few(seeds as usize)?;
+        let Some(simulator) = simulator.simulator() else {
+            return Ok(());
+        };
+        let baseline = std::slice::from_ref(baseline);
+        let mut promises = self.promises.iter();
+        promises.try_for_each(|slo| slo.refuse_unknown(baseline, simulator))
+    }
 }
 
 /// Searches for limits that keep the promises. `question` is about a recording and has no columns of
@@ -201,6 +218,7 @@ pub fn advise(
     let experiment = question.experiment()?;
     let baseline = &experiment.scenarios[0];
     let case = Case::of(question, &demands.slos, baseline)?;
+    case.refuse_unknown(baseline, experiment.seeds, simulator)?;
     let most = demands.max_neighbour.as_deref().map(price::read_most);
     let most = most.transpose()?;
     let (target, seeds) = (case.target.as_str(), experiment.seeds);

@@ -13,7 +13,9 @@
 use std::sync::Arc;
 
 use crate::error::{Error, Place, Result, Source, hint_for};
+use crate::experiment::Scenario;
 use crate::metrics::{self, Better, Metric};
+use crate::simulator::Simulator;
 
 /// Which values keep a promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +110,16 @@ impl Slo {
         })
     }
 
+    /// Refuses, before anything runs, a promise about what no run of `scenarios` can report.
+    ///
+    /// # Errors
+    /// The part of the metric that is wrong, with the nearest that is right; or a scenario cannot be built.
+    pub fn refuse_unknown(&self, scenarios: &[Scenario], simulator: &Simulator) -> Result<()> {
+        metrics::refuse_unknown(&self.metric)
+            .and_then(|()| metrics::refuse_unknown_subject(&self.metric, scenarios, simulator))
+            .map_err(|error| error.at(&self.place))
+    }
+
     /// Whether `value` keeps the promise.
     pub fn keeps(&self, value: f64) -> bool {
         match self.bound {
@@ -126,30 +138,14 @@ impl Slo {
     /// The error for a metric that a simulation does not report, with the nearest that it does.
     pub fn unreported(&self, reported: &[&str]) -> Error {
         let message = format!("the simulation reports no `{}`", self.metric);
-        let own =
-            |name: &&&str| name.rsplit_once('/').map(|(subject, _)| subject) == self.subject();
-        let same_subject: Vec<&str> = reported.iter().filter(own).copied().collect();
-        let names = if same_subject.is_empty() {
-            reported
-        } else {
-            same_subject.as_slice()
-        };
-        // Percentiles that are not computed are the usual reason: show those of this family alone.
-        let family = self
-            .metric
-            .rsplit_once('.')
-            .map_or("", |(family, _)| family);
-        let near: Vec<&str> = names
-            .iter()
-            .filter(|name| !family.is_empty() && name.starts_with(family))
-            .copied()
+        // What is promised of somebody is compared with what is reported of the same.
+        let (subject, metric) = self.metric.rsplit_once('/').unwrap_or(("", &self.metric));
+        let split = reported.iter().filter_map(|name| name.rsplit_once('/'));
+        let names: Vec<&str> = split
+            .filter(|(of, _)| *of == subject)
+            .map(|(_, name)| name)
             .collect();
-        let names = if near.is_empty() { names } else { &near };
-        Error::input(&self.place, message).hint(hint_for(&self.metric, names))
-    }
-
-    fn subject(&self) -> Option<&str> {
-        self.metric.rsplit_once('/').map(|(subject, _)| subject)
+        Error::input(&self.place, message).hint(hint_for(metric, &names))
     }
 }
 
@@ -399,7 +395,7 @@ mod tests {
         assert_eq!(
             error,
             "--slo:1:1: the simulation reports no `postgres/activation_latency.p98` \
-             (the nearest valid name is `postgres/activation_latency.p95`)"
+             (the nearest valid name is `activation_latency.p95`)"
         );
     }
 }

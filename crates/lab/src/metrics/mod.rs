@@ -10,7 +10,10 @@ use crate::statistics::MeanKind;
 
 mod refuse;
 
-pub use refuse::{refuse_unknown, refuse_unknown_group, refuse_unknown_program, short_names};
+pub use refuse::{refuse_unknown, refuse_unknown_subject, short_names};
+
+/// What the subject of a group begins with.
+pub const CGROUP: &str = "cgroup:";
 
 /// Which change is an improvement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

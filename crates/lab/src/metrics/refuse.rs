@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 
 use schedcast_workload::programs::PERCENTILES;
 
-use super::{FAMILIES, Subject, Suffix, parse};
+use super::{CGROUP, FAMILIES, Subject, Suffix, parse};
 use crate::error::{Error, Result, hint_for};
 use crate::experiment::Scenario;
-use crate::experiment::program::{Action, Program};
 use crate::simulator::Simulator;
 
 /// Every family as it is written behind its subject: `request_latency.p99`.
@@ -40,59 +39,35 @@ pub fn refuse_unknown(metric: &str) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a counter of a group that no scenario has.
+/// Refuses a metric of a program or group that no scenario has.
 ///
 /// # Errors
-/// Names the nearest group.
-pub fn refuse_unknown_group(metric: &str, scenarios: &[Scenario]) -> Result<()> {
-    let subject = parse(metric).map_or("", |known| known.subject);
-    let Some(path) = subject.strip_prefix("cgroup:") else {
-        return Ok(());
-    };
-    let groups: BTreeSet<&str> = scenarios
-        .iter()
-        .flat_map(|scenario| scenario.cgroups.keys().map(String::as_str))
-        .collect();
-    if groups.contains(path) || scenarios.iter().any(brings_groups) {
-        return Ok(());
-    }
-    let groups: Vec<&str> = groups.into_iter().collect();
-    let message = format!("no point has the cgroup `{path}` of `{metric}`");
-    Err(Error::usage(message).hint(hint_for(path, &groups)))
-}
-
-/// Refuses a metric of a program that no scenario starts.
-///
-/// # Errors
-/// Names the nearest program; or a scenario cannot be built.
-pub fn refuse_unknown_program(
+/// Names the nearest one; or a scenario cannot be built.
+pub fn refuse_unknown_subject(
     metric: &str,
     scenarios: &[Scenario],
     simulator: &Simulator,
 ) -> Result<()> {
-    let Some(known) = parse(metric).filter(|known| known.family.subject == Subject::Program) else {
+    let Some(known) = parse(metric).filter(|known| known.family.subject != Subject::Machine) else {
         return Ok(());
     };
-    let mut names = BTreeSet::new();
+    let mut subjects = BTreeSet::new();
     for scenario in scenarios {
-        names.extend(simulator.reported_names(scenario)?);
-        if names.contains(known.subject) {
+        subjects.extend(simulator.reported_subjects(scenario)?);
+        if subjects.contains(known.subject) {
             return Ok(());
         }
     }
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let message = format!("no point has the program `{}` of `{metric}`", known.subject);
-    Err(Error::usage(message).hint(hint_for(known.subject, &names)))
-}
-
-/// Whether programs have groups that the file does not declare: those of a recording, or an rt-app file's taskgroups.
-fn brings_groups(scenario: &Scenario) -> bool {
-    let brings = |program: &Program| match &program.action.value {
-        Action::Run(words) => words.first().is_some_and(|word| word.ends_with("rt-app")),
-        Action::Replay(..) => true,
-        Action::Profile(_) => false,
+    let (kind, prefix) = match known.family.subject {
+        Subject::Cgroup => ("cgroup", CGROUP),
+        _ => ("program", ""),
     };
-    scenario.machine.background.is_some() || scenario.programs.iter().any(brings)
+    let name = &known.subject[prefix.len()..];
+    let of_kind = |subject: &&String| subject.starts_with(CGROUP) != prefix.is_empty();
+    let names = subjects.iter().filter(of_kind);
+    let names: Vec<&str> = names.map(|subject| &subject[prefix.len()..]).collect();
+    let message = format!("nothing here has the {kind} `{name}` of `{metric}`");
+    Err(Error::usage(message).hint(hint_for(name, &names)))
 }
 
 fn refused<'a>(metric: &str, part: &str, valid: impl IntoIterator<Item = &'a str>) -> Error {

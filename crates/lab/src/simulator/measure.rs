@@ -121,12 +121,17 @@ fn add_groups(world: &World, before: &MetricMap, metrics: &mut MetricMap) {
     }
 }
 
+/// Whether the counters of the group at `path` are told: those of the background's are not.
+pub(super) fn is_told(path: &str) -> bool {
+    !path.starts_with(GROUP_PREFIX)
+}
+
 /// `cpu.stat` of every group, in the units of cgroup v2.
 pub(super) fn group_counters(world: &World) -> MetricMap {
     let mut metrics = MetricMap::new();
     let kernel = world.kernel();
     let groups = world.workload().groups.iter().enumerate();
-    for (row, spec) in groups.filter(|(_, spec)| !spec.path.starts_with(GROUP_PREFIX)) {
+    for (row, spec) in groups.filter(|(_, spec)| is_told(&spec.path)) {
         let group = GroupId::from(row + 1);
         let stat = &kernel.groups[group.index()].bandwidth.stat;
         let mut put = |file: &str, value: f64| {

@@ -29,6 +29,7 @@ use schedcast_workload::replay::{self, Adjust, Costs, Replay};
 use crate::error::{Diagnostic, Error, Result};
 use crate::experiment::Scenario;
 use crate::experiment::program::{Action, Program};
+use crate::metrics::CGROUP;
 use crate::outcome::{MetricMap, Outcome};
 use crate::simulate::Simulate;
 
@@ -194,16 +195,20 @@ impl Simulator {
         Ok((world, duration_ns, built.programs))
     }
 
-    /// Programs and threads that a run of the scenario tells of: what `NAME` can be in `NAME/wakeup_latency.p99`.
+    /// Programs, threads and groups that a run of the scenario tells of: what `SUBJECT` can be in
+    /// `SUBJECT/wakeup_latency.p99` or, as `cgroup:PATH`, in `cgroup:PATH/nr_throttled`.
     ///
     /// # Errors
     /// Programs that cannot be built.
-    pub fn reported_names(&self, scenario: &Scenario) -> Result<BTreeSet<String>> {
+    pub fn reported_subjects(&self, scenario: &Scenario) -> Result<BTreeSet<String>> {
         let built = build::build(self, scenario)?;
         let workload = &built.workload;
         let task = |task: &TaskSpec| task.statistics.as_ref().unwrap_or(&task.name).clone();
         let mut names: BTreeSet<String> = workload.tasks.iter().map(task).collect();
         names.extend(workload.forks.iter().map(|child| child.name.clone()));
+        let groups = workload.groups.iter().map(|group| group.path.as_str());
+        let told = groups.filter(|path| measure::is_told(path));
+        names.extend(told.map(|path| format!("{CGROUP}{path}")));
         for program in built.programs {
             names.extend(program.statistics);
             names.insert(program.name);

@@ -1,0 +1,41 @@
+//! Promises that no run can be held against are refused before anything is simulated.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// So many seeds would take hours.
+const SEEDS: &str = "100000";
+
+#[test]
+fn a_slip_in_a_promise_is_told_at_once() {
+    let recording = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../recordings/postgres-quota"
+    );
+    for (promise, wrong, near) in [
+        (
+            "postgrez/activation_latency.p99<80ms",
+            "program `postgrez`",
+            "`postgres`",
+        ),
+        (
+            "activation_latency.p98<80ms",
+            "activation_latency.p98",
+            "`p90`",
+        ),
+        ("cgroup:/pgg/nr_throttled<3", "cgroup `/pgg`", "`/pg`"),
+    ] {
+        for verb in ["check", "advise"] {
+            let begin = Instant::now();
+            let output = Command::new(env!("CARGO_BIN_EXE_schedcast"))
+                .args([verb, recording, "--slo", promise, "--seeds", SEEDS])
+                .output()
+                .unwrap();
+            let told = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(3), "{told}");
+            assert!(told.contains(wrong) && told.contains(near), "{told}");
+            assert!(told.contains("--> --slo:1:1"), "{told}");
+            assert!(begin.elapsed() < Duration::from_secs(60));
+        }
+    }
+}
