@@ -38,9 +38,9 @@ pub struct Rq {
     pub clock_pelt: Ns,
     /// Idle time that a fully used CPU did not have; subtracted from the PELT clock.
     pub lost_idle_time_ns: Ns,
-    /// PELT clock when the CPU went idle.
+    /// PELT clock when the clocks of the idle CPU were updated last.
     pub clock_pelt_idle: Ns,
-    /// Wall clock when the CPU went idle.
+    /// Wall clock then.
     pub clock_idle: Ns,
 
     /// Tasks of all classes, delayed ones included.
@@ -207,12 +207,20 @@ impl Rq {
     pub(crate) fn update_clock_pelt(&mut self, delta: Ns) {
         if self.curr_is_idle() {
             reached(Mark::PeltClockIdle);
-            self.clock_pelt = self.clock_task;
+            self.sync_clock_pelt();
             return;
         }
         reached(Mark::PeltClockScaled);
         let at_capacity = (delta * self.cpu_capacity_orig) >> 10;
         self.clock_pelt += (at_capacity * self.freq_scale) >> 10;
+    }
+
+    /// The PELT clock of an idle CPU is its task clock. Who leaves the CPU in its sleep reads from here how far it got (`_update_idle_rq_clock_pelt`).
+    #[inline(always)]
+    pub(crate) fn sync_clock_pelt(&mut self) {
+        self.clock_pelt = self.clock_task;
+        self.clock_idle = self.clock;
+        self.clock_pelt_idle = self.clock_pelt - self.lost_idle_time_ns;
     }
 
     /// Whether the CPU executes its idle task.

@@ -344,8 +344,6 @@ impl Kernel {
             reached(Mark::LostIdleTime);
             rq.lost_idle_time_ns += rq.clock_task - rq.clock_pelt;
         }
-        rq.clock_pelt = rq.clock_task;
-        rq.clock_idle = rq.clock;
-        rq.clock_pelt_idle = rq.clock_pelt - rq.lost_idle_time_ns;
+        rq.sync_clock_pelt();
     }
 }

@@ -299,7 +299,7 @@ impl Kernel {
             return;
         }
         if record.policy.is_fair() {
-            self.migrate_task_rq_fair(task);
+            self.migrate_task_rq_fair(p, task);
         }
         self.tasks[task.index()].cpu = new_cpu;
         self.set_task_rq(se, group, new_cpu);
@@ -329,7 +329,7 @@ impl Kernel {
     }
 
     /// `migrate_task_rq_fair`.
-    fn migrate_task_rq_fair(&mut self, task: TaskId) {
+    fn migrate_task_rq_fair<P: Platform>(&mut self, p: &P, task: TaskId) {
         let record = &self.tasks[task.index()];
         let (se, waking, migrating) = (
             record.se,
@@ -345,7 +345,7 @@ impl Kernel {
         }
         if !migrating && self.entities[se.index()].avg.last_update_time != 0 {
             self.remove_entity_load_avg(se);
-            self.migrate_se_pelt_lag(se);
+            self.migrate_se_pelt_lag(se, p.now(self.here));
         }
         self.entities[se.index()].avg.last_update_time = 0;
     }

@@ -154,7 +154,7 @@ impl Kernel {
             return;
         }
         let old_clock = self.cfs_rqs[from.index()].avg.last_update_time;
-        super::load::age_entity(&mut self.entities[se.index()], old_clock, false);
+        super::load::age_blocked_entity(&mut self.entities[se.index()], old_clock);
         self.entities[se.index()].avg.last_update_time =
             self.cfs_rqs[to.index()].avg.last_update_time;
     }

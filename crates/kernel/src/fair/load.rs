@@ -129,6 +129,13 @@ fn subtract_removed(cfs_rq: &mut CfsRq) {
     add_tg_cfs_propagate(cfs_rq, -((removed.runnable_avg * divider) as i64) >> 10);
 }
 
+/// What is added for an entity that sleeps.
+const ASLEEP: Inputs = Inputs {
+    load: 0,
+    runnable: 0,
+    running: false,
+};
+
 /// What `__update_load_avg_se` adds.
 #[inline(always)]
 fn entity_inputs(se: &Entity, is_curr: bool) -> Inputs {
@@ -149,6 +156,13 @@ pub(crate) fn age_entity(se: &mut Entity, now: u64, is_curr: bool) {
     if se.avg.update(now, inputs, se.load.unscaled()) {
         se.util_avg_changed = true;
     }
+}
+
+/// `__update_load_avg_blocked_se`: ages an entity that sleeps. Its estimate is not taken again for that: `util_est_update` wants an average that
+/// moved while the task was queued.
+#[inline(always)]
+pub(crate) fn age_blocked_entity(se: &mut Entity, now: u64) {
+    se.avg.update(now, ASLEEP, se.load.unscaled());
 }
 
 /// Ages an entity and its queue, both within their periods.
@@ -425,7 +439,7 @@ impl Kernel {
     pub(crate) fn sync_entity_load_avg(&mut self, se: EntityId) {
         let entity = &mut self.entities[se.index()];
         let now = self.cfs_rqs[entity.cfs_rq.index()].avg.last_update_time;
-        age_entity(entity, now, false);
+        age_blocked_entity(entity, now);
     }
 
     /// A sleeping task leaves for another CPU: its averages wait in the old queue's removed record
@@ -434,7 +448,7 @@ impl Kernel {
         let entity = &mut self.entities[se.index()];
         let cfs_rq = &mut self.cfs_rqs[entity.cfs_rq.index()];
         // Aged to the queue's last update only: the queue ages the record from there.
-        age_entity(entity, cfs_rq.avg.last_update_time, false);
+        age_blocked_entity(entity, cfs_rq.avg.last_update_time);
         reached(Mark::RemovedLoad);
         cfs_rq.removed.nr += 1;
         cfs_rq.removed.util_avg += entity.avg.util_avg;
@@ -442,9 +456,9 @@ impl Kernel {
         cfs_rq.removed.runnable_avg += entity.avg.runnable_avg;
     }
 
-    /// A task that leaves an idle CPU with a stopped clock is aged for the time that clock missed
-    /// (`migrate_se_pelt_lag`, 6.0).
-    pub(crate) fn migrate_se_pelt_lag(&mut self, se: EntityId) {
+    /// A task that leaves an idle CPU with a stopped clock is aged for the time that clock missed up to `wall_clock`
+    /// (`migrate_se_pelt_lag`, 6.0). No queue's clock will do for that: the waking CPU's may be a tick old, or as old as its idleness.
+    pub(crate) fn migrate_se_pelt_lag(&mut self, se: EntityId, wall_clock: Ns) {
         let q = self.entities[se.index()].cfs_rq;
         let cfs_rq = &self.cfs_rqs[q.index()];
         let rq = &self.rqs[cfs_rq.cpu.index()];
@@ -462,10 +476,9 @@ impl Kernel {
         let now = if idle_from < last_update {
             last_update
         } else {
-            let here = self.rqs[self.here.index()].clock;
-            idle_from + here.saturating_sub(rq.clock_idle)
+            idle_from + wall_clock.saturating_sub(rq.clock_idle)
         };
-        age_entity(&mut self.entities[se.index()], now, false);
+        age_blocked_entity(&mut self.entities[se.index()], now);
     }
 
     /// Weighted share of a task in its CPU's root load (`task_h_load`).
