@@ -322,10 +322,15 @@ impl Kernel {
         if !self.entities[se.index()].sched_delayed {
             self.util_est_dequeue(task);
         }
-        if flags.has(DequeueFlags::SLEEP) {
+        let sleeps = flags.has(DequeueFlags::SLEEP);
+        if sleeps && self.rules.util_est_before_dequeue {
             self.util_est_update(task);
         }
-        self.dequeue_entities(p, se, flags)
+        let left = self.dequeue_entities(p, se, flags);
+        if sleeps && !self.rules.util_est_before_dequeue {
+            self.util_est_update(task);
+        }
+        left
     }
 
     /// Takes an entity off, and every group entity that becomes empty (`dequeue_entities`). `false`

@@ -178,6 +178,9 @@ pub struct Rules {
     pub slack_timer_is_pushed: bool,
     /// Utilisation is estimated by one value (6.8), before by two.
     pub util_est_single_value: bool,
+    /// That is done before the averages of a task that goes to sleep are brought up to date (6.12), so that what it ran last is
+    /// missing; before 6.12 after that.
+    pub util_est_before_dequeue: bool,
     /// The first `util_avg` of a task uses its weight without fraction bits (6.10); with them the
     /// result always was the upper limit.
     pub initial_util_unscaled: bool,
@@ -302,6 +305,7 @@ impl Rules {
             affinity_distributes: since(5, 7),
             slack_timer_is_pushed: !since(5, 3),
             util_est_single_value: since(6, 8),
+            util_est_before_dequeue: since(6, 12),
             initial_util_unscaled: since(6, 10),
             idle_policy_gives_way: !since(6, 12),
             custom_slices: since(6, 12),
