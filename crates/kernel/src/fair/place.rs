@@ -105,7 +105,8 @@ impl Kernel {
             return;
         }
         let mut request = calc_delta_fair(entity.slice, &entity.load);
-        if features.place_deadline_initial && flags.has(EnqueueFlags::INITIAL) {
+        let halved = features.place_deadline_initial && self.rules.first_request_halved;
+        if halved && flags.has(EnqueueFlags::INITIAL) {
             reached(Mark::PlaceInitial);
             request /= 2;
         }

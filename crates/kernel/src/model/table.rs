@@ -79,7 +79,7 @@ model! {
     NeverMovedBack "place_entity" "≤ 6.5" "fair/cfs.rs" "a vruntime that is larger stays";
     PlaceLag "place_entity" "6.6 –" "fair/place.rs" "lag is kept over sleep, inflated for the entity's own weight (PLACE_LAG)";
     PlaceRelDeadline "place_entity" "6.12 –" "fair/place.rs" "an entity that did not sleep keeps its deadline (PLACE_REL_DEADLINE)";
-    PlaceInitial "place_entity" "6.6 –" "fair/place.rs" "a new task's first request is half as long (PLACE_DEADLINE_INITIAL)";
+    PlaceInitial "place_entity" "6.12 –" "fair/place.rs" "a new task's first request is half as long (PLACE_DEADLINE_INITIAL)";
     DelayDequeue "dequeue_entity" "6.12 –" "fair/queue.rs" "a sleeper that owes stays queued until its lag is gone (DELAY_DEQUEUE)";
     DelayZero "finish_delayed_dequeue_entity" "6.12 –" "fair/delayed.rs" "positive lag of a delayed sleeper is forgotten (DELAY_ZERO)";
     RequeueDelayed "requeue_delayed_entity" "6.12 –" "fair/delayed.rs" "a delayed sleeper that wakes stays where it is";

@@ -101,7 +101,7 @@ features! {
     place_lag "PLACE_LAG" (6, 6) : ON, modelled,
         "Lag is kept over sleep and migration.";
     place_deadline_initial "PLACE_DEADLINE_INITIAL" (6, 6) : ON, modelled,
-        "New tasks get half a slice first.";
+        "New tasks get half a slice first (from 6.12 on; before, their first enqueue does not ask).";
     place_rel_deadline "PLACE_REL_DEADLINE" (6, 12) : ON, modelled,
         "Migrated and changed tasks keep the rest of their request.";
     run_to_parity "RUN_TO_PARITY" (6, 6) : ON, modelled,

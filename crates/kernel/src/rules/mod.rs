@@ -184,6 +184,9 @@ pub struct Rules {
     /// The first `util_avg` of a task uses its weight without fraction bits (6.10); with them the
     /// result always was the upper limit.
     pub initial_util_unscaled: bool,
+    /// PLACE_DEADLINE_INITIAL halves the first request of a new task (6.12); before, the first enqueue did not know that the task was
+    /// new and placed it once more, with a whole request.
+    pub first_request_halved: bool,
     /// SCHED_IDLE tasks give way to others, and only SCHED_NORMAL ones preempt, whatever their groups
     /// (up to 6.11); later that is judged among siblings.
     pub idle_policy_gives_way: bool,
@@ -307,6 +310,7 @@ impl Rules {
             util_est_single_value: since(6, 8),
             util_est_before_dequeue: since(6, 12),
             initial_util_unscaled: since(6, 10),
+            first_request_halved: since(6, 12),
             idle_policy_gives_way: !since(6, 12),
             custom_slices: since(6, 12),
             lag_limit_by_longest: version.has(7, 0, &[(6, 18, 17)]),

@@ -39,10 +39,12 @@ fn lag(world: &World, task: TaskId) -> i64 {
 
 #[test]
 fn requests_end_at_ticks() {
-    // Requests are 3.0 ms (2.8 from 6.15) on 8 CPUs and 0.75 (0.7) on one; the first is half as long. A
+    // Requests are 3.0 ms (2.8 from 6.15) on 8 CPUs and 0.75 (0.7) on one; the first is half as long from 6.12 on. A
     // turn ends at the first tick at or after the deadline: 2 ms for the first, then 3, or 4 at 250 Hz.
     for (version, cpus, hz, first, turn) in [
-        ("6.6", 8, 1000, 2, 3),
+        ("6.6", 8, 1000, 3, 3),
+        ("6.11", 8, 1000, 3, 3),
+        ("6.12", 8, 1000, 2, 3),
         ("6.14", 8, 1000, 2, 3),
         ("6.18", 8, 1000, 2, 3),
         ("6.12", 1, 1000, 1, 1),
@@ -353,13 +355,14 @@ fn a_queued_short_request_bounds_protection_from_6_17_on() {
 
 #[test]
 fn yielding_gives_up_a_request() {
-    // Up to 6.18 only the deadline moves: with 8 CPUs from 1.5 to 4.5 ms. Later versions and stable
-    // kernels move the vruntime to the deadline, too.
+    // Up to 6.18 only the deadline moves: with 8 CPUs from 3.0 to 6.0 ms, from 6.12 on from 1.5 to 4.5 ms since the first request is
+    // half as long. Later versions and stable kernels move the vruntime to the deadline, too.
     for (version, forfeits) in [("6.6", false), ("6.12", false), ("6.12.117", true)] {
         let mut world = World::new(version, 8);
         let (a, b) = (world.spawn(CPU), world.spawn(CPU));
         let start = world.entity(a).vruntime;
         let slice = world.kernel.rules.base_slice_ns;
+        let first = if version == "6.6" { slice } else { slice / 2 };
         world.yield_current(CPU);
         assert_eq!(
             world.current(CPU),
@@ -372,9 +375,9 @@ fn yielding_gives_up_a_request() {
             entity.deadline.wrapping_sub(start),
         );
         let expected = if forfeits {
-            (slice / 2, slice / 2 + slice)
+            (first, first + slice)
         } else {
-            (0, slice / 2 + slice)
+            (0, first + slice)
         };
         assert_eq!(moved, expected, "{version}");
     }
@@ -382,16 +385,17 @@ fn yielding_gives_up_a_request() {
 
 #[test]
 fn a_new_weight_rescales_lag_and_deadline_by_version() {
-    // One CPU, two equal tasks; after 0.5 ms of A, V lies 0.25 ms above B. B (v = 0, d = 0.375 ms)
+    // One CPU, two equal tasks; after 0.5 ms of A, V lies 0.25 ms above B. B (v = 0, d = 0.75 ms, 0.375 from 6.12 on)
     // becomes nice 5: times over 1024 / 335 = 3.0567.
-    //   6.6:  v stays, d − v = 0.375 · 3.0567 = 1.146 ms.
-    //   6.7:  v = V − 0.25 · 3.0567, d = V + (0.375 − 0.25) · 3.0567.
-    //   6.13: as 6.7 in lag, with the inflation of a new placement: 1024 A remain beside 335 B, so
+    //   6.6:  v stays, d − v = 0.75 · 3.0567 = 2.293 ms.
+    //   6.7:  v = V − 0.25 · 3.0567, d = V + (0.75 − 0.25) · 3.0567.
+    //   6.12: v = V − 0.25 · 3.0567, d = V + (0.375 − 0.25) · 3.0567.
+    //   6.13: as 6.12 in lag, with the inflation of a new placement: 1024 A remain beside 335 B, so
     //         0.764 · 1359 / 1024 = 1.014 below A's v of 0.5; d − v = 1.146 ms.
     let scale = |ns: i64| ns * 1024 / 335;
     for (version, vruntime, deadline) in [
-        ("6.6", 0, scale(375_000)),
-        ("6.7", 250_000 - scale(250_000), 250_000 + scale(125_000)),
+        ("6.6", 0, scale(750_000)),
+        ("6.7", 250_000 - scale(250_000), 250_000 + scale(500_000)),
         ("6.12", 250_000 - scale(250_000), 250_000 + scale(125_000)),
         (
             "6.13",
