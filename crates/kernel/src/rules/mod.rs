@@ -44,7 +44,7 @@ pub enum FairClass {
 pub enum Reweight {
     /// 6.6: vruntime kept, relative deadline scaled.
     KeepVruntime,
-    /// 6.7–6.12: lag and relative deadline scaled around V.
+    /// 6.7–6.12, and 6.6.30 at the latest: lag and relative deadline scaled around V.
     ScaleLag,
     /// 6.13 on: lag scaled, then placed again.
     PlaceAgain,
@@ -271,7 +271,7 @@ impl Rules {
             bandwidth_slice_ns: 5_000_000,
             reweight: match () {
                 () if since(6, 13) => Reweight::PlaceAgain,
-                () if since(6, 7) => Reweight::ScaleLag,
+                () if version.has(6, 7, &[(6, 6, 30)]) => Reweight::ScaleLag,
                 () => Reweight::KeepVruntime,
             },
             protection: if since(6, 17) {

@@ -203,7 +203,7 @@ patches! {
     "rt-pushable-overload" "612f769edd06" (6, 7): |rules| rules.rt_overload_by_pushable,
         |rules, on| rules.rt_overload_by_pushable = on,
         "Only waiting real-time tasks that may move make a CPU overloaded.";
-    "reweight-vruntime" "eab03c23c2a1" (6, 7) for Eevdf:
+    "reweight-vruntime" "eab03c23c2a1" (6, 7) also [(6, 6, 30)] for Eevdf:
         |rules| rules.reweight != Reweight::KeepVruntime,
         |rules, on| rules.reweight = choose(on, Reweight::ScaleLag, Reweight::KeepVruntime),
         "A new weight rescales an entity's lag, not only its deadline.";

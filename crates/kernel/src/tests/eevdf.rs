@@ -388,13 +388,14 @@ fn a_new_weight_rescales_lag_and_deadline_by_version() {
     // One CPU, two equal tasks; after 0.5 ms of A, V lies 0.25 ms above B. B (v = 0, d = 0.75 ms, 0.375 from 6.12 on)
     // becomes nice 5: times over 1024 / 335 = 3.0567.
     //   6.6:  v stays, d − v = 0.75 · 3.0567 = 2.293 ms.
-    //   6.7:  v = V − 0.25 · 3.0567, d = V + (0.75 − 0.25) · 3.0567.
+    //   6.7:  v = V − 0.25 · 3.0567, d = V + (0.75 − 0.25) · 3.0567; so do later stable kernels of 6.6.
     //   6.12: v = V − 0.25 · 3.0567, d = V + (0.375 − 0.25) · 3.0567.
     //   6.13: as 6.12 in lag, with the inflation of a new placement: 1024 A remain beside 335 B, so
     //         0.764 · 1359 / 1024 = 1.014 below A's v of 0.5; d − v = 1.146 ms.
     let scale = |ns: i64| ns * 1024 / 335;
     for (version, vruntime, deadline) in [
         ("6.6", 0, scale(750_000)),
+        ("6.6.30", 250_000 - scale(250_000), 250_000 + scale(500_000)),
         ("6.7", 250_000 - scale(250_000), 250_000 + scale(500_000)),
         ("6.12", 250_000 - scale(250_000), 250_000 + scale(125_000)),
         (
