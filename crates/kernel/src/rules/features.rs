@@ -79,6 +79,16 @@ macro_rules! features {
 const ON: fn(Version) -> bool = |_| true;
 const OFF: fn(Version) -> bool = |_| false;
 
+/// Stable releases in which RT_PUSH_IPI is off without PREEMPT_RT (CVE-2026-64374).
+const RT_PUSH_IPI_OFF: &[(u16, u16, u16)] = &[
+    (6, 18, 39),
+    (6, 12, 96),
+    (6, 6, 145),
+    (6, 1, 178),
+    (5, 15, 212),
+    (5, 10, 261),
+];
+
 features! {
     gentle_fair_sleepers "GENTLE_FAIR_SLEEPERS" (4, 5) ..= (6, 5) : ON, modelled,
         "Sleepers get half the latency as credit instead of all of it.";
@@ -140,7 +150,7 @@ features! {
         "That estimate follows increases at once.";
     attach_age_load "ATTACH_AGE_LOAD" (4, 5) : ON, modelled,
         "Load is aged before it is attached.";
-    rt_push_ipi "RT_PUSH_IPI" (4, 5) : ON, modelled,
+    rt_push_ipi "RT_PUSH_IPI" (4, 5) : |version| !version.has(7, 2, RT_PUSH_IPI_OFF), modelled,
         "Pulling real-time tasks is done by asking their CPUs to push.";
     rt_runtime_share "RT_RUNTIME_SHARE" (4, 5) ..= (6, 11) : |version| !version.since(5, 10), modelled,
         "A CPU borrows real-time runtime that others do not use.";
@@ -233,10 +243,17 @@ mod tests {
                 "NONTASK_CAPACITY",
                 "UTIL_EST",
                 "ATTACH_AGE_LOAD",
-                "RT_PUSH_IPI",
             ]
         );
         assert!(!enabled("6.12").contains(&"NI_RANDOM"));
+        // Off without PREEMPT_RT in later stable releases.
+        assert!(
+            enabled("6.12").contains(&"RT_PUSH_IPI") && enabled("6.1").contains(&"RT_PUSH_IPI")
+        );
+        for (last, first) in [("6.18.38", "6.18.39"), ("6.1.177", "6.1.192")] {
+            assert!(enabled(last).contains(&"RT_PUSH_IPI"), "{last}");
+            assert!(!enabled(first).contains(&"RT_PUSH_IPI"), "{first}");
+        }
     }
 
     #[test]
