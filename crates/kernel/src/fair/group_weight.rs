@@ -12,7 +12,7 @@ use crate::ids::{CfsRqId, EntityId, GroupId, Ns};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
 use crate::platform::{Access, Line, Op, Platform};
-use crate::rules::{FairClass, Reweight, ThrottleModel};
+use crate::rules::{FairClass, Protection, Reweight, ThrottleModel};
 use crate::weight::{LoadWeight, MIN_SHARES};
 
 /// Signed `value · old / new`, truncated like the kernel's `div_s64`.
@@ -133,6 +133,9 @@ impl Kernel {
         let is_curr = self.cfs_rqs[q.index()].curr == Some(se);
         let on_rq = self.entities[se.index()].on_rq;
         let eevdf = self.rules.fair == FairClass::Eevdf;
+        let overwrites_protection = self.rules.reweight == Reweight::PlaceAgain
+            && self.rules.protection == Protection::Vprot
+            && !self.rules.reweight_scales_protection;
         let (mut average, mut lag, mut protected_for) = (0, 0, None);
         if on_rq {
             if is_curr || eevdf {
@@ -140,7 +143,7 @@ impl Kernel {
                 self.update_curr(p, q);
             }
             if eevdf {
-                if self.rules.reweight == Reweight::ScaleLag {
+                if matches!(self.rules.reweight, Reweight::ScaleLag | Reweight::Rescale) {
                     average = self.avg_vruntime(q);
                     lag = self.entity_lag(q, se, average);
                 }
@@ -155,6 +158,10 @@ impl Kernel {
         if eevdf {
             let reweight = self.rules.reweight;
             reweight_virtual_times(entity, reweight, average, lag, (old_weight, load.weight));
+        }
+        if on_rq && is_curr && overwrites_protection {
+            // One place in memory for both.
+            entity.vprot = entity.vlag as u64;
         }
         entity.load = load;
         entity.avg.load_avg =
@@ -234,8 +241,13 @@ fn reweight_virtual_times(
                 entity.deadline = rescale(entity.deadline as i64, old, new) as u64;
             }
         }
-        _ if !entity.on_rq => entity.vlag = rescale(entity.vlag, old, new),
-        Reweight::ScaleLag => {
+        _ if !entity.on_rq => {
+            entity.vlag = rescale(entity.vlag, old, new);
+            if reweight == Reweight::Rescale && entity.rel_deadline {
+                entity.deadline = rescale(entity.deadline as i64, old, new) as u64;
+            }
+        }
+        Reweight::ScaleLag | Reweight::Rescale => {
             reached(Mark::ReweightScaleLag);
             let to_deadline = entity.deadline.wrapping_sub(average) as i64;
             entity.vruntime = average.wrapping_sub(rescale(lag, old, new) as u64);

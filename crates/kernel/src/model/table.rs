@@ -97,8 +97,8 @@ model! {
     EmptyGroupKeepsWeight "update_cfs_group" "6.13 –" "fair/group_weight.rs" "an empty queue's entity keeps its weight";
     ThrottledGroupKeepsWeight "update_cfs_group" "≤ 6.17" "fair/group_weight.rs" "a throttled queue's entity keeps its weight";
     ReweightKeepVruntime "reweight_entity" "6.6" "fair/group_weight.rs" "a new weight scales the distance to the deadline";
-    ReweightScaleLag "reweight_entity" "6.7 – 6.12" "fair/group_weight.rs" "a new weight scales lag and distance to the deadline around V";
-    ReweightPlaceAgain "reweight_entity" "6.13 –" "fair/group_weight.rs" "a new weight scales lag, and the entity is placed again";
+    ReweightScaleLag "reweight_entity" "6.7 – 6.12, stable" "fair/group_weight.rs" "a new weight scales lag and distance to the deadline around V";
+    ReweightPlaceAgain "reweight_entity" "6.13 – 6.18" "fair/group_weight.rs" "a new weight scales lag, and the entity is placed again";
     ReweightScalesProtection "rescale_entity" "7.0 –, stable" "fair/group_weight.rs" "a new weight scales what is left of the protection";
     PropagateLoad "propagate_entity_load_avg" "4.10 –" "fair/load.rs" "a change below is carried to the parent's averages";
     HierarchicalLoad "task_h_load" "4.5 –" "fair/load.rs" "a task's load as the root sees it";

@@ -46,8 +46,10 @@ pub enum Reweight {
     KeepVruntime,
     /// 6.7–6.12, and 6.6.30 at the latest: lag and relative deadline scaled around V.
     ScaleLag,
-    /// 6.13 on: lag scaled, then placed again.
+    /// 6.13–6.18: lag scaled, then placed again.
     PlaceAgain,
+    /// 6.18.45 and 7.1: as `ScaleLag`, and the relative deadline of who is off the queue is scaled, too (`rescale_entity`).
+    Rescale,
 }
 
 /// How long a picked entity is protected from preemption by `RUN_TO_PARITY`.
@@ -196,7 +198,8 @@ pub struct Rules {
     /// Lag is bounded by the longest request queued and a tick, instead of two own requests or a tick
     /// (7.0 and stable 6.18).
     pub lag_limit_by_longest: bool,
-    /// A new weight rescales what is left of the running entity's protection (7.0 and stable 6.18).
+    /// A new weight rescales what is left of the running entity's protection (7.0 and 6.18.45). 6.18.17 has the lines for it, but up to
+    /// 6.18.44 `vprot` shares its memory with `vlag`, which is written first.
     pub reweight_scales_protection: bool,
     /// Protection is set at picks only, not when the running task is changed (7.0 and stable 6.18).
     pub protection_at_pick_only: bool,
@@ -270,6 +273,7 @@ impl Rules {
             nr_migrate: 32,
             bandwidth_slice_ns: 5_000_000,
             reweight: match () {
+                () if version.has(7, 1, &[(6, 18, 45)]) => Reweight::Rescale,
                 () if since(6, 13) => Reweight::PlaceAgain,
                 () if version.has(6, 7, &[(6, 6, 30)]) => Reweight::ScaleLag,
                 () => Reweight::KeepVruntime,
@@ -314,7 +318,7 @@ impl Rules {
             idle_policy_gives_way: !since(6, 12),
             custom_slices: since(6, 12),
             lag_limit_by_longest: version.has(7, 0, &[(6, 18, 17)]),
-            reweight_scales_protection: version.has(7, 0, &[(6, 18, 17)]),
+            reweight_scales_protection: version.has(7, 0, &[(6, 18, 45)]),
             protection_at_pick_only: version.has(7, 0, &[(6, 18, 17)]),
             picks_any_buddy: version.has(6, 14, &[(6, 12, 117)]),
             child_runs_first: false,

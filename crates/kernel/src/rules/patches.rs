@@ -257,7 +257,7 @@ patches! {
     "lag-limit" "6e3c0a4e1ad1" (7, 0) also [(6, 18, 17)] for Eevdf: |rules| rules.lag_limit_by_longest,
         |rules, on| rules.lag_limit_by_longest = on,
         "Lag is bounded by the longest request queued and a tick.";
-    "reweight-vprot" "ff38424030f9" (7, 0) also [(6, 18, 17)] for Eevdf:
+    "reweight-vprot" "ff38424030f9" (7, 0) also [(6, 18, 45)] for Eevdf:
         |rules| rules.reweight_scales_protection,
         |rules, on| rules.reweight_scales_protection = on,
         "A new weight rescales what is left of the running entity's protection.";

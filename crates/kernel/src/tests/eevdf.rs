@@ -392,6 +392,7 @@ fn a_new_weight_rescales_lag_and_deadline_by_version() {
     //   6.12: v = V − 0.25 · 3.0567, d = V + (0.375 − 0.25) · 3.0567.
     //   6.13: as 6.12 in lag, with the inflation of a new placement: 1024 A remain beside 335 B, so
     //         0.764 · 1359 / 1024 = 1.014 below A's v of 0.5; d − v = 1.146 ms.
+    //   6.18.45: as 6.12, and requests are 0.7 ms: d = V + (0.35 − 0.25) · 3.0567.
     let scale = |ns: i64| ns * 1024 / 335;
     for (version, vruntime, deadline) in [
         ("6.6", 0, scale(750_000)),
@@ -402,6 +403,11 @@ fn a_new_weight_rescales_lag_and_deadline_by_version() {
             "6.13",
             500_000 - scale(250_000) * 1359 / 1024,
             500_000 - scale(250_000) * 1359 / 1024 + scale(375_000),
+        ),
+        (
+            "6.18.45",
+            250_000 - scale(250_000),
+            250_000 + scale(100_000),
         ),
     ] {
         let mut world = World::new(version, 1);
@@ -430,10 +436,14 @@ fn a_new_weight_rescales_lag_and_deadline_by_version() {
 
 #[test]
 fn a_new_weight_ends_protection_except_in_later_stable_kernels() {
-    // The running task, 0.5 ms into its first turn, becomes nice 5. Its protection, an instant in
-    // virtual time, stays where it was, and its vruntime moves with its lag; from 6.18.17 on the
-    // time it is protected for is stretched by 1024 / 335 like all of its virtual time.
-    for (version, scales) in [("6.17", false), ("6.18", false), ("6.18.17", true)] {
+    // The running task, 0.5 ms into its first turn, becomes nice 5. Up to 6.18.44 its protection is lost: `vprot` has its place where
+    // the lag is written. From 6.18.45 on the time it is protected for is stretched by 1024 / 335 like all of its virtual time.
+    for (version, scales) in [
+        ("6.17", false),
+        ("6.18", false),
+        ("6.18.44", false),
+        ("6.18.45", true),
+    ] {
         let mut world = World::new(version, 8);
         let (a, _b) = (world.spawn(CPU), world.spawn(CPU));
         world.advance(500 * US);
@@ -451,12 +461,8 @@ fn a_new_weight_ends_protection_except_in_later_stable_kernels() {
             .kernel
             .reweight_entity(&mut world.bench, QUEUE, se, load);
         let stretched = 900_000 * 1024 / 335;
-        assert_eq!(
-            left(&world) == stretched,
-            scales,
-            "{version}: {}",
-            left(&world)
-        );
+        assert_eq!(left(&world) == stretched, scales, "{version}");
+        assert_eq!(world.kernel.protect_slice(se), scales, "{version}");
     }
 }
 

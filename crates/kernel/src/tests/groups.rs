@@ -3,7 +3,7 @@
 use super::world::{MS, World};
 use crate::cpuset::CpuSet;
 use crate::ids::{Cpu, GroupId, TaskId};
-use crate::task::Policy;
+use crate::task::{Policy, TaskAttributes};
 
 const CPU: Cpu = Cpu(0);
 const ROOT: GroupId = GroupId::ROOT;
@@ -180,5 +180,35 @@ fn load_moves_with_a_task_between_groups_and_cpus() {
         assert!(of_b[0] <= 1 && of_b[1] >= 1000, "{version}: {of_b:?}");
         let root = world.kernel.cfs_rqs[1].avg.load_avg;
         assert!(root >= 900, "{version}: propagated to the root, {root}");
+    }
+}
+
+#[test]
+fn new_shares_of_the_running_group_end_its_turn_up_to_6_18_44() {
+    // Two groups with a hog each that asks for 100 ms at a time. 10.5 ms into the first one's turn its group gets twice the shares:
+    // up to 6.18.44 that overwrites its protection, so that the next tick, at 11 ms, finds it ahead of V and ends the turn. From
+    // 6.18.45 on 89.5 ms of real time are left of it.
+    for (version, ends) in [("6.17", true), ("6.18.44", true), ("6.18.45", false)] {
+        let mut world = World::new(version, 1);
+        let (a, b) = (world.group(ROOT), world.group(ROOT));
+        let mut patient_hog = |group| {
+            world.start(TaskAttributes {
+                policy: Policy::Normal,
+                nice: 0,
+                rt_priority: 0,
+                affinity: CpuSet::of(CPU),
+                group,
+                address_space: Some(1),
+                custom_slice_ns: Some(100 * MS),
+                cpu: CPU,
+            })
+        };
+        let (in_a, in_b) = (patient_hog(a), patient_hog(b));
+        world.advance_to(10 * MS + MS / 2);
+        assert_eq!(world.current(CPU), in_a, "{version}");
+        shares(&mut world, a, 2048);
+        world.advance_to(11 * MS);
+        let expected = if ends { in_b } else { in_a };
+        assert_eq!(world.current(CPU), expected, "{version}");
     }
 }
