@@ -113,7 +113,7 @@ mod record {
 
 /// The page `docs/model.md`: every rule, by part.
 pub fn page() -> String {
-    let mut text = INTRODUCTION.to_string();
+    let mut text = format!("{INTRODUCTION}{}\n", contents());
     let mut part = "";
     for mark in Mark::ALL {
         let about = mark.about();
@@ -131,16 +131,40 @@ pub fn page() -> String {
     text
 }
 
+/// The parts in their order, as links to their headings.
+fn contents() -> String {
+    let mut parts: Vec<&str> = Mark::ALL.iter().map(|mark| mark.about().part).collect();
+    parts.dedup();
+    let links = parts.iter().map(|part| {
+        let place = part.to_lowercase().replace(':', "").replace(' ', "-");
+        format!("[{part}](#{place})")
+    });
+    links.collect::<Vec<String>>().join(" · ")
+}
+
 const INTRODUCTION: &str = "\
 # The model, rule by rule
 
-Every rule of the scheduler that the simulator knows: what it says, the kernel function it mirrors (under its name in 6.18), the
-releases it holds in (a dash at the end: to this day), the file of `crates/kernel/src` it lives in, and its mark. `schedcast explain`
-prints the mark of the rule that decided, and the function under the name that the simulated release has for it. The code of a rule says when it is reached, in builds with debug assertions, and a test
-collects what the tests of `crates/kernel` reach: every mark. What is not modelled stands in [Validity](validity.md). This page is written from the table in `crates/kernel/src/model/table.rs`.
+Every rule of the scheduler that the simulator knows, one row each:
+
+| column | what it says |
+|---|---|
+| rule | what the rule says |
+| kernel function | where the kernel has it, under the name of 6.18 |
+| versions | the releases it holds in; a dash at the end: to this day |
+| file | where it is in `crates/kernel/src` |
+| mark | its name in `schedcast explain`, which prints the mark of the rule that decided, and the function under the name that the simulated release has for it |
+
+For example: a task wakes on 6.12 and goes back to its previous CPU, which is idle and near. `explain` says `PrevIdle`; the row of that mark
+says `select_idle_sibling` and `select/sibling.rs`.
+
+The code of a rule says when it is reached, in builds with debug assertions, and a test collects what the tests of `crates/kernel` reach: every
+mark. [How far to trust a forecast](validity.md#what-is-not-modelled) lists what is not modelled. This page is written from the table in
+`crates/kernel/src/model/table.rs`.
 
 Waits are no rules and have no mark: a wakeup waits for the lock of a queue whose CPU switches, a switch for the wakeup or the interrupt
 that another CPU is at, and a task that is still being switched away from (`on_cpu`) is handed to its CPU (from 5.8) or placed when that is over.
+
 ";
 
 #[cfg(test)]
