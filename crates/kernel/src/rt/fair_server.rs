@@ -99,8 +99,7 @@ impl Kernel {
         // `update_dl_entity`: a period that is over, or too full, starts anew.
         if server.deadline_ns == 0 || server.deadline_ns < now || server.overflows(now) {
             if server.defer_running && server.deadline_ns >= now {
-                let laxity = (server.deadline_ns - now) as i128;
-                server.runtime_ns = (laxity * i128::from(RUNTIME_NS) / PERIOD_NS as i128) as i64;
+                server.runtime_ns = revised_runtime(server.deadline_ns - now);
             } else {
                 server.defer_running = false;
                 server.replenish_new_period(now);
@@ -257,6 +256,13 @@ impl Kernel {
     }
 }
 
+/// What the time left to the deadline allows at the reserved rate, in 20-bit fixed point
+/// (`update_dl_revised_wakeup`): 52428 / 2^20, a little less than a twentieth.
+const fn revised_runtime(laxity_ns: Ns) -> i64 {
+    const DENSITY: u64 = ((RUNTIME_NS as u64) << 20) / PERIOD_NS;
+    ((DENSITY * laxity_ns) >> 20) as i64
+}
+
 /// Arms the server's timer; `false` when it would be due already (`start_dl_timer`).
 fn fair_server_arm<P: Platform>(p: &mut P, cpu: Cpu, server: &FairServer) -> bool {
     let due = server.timer_due_ns();
@@ -265,4 +271,16 @@ fn fair_server_arm<P: Platform>(p: &mut P, cpu: Cpu, server: &FairServer) -> boo
     }
     p.arm(cpu, Timer::FairServer(cpu), due);
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::revised_runtime;
+
+    #[test]
+    fn the_reserved_rate_is_rounded_down_to_20_bits() {
+        // 50 · 2^20 / 1000 = 52428.8. For 500 ms: 500,000,000 · 52428 / 1048576 = 24,999,618.5 ns.
+        assert_eq!(revised_runtime(500_000_000), 24_999_618);
+        assert_eq!(revised_runtime(0), 0);
+    }
 }

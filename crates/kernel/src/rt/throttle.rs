@@ -20,12 +20,14 @@ impl Kernel {
     }
 
     /// A real-time task was queued: the period timer has to run (`start_rt_bandwidth`). Its first
-    /// round is due at once.
+    /// round is due at once, or, when it stopped for less than a period, where it would have been
+    /// due anyway.
     pub(crate) fn start_rt_bandwidth<P: Platform>(&mut self, p: &mut P) {
         if self.rt_bandwidth_enabled() && !self.rt_domain.period_active {
-            self.rt_domain.period_active = true;
-            self.rt_domain.period_expires_ns = p.now(self.here);
-            p.arm(self.here, Timer::RtPeriod, self.rt_domain.period_expires_ns);
+            let domain = &mut self.rt_domain;
+            domain.period_active = true;
+            domain.period_expires_ns = domain.period_expires_ns.max(p.now(self.here));
+            p.arm(self.here, Timer::RtPeriod, domain.period_expires_ns);
         }
     }
 

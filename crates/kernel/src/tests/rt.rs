@@ -111,6 +111,28 @@ fn throttling_leaves_50_ms_a_second() {
 }
 
 #[test]
+fn the_throttling_timer_keeps_its_phase_over_a_short_stop() {
+    // The round at 0 finds a task, that at 1000 ms nobody and stops. A hog that comes at 1500 ms starts
+    // it for 2000 ms, where it was due anyway: what was charged by then, 499 ms, is forgiven, and the
+    // tick at 2950 ms finds 951. One that comes after the next expiry, at 2500 ms, has a round at once
+    // and is set aside by the tick 951 ms later.
+    for (start_ms, throttled_ms) in [(1500, 2950), (2500, 3451)] {
+        let mut world = World::new("6.1", 1);
+        world.spawn_fifo(CPU, 1, CpuSet::of(CPU));
+        world.advance(10 * MS);
+        world.exit(CPU);
+        let fair = world.spawn(CPU);
+        world.advance_to(start_ms * MS);
+        let before = world.runtime(fair);
+        world.spawn_fifo(CPU, 1, CpuSet::of(CPU));
+        world.advance_to(throttled_ms * MS - 1);
+        assert_eq!(world.runtime(fair), before, "{start_ms}");
+        world.advance_to(throttled_ms * MS + 40 * MS);
+        assert_eq!(world.runtime(fair), before + 40 * MS, "{start_ms}");
+    }
+}
+
+#[test]
 fn up_to_5_9_runtime_is_borrowed_from_idle_cpus() {
     // The other CPU has 950 ms to spare, half of which may be borrowed; 50 ms fill the period.
     assert_eq!(fair_beside_hog(&mut World::new("5.9", 2)), [0, 0, 0]);
