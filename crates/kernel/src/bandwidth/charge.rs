@@ -144,8 +144,8 @@ impl Kernel {
         }
         let group = cfs_rq.group;
         let bandwidth = &mut self.groups[group.index()].bandwidth;
-        let same_refill =
-            !self.rules.slice_expiry || cfs_rq.expires_sequence == bandwidth.expires_sequence;
+        let same_refill = !self.rules.returns_need_same_refill
+            || cfs_rq.expires_sequence == bandwidth.expires_sequence;
         if bandwidth.limit.quota_ns.is_some() && same_refill {
             reached(Mark::SlackReturned);
             bandwidth.runtime_ns += slack as u64;

@@ -177,9 +177,9 @@ impl Kernel {
         bandwidth.throttled.retain(|&other| other != q);
         p.observe(cpu, Observation::Unthrottle { group, cpu });
         self.tg_unthrottle_up(p, q);
-        if task_model {
+        if task_model || self.cfs_rqs[q.index()].load.weight == 0 {
             self.readd_leaf_ancestors(q);
-        } else if self.cfs_rqs[q.index()].load.weight > 0 {
+        } else {
             self.enqueue_unthrottled_group(p, q);
         }
         let rq = &self.rqs[cpu.index()];

@@ -188,6 +188,9 @@ impl Kernel {
         cfs_rq.runtime_remaining_ns += grant as i64;
         if self.rules.slice_expiry {
             cfs_rq.runtime_expires_ns = bandwidth.runtime_expires_ns;
+        } else {
+            // Up to 4.17 the time of expiry alone tells refills apart.
+            cfs_rq.expires_sequence = bandwidth.expires_sequence;
         }
         cfs_rq.runtime_remaining_ns > 0
     }

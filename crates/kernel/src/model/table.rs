@@ -127,7 +127,7 @@ model! {
     SliceGranted "__assign_cfs_rq_runtime" "4.5 –" "bandwidth/charge.rs" "a queue out of runtime draws its debt and a slice from the pool";
     PoolEmpty "__assign_cfs_rq_runtime" "4.5 –" "bandwidth/charge.rs" "the pool is empty";
     LocalExpires "expire_cfs_rq_runtime" "4.18 – 5.3" "bandwidth/charge.rs" "local runtime of an earlier period is lost";
-    LocalExtended "expire_cfs_rq_runtime" "≤ 5.3" "bandwidth/charge.rs" "local runtime of this period is extended by a tick: clock drift";
+    LocalExtended "expire_cfs_rq_runtime" "4.18 – 5.3" "bandwidth/charge.rs" "local runtime of this period is extended by a tick: clock drift";
     ThrottleAsksAgain "throttle_cfs_rq" "5.8 –" "bandwidth/throttle.rs" "a queue about to be throttled gets a last nanosecond";
     RuntimeUsedUp "throttle_cfs_rq" "4.5 –" "bandwidth/throttle.rs" "local runtime used up and nothing left in the pool";
     EnqueueThrottles "check_enqueue_throttle" "4.5 –" "bandwidth/charge.rs" "a queue that gets its first entity must find runtime";

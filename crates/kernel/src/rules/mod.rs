@@ -162,6 +162,8 @@ pub struct Rules {
     pub throttle_asks_again: bool,
     /// Local runtime expires with its period (4.18–5.3).
     pub slice_expiry: bool,
+    /// Only local runtime of the present refill goes back to the pool (up to 5.3); older is lost.
+    pub returns_need_same_refill: bool,
     /// Queue or task throttling.
     pub throttle_model: ThrottleModel,
     /// `tg->load_avg` is written at most once per this time per queue; 0 = no limit (6.7: 1 ms).
@@ -299,6 +301,7 @@ impl Rules {
             idle_cpu_wakes_itself: version.has(6, 0, &[(5, 15, 61)]),
             throttle_asks_again: since(5, 8),
             slice_expiry: since(4, 18) && !since(5, 4),
+            returns_need_same_refill: !since(5, 4),
             throttle_model: if since(6, 18) {
                 ThrottleModel::Task
             } else {

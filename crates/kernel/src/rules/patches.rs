@@ -106,7 +106,7 @@ patches! {
         |rules, on| rules.placement.wa_weight_keeps_equal = on,
         "Of two equally loaded CPUs the task's last one is taken.";
     "slice-expiry" "512ac999d275" (4, 18) ..= (5, 3): |rules| rules.slice_expiry,
-        |rules, on| rules.slice_expiry = on,
+        |rules, on| (rules.slice_expiry, rules.returns_need_same_refill) = (on, on),
         "Runtime a CPU did not use expires with its period (taken out again by de53fd7aedb1).";
     "slack-timer-stays" "66567fcbaeca" (5, 3): |rules| !rules.slack_timer_is_pushed,
         |rules, on| rules.slack_timer_is_pushed = !on,

@@ -154,7 +154,7 @@ pub static TUNABLES: &[Tunable] = &[
         since: ALWAYS,
         until: None,
         least: 1,
-        most: u32::MAX as i64,
+        most: i32::MAX as i64,
         description: "Runtime a CPU draws from a group's pool at a time.",
         apply: |rules, value| rules.bandwidth_slice_ns = value as u64 * 1000,
     },

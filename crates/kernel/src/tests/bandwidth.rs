@@ -273,6 +273,29 @@ fn the_slack_timer_hands_out_what_returned_late() {
 }
 
 #[test]
+fn up_to_5_3_runtime_of_an_earlier_period_is_not_returned() {
+    // A task draws 5 ms at 99 ms and sleeps at 101. Of the 3 ms that are left 2 go back to the pool, which
+    // the refill at 100 ms made 50; up to 5.3 they are lost, since they were drawn before it.
+    for (version, pool_ms) in [("4.15", 50), ("5.3", 50), ("5.4", 52), ("6.12", 52)] {
+        let (mut world, group) = limited(version, 1, 50, 100, 0);
+        world.advance_to(99 * MS);
+        hog(&mut world, group, CPU);
+        world.advance_to(101 * MS);
+        let pool = |world: &World| world.kernel.groups[group.index()].bandwidth.runtime_ns;
+        let before = pool(&world);
+        world.block(CPU);
+        assert_eq!(pool(&world) - before, (pool_ms - 50) * MS, "{version}");
+        // What runs in the period it was drawn in is returned by all of them.
+        world.advance_to(150 * MS);
+        hog(&mut world, group, CPU);
+        world.advance(MS);
+        let before = pool(&world);
+        world.block(CPU);
+        assert!(pool(&world) > before, "{version}");
+    }
+}
+
+#[test]
 fn local_runtime_expires_in_4_18_to_5_3() {
     // A task runs 0.3 ms in each period: it draws 5 ms, keeps 1. From 5.4 on (and before 4.18, where
     // clock drift always extended it) what is kept serves three periods; in between it is lost at the
@@ -434,6 +457,35 @@ fn from_6_18_tasks_are_parked_at_their_return_to_user_mode() {
     assert_eq!(queue(&world, group, CPU).limbo, [b]);
     let before = world.runtime(a) + world.runtime(b) - 21 * MS;
     assert!(before.abs_diff(world.runtime(other)) <= 2 * MS);
+}
+
+#[test]
+fn a_released_queue_that_only_decays_brings_its_parents_back_to_the_list() {
+    // As above a queue is throttled while its only task goes to sleep. Its parent's averages are taken
+    // for decayed meanwhile.
+    for version in ["5.15", "6.1", "6.12", "6.18"] {
+        let mut world = World::new(version, 1);
+        let parent = world.group(ROOT);
+        let group = world.group(parent);
+        world.limit(group, 19_500, 100_000, 0);
+        hog(&mut world, group, CPU);
+        world.advance_to(19_700 * US);
+        world.block(CPU);
+        assert!(queue(&world, group, CPU).throttled, "{version}");
+        let listed = |world: &World| {
+            [group, parent, ROOT].map(|group| queue(world, group, CPU).on_leaf_list)
+        };
+        for group in [parent, ROOT] {
+            let q = world.kernel.cfs_rq_of(group, CPU);
+            world.kernel.list_del_leaf_cfs_rq(q);
+        }
+        assert!(!listed(&world)[1], "{version}");
+        world.call(CPU, |kernel, bench| {
+            bench.now = 100 * MS;
+            kernel.period_timer(bench, CPU, group);
+        });
+        assert_eq!(listed(&world), [true; 3], "{version}");
+    }
 }
 
 #[test]
