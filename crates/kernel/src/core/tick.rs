@@ -31,12 +31,12 @@ impl Kernel {
             // A lazy request that was not honoured within a tick becomes a firm one.
             self.resched_curr(p, cpu);
         }
-        if !self.is_idle_task(curr) {
-            if self.tasks[curr.index()].policy.is_fair() {
-                self.task_tick_fair(p, curr);
-            } else {
-                self.task_tick_rt(p, cpu, curr);
-            }
+        // Ticks mean nothing to the idle task and to migration threads.
+        let policy = self.tasks[curr.index()].policy;
+        if policy.is_fair() && !self.is_idle_task(curr) {
+            self.task_tick_fair(p, curr);
+        } else if policy.is_rt() {
+            self.task_tick_rt(p, cpu, curr);
         }
         self.cpufreq_tick(p, cpu);
         self.sched_balance_trigger(p, cpu);

@@ -144,6 +144,37 @@ fn lazy_preemption_waits_for_the_tick_or_user_mode() {
 }
 
 #[test]
+fn a_lazy_request_of_another_cpu_waits_for_the_tick() {
+    // CPU 1 wakes a task for CPU 0, where a SCHED_IDLE task gives way: by an interrupt at once, or, when
+    // preemption is lazy, without one. The tick at 31 ms makes the request a firm one.
+    for (preemption, at_once) in [(Preemption::Full, true), (Preemption::Lazy, false)] {
+        let mut world = World::with("6.18", 2, |rules| rules.preemption = preemption);
+        let normal = world.spawn(CPU);
+        world.block(CPU);
+        let idle = world.spawn_in(GroupId::ROOT, CPU, Policy::Idle, 0);
+        world.advance_to(30 * MS + 200 * US);
+        world.wake(Cpu(1), normal);
+        assert_eq!(world.current(CPU) == normal, at_once, "{preemption:?}");
+        assert_eq!(world.current(CPU) == idle, !at_once, "{preemption:?}");
+        world.advance_to(31 * MS);
+        assert_eq!(world.current(CPU), normal, "{preemption:?}");
+    }
+}
+
+#[test]
+fn a_cpu_without_idle_states_counts_its_idle_calls() {
+    // schedutil takes a CPU whose count stands still for busy, and keeps its frequency up.
+    let mut world = World::new("6.1", 1);
+    world.spawn(CPU);
+    world.advance_to(10 * MS);
+    let before = world.kernel.rqs[0].idle_calls;
+    world.block(CPU);
+    assert_eq!(world.kernel.rqs[0].idle_calls, before + 1);
+    world.advance_to(50 * MS);
+    assert!(!world.kernel.rqs[0].tick_running);
+}
+
+#[test]
 fn a_domain_that_costs_more_than_the_idle_time_is_not_searched() {
     // Two nodes of two CPUs. CPU 2 has a waiting task, CPU 0 goes idle: the search of both nodes is taken
     // to cost ten seconds, so CPU 0 stays with its own node.

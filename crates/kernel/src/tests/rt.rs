@@ -1,6 +1,6 @@
 //! The real-time class: order of lists, where tasks go, throttling, the fair server.
 
-use super::world::{MS, World};
+use super::world::{MS, US, World};
 use crate::cpuset::CpuSet;
 use crate::ids::{Cpu, TaskId};
 use crate::platform::Op;
@@ -269,6 +269,19 @@ fn a_running_task_is_moved_by_the_migration_thread() {
         };
         assert_eq!(switches(CPU), 2, "{version}: both are paid for");
     }
+}
+
+#[test]
+fn a_tick_that_meets_a_migration_thread_is_no_real_time_load() {
+    // Taken for a real-time task it would have used the CPU since the class was last looked at.
+    let mut world = World::new("6.12", 1);
+    world.spawn(CPU);
+    world.advance(100 * MS + 500 * US);
+    world.kernel.rqs[0].curr = world.kernel.migration_thread(CPU);
+    world.bench.now = 101 * MS;
+    world.kernel.tick(&mut world.bench, CPU);
+    assert_eq!(world.kernel.rqs[0].rt.avg.util_avg, 0);
+    assert_eq!(world.kernel.rqs[0].rt.avg.util_sum, 0);
 }
 
 #[test]
