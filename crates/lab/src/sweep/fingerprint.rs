@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::experiment::Scenario;
-use crate::experiment::program::Action;
+use crate::experiment::program::{Action, Program};
 use crate::outcome::Fnv;
 
 /// Computes fingerprints; reads every file that programs refer to once.
@@ -37,23 +37,41 @@ impl<'a> Fingerprints<'a> {
     /// A recording, or a file on a command line, that cannot be read.
     pub fn of(&mut self, scenario: &Scenario) -> Result<u64> {
         let mut hash = Fnv::default();
-        let kernel = &scenario.kernel;
-        let settings = (&self.build, self.seeds, &scenario.machine.machine);
+        // Taken apart by name, so that a new field cannot be forgotten here.
+        let Scenario {
+            name: _,
+            machine,
+            kernel,
+            cgroup_version,
+            cgroups,
+            programs,
+            changes,
+            duration_ns,
+            warmup_ns,
+        } = scenario;
+        let settings = (&self.build, self.seeds, &machine.machine);
         let rules = (kernel.version, kernel.hz, kernel.preempt, kernel.autogroup);
-        let groups = (&scenario.cgroup_version, &scenario.cgroups);
+        let groups = (cgroup_version, cgroups);
         // Hashing cannot fail.
         let _ = write!(hash, "{settings:?}{rules:?}{:?}{groups:?}", kernel.rules);
-        let _ = write!(hash, "{:?}", scenario.duration_ns);
-        if let Some(background) = &scenario.machine.background {
+        let _ = write!(hash, "{duration_ns:?} {warmup_ns}");
+        if let Some(background) = &machine.background {
             hash.add(&self.contents(&background.value)?.to_le_bytes());
         }
-        for change in &scenario.changes {
+        for change in changes {
             let rules = change.kernel.as_ref().map(|kernel| &kernel.rules);
             let _ = write!(hash, "{} {:?} {rules:?}", change.time_ns, change.cgroups);
         }
-        for program in &scenario.programs {
-            let action = &program.action.value;
-            let _ = write!(hash, "{} {} {action:?}", program.name, program.cgroup);
+        for program in programs {
+            let Program {
+                name,
+                action,
+                cgroup,
+                start_ns,
+                prices,
+            } = program;
+            let action = &action.value;
+            let _ = write!(hash, "{name} {cgroup} {action:?} {start_ns} {prices:?}");
             match action {
                 Action::Replay(folder, _) => hash.add(&self.contents(folder)?.to_le_bytes()),
                 // Files of a command line count from the current directory, as in a shell.

@@ -133,6 +133,25 @@ fn a_grown_grid_runs_its_new_points_and_another_build_all() {
 }
 
 #[test]
+fn a_point_is_all_that_decides_its_results() {
+    let fingerprint = |text: &str| {
+        let experiment = read(text);
+        let fingerprint = Fingerprints::new("test", 1).of(&experiment.scenarios[0]);
+        fingerprint.unwrap()
+    };
+    let program = "[[program]]\nrun = \"hackbench -g 1\"\n";
+    let texts = [
+        program.to_string(),
+        format!("{program}start = \"1s\"\n"),
+        format!("{program}[program.price]\nfile_write_call_ns = 1234\n"),
+        format!("{program}[run]\nduration = \"10s\"\n"),
+        format!("{program}[run]\nduration = \"10s\"\nwarmup = \"1s\"\n"),
+    ];
+    let all: BTreeSet<u64> = texts.iter().map(|text| fingerprint(text)).collect();
+    assert_eq!(all.len(), texts.len());
+}
+
+#[test]
 fn a_changed_recording_is_another_point() {
     let folder = tempfile::tempdir().unwrap();
     let recording = folder.path().join("pg");
