@@ -86,7 +86,9 @@ pub fn standard_deviation(samples: &[f64]) -> f64 {
 /// ```
 pub fn percentile(sorted: &[f64], percent: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
-    let rank = (percent / 100.0 * sorted.len() as f64).ceil() as usize;
+    // In whole millionths, as histograms count: in floats 99.9 % of 1000 are a little more than 999, and the rank 1000.
+    let per_million = (percent * 1e4).round() as u128;
+    let rank = (per_million * sorted.len() as u128).div_ceil(1_000_000) as usize;
     Some(sorted[rank.saturating_sub(1).min(last)])
 }
 
@@ -331,6 +333,9 @@ mod tests {
         assert_eq!(percentile(&hundred, 0.0), Some(1.0));
         assert_eq!(percentile(&hundred, 100.0), Some(100.0));
         assert_eq!(percentile(&[], 50.0), None);
+        let thousand: Vec<f64> = (1..=1000).map(f64::from).collect();
+        assert_eq!(percentile(&thousand, 99.9), Some(999.0));
+        assert_eq!(percentile(&hundred, 55.0), Some(55.0));
     }
 
     #[test]
