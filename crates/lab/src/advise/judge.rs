@@ -13,7 +13,7 @@ use super::slo::Slo;
 use crate::error::{Error, Result};
 use crate::metrics;
 use crate::outcome::Outcome;
-use crate::statistics::{MeanKind, mean, prediction_interval};
+use crate::statistics::{Interval, MeanKind, mean, prediction_interval};
 use crate::tables::Fit;
 
 /// What is expected of one promise under one limit.
@@ -43,15 +43,21 @@ impl Forecast {
     }
 }
 
-/// Seen over predicted for the recorded run, or the inverse, whichever is above 1; 1 where the recording does not show the
-/// metric.
-fn misfit(metric: &str, fit: &[Fit]) -> f64 {
-    let found = fit.iter().find(|one| one.metric == metric);
-    match found {
+/// The ends of `spread`, moved apart by what the re-simulation of the recorded run missed: by the ratio of seen and
+/// predicted, or, where one of them is nothing and there is no ratio, by their difference. Where the recording does not
+/// show the metric they stay.
+fn stretched(spread: Interval, metric: &str, fit: &[Fit]) -> [f64; 2] {
+    let Interval { low, high } = spread;
+    match fit.iter().find(|one| one.metric == metric) {
         Some(one) if one.predicted > 0.0 && one.seen > 0.0 => {
-            (one.seen / one.predicted).max(one.predicted / one.seen)
+            let misfit = (one.seen / one.predicted).max(one.predicted / one.seen);
+            [low / misfit, high * misfit]
         }
-        _ => 1.0,
+        Some(one) => {
+            let missed = (one.seen - one.predicted).abs();
+            [(low - missed).max(low.min(0.0)), high + missed]
+        }
+        None => [low, high],
     }
 }
 
@@ -104,8 +110,7 @@ pub fn forecast(slo: &Slo, outcomes: &[Outcome], fit: &[Fit]) -> Result<Forecast
     let Some(spread) = prediction_interval(&values) else {
         return Ok(forecast);
     };
-    let misfit = misfit(&slo.metric, fit);
-    let interval = [spread.low / misfit, spread.high * misfit];
+    let interval = stretched(spread, &slo.metric, fit);
     forecast.mean = mean(kind, &values);
     forecast.interval = Some(interval);
     forecast.met = slo.keeps(interval[usize::from(slo.bound.from_above())]);
@@ -167,5 +172,27 @@ mod tests {
             (high.interval, high.met),
             (Some([57_600.0, 90_000.0]), false)
         );
+    }
+
+    #[test]
+    fn what_is_seen_and_not_predicted_at_all_is_allowed_for_too() {
+        let fit = |predicted: f64, seen: f64| {
+            [Fit {
+                metric: "a/activation_latency.p99".to_string(),
+                predicted,
+                seen,
+            }]
+        };
+        let slo = slo("p99<75ms");
+        let outcomes = runs(&[72_000.0; 4]);
+        let missed = forecast(&slo, &outcomes, &fit(0.0, 10_000.0)).unwrap();
+        assert_eq!(
+            (missed.interval, missed.met),
+            (Some([62_000.0, 82_000.0]), false)
+        );
+        let nothing = forecast(&slo, &runs(&[0.0; 4]), &fit(5.0, 0.0)).unwrap();
+        assert_eq!(nothing.interval, Some([0.0, 5.0]));
+        let both = forecast(&slo, &outcomes, &fit(0.0, 0.0)).unwrap();
+        assert_eq!((both.interval, both.met), (Some([72_000.0; 2]), true));
     }
 }

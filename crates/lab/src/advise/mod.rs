@@ -386,7 +386,17 @@ struct AdviceFile {
     schema: String,
     target: String,
     recommended: Option<String>,
-    options: Vec<Candidate>,
+    options: Vec<LimitFile>,
+}
+
+/// An option as far as it is applied. What it costs may be without a number: a neighbour that gets no CPU time any more
+/// pays without bound.
+#[derive(Deserialize)]
+struct LimitFile {
+    name: String,
+    quota_us: Option<u64>,
+    period_us: u64,
+    burst_us: u64,
 }
 
 /// The group and the recommended limit of an advice that was written with `--json`.
@@ -409,7 +419,14 @@ pub fn read_recommendation(path: &Path) -> Result<(String, Limit)> {
         options.find(|option| option.name == name)
     });
     match best {
-        Some(option) => Ok((file.target, option.limit())),
+        Some(option) => {
+            let limit = Limit {
+                quota_us: option.quota_us,
+                period_us: option.period_us,
+                burst_us: option.burst_us,
+            };
+            Ok((file.target, limit))
+        }
         None => Err(bad(format!("{}: it recommends nothing", path.display()))),
     }
 }
