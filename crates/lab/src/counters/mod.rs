@@ -184,12 +184,11 @@ impl Known {
         if self.limit.quota_ns.is_none() || !usage {
             return usage;
         }
-        // A throttled period more or less is chance: three in a hundred.
         let ratio = self.per_active(counted);
         let each = |ns: u64, count: u64| ns as f64 / 1e6 / count.max(1) as f64;
         let found = each(counted.throttled_ns, counted.nr_throttled);
         let known = self.throttled_ns.map(|ns| each(ns, self.nr_throttled));
-        near(ratio, self.ratio(), 0.0, 0.03)
+        near(ratio, self.ratio(), 0.0, RATIO_NEAR)
             && (self.nr_throttled == 0 || known.is_none_or(|known| near(found, known, 0.2, 0.0)))
     }
 
@@ -307,9 +306,10 @@ fn candidates(known: &Known, window_ns: u64) -> (Vec<Demand>, u64) {
     let mut found = Vec::new();
     let mut tried = 0;
     for (index, shape) in family(known.cpus as usize).into_iter().enumerate() {
-        for level in 1..=LEVELS {
+        let usual = (1..=LEVELS).map(|level| known.demand_ns(level, window_ns));
+        let beyond = known.beyond(window_ns, shape.workers);
+        for (level, demand_ns) in (1u64..).zip(usual.chain(beyond)) {
             for draw in 0..DRAWS {
-                let demand_ns = known.demand_ns(level, window_ns);
                 let seed = (index as u64) << 32 | level << 16 | draw;
                 let jobs = shape.jobs(demand_ns, window_ns, &mut Stream(seed));
                 let counted = serve(&jobs, shape.workers, known.limit, window_ns);
@@ -333,6 +333,8 @@ fn matching<'a>(candidates: &'a [Demand], known: &Known, tolerance: f64) -> Vec<
         .collect()
 }
 
+/// Throttled periods more or less that are chance, as a share of all: three in a hundred.
+const RATIO_NEAR: f64 = 0.03;
 const TOLERANCES: [f64; 3] = [1.0, 2.0, 4.0];
 /// Fewer demands than this say too little about what else is possible.
 const MATCHING_MIN: usize = 20;
@@ -350,6 +352,25 @@ impl Known {
             (None, None) => window_ns,
         };
         full_ns / LEVELS_FULL * level
+    }
+
+    /// Demands above the highest level, each half as large again as the one before, up to what keeps all workers busy.
+    /// Only a group that was throttled in nearly each of its periods may want so much: nothing told how much more.
+    fn beyond(&self, window_ns: u64, workers: usize) -> Vec<u64> {
+        let widest = TOLERANCES[TOLERANCES.len() - 1];
+        let insatiable = self.limit.quota_ns.is_some() && self.ratio() + widest * RATIO_NEAR >= 1.0;
+        if !insatiable {
+            return Vec::new();
+        }
+        let highest_ns = self.demand_ns(LEVELS, window_ns).max(1);
+        let busy_ns = window_ns.saturating_mul(workers as u64);
+        let more = |demand_ns: &u64| {
+            let next_ns = demand_ns.saturating_add(demand_ns.div_ceil(2));
+            (*demand_ns < busy_ns).then_some(next_ns)
+        };
+        std::iter::successors(Some(highest_ns), more)
+            .skip(1)
+            .collect()
     }
 }
 

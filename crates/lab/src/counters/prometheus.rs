@@ -225,6 +225,14 @@ impl Range {
             Some(limit) => limit,
             None => self.limit(window)?,
         };
+        for name in [PERIODS, THROTTLED] {
+            // Counters that were not asked for are not counters that stood still.
+            if limit.quota_ns.is_some() && self.of(name).is_empty() {
+                return Err(format!(
+                    "there is a limit, but no {name} to tell how often it was met: add it to the query"
+                ));
+            }
+        }
         Ok(Known {
             cgroup: self.name(),
             cpus: match beyond.cpus {
@@ -469,9 +477,13 @@ mod tests {
         ]);
         let error = read(&two, &given()).unwrap_err();
         assert!(error.contains("--select 'pod=a'"), "{error}");
+        let unlimited = || Beyond {
+            limit: None,
+            ..given()
+        };
         let select = |pod: &str| Beyond {
             labels: vec![("pod".to_string(), pod.to_string())],
-            ..given()
+            ..unlimited()
         };
         let usage = |pod: &str| read(&two, &select(pod)).map(|known| known.usage_ns);
         assert_eq!(usage("a"), Ok(Some(6_000_000_000)));
@@ -486,6 +498,16 @@ mod tests {
             error.contains("label `pdo` (the nearest valid name is `pod`)"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_limit_without_its_counters_says_nothing() {
+        let usage = answer(&[one(USAGE, "", "[100,\"5\"],[130,\"14.87\"]")]);
+        let error = read(&usage, &given()).unwrap_err();
+        assert!(error.contains(PERIODS), "{error}");
+        let periods = one(PERIODS, "", "[100,\"5\"],[130,\"300\"]");
+        let error = read(&(usage + &answer(&[periods])), &given()).unwrap_err();
+        assert!(error.contains(THROTTLED), "{error}");
     }
 
     #[test]

@@ -82,6 +82,42 @@ fn usage_narrows_the_range() {
     assert!(!narrow.text("recording x").contains("usage_usec"));
 }
 
+/// One thread that computes and never waits, in 50 of every 100 ms: in 75 it is throttled in each period, in 100 in none. It
+/// wants 30 s, twice what it used.
+#[test]
+fn who_is_always_throttled_may_want_any_amount() {
+    let ms = 1_000_000;
+    let limit = |quota_ms: u64| Limit {
+        quota_ns: Some(quota_ms * ms),
+        period_ns: 100 * ms,
+        burst_ns: 0,
+    };
+    let known = Known {
+        cgroup: "/hog".to_owned(),
+        cpus: 2,
+        window_ns: 30_000 * ms,
+        limit: limit(50),
+        nr_periods: 300,
+        nr_throttled: 300,
+        throttled_ns: Some(15_000 * ms),
+        usage_ns: Some(15_000 * ms),
+    };
+    let limits = [75, 100].map(|quota_ms| (quota_ms.to_string(), limit(quota_ms)));
+    let bounds = bounds(&known, &limits).unwrap();
+    let [narrow, whole] = &bounds.outlooks[..] else {
+        panic!("two limits")
+    };
+    let high = (narrow.throttled_ratio.high, narrow.throttled_ms.high);
+    assert!(high.0 > 0.99 && high.1 >= 7400.0, "{narrow:?}");
+    assert_eq!(whole.throttled_ratio.low, 0.0, "{whole:?}");
+    // Nobody who is throttled in a third of the periods is so hungry.
+    let known = Known {
+        nr_throttled: 100,
+        ..known
+    };
+    assert!(known.beyond(known.window_ns, 2).is_empty());
+}
+
 #[test]
 fn counters_that_say_nothing_are_refused() {
     let error = Known::open(&folder("postgres-nolimit"), Some("/pg")).unwrap_err();
