@@ -79,14 +79,22 @@ pub fn read(value: &Value) -> Result<Profiled> {
     {
         return Err(Error::input(&entry.key_place, "this needs a `client`"));
     }
+    let arrivals = arrivals(table, value)?;
+    let fan_out = integer(table, "fan_out", 1, 1000)?.unwrap_or(1) as u32;
+    if let (Arrivals::Open { .. }, None, Some(entry)) = (&arrivals, &client, table.entry("fan_out"))
+        && fan_out > 1
+    {
+        let message = "pieces need a `client` or `clients` to wait for the last of them";
+        return Err(Error::input(&entry.key_place, message));
+    }
     let client_cgroup = match table.get("client_cgroup") {
         Some(path) => path.text("a cgroup path")?.to_string(),
         None => "/".to_string(),
     };
     let service = Service {
         threads: threads as u32,
-        arrivals: arrivals(table, value)?,
-        fan_out: integer(table, "fan_out", 1, 1000)?.unwrap_or(1) as u32,
+        arrivals,
+        fan_out,
         work_ns,
         io: io(table)?,
         client,
@@ -320,6 +328,10 @@ mod tests {
             (
                 "threads = 1\nrate = 1\nwork_us = 1\nclient_work_us = 1",
                 "needs a `client`",
+            ),
+            (
+                "threads = 1\nrate = 1\nwork_us = 1\nfan_out = 2",
+                "p.toml:5:1: pieces need a `client`",
             ),
             (
                 "threads = 1\nclients = 1\nwork_us = 1\narrivals = \"even\"",

@@ -150,6 +150,7 @@ fn with_client(replay: &Replay, kind: &Kind, exchanges: &[&Exchange]) -> Option<
         threads.len() as u32,
         &demands,
         delays_of(replay, requests.iter().map(|one| activation(one))),
+        true,
     )?;
     if closed {
         distilled.service.fan_out = 1;
@@ -220,7 +221,7 @@ fn without_client(
             .collect();
         let delays_ns = delays_of(replay, activations());
         let enough = work_ns >= least_ns;
-        let service = enough.then(|| distilled(replay, kind, *threads, &demands, delays_ns));
+        let service = enough.then(|| distilled(replay, kind, *threads, &demands, delays_ns, false));
         match service.flatten() {
             Some(mut service) => {
                 if serving.contains_key(kind) {
@@ -235,13 +236,15 @@ fn without_client(
     (found, left_out)
 }
 
-/// A service of these demands; `None` for too few.
+/// A service of these demands; `None` for too few. What a client `asked` for at one time are pieces of one request;
+/// wakeups that nobody waits for stay apart.
 fn distilled(
     replay: &Replay,
     kind: &Kind,
     threads: u32,
     demands: &[Demand],
     delays_ns: Vec<u64>,
+    asked: bool,
 ) -> Option<Distilled> {
     if demands.len() < REQUESTS_MIN {
         return None;
@@ -252,8 +255,10 @@ fn distilled(
         .find(|one| (&one.name, one.group) == (&kind.0, kind.1))?;
     let mut due_ns: Vec<i64> = demands.iter().map(|one| one.due_ns).collect();
     due_ns.sort_unstable();
-    due_ns.dedup();
-    let fan_out = ((demands.len() + due_ns.len() / 2) / due_ns.len()).max(1);
+    if asked {
+        due_ns.dedup();
+    }
+    let (fan_out, mean_gap_ns) = pace(replay.duration_ns, demands.len(), due_ns.len());
     let work_ns: Vec<u64> = demands.iter().map(|one| one.work_ns).collect();
     let io = (!delays_ns.is_empty()).then(|| Io {
         per_million: delays_ns.len() as u64 * MILLION / demands.len() as u64,
@@ -268,10 +273,10 @@ fn distilled(
         service: Service {
             threads,
             arrivals: Arrivals::Open {
-                mean_gap_ns: replay.duration_ns / due_ns.len() as u64,
+                mean_gap_ns,
                 gaps: gaps(&due_ns),
             },
-            fan_out: fan_out as u32,
+            fan_out,
             work_ns: quantiles(work_ns),
             io,
             client: None,
@@ -279,6 +284,14 @@ fn distilled(
             kernel: first.kernel,
         },
     })
+}
+
+/// Pieces of a request, and the mean gap between two. Where the pieces do not divide evenly, requests come as often as it takes
+/// to have all pieces: 130 of 100 requests in a second are one a request, 130 times a second.
+pub(super) fn pace(duration_ns: u64, pieces: usize, requests: usize) -> (u32, u64) {
+    let fan_out = ((pieces + requests / 2) / requests.max(1)).max(1);
+    let mean_gap_ns = u128::from(duration_ns) * fan_out as u128 / pieces.max(1) as u128;
+    (fan_out as u32, mean_gap_ns as u64)
 }
 
 /// How the gaps between ascending times differ.

@@ -132,6 +132,15 @@ fn wakeups_without_a_client_come_at_their_rate() {
 }
 
 #[test]
+fn no_piece_of_a_request_is_lost_to_rounding() {
+    let second = 1000 * MS;
+    assert_eq!(distil::pace(second, 100, 100), (1, 10 * MS));
+    assert_eq!(distil::pace(second, 300, 100), (3, 10 * MS));
+    assert_eq!(distil::pace(second, 130, 100), (1, second / 130));
+    assert_eq!(distil::pace(second, 160, 100), (2, second / 80));
+}
+
+#[test]
 fn quantiles_keep_the_mean() {
     let values: Vec<u64> = (1..=1000)
         .map(|n| if n > 990 { 100 * n } else { n })
