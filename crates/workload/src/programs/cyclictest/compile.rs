@@ -91,6 +91,9 @@ impl Options {
         }
         let (top, end) = (b.here(), b.label());
         if self.relative {
+            // The clock is looked at right before the sleep: what the round takes is not late.
+            b.now(NEXT);
+            b.add(NEXT, interval_ns);
             b.sleep(interval_ns);
         } else {
             b.sleep_until(NEXT);
@@ -107,9 +110,6 @@ impl Options {
             b.jump_if(NOW, Compare::Less, STOP, before);
             b.word_store(shared.shutdown, 1);
             b.bind(before);
-        }
-        if self.relative {
-            b.set(NEXT, NOW);
         }
         let missed = b.here();
         b.add(NEXT, interval_ns);
