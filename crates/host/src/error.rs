@@ -106,6 +106,14 @@ pub enum HostError {
         /// Where its journal would be.
         journal: PathBuf,
     },
+    /// An undo of a group that ended since; another was made at its path.
+    #[error(
+        "nothing to undo for {cgroup}: the group that was changed is gone, and this one was made later; it stays as it is"
+    )]
+    GroupGone {
+        /// The path of both.
+        cgroup: String,
+    },
     /// A command that could not be started.
     #[error("cannot start {command:?}: {source}")]
     Start {

@@ -2,9 +2,14 @@
 //!
 //! One file a group, named by its path with `/` as `+`: `/web/api` is `+web+api.json`. It is written beside
 //! its place, synced, renamed, and the directory synced: after a crash it is there as a whole or not at all.
+//!
+//! A group may end before it is undone, with a restart of its service or of the machine, and another be made at its path. The
+//! values of the one are nothing to the other, so a journal says which group it is of: the boot, and the inode of the
+//! directory, which no later group of that boot has.
 
 use std::fs::{self, File};
 use std::io::Write as _;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::cgroup::CpuCgroup;
@@ -74,6 +79,22 @@ pub struct Journal {
     path: PathBuf,
 }
 
+/// A journal that was found.
+pub(super) struct Found {
+    pub journal: Journal,
+    pub saved: Saved,
+    /// Whether the group at its path is the one it was written for.
+    pub of_this_group: bool,
+}
+
+/// What tells a group from all others at its path, before it and after it.
+fn identity(group: &CpuCgroup) -> Result<String> {
+    let boot = read_text(Path::new("/proc/sys/kernel/random/boot_id"))?;
+    let dir = group.dir();
+    let inode = fs::metadata(dir).map_err(|error| io_error("reading", dir, error))?;
+    Ok(format!("{} {}", boot.trim(), inode.ino()))
+}
+
 impl Journal {
     /// Where it is.
     pub fn path(&self) -> &Path {
@@ -84,7 +105,8 @@ impl Journal {
         directory.join(format!("{}.json", group.path().replace('/', "+")))
     }
 
-    /// The journal of `group`: the one that is there, or a new one with `now`. Tells whether it is new.
+    /// The journal of `group`: the one that is there, or a new one with `now`, also in place of that of a group which is
+    /// gone. Tells whether it is new.
     pub(super) fn open_or_save(
         directory: &Path,
         group: &CpuCgroup,
@@ -92,8 +114,10 @@ impl Journal {
     ) -> Result<(Journal, bool)> {
         let path = Journal::place(directory, group);
         if path.exists() {
-            let (journal, _) = Journal::open(directory, group)?;
-            return Ok((journal, false));
+            let found = Journal::open(directory, group)?;
+            if found.of_this_group {
+                return Ok((found.journal, false));
+            }
         }
         let files: serde_json::Map<String, serde_json::Value> = now
             .files
@@ -104,6 +128,7 @@ impl Journal {
             "schema": SCHEMA,
             "cgroup": group.path(),
             "directory": group.dir(),
+            "group": identity(group)?,
             "files": files,
         });
         save(directory, &path, &format!("{json:#}\n"))?;
@@ -111,7 +136,7 @@ impl Journal {
     }
 
     /// The journal of `group` and what it says.
-    pub(super) fn open(directory: &Path, group: &CpuCgroup) -> Result<(Journal, Saved)> {
+    pub(super) fn open(directory: &Path, group: &CpuCgroup) -> Result<Found> {
         let path = Journal::place(directory, group);
         if !path.exists() {
             return Err(HostError::NothingToUndo {
@@ -143,7 +168,16 @@ impl Journal {
                 .files
                 .push((CpuFile::from_name(name)?, text.to_owned()));
         }
-        Ok((Journal { path }, saved))
+        // Older journals do not say.
+        let of_this_group = match json["group"].as_str() {
+            Some(told) => told == identity(group)?,
+            None => true,
+        };
+        Ok(Found {
+            journal: Journal { path },
+            saved,
+            of_this_group,
+        })
     }
 
     /// The groups that have a journal in `directory`.

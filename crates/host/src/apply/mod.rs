@@ -223,14 +223,21 @@ fn restore(group: &CpuCgroup, saved: &Saved, notice: &mut dyn FnMut(&Step)) -> R
 /// Takes back what `apply` wrote to `group`, and forgets the journal.
 ///
 /// # Errors
-/// No journal of this group; what the kernel refuses. The journal stays then.
+/// No journal of this group; what the kernel refuses. The journal stays then. A journal of a group that is gone, and with
+/// it what was written: nothing is touched, and the journal is forgotten.
 pub fn undo(
     group: &CpuCgroup,
     journals: &Path,
     notice: &mut dyn FnMut(&Step),
 ) -> Result<Vec<Write>> {
-    let (journal, saved) = Journal::open(journals, group)?;
-    let writes = restore(group, &saved, notice)?;
-    journal.remove()?;
+    let found = Journal::open(journals, group)?;
+    if !found.of_this_group {
+        found.journal.remove()?;
+        return Err(HostError::GroupGone {
+            cgroup: group.path().to_owned(),
+        });
+    }
+    let writes = restore(group, &found.saved, notice)?;
+    found.journal.remove()?;
     Ok(writes)
 }

@@ -109,6 +109,32 @@ fn idle_groups_get_their_weight_in_the_right_order() {
 }
 
 #[test]
+fn another_group_at_the_same_path_is_not_the_one_that_was_changed() {
+    let root = tempfile::tempdir().unwrap();
+    let journals = root.path().join("undo");
+    let half = wish(&[("cpu.max", "50000")]);
+    apply(&fake(root.path()), &half, &journals, &mut |_| {}).unwrap();
+    // The service is started anew: a new directory, with 70 ms from its unit file.
+    let started_anew = |old: &str| {
+        fs::rename(root.path().join("web"), root.path().join(old)).unwrap();
+        let group = fake(root.path());
+        fs::write(group.dir().join("cpu.max"), "70000 100000\n").unwrap();
+        group
+    };
+    let group = started_anew("first");
+    let error = undo(&group, &journals, &mut |_| {}).unwrap_err();
+    assert!(error.to_string().contains("made later"), "{error}");
+    assert_eq!(group.read(CpuFile::Max).unwrap(), "70000 100000");
+    assert!(Journal::groups(&journals).unwrap().is_empty());
+    // Nor does an apply to a new group keep the way back of an old one.
+    apply(&group, &half, &journals, &mut |_| {}).unwrap();
+    let group = started_anew("second");
+    apply(&group, &half, &journals, &mut |_| {}).unwrap();
+    undo(&group, &journals, &mut |_| {}).unwrap();
+    assert_eq!(group.read(CpuFile::Max).unwrap(), "70000 100000");
+}
+
+#[test]
 fn all_or_nothing() {
     let root = tempfile::tempdir().unwrap();
     let journals = root.path().join("undo");
