@@ -53,6 +53,13 @@ impl CgroupTree {
         self.groups.keys().map(String::as_str)
     }
 
+    /// Leaves a file out of every group.
+    pub fn forget(&mut self, file: &str) {
+        for group in self.groups.values_mut() {
+            group.files.remove(file);
+        }
+    }
+
     /// The group that a thread is in; of several (it moved while they were read) the last path.
     #[must_use]
     pub fn group_of(&self, pid: Pid) -> Option<&str> {

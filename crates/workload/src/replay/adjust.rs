@@ -66,8 +66,13 @@ impl Adjust {
         cut.events.retain(|event| inside.contains(&event.time_ns));
         cut.meta.start_ns = Some(*inside.start());
         cut.meta.end_ns = Some(*inside.end());
-        // Counters of the whole recording say nothing about a part of it.
-        cut.cgroups_after = None;
+        // Counters of the whole recording say nothing about a part of it. Who was in which group does: a thread that was
+        // forked before the window is listed at the end only.
+        for tree in [&mut cut.cgroups_before, &mut cut.cgroups_after] {
+            if let Some(tree) = tree {
+                tree.forget("cpu.stat");
+            }
+        }
         Ok(cut)
     }
 

@@ -457,3 +457,33 @@ fn the_phase_of_the_period_shows_in_what_resumes() {
     assert_eq!(replay.period_phase_ns(group, 50_000_000), Some(37_001_000));
     assert_eq!(replay.period_phase_ns(group, 20_000_000), Some(17_001_000));
 }
+
+#[test]
+fn a_part_of_a_recording_knows_who_was_in_which_group() {
+    let mut mini = Mini::new(&[(1, "parent"), (2, "parent"), (3, "other")]);
+    let stat = ("cpu.stat", "nr_periods 1\nnr_throttled 0\nthrottled_usec 0");
+    mini.group("/pg", &[("cpu.max", "50000 100000"), stat], &[1]);
+    mini.switch(0, 0, 0, "R", 1);
+    mini.fork(100, 0, 1, 2);
+    mini.switch(200, 0, 1, "S", 2);
+    mini.switch(5100, 0, 2, "R", 3);
+    mini.switch(5200, 0, 3, "S", 2);
+    mini.switch(5300, 0, 2, "S", 0);
+    let mut recording = mini.recording(6000);
+    let after = serde_json::json!({
+        "/": { "tasks": [3] },
+        "/pg": { "cpu.max": "50000 100000", "cpu.stat": stat.1, "tasks": [1, 2] },
+    });
+    recording.cgroups_after = Some(serde_json::from_value(after).unwrap());
+    // 2 was forked before the window, so only the list at the end has it.
+    let window = Adjust {
+        window_ns: Some((5_000_000, 6_000_000)),
+        ..Adjust::default()
+    };
+    let replay = infer(&window.cut(&recording).unwrap(), &Options::default()).unwrap();
+    let pg = replay.group("/pg").unwrap();
+    let thread = replay.threads.iter().find(|thread| thread.pid == 2);
+    assert_eq!(thread.unwrap().group, pg);
+    // What was counted over all of it says nothing of a part.
+    assert!(replay.measured().groups.is_empty());
+}
