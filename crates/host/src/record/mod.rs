@@ -95,6 +95,13 @@ pub struct Report {
     pub exit_code: Option<i32>,
 }
 
+impl Report {
+    /// Events lost on all CPUs; `None` with `perf`, where only the trace itself tells.
+    fn lost_events(&self) -> Option<u64> {
+        (!self.lost.is_empty()).then(|| self.lost.iter().sum())
+    }
+}
+
 /// Records until the command ends, the time is over or `stop` is set.
 ///
 /// # Errors
@@ -246,7 +253,7 @@ impl Description {
             "trace_format": trace.1,
             "trace_clock": "mono",
             "events": report.events,
-            "lost_events": report.lost.iter().sum::<u64>(),
+            "lost_events": report.lost_events(),
             "start_s": seconds(span.0),
             "end_s": seconds(span.1),
             "steal_ratio": report.steal_ratio,
