@@ -68,10 +68,9 @@ impl Adjust {
         cut.meta.end_ns = Some(*inside.end());
         // Counters of the whole recording say nothing about a part of it. Who was in which group does: a thread that was
         // forked before the window is listed at the end only.
-        for tree in [&mut cut.cgroups_before, &mut cut.cgroups_after] {
-            if let Some(tree) = tree {
-                tree.forget("cpu.stat");
-            }
+        let trees = [&mut cut.cgroups_before, &mut cut.cgroups_after];
+        for tree in trees.into_iter().flatten() {
+            tree.forget("cpu.stat");
         }
         Ok(cut)
     }
