@@ -430,3 +430,42 @@ pub fn read_recommendation(path: &Path) -> Result<(String, Limit)> {
         None => Err(bad(format!("{}: it recommends nothing", path.display()))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_advice_whose_neighbour_pays_without_bound_is_read() {
+        let none = f64::INFINITY;
+        let option = Candidate {
+            name: "burst 30ms".to_string(),
+            quota_us: Some(50_000),
+            period_us: 100_000,
+            burst_us: 30_000,
+            suits: true,
+            forecasts: Vec::new(),
+            price: Some(Price {
+                threads: "batch".to_string(),
+                metric: "cpu_time".to_string(),
+                recorded: 1.0,
+                now: 0.5,
+                growth: 1.0,
+                growth_at_most: none,
+            }),
+            time_lost: 0.0,
+            periods_throttled: 0.0,
+        };
+        let limit = option.limit();
+        let json = serde_json::json!({
+            "schema": SCHEMA,
+            "target": "/pg",
+            "recommended": option.name,
+            "options": [option],
+        });
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), json.to_string()).unwrap();
+        let read = read_recommendation(file.path()).unwrap();
+        assert_eq!(read, ("/pg".to_string(), limit));
+    }
+}
