@@ -222,12 +222,18 @@ impl Kernel {
         });
         self.groups[parent.index()].children.push(group);
         for cpu in (0..self.cpus()).map(Cpu::from) {
-            self.group_queue_create(group, parent, cpu);
+            self.group_queue_create(p, group, parent, cpu);
         }
         group
     }
 
-    fn group_queue_create(&mut self, group: GroupId, parent: GroupId, cpu: Cpu) {
+    fn group_queue_create<P: Platform>(
+        &mut self,
+        p: &mut P,
+        group: GroupId,
+        parent: GroupId,
+        cpu: Cpu,
+    ) {
         let queue = CfsRqId::from(self.cfs_rqs.len());
         let parent_queue = self.cfs_rq_of(parent, cpu);
         let entity = EntityId::from(self.entities.len());
@@ -244,6 +250,10 @@ impl Kernel {
         cfs_rq.pelt_clock_throttled =
             self.rules.throttle_model == ThrottleModel::Queue && cfs_rq.throttle_count > 0;
         self.cfs_rqs.push(cfs_rq);
+        // Attached while it has no load (`online_fair_sched_group`): left to its first enqueue, what its
+        // first task brings would count twice in the parent, as propagated and as attached.
+        self.update_rq_clock(p, cpu);
+        self.attach_entity_cfs_rq(p, parent_queue, entity);
     }
 
     /// Creates a task that has not started yet; [`Kernel::wake_up_new_task`] starts it.

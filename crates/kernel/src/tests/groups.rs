@@ -212,3 +212,20 @@ fn new_shares_of_the_running_group_end_its_turn_up_to_6_18_44() {
         assert_eq!(world.current(CPU), expected, "{version}");
     }
 }
+
+#[test]
+fn what_the_first_task_of_a_group_brings_counts_once_on_every_level() {
+    // A new task on an idle CPU is taken to need half of it: 512, in its group's queue and in those above.
+    for version in VERSIONS {
+        let mut world = World::new(version, 1);
+        let outer = world.group(ROOT);
+        let inner = world.group(outer);
+        hog(&mut world, inner, CPU);
+        for group in [inner, outer, ROOT] {
+            let q = world.kernel.cfs_rq_of(group, CPU);
+            let avg = &world.kernel.cfs_rqs[q.index()].avg;
+            assert_eq!(avg.util_avg, 512, "{version}");
+            assert!(avg.load_avg <= 1024, "{version}: {}", avg.load_avg);
+        }
+    }
+}
