@@ -346,11 +346,11 @@ impl Kernel {
         let se = self.tasks[task.index()].se;
         let q = self.entities[se.index()].cfs_rq;
         self.cfs_rqs[q.index()].limbo.retain(|&other| other != task);
-        if !flags.has(DequeueFlags::SLEEP) {
-            let migrating = self.tasks[task.index()].migrating;
-            if migrating {
-                self.update_load_avg(p, q, se, crate::fair::load::LoadUpdate::Detach);
-            }
+        if flags.has(DequeueFlags::SLEEP) {
+            self.tasks[task.index()].throttled = false;
+        } else if self.tasks[task.index()].migrating {
+            // Nobody updates an empty throttled queue, so the levels above have to hear of it now.
+            self.detach_task_cfs_rq(p, task);
         }
     }
 

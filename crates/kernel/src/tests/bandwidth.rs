@@ -460,6 +460,23 @@ fn from_6_18_tasks_are_parked_at_their_return_to_user_mode() {
 }
 
 #[test]
+fn a_parked_task_that_is_moved_takes_its_load_from_all_levels() {
+    // 20 ms at full speed after a start at half of the CPU: the root queue carries that utilisation for
+    // the group's entity. The group's queue is empty and throttled, nobody updates it until its timer.
+    let (mut world, group) = limited("6.18", 2, 20, 100, 0);
+    let task = hog(&mut world, group, CPU);
+    world.advance_to(50 * MS);
+    assert_eq!(queue(&world, group, CPU).limbo, [task]);
+    let util = |world: &World| world.kernel.root_cfs_rq(CPU).avg.util_avg;
+    assert!(util(&world) > 300, "{}", util(&world));
+    world.call(CPU, |kernel, bench| {
+        kernel.set_affinity(bench, CPU, task, crate::cpuset::CpuSet::of(OTHER));
+    });
+    assert_eq!(world.kernel.tasks[task.index()].cpu, OTHER);
+    assert!(util(&world) <= 2, "{}", util(&world));
+}
+
+#[test]
 fn a_released_queue_that_only_decays_brings_its_parents_back_to_the_list() {
     // As above a queue is throttled while its only task goes to sleep. Its parent's averages are taken
     // for decayed meanwhile.
