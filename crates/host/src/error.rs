@@ -11,7 +11,7 @@ use crate::limits::LimitError;
 #[derive(Debug, Error)]
 pub enum HostError {
     /// The kernel wants more rights than this process has.
-    #[error("{action} {path} needs root, or a cgroup delegated to this user")]
+    #[error("{action} {path} {}", rights_for(path))]
     NotPermitted {
         /// What was tried: "creating", "writing", …
         action: &'static str,
@@ -146,6 +146,20 @@ pub enum HostError {
 pub type Result<T> = std::result::Result<T, HostError>;
 
 /// Wraps an I/O error: missing rights get their own error, because the remedy differs.
+/// Whose rights would do: files of the kernel belong to root, but cgroups can be delegated.
+fn rights_for(path: &Path) -> &'static str {
+    if path.starts_with("/sys/fs/cgroup") {
+        return "needs root, or a cgroup delegated to this user";
+    }
+    match ["/sys", "/proc", "/dev"]
+        .iter()
+        .any(|roots| path.starts_with(roots))
+    {
+        true => "needs root",
+        false => "is not permitted to this user",
+    }
+}
+
 pub(crate) fn io_error(action: &'static str, path: &Path, source: io::Error) -> HostError {
     let path = path.to_owned();
     if source.kind() == io::ErrorKind::PermissionDenied {
@@ -179,6 +193,22 @@ mod tests {
             "/sys/fs/cgroup/cpu/a/cpu.cfs_quota_us: the kernel refuses \"999\" (EINVAL): \
              quota 999 us is below the kernel's minimum of 1000 us"
         );
+    }
+
+    #[test]
+    fn a_refused_write_says_whose_rights_would_do() {
+        let refused = |path: &str| {
+            let denied = io::Error::from(io::ErrorKind::PermissionDenied);
+            io_error("creating", Path::new(path), denied).to_string()
+        };
+        let delegated =
+            "creating /sys/fs/cgroup/cpu/a needs root, or a cgroup delegated to this user";
+        assert_eq!(refused("/sys/fs/cgroup/cpu/a"), delegated);
+        assert_eq!(
+            refused("/sys/kernel/tracing"),
+            "creating /sys/kernel/tracing needs root"
+        );
+        assert_eq!(refused("pg"), "creating pg is not permitted to this user");
     }
 
     #[test]
