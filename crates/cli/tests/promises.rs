@@ -13,11 +13,7 @@ fn a_slip_in_a_promise_is_told_at_once() {
         "/../../recordings/postgres-quota"
     );
     for (promise, wrong, near) in [
-        (
-            "postgrez/activation_latency.p99<80ms",
-            "program `postgrez`",
-            "`postgres`",
-        ),
+        ("postgrez/p99<80ms", "program `postgrez`", "`postgres`"),
         (
             "activation_latency.p98<80ms",
             "activation_latency.p98",

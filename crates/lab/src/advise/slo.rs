@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | `p99<80ms` | `postgres/activation_latency.p99` | below 80,000 us |
 //! | `reply_latency.p95 <= 20ms` | `postgres/reply_latency.p95` | 20,000 us at most |
+//! | `client/p99<80ms` | `client/activation_latency.p99` | below 80,000 us |
 //! | `nr_throttled<10` | `cgroup:/pg/nr_throttled` | below 10 |
 //! | `pgbench/wakeup_latency.p99<1ms` | itself | below 1,000 us |
 
@@ -179,8 +180,14 @@ fn trimmed(source: &Arc<Source>, range: std::ops::Range<usize>) -> Place {
 
 /// `p99`, `activation_latency.p99` and `nr_throttled` to the full names of the scope.
 fn complete(name: &str, place: &Place, scope: Scope<'_>) -> Result<String> {
-    if name.contains('/') {
-        return Ok(name.to_string());
+    if let Some((subject, short)) = name.rsplit_once('/') {
+        let activation = format!("{subject}/activation_latency.{short}");
+        let is_short = metrics::parse(name).is_none() && metrics::parse(&activation).is_some();
+        return Ok(if is_short {
+            activation
+        } else {
+            name.to_string()
+        });
     }
     let threads = |metric: String| match scope.threads {
         Some(threads) => Ok(format!("{threads}/{metric}")),
@@ -295,6 +302,12 @@ mod tests {
                 "postgres/reply_latency.p95",
                 Bound::Below,
                 900.0,
+            ),
+            (
+                "client/p99<80ms",
+                "client/activation_latency.p99",
+                Bound::Below,
+                80_000.0,
             ),
             (
                 "nr_throttled<=10",
