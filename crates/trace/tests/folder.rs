@@ -354,5 +354,9 @@ fn a_folder_without_recording_json() {
     let folder = tempfile::tempdir().unwrap();
     let error = Recording::open(folder.path()).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Io);
-    assert!(error.file().ends_with(Path::new("recording.json")));
+    assert_eq!(error.file(), folder.path());
+    assert!(
+        error.to_string().ends_with("found no recording.json in it"),
+        "{error}"
+    );
 }

@@ -82,7 +82,7 @@ impl Recording {
 
     fn open_folder(folder: &Path) -> Result<Recording, ReadError> {
         let meta_path = folder.join("recording.json");
-        if !meta_path.exists() {
+        if folder.is_dir() && !meta_path.exists() {
             let message = "expected the folder of a recording, found no recording.json in it";
             return Err(ReadError::new(ErrorKind::Io, folder, message));
         }
