@@ -2,7 +2,6 @@
 
 mod common;
 
-use std::path::Path;
 
 use schedcast_trace::{ErrorKind, Recording};
 

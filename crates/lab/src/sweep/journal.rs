@@ -16,12 +16,16 @@ use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::outcome::{Fnv, Outcome};
 
+/// How often a lock that somebody holds is asked for again, and after which time: 0.2 s in all.
+const LOCK_TRIES: u32 = 20;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 /// Digits of the checksum and of all other hashes.
 const DIGITS: usize = 16;
 
@@ -70,7 +74,7 @@ impl Journal {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
         let mut file = options.open(path).map_err(fails("open"))?;
-        match file.try_lock() {
+        match lock(&file) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let message = format!("another sweep is writing {}", path.display());
@@ -104,6 +108,18 @@ impl Journal {
             .and_then(|()| self.file.sync_data())
             .map_err(|error| Error::file("write", self.path.display(), &error))
     }
+}
+
+/// Locks the journal for this process. A child that some thread has just started shares a lock until its `exec` closes the
+/// file, so one that is held gets a moment to go.
+fn lock(file: &File) -> std::result::Result<(), TryLockError> {
+    for _ in 0..LOCK_TRIES {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+            answer => return answer,
+        }
+    }
+    file.try_lock()
 }
 
 /// Makes a new directory entry durable: the file's own sync does not.
