@@ -2,7 +2,6 @@
 
 mod common;
 
-
 use schedcast_trace::{ErrorKind, Recording};
 
 const META: &str = r#"{
