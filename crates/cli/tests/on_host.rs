@@ -1,8 +1,16 @@
 //! `run --on host`, with a stub for a benchmark, on the live host where it can be had.
 
 use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use schedcast_host::CpuCgroup;
+
+/// Each group takes all real-time time there is, so only one can be there at a time.
+static GROUP: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    GROUP.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Burns some 150 ms.
 const STUB: &str = "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; echo Time: 1";
@@ -28,6 +36,7 @@ fn no_groups() -> Option<String> {
 
 #[test]
 fn a_stub_runs_in_a_limited_group_of_its_own() {
+    let _alone = alone();
     if let Some(why) = no_groups() {
         eprintln!("skipped: {why}");
         return;
@@ -71,6 +80,7 @@ fn a_stub_runs_in_a_limited_group_of_its_own() {
 
 #[test]
 fn a_program_that_fails_is_an_error_and_leaves_nothing_behind() {
+    let _alone = alone();
     if let Some(why) = no_groups() {
         eprintln!("skipped: {why}");
         return;
