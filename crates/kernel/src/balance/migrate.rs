@@ -227,24 +227,14 @@ fn shr_bound(value: i64, shift: u32) -> i64 {
 mod tests {
     use super::*;
     use crate::cpuset::CpuSet;
-    use crate::ids::GroupId;
-    use crate::task::TaskAttributes;
     use crate::tests::world::World;
 
     #[test]
     fn per_cpu_kernel_threads_are_no_pinned_tasks_from_5_13() {
         for (version, counts) in [("5.12", true), ("5.12.4", false), ("5.13", false)] {
             let mut world = World::new(version, 2);
-            let kthread = world.start(TaskAttributes {
-                policy: Policy::Normal,
-                nice: 0,
-                rt_priority: 0,
-                affinity: CpuSet::of(Cpu(1)),
-                group: GroupId::ROOT,
-                address_space: None,
-                custom_slice_ns: None,
-                cpu: Cpu(1),
-            });
+            let kthread = world.spawn(Cpu(1));
+            world.kernel.tasks[kthread.index()].address_space = None;
             let both = CpuSet::first(2);
             let mut env = Env::new(0, Cpu(0), CpuIdle::Idle, both, both);
             env.src = Cpu(1);

@@ -104,14 +104,15 @@ mod tests {
         turbo: 39,
         step_khz: 100_000,
     };
+    const REQUEST: HwpRequest = HwpRequest {
+        min: 8,
+        max: 39,
+        preference: 128,
+    };
 
     #[test]
     fn io_raises_the_minimum_in_steps_and_3_ms_drop_it() {
-        let mut cpu = HwpCpu::new(HwpRequest {
-            min: 8,
-            max: 39,
-            preference: 128,
-        });
+        let mut cpu = HwpCpu::new(REQUEST);
         let ms = 1_000_000;
         let mut step = |at_us: u64, iowait| {
             let request = cpu.update(&PSTATES, at_us * 1000, iowait, 4 * ms);
@@ -130,11 +131,7 @@ mod tests {
 
     #[test]
     fn io_wakeups_by_other_cpus_count_at_the_next_call() {
-        let mut cpu = HwpCpu::new(HwpRequest {
-            min: 8,
-            max: 39,
-            preference: 128,
-        });
+        let mut cpu = HwpCpu::new(REQUEST);
         let ms = 1_000_000;
         let mut minima = Vec::new();
         for at in [1, 3] {
