@@ -418,7 +418,8 @@ mod tests {
         assert_eq!(choose(Version::new(6, 1)), 2);
         assert_eq!(choose(Version::new(6, 6)), 4);
         assert_eq!(choose(Version::new(6, 18)), 4);
-        assert_eq!(choose(Version::stable(6, 18, 44)), 2);
+        assert_eq!(choose(Version::stable(6, 18, 13)), 4);
+        assert_eq!(choose(Version::stable(6, 18, 14)), 2);
         assert_eq!(choose(Version::stable(6, 12, 117)), 2);
     }
 
@@ -442,8 +443,10 @@ mod tests {
         for minor in [1, 6, 12, 17, 18] {
             assert_eq!(choose(Version::new(6, minor)), 1, "6.{minor}");
         }
-        assert_eq!(choose(Version::stable(6, 18, 44)), 0);
-        assert_eq!(choose(Version::stable(6, 12, 117)), 0);
+        for (minor, patch) in [(6, 120), (12, 64), (18, 3)] {
+            assert_eq!(choose(Version::stable(6, minor, patch - 1)), 1, "6.{minor}");
+            assert_eq!(choose(Version::stable(6, minor, patch)), 0, "6.{minor}");
+        }
     }
 
     #[test]

@@ -14,9 +14,9 @@ pub enum MenuPolling {
     TimerWithin20us,
     /// 4.20–6.17: if its exit latency is allowed and its residency is before the next timer.
     BeforeTimer,
-    /// 6.18: also only if its exit latency is within the prediction.
+    /// 6.18 (and stable kernels): also only if its exit latency is within the prediction.
     ExitWithinPrediction,
-    /// 6.19 (and stable kernels): also only if its residency is below 15 µs.
+    /// 6.19 (and stable kernels, 6.18.3 first): also only if its residency is below 15 µs.
     ShortResidencyAndExit,
 }
 
@@ -32,6 +32,15 @@ pub enum PollLimit {
     /// again every microsecond is left out.
     NextState,
 }
+
+/// Stable kernels that only stop the tick of a CPU without an idle driver when it was woken by one (`f4c31b07b136`).
+const TICK_STOPS_AFTER_TICK: &[(u16, u16, u16)] = &[
+    (5, 10, 253),
+    (6, 1, 167),
+    (6, 6, 130),
+    (6, 12, 78),
+    (6, 18, 20),
+];
 
 /// `CPUIDLE_POLL_MIN`.
 const POLL_MIN_NS: Ns = 10_000;
@@ -79,7 +88,7 @@ pub struct IdleRules {
     /// `menu` takes the square of the mean, which is rounded down, from the mean square (6.15), instead of adding up
     /// the squares of the distances to it: the variance comes out larger by up to twice the mean.
     pub menu_mean_square: bool,
-    /// `menu` falls back to the longest sample left when no interval is typical (6.15–6.17).
+    /// `menu` falls back to the longest sample left when no interval is typical (6.15–6.17, taken back in 6.17.6).
     pub menu_longest_sample: bool,
     /// Without a driver the tick stops only when the idle loop was woken by one (7.0, stable kernels); before, at once.
     pub tick_stops_after_tick: bool,
@@ -89,6 +98,10 @@ pub struct IdleRules {
     pub teo_timer_last: bool,
     /// `teo` also counts how many of the nine last wakeups came early (up to 6.11).
     pub teo_recent: bool,
+    /// With the tick stopped a near timer brings `teo` to no state that needs less than a tick (6.6 to 6.18.2).
+    pub teo_ignores_near_timer: bool,
+    /// `teo` looks at the timers unless it wants a shallow state and most idle periods were shorter than 15 µs (6.14).
+    pub teo_short_idles: bool,
 }
 
 impl IdleRules {
@@ -103,10 +116,12 @@ impl IdleRules {
                 () => PollLimit::None,
             },
             menu_polling: match () {
-                () if version.has(6, 19, &[(6, 12, 117), (6, 18, 38)]) => {
+                () if version.has(6, 19, &[(6, 6, 120), (6, 12, 64), (6, 18, 3)]) => {
                     MenuPolling::ShortResidencyAndExit
                 }
-                () if since(6, 18) => MenuPolling::ExitWithinPrediction,
+                () if version.has(6, 18, &[(6, 6, 117), (6, 12, 58), (6, 17, 8)]) => {
+                    MenuPolling::ExitWithinPrediction
+                }
                 () if since(4, 20) => MenuPolling::BeforeTimer,
                 () if since(4, 6) => MenuPolling::TimerWithin20us,
                 () => MenuPolling::TimerWithin5us,
@@ -114,15 +129,19 @@ impl IdleRules {
             menu_iowait: !since(6, 12),
             menu_typical_first: since(6, 6),
             menu_typical_below_timer: since(4, 20) && !since(6, 6),
-            menu_timers_when_stopped: version.has(7, 0, &[(6, 12, 117), (6, 18, 38)]),
-            menu_latency_first: version.has(6, 17, &[(6, 12, 117)]),
+            menu_timers_when_stopped: version.has(7, 0, &[(6, 12, 117), (6, 18, 14)]),
+            menu_latency_first: version.has(6, 17, &[(6, 6, 103), (6, 12, 58), (6, 16, 4)]),
             menu_outliers_both_ends: since(6, 15),
             menu_mean_square: since(6, 15),
-            menu_longest_sample: since(6, 15) && !since(6, 18),
-            tick_stops_after_tick: version.has(7, 0, &[(6, 1, 192), (6, 12, 117), (6, 18, 44)]),
+            menu_longest_sample: version.has(6, 15, &[(6, 14, 9)])
+                && !version.has(6, 18, &[(6, 17, 6)]),
+            tick_stops_after_tick: version.has(7, 0, TICK_STOPS_AFTER_TICK),
             haltpoll_stops_below_start: since(6, 9),
             teo_timer_last: since(6, 6),
             teo_recent: !since(6, 12),
+            teo_ignores_near_timer: since(6, 6)
+                && !version.has(6, 19, &[(6, 6, 120), (6, 12, 64), (6, 18, 3)]),
+            teo_short_idles: since(6, 14),
         }
     }
 }

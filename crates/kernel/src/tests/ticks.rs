@@ -27,14 +27,18 @@ fn goes_on(version: &str) -> [bool; 4] {
 
 #[test]
 fn the_tick_stops_at_once_however_near_a_timer_is() {
-    for version in ["4.5", "4.17", "5.10", "6.1", "6.12", "6.18"] {
+    for version in [
+        "4.5", "4.17", "5.10", "6.1", "6.1.166", "6.12", "6.12.77", "6.18", "6.18.19",
+    ] {
         assert_eq!(goes_on(version), [false; 4], "{version}");
     }
 }
 
 #[test]
 fn late_stable_kernels_stop_it_when_a_tick_finds_the_cpu_idle() {
-    for version in ["6.1.192", "6.12.117", "6.18.44"] {
+    for version in [
+        "5.10.253", "6.1.167", "6.6.130", "6.12.78", "6.18.20", "6.18.44",
+    ] {
         assert_eq!(goes_on(version), [true, false, true, false], "{version}");
     }
 }
