@@ -8,6 +8,7 @@ use schedcast_lab::answer::{Answer, Layout};
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::units::quote_word;
 use schedcast_lab::tables::export;
+use schedcast_trace::fresh;
 
 use crate::arguments::{Format, Output};
 use crate::written;
@@ -35,19 +36,23 @@ pub fn layout(output: &Output) -> Result<Layout> {
     }
 }
 
-/// Refuses files that cannot be written later, before anything is simulated for them: folders, and files
-/// in folders that do not exist.
+/// Refuses files that cannot be written later, before anything is simulated for them: folders, files
+/// in folders that do not exist or take no files.
 ///
 /// # Errors
 /// The first such file.
 pub fn refuse_unwritable<'a>(files: impl IntoIterator<Item = Option<&'a PathBuf>>) -> Result<()> {
     for file in files.into_iter().flatten() {
+        if file == Path::new("-") {
+            continue;
+        }
         let folder = file.parent().unwrap_or(Path::new(""));
         let problem = if file.is_dir() {
             "it is a folder".to_string()
         } else if folder != Path::new("") && !folder.is_dir() {
             format!("there is no folder {}", folder.display())
         } else {
+            fresh::check(file).map_err(|error| Error::file("write", file.display(), &error))?;
             continue;
         };
         let problem = std::io::Error::other(problem);
@@ -79,7 +84,7 @@ pub fn print(answer: &Answer, output: &Output, out: &mut impl Write) -> Result<(
     }
     let to_output = Path::new("-");
     if let Some(path) = output.json.as_deref().filter(|path| *path != to_output) {
-        std::fs::write(path, answer.comparison.to_json())
+        fresh::write(path, answer.comparison.to_json())
             .map_err(|error| Error::file("write", path.display(), &error))?;
     }
     if output.format == Format::Json || output.json.as_deref() == Some(to_output) {

@@ -261,14 +261,8 @@ fn kernel_layer(meta: &Meta, folder: &str) -> Table {
     let file = format!("{folder}/recording.json");
     let mut layer = Table::default();
     if let Some(release) = &meta.kernel {
-        // `6.1.0-13-amd64` is 6.1.0 with a vendor's patches, which nobody here knows.
-        let end = release.find(|character: char| !character.is_ascii_digit() && character != '.');
-        let version = release[..end.unwrap_or(release.len())].trim_end_matches('.');
-        layer.merge(&leaf(
-            &file,
-            &["kernel", "version"],
-            Kind::Text(version.to_string()),
-        ));
+        let version = Kind::Text(release.clone());
+        layer.merge(&leaf(&file, &["kernel", "version"], version));
     }
     if let Some(hz) = meta.hz {
         layer.merge(&leaf(

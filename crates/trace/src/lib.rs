@@ -5,9 +5,11 @@
 //! format allows it. [`write`] writes them in other formats. Nothing here interprets what it reads.
 
 mod binary;
+mod clock;
 pub mod error;
 pub mod event;
 mod event_format;
+pub mod fresh;
 pub mod ftrace_text;
 mod input;
 mod json;

@@ -17,12 +17,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::binary::{Endian, Store};
+use crate::clock::{TraceClock, check_stats};
 use crate::error::{ErrorKind, ReadError};
 use crate::event_format::{Decoder, EventFormat};
 use crate::merge::{CpuPages, MergedReader, Pages};
 use crate::ring_buffer::PageLayout;
 use crate::source::{Counts, EventSource};
-use crate::trace_dat::uncountable_clock;
 
 const HEADER_PAGE: &str = "header_page";
 /// Folders that may hold the formats.
@@ -47,12 +47,7 @@ pub(crate) fn open(folder: &Path) -> Result<Box<dyn EventSource>, ReadError> {
         let message = "expected a folder with `recording.json`, or with raw pages and their layout, `events/header_page`";
         return Err(ReadError::new(ErrorKind::Unsupported, folder, message));
     };
-    if let Some(clock) = clock(folder)
-        && let Some(message) = uncountable_clock(&clock)
-    {
-        let file = folder.join("trace_clock");
-        return Err(ReadError::new(ErrorKind::Unsupported, &file, message));
-    }
+    let clock = clock(folder)?;
     let text = read(&header)?;
     let malformed = |message| ReadError::new(ErrorKind::Malformed, &header, message);
     let layout = PageLayout::parse(&text, Endian::Little).map_err(malformed)?;
@@ -82,7 +77,8 @@ pub(crate) fn open(folder: &Path) -> Result<Box<dyn EventSource>, ReadError> {
         })
         .collect::<Result<Vec<_>, ReadError>>()?;
     let counts = Counts {
-        overwritten: overwritten(folder, &sources),
+        overwritten: overwritten(folder, &sources)?,
+        clock,
         ..Counts::default()
     };
     Ok(Box::new(MergedReader::new(decoder, sources, counts, 0)))
@@ -93,10 +89,11 @@ fn read(file: &Path) -> Result<Vec<u8>, ReadError> {
 }
 
 /// The clock in brackets, if the folder says.
-fn clock(folder: &Path) -> Option<String> {
-    let text = fs::read_to_string(folder.join("trace_clock")).ok()?;
-    let (_, rest) = text.split_once('[')?;
-    Some(rest.split_once(']')?.0.to_owned())
+fn clock(folder: &Path) -> Result<Option<TraceClock>, ReadError> {
+    let file = folder.join("trace_clock");
+    let text = fs::read_to_string(&file).unwrap_or_default();
+    TraceClock::chosen(&text)
+        .map_err(|message| ReadError::new(ErrorKind::Unsupported, &file, message))
 }
 
 /// The files with pages, by CPU.
@@ -193,14 +190,17 @@ fn decoder(folder: &Path, endian: Endian) -> Result<Decoder, ReadError> {
 }
 
 /// Events that the kernel overwrote, where `stats` was copied too.
-fn overwritten(folder: &Path, sources: &[CpuPages]) -> u64 {
-    let of_cpu = |cpu: u32| {
-        let text = fs::read_to_string(folder.join(format!("per_cpu/cpu{cpu}/stats"))).ok()?;
-        let line = text
-            .lines()
-            .find_map(|line| line.trim().strip_prefix("overrun:"))?;
-        line.trim().parse::<u64>().ok()
-    };
-    let all = sources.iter().filter_map(|source| of_cpu(source.cpu));
-    all.fold(0, u64::saturating_add)
+fn overwritten(folder: &Path, sources: &[CpuPages]) -> Result<u64, ReadError> {
+    let mut all: u64 = 0;
+    for source in sources {
+        let file = folder.join(format!("per_cpu/cpu{}/stats", source.cpu));
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        check_stats(&text)
+            .map_err(|message| ReadError::new(ErrorKind::Unsupported, &file, message))?;
+        let mut lines = text.lines();
+        let line = lines.find_map(|line| line.trim().strip_prefix("overrun:"));
+        let number = line.and_then(|line| line.trim().parse().ok());
+        all = all.saturating_add(number.unwrap_or(0));
+    }
+    Ok(all)
 }

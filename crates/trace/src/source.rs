@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::clock::TraceClock;
 use crate::error::ReadError;
 use crate::event::Event;
 use crate::names::CommTable;
@@ -92,6 +93,8 @@ pub struct Counts {
     pub with_extra_fields: u64,
     /// Lines that belong to the event before: stack traces, markers of several lines, names with a newline.
     pub continuation_lines: u64,
+    /// The clock, where the trace says; trace-cmd does not say that of an instance.
+    pub clock: Option<TraceClock>,
     /// CPUs of the machine, where the trace says.
     pub cpus_declared: Option<u32>,
     /// Number of events per CPU; its length is the highest CPU seen plus one.

@@ -194,3 +194,43 @@ fn perf_data_without_what_is_needed_is_refused_by_name() {
     });
     assert!(packed.contains("perf record -z"), "{packed}");
 }
+
+/// trace-cmd writes `local`, the clock of the machine's own buffer, beside an instance that counts cycles.
+#[test]
+fn cycles_are_not_read_as_nanoseconds() {
+    let folder = raw_folder();
+    let stats =
+        "entries: 9\noverrun: 0\noldest event ts: 126150902627033\nnow ts: 126151000000000\n";
+    std::fs::write(folder.path().join("per_cpu/cpu0/stats"), stats).unwrap();
+    let error = open_trace(folder.path()).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("cpu0/stats"), "{error}");
+    let mut bytes = bytes("trace-v6.dat.gz");
+    let seconds = b"now ts:";
+    let at = bytes
+        .windows(7)
+        .position(|window| window == seconds)
+        .unwrap();
+    let point = at + bytes[at..].iter().position(|byte| *byte == b'.').unwrap();
+    bytes[point] = b'0';
+    let path = folder.path().join("t.dat");
+    std::fs::write(&path, bytes).unwrap();
+    let error = open_trace(&path).err().unwrap();
+    assert!(error.to_string().contains("not seconds"), "{error}");
+}
+
+#[test]
+fn a_recording_says_the_clock_of_its_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let pages = folder.path().join("trace");
+    copy(&fixture("raw-pages"), &pages);
+    std::fs::write(pages.join("trace_clock"), "[local] mono boot\n").unwrap();
+    let open = |clock: &str| {
+        let meta = format!("{{\"trace\": \"trace\", \"trace_clock\": \"{clock}\"}}");
+        std::fs::write(folder.path().join("recording.json"), meta).unwrap();
+        Recording::open(folder.path())
+    };
+    assert!(open("local").is_ok());
+    let error = open("mono").unwrap_err().to_string();
+    assert!(error.contains("`local`, found `mono`"), "{error}");
+}

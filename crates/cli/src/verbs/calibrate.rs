@@ -12,10 +12,11 @@ use schedcast_lab::error::{Error, Result};
 use schedcast_lab::fit::{self, Fitted};
 use schedcast_lab::host_machine;
 use schedcast_lab::simulate::Simulate;
+use schedcast_trace::fresh;
 
 use super::host::host_error;
 use crate::arguments::live::CalibrateArguments;
-use crate::written;
+use crate::{output, written};
 
 /// Above this share of time taken by the hypervisor figures are too large.
 const STEAL_WORTH_A_WORD: f64 = 0.01;
@@ -25,9 +26,12 @@ const WIDEST: usize = 37;
 /// `schedcast calibrate`
 pub fn calibrate(arguments: &CalibrateArguments, quiet: bool, out: &mut impl Write) -> Result<u8> {
     // Told before the machine is measured for a minute.
-    if let Some(folder) = arguments.output.as_deref().filter(|output| output.is_dir()) {
-        let problem = std::io::Error::other("it is a folder");
-        return Err(Error::file("write", folder.display(), &problem));
+    match &arguments.output {
+        // A folder that is not there is made.
+        Some(file)
+            if file.parent().is_some_and(|folder| !folder.exists())
+                && file.parent() != Some(Path::new("")) => {}
+        file => output::refuse_unwritable([file.as_ref()])?,
     }
     let topology = Topology::read().map_err(host_error)?;
     let kernel = KernelInfo::read().map_err(host_error)?;
@@ -107,7 +111,7 @@ fn keep(file: &Path, text: &str) -> Result<()> {
         std::fs::create_dir_all(folder)
             .map_err(|error| Error::file("create", folder.display(), &error))?;
     }
-    std::fs::write(file, text).map_err(|error| Error::file("write", file.display(), &error))
+    fresh::write(file, text).map_err(|error| Error::file("write", file.display(), &error))
 }
 
 /// Figures with their spread, in columns.

@@ -12,10 +12,11 @@ use schedcast_lab::explain::{
 };
 use schedcast_lab::question::{Question, Subject};
 use schedcast_lab::simulator::Simulator;
+use schedcast_trace::fresh;
 
 use super::{recording, say_backgrounds};
 use crate::columns::ColumnArguments;
-use crate::written;
+use crate::{output, written};
 
 /// `schedcast explain`
 #[derive(Debug, Args)]
@@ -87,6 +88,7 @@ pub fn run(
     arguments: &ExplainArguments,
     (out, err): (&mut impl Write, &mut impl Write),
 ) -> Result<()> {
+    output::refuse_unwritable([arguments.json.as_ref()])?;
     let scenarios = scenarios(arguments, err)?;
     let simulator = Simulator::new();
     say_backgrounds(&scenarios, &simulator)?;
@@ -119,7 +121,7 @@ pub fn run(
     if file == Path::new("-") {
         return written(out.write_all(json.as_bytes()));
     }
-    std::fs::write(file, json).map_err(|error| Error::file("write", file.display(), &error))?;
+    fresh::write(file, json).map_err(|error| Error::file("write", file.display(), &error))?;
     written(out.write_all(text.as_bytes()))
 }
 

@@ -8,6 +8,7 @@ use schedcast_lab::report::{self, gather::Gathered};
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::simulator::Simulator;
 use schedcast_lab::watch::perfetto;
+use schedcast_trace::fresh;
 
 use crate::arguments::Pictures;
 
@@ -59,7 +60,7 @@ pub fn write(
     }
     if let (Some(path), Answered::Gathered(gathered)) = (&pictures.report, answered) {
         let report = report::data::report(*gathered, &experiment.scenarios);
-        std::fs::write(path, report::page(&report, None))
+        fresh::write(path, report::page(&report, None))
             .map_err(|error| Error::file("write", path.display(), &error))?;
     }
     Ok(())

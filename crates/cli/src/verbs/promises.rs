@@ -9,6 +9,7 @@ use schedcast_lab::advise::{Demands, advise as ask_for_advice, gate};
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::tables;
+use schedcast_trace::fresh;
 
 use super::{question, recording};
 use crate::arguments::Cli;
@@ -88,7 +89,7 @@ fn counter(quiet: bool) -> ProgressBar {
 fn print(json: &str, table: &str, file: Option<&Path>, out: &mut impl Write) -> Result<()> {
     match file {
         Some(path) if path == Path::new("-") => return written(out.write_all(json.as_bytes())),
-        Some(path) => std::fs::write(path, json)
+        Some(path) => fresh::write(path, json)
             .map_err(|error| Error::file("write", path.display(), &error))?,
         None => {}
     }

@@ -6,6 +6,7 @@ use std::path::Path;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::studies::{self, Bench, Report};
+use schedcast_trace::fresh;
 
 use crate::arguments::Cli;
 use crate::arguments::reproduce::{ReproduceArguments, ReproduceFormat};
@@ -38,7 +39,7 @@ pub fn reproduce(
     if let Some(folder) = &arguments.pictures {
         for report in &reports {
             let path = folder.join(format!("{}.svg", report.name));
-            std::fs::write(&path, report.picture())
+            fresh::write(&path, report.picture())
                 .map_err(|error| Error::file("write", path.display(), &error))?;
         }
     }
@@ -57,7 +58,7 @@ pub fn reproduce(
 fn write_pages(report: &Report, folder: &Path) -> Result<()> {
     let write = |name: String, text: String| {
         let path = folder.join(name);
-        std::fs::write(&path, text).map_err(|error| Error::file("write", path.display(), &error))
+        fresh::write(&path, text).map_err(|error| Error::file("write", path.display(), &error))
     };
     for study in &report.studies {
         write(format!("{}.html", study.name), study.page())?;
@@ -82,7 +83,7 @@ fn print(report: &Report, arguments: &ReproduceArguments, out: &mut impl Write) 
         if path == Path::new("-") {
             return written(out.write_all(json.as_bytes()));
         }
-        std::fs::write(path, json).map_err(|error| Error::file("write", path.display(), &error))?;
+        fresh::write(path, json).map_err(|error| Error::file("write", path.display(), &error))?;
     }
     let text = match arguments.format {
         ReproduceFormat::Table => report.to_text(),

@@ -7,6 +7,7 @@ use schedcast_lab::counters::{self, Beyond, Known};
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::question::{Columns as Limits, Setting};
 use schedcast_lab::views::{self, Columns, Format, Parts, Selection, Sort};
+use schedcast_trace::fresh;
 
 use super::say;
 use crate::arguments::views::{
@@ -75,7 +76,7 @@ fn profile(arguments: &ProfileArguments, out: &mut impl Write) -> Result<()> {
     let text = schedcast_lab::profile::distil(&arguments.recording)?;
     match &arguments.out {
         Some(path) => {
-            std::fs::write(path, text).map_err(|error| Error::file("write", path.display(), &error))
+            fresh::write(path, text).map_err(|error| Error::file("write", path.display(), &error))
         }
         None => written(out.write_all(text.as_bytes())),
     }
@@ -91,7 +92,7 @@ fn counters(arguments: &CountersArguments, out: &mut impl Write) -> Result<()> {
         Some(path) if path == Path::new("-") => {
             return written(out.write_all(bounds.json().as_bytes()));
         }
-        Some(path) => std::fs::write(path, bounds.json())
+        Some(path) => fresh::write(path, bounds.json())
             .map_err(|error| Error::file("write", path.display(), &error))?,
         None => {}
     }

@@ -8,9 +8,10 @@
 //! directory, which no later group of that boot has.
 
 use std::fs::{self, File};
-use std::io::Write as _;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use schedcast_trace::fresh;
 
 use crate::cgroup::CpuCgroup;
 use crate::error::{HostError, Result, io_error, read_text};
@@ -203,14 +204,7 @@ impl Journal {
 
 fn save(directory: &Path, path: &Path, text: &str) -> Result<()> {
     fs::create_dir_all(directory).map_err(|error| io_error("creating", directory, error))?;
-    let beside = path.with_extension("new");
-    let write = || -> std::io::Result<()> {
-        let mut file = File::create(&beside)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&beside, path)
-    };
-    write().map_err(|error| io_error("writing", path, error))?;
+    fresh::write(path, text).map_err(|error| io_error("writing", path, error))?;
     sync_directory(directory)
 }
 

@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use schedcast_trace::fresh;
+
 use crate::error::{Result, io_error};
 use crate::hierarchy::CpuHierarchy;
 use crate::stat::CpuTimes;
@@ -191,7 +193,7 @@ fn check_new(folder: &Path) -> Result<()> {
 }
 
 fn write_json(path: &Path, json: &serde_json::Value) -> Result<()> {
-    fs::write(path, format!("{json:#}\n")).map_err(|error| io_error("writing", path, error))
+    fresh::write(path, format!("{json:#}\n")).map_err(|error| io_error("writing", path, error))
 }
 
 /// Machine and kernel, read before anything is disturbed.

@@ -95,6 +95,18 @@ pub enum VersionError {
     NeverReleased(Version, Version),
 }
 
+impl VersionError {
+    /// The known release that is nearest; none where the text is no version at all.
+    pub fn nearest(&self) -> Option<Version> {
+        match self {
+            VersionError::Form(_) => None,
+            VersionError::Unknown(version) if *version < OLDEST => Some(OLDEST),
+            VersionError::Unknown(_) => Some(NEWEST),
+            VersionError::NeverReleased(_, last) => Some(*last),
+        }
+    }
+}
+
 impl fmt::Display for VersionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -126,20 +138,25 @@ impl std::error::Error for VersionError {}
 impl FromStr for Version {
     type Err = VersionError;
 
-    /// Reads `5.14` or `6.12.117`.
+    /// Reads `5.14` or `6.12.117`, the tag `v6.12`, and what `uname -r` says: `6.12.117+deb-amd64` is 6.12.117 with
+    /// a vendor's changes, which nobody here knows.
     fn from_str(text: &str) -> Result<Self, VersionError> {
-        // `u16::from_str` would take a plus sign.
-        let digits = |part: &str| {
-            part.bytes()
-                .all(|byte| byte.is_ascii_digit())
-                .then(|| part.parse::<u16>().ok())
-                .flatten()
-        };
-        let numbers: Option<Vec<u16>> = text.split('.').map(digits).collect();
+        let bad_form = || VersionError::Form(text.to_string());
+        let version = text.strip_prefix('v').unwrap_or(text);
+        let end = version.find(|letter: char| !letter.is_ascii_digit() && letter != '.');
+        let (version, suffix) = version.split_at(end.unwrap_or(version.len()));
+        if !is_vendors(suffix) {
+            return Err(bad_form());
+        }
+        let numbers: Option<Vec<u16>> = version.split('.').map(|part| part.parse().ok()).collect();
         let version = match numbers.as_deref() {
             Some(&[major, minor]) => Version::new(major, minor),
             Some(&[major, minor, patch]) => Version::stable(major, minor, patch),
-            _ => return Err(VersionError::Form(text.to_string())),
+            // `6.6.87.2-microsoft-standard-WSL2`: the fourth number is the vendor's.
+            Some(&[major, minor, patch, _]) if !suffix.is_empty() => {
+                Version::stable(major, minor, patch)
+            }
+            _ => return Err(bad_form()),
         };
         let release = Version::new(version.major, version.minor);
         if !(OLDEST..=NEWEST).contains(&release) {
@@ -153,6 +170,14 @@ impl FromStr for Version {
             _ => Ok(version),
         }
     }
+}
+
+/// Whether `suffix` is nothing, or what a build adds to its release: `+`, `-rc3`, `-fc-v595`, `+deb-amd64`.
+fn is_vendors(suffix: &str) -> bool {
+    let is_of_a_name = |letter: char| letter.is_ascii_alphanumeric() || "-+._~".contains(letter);
+    let has_letter = suffix.contains(|letter: char| letter.is_ascii_alphabetic());
+    let begins = suffix.starts_with(['-', '+']);
+    suffix.is_empty() || suffix == "+" || begins && has_letter && suffix.chars().all(is_of_a_name)
 }
 
 #[cfg(test)]
@@ -171,7 +196,7 @@ mod tests {
             assert_eq!(version(text), Ok(text.to_string()));
         }
         assert_eq!(version("6.12.0"), Ok("6.12".to_string()));
-        for text in ["", "6", "6.1.2.3", "v6.1", "6.x", "6.+1", "6.", "6.99999"] {
+        for text in ["", "6", "6.1.2.3", "6.x", "6.+1", "6.", "6.99999"] {
             assert_eq!(
                 version(text),
                 Err(format!(
@@ -188,6 +213,59 @@ mod tests {
             version("5.20"),
             Err("there is no kernel 5.20: 5.19 was the last 5.x".to_string())
         );
+    }
+
+    #[test]
+    fn tags_and_what_uname_says_are_versions() {
+        for (text, found) in [
+            ("v6.12", "6.12"),
+            ("v6.18-rc3", "6.18"),
+            ("6.12.117+deb-amd64", "6.12.117"),
+            ("6.18.44-fc-v595", "6.18.44"),
+            ("5.15.0-91-generic", "5.15"),
+            ("4.18.0-553.el8_10.x86_64", "4.18"),
+            ("6.6.87.2-microsoft-standard-WSL2", "6.6.87"),
+            ("6.12.0+", "6.12"),
+        ] {
+            assert_eq!(version(text), Ok(found.to_string()), "{text}");
+        }
+        let nonsense = [
+            "vv6.12",
+            "v",
+            "V6.12",
+            "6.12-",
+            "6.1-6.2",
+            "6.12 amd64",
+            "6.12_x",
+            "6.12,117",
+            "6.12-ä",
+            "x6.12",
+            "6..12",
+            "6.12.-generic",
+            ".6.12",
+        ];
+        for text in nonsense {
+            let error = text.parse::<Version>().unwrap_err();
+            assert_eq!(error, VersionError::Form(text.to_string()));
+        }
+        assert!(version("v6.19-rc1").is_err() && version("2.6.32-754.el6.x86_64").is_err());
+    }
+
+    #[test]
+    fn a_refused_version_has_a_nearest_one() {
+        let nearest = |text: &str| {
+            let error = text.parse::<Version>().unwrap_err();
+            error.nearest().map(|version| version.to_string())
+        };
+        for (text, near) in [
+            ("6.19.1", "6.18"),
+            ("7.0", "6.18"),
+            ("3.10", "4.5"),
+            ("5.20", "5.19"),
+        ] {
+            assert_eq!(nearest(text).as_deref(), Some(near), "{text}");
+        }
+        assert_eq!(nearest("linux"), None);
     }
 
     #[test]

@@ -17,8 +17,8 @@ mod shapes;
 use std::fmt::Write;
 use std::path::Path;
 
+use schedcast_trace::CgroupTree;
 use schedcast_trace::recording::Snapshots;
-use schedcast_trace::{CgroupTree, CpuStat};
 
 pub use self::ask::{limits, settings};
 pub use self::prometheus::Beyond;
@@ -47,6 +47,8 @@ pub struct Known {
     pub throttled_ns: Option<u64>,
     /// CPU time used; may be unknown.
     pub usage_ns: Option<u64>,
+    /// How often a counter fell: the group began anew, and what it had counted since the look before is not known.
+    pub restarts: u32,
 }
 
 /// Lowest and highest value over all demands that match.
@@ -133,7 +135,8 @@ impl Known {
                 .map(Option::unwrap_or_default)
                 .map_err(bad_input)
         };
-        let grown = growth(&stat(&before)?, &stat(&after)?);
+        let (before, after) = (stat(&before)?, stat(&after)?);
+        let grown = after.since(&before);
         let limit = bandwidth.map_or(NO_LIMIT, |bandwidth| Limit {
             quota_ns: bandwidth.quota_us.map(|us| us * 1000),
             period_ns: bandwidth.period_us * 1000,
@@ -153,14 +156,22 @@ impl Known {
             nr_throttled: grown.nr_throttled.unwrap_or(0),
             throttled_ns: grown.throttled_ns,
             usage_ns: grown.usage_ns,
+            restarts: u32::from(after.began_anew(&before)),
         };
         known.refuse_silence()?;
         Ok(known)
     }
 
     fn refuse_silence(&self) -> Result<()> {
+        let (throttled, periods) = (self.nr_throttled, self.nr_periods);
+        if throttled > periods {
+            return Err(bad_input(format!(
+                "the counters of `{}` contradict each other: {throttled} of {periods} periods throttled",
+                self.cgroup
+            )));
+        }
         let says_something = self.usage_ns.is_some() || self.limit.quota_ns.is_some();
-        if says_something && self.window_ns > 0 && self.nr_throttled <= self.nr_periods {
+        if says_something && self.window_ns > 0 {
             return Ok(());
         }
         let cgroup = &self.cgroup;
@@ -228,19 +239,6 @@ fn only_limited(tree: &CgroupTree) -> Result<String> {
             limited.len()
         ))
         .hint("name one with --cgroup")),
-    }
-}
-
-fn growth(before: &CpuStat, after: &CpuStat) -> CpuStat {
-    let grown =
-        |pick: fn(&CpuStat) -> Option<u64>| Some(pick(after)?.saturating_sub(pick(before)?));
-    CpuStat {
-        usage_ns: grown(|stat| stat.usage_ns),
-        nr_periods: grown(|stat| stat.nr_periods),
-        nr_throttled: grown(|stat| stat.nr_throttled),
-        throttled_ns: grown(|stat| stat.throttled_ns),
-        nr_bursts: grown(|stat| stat.nr_bursts),
-        burst_ns: grown(|stat| stat.burst_ns),
     }
 }
 
@@ -419,6 +417,7 @@ impl Bounds {
                 "nr_throttled": known.nr_throttled,
                 "throttled_ms": known.throttled_ns.map(|ns| ns as f64 / 1e6),
                 "usage_ms": known.usage_ns.map(|ns| ns as f64 / 1e6),
+                "restarts": known.restarts,
             },
             "demands": { "tried": self.tried, "matching": self.matching, "tolerance": self.tolerance },
             "usage_ms": range(self.usage_ms),
@@ -477,6 +476,16 @@ impl Bounds {
             let _ = writeln!(text, "{:width$}  {percent:>24}  {time:>20}", outlook.name);
         }
         text.push('\n');
+        if known.restarts > 0 {
+            let times = match known.restarts {
+                1 => "once".to_owned(),
+                many => format!("{many} times"),
+            };
+            let _ = writeln!(
+                text,
+                "Counters fell {times}: the group began anew, and what it counted just before that is not known."
+            );
+        }
         if known.usage_ns.is_none() {
             text +=
                 "`usage_usec` (v1: cpuacct.usage) of the same window would narrow the ranges.\n";

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! says that 295 periods passed in 30 s. A file may hold several answers, one behind the other. Each counter must be that
-//! of one container; a counter that falls has begun anew, and what it shows since then is added. The window is the time
-//! that all counters cover.
+//! of one container; a counter that falls has begun anew, and what it shows since then is added, as `increase()` does; the
+//! answer says how often. The window is the time that all counters cover.
 //!
 //! `container_spec_cpu_quota` and `_period` tell the limit and `machine_cpu_cores` the CPUs, where they were asked for too.
 
@@ -85,6 +85,13 @@ struct Points {
     labels: BTreeMap<String, String>,
     /// Milliseconds of the server's clock, and values.
     points: Vec<(u64, f64)>,
+}
+
+impl Points {
+    fn inside(&self, (from_ms, to_ms): (u64, u64)) -> impl Iterator<Item = (u64, f64)> {
+        let all = self.points.iter().copied();
+        all.filter(move |(at_ms, _)| (from_ms..=to_ms).contains(at_ms))
+    }
 }
 
 impl Known {
@@ -245,6 +252,7 @@ impl Range {
             nr_throttled: count(THROTTLED).unwrap_or(0),
             throttled_ns: time_ns(THROTTLED_SECONDS),
             usage_ns: time_ns(USAGE),
+            restarts: self.restarts(window),
         })
     }
 
@@ -321,11 +329,8 @@ impl Range {
             .iter()
             .find(|points| points.labels.get("cpu").is_some_and(|cpu| cpu == "total"));
         let grown = |points: &Points| {
-            let inside = points
-                .points
-                .iter()
-                .filter(|(at_ms, _)| (from_ms..=to_ms).contains(at_ms));
-            let values: Vec<f64> = inside.map(|&(_, value)| value).collect();
+            let inside = points.inside((from_ms, to_ms));
+            let values: Vec<f64> = inside.map(|(_, value)| value).collect();
             let step = |pair: &[f64]| match pair[1] >= pair[0] {
                 true => pair[1] - pair[0],
                 false => pair[1],
@@ -337,6 +342,19 @@ impl Range {
             None if series.is_empty() => None,
             None => Some(series.iter().map(grown).sum()),
         }
+    }
+
+    /// At how many times a counter was lower than at its point before. All of a container begin anew together.
+    fn restarts(&self, window: (u64, u64)) -> u32 {
+        let mut times = BTreeSet::new();
+        for name in [USAGE, PERIODS, THROTTLED, THROTTLED_SECONDS] {
+            for series in self.of(name) {
+                let inside: Vec<(u64, f64)> = series.inside(window).collect();
+                let fell = inside.windows(2).filter(|pair| pair[1].1 < pair[0].1);
+                times.extend(fell.map(|pair| pair[1].0));
+            }
+        }
+        times.len() as u32
     }
 
     /// The value of a setting, which must stay the same.
@@ -443,6 +461,7 @@ mod tests {
             nr_throttled: 102,
             throttled_ns: Some(5_712_000_000),
             usage_ns: Some(9_870_000_000),
+            restarts: 1,
         };
         assert_eq!(known, expected);
     }

@@ -101,6 +101,7 @@ fn who_is_always_throttled_may_want_any_amount() {
         nr_throttled: 300,
         throttled_ns: Some(15_000 * ms),
         usage_ns: Some(15_000 * ms),
+        restarts: 0,
     };
     let limits = [75, 100].map(|quota_ms| (quota_ms.to_string(), limit(quota_ms)));
     let bounds = bounds(&known, &limits).unwrap();

@@ -12,6 +12,7 @@ use schedcast_kernel::rules::{
     Feature, KernelChoice, NEWEST, Preemption, Problem, Rules, RulesError, TUNABLES, Tunable,
     Version, VersionError,
 };
+use schedcast_names::nearest;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
@@ -167,9 +168,7 @@ impl KernelSettings {
     /// The running kernel: release, build options, and features that are not at their defaults.
     fn read_host(&mut self, place: &Place) -> Result<()> {
         let host = KernelInfo::read().map_err(|error| Error::input(place, error.to_string()))?;
-        let numbers = |character: char| character.is_ascii_digit() || character == '.';
-        let release = host.release.split(|c: char| !numbers(c)).next();
-        let version = release.unwrap_or_default().trim_end_matches('.').parse();
+        let version = host.release.parse();
         self.version = version
             .map_err(|error: VersionError| Error::input(place, format!("this host: {error}")))?;
         self.hz = host.hz.unwrap_or(self.hz);
@@ -306,7 +305,25 @@ fn read_version(value: &Value) -> Result<Version> {
     }
     let text = value.text("a kernel version such as \"6.12\"")?;
     let version = text.parse::<Version>();
-    version.map_err(|error| Error::input(&value.place, error.to_string()))
+    version.map_err(|error| {
+        let refused = Error::input(&value.place, error.to_string());
+        let near = match error.nearest() {
+            Some(near) => Some(near.to_string()),
+            None => near_release(text),
+        };
+        match near {
+            Some(near) => refused.hint(format!("the nearest is `{near}`")),
+            None => refused.hint("`schedcast list kernels` has all of them"),
+        }
+    })
+}
+
+/// The release that a text of another form is a slip of.
+fn near_release(text: &str) -> Option<String> {
+    let releases: Vec<String> = Version::releases()
+        .map(|release| release.to_string())
+        .collect();
+    nearest(text, releases.iter().map(String::as_str)).map(str::to_owned)
 }
 
 fn read_hz(value: &Value) -> Result<u32> {

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use schedcast_kernel::Ns;
 use schedcast_sim::histogram::Histogram;
 
-use super::scene::{Budget, Scene, Sketch};
+use super::scene::{Budget, Scene, Sketch, leave_out_unused_states};
 use crate::answer::{Answer, answer};
 use crate::error::Result;
 use crate::experiment::{Experiment, Scenario};
@@ -98,7 +98,7 @@ pub fn gather(
     Ok(Gathered {
         answer,
         distributions: kept.unwrap_or_else(PoisonError::into_inner),
-        scenes: scenes(simulator, scenarios)?,
+        scenes: used_states(scenes(simulator, scenarios)?),
     })
 }
 
@@ -112,6 +112,11 @@ fn scenes(simulator: &Simulator, scenarios: &[Scenario]) -> Result<Vec<Scene>> {
     };
     let around = |scenario: &Scenario| sketch(simulator, scenario, scenarios.len(), window_ns);
     scenarios.iter().map(around).collect()
+}
+
+fn used_states(mut scenes: Vec<Scene>) -> Vec<Scene> {
+    leave_out_unused_states(&mut scenes);
+    scenes
 }
 
 /// Where a window begins that shows the longest wait of the first variant; `None` if the beginning will do.

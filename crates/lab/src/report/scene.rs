@@ -7,7 +7,7 @@
 //! Worked example: 512 buckets of 1 ms hold 512 ms. At 512 ms they become 256 buckets of 2 ms, and so on: after 30 s
 //! they are 64 ms wide, and there are 469 of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schedcast_kernel::{Cpu, GroupId, Ns};
 use schedcast_sim::World;
@@ -22,6 +22,8 @@ use crate::watch::{Period, Picture, State, Thread};
 const FIRST_BUCKET_NS: Ns = 250_000;
 /// Most periods of a group that are kept.
 const PERIODS: usize = 1024;
+/// What turbostat calls an idle state: `CPU%C6`.
+const STATE_COLUMN: &str = "CPU%";
 /// Times in slices are multiples of this.
 const TICK_NS: Ns = 100;
 
@@ -390,6 +392,31 @@ fn hardware(world: &mut World) -> Option<Hardware> {
     })
 }
 
+/// Leaves out idle states that no CPU of any scene entered: a machine may have more than anybody uses.
+pub fn leave_out_unused_states(scenes: &mut [Scene]) {
+    let used: BTreeSet<String> = scenes
+        .iter()
+        .filter_map(|scene| scene.hardware.as_ref())
+        .flat_map(|hardware| hardware.idle_states.iter().zip(&hardware.residency))
+        .filter(|(_, share)| **share > 0.0)
+        .map(|(name, _)| name.clone())
+        .collect();
+    for hardware in scenes
+        .iter_mut()
+        .filter_map(|scene| scene.hardware.as_mut())
+    {
+        let is_used = |column: &Column| {
+            let state = column.name.strip_prefix(STATE_COLUMN);
+            state.is_none_or(|name| used.contains(name))
+        };
+        hardware.columns.retain(is_used);
+        let states = hardware.idle_states.iter().zip(&hardware.residency);
+        let states = states.filter(|(name, _)| used.contains(*name));
+        (hardware.idle_states, hardware.residency) =
+            states.map(|(name, share)| (name.clone(), *share)).unzip();
+    }
+}
+
 /// What turbostat would have shown, as far as the machine's model has it.
 fn columns(report: &HardwareReport, residency: &[f64]) -> Vec<Column> {
     let percent = |share: f64| 100.0 * share;
@@ -406,7 +433,11 @@ fn columns(report: &HardwareReport, residency: &[f64]) -> Vec<Column> {
     columns.extend(report.busy_mhz.map(clock));
     let states = report.idle_states.iter().zip(residency);
     for ((name, &mean), &most) in states.zip(&most.residency) {
-        columns.push(column(&format!("CPU%{name}"), percent(mean), percent(most)));
+        columns.push(column(
+            &format!("{STATE_COLUMN}{name}"),
+            percent(mean),
+            percent(most),
+        ));
     }
     for (name, watts) in [("CorWatt", report.cores), ("PkgWatt", report.package)] {
         columns.extend(watts.map(|watts| column(name, watts.mean, watts.max)));

@@ -121,10 +121,14 @@ fn a_scene_agrees_with_the_counters() {
         );
         let used: f64 = periods.used_ms.iter().sum();
         assert!(used <= used_s * 1e3 && used > used_s * 600.0, "{used}");
+        // One that was entered.
+        let state = &scene.hardware.as_ref().unwrap().idle_states[0];
+        let column = format!("CPU%{state}");
+        let [mean, most] = ["cstate", "cstate_max"].map(|metric| format!("{metric}.{state}"));
         for (name, mean, most, factor) in [
             ("Busy%", "awake_ratio", "awake_ratio_max", 100.0),
             ("Bzy_MHz", "frequency_mhz.mean", "frequency_mhz_max", 1.0),
-            ("CPU%C6", "cstate.C6", "cstate_max.C6", 100.0),
+            (column.as_str(), mean.as_str(), most.as_str(), 100.0),
             ("CorWatt", "core_watts", "core_watts_max", 1.0),
             ("PkgWatt", "package_watts", "package_watts_max", 1.0),
         ] {
@@ -141,6 +145,44 @@ fn a_scene_agrees_with_the_counters() {
     assert_eq!(granted(0), 30.0);
     assert!(granted(1) > 30.0 && granted(1) <= 60.0);
     assert!(!gathered.scenes[0].watts.is_empty());
+    for hardware in gathered.scenes.iter().flat_map(|scene| &scene.hardware) {
+        let shares = gathered.scenes.iter().flat_map(|scene| &scene.hardware);
+        for (row, name) in hardware.idle_states.iter().enumerate() {
+            assert!(shares.clone().any(|one| one.residency[row] > 0.0), "{name}");
+        }
+        let shown = |name: &String| {
+            let name = format!("CPU%{name}");
+            hardware.columns.iter().any(|column| column.name == name)
+        };
+        assert!(hardware.idle_states.iter().all(shown));
+    }
+}
+
+/// The deepest state is left out if nobody enters it, in any variant.
+#[test]
+fn idle_states_that_nobody_enters_are_left_out() {
+    let budget = scene::Budget {
+        slices: 10_000,
+        buckets: 128,
+        from_ns: 0,
+    };
+    let mut scenes = [text(), text()].map(|text| scene(&text, budget));
+    let states = |scenes: &[Scene]| scenes[0].hardware.clone().unwrap().idle_states;
+    let all = states(&scenes);
+    let last = all.len() - 1;
+    for scene in &mut scenes {
+        let hardware = scene.hardware.as_mut().unwrap();
+        hardware.residency = vec![0.25; all.len()];
+        hardware.residency[last] = 0.0;
+    }
+    scene::leave_out_unused_states(&mut scenes);
+    assert_eq!(states(&scenes), all[..last]);
+    for scene in &scenes {
+        let hardware = scene.hardware.as_ref().unwrap();
+        let unused = format!("CPU%{}", all[last]);
+        assert!(hardware.columns.iter().all(|column| column.name != unused));
+        assert_eq!(hardware.residency.len(), last);
+    }
 }
 
 /// What is wanted does not depend on the limit, as long as it does not change when threads are woken; what is used does.

@@ -73,6 +73,7 @@ pub(super) fn build(simulator: &Simulator, scenario: &Scenario) -> Result<Built>
     }
     builder.restrict_to_cpusets();
     builder.add_changes();
+    builder.refuse_endless()?;
     // Last: it follows no setting and is part of no program.
     if let Some(replay) = simulator.background(scenario)? {
         builder.add_background(&replay)?;
@@ -154,6 +155,23 @@ impl Builder<'_> {
 
     fn lasts(&mut self, duration_ns: Ns) {
         self.duration_ns = Some(self.duration_ns.unwrap_or(0).max(duration_ns));
+    }
+
+    /// A run ends when its programs do, or at the duration of the scenario, of a recording or of an rt-app file.
+    fn refuse_endless(&self) -> Result<()> {
+        if self.scenario.duration_ns.or(self.duration_ns).is_some() {
+            return Ok(());
+        }
+        for program in &self.scenario.programs {
+            let mut running = self.programs.iter();
+            let running = running.find(|running| running.name == program.name);
+            if let Some(end) = running.and_then(|running| running.endless_without) {
+                let message = format!("`{}` runs until somebody stops it", program.name);
+                let hint = format!("give it {end}, or all of the run a duration: --duration 20s");
+                return Err(Error::input(&program.action.place, message).hint(hint));
+            }
+        }
+        Ok(())
     }
 
     /// Adds the groups that no recording brought, and lays the settings over all of them. Paths sort

@@ -11,9 +11,9 @@
 //! The JSON form `schedcast.sweep/1` has the same numbers with units, one point a line.
 
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::path::Path;
 
+use schedcast_trace::fresh;
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 
@@ -168,13 +168,8 @@ impl Results {
             ("results.csv", self.to_csv()),
             ("results.json", self.to_json()),
         ] {
-            let (path, fresh) = (folder.join(name), folder.join(format!("{name}.new")));
-            let written = std::fs::File::create(&fresh).and_then(|mut file| {
-                file.write_all(text.as_bytes())?;
-                file.sync_all()?;
-                std::fs::rename(&fresh, &path)?;
-                sync_directory(&path)
-            });
+            let path = folder.join(name);
+            let written = fresh::write(&path, text).and_then(|()| sync_directory(&path));
             written.map_err(|error| Error::file("write", path.display(), &error))?;
         }
         Ok(())

@@ -9,6 +9,7 @@
 
 use std::path::{Path, PathBuf};
 
+use schedcast_trace::fresh;
 use serde_json::{Map, Value};
 
 use crate::comparison::{Comparison, Variant};
@@ -59,7 +60,7 @@ pub fn write(comparison: &Comparison, folder: &Path) -> Result<Vec<PathBuf>> {
             ("matrix.json", matrix_json(variant)),
         ] {
             let path = place.join(file);
-            std::fs::write(&path, text)
+            fresh::write(&path, text)
                 .map_err(|error| Error::file("write", path.display(), &error))?;
             files.push(path);
         }

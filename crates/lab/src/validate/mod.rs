@@ -14,6 +14,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use schedcast_trace::fresh;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Diagnostic, Error, Result};
@@ -310,7 +311,7 @@ pub fn read_reasons(path: Option<&Path>) -> Result<BTreeMap<String, String>> {
 /// A file that cannot be written.
 pub fn write_results(path: &Path, twins: &[Twin]) -> Result<()> {
     let json = serde_json::to_string_pretty(twins).expect("numbers are finite");
-    std::fs::write(path, json + "\n")
+    fresh::write(path, json + "\n")
         .map_err(|error| Error::file("write", path.display().to_string(), &error))
 }
 

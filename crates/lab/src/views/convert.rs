@@ -1,10 +1,10 @@
 //! A trace of one format in another.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use flate2::write::GzEncoder;
+use schedcast_trace::fresh::Fresh;
 use schedcast_trace::write::{WriteFormat, sink};
 use schedcast_trace::{Counts, EventSource, open_trace, trace_of};
 
@@ -43,8 +43,8 @@ pub fn convert(
         return Err(Error::usage("a trace is not written over itself"));
     }
     let shown = to.display();
-    let file = File::create(to).map_err(|error| Error::file("write", shown.to_string(), &error))?;
-    let mut file = BufWriter::new(file);
+    let fails = |error: io::Error| Error::file("write", shown.to_string(), &error);
+    let mut file = BufWriter::new(Fresh::create(to).map_err(fails)?);
     let result = if to.extension().is_some_and(|ending| ending == "gz") {
         let mut packer = GzEncoder::new(&mut file, flate2::Compression::default());
         let copied = copy(source.as_mut(), format, &mut packer);
@@ -52,11 +52,11 @@ pub fn convert(
     } else {
         copy(source.as_mut(), format, &mut file)
     };
-    let result = result.and_then(|left_out| {
-        let flushed = file.flush().map_err(Broken::Output);
-        flushed.map(|()| left_out)
-    });
     let left_out = finish(result, &shown.to_string(), false)?;
+    let file = file
+        .into_inner()
+        .map_err(|error| fails(error.into_error()))?;
+    file.keep().map_err(fails)?;
     Ok(notes(source.counts(), left_out))
 }
 

@@ -10,12 +10,13 @@
 //! millisecond each millisecond, lags around zero of opposite sign, and, after a while, a utilisation of 512 of 1024 each.
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use schedcast_kernel::platform::PrevState;
 use schedcast_kernel::{Cpu, GroupId, Ns, TaskId};
 use schedcast_sim::World;
+use schedcast_trace::fresh::Fresh;
 use schedcast_trace::perfetto::write::{self, Flow, PerfettoWriter, Track};
 
 use super::follow::{Follow, Period, Picture, State, Thread};
@@ -354,6 +355,15 @@ impl<W: Write> Picture for Drawing<W> {
 /// # Errors
 /// A run that fails, an output that does.
 pub fn write<W: Write>(simulator: &Simulator, scenario: &Scenario, seed: u64, out: W) -> Result<W> {
+    write_named(simulator, scenario, seed, (out, "the trace"))
+}
+
+fn write_named<W: Write>(
+    simulator: &Simulator,
+    scenario: &Scenario,
+    seed: u64,
+    (out, name): (W, &str),
+) -> Result<W> {
     let mut follow = Follow::new(Drawing::new(out, &scenario.name));
     let finished = simulator.watch(scenario, seed, STEP_NS, &mut follow)?;
     follow.close(finished.world.now());
@@ -361,7 +371,7 @@ pub fn write<W: Write>(simulator: &Simulator, scenario: &Scenario, seed: u64, ou
         .picture
         .trace
         .finish()
-        .map_err(|error| Error::file("write", "the trace", &error))
+        .map_err(|error| Error::file("write", name, &error))
 }
 
 /// Writes the traces of the first seed of all variants: into `path`, or, for several variants, into files beside it that
@@ -376,9 +386,14 @@ pub fn write_files(
 ) -> Result<Vec<std::path::PathBuf>> {
     let paths = trace_files(scenarios, path);
     for (scenario, path) in scenarios.iter().zip(&paths) {
-        let file = std::fs::File::create(path)
-            .map_err(|error| Error::file("create", path.display(), &error))?;
-        write(simulator, scenario, 0, std::io::BufWriter::new(file))?;
+        let fails = |error: std::io::Error| Error::file("write", path.display(), &error);
+        let file = BufWriter::new(Fresh::create(path).map_err(fails)?);
+        let shown = path.display().to_string();
+        let file = write_named(simulator, scenario, 0, (file, &shown))?;
+        let file = file
+            .into_inner()
+            .map_err(|error| fails(error.into_error()))?;
+        file.keep().map_err(fails)?;
     }
     Ok(paths)
 }

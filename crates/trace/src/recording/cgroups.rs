@@ -116,6 +116,50 @@ pub struct CpuStat {
     pub burst_ns: Option<u64>,
 }
 
+impl CpuStat {
+    /// How much was counted since `before`; what either lacks is `None`. Counters never fall: where one did, the group
+    /// is another one of that name, as after a restart, and all it counted it counted since.
+    pub fn since(&self, before: &CpuStat) -> CpuStat {
+        let anew = self.began_anew(before);
+        let grown = |pick: fn(&CpuStat) -> Option<u64>| {
+            let (before, after) = (pick(before)?, pick(self)?);
+            Some(if anew { after } else { after - before })
+        };
+        CpuStat {
+            usage_ns: grown(|stat| stat.usage_ns),
+            nr_periods: grown(|stat| stat.nr_periods),
+            nr_throttled: grown(|stat| stat.nr_throttled),
+            throttled_ns: grown(|stat| stat.throttled_ns),
+            nr_bursts: grown(|stat| stat.nr_bursts),
+            burst_ns: grown(|stat| stat.burst_ns),
+        }
+    }
+
+    /// Whether a counter is smaller than it was in `before`.
+    pub fn began_anew(&self, before: &CpuStat) -> bool {
+        let counters = |stat: &CpuStat| {
+            let CpuStat {
+                usage_ns,
+                nr_periods,
+                nr_throttled,
+                throttled_ns,
+                nr_bursts,
+                burst_ns,
+            } = *stat;
+            [
+                usage_ns,
+                nr_periods,
+                nr_throttled,
+                throttled_ns,
+                nr_bursts,
+                burst_ns,
+            ]
+        };
+        let mut pairs = counters(before).into_iter().zip(counters(self));
+        pairs.any(|(before, after)| matches!((before, after), (Some(before), Some(after)) if after < before))
+    }
+}
+
 impl Cgroup {
     /// The group's bandwidth; `None` if it has no such files (a root of v2).
     ///
@@ -438,6 +482,32 @@ mod tests {
             files,
             tasks: Vec::new(),
         }
+    }
+
+    #[test]
+    fn counters_that_fall_have_begun_anew() {
+        let stat = |text: &str| cpu_stat(text).unwrap();
+        let before = stat("nr_periods 1000\nnr_throttled 10\nusage_usec 5");
+        let after = stat("nr_periods 1295\nnr_throttled 112\nusage_usec 9");
+        let grown = after.since(&before);
+        assert_eq!(
+            (grown.nr_periods, grown.nr_throttled, grown.usage_ns),
+            (Some(295), Some(102), Some(4000))
+        );
+        assert!(!after.began_anew(&before) && grown.burst_ns.is_none());
+        // One that fell is enough: the others began at 0 as well.
+        let after = stat("nr_periods 295\nnr_throttled 102\nnr_bursts 3");
+        let grown = after.since(&before);
+        assert!(after.began_anew(&before));
+        assert_eq!(
+            (grown.nr_periods, grown.nr_throttled),
+            (Some(295), Some(102))
+        );
+        assert_eq!(
+            (grown.usage_ns, grown.nr_bursts),
+            (None, None),
+            "not in both"
+        );
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
+use crate::clock::TraceClock;
 use crate::json;
 
 /// What is known about the machine and the trace.
@@ -181,37 +182,9 @@ impl<'de> Deserialize<'de> for TraceFormat {
     }
 }
 
-/// A clock of ftrace that counts in time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TraceClock {
-    /// `local`: fast, and not in step between CPUs.
-    Local,
-    /// `global`: in step, slower.
-    Global,
-    /// `perf`: the clock of perf events.
-    Perf,
-    /// `mono`: `CLOCK_MONOTONIC`.
-    Mono,
-    /// `mono_raw`: `CLOCK_MONOTONIC_RAW`.
-    MonoRaw,
-    /// `boot`: `CLOCK_BOOTTIME`.
-    Boot,
-    /// `tai`: `CLOCK_TAI`.
-    Tai,
-}
-
 impl<'de> Deserialize<'de> for TraceClock {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<TraceClock, D::Error> {
-        let known = [
-            ("local", TraceClock::Local),
-            ("global", TraceClock::Global),
-            ("perf", TraceClock::Perf),
-            ("mono", TraceClock::Mono),
-            ("mono_raw", TraceClock::MonoRaw),
-            ("boot", TraceClock::Boot),
-            ("tai", TraceClock::Tai),
-        ];
-        json::word(deserializer, "trace clock", &known)
+        json::word(deserializer, "trace clock", &TraceClock::ALL)
     }
 }
 

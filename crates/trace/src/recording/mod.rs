@@ -17,9 +17,10 @@ use std::path::{Path, PathBuf};
 
 pub use self::cgroups::{Bandwidth, Cgroup, CgroupTree, CpuStat, Weight};
 pub use self::measured::{FIGURES, Figure, Measured, Setting};
-pub use self::meta::{Meta, Preempt, TraceClock, TraceFormat};
+pub use self::meta::{Meta, Preempt, TraceFormat};
 pub use self::requests::Request;
 pub use self::snapshots::Snapshots;
+pub use crate::clock::TraceClock;
 
 use crate::error::{ErrorKind, ReadError};
 use crate::event::Event;
@@ -107,6 +108,7 @@ impl Recording {
             .map(|path| json::read(&path))
             .transpose()?;
         let recording = Recording::with_trace(trace, meta)?;
+        recording.refuse_other_clock(&meta_path)?;
         Ok(Recording {
             cgroups_before,
             cgroups_after,
@@ -114,6 +116,21 @@ impl Recording {
             measured,
             ..recording
         })
+    }
+
+    /// Start, end and requests are times of the trace's clock.
+    fn refuse_other_clock(&self, meta_path: &Path) -> Result<(), ReadError> {
+        match (self.meta.trace_clock, self.counts.clock) {
+            (Some(told), Some(found)) if told != found => {
+                let message = format!(
+                    "expected the clock of the trace as `trace_clock`, `{}`, found `{}`",
+                    found.name(),
+                    told.name()
+                );
+                Err(ReadError::new(ErrorKind::Malformed, meta_path, message))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn with_trace(trace: PathBuf, meta: Meta) -> Result<Recording, ReadError> {
@@ -189,6 +206,18 @@ impl Recording {
             notes.push(format!(
                 "CPU {cpu} has events, but the machine is said to have {cpus} CPUs"
             ));
+        }
+        let before = self.cgroups_before.iter().flat_map(CgroupTree::iter);
+        for (path, group) in before {
+            let end = self.cgroups_after.as_ref().and_then(|tree| tree.get(path));
+            let stats = (group.stat(), end.map(Cgroup::stat));
+            if let (Ok(Some(before)), Some(Ok(Some(after)))) = stats
+                && after.began_anew(&before)
+            {
+                notes.push(format!(
+                    "the counters of `{path}` fell: the group began anew while recorded, and only what it counted since is known"
+                ));
+            }
         }
         notes
     }

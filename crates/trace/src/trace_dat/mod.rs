@@ -14,6 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::binary::{Bytes, Damage, Endian, Store};
+use crate::clock::{TraceClock, check_stats};
 use crate::error::{ErrorKind, ReadError};
 use crate::event_format::{Decoder, EventFormat};
 use crate::merge::{CpuPages, MergedReader, Pages};
@@ -44,7 +45,10 @@ struct Contents {
     layout: Option<PageLayout>,
     decoder: Decoder,
     cpus: Option<u32>,
-    clock: Option<String>,
+    /// Of the machine's own buffer.
+    clock: Option<TraceClock>,
+    /// Whether an instance has events: trace-cmd does not tell its clock.
+    has_instances: bool,
     /// Events that the kernel overwrote, over all CPUs.
     overwritten: u64,
     /// Added to every time.
@@ -63,9 +67,6 @@ struct CpuBuffer {
 pub(crate) fn open(file: &Path, store: Store) -> Result<Box<dyn EventSource>, ReadError> {
     let store = Arc::new(store);
     let contents = contents(&store).map_err(|damage| damage.in_file(file))?;
-    if let Some(message) = contents.clock.as_deref().and_then(uncountable_clock) {
-        return Err(ReadError::new(ErrorKind::Unsupported, file, message));
-    }
     if contents.decoder.knows_nothing() {
         let message = "expected the formats of scheduling events, found none";
         return Err(ReadError::new(ErrorKind::Malformed, file, message));
@@ -85,6 +86,7 @@ pub(crate) fn open(file: &Path, store: Store) -> Result<Box<dyn EventSource>, Re
     let counts = Counts {
         cpus_declared: contents.cpus,
         overwritten: contents.overwritten,
+        clock: contents.clock.filter(|_| !contents.has_instances),
         ..Counts::default()
     };
     Ok(Box::new(MergedReader::new(
@@ -93,15 +95,6 @@ pub(crate) fn open(file: &Path, store: Store) -> Result<Box<dyn EventSource>, Re
         counts,
         contents.shift_ns,
     )))
-}
-
-/// What to say about a clock that does not count in time.
-pub(crate) fn uncountable_clock(clock: &str) -> Option<String> {
-    matches!(clock, "counter" | "uptime" | "x86-tsc" | "tsc2nsec").then(|| {
-        format!(
-            "the trace's clock `{clock}` does not count in nanoseconds; record with the clock `mono`"
-        )
-    })
 }
 
 /// The formats of events that perf.data carries in the words of this format; `base` is their place in the file.
@@ -136,6 +129,7 @@ fn beginning(mut bytes: Bytes<'_>) -> Result<(Contents, &[u8], Bytes<'_>), Damag
         decoder: Decoder::new(endian),
         cpus: None,
         clock: None,
+        has_instances: false,
         overwritten: 0,
         shift_ns: 0,
         buffers: Vec::new(),
@@ -212,7 +206,9 @@ impl Contents {
     fn option(&mut self, id: u16, mut data: Bytes) -> Result<(), Damage> {
         match id {
             option::CPUSTAT => {
+                let offset = data.offset();
                 let text = String::from_utf8_lossy(data.rest());
+                check_stats(&text).map_err(|message| Damage::unsupported(offset, message))?;
                 let lost = text
                     .lines()
                     .filter_map(|line| line.trim().strip_prefix("overrun:"));
@@ -220,12 +216,10 @@ impl Contents {
                 self.overwritten = self.overwritten.saturating_add(lost);
             }
             option::TRACECLOCK => {
-                // The chosen one stands in brackets: `local [mono] boot`.
+                let offset = data.offset();
                 let text = String::from_utf8_lossy(data.rest());
-                let chosen = text
-                    .split_once('[')
-                    .and_then(|(_, rest)| rest.split_once(']'));
-                self.clock = chosen.map(|(clock, _)| clock.to_owned());
+                let chosen = TraceClock::chosen(&text);
+                self.clock = chosen.map_err(|message| Damage::unsupported(offset, message))?;
             }
             option::OFFSET => {
                 let offset = data.offset();

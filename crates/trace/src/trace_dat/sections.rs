@@ -133,7 +133,7 @@ impl File<'_> {
     /// The buffers of one trace instance.
     fn buffer(&mut self, mut data: Bytes) -> Result<(), Damage> {
         let section = data.u64("the place of a buffer")?;
-        data.text("the name of an instance")?;
+        let name = data.text("the name of an instance")?;
         data.text("the clock of an instance")?;
         let offset = data.offset();
         let page_bytes = u64::from(data.u32("the size of a page")?);
@@ -154,6 +154,7 @@ impl File<'_> {
             if size == 0 {
                 continue;
             }
+            self.contents.has_instances |= !name.is_empty();
             let pages = if flags & FLAG_COMPRESSED == 0 {
                 Pages::Plain {
                     offset,

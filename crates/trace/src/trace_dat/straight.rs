@@ -77,6 +77,7 @@ fn options(
         if id == option::BUFFER {
             let place = data.u64("the place of a buffer")?;
             instances.push((place, 0));
+            contents.has_instances = true;
         } else {
             let before = contents.cpus;
             contents.option(id, data)?;

@@ -110,6 +110,8 @@ pub struct Running {
     /// When it ends by itself at the latest if every task gets to run, as far as the command says:
     /// the run time of schbench, the timeout of stress-ng. `None` = when its work is done.
     pub end_ns: Option<u64>,
+    /// Of a command that runs until somebody stops it: what would end it.
+    pub endless_without: Option<&'static str>,
     /// Names its tasks' statistics go to.
     pub statistics: Vec<String>,
     /// Longest time that an idle CPU may take to wake up while it runs (`/dev/cpu_dma_latency`),
@@ -184,6 +186,7 @@ pub fn compile(
         name: start.name.clone(),
         tool,
         end_ns: model.length_ns().map(|length| start.start_ns + length),
+        endless_without: model.endless_without(),
         statistics: model.statistics(&start.name),
         idle_latency_limit_us: model.idle_latency_limit_us(),
         needs_log: model.needs_log(),

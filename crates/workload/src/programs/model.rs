@@ -16,6 +16,11 @@ pub(super) trait Model: Debug + Send + Sync {
         None
     }
 
+    /// Of a command that runs until somebody stops it: what would end it, such as "-r 20".
+    fn endless_without(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Names that its tasks' statistics go to.
     fn statistics(&self, name: &str) -> Vec<String> {
         vec![name.to_owned()]

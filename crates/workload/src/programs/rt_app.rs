@@ -25,6 +25,7 @@ pub static TOOL: Tool = Tool {
 #[derive(Debug)]
 struct Compiled {
     length_ns: Option<u64>,
+    endless: bool,
     statistics: Vec<String>,
     logged: bool,
     threads: Vec<String>,
@@ -70,6 +71,7 @@ fn compile(words: &Words, compiler: &mut Compiler) -> Result<Compiled, CommandEr
     statistics.sort();
     statistics.dedup();
     Ok(Compiled {
+        endless: compiled.end_ns.is_none() && file.tasks.iter().any(is_endless),
         length_ns: compiled.end_ns.map(|end_ns| end_ns - start.start_ns),
         statistics,
         logged: compiled.logged,
@@ -82,9 +84,18 @@ fn compile(words: &Words, compiler: &mut Compiler) -> Result<Compiled, CommandEr
     })
 }
 
+fn is_endless(task: &rtapp::Task) -> bool {
+    task.instances > 0 && task.repeat == rtapp::Repeat::Forever
+}
+
 impl Model for Compiled {
     fn length_ns(&self) -> Option<u64> {
         self.length_ns
+    }
+
+    fn endless_without(&self) -> Option<&'static str> {
+        self.endless
+            .then_some("a `duration` in the file's `global`")
     }
 
     fn statistics(&self, _name: &str) -> Vec<String> {

@@ -71,7 +71,7 @@ pub struct MeasuredThreads {
     pub executed_ns: u64,
 }
 
-/// Growth of a group's `cpu.stat` over the recording; `None` where it lacks the line.
+/// Growth of a group's `cpu.stat` over the recording, or since the group began anew in it; `None` where it lacks the line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeasuredGroup {
     /// Path.
@@ -152,7 +152,7 @@ impl Replay {
 
     fn measured_group(&self, index: super::GroupIndex, group: &Group) -> Option<MeasuredGroup> {
         let (before, after) = group.stat?;
-        let grown = |before: Option<u64>, after: Option<u64>| Some(after?.saturating_sub(before?));
+        let grown = after.since(&before);
         let seen_ns = || {
             let members = self.members(index);
             let executed = members
@@ -162,12 +162,12 @@ impl Replay {
         };
         Some(MeasuredGroup {
             path: group.path.clone(),
-            nr_periods: grown(before.nr_periods, after.nr_periods),
-            nr_throttled: grown(before.nr_throttled, after.nr_throttled),
-            throttled_ns: grown(before.throttled_ns, after.throttled_ns),
-            nr_bursts: grown(before.nr_bursts, after.nr_bursts),
-            burst_ns: grown(before.burst_ns, after.burst_ns),
-            usage_ns: grown(before.usage_ns, after.usage_ns).unwrap_or_else(seen_ns),
+            nr_periods: grown.nr_periods,
+            nr_throttled: grown.nr_throttled,
+            throttled_ns: grown.throttled_ns,
+            nr_bursts: grown.nr_bursts,
+            burst_ns: grown.burst_ns,
+            usage_ns: grown.usage_ns.unwrap_or_else(seen_ns),
         })
     }
 }

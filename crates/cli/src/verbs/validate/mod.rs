@@ -12,11 +12,12 @@ use schedcast_lab::error::{Diagnostic, Error, Result};
 use schedcast_lab::experiment::{self, Experiment, Scenario, Surroundings, document};
 use schedcast_lab::simulate::{Simulate, run_all};
 use schedcast_lab::validate::{self, AsReal, Measured, Twin};
+use schedcast_trace::fresh;
 
 use super::host::host_error;
 use super::in_vm;
 use crate::arguments::validate::{Place, ValidateArguments};
-use crate::written;
+use crate::{output, written};
 
 mod guest;
 mod real;
@@ -160,6 +161,7 @@ pub fn validate(
         return guest::serve(arguments, out);
     }
     refuse_foreign_background(arguments)?;
+    output::refuse_unwritable([arguments.results.as_ref(), arguments.page.as_ref()])?;
     let simulator = &AsReal(simulator);
     let real = Real::at(&arguments.on)?;
     let experiments = load(arguments, &real)?;
@@ -251,7 +253,7 @@ fn keep(arguments: &ValidateArguments, new: &[Twin]) -> Result<()> {
     }
     let reasons = validate::read_reasons(arguments.reasons.as_deref())?;
     match &arguments.page {
-        Some(path) => std::fs::write(path, validate::render_page(&all, &reasons))
+        Some(path) => fresh::write(path, validate::render_page(&all, &reasons))
             .map_err(|error| Error::file("write", path.display().to_string(), &error)),
         None => Ok(()),
     }

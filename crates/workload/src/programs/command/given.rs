@@ -132,6 +132,17 @@ impl Given {
         }
     }
 
+    /// Same, of a run: none is over before it begins.
+    ///
+    /// # Errors
+    /// As for [`Given::duration_ns`], and 0.
+    pub fn length_ns(&self, unit_ns: u64) -> Result<u64, CommandError> {
+        match self.duration_ns(unit_ns)? {
+            0 => Err(self.expected("a time of more than 0, such as `20` or `30s`")),
+            length_ns => Ok(length_ns),
+        }
+    }
+
     /// A list of CPUs, such as `0-3,8`, of a machine of `cpus` CPUs.
     ///
     /// # Errors

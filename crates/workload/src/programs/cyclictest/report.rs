@@ -89,6 +89,10 @@ impl Model for Options {
         self.duration_ns
     }
 
+    fn endless_without(&self) -> Option<&'static str> {
+        (self.loops == 0 && self.duration_ns.is_none()).then_some("-l 1000 or -D 20s")
+    }
+
     fn idle_latency_limit_us(&self) -> Option<u32> {
         self.idle_latency_limit_us
     }

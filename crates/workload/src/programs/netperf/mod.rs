@@ -242,7 +242,10 @@ fn read_length(words: &Words, test: Test) -> Result<Length, CommandError> {
         return Ok(Length::Time(10 * SECOND_NS));
     };
     let Some(count) = given.text().strip_prefix('-') else {
-        return given.duration_ns(SECOND_NS).map(Length::Time);
+        return match given.duration_ns(SECOND_NS)? {
+            0 => Err(given.error("a test of no time ends when somebody stops it: give `-l 20`")),
+            time_ns => Ok(Length::Time(time_ns)),
+        };
     };
     if test.is_stream() {
         return Err(given.error("a stream has a time, a number of transactions it has not"));

@@ -79,6 +79,10 @@ impl Model for Options {
         (self.runtime_s > 0).then_some(self.runtime_s * 1_000_000_000)
     }
 
+    fn endless_without(&self) -> Option<&'static str> {
+        (self.runtime_s == 0).then_some("-r 20")
+    }
+
     fn statistics(&self, name: &str) -> Vec<String> {
         ["", MESSAGE, WORKER]
             .map(|end| format!("{name}{end}"))

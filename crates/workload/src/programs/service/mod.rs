@@ -149,7 +149,7 @@ impl Options {
             random: named(words, "arrivals", &ARRIVALS)?,
             duration_ns: words
                 .last("duration")
-                .map_or(Ok(10 * SECOND_NS), |given| given.duration_ns(SECOND_NS))?,
+                .map_or(Ok(10 * SECOND_NS), |given| given.length_ns(SECOND_NS))?,
             threads,
             work_ns: work_ns - lock_ns,
             demand: named(words, "demand", &DEMANDS)?,

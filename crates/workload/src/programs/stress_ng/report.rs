@@ -57,6 +57,11 @@ impl Model for Options {
         Some(self.timeout_ns)
     }
 
+    fn endless_without(&self) -> Option<&'static str> {
+        // A day, as the tool takes it, is longer than anybody simulates.
+        (!self.timeout_given && self.operations.is_none()).then_some("-t 20s or --cpu-ops 1000")
+    }
+
     fn metrics(&self, results: &Results, map: &mut MetricMap) {
         results.put(map, "time", results.seconds("time"));
         let operations = results.count("operations") as f64 / 1e6;

@@ -1,0 +1,303 @@
+//! Files that are written whole or not at all.
+//!
+//! An answer takes minutes; whoever kills the command, or fills the disk, must not be left with half a file that looks
+//! like one. So the bytes go into a new file in the same folder, which takes the name once all of them are on disk:
+//!
+//! ```text
+//! out.json (old) ─────────────────────────────► out.json (new)
+//! .schedcast-4711-0.new  ── write ── sync ── rename ┘   an error, or a panic: removed, the old one stays
+//! ```
+//!
+//! What is no regular file (a pipe, a terminal, `/dev/null`, `/dev/stdout`) has no name to take and is written as it is.
+//! So is a file in a folder that takes no new ones: there is nothing better. Worked example: `--json /dev/stdout`
+//! behind `> both.txt` writes on where standard output stands, so that the table comes after the JSON and not over it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::fchown;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Links that lead to one another; the kernel follows as many.
+const MOST_LINKS: u32 = 40;
+
+/// Files that this process has begun: each has a name of its own.
+static BEGUN: AtomicU32 = AtomicU32::new(0);
+
+/// A file in the making. Dropped without [`Fresh::keep`], it leaves what was there before.
+#[derive(Debug)]
+pub struct Fresh {
+    file: File,
+    /// Where it is written and which name it takes; `None` if it is written in place.
+    beside: Option<(PathBuf, PathBuf)>,
+}
+
+impl Fresh {
+    /// Begins the file `path`.
+    ///
+    /// # Errors
+    /// A path that cannot be written: no such folder, a folder itself, missing rights.
+    pub fn create(path: &Path) -> io::Result<Fresh> {
+        match target(path)? {
+            Target::InPlace(file) => Ok(Fresh { file, beside: None }),
+            Target::Regular(name) => match begin(&name) {
+                Ok((file, beside)) => Ok(Fresh {
+                    file,
+                    beside: Some((beside, name)),
+                }),
+                Err(error) if takes_no_new(&error) && name.exists() => Ok(Fresh {
+                    file: File::create(&name)?,
+                    beside: None,
+                }),
+                Err(error) => Err(error),
+            },
+        }
+    }
+
+    /// All is written: the file takes its name.
+    ///
+    /// # Errors
+    /// What the disk says late: that it is full, or broken.
+    pub fn keep(mut self) -> io::Result<()> {
+        let Some((beside, name)) = &self.beside else {
+            return self.file.flush();
+        };
+        self.file.sync_all()?;
+        match fs::rename(beside, name) {
+            // A file that is mounted by itself keeps its place, as into a container.
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                fs::copy(beside, name).map(|_| ())
+            }
+            Err(error) => Err(error),
+            Ok(()) => {
+                self.beside = None;
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Write for Fresh {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        if let Some((beside, _)) = &self.beside {
+            let _ = fs::remove_file(beside);
+        }
+    }
+}
+
+/// Writes a file as a whole.
+///
+/// # Errors
+/// Those of [`Fresh::create`] and of the disk.
+pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+    let mut file = Fresh::create(path)?;
+    file.write_all(bytes.as_ref())?;
+    file.keep()
+}
+
+/// Whether [`write`] will be able to begin, without leaving anything. What is no regular file is not tried: opening
+/// a pipe waits for its reader.
+///
+/// # Errors
+/// Those of [`Fresh::create`].
+pub fn check(path: &Path) -> io::Result<()> {
+    match fs::metadata(path) {
+        Ok(there) if !there.is_file() && !there.is_dir() => Ok(()),
+        _ => Fresh::create_only_beside(path),
+    }
+}
+
+impl Fresh {
+    fn create_only_beside(path: &Path) -> io::Result<()> {
+        match target(path)? {
+            Target::InPlace(_) => Ok(()),
+            Target::Regular(name) => match begin(&name) {
+                Ok((_, beside)) => fs::remove_file(beside),
+                Err(error) if takes_no_new(&error) && name.exists() => Ok(()),
+                Err(error) => Err(error),
+            },
+        }
+    }
+}
+
+/// How a path is written.
+enum Target {
+    /// Not a regular file, or one that somebody else has open for us.
+    InPlace(File),
+    /// The name to take, links followed.
+    Regular(PathBuf),
+}
+
+fn target(path: &Path) -> io::Result<Target> {
+    let mut name = path.to_path_buf();
+    for _ in 0..MOST_LINKS {
+        let folder = match name.parent() {
+            Some(folder) if folder != Path::new("") => folder.canonicalize()?,
+            _ => PathBuf::from(".").canonicalize()?,
+        };
+        // Descriptors of a process: what they name is open already, and its name may be gone.
+        if folder.starts_with("/proc") {
+            return Ok(Target::InPlace(descriptor(&folder, &name)?));
+        }
+        match fs::read_link(&name) {
+            Ok(next) => name = folder.join(next),
+            Err(_) => {
+                return match fs::metadata(&name) {
+                    Ok(there) if there.is_file() => {
+                        // Whoever may not write the file may not replace it either.
+                        OpenOptions::new().write(true).open(&name)?;
+                        Ok(Target::Regular(name))
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                        Ok(Target::Regular(name))
+                    }
+                    Err(error) => Err(error),
+                    Ok(_) => Ok(Target::InPlace(OpenOptions::new().write(true).open(&name)?)),
+                };
+            }
+        }
+    }
+    Err(io::Error::other("its links lead in a circle"))
+}
+
+/// Standard output and error are written on where they stand; other descriptors as their files.
+fn descriptor(folder: &Path, name: &Path) -> io::Result<File> {
+    let own = PathBuf::from(format!("/proc/{}/fd", std::process::id()));
+    let number = name.file_name().and_then(|number| number.to_str());
+    match number {
+        Some("1") if *folder == own => {
+            io::stdout().flush()?;
+            Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
+        }
+        Some("2") if *folder == own => Ok(File::from(io::stderr().as_fd().try_clone_to_owned()?)),
+        _ => OpenOptions::new().write(true).open(name),
+    }
+}
+
+/// A new file in the folder of `name`, with the rights and the owner of the file that it will replace.
+fn begin(name: &Path) -> io::Result<(File, PathBuf)> {
+    let number = BEGUN.fetch_add(1, Ordering::Relaxed);
+    let fresh = format!(".schedcast-{}-{number}.new", std::process::id());
+    let beside = name.with_file_name(fresh);
+    let file = File::create(&beside)?;
+    if let Ok(old) = fs::metadata(name) {
+        let keeps = file.set_permissions(old.permissions());
+        // Only root may give a file away; anybody else is its owner.
+        let _ = fchown(&file, Some(old.uid()), Some(old.gid()));
+        if let Err(error) = keeps {
+            let _ = fs::remove_file(&beside);
+            return Err(error);
+        }
+    }
+    Ok((file, beside))
+}
+
+fn takes_no_new(error: &io::Error) -> bool {
+    use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_takes_its_name_when_it_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.json");
+        fs::write(&path, "old").unwrap();
+        let mut file = Fresh::create(&path).unwrap();
+        file.write_all(b"half").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(names(folder.path()).len(), 2);
+        drop(file);
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(names(folder.path()), ["out.json"]);
+        write(&path, "new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(names(folder.path()), ["out.json"]);
+    }
+
+    #[test]
+    fn links_and_rights_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        fs::write(&file, "old").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        symlink("file", &link).unwrap();
+        write(&link, "new").unwrap();
+        assert_eq!(fs::read_link(&link).unwrap(), Path::new("file"));
+        assert_eq!(fs::read(&file).unwrap(), b"new");
+        assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
+        let (nowhere, loops) = (folder.path().join("nowhere"), folder.path().join("loop"));
+        symlink("made", &nowhere).unwrap();
+        write(&nowhere, "made").unwrap();
+        assert_eq!(fs::read(folder.path().join("made")).unwrap(), b"made");
+        symlink("loop", &loops).unwrap();
+        assert!(write(&loops, "").is_err());
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_written_in_place() {
+        write(Path::new("/dev/null"), "gone").unwrap();
+        let error = write(Path::new("/dev/full"), "more").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        let (mut reader, writer) = io::pipe().unwrap();
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&writer);
+        write(Path::new(&format!("/dev/fd/{fd}")), "through").unwrap();
+        drop(writer);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "through");
+        assert!(Path::new("/dev/null").exists());
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_said_before() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(check(folder.path()).is_err(), "a folder");
+        assert!(check(&folder.path().join("no/file")).is_err());
+        assert!(check(Path::new("/proc/sys/kernel/osrelease/x")).is_err());
+        assert!(check(&folder.path().join("file")).is_ok());
+        assert!(names(folder.path()).is_empty());
+        assert!(check(Path::new("/dev/full")).is_ok());
+    }
+
+    #[test]
+    fn a_broken_disk_leaves_the_old_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.json");
+        fs::write(&path, "old").unwrap();
+        let mut file = Fresh::create(&path).unwrap();
+        // A disk that fills up while the file is written.
+        file.file = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        assert!(file.write_all(b"half").is_err());
+        drop(file);
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(names(folder.path()), ["out.json"]);
+    }
+}
