@@ -11,7 +11,7 @@ use crate::entity::Entity;
 use crate::ids::{CfsRqId, EntityId};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
-use crate::rules::FairClass;
+use crate::rules::{FairClass, Reweight};
 use crate::weight::calc_delta_fair;
 
 /// `__enqueue_entity`.
@@ -98,7 +98,9 @@ impl Kernel {
             entity.slice = self.rules.base_slice_ns;
         }
         entity.vruntime = average.wrapping_sub(lag as u64);
-        if features.place_rel_deadline && entity.rel_deadline {
+        // From 6.13 what a new weight made relative is always placed so; the feature only says who leaves that way.
+        let keeps_rest = features.place_rel_deadline || self.rules.reweight == Reweight::PlaceAgain;
+        if keeps_rest && entity.rel_deadline {
             entity.deadline = entity.deadline.wrapping_add(entity.vruntime);
             reached(Mark::PlaceRelDeadline);
             entity.rel_deadline = false;

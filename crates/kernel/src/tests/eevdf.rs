@@ -435,6 +435,30 @@ fn a_new_weight_rescales_lag_and_deadline_by_version() {
 }
 
 #[test]
+fn a_new_weight_keeps_the_rest_of_a_request_whatever_the_feature() {
+    // As above under 6.18, with requests of 0.7 ms: B's first one, 0.35 ms ahead of it, is stretched to 0.35 · 1024 / 335 =
+    // 1.069850 ms whether or not PLACE_REL_DEADLINE is on.
+    for place_rel_deadline in [true, false] {
+        let mut world = World::with("6.18", 1, |rules| {
+            rules.features.place_rel_deadline = place_rel_deadline;
+        });
+        let (_a, b) = (world.spawn(CPU), world.spawn(CPU));
+        let to_deadline = |world: &World| {
+            let entity = world.entity(b);
+            entity.deadline.wrapping_sub(entity.vruntime)
+        };
+        assert_eq!(to_deadline(&world), 350_000);
+        let load = crate::weight::LoadWeight::from_nice(5);
+        let se = world.kernel.tasks[b.index()].se;
+        world
+            .kernel
+            .reweight_entity(&mut world.bench, QUEUE, se, load);
+        assert_eq!(to_deadline(&world), 350_000 * 1024 / 335);
+        assert!(!world.entity(b).rel_deadline);
+    }
+}
+
+#[test]
 fn a_new_weight_ends_protection_except_in_later_stable_kernels() {
     // The running task, 0.5 ms into its first turn, becomes nice 5. Up to 6.18.44 its protection is lost: `vprot` has its place where
     // the lag is written. From 6.18.45 on the time it is protected for is stretched by 1024 / 335 like all of its virtual time.
