@@ -21,7 +21,7 @@ use crate::ids::{CfsRqId, Cpu, EntityId, GroupId, Ns, TaskId};
 use crate::model::{Mark, reached};
 use crate::platform::{Draw, Platform};
 use crate::rq::{Nohz, Rq};
-use crate::rules::{Rules, ThrottleModel};
+use crate::rules::Rules;
 use crate::table::Table;
 use crate::task::{Policy, Task, TaskAttributes, TaskState};
 use crate::topology::Topology;
@@ -245,14 +245,14 @@ impl Kernel {
             self.rules.base_slice_ns,
         ));
         let mut cfs_rq = CfsRq::new(group, cpu, Some(entity));
-        // A queue below a throttled one starts throttled (`sync_throttle`).
+        // A queue below a throttled one starts throttled, its clock stopped now (`sync_throttle`).
+        self.update_rq_clock(p, cpu);
         cfs_rq.throttle_count = self.cfs_rqs[parent_queue.index()].throttle_count;
-        cfs_rq.pelt_clock_throttled =
-            self.rules.throttle_model == ThrottleModel::Queue && cfs_rq.throttle_count > 0;
+        cfs_rq.pelt_clock_throttled = cfs_rq.throttle_count > 0;
+        cfs_rq.throttled_clock_pelt_ns = self.rq_clock_pelt(cpu);
         self.cfs_rqs.push(cfs_rq);
         // Attached while it has no load (`online_fair_sched_group`): left to its first enqueue, what its
         // first task brings would count twice in the parent, as propagated and as attached.
-        self.update_rq_clock(p, cpu);
         self.attach_entity_cfs_rq(p, parent_queue, entity);
     }
 

@@ -188,10 +188,11 @@ impl Kernel {
         }
     }
 
-    /// `tg_unthrottle_up` over the queues of the group and of all groups below it, children first.
+    /// `tg_unthrottle_up` over the queues of the group and of all groups below it, children first, of several the one that was
+    /// created last (`list_add_rcu` in `sched_online_group`).
     fn tg_unthrottle_up<P: Platform>(&mut self, p: &mut P, q: CfsRqId) {
         let (group, cpu) = (self.cfs_rqs[q.index()].group, self.cfs_rqs[q.index()].cpu);
-        for child in 0..self.groups[group.index()].children.len() {
+        for child in (0..self.groups[group.index()].children.len()).rev() {
             let child = self.groups[group.index()].children[child];
             self.tg_unthrottle_up(p, self.cfs_rq_of(child, cpu));
         }

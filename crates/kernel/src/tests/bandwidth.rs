@@ -571,6 +571,41 @@ fn lifting_a_limit_releases_at_once() {
 }
 
 #[test]
+fn a_queue_created_below_a_throttled_one_starts_with_its_clock_stopped() {
+    // Its clock stands at the CPU's from its creation at 50 ms on. Up to 6.17 it does so until the release, later until the first task
+    // comes, which goes on from there.
+    for version in VERSIONS {
+        let (mut world, parent) = limited(version, 1, 20, 100, 0);
+        hog(&mut world, parent, CPU);
+        world.advance_to(50 * MS);
+        let child = world.group(parent);
+        let q = world.kernel.cfs_rq_of(child, CPU);
+        let created = world.kernel.rq_clock_pelt(CPU);
+        assert!(created > 50 * MS, "{version}");
+        assert_eq!(queue(&world, child, CPU).throttle_count, 1, "{version}");
+        world.advance_to(80 * MS);
+        let task = hog(&mut world, child, CPU);
+        assert_eq!(world.kernel.cfs_rq_clock_pelt(q), created, "{version}");
+        let attached = world.entity(task).avg.last_update_time;
+        assert!(created - attached < 1024, "{version}");
+    }
+}
+
+#[test]
+fn groups_below_a_released_one_come_back_newest_first() {
+    // From 6.18 on their tasks are queued one by one at the release, and a group's children are listed newest first.
+    let (mut world, parent) = limited("6.18", 1, 20, 100, 0);
+    let (older, newer) = (world.group(parent), world.group(parent));
+    let (a, b) = (hog(&mut world, older, CPU), hog(&mut world, newer, CPU));
+    world.advance_to(99 * MS);
+    assert!(world.idle(CPU));
+    world.bench.now = 100 * MS;
+    let World { kernel, bench, .. } = &mut world;
+    kernel.period_timer(bench, CPU, parent);
+    assert_eq!(kernel.rqs[0].cfs_tasks, [b, a]);
+}
+
+#[test]
 fn averages_stand_still_while_throttled() {
     for version in VERSIONS {
         let (mut world, group) = limited(version, 1, 50, 1000, 0);
