@@ -60,7 +60,7 @@ impl Kernel {
             && avg.util_sum == 0
             && avg.runnable_sum == 0
             && !self.has_leaf_child(q)
-            && cfs_rq.tg_load_avg_contrib == 0
+            && (cfs_rq.tg_load_avg_contrib == 0 || !self.rules.leaf_until_group_knows)
     }
 
     fn has_leaf_child(&self, q: CfsRqId) -> bool {

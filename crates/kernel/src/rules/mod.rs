@@ -168,6 +168,9 @@ pub struct Rules {
     pub throttle_model: ThrottleModel,
     /// `tg->load_avg` is written at most once per this time per queue; 0 = no limit (6.7: 1 ms).
     pub tg_load_avg_interval_ns: Ns,
+    /// A queue stays on the leaf list until its group has heard that nothing is left of its load (6.19 and stable series). Before, what
+    /// `tg_load_avg_interval_ns` kept it from telling stays in `tg->load_avg` until a task of the group comes back to the CPU.
+    pub leaf_until_group_knows: bool,
     /// Shares are computed from max(weight, load_avg) (4.15), else from the weight alone.
     pub shares_from_load_avg: bool,
     /// `select_idle_sibling` tries the recently used CPU (4.16).
@@ -308,6 +311,11 @@ impl Rules {
                 ThrottleModel::Queue
             },
             tg_load_avg_interval_ns: if since(6, 7) { 1_000_000 } else { 0 },
+            leaf_until_group_knows: version.has(
+                6,
+                19,
+                &[(6, 6, 120), (6, 12, 63), (6, 17, 13), (6, 18, 2)],
+            ),
             shares_from_load_avg: since(4, 15),
             recent_used_cpu: since(4, 16),
             placement: PlacementRules::of(version),

@@ -154,7 +154,11 @@ fn an_empty_group_entity_may_stay_delayed() {
 
 #[test]
 fn load_moves_with_a_task_between_groups_and_cpus() {
-    for version in VERSIONS {
+    // B's queue on CPU 0 tells its group of 1024 and is left at the same instant. From 6.7 on it may not tell again for 1 ms, and CPU 0,
+    // now idle, takes it off its list meanwhile: the group goes on with 1024 on CPU 0 and gets 1024 · 1024 / 2048 on CPU 1. Stable
+    // kernels from December 2025 on keep the queue on the list until it has told.
+    for version in VERSIONS.into_iter().chain(["6.6.119", "6.12.63", "6.18.2"]) {
+        let stalls = ["6.12", "6.18"].contains(&version);
         let mut world = World::new(version, 2);
         let (a, b) = (world.group(ROOT), world.group(ROOT));
         let task = hog(&mut world, a, CPU);
@@ -179,7 +183,11 @@ fn load_moves_with_a_task_between_groups_and_cpus() {
         let of_b = load(&world, b);
         assert!(of_b[0] <= 1 && of_b[1] >= 1000, "{version}: {of_b:?}");
         let root = world.kernel.cfs_rqs[1].avg.load_avg;
-        assert!(root >= 900, "{version}: propagated to the root, {root}");
+        let expected = if stalls { 450..=512 } else { 900..=1024 };
+        assert!(
+            expected.contains(&root),
+            "{version}: propagated to the root, {root}"
+        );
     }
 }
 
