@@ -43,7 +43,11 @@ impl Kernel {
         if !self.rules.features.util_est {
             return;
         }
-        let capacity = self.rqs[self.tasks[task.index()].cpu.index()].cpu_capacity_orig as u32;
+        let cpu = self.tasks[task.index()].cpu;
+        let highest = match self.rules.util_est_within_capacity {
+            true => self.rqs[cpu.index()].cpu_capacity_orig as u32,
+            false => u32::MAX,
+        };
         let entity = &mut self.entities[self.tasks[task.index()].se.index()];
         if !entity.util_avg_changed {
             reached(Mark::UtilEstUnchanged);
@@ -52,11 +56,11 @@ impl Kernel {
         let (util, runnable) = (entity.avg.util_avg as u32, entity.avg.runnable_avg as u32);
         let record = &mut self.tasks[task.index()];
         let taken = if self.rules.util_est_single_value {
-            estimate(&mut record.util_est, util, runnable, capacity)
+            estimate(&mut record.util_est, util, runnable, highest)
         } else {
             let (last, average) = (&mut record.util_est, &mut record.util_est_ewma);
             let fast_up = self.rules.features.util_est_fastup;
-            estimate_two_values(last, average, util, capacity, fast_up)
+            estimate_two_values(last, average, util, highest, fast_up)
         };
         if taken {
             reached(Mark::UtilEstSleep);
@@ -70,8 +74,9 @@ fn quarter_down(average: u32, sample: u32) -> u32 {
     (4 * average - (average - sample)) / 4
 }
 
-/// 6.8 on: up at once, down by a quarter. Returns whether the sample counts as taken.
-fn estimate(average: &mut u32, util: u32, runnable: u32, capacity: u32) -> bool {
+/// 6.8 on: up at once, down by a quarter; `highest` is the most a sample below the average may be. Returns whether the sample
+/// counts as taken.
+fn estimate(average: &mut u32, util: u32, runnable: u32, highest: u32) -> bool {
     if *average <= util {
         *average = util;
         return true;
@@ -80,7 +85,7 @@ fn estimate(average: &mut u32, util: u32, runnable: u32, capacity: u32) -> bool 
         reached(Mark::UtilEstSmall);
         return true;
     }
-    if util > capacity {
+    if util > highest {
         // More than the CPU has: somebody else's time was counted.
         return false;
     }
@@ -97,7 +102,7 @@ fn estimate_two_values(
     last: &mut u32,
     average: &mut u32,
     util: u32,
-    capacity: u32,
+    highest: u32,
     fast_up: bool,
 ) -> bool {
     if fast_up && *average < util {
@@ -113,7 +118,7 @@ fn estimate_two_values(
         }
         return moved;
     }
-    if util > capacity {
+    if util > highest {
         return false;
     }
     *last = util;
@@ -154,6 +159,19 @@ mod tests {
             !estimate(&mut average, 400, 400, 300) && average == 497,
             "above capacity"
         );
+        assert!(
+            estimate(&mut average, 400, 400, u32::MAX) && average == 472,
+            "497 − 97/4, whatever the capacity"
+        );
+    }
+
+    #[test]
+    fn from_6_16_on_the_capacity_does_not_keep_an_estimate_up() {
+        let within = |version: &str| {
+            crate::rules::Rules::of(version.parse().unwrap(), 1, 250).util_est_within_capacity
+        };
+        assert!(within("6.12.117") && within("6.15"));
+        assert!(!within("6.16") && !within("6.18"));
     }
 
     #[test]

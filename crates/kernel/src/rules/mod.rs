@@ -188,6 +188,8 @@ pub struct Rules {
     /// That is done before the averages of a task that goes to sleep are brought up to date (6.12), so that what it ran last is
     /// missing; before 6.12 after that.
     pub util_est_before_dequeue: bool,
+    /// Utilisation above the CPU's capacity is no sample for the estimate to come down to (up to 6.15).
+    pub util_est_within_capacity: bool,
     /// The first `util_avg` of a task uses its weight without fraction bits (6.10); with them the
     /// result always was the upper limit.
     pub initial_util_unscaled: bool,
@@ -324,6 +326,7 @@ impl Rules {
             slack_timer_is_pushed: !since(5, 3),
             util_est_single_value: since(6, 8),
             util_est_before_dequeue: since(6, 12),
+            util_est_within_capacity: !since(6, 16),
             initial_util_unscaled: since(6, 10),
             first_request_halved: since(6, 12),
             idle_policy_gives_way: !since(6, 12),
