@@ -11,7 +11,7 @@ use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
 use crate::pelt::LOAD_AVG_MAX;
 use crate::platform::{Observation, Op, Platform, PrevState};
-use crate::rules::Preemption;
+use crate::rules::{IdlePeltSync, Preemption};
 use crate::task::TaskState;
 
 impl Kernel {
@@ -228,8 +228,7 @@ impl Kernel {
         }
         let idle = self.rqs[cpu.index()].idle;
         if prev != idle {
-            self.update_idle_clock_pelt(cpu);
-            self.put_prev_task(p, prev);
+            self.put_last_task(p, cpu, prev);
             self.entities[self.tasks[idle.index()].se.index()].exec_start =
                 self.rqs[cpu.index()].clock_task;
             self.update_idle_core(p, cpu);
@@ -332,6 +331,20 @@ impl Kernel {
             self.count_stop_task(cpu, false);
         }
         true
+    }
+
+    /// The last task of a CPU that goes idle is put, and the CPU's PELT clock catches up.
+    fn put_last_task<P: Platform>(&mut self, p: &mut P, cpu: Cpu, prev: TaskId) {
+        let sync = self.rules.idle_pelt_sync;
+        let fair = self.tasks[prev.index()].policy.is_fair();
+        // A fair task sleeps already, putting it counts nothing.
+        if fair || sync == IdlePeltSync::BeforePut {
+            self.update_idle_clock_pelt(cpu);
+        }
+        self.put_prev_task(p, prev);
+        if !fair && sync == IdlePeltSync::AfterPut {
+            self.update_idle_clock_pelt(cpu);
+        }
     }
 
     /// A CPU that was never idle has no idle time to catch up with (`update_idle_rq_clock_pelt`).

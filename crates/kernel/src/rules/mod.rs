@@ -61,6 +61,38 @@ pub enum Protection {
     Vprot,
 }
 
+/// When the PELT clock of a CPU that runs out of work jumps to its task clock (`update_idle_rq_clock_pelt`). On a CPU at full speed the
+/// two are one; on a slow one what the class that ran last counts afterwards is counted as if the CPU were fast.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum IdlePeltSync {
+    /// 5.4 on: with the fair class's pick, which is not asked like that when a real-time task ran last.
+    FairOnly,
+    /// Up to 5.3, and from 6.18: whoever ran last, and before that is put.
+    BeforePut,
+    /// 6.18.8 and other stable series: when the idle task is set, after that.
+    AfterPut,
+}
+
+impl IdlePeltSync {
+    fn of(version: Version) -> Self {
+        let after_put = [
+            (5, 4, 301),
+            (5, 10, 246),
+            (5, 15, 196),
+            (6, 1, 158),
+            (6, 6, 114),
+            (6, 12, 68),
+            (6, 18, 8),
+        ];
+        match () {
+            () if version.has(6, 19, &after_put) => IdlePeltSync::AfterPut,
+            () if version.has(6, 18, &[(6, 12, 55), (6, 17, 5)]) => IdlePeltSync::BeforePut,
+            () if version.since(5, 4) => IdlePeltSync::FairOnly,
+            () => IdlePeltSync::BeforePut,
+        }
+    }
+}
+
 /// What happens to the tasks of a throttled queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum ThrottleModel {
@@ -183,6 +215,8 @@ pub struct Rules {
     pub affinity_distributes: bool,
     /// The slack timer moves with every return of runtime (up to 5.2), later it stays once armed.
     pub slack_timer_is_pushed: bool,
+    /// When the PELT clock of a CPU that goes idle catches up.
+    pub idle_pelt_sync: IdlePeltSync,
     /// Utilisation is estimated by one value (6.8), before by two.
     pub util_est_single_value: bool,
     /// That is done before the averages of a task that goes to sleep are brought up to date (6.12), so that what it ran last is
@@ -324,6 +358,7 @@ impl Rules {
             balance: BalanceRules::of(version),
             affinity_distributes: since(5, 7),
             slack_timer_is_pushed: !since(5, 3),
+            idle_pelt_sync: IdlePeltSync::of(version),
             util_est_single_value: since(6, 8),
             util_est_before_dequeue: since(6, 12),
             util_est_within_capacity: !since(6, 16),

@@ -305,6 +305,34 @@ fn a_queued_task_is_moved_at_once_and_a_sleeper_when_it_wakes() {
 }
 
 #[test]
+fn a_slow_cpu_that_goes_idle_counts_real_time_work_once() {
+    // 10.5 ms on a CPU of half the speed are 5.25 ms of load tracking: 1024 · (1 − y^5.25) = 110. Where the clock of the CPU catches
+    // up before the task is put they count twice: 1024 · (1 − y^10.5) = 208.
+    for (version, expected) in [
+        ("5.3", 208_u64),
+        ("5.4", 110),
+        ("6.1", 110),
+        ("6.12", 110),
+        ("6.12.55", 208),
+        ("6.12.68", 110),
+        ("6.17", 110),
+        ("6.17.5", 208),
+        ("6.18", 208),
+        ("6.18.8", 110),
+    ] {
+        let mut topology = crate::topology::Topology::flat(1);
+        topology.capacities = vec![512];
+        let mut world = World::on(topology, version, |_| {});
+        world.spawn_fifo(CPU, 10, CpuSet::of(CPU));
+        world.advance(10 * MS + MS / 2);
+        world.block(CPU);
+        assert!(world.idle(CPU), "{version}");
+        let util = world.kernel.rqs[0].rt.avg.util_avg;
+        assert!(util.abs_diff(expected) <= 12, "{version}: {util}");
+    }
+}
+
+#[test]
 fn real_time_tracking_follows_its_share_of_time() {
     // 4 ms of every 8 with HZ 1000: util hovers around half.
     let mut world = World::new("6.1", 1);
