@@ -65,9 +65,10 @@ pub enum Protection {
 /// two are one; on a slow one what the class that ran last counts afterwards is counted as if the CPU were fast.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum IdlePeltSync {
-    /// 5.4 on: with the fair class's pick, which is not asked like that when a real-time task ran last.
+    /// 5.4 on: with the fair class's pick, which is not asked like that when a real-time task ran last. Up to 5.0 every period was
+    /// scaled as it was counted, which comes to the same.
     FairOnly,
-    /// Up to 5.3, and from 6.18: whoever ran last, and before that is put.
+    /// 5.1 to 5.3, and from 6.18: whoever ran last, and before that is put.
     BeforePut,
     /// 6.18.8 and other stable series: when the idle task is set, after that.
     AfterPut,
@@ -87,8 +88,8 @@ impl IdlePeltSync {
         match () {
             () if version.has(6, 19, &after_put) => IdlePeltSync::AfterPut,
             () if version.has(6, 18, &[(6, 12, 55), (6, 17, 5)]) => IdlePeltSync::BeforePut,
-            () if version.since(5, 4) => IdlePeltSync::FairOnly,
-            () => IdlePeltSync::BeforePut,
+            () if version.since(5, 1) && !version.since(5, 4) => IdlePeltSync::BeforePut,
+            () => IdlePeltSync::FairOnly,
         }
     }
 }
