@@ -136,6 +136,7 @@ impl Kernel {
         }
         if !self.refresh_levels(p, level, 0, Change::Throttle, &mut counts) {
             self.sub_nr_running(cpu, queued);
+            self.fair_tasks_left(p, cpu);
         }
     }
 

@@ -146,7 +146,14 @@ impl Kernel {
                 self.block_task(cpu, prev);
             }
         }
-        let next = self.pick_next_task(p, cpu, prev);
+        let nothing = self.rules.idle_reenters
+            && self.is_idle_task(prev)
+            && self.rqs[cpu.index()].nr_running == 0;
+        let next = if nothing {
+            prev
+        } else {
+            self.pick_next_task(p, cpu, prev)
+        };
         let rq = &mut self.rqs[cpu.index()];
         rq.need_resched = false;
         rq.need_resched_lazy = false;

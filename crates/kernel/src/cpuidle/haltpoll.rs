@@ -5,6 +5,10 @@
 //! the CPU polls 50 µs before each halt. After another halt of 60 µs it becomes 100 µs; after one
 //! of 300 µs, 50 µs; after a second of 300 µs, 25 µs, which is too little: off again. Up to 6.8 nothing is
 //! too little: 25 µs it is, then 12.5.
+//!
+//! A CPU that is allowed no latency polls whatever its limit is. If that is 0, the polling state sets it to what it polls elsewhere,
+//! and leaves it there: after a `cyclictest` at HZ=250 a CPU polls 250 µs before its halts, until halts of more than 200 µs have halved
+//! that to nothing again.
 
 use super::{Choice, IdleRules, Question, Wake};
 use crate::ids::Ns;
@@ -31,6 +35,14 @@ impl Haltpoll {
             poll_limit_ns: 0,
             last: None,
         }
+    }
+
+    /// How long the polling state polls (`cpuidle_poll_time`): the limit, which becomes `otherwise_ns` if there is none.
+    pub fn poll_time(&mut self, otherwise_ns: Ns) -> Ns {
+        if self.poll_limit_ns == 0 {
+            self.poll_limit_ns = otherwise_ns;
+        }
+        self.poll_limit_ns
     }
 
     /// `haltpoll_select`.
@@ -143,6 +155,36 @@ mod tests {
         let second = select(&mut haltpoll, u64::MAX);
         assert_eq!((second.state, second.stop_tick), (1, true));
         assert_eq!(select(&mut haltpoll, 0).state, 0);
+    }
+
+    #[test]
+    fn polling_for_lack_of_latency_leaves_a_limit_behind() {
+        let rules = IdleRules::of(Version::new(6, 18));
+        let polled = Wake {
+            state: 0,
+            poll_limit: true,
+            ..halted(250)
+        };
+        for most_ns in [0, MOST_NS] {
+            let mut haltpoll = Haltpoll::new(most_ns);
+            assert_eq!(select(&mut haltpoll, 0).state, 0);
+            assert_eq!(haltpoll.poll_time(250_000), 250_000);
+            haltpoll.reflect(&rules, polled);
+            // Latency is allowed again: 250 us of polling are over.
+            let limits: Vec<u64> = (0..4)
+                .map(|_| {
+                    assert_eq!(select(&mut haltpoll, u64::MAX).state, 1);
+                    haltpoll.reflect(&rules, halted(300));
+                    let limit_ns = haltpoll.poll_limit_ns;
+                    if limit_ns > 0 {
+                        assert_eq!(select(&mut haltpoll, u64::MAX).state, 0);
+                        haltpoll.reflect(&rules, polled);
+                    }
+                    limit_ns / 100
+                })
+                .collect();
+            assert_eq!(limits, [1250, 625, 0, 0]);
+        }
     }
 
     #[test]

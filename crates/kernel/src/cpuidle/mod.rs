@@ -184,16 +184,15 @@ impl Governor {
 
     /// How long a polling state polls; `None` = until something happens (`cpuidle_poll_time`).
     pub fn poll_limit(
-        &self,
+        &mut self,
         states: &[IdleState],
         rules: &IdleRules,
         tick_period_ns: Ns,
     ) -> Option<Ns> {
+        let limit_ns = rules.poll_limit.limit_ns(states, tick_period_ns);
         match self {
-            Governor::Haltpoll(haltpoll) if haltpoll.poll_limit_ns > 0 => {
-                Some(haltpoll.poll_limit_ns)
-            }
-            _ => rules.poll_limit.limit_ns(states, tick_period_ns),
+            Governor::Haltpoll(haltpoll) => limit_ns.map(|ns| haltpoll.poll_time(ns)),
+            _ => limit_ns,
         }
     }
 }

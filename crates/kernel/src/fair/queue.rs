@@ -355,6 +355,7 @@ impl Kernel {
         };
         if !stopped {
             self.sub_nr_running(cpu, queued);
+            self.fair_tasks_left(p, cpu);
             if !only_idle_before && self.rqs[cpu.index()].noted_sched_idle {
                 let jiffy = self.jiffies(self.rqs[cpu.index()].clock);
                 self.rqs[cpu.index()].next_balance = jiffy;

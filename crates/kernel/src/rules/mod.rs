@@ -257,6 +257,12 @@ pub struct Rules {
     pub rt_throttling: bool,
     /// Fair tasks have a reservation under real-time load (6.12).
     pub fair_server: bool,
+    /// It stops when the last fair task goes to sleep (6.12 to 6.16); from 6.17 when it finds nothing to run.
+    pub fair_server_stops_when_empty: bool,
+    /// A server that ran, stopped and starts in a later period runs at once (6.12 to 6.18.8), instead of waiting for zero laxity.
+    pub fair_server_starts_running: bool,
+    /// An idle CPU that is asked to reschedule for nothing looks for no tasks elsewhere (`SM_IDLE`, 6.12).
+    pub idle_reenters: bool,
     /// A CPU counts as overloaded with real-time tasks when one waits that may go (6.7), before when
     /// there are two of which one may go.
     pub rt_overload_by_pushable: bool,
@@ -376,6 +382,9 @@ impl Rules {
             rt_runtime_ns: Some(950_000_000),
             rt_throttling: !since(6, 12),
             fair_server: since(6, 12),
+            fair_server_stops_when_empty: !version.has(6, 17, &[(6, 12, 117)]),
+            fair_server_starts_running: !version.has(6, 19, &[(6, 12, 69), (6, 18, 9)]),
+            idle_reenters: since(6, 12),
             rt_overload_by_pushable: since(6, 7),
             rt_distributes: since(5, 11),
             rr_timeslice_ticks: hz * RR_TIMESLICE_MS / 1000,

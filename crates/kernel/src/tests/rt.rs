@@ -175,6 +175,66 @@ fn the_fair_server_counts_what_ran_without_it() {
     assert_eq!(world.runtime(fair), 100 * MS);
 }
 
+/// A fair task beside a FIFO hog that leaves it the CPU from 500 to 501 ms, no longer.
+fn one_ms_beside_a_hog(version: &str) -> (World, TaskId) {
+    let mut world = World::new(version, 1);
+    let fair = world.spawn(CPU);
+    let hog = world.spawn_fifo(CPU, 1, CpuSet::of(CPU));
+    world.advance_to(500 * MS);
+    world.block(CPU);
+    world.advance_to(501 * MS);
+    world.block(CPU);
+    world.wake(CPU, hog);
+    assert_eq!(world.runtime(fair), MS);
+    (world, fair)
+}
+
+#[test]
+fn a_server_that_found_nothing_to_run_serves_at_once_since_6_17() {
+    let served = |version| {
+        let (mut world, fair) = one_ms_beside_a_hog(version);
+        world.advance_to(980 * MS);
+        world.wake(CPU, fair);
+        [990, 1100, 1931].map(|ms| {
+            world.advance_to(ms * MS);
+            world.runtime(fair) / MS
+        })
+    };
+    for version in ["6.12", "6.16"] {
+        assert_eq!(served(version), [1, 1, 2], "{version}");
+    }
+    for version in ["6.12.117", "6.17", "6.18"] {
+        // 48.5 ms, a twentieth of the 970 to the deadline; the tick of 1029 ms finds them used up.
+        assert_eq!(served(version), [11, 50, 50], "{version}");
+    }
+}
+
+#[test]
+fn a_server_that_ran_waits_again_in_a_later_period_since_6_18_9() {
+    for (version, at_3010_ms) in [
+        ("6.12.68", 25),
+        ("6.18.8", 25),
+        ("6.12.69", 15),
+        ("6.18.9", 15),
+    ] {
+        let mut world = World::new(version, 1);
+        let fair = world.spawn(CPU);
+        world.spawn_fifo(CPU, 1, CpuSet::of(CPU));
+        world.advance_to(965 * MS);
+        assert_eq!(world.current(CPU), fair, "zero laxity was at 950 ms");
+        world.block(CPU);
+        world.advance_to(3000 * MS);
+        world.wake(CPU, fair);
+        world.advance_to(3010 * MS);
+        assert_eq!(world.runtime(fair), at_3010_ms * MS, "{version}");
+        if at_3010_ms == 15 {
+            // It is served at zero laxity, 3950 ms.
+            world.advance_to(3960 * MS);
+            assert_eq!(world.runtime(fair), 25 * MS, "{version}");
+        }
+    }
+}
+
 #[test]
 fn woken_tasks_avoid_more_urgent_ones() {
     let mut world = World::new("6.1", 2);
