@@ -229,6 +229,8 @@ pub struct KernelInfo {
     pub preempt: Option<&'static str>,
     /// Whether that can be chosen at boot (PREEMPT_DYNAMIC).
     pub preempt_dynamic: Option<bool>,
+    /// CONFIG_IRQ_TIME_ACCOUNTING.
+    pub irq_time_accounting: Option<bool>,
     /// Whether automatic groups are on.
     pub autogroup: Option<bool>,
 }
@@ -239,15 +241,18 @@ impl KernelInfo {
         let release = read_text(Path::new("/proc/sys/kernel/osrelease"))?;
         let release = release.trim().to_owned();
         let config = read_config(&release)?;
+        let has = |option: &str| {
+            let config = config.as_deref()?;
+            Some(config_value(config, option) == Some("y"))
+        };
         let boot = read_text(Path::new("/proc/cmdline"))?;
         let autogroup = std::fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled").ok();
         Ok(Self {
             hz: config.as_deref().and_then(config_hz),
             preempt: preempt_from_boot(&boot)
                 .or_else(|| config.as_deref().and_then(preempt_from_config)),
-            preempt_dynamic: config
-                .as_deref()
-                .map(|config| config_value(config, "CONFIG_PREEMPT_DYNAMIC") == Some("y")),
+            preempt_dynamic: has("CONFIG_PREEMPT_DYNAMIC"),
+            irq_time_accounting: has("CONFIG_IRQ_TIME_ACCOUNTING"),
             autogroup: autogroup.map(|text| text.trim() == "1"),
             release,
         })

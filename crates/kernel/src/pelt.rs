@@ -141,6 +141,22 @@ pub struct Inputs {
     pub running: bool,
 }
 
+impl Inputs {
+    /// Nothing to add.
+    pub(crate) const IDLE: Self = Self::of_class(false);
+    /// What one task that runs adds.
+    pub(crate) const BUSY: Self = Self::of_class(true);
+
+    /// Of a class or of interrupts, which are tracked as one task.
+    pub(crate) const fn of_class(running: bool) -> Self {
+        Self {
+            load: running as u64,
+            runnable: running as u64,
+            running,
+        }
+    }
+}
+
 impl SchedAvg {
     /// What a full average divides by at this point of the period (`get_pelt_divider`).
     #[inline(always)]
@@ -236,8 +252,9 @@ impl SchedAvg {
         }
     }
 
+    /// The averages of the sums as they are (`___update_load_avg`).
     #[inline(always)]
-    fn update_avg(&mut self, weight: u64) {
+    pub(crate) fn update_avg(&mut self, weight: u64) {
         let divider = u64::from(self.divider());
         self.load_avg = weight * self.load_sum / divider;
         self.runnable_avg = self.runnable_sum / divider;

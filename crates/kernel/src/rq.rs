@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use crate::cpuset::CpuSet;
 use crate::ids::{CfsRqId, Cpu, Ns, TaskId};
+use crate::pelt::SchedAvg;
 pub use crate::rt::{FairServer, RtRq};
 use crate::rules::Rules;
 
@@ -32,8 +33,13 @@ pub struct Rq {
     pub clock: Ns,
     /// Clock without interrupt and steal time.
     pub clock_task: Ns,
-    /// Time the hypervisor took that no clock has been told of yet (`prev_steal_time_rq` seen from the other side).
-    pub steal_ns: Ns,
+    /// Time of interrupts and of the hypervisor that `clock_task` has not been told of yet (`prev_irq_time`, `prev_steal_time_rq` seen from
+    /// the other side).
+    pub nontask_ns: Ns,
+    /// Since when the CPU is in an interrupt, where that is counted (`irq_start_time`).
+    pub irq_start_ns: Option<Ns>,
+    /// Load tracking of such time.
+    pub avg_irq: SchedAvg,
     /// PELT clock: scaled by capacity and frequency while busy.
     pub clock_pelt: Ns,
     /// Idle time that a fully used CPU did not have; subtracted from the PELT clock.
@@ -148,7 +154,9 @@ impl Rq {
             cpu,
             clock: 0,
             clock_task: TASK_CLOCK_AT_START_NS,
-            steal_ns: 0,
+            nontask_ns: 0,
+            irq_start_ns: None,
+            avg_irq: SchedAvg::default(),
             clock_pelt: TASK_CLOCK_AT_START_NS,
             lost_idle_time_ns: 0,
             clock_pelt_idle: 0,

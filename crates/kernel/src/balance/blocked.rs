@@ -37,21 +37,19 @@ impl Kernel {
         }
     }
 
-    /// Load tracking of the real-time class. Returns whether anything is left of it and whether it moved.
+    /// Load tracking of the real-time class and of interrupts. Returns whether anything is left of it and whether it moved.
     fn update_blocked_others(&mut self, cpu: Cpu) -> (bool, bool) {
         let now = self.rq_clock_pelt(cpu);
         let running = self.tasks[self.rqs[cpu.index()].curr.index()]
             .policy
             .is_rt();
         let avg = &mut self.rqs[cpu.index()].rt.avg;
-        let busy = u64::from(running);
-        let inputs = Inputs {
-            load: busy,
-            runnable: busy,
-            running,
-        };
-        let decayed = avg.update(now, inputs, 1);
-        (avg.util_avg > 0, decayed)
+        let mut decayed = avg.update(now, Inputs::of_class(running), 1);
+        let blocked = avg.util_avg > 0;
+        let interrupted = self.rqs[cpu.index()].avg_irq.util_sum > 0;
+        decayed |= interrupted && self.update_irq_load_avg(cpu, 0);
+        let interrupted = self.rqs[cpu.index()].avg_irq.util_avg > 0;
+        (blocked || interrupted, decayed)
     }
 
     /// Returns whether the averages of the CPU's root queue moved.

@@ -7,6 +7,7 @@
 //! capacity, although it has more tasks than CPUs: 479232 ≥ 470000 and 409600 > 351000.
 
 use super::{CpuIdle, Env};
+use crate::core::irqtime::scale_irq_capacity;
 use crate::ids::Cpu;
 use crate::kernel::Kernel;
 use crate::platform::{Op, Platform};
@@ -138,11 +139,15 @@ impl Kernel {
         }
     }
 
-    /// What real-time tasks leave of a CPU (`scale_rt_capacity`).
+    /// What real-time tasks and interrupts leave of a CPU (`scale_rt_capacity`).
     fn scale_rt_capacity(&self, cpu: Cpu) -> u64 {
         let max = self.domains.cpus[cpu.index()].capacity_orig;
-        let used = self.rqs[cpu.index()].rt.avg.util_avg;
-        max.saturating_sub(used).max(1)
+        let rq = &self.rqs[cpu.index()];
+        let (used, irq) = (rq.rt.avg.util_avg, rq.avg_irq.util_avg);
+        if irq >= max || used >= max {
+            return 1;
+        }
+        scale_irq_capacity(max - used, irq, max)
     }
 
     /// Brings the capacity of the local group of a domain up to date (`update_group_capacity`).

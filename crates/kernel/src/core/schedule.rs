@@ -100,11 +100,16 @@ impl Kernel {
     #[inline(always)]
     pub fn leave_kernel<P: Platform>(&mut self, p: &mut P, cpu: Cpu) -> TaskId {
         self.here = cpu;
+        if self.rules.irq_time_accounting {
+            self.irq_exit(p, cpu);
+        }
         loop {
             let rq = &mut self.rqs[cpu.index()];
             if rq.balance_softirq {
                 rq.balance_softirq = false;
+                self.irq_enter(p, cpu);
                 self.sched_balance_softirq(p, cpu);
+                self.irq_exit(p, cpu);
                 continue;
             }
             let curr = rq.curr;

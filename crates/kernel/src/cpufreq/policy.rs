@@ -350,6 +350,7 @@ impl Kernel {
                 0
             },
             rt: rq.rt.avg.util_avg,
+            irq: rq.avg_irq.util_avg,
             rt_runnable: rq.rt.nr_running > 0,
             capacity: rq.cpu_capacity_orig,
         }

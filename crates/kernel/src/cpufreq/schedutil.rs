@@ -10,6 +10,7 @@
 
 use super::rules::{FrequencyRules, IowaitBoost};
 use super::{FrequencyDriver, PStates};
+use crate::core::irqtime::scale_irq_capacity;
 use crate::ids::Ns;
 
 const CAPACITY: u64 = 1024;
@@ -37,6 +38,8 @@ pub struct Utilisation {
     pub estimate: u64,
     /// Of the real-time class.
     pub rt: u64,
+    /// Of interrupts and of the hypervisor, where that is counted.
+    pub irq: u64,
     /// A real-time task is runnable.
     pub rt_runnable: bool,
     /// Capacity of the CPU.
@@ -44,9 +47,9 @@ pub struct Utilisation {
 }
 
 impl Utilisation {
-    /// `effective_cpu_util` for frequency selection, without deadline tasks and interrupts.
+    /// `effective_cpu_util` for frequency selection, without deadline tasks.
     pub fn effective(&self, rules: &FrequencyRules) -> u64 {
-        if self.rt_runnable {
+        if self.rt_runnable || self.irq >= self.capacity {
             return self.capacity;
         }
         let mut fair = self.fair;
@@ -54,7 +57,12 @@ impl Utilisation {
             fair = fair.max(self.fair_runnable);
         }
         let fair = fair.max(self.estimate).min(self.capacity);
-        (fair + self.rt).min(self.capacity)
+        let tasks = fair + self.rt;
+        if tasks >= self.capacity {
+            return self.capacity;
+        }
+        let tasks = scale_irq_capacity(tasks, self.irq, self.capacity);
+        (tasks + self.irq).min(self.capacity)
     }
 }
 
@@ -231,6 +239,7 @@ mod tests {
             fair_runnable: 0,
             estimate: 0,
             rt: 0,
+            irq: 0,
             rt_runnable: false,
             capacity: 1024,
         };
@@ -282,6 +291,7 @@ mod tests {
             fair_runnable: 900,
             estimate: 400,
             rt: 100,
+            irq: 0,
             rt_runnable: false,
             capacity: 1024,
         };

@@ -25,19 +25,12 @@ impl Kernel {
         }
         let mut delta = now - rq.clock;
         rq.clock = now;
-        if rq.steal_ns > 0 {
-            let steal_ns = rq.steal_ns.min(delta);
-            rq.steal_ns -= steal_ns;
-            delta -= steal_ns;
+        if rq.nontask_ns > 0 {
+            delta = self.take_nontask_time(cpu, delta);
         }
+        let rq = &mut self.rqs[cpu.index()];
         rq.clock_task += delta;
         rq.update_clock_pelt(delta);
-    }
-
-    /// The hypervisor takes a CPU for `steal_ns` from now on (`paravirt_steal_clock`). The clock that tasks are charged by
-    /// stands still meanwhile (`update_rq_clock_task`), as with `CONFIG_PARAVIRT_TIME_ACCOUNTING`.
-    pub fn steal(&mut self, cpu: Cpu, steal_ns: Ns) {
-        self.rqs[cpu.index()].steal_ns += steal_ns;
     }
 
     /// Charges the running entity of a queue up to now (`update_curr`).

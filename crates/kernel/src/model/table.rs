@@ -259,6 +259,7 @@ model! {
 }
 "Main sequence" {
     TickUpdates "sched_tick" "4.5 –" "core/tick.rs" "the tick charges, ages and checks";
+    NontaskTime "update_rq_clock_task" "4.5 –" "core/irqtime.rs" "interrupts (irq_time_accounting) and stolen time are no task's";
     TickStopped "tick_nohz_stop_tick" "4.5 –" "cpuidle/device.rs" "an idle CPU stops its tick";
     LazyResched "resched_curr_lazy" "6.13 –" "core/schedule.rs" "lazy preemption waits for user mode or the tick";
     ForkPlaced "wake_up_new_task" "4.5 –" "core/life.rs" "a new task is placed and may preempt";

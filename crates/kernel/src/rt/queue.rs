@@ -154,13 +154,8 @@ impl Kernel {
     /// (`update_rt_rq_load_avg`).
     pub(crate) fn update_rt_rq_load_avg(&mut self, cpu: Cpu, running: bool) {
         let now = self.rq_clock_pelt(cpu);
-        let inputs = Inputs {
-            load: u64::from(running),
-            runnable: u64::from(running),
-            running,
-        };
         let avg = &mut self.rqs[cpu.index()].rt.avg;
-        avg.update(now, inputs, 1);
+        avg.update(now, Inputs::of_class(running), 1);
     }
 
     /// `put_prev_task_rt`.

@@ -142,7 +142,7 @@ features! {
         "Load balance leaves small loads alone.";
     ni_random "NI_RANDOM" (6, 19) also [(6, 18, 5), (6, 12, 65), (6, 6, 120), (6, 1, 160)] : ON, modelled,
         "Newly idle balance runs in proportion to its success.";
-    nontask_capacity "NONTASK_CAPACITY" (4, 5) : ON, unmodelled,
+    nontask_capacity "NONTASK_CAPACITY" (4, 5) : ON, modelled,
         "Interrupts and stolen time reduce the capacity of a CPU.";
     util_est "UTIL_EST" (4, 17) : ON, modelled,
         "Utilisation at the last sleep is remembered.";

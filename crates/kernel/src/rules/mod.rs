@@ -140,6 +140,8 @@ pub struct Rules {
     /// Built with CONFIG_PREEMPTION: for full and lazy preemption, and for PREEMPT_DYNAMIC whatever the model
     /// (the default on x86 from 5.16).
     pub config_preemption: bool,
+    /// Built with CONFIG_IRQ_TIME_ACCOUNTING: no task is charged for interrupts.
+    pub irq_time_accounting: bool,
     /// Whether sessions get groups of their own.
     pub autogroup: bool,
     /// EEVDF: request size, scaled by CPUs.
@@ -306,6 +308,7 @@ impl Rules {
             features: Features::of(version),
             preemption: Preemption::None,
             config_preemption: since(5, 16),
+            irq_time_accounting: false,
             autogroup: true,
             base_slice_ns: normalized_base_slice_ns * factor,
             normalized_base_slice_ns,

@@ -26,6 +26,8 @@ pub struct KernelChoice<'a> {
     pub preemption: Preemption,
     /// PREEMPT_DYNAMIC; `None` = as x86 has it by default.
     pub preempt_dynamic: Option<bool>,
+    /// CONFIG_IRQ_TIME_ACCOUNTING.
+    pub irq_time_accounting: bool,
     /// Whether sessions get groups of their own.
     pub autogroup: bool,
     /// Named patches, `-name` to take one away.
@@ -45,6 +47,7 @@ impl KernelChoice<'_> {
             hz: 250,
             preemption: Preemption::Voluntary,
             preempt_dynamic: None,
+            irq_time_accounting: false,
             autogroup: true,
             patches: &[],
             features: &[],
@@ -193,6 +196,7 @@ impl Rules {
         rules.preemption = choice.preemption;
         rules.config_preemption = matches!(choice.preemption, Preemption::Full | Preemption::Lazy)
             || choice.preempt_dynamic.unwrap_or(rules.config_preemption);
+        rules.irq_time_accounting = choice.irq_time_accounting;
         rules.autogroup = choice.autogroup;
         for &word in choice.patches {
             apply_patch(&mut rules, word).map_err(|problem| refuse(word, problem))?;

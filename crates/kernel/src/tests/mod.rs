@@ -6,6 +6,7 @@ mod corners;
 mod eevdf;
 mod groups;
 mod invariants;
+mod irqtime;
 mod pelt;
 mod properties;
 mod rt;

@@ -126,6 +126,7 @@ impl World {
         while let Some(row) = self.next_timer(end) {
             let (timer, cpu, at) = self.bench.timers.remove(row);
             self.bench.now = self.bench.now.max(at);
+            self.kernel.irq_enter(&self.bench, cpu);
             match timer {
                 Timer::Tick(_) => self.kernel.tick(&mut self.bench, cpu),
                 Timer::BandwidthPeriod(group) => {

@@ -44,7 +44,7 @@ fn experiment(report: &Report, kernel: &Reported) -> String {
     });
     format!(
         "[machine]\npreset = \"{}\"\n\
-         [kernel]\nversion = \"{}\"\nhz = 1000\n{slice}\
+         [kernel]\nversion = \"{}\"\nhz = 1000\npreempt_dynamic = false\nirq_time_accounting = true\n{slice}\
          [[program]]\nname = \"bench\"\nrun = \"hackbench {} -l {}\"\n",
         report.machine, kernel.version, report.hackbench, report.loops
     )

@@ -43,6 +43,8 @@ pub struct KernelSettings {
     pub preempt: Preemption,
     /// Whether that was chosen at boot (PREEMPT_DYNAMIC); default: yes from 5.16, as on x86.
     pub preempt_dynamic: Option<bool>,
+    /// CONFIG_IRQ_TIME_ACCOUNTING, whether tasks are not charged for interrupts; default off, as in Debian's kernels.
+    pub irq_time_accounting: bool,
     /// One group per session for tasks outside any cpu cgroup; default on, as upstream.
     pub autogroup: bool,
     /// Named patches, `-name` to take one away, in file order.
@@ -65,6 +67,9 @@ impl Serialize for KernelSettings {
         if let Some(dynamic) = self.preempt_dynamic {
             map.serialize_entry("preempt_dynamic", &dynamic)?;
         }
+        if self.irq_time_accounting {
+            map.serialize_entry("irq_time_accounting", &true)?;
+        }
         map.serialize_entry("autogroup", &self.autogroup)?;
         map.serialize_entry("patches", &words(&self.patches))?;
         map.serialize_entry("features", &words(&self.features))?;
@@ -80,13 +85,14 @@ fn words(words: &[Located<String>]) -> Vec<&str> {
 }
 
 /// Keys of `[kernel]` that are not tunables.
-const PLAIN_KEYS: [&str; 7] = [
+const PLAIN_KEYS: [&str; 8] = [
     "version",
     "hz",
     "patches",
     "features",
     "preempt",
     "preempt_dynamic",
+    "irq_time_accounting",
     "autogroup",
 ];
 
@@ -124,6 +130,7 @@ impl KernelSettings {
             hz: 250,
             preempt: Preemption::Voluntary,
             preempt_dynamic: None,
+            irq_time_accounting: false,
             autogroup: true,
             patches: Vec::new(),
             features: Vec::new(),
@@ -155,6 +162,9 @@ impl KernelSettings {
                 "preempt_dynamic" => {
                     settings.preempt_dynamic = Some(value.boolean("true or false")?);
                 }
+                "irq_time_accounting" => {
+                    settings.irq_time_accounting = value.boolean("true or false")?;
+                }
                 "autogroup" => settings.autogroup = value.boolean("true or false")?,
                 "patches" => settings.patches = read_words(value, "patch")?,
                 "features" => settings.features = read_words(value, "feature")?,
@@ -178,6 +188,7 @@ impl KernelSettings {
             .find(|(name, _)| Some(*name) == host.preempt);
         self.preempt = model.map_or(self.preempt, |(_, model)| *model);
         self.preempt_dynamic = host.preempt_dynamic;
+        self.irq_time_accounting = host.irq_time_accounting.unwrap_or_default();
         // Not readable everywhere, not even for root.
         let features = std::fs::read_to_string("/sys/kernel/debug/sched/features");
         let words = changed_features(features.as_deref().unwrap_or_default(), self.version);
@@ -245,6 +256,7 @@ impl KernelSettings {
             hz: self.hz,
             preemption: self.preempt,
             preempt_dynamic: self.preempt_dynamic,
+            irq_time_accounting: self.irq_time_accounting,
             autogroup: self.autogroup,
             patches: &words(&self.patches),
             features: &words(&self.features),
@@ -371,7 +383,7 @@ mod tests {
     fn the_section_reads_in_kernel_words() {
         let kernel = read(
             "hz = 1000\nversion = \"5.14\"\npreempt = \"none\"\npreempt_dynamic = true\n\
-             autogroup = false\n\
+             irq_time_accounting = true\nautogroup = false\n\
              patches = [\"tg-load-ratelimit\", \"-burst\"]\nfeatures = [\"NO_TTWU_QUEUE\"]\n\
              sched_cfs_bandwidth_slice_us = 3000\nsched_latency_ns = 6_000_000\n",
         );
@@ -379,14 +391,14 @@ mod tests {
         let json = serde_json::to_string(&kernel).unwrap();
         assert_eq!(
             json,
-            r#"{"version":"5.14","hz":1000,"preempt":"none","preempt_dynamic":true,"autogroup":false,"patches":["tg-load-ratelimit","-burst"],"features":["NO_TTWU_QUEUE"],"latency_ns":6000000,"sched_cfs_bandwidth_slice_us":3000}"#
+            r#"{"version":"5.14","hz":1000,"preempt":"none","preempt_dynamic":true,"irq_time_accounting":true,"autogroup":false,"patches":["tg-load-ratelimit","-burst"],"features":["NO_TTWU_QUEUE"],"latency_ns":6000000,"sched_cfs_bandwidth_slice_us":3000}"#
         );
         let rules = &kernel.rules;
         assert_eq!(
             (rules.hz, rules.burst, rules.latency_ns),
             (1000, false, 6_000_000)
         );
-        assert!(rules.config_preemption);
+        assert!(rules.config_preemption && rules.irq_time_accounting);
         assert_eq!(
             (rules.bandwidth_slice_ns, rules.autogroup),
             (3_000_000, false)

@@ -103,6 +103,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
             return Ok(());
         }
         self.out.devices.free.push(row as u32);
+        self.kernel.irq_enter(&self.out, request.cpu);
         self.out.spend(request.cpu, Op::DeviceInterrupt, 1);
         let overhead = self.workload().queues[request.queue].overhead_bytes;
         let message = Message {

@@ -109,6 +109,10 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         if !self.enter(cpu, slot, class::IPI) {
             return Ok(());
         }
+        // `sysvec_reschedule_ipi` is too short to be counted.
+        if slot.0 % per_cpu::COUNT == per_cpu::CALL {
+            self.kernel.irq_enter(&self.out, cpu);
+        }
         let state = &mut self.out.cpus[cpu.index()];
         state.poked = false;
         if state.running.is_some() && self.out.machine.ipi_stall_ns > 0 {

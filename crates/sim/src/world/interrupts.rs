@@ -52,6 +52,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
             return Ok(());
         }
         let mut entered = self.out.now;
+        self.kernel.irq_enter(&self.out, cpu);
         self.out.spend(cpu, Op::TimerInterrupt, 1);
         self.out.cpus[cpu.index()].in_timer_interrupt = true;
         let mut next = Ns::MAX;
@@ -129,6 +130,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         if !self.enter(cpu, slot, class::ARRIVAL) {
             return Ok(());
         }
+        self.kernel.irq_enter(&self.out, cpu);
         self.out.spend(cpu, Op::DeviceInterrupt, 1);
         self.wake(cpu, task, false, WakeContext::HardIrq);
         self.run(cpu, Flow::Entered)
@@ -148,6 +150,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
                 .wheel
                 .arm(slot, Key::new(next.at_ns, class::ARRIVAL));
         }
+        self.kernel.irq_enter(&self.out, arrival.cpu);
         self.out.spend(arrival.cpu, Op::DeviceInterrupt, 1);
         let context = match arrival.context {
             ArrivalContext::HardIrq => WakeContext::HardIrq,

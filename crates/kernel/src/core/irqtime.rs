@@ -1,0 +1,84 @@
+//! Time that is no task's: of interrupts and of the hypervisor.
+//!
+//! A kernel with CONFIG_IRQ_TIME_ACCOUNTING (Red Hat's, SUSE's, the kernel test robot's; not Debian's) takes the time of interrupts and soft
+//! interrupts out of the clock that tasks are charged by, as every kernel with CONFIG_PARAVIRT_TIME_ACCOUNTING does with stolen time. It
+//! is known once the interrupt is over, and comes off the next advance of that clock.
+//!
+//! Worked example: HZ = 1000, a request of 3 ms, a tick whose interrupt takes 2 µs. A task that the tick at 0 ms put on the CPU has
+//! run for 3 ms less the 4 µs of the two ticks between when the fourth one looks at 3 ms: not yet. The one at 4 ms ends its slice. With requests of 2.8 ms
+//! (6.15) that is the one at 3 ms, a quarter of all slices earlier.
+
+use crate::ids::{Cpu, Ns};
+use crate::kernel::Kernel;
+use crate::model::{Mark, reached};
+use crate::pelt::Inputs;
+use crate::platform::Platform;
+
+impl Kernel {
+    /// An interrupt that counts begins on a CPU (`account_hardirq_enter`). It ends when the kernel is [left](Kernel::leave_kernel).
+    #[inline]
+    pub fn irq_enter<P: Platform>(&mut self, p: &P, cpu: Cpu) {
+        if self.rules.irq_time_accounting {
+            self.rqs[cpu.index()].irq_start_ns.get_or_insert(p.now(cpu));
+        }
+    }
+
+    /// It is over (`irqtime_account_irq`).
+    #[inline]
+    pub(crate) fn irq_exit<P: Platform>(&mut self, p: &P, cpu: Cpu) {
+        let rq = &mut self.rqs[cpu.index()];
+        if let Some(start_ns) = rq.irq_start_ns.take() {
+            rq.nontask_ns += p.now(cpu).saturating_sub(start_ns);
+        }
+    }
+
+    /// The hypervisor takes a CPU for `steal_ns` from now on (`paravirt_steal_clock`). The clock that tasks are charged by
+    /// stands still meanwhile (`update_rq_clock_task`), as with `CONFIG_PARAVIRT_TIME_ACCOUNTING`.
+    pub fn steal(&mut self, cpu: Cpu, steal_ns: Ns) {
+        self.rqs[cpu.index()].nontask_ns += steal_ns;
+    }
+
+    /// What is left of an advance of the clock for tasks (`update_rq_clock_task`). More than that stays for the next one.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn take_nontask_time(&mut self, cpu: Cpu, delta: Ns) -> Ns {
+        let rq = &mut self.rqs[cpu.index()];
+        let taken_ns = rq.nontask_ns.min(delta);
+        reached(Mark::NontaskTime);
+        rq.nontask_ns -= taken_ns;
+        if self.rules.features.nontask_capacity {
+            self.update_irq_load_avg(cpu, taken_ns);
+        }
+        delta - taken_ns
+    }
+
+    /// Load tracking of such time by the clock of the queue: as if it had all been just now (`update_irq_load_avg`, 4.19). Returns whether the average moved.
+    pub(crate) fn update_irq_load_avg(&mut self, cpu: Cpu, running_ns: Ns) -> bool {
+        let rq = &mut self.rqs[cpu.index()];
+        let running_ns = (running_ns * rq.freq_scale) >> 10;
+        let running_ns = (running_ns * rq.cpu_capacity_orig) >> 10;
+        let (idle, busy) = (Inputs::IDLE, Inputs::BUSY);
+        let moved = rq.avg_irq.update(rq.clock - running_ns, idle, 1);
+        let moved_again = rq.avg_irq.update(rq.clock, busy, 1);
+        if moved && !moved_again {
+            rq.avg_irq.update_avg(1);
+        }
+        moved || moved_again
+    }
+}
+
+/// What interrupts leave of `util` on a CPU whose capacity is `max` (`scale_irq_capacity`).
+pub(crate) const fn scale_irq_capacity(util: u64, irq: u64, max: u64) -> u64 {
+    util * (max - irq) / max
+}
+
+#[cfg(test)]
+mod tests {
+    use super::scale_irq_capacity;
+
+    #[test]
+    fn interrupts_scale_what_is_left() {
+        assert_eq!(scale_irq_capacity(512, 256, 1024), 384);
+        assert_eq!(scale_irq_capacity(1024, 0, 1024), 1024);
+    }
+}
