@@ -44,23 +44,29 @@ const MEASURED: &str = r#"{
 }
 "#;
 
+/// The files of a folder in which nothing is wrong.
+const FILES: [(&str, &str); 5] = [
+    ("recording.json", META),
+    ("trace.txt", TRACE),
+    ("cgroups.json", CGROUPS),
+    ("requests.csv", REQUESTS),
+    ("measured.json", MEASURED),
+];
+
 /// Opens a folder in which `file` has `from` replaced by `to`.
 fn open_with(file: &str, from: &str, to: &str) -> Result<Recording, String> {
+    let text = FILES.iter().find(|(name, _)| *name == file);
+    let text = text.map_or("", |(_, text)| text);
+    assert!(text.contains(from), "{file} has no {from}");
+    open_as(file, text.replacen(from, to, 1).as_bytes())
+}
+
+/// Opens a folder in which `file` is `bytes`.
+fn open_as(file: &str, bytes: &[u8]) -> Result<Recording, String> {
     let folder = tempfile::tempdir().unwrap();
-    let files = [
-        ("recording.json", META),
-        ("trace.txt", TRACE),
-        ("cgroups.json", CGROUPS),
-        ("requests.csv", REQUESTS),
-        ("measured.json", MEASURED),
-    ];
-    for (name, text) in files {
-        if name == file {
-            assert!(text.contains(from), "{file} has no {from}");
-            std::fs::write(folder.path().join(name), text.replacen(from, to, 1)).unwrap();
-        } else {
-            std::fs::write(folder.path().join(name), text).unwrap();
-        }
+    for (name, text) in FILES {
+        let content = if name == file { bytes } else { text.as_bytes() };
+        std::fs::write(folder.path().join(name), content).unwrap();
     }
     Recording::open(folder.path()).map_err(|error| {
         error
@@ -357,4 +363,38 @@ fn a_folder_without_recording_json() {
         error.to_string().ends_with("found no recording.json in it"),
         "{error}"
     );
+}
+
+/// Cut anywhere, or with a bit or a number that is another: an error that says something, or a recording that can be used.
+#[test]
+fn damage_is_told() {
+    for (file, text) in FILES {
+        let bytes = text.as_bytes();
+        let cuts = (0..bytes.len()).step_by(5).map(|at| bytes[..at].to_vec());
+        let flips = (0..bytes.len()).step_by(5).map(|at| {
+            let mut bytes = bytes.to_vec();
+            bytes[at] ^= 1 << (at % 8);
+            bytes
+        });
+        let digits = (0..bytes.len())
+            .step_by(3)
+            .filter(|at| bytes[*at].is_ascii_digit());
+        let numbers = digits.flat_map(|at| {
+            ["-1", "1e308", "18446744073709551615", "1e-9"]
+                .map(|number| [&bytes[..at], number.as_bytes(), &bytes[at + 1..]].concat())
+        });
+        for bytes in cuts.chain(flips).chain(numbers) {
+            match open_as(file, &bytes) {
+                Ok(recording) => {
+                    let (start_ns, end_ns) = recording.span_ns();
+                    assert!(start_ns <= end_ns && recording.cpus() > 0);
+                    let _ = recording.notes();
+                    for (_, group) in recording.cgroups_before.iter().flat_map(|tree| tree.iter()) {
+                        let _ = (group.bandwidth(), group.stat(), group.weight());
+                    }
+                }
+                Err(error) => assert!(error.len() > 20 && !error.contains("panic"), "{error}"),
+            }
+        }
+    }
 }

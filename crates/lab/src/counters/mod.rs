@@ -170,6 +170,17 @@ impl Known {
                 self.cgroup
             )));
         }
+        if let Some(usage_ns) = self.usage_ns
+            && u128::from(usage_ns) > self.all_cpus_ns() * USAGE_SLACK
+        {
+            return Err(bad_input(format!(
+                "the counters of `{}` show {} s of CPU time in {:.1} s, more than {} CPUs give",
+                self.cgroup,
+                usage_ns / 1_000_000_000,
+                self.window_ns as f64 / 1e9,
+                self.cpus
+            )));
+        }
         let says_something = self.usage_ns.is_some() || self.limit.quota_ns.is_some();
         if says_something && self.window_ns > 0 {
             return Ok(());
@@ -178,6 +189,11 @@ impl Known {
         Err(bad_input(format!(
             "the counters of `{cgroup}` say nothing about its demand: neither a limit nor `usage_usec`"
         )))
+    }
+
+    /// What all CPUs of the machine give in the window.
+    fn all_cpus_ns(&self) -> u128 {
+        u128::from(self.window_ns) * u128::from(self.cpus)
     }
 
     fn ratio(&self) -> f64 {
@@ -215,6 +231,10 @@ impl Known {
         (ratio / active).min(1.0)
     }
 }
+
+/// Counters are read some seconds before or after the time they are noted with: in a short window they may show more
+/// than it holds, not several times as much.
+const USAGE_SLACK: u128 = 2;
 
 const NO_LIMIT: Limit = Limit {
     quota_ns: None,
@@ -343,9 +363,12 @@ impl Known {
         let full_ns = match (self.usage_ns, self.limit.quota_ns) {
             // Finer around what is known: 0.8 to 1.2 of the usage.
             (Some(usage_ns), _) => return usage_ns / 60 * (47 + level),
+            // No limit grants more than the machine has.
             (None, Some(quota_ns)) => {
-                (u128::from(window_ns) * u128::from(quota_ns) / u128::from(self.limit.period_ns))
-                    as u64
+                let window_ns = u128::from(window_ns);
+                let granted_ns =
+                    window_ns * u128::from(quota_ns) / u128::from(self.limit.period_ns);
+                granted_ns.min(window_ns * u128::from(self.cpus)) as u64
             }
             (None, None) => window_ns,
         };

@@ -59,6 +59,9 @@ const NAMES: [&str; 12] = [
 /// A query that asks for everything at once.
 pub const QUERY: &str = "{__name__=~\"container_cpu_(usage|cfs).*_total|container_spec_cpu_(quota|period)\", container=\"NAME\"}";
 
+/// Later than any clock stands: the year 2286, in ms and ns still a number of 64 bits.
+const LAST_SECOND: f64 = 1e10;
+
 #[derive(Deserialize)]
 struct Answer {
     status: String,
@@ -159,7 +162,7 @@ fn points(series: Series) -> std::result::Result<(String, Points), String> {
             .ok()
             .filter(|value: &f64| value.is_finite() && value.abs() < 1e15)
             .ok_or_else(|| format!("{name}: expected a number, found `{text}`"))?;
-        if !(0.0..1e12).contains(&seconds) {
+        if !(0.0..LAST_SECOND).contains(&seconds) {
             return Err(format!(
                 "{name}: expected a time in seconds, found {seconds}"
             ));
@@ -386,9 +389,16 @@ impl Range {
                 "which limit was in force? Add {SPEC_QUOTA} and {SPEC_PERIOD} to the query, or --limit cpu.max='QUOTA PERIOD'"
             ));
         }
+        let period_ns = period_ns.unwrap_or(NO_LIMIT.period_ns);
+        if !(1_000_000..=1_000_000_000).contains(&period_ns) {
+            return Err(format!(
+                "{SPEC_PERIOD}: expected 1000 to 1000000 µs, as the kernel allows, found {}",
+                period_ns / 1000
+            ));
+        }
         Ok(Limit {
             quota_ns,
-            period_ns: period_ns.unwrap_or(NO_LIMIT.period_ns),
+            period_ns,
             burst_ns: 0,
         })
     }
@@ -556,5 +566,52 @@ mod tests {
         assert!(with(one(USAGE, "", "[1,\"NaN\"]")).contains("found `NaN`"));
         assert!(with(one(USAGE, "", "[2,\"1\"],[1,\"2\"]")).contains("ascend"));
         assert!(with(one(USAGE, "", "[1,\"2\"]")).contains("cover no time"));
+    }
+
+    #[test]
+    fn more_than_all_cpus_give_is_refused() {
+        let text = range().replace("14.87", "4294967296");
+        let error = read(&text, &given()).unwrap_err();
+        assert!(error.contains("more than 2 CPUs give"), "{error}");
+        let period = one(SPEC_PERIOD, "", "[100,\"0.5\"]");
+        let quota = one(SPEC_QUOTA, "", "[100,\"50000\"]");
+        let text = range() + &answer(&[period, quota]);
+        let limited = Beyond {
+            limit: None,
+            ..given()
+        };
+        let error = read(&text, &limited).unwrap_err();
+        assert!(error.contains(SPEC_PERIOD), "{error}");
+    }
+
+    /// Cut anywhere, or with any number another: what is read can be reckoned with, what is not is told.
+    #[test]
+    fn damage_is_told() {
+        let settings = answer(&[
+            one(SPEC_QUOTA, "", "[100,\"50000\"]"),
+            one(SPEC_PERIOD, "", "[100,\"100000\"]"),
+            one(CORES, "", "[100,\"2\"]"),
+        ]);
+        let whole = range() + &settings;
+        let cuts = (0..whole.len()).map(|at| whole[..at].to_string());
+        let is_digit = |at: &usize| whole.as_bytes()[*at].is_ascii_digit();
+        let numbers = (0..whole.len()).filter(is_digit).flat_map(|at| {
+            ["0", "-1", "1e308", "99999999999", "18446744073709551615"]
+                .map(|number| format!("{}{number}{}", &whole[..at], &whole[at + 1..]))
+        });
+        for text in cuts.chain(numbers) {
+            match read(&text, &Beyond::default()) {
+                Ok(known) => {
+                    assert!(known.window_ns > 0 && known.cpus > 0, "{text}");
+                    assert!(
+                        (1_000_000..=1_000_000_000).contains(&known.limit.period_ns),
+                        "{text}"
+                    );
+                    let usage_ns = u128::from(known.usage_ns.unwrap_or(0));
+                    assert!(usage_ns <= 2 * known.all_cpus_ns(), "{text}");
+                }
+                Err(error) => assert!(error.len() > 20, "{text}: {error}"),
+            }
+        }
     }
 }

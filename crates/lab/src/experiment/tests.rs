@@ -457,3 +457,35 @@ fn what_another_verb_takes_is_refused_with_that_verb() {
         assert!(error.render().ends_with(&hint), "{}", error.render());
     }
 }
+
+/// Cut anywhere, with a bit or a number that is another: a place and a reason, or an experiment, never a panic.
+#[test]
+fn damage_is_told() {
+    let surroundings = Surroundings::default();
+    let cuts = (0..EXAMPLE.len())
+        .step_by(3)
+        .map(|at| EXAMPLE[..at].to_string());
+    let flips = (0..EXAMPLE.len()).step_by(3).map(|at| {
+        let mut bytes = EXAMPLE.as_bytes().to_vec();
+        bytes[at] ^= 1 << (at % 7);
+        String::from_utf8(bytes).unwrap()
+    });
+    let digits = (0..EXAMPLE.len())
+        .step_by(2)
+        .filter(|at| EXAMPLE.as_bytes()[*at].is_ascii_digit());
+    let numbers = digits.flat_map(|at| {
+        ["-1", "0", "1e300", "nan", "9223372036854775807"]
+            .map(|number| format!("{}{number}{}", &EXAMPLE[..at], &EXAMPLE[at + 1..]))
+    });
+    for text in cuts.chain(flips).chain(numbers) {
+        let source = crate::error::Source::new("e.toml", text.as_str());
+        let read = document::parse(&source).and_then(|document| read(&document, &surroundings));
+        if let Err(error) = read {
+            let shown = error.render();
+            assert!(
+                shown.starts_with("error: ") && shown.contains("e.toml:"),
+                "{shown}"
+            );
+        }
+    }
+}

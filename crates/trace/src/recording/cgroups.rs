@@ -160,6 +160,11 @@ impl CpuStat {
     }
 }
 
+/// Periods that the kernel takes (`min_cfs_quota_period`, `max_cfs_quota_period`).
+const PERIOD_US: std::ops::RangeInclusive<u64> = 1000..=1_000_000;
+/// It keeps a quota or a burst in 44 bits of microseconds (`max_cfs_runtime`).
+const RUNTIME_US_END: u64 = 1 << 44;
+
 impl Cgroup {
     /// The group's bandwidth; `None` if it has no such files (a root of v2).
     ///
@@ -178,6 +183,20 @@ impl Cgroup {
             return Ok(None);
         };
         let burst_us = self.number(burst)?.unwrap_or(0);
+        if !PERIOD_US.contains(&period_us) {
+            return Err(format!(
+                "expected a period of 1000 to 1000000 µs, as the kernel allows, found {period_us}"
+            ));
+        }
+        if let Some(far) = quota_us
+            .into_iter()
+            .chain([burst_us])
+            .find(|us| *us >= RUNTIME_US_END)
+        {
+            return Err(format!(
+                "expected a quota and a burst below 2^44 µs, as the kernel allows, found {far}"
+            ));
+        }
         Ok(Some(Bandwidth {
             quota_us,
             period_us,
