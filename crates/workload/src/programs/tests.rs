@@ -369,6 +369,34 @@ fn what_is_wrong_is_said_with_its_word_and_the_nearest_name() {
 }
 
 #[test]
+fn commands_without_an_end_say_what_would_end_them() {
+    for (endless, end) in [
+        ("schbench -r 0", "-r 20"),
+        ("cyclictest", "-l 1000 or -D 20s"),
+        ("cyclictest -l 0 -D 0", "-l 1000 or -D 20s"),
+        ("stress-ng --cpu 2", "-t 20s or --cpu-ops 1000"),
+    ] {
+        assert_eq!(
+            compiled(endless, 4).0.endless_without,
+            Some(end),
+            "{endless}"
+        );
+    }
+    for ending in [
+        "schbench -r 5",
+        "cyclictest -l 9",
+        "cyclictest -D 1s",
+        "stress-ng --cpu 2 -t 1s",
+        "stress-ng --cpu 2 --cpu-ops 9",
+        "netperf",
+    ] {
+        assert_eq!(compiled(ending, 4).0.endless_without, None, "{ending}");
+    }
+    assert!(refuse("netperf -l 0").contains("give `-l 20`"));
+    assert!(refuse("wrk -d 0").contains("more than 0"));
+}
+
+#[test]
 fn no_words_at_all_are_refused() {
     let mut workload = Workload::default();
     assert!(compile(&[], &Start::new("x", 4), &mut workload).is_err());
