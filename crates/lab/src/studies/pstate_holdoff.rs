@@ -251,7 +251,7 @@ fn more_cpus(
 /// cyclictest with one thread bound to each CPU.
 fn cyclictest(pair: &[Scenario; 2], bench: &Bench, prediction: &mut Prediction) -> Result<()> {
     let scenarios = pair.each_ref().map(|scenario| {
-        let mut scenario = running(scenario, "cyclictest -S -p 80 -i 1000 -q");
+        let mut scenario = running(scenario, "cyclictest -S -p 80 -i 1000 -q -D 600");
         for program in &mut scenario.programs {
             program.name = "cyclictest".to_owned();
         }
