@@ -1,6 +1,7 @@
 //! Recordings of the running kernel, read back. Skips, saying why, where the host cannot do it.
 
 use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use schedcast_host::record::{Request, record};
@@ -8,6 +9,12 @@ use schedcast_host::{CgroupVersion, CpuCgroup, CpuHierarchy, sys};
 use schedcast_trace::Recording;
 
 const HOG: &str = env!("CARGO_BIN_EXE_schedcast-hog");
+
+/// One recording at a time, so that what is left behind is known to be of the test that looks.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn group(name: &str) -> Option<CpuCgroup> {
     let v1 = CpuHierarchy::detect().is_ok_and(|tree| tree.version() == CgroupVersion::V1);
@@ -21,6 +28,7 @@ fn group(name: &str) -> Option<CpuCgroup> {
 
 #[test]
 fn a_throttled_job_is_recorded_and_read_back() {
+    let _turn = turn();
     let Some(group) = group("job") else { return };
     group.apply("cpu.max", "20000 100000").unwrap();
     let directory = tempfile::tempdir().unwrap();
@@ -76,6 +84,7 @@ fn a_throttled_job_is_recorded_and_read_back() {
 
 #[test]
 fn a_stop_ends_it_and_nothing_is_left_behind() {
+    let _turn = turn();
     let Some(_group) = group("stop") else { return };
     let directory = tempfile::tempdir().unwrap();
     let request = Request {
@@ -93,15 +102,15 @@ fn a_stop_ends_it_and_nothing_is_left_behind() {
         .filter_map(|entry| entry.ok());
     let own = format!("schedcast-record-{}-", std::process::id());
     let mine = |name: &str| name.starts_with(&own);
-    // The other test of this process may have one of its own at this moment.
     let count = left
         .filter(|entry| mine(&entry.file_name().to_string_lossy()))
         .count();
-    assert!(count <= 1, "{count} trace buffers are left");
+    assert_eq!(count, 0, "trace buffers are left");
 }
 
 #[test]
 fn perf_records_where_tracefs_is_closed() {
+    let _turn = turn();
     let Some(_group) = group("perf") else { return };
     if std::process::Command::new("perf")
         .arg("--version")
