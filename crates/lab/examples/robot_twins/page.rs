@@ -13,7 +13,8 @@ pub fn render(rows: &[Row]) -> String {
         "# hackbench on 128 and 224 CPUs, reported and forecast\n\n\
          Written by `make robot`. Reported: by the [kernel test robot](https://lore.kernel.org/oe-lkp/), whose machines are two 32-core Ice Lakes \
          (`icl-2x32x2`) and two 56-core Sapphire Rapids (`spr-2x56x2`). Forecast: the same command on that preset, \
-         the rules of the release that the reported commit is next to, one seed, a quarter of the loops. Nothing was fitted to these figures: \
+         the rules of the release that the reported commit is next to, built as the robot builds (no PREEMPT_DYNAMIC, \
+         CONFIG_IRQ_TIME_ACCOUNTING), one seed, a quarter of the loops. Nothing was fitted to these figures: \
          structure (switches and migrations a message) is the scheduler's, while the prices of calls are those of a virtual machine, so a \
          rate tells how far that machine is from this one.\n\n\
          | `hackbench` | kernel | messages/s, millions | | switches a message | | migrations a message | |\n\

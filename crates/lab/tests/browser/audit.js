@@ -105,7 +105,7 @@
   // do not wait for it: each round passes some real time with arithmetic.
   const whenDrawn = () => {
     const plots = [...document.querySelectorAll("#page .plot")];
-    if (plots.length > 0 && plots.every((plot) => plot.querySelector("canvas"))) return look();
+    if (plots.every((plot) => plot.querySelector("canvas"))) return look();
     let sum = 0;
     for (let round = 0; round < 2e6; round += 1) sum += Math.sqrt(round);
     setTimeout(whenDrawn, sum > 0 ? 20 : 0);
