@@ -142,11 +142,6 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// Nothing to add.
-    pub(crate) const IDLE: Self = Self::of_class(false);
-    /// What one task that runs adds.
-    pub(crate) const BUSY: Self = Self::of_class(true);
-
     /// Of a class or of interrupts, which are tracked as one task.
     pub(crate) const fn of_class(running: bool) -> Self {
         Self {

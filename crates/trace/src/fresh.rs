@@ -42,17 +42,16 @@ impl Fresh {
     pub fn create(path: &Path) -> io::Result<Fresh> {
         match target(path)? {
             Target::InPlace(file) => Ok(Fresh { file, beside: None }),
-            Target::Regular(name) => match begin(&name) {
-                Ok((file, beside)) => Ok(Fresh {
+            Target::Regular(name) => Ok(match begin_if_taken(&name)? {
+                Some((file, beside)) => Fresh {
                     file,
                     beside: Some((beside, name)),
-                }),
-                Err(error) if takes_no_new(&error) && name.exists() => Ok(Fresh {
+                },
+                None => Fresh {
                     file: File::create(&name)?,
                     beside: None,
-                }),
-                Err(error) => Err(error),
-            },
+                },
+            }),
         }
     }
 
@@ -113,23 +112,15 @@ pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
 /// # Errors
 /// Those of [`Fresh::create`].
 pub fn check(path: &Path) -> io::Result<()> {
-    match fs::metadata(path) {
-        Ok(there) if !there.is_file() && !there.is_dir() => Ok(()),
-        _ => Fresh::create_only_beside(path),
+    if fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+        return Ok(());
     }
-}
-
-impl Fresh {
-    fn create_only_beside(path: &Path) -> io::Result<()> {
-        match target(path)? {
-            Target::InPlace(_) => Ok(()),
-            Target::Regular(name) => match begin(&name) {
-                Ok((_, beside)) => fs::remove_file(beside),
-                Err(error) if takes_no_new(&error) && name.exists() => Ok(()),
-                Err(error) => Err(error),
-            },
-        }
+    if let Target::Regular(name) = target(path)?
+        && let Some((_, beside)) = begin_if_taken(&name)?
+    {
+        fs::remove_file(beside)?;
     }
+    Ok(())
 }
 
 /// How a path is written.
@@ -204,9 +195,17 @@ fn begin(name: &Path) -> io::Result<(File, PathBuf)> {
     Ok((file, beside))
 }
 
-fn takes_no_new(error: &io::Error) -> bool {
+/// [`begin`]; nothing where the folder takes no new files and `name` is there to be written in place.
+fn begin_if_taken(name: &Path) -> io::Result<Option<(File, PathBuf)>> {
     use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
-    matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem)
+    match begin(name) {
+        Err(error)
+            if matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem) && name.exists() =>
+        {
+            Ok(None)
+        }
+        begun => begun.map(Some),
+    }
 }
 
 #[cfg(test)]

@@ -26,12 +26,10 @@ const WIDEST: usize = 37;
 /// `schedcast calibrate`
 pub fn calibrate(arguments: &CalibrateArguments, quiet: bool, out: &mut impl Write) -> Result<u8> {
     // Told before the machine is measured for a minute.
-    match &arguments.output {
-        // A folder that is not there is made.
-        Some(file)
-            if file.parent().is_some_and(|folder| !folder.exists())
-                && file.parent() != Some(Path::new("")) => {}
-        file => output::refuse_unwritable([file.as_ref()])?,
+    let folder = arguments.output.as_deref().and_then(Path::parent);
+    let is_made = folder.is_some_and(|folder| folder != Path::new("") && !folder.exists());
+    if !is_made {
+        output::refuse_unwritable([arguments.output.as_ref()])?;
     }
     let topology = Topology::read().map_err(host_error)?;
     let kernel = KernelInfo::read().map_err(host_error)?;

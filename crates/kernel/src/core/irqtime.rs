@@ -1,12 +1,12 @@
 //! Time that is no task's: of interrupts and of the hypervisor.
 //!
-//! A kernel with CONFIG_IRQ_TIME_ACCOUNTING (Red Hat's, SUSE's, the kernel test robot's; not Debian's) takes the time of interrupts and soft
-//! interrupts out of the clock that tasks are charged by, as every kernel with CONFIG_PARAVIRT_TIME_ACCOUNTING does with stolen time. It
-//! is known once the interrupt is over, and comes off the next advance of that clock.
+//! A kernel with CONFIG_IRQ_TIME_ACCOUNTING (Red Hat's, the kernel test robot's; not Debian's) takes the time of interrupts and
+//! soft interrupts out of the clock that tasks are charged by, as every kernel with CONFIG_PARAVIRT_TIME_ACCOUNTING does with
+//! stolen time. It is known once the interrupt is over, and comes off the next advance of that clock.
 //!
-//! Worked example: HZ = 1000, a request of 3 ms, a tick whose interrupt takes 2 µs. A task that the tick at 0 ms put on the CPU has
-//! run for 3 ms less the 4 µs of the two ticks between when the fourth one looks at 3 ms: not yet. The one at 4 ms ends its slice. With requests of 2.8 ms
-//! (6.15) that is the one at 3 ms, a quarter of all slices earlier.
+//! Worked example: HZ = 1000, a request of 3 ms, ticks whose interrupt takes 2 µs. The tick at 0 ms brings a task to the CPU.
+//! When the tick at 3 ms looks, the task has run 3 ms less the interrupts of the ticks at 1 and 2 ms, 2.996 ms: the request is not used
+//! up, and the tick at 4 ms ends the slice. With a request of 2.8 ms (6.15) the tick at 3 ms does.
 
 use crate::ids::{Cpu, Ns};
 use crate::kernel::Kernel;
@@ -52,14 +52,15 @@ impl Kernel {
         delta - taken_ns
     }
 
-    /// Load tracking of such time by the clock of the queue: as if it had all been just now (`update_irq_load_avg`, 4.19). Returns whether the average moved.
+    /// Load tracking of such time by the clock of the queue: as if it had all been just now (`update_irq_load_avg`, 4.19).
+    /// Returns whether the average moved.
     pub(crate) fn update_irq_load_avg(&mut self, cpu: Cpu, running_ns: Ns) -> bool {
         let rq = &mut self.rqs[cpu.index()];
         let running_ns = (running_ns * rq.freq_scale) >> 10;
         let running_ns = (running_ns * rq.cpu_capacity_orig) >> 10;
-        let (idle, busy) = (Inputs::IDLE, Inputs::BUSY);
-        let moved = rq.avg_irq.update(rq.clock - running_ns, idle, 1);
-        let moved_again = rq.avg_irq.update(rq.clock, busy, 1);
+        let before = rq.clock - running_ns;
+        let moved = rq.avg_irq.update(before, Inputs::of_class(false), 1);
+        let moved_again = rq.avg_irq.update(rq.clock, Inputs::of_class(true), 1);
         if moved && !moved_again {
             rq.avg_irq.update_avg(1);
         }

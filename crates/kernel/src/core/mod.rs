@@ -5,6 +5,7 @@
 //! | `schedule` | [`crate::Kernel::block`], [`crate::Kernel::yield_current`], [`crate::Kernel::leave_kernel`] |
 //! | `wakeup` | [`crate::Kernel::wake`], [`crate::Kernel::ipi`] |
 //! | `tick` | [`crate::Kernel::tick`], idle entry and exit |
+//! | `irqtime` | [`crate::Kernel::irq_enter`], [`crate::Kernel::steal`] |
 //! | `attributes` | [`crate::Kernel::set_nice`], [`crate::Kernel::set_policy`], [`crate::Kernel::set_affinity`], [`crate::Kernel::set_group`], [`crate::Kernel::set_custom_slice`], [`crate::Kernel::exec`] |
 //! | `stop` | migration threads |
 //! | `life` | [`crate::Kernel::wake_up_new_task`], [`crate::Kernel::exit`] |

@@ -1,13 +1,15 @@
 //! The limits a command line asks about.
 
+use schedcast_kernel::bandwidth::{MAX_PERIOD_NS, MIN_PERIOD_NS};
+
 use super::Limit;
 use crate::error::{Error, Result, hint_for};
 use crate::question::{Columns, Setting};
 
 const KEYS: [&str; 2] = ["cpu.max", "cpu.max.burst"];
 /// What the kernel accepts, in µs.
-const QUOTA_US_MIN: u64 = 1000;
-const PERIOD_US: std::ops::RangeInclusive<u64> = 1000..=1_000_000;
+const QUOTA_US_MIN: u64 = MIN_PERIOD_NS / 1000;
+const PERIOD_US: std::ops::RangeInclusive<u64> = MIN_PERIOD_NS / 1000..=MAX_PERIOD_NS / 1000;
 
 /// Limits by name: the settings before the first variant are one, unless there are variants only.
 ///

@@ -15,6 +15,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use schedcast_kernel::bandwidth::{MAX_PERIOD_NS, MIN_PERIOD_NS};
 use serde::Deserialize;
 
 use super::{Known, Limit, NO_LIMIT};
@@ -390,7 +391,7 @@ impl Range {
             ));
         }
         let period_ns = period_ns.unwrap_or(NO_LIMIT.period_ns);
-        if !(1_000_000..=1_000_000_000).contains(&period_ns) {
+        if !(MIN_PERIOD_NS..=MAX_PERIOD_NS).contains(&period_ns) {
             return Err(format!(
                 "{SPEC_PERIOD}: expected 1000 to 1000000 µs, as the kernel allows, found {}",
                 period_ns / 1000

@@ -14,8 +14,7 @@ use super::tasks::Message;
 use crate::program::{Amount, Ref, Reg};
 use crate::wheel::{Key, Slot};
 use crate::workload::{DeviceId, DeviceSpec, QueueId};
-use schedcast_kernel::platform::Op;
-use schedcast_kernel::{Context as WakeContext, Cpu, Ns, Platform, TaskId};
+use schedcast_kernel::{Context as WakeContext, Cpu, Ns, TaskId};
 
 /// A request that a device has.
 #[derive(Clone, Copy, Debug)]
@@ -103,8 +102,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
             return Ok(());
         }
         self.out.devices.free.push(row as u32);
-        self.kernel.irq_enter(&self.out, request.cpu);
-        self.out.spend(request.cpu, Op::DeviceInterrupt, 1);
+        self.device_interrupt(request.cpu);
         let overhead = self.workload().queues[request.queue].overhead_bytes;
         let message = Message {
             value: request.value,

@@ -124,14 +124,19 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         self.wake(cpu, task, false, WakeContext::HardIrq);
     }
 
+    /// A device interrupts a CPU.
+    pub(super) fn device_interrupt(&mut self, cpu: Cpu) {
+        self.kernel.irq_enter(&self.out, cpu);
+        self.out.spend(cpu, Op::DeviceInterrupt, 1);
+    }
+
     /// A device completes a task's I/O on the CPU that submitted it.
     pub(super) fn io_done(&mut self, slot: Slot, task: TaskId) -> Run<()> {
         let cpu = self.kernel.tasks[task.index()].cpu;
         if !self.enter(cpu, slot, class::ARRIVAL) {
             return Ok(());
         }
-        self.kernel.irq_enter(&self.out, cpu);
-        self.out.spend(cpu, Op::DeviceInterrupt, 1);
+        self.device_interrupt(cpu);
         self.wake(cpu, task, false, WakeContext::HardIrq);
         self.run(cpu, Flow::Entered)
     }
@@ -150,8 +155,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
                 .wheel
                 .arm(slot, Key::new(next.at_ns, class::ARRIVAL));
         }
-        self.kernel.irq_enter(&self.out, arrival.cpu);
-        self.out.spend(arrival.cpu, Op::DeviceInterrupt, 1);
+        self.device_interrupt(arrival.cpu);
         let context = match arrival.context {
             ArrivalContext::HardIrq => WakeContext::HardIrq,
             ArrivalContext::SoftIrq => WakeContext::SoftIrq,

@@ -121,42 +121,45 @@ impl CpuStat {
     /// is another one of that name, as after a restart, and all it counted it counted since.
     pub fn since(&self, before: &CpuStat) -> CpuStat {
         let anew = self.began_anew(before);
-        let grown = |pick: fn(&CpuStat) -> Option<u64>| {
-            let (before, after) = (pick(before)?, pick(self)?);
-            Some(if anew { after } else { after - before })
+        let (was, is) = (before.counters(), self.counters());
+        let grown = |row: usize| {
+            let (was, is) = was[row].zip(is[row])?;
+            Some(if anew { is } else { is - was })
         };
+        let [
+            usage_ns,
+            nr_periods,
+            nr_throttled,
+            throttled_ns,
+            nr_bursts,
+            burst_ns,
+        ] = std::array::from_fn(grown);
         CpuStat {
-            usage_ns: grown(|stat| stat.usage_ns),
-            nr_periods: grown(|stat| stat.nr_periods),
-            nr_throttled: grown(|stat| stat.nr_throttled),
-            throttled_ns: grown(|stat| stat.throttled_ns),
-            nr_bursts: grown(|stat| stat.nr_bursts),
-            burst_ns: grown(|stat| stat.burst_ns),
+            usage_ns,
+            nr_periods,
+            nr_throttled,
+            throttled_ns,
+            nr_bursts,
+            burst_ns,
         }
     }
 
     /// Whether a counter is smaller than it was in `before`.
     pub fn began_anew(&self, before: &CpuStat) -> bool {
-        let counters = |stat: &CpuStat| {
-            let CpuStat {
-                usage_ns,
-                nr_periods,
-                nr_throttled,
-                throttled_ns,
-                nr_bursts,
-                burst_ns,
-            } = *stat;
-            [
-                usage_ns,
-                nr_periods,
-                nr_throttled,
-                throttled_ns,
-                nr_bursts,
-                burst_ns,
-            ]
-        };
-        let mut pairs = counters(before).into_iter().zip(counters(self));
-        pairs.any(|(before, after)| matches!((before, after), (Some(before), Some(after)) if after < before))
+        let mut pairs = before.counters().into_iter().zip(self.counters());
+        pairs.any(|(was, is)| was.zip(is).is_some_and(|(was, is)| is < was))
+    }
+
+    /// All of them, in the order of the fields.
+    fn counters(&self) -> [Option<u64>; 6] {
+        [
+            self.usage_ns,
+            self.nr_periods,
+            self.nr_throttled,
+            self.throttled_ns,
+            self.nr_bursts,
+            self.burst_ns,
+        ]
     }
 }
 
