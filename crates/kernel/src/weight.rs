@@ -29,6 +29,9 @@ const NICE_TO_WEIGHT: [u32; 40] = [
     70, 56, 45, 36, 29, 23, 18, 15,
 ];
 
+/// Nice levels whose row of `sched_prio_to_wmult` is rounded down, where all others are rounded to nearest.
+const ROUNDED_DOWN: [i32; 4] = [13, 14, 16, 17];
+
 /// A weight with its cached inverse (`struct load_weight`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LoadWeight {
@@ -69,8 +72,13 @@ impl LoadWeight {
     /// When `nice` is outside −20..=19.
     pub fn from_nice(nice: i32) -> Self {
         let unscaled = u64::from(NICE_TO_WEIGHT[(nice + 20) as usize]);
-        // The kernel's table holds 2^32 / weight rounded to nearest, unlike computed inverses.
-        let inverse = ((1u64 << INVERSE_SHIFT) + unscaled / 2) / unscaled;
+        // The kernel's table holds 2^32 / weight rounded to nearest, unlike computed inverses; four rows are rounded down.
+        let rounding = if ROUNDED_DOWN.contains(&nice) {
+            0
+        } else {
+            unscaled / 2
+        };
+        let inverse = ((1u64 << INVERSE_SHIFT) + rounding) / unscaled;
         Self::with_inverse(unscaled << WEIGHT_SHIFT, unscaled, inverse)
     }
 
@@ -213,6 +221,11 @@ mod tests {
             (-10, 449_829),
             (0, 4_194_304),
             (10, 39_045_157),
+            (12, 61_356_676),
+            (13, 76_695_844),
+            (14, 95_443_717),
+            (16, 148_102_320),
+            (17, 186_737_708),
             (19, 286_331_153),
         ] {
             assert_eq!(

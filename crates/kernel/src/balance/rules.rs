@@ -1,6 +1,6 @@
 //! What load balancing rules a kernel has.
 
-use crate::rules::Version;
+use crate::rules::{Rules, Version};
 
 /// What the balancer compares.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -108,9 +108,6 @@ pub struct BalanceRules {
     /// More than `nr_migrate` tasks are looked at while all seen were pinned (6.1–6.9, reverted in
     /// stable).
     pub looks_past_limit_when_pinned: bool,
-    /// Balance takes the task that ran longest ago, and a picked task becomes the most recent one;
-    /// before, the latest enqueued went first (4.16).
-    pub oldest_task_first: bool,
     /// Counts leave out tasks whose dequeue is delayed (6.14).
     pub counts_runnable_only: bool,
     /// Delayed tasks move only for load (6.14).
@@ -172,179 +169,66 @@ pub struct BalanceRules {
 impl BalanceRules {
     /// The rules of `version`.
     pub fn of(version: Version) -> Self {
-        let since = |major, minor| version.since(major, minor);
-        Self {
-            imbalance_pct: if since(5, 10) { 117 } else { 125 },
-            busy_factor: if since(5, 10) { 16 } else { 32 },
-            busy_interval_minus_one: since(5, 10),
-            sched_idle_is_not_busy: since(5, 6),
-            prefer_sibling_in_llc: since(4, 15),
-            node_level: since(4, 17),
-            cluster_level: since(5, 16),
-            cluster_flag: since(6, 8),
-            reclaim_distance: if since(5, 4) { 32 } else { 30 },
-            smt_gain: if since(5, 1) { 0 } else { 1178 },
-            busiest_group: if since(5, 5) {
-                BusiestGroup::GroupTypes
-            } else {
-                BusiestGroup::AverageLoad
-            },
-            smt_aware: since(6, 6),
-            prefer_sibling_of_busiest: since(6, 5),
-            reduced_capacity_is_misfit: since(6, 0),
-            local_above_average_gives_up: version.has(6, 3, &[(5, 10, 228), (6, 1, 192)]),
-            numa_allowance: match () {
-                () if since(6, 0) => NumaAllowance::PerLlcBeforeHalving,
-                () if since(5, 18) => NumaAllowance::PerLlc,
-                () if since(5, 11) => NumaAllowance::Quarter,
-                () if since(5, 6) => NumaAllowance::TwoTasks,
-                () => NumaAllowance::None,
-            },
-            skips_idle_queues: since(5, 12),
-            util_counts_waiting: since(6, 5),
-            spreads_in_llc: since(5, 10),
-            classifies_by_runnable: since(5, 7),
-            prefer_sibling_compares: since(4, 12),
-            idle_forces_balance: since(4, 15),
-            redoes_without_imbalance: !since(4, 20),
-            two_may_balance: since(6, 6) && !version.has(6, 7, &[(6, 6, 4)]),
-            ignores_per_cpu_kthreads: version.has(
-                5,
-                13,
-                &[(5, 4, 119), (5, 10, 37), (5, 11, 21), (5, 12, 4)],
-            ),
-            newidle_bails_out: since(6, 0),
-            load_gate: match () {
-                () if since(5, 10) => LoadGate::HalvedPerFailure,
-                () if since(5, 5) => LoadGate::HalfUntilFailures,
-                () => LoadGate::Half,
-            },
-            load_at_least_one: version.has(5, 8, &[(4, 19, 134), (5, 4, 53), (5, 7, 10)]),
-            util_gate_relaxes: version.has(6, 8, &[(5, 10, 228), (6, 1, 192)]),
-            looks_past_limit_when_pinned: since(6, 1) && !since(6, 10) && version.patch == 0,
-            oldest_task_first: since(4, 16),
-            counts_runnable_only: since(6, 14),
-            delayed_move_for_load_only: since(6, 14),
-            ineligible_stay: since(6, 14),
-            active_balance_for_tasks: since(5, 12),
-            active_balance_ignores_heat: since(5, 13),
-            voluntary_active_balance: since(5, 1),
-            imbalance_flag_stays_when_pinned: since(5, 4),
-            newidle_keeps_interval: since(5, 0),
-            pinned_until_proven: since(5, 12),
-            newidle_needs_migration_cost: !since(5, 16),
-            newidle_cost_with_blocked: since(5, 16),
-            newidle_cost_waits: since(5, 16),
-            newidle_failure_costs: version.has(
-                6,
-                17,
-                &[
-                    (6, 1, 149),
-                    (6, 6, 103),
-                    (6, 12, 43),
-                    (6, 15, 11),
-                    (6, 16, 2),
-                ],
-            ) && !version.has(
-                6,
-                19,
-                &[(6, 1, 160), (6, 6, 120), (6, 12, 64), (6, 18, 3)],
-            ),
-            newidle_skips_pending: since(5, 14),
-            nohz_blocked: since(4, 17),
-            nohz_newidle_late: version.has(5, 12, &[(5, 10, 231)]),
-            nohz_wraps: version.has(5, 12, &[(5, 10, 231)]),
-            nohz_next_kick: since(5, 16),
-            nohz_kick_sets_next: since(5, 9),
-            nohz_kick_by_call: since(5, 8),
-            nohz_kick_gives_way: !version.has(
-                6,
-                13,
-                &[
-                    (5, 10, 231),
-                    (5, 15, 174),
-                    (6, 1, 120),
-                    (6, 6, 66),
-                    (6, 12, 5),
-                ],
-            ),
-            nohz_kicks_first_only: !version.has(5, 2, &[(4, 19, 47), (5, 0, 20), (5, 1, 6)]),
-            nohz_counts_every_llc: since(4, 9),
-            rebalance_updates_blocked: !since(4, 17),
-        }
+        Rules::of(version, 1, 250).balance
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::BalanceRules;
-    use crate::rules::Version;
-
-    type Has = fn(&BalanceRules) -> bool;
-
-    /// The commit of a rule, the release whose merge window or fixes brought it, and the stable kernels
-    /// that have it too.
-    const MERGED: [(&str, Has, &str, &[&str]); 9] = [
-        (
-            "f6cad8df6b30",
-            |rules| rules.imbalance_flag_stays_when_pinned,
-            "5.4",
-            &[],
-        ),
-        (
-            "01cfcde9c26d",
-            |rules| rules.load_at_least_one,
-            "5.8",
-            &["5.7.10", "5.4.53", "4.19.134"],
-        ),
-        (
-            "e9b9734b7465",
-            |rules| rules.active_balance_for_tasks,
-            "5.12",
-            &[],
-        ),
-        (
-            "23fb06d9602d",
-            |rules| rules.active_balance_ignores_heat,
-            "5.13",
-            &[],
-        ),
-        (
-            "9d783c8dd112",
-            |rules| rules.newidle_cost_with_blocked,
-            "5.16",
-            &[],
-        ),
-        (
-            "c5b0a7eefc70",
-            |rules| !rules.newidle_needs_migration_cost,
-            "5.16",
-            &[],
-        ),
-        (
-            "e60b56e46b38",
-            |rules| rules.newidle_cost_waits,
-            "5.16",
-            &[],
-        ),
-        ("efd984c481ab", |rules| rules.nohz_next_kick, "5.16", &[]),
-        ("873199d27bb2", |rules| rules.ineligible_stay, "6.14", &[]),
-    ];
-
-    #[test]
-    fn rules_begin_with_the_release_that_merged_them() {
-        for (commit, has, first, stable) in MERGED {
-            let first: Version = first.parse().unwrap();
-            for release in Version::releases() {
-                let rules = BalanceRules::of(release);
-                assert_eq!(has(&rules), release >= first, "{commit} in {release}");
-            }
-            for text in stable {
-                let level: Version = text.parse().unwrap();
-                let before = Version::stable(level.major, level.minor, level.patch - 1);
-                let has = |version| has(&BalanceRules::of(version));
-                assert!(has(level) && !has(before), "{commit} in {text}");
-            }
+    /// The rules of 4.5. What differs later is in the table of changes.
+    pub(crate) fn oldest() -> Self {
+        Self {
+            imbalance_pct: 125,
+            busy_factor: 32,
+            busy_interval_minus_one: false,
+            sched_idle_is_not_busy: false,
+            prefer_sibling_in_llc: false,
+            node_level: false,
+            cluster_level: false,
+            cluster_flag: false,
+            reclaim_distance: 30,
+            smt_gain: 1178,
+            busiest_group: BusiestGroup::AverageLoad,
+            smt_aware: false,
+            prefer_sibling_of_busiest: false,
+            reduced_capacity_is_misfit: false,
+            local_above_average_gives_up: false,
+            numa_allowance: NumaAllowance::None,
+            skips_idle_queues: false,
+            util_counts_waiting: false,
+            spreads_in_llc: false,
+            classifies_by_runnable: false,
+            prefer_sibling_compares: false,
+            idle_forces_balance: false,
+            redoes_without_imbalance: true,
+            two_may_balance: false,
+            ignores_per_cpu_kthreads: false,
+            newidle_bails_out: false,
+            load_gate: LoadGate::Half,
+            load_at_least_one: false,
+            util_gate_relaxes: false,
+            looks_past_limit_when_pinned: false,
+            counts_runnable_only: false,
+            delayed_move_for_load_only: false,
+            ineligible_stay: false,
+            active_balance_for_tasks: false,
+            active_balance_ignores_heat: false,
+            voluntary_active_balance: false,
+            imbalance_flag_stays_when_pinned: false,
+            newidle_keeps_interval: false,
+            pinned_until_proven: false,
+            newidle_needs_migration_cost: true,
+            newidle_cost_with_blocked: false,
+            newidle_cost_waits: false,
+            newidle_failure_costs: false,
+            newidle_skips_pending: false,
+            nohz_blocked: false,
+            nohz_newidle_late: false,
+            nohz_wraps: false,
+            nohz_next_kick: false,
+            nohz_kick_sets_next: false,
+            nohz_kick_by_call: false,
+            nohz_kick_gives_way: true,
+            nohz_kicks_first_only: true,
+            nohz_counts_every_llc: false,
+            rebalance_updates_blocked: true,
         }
     }
 }

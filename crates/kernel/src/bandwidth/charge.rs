@@ -158,7 +158,7 @@ impl Kernel {
     }
 
     /// `start_cfs_slack_bandwidth`.
-    fn start_cfs_slack_bandwidth<P: Platform>(&mut self, p: &mut P, group: GroupId) {
+    pub(crate) fn start_cfs_slack_bandwidth<P: Platform>(&mut self, p: &mut P, group: GroupId) {
         let now = p.now(self.here);
         if self.refresh_is_near(group, now, SLACK_PERIOD_NS + MIN_EXPIRATION_NS) {
             reached(Mark::SlackTooNear);

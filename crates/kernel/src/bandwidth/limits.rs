@@ -126,7 +126,6 @@ impl Kernel {
         };
         for cpu in (0..self.cpus()).map(Cpu::from) {
             let q = self.cfs_rq_of(group, cpu);
-            self.update_rq_clock(p, cpu);
             let cfs_rq = &mut self.cfs_rqs[q.index()];
             cfs_rq.runtime_enabled = limit.quota_ns.is_some();
             cfs_rq.runtime_remaining_ns = initial;

@@ -31,7 +31,7 @@ impl Kernel {
         } else {
             self.start_cfs_bandwidth(p, group);
         }
-        let head_first = !self.rules.version.since(4, 20)
+        let head_first = self.rules.throttled_first_in_line
             || (!self.rules.throttle_asks_again
                 && self.groups[group.index()].bandwidth.distribute_running);
         let list = &mut self.groups[group.index()].bandwidth.throttled;

@@ -19,7 +19,10 @@ impl Kernel {
     pub fn wake_up_new_task<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
         self.here = cpu;
         reached(Mark::ForkPlaced);
-        self.update_rq_clock(p, cpu);
+        if !self.rules.version.since(6, 12) {
+            // `task_fork_fair`, which d2929762cc3f took away.
+            self.update_rq_clock(p, cpu);
+        }
         let flags = WakeFlags {
             sync: false,
             context: Context::Task,

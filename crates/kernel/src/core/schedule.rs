@@ -116,7 +116,12 @@ impl Kernel {
             if curr.index() == rq.idle.index() + self.topology.cpus() {
                 self.cpu_stopper_thread(p, cpu);
             } else if rq.need_resched || rq.need_resched_lazy {
+                let idled = rq.curr_is_idle();
                 self.schedule(p, cpu, PrevState::Runnable);
+                if idled && self.rqs[cpu.index()].curr_is_idle() {
+                    // The idle loop is left to ask, and its tick comes back with that (`do_idle`).
+                    self.idle_exit(p, cpu);
+                }
             } else if self.tasks[curr.index()].throttle_work {
                 if self.throttle_current_task(p, curr) {
                     self.schedule(p, cpu, PrevState::Throttled);

@@ -82,7 +82,7 @@ impl Kernel {
         let allowed = self.tasks[task.index()].affinity.contains(last_cpu);
         let few = !self.rules.idle_cpu_wakes_itself && self.rqs[last_cpu.index()].nr_running <= 1;
         allowed
-            && self.rules.version.since(5, 8)
+            && self.rules.switching_cpu_takes_wakeup
             && ((self.rules.features.ttwu_queue && few) || self.ttwu_queue_cond(last_cpu))
     }
 

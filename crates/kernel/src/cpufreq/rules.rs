@@ -1,7 +1,7 @@
 //! What differs between the frequency drivers and governors of kernel releases.
 
 use crate::ids::Ns;
-use crate::rules::Version;
+use crate::rules::{Rules, Version};
 
 /// How schedutil treats tasks that wake from I/O.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -63,28 +63,24 @@ pub struct FrequencyRules {
 }
 
 impl FrequencyRules {
-    /// The rules of a release.
+    /// The rules of `version`.
     pub fn of(version: Version) -> Self {
-        let since = |major, minor| version.since(major, minor);
+        Rules::of(version, 1, 250).frequency
+    }
+
+    /// The rules of 4.5. What differs later is in the table of changes.
+    pub(crate) fn oldest() -> Self {
         Self {
-            pid: !since(4, 14),
-            scheduler_hooks: since(4, 6),
-            pid_idle_below_1_percent: since(4, 6),
-            iowait_flag: since(4, 9),
-            iowait_boost: match () {
-                () if since(4, 13) => IowaitBoost::Doubling,
-                () if since(4, 9) => IowaitBoost::AtOnce,
-                () => IowaitBoost::None,
-            },
-            runnable_boost: since(6, 5),
-            margin_on_current: since(6, 8),
-            hold_while_busy: since(4, 12),
-            rate_limit: match () {
-                () if since(6, 10) => RateLimit::OneAndAHalfLatencies,
-                () if since(6, 9) => RateLimit::ThousandLatenciesUpTo2Ms,
-                () => RateLimit::ThousandLatencies,
-            },
-            x86_invariance: since(5, 7),
+            pid: true,
+            scheduler_hooks: false,
+            pid_idle_below_1_percent: false,
+            iowait_flag: false,
+            iowait_boost: IowaitBoost::None,
+            runnable_boost: false,
+            margin_on_current: false,
+            hold_while_busy: false,
+            rate_limit: RateLimit::ThousandLatencies,
+            x86_invariance: false,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::IdleState;
 use crate::ids::Ns;
-use crate::rules::Version;
+use crate::rules::{Rules, Version};
 
 /// When `menu` prefers a physical state to polling although the prediction is short.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -32,15 +32,6 @@ pub enum PollLimit {
     /// again every microsecond is left out.
     NextState,
 }
-
-/// Stable kernels that only stop the tick of a CPU without an idle driver when it was woken by one (`f4c31b07b136`).
-const TICK_STOPS_AFTER_TICK: &[(u16, u16, u16)] = &[
-    (5, 10, 253),
-    (6, 1, 167),
-    (6, 6, 130),
-    (6, 12, 78),
-    (6, 18, 20),
-];
 
 /// `CPUIDLE_POLL_MIN`.
 const POLL_MIN_NS: Ns = 10_000;
@@ -105,43 +96,31 @@ pub struct IdleRules {
 }
 
 impl IdleRules {
-    /// The rules of a release.
+    /// The rules of `version`.
     pub fn of(version: Version) -> Self {
-        let since = |major, minor| version.since(major, minor);
+        Rules::of(version, 1, 250).idle
+    }
+
+    /// The rules of 4.5. What differs later is in the table of changes.
+    pub(crate) fn oldest() -> Self {
         Self {
-            governor_stops_tick: since(4, 17),
-            poll_limit: match () {
-                () if since(4, 20) => PollLimit::NextState,
-                () if since(4, 17) => PollLimit::SixteenthOfTick,
-                () => PollLimit::None,
-            },
-            menu_polling: match () {
-                () if version.has(6, 19, &[(6, 6, 120), (6, 12, 64), (6, 18, 3)]) => {
-                    MenuPolling::ShortResidencyAndExit
-                }
-                () if version.has(6, 18, &[(6, 6, 117), (6, 12, 58), (6, 17, 8)]) => {
-                    MenuPolling::ExitWithinPrediction
-                }
-                () if since(4, 20) => MenuPolling::BeforeTimer,
-                () if since(4, 6) => MenuPolling::TimerWithin20us,
-                () => MenuPolling::TimerWithin5us,
-            },
-            menu_iowait: !since(6, 12),
-            menu_typical_first: since(6, 6),
-            menu_typical_below_timer: since(4, 20) && !since(6, 6),
-            menu_timers_when_stopped: version.has(7, 0, &[(6, 12, 117), (6, 18, 14)]),
-            menu_latency_first: version.has(6, 17, &[(6, 6, 103), (6, 12, 58), (6, 16, 4)]),
-            menu_outliers_both_ends: since(6, 15),
-            menu_mean_square: since(6, 15),
-            menu_longest_sample: version.has(6, 15, &[(6, 14, 9)])
-                && !version.has(6, 18, &[(6, 17, 6)]),
-            tick_stops_after_tick: version.has(7, 0, TICK_STOPS_AFTER_TICK),
-            haltpoll_stops_below_start: since(6, 9),
-            teo_timer_last: since(6, 6),
-            teo_recent: !since(6, 12),
-            teo_ignores_near_timer: since(6, 6)
-                && !version.has(6, 19, &[(6, 6, 120), (6, 12, 64), (6, 18, 3)]),
-            teo_short_idles: since(6, 14),
+            governor_stops_tick: false,
+            poll_limit: PollLimit::None,
+            menu_polling: MenuPolling::TimerWithin5us,
+            menu_iowait: true,
+            menu_typical_first: false,
+            menu_typical_below_timer: false,
+            menu_timers_when_stopped: false,
+            menu_latency_first: false,
+            menu_outliers_both_ends: false,
+            menu_mean_square: false,
+            menu_longest_sample: false,
+            tick_stops_after_tick: false,
+            haltpoll_stops_below_start: false,
+            teo_timer_last: false,
+            teo_recent: true,
+            teo_ignores_near_timer: false,
+            teo_short_idles: false,
         }
     }
 }

@@ -130,7 +130,8 @@ impl Kernel {
             }
         } else {
             reached(Mark::SleeperCredit);
-            let mut credit = if self.se_is_idle(se) && self.rules.version.since(5, 16) {
+            let mut credit = if self.se_is_idle(se) && self.rules.idle_sleeper_credit_is_granularity
+            {
                 self.rules.min_granularity_ns
             } else {
                 self.rules.latency_ns

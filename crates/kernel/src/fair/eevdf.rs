@@ -157,6 +157,11 @@ impl Kernel {
         }
     }
 
+    /// Whether an entity that runs keeps its CPU against its siblings.
+    pub fn is_protected(&self, se: EntityId) -> bool {
+        self.protect_slice(se)
+    }
+
     /// `set_protect_slice`: when an entity is picked.
     #[inline(always)]
     pub(crate) fn set_protect_slice(&mut self, q: CfsRqId, se: EntityId) {

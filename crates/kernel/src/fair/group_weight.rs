@@ -72,7 +72,8 @@ impl Kernel {
     fn calc_group_shares(&self, q: CfsRqId) -> u64 {
         let cfs_rq = &self.cfs_rqs[q.index()];
         let group = &self.groups[cfs_rq.group.index()];
-        if self.rqs.len() == 1 {
+        // With one CPU the group's load is that of its queue, if that is not empty.
+        if self.rqs.len() == 1 && cfs_rq.load.weight > 0 {
             return group.shares;
         }
         let mut load = cfs_rq.load.unscaled();

@@ -462,7 +462,7 @@ impl Kernel {
         let q = self.entities[se.index()].cfs_rq;
         let cfs_rq = &self.cfs_rqs[q.index()];
         let rq = &self.rqs[cfs_rq.cpu.index()];
-        if !self.rules.version.since(6, 0) || !rq.curr_is_idle() {
+        if !self.rules.migrated_sleepers_age || !rq.curr_is_idle() {
             return;
         }
         if cfs_rq.throttled_pelt_idle_ns == Ns::MAX {
@@ -547,5 +547,62 @@ impl Kernel {
             util = util.max(cfs_rq.util_est_enqueued + task_estimate);
         }
         util.min(self.rqs[cpu.index()].cpu_capacity_orig)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entity::Owner;
+    use crate::ids::{GroupId, TaskId};
+    use crate::pelt::LOAD_AVG_MAX;
+    use crate::tests::world::{MS, World};
+    use crate::weight::LoadWeight;
+
+    #[test]
+    fn an_attached_entity_gets_the_sums_that_fit_the_queues_period() {
+        // The queue is 1000 units of 1024 ns before the end of a period: its divider is 47742 − 1000 = 46742.
+        // The entity's own period is another; only its averages count.
+        let mut queue = CfsRq::new(GroupId::ROOT, Cpu(0), None);
+        queue.avg.period_left_ns = 1000 << 10;
+        queue.avg.last_update_time = 5 * MS;
+        let owner = Owner::Task(TaskId(9));
+        let weight = LoadWeight::from_nice(-1); // 1277
+        let mut entity = Entity::new(owner, CfsRqId(0), None, weight, 3 * MS);
+        (
+            entity.avg.load_avg,
+            entity.avg.runnable_avg,
+            entity.avg.util_avg,
+        ) = (600, 300, 200);
+        attach_entity_load_avg(&mut queue, &mut entity);
+        assert_eq!(queue.avg.divider(), LOAD_AVG_MAX - 1000);
+        assert_eq!(
+            (entity.avg.last_update_time, entity.avg.period_left_ns),
+            (5 * MS, 1000 << 10)
+        );
+        assert_eq!(entity.avg.util_sum, 9_348_400); // 200 · 46742
+        assert_eq!(entity.avg.runnable_sum, 14_022_600); // 300 · 46742
+        assert_eq!(entity.avg.load_sum, 21_961); // 600 · 46742 / 1277
+        let avg = &queue.avg;
+        assert_eq!(
+            (avg.load_avg, avg.runnable_avg, avg.util_avg),
+            (600, 300, 200)
+        );
+        assert_eq!((avg.util_sum, avg.runnable_sum), (9_348_400, 14_022_600));
+        assert_eq!(avg.load_sum, 1277 * 21_961);
+    }
+
+    #[test]
+    fn a_tasks_load_is_its_part_of_the_queue_with_one_added() {
+        // The queue's load 3, of which the task has 12 (averages need not fit): 12 · 3 / (3 + 1) = 9.
+        let mut world = World::new("6.12", 1);
+        world.checked = false;
+        let task = world.spawn(Cpu(0));
+        world.advance(2 * MS);
+        let se = world.kernel.tasks[task.index()].se;
+        world.kernel.entities[se.index()].avg.load_avg = 12;
+        world.kernel.cfs_rqs[0].avg.load_avg = 3;
+        world.kernel.cfs_rqs[0].h_load_jiffy = u64::MAX;
+        assert_eq!(world.kernel.task_h_load(task), 9);
     }
 }

@@ -14,6 +14,7 @@ mod table;
 use std::fmt;
 
 use crate::rules::Version;
+use crate::rules::changes::{Change, From};
 
 pub use table::Mark;
 
@@ -26,8 +27,9 @@ pub struct About {
     pub name: &'static str,
     /// The kernel function it mirrors, under its name in 6.18.
     pub function: &'static str,
-    /// Versions it holds in.
-    pub versions: &'static str,
+    /// The kernels it holds in: `+row` from that row of the table of changes on (`+row..` even where the row itself was
+    /// replaced), `-row` until that row; anything else as it stands.
+    pub kernels: &'static str,
     /// File of `crates/kernel/src` it lives in.
     pub file: &'static str,
     /// What it says, in a line.
@@ -38,6 +40,46 @@ impl About {
     /// The kernel function under the name that a release has for it.
     pub fn function_in(&self, version: Version) -> &'static str {
         renamed::name_in(self.function, version)
+    }
+
+    /// The kernels it holds in, for a reader: `6.6 – 6.18; stable before 6.18.2`.
+    pub fn versions(&self) -> String {
+        let mut first: Option<From> = None;
+        let mut end: Option<From> = None;
+        for word in self.kernels.split(' ') {
+            let (row, replaced) = match word.strip_suffix("..") {
+                Some(row) => (row, true),
+                None => (word, false),
+            };
+            let change = row.get(1..).and_then(Change::named);
+            match (row.chars().next(), change) {
+                (Some('+'), Some(change)) => {
+                    first = change.since;
+                    end = change.until.filter(|_| !replaced);
+                }
+                (Some('-'), Some(change)) => end = change.since,
+                _ => return self.kernels.to_string(),
+            }
+        }
+        let last = end.map(|end| end.release.previous());
+        let mut text = match (first.map(|first| first.release), last) {
+            (Some(first), None) => format!("{first} –"),
+            (Some(first), Some(last)) if first == last => first.to_string(),
+            (Some(first), Some(last)) => format!("{first} – {last}"),
+            (None, Some(last)) => format!("≤ {last}"),
+            (None, None) => String::new(),
+        };
+        for (word, from) in [("from", first), ("before", end)] {
+            let levels = from.map_or(&[][..], |from| from.backports);
+            let levels = levels
+                .iter()
+                .map(|&(major, minor, level)| Version::stable(major, minor, level).to_string());
+            let levels: Vec<String> = levels.collect();
+            if !levels.is_empty() {
+                text += &format!("; stable {word} {}", levels.join(", "));
+            }
+        }
+        text
     }
 }
 
@@ -125,7 +167,11 @@ pub fn page() -> String {
         }
         text += &format!(
             "| {} | `{}` | {} | `{}` | `{}` |\n",
-            about.says, about.function, about.versions, about.file, about.name
+            about.says,
+            about.function,
+            about.versions(),
+            about.file,
+            about.name
         );
     }
     text
@@ -151,7 +197,7 @@ Every rule of the scheduler that the simulator knows, one row each:
 |---|---|
 | rule | what the rule says |
 | kernel function | where the kernel has it, under the name of 6.18 |
-| versions | the releases it holds in; a dash at the end: to this day |
+| versions | the releases it holds in; a dash at the end: to this day; behind a semicolon, stable series that got or lost it |
 | file | where it is in `crates/kernel/src` |
 | mark | its name in `schedcast explain`, which prints the mark of the rule that decided, and the function under the name that the simulated release has for it |
 
@@ -179,6 +225,25 @@ mod tests {
             std::fs::write(file, page()).unwrap();
         }
         assert_eq!(std::fs::read_to_string(file).unwrap(), page());
+    }
+
+    #[test]
+    fn versions_of_rules_are_those_of_the_table_of_changes() {
+        let rows = Mark::ALL
+            .iter()
+            .flat_map(|mark| mark.about().kernels.split(' '));
+        for row in rows.filter_map(|word| word.strip_prefix(['+', '-'])) {
+            let name = row.trim_end_matches("..");
+            assert!(Change::named(name).is_some(), "there is no change `{name}`");
+        }
+        let versions = |mark: Mark| mark.about().versions();
+        assert_eq!(versions(Mark::SmallestVruntime), "≤ 6.5");
+        assert_eq!(versions(Mark::AffineNodes), "4.13");
+        assert_eq!(
+            versions(Mark::YieldDeadline),
+            "6.6 – 6.18; stable before 6.6.120, 6.12.63, 6.17.13, 6.18.2"
+        );
+        assert_eq!(versions(Mark::OwnRule), "own patch");
     }
 
     /// Runs the tests of this crate once more and collects the marks they reach.

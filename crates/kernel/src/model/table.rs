@@ -21,7 +21,7 @@ macro_rules! model {
                         part: $part,
                         name: stringify!($mark),
                         function: $function,
-                        versions: $versions,
+                        kernels: $versions,
                         file: $file,
                         says: $says,
                     },)*)*
@@ -34,72 +34,72 @@ macro_rules! model {
 model! {
 "Picking" {
     OnlyEntity "pick_eevdf" "4.5 –" "fair/eevdf.rs" "the only entity queued";
-    SmallestVruntime "pick_next_entity" "≤ 6.5" "fair/cfs.rs" "smallest vruntime";
-    BuddyPicked "pick_next_entity" "≤ 6.5" "fair/cfs.rs" "a buddy within the wakeup granularity of the smallest vruntime";
-    SkipBuddy "pick_next_entity" "≤ 6.5" "fair/cfs.rs" "the one with the smallest vruntime yielded, the second is close";
-    NextBuddyEligible "pick_next_entity" "6.6 –" "fair/pick.rs" "the next buddy, which is eligible";
-    ParityProtected "pick_eevdf" "6.6 –" "fair/eevdf.rs" "running and protected until its request is served (RUN_TO_PARITY)";
-    EarliestDeadline "pick_eevdf" "6.6 –" "fair/eevdf.rs" "earliest eligible virtual deadline";
-    CurrentEarlier "pick_eevdf" "6.6 –" "fair/eevdf.rs" "running, eligible, and its deadline is earlier than all queued eligible ones";
-    DelayedTakenOff "pick_next_entity" "6.12 –" "fair/pick.rs" "the choice was asleep already and only waited for its lag: taken off, pick again";
+    SmallestVruntime "pick_next_entity" "-eevdf" "fair/cfs.rs" "smallest vruntime";
+    BuddyPicked "pick_next_entity" "-eevdf" "fair/cfs.rs" "a buddy within the wakeup granularity of the smallest vruntime";
+    SkipBuddy "pick_next_entity" "-eevdf" "fair/cfs.rs" "the one with the smallest vruntime yielded, the second is close";
+    NextBuddyEligible "pick_next_entity" "+eevdf" "fair/pick.rs" "the next buddy, which is eligible";
+    ParityProtected "pick_eevdf" "+eevdf" "fair/eevdf.rs" "running and protected until its request is served (RUN_TO_PARITY)";
+    EarliestDeadline "pick_eevdf" "+eevdf" "fair/eevdf.rs" "earliest eligible virtual deadline";
+    CurrentEarlier "pick_eevdf" "+eevdf" "fair/eevdf.rs" "running, eligible, and its deadline is earlier than all queued eligible ones";
+    DelayedTakenOff "pick_next_entity" "+delay-dequeue" "fair/pick.rs" "the choice was asleep already and only waited for its lag: taken off, pick again";
 }
 "Wakeup preemption" {
     WokeItself "check_preempt_wakeup_fair" "4.5 –" "fair/preempt.rs" "the running task woke itself";
     WakeeThrottled "check_preempt_wakeup_fair" "4.5 –" "fair/preempt.rs" "the wakee's group is throttled";
     ReschedPending "check_preempt_wakeup_fair" "4.5 –" "fair/preempt.rs" "a reschedule is pending already";
-    IdlePolicyGivesWay "check_preempt_wakeup_fair" "≤ 6.11" "fair/preempt.rs" "a SCHED_IDLE task gives way";
+    IdlePolicyGivesWay "check_preempt_wakeup_fair" "-idle-among-siblings" "fair/preempt.rs" "a SCHED_IDLE task gives way";
     NoWakeupPreemption "check_preempt_wakeup_fair" "4.5 –" "fair/preempt.rs" "NO_WAKEUP_PREEMPTION is set";
     BatchDoesNotPreempt "check_preempt_wakeup_fair" "4.5 –" "fair/preempt.rs" "SCHED_BATCH and SCHED_IDLE tasks do not preempt";
     IdleGroupDoesNotPreempt "check_preempt_wakeup_fair" "5.15 –" "fair/preempt.rs" "an idle group or task does not preempt others";
     IdleGroupGivesWay "check_preempt_wakeup_fair" "5.15 –" "fair/preempt.rs" "an idle group or task gives way to others";
-    WakeeLeads "wakeup_preempt_entity" "≤ 6.5" "fair/preempt.rs" "the wakee's vruntime is smaller by more than the wakeup granularity";
-    WakeeDoesNotLead "wakeup_preempt_entity" "≤ 6.5" "fair/preempt.rs" "the wakee's vruntime is not smaller by the wakeup granularity";
-    WakeeWouldBePicked "check_preempt_wakeup_fair" "6.6 –" "fair/preempt.rs" "the wakee would be picked";
-    WakeeWouldNotBePicked "check_preempt_wakeup_fair" "6.6 –" "fair/preempt.rs" "the wakee would not be picked";
-    ShortPreempts "do_preempt_short" "6.12 –" "fair/preempt.rs" "a shorter request ends the running one's protection (PREEMPT_SHORT)";
-    ShortShrinksProtection "update_protect_slice" "6.17 –" "fair/preempt.rs" "a shorter request that does not preempt shortens the protection";
+    WakeeLeads "wakeup_preempt_entity" "-eevdf" "fair/preempt.rs" "the wakee's vruntime is smaller by more than the wakeup granularity";
+    WakeeDoesNotLead "wakeup_preempt_entity" "-eevdf" "fair/preempt.rs" "the wakee's vruntime is not smaller by the wakeup granularity";
+    WakeeWouldBePicked "check_preempt_wakeup_fair" "+eevdf" "fair/preempt.rs" "the wakee would be picked";
+    WakeeWouldNotBePicked "check_preempt_wakeup_fair" "+eevdf" "fair/preempt.rs" "the wakee would not be picked";
+    ShortPreempts "do_preempt_short" "+preempt-short" "fair/preempt.rs" "a shorter request ends the running one's protection (PREEMPT_SHORT)";
+    ShortShrinksProtection "update_protect_slice" "+vprot" "fair/preempt.rs" "a shorter request that does not preempt shortens the protection";
 }
 "Accounting and slices" {
     UpdateCurr "update_curr" "4.5 –" "fair/account.rs" "running time is charged to vruntime by weight";
     ClockUpdateSkipped "rq_clock_skip_update" "4.5 –" "core/schedule.rs" "after a wakeup that preempts, the switch does not read the clock: the wakee is charged from its wakeup on";
-    RequestRenewed "update_deadline" "6.6 –" "fair/account.rs" "a request that is used up is renewed from the present vruntime";
-    RequestOver "update_curr" "6.6 –" "fair/account.rs" "the request is used up or its protection over: reschedule when others are queued";
-    PreemptShortOver "did_preempt_short" "6.12 – 6.16" "fair/account.rs" "no longer protected and not eligible: reschedule";
-    SliceUsedUp "check_preempt_tick" "≤ 6.5" "fair/cfs.rs" "the tick finds the ideal slice used up";
-    SliceTooShort "check_preempt_tick" "≤ 6.5" "fair/cfs.rs" "less than the minimum granularity was run";
-    SliceLead "check_preempt_tick" "≤ 6.5" "fair/cfs.rs" "the running one is a slice ahead of the leftmost";
-    PeriodStretched "__sched_period" "≤ 6.5" "fair/cfs.rs" "more tasks than fit the latency: each has the minimum granularity";
-    BaseSliceFloor "sched_slice" "5.13 – 6.5" "fair/cfs.rs" "a slice is not below the minimum granularity (BASE_SLICE)";
-    VprotByShortest "set_protect_slice" "6.17 –" "fair/eevdf.rs" "a pick is protected for the shortest request queued";
-    LagClamped "entity_lag" "6.6 –" "fair/eevdf.rs" "lag is bounded";
+    RequestRenewed "update_deadline" "+eevdf" "fair/account.rs" "a request that is used up is renewed from the present vruntime";
+    RequestOver "update_curr" "+eevdf" "fair/account.rs" "the request is used up or its protection over: reschedule when others are queued";
+    PreemptShortOver "did_preempt_short" "+preempt-short -vprot" "fair/account.rs" "no longer protected and not eligible: reschedule";
+    SliceUsedUp "check_preempt_tick" "-eevdf" "fair/cfs.rs" "the tick finds the ideal slice used up";
+    SliceTooShort "check_preempt_tick" "-eevdf" "fair/cfs.rs" "less than the minimum granularity was run";
+    SliceLead "check_preempt_tick" "-eevdf" "fair/cfs.rs" "the running one is a slice ahead of the leftmost";
+    PeriodStretched "__sched_period" "-eevdf" "fair/cfs.rs" "more tasks than fit the latency: each has the minimum granularity";
+    BaseSliceFloor "sched_slice" "+slice-floor" "fair/cfs.rs" "a slice is not below the minimum granularity (BASE_SLICE)";
+    VprotByShortest "set_protect_slice" "+vprot" "fair/eevdf.rs" "a pick is protected for the shortest request queued";
+    LagClamped "entity_lag" "+eevdf" "fair/eevdf.rs" "lag is bounded";
 }
 "Placement on the queue" {
-    StartDebit "place_entity" "≤ 6.5" "fair/cfs.rs" "a new task starts one slice late (START_DEBIT)";
-    SleeperCredit "place_entity" "≤ 6.5" "fair/cfs.rs" "a sleeper is placed before min_vruntime (GENTLE_FAIR_SLEEPERS: half a latency)";
-    NeverMovedBack "place_entity" "≤ 6.5" "fair/cfs.rs" "a vruntime that is larger stays";
-    PlaceLag "place_entity" "6.6 –" "fair/place.rs" "lag is kept over sleep, inflated for the entity's own weight (PLACE_LAG)";
-    PlaceRelDeadline "place_entity" "6.12 –" "fair/place.rs" "an entity that did not sleep keeps its deadline (PLACE_REL_DEADLINE)";
-    PlaceInitial "place_entity" "6.12 –" "fair/place.rs" "a new task's first request is half as long (PLACE_DEADLINE_INITIAL)";
-    DelayDequeue "dequeue_entity" "6.12 –" "fair/queue.rs" "a sleeper that owes stays queued until its lag is gone (DELAY_DEQUEUE)";
-    DelayZero "finish_delayed_dequeue_entity" "6.12 –" "fair/delayed.rs" "positive lag of a delayed sleeper is forgotten (DELAY_ZERO)";
-    RequeueDelayed "requeue_delayed_entity" "6.12 –" "fair/delayed.rs" "a delayed sleeper that wakes stays where it is";
+    StartDebit "place_entity" "-eevdf" "fair/cfs.rs" "a new task starts one slice late (START_DEBIT)";
+    SleeperCredit "place_entity" "-eevdf" "fair/cfs.rs" "a sleeper is placed before min_vruntime (GENTLE_FAIR_SLEEPERS: half a latency)";
+    NeverMovedBack "place_entity" "-eevdf" "fair/cfs.rs" "a vruntime that is larger stays";
+    PlaceLag "place_entity" "+eevdf" "fair/place.rs" "lag is kept over sleep, inflated for the entity's own weight (PLACE_LAG)";
+    PlaceRelDeadline "place_entity" "+place-rel-deadline" "fair/place.rs" "an entity that did not sleep keeps its deadline (PLACE_REL_DEADLINE)";
+    PlaceInitial "place_entity" "+first-request-halved" "fair/place.rs" "a new task's first request is half as long (PLACE_DEADLINE_INITIAL)";
+    DelayDequeue "dequeue_entity" "+delay-dequeue" "fair/queue.rs" "a sleeper that owes stays queued until its lag is gone (DELAY_DEQUEUE)";
+    DelayZero "finish_delayed_dequeue_entity" "+delay-zero" "fair/delayed.rs" "positive lag of a delayed sleeper is forgotten (DELAY_ZERO)";
+    RequeueDelayed "requeue_delayed_entity" "+delay-dequeue" "fair/delayed.rs" "a delayed sleeper that wakes stays where it is";
     SleeperMarksGroup "dequeue_task_fair" "4.5 –" "fair/queue.rs" "the group of a task that sleeps becomes the next buddy";
-    YieldSkips "yield_task_fair" "≤ 6.5" "fair/queue.rs" "a task that yields is marked to be skipped";
-    YieldDeadline "yield_task_fair" "6.6 – 6.18" "fair/queue.rs" "a task that yields has its deadline moved by a request";
-    YieldForfeits "yield_task_fair" "6.19 –, stable" "fair/queue.rs" "a task that yields gives up the rest of its request";
-    GroupSlice "cfs_rq_min_slice" "6.12 –" "fair/queue.rs" "a group asks for the shortest request among its entities";
+    YieldSkips "yield_task_fair" "-eevdf" "fair/queue.rs" "a task that yields is marked to be skipped";
+    YieldDeadline "yield_task_fair" "+eevdf -yield-forfeit" "fair/queue.rs" "a task that yields has its deadline moved by a request";
+    YieldForfeits "yield_task_fair" "+yield-forfeit" "fair/queue.rs" "a task that yields gives up the rest of its request";
+    GroupSlice "cfs_rq_min_slice" "+custom-slices" "fair/queue.rs" "a group asks for the shortest request among its entities";
 }
 "Weights and groups" {
     GroupShares "calc_group_shares" "4.5 –" "fair/group_weight.rs" "a group entity's weight is the group's shares by its CPU's part of the load";
-    TgLoadRateLimit "update_tg_load_avg" "6.7 –" "fair/group_weight.rs" "a CPU writes the group's load at most once a millisecond";
+    TgLoadRateLimit "update_tg_load_avg" "+tg-load-ratelimit" "fair/group_weight.rs" "a CPU writes the group's load at most once a millisecond";
     TgLoadSmallChange "update_tg_load_avg" "4.5 –" "fair/group_weight.rs" "changes up to a 64th are not written";
     TgLoadWritten "update_tg_load_avg" "4.5 –" "fair/group_weight.rs" "the change is added to the group's load";
-    EmptyGroupKeepsWeight "update_cfs_group" "6.13 –" "fair/group_weight.rs" "an empty queue's entity keeps its weight";
-    ThrottledGroupKeepsWeight "update_cfs_group" "≤ 6.17" "fair/group_weight.rs" "a throttled queue's entity keeps its weight";
-    ReweightKeepVruntime "reweight_entity" "6.6" "fair/group_weight.rs" "a new weight scales the distance to the deadline";
-    ReweightScaleLag "reweight_entity" "6.7 – 6.12, stable" "fair/group_weight.rs" "a new weight scales lag and distance to the deadline around V";
-    ReweightPlaceAgain "reweight_entity" "6.13 – 6.18" "fair/group_weight.rs" "a new weight scales lag, and the entity is placed again";
-    ReweightScalesProtection "rescale_entity" "7.0 –, stable" "fair/group_weight.rs" "a new weight scales what is left of the protection";
+    EmptyGroupKeepsWeight "update_cfs_group" "+empty-group-keeps-weight" "fair/group_weight.rs" "an empty queue's entity keeps its weight";
+    ThrottledGroupKeepsWeight "update_cfs_group" "-task-throttle" "fair/group_weight.rs" "a throttled queue's entity keeps its weight";
+    ReweightKeepVruntime "reweight_entity" "+eevdf -reweight-vruntime" "fair/group_weight.rs" "a new weight scales the distance to the deadline";
+    ReweightScaleLag "reweight_entity" "+reweight-vruntime -reweight-place" "fair/group_weight.rs" "a new weight scales lag and distance to the deadline around V";
+    ReweightPlaceAgain "reweight_entity" "+reweight-place" "fair/group_weight.rs" "a new weight scales lag, and the entity is placed again";
+    ReweightScalesProtection "rescale_entity" "+reweight-vprot" "fair/group_weight.rs" "a new weight scales what is left of the protection";
     PropagateLoad "propagate_entity_load_avg" "4.10 –" "fair/load.rs" "a change below is carried to the parent's averages";
     HierarchicalLoad "task_h_load" "4.5 –" "fair/load.rs" "a task's load as the root sees it";
     IdleGroupWeight "sched_group_set_idle" "5.15 –" "core/life.rs" "cpu.idle gives a group the weight 3";
@@ -107,50 +107,50 @@ model! {
 "PELT" {
     PeltPeriod "accumulate_sum" "4.5 –" "pelt.rs" "sums decay at every boundary of 1024 units, y^32 = 0.5";
     PeltWithinPeriod "accumulate_sum" "4.5 –" "pelt.rs" "within a period only the contribution grows";
-    PeltClockIdle "update_rq_clock_pelt" "5.1 –" "rq.rs" "an idle CPU's PELT clock follows its task clock";
-    PeltClockScaled "update_rq_clock_pelt" "5.1 –" "rq.rs" "a slow CPU's PELT clock runs slower";
-    LostIdleTime "update_idle_rq_clock_pelt" "5.1 –" "core/schedule.rs" "a CPU that was always busy loses the idle time its clock would jump";
+    PeltClockIdle "update_rq_clock_pelt" "+pelt-clock-before-put.." "rq.rs" "an idle CPU's PELT clock follows its task clock";
+    PeltClockScaled "update_rq_clock_pelt" "+pelt-clock-before-put.." "rq.rs" "a slow CPU's PELT clock runs slower";
+    LostIdleTime "update_idle_rq_clock_pelt" "+pelt-clock-before-put.." "core/schedule.rs" "a CPU that was always busy loses the idle time its clock would jump";
     AttachLoad "attach_entity_load_avg" "4.5 –" "fair/load.rs" "a task that arrives brings its averages";
     DetachLoad "detach_entity_load_avg" "4.5 –" "fair/load.rs" "a task that is moved takes its averages away at once";
     RemovedLoad "remove_entity_load_avg" "4.5 –" "fair/load.rs" "what a sleeper leaves behind is subtracted at the next update";
-    MigratedSleeperLag "migrate_se_pelt_lag" "6.0 –" "fair/load.rs" "time that an idle old CPU's clock missed is estimated";
+    MigratedSleeperLag "migrate_se_pelt_lag" "+migrated-sleeper-lag" "fair/load.rs" "time that an idle old CPU's clock missed is estimated";
     InitialUtil "post_init_entity_util_avg" "4.7 –" "core/life.rs" "a new task starts with a share of the CPU's utilisation";
     BlockedDecay "sched_balance_update_blocked_averages" "4.5 –" "balance/blocked.rs" "blocked load of a CPU's queues decays";
-    UtilEstSleep "util_est_update" "4.17 –" "fair/util_est.rs" "a task that sleeps leaves its utilisation as an estimate";
-    UtilEstUnchanged "util_est_update" "4.17 –" "fair/util_est.rs" "no estimate without a new average";
-    UtilEstSmall "util_est_update" "4.17 –" "fair/util_est.rs" "an estimate within 1 % is kept";
-    UtilEstFastUp "util_est_update" "5.5 –" "fair/util_est.rs" "a larger utilisation is taken at once";
-    UtilEstDecay "util_est_update" "4.17 –" "fair/util_est.rs" "a smaller one pulls the estimate down by a quarter";
+    UtilEstSleep "util_est_update" "+util-est" "fair/util_est.rs" "a task that sleeps leaves its utilisation as an estimate";
+    UtilEstUnchanged "util_est_update" "+util-est" "fair/util_est.rs" "no estimate without a new average";
+    UtilEstSmall "util_est_update" "+util-est" "fair/util_est.rs" "an estimate within 1 % is kept";
+    UtilEstFastUp "util_est_update" "+util-est-fastup.." "fair/util_est.rs" "a larger utilisation is taken at once";
+    UtilEstDecay "util_est_update" "+util-est" "fair/util_est.rs" "a smaller one pulls the estimate down by a quarter";
 }
 "Bandwidth" {
     ChargeLocal "__account_cfs_rq_runtime" "4.5 –" "bandwidth/charge.rs" "running is charged to the queue's local runtime";
     SliceGranted "__assign_cfs_rq_runtime" "4.5 –" "bandwidth/charge.rs" "a queue out of runtime draws its debt and a slice from the pool";
     PoolEmpty "__assign_cfs_rq_runtime" "4.5 –" "bandwidth/charge.rs" "the pool is empty";
-    LocalExpires "expire_cfs_rq_runtime" "4.18 – 5.3" "bandwidth/charge.rs" "local runtime of an earlier period is lost";
-    LocalExtended "expire_cfs_rq_runtime" "4.18 – 5.3" "bandwidth/charge.rs" "local runtime of this period is extended by a tick: clock drift";
-    ThrottleAsksAgain "throttle_cfs_rq" "5.8 –" "bandwidth/throttle.rs" "a queue about to be throttled gets a last nanosecond";
+    LocalExpires "expire_cfs_rq_runtime" "+slice-expiry" "bandwidth/charge.rs" "local runtime of an earlier period is lost";
+    LocalExtended "expire_cfs_rq_runtime" "+slice-expiry" "bandwidth/charge.rs" "local runtime of this period is extended by a tick: clock drift";
+    ThrottleAsksAgain "throttle_cfs_rq" "+throttle-asks-again" "bandwidth/throttle.rs" "a queue about to be throttled gets a last nanosecond";
     RuntimeUsedUp "throttle_cfs_rq" "4.5 –" "bandwidth/throttle.rs" "local runtime used up and nothing left in the pool";
     EnqueueThrottles "check_enqueue_throttle" "4.5 –" "bandwidth/charge.rs" "a queue that gets its first entity must find runtime";
-    ThrottleDequeuesGroup "throttle_cfs_rq" "≤ 6.17" "bandwidth/throttle.rs" "the group entity leaves its parents";
-    ThrottleParksTask "throttle_cfs_rq_work" "6.18 –" "bandwidth/throttle.rs" "a task is parked at its return to user mode";
-    ThrottledEnqueueParks "enqueue_throttled_task" "6.18 –" "bandwidth/throttle.rs" "a parked task that changes its queue goes to the other's limbo list";
+    ThrottleDequeuesGroup "throttle_cfs_rq" "-task-throttle" "bandwidth/throttle.rs" "the group entity leaves its parents";
+    ThrottleParksTask "throttle_cfs_rq_work" "+task-throttle" "bandwidth/throttle.rs" "a task is parked at its return to user mode";
+    ThrottledEnqueueParks "enqueue_throttled_task" "+task-throttle" "bandwidth/throttle.rs" "a parked task that changes its queue goes to the other's limbo list";
     ThrottleFreezesPelt "tg_throttle_down" "4.5 –" "bandwidth/throttle.rs" "a throttled queue's averages stand still";
     HierarchyThrottled "tg_throttle_down" "4.5 –" "bandwidth/throttle.rs" "the queues below are throttled too";
     Unthrottled "unthrottle_cfs_rq" "4.5 –" "bandwidth/throttle.rs" "throttled time ends and is counted";
-    UnthrottleTooEarly "unthrottle_cfs_rq" "6.18 –" "bandwidth/throttle.rs" "without runtime it stays throttled";
-    UnthrottleAsync "unthrottle_cfs_rq_async" "6.3 –" "bandwidth/timers.rs" "another CPU unthrottles its own queues, by interrupt";
+    UnthrottleTooEarly "unthrottle_cfs_rq" "+task-throttle" "bandwidth/throttle.rs" "without runtime it stays throttled";
+    UnthrottleAsync "unthrottle_cfs_rq_async" "+async-unthrottle" "bandwidth/timers.rs" "another CPU unthrottles its own queues, by interrupt";
     TimerStarts "start_cfs_bandwidth" "4.5 –" "bandwidth/timers.rs" "the period timer starts, its phase stays";
     TimerStops "do_sched_cfs_period_timer" "4.5 –" "bandwidth/timers.rs" "a period without consumption stops the timer";
     TimerGoesIdle "do_sched_cfs_period_timer" "4.5 –" "bandwidth/timers.rs" "nobody was throttled: idle unless runtime is drawn";
     PeriodThrottled "do_sched_cfs_period_timer" "4.5 –" "bandwidth/timers.rs" "nr_throttled counts a period at whose end a queue is throttled";
     PeriodDoubles "sched_cfs_period_timer" "4.5 –" "bandwidth/timers.rs" "a timer that cannot keep up doubles its period";
-    RefillReplaces "__refill_cfs_bandwidth_runtime" "≤ 5.13" "bandwidth/timers.rs" "the pool becomes the quota";
-    RefillAdds "__refill_cfs_bandwidth_runtime" "5.14 –" "bandwidth/timers.rs" "the quota is added to the pool, up to quota and burst";
-    BurstCounted "__refill_cfs_bandwidth_runtime" "5.16 –" "bandwidth/timers.rs" "what a period took beyond its quota is a burst";
+    RefillReplaces "__refill_cfs_bandwidth_runtime" "-burst" "bandwidth/timers.rs" "the pool becomes the quota";
+    RefillAdds "__refill_cfs_bandwidth_runtime" "+burst" "bandwidth/timers.rs" "the quota is added to the pool, up to quota and burst";
+    BurstCounted "__refill_cfs_bandwidth_runtime" "+burst-statistics" "bandwidth/timers.rs" "what a period took beyond its quota is a burst";
     DebtPaid "distribute_cfs_runtime" "4.5 –" "bandwidth/timers.rs" "a throttled queue gets its debt and one nanosecond";
     DebtNotPaid "distribute_cfs_runtime" "4.5 –" "bandwidth/timers.rs" "the pool does not cover the debt";
-    TimerRandomPhase "init_cfs_bandwidth" "6.4 –" "kernel.rs" "a period timer starts at a random offset";
-    TimerAligned "init_cfs_bandwidth" "≤ 6.3" "kernel.rs" "period timers of equal periods fire together";
+    TimerRandomPhase "init_cfs_bandwidth" "+timer-interleave" "kernel.rs" "a period timer starts at a random offset";
+    TimerAligned "init_cfs_bandwidth" "-timer-interleave" "kernel.rs" "period timers of equal periods fire together";
     SlackReturned "__return_cfs_rq_runtime" "4.5 –" "bandwidth/charge.rs" "the last entity that leaves returns all but 1 ms";
     SlackTimerArmed "start_cfs_slack_bandwidth" "4.5 –" "bandwidth/charge.rs" "returned runtime is handed out in 5 ms";
     SlackTooNear "start_cfs_slack_bandwidth" "4.5 –" "bandwidth/charge.rs" "a refill is near: no slack timer";
@@ -164,37 +164,37 @@ model! {
     WakerIsPrev "select_task_rq_fair" "4.5 –" "select/mod.rs" "woken from the CPU it ran on last";
     WakeWide "wake_wide" "4.5 –" "select/mod.rs" "waker and wakee have too many partners for one cache";
     FlipsHalved "record_wakee" "4.5 –" "select/wakee.rs" "counts of partners are halved once a second";
-    AffineThisIdle "wake_affine_idle" "4.14 –" "select/affine.rs" "the waking CPU is idle and shares the cache";
-    AffineBothIdle "wake_affine_idle" "4.16 –" "select/affine.rs" "both CPUs are idle: the previous one";
-    AffineSync "wake_affine_idle" "4.14 –" "select/affine.rs" "the waker is alone and will sleep: its CPU";
-    AffinePrevIdle "wake_affine_idle" "5.11 –" "select/affine.rs" "the previous CPU is idle";
-    AffineWakerHeavy "wake_affine_weight" "4.14 –" "select/affine.rs" "a waker that will sleep is heavier than its CPU's load: its CPU";
-    AffineWeightThis "wake_affine_weight" "4.14 –" "select/affine.rs" "the waking CPU would have the lighter load";
-    AffineWeightPrev "wake_affine_weight" "4.14 –" "select/affine.rs" "the previous CPU has the lighter load";
-    AffineNodes "numa_wake_affine" "4.13" "select/affine.rs" "by the loads of the two nodes";
-    AffineEffective "wake_affine" "≤ 4.12" "select/affine.rs" "by effective loads";
-    AffineOff "wake_affine" "4.14 –" "select/affine.rs" "undecided: the previous CPU";
+    AffineThisIdle "wake_affine_idle" "+wake-affine-idle" "select/affine.rs" "the waking CPU is idle and shares the cache";
+    AffineBothIdle "wake_affine_idle" "+wake-affine-cache" "select/affine.rs" "both CPUs are idle: the previous one";
+    AffineSync "wake_affine_idle" "+wake-affine-idle" "select/affine.rs" "the waker is alone and will sleep: its CPU";
+    AffinePrevIdle "wake_affine_idle" "+wake-affine-idle-prev" "select/affine.rs" "the previous CPU is idle";
+    AffineWakerHeavy "wake_affine_weight" "+wake-affine-idle" "select/affine.rs" "a waker that will sleep is heavier than its CPU's load: its CPU";
+    AffineWeightThis "wake_affine_weight" "+wake-affine-idle" "select/affine.rs" "the waking CPU would have the lighter load";
+    AffineWeightPrev "wake_affine_weight" "+wake-affine-idle" "select/affine.rs" "the previous CPU has the lighter load";
+    AffineNodes "numa_wake_affine" "+wake-affine-nodes" "select/affine.rs" "by the loads of the two nodes";
+    AffineEffective "wake_affine" "-wake-affine-nodes" "select/affine.rs" "by effective loads";
+    AffineOff "wake_affine" "+wake-affine-idle" "select/affine.rs" "undecided: the previous CPU";
 }
 "Idle CPU near the target" {
     TargetIdle "select_idle_sibling" "4.5 –" "select/sibling.rs" "the target is idle";
     PrevIdle "select_idle_sibling" "4.5 –" "select/sibling.rs" "the previous CPU is idle and shares the target's cache";
-    KthreadStacking "select_idle_sibling" "5.6 –" "select/sibling.rs" "the waker is a per-CPU kernel thread of the previous CPU, soon asleep";
-    RecentCpuIdle "select_idle_sibling" "4.16 –" "select/sibling.rs" "the recently used CPU is idle and shares the target's cache";
+    KthreadStacking "select_idle_sibling" "+kthread-stacking" "select/sibling.rs" "the waker is a per-CPU kernel thread of the previous CPU, soon asleep";
+    RecentCpuIdle "select_idle_sibling" "+recent-used-cpu" "select/sibling.rs" "the recently used CPU is idle and shares the target's cache";
     NothingIdle "select_idle_sibling" "4.5 –" "select/sibling.rs" "nothing idle found: the target";
-    ScanFound "select_idle_cpu" "4.9 –" "select/scan.rs" "an idle CPU found by the scan";
-    ScanSchedIdle "select_idle_cpu" "5.4 –" "select/scan.rs" "a CPU with nothing but SCHED_IDLE tasks";
-    ScanGaveUp "select_idle_cpu" "4.13 –" "select/scan.rs" "the scan reached its limit";
-    IdleCore "select_idle_core" "4.9 –" "select/scan.rs" "an idle core";
-    IdleThreadOfBusyCore "select_idle_core" "5.12 –" "select/scan.rs" "no idle core, an idle thread met on the way";
-    IdleThreadOfCore "select_idle_smt" "4.9 –" "select/scan.rs" "an idle thread of the same core";
-    IdleGroup "select_idle_sibling" "≤ 4.8" "select/scan.rs" "a scheduling group all of whose CPUs are idle";
-    SisPropLimit "select_idle_cpu" "4.13 – 5.19" "select/scan.rs" "the scan is limited by average idle time over its cost (SIS_PROP)";
-    SisUtilLimit "select_idle_cpu" "6.0 –" "select/scan.rs" "the scan is limited by the cache's utilisation (SIS_UTIL)";
-    SisUtilNone "select_idle_cpu" "6.0 –" "select/scan.rs" "the cache is too busy to look at all (SIS_UTIL)";
+    ScanFound "select_idle_cpu" "+idle-sibling-scan.." "select/scan.rs" "an idle CPU found by the scan";
+    ScanSchedIdle "select_idle_cpu" "+sched-idle-last-resort.." "select/scan.rs" "a CPU with nothing but SCHED_IDLE tasks";
+    ScanGaveUp "select_idle_cpu" "+sis-prop.." "select/scan.rs" "the scan reached its limit";
+    IdleCore "select_idle_core" "+idle-sibling-scan.." "select/scan.rs" "an idle core";
+    IdleThreadOfBusyCore "select_idle_core" "+one-scan" "select/scan.rs" "no idle core, an idle thread met on the way";
+    IdleThreadOfCore "select_idle_smt" "+idle-sibling-scan.." "select/scan.rs" "an idle thread of the same core";
+    IdleGroup "select_idle_sibling" "-idle-sibling-scan" "select/scan.rs" "a scheduling group all of whose CPUs are idle";
+    SisPropLimit "select_idle_cpu" "+sis-prop" "select/scan.rs" "the scan is limited by average idle time over its cost (SIS_PROP)";
+    SisUtilLimit "select_idle_cpu" "+sis-util" "select/scan.rs" "the scan is limited by the cache's utilisation (SIS_UTIL)";
+    SisUtilNone "select_idle_cpu" "+sis-util" "select/scan.rs" "the cache is too busy to look at all (SIS_UTIL)";
     ScanNoIdleTime "select_idle_cpu" "4.9 – 5.11" "select/scan.rs" "a scan costs more than the CPU idles";
-    ClusterFirst "select_idle_cpu" "6.8 –" "select/scan.rs" "CPUs that share the L2 cache are looked at first";
-    IdleCoresCleared "select_idle_core" "4.9 –" "select/sibling.rs" "no idle core was found: the hint is cleared";
-    NrIdleScan "update_idle_cpu_scan" "6.0 –" "balance/queue.rs" "a balance pass sets how many CPUs scans may look at";
+    ClusterFirst "select_idle_cpu" "+cluster-scan" "select/scan.rs" "CPUs that share the L2 cache are looked at first";
+    IdleCoresCleared "select_idle_core" "+idle-sibling-scan.." "select/sibling.rs" "no idle core was found: the hint is cleared";
+    NrIdleScan "update_idle_cpu_scan" "+sis-util" "balance/queue.rs" "a balance pass sets how many CPUs scans may look at";
     OwnRule "select_idle_sibling" "own patch" "fair/preempt.rs" "a rule of your own";
     VcpuPackRoom "vcpu_pack_room" "patch vcpu-pack" "select/mod.rs" "the waker's CPU has room for both (one provider's kernel)";
 }
@@ -202,17 +202,17 @@ model! {
     ForkIdlest "select_task_rq_fair" "4.5 –" "select/mod.rs" "the idlest CPU at fork";
     ExecIdlest "select_task_rq_fair" "4.5 –" "select/mod.rs" "the idlest CPU at exec";
     NoForkDomain "select_task_rq_fair" "4.5 –" "select/mod.rs" "no domain balances here";
-    IdlestByType "sched_balance_find_dst_group" "5.5 –" "select/idlest.rs" "groups are compared by type, then by load or idle CPUs";
-    IdlestBySpare "find_idlest_group" "4.10 – 5.4" "select/idlest.rs" "groups are compared by spare capacity and load";
-    IdlestByLoad "find_idlest_group" "≤ 4.9" "select/idlest.rs" "groups are compared by load";
-    IdlestNumaStays "sched_balance_find_dst_group" "5.5 –" "select/idlest.rs" "a small imbalance between nodes stays";
+    IdlestByType "sched_balance_find_dst_group" "+idlest-rework" "select/idlest.rs" "groups are compared by type, then by load or idle CPUs";
+    IdlestBySpare "find_idlest_group" "+idlest-by-spare" "select/idlest.rs" "groups are compared by spare capacity and load";
+    IdlestByLoad "find_idlest_group" "-idlest-by-spare" "select/idlest.rs" "groups are compared by load";
+    IdlestNumaStays "sched_balance_find_dst_group" "+idlest-rework" "select/idlest.rs" "a small imbalance between nodes stays";
     IdlestIdleCpu "sched_balance_find_dst_group_cpu" "4.5 –" "select/idlest.rs" "among idle CPUs the one with the shallowest state, then the last to idle";
     IdlestLeastLoaded "sched_balance_find_dst_group_cpu" "4.5 –" "select/idlest.rs" "no idle CPU: the least loaded";
 }
 "Waking" {
     WakeQueued "ttwu_runnable" "4.5 –" "core/wakeup.rs" "still queued: no CPU is sought";
     WakeRemoteQueue "ttwu_queue_wakelist" "4.5 –" "core/wakeup.rs" "enqueued by the target CPU itself";
-    WakeListIdle "ttwu_queue_cond" "6.0 –, stable" "core/wakeup.rs" "an idle CPU of the same cache enqueues itself";
+    WakeListIdle "ttwu_queue_cond" "+idle-cpu-wakes-itself" "core/wakeup.rs" "an idle CPU of the same cache enqueues itself";
     WakeLocal "ttwu_queue" "4.5 –" "core/wakeup.rs" "enqueued by the waking CPU";
     AvgIdle "update_avg" "4.5 –" "core/wakeup.rs" "the average idle time follows by an eighth";
 }
@@ -224,18 +224,18 @@ model! {
     NewidleTooDear "sched_balance_newidle" "4.5 –" "balance/newidle.rs" "the next domain costs more than the CPU idles";
     NohzKick "nohz_balancer_kick" "4.5 –" "balance/nohz.rs" "a busy CPU has an idle one balance for all idle ones";
     NohzBalance "_nohz_idle_balance" "4.5 –" "balance/nohz.rs" "an idle CPU balances for others";
-    NohzStats "nohz_balancer_kick" "4.17 –" "balance/nohz.rs" "blocked load of idle CPUs is due";
+    NohzStats "nohz_balancer_kick" "+nohz-blocked" "balance/nohz.rs" "blocked load of idle CPUs is due";
     ActiveBalance "need_active_balance" "4.5 –" "balance/pass.rs" "the migration thread is to push the running task";
     ActiveBalanceDone "active_load_balance_cpu_stop" "4.5 –" "balance/pass.rs" "the migration thread pushed it";
 }
 "Load balance: how much" {
     NoBusierGroup "sched_balance_find_src_group" "4.5 –" "balance/pass.rs" "no group is busier";
-    BusierByType "sched_balance_find_src_group" "5.5 –" "balance/busiest.rs" "the busiest group is of a busier type, or has more of it";
-    BusierByLoad "find_busiest_group" "≤ 5.4" "balance/averages.rs" "the busiest group has the higher average load";
+    BusierByType "sched_balance_find_src_group" "+balance-rework" "balance/busiest.rs" "the busiest group is of a busier type, or has more of it";
+    BusierByLoad "find_busiest_group" "-balance-rework" "balance/averages.rs" "the busiest group has the higher average load";
     MoveLoad "calculate_imbalance" "4.5 –" "balance/env.rs" "load evened out";
-    MoveUtil "calculate_imbalance" "5.5 –" "balance/env.rs" "spare capacity filled by utilisation";
-    MoveTasks "calculate_imbalance" "5.5 –" "balance/env.rs" "numbers of tasks or idle CPUs evened out";
-    NumaAllowed "adjust_numa_imbalance" "5.6 –" "balance/busiest.rs" "a small imbalance between nodes is left";
+    MoveUtil "calculate_imbalance" "+balance-rework" "balance/env.rs" "spare capacity filled by utilisation";
+    MoveTasks "calculate_imbalance" "+balance-rework" "balance/env.rs" "numbers of tasks or idle CPUs evened out";
+    NumaAllowed "adjust_numa_imbalance" "+numa-two-tasks.." "balance/busiest.rs" "a small imbalance between nodes is left";
     NothingFits "detach_tasks" "4.5 –" "balance/pass.rs" "no task fits: running, cache hot, pinned or too large";
     TaskMoved "detach_tasks" "4.5 –" "balance/migrate.rs" "a task moves";
     TaskTooLarge "detach_tasks" "4.5 –" "balance/migrate.rs" "a task larger than the imbalance stays";
@@ -252,9 +252,9 @@ model! {
     RtPlace "select_task_rq_rt" "4.5 –" "rt/place.rs" "a CPU with less urgent work";
     RtPush "push_rt_task" "4.5 –" "rt/push.rs" "a waiting task is pushed to a CPU with less urgent work";
     RtPull "pull_rt_task" "4.5 –" "rt/push.rs" "a CPU that drops in priority pulls";
-    RtThrottled "sched_rt_runtime_exceeded" "≤ 6.11" "rt/throttle.rs" "real-time tasks used up their 950 ms";
-    RtReplenished "do_sched_rt_period_timer" "≤ 6.11" "rt/throttle.rs" "a new period pays";
-    FairServerRuns "dl_server_start" "6.12 –" "rt/fair_server.rs" "fair tasks have 50 ms a second under real-time load";
+    RtThrottled "sched_rt_runtime_exceeded" "-fair-server" "rt/throttle.rs" "real-time tasks used up their 950 ms";
+    RtReplenished "do_sched_rt_period_timer" "-fair-server" "rt/throttle.rs" "a new period pays";
+    FairServerRuns "dl_server_start" "+fair-server" "rt/fair_server.rs" "fair tasks have 50 ms a second under real-time load";
     StopFirst "pick_task_stop" "4.5 –" "core/stop.rs" "the migration thread runs before everything";
 }
 "Main sequence" {
@@ -263,7 +263,7 @@ model! {
     TickStopped "tick_nohz_stop_tick" "4.5 –" "cpuidle/device.rs" "an idle CPU stops its tick";
     LazyResched "resched_curr_lazy" "6.13 –" "core/schedule.rs" "lazy preemption waits for user mode or the tick";
     ForkPlaced "wake_up_new_task" "4.5 –" "core/life.rs" "a new task is placed and may preempt";
-    ChildFirst "task_fork_fair" "≤ 6.5" "core/life.rs" "sched_child_runs_first: the child takes the parent's place";
+    ChildFirst "task_fork_fair" "-eevdf" "core/life.rs" "sched_child_runs_first: the child takes the parent's place";
     SwitchLevels "pick_next_task_fair" "4.5 –" "fair/pick.rs" "only levels that differ are put and set";
     CpuFallback "select_fallback_rq" "4.5 –" "core/wakeup.rs" "the chosen CPU is forbidden: an allowed one of the node";
 }

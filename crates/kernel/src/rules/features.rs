@@ -3,6 +3,7 @@
 //! Worked example: SIS_PROP came with 4.13 and was on; 6.0 turned it off in favour of SIS_UTIL; 6.7
 //! removed it. So `NO_SIS_PROP` is a change on 5.15, the default on 6.1 and unknown on 6.12.
 
+use super::Rules;
 use super::version::Version;
 
 /// A switch of `sched/features`.
@@ -16,8 +17,6 @@ pub struct Feature {
     pub until: Option<Version>,
     /// Stable series that got it too: series and first patch level.
     pub backports: &'static [(u16, u16, u16)],
-    /// Whether it is on in a version that has it.
-    pub default: fn(Version) -> bool,
     /// Whether turning it changes a simulation. A switch that is not modelled can only be left at
     /// its default.
     pub modelled: bool,
@@ -34,6 +33,11 @@ impl Feature {
             && self.until.is_none_or(|until| release <= until)
     }
 
+    /// Whether it is on by default; a version that does not have it counts as one where it is off.
+    pub fn default_in(&self, version: Version) -> bool {
+        *(self.field)(&mut Rules::of(version, 1, 250).features)
+    }
+
     /// Sets the switch.
     pub fn set(&self, features: &mut Features, on: bool) {
         *(self.field)(features) = on;
@@ -47,7 +51,7 @@ impl Feature {
 
 macro_rules! features {
     ($($field:ident $name:literal $since:tt $(..= $until:tt)? $(also $backports:tt)?
-        : $default:expr, $modelled:ident, $description:literal;)*) => {
+        : $modelled:ident, $description:literal;)*) => {
         /// Switches of `sched/features` by their kernel names. What a version does not have is `false`.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
         pub struct Features {
@@ -60,7 +64,6 @@ macro_rules! features {
             since: features!(@version $since),
             until: features!(@until $($until)?),
             backports: features!(@backports $($backports)?),
-            default: $default,
             modelled: features!(@$modelled),
             description: $description,
             field: |features| &mut features.$field,
@@ -76,107 +79,100 @@ macro_rules! features {
     (@unmodelled) => { false };
 }
 
-const ON: fn(Version) -> bool = |_| true;
-const OFF: fn(Version) -> bool = |_| false;
-
-/// Stable releases in which RT_PUSH_IPI is off without PREEMPT_RT (CVE-2026-64374).
-const RT_PUSH_IPI_OFF: &[(u16, u16, u16)] = &[
-    (6, 18, 39),
-    (6, 12, 96),
-    (6, 6, 145),
-    (6, 1, 178),
-    (5, 15, 212),
-    (5, 10, 261),
-];
-
 features! {
-    gentle_fair_sleepers "GENTLE_FAIR_SLEEPERS" (4, 5) ..= (6, 5) : ON, modelled,
+    gentle_fair_sleepers "GENTLE_FAIR_SLEEPERS" (4, 5) ..= (6, 5): modelled,
         "Sleepers get half the latency as credit instead of all of it.";
-    start_debit "START_DEBIT" (4, 5) ..= (6, 5) : ON, modelled,
+    start_debit "START_DEBIT" (4, 5) ..= (6, 5): modelled,
         "New tasks start one slice late.";
-    next_buddy "NEXT_BUDDY" (4, 5) : OFF, modelled,
+    next_buddy "NEXT_BUDDY" (4, 5): modelled,
         "The task woken last is preferred at the next pick.";
-    last_buddy "LAST_BUDDY" (4, 5) ..= (6, 5) : ON, modelled,
+    last_buddy "LAST_BUDDY" (4, 5) ..= (6, 5): modelled,
         "The task preempted last is preferred at the next pick.";
-    pick_buddy "PICK_BUDDY" (6, 14) also [(6, 12, 117)] : ON, modelled,
+    pick_buddy "PICK_BUDDY" (6, 14) also [(6, 12, 117)]: modelled,
         "Picks honour buddies while they are eligible.";
-    cache_hot_buddy "CACHE_HOT_BUDDY" (4, 5) : ON, modelled,
+    cache_hot_buddy "CACHE_HOT_BUDDY" (4, 5): modelled,
         "Buddies count as cache hot in load balance.";
-    wakeup_preemption "WAKEUP_PREEMPTION" (4, 5) : ON, modelled,
+    wakeup_preemption "WAKEUP_PREEMPTION" (4, 5): modelled,
         "Woken tasks may preempt.";
-    alt_period "ALT_PERIOD" (5, 13) ..= (6, 5) : ON, modelled,
+    alt_period "ALT_PERIOD" (5, 13) ..= (6, 5): modelled,
         "The period depends on all tasks of the CPU, not on those of the queue.";
-    base_slice "BASE_SLICE" (5, 13) ..= (6, 5) : ON, modelled,
+    base_slice "BASE_SLICE" (5, 13) ..= (6, 5): modelled,
         "No slice is shorter than the minimum granularity.";
-    place_lag "PLACE_LAG" (6, 6) : ON, modelled,
+    place_lag "PLACE_LAG" (6, 6): modelled,
         "Lag is kept over sleep and migration.";
-    place_deadline_initial "PLACE_DEADLINE_INITIAL" (6, 6) : ON, modelled,
+    place_deadline_initial "PLACE_DEADLINE_INITIAL" (6, 6): modelled,
         "New tasks get half a slice first (from 6.12 on; before, their first enqueue does not ask).";
-    place_rel_deadline "PLACE_REL_DEADLINE" (6, 12) : ON, modelled,
+    place_rel_deadline "PLACE_REL_DEADLINE" (6, 12): modelled,
         "Migrated and changed tasks keep the rest of their request.";
-    run_to_parity "RUN_TO_PARITY" (6, 6) : ON, modelled,
+    run_to_parity "RUN_TO_PARITY" (6, 6): modelled,
         "A picked task is protected from preemption for its slice.";
-    preempt_short "PREEMPT_SHORT" (6, 12) : ON, modelled,
+    preempt_short "PREEMPT_SHORT" (6, 12): modelled,
         "A woken task with a shorter slice may break that protection.";
-    delay_dequeue "DELAY_DEQUEUE" (6, 12) : ON, modelled,
+    delay_dequeue "DELAY_DEQUEUE" (6, 12): modelled,
         "A task that sleeps with negative lag stays queued until it is eligible.";
-    delay_zero "DELAY_ZERO" (6, 12) : ON, modelled,
+    delay_zero "DELAY_ZERO" (6, 12): modelled,
         "Positive lag gained by delayed dequeue is dropped.";
-    ttwu_queue "TTWU_QUEUE" (4, 5) : ON, modelled,
+    ttwu_queue "TTWU_QUEUE" (4, 5): modelled,
         "Wakeups for another CPU are handed over to it.";
-    sis_avg_cpu "SIS_AVG_CPU" (4, 11) ..= (5, 11) : OFF, modelled,
+    sis_avg_cpu "SIS_AVG_CPU" (4, 11) ..= (5, 11): modelled,
         "No scan for idle CPUs when the CPU is idle only briefly on average.";
-    sis_prop "SIS_PROP" (4, 13) ..= (6, 6) : |version| !version.since(6, 0), modelled,
+    sis_prop "SIS_PROP" (4, 13) ..= (6, 6): modelled,
         "The scan for idle CPUs is limited in proportion to the average idle time.";
-    sis_util "SIS_UTIL" (6, 0) : ON, modelled,
+    sis_util "SIS_UTIL" (6, 0): modelled,
         "The scan for idle CPUs is limited by the utilisation of the LLC.";
-    wa_idle "WA_IDLE" (4, 14) : ON, modelled,
+    wa_idle "WA_IDLE" (4, 14): modelled,
         "Affine wakeups prefer idle CPUs.";
-    wa_weight "WA_WEIGHT" (4, 14) : ON, modelled,
+    wa_weight "WA_WEIGHT" (4, 14): modelled,
         "Affine wakeups compare loads.";
-    wa_bias "WA_BIAS" (4, 14) : ON, modelled,
+    wa_bias "WA_BIAS" (4, 14): modelled,
         "That comparison favours the previous CPU.";
-    lb_bias "LB_BIAS" (4, 5) ..= (5, 2) : |version| !version.since(4, 20), modelled,
+    lb_bias "LB_BIAS" (4, 5) ..= (5, 2): modelled,
         "Loads of the past bias load balance.";
-    lb_min "LB_MIN" (4, 5) : OFF, unmodelled,
+    lb_min "LB_MIN" (4, 5): unmodelled,
         "Load balance leaves small loads alone.";
-    ni_random "NI_RANDOM" (6, 19) also [(6, 18, 5), (6, 12, 65), (6, 6, 120), (6, 1, 160)] : ON, modelled,
+    ni_random "NI_RANDOM" (6, 19) also [(6, 18, 5), (6, 12, 65), (6, 6, 120), (6, 1, 160)]: modelled,
         "Newly idle balance runs in proportion to its success.";
-    nontask_capacity "NONTASK_CAPACITY" (4, 5) : ON, modelled,
+    nontask_capacity "NONTASK_CAPACITY" (4, 5): modelled,
         "Interrupts and stolen time reduce the capacity of a CPU.";
-    util_est "UTIL_EST" (4, 17) : ON, modelled,
+    util_est "UTIL_EST" (4, 17): modelled,
         "Utilisation at the last sleep is remembered.";
-    util_est_fastup "UTIL_EST_FASTUP" (5, 5) ..= (6, 7) : ON, modelled,
+    util_est_fastup "UTIL_EST_FASTUP" (5, 5) ..= (6, 7): modelled,
         "That estimate follows increases at once.";
-    attach_age_load "ATTACH_AGE_LOAD" (4, 5) : ON, modelled,
+    attach_age_load "ATTACH_AGE_LOAD" (4, 5): modelled,
         "Load is aged before it is attached.";
-    rt_push_ipi "RT_PUSH_IPI" (4, 5) : |version| !version.has(7, 2, RT_PUSH_IPI_OFF), modelled,
+    rt_push_ipi "RT_PUSH_IPI" (4, 5): modelled,
         "Pulling real-time tasks is done by asking their CPUs to push.";
-    rt_runtime_share "RT_RUNTIME_SHARE" (4, 5) ..= (6, 11) : |version| !version.since(5, 10), modelled,
+    rt_runtime_share "RT_RUNTIME_SHARE" (4, 5) ..= (6, 11): modelled,
         "A CPU borrows real-time runtime that others do not use.";
-    hrtick "HRTICK" (4, 5) : OFF, unmodelled,
+    hrtick "HRTICK" (4, 5): unmodelled,
         "A timer ends slices of the fair class exactly.";
-    hrtick_dl "HRTICK_DL" (5, 12) : OFF, unmodelled,
+    hrtick_dl "HRTICK_DL" (5, 12): unmodelled,
         "A timer ends slices of the deadline class exactly.";
-    double_tick "DOUBLE_TICK" (4, 5) : OFF, unmodelled,
+    double_tick "DOUBLE_TICK" (4, 5): unmodelled,
         "The tick ends slices even with HRTICK.";
-    warn_double_clock "WARN_DOUBLE_CLOCK" (4, 12) : OFF, diagnostic,
+    warn_double_clock "WARN_DOUBLE_CLOCK" (4, 12): diagnostic,
         "Warns of clocks updated twice; changes nothing else.";
-    latency_warn "LATENCY_WARN" (5, 13) : OFF, diagnostic,
+    latency_warn "LATENCY_WARN" (5, 13): diagnostic,
         "Warns of long waits for a reschedule; changes nothing else.";
 }
 
 impl Features {
-    /// Defaults of `version`.
-    pub fn of(version: Version) -> Self {
-        let mut features = Self::default();
-        for feature in FEATURES {
-            feature.set(
-                &mut features,
-                feature.exists(version) && (feature.default)(version),
-            );
+    /// Those that are on in the oldest release; what came later is in the table of changes.
+    pub(super) fn oldest() -> Self {
+        Self {
+            gentle_fair_sleepers: true,
+            start_debit: true,
+            last_buddy: true,
+            cache_hot_buddy: true,
+            wakeup_preemption: true,
+            ttwu_queue: true,
+            lb_bias: true,
+            nontask_capacity: true,
+            attach_age_load: true,
+            rt_push_ipi: true,
+            rt_runtime_share: true,
+            ..Self::default()
         }
-        features
     }
 }
 
@@ -185,7 +181,7 @@ mod tests {
     use super::*;
 
     fn enabled(text: &str) -> Vec<&'static str> {
-        let mut features = Features::of(text.parse().unwrap());
+        let mut features = Rules::of(text.parse().unwrap(), 1, 250).features;
         FEATURES
             .iter()
             .filter(|feature| *(feature.field)(&mut features))
@@ -253,6 +249,20 @@ mod tests {
         for (last, first) in [("6.18.38", "6.18.39"), ("6.1.177", "6.1.192")] {
             assert!(enabled(last).contains(&"RT_PUSH_IPI"), "{last}");
             assert!(!enabled(first).contains(&"RT_PUSH_IPI"), "{first}");
+        }
+    }
+
+    #[test]
+    fn no_version_has_a_switch_on_that_it_does_not_have() {
+        for feature in FEATURES {
+            for version in Version::releases() {
+                let on = feature.default_in(version);
+                assert!(
+                    !on || feature.exists(version),
+                    "{} in {version}",
+                    feature.name
+                );
+            }
         }
     }
 

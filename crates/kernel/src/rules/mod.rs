@@ -8,7 +8,8 @@
 //! | room | what |
 //! |---|---|
 //! | `version` | releases, and from which of them on something holds |
-//! | `features`, `tunables`, `patches` | the names that change a kernel |
+//! | `changes` | the differences between releases: defaults by version, named patches |
+//! | `features`, `tunables` | the other names that change a kernel |
 //! | `resolve` | [`Rules::resolve`]: from names to fields |
 //!
 //! A rule of your own is a function and a row in [`own::OWN`], both in `own.rs`.
@@ -17,15 +18,15 @@ use crate::balance::BalanceRules;
 use crate::ids::Ns;
 use crate::select::PlacementRules;
 
+pub mod changes;
 pub mod features;
 pub mod own;
-pub mod patches;
 pub mod resolve;
 pub mod tunables;
 pub mod version;
 
+pub use changes::{Change, Origin};
 pub use features::{FEATURES, Feature, Features};
-pub use patches::{Origin, PATCHES, Patch};
 pub use resolve::{HZ_CHOICES, KernelChoice, Problem, RulesError};
 pub use tunables::{TUNABLES, Tunable};
 pub use version::{NEWEST, OLDEST, Version, VersionError};
@@ -40,7 +41,7 @@ pub enum FairClass {
 }
 
 /// How a queued entity's virtual times change with its weight (EEVDF).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub enum Reweight {
     /// 6.6: vruntime kept, relative deadline scaled.
     KeepVruntime,
@@ -72,26 +73,6 @@ pub enum IdlePeltSync {
     BeforePut,
     /// 6.18.8 and other stable series: when the idle task is set, after that.
     AfterPut,
-}
-
-impl IdlePeltSync {
-    fn of(version: Version) -> Self {
-        let after_put = [
-            (5, 4, 301),
-            (5, 10, 246),
-            (5, 15, 196),
-            (6, 1, 158),
-            (6, 6, 114),
-            (6, 12, 68),
-            (6, 18, 8),
-        ];
-        match () {
-            () if version.has(6, 19, &after_put) => IdlePeltSync::AfterPut,
-            () if version.has(6, 18, &[(6, 12, 55), (6, 17, 5)]) => IdlePeltSync::BeforePut,
-            () if version.since(5, 1) && !version.since(5, 4) => IdlePeltSync::BeforePut,
-            () => IdlePeltSync::FairOnly,
-        }
-    }
 }
 
 /// What happens to the tasks of a throttled queue.
@@ -170,6 +151,8 @@ pub struct Rules {
     pub slice_capped_by_latency: bool,
     /// A very long sleeper's vruntime is reset on placement (6.3).
     pub long_sleeper_reset: bool,
+    /// Waking SCHED_IDLE entities get half the minimum granularity as credit, not half the latency (5.16, CFS).
+    pub idle_sleeper_credit_is_granularity: bool,
     /// `update_cfs_group` does nothing for an empty queue (6.13).
     pub skip_empty_group_reweight: bool,
     /// Group entities are reweighted only when the weight changed (6.9).
@@ -190,6 +173,11 @@ pub struct Rules {
     pub async_unthrottle: bool,
     /// Empty throttled queues do not add to throttled time (6.6).
     pub throttled_clock_only_when_queued: bool,
+    /// A queue that is throttled becomes the first of the list that refills are handed out by (up to 4.19; from then to 5.7 while
+    /// a distribution runs).
+    pub throttled_first_in_line: bool,
+    /// A task that is still being switched away from is handed to its CPU (`WF_ON_CPU`, 5.8), before waited for.
+    pub switching_cpu_takes_wakeup: bool,
     /// A CPU without tasks does its wakeups itself, whichever cache it shares (6.0 and the stable 5.15.61). Before, only one that
     /// is still in the switch away from the wakee does (5.8), and that as well with one task.
     pub idle_cpu_wakes_itself: bool,
@@ -206,6 +194,8 @@ pub struct Rules {
     /// A queue stays on the leaf list until its group has heard that nothing is left of its load (6.19 and stable series). Before, what
     /// `tg_load_avg_interval_ns` kept it from telling stays in `tg->load_avg` until a task of the group comes back to the CPU.
     pub leaf_until_group_knows: bool,
+    /// A task that leaves an idle CPU is aged for the time its PELT clock stood still (`migrate_se_pelt_lag`, 6.0).
+    pub migrated_sleepers_age: bool,
     /// Shares are computed from max(weight, load_avg) (4.15), else from the weight alone.
     pub shares_from_load_avg: bool,
     /// `select_idle_sibling` tries the recently used CPU (4.16).
@@ -283,116 +273,96 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// The rules of `version` as released, for `cpus` online CPUs and a tick of `hz`.
+    /// The rules of `version` as released, for `cpus` online CPUs and a tick of `hz`: those of the oldest release with every
+    /// change since.
     pub fn of(version: Version, cpus: u32, hz: u32) -> Self {
-        let since = |major, minor| version.since(major, minor);
-        let eevdf = since(6, 6);
+        let mut rules = Self::oldest(cpus, hz);
+        rules.version = version;
+        changes::bring_to(&mut rules, version);
+        rules
+    }
+
+    /// The rules of 4.5. What differs later is in the table of changes.
+    fn oldest(cpus: u32, hz: u32) -> Self {
         let factor = tunable_scaling_factor(cpus);
-        let normalized_base_slice_ns = if version.has(6, 15, &[(6, 12, 31), (6, 14, 9)]) {
-            700_000
-        } else {
-            750_000
-        };
         Self {
-            version,
+            version: OLDEST,
             hz,
             tick_ns: 1_000_000_000 / u64::from(hz),
             tick_phase_ns: 0,
             scaling_factor: factor,
             cpus,
-            fair: if eevdf {
-                FairClass::Eevdf
-            } else {
-                FairClass::Cfs
-            },
-            features: Features::of(version),
+            fair: FairClass::Cfs,
+            features: Features::oldest(),
             preemption: Preemption::None,
-            config_preemption: since(5, 16),
+            config_preemption: false,
             irq_time_accounting: false,
             autogroup: true,
-            base_slice_ns: normalized_base_slice_ns * factor,
-            normalized_base_slice_ns,
+            base_slice_ns: 750_000 * factor,
+            normalized_base_slice_ns: 750_000,
             latency_ns: 6_000_000 * factor,
             min_granularity_ns: 750_000 * factor,
             wakeup_granularity_ns: 1_000_000 * factor,
-            idle_min_granularity_ns: if since(5, 16) {
-                750_000
-            } else {
-                750_000 * factor
-            },
+            idle_min_granularity_ns: 750_000 * factor,
             migration_cost_ns: 500_000,
             nr_migrate: 32,
             bandwidth_slice_ns: 5_000_000,
-            reweight: match () {
-                () if version.has(7, 1, &[(6, 18, 45)]) => Reweight::Rescale,
-                () if since(6, 13) => Reweight::PlaceAgain,
-                () if version.has(6, 7, &[(6, 6, 30)]) => Reweight::ScaleLag,
-                () => Reweight::KeepVruntime,
-            },
-            protection: if since(6, 17) {
-                Protection::Vprot
-            } else {
-                Protection::UntilDeadline
-            },
-            slice_capped_by_latency: since(6, 3) && !eevdf,
-            long_sleeper_reset: version.has(6, 3, &[(6, 1, 192)]),
-            skip_empty_group_reweight: version.has(6, 13, &[(6, 12, 11)]),
-            reweight_only_on_change: since(6, 9),
-            idle_preemption_cancels_protection: version.has(6, 15, &[(6, 12, 117)]),
-            yield_forfeits: eevdf
-                && version.has(6, 19, &[(6, 6, 120), (6, 12, 63), (6, 17, 13), (6, 18, 2)]),
-            burst: since(5, 14),
-            burst_statistics: since(5, 16),
-            refill_first: since(5, 14),
-            timer_interleave: since(6, 4),
-            async_unthrottle: since(6, 3),
-            throttled_clock_only_when_queued: since(6, 6),
-            idle_cpu_wakes_itself: version.has(6, 0, &[(5, 15, 61)]),
-            throttle_asks_again: since(5, 8),
-            slice_expiry: since(4, 18) && !since(5, 4),
-            returns_need_same_refill: !since(5, 4),
-            throttle_model: if since(6, 18) {
-                ThrottleModel::Task
-            } else {
-                ThrottleModel::Queue
-            },
-            tg_load_avg_interval_ns: if since(6, 7) { 1_000_000 } else { 0 },
-            leaf_until_group_knows: version.has(
-                6,
-                19,
-                &[(6, 6, 120), (6, 12, 63), (6, 17, 13), (6, 18, 2)],
-            ),
-            shares_from_load_avg: since(4, 15),
-            recent_used_cpu: since(4, 16),
-            placement: PlacementRules::of(version),
-            balance: BalanceRules::of(version),
-            affinity_distributes: since(5, 7),
-            slack_timer_is_pushed: !since(5, 3),
-            idle_pelt_sync: IdlePeltSync::of(version),
-            util_est_single_value: since(6, 8),
-            util_est_before_dequeue: since(6, 12),
-            util_est_within_capacity: !since(6, 16),
-            initial_util_unscaled: since(6, 10),
-            first_request_halved: since(6, 12),
-            idle_policy_gives_way: !since(6, 12),
-            custom_slices: since(6, 12),
-            lag_limit_by_longest: version.has(7, 0, &[(6, 18, 17)]),
-            reweight_scales_protection: version.has(7, 0, &[(6, 18, 45)]),
-            protection_at_pick_only: version.has(7, 0, &[(6, 18, 17)]),
-            picks_any_buddy: version.has(6, 14, &[(6, 12, 117)]),
+            reweight: Reweight::KeepVruntime,
+            protection: Protection::UntilDeadline,
+            slice_capped_by_latency: false,
+            long_sleeper_reset: false,
+            idle_sleeper_credit_is_granularity: false,
+            skip_empty_group_reweight: false,
+            reweight_only_on_change: false,
+            idle_preemption_cancels_protection: false,
+            yield_forfeits: false,
+            burst: false,
+            burst_statistics: false,
+            refill_first: false,
+            timer_interleave: false,
+            async_unthrottle: false,
+            throttled_clock_only_when_queued: false,
+            throttled_first_in_line: true,
+            switching_cpu_takes_wakeup: false,
+            idle_cpu_wakes_itself: false,
+            throttle_asks_again: false,
+            slice_expiry: false,
+            returns_need_same_refill: true,
+            throttle_model: ThrottleModel::Queue,
+            tg_load_avg_interval_ns: 0,
+            leaf_until_group_knows: false,
+            migrated_sleepers_age: false,
+            shares_from_load_avg: false,
+            recent_used_cpu: false,
+            placement: PlacementRules::oldest(),
+            balance: BalanceRules::oldest(),
+            affinity_distributes: false,
+            slack_timer_is_pushed: true,
+            idle_pelt_sync: IdlePeltSync::FairOnly,
+            util_est_single_value: false,
+            util_est_before_dequeue: false,
+            util_est_within_capacity: true,
+            initial_util_unscaled: false,
+            first_request_halved: false,
+            idle_policy_gives_way: true,
+            custom_slices: false,
+            lag_limit_by_longest: false,
+            reweight_scales_protection: false,
+            protection_at_pick_only: false,
+            picks_any_buddy: false,
             child_runs_first: false,
             rt_period_ns: 1_000_000_000,
             rt_runtime_ns: Some(950_000_000),
-            rt_throttling: !since(6, 12),
-            fair_server: since(6, 12),
-            fair_server_stops_when_empty: !version.has(6, 17, &[(6, 12, 117)]),
-            fair_server_starts_running: !version.has(6, 19, &[(6, 12, 69), (6, 18, 9)]),
-            idle_reenters: since(6, 12),
-            rt_overload_by_pushable: since(6, 7),
-            rt_distributes: since(5, 11),
+            rt_throttling: true,
+            fair_server: false,
+            fair_server_stops_when_empty: true,
+            fair_server_starts_running: true,
+            idle_reenters: false,
+            rt_overload_by_pushable: false,
+            rt_distributes: false,
             rr_timeslice_ticks: hz * RR_TIMESLICE_MS / 1000,
-            frequency: crate::cpufreq::FrequencyRules::of(version),
-            idle: crate::cpuidle::IdleRules::of(version),
+            frequency: crate::cpufreq::FrequencyRules::oldest(),
+            idle: crate::cpuidle::IdleRules::oldest(),
             own: own::Own::default(),
             pstate_holdoff_samples: 3,
         }

@@ -147,7 +147,7 @@ impl Own {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::{KernelChoice, PATCHES, Rules, Version};
+    use crate::rules::{KernelChoice, Rules, Version, changes};
 
     fn resolve(patches: &[&str]) -> Result<Rules, String> {
         let choice = KernelChoice {
@@ -167,7 +167,7 @@ mod tests {
                 "{} is there twice",
                 patch.name
             );
-            assert!(PATCHES.iter().all(|stock| stock.name != patch.name));
+            assert!(changes::all().all(|stock| stock.name != patch.name));
         }
     }
 

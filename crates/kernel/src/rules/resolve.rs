@@ -4,8 +4,8 @@
 //! tunables; later words win. Worked example: version 6.1, patches `-timer-interleave` is refused,
 //! because 6.1 starts its period timers aligned anyway; 6.4 is the first that does not.
 
+use super::changes::{self, Change};
 use super::features::{FEATURES, Feature};
-use super::patches::{PATCHES, Patch};
 use super::tunables::{TUNABLES, Tunable};
 use super::{FairClass, Preemption, Rules, Version, own};
 use std::fmt;
@@ -226,7 +226,7 @@ impl Rules {
 fn apply_patch(rules: &mut Rules, word: &str) -> Result<(), Problem> {
     let name = word.strip_prefix('-').unwrap_or(word);
     let on = name == word;
-    let Some(patch) = Patch::named(name) else {
+    let Some(patch) = Change::named(name) else {
         return apply_own_patch(rules, name, on);
     };
     if patch.needs.is_some_and(|class| class != rules.fair) {
@@ -249,7 +249,7 @@ fn apply_own_patch(rules: &mut Rules, name: &str, on: bool) -> Result<(), Proble
         Some(false) if on => Err(Problem::PatchPresent),
         Some(false) => Err(Problem::PatchAbsent),
         None => {
-            let stock = PATCHES.iter().map(|patch| patch.name);
+            let stock = changes::all().map(|patch| patch.name);
             let names = stock.chain(own::OWN.iter().map(|patch| patch.name));
             Err(unknown("patch", name, names))
         }
@@ -273,7 +273,7 @@ fn apply_feature(rules: &mut Rules, word: &str) -> Result<(), Problem> {
             until: feature.until,
         });
     }
-    if !feature.modelled && on != (feature.default)(rules.version) {
+    if !feature.modelled && on != feature.default_in(rules.version) {
         return Err(Problem::NotModelled);
     }
     feature.set(&mut rules.features, on);
@@ -383,33 +383,8 @@ mod tests {
     }
 
     #[test]
-    fn every_mechanism_arrives_with_its_release() {
-        for patch in PATCHES {
-            for release in Version::releases() {
-                let rules = Rules::of(release, 8, 250);
-                let merged = patch.since.is_some_and(|since| release >= since)
-                    && patch.until.is_none_or(|until| release <= until);
-                // Some changes belong to one fair class and ended or began with it.
-                let applies = patch.needs.is_none_or(|class| class == rules.fair);
-                if applies {
-                    assert_eq!(patch.is_in(&rules), merged, "{} in {release}", patch.name);
-                }
-            }
-            for &(major, minor, level) in patch.backports {
-                let has =
-                    |level| patch.is_in(&Rules::of(Version::stable(major, minor, level), 8, 250));
-                assert!(
-                    has(level) && !has(level - 1),
-                    "{} in {major}.{minor}",
-                    patch.name
-                );
-            }
-        }
-    }
-
-    #[test]
     fn adding_and_taking_away_are_inverse() {
-        for patch in PATCHES {
+        for patch in changes::all() {
             for release in [
                 version("5.10"),
                 version("6.5"),

@@ -23,7 +23,11 @@ pub const OLDEST: Version = Version::new(4, 5);
 /// The newest release whose rules are known.
 pub const NEWEST: Version = Version::new(6, 18);
 /// Last release of each finished major number.
-const LAST_OF_MAJOR: [Version; 2] = [Version::new(4, 20), Version::new(5, 19)];
+const LAST_OF_MAJOR: [Version; 3] = [
+    Version::new(4, 20),
+    Version::new(5, 19),
+    Version::new(6, 19),
+];
 
 impl Version {
     /// The release `major.minor` as tagged.
@@ -54,14 +58,35 @@ impl Version {
             })
     }
 
+    /// The release whose rules are used for the kernel named by `text`, and the named release itself
+    /// where it is newer than every known one: 7.3.2 is modelled with the rules of [`NEWEST`].
+    ///
+    /// # Errors
+    /// As [`str::parse`], except that a kernel newer than every known one is no error.
+    pub fn modelled(text: &str) -> Result<(Version, Option<Version>), VersionError> {
+        match text.parse() {
+            Err(VersionError::Unknown(newer)) if newer > NEWEST => Ok((NEWEST, Some(newer))),
+            parsed => Ok((parsed?, None)),
+        }
+    }
+
+    /// The release before a release as tagged.
+    pub fn previous(self) -> Self {
+        if self.minor > 0 {
+            return Self::new(self.major, self.minor - 1);
+        }
+        let finished = LAST_OF_MAJOR
+            .iter()
+            .find(|last| last.major + 1 == self.major);
+        finished.copied().unwrap_or(OLDEST)
+    }
+
     /// All releases as tagged, oldest first.
     pub fn releases() -> impl Iterator<Item = Version> {
         let last = |major| {
-            LAST_OF_MAJOR
-                .iter()
-                .find(|version| version.major == major)
-                .unwrap_or(&NEWEST)
-                .minor
+            let finished = LAST_OF_MAJOR.iter().filter(|_| major < NEWEST.major);
+            let mut finished = finished.filter(|version| version.major == major);
+            finished.next().unwrap_or(&NEWEST).minor
         };
         (OLDEST.major..=NEWEST.major).flat_map(move |major| {
             let first = if major == OLDEST.major {
@@ -159,15 +184,11 @@ impl FromStr for Version {
             _ => return Err(bad_form()),
         };
         let release = Version::new(version.major, version.minor);
-        if !(OLDEST..=NEWEST).contains(&release) {
-            return Err(VersionError::Unknown(version));
-        }
-        match LAST_OF_MAJOR
-            .iter()
-            .find(|last| last.major == version.major)
-        {
+        let same_major = |last: &&Version| last.major == version.major;
+        match LAST_OF_MAJOR.iter().find(same_major) {
             Some(last) if release > *last => Err(VersionError::NeverReleased(version, *last)),
-            _ => Ok(version),
+            _ if (OLDEST..=NEWEST).contains(&release) => Ok(version),
+            _ => Err(VersionError::Unknown(version)),
         }
     }
 }
@@ -205,8 +226,8 @@ mod tests {
             );
         }
         assert_eq!(
-            version("6.19.1"),
-            Err("kernel 6.19.1 is outside the known 4.5 to 6.18".to_string())
+            version("4.4.1"),
+            Err("kernel 4.4.1 is outside the known 4.5 to 6.18".to_string())
         );
         assert!(version("4.4").is_err() && version("3.10").is_err());
         assert_eq!(
@@ -262,10 +283,31 @@ mod tests {
             ("7.0", "6.18"),
             ("3.10", "4.5"),
             ("5.20", "5.19"),
+            ("6.99", "6.19"),
         ] {
             assert_eq!(nearest(text).as_deref(), Some(near), "{text}");
         }
         assert_eq!(nearest("linux"), None);
+    }
+
+    #[test]
+    fn a_newer_kernel_is_modelled_as_the_newest_known() {
+        let modelled = |text: &str| {
+            let (version, newer) = Version::modelled(text)?;
+            Ok::<_, VersionError>((version.to_string(), newer.map(|newer| newer.to_string())))
+        };
+        for (text, asked) in [
+            ("7.3.2", "7.3.2"),
+            ("6.19.0-rc1+deb14-amd64", "6.19"),
+            ("v8.0", "8.0"),
+        ] {
+            let newest = NEWEST.to_string();
+            assert_eq!(modelled(text), Ok((newest, Some(asked.into()))), "{text}");
+        }
+        assert_eq!(modelled("6.12.117"), Ok(("6.12.117".to_string(), None)));
+        for text in ["4.4", "6.20", "5.20", "linux"] {
+            assert!(modelled(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -228,3 +228,69 @@ impl Kernel {
         load
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::task::Policy;
+    use crate::tests::world::World;
+
+    /// 4.12, two CPUs and a group with 400 of its load of 1000 on CPU 0 and 600 on CPU 1. Its entities weigh their part of
+    /// 1024 shares there, 409 and 614. A task of the group runs on each CPU; the CPUs' loads are 700 and 1000. Gives
+    /// them, the one on CPU 0 with a load of 300, and a third of 500.
+    fn group_on_two_cpus() -> (World, [TaskId; 3]) {
+        let mut world = World::new("4.12", 2);
+        world.checked = false;
+        let group = world.group(crate::ids::GroupId::ROOT);
+        let tasks = [0, 1, 1].map(|cpu| world.spawn_in(group, Cpu(cpu), Policy::Normal, 0));
+        // What else runs there is a task of the root group.
+        let others = [0, 1].map(|cpu| world.spawn(Cpu(cpu)));
+        let kernel = &mut world.kernel;
+        kernel.groups[group.index()].load_avg = 1000;
+        for (cpu, load, entity_load, cpu_load) in [(0, 400, 409, 700), (1, 600, 614, 1000)] {
+            let q = kernel.cfs_rq_of(group, Cpu::from(cpu));
+            let queue = &mut kernel.cfs_rqs[q.index()];
+            queue.avg.load_avg = load;
+            queue.tg_load_avg_contrib = load;
+            let se = queue.se.unwrap();
+            kernel.entities[se.index()].avg.load_avg = entity_load;
+            let se = kernel.tasks[others[cpu].index()].se;
+            kernel.entities[se.index()].avg.load_avg = cpu_load - entity_load;
+        }
+        for (task, load) in [(tasks[0], 300), (tasks[2], 500)] {
+            let se = world.kernel.tasks[task.index()].se;
+            world.kernel.entities[se.index()].avg.load_avg = load;
+        }
+        (world, tasks)
+    }
+
+    #[test]
+    fn a_group_that_grows_on_one_cpu_weighs_less_on_the_other() {
+        let (world, [waker, _, task]) = group_on_two_cpus();
+        let kernel = &world.kernel;
+        // With 500 more on CPU 0 the group has 1500. CPU 0: 900 · 1024 / 1500 = 614, 205 more than 409;
+        // CPU 1: 600 · 1024 / 1500 = 409, 205 less than 614.
+        assert_eq!(kernel.effective_load(task, Cpu(0), 500, 500), 205);
+        assert_eq!(kernel.effective_load(task, Cpu(1), 0, 500), -205);
+        // With 300 less on CPU 0 it has 700: 100 · 1024 / 700 = 146 and 600 · 1024 / 700 = 877.
+        assert_eq!(kernel.effective_load(waker, Cpu(0), -300, -300), -263);
+        assert_eq!(kernel.effective_load(waker, Cpu(1), 0, -300), 263);
+    }
+
+    #[test]
+    fn both_ends_of_a_wakeup_are_weighed_with_their_groups() {
+        let (mut world, [waker, _, task]) = group_on_two_cpus();
+        let row = world.kernel.domains.rows(Cpu(0)).next().unwrap();
+        world.kernel.rqs[0].curr = waker;
+        let kernel = &world.kernel;
+        assert_eq!(
+            [0, 1].map(|cpu| kernel.weighted_cpuload(Cpu(cpu))),
+            [700, 1000]
+        );
+        let here = |sync| kernel.wake_affine_effective(row, task, Cpu(0), Cpu(1), sync);
+        // 100 · (700 + 205) = 90500 > 108 · (1000 − 205) = 85860: it stays.
+        assert!(!here(false));
+        // The waker leaves: 100 · (700 − 263 + 205) = 64200 ≤ 108 · (1000 + 263 − 205) = 114264.
+        assert!(here(true));
+    }
+}

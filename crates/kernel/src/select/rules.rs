@@ -1,6 +1,6 @@
 //! What placement rules a kernel has.
 
-use crate::rules::Version;
+use crate::rules::{Rules, Version};
 
 /// What a CPU that runs nothing but SCHED_IDLE tasks counts as when a CPU is searched for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -105,51 +105,34 @@ pub struct PlacementRules {
 impl PlacementRules {
     /// The rules of `version`.
     pub fn of(version: Version) -> Self {
-        let since = |major, minor| version.since(major, minor);
+        Rules::of(version, 1, 250).placement
+    }
+
+    /// The rules of 4.5. What differs later is in the table of changes.
+    pub(crate) fn oldest() -> Self {
         Self {
-            sched_idle_cpus: match () {
-                () if since(5, 7) => SchedIdleCpus::Idle,
-                () if since(5, 4) => SchedIdleCpus::LastResort,
-                () => SchedIdleCpus::Busy,
-            },
-            wake_affine: match () {
-                () if since(4, 14) => WakeAffine::IdleThenWeight,
-                () if since(4, 13) => WakeAffine::NodeLoad,
-                () => WakeAffine::EffectiveLoad,
-            },
-            wa_idle_needs_cache: since(4, 16),
-            wa_idle_prefers_prev: since(5, 11),
-            wa_idle_ignores_delayed: version.has(6, 16, &[(6, 12, 37), (6, 15, 3)]),
-            exit_is_not_sync: since(4, 17),
-            wa_weight_keeps_equal: since(4, 17),
-            idle_scan: match () {
-                () if since(5, 12) => IdleScan::OnePass,
-                () if since(4, 9) => IdleScan::ThreePasses,
-                () => IdleScan::IdleGroups,
-            },
-            scan_needs_idle_time: since(4, 9) && !since(4, 11),
-            sis_prop_ages: since(5, 14),
-            scan_starts_after_target: since(5, 15),
-            scan_counts_forbidden: !since(5, 6),
-            scan_smt_of_prev: version.has(5, 13, &[(5, 12, 3)]),
-            cluster_scan: since(6, 8),
-            per_cpu_kthread_stacks: since(5, 6),
-            per_cpu_kthread_in_task_only: version.has(
-                5,
-                17,
-                &[(5, 10, 94), (5, 15, 17), (5, 16, 3)],
-            ),
-            recent_used_cpu_of_waker: since(4, 16) && !since(5, 15),
-            recent_used_cpu_tests_prev: since(5, 15)
-                && !version.has(6, 5, &[(6, 1, 42), (6, 4, 7)]),
-            idlest_group: match () {
-                () if since(5, 5) => IdlestGroup::GroupTypes,
-                () if since(4, 10) => IdlestGroup::SpareCapacity,
-                () => IdlestGroup::LoadRatio,
-            },
-            idlest_numa_within_affinity: since(6, 0),
-            idlest_prefers_node: since(4, 17),
-            idlest_allowed_only: since(5, 17),
+            sched_idle_cpus: SchedIdleCpus::Busy,
+            wake_affine: WakeAffine::EffectiveLoad,
+            wa_idle_needs_cache: false,
+            wa_idle_prefers_prev: false,
+            wa_idle_ignores_delayed: false,
+            exit_is_not_sync: false,
+            wa_weight_keeps_equal: false,
+            idle_scan: IdleScan::IdleGroups,
+            scan_needs_idle_time: false,
+            sis_prop_ages: false,
+            scan_starts_after_target: false,
+            scan_counts_forbidden: true,
+            scan_smt_of_prev: false,
+            cluster_scan: false,
+            per_cpu_kthread_stacks: false,
+            per_cpu_kthread_in_task_only: false,
+            recent_used_cpu_of_waker: false,
+            recent_used_cpu_tests_prev: false,
+            idlest_group: IdlestGroup::LoadRatio,
+            idlest_numa_within_affinity: false,
+            idlest_prefers_node: false,
+            idlest_allowed_only: false,
             vcpu_pack: false,
         }
     }

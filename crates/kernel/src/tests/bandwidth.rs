@@ -259,8 +259,11 @@ fn the_slack_timer_hands_out_what_returned_late() {
     assert!(queue(&world, group, CPU).throttled);
     assert_eq!(world.runtime(first), 10 * MS);
     assert_eq!(world.current(OTHER), second);
+    let started = |world: &World| world.kernel.groups[group.index()].bandwidth.slack_started;
+    assert!(!started(&world));
     world.block(OTHER);
     // 20 − 12 − 1 = 7 ms returned.
+    assert!(started(&world));
     assert_eq!(
         world.kernel.groups[group.index()].bandwidth.runtime_ns,
         7 * MS
@@ -270,6 +273,38 @@ fn the_slack_timer_hands_out_what_returned_late() {
     world.advance_to(30 * MS);
     assert_eq!(world.runtime(first), 17 * MS);
     assert!(queue(&world, group, CPU).throttled);
+    // It fired, so what returns next starts it again.
+    assert!(!started(&world));
+    world
+        .kernel
+        .start_cfs_slack_bandwidth(&mut world.bench, group);
+    assert!(started(&world));
+}
+
+#[test]
+fn slack_is_not_handed_out_right_before_a_refill() {
+    // `runtime_refresh_within`: a timer that expires in exactly 7 ms is no nearer than 7 ms. The slack timer waits 5 ms
+    // and wants 2 ms more until the refill, so at 93 ms of 100 it is started, and a nanosecond later not.
+    let (mut world, group) = limited("6.12", 1, 50, 100, 0);
+    world.kernel.groups[group.index()].bandwidth.expires_ns = 100 * MS;
+    let near = |now, within| world.kernel.refresh_is_near(group, now, within);
+    assert!(!near(93 * MS, 7 * MS));
+    assert!(near(93 * MS + 1, 7 * MS));
+    assert!(!near(98 * MS, 2 * MS));
+    for (now, is_started) in [(93 * MS, true), (93 * MS + 1, false)] {
+        let (mut world, group) = limited("6.12", 2, 50, 100, 0);
+        hog(&mut world, group, CPU);
+        world.advance_to(now);
+        let bandwidth = &mut world.kernel.groups[group.index()].bandwidth;
+        bandwidth.expires_ns = 100 * MS;
+        bandwidth.slack_started = false;
+        world.kernel.here = CPU;
+        world
+            .kernel
+            .start_cfs_slack_bandwidth(&mut world.bench, group);
+        let bandwidth = &world.kernel.groups[group.index()].bandwidth;
+        assert_eq!(bandwidth.slack_started, is_started, "{now}");
+    }
 }
 
 #[test]

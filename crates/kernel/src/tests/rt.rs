@@ -111,6 +111,26 @@ fn throttling_leaves_50_ms_a_second() {
 }
 
 #[test]
+fn the_throttling_timer_is_active_while_there_is_something_to_count() {
+    let mut world = World::new("6.1", 1);
+    assert!(!world.kernel.rt_domain.period_active);
+    world.spawn_fifo(CPU, 1, CpuSet::of(CPU));
+    // Its first round is due at once, the others every second; a second task changes nothing.
+    assert!(world.kernel.rt_domain.period_active);
+    assert_eq!(world.kernel.rt_domain.period_expires_ns, 0);
+    world.advance_to(10 * MS);
+    assert_eq!(world.kernel.rt_domain.period_expires_ns, 1000 * MS);
+    world.spawn_fifo(CPU, 1, CpuSet::of(CPU));
+    assert!(world.kernel.rt_domain.period_active);
+    assert_eq!(world.kernel.rt_domain.period_expires_ns, 1000 * MS);
+    world.exit(CPU);
+    world.exit(CPU);
+    // The round at 1 s forgives what was counted, the one at 2 s finds nothing.
+    world.advance_to(2000 * MS);
+    assert!(!world.kernel.rt_domain.period_active);
+}
+
+#[test]
 fn the_throttling_timer_keeps_its_phase_over_a_short_stop() {
     // The round at 0 finds a task, that at 1000 ms nobody and stops. A hog that comes at 1500 ms starts
     // it for 2000 ms, where it was due anyway: what was charged by then, 499 ms, is forgiven, and the

@@ -1,0 +1,34 @@
+//! Changes of CPU bandwidth limits.
+
+use super::changes;
+use crate::rules::ThrottleModel;
+
+changes! {
+    "slice-expiry" "512ac999d275" (4, 18) until (5, 4): (
+            has |rules| rules.slice_expiry,
+            set |rules, on| (rules.slice_expiry, rules.returns_need_same_refill) = (on, on)
+        ),
+        "Runtime a CPU did not use expires with its period (taken out again by de53fd7aedb1).";
+    "throttled-last-in-line" "c06f04c70489" (4, 20): (off throttled_first_in_line),
+        "A queue that is throttled goes to the end of the list that refills are handed out by.";
+    "slack-timer-stays" "66567fcbaeca" (5, 3): (off slack_timer_is_pushed),
+        "The slack timer is no longer pushed away by every return of runtime.";
+    "returns-of-any-refill" "de53fd7aedb1" (5, 4): (off returns_need_same_refill),
+        "Local runtime of an earlier refill goes back to the pool too.";
+    "throttle-asks-again" "e98fa02c4f2e" (5, 8): (on throttle_asks_again),
+        "A queue about to be throttled asks the pool once more.";
+    "burst" "f4183717b370" (5, 14): (on burst),
+        "Quota a group did not use may be carried over, up to cpu.max.burst.";
+    "refill-first" "f4183717b370" (5, 14): (on refill_first),
+        "The pool is refilled before the list of throttled queues is looked at.";
+    "burst-statistics" "bcb1704a1ed2" (5, 16): (on burst_statistics),
+        "cpu.stat counts bursts (nr_bursts, burst_usec).";
+    "async-unthrottle" "8ad075c2eb1f" (6, 3): (on async_unthrottle),
+        "Throttled queues are released by their own CPUs instead of the timer's.";
+    "timer-interleave" "41abdba93747" (6, 4): (on timer_interleave),
+        "Bandwidth period timers start at a random offset instead of all together.";
+    "empty-throttle-clock" "79462e8c879a" (6, 6): (on throttled_clock_only_when_queued),
+        "Throttled time of queues without tasks is not counted.";
+    "task-throttle" "e1fad12dcb66" (6, 18): (throttle_model: ThrottleModel::Queue => ThrottleModel::Task),
+        "Tasks are throttled at their return to user mode instead of queues at once.";
+}

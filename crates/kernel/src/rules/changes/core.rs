@@ -1,0 +1,31 @@
+//! Changes of the main sequence, of wakeups across CPUs, and of the real-time class.
+
+use super::changes;
+
+changes! {
+    "affinity-distribute" "46a87b3851f0" (5, 7): (on affinity_distributes),
+        "Tasks whose affinity changes are spread over the new set.";
+    "wake-while-switching" "2ebb17717550" (5, 8): (on switching_cpu_takes_wakeup),
+        "A task that is still being switched away from is handed to its CPU instead of waited for.";
+    "rt-runtime-share-off" "2586af1ac187" (5, 10): (off features.rt_runtime_share),
+        "CPUs no longer borrow real-time runtime from others (RT_RUNTIME_SHARE off).";
+    "rt-distribute" "14e292f8d453" (5, 11): (on rt_distributes),
+        "Real-time tasks pushed away are spread over equally good CPUs.";
+    "dynamic-preemption" "c597bfddc9e9" (5, 16): (on config_preemption),
+        "The preemption model is chosen at boot on x86, so kernels are built with CONFIG_PREEMPTION.";
+    "idle-cpu-wakes-itself" "f3dd3f674555" (6, 0) also [(5, 15, 61)]: (on idle_cpu_wakes_itself),
+        "A CPU without tasks does its wakeups itself, whichever cache it shares.";
+    "rt-pushable-overload" "612f769edd06" (6, 7): (on rt_overload_by_pushable),
+        "Only waiting real-time tasks that may move make a CPU overloaded.";
+    "fair-server" "557a6bfc662c" (6, 12): (on fair_server) (off rt_throttling),
+        "Fair tasks have 50 ms a second under real-time load, instead of real-time throttling.";
+    "idle-reentry" "3dcac251b066" (6, 12): (on idle_reenters),
+        "An idle CPU that is asked to reschedule for nothing looks for no tasks elsewhere.";
+    "fair-server-stays" "cccb45d7c429" (6, 17) also [(6, 12, 92)]: (off fair_server_stops_when_empty),
+        "The fair server stops when it finds nothing to run, not with the last fair task.";
+    "fair-server-waits" release (6, 19) also [(6, 12, 69), (6, 18, 9)]: (off fair_server_starts_running),
+        "A fair server that ran and starts in a later period waits for zero laxity again.";
+    "rt-push-ipi-off" release (7, 2)
+        also [(6, 18, 39), (6, 12, 96), (6, 6, 145), (6, 1, 178), (5, 15, 212), (5, 10, 261)]: (off features.rt_push_ipi),
+        "Without PREEMPT_RT, CPUs pull real-time tasks themselves (RT_PUSH_IPI off).";
+}
