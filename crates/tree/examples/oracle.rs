@@ -1,0 +1,151 @@
+//! Writes the table of `docs/validation/oracle.md`: the rules against every tree at hand, in drawn worlds.
+//!
+//! `oracle SEEDS STEPS PAGE`: as many histories of that length for each tree and world.
+
+#![expect(clippy::print_stdout, reason = "a program")]
+
+use schedcast_tree::lockstep::{Kinds, Shape, draw, run};
+use schedcast_tree::{Builder, config::Config, trees};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// Releases whose trees `validation/trees` fetches.
+const VERSIONS: &[&str] = &["6.1.176", "6.12.107", "6.18.15"];
+
+const SHAPES: [Shape; 5] = [
+    Shape {
+        sockets: 1,
+        llcs: 1,
+        cores: 1,
+        smt: 1,
+    },
+    Shape {
+        sockets: 1,
+        llcs: 1,
+        cores: 2,
+        smt: 1,
+    },
+    Shape {
+        sockets: 1,
+        llcs: 1,
+        cores: 2,
+        smt: 2,
+    },
+    Shape {
+        sockets: 1,
+        llcs: 2,
+        cores: 4,
+        smt: 1,
+    },
+    Shape {
+        sockets: 2,
+        llcs: 1,
+        cores: 16,
+        smt: 2,
+    },
+];
+
+/// Name of a mix of steps, and groups, limits, real-time, changes.
+const MIXES: [(&str, [bool; 4]); 4] = [
+    ("tasks", [false, false, false, false]),
+    ("tasks in groups", [true, false, false, false]),
+    ("groups with limits", [true, true, false, false]),
+    ("all kinds", [true, true, true, true]),
+];
+
+/// Where the table begins in the page; it goes on to the end.
+const TABLE: &str = "## Steps equal\n";
+
+#[derive(Default)]
+struct Row {
+    equal: usize,
+    whole: u64,
+    first: BTreeMap<String, u32>,
+}
+
+fn row(
+    object: &Path,
+    version: &str,
+    shape: Shape,
+    kinds: Kinds,
+    (seeds, steps): (u64, usize),
+) -> Row {
+    let mut row = Row::default();
+    for seed in 1..=seeds {
+        match run(object, version, &draw(seed, shape, kinds, steps)) {
+            Ok(outcome) => {
+                row.equal += outcome.equal;
+                row.whole += u64::from(outcome.parted.is_none());
+                if let Some((_, differences)) = outcome.parted {
+                    *row.first.entry(differences[0].member.clone()).or_default() += 1;
+                }
+            }
+            Err(error) => *row.first.entry(error.to_string()).or_default() += 1,
+        }
+    }
+    row
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [seeds, steps, page] = &arguments[..] else {
+        return Err("usage: oracle SEEDS STEPS PAGE".into());
+    };
+    let length = (seeds.parse::<u64>()?, steps.parse::<usize>()?);
+    let mut table = String::from(
+        "\n| tree | machine | steps of | steps equal | histories equal to the end | the others part first in |\n|---|---|---|---|---|---|\n",
+    );
+    let mut total = 0;
+    for version in VERSIONS {
+        let Some(tree) = trees::find(version) else {
+            println!("{version}: no tree in {}", trees::folder().display());
+            continue;
+        };
+        let object =
+            match Builder::new(&tree, Config::default()).and_then(|builder| builder.object()) {
+                Ok(object) => object,
+                Err(error) => {
+                    println!("{version}: {error}");
+                    continue;
+                }
+            };
+        for shape in SHAPES {
+            for (name, [groups, limits, real_time, changes]) in MIXES {
+                let kinds = Kinds {
+                    groups,
+                    limits,
+                    real_time,
+                    changes,
+                };
+                let row = row(&object, version, shape, kinds, length);
+                let mut first: Vec<_> = row
+                    .first
+                    .iter()
+                    .map(|(member, count)| (*count, member))
+                    .collect();
+                first.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+                let first: Vec<String> = first
+                    .iter()
+                    .take(3)
+                    .map(|(count, member)| format!("{member} ({count})"))
+                    .collect();
+                total += row.equal;
+                let line = format!(
+                    "| {version} | {shape} | {name} | {} | {} of {} | {} |\n",
+                    row.equal,
+                    row.whole,
+                    length.0,
+                    first.join(", ")
+                );
+                print!("{line}");
+                table.push_str(&line);
+            }
+        }
+    }
+    writeln!(table, "\n{total} steps were compared and equal in all.")?;
+    let text = std::fs::read_to_string(page)?;
+    let above = text.split(TABLE).next().unwrap_or_default();
+    std::fs::write(page, format!("{above}{TABLE}{table}"))?;
+    Ok(())
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the shared object asks of its host program and what it offers. Plain C types: both sides know them.
+ *
+ * A CPU is entered with sc_run(): its current task executes one call (an interrupt, a system call) on its own stack,
+ * and whatever that sets off on this CPU follows at once: soft interrupts, switches, the work on the way back to user
+ * mode. sc_run() returns when the CPU computes in user mode or waits in its idle loop. A call that sleeps in its middle
+ * continues when its task is picked again.
+ */
+#ifndef SC_HOST_H
+#define SC_HOST_H
+
+struct sc_host {
+	void *world;						/* first argument of each of these */
+	void *(*alloc)(void *world, unsigned long size);	/* zeroed, on a 64 byte boundary */
+	void (*free)(void *world, void *memory);
+	void (*log)(void *world, const char *text);
+	void (*timer)(void *world, int cpu, long long at_ns);	/* clock event device of a CPU */
+	void (*interrupt)(void *world, int cpu, int kind);	/* enum sc_call: RESCHED, FUNCTION or IRQ_WORK */
+	void (*tick)(void *world, int cpu, int runs);		/* the idle loop stopped the tick, or it is back */
+	void (*switched)(void *world, int cpu, int from, int to);
+	unsigned (*random)(void *world, int kind);		/* enum sc_random */
+};
+
+enum sc_random { SC_RANDOM_PERIOD, SC_RANDOM_DICE, SC_RANDOM_OTHER };
+
+enum sc_call {
+	SC_NOTHING,		/* only the way out */
+	/* interrupts */
+	SC_IRQ_TICK,
+	SC_IRQ_TIMER,
+	SC_IRQ_RESCHED,
+	SC_IRQ_FUNCTION,
+	SC_IRQ_WORK,
+	SC_IRQ_WAKE,		/* task */
+	/* system calls of the current task */
+	SC_WAKE,		/* task, sync */
+	SC_BLOCK,
+	SC_YIELD,
+	SC_EXIT,
+	SC_EXEC,
+	SC_START,		/* task: what is left of fork */
+	/* calls whose caller does not wait for other CPUs: on a stack of their own */
+	SC_NICE,		/* task, nice */
+	SC_POLICY,		/* task, policy, nice, priority, slice */
+	SC_AFFINITY,		/* task, bits of the CPUs */
+	SC_MOVE,		/* task, group */
+	SC_GROUP_NEW,		/* parent; returns its number */
+	SC_GROUP_REMOVE,	/* group */
+	SC_GROUP_WEIGHT,	/* group, weight */
+	SC_GROUP_IDLE,		/* group, on */
+	SC_GROUP_LIMIT,		/* group, period, quota, burst in ns; quota -1: none */
+};
+
+/* What sc_run() returns besides the result of a call. */
+#define SC_TRAPPED (-1000000)	/* the world is over; the log says why */
+#define SC_WAITS (-1000001)	/* the caller would wait for another CPU */
+
+struct sc_where { int core, cluster, llc, package, node; };
+
+struct sc_machine {
+	int cpus, nodes;
+	const struct sc_where *where;
+	const unsigned long *capacity;
+	const int *distance;		/* nodes times nodes */
+};
+
+struct sc_task {
+	int group, kthread, policy, nice, priority;
+	unsigned long long slice_ns;
+	unsigned long cpus;
+	int cpu;
+};
+
+struct sc_field {
+	const char *name;
+	unsigned short offset;
+	unsigned char size, is_signed;
+	unsigned char bit;		/* of the byte at offset, where the member is one bit; else 0 */
+};
+
+enum sc_kind { SC_TASK, SC_TASK_ENTITY, SC_GROUP_ENTITY, SC_CFS_RQ, SC_RQ, SC_GROUP, SC_DOMAIN, SC_KINDS };
+
+#define SC_API __attribute__((visibility("default")))
+SC_API int sc_boot(const struct sc_machine *machine, const struct sc_host *host, long long now);
+SC_API long sc_run(int cpu, long long now, int call, const long *arguments);
+SC_API int sc_task_new(const struct sc_task *task);
+SC_API int sc_current_task(int cpu);
+SC_API int sc_warnings(void);
+SC_API const struct sc_field *sc_fields(int kind, int *count);
+SC_API const struct sc_field *sc_bits(int kind, int *count);
+SC_API const void *sc_object(int kind, int a, int b);
+SC_API void sc_set_feature(const char *name, int on);
+SC_API int sc_tick_runs(int cpu);
+#endif

@@ -1,0 +1,611 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* kernel/sched/core.c as it is, and behind it what needs its static functions: the calls of the host. */
+#include <kernel/sched/core.c>
+#include <linux/clockchips.h>
+#include <linux/cpuhotplug.h>
+#include <linux/irq_work.h>
+#include <linux/sched/clock.h>
+#include <linux/sched/task.h>
+#include <linux/smp.h>
+#include <linux/task_work.h>
+#include <arch/schedcast/core/internal.h>
+
+#define MAX_TASKS 8192
+#define MAX_GROUPS 4096
+static struct task_struct *tasks[MAX_TASKS];
+static struct task_group *groups[MAX_GROUPS];
+static struct css_set *sets[MAX_GROUPS];
+static int nr_tasks, nr_groups;
+static struct task_struct model;	/* what new tasks are copied from */
+static struct mm_struct *space;
+extern int sc_warned, sc_trapped, tick_nohz_active;
+void sc_note_tick(void);
+
+static struct css_set *set_for(struct task_group *group)
+{
+	struct css_set *set = sc_host->alloc(sc_host->world, sizeof(*set));
+
+	set->subsys[cpu_cgrp_id] = &group->css;
+	set->dfl_cgrp = sc_host->alloc(sc_host->world, sizeof(struct cgroup));
+	return set;
+}
+
+/* What is left of copy_process(). */
+static struct task_struct *task_new(const struct sc_task *like, void (*entry)(void))
+{
+	struct task_struct *task = sc_host->alloc(sc_host->world, sizeof(*task)), *was = current;
+#ifdef SC_CLONE_ARGS_CSET
+	struct kernel_clone_args args = { .cset = sets[like->group] };
+#endif
+	int here = sc_cpu;
+
+	if (nr_tasks == MAX_TASKS)
+		sc_trap("more tasks than the object has room for");
+	model.policy = like->policy;
+	model.rt_priority = like->priority;
+	model.static_prio = NICE_TO_PRIO(like->nice);
+	model.normal_prio = rt_policy(like->policy) ? MAX_RT_PRIO - 1 - like->priority : model.static_prio;
+	model.prio = model.normal_prio;
+	*task = model;
+	task->pid = task->tgid = nr_tasks;
+	tasks[nr_tasks++] = task;
+	task->thread.sp = sc_stack_for(entry);
+	task->group_leader = task;
+	task->real_parent = task->parent = &init_task;
+	refcount_set(&task->usage, 2);
+	refcount_set(&task->rcu_users, 1);
+	INIT_LIST_HEAD(&task->tasks);
+	INIT_LIST_HEAD(&task->children);
+	INIT_LIST_HEAD(&task->sibling);
+	INIT_LIST_HEAD(&task->thread_node);
+	raw_spin_lock_init(&task->pi_lock);
+	spin_lock_init(&task->alloc_lock);
+	task->flags = like->kthread ? PF_KTHREAD : 0;
+	task->mm = like->kthread ? NULL : space;
+	task->active_mm = task->mm;
+	task->cpus_ptr = &task->cpus_mask;
+	cpumask_clear(&task->cpus_mask);
+	cpumask_bits(&task->cpus_mask)[0] = like->cpus & cpumask_bits(cpu_possible_mask)[0];
+	task->nr_cpus_allowed = cpumask_weight(&task->cpus_mask);
+	task->cgroups = sets[like->group];
+#ifdef SC_CUSTOM_SLICE
+	if (like->slice_ns) {
+		task->se.custom_slice = 1;
+		task->se.slice = like->slice_ns;
+	}
+#endif
+	set_load_weight(task, false);
+	sc_current = &model;
+	sched_fork(0, task);
+	sc_current = was;
+	sc_enter(like->cpu);
+#ifdef SC_CGROUP_FORK
+	sched_cgroup_fork(task, &args);
+	sched_post_fork(task);
+#elif defined(SC_POST_FORK_ARGS)
+	sched_post_fork(task, &args);
+#else
+	sched_post_fork(task);
+#endif
+	sc_enter(here);
+	return task;
+}
+static void user_task(void);
+int sc_task_new(const struct sc_task *like) { return task_new(like, user_task)->pid; }
+struct task_struct *sc_thread_new(void (*entry)(void), const char *name, int cpu)
+{
+	struct sc_task like = { .kthread = 1, .cpus = 1UL << cpu, .cpu = 0 };
+
+	return task_new(&like, entry);
+}
+
+/* The call that the current task of the CPU being simulated is to execute. */
+static struct { int call; const long *argument; long result; } call;
+
+static struct clock_event_device event_device;
+static void serve_interrupt(void)
+{
+	irq_enter();
+	switch (call.call) {
+	case SC_IRQ_TICK:
+		sc_note_tick();
+#ifdef SC_SCHED_TICK
+		sched_tick();
+#else
+		scheduler_tick();
+#endif
+		break;
+	case SC_IRQ_TIMER:
+		hrtimer_interrupt(&event_device);
+		break;
+	case SC_IRQ_RESCHED:
+		scheduler_ipi();
+		break;
+	case SC_IRQ_FUNCTION:
+		generic_smp_call_function_single_interrupt();
+		break;
+	case SC_IRQ_WORK:
+		irq_work_run();
+		break;
+	case SC_IRQ_WAKE:
+		try_to_wake_up(tasks[call.argument[0]], TASK_NORMAL, 0);
+		break;
+	}
+	irq_exit();
+}
+static void serve(void)
+{
+	int kind = call.call;
+
+	if (kind >= SC_IRQ_TICK && kind <= SC_IRQ_WAKE) {
+		local_irq_disable();
+		serve_interrupt();
+		local_irq_enable();
+		return;
+	}
+	switch (kind) {
+	case SC_WAKE:
+		call.result = try_to_wake_up(tasks[call.argument[0]], TASK_NORMAL, call.argument[1] ? WF_SYNC : 0);
+		break;
+	case SC_BLOCK:
+		set_current_state(TASK_INTERRUPTIBLE);
+		schedule();
+		break;
+	case SC_YIELD:
+		yield();
+		break;
+	case SC_EXEC:
+		sched_exec();
+		break;
+	case SC_START:
+		wake_up_new_task(tasks[call.argument[0]]);
+		break;
+	case SC_EXIT:
+		current->flags |= PF_EXITING;
+		do_task_dead();
+	}
+}
+
+static int set_policy(struct task_struct *task, const long *to)
+{
+	struct sched_attr attr = { .size = sizeof(attr), .sched_policy = to[0], .sched_nice = to[1],
+		.sched_priority = to[2], .sched_runtime = to[3] };
+
+	return sched_setattr_nocheck(task, &attr);
+}
+static int group_new(struct task_group *parent)
+{
+	struct task_group *group = sched_create_group(parent);
+
+	if (IS_ERR(group) || nr_groups == MAX_GROUPS)
+		return -ENOMEM;
+	groups[nr_groups] = group;
+	group->css.parent = &parent->css;
+	sets[nr_groups] = set_for(group);
+	sched_online_group(group, parent);
+	return nr_groups++;
+}
+#ifndef SC_LIMIT_UNIT
+#define SC_LIMIT_UNIT 1
+#endif
+static int group_limit(struct task_group *group, const long *limit)
+{
+	u64 period = limit[0] / SC_LIMIT_UNIT, burst = limit[2] / SC_LIMIT_UNIT;
+	u64 quota = limit[1] < 0 ? RUNTIME_INF : limit[1] / SC_LIMIT_UNIT;
+
+#ifdef SC_LIMIT_TAKES_BURST
+	return tg_set_cfs_bandwidth(group, period, quota, burst);
+#else
+	return tg_set_cfs_bandwidth(group, period, quota);
+#endif
+}
+static long serve_detached(void)
+{
+	const long *a = call.argument;
+	struct cpumask mask;
+
+	switch (call.call) {
+	case SC_NICE:
+		set_user_nice(tasks[a[0]], a[1]);
+		return 0;
+	case SC_POLICY:
+		return set_policy(tasks[a[0]], a + 1);
+	case SC_AFFINITY:
+		cpumask_clear(&mask);
+		cpumask_bits(&mask)[0] = a[1];
+		return set_cpus_allowed_ptr(tasks[a[0]], &mask);
+	case SC_MOVE:
+		tasks[a[0]]->cgroups = sets[a[1]];
+#ifdef SC_MOVE_TASK_AUTOGROUP
+		sched_move_task(tasks[a[0]], false);
+#else
+		sched_move_task(tasks[a[0]]);
+#endif
+		return 0;
+	case SC_GROUP_NEW:
+		return group_new(groups[a[0]]);
+	case SC_GROUP_REMOVE:
+#ifdef SC_RELEASE_GROUP
+		sched_release_group(groups[a[0]]);
+#else
+		sched_offline_group(groups[a[0]]);
+#endif
+		return 0;
+	case SC_GROUP_WEIGHT:
+		return sched_group_set_shares(groups[a[0]], scale_load(a[1]));
+	case SC_GROUP_IDLE:
+#ifdef SC_GROUP_IDLE_CALL
+		return sched_group_set_idle(groups[a[0]], a[1]);
+#else
+		return -EOPNOTSUPP;
+#endif
+	case SC_GROUP_LIMIT:
+		return group_limit(groups[a[0]], a + 1);
+	}
+	return -EINVAL;
+}
+/* A stack on which the current task executes a call that it does not wait for. */
+static void *detached_sp;
+static void detached(void)
+{
+	void *left;
+
+	preempt_disable();
+	call.result = serve_detached();
+	preempt_enable_no_resched();
+	sc_detached = 0;
+	sc_swap(&left, sc_host_sp);
+}
+long schedule_timeout(long timeout)
+{
+	if (sc_detached) {
+		/* The caller stays where it is; the host asks again whether what it waits for has happened. */
+		__set_current_state(TASK_RUNNING);
+		call.result = SC_WAITS;
+		sc_detached = 0;
+		sc_swap(&detached_sp, sc_host_sp);
+		return timeout;
+	}
+	schedule();
+	return timeout;
+}
+
+/* The way back to user mode, as in kernel/entry. */
+static void to_user_mode(void)
+{
+	for (;;) {
+		if (tif_need_resched()
+#ifdef SC_LAZY
+		    || test_thread_flag(TIF_NEED_RESCHED_LAZY)
+#endif
+		    ) {
+			schedule();
+		} else if (!(current->flags & PF_KTHREAD) && task_work_pending(current)) {
+			clear_thread_flag(TIF_NOTIFY_RESUME);
+			task_work_run();
+		} else {
+			return;
+		}
+	}
+}
+static void user_task(void)
+{
+	schedule_tail(sc_switched_from);
+	for (;;) {
+		to_user_mode();
+		sc_wait();
+		serve();
+	}
+}
+void arch_cpu_idle(void)
+{
+	sc_wait();
+	serve();
+	local_irq_enable();
+}
+
+long sc_run(int cpu, long long now, int kind, const long *arguments)
+{
+	sc_now(now);
+	sc_enter(cpu);
+	call.call = kind;
+	call.argument = arguments;
+	call.result = 0;
+	if (kind >= SC_NICE) {
+		static void *stack;
+
+		if (!stack)
+			stack = sc_stack_for(detached);
+		sc_detached = 1;
+		((unsigned long *)stack)[6] = (unsigned long)detached;
+		sc_swap(&sc_host_sp, stack);
+		if (call.result == SC_WAITS)
+			stack = NULL;	/* in use until its wait is over, that is for good */
+		call.call = SC_NOTHING;
+		if (sc_trapped)
+			return SC_TRAPPED;
+	}
+	sc_swap(&sc_host_sp, current->thread.sp);
+	if (sc_trapped)
+		return SC_TRAPPED;
+	sc_deferred();
+	return call.result;
+}
+
+typedef int (*initcall)(void);
+extern initcall_entry_t sc_initcalls_start[], sc_initcalls_0[], sc_initcalls_end[];
+static void idle_cpu_thread(void) { cpu_startup_entry(CPUHP_ONLINE); }
+static void boot(void);
+
+static void place_cpus(const struct sc_machine *machine)
+{
+	int cpu, other;
+
+	for (cpu = 0; cpu < machine->cpus; cpu++) {
+		const struct sc_where *at = &machine->where[cpu];
+
+		sc_places[cpu] = (struct sc_place) { at->core, at->cluster, at->llc, at->package, at->node };
+		sc_capacity[cpu] = machine->capacity[cpu];
+		sc_frequency[cpu] = SCHED_CAPACITY_SCALE;
+		set_cpu_possible(cpu, true);
+		set_cpu_present(cpu, true);
+		for (other = 0; other < machine->cpus; other++) {
+			const struct sc_where *to = &machine->where[other];
+
+			if (at->core == to->core)
+				cpumask_set_cpu(other, &sc_core_mask[cpu]);
+			if (at->cluster == to->cluster)
+				cpumask_set_cpu(other, &sc_cluster_mask[cpu]);
+			if (at->llc == to->llc)
+				cpumask_set_cpu(other, &sc_llc_mask[cpu]);
+			if (at->package == to->package)
+				cpumask_set_cpu(other, &sc_package_mask[cpu]);
+		}
+#ifdef CONFIG_NUMA
+		cpumask_set_cpu(cpu, &sc_node_mask[at->node]);
+		node_set_state(at->node, N_ONLINE);
+		node_set_state(at->node, N_POSSIBLE);
+		node_set_state(at->node, N_CPU);
+#endif
+	}
+}
+
+int sc_boot(const struct sc_machine *machine, const struct sc_host *host, long long now)
+{
+	int cpu;
+
+	sc_host = host;
+	sc_cpus = machine->cpus;
+	set_nr_cpu_ids(machine->cpus);
+	sc_now(now);
+	sc_percpu_setup(machine->cpus);
+	place_cpus(machine);
+#ifdef CONFIG_NUMA
+	{
+		extern int sc_distance[], sc_nodes;
+
+		sc_nodes = machine->nodes;
+		memcpy(sc_distance, machine->distance, sizeof(int) * sc_nodes * sc_nodes);
+		nr_node_ids = nr_online_nodes = machine->nodes;
+	}
+#endif
+	set_cpu_online(0, true);
+	sc_curr[0] = &init_task;
+	sc_enter(0);
+	init_task.thread.sp = sc_stack_for(boot);
+	sc_swap(&sc_host_sp, init_task.thread.sp);
+	for (cpu = 1; cpu < sc_cpus && !sc_trapped; cpu++) {
+		sc_enter(cpu);
+		sc_swap(&sc_host_sp, current->thread.sp);
+	}
+	return sc_trapped ? SC_TRAPPED : sc_warned;
+}
+static void boot(void)
+{
+	struct sc_task plain = { .kthread = 1, .cpus = ~0UL };
+	initcall_entry_t *entry;
+	int cpu;
+
+	sched_clock_init();
+	hrtimers_init();
+	for (cpu = 1; cpu < sc_cpus; cpu++)
+		hrtimers_prepare_cpu(cpu);
+	model = init_task;
+	space = sc_host->alloc(sc_host->world, sizeof(*space) + 1024);
+	atomic_set(&space->mm_count, 1 << 20);
+	groups[0] = &root_task_group;
+	sets[0] = set_for(&root_task_group);
+	nr_groups = 1;
+	init_task.cgroups = model.cgroups = sets[0];
+	tasks[0] = &init_task;
+	nr_tasks = 1;
+	sched_init();
+	for (cpu = 1; cpu < sc_cpus; cpu++) {
+		struct task_struct *idle = sc_thread_new(idle_cpu_thread, "idle", cpu);
+
+#ifdef SC_INIT_IDLE_HOTPLUG
+		init_idle(idle, cpu, false);
+#else
+		init_idle(idle, cpu);
+#endif
+		sc_curr[cpu] = idle;
+	}
+	for (entry = sc_initcalls_start; entry < sc_initcalls_0; entry++)
+		((initcall)initcall_from_entry(entry))();
+	for (cpu = 0; cpu < sc_cpus; cpu++) {
+		sc_enter(cpu);
+#ifdef SC_HRTIMERS_CPU_STARTING
+		hrtimers_cpu_starting(cpu);
+#endif
+		set_cpu_online(cpu, true);
+		sched_cpu_starting(cpu);
+		sched_cpu_activate(cpu);
+		stop_machine_unpark(cpu);
+	}
+	sc_enter(0);
+	sc_current = task_new(&plain, user_task);	/* somebody who is not idle */
+	sched_init_smp();
+	for (cpu = 0; cpu < sc_cpus; cpu++) {
+		sc_enter(cpu);
+		hrtimer_run_queues();			/* changes to high resolution */
+	}
+	sc_enter(0);
+	tick_nohz_active = 1;
+	cpu_startup_entry(CPUHP_ONLINE);
+}
+
+/* What the host may read: one table of members for each structure. */
+#define NONE(...)
+#define SC_BIT NONE
+#define SC_FIELD(list, type, member) SC_FIELD_##list(type, member)
+#define MEMBER(type, member) { #member, offsetof(type, member), sizeof(((type *)0)->member),	\
+	(typeof(((type *)0)->member))-1 < (typeof(((type *)0)->member))1 },
+#define SC_FIELD_task MEMBER
+#define SC_FIELD_entity NONE
+#define SC_FIELD_cfs_rq NONE
+#define SC_FIELD_rq NONE
+#define SC_FIELD_group NONE
+#define SC_FIELD_domain NONE
+static const struct sc_field task_fields[] = {
+#include <probed.h>
+};
+#undef SC_FIELD_task
+#undef SC_FIELD_entity
+#define SC_FIELD_task NONE
+#define SC_FIELD_entity MEMBER
+static const struct sc_field entity_fields[] = {
+#include <probed.h>
+};
+#undef SC_FIELD_entity
+#undef SC_FIELD_cfs_rq
+#define SC_FIELD_entity NONE
+#define SC_FIELD_cfs_rq MEMBER
+static const struct sc_field cfs_rq_fields[] = {
+#include <probed.h>
+};
+#undef SC_FIELD_cfs_rq
+#undef SC_FIELD_rq
+#define SC_FIELD_cfs_rq NONE
+#define SC_FIELD_rq MEMBER
+static const struct sc_field rq_fields[] = {
+#include <probed.h>
+};
+#undef SC_FIELD_rq
+#undef SC_FIELD_group
+#define SC_FIELD_rq NONE
+#define SC_FIELD_group MEMBER
+static const struct sc_field group_fields[] = {
+#include <probed.h>
+};
+#undef SC_FIELD_group
+#undef SC_FIELD_domain
+#define SC_FIELD_group NONE
+#define SC_FIELD_domain MEMBER
+static const struct sc_field domain_fields[] = {
+#include <probed.h>
+};
+const struct sc_field *sc_fields(int kind, int *count)
+{
+#define TABLE(kind, list) case kind: *count = ARRAY_SIZE(list##_fields); return list##_fields
+	switch (kind) {
+	TABLE(SC_TASK, task);
+	TABLE(SC_TASK_ENTITY, entity);
+	TABLE(SC_GROUP_ENTITY, entity);
+	TABLE(SC_CFS_RQ, cfs_rq);
+	TABLE(SC_RQ, rq);
+	TABLE(SC_GROUP, group);
+	TABLE(SC_DOMAIN, domain);
+	}
+	*count = 0;
+	return NULL;
+}
+
+/* Members of one bit have no address: each is set in an empty structure and looked for. */
+#undef SC_FIELD
+#undef SC_BIT
+#define SC_FIELD NONE
+#define SC_BIT(list, type, member) \
+	static void set_##list##_##member(void *object) { ((type *)object)->member = 1; }
+#include <probed.h>
+#undef SC_BIT
+#define SC_BIT(list, type, member) { #list, #member, sizeof(type), set_##list##_##member },
+static const struct { const char *list, *member; int size; void (*set)(void *object); } bits[] = {
+#include <probed.h>
+};
+const struct sc_field *sc_bits(int kind, int *count)
+{
+	static const char * const lists[SC_KINDS] = { "task", "entity", "entity", "cfs_rq", "rq", "group", "domain" };
+	static struct sc_field found[ARRAY_SIZE(bits) + 1];
+	unsigned i, at;
+
+	*count = 0;
+	for (i = 0; i < ARRAY_SIZE(bits); i++) {
+		unsigned char *empty;
+
+		if (strcmp(bits[i].list, lists[kind]))
+			continue;
+		empty = sc_host->alloc(sc_host->world, bits[i].size);
+		bits[i].set(empty);
+		for (at = 0; at < bits[i].size; at++)
+			if (empty[at])
+				found[(*count)++] = (struct sc_field) { bits[i].member, at, 1, 0, empty[at] };
+		sc_host->free(sc_host->world, empty);
+	}
+	return found;
+}
+static const void *domain(int cpu, int level)
+{
+	struct sched_domain *domain = cpu_rq(cpu)->sd;
+
+	while (domain && level--)
+		domain = domain->parent;
+	return domain;
+}
+const void *sc_object(int kind, int a, int b)
+{
+	switch (kind) {
+	case SC_TASK:
+		return tasks[a];
+	case SC_TASK_ENTITY:
+		return &tasks[a]->se;
+	case SC_GROUP_ENTITY:
+#ifdef SC_GROUP_ENTITIES
+		return groups[a]->se[b];
+#else
+		return NULL;
+#endif
+	case SC_CFS_RQ:
+#ifdef SC_GROUP_QUEUE_POINTERS
+		return groups[a]->cfs_rq[b];
+#else
+		return a ? tg_cfs_rq(groups[a], b) : &cpu_rq(b)->cfs;
+#endif
+	case SC_RQ:
+		return cpu_rq(a);
+	case SC_GROUP:
+		return groups[a];
+	case SC_DOMAIN:
+		return domain(a, b);
+	}
+	return NULL;
+}
+int sc_current_task(int cpu) { return sc_curr[cpu]->pid; }
+int sc_warnings(void) { return sc_warned; }
+int sc_tick_runs(int cpu) { return !sc_tick_stopped(cpu); }
+
+#define SCHED_FEAT(name, enabled) { #name, __SCHED_FEAT_##name },
+static const struct { const char *name; int bit; } features[] = {
+#include "features.h"
+};
+void sc_set_feature(const char *name, int on)
+{
+	unsigned i;
+
+	for (i = 0; i < ARRAY_SIZE(features); i++)
+		if (!strcmp(features[i].name, name)) {
+			if (on)
+				sysctl_sched_features |= 1UL << features[i].bit;
+			else
+				sysctl_sched_features &= ~(1UL << features[i].bit);
+		}
+}

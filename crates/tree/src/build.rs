@@ -1,0 +1,516 @@
+//! From a tree of sources to a shared object, by the tree's own makefiles.
+//!
+//! The tree is not touched. A folder of links to it, in which the overlay is one more architecture, is configured and
+//! compiled into a folder of its own; what is missing of the rest of the kernel becomes a trap that says its name.
+//!
+//! Worked example: the first call for `linux-6.12.107` takes half a minute. The second reads the some 900 files that
+//! were compiled, finds their contents unchanged and returns the same object; after an edit of `kernel/sched/fair.c` it
+//! compiles that file and links again.
+
+use crate::{config::Config, overlay, trees};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Objects besides `kernel/sched` and the overlay, where the tree has their source.
+const OBJECTS: &[&str] = &[
+    "init/init_task",
+    "kernel/irq_work",
+    "kernel/locking/spinlock",
+    "kernel/smp",
+    "kernel/softirq",
+    "kernel/stop_machine",
+    "kernel/task_work",
+    "kernel/time/hrtimer",
+    "kernel/time/time",
+    "kernel/time/timeconv",
+    "lib/bitmap",
+    "lib/bitmap-str",
+    "lib/bsearch",
+    "lib/cmdline",
+    "lib/cpumask",
+    "lib/ctype",
+    "lib/find_bit",
+    "lib/hexdump",
+    "lib/hweight",
+    "lib/kstrtox",
+    "lib/list_sort",
+    "lib/llist",
+    "lib/math/div64",
+    "lib/nodemask",
+    "lib/plist",
+    "lib/rbtree",
+    "lib/sort",
+    "lib/string",
+    "lib/timerqueue",
+    "lib/vsprintf",
+];
+
+/// Objects of `kernel/sched` that the overlay compiles itself, with the source included.
+const REPLACED: [&str; 2] = ["core.o", "fair.o"];
+
+/// Names that the link script or the C library defines.
+const ELSEWHERE: &[&str] = &[
+    "memcpy",
+    "memset",
+    "memmove",
+    "memcmp",
+    "strlen",
+    "strcmp",
+    "strncmp",
+    "_GLOBAL_OFFSET_TABLE_",
+];
+
+/// Why there is no object.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// Not a kernel.
+    #[error(
+        "{0} is not a tree of kernel sources: there is no {1}. Give the folder that holds the kernel's top Makefile"
+    )]
+    NoTree(PathBuf, &'static str),
+    /// Only one instruction set so far.
+    #[error("trees are run on x86-64 machines only, this one is {0}")]
+    Machine(&'static str),
+    /// A program that the kernel's makefiles call.
+    #[error(
+        "building a kernel tree needs `{0}`, which is not to be found (Debian: apt install {1})"
+    )]
+    NoProgram(&'static str, &'static str),
+    /// The tree's makefiles failed.
+    #[error("{tree} does not build ({step}):\n{errors}\nAll of it is in {log}")]
+    Make {
+        /// The tree.
+        tree: PathBuf,
+        /// What was being done.
+        step: &'static str,
+        /// What the compiler said.
+        errors: String,
+        /// Where the rest is.
+        log: PathBuf,
+    },
+    /// No room.
+    #[error(
+        "no space left in {0}: building a tree takes some 60 MB there (XDG_CACHE_HOME says where)"
+    )]
+    NoSpace(PathBuf),
+    /// A file.
+    #[error("{0}: {1}")]
+    File(PathBuf, io::Error),
+}
+
+/// Programs called while building, and the Debian packages they come in.
+const PROGRAMS: &[(&str, &str)] = &[
+    ("gcc", "gcc"),
+    ("make", "make"),
+    ("flex", "flex"),
+    ("bison", "bison"),
+    ("bc", "bc"),
+    ("nm", "binutils"),
+    ("objcopy", "binutils"),
+    ("readelf", "binutils"),
+];
+
+/// Builds the object of a tree.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    tree: PathBuf,
+    config: Config,
+    folder: PathBuf,
+}
+
+impl Builder {
+    /// For `tree` with a configuration, results kept in the cache folder.
+    ///
+    /// # Errors
+    /// When `tree` is not a tree of kernel sources or a program is missing.
+    pub fn new(tree: &Path, config: Config) -> Result<Self, BuildError> {
+        if !cfg!(target_arch = "x86_64") {
+            return Err(BuildError::Machine(std::env::consts::ARCH));
+        }
+        for file in [
+            "Makefile",
+            "Kbuild",
+            "kernel/sched/core.c",
+            "kernel/sched/fair.c",
+        ] {
+            if !tree.join(file).is_file() {
+                return Err(BuildError::NoTree(tree.to_path_buf(), file));
+            }
+        }
+        for &(program, package) in PROGRAMS {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            if !std::env::split_paths(&path).any(|folder| folder.join(program).is_file()) {
+                return Err(BuildError::NoProgram(program, package));
+            }
+        }
+        let tree = fs::canonicalize(tree).map_err(|error| BuildError::File(tree.into(), error))?;
+        let mut hasher = DefaultHasher::new();
+        (&tree, config.text()).hash(&mut hasher);
+        let name = tree
+            .file_name()
+            .map_or("tree".into(), |name| name.to_string_lossy());
+        let folder = format!("{name}-{:016x}", hasher.finish());
+        Ok(Self {
+            folder: trees::cache_folder().join("built").join(folder),
+            tree,
+            config,
+        })
+    }
+
+    /// The same with another folder for all that is built.
+    #[must_use]
+    pub fn in_folder(mut self, folder: &Path) -> Self {
+        self.folder = folder.to_path_buf();
+        self
+    }
+
+    /// The object, compiled where its sources are not those of the last time.
+    ///
+    /// # Errors
+    /// What is missing, or what the compiler said.
+    pub fn object(&self) -> Result<PathBuf, BuildError> {
+        self.make_folder(&self.folder)?;
+        let lock = self.folder.join("lock");
+        let file = fs::File::create(&lock).map_err(|error| self.file_error(&lock, error))?;
+        file.lock().map_err(|error| self.file_error(&lock, error))?;
+        let object = self.folder.join("sched.so");
+        if object.is_file() && self.unchanged() {
+            return Ok(object);
+        }
+        self.lay_over()?;
+        self.compile()?;
+        self.link(&object)?;
+        self.write(&self.folder.join("sources"), &self.sources()?)?;
+        Ok(object)
+    }
+
+    fn farm(&self) -> PathBuf {
+        self.folder.join("farm")
+    }
+
+    fn out(&self) -> PathBuf {
+        self.folder.join("out")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.join("log")
+    }
+
+    /// Links to everything in the tree, and the overlay among its architectures.
+    fn lay_over(&self) -> Result<(), BuildError> {
+        let farm = self.farm();
+        self.make_folder(&farm.join("arch"))?;
+        for (from, to) in [
+            (self.tree.clone(), farm.clone()),
+            (self.tree.join("arch"), farm.join("arch")),
+        ] {
+            let entries = fs::read_dir(&from).map_err(|error| self.file_error(&from, error))?;
+            for entry in entries
+                .flatten()
+                .filter(|entry| entry.file_name() != "arch")
+            {
+                let link = to.join(entry.file_name());
+                if link.is_symlink() {
+                    continue;
+                }
+                symlink(entry.path(), &link).map_err(|error| self.file_error(&link, error))?;
+            }
+        }
+        for (name, text) in overlay::FILES {
+            let path = farm.join("arch/schedcast").join(name);
+            self.make_folder(path.parent().unwrap_or(&farm))?;
+            self.write(&path, text)?;
+        }
+        self.write(&self.folder.join("config"), &self.config.text())
+    }
+
+    fn compile(&self) -> Result<(), BuildError> {
+        self.make_folder(&self.out())?;
+        let _ = fs::remove_file(self.log());
+        let config = format!("KCONFIG_ALLCONFIG={}", self.folder.join("config").display());
+        self.make("configuring", &[config, "allnoconfig".into()])?;
+        self.make("preparing", &["prepare".into()])?;
+        let there = |object: &&&str| {
+            ["c", "S"]
+                .iter()
+                .any(|kind| self.tree.join(format!("{object}.{kind}")).is_file())
+        };
+        let mut targets: Vec<String> = ["kernel/sched/", "arch/schedcast/core/"]
+            .map(String::from)
+            .into();
+        targets.extend(
+            OBJECTS
+                .iter()
+                .filter(there)
+                .map(|object| format!("{object}.o")),
+        );
+        self.make("compiling", &targets)
+    }
+
+    fn make(&self, step: &'static str, targets: &[String]) -> Result<(), BuildError> {
+        let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+        let output = Command::new("make")
+            .arg(format!("-j{jobs}"))
+            .arg("-s")
+            .arg("-C")
+            .arg(self.farm())
+            .arg(format!("O={}", self.out().display()))
+            .args(["ARCH=schedcast", "SUBARCH=schedcast", "LLVM=", "W="])
+            .args(targets)
+            .env_remove("MAKEFLAGS")
+            .env_remove("MAKELEVEL")
+            .env("LC_ALL", "C")
+            .output()
+            .map_err(|error| self.file_error(Path::new("make"), error))?;
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let before = fs::read_to_string(self.log()).unwrap_or_default();
+        self.write(&self.log(), &(before + &text))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        if text.contains("No space left on device") {
+            return Err(BuildError::NoSpace(self.folder.clone()));
+        }
+        Err(self.make_error(step, &text))
+    }
+
+    fn make_error(&self, step: &'static str, text: &str) -> BuildError {
+        let farm = format!("{}/", self.farm().display());
+        let telling = |line: &&str| line.contains("error:") || line.contains("undefined reference");
+        let mut lines: Vec<&str> = text.lines().filter(telling).take(8).collect();
+        if lines.is_empty() {
+            lines = text.lines().rev().take(8).collect();
+            lines.reverse();
+        }
+        BuildError::Make {
+            tree: self.tree.clone(),
+            step,
+            errors: lines.join("\n").replace(&farm, "").replace("../farm/", ""),
+            log: self.log(),
+        }
+    }
+
+    /// All objects, those of `kernel/sched` as its own makefile lists them.
+    fn objects(&self) -> Result<Vec<PathBuf>, BuildError> {
+        let out = self.out();
+        let mut objects: Vec<PathBuf> = OBJECTS
+            .iter()
+            .map(|object| out.join(format!("{object}.o")))
+            .filter(|object| object.is_file())
+            .collect();
+        for (folder, left_out) in [
+            ("kernel/sched", &REPLACED[..]),
+            ("arch/schedcast/core", &[]),
+        ] {
+            let folder = out.join(folder);
+            let entries = fs::read_dir(&folder).map_err(|error| self.file_error(&folder, error))?;
+            let mut found: Vec<PathBuf> = entries
+                .flatten()
+                .filter(|entry| {
+                    let name = entry.file_name().to_string_lossy().into_owned();
+                    name.ends_with(".o") && !left_out.contains(&name.as_str())
+                })
+                .map(|entry| entry.path())
+                .collect();
+            found.sort();
+            objects.extend(found);
+        }
+        Ok(objects)
+    }
+
+    /// What nothing defines: functions become traps with their names, the rest zeros.
+    fn missing(&self, objects: &[PathBuf]) -> Result<String, BuildError> {
+        let lines = |program: &str, argument: &str| -> Result<Vec<String>, BuildError> {
+            let output = Command::new(program)
+                .arg(argument)
+                .args(objects)
+                .env("LC_ALL", "C")
+                .output()
+                .map_err(|error| self.file_error(Path::new(program), error))?;
+            Ok(String::from_utf8_lossy(&output.stdout)
+                .lines()
+                .map(String::from)
+                .collect())
+        };
+        let last = |line: &str| {
+            line.split_whitespace()
+                .last()
+                .unwrap_or_default()
+                .to_string()
+        };
+        let symbols = lines("nm", "-g")?;
+        let wanted: BTreeSet<String> = symbols
+            .iter()
+            .filter(|line| line.contains(" U "))
+            .map(|line| last(line))
+            .collect();
+        let defined: BTreeSet<String> = symbols
+            .iter()
+            .filter(|line| !line.contains(" U ") && line.split_whitespace().count() == 3)
+            .map(|line| last(line))
+            .collect();
+        let called: BTreeSet<String> = lines("readelf", "-rW")?
+            .iter()
+            .filter(|line| line.contains("R_X86_64_PLT32"))
+            .filter_map(|line| line.split_whitespace().nth(4).map(String::from))
+            .collect();
+        let script = fs::read_to_string(self.out().join("arch/schedcast/core/object.lds"))
+            .unwrap_or_default();
+        let by_script = |name: &str| {
+            let assigned = format!("{name} = .");
+            script.contains(&assigned)
+        };
+        let mut assembly = String::from(".section .text.sc_traps,\"ax\"\n");
+        let mut data = String::from(".data\n");
+        for name in wanted.difference(&defined) {
+            if ELSEWHERE.contains(&name.as_str()) || by_script(name) {
+                continue;
+            }
+            let _ = if called.contains(name) {
+                write!(
+                    assembly,
+                    ".globl {name}\n.hidden {name}\n{name}: lea 1f(%rip), %rdi\n\tjmp sc_trap\n1:\t.asciz \"{name}\"\n"
+                )
+            } else {
+                write!(
+                    data,
+                    ".balign 64\n.globl {name}\n.hidden {name}\n{name}: .zero 4096\n"
+                )
+            };
+        }
+        Ok(assembly + &data + ".section .note.GNU-stack,\"\",@progbits\n")
+    }
+
+    fn link(&self, object: &Path) -> Result<(), BuildError> {
+        let objects = self.objects()?;
+        let missing = self.folder.join("missing.S");
+        self.write(&missing, &self.missing(&objects)?)?;
+        // What the tree defines comes before the overlay's stand-ins, and these before defaults of the tree that an
+        // architecture is to replace.
+        let services = self.out().join("arch/schedcast/core/services.o");
+        let weak = self.folder.join("services.o");
+        self.tool(
+            Command::new("objcopy")
+                .arg("--weaken")
+                .args([&services, &weak]),
+        )?;
+        let others = objects.iter().filter(|object| **object != services);
+        let script = self.out().join("arch/schedcast/core/object.lds");
+        let linked = self.folder.join("sched.so.new");
+        self.tool(
+            Command::new("gcc")
+                .args([
+                    "-shared",
+                    "-nostdlib",
+                    "-fPIC",
+                    "-Wl,-Bsymbolic",
+                    "-Wl,--build-id=none",
+                ])
+                .args([
+                    "-Wl,-z,norelro",
+                    "-Wl,-z,noexecstack",
+                    "-Wl,-z,defs",
+                    "-Wl,--no-warn-rwx-segments",
+                ])
+                .arg(format!("-Wl,-T,{}", script.display()))
+                .arg("-o")
+                .arg(&linked)
+                .arg(&missing)
+                .arg(&weak)
+                .args(others)
+                .arg("-lc"),
+        )?;
+        fs::rename(&linked, object).map_err(|error| self.file_error(object, error))
+    }
+
+    /// Runs a program that says nothing when all is well.
+    fn tool(&self, command: &mut Command) -> Result<(), BuildError> {
+        let program = Path::new(command.get_program()).to_path_buf();
+        let output = command
+            .env("LC_ALL", "C")
+            .output()
+            .map_err(|error| self.file_error(&program, error))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        self.write(&self.log(), &text)?;
+        Err(self.make_error("linking", &text))
+    }
+
+    /// Files that were compiled, one a line, behind a hash of their contents and of the overlay.
+    fn sources(&self) -> Result<String, BuildError> {
+        let mut names = BTreeSet::new();
+        for object in self.objects()? {
+            let name = object
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            let Ok(text) = fs::read_to_string(object.with_file_name(format!(".{name}.cmd"))) else {
+                continue;
+            };
+            names.extend(
+                text.split_whitespace()
+                    .filter_map(|word| self.in_tree(word)),
+            );
+        }
+        let names: String = names.iter().map(|name| format!("{name}\n")).collect();
+        Ok(format!("{:016x}\n{names}", self.content(names.lines())))
+    }
+
+    /// A word of a dependency file as a path below the tree, if it is one.
+    fn in_tree(&self, word: &str) -> Option<String> {
+        let name = word.strip_prefix(&format!("{}/", self.farm().display()))?;
+        let outside = name.starts_with("arch/schedcast") || name.contains("..");
+        (!outside && self.tree.join(name).is_file()).then(|| name.to_string())
+    }
+
+    fn content<'a>(&self, names: impl Iterator<Item = &'a str>) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        overlay::FILES.hash(&mut hasher);
+        OBJECTS.hash(&mut hasher);
+        for name in names {
+            name.hash(&mut hasher);
+            fs::read(self.tree.join(name))
+                .unwrap_or_default()
+                .hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+
+    /// Whether the sources are those that the object was made of.
+    fn unchanged(&self) -> bool {
+        let text = fs::read_to_string(self.folder.join("sources")).unwrap_or_default();
+        let Some((hash, names)) = text.split_once('\n') else {
+            return false;
+        };
+        u64::from_str_radix(hash, 16) == Ok(self.content(names.lines()))
+    }
+
+    fn make_folder(&self, folder: &Path) -> Result<(), BuildError> {
+        fs::create_dir_all(folder).map_err(|error| self.file_error(folder, error))
+    }
+
+    /// Writes a file, unless it has that text already: its time says when it changed.
+    fn write(&self, path: &Path, text: &str) -> Result<(), BuildError> {
+        if fs::read_to_string(path).is_ok_and(|there| there == text) {
+            return Ok(());
+        }
+        fs::write(path, text).map_err(|error| self.file_error(path, error))
+    }
+
+    fn file_error(&self, path: &Path, error: io::Error) -> BuildError {
+        if error.kind() == io::ErrorKind::StorageFull {
+            return BuildError::NoSpace(self.folder.clone());
+        }
+        BuildError::File(path.to_path_buf(), error)
+    }
+}

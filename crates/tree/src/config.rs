@@ -1,0 +1,140 @@
+//! What of a kernel's configuration matters to its scheduler, taken from a `.config` where one is given.
+//!
+//! Worked example: of the several thousand lines of a distribution's configuration, `CONFIG_HZ_250=y`,
+//! `CONFIG_PREEMPT_VOLUNTARY=y` and a dozen more are kept; drivers, file systems and architectures are not.
+
+use std::collections::BTreeMap;
+
+/// Options that are taken over: what `kernel/sched` is compiled by, of what the overlay can build.
+const TAKEN: &[&str] = &[
+    "HZ_100",
+    "HZ_250",
+    "HZ_300",
+    "HZ_1000",
+    "PREEMPT_NONE",
+    "PREEMPT_VOLUNTARY",
+    "PREEMPT",
+    "PREEMPT_LAZY",
+    "NUMA",
+    "SCHED_SMT",
+    "SCHED_CLUSTER",
+    "SCHED_MC",
+    "FAIR_GROUP_SCHED",
+    "CFS_BANDWIDTH",
+    "RT_GROUP_SCHED",
+    "UCLAMP_TASK",
+    "UCLAMP_TASK_GROUP",
+    "IRQ_TIME_ACCOUNTING",
+    "TICK_CPU_ACCOUNTING",
+];
+
+/// Options of which one excludes the others.
+const CHOICES: &[&[&str]] = &[
+    &["HZ_100", "HZ_250", "HZ_300", "HZ_1000"],
+    &[
+        "PREEMPT_NONE",
+        "PREEMPT_VOLUNTARY",
+        "PREEMPT",
+        "PREEMPT_LAZY",
+    ],
+    &["IRQ_TIME_ACCOUNTING", "TICK_CPU_ACCOUNTING"],
+];
+
+/// Options of a kernel, without the prefix `CONFIG_`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    options: BTreeMap<String, String>,
+}
+
+impl Default for Config {
+    /// 1000 Hz, voluntary preemption, groups with limits, all levels of a machine.
+    fn default() -> Self {
+        let mut config = Self {
+            options: BTreeMap::new(),
+        };
+        config.read(include_str!("../overlay/base.config"), |_| true);
+        config
+    }
+}
+
+impl Config {
+    /// The defaults with what a kernel's `.config` says of the scheduler in their place.
+    pub fn of(text: &str) -> Self {
+        let mut config = Self::default();
+        config.read(text, |name| TAKEN.contains(&name));
+        config
+    }
+
+    /// Sets one option of [`Config::of`]'s and clears those that it excludes.
+    pub fn set(&mut self, name: &str, value: &str) {
+        if value == "y" {
+            let others = CHOICES.iter().filter(|choice| choice.contains(&name));
+            for other in others.flat_map(|choice| choice.iter()) {
+                self.options.remove(*other);
+            }
+        }
+        if value == "n" {
+            self.options.remove(name);
+        } else {
+            self.options.insert(name.to_string(), value.to_string());
+        }
+    }
+
+    /// Whether an option is `y`.
+    pub fn has(&self, name: &str) -> bool {
+        self.options.get(name).is_some_and(|value| value == "y")
+    }
+
+    /// Ticks a second.
+    pub fn hz(&self) -> u32 {
+        let choices = [100, 250, 300, 1000];
+        let chosen = choices.into_iter().find(|hz| self.has(&format!("HZ_{hz}")));
+        chosen.unwrap_or(250)
+    }
+
+    fn read(&mut self, text: &str, taken: impl Fn(&str) -> bool) {
+        for line in text.lines() {
+            if let Some((name, value)) = line
+                .strip_prefix("CONFIG_")
+                .and_then(|rest| rest.split_once('='))
+            {
+                if taken(name) {
+                    self.set(name, value);
+                }
+            } else if let Some(name) = line
+                .strip_prefix("# CONFIG_")
+                .and_then(|rest| rest.strip_suffix(" is not set"))
+                && taken(name)
+            {
+                self.set(name, "n");
+            }
+        }
+        if self.has("PREEMPT_LAZY") {
+            self.options.insert("SCHEDCAST_LAZY".into(), "y".into());
+        }
+    }
+
+    /// As a file that the kernel's own configuration program reads.
+    pub fn text(&self) -> String {
+        let lines = self.options.iter();
+        lines
+            .map(|(name, value)| format!("CONFIG_{name}={value}\n"))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_gives_the_scheduler_its_options_and_nothing_else() {
+        let config = Config::of(
+            "CONFIG_HZ_250=y\n# CONFIG_NUMA is not set\nCONFIG_EXT4_FS=y\nCONFIG_IRQ_TIME_ACCOUNTING=y\n",
+        );
+        assert_eq!(config.hz(), 250);
+        assert!(!config.has("HZ_1000") && !config.has("NUMA") && !config.has("EXT4_FS"));
+        assert!(config.has("IRQ_TIME_ACCOUNTING") && !config.has("TICK_CPU_ACCOUNTING"));
+        assert_eq!(Config::default().hz(), 1000);
+    }
+}

@@ -1,0 +1,427 @@
+//! What is compared after each step: everything that both sides keep.
+//!
+//! Virtual runtimes are compared as distances: where the virtual time of an empty queue stands is of no consequence,
+//! so those of one queue may all differ by the same amount.
+
+use super::Pair;
+use crate::world::{Field, Object, World};
+use schedcast_kernel::cfs_rq::CfsRq;
+use schedcast_kernel::entity::Entity;
+use schedcast_kernel::group::Group;
+use schedcast_kernel::pelt::SchedAvg;
+use schedcast_kernel::rq::Rq;
+use schedcast_kernel::task::{Task, TaskState};
+use schedcast_kernel::{Cpu, Kernel};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The task clock of the rules at time 0; the tree's begins at 0.
+const CLOCK_AT_START_NS: i128 = 1 << 20;
+
+/// One number that differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Member of the tree's structure.
+    pub member: String,
+    /// Whose.
+    pub whose: String,
+    /// What the rules have.
+    pub rust: i128,
+    /// What the tree has.
+    pub tree: i128,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            member,
+            whose,
+            rust,
+            tree,
+        } = self;
+        write!(f, "{member} of {whose}: {rust}, the tree has {tree}")
+    }
+}
+
+/// A member under the names it has in different trees, and the same of the rules.
+type Row<T> = (&'static [&'static str], fn(&Kernel, &T) -> i128);
+
+/// Members that a tree has, with what the rules have for each.
+type Found<T> = Vec<(&'static str, Field, fn(&Kernel, &T) -> i128)>;
+
+const TASK: &[Row<Task>] = &[
+    (&["thread_info.cpu", "cpu"], |_, task| {
+        i128::from(task.cpu.0)
+    }),
+    (&["on_cpu"], |_, task| i128::from(task.on_cpu)),
+    (&["recent_used_cpu"], |_, task| {
+        i128::from(task.recent_used_cpu.0)
+    }),
+    (&["wakee_flips"], |_, task| i128::from(task.wakee_flips)),
+    (&["nr_cpus_allowed"], |_, task| {
+        i128::from(task.nr_cpus_allowed)
+    }),
+    (&["rt.time_slice"], |_, task| i128::from(task.rr_ticks)),
+    (&["__state", "state"], |_, task| match task.state {
+        TaskState::Running => 0,
+        TaskState::Blocked => 1,
+        TaskState::New => 0x800,
+        TaskState::Waking => 0x200,
+        TaskState::Dead => 0x80,
+    }),
+    (&["on_rq"], |_, task| i128::from(task.on_rq)),
+    (&["throttled"], |_, task| i128::from(task.throttled)),
+];
+
+const ENTITY: &[Row<Entity>] = &[
+    (&["on_rq"], |_, se| i128::from(se.on_rq)),
+    (&["sched_delayed"], |_, se| i128::from(se.sched_delayed)),
+    (&["load.weight"], |_, se| i128::from(se.load.weight)),
+    (&["sum_exec_runtime"], |_, se| {
+        i128::from(se.sum_exec_runtime)
+    }),
+    (&["prev_sum_exec_runtime"], |_, se| {
+        i128::from(se.prev_sum_exec_runtime)
+    }),
+    (&["avg.load_avg"], |_, se| i128::from(se.avg.load_avg)),
+    (&["avg.runnable_avg"], |_, se| {
+        i128::from(se.avg.runnable_avg)
+    }),
+    (&["avg.util_avg"], |_, se| i128::from(se.avg.util_avg)),
+    (&["avg.load_sum"], |_, se| i128::from(se.avg.load_sum)),
+    (&["avg.runnable_sum"], |_, se| {
+        i128::from(se.avg.runnable_sum)
+    }),
+    (&["avg.util_sum"], |_, se| i128::from(se.avg.util_sum)),
+    (&["avg.last_update_time"], |_, se| last_update(&se.avg)),
+];
+
+const CFS_RQ: &[Row<CfsRq>] = &[
+    (&["load.weight"], |_, q| i128::from(q.load.weight)),
+    (&["nr_queued", "nr_running"], |_, q| i128::from(q.nr_queued)),
+    (&["h_nr_queued", "h_nr_running"], |_, q| {
+        i128::from(q.h_nr_queued)
+    }),
+    (&["h_nr_idle", "idle_h_nr_running"], |_, q| {
+        i128::from(q.h_nr_idle)
+    }),
+    (&["h_nr_runnable"], |_, q| i128::from(q.h_nr_runnable)),
+    (&["avg.load_avg"], |_, q| i128::from(q.avg.load_avg)),
+    (&["avg.runnable_avg"], |_, q| i128::from(q.avg.runnable_avg)),
+    (&["avg.util_avg"], |_, q| i128::from(q.avg.util_avg)),
+    (&["avg.load_sum"], |_, q| i128::from(q.avg.load_sum)),
+    (&["avg.runnable_sum"], |_, q| i128::from(q.avg.runnable_sum)),
+    (&["avg.util_sum"], |_, q| i128::from(q.avg.util_sum)),
+    (&["avg.last_update_time"], |_, q| last_update(&q.avg)),
+    (&["avg.util_est", "avg.util_est.enqueued"], |_, q| {
+        i128::from(q.util_est_enqueued)
+    }),
+    (&["removed.nr"], |_, q| i128::from(q.removed.nr)),
+    (&["removed.load_avg"], |_, q| i128::from(q.removed.load_avg)),
+    (&["removed.util_avg"], |_, q| i128::from(q.removed.util_avg)),
+    (&["removed.runnable_avg"], |_, q| {
+        i128::from(q.removed.runnable_avg)
+    }),
+];
+
+/// Only of queues of groups.
+const GROUP_CFS_RQ: &[Row<CfsRq>] = &[
+    (&["tg_load_avg_contrib"], |_, q| {
+        i128::from(q.tg_load_avg_contrib)
+    }),
+    (&["propagate"], |_, q| i128::from(q.propagate)),
+    (&["prop_runnable_sum"], |_, q| {
+        i128::from(q.prop_runnable_sum)
+    }),
+    (&["on_list"], |_, q| i128::from(q.on_leaf_list)),
+    (&["runtime_enabled"], |_, q| i128::from(q.runtime_enabled)),
+    (&["runtime_remaining"], |_, q| {
+        i128::from(q.runtime_remaining_ns)
+    }),
+    (&["throttled"], |_, q| i128::from(q.throttled)),
+    (&["throttle_count"], |_, q| i128::from(q.throttle_count)),
+];
+
+const RQ: &[Row<Rq>] = &[
+    (&["nr_running"], |_, rq| i128::from(rq.nr_running)),
+    (&["clock"], |_, rq| i128::from(rq.clock)),
+    (&["clock_task"], |_, rq| {
+        i128::from(rq.clock_task) - CLOCK_AT_START_NS
+    }),
+    (&["clock_pelt"], |_, rq| {
+        i128::from(rq.clock_pelt) - CLOCK_AT_START_NS
+    }),
+    (&["lost_idle_time"], |_, rq| {
+        i128::from(rq.lost_idle_time_ns)
+    }),
+    (&["ttwu_pending"], |_, rq| i128::from(rq.ttwu_pending)),
+    (&["nohz_tick_stopped"], |_, rq| {
+        i128::from(rq.nohz_tick_stopped)
+    }),
+    (&["cpu_capacity"], |_, rq| i128::from(rq.cpu_capacity)),
+    (&["misfit_task_load"], |_, rq| {
+        i128::from(rq.misfit_task_load)
+    }),
+    (&["active_balance"], |_, rq| i128::from(rq.active_balance)),
+    (&["has_blocked_load"], |_, rq| {
+        i128::from(rq.has_blocked_load)
+    }),
+    (&["next_balance"], |kernel, rq| {
+        i128::from(rq.next_balance) + jiffies_at_boot(kernel)
+    }),
+    (&["idle_stamp"], |_, rq| i128::from(rq.idle_stamp)),
+    (&["avg_idle"], |_, rq| i128::from(rq.avg_idle)),
+    (&["max_idle_balance_cost"], |_, rq| {
+        i128::from(rq.max_idle_balance_cost_ns)
+    }),
+    (&["rt.rt_nr_running"], |_, rq| i128::from(rq.rt.nr_running)),
+    (&["avg_rt.util_avg"], |_, rq| i128::from(rq.rt.avg.util_avg)),
+    (&["avg_rt.util_sum"], |_, rq| i128::from(rq.rt.avg.util_sum)),
+];
+
+const GROUP: &[Row<Group>] = &[
+    (&["shares"], |_, group| i128::from(group.shares)),
+    (&["load_avg.counter"], |_, group| i128::from(group.load_avg)),
+    (&["cfs_bandwidth.runtime"], |_, group| {
+        i128::from(group.bandwidth.runtime_ns)
+    }),
+    (&["cfs_bandwidth.idle"], |_, group| {
+        i128::from(group.bandwidth.idle)
+    }),
+    (&["cfs_bandwidth.period_active"], |_, group| {
+        i128::from(group.bandwidth.period_active)
+    }),
+    (&["cfs_bandwidth.slack_started"], |_, group| {
+        i128::from(group.bandwidth.slack_started)
+    }),
+    (&["cfs_bandwidth.nr_periods"], |_, group| {
+        i128::from(group.bandwidth.stat.nr_periods)
+    }),
+    (&["cfs_bandwidth.nr_throttled"], |_, group| {
+        i128::from(group.bandwidth.stat.nr_throttled)
+    }),
+    (&["cfs_bandwidth.throttled_time"], |_, group| {
+        i128::from(group.bandwidth.stat.throttled_time_ns)
+    }),
+    (&["cfs_bandwidth.nr_burst"], |_, group| {
+        i128::from(group.bandwidth.stat.nr_bursts)
+    }),
+    (&["cfs_bandwidth.burst_time"], |_, group| {
+        i128::from(group.bandwidth.stat.burst_time_ns)
+    }),
+];
+
+/// Jiffies are counted from five minutes before their first wrap of 32 bits (`INITIAL_JIFFIES`).
+fn jiffies_at_boot(kernel: &Kernel) -> i128 {
+    (1 << 32) - 300 * i128::from(kernel.rules.hz)
+}
+
+/// 0 marks what is to be attached, on both sides.
+fn last_update(avg: &SchedAvg) -> i128 {
+    match i128::from(avg.last_update_time) {
+        0 => 0,
+        time => time - CLOCK_AT_START_NS,
+    }
+}
+
+/// What can be compared with a tree.
+pub(super) struct Members {
+    task: Found<Task>,
+    entity: Found<Entity>,
+    cfs_rq: Found<CfsRq>,
+    group_cfs_rq: Found<CfsRq>,
+    rq: Found<Rq>,
+    group: Found<Group>,
+    vruntime: Option<Field>,
+    deadline: Option<Field>,
+    vlag: Option<Field>,
+    vprot: Option<Field>,
+    delayed: Option<Field>,
+}
+
+impl Members {
+    pub fn of(tree: &World) -> Self {
+        let entity = Object::TaskEntity(0);
+        Self {
+            task: found(tree, Object::Task(0), TASK),
+            entity: found(tree, entity, ENTITY),
+            cfs_rq: found(tree, Object::CfsRq(0, 0), CFS_RQ),
+            group_cfs_rq: found(tree, Object::CfsRq(0, 0), GROUP_CFS_RQ),
+            rq: found(tree, Object::Rq(0), RQ),
+            group: found(tree, Object::Group(0), GROUP),
+            vruntime: tree.field(entity, "vruntime"),
+            deadline: tree.field(entity, "deadline"),
+            vlag: tree.field(entity, "vlag"),
+            vprot: tree.field(entity, "vprot"),
+            delayed: tree.field(entity, "sched_delayed"),
+        }
+    }
+}
+
+fn found<T>(tree: &World, object: Object, rows: &[Row<T>]) -> Found<T> {
+    let find = |(names, of): &Row<T>| {
+        let named = names
+            .iter()
+            .find_map(|name| Some((*name, tree.field(object, name)?)));
+        named.map(|(name, field)| (name, field, *of))
+    };
+    rows.iter().filter_map(find).collect()
+}
+
+impl Pair {
+    /// All that differs now.
+    pub fn compare(&self) -> Vec<Difference> {
+        let mut seen = Differences {
+            pair: self,
+            found: Vec::new(),
+            origins: BTreeMap::new(),
+        };
+        for cpu in 0..self.rust.cpus() {
+            let rust = self.rust.current(Cpu::from(cpu));
+            let rust = self.tasks.iter().position(|task| task.0 == rust);
+            let tree = self.tree.current(cpu);
+            let tree = self.tasks.iter().position(|task| task.1 == tree);
+            let number = |task: Option<usize>| task.map_or(-1, |task| task as i128);
+            seen.note(
+                "current task",
+                || format!("CPU {cpu}"),
+                number(rust),
+                number(tree),
+            );
+        }
+        for (number, &(rust, tree)) in self.tasks.iter().enumerate() {
+            let task = &self.rust.tasks[rust.index()];
+            let whose = || format!("task {number}");
+            seen.rows(&self.members.task, Object::Task(tree), task, whose);
+            if task.policy.is_fair() && task.state != TaskState::Dead {
+                let entity = &self.rust.entities[task.se.index()];
+                seen.entity(Object::TaskEntity(tree), entity, whose);
+            }
+        }
+        for (number, &(rust, tree)) in self.groups.iter().enumerate() {
+            if number > 0 {
+                let whose = || format!("group {number}");
+                seen.rows(
+                    &self.members.group,
+                    Object::Group(tree),
+                    &self.rust.groups[rust.index()],
+                    whose,
+                );
+            }
+            for cpu in 0..self.rust.cpus() {
+                let queue = &self.rust.cfs_rqs[self.rust.cfs_rq_of(rust, Cpu::from(cpu)).index()];
+                let whose = || format!("group {number} on CPU {cpu}");
+                seen.rows(&self.members.cfs_rq, Object::CfsRq(tree, cpu), queue, whose);
+                if let Some(se) = queue.se {
+                    seen.rows(
+                        &self.members.group_cfs_rq,
+                        Object::CfsRq(tree, cpu),
+                        queue,
+                        whose,
+                    );
+                    seen.entity(
+                        Object::GroupEntity(tree, cpu),
+                        &self.rust.entities[se.index()],
+                        || format!("entity of group {number} on CPU {cpu}"),
+                    );
+                }
+            }
+        }
+        for cpu in 0..self.rust.cpus() {
+            seen.rows(
+                &self.members.rq,
+                Object::Rq(cpu),
+                &self.rust.rqs[cpu],
+                || format!("CPU {cpu}"),
+            );
+        }
+        seen.found
+    }
+}
+
+struct Differences<'a> {
+    pair: &'a Pair,
+    found: Vec<Difference>,
+    /// By how much the vruntimes of a queue differ.
+    origins: BTreeMap<usize, i128>,
+}
+
+impl Differences<'_> {
+    fn note(&mut self, member: &str, whose: impl Fn() -> String, rust: i128, tree: i128) {
+        if rust != tree {
+            self.found.push(Difference {
+                member: member.to_string(),
+                whose: whose(),
+                rust,
+                tree,
+            });
+        }
+    }
+
+    fn rows<T>(
+        &mut self,
+        rows: &Found<T>,
+        object: Object,
+        rust: &T,
+        whose: impl Fn() -> String + Copy,
+    ) {
+        for (name, field, of) in rows {
+            if let Some(tree) = self.pair.tree.get(object, *field) {
+                self.note(name, whose, of(&self.pair.rust, rust), tree);
+            }
+        }
+    }
+
+    fn entity(&mut self, object: Object, rust: &Entity, whose: impl Fn() -> String + Copy) {
+        let pair = self.pair;
+        self.rows(&pair.members.entity, object, rust, whose);
+        let members = &pair.members;
+        let get = |field: Option<Field>| field.and_then(|field| pair.tree.get(object, field));
+        let Some(vruntime) = get(members.vruntime) else {
+            return;
+        };
+        if !rust.on_rq {
+            let delayed = get(members.delayed);
+            if let Some(vlag) = get(members.vlag).filter(|_| delayed.is_some()) {
+                self.note("vlag", whose, i128::from(rust.vlag), vlag);
+            }
+            return;
+        }
+        let offset = i128::from(rust.vruntime.wrapping_sub(vruntime as u64) as i64);
+        let origin = *self.origins.entry(rust.cfs_rq.index()).or_insert(offset);
+        self.note(
+            "vruntime against others of its queue",
+            whose,
+            offset,
+            origin,
+        );
+        let queue = &pair.rust.cfs_rqs[rust.cfs_rq.index()];
+        let running = queue
+            .curr
+            .filter(|se| std::ptr::eq(&raw const pair.rust.entities[se.index()], rust));
+        if let (Some(deadline), Some(vlag), Some(se)) =
+            (get(members.deadline), get(members.vlag), running)
+        {
+            // Up to 6.16 an entity is protected while its deadline is what it was at its pick.
+            let tree = match get(members.vprot) {
+                Some(vprot) => (vprot as u64).wrapping_sub(vruntime as u64) as i64 > 0,
+                None => vlag as u64 == deadline as u64,
+            };
+            self.note(
+                "protection",
+                whose,
+                i128::from(pair.rust.is_protected(se)),
+                i128::from(tree),
+            );
+        }
+        if let Some(deadline) = get(members.deadline) {
+            let left =
+                |deadline: u64, vruntime: u64| i128::from(deadline.wrapping_sub(vruntime) as i64);
+            let (rust, tree) = (
+                left(rust.deadline, rust.vruntime),
+                left(deadline as u64, vruntime as u64),
+            );
+            self.note("deadline after vruntime", whose, rust, tree);
+        }
+    }
+}

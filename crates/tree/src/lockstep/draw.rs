@@ -1,0 +1,262 @@
+//! Drawing histories: a seed says which kinds of steps are used, on which machine, and how often.
+
+use super::{Action, Class, History, Step};
+use schedcast_kernel::topology::Topology;
+
+/// A machine of equal sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Sockets, each a memory node.
+    pub sockets: usize,
+    /// Last level caches of a socket.
+    pub llcs: usize,
+    /// Cores of a cache.
+    pub cores: usize,
+    /// Threads of a core.
+    pub smt: usize,
+}
+
+impl Shape {
+    /// As the rules in Rust see it.
+    pub fn topology(&self) -> Topology {
+        Topology::regular(self.sockets, self.llcs, self.cores, self.smt)
+    }
+
+    /// Number of CPUs.
+    pub fn cpus(&self) -> usize {
+        self.sockets * self.llcs * self.cores * self.smt
+    }
+}
+
+impl std::fmt::Display for Shape {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} CPU", self.cpus())?;
+        if self.cpus() > 1 {
+            f.write_str("s")?;
+        }
+        let parts = [
+            (self.smt, "threads a core"),
+            (self.sockets * self.llcs, "caches"),
+            (self.sockets, "nodes"),
+        ];
+        for (count, what) in parts {
+            if count > 1 {
+                write!(f, ", {count} {what}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Numbers from a seed (SplitMix64).
+pub(super) struct Dice(pub u64);
+
+impl Dice {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// 0..below
+    pub fn below(&mut self, below: u64) -> u64 {
+        self.next() % below.max(1)
+    }
+
+    fn index(&mut self, below: usize) -> usize {
+        self.below(below as u64) as usize
+    }
+
+    fn one_in(&mut self, count: u64) -> bool {
+        self.below(count) == 0
+    }
+
+    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.index(of.len())]
+    }
+}
+
+/// Which kinds of steps a history may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kinds {
+    /// Groups.
+    pub groups: bool,
+    /// Limits of groups.
+    pub limits: bool,
+    /// SCHED_FIFO and SCHED_RR.
+    pub real_time: bool,
+    /// Everything that changes a task while it exists, SCHED_BATCH, SCHED_IDLE and idle groups.
+    pub changes: bool,
+}
+
+/// A history of `length` steps with some of `kinds`.
+pub fn draw(seed: u64, shape: Shape, kinds: Kinds, length: usize) -> History {
+    let mut dice = Dice(seed);
+    let mut drawn = Drawn {
+        cpus: shape.cpus(),
+        tasks: 0,
+        groups: 1,
+        // Of the kinds that are allowed each seed uses some.
+        nice: dice.one_in(2),
+        pinned: !dice.one_in(3),
+        slices: dice.one_in(3),
+        policies: kinds.changes && dice.one_in(2),
+        affinity: kinds.changes && shape.cpus() > 1 && dice.one_in(2),
+        moves: kinds.changes && dice.one_in(2),
+        idle_groups: kinds.changes && dice.one_in(3),
+        exits: dice.one_in(2),
+        yields: dice.one_in(2),
+        sync: dice.one_in(2),
+        busy: dice.below(3),
+        kinds,
+    };
+    let mut steps = Vec::with_capacity(length);
+    if kinds.groups {
+        for _ in 0..=dice.below(4) {
+            steps.push(drawn.place(&mut dice, |drawn, dice| drawn.group(dice)));
+            if kinds.limits && dice.one_in(2) {
+                steps.push(drawn.place(&mut dice, |drawn, dice| drawn.limit(dice)));
+            }
+        }
+    }
+    while steps.len() < length {
+        steps.push(drawn.place(&mut dice, |drawn, dice| drawn.action(dice)));
+    }
+    History { shape, seed, steps }
+}
+
+struct Drawn {
+    cpus: usize,
+    tasks: usize,
+    groups: usize,
+    nice: bool,
+    pinned: bool,
+    slices: bool,
+    policies: bool,
+    affinity: bool,
+    moves: bool,
+    idle_groups: bool,
+    exits: bool,
+    yields: bool,
+    sync: bool,
+    busy: u64,
+    kinds: Kinds,
+}
+
+impl Drawn {
+    fn place(
+        &mut self,
+        dice: &mut Dice,
+        action: impl FnOnce(&mut Self, &mut Dice) -> Action,
+    ) -> Step {
+        let most = dice.pick(&[2_000, 20_000, 300_000, 2_000_000, 7_000_000]);
+        Step {
+            after_ns: 1 + dice.below(most),
+            cpu: dice.index(self.cpus),
+            action: action(self, dice),
+        }
+    }
+
+    fn action(&mut self, dice: &mut Dice) -> Action {
+        let most_tasks = (self.cpus as u64 * (2 + 2 * self.busy) + 2) as usize;
+        match dice.below(40) {
+            0..=3 if self.tasks < most_tasks => self.fork(dice),
+            4..=13 if self.sync || dice.one_in(2) => {
+                Action::Wake(self.task(dice), self.sync && dice.one_in(3))
+            }
+            4..=17 => Action::IrqWake(self.task(dice)),
+            18..=29 => Action::Block,
+            30 | 31 if self.yields => Action::Yield,
+            32 if self.exits && self.tasks > 2 => Action::Exit,
+            33 if self.nice => Action::Nice(self.task(dice), dice.below(40) as i32 - 20),
+            34 if self.policies => Action::Policy(self.task(dice), self.class(dice)),
+            35 if self.affinity => Action::Affinity(self.task(dice), self.mask(dice)),
+            36 if self.moves => Action::Move(self.task(dice), dice.index(self.groups)),
+            37 if self.kinds.groups => match dice.below(3) {
+                0 if self.groups < 8 => self.group(dice),
+                1 if self.idle_groups => Action::Idle(self.inner(dice), dice.one_in(2)),
+                _ => Action::Shares(self.inner(dice), 2 << dice.below(14)),
+            },
+            38 if self.kinds.limits => self.limit(dice),
+            _ => Action::Rest,
+        }
+    }
+
+    fn task(&self, dice: &mut Dice) -> usize {
+        dice.index(self.tasks)
+    }
+
+    /// A group that is not the root.
+    fn inner(&self, dice: &mut Dice) -> usize {
+        1 + dice.index(self.groups.max(2) - 1)
+    }
+
+    fn fork(&mut self, dice: &mut Dice) -> Action {
+        self.tasks += 1;
+        let slice_ns = if self.slices && dice.one_in(2) {
+            100_000 * (1 + dice.below(100))
+        } else {
+            0
+        };
+        let mask = if self.pinned && dice.one_in(4) {
+            self.mask(dice)
+        } else {
+            u64::MAX
+        };
+        Action::Fork(dice.index(self.groups), self.class(dice), slice_ns, mask)
+    }
+
+    fn class(&self, dice: &mut Dice) -> Class {
+        let mut class = Class {
+            policy: 0,
+            nice: if self.nice {
+                dice.below(40) as i32 - 20
+            } else {
+                0
+            },
+            priority: 0,
+        };
+        if self.kinds.real_time && dice.one_in(5) {
+            class.policy = dice.pick(&[1, 2]);
+            class.priority = 1 + dice.below(3) as i32 * 10;
+        } else if self.policies && dice.one_in(3) {
+            class.policy = dice.pick(&[3, 5]);
+        }
+        class
+    }
+
+    fn mask(&self, dice: &mut Dice) -> u64 {
+        let all = if self.cpus == 64 {
+            u64::MAX
+        } else {
+            (1 << self.cpus) - 1
+        };
+        match dice.below(3) {
+            0 => 1 << dice.index(self.cpus),
+            1 => all,
+            _ => match dice.next() & all {
+                0 => all,
+                mask => mask,
+            },
+        }
+    }
+
+    fn group(&mut self, dice: &mut Dice) -> Action {
+        self.groups += 1;
+        Action::Group(dice.index(self.groups - 1))
+    }
+
+    fn limit(&self, dice: &mut Dice) -> Action {
+        let period_ns = dice.pick(&[100_000_000, 100_000_000, 10_000_000, 35_000_000]);
+        let quota_ns = period_ns / 100 * (2 + dice.below(60) * self.cpus as u64);
+        let quota = (!dice.one_in(4)).then_some(quota_ns.max(1_000_000));
+        let burst_ns = if dice.one_in(4) {
+            quota_ns / 2 / 1000 * 1000
+        } else {
+            0
+        };
+        Action::Limit(self.inner(dice), period_ns, quota, burst_ns)
+    }
+}

@@ -1,0 +1,124 @@
+//! The rules in Rust and a tree's own C, fed with the same events and compared after each one.
+//!
+//! A *history* is a machine and a list of steps, drawn from a seed in the way of swarm testing: each seed decides which
+//! kinds of steps and which machine it uses at all, so that rare combinations come up. A step lets some time pass,
+//! in which timers and ticks of both sides fire, and then does one thing: a fork, a wakeup, a new limit.
+//!
+//! Worked example: step 22 of a history forks a task on CPU 1 of four. Rust places it on CPU 2, the C code on CPU 3:
+//! `cpu of task 5: 2, the tree has 3`. [`shrink`] then takes steps away as long as the two still part, and what is
+//! left, often five steps, is printed as a test.
+
+mod compare;
+mod draw;
+mod pair;
+mod shrink;
+
+pub use compare::Difference;
+pub use draw::{Kinds, Shape, draw};
+pub use pair::Pair;
+pub use shrink::shrink;
+
+use crate::WorldError;
+use schedcast_kernel::ids::Ns;
+use std::path::Path;
+
+/// Kernel number of a policy and what goes with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Class {
+    /// 0 = normal, 1 = FIFO, 2 = RR, 3 = batch, 5 = idle.
+    pub policy: i32,
+    /// Nice value.
+    pub nice: i32,
+    /// Real-time priority.
+    pub priority: i32,
+}
+
+/// One thing that happens. Tasks and groups are numbered in the order in which they were made; group 0 is the root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing but time.
+    Rest,
+    /// A task is made and started from a CPU: group, class, slice (0 = none), CPUs it may run on.
+    Fork(usize, Class, u64, u64),
+    /// The current task of the CPU wakes another, in sync or not.
+    Wake(usize, bool),
+    /// A device of the CPU wakes a task.
+    IrqWake(usize),
+    /// The current task sleeps.
+    Block,
+    /// The current task yields.
+    Yield,
+    /// The current task ends.
+    Exit,
+    /// A task gets another nice value.
+    Nice(usize, i32),
+    /// A task gets another policy.
+    Policy(usize, Class),
+    /// A task may run on these CPUs.
+    Affinity(usize, u64),
+    /// A task goes to another group.
+    Move(usize, usize),
+    /// A group is made below another.
+    Group(usize),
+    /// A group gets other shares.
+    Shares(usize, u64),
+    /// A group becomes an idle one, or no longer is.
+    Idle(usize, bool),
+    /// A group gets another limit: period, quota (`None` = no limit), burst.
+    Limit(usize, Ns, Option<Ns>, Ns),
+}
+
+/// An action, the CPU it happens on, and the time since the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Time that passes first.
+    pub after_ns: Ns,
+    /// Where.
+    pub cpu: usize,
+    /// What.
+    pub action: Action,
+}
+
+/// A machine and what happens on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct History {
+    /// The machine.
+    pub shape: Shape,
+    /// What chance is drawn from.
+    pub seed: u64,
+    /// In order.
+    pub steps: Vec<Step>,
+}
+
+/// How far two sides were equal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Steps that were done and equal in everything.
+    pub equal: usize,
+    /// The first step after which they were not, and in what.
+    pub parted: Option<(usize, Vec<Difference>)>,
+}
+
+/// Runs a history on both sides until they part.
+///
+/// # Errors
+/// When the tree's scheduler stops.
+pub fn run(object: &Path, version: &str, history: &History) -> Result<Outcome, WorldError> {
+    let mut pair = Pair::boot(object, version, history)?;
+    let mut equal = 0;
+    for (row, step) in history.steps.iter().enumerate() {
+        if !pair.step(step)? {
+            continue;
+        }
+        let differences = pair.compare();
+        if !differences.is_empty() {
+            let parted = Some((row, differences));
+            return Ok(Outcome { equal, parted });
+        }
+        equal += 1;
+    }
+    Ok(Outcome {
+        equal,
+        parted: None,
+    })
+}

@@ -1,0 +1,535 @@
+//! The two sides of a history and what they are told.
+
+use super::{Action, Class, History, Step};
+use crate::world::{Call, Event, Machine, NewTask, Place, World, WorldError, draw};
+use schedcast_kernel::bandwidth::limits::Hierarchy;
+use schedcast_kernel::cpuset::CpuSet;
+use schedcast_kernel::group::BandwidthLimit;
+use schedcast_kernel::platform::{Access, Draw, Ipi, Line, Observation, Op, Platform, Timer};
+use schedcast_kernel::rules::{KernelChoice, Rules};
+use schedcast_kernel::task::{Policy, TaskAttributes, TaskState};
+use schedcast_kernel::{Context, Cpu, GroupId, Kernel, Ns, TaskId, WakeFlags};
+use std::collections::VecDeque;
+use std::path::Path;
+
+/// The platform of the rules: a clock, timers, interrupts under way. Nothing takes time.
+#[derive(Debug, Default)]
+pub(super) struct Bench {
+    pub now: Ns,
+    seed: u64,
+    draws: [u64; 2],
+    timers: Vec<(Timer, Cpu, Ns)>,
+    interrupted: VecDeque<Cpu>,
+}
+
+impl Platform for Bench {
+    fn now(&self, _: Cpu) -> Ns {
+        self.now
+    }
+    fn spend(&mut self, _: Cpu, _: Op, _: u32) {}
+    fn touch(&mut self, _: Cpu, _: Line, _: Access) {}
+    fn arm(&mut self, cpu: Cpu, timer: Timer, at: Ns) {
+        self.cancel(timer);
+        self.timers.push((timer, cpu, at));
+    }
+    fn cancel(&mut self, timer: Timer) {
+        self.timers.retain(|(other, ..)| *other != timer);
+    }
+    fn send_ipi(&mut self, _: Cpu, to: Cpu, _: Ipi, _: bool) {
+        if !self.interrupted.contains(&to) {
+            self.interrupted.push_back(to);
+        }
+    }
+    fn random(&mut self, kind: Draw) -> u64 {
+        let kind = match kind {
+            Draw::BandwidthPhase(_) => 0,
+            Draw::NewidleDice(_) => 1,
+        };
+        self.draws[kind] += 1;
+        u64::from(draw(self.seed, kind as u64, self.draws[kind]))
+    }
+    fn next_timer(&self, _: Cpu) -> Ns {
+        Ns::MAX
+    }
+    fn observe(&mut self, _: Cpu, _: Observation) {}
+}
+
+/// Both sides.
+pub struct Pair {
+    pub(super) rust: Kernel,
+    pub(super) bench: Bench,
+    pub(super) tree: World,
+    /// Numbers of each task on both sides.
+    pub(super) tasks: Vec<(TaskId, i32)>,
+    /// The same of groups.
+    pub(super) groups: Vec<(GroupId, i32)>,
+    /// Next tick of each CPU of the tree.
+    ticks: Vec<Ns>,
+    tick_ns: Ns,
+    interrupted: VecDeque<(usize, Vec<Call>)>,
+    pub(super) members: super::compare::Members,
+}
+
+impl Pair {
+    /// Boots both sides at time 0 and lets them come to rest.
+    ///
+    /// # Errors
+    /// When the tree's scheduler does not boot.
+    ///
+    /// # Panics
+    /// When `version` is no version.
+    pub fn boot(object: &Path, version: &str, history: &History) -> Result<Self, WorldError> {
+        let (topology, cpus) = (history.shape.topology(), history.shape.cpus());
+        let choice = KernelChoice {
+            hz: 1000,
+            autogroup: false,
+            preempt_dynamic: Some(false),
+            ..KernelChoice::released(version.parse().expect("a version"), cpus as u32)
+        };
+        let rules = Rules::resolve(&choice).expect("a released kernel");
+        let places = topology.places.iter().map(|place| Place {
+            core: place.core as i32,
+            cluster: place.cluster as i32,
+            llc: place.llc as i32,
+            package: place.socket as i32,
+            node: place.node as i32,
+        });
+        let nodes = history.shape.sockets;
+        let distance = |row: usize| if row / nodes == row % nodes { 10 } else { 20 };
+        let machine = Machine {
+            places: places.collect(),
+            capacities: vec![1024; cpus],
+            distances: (0..nodes * nodes).map(distance).collect(),
+            seed: history.seed,
+        };
+        let tree = World::boot(object, &machine)?;
+        let tick_ns = rules.tick_ns;
+        let mut pair = Self {
+            rust: Kernel::new(topology, rules),
+            bench: Bench {
+                seed: history.seed,
+                ..Bench::default()
+            },
+            ticks: vec![Ns::MAX; cpus],
+            members: super::compare::Members::of(&tree),
+            tree,
+            tasks: Vec::new(),
+            groups: vec![(GroupId::ROOT, 0)],
+            tick_ns,
+            interrupted: VecDeque::new(),
+        };
+        // The rules begin with ticks that are stopped; some trees stop them after a first one.
+        for cpu in 0..cpus {
+            if pair.tree.tick_runs(cpu) {
+                pair.tree(cpu, Call::Tick, &[])?;
+            }
+        }
+        pair.warm_up()?;
+        Ok(pair)
+    }
+
+    /// Every CPU runs something and one runs on until the load of the others has decayed, so that nothing is left of
+    /// the different ways in which the two sides boot. The first round brings the kicks of idle CPUs into step, the
+    /// second one forgets what was left when they were not. Tasks of this time are forgotten.
+    fn warm_up(&mut self) -> Result<(), WorldError> {
+        let plain = Class {
+            policy: 0,
+            nice: 0,
+            priority: 0,
+        };
+        let cpus = self.rust.cpus();
+        let turns = (0..cpus).map(|cpu| (cpu, 2)).chain([(0, 1500)]);
+        for (cpu, ticks) in turns.clone().chain(turns) {
+            let (span_ns, rest_ns) = (ticks * self.tick_ns, self.tick_ns + self.tick_ns / 3);
+            for (after_ns, action) in [
+                (rest_ns, Action::Fork(0, plain, 0, 1 << cpu)),
+                (span_ns, Action::Exit),
+            ] {
+                self.step(&Step {
+                    after_ns,
+                    cpu,
+                    action,
+                })?;
+            }
+        }
+        self.tasks.clear();
+        self.advance(self.bench.now + 5 * self.tick_ns)
+    }
+
+    /// One step on both sides; `false` when it does not apply, after its time has passed.
+    ///
+    /// # Errors
+    /// When the tree's scheduler stops.
+    pub fn step(&mut self, step: &Step) -> Result<bool, WorldError> {
+        self.advance(self.bench.now + step.after_ns)?;
+        let done = self.act(step.cpu, step.action)?;
+        if done {
+            self.settle(step.cpu)?;
+        }
+        Ok(done)
+    }
+
+    /// What the tree's CPU executes now is idle.
+    fn idles(&self, cpu: usize) -> bool {
+        self.rust.is_idle_task(self.rust.current(Cpu::from(cpu)))
+    }
+
+    fn tree(&mut self, cpu: usize, call: Call, arguments: &[i64]) -> Result<i64, WorldError> {
+        let result = self.tree.run(cpu, self.bench.now, call, arguments)?;
+        for event in self.tree.events() {
+            match event {
+                Event::Interrupt(cpu, call) => {
+                    let pending = self.interrupted.iter_mut().find(|(other, _)| *other == cpu);
+                    match pending {
+                        Some((_, calls)) if calls.contains(&call) => {}
+                        Some((_, calls)) => calls.push(call),
+                        None => self.interrupted.push_back((cpu, vec![call])),
+                    }
+                }
+                Event::Tick(cpu, true) => {
+                    self.ticks[cpu] = (self.bench.now / self.tick_ns + 1) * self.tick_ns;
+                }
+                Event::Tick(cpu, false) => self.ticks[cpu] = Ns::MAX,
+                Event::Switch(..) => {}
+            }
+        }
+        Ok(result)
+    }
+
+    /// The way out of the kernel on the CPU that did something, then the interrupts it sent.
+    fn settle(&mut self, cpu: usize) -> Result<(), WorldError> {
+        self.rust.leave_kernel(&mut self.bench, Cpu::from(cpu));
+        while let Some(cpu) = self.bench.interrupted.pop_front() {
+            self.rust.ipi(&mut self.bench, cpu);
+            self.rust.leave_kernel(&mut self.bench, cpu);
+        }
+        while let Some((cpu, calls)) = self.interrupted.pop_front() {
+            for call in calls {
+                self.tree(cpu, call, &[])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets time pass: timers and ticks of both sides fire, those of one instant by CPU, ticks last.
+    fn advance(&mut self, end: Ns) -> Result<(), WorldError> {
+        loop {
+            let rust = self
+                .bench
+                .timers
+                .iter()
+                .map(|(timer, cpu, at)| (*at, cpu.index(), matches!(timer, Timer::Tick(_))));
+            let devices = (0..self.ticks.len()).map(|cpu| (self.tree.timer(cpu), cpu, false));
+            let ticks = self
+                .ticks
+                .iter()
+                .enumerate()
+                .map(|(cpu, at)| (*at, cpu, true));
+            let next = rust.chain(devices).chain(ticks).min();
+            let Some((at, cpu, tick)) = next.filter(|(at, ..)| *at <= end) else {
+                break;
+            };
+            self.bench.now = self.bench.now.max(at);
+            if tick {
+                self.fire_tick(cpu)?;
+            } else {
+                self.fire_timers(cpu)?;
+            }
+        }
+        self.bench.now = end;
+        Ok(())
+    }
+
+    fn take_timer(&mut self, cpu: usize, tick: bool) -> Option<Timer> {
+        let now = self.bench.now;
+        let due = |row: &usize| {
+            let (timer, on, at) = &self.bench.timers[*row];
+            *at <= now && on.index() == cpu && matches!(timer, Timer::Tick(_)) == tick
+        };
+        let row = (0..self.bench.timers.len())
+            .filter(due)
+            .min_by_key(|&row| self.bench.timers[row].2)?;
+        Some(self.bench.timers.remove(row).0)
+    }
+
+    fn fire_tick(&mut self, cpu: usize) -> Result<(), WorldError> {
+        let here = Cpu::from(cpu);
+        let rust = self.take_timer(cpu, true).is_some();
+        if rust {
+            self.rust.irq_enter(&self.bench, here);
+            self.rust.tick(&mut self.bench, here);
+        }
+        if self.ticks[cpu] <= self.bench.now {
+            self.ticks[cpu] += self.tick_ns;
+            self.tree(cpu, Call::Tick, &[])?;
+        }
+        if rust {
+            self.settle(cpu)
+        } else {
+            self.settle_tree()
+        }
+    }
+
+    fn settle_tree(&mut self) -> Result<(), WorldError> {
+        while let Some((cpu, calls)) = self.interrupted.pop_front() {
+            for call in calls {
+                self.tree(cpu, call, &[])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn fire_timers(&mut self, cpu: usize) -> Result<(), WorldError> {
+        let here = Cpu::from(cpu);
+        let mut rust = false;
+        while let Some(timer) = self.take_timer(cpu, false) {
+            if !std::mem::replace(&mut rust, true) {
+                self.rust.irq_enter(&self.bench, here);
+            }
+            let bench = &mut self.bench;
+            match timer {
+                Timer::Tick(_) => self.rust.tick(bench, here),
+                Timer::BandwidthPeriod(group) => self.rust.period_timer(bench, here, group),
+                Timer::BandwidthSlack(group) => self.rust.slack_timer(bench, here, group),
+                Timer::RtPeriod => self.rust.rt_period_timer(bench, here),
+                Timer::FairServer(cpu) => self.rust.fair_server_timer(bench, cpu),
+            }
+        }
+        if self.tree.timer(cpu) <= self.bench.now {
+            self.tree.timer_fired(cpu);
+            self.tree(cpu, Call::Timer, &[])?;
+        }
+        if rust {
+            self.settle(cpu)
+        } else {
+            self.settle_tree()
+        }
+    }
+
+    /// A task that exists and has not ended.
+    fn living(&self, task: usize) -> Option<(TaskId, i32)> {
+        let pair = *self.tasks.get(task)?;
+        (self.rust.tasks[pair.0.index()].state != TaskState::Dead).then_some(pair)
+    }
+
+    fn sleeping(&self, task: usize) -> Option<(TaskId, i32)> {
+        self.living(task)
+            .filter(|(task, _)| self.rust.tasks[task.index()].state == TaskState::Blocked)
+    }
+
+    fn mask(&self, bits: u64) -> (CpuSet, u64) {
+        let cpus = self.rust.cpus();
+        let all = if cpus == 64 {
+            u64::MAX
+        } else {
+            (1 << cpus) - 1
+        };
+        let bits = if bits & all == 0 { all } else { bits & all };
+        (
+            (0..cpus)
+                .filter(|cpu| bits >> cpu & 1 == 1)
+                .map(Cpu::from)
+                .collect(),
+            bits,
+        )
+    }
+
+    fn act(&mut self, cpu: usize, action: Action) -> Result<bool, WorldError> {
+        let here = Cpu::from(cpu);
+        let bench = &mut self.bench;
+        match action {
+            Action::Rest => {}
+            Action::Fork(group, class, slice_ns, bits) => {
+                return self.fork(cpu, group, class, slice_ns, bits);
+            }
+            Action::Wake(task, sync) => {
+                let Some((rust, tree)) = self.sleeping(task).filter(|_| !self.idles(cpu)) else {
+                    return Ok(false);
+                };
+                let flags = WakeFlags {
+                    sync,
+                    context: Context::Task,
+                };
+                self.rust.wake(&mut self.bench, here, rust, flags);
+                self.tree(cpu, Call::Wake, &[i64::from(tree), i64::from(sync)])?;
+            }
+            Action::IrqWake(task) => {
+                let Some((rust, tree)) = self.sleeping(task) else {
+                    return Ok(false);
+                };
+                let flags = WakeFlags {
+                    sync: false,
+                    context: Context::HardIrq,
+                };
+                self.rust.irq_enter(&self.bench, here);
+                self.rust.wake(&mut self.bench, here, rust, flags);
+                self.tree(cpu, Call::IrqWake, &[i64::from(tree)])?;
+            }
+            Action::Block | Action::Yield | Action::Exit
+                if self.rust.is_idle_task(self.rust.current(here)) =>
+            {
+                return Ok(false);
+            }
+            Action::Block => {
+                self.rust.block(bench, here);
+                self.tree(cpu, Call::Block, &[])?;
+            }
+            Action::Yield => {
+                self.rust.yield_current(bench, here);
+                self.tree(cpu, Call::Yield, &[])?;
+            }
+            Action::Exit => {
+                self.rust.exit(bench, here);
+                self.tree(cpu, Call::Exit, &[])?;
+            }
+            Action::Nice(task, nice) => {
+                let Some((rust, tree)) = self.living(task) else {
+                    return Ok(false);
+                };
+                self.rust.set_nice(&mut self.bench, here, rust, nice);
+                self.tree(cpu, Call::Nice, &[i64::from(tree), i64::from(nice)])?;
+            }
+            Action::Policy(task, class) => {
+                let Some((rust, tree)) = self.living(task) else {
+                    return Ok(false);
+                };
+                let to = policy(class);
+                self.rust.set_policy(
+                    &mut self.bench,
+                    here,
+                    rust,
+                    to,
+                    class.nice,
+                    class.priority as u8,
+                );
+                let arguments = [tree, class.policy, class.nice, class.priority, 0].map(i64::from);
+                self.tree(cpu, Call::Policy, &arguments)?;
+            }
+            Action::Affinity(task, bits) => {
+                let Some((rust, tree)) = self.living(task) else {
+                    return Ok(false);
+                };
+                let (set, bits) = self.mask(bits);
+                self.rust.set_affinity(&mut self.bench, here, rust, set);
+                self.tree(cpu, Call::Affinity, &[i64::from(tree), bits as i64])?;
+            }
+            Action::Move(task, group) => {
+                let (Some((rust, tree)), Some(&group)) =
+                    (self.living(task), self.groups.get(group))
+                else {
+                    return Ok(false);
+                };
+                self.rust.set_group(&mut self.bench, here, rust, group.0);
+                self.tree(cpu, Call::Move, &[i64::from(tree), i64::from(group.1)])?;
+            }
+            Action::Group(parent) => {
+                let Some(&parent) = self.groups.get(parent) else {
+                    return Ok(false);
+                };
+                let rust = self.rust.group_create(&mut self.bench, parent.0);
+                let tree = self.tree(cpu, Call::GroupNew, &[i64::from(parent.1)])?;
+                self.groups.push((rust, tree as i32));
+            }
+            Action::Shares(group, shares) => {
+                let Some(group) = self.inner(group) else {
+                    return Ok(false);
+                };
+                self.rust
+                    .group_set_shares(&mut self.bench, here, group.0, shares);
+                self.tree(cpu, Call::GroupWeight, &[i64::from(group.1), shares as i64])?;
+            }
+            Action::Idle(group, idle) => {
+                let Some(group) = self
+                    .inner(group)
+                    .filter(|_| self.rust.rules.version.since(5, 15))
+                else {
+                    return Ok(false);
+                };
+                self.rust
+                    .group_set_idle(&mut self.bench, here, group.0, idle);
+                self.tree(cpu, Call::GroupIdle, &[i64::from(group.1), i64::from(idle)])?;
+            }
+            Action::Limit(group, period_ns, quota_ns, burst_ns) => {
+                let Some(group) = self.inner(group) else {
+                    return Ok(false);
+                };
+                let burst_ns = if self.rust.rules.burst && quota_ns.is_some() {
+                    burst_ns
+                } else {
+                    0
+                };
+                let limit = BandwidthLimit {
+                    quota_ns,
+                    period_ns,
+                    burst_ns,
+                };
+                let set = self.rust.group_set_bandwidth(
+                    &mut self.bench,
+                    here,
+                    group.0,
+                    limit,
+                    Hierarchy::V2,
+                );
+                if set.is_err() {
+                    return Ok(false);
+                }
+                let quota = quota_ns.map_or(-1, |quota| quota as i64);
+                let arguments = [i64::from(group.1), period_ns as i64, quota, burst_ns as i64];
+                self.tree(cpu, Call::GroupLimit, &arguments)?;
+            }
+        }
+        Ok(true)
+    }
+
+    fn inner(&self, group: usize) -> Option<(GroupId, i32)> {
+        self.groups.get(group).copied().filter(|_| group > 0)
+    }
+
+    fn fork(
+        &mut self,
+        cpu: usize,
+        group: usize,
+        class: Class,
+        slice_ns: u64,
+        bits: u64,
+    ) -> Result<bool, WorldError> {
+        let (here, (affinity, bits)) = (Cpu::from(cpu), self.mask(bits));
+        let Some(&group) = self.groups.get(group) else {
+            return Ok(false);
+        };
+        let rust = self.rust.task_create(TaskAttributes {
+            policy: policy(class),
+            nice: class.nice,
+            rt_priority: class.priority as u8,
+            affinity,
+            group: group.0,
+            address_space: Some(1),
+            custom_slice_ns: (slice_ns > 0).then_some(slice_ns),
+            cpu: here,
+        });
+        let tree = self.tree.task_new(&NewTask {
+            group: group.1,
+            kthread: 0,
+            policy: class.policy,
+            nice: class.nice,
+            priority: class.priority,
+            slice_ns,
+            cpus: bits,
+            cpu: cpu as i32,
+        });
+        self.tasks.push((rust, tree));
+        self.rust.wake_up_new_task(&mut self.bench, here, rust);
+        self.tree(cpu, Call::Start, &[i64::from(tree)])?;
+        Ok(true)
+    }
+}
+
+fn policy(class: Class) -> Policy {
+    match class.policy {
+        1 => Policy::Fifo,
+        2 => Policy::RoundRobin,
+        3 => Policy::Batch,
+        5 => Policy::Idle,
+        _ => Policy::Normal,
+    }
+}

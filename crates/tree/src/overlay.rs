@@ -1,0 +1,87 @@
+//! The architecture that is laid over a tree, embedded in the program.
+
+/// Names and contents of all files of `overlay/`.
+macro_rules! files {
+    ($($name:literal)*) => {
+        &[$(($name, include_str!(concat!("../overlay/", $name)))),*]
+    };
+}
+
+/// Path below `arch/schedcast` and text of each file.
+pub const FILES: &[(&str, &str)] = files![
+    "Kconfig"
+    "Kconfig.debug"
+    "Makefile"
+    "base.config"
+    "core/Makefile"
+    "core/asks.h"
+    "core/fields.h"
+    "core/host.h"
+    "core/internal.h"
+    "core/machine.c"
+    "core/object.lds.S"
+    "core/probe.c"
+    "core/probe.sh"
+    "core/sched_core.c"
+    "core/sched_fair.c"
+    "core/services.c"
+    "include/asm/Kbuild"
+    "include/asm/atomic.h"
+    "include/asm/barrier.h"
+    "include/asm/bitops.h"
+    "include/asm/cmpxchg.h"
+    "include/asm/current.h"
+    "include/asm/elf.h"
+    "include/asm/hidden.h"
+    "include/asm/irq_work.h"
+    "include/asm/irqflags.h"
+    "include/asm/mmu_context.h"
+    "include/asm/mmzone.h"
+    "include/asm/page.h"
+    "include/asm/percpu.h"
+    "include/asm/pgtable.h"
+    "include/asm/processor.h"
+    "include/asm/ptrace.h"
+    "include/asm/smp.h"
+    "include/asm/sparsemem.h"
+    "include/asm/spinlock.h"
+    "include/asm/spinlock_types.h"
+    "include/asm/string.h"
+    "include/asm/switch_to.h"
+    "include/asm/syscall.h"
+    "include/asm/thread_info.h"
+    "include/asm/topology.h"
+    "include/asm/vmalloc.h"
+    "include/uapi/asm/Kbuild"
+    "include/uapi/asm/bitsperlong.h"
+    "include/uapi/asm/byteorder.h"
+    "include/uapi/asm/ptrace.h"
+    "include/uapi/asm/setup.h"
+    "include/uapi/asm/sigcontext.h"
+    "include/uapi/asm/unistd.h"
+    "kernel/Makefile"
+    "kernel/asm-offsets.c"
+    "kernel/vmlinux.lds.S"
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn count(folder: &Path) -> usize {
+        let entries = std::fs::read_dir(folder).unwrap().flatten();
+        entries
+            .map(|entry| match entry.path() {
+                path if path.is_dir() => count(&path),
+                _ => 1,
+            })
+            .sum()
+    }
+
+    #[test]
+    fn every_file_of_the_folder_is_embedded() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("overlay");
+        assert_eq!(count(&folder), FILES.len());
+    }
+}

@@ -1,0 +1,64 @@
+//! Where trees of kernel sources are looked for, and where what is built of them is kept.
+//!
+//! | variable | meaning | default |
+//! |---|---|---|
+//! | `SCHEDCAST_TREES` | folder with `linux-VERSION` trees | `trees` in the cache folder |
+//! | `XDG_CACHE_HOME` | the cache folder is `schedcast` in it | `~/.cache` |
+
+use std::path::{Path, PathBuf};
+
+/// `$XDG_CACHE_HOME/schedcast` or `~/.cache/schedcast`.
+pub fn cache_folder() -> PathBuf {
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    std::env::var_os("XDG_CACHE_HOME")
+        .filter(|folder| !folder.is_empty())
+        .map(PathBuf::from)
+        .or_else(home)
+        .unwrap_or_else(std::env::temp_dir)
+        .join("schedcast")
+}
+
+/// Folder in which trees are looked for.
+pub fn folder() -> PathBuf {
+    std::env::var_os("SCHEDCAST_TREES")
+        .filter(|folder| !folder.is_empty())
+        .map_or_else(|| cache_folder().join("trees"), PathBuf::from)
+}
+
+/// The tree of a release, if it is there.
+pub fn find(version: &str) -> Option<PathBuf> {
+    let tree = folder().join(format!("linux-{version}"));
+    tree.join("kernel/sched/core.c").is_file().then_some(tree)
+}
+
+/// The release that the makefile of a tree names, such as `6.12.107`.
+pub fn version_of(tree: &Path) -> Option<String> {
+    let makefile = std::fs::read_to_string(tree.join("Makefile")).ok()?;
+    let value = |name: &str| {
+        let line = makefile.lines().find(|line| {
+            line.strip_prefix(name)
+                .is_some_and(|rest| rest.trim_start().starts_with('='))
+        })?;
+        Some(line.split_once('=')?.1.trim().to_string())
+    };
+    let (version, patch) = (value("VERSION")?, value("PATCHLEVEL")?);
+    match value("SUBLEVEL").as_deref() {
+        None | Some("" | "0") => Some(format!("{version}.{patch}")),
+        Some(sub) => Some(format!("{version}.{patch}.{sub}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_makefile_says_which_release_a_tree_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let makefile = "# SPDX\nVERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 107\nEXTRAVERSION =\n";
+        std::fs::write(folder.path().join("Makefile"), makefile).unwrap();
+        assert_eq!(version_of(folder.path()).as_deref(), Some("6.12.107"));
+        std::fs::write(folder.path().join("Makefile"), "all:\n").unwrap();
+        assert_eq!(version_of(folder.path()), None);
+    }
+}

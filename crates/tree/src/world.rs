@@ -1,0 +1,608 @@
+//! One scheduler in virtual time: a copy of the object with memory of its own.
+//!
+//! Worked example: `world.run(0, 5_000_000, Call::Start, &[task])` lets whatever CPU 0 executes start a task at 5 ms.
+//! When it returns, CPU 0 computes in user mode or waits in its idle loop, and [`World::events`] has what was set off
+//! for later: an interrupt for CPU 1, a timer of CPU 0 at 105 ms, the tick of CPU 1 that is stopped.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::collections::HashMap;
+use std::ffi::{CStr, CString, c_char, c_int, c_long, c_longlong, c_uint, c_ulong, c_void};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// Why there is no world, or no more.
+#[derive(Debug, thiserror::Error)]
+pub enum WorldError {
+    /// The object cannot be loaded.
+    #[error("{0} cannot be loaded: {1}")]
+    Load(PathBuf, String),
+    /// The scheduler needed something that is not emulated, or fell into a trap of its own.
+    #[error("the tree's scheduler stopped: {0}")]
+    Trapped(String),
+    /// The machine.
+    #[error("a tree runs on 1 to 64 CPUs, not {0}")]
+    Cpus(usize),
+}
+
+/// Where a CPU sits; equal numbers share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Place {
+    /// Core.
+    pub core: c_int,
+    /// Cluster of cores.
+    pub cluster: c_int,
+    /// Last level cache.
+    pub llc: c_int,
+    /// Package.
+    pub package: c_int,
+    /// Memory node, counted from 0.
+    pub node: c_int,
+}
+
+/// A machine.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// One for each CPU.
+    pub places: Vec<Place>,
+    /// One for each CPU, 1024 = the fastest.
+    pub capacities: Vec<c_ulong>,
+    /// Distances between nodes, row by row; 10 = local.
+    pub distances: Vec<c_int>,
+    /// What chance is drawn from.
+    pub seed: u64,
+}
+
+/// A task to be made.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct NewTask {
+    /// Group.
+    pub group: c_int,
+    /// 1 = a kernel thread.
+    pub kthread: c_int,
+    /// Number of the policy (`SCHED_NORMAL` is 0).
+    pub policy: c_int,
+    /// Nice value.
+    pub nice: c_int,
+    /// Real-time priority.
+    pub priority: c_int,
+    /// Slice asked for, 0 = none.
+    pub slice_ns: u64,
+    /// CPUs that it may run on.
+    pub cpus: c_ulong,
+    /// CPU that it is made on.
+    pub cpu: c_int,
+}
+
+/// What a CPU is made to execute (`enum sc_call`), with its arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Call {
+    /// Only the way out.
+    Nothing,
+    /// The tick's interrupt.
+    Tick,
+    /// The clock event device's interrupt.
+    Timer,
+    /// The interrupt that asks for a reschedule.
+    Resched,
+    /// The interrupt for functions called by other CPUs.
+    Function,
+    /// The interrupt for work that could not be done where it was found.
+    IrqWork,
+    /// A device's interrupt, which wakes a task: task.
+    IrqWake,
+    /// The current task wakes another: task, 1 = in sync.
+    Wake,
+    /// It sleeps.
+    Block,
+    /// It yields.
+    Yield,
+    /// It ends.
+    Exit,
+    /// It executes another program.
+    Exec,
+    /// It starts a task that was made: task.
+    Start,
+    /// Nice value: task, value.
+    Nice,
+    /// Policy: task, policy, nice, priority, slice.
+    Policy,
+    /// CPUs: task, bits.
+    Affinity,
+    /// Another group: task, group.
+    Move,
+    /// A new group: parent.
+    GroupNew,
+    /// A group without tasks goes: group.
+    GroupRemove,
+    /// Weight: group, shares.
+    GroupWeight,
+    /// `cpu.idle`: group, 1 = on.
+    GroupIdle,
+    /// Limit: group, period, quota (−1 = none), burst, in ns.
+    GroupLimit,
+}
+
+/// What the scheduler set off for later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// An interrupt for a CPU: [`Call::Resched`], [`Call::Function`] or [`Call::IrqWork`].
+    Interrupt(usize, Call),
+    /// The tick of a CPU was stopped or is back.
+    Tick(usize, bool),
+    /// A CPU changed from one task to another.
+    Switch(usize, c_int, c_int),
+}
+
+/// A structure that can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Object {
+    /// `task_struct` of a task.
+    Task(c_int),
+    /// Its `sched_entity`.
+    TaskEntity(c_int),
+    /// `sched_entity` of a group on a CPU.
+    GroupEntity(c_int, usize),
+    /// `cfs_rq` of a group on a CPU.
+    CfsRq(c_int, usize),
+    /// `rq` of a CPU.
+    Rq(usize),
+    /// `task_group`.
+    Group(c_int),
+    /// `sched_domain` of a CPU at a level, counted from below.
+    Domain(usize, usize),
+}
+
+impl Object {
+    const KINDS: usize = 7;
+
+    /// Number of the kind and what identifies one of it.
+    fn key(self) -> (usize, c_int, c_int) {
+        match self {
+            Object::Task(task) => (0, task, 0),
+            Object::TaskEntity(task) => (1, task, 0),
+            Object::GroupEntity(group, cpu) => (2, group, cpu as c_int),
+            Object::CfsRq(group, cpu) => (3, group, cpu as c_int),
+            Object::Rq(cpu) => (4, cpu as c_int, 0),
+            Object::Group(group) => (5, group, 0),
+            Object::Domain(cpu, level) => (6, cpu as c_int, level as c_int),
+        }
+    }
+}
+
+/// A member of a structure in this tree.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    offset: usize,
+    size: u8,
+    signed: bool,
+    /// Of a member of one bit; 0 = the whole member.
+    bit: u8,
+}
+
+#[repr(C)]
+struct RawField {
+    name: *const c_char,
+    offset: u16,
+    size: u8,
+    signed: u8,
+    bit: u8,
+}
+
+#[repr(C)]
+struct RawMachine {
+    cpus: c_int,
+    nodes: c_int,
+    places: *const Place,
+    capacities: *const c_ulong,
+    distances: *const c_int,
+}
+
+#[repr(C)]
+struct Host {
+    world: *mut Inner,
+    alloc: extern "C" fn(*mut Inner, c_ulong) -> *mut c_void,
+    free: extern "C" fn(*mut Inner, *mut c_void),
+    log: extern "C" fn(*mut Inner, *const c_char),
+    timer: extern "C" fn(*mut Inner, c_int, c_longlong),
+    interrupt: extern "C" fn(*mut Inner, c_int, c_int),
+    tick: extern "C" fn(*mut Inner, c_int, c_int),
+    switched: extern "C" fn(*mut Inner, c_int, c_int, c_int),
+    random: extern "C" fn(*mut Inner, c_int) -> c_uint,
+}
+
+/// What the object's calls back see and change.
+struct Inner {
+    memory: HashMap<usize, Layout>,
+    log: Vec<String>,
+    timers: Vec<u64>,
+    events: Vec<Event>,
+    seed: u64,
+    draws: [u64; 3],
+}
+
+/// Functions of the object.
+struct Functions {
+    boot: extern "C" fn(*const RawMachine, *const Host, c_longlong) -> c_int,
+    run: extern "C" fn(c_int, c_longlong, c_int, *const c_long) -> c_long,
+    task_new: extern "C" fn(*const NewTask) -> c_int,
+    current_task: extern "C" fn(c_int) -> c_int,
+    warnings: extern "C" fn() -> c_int,
+    fields: extern "C" fn(c_int, *mut c_int) -> *const RawField,
+    bits: extern "C" fn(c_int, *mut c_int) -> *const RawField,
+    object: extern "C" fn(c_int, c_int, c_int) -> *const u8,
+    set_feature: extern "C" fn(*const c_char, c_int),
+    tick_runs: extern "C" fn(c_int) -> c_int,
+}
+
+/// A scheduler that runs.
+pub struct World {
+    functions: Functions,
+    inner: Box<Inner>,
+    _host: Box<Host>,
+    fields: Vec<HashMap<String, Field>>,
+    library: *mut c_void,
+    /// Open as long as the copy is loaded: the loader knows copies by the number of their file.
+    _file: OwnedFd,
+}
+
+/// What `sc_run` returns when the world is over, and when the caller of a call would wait.
+const TRAPPED: c_long = -1_000_000;
+/// The caller of a call would wait for another CPU; it goes on without waiting here.
+pub const WAITS: i64 = -1_000_001;
+
+impl World {
+    /// Loads a copy of the object and boots its scheduler at time 0.
+    ///
+    /// # Errors
+    /// When it cannot be loaded or boots into a trap.
+    pub fn boot(object: &Path, machine: &Machine) -> Result<Self, WorldError> {
+        let cpus = machine.places.len();
+        if !(1..=64).contains(&cpus) {
+            return Err(WorldError::Cpus(cpus));
+        }
+        let load = |text: String| WorldError::Load(object.to_path_buf(), text);
+        let (library, file, functions) = open(object).map_err(load)?;
+        let mut inner = Box::new(Inner {
+            memory: HashMap::new(),
+            log: Vec::new(),
+            timers: vec![u64::MAX; cpus],
+            events: Vec::new(),
+            seed: machine.seed,
+            draws: [0; 3],
+        });
+        let host = Box::new(Host {
+            world: &raw mut *inner,
+            alloc,
+            free,
+            log,
+            timer,
+            interrupt,
+            tick,
+            switched,
+            random,
+        });
+        let raw = RawMachine {
+            cpus: cpus as c_int,
+            nodes: machine.distances.len().isqrt() as c_int,
+            places: machine.places.as_ptr(),
+            capacities: machine.capacities.as_ptr(),
+            distances: machine.distances.as_ptr(),
+        };
+        let result = (functions.boot)(&raw const raw, &raw const *host, 0);
+        let mut world = Self {
+            functions,
+            inner,
+            _host: host,
+            fields: Vec::new(),
+            library,
+            _file: file,
+        };
+        if c_long::from(result) == TRAPPED {
+            return Err(world.trapped());
+        }
+        // What booting drew does not count: how often it draws differs between trees.
+        world.inner.draws = [0; 3];
+        world.fields = (0..Object::KINDS)
+            .map(|kind| world.fields_of(kind))
+            .collect();
+        Ok(world)
+    }
+
+    fn trapped(&self) -> WorldError {
+        let last = self.inner.log.len().saturating_sub(6);
+        WorldError::Trapped(self.inner.log[last..].join(" | "))
+    }
+
+    /// Whole members and those of one bit.
+    fn fields_of(&self, kind: usize) -> HashMap<String, Field> {
+        let mut fields = self.table(kind, self.functions.bits);
+        fields.extend(self.table(kind, self.functions.fields));
+        fields
+    }
+
+    #[expect(
+        unsafe_code,
+        reason = "the table is the object's own and stays until it is copied"
+    )]
+    fn table(
+        &self,
+        kind: usize,
+        table: extern "C" fn(c_int, *mut c_int) -> *const RawField,
+    ) -> HashMap<String, Field> {
+        let mut count = 0;
+        let table = table(kind as c_int, &raw mut count);
+        (0..count as usize)
+            .map(|row| {
+                // SAFETY: the object says how many rows it has; names are constants in it.
+                let (raw, name) = unsafe {
+                    let raw = &*table.add(row);
+                    (raw, CStr::from_ptr(raw.name))
+                };
+                let field = Field {
+                    offset: usize::from(raw.offset),
+                    size: raw.size,
+                    signed: raw.signed != 0,
+                    bit: raw.bit,
+                };
+                (name.to_string_lossy().into_owned(), field)
+            })
+            .collect()
+    }
+
+    /// Lets a CPU execute a call at `now`; returns its result.
+    ///
+    /// # Errors
+    /// When the scheduler fell into a trap: the world is over.
+    pub fn run(
+        &mut self,
+        cpu: usize,
+        now: u64,
+        call: Call,
+        arguments: &[i64],
+    ) -> Result<i64, WorldError> {
+        let mut all = [0; 6];
+        all[..arguments.len()].copy_from_slice(arguments);
+        let result =
+            (self.functions.run)(cpu as c_int, now as c_longlong, call as c_int, all.as_ptr());
+        if result == TRAPPED {
+            return Err(self.trapped());
+        }
+        Ok(result)
+    }
+
+    /// Makes a task; [`Call::Start`] starts it.
+    pub fn task_new(&mut self, task: &NewTask) -> c_int {
+        (self.functions.task_new)(&raw const *task)
+    }
+
+    /// What was set off since the last call of this.
+    pub fn events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.inner.events)
+    }
+
+    /// When the clock event device of a CPU fires; [`u64::MAX`] = never.
+    pub fn timer(&self, cpu: usize) -> u64 {
+        self.inner.timers[cpu]
+    }
+
+    /// The device has fired.
+    pub fn timer_fired(&mut self, cpu: usize) {
+        self.inner.timers[cpu] = u64::MAX;
+    }
+
+    /// Task that a CPU executes.
+    pub fn current(&self, cpu: usize) -> c_int {
+        (self.functions.current_task)(cpu as c_int)
+    }
+
+    /// Whether the tick of a CPU runs.
+    pub fn tick_runs(&self, cpu: usize) -> bool {
+        (self.functions.tick_runs)(cpu as c_int) != 0
+    }
+
+    /// Warnings of the kernel so far.
+    pub fn warnings(&self) -> i32 {
+        (self.functions.warnings)()
+    }
+
+    /// What the kernel printed so far.
+    pub fn log(&self) -> &[String] {
+        &self.inner.log
+    }
+
+    /// Sets one of `sched/features`.
+    pub fn set_feature(&mut self, name: &str, on: bool) {
+        if let Ok(name) = CString::new(name) {
+            (self.functions.set_feature)(name.as_ptr(), c_int::from(on));
+        }
+    }
+
+    /// Whether this tree has a member.
+    pub fn has(&self, object: Object, member: &str) -> bool {
+        self.field(object, member).is_some()
+    }
+
+    /// A member of a kind of structures, to be [read](World::get) many times.
+    pub fn field(&self, object: Object, member: &str) -> Option<Field> {
+        self.fields[object.key().0].get(member).copied()
+    }
+
+    /// Reads a member by name; `None` where this tree has no such member or no such structure.
+    pub fn read(&self, object: Object, member: &str) -> Option<i128> {
+        self.get(object, self.field(object, member)?)
+    }
+
+    /// Reads a member.
+    #[expect(unsafe_code, reason = "memory of the object")]
+    pub fn get(&self, object: Object, field: Field) -> Option<i128> {
+        let (kind, a, b) = object.key();
+        let at = (self.functions.object)(kind as c_int, a, b);
+        if at.is_null() {
+            return None;
+        }
+        let mut bytes = [0u8; 8];
+        let size = usize::from(field.size);
+        // SAFETY: the object says where its member lies and how large it is.
+        unsafe { std::ptr::copy_nonoverlapping(at.add(field.offset), bytes.as_mut_ptr(), size) };
+        let value = u64::from_le_bytes(bytes);
+        if field.bit != 0 {
+            return Some(i128::from(value & u64::from(field.bit) != 0));
+        }
+        let unused = 64 - 8 * size as u32;
+        Some(if field.signed {
+            i128::from((value << unused) as i64 >> unused)
+        } else {
+            i128::from(value)
+        })
+    }
+}
+
+impl Drop for World {
+    #[expect(unsafe_code, reason = "what the object was given")]
+    fn drop(&mut self) {
+        for (at, layout) in self.inner.memory.drain() {
+            // SAFETY: allocated with this layout in `alloc`; nothing of the object runs any more.
+            unsafe { dealloc(at as *mut u8, layout) };
+        }
+        // SAFETY: opened in `open`, closed once.
+        unsafe { libc::dlclose(self.library) };
+    }
+}
+
+/// Loads a copy: the same file opened twice would be one object with one memory.
+#[expect(unsafe_code, reason = "loading code")]
+#[expect(
+    clippy::missing_transmute_annotations,
+    reason = "the types are those of the members"
+)]
+fn open(object: &Path) -> Result<(*mut c_void, OwnedFd, Functions), String> {
+    let bytes = std::fs::read(object).map_err(|error| error.to_string())?;
+    // SAFETY: a fresh file descriptor of our own.
+    let file = unsafe {
+        let file = libc::memfd_create(c"schedcast-tree".as_ptr(), libc::MFD_CLOEXEC);
+        if file < 0 {
+            return Err(std::io::Error::last_os_error().to_string());
+        }
+        OwnedFd::from_raw_fd(file)
+    };
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    std::fs::write(&path, bytes).map_err(|error| error.to_string())?;
+    let name = CString::new(path).map_err(|error| error.to_string())?;
+    // SAFETY: the object has no constructors; its functions have the types of `host.h`.
+    unsafe {
+        let library = libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
+        if library.is_null() {
+            return Err(CStr::from_ptr(libc::dlerror())
+                .to_string_lossy()
+                .into_owned());
+        }
+        let find = |name: &CStr| {
+            let at = libc::dlsym(library, name.as_ptr());
+            if at.is_null() {
+                return Err(format!("it has no {}", name.to_string_lossy()));
+            }
+            Ok(at)
+        };
+        let functions = Functions {
+            boot: std::mem::transmute(find(c"sc_boot")?),
+            run: std::mem::transmute(find(c"sc_run")?),
+            task_new: std::mem::transmute(find(c"sc_task_new")?),
+            current_task: std::mem::transmute(find(c"sc_current_task")?),
+            warnings: std::mem::transmute(find(c"sc_warnings")?),
+            fields: std::mem::transmute(find(c"sc_fields")?),
+            bits: std::mem::transmute(find(c"sc_bits")?),
+            object: std::mem::transmute(find(c"sc_object")?),
+            set_feature: std::mem::transmute(find(c"sc_set_feature")?),
+            tick_runs: std::mem::transmute(find(c"sc_tick_runs")?),
+        };
+        Ok((library, file, functions))
+    }
+}
+
+#[expect(unsafe_code, reason = "the pointer that the object was given at boot")]
+fn inner<'a>(world: *mut Inner) -> &'a mut Inner {
+    // SAFETY: the world outlives its object, and calls back come from within its own calls only.
+    unsafe { &mut *world }
+}
+
+#[expect(unsafe_code, reason = "memory for the object")]
+extern "C" fn alloc(world: *mut Inner, size: c_ulong) -> *mut c_void {
+    let layout = Layout::from_size_align((size as usize).max(64), 64);
+    let Ok(layout) = layout else {
+        return std::ptr::null_mut();
+    };
+    // SAFETY: the size is not 0.
+    let at = unsafe { alloc_zeroed(layout) };
+    if at.is_null() {
+        std::alloc::handle_alloc_error(layout);
+    }
+    inner(world).memory.insert(at as usize, layout);
+    at.cast()
+}
+
+#[expect(unsafe_code, reason = "memory for the object")]
+extern "C" fn free(world: *mut Inner, memory: *mut c_void) {
+    if let Some(layout) = inner(world).memory.remove(&(memory as usize)) {
+        // SAFETY: allocated with this layout in `alloc`.
+        unsafe { dealloc(memory.cast(), layout) };
+    }
+}
+
+#[expect(unsafe_code, reason = "a string of the object")]
+extern "C" fn log(world: *mut Inner, text: *const c_char) {
+    // SAFETY: the object passes strings with an end.
+    let text = unsafe { CStr::from_ptr(text) };
+    let text = text.to_string_lossy().trim_end().to_string();
+    inner(world).log.push(text);
+}
+
+extern "C" fn timer(world: *mut Inner, cpu: c_int, at: c_longlong) {
+    // KTIME_MAX stands for never.
+    let at = if at == c_longlong::MAX {
+        u64::MAX
+    } else {
+        at.max(0) as u64
+    };
+    inner(world).timers[cpu as usize] = at;
+}
+
+extern "C" fn interrupt(world: *mut Inner, cpu: c_int, kind: c_int) {
+    let call = match kind {
+        kind if kind == Call::Function as c_int => Call::Function,
+        kind if kind == Call::IrqWork as c_int => Call::IrqWork,
+        _ => Call::Resched,
+    };
+    inner(world)
+        .events
+        .push(Event::Interrupt(cpu as usize, call));
+}
+
+extern "C" fn tick(world: *mut Inner, cpu: c_int, runs: c_int) {
+    inner(world)
+        .events
+        .push(Event::Tick(cpu as usize, runs != 0));
+}
+
+extern "C" fn switched(world: *mut Inner, cpu: c_int, from: c_int, to: c_int) {
+    inner(world)
+        .events
+        .push(Event::Switch(cpu as usize, from, to));
+}
+
+extern "C" fn random(world: *mut Inner, kind: c_int) -> c_uint {
+    let inner = inner(world);
+    let draws = &mut inner.draws[kind.clamp(0, 2) as usize];
+    *draws += 1;
+    draw(inner.seed, kind.clamp(0, 2) as u64, *draws)
+}
+
+/// The `count`-th draw of a kind: the same for whoever asks with the same seed.
+pub fn draw(seed: u64, kind: u64, count: u64) -> u32 {
+    let mut mixed = seed ^ (kind << 62) ^ count.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (mixed >> 33) as u32
+}

@@ -1,0 +1,114 @@
+//! The rules against the C of trees that are at hand: a few seconds. `make oracle` does the same for long.
+
+use schedcast_tree::lockstep::{Kinds, Shape, draw, run};
+use schedcast_tree::{BuildError, Builder, config::Config, trees};
+
+const ONE_CPU: Shape = Shape {
+    sockets: 1,
+    llcs: 1,
+    cores: 1,
+    smt: 1,
+};
+
+const PLAIN: Kinds = Kinds {
+    groups: false,
+    limits: false,
+    real_time: false,
+    changes: false,
+};
+
+const LIMITED: Kinds = Kinds {
+    groups: true,
+    limits: true,
+    ..PLAIN
+};
+
+/// The object of a tree, or why the test is skipped.
+fn object(version: &str) -> Option<std::path::PathBuf> {
+    let skip = |why: String| {
+        eprintln!("skipped: {why}");
+        None
+    };
+    let Some(tree) = trees::find(version) else {
+        let folder = trees::folder();
+        return skip(format!(
+            "no tree of {version} in {} (SCHEDCAST_TREES)",
+            folder.display()
+        ));
+    };
+    let built = Builder::new(&tree, Config::default()).and_then(|builder| builder.object());
+    match built {
+        Ok(object) => Some(object),
+        Err(error @ (BuildError::Machine(_) | BuildError::NoProgram(..))) => {
+            skip(error.to_string())
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn is_equal(version: &str, shape: Shape, kinds: Kinds) {
+    let Some(object) = object(version) else {
+        return;
+    };
+    for seed in 1..=4 {
+        let outcome = run(&object, version, &draw(seed, shape, kinds, 300)).unwrap();
+        assert_eq!(outcome.parted, None, "seed {seed}");
+        assert!(outcome.equal > 100);
+    }
+}
+
+#[test]
+fn groups_with_limits_on_one_cpu_are_as_by_the_c_of_6_12() {
+    is_equal("6.12.107", ONE_CPU, LIMITED);
+}
+
+#[test]
+fn groups_with_limits_on_one_cpu_are_as_by_the_c_of_6_18() {
+    is_equal("6.18.15", ONE_CPU, LIMITED);
+}
+
+#[test]
+fn tasks_on_two_cpus_are_as_by_the_c_of_6_12() {
+    is_equal(
+        "6.12.107",
+        Shape {
+            cores: 2,
+            ..ONE_CPU
+        },
+        PLAIN,
+    );
+}
+
+#[test]
+fn tasks_on_two_cpus_are_as_by_the_c_of_6_18() {
+    is_equal(
+        "6.18.15",
+        Shape {
+            cores: 2,
+            ..ONE_CPU
+        },
+        PLAIN,
+    );
+}
+
+#[test]
+fn a_wrong_rule_is_found() {
+    let Some(object) = object("6.12.107") else {
+        return;
+    };
+    // 6.5 still has CFS: nothing that is picked by deadlines can be equal to it.
+    let outcome = run(&object, "6.5", &draw(1, ONE_CPU, PLAIN, 300)).unwrap();
+    let (_, differences) = outcome.parted.expect("the two part");
+    assert!(!differences.is_empty());
+}
+
+#[test]
+fn a_folder_without_kernel_sources_is_refused_with_what_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = Builder::new(folder.path(), Config::default()).unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains("is not a tree of kernel sources: there is no Makefile"),
+        "{text}"
+    );
+}
