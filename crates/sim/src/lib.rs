@@ -7,7 +7,7 @@ pub mod histogram;
 pub mod machine;
 pub mod probe;
 pub mod program;
-mod random;
+pub mod random;
 mod segment;
 mod timers;
 mod waiting;

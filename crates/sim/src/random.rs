@@ -1,7 +1,8 @@
 //! One stream of random numbers per (seed, entity, purpose).
 //!
-//! An entity is named by a hash of its name, not by its number, so adding a task or a group to a
-//! workload leaves everybody else's draws as they were.
+//! An entity is identified by a hash of its name, not by its row in a table, so that adding a task, a group or a source of
+//! arrivals to a workload changes nobody else's draws. A task that is forked is identified by its parent's entity, its name
+//! and its place among that parent's children, so that the order in which two parents fork does not matter either.
 
 use rand_core::Rng;
 use rand_pcg::Lcg64Xsh32;
@@ -27,6 +28,11 @@ pub fn name_hash(name: &str) -> u64 {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
     mix(hash)
+}
+
+/// The entity that is the `ordinal`th of its name, counted from 1.
+pub fn entity(name: &str, ordinal: u64) -> u64 {
+    mix(name_hash(name) ^ ordinal)
 }
 
 /// A bijection of 64 bits that spreads every input bit over all output bits: two rounds of

@@ -35,6 +35,8 @@ struct Row {
     previous: u32,
     /// CPU it is armed on.
     cpu: u32,
+    /// When it was armed, counted over all timers and ticks; it wraps.
+    order: u32,
 }
 
 const NOT_ARMED: u32 = u32::MAX;
@@ -45,6 +47,8 @@ pub struct Timers {
     /// Circular lists: row n is the end of the list of CPU n, expiring before all others; timers follow.
     rows: Table<Row>,
     cpus: u32,
+    /// How many timers and ticks have been armed; it wraps.
+    armed: u32,
 }
 
 impl Timers {
@@ -56,10 +60,12 @@ impl Timers {
             next: cpu,
             previous: cpu,
             cpu,
+            order: 0,
         };
         Self {
             rows: (0..cpus as u32).map(end).collect(),
             cpus: cpus as u32,
+            armed: 0,
         }
     }
 
@@ -71,6 +77,7 @@ impl Timers {
             next: 0,
             previous: 0,
             cpu: NOT_ARMED,
+            order: 0,
         };
         self.rows.grow(self.cpus as usize + count, row);
     }
@@ -91,9 +98,26 @@ impl Timers {
             next,
             previous,
             cpu: cpu.0,
+            order: self.next_order(),
         };
         self.rows[previous as usize].next = row;
         self.rows[next as usize].previous = row;
+    }
+
+    /// The place of what is armed now in the order of arming.
+    #[inline(always)]
+    pub fn next_order(&mut self) -> u32 {
+        self.armed = self.armed.wrapping_add(1);
+        self.armed
+    }
+
+    /// Whether an armed timer runs before a tick that is due at `tick_at` and was armed as the `tick_order`th. Among equal
+    /// expiries the one that was armed first does, the tick being a timer like others (`timerqueue_add`).
+    #[inline(always)]
+    pub fn runs_before_tick(&self, armed: &Armed, tick_at: Ns, tick_order: u32) -> bool {
+        let order = self.rows[(self.cpus + armed.timer.0) as usize].order;
+        let is_older = (order.wrapping_sub(tick_order) as i32) < 0;
+        armed.hard < tick_at || armed.hard == tick_at && is_older
     }
 
     /// Disarms a timer. Returns the CPU it was armed on.
@@ -156,6 +180,20 @@ mod tests {
             .map(|armed| armed.timer.0)
             .collect();
         assert_eq!(order, [1, 3, 0, 2]);
+    }
+
+    #[test]
+    fn of_a_timer_and_a_tick_due_together_the_one_armed_first_runs_first() {
+        let mut timers = Timers::new(1);
+        timers.grow(2);
+        // A period of 100 ms was armed long before the tick, a sleep after it; all are due at 100 ms.
+        timers.arm(Cpu(0), armed(0, 100, 100));
+        let tick = timers.next_order();
+        timers.arm(Cpu(0), armed(1, 100, 100));
+        let first =
+            |timer, tick_at| timers.runs_before_tick(&armed(timer, 100, 100), tick_at, tick);
+        assert_eq!((first(0, 100), first(1, 100)), (true, false));
+        assert_eq!((first(0, 99), first(1, 101)), (false, true));
     }
 
     #[test]

@@ -266,8 +266,10 @@ pub struct DeviceSpec {
 /// What is started by a fork.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ForkSpec {
-    /// Name of the child, also the one its statistics go to.
+    /// Name of the child.
     pub name: String,
+    /// Name its statistics go to; several children may share it. `None` = `name`.
+    pub statistics: Option<String>,
     /// Its program.
     pub program: ProgramId,
     /// A process of its own (new address space) rather than a thread.
@@ -423,6 +425,15 @@ pub enum ArrivalSource {
     },
 }
 
+/// A source of outside events with its name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ArrivalSpec {
+    /// Name that its random draws belong to, so that another source moves none of them.
+    pub name: String,
+    /// Its events.
+    pub source: ArrivalSource,
+}
+
 /// A change of a group's limits during the run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GroupChange {
@@ -479,7 +490,7 @@ pub struct Workload {
     /// Tasks.
     pub tasks: Vec<TaskSpec>,
     /// Outside events.
-    pub arrivals: Vec<ArrivalSource>,
+    pub arrivals: Vec<ArrivalSpec>,
     /// Timed changes, ascending.
     pub changes: Vec<GroupChange>,
 }
@@ -566,8 +577,9 @@ impl Workload {
         self.tasks.push(task);
     }
 
-    /// Adds outside events.
-    pub fn add_arrivals(&mut self, source: ArrivalSource) {
-        self.arrivals.push(source);
+    /// Adds outside events. `name` says whose they are: their random draws belong to it.
+    pub fn add_arrivals(&mut self, name: impl Into<String>, source: ArrivalSource) {
+        let name = name.into();
+        self.arrivals.push(ArrivalSpec { name, source });
     }
 }

@@ -103,8 +103,8 @@ impl Workload {
         for task in &self.tasks {
             self.check_task(task, cpus)?;
         }
-        for (row, source) in self.arrivals.iter().enumerate() {
-            self.check_source(row, source, cpus)?;
+        for (row, spec) in self.arrivals.iter().enumerate() {
+            self.check_source(row, &spec.source, cpus)?;
         }
         self.check_changes()
     }
@@ -459,10 +459,13 @@ mod tests {
                     value: 0,
                 },
             };
-            workload.add_arrivals(ArrivalSource::Rounds {
-                arrivals: rounds.into_iter().map(arrival).collect(),
-                round_ns,
-            });
+            workload.add_arrivals(
+                "outside",
+                ArrivalSource::Rounds {
+                    arrivals: rounds.into_iter().map(arrival).collect(),
+                    round_ns,
+                },
+            );
             match workload.check(1) {
                 Ok(()) => "fine".to_owned(),
                 Err(error) => error.to_string(),
@@ -549,11 +552,10 @@ mod tests {
             sync: false,
             action: ArrivalAction::SemPost(semaphore),
         };
-        workload.add_arrivals(ArrivalSource::List(vec![
-            arrival(5),
-            arrival(5),
-            arrival(4),
-        ]));
+        workload.add_arrivals(
+            "outside",
+            ArrivalSource::List(vec![arrival(5), arrival(5), arrival(4)]),
+        );
         assert_eq!(
             workload.check(1).unwrap_err().to_string(),
             "arrival source 0: times must not descend (entry 2)"

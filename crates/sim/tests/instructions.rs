@@ -232,6 +232,7 @@ fn children_inherit_registers_and_can_be_joined() {
     });
     let fork = workload.add_fork(ForkSpec {
         name: "child".to_owned(),
+        statistics: None,
         program: child,
         process: false,
     });
@@ -445,11 +446,14 @@ fn arrivals_come_at_their_absolute_times() {
         arrival(2 * MS, send(21)),
         arrival(9 * MS, send(22)),
     ];
-    workload.add_arrivals(ArrivalSource::List(list));
-    workload.add_arrivals(ArrivalSource::Stream {
-        first: arrival(MS, ArrivalAction::SemPost(semaphore)),
-        interval,
-    });
+    workload.add_arrivals("list", ArrivalSource::List(list));
+    workload.add_arrivals(
+        "stream",
+        ArrivalSource::Stream {
+            first: arrival(MS, ArrivalAction::SemPost(semaphore)),
+            interval,
+        },
+    );
     let mut world = free_world(2, workload);
     world.run_until(10 * MS).unwrap();
     assert_eq!(
@@ -476,6 +480,7 @@ fn rows_of_dead_tasks_are_used_again() {
     let child = program(&mut workload, |b| b.work(10 * US));
     let fork = workload.add_fork(ForkSpec {
         name: "child".to_owned(),
+        statistics: None,
         program: child,
         process: true,
     });

@@ -71,6 +71,7 @@ fn mixture() -> Workload {
     let child = program(&mut workload, |b| b.work(draw));
     let fork = workload.add_fork(ForkSpec {
         name: "child".to_owned(),
+        statistics: None,
         program: child,
         process: true,
     });

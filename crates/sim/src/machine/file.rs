@@ -145,6 +145,7 @@ impl MachineFile {
             polling_wakeup_ns: self.latency.polling_wakeup_ns,
             idle_exit_ns: self.latency.idle_exit_ns,
             wakeup_mark_ns: self.latency.wakeup_mark_ns,
+            timer_offset_ns: 0,
             timer_interrupt: self.timer_interrupt,
             smt: self.smt,
             migration: self.migration,

@@ -73,6 +73,9 @@ pub struct Machine {
     pub idle_exit_ns: Ns,
     /// From a wakeup's choice of an idle CPU until other wakeups see it taken, ns.
     pub wakeup_mark_ns: Ns,
+    /// The timer of a CPU interrupts up to so much later than programmed, each CPU's by a part of its own that the seed
+    /// draws, ns.
+    pub timer_offset_ns: Ns,
     /// How late timer interrupts are; `None` = they are not.
     pub timer_interrupt: Option<TimerInterrupt>,
     /// Speed of threads that share a core; `None` = each as fast as alone.
@@ -171,6 +174,7 @@ impl Machine {
         self.polling_wakeup_ns = 0;
         self.idle_exit_ns = 0;
         self.wakeup_mark_ns = 0;
+        self.timer_offset_ns = 0;
         self.timer_interrupt = None;
         self.migration = None;
         self.lines = None;

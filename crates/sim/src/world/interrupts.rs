@@ -72,9 +72,13 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
 
     /// Runs the first timer of `cpu` if it has expired at `now`.
     fn run_next_timer(&mut self, cpu: Cpu, now: Ns) -> bool {
-        let tick_at = self.out.cpus[cpu.index()].tick_at;
+        let state = &self.out.cpus[cpu.index()];
+        let (tick_at, tick_order) = (state.tick_at, state.tick_order);
         if let Some(armed) = self.out.timers.first(cpu)
-            && armed.hard <= tick_at
+            && self
+                .out
+                .timers
+                .runs_before_tick(&armed, tick_at, tick_order)
         {
             if armed.soft > now {
                 return false;
@@ -197,7 +201,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
     /// The arrival that is due next.
     pub(super) fn next_arrival(&self, row: usize) -> Option<Arrival> {
         let state = &self.out.arrivals[row];
-        match &self.workload().arrivals[row] {
+        match &self.workload().arrivals[row].source {
             ArrivalSource::List(list) => list.get(state.next).copied(),
             ArrivalSource::Stream { first, .. } => Some(Arrival {
                 at_ns: state.at_ns,
@@ -216,7 +220,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
     fn take_arrival(&mut self, row: usize) {
         let shared = std::sync::Arc::clone(&self.out.shared);
         let state = &mut self.out.arrivals[row];
-        match &shared.workload.arrivals[row] {
+        match &shared.workload.arrivals[row].source {
             ArrivalSource::List(_) => state.next += 1,
             ArrivalSource::Rounds { arrivals, round_ns } => {
                 state.next += 1;
@@ -278,7 +282,9 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
             cpu,
         };
         let statistics = spec.statistics.as_deref().unwrap_or(&spec.name);
-        let task = self.create_task(attributes, spec.program.0, Name::Spec(row), statistics);
+        let name = Name::Spec(row);
+        let entity = self.out.shared.task_entities[row as usize];
+        let task = self.create_task(attributes, spec.program.0, name, statistics, entity);
         let context = &mut self.out.tasks.contexts[task.index()];
         context.slack_ns = spec.timer_slack_ns.unwrap_or(TIMER_SLACK_NS);
         context.parent = NO_TASK;

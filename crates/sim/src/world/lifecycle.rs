@@ -4,6 +4,7 @@ use super::World;
 use super::interpret::{ENTERED, Next};
 use super::tasks::Name;
 use crate::program::Reg;
+use crate::random;
 use crate::workload::{AttributesId, ForkId};
 use schedcast_kernel::platform::Op;
 use schedcast_kernel::task::TaskAttributes;
@@ -29,7 +30,11 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         };
         self.out.spend(cpu, Op::Fork, 1);
         let name = Name::Fork(fork.0);
-        let new = self.create_task(attributes, spec.program.0, name, &spec.name);
+        let statistics = spec.statistics.as_deref().unwrap_or(&spec.name);
+        let (parent, children) = &mut self.out.tasks.entities[task.index()];
+        *children += 1;
+        let entity = random::mix(*parent ^ shared.fork_hashes[fork.0 as usize] ^ *children);
+        let new = self.create_task(attributes, spec.program.0, name, statistics, entity);
         self.kernel.inherit_wakees(task, new);
         if spec.process {
             // Unique among live tasks is enough: it only tells address spaces apart.

@@ -83,6 +83,10 @@ pub(crate) struct CpuState {
     pub cursor: Ns,
     /// When its tick is due, `Ns::MAX` when it is stopped.
     pub tick_at: Ns,
+    /// When its tick was armed, in the order of all timers.
+    pub tick_order: u32,
+    /// How long after the programmed time the timer interrupts, ns.
+    pub timer_offset_ns: Ns,
     /// Task it executes; `None` in the idle loop.
     pub running: Option<TaskId>,
     /// Up to when the execution of `running` is accounted.
@@ -128,6 +132,10 @@ pub(crate) struct Shared {
     pub tables: Vec<Vec<u32>>,
     /// Rows of `workload.tasks` by start time.
     pub starts: Vec<u32>,
+    /// To which entity the random draws of each row of `workload.tasks` belong.
+    pub task_entities: Vec<u64>,
+    /// Hash of the name of each row of `workload.forks`.
+    pub fork_hashes: Vec<u64>,
 }
 
 /// Where an arrival source stands.
@@ -297,7 +305,8 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
             self.wheel.disarm(slot);
             return;
         }
-        let key = Key::new(at, class::DEVICE_TIMER);
+        let offset_ns = self.cpus[cpu.index()].timer_offset_ns;
+        let key = Key::new(at + offset_ns, class::DEVICE_TIMER);
         if self.wheel.armed(slot) != Some(key) {
             self.wheel.arm(slot, key);
         }

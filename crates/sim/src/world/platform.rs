@@ -57,7 +57,9 @@ impl<const EXPLAIN: bool> Platform for Outside<EXPLAIN> {
     fn arm(&mut self, cpu: Cpu, timer: Timer, at: Ns) {
         match timer {
             Timer::Tick(of) => {
-                self.cpus[of.index()].tick_at = at;
+                let state = &mut self.cpus[of.index()];
+                state.tick_at = at;
+                state.tick_order = self.timers.next_order();
                 self.program_device(of);
             }
             Timer::BandwidthPeriod(group) => self.arm_timer(cpu, period_timer(group), at, 0),
@@ -198,3 +200,4 @@ pub(super) const PHASE: u64 = 1 << 32;
 pub(super) const NEWIDLE: u64 = PHASE + 1;
 pub(super) const ARRIVALS: u64 = PHASE + 2;
 pub(super) const TIMER_LATENESS: u64 = PHASE + 3;
+pub(super) const TIMER_OFFSET: u64 = PHASE + 4;

@@ -4,7 +4,7 @@ use super::World;
 use super::error::WorldError;
 use super::hardware::{HardwareSlots, price_scale};
 use super::outside::{CpuState, CpuTime, Outside, Shared, Source, SourceState, class, per_cpu};
-use super::platform::{ARRIVALS, NEWIDLE, TIMER_LATENESS};
+use super::platform::{ARRIVALS, NEWIDLE, TIMER_LATENESS, TIMER_OFFSET};
 use super::script::Script;
 use super::tasks::{Context, NO_TASK, Name, Resume, Tasks};
 use crate::hardware::lateness::Lateness;
@@ -17,7 +17,9 @@ use crate::random;
 use crate::segment::{SPEED_NOMINAL, Segment};
 use crate::timers::Timers;
 use crate::wheel::{Key, Wheel};
-use crate::workload::{ArrivalSource, GroupSetting, GroupSpec, Workload};
+use crate::workload::{
+    ArrivalSource, ArrivalSpec, ForkSpec, GroupSetting, GroupSpec, TaskSpec, Workload,
+};
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::group::BandwidthLimit;
 use schedcast_kernel::rules::Rules;
@@ -183,6 +185,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         program: u32,
         name: Name,
         statistics: &str,
+        entity: u64,
     ) -> TaskId {
         let group = attributes.group;
         let of_user_space = attributes.address_space.is_some();
@@ -212,11 +215,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         out.tasks.live += usize::from(of_user_space && !out.is_of_machine(name));
         let row = out.probes.row_of(statistics);
         out.probes.start_task(task, row, group);
-        let name = self.task_name(task).to_owned();
-        let out = &mut self.out;
-        let ordinal = out.tasks.ordinals.entry(name.clone()).or_insert(0);
-        *ordinal += 1;
-        let entity = random::mix(random::name_hash(&name) ^ *ordinal);
+        out.tasks.entities[task.index()] = (entity, 0);
         out.tasks.seed_streams(task, out.seed, entity);
         let started = crate::events::TraceKind::Start { task };
         out.probes.show(out.now, out.executing, started);
@@ -236,6 +235,8 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
             CpuState {
                 cursor: 0,
                 tick_at: Ns::MAX,
+                tick_order: 0,
+                timer_offset_ns: timer_offset_ns(&machine, seed, row),
                 running: None,
                 started: 0,
                 idle_since: 0,
@@ -291,16 +292,25 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     }
 }
 
+/// How long after its time the timer of a CPU interrupts, the same in all of a run.
+fn timer_offset_ns(machine: &Machine, seed: u64, cpu: usize) -> Ns {
+    let mut stream = random::stream(seed, cpu as u64, TIMER_OFFSET);
+    random::draw(&mut stream) % (machine.timer_offset_ns + 1)
+}
+
 fn source_state(workload: &Workload, row: usize, seed: u64) -> SourceState {
+    let ArrivalSpec { name, source } = &workload.arrivals[row];
+    let before = &workload.arrivals[..row];
+    let ordinal = 1 + before.iter().filter(|other| other.name == *name).count() as u64;
     let mut state = SourceState {
         next: 0,
-        at_ns: match &workload.arrivals[row] {
+        at_ns: match source {
             ArrivalSource::List(_) | ArrivalSource::Rounds { .. } => 0,
             ArrivalSource::Stream { first, .. } => first.at_ns,
         },
-        stream: random::stream(seed, row as u64, ARRIVALS),
+        stream: random::stream(seed, random::entity(name, ordinal), ARRIVALS),
     };
-    if let ArrivalSource::Rounds { arrivals, round_ns } = &workload.arrivals[row] {
+    if let ArrivalSource::Rounds { arrivals, round_ns } = source {
         let entered_ns = random::draw(&mut state.stream) % round_ns;
         state.at_ns = entered_ns.wrapping_neg();
         state.next = arrivals.partition_point(|arrival| arrival.at_ns < entered_ns);
@@ -335,7 +345,10 @@ impl Shared {
         let rows = 0..workload.tasks.len() as u32;
         let mut starts: Vec<u32> = rows.filter(to_start).collect();
         starts.sort_by_key(|&row| workload.tasks[row as usize].start_ns);
+        let fork_hash = |fork: &ForkSpec| random::name_hash(&fork.name);
         Self {
+            task_entities: task_entities(&workload.tasks),
+            fork_hashes: workload.forks.iter().map(fork_hash).collect(),
             workload,
             code,
             entries,
@@ -343,6 +356,27 @@ impl Shared {
             starts,
         }
     }
+}
+
+/// To which entity the draws of each task belong: to its name and the name of its statistics, and to its place among
+/// the tasks that have both. A task that is added to a workload, or that starts earlier, moves no other task's draws.
+///
+/// Worked example: programs `a` and `b` have two threads called `sender` each. These are (`sender`, `a`) 1 and 2 and
+/// (`sender`, `b`) 1 and 2, whichever of them starts first.
+fn task_entities(tasks: &[TaskSpec]) -> Vec<u64> {
+    let mut counts: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    let mut entities = Vec::with_capacity(tasks.len());
+    for task in tasks {
+        let statistics = task.statistics.as_deref().unwrap_or(&task.name);
+        let ordinal = counts.entry((&task.name, statistics)).or_insert(0);
+        *ordinal += 1;
+        let entity = random::entity(&task.name, *ordinal);
+        entities.push(match statistics == task.name {
+            true => entity,
+            false => random::mix(entity ^ random::name_hash(statistics)),
+        });
+    }
+    entities
 }
 
 /// An instruction with its jumps moved from the program's beginning to `entry`.
@@ -356,4 +390,58 @@ fn relocate(mut instruction: Instruction, entry: u32, first_table: u32) -> Instr
         _ => {}
     }
     instruction
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::{Arrival, ArrivalAction, ArrivalContext, ProgramId, SemaphoreId};
+
+    fn stream(workload: &mut Workload, name: &str) {
+        let interval = workload.add_distribution(crate::Distribution::Exponential { mean: 1000 });
+        let first = Arrival {
+            at_ns: 0,
+            cpu: Cpu(0),
+            context: ArrivalContext::HardIrq,
+            sync: false,
+            action: ArrivalAction::SemPost(SemaphoreId(0)),
+        };
+        workload.add_arrivals(name, ArrivalSource::Stream { first, interval });
+    }
+
+    #[test]
+    fn another_source_moves_no_draws() {
+        let draws = |names: &[&str], row| {
+            let mut workload = Workload::default();
+            names.iter().for_each(|name| stream(&mut workload, name));
+            let mut state = source_state(&workload, row, 7);
+            [(); 3].map(|()| random::draw(&mut state.stream))
+        };
+        let alone = draws(&["web"], 0);
+        assert_eq!(draws(&["db", "web"], 1), alone);
+        assert_eq!(draws(&["web", "web"], 0), alone);
+        assert_ne!(draws(&["web", "web"], 1), alone, "the second of its name");
+        assert_ne!(draws(&["db", "web"], 0), alone);
+    }
+
+    #[test]
+    fn another_task_moves_no_draws() {
+        let task = |(name, statistics): (&str, &str)| TaskSpec {
+            statistics: Some(statistics.to_owned()),
+            ..TaskSpec::new(name, ProgramId(0))
+        };
+        let entities = |names: &[(&str, &str)]| {
+            let tasks: Vec<TaskSpec> = names.iter().copied().map(task).collect();
+            task_entities(&tasks)
+        };
+        let alone = entities(&[("sender", "a"), ("sender", "a")]);
+        assert_ne!(alone[0], alone[1]);
+        let both = entities(&[
+            ("sender", "b"),
+            ("sender", "a"),
+            ("sender", "b"),
+            ("sender", "a"),
+        ]);
+        assert_eq!([both[1], both[3]], alone[..]);
+    }
 }

@@ -10,7 +10,7 @@ use crate::workload::{
 };
 use schedcast_kernel::table::Table;
 use schedcast_kernel::{Cpu, Ns, TaskId};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 /// Where a task's name is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -116,8 +116,8 @@ pub(crate) struct Tasks {
     stream_stride: usize,
     /// Live tasks.
     pub live: usize,
-    /// How many tasks of each name there have been.
-    pub ordinals: BTreeMap<String, u64>,
+    /// To which entity the random draws of each row belong, and how many children that task has had.
+    pub entities: Vec<(u64, u64)>,
     pub waiting: Waiting,
     pub semaphores: Vec<u64>,
     pub queues: Vec<MessageQueue>,
@@ -161,7 +161,7 @@ impl Tasks {
             streams: Vec::new(),
             stream_stride: programs.map(|program| program.streams()).max().unwrap_or(0),
             live: 0,
-            ordinals: BTreeMap::new(),
+            entities: Vec::new(),
             waiting,
             semaphores: workload.semaphores.clone(),
             queues: vec![MessageQueue::default(); workload.queues.len()],
@@ -259,6 +259,7 @@ impl Tasks {
         self.registers.resize(count * self.register_stride, 0);
         let unused = crate::random::stream(0, 0, 0);
         self.streams.resize(count * self.stream_stride, unused);
+        self.entities.resize(count, (0, 0));
         self.waiting.grow(count);
     }
 
