@@ -9,7 +9,11 @@
 //! far-fetched guess misleads more than a list of what is allowed. `spr` is three letters or more that
 //! `spr-2x56x2` begins with, so that one is meant.
 
+pub mod harmless;
+
 use strsim::damerau_levenshtein;
+
+pub mod groups;
 
 /// A longer word is no slip of the finger.
 const LONGEST_CHARACTERS: usize = 64;

@@ -1,6 +1,7 @@
 //! Everything that compiles to what tasks do: rt-app files, benchmark models, recordings, and
 //! services distilled from them.
 
+pub mod housekeeping;
 pub mod profile;
 pub mod programs;
 pub mod replay;

@@ -80,7 +80,7 @@ impl Service {
         match (&self.client, &self.arrivals) {
             (None, Arrivals::Open { mean_gap_ns, gaps }) => {
                 let interval = workload.add_distribution(gaps.distribution(*mean_gap_ns));
-                workload.add_arrivals(ArrivalSource::Stream {
+                let source = ArrivalSource::Stream {
                     first: Arrival {
                         at_ns: *mean_gap_ns,
                         cpu: Cpu(0),
@@ -93,7 +93,8 @@ impl Service {
                         },
                     },
                     interval,
-                });
+                };
+                workload.add_arrivals(placed.name.clone(), source);
                 Ok(())
             }
             (client, arrivals) => {

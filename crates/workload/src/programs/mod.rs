@@ -39,6 +39,8 @@
 //! | [`sysbench`] | `sysbench cpu`, `sysbench oltp_…` with a PostgreSQL server |
 //! | [`rt_app`] | `rt-app FILE` |
 //!
+//! Commands that start another one, such as `taskset -c 0`, may stand in front: [`prefix`].
+//!
 //! A model does what the tool does, system call by system call, where that makes tasks sleep, wake
 //! or compute; prices come from [`Prices`] and the machine. What it leaves out, its page in
 //! `docs/programs/` says.
@@ -54,6 +56,7 @@ pub mod netperf;
 pub mod pgbench;
 pub mod pipe;
 pub mod postgres;
+pub mod prefix;
 mod prices;
 pub mod printed;
 mod results;
@@ -112,6 +115,8 @@ pub struct Running {
     pub end_ns: Option<u64>,
     /// Of a command that runs until somebody stops it: what would end it.
     pub endless_without: Option<&'static str>,
+    /// When `timeout` ends it.
+    pub timeout_ns: Option<u64>,
     /// Names its tasks' statistics go to.
     pub statistics: Vec<String>,
     /// Longest time that an idle CPU may take to wake up while it runs (`/dev/cpu_dma_latency`),
@@ -128,11 +133,14 @@ pub fn split(command: &str) -> Vec<String> {
     command.split_whitespace().map(str::to_owned).collect()
 }
 
-/// The tool that a command line begins with. A path before its name does not matter.
+/// The tool that a command line starts, behind its prefixes. A path before its name does not
+/// matter.
 ///
 /// # Errors
-/// A command that no tool begins like, with the nearest one.
+/// A command that no tool begins like, with the nearest one, and mistakes in prefixes.
 pub fn tool(words: &[String]) -> Result<&'static Tool, CommandError> {
+    let skipped = prefix::skip(words)?;
+    let words = &words[skipped..];
     let typed = |row: usize| {
         let word = words.get(row).map_or("", String::as_str);
         // The tool may be given by its path, the words behind it are its own.
@@ -149,7 +157,8 @@ pub fn tool(words: &[String]) -> Result<&'static Tool, CommandError> {
     if let Some(tool) = TOOLS.iter().find(named) {
         return Ok(tool);
     }
-    let names: Vec<String> = TOOLS.iter().map(|tool| tool.words.join(" ")).collect();
+    let tools = TOOLS.iter().map(|tool| tool.words.join(" "));
+    let names: Vec<String> = tools.chain(prefix::names().map(str::to_owned)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let length = TOOLS
         .iter()
@@ -160,7 +169,7 @@ pub fn tool(words: &[String]) -> Result<&'static Tool, CommandError> {
     let typed: Vec<&str> = (0..length.min(words.len().max(1))).map(typed).collect();
     let typed = typed.join(" ");
     let message = format!("unknown program `{typed}`; {}", suggestion(&typed, &names));
-    Err(CommandError::new("command", 1, message))
+    Err(CommandError::new("command", skipped + 1, message))
 }
 
 /// Adds what a command runs to a workload.
@@ -174,7 +183,9 @@ pub fn compile(
     workload: &mut Workload,
 ) -> Result<Running, CommandError> {
     let tool = tool(words)?;
-    let read = tool.parse(words)?;
+    let prefixes = prefix::read(words, start.cpus)?;
+    let read = tool.parse_from(words, prefixes.words)?;
+    let start = &prefixes.started(start, tool)?;
     let tasks_before = workload.tasks.len();
     let compiler = &mut Compiler {
         tool: tool.name,
@@ -187,6 +198,7 @@ pub fn compile(
         tool,
         end_ns: model.length_ns().map(|length| start.start_ns + length),
         endless_without: model.endless_without(),
+        timeout_ns: prefixes.timeout_ns.map(|length| start.start_ns + length),
         statistics: model.statistics(&start.name),
         idle_latency_limit_us: model.idle_latency_limit_us(),
         needs_log: model.needs_log(),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use schedcast_kernel::GroupId;
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::rules::{NEWEST, Version};
+use schedcast_kernel::task::Policy;
 use schedcast_sim::workload::{ForkId, ForkSpec, MetricId, ProgramId, TaskSpec};
 use schedcast_sim::{ProgramBuilder, Reg, Workload};
 
@@ -21,6 +22,10 @@ pub struct Start {
     pub cpus: usize,
     /// CPUs it may use; `None` = all.
     pub affinity: Option<CpuSet>,
+    /// Policy and real-time priority.
+    pub policy: (Policy, u8),
+    /// Nice value.
+    pub nice: i32,
     /// Group it is started in.
     pub group: GroupId,
     /// When.
@@ -42,6 +47,8 @@ impl Start {
             name: name.into(),
             cpus,
             affinity: None,
+            policy: (Policy::Normal, 0),
+            nice: 0,
             group: GroupId::ROOT,
             start_ns: 0,
             kernel: NEWEST,
@@ -85,6 +92,7 @@ impl Compiler<'_> {
     pub fn fork(&mut self, suffix: &str, program: ProgramId, process: bool) -> ForkId {
         self.workload.add_fork(ForkSpec {
             name: format!("{}{suffix}", self.start.name),
+            statistics: None,
             program,
             process,
         })
@@ -96,6 +104,8 @@ impl Compiler<'_> {
         let mut task = TaskSpec::new(start.name.clone(), program);
         task.registers = registers;
         task.affinity = start.affinity;
+        (task.policy, task.rt_priority) = start.policy;
+        task.nice = start.nice;
         task.group = start.group;
         task.start_ns = start.start_ns;
         task.address_space = Some(self.free_address_space());

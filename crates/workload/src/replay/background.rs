@@ -32,6 +32,7 @@ use schedcast_sim::{Program, ProgramBuilder, ProgramError, Reg, Workload};
 use super::Replay;
 use super::groups::GroupIndex;
 use super::model::{Activation, ActivationId, Step, Trigger};
+use super::subject::is_recorder;
 use super::threads::{Origin, ThreadId};
 
 /// What all threads of the background are counted as.
@@ -39,9 +40,6 @@ pub const NAME: &str = "background";
 
 /// What paths of the background's groups begin with. A group of a workload begins with a slash.
 pub const GROUP_PREFIX: &str = "background:";
-
-/// Names of threads that record begin with one of these.
-const RECORDERS: [&str; 3] = ["schedcast", "perf", "trace-cmd"];
 
 /// Address spaces of the background are numbered from here, beyond those of any workload.
 const ADDRESS_SPACES: u32 = 1 << 30;
@@ -106,10 +104,8 @@ impl Replay {
         let mut background = members.background(self);
         background.arrivals = arrivals.len();
         if !arrivals.is_empty() {
-            workload.add_arrivals(ArrivalSource::Rounds {
-                arrivals,
-                round_ns: self.duration_ns.max(1),
-            });
+            let round_ns = self.duration_ns.max(1);
+            workload.add_arrivals(NAME, ArrivalSource::Rounds { arrivals, round_ns });
         }
         Ok(background)
     }
@@ -159,7 +155,7 @@ impl Members {
             without_cpu: Vec::new(),
         };
         for (id, thread) in (0u32..).map(ThreadId).zip(&replay.threads) {
-            let records = RECORDERS.iter().any(|name| thread.name.starts_with(name));
+            let records = is_recorder(&thread.name);
             let of_recorder = matches!(thread.origin, Origin::Fork(parent) if members.recorders.contains(&parent));
             let has_cpu = thread.bound_cpu.is_none_or(|cpu| (cpu as usize) < cpus);
             if records || of_recorder {

@@ -19,10 +19,10 @@ const LEAST: usize = 16;
 
 impl Replay {
     /// Deviation of a request's CPU time between windows of the recording, in thousandths of its mean; requests are the
-    /// activations of those threads of `group` that are called `name`. 0 where there are too few to tell.
-    pub fn drift_permille(&self, group: GroupIndex, name: &str) -> u64 {
+    /// activations of those threads of `group` whose figures are kept under `subject`. 0 where there are too few to tell.
+    pub fn drift_permille(&self, group: GroupIndex, subject: &str) -> u64 {
         let members = self.members(group).into_iter();
-        let own = members.filter(|id| self.threads[id.index()].name == name);
+        let own = members.filter(|id| self.threads[id.index()].subject == subject);
         let mut requests: Vec<(u64, u64)> = own
             .flat_map(|id| self.activations_of(id))
             .filter(|one| one.end_ns.is_some() && one.executed_ns > 0)

@@ -5,6 +5,7 @@ use super::groups::{self, Group, GroupIndex, Member};
 use super::model::Thread;
 use super::phase;
 use super::report::Report;
+use super::subject;
 use super::threads::{Identity, ThreadId, Threads};
 use super::timeline::{self, CpuTimeline, Repairs, Run};
 use schedcast_kernel::task::Policy;
@@ -104,6 +105,7 @@ impl Gathered {
         for (thread, group) in self.threads.iter_mut().zip(placement.of_thread) {
             thread.group = group;
         }
+        subject::assign(&mut self.threads, &self.groups);
         Ok(())
     }
 
@@ -143,6 +145,7 @@ fn thread(identity: &Identity, recording: &Recording) -> Thread {
         group: GroupIndex::ROOT,
         activations: 0..0,
         executed_ns: 0,
+        subject: name.clone(),
         name,
     }
 }

@@ -48,10 +48,10 @@ impl Quantiles {
     }
 }
 
-/// Figures of all threads of one name.
+/// Figures of all threads of one subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeasuredThreads {
-    /// Name.
+    /// The subject: see [`super::Thread::subject`].
     pub name: String,
     /// Number of threads.
     pub threads: u32,
@@ -93,7 +93,7 @@ pub struct MeasuredGroup {
 /// What the recording itself shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measured {
-    /// By thread name, sorted.
+    /// By subject, sorted.
     pub threads: Vec<MeasuredThreads>,
     /// Cgroups that have statistics at both ends, in the order of [`Replay::groups`].
     pub groups: Vec<MeasuredGroup>,
@@ -103,14 +103,14 @@ impl Replay {
     /// What the recording itself shows, over its whole length. An activation counts if its begin
     /// and its end are visible, a group if the recording has its `cpu.stat` at both ends.
     pub fn measured(&self) -> Measured {
-        let mut by_name: BTreeMap<&str, Collected> = BTreeMap::new();
+        let mut by_subject: BTreeMap<&str, Collected> = BTreeMap::new();
         for thread in &self.threads {
-            let collected = by_name.entry(&thread.name).or_default();
+            let collected = by_subject.entry(&thread.subject).or_default();
             collected.threads += 1;
             collected.executed_ns += thread.executed_ns;
         }
         for (id, thread) in (0u32..).map(ThreadId).zip(&self.threads) {
-            let Some(collected) = by_name.get_mut(thread.name.as_str()) else {
+            let Some(collected) = by_subject.get_mut(thread.subject.as_str()) else {
                 continue;
             };
             let mut previous_end_ns = 0;
@@ -122,13 +122,13 @@ impl Replay {
             }
         }
         for exchange in &self.exchanges {
-            let server = &self.threads[exchange.servers[0].index()].name;
+            let server = &self.threads[exchange.servers[0].index()].subject;
             let latencies = exchange.requests.iter().filter_map(|one| one.latency_ns);
-            if let Some(collected) = by_name.get_mut(server.as_str()) {
+            if let Some(collected) = by_subject.get_mut(server.as_str()) {
                 collected.request_ns.extend(latencies);
             }
         }
-        let threads = by_name
+        let threads = by_subject
             .into_iter()
             .map(|(name, collected)| MeasuredThreads {
                 name: name.to_owned(),

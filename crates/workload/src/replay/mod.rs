@@ -33,7 +33,7 @@
 //!
 //! What cannot be seen, and the rule taken instead, stands with the module that takes it:
 //! `timeline` (missing switches), `threads` (kernel threads, priorities), `groups` (cgroups and
-//! autogroups), `phase` (period timers), `activity` (activations), `unseen` (messages without a
+//! autogroups), `subject` (threads of one name in several groups), `phase` (period timers), `activity` (activations), `unseen` (messages without a
 //! wakeup), `steal` (time the hypervisor took), `exchange` (clients that wait for answers), `costs` (what the simulator charges
 //! itself).
 
@@ -53,6 +53,7 @@ mod model;
 mod phase;
 mod report;
 mod steal;
+pub mod subject;
 mod threads;
 mod timeline;
 mod unseen;

@@ -28,6 +28,8 @@ pub struct Thread {
     pub pid: Pid,
     /// Its name (the one most events give it).
     pub name: String,
+    /// What its figures are kept under: the name, as far as it tells threads apart; see `subject`.
+    pub subject: String,
     /// Where it comes from.
     pub origin: Origin,
     /// Thread of the kernel itself: never throttled, no address space.

@@ -62,6 +62,19 @@ impl Words {
             .map_or(Ok(default), |given| given.whole(range))
     }
 
+    /// An operand, to be read like the value of a flag; `name` stands for it in messages.
+    pub(in crate::programs) fn operand_named(&self, row: usize, name: &str) -> Given {
+        static OPERAND: Flag = Flag::short(' ', "");
+        let found = self.operands.get(row);
+        Given {
+            tool: self.tool,
+            flag: &OPERAND,
+            typed: name.to_owned(),
+            value: found.map(|(text, _)| text.clone()),
+            word: found.map_or(1, |(_, word)| *word),
+        }
+    }
+
     /// An error of the command as a whole, shown at its first word.
     pub fn error(&self, message: impl Into<String>) -> CommandError {
         CommandError::new(self.tool.name, 1, message)
@@ -88,11 +101,14 @@ impl Given {
         CommandError::new(self.tool.name, self.word, message)
     }
 
-    fn expected(&self, what: &str) -> CommandError {
-        let typed = &self.typed;
+    pub(in crate::programs) fn expected(&self, what: &str) -> CommandError {
+        let typed = match self.typed.starts_with('-') {
+            true => format!("flag `{}`", self.typed),
+            false => format!("`{}`", self.typed),
+        };
         match &self.value {
-            Some(value) => self.error(format!("flag `{typed}` needs {what}, found `{value}`")),
-            None => self.error(format!("flag `{typed}` needs {what}")),
+            Some(value) => self.error(format!("{typed} needs {what}, found `{value}`")),
+            None => self.error(format!("{typed} needs {what}")),
         }
     }
 

@@ -9,16 +9,64 @@ impl Tool {
     /// # Errors
     /// Unknown flags, flags that cannot be forecast, missing and superfluous values.
     pub fn parse(&'static self, words: &[String]) -> Result<Words, CommandError> {
+        self.parse_from(words, 0)
+    }
+
+    /// Same, of a command line in which the tool's own words begin at index `from`.
+    ///
+    /// # Errors
+    /// As [`Tool::parse`].
+    pub fn parse_from(&'static self, words: &[String], from: usize) -> Result<Words, CommandError> {
         let mut reader = Reader {
             tool: self,
             words,
-            at: self.words.len(),
+            at: from + self.words.len(),
             read: Words::new(self),
         };
         while reader.at < words.len() {
             reader.word()?;
         }
         Ok(reader.read)
+    }
+
+    /// Reads the flags from index `from` on and `operands` words behind them, and says at which
+    /// index the next word stands. Used for a tool that starts the command behind it.
+    ///
+    /// # Errors
+    /// As [`Tool::parse`]; fewer operands than asked for.
+    pub(in crate::programs) fn parse_leading(
+        &'static self,
+        words: &[String],
+        from: usize,
+        operands: usize,
+    ) -> Result<(Words, usize), CommandError> {
+        let mut reader = Reader {
+            tool: self,
+            words,
+            at: from,
+            read: Words::new(self),
+        };
+        while let Some(word) = words.get(reader.at) {
+            let is_flag = word.len() > 1 && word.starts_with('-');
+            if word == "--" && reader.read.operands.is_empty() {
+                reader.at += 1;
+            } else if is_flag && reader.read.operands.is_empty() {
+                reader.word()?;
+            } else if reader.read.operands.len() < operands {
+                reader.at += 1;
+                reader.read.operand(word, reader.at)?;
+            } else {
+                break;
+            }
+        }
+        if reader.read.operands.len() < operands {
+            return Err(CommandError::new(
+                self.name,
+                from,
+                "needs a value and a program behind it",
+            ));
+        }
+        Ok((reader.read, reader.at))
     }
 
     /// Every spelling of every flag that is accepted.

@@ -315,7 +315,6 @@ pub(super) fn barrier(compiler: &mut Compiler, tasks: u64) -> BarrierId {
 pub(super) fn server_process(compiler: &mut Compiler, program: ProgramId, group: GroupId) {
     let start = compiler.start;
     let mut task = TaskSpec::new(format!("{}-server", start.name), program);
-    task.affinity = start.affinity;
     task.group = group;
     task.start_ns = start.start_ns;
     task.address_space = Some(compiler.free_address_space());

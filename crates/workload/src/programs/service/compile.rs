@@ -113,7 +113,8 @@ impl Options {
             },
         };
         let source = ArrivalSource::Stream { first, interval };
-        compiler.workload.add_arrivals(source);
+        let name = compiler.start.name.clone();
+        compiler.workload.add_arrivals(name, source);
     }
 
     fn demand(&self, compiler: &mut Compiler, mean: u64) -> DistributionId {

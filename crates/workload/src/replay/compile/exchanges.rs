@@ -104,7 +104,7 @@ impl Exchanges {
             let servers = exchange.asked as u64;
             let requests = exchange.requests.iter();
             let inbox = |server: &ThreadId| inboxes[server.index()].map_or(0, |id| u64::from(id.0));
-            let server = &replay.threads[exchange.servers[0].index()].name;
+            let server = &replay.threads[exchange.servers[0].index()].subject;
             let messages = &mut requests.clone().map(|r| units.number(replay, r.request));
             all.words.push(ExchangeWords {
                 messages: add_row(messages),

@@ -107,8 +107,8 @@ impl Replay {
     /// start of the recording.
     ///
     /// Where an activation was begun by a thread and wakes that thread again, the time until the last
-    /// such wakeup goes to the metric `NAME/reply_latency`. For servers of exchanges
-    /// `NAME/request_latency` is what their clients see, from when a request is due to its answer.
+    /// such wakeup goes to the metric `SUBJECT/reply_latency`. For servers of exchanges
+    /// `SUBJECT/request_latency` is what their clients see, from when a request is due to its answer.
     ///
     /// # Errors
     /// If a program breaks a limit of the simulator.
@@ -131,7 +131,7 @@ impl Replay {
         }
         let arrivals = compiler.arrivals();
         let inboxes = compiler.inboxes;
-        workload.add_arrivals(ArrivalSource::List(arrivals));
+        workload.add_arrivals("recording", ArrivalSource::List(arrivals));
         Ok(Compiled {
             groups,
             inboxes,
@@ -209,10 +209,11 @@ impl<'a> Compiler<'a> {
         let mut metrics = Vec::new();
         let mut forks = Vec::new();
         for (id, thread) in (0u32..).map(ThreadId).zip(&replay.threads) {
-            metrics.push(workload.add_metric(&format!("{}/reply_latency", thread.name)));
+            metrics.push(workload.add_metric(&format!("{}/reply_latency", thread.subject)));
             forks.push(forked[id.index()].then(|| {
                 workload.add_fork(ForkSpec {
                     name: thread.name.clone(),
+                    statistics: Some(thread.subject.clone()),
                     program: units.of(id).program,
                     process: true,
                 })
@@ -384,6 +385,7 @@ impl<'a> Compiler<'a> {
             let start = under_way.map_or(0, |position| position as u64 + 1);
             task.registers = vec![(INBOX, u64::from(inbox.0)), (UNDER_WAY, start)];
         }
+        task.statistics = Some(thread.subject.clone());
         task.policy = thread.policy;
         task.nice = thread.nice;
         task.rt_priority = thread.rt_priority;

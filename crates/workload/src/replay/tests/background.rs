@@ -76,7 +76,7 @@ fn threads_wait_asleep_and_are_counted_together() {
 #[test]
 fn a_round_has_what_came_from_outside_but_not_what_the_recorder_woke() {
     let (workload, background) = behind_nothing(2);
-    let [ArrivalSource::Rounds { arrivals, round_ns }] = &workload.arrivals[..] else {
+    let ArrivalSource::Rounds { arrivals, round_ns } = &workload.arrivals[0].source else {
         panic!("one source in rounds");
     };
     assert_eq!(*round_ns, 10_000_000);

@@ -487,3 +487,59 @@ fn a_part_of_a_recording_knows_who_was_in_which_group() {
     // What was counted over all of it says nothing of a part.
     assert!(replay.measured().groups.is_empty());
 }
+
+/// Two services run `python3` beside each other, one of them with a pool of two workers.
+///
+/// ```text
+///  µs    CPU 0                          CPU 1
+///   0    python3 of /web    100 µs      python3 of /batch    9000 µs
+///  100   worker-1, then worker-2
+/// ```
+fn two_services() -> schedcast_trace::Recording {
+    let names = [
+        (1, "python3"),
+        (2, "python3"),
+        (3, "worker-1"),
+        (4, "worker-2"),
+        (5, "worker-7"),
+    ];
+    let mut mini = Mini::new(&names);
+    for (us, cpu, pid, for_us) in [
+        (0, 0, 1, 100),
+        (0, 1, 2, 9000),
+        (200, 0, 3, 10),
+        (300, 0, 4, 30),
+        (400, 0, 5, 50),
+    ] {
+        mini.waking(us, cpu, 0, HARD, pid);
+        mini.switch(us, cpu, 0, "R", pid);
+        mini.switch(us + for_us, cpu, pid, "S", 0);
+    }
+    mini.group("/web", &[], &[1, 3, 4]);
+    mini.group("/batch", &[], &[2]);
+    mini.recording(10_000)
+}
+
+#[test]
+fn threads_of_one_name_in_two_groups_have_their_own_figures() {
+    let replay = infer(&two_services(), &Options::default()).unwrap();
+    let subjects: Vec<&str> = replay.threads.iter().map(|t| t.subject.as_str()).collect();
+    let expected = [
+        "python3@/web",
+        "python3@/batch",
+        "worker-*",
+        "worker-*",
+        "worker-7",
+    ];
+    assert_eq!(subjects, expected);
+    let measured = replay.measured();
+    let p99_us = |subject: &str| {
+        let threads = measured.threads.iter().find(|one| one.name == subject);
+        let latency = threads.unwrap().activation_latency;
+        (latency.count, latency.p99_ns / 1000)
+    };
+    assert_eq!(p99_us("python3@/web"), (1, 100));
+    assert_eq!(p99_us("python3@/batch"), (1, 9000));
+    assert_eq!(p99_us("worker-*"), (2, 30));
+    assert_eq!(p99_us("worker-7"), (1, 50));
+}

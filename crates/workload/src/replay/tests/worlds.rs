@@ -63,7 +63,7 @@ fn a_thread_becomes_a_loop_over_its_inbox() {
     );
     assert_eq!(program[12..], [I::Work(30_000.into()), I::Jump(0)]);
 
-    let [ArrivalSource::List(arrivals)] = &workload.arrivals[..] else {
+    let ArrivalSource::List(arrivals) = &workload.arrivals[0].source else {
         panic!("one list of arrivals");
     };
     assert_eq!(arrivals.len(), 1);

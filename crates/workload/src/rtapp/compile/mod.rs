@@ -322,6 +322,7 @@ impl<'a> Compiler<'a> {
         // Its program comes later: a task may fork itself.
         let fork = self.workload.add_fork(ForkSpec {
             name,
+            statistics: None,
             program: ProgramId(0),
             process: false,
         });
