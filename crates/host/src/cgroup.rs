@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use crate::error::{HostError, Result, io_error, read_text};
+use crate::error::{HostError, Result, io_error, is_there, read_text};
 use crate::files::CpuFile;
 use crate::guard::Guard;
 use crate::hierarchy::{self, CgroupVersion, CpuHierarchy};
@@ -458,7 +458,7 @@ fn read_ids(path: &Path) -> Result<Vec<i32>> {
         .collect()
 }
 
-fn read_limits(version: CgroupVersion, dir: &Path) -> Result<CpuLimits> {
+pub(crate) fn read_limits(version: CgroupVersion, dir: &Path) -> Result<CpuLimits> {
     let read = |file: CpuFile| read_text(&dir.join(file.name()));
     let number = |file: CpuFile, text: &str| {
         limits::parse_u64(file.name(), text).map_err(|_| HostError::Parse {
@@ -478,7 +478,7 @@ fn read_limits(version: CgroupVersion, dir: &Path) -> Result<CpuLimits> {
         CgroupVersion::V1 => CpuFile::CfsBurstUs,
         CgroupVersion::V2 => CpuFile::MaxBurst,
     };
-    let burst_us = if dir.join(burst_file.name()).exists() {
+    let burst_us = if is_there(&dir.join(burst_file.name()))? {
         number(burst_file, &read(burst_file)?)?
     } else {
         0

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use schedcast_names::groups::Miss;
 use thiserror::Error;
 
 use crate::limits::LimitError;
@@ -33,6 +34,14 @@ pub enum HostError {
         path: String,
         /// The existing path that looks most like it.
         nearest: Option<String>,
+    },
+    /// A unit, container, pod, process or path that no group, or more than one, is called by.
+    #[error("{miss}")]
+    NoSuchGroup {
+        /// What was asked for, and why no group was chosen.
+        miss: Miss,
+        /// What would help.
+        hint: String,
     },
     /// A cgroup that should be new but is already there.
     #[error("cgroup {path} exists already")]
@@ -106,6 +115,14 @@ pub enum HostError {
         /// Where its journal would be.
         journal: PathBuf,
     },
+    /// A journal whose values are not those that were written.
+    #[error(
+        "{path} is damaged: its checksum is not that of what it says, so nothing was changed; compare its values with what the group should have, set them by hand and remove the file"
+    )]
+    DamagedJournal {
+        /// The journal.
+        path: PathBuf,
+    },
     /// An undo of a group that ended since; another was made at its path.
     #[error(
         "nothing to undo for {cgroup}: the group that was changed is gone, and this one was made later; it stays as it is"
@@ -170,6 +187,12 @@ pub(crate) fn io_error(action: &'static str, path: &Path, source: io::Error) -> 
         path,
         source,
     }
+}
+
+/// Whether there is such a file. A look that fails is no answer: what is there would be left out, or written over.
+pub(crate) fn is_there(path: &Path) -> Result<bool> {
+    path.try_exists()
+        .map_err(|source| io_error("looking for", path, source))
 }
 
 /// Reads a whole text file.

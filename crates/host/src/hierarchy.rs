@@ -6,6 +6,8 @@
 
 use std::path::{Path, PathBuf};
 
+pub(crate) use schedcast_names::groups::canonical;
+
 use crate::error::{HostError, Result, read_text};
 
 const MOUNTS: &str = "/proc/self/mountinfo";
@@ -74,6 +76,23 @@ impl CpuHierarchy {
             .map(|found| Self::at(CgroupVersion::V2, &found.point))
     }
 
+    /// Where version 1 counts CPU time used, which is a controller of its own; `None` with version 2 and where it is not mounted.
+    pub fn accounting(&self) -> Option<PathBuf> {
+        if self.mount.join("cpuacct.usage").is_file() {
+            return Some(self.mount.clone());
+        }
+        let text = std::fs::read_to_string(MOUNTS).ok()?;
+        let counts = |mount: &Mount| {
+            let mut options = mount.options.split(',');
+            mount.kind == "cgroup" && options.any(|option| option == "cpuacct")
+        };
+        let mut mounts = text.lines().filter_map(parse_mount);
+        let found = mounts
+            .find(counts)
+            .filter(|_| self.version == CgroupVersion::V1);
+        found.map(|mount| mount.point)
+    }
+
     /// The generation of its files.
     pub fn version(&self) -> CgroupVersion {
         self.version
@@ -82,6 +101,15 @@ impl CpuHierarchy {
     /// The directory of the root group.
     pub fn mount(&self) -> &Path {
         &self.mount
+    }
+
+    /// What is below this mount of a path in the file system: `/sys/fs/cgroup/cpu/pg` is `/pg`.
+    pub(crate) fn below_mount<'a>(&self, path: &'a str) -> Option<&'a str> {
+        let below = path.strip_prefix(self.mount.to_str()?)?;
+        match below {
+            "" => Some("/"),
+            _ => below.starts_with('/').then_some(below),
+        }
     }
 
     /// The directory of a group named by its path below the root (`/`, `/pg`, `/kubepods/x`).
@@ -183,16 +211,6 @@ fn own_group(text: &str, version: CgroupVersion) -> Option<String> {
         };
         found.then(|| path.to_owned())
     })
-}
-
-/// The one spelling of a group's path: `pg`, `/pg/` and `//pg` are `/pg`. Journals are kept by it.
-pub(crate) fn canonical(path: &str) -> String {
-    let parts = path.split('/').filter(|part| !matches!(*part, "" | "."));
-    let path: String = parts.map(|part| format!("/{part}")).collect();
-    match path.is_empty() {
-        true => "/".to_owned(),
-        false => path,
-    }
 }
 
 #[cfg(test)]

@@ -17,6 +17,9 @@
 //! ```
 //!
 //! * [`CpuCgroup`]: a group, cgroup v1 or v2, removed again whatever happens.
+//! * [`groups`]: the groups of this host by unit, container, pod and process.
+//! * [`top`]: which limited groups are throttled, and how much.
+//! * [`self_check`]: what works on this host.
 //! * [`run_in`]: commands started together in a group, with a time limit.
 //! * [`limits`]: the kernel's own bounds on limits, as pure functions.
 //! * [`Topology`] and [`KernelInfo`]: what machine and what kernel this is.
@@ -34,6 +37,7 @@ mod cgroup;
 mod cpufreq;
 mod error;
 pub mod files;
+pub mod groups;
 mod guard;
 mod hierarchy;
 pub mod hog;
@@ -41,9 +45,12 @@ pub mod limits;
 pub mod measure;
 pub mod record;
 mod run;
+mod scratch;
+pub mod self_check;
 pub mod server;
 mod stat;
 pub mod sys;
+pub mod top;
 mod topology;
 pub mod tracefs;
 pub mod twin;
@@ -56,6 +63,7 @@ pub use files::CpuFile;
 pub use hierarchy::{CgroupVersion, CpuHierarchy};
 pub use limits::{CpuLimits, LimitError};
 pub use run::{CommandReport, CommandSpec, GroupReport, Output, RunReport, run_in, run_placed};
+pub use scratch::Scratch;
 pub use stat::{CpuStat, CpuTimes, TaskTimes};
 pub use sys::{Ending, Usage};
 pub use topology::{CpuInfo, IdleState, KernelInfo, Topology, parse_cpu_list};

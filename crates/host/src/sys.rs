@@ -3,9 +3,12 @@
 //! All `unsafe` of the crate is here and in `guard` and `run` (code between fork and exec).
 #![allow(unsafe_code)]
 
+use std::ffi::{CString, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Turns the −1 convention into a `Result`.
@@ -63,7 +66,7 @@ pub fn thread_cpu_ns() -> u64 {
 
 const fn timespec(ns: u64) -> libc::timespec {
     libc::timespec {
-        tv_sec: (ns / 1_000_000_000) as libc::time_t,
+        tv_sec: (ns / 1_000_000_000) as _,
         tv_nsec: (ns % 1_000_000_000) as libc::c_long,
     }
 }
@@ -86,18 +89,41 @@ pub fn sleep_until_ns(at_ns: u64) {
 /// Ends what `command` starts when the thread that starts it ends, whatever ends that.
 pub(crate) fn end_with_parent(command: &mut std::process::Command) {
     use std::os::unix::process::CommandExt;
-    // SAFETY: one system call that is async-signal-safe.
+    let parent = std::process::id() as i32;
+    // SAFETY: system calls that are async-signal-safe.
     unsafe {
-        command.pre_exec(|| {
-            check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL).into()).map(drop)
+        command.pre_exec(move || {
+            check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL).into())?;
+            // A parent that ended before the request was made sends nothing any more.
+            match libc::getppid() == parent {
+                true => Ok(()),
+                false => Err(io::ErrorKind::BrokenPipe.into()),
+            }
         });
     }
 }
 
+/// Makes a folder of its own, which nobody else may enter, below `place`; its name begins with `begin`.
+pub(crate) fn make_folder(place: &Path, begin: &str) -> io::Result<PathBuf> {
+    let pattern = place.join(format!("{begin}XXXXXX")).into_os_string();
+    let mut pattern = CString::new(pattern.into_vec())?.into_bytes_with_nul();
+    // SAFETY: the pattern ends in NUL and has room for the name, which replaces its last six letters.
+    if unsafe { libc::mkdtemp(pattern.as_mut_ptr().cast()) }.is_null() {
+        return Err(io::Error::last_os_error());
+    }
+    pattern.pop();
+    Ok(OsString::from_vec(pattern).into())
+}
+
+/// The user whose rights this process has.
+pub(crate) fn user() -> u32 {
+    // SAFETY: geteuid has no preconditions.
+    unsafe { libc::geteuid() }
+}
+
 /// Whether this process has root's rights.
 pub fn is_root() -> bool {
-    // SAFETY: geteuid has no preconditions.
-    unsafe { libc::geteuid() == 0 }
+    user() == 0
 }
 
 /// Parent process id by a real system call: the cheapest one, used as the measure of a call's cost.
@@ -150,9 +176,19 @@ pub fn set_nice(nice: i32) -> io::Result<()> {
 
 /// Puts the calling thread under `SCHED_IDLE`: it keeps its CPU out of idle and yields to any other.
 pub fn set_policy_idle() -> io::Result<()> {
-    let param = libc::sched_param { sched_priority: 0 };
-    // SAFETY: `param` is valid and outlives the call.
-    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &param) }.into()).map(drop)
+    // The kernel's structure is this one number. Not through the C library: musl's function refuses, because POSIX wants the
+    // policy of a whole process.
+    let priority: libc::c_int = 0;
+    // SAFETY: `priority` is valid and outlives the call.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_sched_setscheduler,
+            0,
+            libc::SCHED_IDLE,
+            std::ptr::from_ref(&priority),
+        )
+    };
+    check(done).map(drop)
 }
 
 /// Sets the timer slack of the calling thread; 0 would mean the default of 50 µs.
@@ -315,13 +351,17 @@ extern "C" fn remember_stop(_signal: libc::c_int) {
     STOP.store(true, Ordering::Relaxed);
 }
 
-/// From now on SIGINT and SIGTERM set the returned flag and do nothing else.
+/// From now on SIGINT, SIGTERM and SIGHUP (a terminal or a remote login that went away) set the returned flag and do
+/// nothing else. Those that were ignored, as `nohup` has it, stay ignored.
 pub fn stop_flag() -> &'static AtomicBool {
     let handler: extern "C" fn(libc::c_int) = remember_stop;
-    // SAFETY: the handler only stores to an atomic.
-    unsafe {
-        libc::signal(libc::SIGINT, handler as libc::sighandler_t);
-        libc::signal(libc::SIGTERM, handler as libc::sighandler_t);
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: the handler only stores to an atomic.
+        unsafe {
+            if libc::signal(signal, handler as libc::sighandler_t) == libc::SIG_IGN {
+                libc::signal(signal, libc::SIG_IGN);
+            }
+        }
     }
     &STOP
 }

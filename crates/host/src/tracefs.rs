@@ -174,8 +174,9 @@ fn find_tracefs(mounts: &str) -> Option<PathBuf> {
 }
 
 fn mount_privately() -> Result<PathBuf> {
-    let at = std::env::temp_dir().join(format!("schedcast-tracefs-{}", std::process::id()));
-    fs::create_dir(&at).map_err(|error| io_error("creating", &at, error))?;
+    let place = std::env::temp_dir();
+    let at = sys::make_folder(&place, "schedcast-tracefs-")
+        .map_err(|error| io_error("creating a folder in", &place, error))?;
     let path = CString::new(at.as_os_str().as_bytes()).expect("made from a path without NUL");
     sys::mount_tracefs(&path).map_err(|source| {
         let _ = fs::remove_dir(&at);

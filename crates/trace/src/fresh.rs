@@ -8,6 +8,9 @@
 //! .schedcast-4711-0.new  ── write ── sync ── rename ┘   an error, or a panic: removed, the old one stays
 //! ```
 //!
+//! A process that is killed removes nothing. It held a lock on its new file, though, and the kernel took that back; so
+//! the next process that writes into the folder recognises what was left behind, and removes it.
+//!
 //! What is no regular file (a pipe, a terminal, `/dev/null`, `/dev/stdout`) has no name to take and is written as it is.
 //! So is a file in a folder that takes no new ones: there is nothing better. Worked example: `--json /dev/stdout`
 //! behind `> both.txt` writes on where standard output stands, so that the table comes after the JSON and not over it.
@@ -19,12 +22,19 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::fs::fchown;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Links that lead to one another; the kernel follows as many.
 const MOST_LINKS: u32 = 40;
 
 /// Files that this process has begun: each has a name of its own.
 static BEGUN: AtomicU32 = AtomicU32::new(0);
+
+/// How the names of files in the making begin and end; between them stand the process and its number of the file.
+const NEW: (&str, &str) = (".schedcast-", ".new");
+
+/// Folders that this process has looked through for what killed processes left.
+static SWEPT: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// A file in the making. Dropped without [`Fresh::keep`], it leaves what was there before.
 #[derive(Debug)]
@@ -179,10 +189,8 @@ fn descriptor(folder: &Path, name: &Path) -> io::Result<File> {
 
 /// A new file in the folder of `name`, with the rights and the owner of the file that it will replace.
 fn begin(name: &Path) -> io::Result<(File, PathBuf)> {
-    let number = BEGUN.fetch_add(1, Ordering::Relaxed);
-    let fresh = format!(".schedcast-{}-{number}.new", std::process::id());
-    let beside = name.with_file_name(fresh);
-    let file = File::create(&beside)?;
+    sweep(name);
+    let (file, beside) = begin_locked(name)?;
     if let Ok(old) = fs::metadata(name) {
         let keeps = file.set_permissions(old.permissions());
         // Only root may give a file away; anybody else is its owner.
@@ -193,6 +201,59 @@ fn begin(name: &Path) -> io::Result<(File, PathBuf)> {
         }
     }
     Ok((file, beside))
+}
+
+/// A file that did not exist, locked for as long as it is open.
+fn begin_locked(name: &Path) -> io::Result<(File, PathBuf)> {
+    loop {
+        let number = BEGUN.fetch_add(1, Ordering::Relaxed);
+        let (begin, end) = NEW;
+        let beside = name.with_file_name(format!("{begin}{}-{number}{end}", std::process::id()));
+        let mut options = OpenOptions::new();
+        // Neither a link that somebody prepared nor a file that another process of this number left is written to.
+        let file = match options.write(true).create_new(true).open(&beside) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+            opened => opened?,
+        };
+        // Where a file system has no locks nothing is swept either.
+        let _ = file.lock();
+        // Between the two calls another process may have taken the file for one that was left behind.
+        if file.metadata()?.nlink() > 0 {
+            return Ok((file, beside));
+        }
+    }
+}
+
+/// Removes what killed processes left in the folder of `name`, once a folder.
+fn sweep(name: &Path) {
+    let folder = match name.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let mut swept = SWEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    if swept.iter().any(|known| known == folder) {
+        return;
+    }
+    swept.push(folder.to_owned());
+    let Ok(entries) = fs::read_dir(folder) else {
+        return;
+    };
+    let is_new = |name: &str| name.starts_with(NEW.0) && name.ends_with(NEW.1);
+    for entry in entries.flatten() {
+        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+        if is_file && entry.file_name().to_str().is_some_and(is_new) {
+            remove_left(&entry.path());
+        }
+    }
+}
+
+/// Removes a file in the making unless the process that makes it is alive.
+fn remove_left(path: &Path) {
+    if let Ok(file) = OpenOptions::new().write(true).open(path)
+        && file.try_lock().is_ok()
+    {
+        let _ = fs::remove_file(path);
+    }
 }
 
 /// [`begin`]; nothing where the folder takes no new files and `name` is there to be written in place.
@@ -239,6 +300,34 @@ mod tests {
         write(&path, "new").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_eq!(names(folder.path()), ["out.json"]);
+    }
+
+    #[test]
+    fn what_killed_processes_left_is_removed_and_what_others_write_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let left = folder.path().join(".schedcast-1-0.new");
+        let written = folder.path().join(".schedcast-1-1.new");
+        fs::write(&left, "half").unwrap();
+        let other = File::create(&written).unwrap();
+        other.lock().unwrap();
+        write(&folder.path().join("out.json"), "new").unwrap();
+        assert_eq!(names(folder.path()), [".schedcast-1-1.new", "out.json"]);
+    }
+
+    #[test]
+    fn a_prepared_link_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let victim = folder.path().join("victim");
+        fs::write(&victim, "untouched").unwrap();
+        // Whoever guesses the next names prepares a thousand of them.
+        let next = BEGUN.load(Ordering::Relaxed);
+        for number in next..next + 1000 {
+            let name = format!(".schedcast-{}-{number}.new", std::process::id());
+            symlink("victim", folder.path().join(name)).unwrap();
+        }
+        write(&folder.path().join("out.json"), "new").unwrap();
+        assert_eq!(fs::read(&victim).unwrap(), b"untouched");
+        assert_eq!(fs::read(folder.path().join("out.json")).unwrap(), b"new");
     }
 
     #[test]

@@ -48,6 +48,10 @@ pub fn open_trace(path: &Path) -> Result<Box<dyn EventSource>, ReadError> {
     }
 }
 
+/// Largest binary trace that is unpacked into memory, bytes. A packed file can be a thousand times smaller than what comes
+/// out of it; a file that is unpacked already is read from disk, whatever its size.
+const UNPACKED_MAX_BYTES: u64 = 1 << 30;
+
 /// Opens what comes out of a packed file.
 fn open_unpacked(
     path: &Path,
@@ -59,15 +63,28 @@ fn open_unpacked(
         return Err(ReadError::new(ErrorKind::Unsupported, path, message));
     }
     let format = Format::of(path, &head)?;
-    let mut whole = std::io::Cursor::new(head).chain(input);
+    let whole = std::io::Cursor::new(head).chain(input);
     if format == Format::Text {
         return Ok(Box::new(FtraceTextReader::new(path, whole)));
     }
+    let bytes = unpack(path, whole, UNPACKED_MAX_BYTES)?;
+    format.open(path, Store::Memory(bytes))
+}
+
+/// All bytes of `packed`, if they are not more than `most`.
+fn unpack(path: &Path, packed: impl Read, most: u64) -> Result<Vec<u8>, ReadError> {
     let mut bytes = Vec::new();
-    whole
+    packed
+        .take(most + 1)
         .read_to_end(&mut bytes)
         .map_err(|error| head_error(path, &error))?;
-    format.open(path, Store::Memory(bytes))
+    if bytes.len() as u64 > most {
+        let message = format!(
+            "unpacks to more than {most} bytes; unpack it to a file first, which is read from disk"
+        );
+        return Err(ReadError::new(ErrorKind::Unsupported, path, message));
+    }
+    Ok(bytes)
 }
 
 /// How a file is packed as a whole.
@@ -160,5 +177,18 @@ fn head_error(path: &Path, error: &std::io::Error) -> ReadError {
         )
         .at_line(1),
         _ => ReadError::io(path, error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packed_trace_may_have_so_many_bytes_and_not_one_more() {
+        let unpacked = |bytes| unpack(Path::new("t"), std::io::repeat(7).take(bytes), 1000);
+        assert_eq!(unpacked(1000).unwrap(), [7; 1000]);
+        let message = unpacked(1001).unwrap_err().to_string();
+        assert!(message.contains("more than 1000 bytes"), "{message}");
     }
 }

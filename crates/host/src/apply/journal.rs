@@ -1,7 +1,11 @@
 //! The previous values of a group, safe on disk before anything is written.
 //!
-//! One file a group, named by its path with `/` as `+`: `/web/api` is `+web+api.json`. It is written beside
-//! its place, synced, renamed, and the directory synced: after a crash it is there as a whole or not at all.
+//! One file a group, named by its path with `/` as `+`: `/web/api` is `+web+api.json`. A `+` in the path is `%2B` and a `%`
+//! is `%25`, so that `/web+api` has another. A journal is written beside its place, synced, renamed, and the directory
+//! synced: after a crash it is there as a whole or not at all. A checksum tells values that a disk has changed since.
+//!
+//! Who applies or undoes holds a lock on the directory of the journals from the first look at a group to the last, so that
+//! two of them do not write in turns.
 //!
 //! A group may end before it is undone, with a restart of its service or of the machine, and another be made at its path. The
 //! values of the one are nothing to the other, so a journal says which group it is of: the boot, and the inode of the
@@ -14,14 +18,20 @@ use std::path::{Path, PathBuf};
 use schedcast_trace::fresh;
 
 use crate::cgroup::CpuCgroup;
-use crate::error::{HostError, Result, io_error, read_text};
+use crate::error::{HostError, Result, io_error, is_there, read_text};
 use crate::files::CpuFile;
 use crate::hierarchy::CgroupVersion;
 
 use super::Wish;
 
 /// Name and version of the form on disk.
-const SCHEMA: &str = "schedcast.undo/1";
+const SCHEMA: &str = "schedcast.undo/2";
+/// The form without a checksum.
+const SCHEMA_UNCHECKED: &str = "schedcast.undo/1";
+/// The key of the checksum of all other keys.
+const CHECKSUM: &str = "crc32";
+/// The file that is locked while somebody applies or undoes.
+const LOCK: &str = "lock";
 
 /// The settings of a group as text, file by file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,13 +58,13 @@ impl Saved {
                 CpuFile::Idle,
             ],
         };
-        let there = files
-            .iter()
-            .filter(|file| group.dir().join(file.name()).exists());
-        let files = there.map(|file| Ok((*file, group.read(*file)?)));
-        Ok(Saved {
-            files: files.collect::<Result<_>>()?,
-        })
+        let mut saved = Saved { files: Vec::new() };
+        for file in files {
+            if is_there(&group.dir().join(file.name()))? {
+                saved.files.push((*file, group.read(*file)?));
+            }
+        }
+        Ok(saved)
     }
 
     /// These settings as a wish.
@@ -96,6 +106,43 @@ fn identity(group: &CpuCgroup) -> Result<String> {
     Ok(format!("{} {}", boot.trim(), inode.ino()))
 }
 
+/// The right to change groups; others wait until it is dropped.
+#[derive(Debug)]
+pub(super) struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Waits for whoever holds it.
+    pub fn take(directory: &Path) -> Result<Lock> {
+        fs::create_dir_all(directory).map_err(|error| io_error("creating", directory, error))?;
+        let path = directory.join(LOCK);
+        let mut options = File::options();
+        let file = options.write(true).create(true).truncate(false).open(&path);
+        let locked = file.and_then(|file| file.lock().map(|()| Lock { _file: file }));
+        locked.map_err(|error| io_error("locking", &path, error))
+    }
+}
+
+/// CRC-32 of the compact form of a JSON, which neither spaces nor line ends are part of.
+fn checksum(json: &serde_json::Map<String, serde_json::Value>) -> String {
+    let mut crc = flate2::Crc::new();
+    crc.update(serde_json::Value::from(json.clone()).to_string().as_bytes());
+    format!("{:08x}", crc.sum())
+}
+
+/// The name of the journal of the group at `path`.
+fn file_name(path: &str) -> String {
+    let escaped = path.replace('%', "%25").replace('+', "%2B");
+    format!("{}.json", escaped.replace('/', "+"))
+}
+
+/// The path of the group whose journal has this name.
+fn group_of(name: &str) -> Option<String> {
+    let path = name.strip_suffix(".json")?.replace('+', "/");
+    Some(path.replace("%2B", "+").replace("%25", "%"))
+}
+
 impl Journal {
     /// Where it is.
     pub fn path(&self) -> &Path {
@@ -103,7 +150,7 @@ impl Journal {
     }
 
     fn place(directory: &Path, group: &CpuCgroup) -> PathBuf {
-        directory.join(format!("{}.json", group.path().replace('/', "+")))
+        directory.join(file_name(group.path()))
     }
 
     /// The journal of `group`: the one that is there, or a new one with `now`, also in place of that of a group which is
@@ -114,7 +161,7 @@ impl Journal {
         now: &Saved,
     ) -> Result<(Journal, bool)> {
         let path = Journal::place(directory, group);
-        if path.exists() {
+        if is_there(&path)? {
             let found = Journal::open(directory, group)?;
             if found.of_this_group {
                 return Ok((found.journal, false));
@@ -125,13 +172,14 @@ impl Journal {
             .iter()
             .map(|(file, text)| (file.name().to_owned(), text.clone().into()))
             .collect();
-        let json = serde_json::json!({
-            "schema": SCHEMA,
-            "cgroup": group.path(),
-            "directory": group.dir(),
-            "group": identity(group)?,
-            "files": files,
-        });
+        let mut json = serde_json::Map::new();
+        json.insert("schema".into(), SCHEMA.into());
+        json.insert("cgroup".into(), group.path().into());
+        json.insert("directory".into(), group.dir().to_string_lossy().into());
+        json.insert("group".into(), identity(group)?.into());
+        json.insert("files".into(), files.into());
+        json.insert(CHECKSUM.into(), checksum(&json).into());
+        let json = serde_json::Value::from(json);
         save(directory, &path, &format!("{json:#}\n"))?;
         Ok((Journal { path }, true))
     }
@@ -139,7 +187,7 @@ impl Journal {
     /// The journal of `group` and what it says.
     pub(super) fn open(directory: &Path, group: &CpuCgroup) -> Result<Found> {
         let path = Journal::place(directory, group);
-        if !path.exists() {
+        if !is_there(&path)? {
             return Err(HostError::NothingToUndo {
                 cgroup: group.path().to_owned(),
                 journal: path,
@@ -152,14 +200,21 @@ impl Journal {
             expected: "a journal of apply",
             found,
         };
-        let json: serde_json::Value =
+        let mut json: serde_json::Map<String, serde_json::Value> =
             serde_json::from_str(&text).map_err(|error| bad(error.to_string()))?;
-        if json["schema"] != SCHEMA
-            || json["directory"].as_str().map(Path::new) != Some(group.dir())
-        {
-            return Err(bad(format!("{} of {}", json["schema"], json["directory"])));
+        let told = json.remove(CHECKSUM);
+        let json_of = |key: &str| json.get(key).unwrap_or(&serde_json::Value::Null);
+        let is_unchecked = told.is_none() && json_of("schema") == SCHEMA_UNCHECKED;
+        if !is_unchecked && told != Some(checksum(&json).into()) {
+            return Err(HostError::DamagedJournal { path });
         }
-        let files = json["files"]
+        let known = is_unchecked || json_of("schema") == SCHEMA;
+        let directory = json_of("directory").as_str();
+        if !known || directory != Some(&*group.dir().to_string_lossy()) {
+            let (schema, directory) = (json_of("schema"), json_of("directory"));
+            return Err(bad(format!("{schema} of {directory}")));
+        }
+        let files = json_of("files")
             .as_object()
             .ok_or_else(|| bad("no files".to_owned()))?;
         let mut saved = Saved { files: Vec::new() };
@@ -170,7 +225,7 @@ impl Journal {
                 .push((CpuFile::from_name(name)?, text.to_owned()));
         }
         // Older journals do not say.
-        let of_this_group = match json["group"].as_str() {
+        let of_this_group = match json_of("group").as_str() {
             Some(told) => told == identity(group)?,
             None => true,
         };
@@ -183,14 +238,12 @@ impl Journal {
 
     /// The groups that have a journal in `directory`.
     pub fn groups(directory: &Path) -> Result<Vec<String>> {
-        if !directory.exists() {
+        if !is_there(directory)? {
             return Ok(Vec::new());
         }
         let entries = fs::read_dir(directory).map_err(|e| io_error("listing", directory, e))?;
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        let mut groups: Vec<String> = names
-            .filter_map(|name| Some(name.strip_suffix(".json")?.replace('+', "/")))
-            .collect();
+        let mut groups: Vec<String> = names.filter_map(|name| group_of(&name)).collect();
         groups.sort();
         Ok(groups)
     }
@@ -211,4 +264,28 @@ fn save(directory: &Path, path: &Path, text: &str) -> Result<()> {
 fn sync_directory(directory: &Path) -> Result<()> {
     let sync = || File::open(directory)?.sync_all();
     sync().map_err(|error| io_error("syncing", directory, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_journals_are_those_of_one_group_only() {
+        assert_eq!(file_name("/web/api"), "+web+api.json");
+        assert_eq!(file_name("/web+api"), "+web%2Bapi.json");
+        for path in [
+            "/a/b",
+            "/a+b",
+            "/a%2Bb",
+            "/a%2b",
+            "/%",
+            "/a%252B+/%25",
+            "/",
+            "/ä b",
+        ] {
+            assert_eq!(group_of(&file_name(path)).as_deref(), Some(path));
+        }
+        assert_eq!(group_of("lock"), None);
+    }
 }

@@ -26,6 +26,7 @@ mod owner;
 #[cfg(test)]
 mod tests;
 
+use journal::Lock;
 pub use journal::{Journal, Saved};
 pub use owner::{Owner, owner};
 
@@ -161,6 +162,7 @@ pub fn apply(
     journals: &Path,
     notice: &mut dyn FnMut(&Step),
 ) -> Result<Vec<Write>> {
+    let _lock = Lock::take(journals)?;
     let writes = plan(group, wish)?;
     if writes.is_empty() {
         return Ok(writes);
@@ -230,6 +232,9 @@ pub fn undo(
     journals: &Path,
     notice: &mut dyn FnMut(&Step),
 ) -> Result<Vec<Write>> {
+    // Without a journal nothing is made, not even the lock.
+    Journal::open(journals, group)?;
+    let _lock = Lock::take(journals)?;
     let found = Journal::open(journals, group)?;
     if !found.of_this_group {
         found.journal.remove()?;

@@ -172,6 +172,80 @@ fn all_or_nothing() {
     assert_eq!(text(&group), before, "refused before anything is touched");
 }
 
+#[test]
+fn a_journal_with_a_bit_changed_in_any_byte_restores_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let journals = root.path().join("undo");
+    let group = fake(root.path());
+    let before = text(&group);
+    apply(
+        &group,
+        &wish(&[("cpu.max", "60000 50000")]),
+        &journals,
+        &mut |_| {},
+    )
+    .unwrap();
+    let applied = text(&group);
+    let path = journals.join("+web.json");
+    let whole = fs::read(&path).unwrap();
+    for at in 0..whole.len() {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1 << (at % 8);
+        fs::write(&path, &damaged).unwrap();
+        undo(&group, &journals, &mut |_| {}).unwrap_err();
+        assert_eq!(text(&group), applied, "byte {at}");
+    }
+    fs::write(&path, &whole).unwrap();
+    undo(&group, &journals, &mut |_| {}).unwrap();
+    assert_eq!(text(&group), before);
+}
+
+#[test]
+fn journals_without_a_checksum_are_still_undone() {
+    let root = tempfile::tempdir().unwrap();
+    let journals = root.path().join("undo");
+    let group = fake(root.path());
+    fs::create_dir(&journals).unwrap();
+    let journal = serde_json::json!({
+        "schema": "schedcast.undo/1",
+        "directory": group.dir(),
+        "files": {"cpu.max": "70000 100000"},
+    });
+    fs::write(journals.join("+web.json"), journal.to_string()).unwrap();
+    undo(&group, &journals, &mut |_| {}).unwrap();
+    assert_eq!(group.read(CpuFile::Max).unwrap(), "70000 100000");
+}
+
+#[test]
+fn two_at_once_take_turns() {
+    let root = tempfile::tempdir().unwrap();
+    let journals = root.path().join("undo");
+    let group = fake(root.path());
+    let before = text(&group);
+    for _ in 0..50 {
+        // Each writes three files and reads them back; in turns neither finds what the other wrote in between.
+        std::thread::scope(|scope| {
+            for share in ["20000", "60000"] {
+                let (group, journals) = (&group, &journals);
+                scope.spawn(move || {
+                    let max = format!("{share} 100000");
+                    let wanted = wish(&[
+                        ("cpu.max", &max),
+                        ("cpu.max.burst", &share[..4]),
+                        ("cpu.weight", &share[..2]),
+                    ]);
+                    apply(group, &wanted, journals, &mut |_| std::thread::yield_now()).unwrap();
+                });
+            }
+        });
+        let max = group.read(CpuFile::Max).unwrap();
+        let weight = group.read(CpuFile::Weight).unwrap();
+        assert_eq!(max[..2], weight, "all of one or all of the other");
+        undo(&group, &journals, &mut |_| {}).unwrap();
+        assert_eq!(text(&group), before);
+    }
+}
+
 const DIE_IN: &str = "SCHEDCAST_TEST_DIE_IN";
 
 /// Not a test of its own: the body of the process that dies.

@@ -50,12 +50,14 @@ impl Child {
         let procs = dir.map_or(String::new(), |dir| {
             dir.join("cgroup.procs").display().to_string()
         });
-        let process = Command::new("/bin/sh")
+        let mut shell = Command::new("/bin/sh");
+        shell
             .args(["-c", SCRIPT, &procs])
             .args(command)
-            .stdin(Stdio::null())
-            .spawn()
-            .map_err(|source| failed(command, source))?;
+            .stdin(Stdio::null());
+        // A recorder that is killed cannot let it go on.
+        sys::end_with_parent(&mut shell);
+        let process = shell.spawn().map_err(|source| failed(command, source))?;
         let mut child = Child {
             process,
             reaped: false,

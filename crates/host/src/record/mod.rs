@@ -13,13 +13,16 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use schedcast_trace::fresh;
+use serde_json::Map;
 
-use crate::error::{Result, io_error};
+use crate::error::{Result, io_error, is_there};
+use crate::groups::Groups;
 use crate::hierarchy::CpuHierarchy;
 use crate::stat::CpuTimes;
 use crate::sys;
@@ -117,6 +120,7 @@ pub fn record(request: &Request, stop: &AtomicBool) -> Result<Report> {
         None => None,
     };
     let description = Description::read(&hierarchy)?;
+    let groups = Groups::read(&hierarchy, Path::new("/"))?;
     check_new(&request.folder)?;
     let number = RECORDINGS.fetch_add(1, Ordering::Relaxed);
     let name = format!("schedcast-record-{}-{number}", std::process::id());
@@ -165,15 +169,36 @@ pub fn record(request: &Request, stop: &AtomicBool) -> Result<Report> {
         &folder.join("cgroups.json"),
         &serde_json::json!({"before": before, "after": after}),
     )?;
-    let meta = description.meta(
+    let mut meta = description.meta(
         request,
         &report,
         (start_ns, end_ns),
         (traced.name, traced.format),
     );
+    let names = names_of(&groups, &before);
+    if !names.is_empty() {
+        meta["names"] = names.into();
+    }
+    if let (Some(path), []) = (&request.cgroup, request.command.as_slice())
+        && let Some(label) = groups.label(path)
+    {
+        meta["title"] = label.into();
+    }
     // Last, because it is what makes the folder a recording.
     write_json(&folder.join("recording.json"), &meta)?;
     Ok(report)
+}
+
+/// What the groups that were described are called, by path. Those without a name are left out.
+fn names_of(
+    groups: &Groups,
+    described: &Map<String, serde_json::Value>,
+) -> Map<String, serde_json::Value> {
+    let named = groups.all().iter().filter(|group| !group.names.is_empty());
+    named
+        .filter(|group| described.contains_key(&group.path))
+        .filter_map(|group| Some((group.path.clone(), serde_json::to_value(&group.names).ok()?)))
+        .collect()
 }
 
 /// Whether a recorder has begun to write into the folder of a recording.
@@ -181,19 +206,50 @@ pub fn has_begun(folder: &Path) -> bool {
     pages::has_begun(&folder.join(TRACE))
 }
 
-/// Makes the folder, or accepts one that has no recording yet.
+/// Makes the folder, or accepts one that has no recording yet and in which nobody else can prepare anything.
 fn check_new(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).map_err(|error| io_error("creating", folder, error))?;
+    let refuse = |why: String| Err(io_error("recording into", folder, io::Error::other(why)));
     let known = folder.join("recording.json");
-    if known.exists() {
-        let error = io::Error::other("there is a recording already, which is not written over");
-        return Err(io_error("recording into", folder, error));
+    if is_there(&known)? {
+        return refuse("there is a recording already, which is not written over".to_owned());
+    }
+    let there = fs::metadata(folder).map_err(|error| io_error("reading", folder, error))?;
+    let others_write = there.mode() & 0o002 != 0;
+    if others_write {
+        return refuse(format!(
+            "others may write there (mode {:o}), so they could prepare links; choose a new folder",
+            there.mode() & 0o7777
+        ));
+    }
+    if !own_users().contains(&there.uid()) {
+        return refuse(format!(
+            "it belongs to user {}, who could prepare links in it; choose a new folder",
+            there.uid()
+        ));
     }
     Ok(())
 }
 
+/// Users whose folders are this user's: itself, and the one who called sudo.
+fn own_users() -> Vec<u32> {
+    let mut users = vec![sys::user()];
+    if sys::is_root()
+        && let Ok(caller) = std::env::var("SUDO_UID")
+    {
+        users.extend(caller.parse::<u32>());
+    }
+    users
+}
+
 fn write_json(path: &Path, json: &serde_json::Value) -> Result<()> {
-    fresh::write(path, format!("{json:#}\n")).map_err(|error| io_error("writing", path, error))
+    // What is there is replaced, not written through: it may be a link.
+    let made = fs::remove_file(path).or_else(|error| match error.kind() {
+        io::ErrorKind::NotFound => Ok(()),
+        _ => Err(error),
+    });
+    made.and_then(|()| fresh::write(path, format!("{json:#}\n")))
+        .map_err(|error| io_error("writing", path, error))
 }
 
 /// Machine and kernel, read before anything is disturbed.
@@ -260,5 +316,48 @@ impl Description {
             "end_s": seconds(span.1),
             "steal_ratio": report.steal_ratio,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn folders_that_others_can_prepare_are_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("recording");
+        check_new(&folder).unwrap();
+        check_new(&folder).unwrap();
+        let mode = |mode| fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
+        mode(0o777);
+        let error = check_new(&folder).unwrap_err().to_string();
+        assert!(
+            error.contains("others may write there (mode 777)"),
+            "{error}"
+        );
+        mode(0o755);
+        fs::write(folder.join("recording.json"), "{}").unwrap();
+        let error = check_new(&folder).unwrap_err().to_string();
+        assert!(error.contains("a recording already"), "{error}");
+        fs::remove_file(folder.join("recording.json")).unwrap();
+        if sys::is_root() {
+            std::os::unix::fs::chown(&folder, Some(12_345), None).unwrap();
+            let error = check_new(&folder).unwrap_err().to_string();
+            assert!(error.contains("belongs to user 12345"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_description_is_not_written_through_a_link() {
+        let place = tempfile::tempdir().unwrap();
+        let [victim, path] = ["victim", "cgroups.json"].map(|name| place.path().join(name));
+        fs::write(&victim, "untouched").unwrap();
+        std::os::unix::fs::symlink(&victim, &path).unwrap();
+        write_json(&path, &serde_json::json!({"before": []})).unwrap();
+        assert_eq!(fs::read(&victim).unwrap(), b"untouched");
+        assert!(fs::symlink_metadata(&path).unwrap().is_file());
     }
 }

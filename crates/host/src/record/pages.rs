@@ -50,13 +50,12 @@ impl Sink {
             copy(trace, folder, &format!("events/{event}/format"))?;
         }
         let cpus = trace.cpus()?.into_iter().map(|cpu| {
-            let path = folder.join(format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
-            make_parent(&path)?;
+            let name = format!("per_cpu/cpu{cpu}/trace_pipe_raw");
             Ok(CpuPages {
                 cpu,
                 from: trace.raw_pipe(cpu)?,
-                to: File::create(&path).map_err(|error| io_error("creating", &path, error))?,
-                path,
+                to: create(folder, &name)?,
+                path: folder.join(name),
             })
         });
         let sink = Sink {
@@ -95,18 +94,43 @@ impl Sink {
     }
 }
 
-fn make_parent(path: &Path) -> Result<()> {
-    let parent = path.parent().unwrap_or(path);
-    fs::create_dir_all(parent).map_err(|error| io_error("creating", parent, error))
+/// Makes the file `name` below `folder`, and the folders that it needs. What an earlier attempt or somebody else put there
+/// is removed; nothing is written through a link.
+fn create(folder: &Path, name: &str) -> Result<File> {
+    let mut below = folder.to_owned();
+    let (parents, _) = name.rsplit_once('/').unwrap_or(("", name));
+    make_real_folder(&below)?;
+    for part in parents.split('/').filter(|part| !part.is_empty()) {
+        below.push(part);
+        make_real_folder(&below)?;
+    }
+    let path = folder.join(name);
+    let made = fs::remove_file(&path).or_else(|error| match error.kind() {
+        io::ErrorKind::NotFound => Ok(()),
+        _ => Err(error),
+    });
+    let made = made.and_then(|()| File::create_new(&path));
+    made.map_err(|error| io_error("creating", &path, error))
+}
+
+/// Makes a folder; one that is there already must not be a link to another.
+fn make_real_folder(path: &Path) -> Result<()> {
+    let made = fs::create_dir(path).or_else(|error| {
+        let there = fs::symlink_metadata(path);
+        match error.kind() == io::ErrorKind::AlreadyExists && there.is_ok_and(|it| it.is_dir()) {
+            true => Ok(()),
+            false => Err(error),
+        }
+    });
+    made.map_err(|error| io_error("creating the folder", path, error))
 }
 
 /// Copies a file of the instance to the same place below `folder`, and gives its text.
 fn copy(trace: &TraceInstance, folder: &Path, name: &str) -> Result<String> {
     let from = trace.file(name);
     let text = read_at_once(&from).map_err(|error| io_error("reading", &from, error))?;
-    let path = folder.join(name);
-    make_parent(&path)?;
-    fs::write(&path, &text).map_err(|error| io_error("writing", &path, error))?;
+    let written = create(folder, name)?.write_all(text.as_bytes());
+    written.map_err(|error| io_error("writing", &folder.join(name), error))?;
     Ok(text)
 }
 
@@ -167,6 +191,34 @@ fn read_events(stats: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_is_written_through_links_that_were_prepared() {
+        let place = tempfile::tempdir().unwrap();
+        let [victim, folder, other] =
+            ["victim", "trace", "other"].map(|one| place.path().join(one));
+        fs::write(&victim, "untouched").unwrap();
+        fs::create_dir_all(folder.join("events")).unwrap();
+        fs::create_dir(&other).unwrap();
+        for (target, link) in [
+            (&victim, "trace_clock"),
+            (&other, "per_cpu"),
+            (&other, "events/sched"),
+        ] {
+            std::os::unix::fs::symlink(target, folder.join(link)).unwrap();
+        }
+        fs::hard_link(&victim, folder.join("events/header_page")).unwrap();
+        for name in ["trace_clock", "events/header_page"] {
+            create(&folder, name).unwrap().write_all(b"new").unwrap();
+            assert_eq!(fs::read(folder.join(name)).unwrap(), b"new");
+        }
+        for name in ["per_cpu/cpu0/stats", "events/sched/sched_switch/format"] {
+            let error = create(&folder, name).unwrap_err().to_string();
+            assert!(error.contains("creating the folder"), "{error}");
+        }
+        assert_eq!(fs::read(&victim).unwrap(), b"untouched");
+        assert_eq!(fs::read_dir(&other).unwrap().count(), 0);
+    }
 
     #[test]
     fn events_that_were_read_are_counted() {

@@ -1,7 +1,7 @@
 //! Where events come from: pages of tracefs, or `perf` where tracefs is closed.
 
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -158,12 +158,17 @@ impl Perf {
         }
         command.args(["-e", &perf_name(LONG_RUN), "--filter", LONG_RUN_FILTER]);
         let said = words.try_clone().map_err(fail)?;
-        let child = command
+        command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(said)
-            .spawn()
-            .map_err(fail)?;
+            .stderr(said);
+        // An earlier attempt's file would be taken for this one's beginning, and a link would be followed.
+        match fs::remove_file(&self.file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fail(error)),
+            _ => {}
+        }
+        sys::end_with_parent(&mut command);
+        let child = command.spawn().map_err(fail)?;
         self.running = Some((child, words));
         let deadline = Instant::now() + PERF_BEGINS;
         while fs::metadata(&self.file).map_or(0, |file| file.len()) == 0 {

@@ -3,12 +3,9 @@
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::error::{HostError, Result, io_error};
-
-/// Folders of this process so far.
-static NUMBER: AtomicU32 = AtomicU32::new(0);
+use crate::sys;
 
 /// A folder, and a shell that removes it when this process dies: it waits for the end of a pipe that closes with the process.
 #[derive(Debug)]
@@ -20,9 +17,8 @@ pub(super) struct Folder {
 impl Folder {
     /// Makes one below `place`.
     pub(super) fn create(place: &Path) -> Result<Folder> {
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = place.join(format!("schedcast-server-{}-{number}", std::process::id()));
-        std::fs::create_dir(&path).map_err(|source| io_error("creating", &path, source))?;
+        let path = sys::make_folder(place, "schedcast-server-")
+            .map_err(|source| io_error("creating a folder in", place, source))?;
         // The server that ends with this process gets a moment to do so.
         let watchman = Command::new("sh")
             .args(["-c", "cat > /dev/null; sleep 1; rm -rf -- \"$0\""])

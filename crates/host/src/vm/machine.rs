@@ -9,13 +9,14 @@
 //! is for one CPU only: with two, each instruction of one would take time from the other.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::kernel::KernelImage;
 use super::{Accelerator, Done, ENDED, GUEST, Order, READY, libraries};
 use crate::error::{HostError, Result, io_error};
+use crate::scratch::Scratch;
 use crate::sys;
 
 const QEMU: &str = "qemu-system-x86_64";
@@ -25,28 +26,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// The archive is unpacked into memory, and its packed form is there at the same time.
 const MEMORY_MB: usize = 1024;
 
-/// A folder for the files of one boot, gone at the end.
-struct Scratch(PathBuf);
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // What cannot be removed is a temporary file more.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-impl Scratch {
-    fn new() -> Result<Scratch> {
-        let name = format!("schedcast-vm-{}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir_all(&path).map_err(|error| io_error("creating", &path, error))?;
-        Ok(Scratch(path))
-    }
-
-    fn text(&self, name: &str) -> String {
-        let bytes = fs::read(self.0.join(name)).unwrap_or_default();
-        String::from_utf8_lossy(&bytes).replace('\r', "")
-    }
+/// What the guest wrote on the line `name`.
+fn said(scratch: &Scratch, name: &str) -> String {
+    let bytes = fs::read(scratch.path().join(name)).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).replace('\r', "")
 }
 
 /// A running qemu, ended on drop.
@@ -67,8 +50,8 @@ pub fn boot(image: &KernelImage, order: &Order, archive: &[u8]) -> Result<Done> 
             "{QEMU} is not installed; on Debian: apt install --no-install-recommends qemu-system-x86"
         ),
     })?;
-    let scratch = Scratch::new()?;
-    let packed = scratch.0.join("archive");
+    let scratch = Scratch::new("schedcast-vm-")?;
+    let packed = scratch.path().join("archive");
     fs::write(&packed, archive).map_err(|error| io_error("writing", &packed, error))?;
     let accelerator = Accelerator::here();
     let mut command = command(&qemu, image, order, &scratch, accelerator);
@@ -103,7 +86,7 @@ fn attend(running: &mut Running, limit: Duration, scratch: &Scratch) -> Result<(
     let mut up = false;
     loop {
         let over = matches!(running.0.try_wait(), Ok(Some(_)) | Err(_));
-        up = up || scratch.text("stdout").contains(READY);
+        up = up || said(scratch, "stdout").contains(READY);
         match (over, up) {
             (true, true) => return Ok(()),
             (true, false) => return Err(dead("it ended before it was up", scratch)),
@@ -120,32 +103,32 @@ fn attend(running: &mut Running, limit: Duration, scratch: &Scratch) -> Result<(
 
 /// What the guest said.
 fn done(scratch: &Scratch, accelerator: Accelerator) -> Option<Done> {
-    let text = scratch.text("stdout");
+    let text = said(scratch, "stdout");
     let (_, printed) = text.split_once(&format!("{READY}\n"))?;
     let (stdout, code) = printed.rsplit_once(&format!("{ENDED} "))?;
     Some(Done {
         stdout: stdout.to_owned(),
-        stderr: scratch.text("stderr"),
+        stderr: said(scratch, "stderr"),
         code: code.trim().parse().ok()?,
         accelerator,
     })
 }
 
 fn dead(how: &str, scratch: &Scratch) -> HostError {
-    let mut said = String::new();
+    let mut words = String::new();
     for file in ["qemu", "console"] {
-        let text = scratch.text(file);
+        let text = said(scratch, file);
         let lines: Vec<&str> = text
             .lines()
             .filter(|line| !line.trim().is_empty())
             .collect();
         for line in &lines[lines.len().saturating_sub(6)..] {
-            said += &format!("\n  {file}: {line}");
+            words += &format!("\n  {file}: {line}");
         }
     }
     HostError::Unavailable {
         what: "the virtual machine",
-        why: format!("{how}{said}"),
+        why: format!("{how}{words}"),
     }
 }
 
@@ -166,7 +149,7 @@ fn command(
         .arg("-kernel")
         .arg(&image.path)
         .arg("-initrd")
-        .arg(scratch.0.join("archive"));
+        .arg(scratch.path().join("archive"));
     let speed = match accelerator {
         Accelerator::Kvm => ["-accel", "kvm", "-cpu", "host"],
         Accelerator::Emulation => ["-accel", "tcg", "-cpu", "max"],
@@ -181,14 +164,12 @@ fn command(
     let words = format!("{words} {GUEST}={}", accelerator.name());
     command.args(["-append", &words]);
     for line in ["console", "stdout", "stderr"] {
-        let path = scratch.0.join(line);
-        // The text of the attempt before would be taken for this one's.
-        let _ = fs::remove_file(&path);
+        let path = scratch.path().join(line);
         command
             .arg("-serial")
             .arg(format!("file:{}", path.display()));
     }
-    let log = fs::File::create(scratch.0.join("qemu"));
+    let log = fs::File::create(scratch.path().join("qemu"));
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())

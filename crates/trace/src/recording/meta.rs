@@ -3,9 +3,13 @@
 //! Every field may be missing; `None` means "unknown", never a default. A bare trace file has no `recording.json` at all,
 //! so everything in its [`Meta`] is unknown but the name of the trace.
 
+use std::collections::BTreeMap;
+
+use schedcast_names::groups::{GroupNames, NamedGroup};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
+use super::cgroups::CgroupTree;
 use crate::clock::TraceClock;
 use crate::json;
 
@@ -59,6 +63,9 @@ pub struct Meta {
     /// Share of the CPUs' time that the hypervisor took, 0 to 1.
     #[serde(default, deserialize_with = "ratio")]
     pub steal_ratio: Option<f64>,
+    /// What the recorded groups are called, by path: units, containers, pods.
+    #[serde(default)]
+    pub names: BTreeMap<String, GroupNames>,
     /// Name of the file with the application's requests.
     #[serde(default, deserialize_with = "file_name")]
     pub requests: Option<String>,
@@ -95,6 +102,20 @@ impl Meta {
             .filter(|(_, is_known)| !is_known)
             .map(|(key, _)| key)
             .collect()
+    }
+
+    /// The groups of `tree` with what they are called. Of a recording that keeps no names, paths tell what they do.
+    #[must_use]
+    pub fn named_groups(&self, tree: &CgroupTree) -> Vec<NamedGroup> {
+        let named = |(path, group): (&str, &super::Cgroup)| NamedGroup {
+            path: path.to_owned(),
+            names: match self.names.get(path) {
+                Some(names) => names.clone(),
+                None => GroupNames::of_path(path),
+            },
+            tasks: group.tasks.clone(),
+        };
+        tree.iter().map(named).collect()
     }
 
     /// What contradicts itself across fields, if anything.

@@ -1,0 +1,621 @@
+//! What works on this host, and what each missing right would add.
+//!
+//! Nothing is changed and nothing is started: files are looked at and opened, never written. Worked example: in an
+//! unprivileged container with cgroup v2 the cpu controller is there but its files cannot be written, so `top` works and
+//! `apply` does not; tracefs is not mounted, so `record` has no events and says which mount would give them.
+
+use std::fs::{self, OpenOptions};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::hierarchy::{CgroupVersion, CpuHierarchy};
+
+/// How much of something there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// All of it.
+    Yes,
+    /// Less than there could be.
+    Partly,
+    /// Nothing.
+    No,
+}
+
+impl State {
+    /// "yes", "partly" or "no".
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Yes => "yes",
+            State::Partly => "partly",
+            State::No => "no",
+        }
+    }
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The facility, or the verb.
+    pub what: &'static str,
+    /// Whether it is there.
+    pub state: State,
+    /// What was found.
+    pub found: String,
+    /// What would help, and what that would add; empty where nothing is missing.
+    pub missing: String,
+}
+
+fn finding(
+    what: &'static str,
+    state: State,
+    found: impl Into<String>,
+    missing: impl Into<String>,
+) -> Finding {
+    Finding {
+        what,
+        state,
+        found: found.into(),
+        missing: missing.into(),
+    }
+}
+
+/// Facilities of the host, then the verbs that need them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checked {
+    /// What the kernel and this process's rights offer.
+    pub facilities: Vec<Finding>,
+    /// Which verbs work with that.
+    pub verbs: Vec<Finding>,
+}
+
+/// Capabilities that make a difference: bit in `CapEff` and name (`include/uapi/linux/capability.h`).
+const CAPABILITIES: [(u32, &str); 6] = [
+    (1, "CAP_DAC_OVERRIDE"),
+    (19, "CAP_SYS_PTRACE"),
+    (21, "CAP_SYS_ADMIN"),
+    (23, "CAP_SYS_NICE"),
+    (38, "CAP_PERFMON"),
+    (39, "CAP_BPF"),
+];
+
+/// Folders that name containers and pods, below the root.
+const NAMES: [&str; 5] = [
+    "var/log/pods",
+    "var/log/containers",
+    "var/lib/docker/containers",
+    "run/containerd/io.containerd.runtime.v2.task",
+    "var/lib/containers/storage/overlay-containers",
+];
+
+/// Looks at the host whose files are below `root` (`/`, but for tests) and whose cpu controller is `hierarchy`.
+pub fn check(root: &Path, hierarchy: Option<&CpuHierarchy>) -> Checked {
+    let host = Host { root };
+    let cgroups = host.cgroups(hierarchy);
+    let bandwidth = host.bandwidth(hierarchy);
+    let limits = host.limits_can_be_written(hierarchy);
+    let tracefs = host.tracefs();
+    let perf = host.perf();
+    let names = host.names();
+    let capabilities = host.capabilities();
+    let verbs = verbs(
+        &cgroups,
+        &bandwidth,
+        &limits,
+        &tracefs,
+        &perf,
+        host.is_root(),
+    );
+    Checked {
+        facilities: vec![
+            host.kernel(),
+            cgroups,
+            bandwidth,
+            limits,
+            tracefs,
+            perf,
+            host.btf(),
+            capabilities,
+            host.frequency(),
+            host.pressure(),
+            names,
+        ],
+        verbs,
+    }
+}
+
+fn verbs(
+    cgroups: &Finding,
+    bandwidth: &Finding,
+    limits: &Finding,
+    tracefs: &Finding,
+    perf: &Finding,
+    is_root: bool,
+) -> Vec<Finding> {
+    let all = |parts: &[&Finding]| match parts.iter().any(|part| part.state == State::No) {
+        true => State::No,
+        false => State::Yes,
+    };
+    let because = |parts: &[&Finding]| {
+        let lacking = parts.iter().filter(|part| part.state == State::No);
+        let lacking: Vec<&str> = lacking.map(|part| part.what).collect();
+        match lacking.is_empty() {
+            true => String::new(),
+            false => format!("needs {}", lacking.join(", ")),
+        }
+    };
+    let record = match (cgroups.state, tracefs.state, perf.state) {
+        (State::No, ..) => finding("record", State::No, "", "needs the cpu controller"),
+        (_, State::Yes, _) => finding("record", State::Yes, "through tracefs", ""),
+        (_, _, State::Yes) => finding("record", State::Yes, "through perf", ""),
+        _ => finding(
+            "record",
+            State::No,
+            "",
+            "needs tracefs or perf; `schedcast counters` answers with ranges from cpu.stat or Prometheus",
+        ),
+    };
+    let calibrate = match is_root && tracefs.state == State::Yes {
+        true => finding("calibrate", State::Yes, "", ""),
+        false => finding("calibrate", State::No, "", "needs root and tracefs"),
+    };
+    let live = [
+        (
+            "top",
+            all(&[cgroups, bandwidth]),
+            because(&[cgroups, bandwidth]),
+        ),
+        (
+            "apply, undo",
+            all(&[cgroups, bandwidth, limits]),
+            because(&[cgroups, bandwidth, limits]),
+        ),
+    ];
+    let mut verbs = vec![finding(
+        "what-if, advise, check, run, counters",
+        State::Yes,
+        "everywhere: they need a recording or an experiment, and no rights",
+        "",
+    )];
+    verbs.extend(live.map(|(what, state, missing)| finding(what, state, "", missing)));
+    verbs.extend([record, calibrate]);
+    verbs
+}
+
+struct Host<'a> {
+    root: &'a Path,
+}
+
+impl Host<'_> {
+    fn text(&self, path: &str) -> Option<String> {
+        let text = fs::read_to_string(self.root.join(path)).ok()?;
+        Some(text.trim_end().to_owned())
+    }
+
+    fn has(&self, path: &str) -> bool {
+        self.root.join(path).exists()
+    }
+
+    fn kernel(&self) -> Finding {
+        match self.text("proc/sys/kernel/osrelease") {
+            Some(release) => finding("kernel", State::Yes, release, ""),
+            None => finding(
+                "kernel",
+                State::No,
+                "",
+                "mount /proc: nothing can be told without it",
+            ),
+        }
+    }
+
+    /// Effective capabilities, as bits; none where they cannot be read.
+    fn effective(&self) -> u64 {
+        let status = self.text("proc/self/status").unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+        line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
+            .unwrap_or(0)
+    }
+
+    fn is_root(&self) -> bool {
+        let status = self.text("proc/self/status").unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+        let effective = line.and_then(|ids| ids.split_whitespace().nth(1).map(str::to_owned));
+        effective.as_deref() == Some("0")
+    }
+
+    fn capabilities(&self) -> Finding {
+        let bits = self.effective();
+        let (have, lack): (Vec<_>, Vec<_>) = CAPABILITIES
+            .iter()
+            .partition(|(bit, _)| bits >> bit & 1 == 1);
+        let names = |list: &[&(u32, &str)]| {
+            let names: Vec<&str> = list.iter().map(|(_, name)| *name).collect();
+            names.join(", ")
+        };
+        let state = match (have.is_empty(), lack.is_empty()) {
+            (_, true) => State::Yes,
+            (true, _) => State::No,
+            _ => State::Partly,
+        };
+        let missing = match lack.is_empty() {
+            true => String::new(),
+            false => format!("without {}", names(&lack)),
+        };
+        finding("capabilities", state, names(&have), missing)
+    }
+
+    fn cgroups(&self, hierarchy: Option<&CpuHierarchy>) -> Finding {
+        match hierarchy {
+            Some(tree) => {
+                let both = tree.version() == CgroupVersion::V1 && self.has_second_tree();
+                let hybrid = if both { ", hybrid" } else { "" };
+                let at = tree.mount().display();
+                let found = format!("cgroup {}{hybrid} at {at}", tree.version().name());
+                finding("cpu controller", State::Yes, found, "")
+            }
+            None => finding(
+                "cpu controller",
+                State::No,
+                "",
+                "mount a cgroup file system that lists cpu: top, record and apply would work",
+            ),
+        }
+    }
+
+    fn has_second_tree(&self) -> bool {
+        let mounts = self.text("proc/mounts").unwrap_or_default();
+        mounts
+            .lines()
+            .any(|line| line.split(' ').nth(2) == Some("cgroup2"))
+    }
+
+    fn bandwidth(&self, hierarchy: Option<&CpuHierarchy>) -> Finding {
+        let files = |tree: &CpuHierarchy| match tree.version() {
+            CgroupVersion::V1 => ("cpu.cfs_quota_us", "cpu.cfs_burst_us"),
+            CgroupVersion::V2 => ("cpu.max", "cpu.max.burst"),
+        };
+        let Some(tree) = hierarchy else {
+            return finding("bandwidth", State::No, "", "needs the cpu controller");
+        };
+        let (quota, burst) = files(tree);
+        let Some(dir) = group_with(tree.mount(), quota) else {
+            return finding(
+                "bandwidth",
+                State::No,
+                format!("no group has {quota}"),
+                "a kernel with CONFIG_CFS_BANDWIDTH, and on v2 a group whose parent has +cpu in cgroup.subtree_control",
+            );
+        };
+        match dir.join(burst).exists() {
+            true => finding("bandwidth", State::Yes, format!("{quota}, {burst}"), ""),
+            false => finding(
+                "bandwidth",
+                State::Partly,
+                quota,
+                "a kernel from 5.14 on would add burst",
+            ),
+        }
+    }
+
+    fn limits_can_be_written(&self, hierarchy: Option<&CpuHierarchy>) -> Finding {
+        let file = hierarchy.and_then(|tree| {
+            let quota = match tree.version() {
+                CgroupVersion::V1 => "cpu.cfs_quota_us",
+                CgroupVersion::V2 => "cpu.max",
+            };
+            Some(group_with(tree.mount(), quota)?.join(quota))
+        });
+        match file {
+            // Opening does not write.
+            Some(file) => match OpenOptions::new().write(true).open(&file) {
+                Ok(_) => finding("limits writable", State::Yes, "", ""),
+                Err(error) => finding(
+                    "limits writable",
+                    State::No,
+                    format!("{}: {error}", file.display()),
+                    "root, a delegated group, or a cgroup mount that is not read-only: apply would work",
+                ),
+            },
+            None => finding(
+                "limits writable",
+                State::No,
+                "",
+                "needs a group with a limit's files",
+            ),
+        }
+    }
+
+    fn tracefs(&self) -> Finding {
+        let lockdown = self
+            .text("sys/kernel/security/lockdown")
+            .unwrap_or_default();
+        if lockdown.contains("[confidentiality]") {
+            return finding(
+                "tracefs",
+                State::No,
+                "kernel lockdown is at confidentiality",
+                "lockdown=integrity at boot: record would work",
+            );
+        }
+        let known = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
+        let Some(at) = known
+            .into_iter()
+            .find(|at| self.has(&format!("{at}/tracing_on")))
+        else {
+            let missing = match self.is_root() && self.effective() >> 21 & 1 == 1 {
+                true => "",
+                false => {
+                    "mount it: mount -t tracefs tracefs /sys/kernel/tracing; record would work"
+                }
+            };
+            let state = if missing.is_empty() {
+                State::Yes
+            } else {
+                State::No
+            };
+            let found = "not mounted to be seen here";
+            return match state {
+                State::Yes => finding("tracefs", state, "is mounted privately while recording", ""),
+                _ => finding("tracefs", state, found, missing),
+            };
+        };
+        if !self.has(&format!("{at}/events/sched/sched_switch")) {
+            return finding(
+                "tracefs",
+                State::No,
+                format!("/{at} has no events/sched/sched_switch"),
+                "a kernel with CONFIG_SCHED_TRACER or CONFIG_FTRACE: record would work",
+            );
+        }
+        match OpenOptions::new()
+            .write(true)
+            .open(self.root.join(at).join("tracing_on"))
+        {
+            Ok(_) => finding("tracefs", State::Yes, format!("/{at}"), ""),
+            Err(error) => finding(
+                "tracefs",
+                State::No,
+                format!("/{at}: {error}"),
+                "root: record would work",
+            ),
+        }
+    }
+
+    fn perf(&self) -> Finding {
+        let Some(level) = self.text("proc/sys/kernel/perf_event_paranoid") else {
+            return finding("perf", State::No, "this kernel has no perf events", "");
+        };
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let mut folders = std::env::split_paths(&path);
+        let installed = folders.any(|folder| folder.join("perf").is_file());
+        let bits = self.effective();
+        let privileged = bits >> 38 & 1 == 1 || bits >> 21 & 1 == 1;
+        let allowed = privileged || level.parse::<i32>().is_ok_and(|level| level <= -1);
+        let found = format!("perf_event_paranoid {level}");
+        match (installed, allowed) {
+            (true, true) => finding("perf", State::Yes, found, ""),
+            (false, _) => finding(
+                "perf",
+                State::No,
+                found + ", no program perf",
+                "install perf: record would work where tracefs is closed",
+            ),
+            (true, false) => finding(
+                "perf",
+                State::No,
+                found,
+                "CAP_PERFMON or kernel.perf_event_paranoid=-1, and tracefs' event files: record without root",
+            ),
+        }
+    }
+
+    fn btf(&self) -> Finding {
+        match self.has("sys/kernel/btf/vmlinux") {
+            true => finding(
+                "BTF",
+                State::Yes,
+                "/sys/kernel/btf/vmlinux; nothing here needs it yet",
+                "",
+            ),
+            false => finding("BTF", State::No, "nothing here needs it yet", ""),
+        }
+    }
+
+    fn frequency(&self) -> Finding {
+        let cpu = "sys/devices/system/cpu/cpu0/cpufreq";
+        let read = |file: &str| self.text(&format!("{cpu}/{file}"));
+        match (read("scaling_driver"), read("scaling_governor")) {
+            (Some(driver), governor) => {
+                let governor = governor.unwrap_or_default();
+                finding("cpufreq", State::Yes, format!("{driver} {governor}"), "")
+            }
+            _ => finding(
+                "cpufreq",
+                State::No,
+                "",
+                "on bare metal a driver would tell the clock's governor; virtual machines have none",
+            ),
+        }
+    }
+
+    fn pressure(&self) -> Finding {
+        match self.text("proc/pressure/cpu") {
+            Some(_) => finding("pressure", State::Yes, "/proc/pressure/cpu", ""),
+            None => finding("pressure", State::No, "", "psi=1 at boot, with CONFIG_PSI"),
+        }
+    }
+
+    fn names(&self) -> Finding {
+        let readable = |folder: &&&str| fs::read_dir(self.root.join(folder)).is_ok();
+        let found: Vec<String> = NAMES
+            .iter()
+            .filter(readable)
+            .map(|at| format!("/{at}"))
+            .collect();
+        match found.is_empty() {
+            false => finding("names", State::Yes, found.join(", "), ""),
+            true => finding(
+                "names",
+                State::Partly,
+                "units and ids, from the paths of groups",
+                "readable files of kubelet or a container runtime would add names of pods and containers",
+            ),
+        }
+    }
+}
+
+/// The first group in or below `dir` that has this file, a few levels deep.
+fn group_with(dir: &Path, file: &str) -> Option<PathBuf> {
+    let mut level = vec![dir.to_owned()];
+    for _ in 0..4 {
+        if let Some(found) = level.iter().find(|dir| dir.join(file).is_file()) {
+            return Some(found.clone());
+        }
+        let below = level
+            .iter()
+            .flat_map(|dir| fs::read_dir(dir).into_iter().flatten());
+        let mut next: Vec<PathBuf> = below
+            .filter_map(|entry| entry.ok())
+            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+            .map(|entry| entry.path())
+            .collect();
+        next.sort();
+        level = next;
+    }
+    None
+}
+
+impl Checked {
+    /// The findings for programs, `schedcast.self/1`.
+    pub fn json(&self) -> Value {
+        let list = |findings: &[Finding]| -> Vec<Value> {
+            let one = |one: &Finding| {
+                json!({
+                    "what": one.what,
+                    "state": one.state.name(),
+                    "found": one.found,
+                    "missing": one.missing,
+                })
+            };
+            findings.iter().map(one).collect()
+        };
+        json!({
+            "schema": "schedcast.self/1",
+            "facilities": list(&self.facilities),
+            "verbs": list(&self.verbs),
+        })
+    }
+
+    /// The findings for people.
+    pub fn text(&self) -> String {
+        let all = || self.facilities.iter().chain(&self.verbs);
+        let width = all().map(|one| one.what.chars().count()).max().unwrap_or(0);
+        let mut text = String::new();
+        for (index, one) in all().enumerate() {
+            if index == self.facilities.len() {
+                text.push('\n');
+            }
+            let line = format!(
+                "{:width$}  {:<6}  {}",
+                one.what,
+                one.state.name(),
+                one.found
+            );
+            text += line.trim_end();
+            text.push('\n');
+            if !one.missing.is_empty() {
+                text += &format!("{:width$}          {}\n", "", one.missing);
+            }
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(root: &Path, path: &str, text: &str) {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn state(checked: &Checked, what: &str) -> State {
+        let mut all = checked.facilities.iter().chain(&checked.verbs);
+        all.find(|one| one.what == what).unwrap().state
+    }
+
+    #[test]
+    fn a_node_with_everything_needs_nothing() {
+        let root = tempfile::tempdir().unwrap();
+        let at = root.path();
+        write(at, "proc/sys/kernel/osrelease", "6.18.44\n");
+        write(
+            at,
+            "proc/self/status",
+            "Uid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\n",
+        );
+        write(at, "cgroup/system.slice/cpu.max", "max 100000\n");
+        write(at, "cgroup/system.slice/cpu.max.burst", "0\n");
+        write(at, "sys/kernel/tracing/tracing_on", "1\n");
+        write(at, "sys/kernel/tracing/events/sched/sched_switch/id", "1\n");
+        write(at, "var/log/pods/shop_web_1/x", "");
+        let tree = CpuHierarchy::at(CgroupVersion::V2, at.join("cgroup"));
+        let checked = check(at, Some(&tree));
+        for what in [
+            "bandwidth",
+            "limits writable",
+            "tracefs",
+            "capabilities",
+            "names",
+        ] {
+            assert_eq!(state(&checked, what), State::Yes, "{what}: {checked:?}");
+        }
+        for what in ["top", "apply, undo", "record", "calibrate"] {
+            assert_eq!(state(&checked, what), State::Yes, "{what}: {checked:?}");
+        }
+        assert_eq!(checked.json()["schema"], "schedcast.self/1");
+    }
+
+    #[test]
+    fn what_is_missing_says_what_it_would_add() {
+        let root = tempfile::tempdir().unwrap();
+        let at = root.path();
+        write(
+            at,
+            "proc/self/status",
+            "Uid:\t7\t7\t7\t7\nCapEff:\t0000004000000000\n",
+        );
+        write(at, "cgroup/a/cpu.max", "max 100000\n");
+        write(
+            at,
+            "sys/kernel/security/lockdown",
+            "none integrity [confidentiality]\n",
+        );
+        let tree = CpuHierarchy::at(CgroupVersion::V2, at.join("cgroup"));
+        let checked = check(at, Some(&tree));
+        assert_eq!(
+            state(&checked, "bandwidth"),
+            State::Partly,
+            "no burst before 5.14"
+        );
+        assert_eq!(
+            state(&checked, "capabilities"),
+            State::Partly,
+            "CAP_PERFMON alone"
+        );
+        assert_eq!(state(&checked, "tracefs"), State::No);
+        assert_eq!(state(&checked, "record"), State::No);
+        assert_eq!(state(&checked, "top"), State::Yes);
+        let text = checked.text();
+        assert!(text.contains("lockdown=integrity"), "{text}");
+        let without = check(at, None);
+        assert_eq!(state(&without, "top"), State::No);
+        assert!(
+            without.text().contains("needs cpu controller, bandwidth"),
+            "{}",
+            without.text()
+        );
+    }
+}
