@@ -24,7 +24,7 @@ const SHORTHANDS: [(&str, [&str; 2], &str, &str); 5] = [
         "--background",
         ["machine", "background"],
         "RECORDING",
-        "Recording of an idle machine whose threads run beside the programs",
+        "Recording of an idle machine to run beside the programs, or none",
     ),
     (
         "--kernel",

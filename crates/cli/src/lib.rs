@@ -6,6 +6,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::path::Path;
 
 use clap::Parser;
 use clap::error::ErrorKind;
@@ -41,6 +42,12 @@ pub fn run(
             return code;
         }
     };
+    if let Some(root) = &cli.host_root
+        && let Err(error) = enter(root)
+    {
+        let _ = err.write_all(error.render().as_bytes());
+        return error.exit_code();
+    }
     let result = match &cli.verb {
         Verb::Compare(arguments) => verbs::compare(arguments, &cli, &words, simulator, out),
         Verb::Run(arguments) => verbs::run(arguments, &cli, &words, simulator, (out, err)),
@@ -68,6 +75,15 @@ pub fn run(
             error.exit_code()
         }
     }
+}
+
+/// Makes `root` the root of this process, so that every file is the host's. A static binary needs nothing of the old root.
+fn enter(root: &Path) -> Result<()> {
+    let entered = std::os::unix::fs::chroot(root).and_then(|()| std::env::set_current_dir("/"));
+    entered.map_err(|error| {
+        Error::usage(format!("--host-root {}: {error}", root.display()))
+            .hint("it needs root, as in kubectl debug node/NAME --profile=sysadmin")
+    })
 }
 
 /// `schedcast help VERB`, as git and perf know it, is `schedcast VERB --help`. The flag stands right behind the verb: behind

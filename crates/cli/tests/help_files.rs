@@ -24,3 +24,19 @@ fn every_verb_has_a_page_and_every_shell_its_completions() {
         assert!(completions.contains("what-if"), "{name}");
     }
 }
+
+#[test]
+fn a_full_disk_is_an_error_and_no_panic() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("completions")).unwrap();
+    let file = folder.path().join("completions/_schedcast");
+    std::os::unix::fs::symlink("/dev/full", &file).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_schedcast"))
+        .arg("help-files")
+        .arg(folder.path())
+        .output()
+        .unwrap();
+    let complaint = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(3), "{complaint}");
+    assert!(complaint.contains("No space left on device"), "{complaint}");
+}

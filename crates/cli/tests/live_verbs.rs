@@ -175,3 +175,49 @@ fn traces_without_recorder() -> Vec<String> {
         })
         .collect()
 }
+
+#[test]
+fn a_login_that_is_cut_off_ends_the_recording_and_keeps_it() {
+    let Some(group) = group("hangup") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().join("recording");
+    let at = folder.to_str().unwrap();
+    let words = [
+        "record",
+        "-o",
+        at,
+        "--cgroup",
+        group.path(),
+        "--",
+        "sleep",
+        "60",
+    ];
+    let mut recorder = Command::new(env!("CARGO_BIN_EXE_schedcast"))
+        .args(words)
+        .spawn()
+        .unwrap();
+    let runs = || {
+        let procs = std::fs::read_to_string(group.dir().join("cgroup.procs")).unwrap();
+        let name = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/comm"));
+        procs
+            .lines()
+            .any(|pid| name(pid).is_ok_and(|name| name == "sleep\n"))
+    };
+    let begin = std::time::Instant::now();
+    while !runs() {
+        if let Some(status) = recorder.try_wait().unwrap() {
+            eprintln!("skipped: nothing can be recorded here ({status})");
+            return;
+        }
+        assert!(begin.elapsed().as_secs() < 60);
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let pid = recorder.id().to_string();
+    let sent = Command::new("sh")
+        .args(["-c", "kill -HUP $0", &pid])
+        .status();
+    assert!(sent.unwrap().success());
+    assert!(recorder.wait().unwrap().success());
+    assert!(folder.join("recording.json").exists());
+    assert!(!runs(), "the command ends with the recorder");
+}

@@ -43,3 +43,55 @@ fn progress_on_a_terminal_does_not_stop_the_threads_that_report_it() {
     assert!(seen.contains("/8 runs"), "no progress bar: {seen}");
     assert!(seen.contains("cyclictest/latency"), "no table: {seen}");
 }
+
+#[test]
+fn names_from_files_reach_the_terminal_without_their_escapes() {
+    let folder = tempfile::tempdir().unwrap();
+    // Clears the screen, sets the title, turns the rest of the line around.
+    let title = r"half \u001B[2J\u001B]0;owned\u0007 \u202E a CPU";
+    let file = format!(
+        "title = \"{title}\"\n[cgroup.\"/a\\u001B[31m\"]\n\"cpu.max\" = \"50000 100000\"\n\
+         [[program]]\nrun = \"cyclictest -t 1\"\ncgroup = \"/a\\u001B[31m\"\n\
+         [run]\nduration = \"50ms\"\nseeds = 1\n"
+    );
+    std::fs::write(folder.path().join("good.toml"), &file).unwrap();
+    std::fs::write(folder.path().join("bad.toml"), "a\u{1b}[2J = 1\n").unwrap();
+    std::fs::write(folder.path().join("worse.toml"), "\"a\\u001B[2J\" = 1\n").unwrap();
+    for (words, code) in [
+        (["compare", "good.toml"], 0),
+        (["compare", "bad.toml"], 3),
+        (["compare", "worse.toml"], 3),
+        (["compare", "\u{1b}[2J.toml"], 3),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_schedcast"))
+            .current_dir(folder.path())
+            .args(words)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        for bytes in [output.stdout, output.stderr] {
+            let text = String::from_utf8(bytes).unwrap();
+            let is_fine = |one: char| one == '\n' || one == '\t' || !one.is_control();
+            assert!(
+                text.chars().all(|one| is_fine(one) && one != '\u{202e}'),
+                "{text:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_empty_experiment_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for text in ["", "\n# nothing yet\n"] {
+        std::fs::write(folder.path().join("empty.toml"), text).unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_schedcast"))
+            .current_dir(folder.path())
+            .args(["compare", "empty.toml"])
+            .output()
+            .unwrap();
+        let complaint = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(3), "{complaint}");
+        assert!(complaint.contains("empty.toml is empty"), "{complaint}");
+    }
+}

@@ -15,7 +15,7 @@ fn output_of(command: &str) -> String {
     let words = split_words(command).expect("a command line");
     let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let code = schedcast_cli::run(words, &Simulator::new(), &mut out, &mut err);
+    let code = schedcast_cli::run(words, &Simulator::new().drawing(), &mut out, &mut err);
     assert_eq!(
         (code, String::from_utf8(err).unwrap()),
         (0, String::new()),

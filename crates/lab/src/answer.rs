@@ -5,9 +5,12 @@ use crate::error::Result;
 use crate::experiment::cgroup::{CgroupSettings, limit_commands};
 use crate::experiment::units::{format_duration_ns, quote_word};
 use crate::experiment::{Experiment, Scenario};
+use crate::metrics;
+use crate::outcome::Outcome;
 use crate::question::{Question, Subject};
 use crate::recording::Recorded;
-use crate::simulate::{Simulate, run_all};
+use crate::simulate::{Simulate, run_all, run_seeds};
+use crate::simulator::Simulator;
 use crate::tables::{self, Context, Fit};
 
 /// A layout of the table.
@@ -59,8 +62,7 @@ pub fn answer(
     simulator: &impl Simulate,
     finished: &(impl Fn() + Sync),
 ) -> Result<Answer> {
-    let outcomes = run_all(simulator, &experiment.scenarios, experiment.seeds, finished)?;
-    let mut comparison = Comparison::new(&experiment.title, &experiment.scenarios, &outcomes)?;
+    let mut comparison = compare(question, experiment, simulator, finished)?;
     if let Subject::Profile(_) = &question.subject {
         comparison.tier = Some(crate::comparison::Tier::Profile);
     }
@@ -76,6 +78,13 @@ pub fn answer(
         }
     }
     let mut context = context(question, experiment)?;
+    let housekeeping = |scenario: &Scenario| {
+        let simulator = simulator.simulator();
+        simulator.is_some_and(|simulator| simulator.has_housekeeping(scenario))
+    };
+    if experiment.scenarios.iter().any(housekeeping) {
+        context.machine += " with housekeeping";
+    }
     if let (Subject::Profile(_), Some(target)) = (&question.subject, question.target()?) {
         context.subjects = Some(served(experiment, &target));
     }
@@ -90,6 +99,70 @@ pub fn answer(
         comparison,
         context,
     })
+}
+
+/// Most seeds that a comparison takes of itself.
+const MOST_SEEDS: u32 = 40;
+/// Seeds that it adds at a time.
+const MORE_SEEDS: u32 = 10;
+/// It adds seeds until what programs measure is compared to within so much of the baseline.
+const PRECISION: f64 = 0.01;
+/// Switches between tasks in all runs so far from which on further seeds are not added: some seconds on one CPU.
+const CHEAP_SWITCHES: f64 = 3e6;
+
+/// Runs the experiment and compares its variants. Where nobody said how many seeds there are to be, it adds some as long as that
+/// is cheap and the intervals are wider than [`PRECISION`]. What decides are results only, never a time, so that
+/// every machine takes the same seeds.
+///
+/// Worked example: two kernels that differ by 0.5 % where seeds spread by 4 %. With 10 seeds the interval of the ratio
+/// is ±4 %, with 20 ±2.6 and with 40 ±1.8: it stays so.
+fn compare(
+    question: &Question,
+    experiment: &Experiment,
+    simulator: &impl Simulate,
+    finished: &(impl Fn() + Sync),
+) -> Result<Comparison> {
+    let scenarios = &experiment.scenarios;
+    let mut outcomes = run_all(simulator, scenarios, experiment.seeds, finished)?;
+    let mut seeds = experiment.seeds;
+    let draws = simulator.simulator().is_some_and(Simulator::draws);
+    let recorded = matches!(question.subject, Subject::Recording(_));
+    let may_add = draws && !recorded && experiment.seeds_are_default && scenarios.len() > 1;
+    loop {
+        let comparison = Comparison::new(&experiment.title, scenarios, &outcomes)?;
+        if !may_add || seeds >= MOST_SEEDS || is_precise(&comparison) || !is_cheap(&outcomes) {
+            return Ok(comparison);
+        }
+        let more = run_seeds(simulator, scenarios, seeds..seeds + MORE_SEEDS, finished)?;
+        for (row, more) in outcomes.iter_mut().zip(more) {
+            row.extend(more);
+        }
+        seeds += MORE_SEEDS;
+    }
+}
+
+/// Whether the headline metrics of programs are compared as closely as wanted, or differ so much that more seeds are not needed.
+fn is_precise(comparison: &Comparison) -> bool {
+    let others = comparison.variants.iter().skip(1);
+    let mut metrics = others.flat_map(|variant| &variant.metrics);
+    metrics.all(|(name, summary)| {
+        let of_program = metrics::parse(name).is_some_and(|metric| {
+            metric.headline() && metric.family.subject == metrics::Subject::Program
+        });
+        let change = summary.vs_baseline.as_ref();
+        let Some((ratio, [low, high])) = change.and_then(|change| change.ratio.zip(change.ci95))
+        else {
+            return true;
+        };
+        let half_width = (high - low) / 2.0;
+        !of_program || half_width <= PRECISION || half_width < (ratio - 1.0).abs() / 3.0
+    })
+}
+
+fn is_cheap(outcomes: &[Vec<Outcome>]) -> bool {
+    let runs = outcomes.iter().flatten();
+    let switches = runs.filter_map(|run| run.metrics.get("machine/context_switches"));
+    switches.sum::<f64>() < CHEAP_SWITCHES
 }
 
 /// Figures of `measured.json` that are metrics of the limited group: figure, metric, factor between.
@@ -301,6 +374,10 @@ pub(crate) fn context(question: &Question, experiment: &Experiment) -> Result<Co
     else {
         return Ok(context);
     };
+    let labels = recorded.named.iter();
+    context.labels = labels
+        .filter_map(|group| Some((group.path.clone(), recorded.label(&group.path)?)))
+        .collect();
     context.part = is_partial(experiment, recorded).then(|| {
         let simulated = format_duration_ns(simulated_ns(experiment, recorded));
         let seconds = recorded.length_ns as f64 / 1e9;
@@ -309,8 +386,10 @@ pub(crate) fn context(question: &Question, experiment: &Experiment) -> Result<Co
     if let Some((first, others)) = experiment.scenarios.split_first()
         && let Some(before) = first.cgroups.get(&target)
     {
+        let label = recorded.label(&target);
+        let name = label.map_or(String::new(), |label| format!("{label} = "));
         context.target = Some(format!(
-            "{target}, recorded with {}",
+            "{name}{target}, recorded with {}",
             describe_limit(before)
         ));
         for scenario in others {
@@ -375,7 +454,6 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::outcome::Outcome;
     use crate::question::{Columns, Setting};
 
     /// Throttles once for every millisecond that the quota is below 100 ms.

@@ -15,7 +15,7 @@ use crate::experiment::Scenario;
 use crate::experiment::kernel::KernelSettings;
 use crate::metrics::{self, Better, Metric};
 use crate::outcome::{Outcome, combine_hashes};
-use crate::statistics::{Bootstrap, Interval, mean};
+use crate::statistics::{Bootstrap, Interval, chaos_floor, mean, standard_deviation};
 
 /// Name and version of the JSON form.
 pub const SCHEMA: &str = "schedcast.comparison/1";
@@ -108,6 +108,10 @@ pub struct Summary {
     pub ci95: Option<[f64; 2]>,
     /// One value for each seed, in seed order; null where the run had none.
     pub samples: Vec<Option<f64>>,
+    /// In the baseline, the largest relative change that 95 of 100 comparisons of it with itself under other draws show; absent
+    /// in other variants, with one seed and where the mean is zero.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chaos_floor: Option<f64>,
     /// The change against the baseline; null in the baseline and where it lacks the metric.
     pub vs_baseline: Option<Change>,
     /// What really happened under these settings, where a recording knows; absent otherwise.
@@ -123,7 +127,9 @@ pub struct Change {
     pub ratio: Option<f64>,
     /// 95 % interval of the ratio; null with fewer than two common seeds.
     pub ci95: Option<[f64; 2]>,
-    /// Whether the 95 % interval of the paired difference excludes zero.
+    /// Whether the change is beyond what seeds make: the 95 % interval of the ratio and a 99 % interval of the paired
+    /// difference exclude no change, it is not tiny (below 0.5 % and a third of the chaos floor), and seeds make some difference to
+    /// the metric unless it is a count.
     pub significant: bool,
 }
 
@@ -168,7 +174,8 @@ impl Comparison {
                 } else {
                     baseline.get(&name)
                 };
-                let summary = summarise(&metric, samples, below, &mut bootstraps);
+                let is_baseline = index == 0;
+                let summary = summarise(&metric, samples, is_baseline, below, &mut bootstraps);
                 metrics.extend(summary.map(|summary| (name.clone(), summary)));
             }
             variants.push(Variant {
@@ -237,6 +244,13 @@ impl Variant {
 }
 
 impl Summary {
+    /// Whether the seeds differ so much that their mean says nothing: their standard deviation is larger than their mean, as where
+    /// one phase in a hundred makes all the difference.
+    pub fn phases_decide(&self) -> bool {
+        let values = self.values();
+        values.len() > 2 && self.mean > 0.0 && standard_deviation(&values) > self.mean
+    }
+
     /// The samples that exist, in seed order.
     pub fn values(&self) -> Vec<f64> {
         self.samples.iter().flatten().copied().collect()
@@ -296,10 +310,24 @@ fn ends(interval: Option<Interval>) -> Option<[f64; 2]> {
     interval.map(|interval| [interval.low, interval.high])
 }
 
+/// Changes below this, and below a third of the chaos floor, have no star however sure they are: a price is known to 2.5 %, so one
+/// nanosecond more of it is true, and nothing to tell.
+const SMALLEST_CHANGE: f64 = 0.005;
+
+/// Whether a change from `below` to `above` may be starred. Where every seed has the same time in both variants, nothing was
+/// drawn, and how far the change is beyond what draws would make is unknown; a count may well be the same under all draws.
+fn may_be_starred(metric: &Metric<'_>, below: &[f64], above: &[f64], ratio: Option<f64>) -> bool {
+    let varies = |values: &[f64]| values.windows(2).any(|pair| pair[0] != pair[1]);
+    let floor = chaos_floor(below).unwrap_or(0.0);
+    let tiny = ratio.is_some_and(|ratio| (ratio - 1.0).abs() < SMALLEST_CHANGE.min(floor / 3.0));
+    !tiny && (metric.unit() == "count" || varies(below) || varies(above))
+}
+
 /// `None` if no seed has a value.
 fn summarise(
     metric: &Metric<'_>,
     samples: Samples,
+    is_baseline: bool,
     baseline: Option<&Samples>,
     bootstraps: &mut Bootstraps,
 ) -> Option<Summary> {
@@ -319,14 +347,19 @@ fn summarise(
         Some(Change {
             ratio: change.ratio,
             ci95: ends(change.ratio_interval),
-            significant: change.significant,
+            significant: change.significant && may_be_starred(metric, &below, &above, change.ratio),
         })
     });
+    let chaos_floor = match is_baseline {
+        true => chaos_floor(&values),
+        false => None,
+    };
     Some(Summary {
         unit: metric.unit().to_string(),
         better: metric.better(),
         mean,
         ci95: ends(bootstraps.of(values.len()).of_mean(kind, &values)),
+        chaos_floor,
         samples,
         vs_baseline,
         measured: None,

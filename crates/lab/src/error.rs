@@ -12,10 +12,20 @@
 //!   | ^^^^^^^^^^
 //! hint: the nearest valid name is `cpu.max`
 //! ```
+//!
+//! What stands in a file may be megabytes long or made to fool a terminal, so a complaint quotes only the neighbourhood
+//! of its place, escaped, and cuts a message that is too long to read.
 
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+
+use schedcast_names::harmless::{one_line, shortened};
+
+/// Longest message or hint that is shown, characters.
+const LONGEST_MESSAGE: usize = 2000;
+/// Most characters of a quoted line before its marked part, in it, and behind it.
+const QUOTED: (usize, usize, usize) = (80, 80, 40);
 
 /// A text that settings were read from: a file, or one command-line argument.
 #[derive(Debug, PartialEq, Eq)]
@@ -84,12 +94,32 @@ impl Place {
         text[line_start..line_end].trim_end_matches('\r')
     }
 
-    /// Number of carets: the characters of the span in its first line, at least one.
-    fn caret_count(&self) -> usize {
+    /// The line that the place starts in, as it is shown: what stands before the place, the characters of the place in
+    /// this line, and what follows.
+    fn quoted(&self) -> [String; 3] {
+        let text = &self.source.text;
         let start = self.boundary(self.span.start);
-        let end = self.boundary(self.span.end).max(start);
-        let spanned = &self.source.text[start..end];
-        spanned.lines().next().unwrap_or("").chars().count().max(1)
+        let line_start = text[..start].rfind('\n').map_or(0, |newline| newline + 1);
+        let line_end = line_start + self.line_text().len();
+        let start = start.min(line_end);
+        let end = self.boundary(self.span.end).clamp(start, line_end);
+        // A tab stays a tab, so that the carets stand below their text.
+        let shown = |text: &str| {
+            let parts: Vec<String> = text.split('\t').map(one_line).collect();
+            parts.join("\t")
+        };
+        let first = |text: &str, longest: usize| match text.char_indices().nth(longest) {
+            Some((end, _)) => format!("{}…", shown(&text[..end])),
+            None => shown(text),
+        };
+        let before = &text[line_start..start];
+        let from = before.char_indices().rev().nth(QUOTED.0 - 1);
+        let before = match from.filter(|(at, _)| *at > 0) {
+            Some((at, _)) => format!("…{}", shown(&before[at..])),
+            None => shown(before),
+        };
+        let spanned = first(&text[start..end], QUOTED.1);
+        [before, spanned, first(&text[end..line_end], QUOTED.2)]
     }
 }
 
@@ -97,7 +127,7 @@ impl Place {
 impl fmt::Display for Place {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (line, column) = self.line_column();
-        write!(formatter, "{}:{line}:{column}", self.source.name)
+        write!(formatter, "{}:{line}:{column}", one_line(&self.source.name))
     }
 }
 
@@ -149,23 +179,22 @@ impl Diagnostic {
     /// The several-line form for a terminal, ending in a newline: message, place, the offending
     /// line with carets, hint.
     pub fn render(&self) -> String {
-        let mut text = format!("error: {}\n", self.message);
+        let mut text = format!("error: {}\n", shortened(&self.message, LONGEST_MESSAGE));
         if let Some(place) = &self.place {
-            let (line, column) = place.line_column();
+            let (line, _) = place.line_column();
             let gutter = " ".repeat(line.to_string().len());
-            let quoted = place.line_text();
-            // A tab stays a tab in front of the carets, so that they stand below their text.
-            let indent: String = quoted
+            let [before, spanned, after] = place.quoted();
+            let indent: String = before
                 .chars()
-                .take(column - 1)
                 .map(|character| if character == '\t' { '\t' } else { ' ' })
                 .collect();
-            let carets = "^".repeat(place.caret_count());
-            text += &format!("{gutter} --> {place}\n{gutter} |\n{line} | {quoted}\n");
+            let carets = "^".repeat(spanned.chars().count().max(1));
+            text += &format!("{gutter} --> {place}\n{gutter} |\n");
+            text += &format!("{line} | {before}{spanned}{after}\n");
             text += &format!("{gutter} | {indent}{carets}\n");
         }
         if let Some(hint) = &self.hint {
-            text += &format!("hint: {hint}\n");
+            text += &format!("hint: {}\n", shortened(hint, LONGEST_MESSAGE));
         }
         text
     }
@@ -177,9 +206,9 @@ impl fmt::Display for Diagnostic {
         if let Some(place) = &self.place {
             write!(formatter, "{place}: ")?;
         }
-        write!(formatter, "{}", self.message)?;
+        formatter.write_str(&shortened(&self.message, LONGEST_MESSAGE))?;
         match &self.hint {
-            Some(hint) => write!(formatter, " ({hint})"),
+            Some(hint) => write!(formatter, " ({})", shortened(hint, LONGEST_MESSAGE)),
             None => Ok(()),
         }
     }
@@ -326,6 +355,33 @@ mod tests {
         let source = Source::new("a.toml", "a = [\n1,\n]\n");
         let diagnostic = Diagnostic::at(&Place::new(&source, 4..10), "no");
         assert!(diagnostic.render().ends_with("1 | a = [\n  |     ^\n"));
+    }
+
+    #[test]
+    fn a_line_of_megabytes_is_quoted_around_its_place() {
+        let source = Source::new("a\u{1b}.toml", "x".repeat(20_000_000));
+        let place = Place::new(&source, 10_000_000..20_000_000);
+        let text = Diagnostic::at(&place, "y".repeat(1_000_000)).render();
+        let lines: Vec<&str> = text.lines().collect();
+        let message = format!("error: {}… (1000000 characters)", "y".repeat(2000));
+        assert_eq!(lines[0], message);
+        assert_eq!(lines[1], "  --> a\\u001b.toml:1:10000001");
+        assert_eq!(lines[3], format!("1 | …{}…", "x".repeat(160)));
+        assert_eq!(
+            lines[4],
+            format!("  | {}{}", " ".repeat(81), "^".repeat(81))
+        );
+    }
+
+    #[test]
+    fn quoted_escapes_are_shown_and_the_carets_keep_their_place() {
+        let source = Source::new("a.toml", "a\u{1b}[2J = \t\u{202e}b # \u{7}\n");
+        let start = source.text.find('\u{202e}').unwrap();
+        let place = Place::new(&source, start..start + 4);
+        let text = Diagnostic::at(&place, "no").render();
+        let quoted = "1 | a\\u001b[2J = \t\\u202eb # \\u0007";
+        let carets = format!("  | {}\t^^^^^^^", " ".repeat(13));
+        assert!(text.ends_with(&format!("{quoted}\n{carets}\n")), "{text}");
     }
 
     #[test]

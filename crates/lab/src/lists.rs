@@ -1,10 +1,10 @@
 //! What `schedcast list` prints besides metrics: machines, kernels, patches.
 
 use schedcast_kernel::rules::own::OWN;
-use schedcast_kernel::rules::{FEATURES, Origin, PATCHES, TUNABLES, Version};
+use schedcast_kernel::rules::{FEATURES, Origin, TUNABLES, Version, changes as table};
 use schedcast_sim::Machine;
 use schedcast_sim::machine::PRESETS;
-use schedcast_workload::programs::{TOOLS, command};
+use schedcast_workload::programs::{TOOLS, command, prefix};
 
 use crate::tables::wrap;
 
@@ -26,6 +26,7 @@ pub fn machines() -> String {
 /// Benchmarks with all their flags.
 pub fn programs() -> String {
     let mut text = command::list(&TOOLS);
+    text += &format!("\nIn front of any of them may stand:\n{}", prefix::list());
     for tool in TOOLS {
         text += &format!("\n{}", command::describe(tool));
     }
@@ -35,15 +36,16 @@ pub fn programs() -> String {
 /// Every patch: release that brought it, commit, and a line about it; those of one's own last.
 pub fn patches() -> String {
     let mut text = format!("{:<24}{:<10}{}\n", "PATCH", "SINCE", "COMMIT");
-    for patch in PATCHES {
+    for patch in table::all() {
         let since = patch
             .since
-            .map_or("-".to_string(), |version| version.to_string());
+            .map_or("-".to_string(), |since| since.release.to_string());
         text += &format!(
             "{:<24}{since:<10}{}\n",
             patch.name,
             match patch.origin {
                 Origin::Commit(id) => id,
+                Origin::Release => "release",
                 Origin::Posted => "posted",
                 Origin::Unpublished => "unpublished",
             }
@@ -84,9 +86,13 @@ fn changes(version: Version) -> Vec<String> {
     let Some(before) = before.copied() else {
         return Vec::new();
     };
-    let patches = PATCHES
-        .iter()
-        .map(|patch| (patch.name, patch.since, patch.until));
+    let patches = table::all().map(|patch| {
+        (
+            patch.name,
+            patch.since.map(|since| since.release),
+            patch.last(),
+        )
+    });
     let features = FEATURES
         .iter()
         .map(|feature| (feature.name, Some(feature.since), feature.until));

@@ -18,6 +18,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use schedcast_names::groups::{Miss, NamedGroup, Wanted, find, label_of};
 use schedcast_names::nearest;
 use schedcast_trace::recording::Preempt;
 use schedcast_trace::{CgroupTree, Measured, Meta, Recording};
@@ -43,6 +44,8 @@ pub struct Recorded {
     pub measured: Option<Measured>,
     /// What the recording itself shows of its threads and groups.
     pub seen: Seen,
+    /// Its groups with what they are called: units, containers, pods.
+    pub named: Vec<NamedGroup>,
     /// What a person should know before trusting an answer from it, a sentence each.
     pub notes: Vec<String>,
 }
@@ -50,9 +53,9 @@ pub struct Recorded {
 /// Figures of the recorded run, which a re-simulation of it must meet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// By thread name and by cgroup.
+    /// By thread subject and by cgroup.
     pub figures: Option<replay::Measured>,
-    /// Names of the threads of each cgroup, the one with the most activations first.
+    /// Subjects of the threads of each cgroup and of those below it, the one with the most activations first.
     pub members: BTreeMap<String, Vec<String>>,
     /// How much the CPU time of a request of each cgroup's main threads drifted, in thousandths.
     pub drift_permille: BTreeMap<String, u64>,
@@ -66,7 +69,7 @@ impl Seen {
         for (index, group) in replay.groups.iter().enumerate().skip(1) {
             let mut activations: BTreeMap<&str, usize> = BTreeMap::new();
             for thread in replay.members(GroupIndex(index as u32)) {
-                let name = replay.threads[thread.index()].name.as_str();
+                let name = replay.threads[thread.index()].subject.as_str();
                 *activations.entry(name).or_default() += replay.activations_of(thread).len();
             }
             let mut names: Vec<(&str, usize)> = activations.into_iter().collect();
@@ -90,7 +93,7 @@ impl Seen {
         self.drift_permille.get(cgroup).copied().unwrap_or(0)
     }
 
-    /// The threads that do a group's work: those of the name with the most activations.
+    /// The threads that do a group's work: those of the subject with the most activations.
     pub fn main_threads(&self, cgroup: &str) -> Option<&str> {
         let names = self.members.get(cgroup)?;
         names.first().map(String::as_str)
@@ -148,6 +151,11 @@ impl Recorded {
             tier: Tier::Trace,
             measured: recording.measured.clone(),
             seen: Seen::default(),
+            named: recording
+                .cgroups_before
+                .iter()
+                .flat_map(|tree| recording.meta.named_groups(tree))
+                .collect(),
             notes: recording.notes(),
         })
     }
@@ -167,6 +175,20 @@ impl Recorded {
 }
 
 impl Recorded {
+    /// The path of the group that is meant. A path that no group has is given back as it is: whoever uses it knows what
+    /// to say about it.
+    ///
+    /// # Errors
+    /// No group is called so, or several are.
+    pub fn find(&self, wanted: &Wanted) -> Result<String> {
+        found(wanted, &self.named)
+    }
+
+    /// What people call the group at `path`, if it has another name than its path.
+    pub fn label(&self, path: &str) -> Option<String> {
+        label_of(path, &self.named)
+    }
+
     /// The recorded groups, the root left out.
     pub(crate) fn groups(&self) -> impl Iterator<Item = &Entry> {
         groups_of(&self.layer)
@@ -190,6 +212,15 @@ impl Recorded {
                 Err(Error::input(&entry.key_place, message).hint(hint))
             }
         }
+    }
+}
+
+/// The path of the group that is meant among those of a recording.
+pub(crate) fn found(wanted: &Wanted, named: &[NamedGroup]) -> Result<String> {
+    match (find(wanted, named), wanted) {
+        (Ok(group), _) => Ok(group.path.clone()),
+        (Err(Miss::Unknown { .. }), Wanted::Path(path)) => Ok(path.clone()),
+        (Err(miss), _) => Err(Error::usage(format!("{miss} in the recording")).hint(miss.hint())),
     }
 }
 
@@ -437,14 +468,21 @@ mod tests {
     }
 
     #[test]
+    fn a_recording_of_a_newer_kernel_is_one_of_the_newest_known() {
+        let made = made(r#""kernel": "6.19.0-rc1+deb14-amd64", "cpus": 1"#, "");
+        let kernel = plain(&made.unwrap()).unwrap().kernel;
+        assert_eq!(kernel.release().to_string(), "6.19");
+    }
+
+    #[test]
     fn what_no_machine_or_kernel_has_is_refused() {
         let error = made(r#""cpus": 3, "smt": 2"#, "").unwrap_err().to_string();
         assert!(error.contains("3 CPUs do not divide evenly"), "{error}");
-        let error = plain(&made(r#""kernel": "6.99.1", "cpus": 1"#, "").unwrap()).unwrap_err();
+        let error = plain(&made(r#""kernel": "4.4.1", "cpus": 1"#, "").unwrap()).unwrap_err();
         assert!(
             error
                 .to_string()
-                .contains("recording.json:1:18: kernel 6.99.1 is outside"),
+                .contains("recording.json:1:18: kernel 4.4.1 is outside"),
             "{error}"
         );
         let error = Recorded::open(Path::new("/nowhere")).unwrap_err();

@@ -4,6 +4,8 @@
 //! seed, so the number of threads changes nothing but the time it takes. With 3 variants and 10 seeds,
 //! run 17 is variant 1, seed 7, whichever thread it ran on.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use crate::error::Result;
@@ -53,11 +55,26 @@ pub fn run_all(
     seeds: u32,
     finished: &(impl Fn() + Sync),
 ) -> Result<Vec<Vec<Outcome>>> {
+    run_seeds(simulator, scenarios, 0..seeds, finished)
+}
+
+/// The same with these seeds.
+///
+/// # Errors
+/// As for [`run_all`].
+pub fn run_seeds(
+    simulator: &impl Simulate,
+    scenarios: &[Scenario],
+    seeds: Range<u32>,
+    finished: &(impl Fn() + Sync),
+) -> Result<Vec<Vec<Outcome>>> {
     let families = families(scenarios);
+    let first = u64::from(seeds.start);
+    let seeds = seeds.end.saturating_sub(seeds.start);
     let run_one = |index: usize| {
         let (family, seed) = (&families[index / seeds as usize], index % seeds as usize);
         let members: Vec<&Scenario> = family.iter().map(|&variant| &scenarios[variant]).collect();
-        let outcomes = simulator.run_family(&members, seed as u64);
+        let outcomes = simulator.run_family(&members, first + seed as u64);
         members.iter().for_each(|_| finished());
         let places = family.iter().map(|variant| variant * seeds as usize + seed);
         places.zip(outcomes).collect()

@@ -22,11 +22,20 @@ use crate::error::{raise, raised};
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A simulator that begins no run once it is told to stop.
-#[derive(Default)]
 pub struct Stoppable {
     simulator: Simulator,
     stopped: AtomicBool,
     ended: AtomicU64,
+}
+
+impl Default for Stoppable {
+    fn default() -> Stoppable {
+        Stoppable {
+            simulator: Simulator::new().drawing(),
+            stopped: AtomicBool::default(),
+            ended: AtomicU64::default(),
+        }
+    }
 }
 
 impl Stoppable {
@@ -43,6 +52,10 @@ impl Simulate for Stoppable {
             return Err(Error::usage("interrupted"));
         }
         self.simulator.run(scenario, seed)
+    }
+
+    fn simulator(&self) -> Option<&Simulator> {
+        Some(&self.simulator)
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::Effort;
+use super::target::Target;
 use crate::columns::ColumnArguments;
 
 /// The verbs.
@@ -16,6 +17,9 @@ pub enum LiveVerb {
     /// Judge limits by what a recorded service promises: exit code 0 or 1
     #[command(after_help = CHECK_HELP)]
     Check(CheckArguments),
+    /// Show the limited groups of this host by their share of throttled periods, with names
+    #[command(after_help = super::here::TOP_HELP)]
+    Top(super::here::TopArguments),
     /// Record what runs here: scheduling events, cgroups, machine
     #[command(after_help = RECORD_HELP)]
     Record(RecordArguments),
@@ -30,11 +34,15 @@ pub enum LiveVerb {
     /// Run experiments for real and in simulation, and print how far off the simulation is
     #[command(after_help = super::validate::HELP)]
     Validate(super::validate::ValidateArguments),
+    /// About this installation: what works on this host
+    #[command(name = "self")]
+    Own(super::here::SelfArguments),
 }
 
 /// Below the help of `record`.
 const RECORD_HELP: &str = "\
-schedcast record -o pg --cgroup /pg --seconds 30
+schedcast record -o pg --unit postgresql --seconds 30
+schedcast record -o shop --pod shop/checkout/app --seconds 30
 schedcast record -o job --cgroup /test -- ./job --threads 4
 Ctrl-C ends a recording in good order. For root, or through perf where perf_event_paranoid allows it.";
 
@@ -46,13 +54,14 @@ Names of both cgroup versions are understood on either. Either every file is cha
 
 /// `schedcast record`
 #[derive(Debug, Args)]
+#[command(mut_arg("cgroup", |arg| arg.help("Describe only this group and those around it, by path or its end; COMMAND starts in it")))]
 pub struct RecordArguments {
     /// Folder to record into
     #[arg(short, long, value_name = "DIR")]
     pub output: PathBuf,
-    /// Describe only this cgroup and those around it; COMMAND starts in it
-    #[arg(long, value_name = "PATH")]
-    pub cgroup: Option<String>,
+    /// Describe only this group and those around it
+    #[command(flatten)]
+    pub target: Target,
     /// How long at most [default: until COMMAND ends, or 30 without one]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = positive_seconds)]
     pub seconds: Option<f64>,
@@ -74,6 +83,7 @@ fn positive_seconds(text: &str) -> Result<f64, String> {
 
 /// `schedcast apply`
 #[derive(Debug, Args)]
+#[command(mut_arg("cgroup", |arg| arg.help("The group, by its path or the end of its path [default: that of the advice]")))]
 pub struct ApplyArguments {
     /// What `schedcast advise --json` wrote
     #[arg(
@@ -83,11 +93,11 @@ pub struct ApplyArguments {
     )]
     pub advice: Option<PathBuf>,
     /// One setting instead, such as 'cpu.max=60000 100000'; may be repeated
-    #[arg(long, value_name = "FILE=VALUE", requires = "cgroup")]
+    #[arg(long, value_name = "FILE=VALUE", requires = "target")]
     pub set: Vec<String>,
-    /// The group [default: that of the advice]
-    #[arg(long, value_name = "PATH")]
-    pub cgroup: Option<String>,
+    /// The group
+    #[command(flatten)]
+    pub target: Target,
     /// Write even where kubelet or systemd keeps the settings
     #[arg(long)]
     pub force_owner: bool,
@@ -101,10 +111,11 @@ pub struct ApplyArguments {
 
 /// `schedcast undo`
 #[derive(Debug, Args)]
+#[command(mut_arg("cgroup", |arg| arg.help("The group, by its path or the end of its path [default: the only one that was changed]")))]
 pub struct UndoArguments {
-    /// The group [default: the only one that something was applied to]
-    #[arg(long, value_name = "PATH")]
-    pub cgroup: Option<String>,
+    /// The group
+    #[command(flatten)]
+    pub target: Target,
     /// Where previous values are kept
     #[arg(long, value_name = "DIR", default_value = schedcast_host::apply::JOURNALS)]
     pub journal: PathBuf,
@@ -146,6 +157,7 @@ Exit code 0 if every promise is kept, 1 if one is broken.";
 
 /// `schedcast advise`
 #[derive(Debug, Args)]
+#[command(mut_arg("cgroup", |arg| arg.help("Group whose limits may change [default: the only one that was limited]")))]
 pub struct AdviseArguments {
     /// Folder of a recording
     #[arg(value_name = "RECORDING")]
@@ -156,9 +168,9 @@ pub struct AdviseArguments {
     /// How much worse a neighbour may become, such as +5% [default: any]
     #[arg(long, value_name = "GROWTH", allow_hyphen_values = true)]
     pub max_neighbour: Option<String>,
-    /// Group whose limits may change [default: the only one that was limited]
-    #[arg(long, value_name = "PATH")]
-    pub cgroup: Option<String>,
+    /// Group whose limits may change
+    #[command(flatten)]
+    pub target: Target,
     /// How much to run
     #[command(flatten)]
     pub effort: Effort,
@@ -169,6 +181,7 @@ pub struct AdviseArguments {
 
 /// `schedcast check`
 #[derive(Debug, Args)]
+#[command(mut_arg("cgroup", |arg| arg.help("Group whose limits change [default: the only one that was limited]")))]
 pub struct CheckArguments {
     /// Folder of a recording
     #[arg(value_name = "RECORDING")]
@@ -179,9 +192,9 @@ pub struct CheckArguments {
     /// Settings to judge
     #[command(flatten)]
     pub columns: ColumnArguments,
-    /// Group whose limits change [default: the only one that was limited]
-    #[arg(long, value_name = "PATH")]
-    pub cgroup: Option<String>,
+    /// Group whose limits change
+    #[command(flatten)]
+    pub target: Target,
     /// How much to run
     #[command(flatten)]
     pub effort: Effort,

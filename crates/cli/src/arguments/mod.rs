@@ -11,9 +11,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::columns::ColumnArguments;
 pub use crate::verbs::explain::ExplainArguments;
 pub use pictures::Pictures;
+use target::Target;
 
+pub mod here;
 pub mod live;
 mod sweep;
+pub mod target;
 pub mod validate;
 pub mod views;
 
@@ -32,6 +35,9 @@ pub struct Cli {
     /// No progress bar
     #[arg(short, long, global = true, display_order = 900)]
     pub quiet: bool,
+    /// Look at the host whose root is DIR, as in `kubectl debug node`: a chroot, for root
+    #[arg(long, global = true, display_order = 901, value_name = "DIR")]
+    pub host_root: Option<PathBuf>,
 }
 
 /// The verbs.
@@ -182,6 +188,7 @@ impl std::str::FromStr for Where {
 
 /// `schedcast what-if`
 #[derive(Debug, Args)]
+#[command(mut_arg("cgroup", |arg| arg.help("Group whose limits change [default: the only one that was limited]")))]
 pub struct WhatIfArguments {
     /// Folder of a recording, or a profile (.toml) distilled from one
     #[arg(value_name = "RECORDING")]
@@ -189,9 +196,9 @@ pub struct WhatIfArguments {
     /// Settings and further variants
     #[command(flatten)]
     pub columns: ColumnArguments,
-    /// Group whose limits change [default: the only one that was limited]
-    #[arg(long, value_name = "PATH")]
-    pub cgroup: Option<String>,
+    /// Group whose limits change
+    #[command(flatten)]
+    pub target: Target,
     /// A further column for every limit in measured.json, predicted next to measured
     #[arg(long)]
     pub measured: bool,

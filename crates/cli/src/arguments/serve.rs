@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::arguments::Effort;
+use crate::arguments::target::Target;
 use crate::columns::ColumnArguments;
 
 /// `schedcast serve`
 #[derive(Debug, Args)]
+#[command(mut_arg("cgroup", |arg| arg.help("Group that the controls limit [default: the one that is limited]")))]
 pub struct ServeArguments {
     /// Experiment file (TOML), or folder of a recording
     #[arg(value_name = "EXP|RECORDING")]
@@ -16,12 +17,16 @@ pub struct ServeArguments {
     /// Settings and further variants
     #[command(flatten)]
     pub columns: ColumnArguments,
-    /// Group that the controls limit [default: the one that is limited]
-    #[arg(long, value_name = "PATH")]
-    pub cgroup: Option<String>,
-    /// How much to run
+    /// Group that the controls limit
     #[command(flatten)]
-    pub effort: Effort,
+    pub target: Target,
+    /// Runs of each variant, with seeds 0 to N-1
+    #[arg(long, value_name = "N", default_value_t = 3, allow_negative_numbers = true,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub seeds: u32,
+    /// Simulated time of each run, such as 20s or 500ms
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub duration: Option<String>,
     /// Port on 127.0.0.1; 0 takes any that is free
     #[arg(long, value_name = "N", default_value_t = 7160)]
     pub port: u16,

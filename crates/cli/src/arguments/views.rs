@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use crate::arguments::target::Target as GroupTarget;
 use crate::columns::ColumnArguments;
 
 /// The verbs.
@@ -62,6 +63,7 @@ The answer is a range over demands that count what was counted; what-if gives po
 
 /// `schedcast counters`
 #[derive(Debug, Args)]
+#[command(mut_arg("cgroup", |arg| arg.help("Group whose counters to read [default: the only one that was limited]")))]
 pub struct CountersArguments {
     /// Folder with recording.json and cgroups.json, it needs no trace; or a file with what Prometheus'
     /// query_range answered
@@ -70,9 +72,9 @@ pub struct CountersArguments {
     /// Limits to ask about: cpu.max, cpu.max.burst
     #[command(flatten)]
     pub columns: ColumnArguments,
-    /// Group whose counters to read [default: the only one that was limited]
-    #[arg(long, value_name = "PATH")]
-    pub cgroup: Option<String>,
+    /// Group whose counters to read
+    #[command(flatten)]
+    pub target: GroupTarget,
     /// Of a Prometheus range: only series with this label
     #[arg(long, value_name = "LABEL=VALUE")]
     pub select: Vec<String>,

@@ -14,12 +14,14 @@ use schedcast_lab::question::{Question, Subject};
 use schedcast_lab::simulator::Simulator;
 use schedcast_trace::fresh;
 
-use super::{recording, say_backgrounds};
+use super::{recording, say_backgrounds, target};
+use crate::arguments::target::Target;
 use crate::columns::ColumnArguments;
 use crate::{output, written};
 
 /// `schedcast explain`
 #[derive(Debug, Args)]
+#[command(mut_arg("cgroup", |arg| arg.help("Whose cpu.* files --set means")))]
 pub struct ExplainArguments {
     /// Experiment file (TOML), or the folder of a recording
     #[arg(value_name = "EXP.toml|RECORDING")]
@@ -28,8 +30,8 @@ pub struct ExplainArguments {
     #[command(flatten)]
     pub columns: ColumnArguments,
     /// Whose cpu.* files --set means
-    #[arg(long, value_name = "PATH")]
-    pub cgroup: Option<String>,
+    #[command(flatten)]
+    pub target: Target,
     /// Seed of the run
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
@@ -90,7 +92,7 @@ pub fn run(
 ) -> Result<()> {
     output::refuse_unwritable([arguments.json.as_ref()])?;
     let scenarios = scenarios(arguments, err)?;
-    let simulator = Simulator::new();
+    let simulator = Simulator::new().drawing();
     say_backgrounds(&scenarios, &simulator)?;
     let (text, json) = match &arguments.diff {
         Some(names) => {
@@ -135,13 +137,14 @@ fn scenarios(arguments: &ExplainArguments, err: &mut impl Write) -> Result<Vec<S
             only: None,
         }
     };
+    let cgroup = target::in_subject(&arguments.target, &subject)?;
     let mut columns = arguments.columns.0.clone();
     columns
         .variants
         .retain(|(_, settings)| !settings.is_empty());
     let question = Question {
         subject,
-        cgroup: arguments.cgroup.clone(),
+        cgroup,
         columns,
         seeds: None,
         duration: arguments.duration.clone(),

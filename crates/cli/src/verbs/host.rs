@@ -9,6 +9,7 @@ use schedcast_host::{CpuCgroup, HostError, files, sys};
 use schedcast_lab::advise::read_recommendation;
 use schedcast_lab::error::{Diagnostic, Error, Place, Result, Source, hint_for};
 
+use super::target;
 use crate::arguments::live::{ApplyArguments, RecordArguments, UndoArguments};
 use crate::written;
 
@@ -16,7 +17,11 @@ use crate::written;
 const DEFAULT_SECONDS: f64 = 30.0;
 
 pub(super) fn host_error(error: HostError) -> Error {
-    Error::Input(Box::new(Diagnostic::general(error.to_string())))
+    let diagnostic = Diagnostic::general(error.to_string());
+    Error::Input(Box::new(match error {
+        HostError::NoSuchGroup { hint, .. } => diagnostic.hint(hint),
+        _ => diagnostic,
+    }))
 }
 
 /// `schedcast record`
@@ -25,9 +30,10 @@ pub fn record(arguments: &RecordArguments, out: &mut impl Write) -> Result<u8> {
         (None, true) => Some(DEFAULT_SECONDS),
         (seconds, _) => seconds,
     };
+    let group = target::on_host(&arguments.target)?;
     let request = Request {
         folder: arguments.output.clone(),
-        cgroup: arguments.cgroup.clone(),
+        cgroup: group.as_ref().map(|group| group.path.clone()),
         duration: seconds.map(Duration::from_secs_f64),
         command: arguments.command.clone(),
         perf: arguments.perf,
@@ -62,7 +68,11 @@ pub fn record(arguments: &RecordArguments, out: &mut impl Write) -> Result<u8> {
     if let Some(code) = report.exit_code.filter(|code| *code != 0) {
         text += &format!("note: the command ended with {code}\n");
     }
-    text += &format!("next: schedcast what-if {}\n", arguments.output.display());
+    // A recording keeps the names, so that a question is asked in the same words.
+    let named = group.and_then(|group| group.names.flag());
+    let named = named.map_or(String::new(), |flag| format!(" {flag}"));
+    let folder = arguments.output.display();
+    text += &format!("next: schedcast what-if {folder}{named}\n");
     written(out.write_all(text.as_bytes()))?;
     Ok(0)
 }
@@ -101,13 +111,17 @@ fn wanted(arguments: &ApplyArguments) -> Result<(String, Wish)> {
                     .hint("leave out one of them"),
             );
         }
-        return Ok((arguments.cgroup.clone().unwrap_or_default(), wish));
+        return Ok((named(arguments)?.unwrap_or_default(), wish));
     };
     let (target, limit) = read_recommendation(file)?;
     wish.quota_us = Some(limit.quota_us);
     wish.period_us = Some(limit.period_us);
     wish.burst_us = Some(limit.burst_us);
-    Ok((arguments.cgroup.clone().unwrap_or(target), wish))
+    Ok((named(arguments)?.unwrap_or(target), wish))
+}
+
+fn named(arguments: &ApplyArguments) -> Result<Option<String>> {
+    Ok(target::on_host(&arguments.target)?.map(|group| group.path))
 }
 
 fn refuse_owned(path: &str) -> Result<()> {
@@ -169,8 +183,8 @@ fn undo_command(path: &str, arguments: &ApplyArguments) -> String {
 
 /// `schedcast undo`
 pub fn undo(arguments: &UndoArguments, out: &mut impl Write) -> Result<u8> {
-    let path = match &arguments.cgroup {
-        Some(path) => path.clone(),
+    let path = match target::on_host(&arguments.target)? {
+        Some(group) => group.path,
         None => {
             let groups = Journal::groups(&arguments.journal).map_err(host_error)?;
             match groups.as_slice() {

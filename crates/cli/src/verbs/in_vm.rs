@@ -64,11 +64,11 @@ pub fn settings(image: &KernelImage) -> Vec<Setting> {
 
 /// Refuses variants that name a kernel of their own.
 pub fn refuse_other_kernels(image: &KernelImage, scenarios: &[Scenario]) -> Result<()> {
-    let other = |scenario: &&Scenario| scenario.kernel.version.to_string() != image.version;
+    let other = |scenario: &&Scenario| scenario.kernel.release().to_string() != image.version;
     match scenarios.iter().find(other) {
         None => Ok(()),
         Some(scenario) => {
-            let (name, version) = (&scenario.name, scenario.kernel.version);
+            let (name, version) = (&scenario.name, scenario.kernel.release());
             let message = format!(
                 "`{name}` is of kernel {version}, and the guest's is {}",
                 image.version

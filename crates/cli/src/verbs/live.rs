@@ -6,7 +6,7 @@ use std::io::Write;
 use schedcast_lab::error::Result;
 use schedcast_lab::simulate::Simulate;
 
-use super::{calibrate, host, promises, validate};
+use super::{calibrate, here, host, promises, validate};
 use crate::arguments::Cli;
 use crate::arguments::live::LiveVerb;
 
@@ -23,6 +23,8 @@ pub fn run(
             promises::advise(arguments, cli, words, simulator, (out, err))
         }
         LiveVerb::Check(arguments) => promises::check(arguments, cli, words, simulator, (out, err)),
+        LiveVerb::Top(arguments) => here::top(arguments, out),
+        LiveVerb::Own(arguments) => here::own(arguments, out),
         LiveVerb::Record(arguments) => host::record(arguments, out),
         LiveVerb::Apply(arguments) => host::apply(arguments, out),
         LiveVerb::Undo(arguments) => host::undo(arguments, out),

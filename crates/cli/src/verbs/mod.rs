@@ -14,6 +14,7 @@ use schedcast_lab::question::{Question, Subject, refuse_several};
 use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::{lists, metrics};
+use schedcast_names::harmless::HarmlessWriter;
 
 use crate::arguments::{
     Cli, CompareArguments, Effort, Format, ListArguments, Listing, Output, RunArguments,
@@ -24,6 +25,7 @@ use crate::{output, written};
 
 mod calibrate;
 mod help_files;
+mod here;
 mod host;
 mod in_vm;
 pub mod live;
@@ -32,6 +34,7 @@ mod pictures;
 pub mod promises;
 mod serve;
 mod sweep;
+mod target;
 mod validate;
 pub mod views;
 
@@ -152,10 +155,11 @@ pub fn what_if(
         true => Subject::Profile(path.clone()),
         false => recording(path, err)?,
     };
+    let cgroup = target::in_subject(&arguments.target, &subject)?;
     let mut question = question(
         subject,
         &arguments.columns,
-        arguments.cgroup.as_deref(),
+        cgroup.as_deref(),
         &arguments.effort,
     );
     question.measured = arguments.measured;
@@ -171,14 +175,30 @@ fn recording(path: &Path, err: &mut impl Write) -> Result<Subject> {
 
 /// Notes are no part of the answer.
 fn say(notes: &[String], err: &mut impl Write) {
+    let mut err = HarmlessWriter::new(err);
     for note in notes {
         // Nothing can be done about a closed standard error.
         let _ = writeln!(err, "note: {note}");
     }
 }
 
-/// What is odd about the recordings that run beside the programs of scenarios.
+/// A release that is not known yet is simulated all the same, which a reader must know.
+fn say_newer_kernels(scenarios: &[Scenario]) {
+    let newer = scenarios.iter().filter_map(|one| {
+        let (named, rules) = (one.kernel.stands_for?, one.kernel.version);
+        Some(format!(
+            "warning: kernel {named} is newer than the newest known; it is simulated with the rules of {rules}"
+        ))
+    });
+    for line in newer.collect::<std::collections::BTreeSet<String>>() {
+        // Nothing can be done about a closed standard error.
+        let _ = writeln!(std::io::stderr(), "{line}");
+    }
+}
+
+/// What is odd about the kernels of scenarios, and about the recordings that run beside their programs.
 fn say_backgrounds(scenarios: &[Scenario], simulator: &impl Simulate) -> Result<()> {
+    say_newer_kernels(scenarios);
     if let Some(simulator) = simulator.simulator() {
         let notes = simulator.background_notes(scenarios)?;
         say(&notes, &mut std::io::stderr());

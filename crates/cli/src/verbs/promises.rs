@@ -11,7 +11,7 @@ use schedcast_lab::simulate::Simulate;
 use schedcast_lab::tables;
 use schedcast_trace::fresh;
 
-use super::{question, recording};
+use super::{question, recording, say_newer_kernels, target};
 use crate::arguments::Cli;
 use crate::arguments::live::{AdviseArguments, CheckArguments};
 use crate::columns::ColumnArguments;
@@ -31,12 +31,9 @@ pub fn advise(
     output::refuse_unwritable([arguments.json.as_ref()])?;
     let subject = recording(&arguments.recording, err)?;
     let columns = ColumnArguments::default();
-    let question = question(
-        subject,
-        &columns,
-        arguments.cgroup.as_deref(),
-        &arguments.effort,
-    );
+    let cgroup = target::in_subject(&arguments.target, &subject)?;
+    let question = question(subject, &columns, cgroup.as_deref(), &arguments.effort);
+    say_newer_kernels(&question.experiment()?.scenarios);
     let demands = Demands {
         slos: arguments.slo.clone(),
         max_neighbour: arguments.max_neighbour.clone(),
@@ -65,8 +62,14 @@ pub fn check(
 ) -> Result<u8> {
     output::refuse_unwritable([arguments.json.as_ref()])?;
     let subject = recording(&arguments.recording, err)?;
-    let cgroup = arguments.cgroup.as_deref();
-    let question = question(subject, &arguments.columns, cgroup, &arguments.effort);
+    let cgroup = target::in_subject(&arguments.target, &subject)?;
+    let question = question(
+        subject,
+        &arguments.columns,
+        cgroup.as_deref(),
+        &arguments.effort,
+    );
+    say_newer_kernels(&question.experiment()?.scenarios);
     let progress = counter(cli.quiet);
     let checked = gate::check(&question, &arguments.slo, simulator, &|| progress.inc(1));
     progress.finish_and_clear();

@@ -9,12 +9,10 @@ use schedcast_lab::question::Subject;
 use schedcast_lab::serve::Server;
 use schedcast_lab::simulator::Simulator;
 
-use super::{question, recording};
+use super::{question, recording, say_newer_kernels, target};
+use crate::arguments::Effort;
 use crate::arguments::serve::ServeArguments;
 use crate::{output, written};
-
-/// Runs of each variant while controls move, unless the command line says another number.
-const SEEDS: u32 = 3;
 
 /// `schedcast serve`
 pub fn serve(
@@ -31,12 +29,17 @@ pub fn serve(
             only: None,
         }
     };
-    let mut effort = arguments.effort.clone();
-    let seeds = *effort.seeds.get_or_insert(SEEDS);
-    let cgroup = arguments.cgroup.as_deref();
-    let question = question(subject, &arguments.columns, cgroup, &effort);
+    let seeds = arguments.seeds;
+    let effort = Effort {
+        seeds: Some(seeds),
+        duration: arguments.duration.clone(),
+    };
+    let cgroup = target::in_subject(&arguments.target, &subject)?;
+    let question = question(subject, &arguments.columns, cgroup.as_deref(), &effort);
     let reproduce = output::reproduce(words);
-    let server = Server::new(question, Simulator::new(), arguments.port, seeds, reproduce)?;
+    say_newer_kernels(&question.experiment()?.scenarios);
+    let simulator = Simulator::new().drawing();
+    let server = Server::new(question, simulator, arguments.port, seeds, reproduce)?;
     let line = format!("http://{}/ (Ctrl-C ends it)\n", server.address());
     written(out.write_all(line.as_bytes()).and_then(|()| out.flush()))?;
     server.serve(&AtomicBool::new(false))

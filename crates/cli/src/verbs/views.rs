@@ -108,11 +108,11 @@ fn known(arguments: &CountersArguments, columns: &mut Limits) -> Result<(Known, 
                 "--select and --limit are for Prometheus ranges: a recording tells its limit",
             ));
         }
-        let known = Known::open(path, arguments.cgroup.as_deref())?;
+        let known = Known::open(path, arguments.target.wanted().as_ref())?;
         return Ok((known, format!("recording {}", path.display())));
     }
-    if arguments.cgroup.is_some() {
-        return Err(Error::usage("a Prometheus range has no cgroup paths")
+    if arguments.target.wanted().is_some() {
+        return Err(Error::usage("a Prometheus range has no cgroups")
             .hint("choose a series by its labels: --select container=NAME"));
     }
     let label = |text: &String| {

@@ -55,6 +55,7 @@ impl Gate {
         let json = serde_json::json!({
             "schema": "schedcast.check/1",
             "schedcast": env!("CARGO_PKG_VERSION"),
+            "kernel": self.comparison.variants.first().map(|variant| &variant.kernel),
             "slos": slos,
             "passes": self.passes(),
             "columns": columns,

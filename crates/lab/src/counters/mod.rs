@@ -17,6 +17,7 @@ mod shapes;
 use std::fmt::Write;
 use std::path::Path;
 
+use schedcast_names::groups::{Wanted, label_of};
 use schedcast_trace::CgroupTree;
 use schedcast_trace::recording::Snapshots;
 
@@ -26,6 +27,7 @@ pub use self::queue::{Counted, Limit};
 use self::queue::{Job, serve};
 use self::shapes::{Stream, family};
 use crate::error::{Error, Result, hint_for};
+use crate::recording::found;
 use crate::simulator::bad_input;
 
 /// What is known of a group.
@@ -33,6 +35,8 @@ use crate::simulator::bad_input;
 pub struct Known {
     /// The group.
     pub cgroup: String,
+    /// What people call it, where that is known and not its path.
+    pub label: Option<String>,
     /// CPUs of the machine.
     pub cpus: u32,
     /// Length of the window.
@@ -107,10 +111,11 @@ impl Known {
     ///
     /// # Errors
     /// If the folder cannot be read, has no such group, or its counters say too little.
-    pub fn open(folder: &Path, cgroup: Option<&str>) -> Result<Known> {
+    pub fn open(folder: &Path, wanted: Option<&Wanted>) -> Result<Known> {
         let snapshots = Snapshots::open(folder).map_err(bad_input)?;
-        let cgroup = match cgroup {
-            Some(cgroup) => cgroup.to_owned(),
+        let named = snapshots.meta.named_groups(&snapshots.before);
+        let cgroup = match wanted {
+            Some(wanted) => found(wanted, &named)?,
             None => only_limited(&snapshots.before)?,
         };
         let names: Vec<&str> = snapshots.before.paths().collect();
@@ -148,6 +153,7 @@ impl Known {
             _ => nr_periods.saturating_mul(limit.period_ns),
         };
         let known = Known {
+            label: label_of(&cgroup, &named),
             cgroup,
             cpus: snapshots.meta.cpus.unwrap_or(1),
             window_ns,
@@ -435,6 +441,7 @@ impl Bounds {
             "schema": "schedcast.counters/1",
             "tier": "counters",
             "cgroup": known.cgroup,
+            "name": known.label,
             "recorded": {
                 "nr_periods": known.nr_periods,
                 "nr_throttled": known.nr_throttled,
@@ -461,7 +468,7 @@ impl Bounds {
         let _ = writeln!(
             text,
             "group {}: {} of {} demands count what was counted{}, and use {:.0} to {:.0} ms\n",
-            known.cgroup,
+            known.label.as_deref().unwrap_or(&known.cgroup),
             self.matching,
             self.tried,
             if self.tolerance > 1.0 { " roughly" } else { "" },

@@ -246,6 +246,7 @@ impl Range {
         }
         Ok(Known {
             cgroup: self.name(),
+            label: None,
             cpus: match beyond.cpus {
                 Some(cpus) => cpus,
                 None => self.cpus(window)?,
@@ -465,6 +466,7 @@ mod tests {
         let known = read(&range(), &given()).unwrap();
         let expected = Known {
             cgroup: "pg".to_string(),
+            label: None,
             cpus: 2,
             window_ns: 30_000_000_000,
             limit: LIMIT,

@@ -94,6 +94,7 @@ fn who_is_always_throttled_may_want_any_amount() {
     };
     let known = Known {
         cgroup: "/hog".to_owned(),
+        label: None,
         cpus: 2,
         window_ns: 30_000 * ms,
         limit: limit(50),
@@ -119,11 +120,15 @@ fn who_is_always_throttled_may_want_any_amount() {
     assert!(known.beyond(known.window_ns, 2).is_empty());
 }
 
+fn path(path: &str) -> Wanted {
+    Wanted::Path(path.to_owned())
+}
+
 #[test]
 fn counters_that_say_nothing_are_refused() {
-    let error = Known::open(&folder("postgres-nolimit"), Some("/pg")).unwrap_err();
+    let error = Known::open(&folder("postgres-nolimit"), Some(&path("/pg"))).unwrap_err();
     assert!(error.render().contains("usage_usec"), "{}", error.render());
-    let error = Known::open(&folder("postgres-quota"), Some("/pq")).unwrap_err();
+    let error = Known::open(&folder("postgres-quota"), Some(&path("/pq"))).unwrap_err();
     assert!(error.render().contains("/pg"), "{}", error.render());
 }
 

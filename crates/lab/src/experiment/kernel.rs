@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use schedcast_host::KernelInfo;
 use schedcast_kernel::rules::{
     Feature, KernelChoice, NEWEST, Preemption, Problem, Rules, RulesError, TUNABLES, Tunable,
-    Version, VersionError,
+    Version,
 };
 use schedcast_names::nearest;
 use serde::Serialize;
@@ -32,11 +32,13 @@ const PREEMPTION: [(&str, Preemption); 4] = [
 
 /// The kernel of one variant.
 ///
-/// As JSON: one object with the keys of the `[kernel]` section.
+/// As JSON: one object with the keys of the `[kernel]` section, and `stands_for` where that is known.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KernelSettings {
-    /// The release; default the newest known.
+    /// The release whose rules are used; default the newest known.
     pub version: Version,
+    /// The release that was named, where it is newer than the newest known: `version` stands in for it.
+    pub stands_for: Option<Version>,
     /// Ticks per second: 100, 250, 300 or 1000; default 250.
     pub hz: u32,
     /// Preemption model; default voluntary.
@@ -62,6 +64,9 @@ impl Serialize for KernelSettings {
         let preempt = PREEMPTION.iter().find(|(_, model)| *model == self.preempt);
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("version", &self.version.to_string())?;
+        if let Some(newer) = self.stands_for {
+            map.serialize_entry("stands_for", &newer.to_string())?;
+        }
         map.serialize_entry("hz", &self.hz)?;
         map.serialize_entry("preempt", preempt.map_or("", |(name, _)| name))?;
         if let Some(dynamic) = self.preempt_dynamic {
@@ -127,6 +132,7 @@ impl KernelSettings {
         let cpus = u32::try_from(cpus).unwrap_or(u32::MAX);
         let mut settings = KernelSettings {
             version: NEWEST,
+            stands_for: None,
             hz: 250,
             preempt: Preemption::Voluntary,
             preempt_dynamic: None,
@@ -144,7 +150,7 @@ impl KernelSettings {
         if let Some(value) = section.get("version") {
             match value.text("") {
                 Ok(HOST) => settings.read_host(&value.place)?,
-                _ => settings.version = read_version(value)?,
+                _ => (settings.version, settings.stands_for) = read_version(value)?,
             }
         }
         for entry in &section.entries {
@@ -175,12 +181,32 @@ impl KernelSettings {
         Ok(settings)
     }
 
+    /// The release that was named, known or not.
+    pub fn release(&self) -> Version {
+        self.stands_for.unwrap_or(self.version)
+    }
+
+    /// Names the release that really ran; the rules stay. A release before the oldest known changes nothing.
+    pub fn name_release(&mut self, release: &str) {
+        if let Ok(modelled) = Version::modelled(release) {
+            (self.version, self.stands_for) = modelled;
+        }
+    }
+
+    /// The release for a reader: `6.12.31`, or `7.3.2 (with the rules of 6.18)`.
+    pub fn shown(&self) -> String {
+        match self.stands_for {
+            Some(newer) => format!("{newer} (with the rules of {})", self.version),
+            None => self.version.to_string(),
+        }
+    }
+
     /// The running kernel: release, build options, and features that are not at their defaults.
     fn read_host(&mut self, place: &Place) -> Result<()> {
         let host = KernelInfo::read().map_err(|error| Error::input(place, error.to_string()))?;
-        let version = host.release.parse();
-        self.version = version
-            .map_err(|error: VersionError| Error::input(place, format!("this host: {error}")))?;
+        let modelled = Version::modelled(&host.release);
+        (self.version, self.stands_for) =
+            modelled.map_err(|error| Error::input(place, format!("this host: {error}")))?;
         self.hz = host.hz.unwrap_or(self.hz);
         self.autogroup = host.autogroup.unwrap_or(self.autogroup);
         let model = PREEMPTION
@@ -302,22 +328,22 @@ fn changed_features(text: &str, version: Version) -> Vec<String> {
             None => (*word, true),
         };
         Feature::named(name).is_some_and(|feature| {
-            feature.modelled && feature.exists(version) && (feature.default)(version) != on
+            feature.modelled && feature.exists(version) && feature.default_in(version) != on
         })
     };
     let words = text.split_whitespace().filter(changed);
     words.map(str::to_owned).collect()
 }
 
-fn read_version(value: &Value) -> Result<Version> {
+/// The release to model, and the named one where that is newer than the newest known.
+fn read_version(value: &Value) -> Result<(Version, Option<Version>)> {
     if let Kind::Float(_) | Kind::Integer(_) = value.kind {
         return Err(value
             .expected("a kernel version as a string")
             .hint("write version = \"6.12\": as a number 6.10 would be 6.1"));
     }
     let text = value.text("a kernel version such as \"6.12\"")?;
-    let version = text.parse::<Version>();
-    version.map_err(|error| {
+    Version::modelled(text).map_err(|error| {
         let refused = Error::input(&value.place, error.to_string());
         let near = match error.nearest() {
             Some(near) => Some(near.to_string()),
@@ -420,7 +446,7 @@ mod tests {
             Ok(kernel) => {
                 let release = KernelInfo::read().unwrap().release;
                 assert!(
-                    release.starts_with(&kernel.version.to_string()),
+                    release.starts_with(&kernel.release().to_string()),
                     "{release}"
                 );
                 assert_eq!(kernel.hz, 100);
@@ -447,7 +473,22 @@ mod tests {
             "k.toml:1:11: expected a kernel version as a string, found the number 6.1 \
              (write version = \"6.12\": as a number 6.10 would be 6.1)"
         );
-        assert!(refuse("version = \"6.19\"\n").starts_with("k.toml:1:11: kernel 6.19 is outside"));
+        assert!(refuse("version = \"4.4\"\n").starts_with("k.toml:1:11: kernel 4.4 is outside"));
+    }
+
+    #[test]
+    fn a_kernel_newer_than_all_known_has_the_rules_of_the_newest() {
+        let newer = read("version = \"7.3.2-1-amd64\"\n").unwrap();
+        let newest = read("").unwrap();
+        assert_eq!((newer.version, &newer.rules), (NEWEST, &newest.rules));
+        assert_eq!(newer.shown(), format!("7.3.2 (with the rules of {NEWEST})"));
+        let json = serde_json::to_value(&newer).unwrap();
+        assert_eq!(
+            (&json["version"], &json["stands_for"]),
+            (&NEWEST.to_string().into(), &"7.3.2".into())
+        );
+        let json = serde_json::to_value(&newest).unwrap();
+        assert!(json.get("stands_for").is_none());
     }
 
     #[test]

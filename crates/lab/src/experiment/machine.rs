@@ -4,7 +4,7 @@
 //! a file of the same form, or `host`, [this machine](crate::host_machine). Its tables — `topology`, `cost`, `power`, `program_cost` … — may be written
 //! in `[machine]` too and are laid over it. `cpus` is short for the `cores_per_llc` that gives this many CPUs.
 //! `background` is the folder of a recording of a machine that has nothing else to do: its threads run beside the
-//! programs. A path in a file counts from the file, one on the command line from where it is typed. Worked
+//! programs. Without it every CPU has a kernel thread that works now and then; `background = "none"` is an empty machine. A path in a file counts from the file, one on the command line from where it is typed. Worked
 //! example: `preset = "generic-8"` with `cpus = 16` and `topology.threads_per_core = 2` is a
 //! machine of eight cores with two threads each.
 
@@ -53,6 +53,8 @@ pub struct MachineSettings {
     pub machine: Machine,
     /// The recording whose threads run beside the programs, and where it was named.
     pub background: Option<Located<PathBuf>>,
+    /// Nothing is said about the background: the kernel's own [threads](schedcast_workload::housekeeping) run beside programs.
+    pub housekeeping: bool,
 }
 
 /// The `background` that is none.
@@ -91,6 +93,7 @@ impl MachineSettings {
             preset: preset.to_string(),
             machine,
             background: read_background(section, directory)?,
+            housekeeping: section.get("background").is_none(),
         })
     }
 }

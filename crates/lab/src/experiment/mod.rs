@@ -98,6 +98,8 @@ pub struct Experiment {
     pub title: String,
     /// How often each variant runs, with seeds 0 to `seeds` − 1.
     pub seeds: u32,
+    /// Nobody said how often, so that a comparison may add seeds where effects are small.
+    pub seeds_are_default: bool,
     /// One scenario per variant and grid point, the first variant being the baseline.
     pub scenarios: Vec<Scenario>,
     /// The axes of `[sweep]`; empty without a grid.
@@ -141,7 +143,13 @@ pub fn load(path: &Path, mut surroundings: Surroundings) -> Result<Experiment> {
         ))))
     })?;
     surroundings.directory = path.parent().unwrap_or(Path::new("")).to_path_buf();
-    read(&document::parse(&Source::new(shown, text))?, &surroundings)
+    let document = document::parse(&Source::new(shown.as_str(), text))?;
+    if document.entries.is_empty() {
+        let empty = Diagnostic::general(format!("{shown} is empty: it describes no experiment"));
+        let hint = "an experiment has at least one [[program]] with run = \"…\"";
+        return Err(Error::Input(Box::new(empty.hint(hint))));
+    }
+    read(&document, &surroundings)
 }
 
 /// Refuses what another verb takes, saying which.
@@ -197,7 +205,8 @@ pub fn read(document: &Table, surroundings: &Surroundings) -> Result<Experiment>
     }
     Ok(Experiment {
         title,
-        seeds: read_seeds(&base)?,
+        seeds: read_seeds(&base)?.unwrap_or(DEFAULT_SEEDS),
+        seeds_are_default: read_seeds(&base)?.is_none(),
         scenarios,
         axes,
         cells,
@@ -307,15 +316,15 @@ fn add_variants(variants: &mut Vec<(String, Vec<Table>)>, extra: &[ExtraVariant]
     Ok(())
 }
 
-/// `[run] seeds` of the highest layer that sets it.
-fn read_seeds(layers: &[Table]) -> Result<u32> {
-    let mut seeds = i64::from(DEFAULT_SEEDS);
+/// `[run] seeds` of the highest layer that sets it, if one does.
+fn read_seeds(layers: &[Table]) -> Result<Option<u32>> {
+    let mut seeds = None;
     for layer in layers {
         if let Some(value) = scenario::section(layer, "run")?.and_then(|run| run.get("seeds")) {
-            seeds = value.integer_in(1, MOST_SEEDS, "seeds")?;
+            seeds = Some(value.integer_in(1, MOST_SEEDS, "seeds")?);
         }
     }
-    Ok(u32::try_from(seeds).unwrap_or(DEFAULT_SEEDS))
+    Ok(seeds.and_then(|seeds| u32::try_from(seeds).ok()))
 }
 
 /// A document for an experiment without a file: `command` as its only program, in `cgroup`.

@@ -97,7 +97,7 @@ impl Writer<'_> {
             "{}\n           {} ({}), mark {}",
             about.says,
             self.function(mark),
-            about.versions,
+            about.versions(),
             about.name
         )
     }

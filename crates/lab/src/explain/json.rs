@@ -91,7 +91,7 @@ impl Writer<'_> {
         json!({
             "mark": about.name,
             "function": self.function(mark),
-            "versions": about.versions,
+            "versions": about.versions(),
             "says": about.says,
         })
     }

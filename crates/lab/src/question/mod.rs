@@ -370,6 +370,7 @@ mod tests {
             tier: Tier::Trace,
             measured: None,
             seen: crate::recording::Seen::default(),
+            named: Vec::new(),
             notes: Vec::new(),
         })
     }

@@ -194,7 +194,7 @@ fn group_settings((path, settings): (&String, &CgroupSettings)) -> GroupSettings
 fn variants(comparison: &Comparison, context: &Context, scenarios: &[Scenario]) -> Vec<Variant> {
     let variant = |(variant, scenario): (&crate::comparison::Variant, &Scenario)| Variant {
         name: variant.name.clone(),
-        kernel: scenario.kernel.version.to_string(),
+        kernel: scenario.kernel.shown(),
         hz: scenario.kernel.hz,
         cpus: scenario.machine.cpus(),
         machine: scenario.machine.machine.title.clone(),

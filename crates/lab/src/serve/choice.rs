@@ -65,7 +65,7 @@ impl Controls {
             .map(|(path, _)| path.clone());
         let cgroup = question.target()?.or(limited).or(groups.first().cloned());
         let settings = cgroup.as_ref().and_then(|path| first.cgroups.get(path));
-        let kernel = first.kernel.version.to_string();
+        let kernel = first.kernel.release().to_string();
         let mut kernels: Vec<String> = Version::releases()
             .map(|version| version.to_string())
             .collect();

@@ -8,17 +8,18 @@
 //!
 //! The server listens on 127.0.0.1 only. A page of another site can make a browser send requests here, so a request
 //! whose `Host` is not this server (a name that was pointed at 127.0.0.1), or whose `Origin` is another site, is
-//! refused. What may be asked are numbers and names of the experiment that was given; no request opens a file.
+//! refused. What may be asked are numbers and names of the experiment that was given; no request opens a file. One
+//! request simulates at a time; the page itself is sent meanwhile.
 
 mod choice;
+mod http;
 
-use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-use tiny_http::{Header, Method, Request, Response};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, PoisonError};
 
 pub use choice::{Choice, Controls};
+use http::{Reply, Request, plain};
 
 use crate::error::{Error, Result};
 use crate::experiment::Experiment;
@@ -26,35 +27,17 @@ use crate::question::Question;
 use crate::report;
 use crate::simulator::Simulator;
 
-/// Largest request that is read, bytes.
-const LARGEST_REQUEST: u64 = 16 * 1024;
-/// How often the server looks whether it is to stop.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
-
 /// A page that is served.
 pub struct Server {
-    http: tiny_http::Server,
+    listener: TcpListener,
     address: SocketAddr,
     question: Question,
     experiment: Experiment,
     simulator: Simulator,
     seeds: u32,
     page: String,
-}
-
-/// An answer before it is sent.
-struct Reply {
-    status: u16,
-    kind: &'static str,
-    text: String,
-}
-
-fn plain(status: u16, text: impl Into<String>) -> Reply {
-    Reply {
-        status,
-        kind: "text/plain; charset=utf-8",
-        text: text.into(),
-    }
+    /// Held by the request that simulates: each uses all CPUs.
+    simulating: Mutex<()>,
 }
 
 impl Server {
@@ -76,21 +59,21 @@ impl Server {
         let data = report::data::report(gathered, &experiment.scenarios);
         let controls = Controls::new(&question, &experiment, seeds)?;
         let page = report::page(&data, Some(&controls.to_json()));
-        let http = tiny_http::Server::http((Ipv4Addr::LOCALHOST, port)).map_err(|error| {
+        let cannot_listen = |error: std::io::Error| {
             Error::usage(format!("cannot listen on 127.0.0.1:{port}: {error}"))
                 .hint("choose another port with --port; 0 takes any that is free")
-        })?;
-        let Some(address) = http.server_addr().to_ip() else {
-            return Err(Error::usage("the server has no address"));
         };
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(cannot_listen)?;
+        let address = listener.local_addr().map_err(cannot_listen)?;
         Ok(Server {
-            http,
+            listener,
             address,
             question,
             experiment,
             simulator,
             seeds,
             page,
+            simulating: Mutex::new(()),
         })
     }
 
@@ -104,49 +87,22 @@ impl Server {
     /// # Errors
     /// A socket that fails.
     pub fn serve(&self, stop: &AtomicBool) -> Result<()> {
-        while !stop.load(Ordering::Relaxed) {
-            let request = self
-                .http
-                .recv_timeout(LOOK_EVERY)
-                .map_err(|error| Error::file("serve", self.address, &error))?;
-            if let Some(request) = request {
-                self.handle(request);
-            }
-        }
-        Ok(())
+        http::serve(&self.listener, stop, &|request| self.reply(request))
+            .map_err(|error| Error::file("serve", self.address, &error))
     }
 
-    fn handle(&self, mut request: Request) {
-        let reply = self.reply(&mut request);
-        let headers = [
-            ("Content-Type", reply.kind),
-            ("Cache-Control", "no-store"),
-            ("X-Content-Type-Options", "nosniff"),
-            ("X-Frame-Options", "DENY"),
-            ("Cross-Origin-Resource-Policy", "same-origin"),
-        ];
-        let mut response = Response::from_string(reply.text).with_status_code(reply.status);
-        for (name, value) in headers {
-            if let Ok(header) = Header::from_bytes(name, value) {
-                response.add_header(header);
-            }
-        }
-        // A reader that went away is no concern of the server.
-        let _ = request.respond(response);
-    }
-
-    fn reply(&self, request: &mut Request) -> Reply {
+    fn reply(&self, request: &Request) -> Reply {
         if let Some(refused) = self.refuse(request) {
             return refused;
         }
-        let path = request.url().split('?').next().unwrap_or_default();
-        match (request.method(), path) {
-            (Method::Get, "/") => Reply {
+        let path = request.target.split('?').next().unwrap_or_default();
+        match (request.method.as_str(), path) {
+            ("GET", "/") => Reply {
                 status: 200,
                 kind: "text/html; charset=utf-8",
                 text: self.page.clone(),
             },
-            (Method::Post, "/simulate") => self.simulate(request),
+            ("POST", "/simulate") => self.simulate(request),
             (_, "/" | "/simulate") => plain(405, "GET / or POST /simulate\n"),
             _ => plain(404, "there is only / here\n"),
         }
@@ -157,27 +113,27 @@ impl Server {
         let port = self.address.port();
         let own = [format!("127.0.0.1:{port}"), format!("localhost:{port}")];
         let is_own = |host: &str| own.iter().any(|name| name.eq_ignore_ascii_case(host));
-        if !header(request, "Host").is_some_and(is_own) {
+        if !request.header("Host").is_some_and(is_own) {
             return Some(plain(403, "this server answers as 127.0.0.1 only\n"));
         }
-        let origin = header(request, "Origin")?;
+        let origin = request.header("Origin")?;
         let same = origin.strip_prefix("http://").is_some_and(is_own);
         (!same).then(|| plain(403, "requests of other sites are refused\n"))
     }
 
-    fn simulate(&self, request: &mut Request) -> Reply {
+    fn simulate(&self, request: &Request) -> Reply {
         // A type that forms cannot send: other sites would have to ask first, and are not answered.
-        let json = header(request, "Content-Type")
-            .is_some_and(|kind| kind.split(';').next() == Some("application/json"));
+        let kind = request.header("Content-Type");
+        let json = kind.is_some_and(|kind| kind.split(';').next() == Some("application/json"));
         if !json {
             return plain(415, "send application/json\n");
         }
-        let mut text = String::new();
-        let reader = std::io::Read::take(request.as_reader(), LARGEST_REQUEST);
-        if let Err(error) = std::io::Read::read_to_string(&mut { reader }, &mut text) {
-            return plain(400, format!("{error}\n"));
-        }
-        match self.answer(&text) {
+        let Ok(text) = std::str::from_utf8(&request.body) else {
+            return plain(400, "the request is not UTF-8\n");
+        };
+        let one_at_a_time = self.simulating.lock();
+        let _one_at_a_time = one_at_a_time.unwrap_or_else(PoisonError::into_inner);
+        match self.answer(text) {
             Ok(text) => Reply {
                 status: 200,
                 kind: "application/json",
@@ -203,16 +159,6 @@ impl Server {
         let data = report::data::report(gathered, &experiment.scenarios);
         serde_json::to_string(&data).map_err(|error| Error::usage(error.to_string()))
     }
-}
-
-fn header<'a>(request: &'a Request, name: &'static str) -> Option<&'a str> {
-    let mut found = request
-        .headers()
-        .iter()
-        .filter(|header| header.field.equiv(name));
-    let value = found.next()?.value.as_str();
-    // Twice the same header is a trick.
-    found.next().is_none().then_some(value)
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use super::*;
 use crate::question::{Columns, Subject};
@@ -122,7 +123,10 @@ fn other_hosts_and_sites_are_refused() {
             403
         );
         assert_eq!(get("GET / HTTP/1.1\r\n"), 403, "no host at all");
-        assert_eq!(get("GET / HTTP/1.1\r\nHost: HOST\r\nHost: HOST\r\n"), 403);
+        assert_eq!(get("GET / HTTP/1.1\r\nHost: HOST\r\nHost: HOST\r\n"), 400);
+        let twice =
+            "GET / HTTP/1.1\r\nHost: HOST\r\nOrigin: http://HOST\r\nOrigin: http://a.example\r\n";
+        assert_eq!(get(twice), 400);
         for origin in [
             "http://evil.example",
             "null",
@@ -173,11 +177,84 @@ fn impossible_settings_are_told() {
         let (status, text) = send(address, POST, &choice(10_000, 20_000));
         assert_eq!(status, 400, "{text}");
         assert!(text.contains("burst"), "{text}");
-        let kernel = choice(10_000, 0).replace("6.12", "9.9");
+        let kernel = choice(10_000, 0).replace("6.12", "new");
         assert_eq!(send(address, POST, &kernel).0, 400);
         let many = choice(10_000, 0).replace("\"seeds\":2", "\"seeds\":5000");
         assert_eq!(send(address, POST, &many).0, 400);
         let long = format!("{}{}", " ".repeat(20_000), choice(10_000, 0));
-        assert_eq!(send(address, POST, &long).0, 400);
+        assert_eq!(send(address, POST, &long).0, 413);
+    });
+}
+
+/// What the server sends to a client that sends these bytes and then waits.
+fn raw(address: SocketAddr, bytes: &[u8]) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(bytes).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+#[test]
+fn a_length_beyond_all_memory_is_refused_before_memory_is_taken() {
+    serving(|address| {
+        let host = format!("Host: {address}\r\n");
+        for length in ["99999999999999", "18446744073709551616", "100000", "16385"] {
+            for kind in ["text/plain", "application/json"] {
+                let text = format!(
+                    "POST /simulate HTTP/1.1\r\n{host}Content-Type: {kind}\r\n\
+                     Content-Length: {length}\r\n\r\n"
+                );
+                let reply = raw(address, text.as_bytes());
+                assert!(reply.starts_with("HTTP/1.1 413 "), "{reply}");
+                assert!(reply.contains(length), "{reply}");
+            }
+        }
+        for (header, status) in [
+            ("Content-Length: -1", 400),
+            ("Content-Length: +5", 400),
+            ("Content-Length: 5, 5", 400),
+            ("Content-Length: 5\r\nContent-Length: 6", 400),
+            ("Transfer-Encoding: chunked", 501),
+        ] {
+            let text = format!("POST /simulate HTTP/1.1\r\n{host}{header}\r\n\r\n");
+            let reply = raw(address, text.as_bytes());
+            assert!(
+                reply.starts_with(&format!("HTTP/1.1 {status} ")),
+                "{header}: {reply}"
+            );
+        }
+        let endless = format!("GET / HTTP/1.1\r\n{host}X: {}", "x".repeat(17 * 1024));
+        assert!(raw(address, endless.as_bytes()).starts_with("HTTP/1.1 431 "));
+        let many = "A: b\r\n".repeat(65);
+        let many = format!("GET / HTTP/1.1\r\n{host}{many}\r\n");
+        assert!(raw(address, many.as_bytes()).starts_with("HTTP/1.1 431 "));
+        assert!(raw(address, b"\x16\x03\x01\x02\0\x01").starts_with("HTTP/1.1 400 "));
+        assert_eq!(send(address, "GET / HTTP/1.1\r\nHost: HOST\r\n", "").0, 200);
+    });
+}
+
+#[test]
+fn slow_and_silent_clients_keep_nobody_waiting() {
+    serving(|address| {
+        let mut slow = TcpStream::connect(address).unwrap();
+        let head =
+            format!("POST /simulate HTTP/1.1\r\nHost: {address}\r\nContent-Length: 100\r\n\r\n{{");
+        slow.write_all(head.as_bytes()).unwrap();
+        let silent: Vec<TcpStream> = (0..31)
+            .map(|_| TcpStream::connect(address).unwrap())
+            .collect();
+        let busy = raw(address, b"");
+        assert!(busy.starts_with("HTTP/1.1 503 "), "{busy}");
+        drop(silent);
+        let begin = Instant::now();
+        // Those that went away free their places within moments.
+        while send(address, "GET / HTTP/1.1\r\nHost: HOST\r\n", "").0 != 200 {
+            assert!(begin.elapsed() < Duration::from_secs(5));
+        }
+        assert!(begin.elapsed() < Duration::from_secs(5));
+        let mut text = String::new();
+        slow.read_to_string(&mut text).unwrap();
+        assert!(text.starts_with("HTTP/1.1 408 "), "{text}");
     });
 }

@@ -9,14 +9,17 @@ use std::collections::BTreeMap;
 use schedcast_kernel::bandwidth::limits::Hierarchy;
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::group::BandwidthLimit;
+use schedcast_kernel::platform::Op;
 use schedcast_kernel::{Cpu, GroupId, Ns};
 use schedcast_sim::Workload;
 use schedcast_sim::workload::{GroupChange, GroupSetting, GroupSpec, TaskSpec};
+use schedcast_workload::housekeeping;
 use schedcast_workload::profile::Placed;
 use schedcast_workload::programs::{self, Running, Start};
 use schedcast_workload::replay::background::NAME;
 use schedcast_workload::replay::{CompileOptions, Costs, GroupIndex, Replay};
 
+use super::chance::Chance;
 use super::{Simulator, bad_input};
 use crate::error::{Diagnostic, Error, Result};
 use crate::experiment::Scenario;
@@ -37,9 +40,10 @@ pub(super) struct Built {
 ///
 /// # Errors
 /// A program nobody knows, a file that cannot be read, a recording that cannot be replayed.
-pub(super) fn build(simulator: &Simulator, scenario: &Scenario) -> Result<Built> {
+pub(super) fn build(simulator: &Simulator, scenario: &Scenario, chance: Chance) -> Result<Built> {
     let mut builder = Builder {
         scenario,
+        chance,
         workload: Workload {
             hierarchy: match scenario.cgroup_version {
                 CgroupVersion::V1 => Hierarchy::V1,
@@ -78,6 +82,9 @@ pub(super) fn build(simulator: &Simulator, scenario: &Scenario) -> Result<Built>
     if let Some(replay) = simulator.background(scenario)? {
         builder.add_background(&replay)?;
     }
+    if builder.chance.is_drawn() && simulator.has_housekeeping(scenario) {
+        builder.add_housekeeping()?;
+    }
     Ok(Built {
         workload: builder.workload,
         duration_ns: builder.duration_ns,
@@ -87,6 +94,7 @@ pub(super) fn build(simulator: &Simulator, scenario: &Scenario) -> Result<Built>
 
 struct Builder<'a> {
     scenario: &'a Scenario,
+    chance: Chance,
     workload: Workload,
     /// Groups by path.
     groups: BTreeMap<String, GroupId>,
@@ -140,16 +148,29 @@ impl Builder<'_> {
 
     /// The machine's own life, which ends no run and begins none.
     fn add_background(&mut self, replay: &Replay) -> Result<()> {
+        self.refuse_background_threads()?;
+        let cpus = self.scenario.machine.cpus();
+        replay
+            .add_background(&mut self.workload, cpus)
+            .map_err(bad_input)?;
+        Ok(())
+    }
+
+    /// What the kernel itself does now and then.
+    fn add_housekeeping(&mut self) -> Result<()> {
+        self.refuse_background_threads()?;
+        let (cpus, chance) = (self.scenario.machine.cpus(), self.chance);
+        let first_ns = |name: &str| chance.first_ns(name, &housekeeping::GAPS);
+        housekeeping::add(&mut self.workload, cpus, first_ns).map_err(bad_input)
+    }
+
+    fn refuse_background_threads(&self) -> Result<()> {
         let named = |task: &TaskSpec| task.statistics.as_ref().unwrap_or(&task.name) == NAME;
         if self.workload.tasks.iter().any(named) {
             let message = format!("threads called `{NAME}` would be counted with the background");
             let error = Error::Input(Box::new(Diagnostic::general(message)));
             return Err(error.hint("give the program another `name`"));
         }
-        let cpus = self.scenario.machine.cpus();
-        replay
-            .add_background(&mut self.workload, cpus)
-            .map_err(bad_input)?;
         Ok(())
     }
 
@@ -205,7 +226,8 @@ impl Builder<'_> {
             .unwrap_or(GroupId::ROOT);
         // Files of a command line count from where schedcast was started, as in a shell.
         start.directory = std::path::PathBuf::new();
-        start.start_ns = program.start_ns;
+        let fork_ns = self.scenario.machine.machine.price_ns(Op::Fork);
+        start.start_ns = program.start_ns + self.chance.start_ns(&program.name, fork_ns);
         start.kernel = self.scenario.kernel.rules.version;
         start.log_channel = self.programs.len() as u16;
         let machine = &self.scenario.machine.machine;
@@ -221,8 +243,24 @@ impl Builder<'_> {
         {
             self.lasts(end_ns);
         }
+        if let Some(end_ns) = running.timeout_ns {
+            self.ends_by_timeout(program, end_ns)?;
+        }
         self.programs.push(running);
         Ok(())
+    }
+
+    /// The simulator ends programs by ending the run, so a program under `timeout` has to be the
+    /// only one, and the run as long as it.
+    fn ends_by_timeout(&mut self, program: &Program, end_ns: Ns) -> Result<()> {
+        let alone = self.scenario.programs.len() == 1;
+        if alone && self.scenario.duration_ns.is_none_or(|ns| ns <= end_ns) {
+            self.duration_ns = Some(end_ns);
+            return Ok(());
+        }
+        let message = "`timeout` needs a run of its own program that is not longer";
+        let hint = "leave `timeout` out and give the run a duration: --duration 20s";
+        Err(Error::input(&program.action.place, message).hint(hint))
     }
 
     fn add_service(&mut self, program: &Program, profiled: &Profiled) -> Result<()> {

@@ -5,6 +5,7 @@
 //! copy, the others go on together to 55 s, where they part: 50 + 10 + 5 + 5 + 5 = 75 s instead of 180.
 //! A copy goes on exactly as a run of its own, so the results are the same to the byte.
 
+use super::chance::Chance;
 use super::{Course, Simulator, build};
 use crate::error::Result;
 use crate::experiment::{Scenario, TimedChange};
@@ -14,7 +15,7 @@ use crate::outcome::Outcome;
 pub(super) fn run(simulator: &Simulator, family: &[&Scenario], seed: u64) -> Vec<Result<Outcome>> {
     let alone = |scenario: &&Scenario| Ok(simulator.finish(scenario, seed)?.outcome());
     let course = match family {
-        [first, _, ..] => Course::start(simulator, first, seed),
+        [first, _, ..] => Course::start(simulator, first, seed, simulator.chance(seed)),
         _ => return family.iter().map(alone).collect(),
     };
     // Who runs until its programs end looks at times of its own whether they have, so it cannot be shared; an
@@ -100,7 +101,7 @@ fn part(
     }
     let future = |(_, group): (_, Vec<usize>)| -> Result<(Course, Vec<usize>)> {
         let mut course = course.clone();
-        let workload = build::build(simulator, family[group[0]])?.workload;
+        let workload = build::build(simulator, family[group[0]], Chance::NONE)?.workload;
         let replaced = course.world.replace_changes(workload.changes.clone());
         replaced.map_err(super::bad_input)?;
         Ok((course, group))

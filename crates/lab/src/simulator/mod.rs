@@ -11,6 +11,7 @@
 //! `cgroup:/pg/nr_throttled` and so on.
 
 mod build;
+mod chance;
 mod futures;
 mod measure;
 
@@ -20,11 +21,13 @@ use std::sync::{Arc, Mutex};
 
 use schedcast_kernel::Ns;
 use schedcast_kernel::rules::Rules;
-use schedcast_sim::workload::TaskSpec;
-use schedcast_sim::{Machine, RunError, Watch, World};
+use schedcast_sim::workload::{ForkSpec, TaskSpec};
+use schedcast_sim::{Machine, RunError, Watch, Workload, World};
 use schedcast_trace::Recording;
 use schedcast_workload::programs::Running;
 use schedcast_workload::replay::{self, Adjust, Costs, Replay};
+
+use chance::Chance;
 
 use crate::error::{Diagnostic, Error, Result};
 use crate::experiment::Scenario;
@@ -54,12 +57,33 @@ pub struct Simulator {
     recordings: Mutex<Vec<(String, Arc<Recording>)>>,
     replays: Mutex<Vec<Inferred>>,
     allow_lost_events: bool,
+    /// Each seed draws what no two real runs have in common.
+    draws: bool,
 }
 
 impl Simulator {
     /// A simulator that has read nothing yet.
     pub fn new() -> Simulator {
         Simulator::default()
+    }
+
+    /// Each seed draws what differs between two real runs of the same thing: where ticks and periods fall, when programs
+    /// start, what operations cost. Otherwise every run begins with a tick and has the nominal prices.
+    pub fn drawing(mut self) -> Simulator {
+        self.draws = true;
+        self
+    }
+
+    /// Whether each seed draws what differs between real runs.
+    pub fn draws(&self) -> bool {
+        self.draws
+    }
+
+    fn chance(&self, seed: u64) -> Chance {
+        match self.draws {
+            true => Chance::of(seed),
+            false => Chance::NONE,
+        }
     }
 
     /// Replays traces with gaps too.
@@ -127,6 +151,13 @@ impl Simulator {
         })
     }
 
+    /// Whether the kernel's own threads run beside the programs of a scenario: where it says nothing about a background, and
+    /// replays no recording, which has its own.
+    pub fn has_housekeeping(&self, scenario: &Scenario) -> bool {
+        let replays = |program: &Program| matches!(program.action.value, Action::Replay(..));
+        self.draws && scenario.machine.housekeeping && !scenario.programs.iter().any(replays)
+    }
+
     /// What a person should know about the backgrounds of scenarios, a sentence each.
     ///
     /// # Errors
@@ -188,8 +219,17 @@ impl Simulator {
         scenario: &Scenario,
         seed: u64,
     ) -> Result<(World, Option<Ns>, Vec<Running>)> {
-        let built = build::build(self, scenario)?;
-        let (machine, rules) = ground(scenario);
+        self.world_with(scenario, seed, self.chance(seed))
+    }
+
+    fn world_with(
+        &self,
+        scenario: &Scenario,
+        seed: u64,
+        chance: Chance,
+    ) -> Result<(World, Option<Ns>, Vec<Running>)> {
+        let mut built = build::build(self, scenario, chance)?;
+        let (machine, rules) = ground(scenario, chance, &mut built.workload);
         let world = World::new(machine, rules, built.workload, seed).map_err(bad_input)?;
         let duration_ns = scenario.duration_ns.or(built.duration_ns);
         Ok((world, duration_ns, built.programs))
@@ -201,11 +241,12 @@ impl Simulator {
     /// # Errors
     /// Programs that cannot be built.
     pub fn reported_subjects(&self, scenario: &Scenario) -> Result<BTreeSet<String>> {
-        let built = build::build(self, scenario)?;
+        let built = build::build(self, scenario, Chance::NONE)?;
         let workload = &built.workload;
         let task = |task: &TaskSpec| task.statistics.as_ref().unwrap_or(&task.name).clone();
         let mut names: BTreeSet<String> = workload.tasks.iter().map(task).collect();
-        names.extend(workload.forks.iter().map(|child| child.name.clone()));
+        let fork = |child: &ForkSpec| child.statistics.as_ref().unwrap_or(&child.name).clone();
+        names.extend(workload.forks.iter().map(fork));
         let groups = workload.groups.iter().map(|group| group.path.as_str());
         let told = groups.filter(|path| measure::is_told(path));
         names.extend(told.map(|path| format!("{CGROUP}{path}")));
@@ -225,17 +266,21 @@ impl Simulator {
         scenario: &Scenario,
         seed: u64,
     ) -> Result<(World<true>, Option<Ns>)> {
-        let built = build::build(self, scenario)?;
-        let (machine, rules) = ground(scenario);
+        let chance = self.chance(seed);
+        let mut built = build::build(self, scenario, chance)?;
+        let (machine, rules) = ground(scenario, chance, &mut built.workload);
         let world = World::explaining(machine, rules, built.workload, seed).map_err(bad_input)?;
         Ok((world, scenario.duration_ns.or(built.duration_ns)))
     }
 }
 
-/// Machine and kernel of a scenario.
-fn ground(scenario: &Scenario) -> (Machine, Rules) {
-    let machine = scenario.machine.machine.clone();
-    (machine, scenario.kernel.rules.clone())
+/// Machine and kernel of a scenario as they are in one run of `workload`.
+fn ground(scenario: &Scenario, chance: Chance, workload: &mut Workload) -> (Machine, Rules) {
+    let mut machine = scenario.machine.machine.clone();
+    let mut rules = scenario.kernel.rules.clone();
+    chance.change_prices(&mut machine);
+    chance.move_phases(&mut rules, workload);
+    (machine, rules)
 }
 
 /// A world that has run, and its benchmarks.
@@ -267,7 +312,7 @@ impl Simulator {
     }
 
     /// The same to the moment at which the last program ends, at most `grace_ns` beyond the scenario's duration: what is
-    /// measured of real programs, which end late where they are throttled.
+    /// measured of real programs, which end late where they are throttled. Nothing is drawn but what the scenario draws itself.
     ///
     /// # Errors
     /// As for [`Simulator::finish`].
@@ -279,7 +324,7 @@ impl Simulator {
     ) -> Result<Finished> {
         let mut scenario = scenario.clone();
         scenario.duration_ns = scenario.duration_ns.map(|end_ns| end_ns + grace_ns);
-        self.go(&scenario, seed, false, &mut |world, until| {
+        self.go_with(&scenario, seed, false, Chance::NONE, &mut |world, until| {
             while world.now() < until {
                 let next = world.now() + END_WITHIN_NS;
                 world.run_until(next.min(until))?;
@@ -289,6 +334,15 @@ impl Simulator {
             }
             Ok(())
         })
+    }
+
+    /// As [`Simulator::finish`], with the phases and prices that the scenario has.
+    ///
+    /// # Errors
+    /// As for [`Simulator::finish`].
+    pub fn finish_as_given(&self, scenario: &Scenario, seed: u64) -> Result<Finished> {
+        let run = &mut |world: &mut World, until| world.run_until(until);
+        self.go_with(scenario, seed, false, Chance::NONE, run)
     }
 
     /// Same, showing everything that happens to `watch` in steps of `step_ns`. It changes nothing.
@@ -315,7 +369,18 @@ impl Simulator {
         logged: bool,
         run: Advance<'_>,
     ) -> Result<Finished> {
-        let mut course = Course::start(self, scenario, seed)?;
+        self.go_with(scenario, seed, logged, self.chance(seed), run)
+    }
+
+    fn go_with(
+        &self,
+        scenario: &Scenario,
+        seed: u64,
+        logged: bool,
+        chance: Chance,
+        run: Advance<'_>,
+    ) -> Result<Finished> {
+        let mut course = Course::start(self, scenario, seed, chance)?;
         course.world.probes_mut().log = logged.then(Vec::new);
         course.finish(scenario, run)
     }
@@ -336,8 +401,13 @@ struct Course {
 }
 
 impl Course {
-    fn start(simulator: &Simulator, scenario: &Scenario, seed: u64) -> Result<Course> {
-        let (world, duration_ns, programs) = simulator.world(scenario, seed)?;
+    fn start(
+        simulator: &Simulator,
+        scenario: &Scenario,
+        seed: u64,
+        chance: Chance,
+    ) -> Result<Course> {
+        let (world, duration_ns, programs) = simulator.world_with(scenario, seed, chance)?;
         Ok(Course {
             world,
             duration_ns,
@@ -366,7 +436,10 @@ impl Course {
             if let Some(kernel) = &change.kernel {
                 self.warm_up(change.time_ns)?;
                 run(&mut self.world, change.time_ns).map_err(bad_input)?;
-                self.world.set_rules(kernel.rules.clone());
+                let mut rules = kernel.rules.clone();
+                // What a write to a tunable changes is not when ticks come.
+                rules.tick_phase_ns = self.world.kernel().rules.tick_phase_ns;
+                self.world.set_rules(rules);
             }
         }
         Ok(())

@@ -55,6 +55,7 @@ impl<'a> Fingerprints<'a> {
         // Hashing cannot fail.
         let _ = write!(hash, "{settings:?}{rules:?}{:?}{groups:?}", kernel.rules);
         let _ = write!(hash, "{duration_ns:?} {warmup_ns}");
+        let _ = write!(hash, "{}", machine.housekeeping);
         if let Some(background) = &machine.background {
             hash.add(&self.contents(&background.value)?.to_le_bytes());
         }

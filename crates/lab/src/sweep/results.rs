@@ -286,11 +286,19 @@ impl Column {
     }
 }
 
-/// Fields with a comma, a quote or a line break are quoted, quotes doubled (RFC 4180).
+/// Fields with a comma, a quote or a line break are quoted, quotes doubled (RFC 4180). A name that a spreadsheet would
+/// calculate (`=cmd|…`, `@SUM(…)`) gets an apostrophe in front, which makes it text there.
 fn csv_line(fields: &[String]) -> String {
-    let field = |field: &String| match field.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", field.replace('"', "\"\"")),
-        false => field.clone(),
+    let field = |field: &String| {
+        let is_formula = field.starts_with(['=', '+', '-', '@', '\t', '\r']);
+        let field = match is_formula && field.parse::<f64>().is_err() {
+            true => format!("'{field}"),
+            false => field.clone(),
+        };
+        match field.contains([',', '"', '\n', '\r']) {
+            true => format!("\"{}\"", field.replace('"', "\"\"")),
+            false => field,
+        }
     };
     fields.iter().map(field).collect::<Vec<_>>().join(",") + "\n"
 }
@@ -379,5 +387,28 @@ impl Serialize for ValueForm<'_> {
                 map.end()
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spreadsheet_calculates_nothing_from_names() {
+        let fields = [
+            "=1+2",
+            "@SUM(A1)",
+            "+cmd|' /C calc'!A0",
+            "-x",
+            "-5",
+            "+1e3",
+            "a=b",
+            "a,\"b\"",
+        ];
+        assert_eq!(
+            csv_line(&fields.map(str::to_owned)),
+            "'=1+2,'@SUM(A1),'+cmd|' /C calc'!A0,'-x,-5,+1e3,a=b,\"a,\"\"b\"\"\"\n"
+        );
     }
 }

@@ -20,6 +20,8 @@ pub mod mmtests;
 pub mod ratios;
 pub mod text;
 
+use std::collections::BTreeMap;
+
 use crate::comparison::{Comparison, Summary};
 use crate::metrics::{self, Metric};
 
@@ -47,6 +49,8 @@ pub struct Context {
     pub part: Option<String>,
     /// Subjects of a recording that are shown; `None`: all.
     pub subjects: Option<Vec<String>>,
+    /// What people call the groups of a recording, by path.
+    pub labels: BTreeMap<String, String>,
 }
 
 /// One figure of the recorded run and what the simulation of the same settings gives.

@@ -8,6 +8,7 @@
 //! `±` is half the 95 % interval of the mean over seeds; `*` marks a change whose paired interval
 //! excludes zero. Where a recording knows what really happened, a line below the row says so.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::{
@@ -15,7 +16,7 @@ use super::{
     shorten, shown_metrics, width, wrap,
 };
 use crate::comparison::{Comparison, Summary, Variant};
-use crate::metrics::Metric;
+use crate::metrics::{Better, Metric};
 
 /// Columns of a variant's name before it continues on a further heading line.
 const NAME_COLUMNS: usize = 22;
@@ -68,7 +69,7 @@ pub(super) fn header(comparison: &Comparison, context: &Context) -> String {
     let mut kernels: Vec<String> = comparison
         .variants
         .iter()
-        .map(|variant| variant.kernel.version.to_string())
+        .map(|variant| variant.kernel.shown())
         .collect();
     kernels.dedup();
     let kernel = match kernels.as_slice() {
@@ -156,7 +157,7 @@ pub(super) fn rows(comparison: &Comparison, context: &Context) -> Vec<Row> {
             .collect();
         let scale = scale_of(&metric, &summaries);
         rows.push(Row {
-            label: row_label(&metric, &scale),
+            label: row_label(&metric, &scale, &context.labels),
             cells: summaries
                 .iter()
                 .map(|summary| value_cell(*summary, &scale))
@@ -180,7 +181,8 @@ pub(super) fn rows(comparison: &Comparison, context: &Context) -> Vec<Row> {
     rows
 }
 
-fn row_label(metric: &Metric<'_>, scale: &Scale) -> String {
+/// A name that does not fit has the label of its group instead of the path: `cgroup:shop/checkout/app/nr_throttled`.
+fn row_label(metric: &Metric<'_>, scale: &Scale, labels: &BTreeMap<String, String>) -> String {
     let unit = if scale.unit.is_empty() {
         String::new()
     } else {
@@ -189,6 +191,12 @@ fn row_label(metric: &Metric<'_>, scale: &Scale) -> String {
     let room = LONGEST_LABEL - width(&unit);
     let name = full_name(metric);
     if width(&name) <= room {
+        return name + &unit;
+    }
+    let path = metric.subject.strip_prefix("cgroup:");
+    let label = path.and_then(|path| labels.get(path));
+    let labelled = label.map(|label| format!("cgroup:{label}/{}", metric.name));
+    if let Some(name) = labelled.filter(|name| width(name) <= room) {
         return name + &unit;
     }
     // Of a long cgroup path the last part tells most: `cgroup:…/checkout/nr_throttled`.
@@ -204,9 +212,18 @@ fn value_cell(summary: Option<&Summary>, scale: &Scale) -> Cell {
         };
     };
     let half = |[low, high]: [f64; 2]| format!("±{}", scale.number((high - low) / 2.0));
+    let ends = || {
+        let values = summary.values();
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        format!("{}..{}", scale.number(least), scale.number(most))
+    };
     Cell {
         value: scale.number(summary.mean),
-        spread: summary.ci95.map(half).unwrap_or_default(),
+        spread: match summary.phases_decide() {
+            true => ends(),
+            false => summary.ci95.map(half).unwrap_or_default(),
+        },
         star: summary
             .vs_baseline
             .as_ref()
@@ -342,21 +359,59 @@ pub(super) fn notes(comparison: &Comparison, rows: &[Row]) -> String {
     if cells().any(|cell| cell.spread.starts_with('±')) {
         notes.push("± half the 95 % interval over seeds".to_string());
     }
+    let values = || rows.iter().filter(|row| row.label.trim() != MEASURED);
+    let spreads = || values().flat_map(|row| &row.cells);
+    if spreads().any(|cell| cell.spread.contains("..")) {
+        notes.push("a..b least and most of all seeds, where phases decide".to_string());
+    }
     if cells().any(|cell| cell.star) {
         let baseline = &comparison.baseline;
-        notes.push(format!("* differs from \"{baseline}\" (95 %, paired)"));
+        notes.push(format!("* differs from \"{baseline}\" (99 %, paired)"));
     }
     if rows.iter().any(|row| row.label.trim() == MEASURED) {
         notes.push("measured: median and range of the real repeats".to_string());
     }
+    let floor = chaos_floor(comparison, rows);
+    let floor = floor.map_or(String::new(), |floor| wrap("", &words(&floor), 2));
     if notes.is_empty() {
-        return String::new();
+        return floor;
     }
     let pieces: Vec<String> = separated(&notes, ";")
         .iter()
         .flat_map(|note| words(note))
         .collect();
-    wrap("", &pieces, 2)
+    wrap("", &pieces, 2) + &floor
+}
+
+/// Rows whose chaos floor is told.
+const FLOORS: usize = 3;
+
+/// What the baseline differs by from itself under other draws, of the first rows.
+fn chaos_floor(comparison: &Comparison, rows: &[Row]) -> Option<String> {
+    if comparison.variants.len() < 2 {
+        return None;
+    }
+    let baseline = comparison.variants.first()?;
+    let told = rows.iter().filter_map(|row| {
+        let name = row.label.split(" (").next().unwrap_or(&row.label);
+        let summary = baseline.get(name)?;
+        let floor = summary.chaos_floor.filter(|floor| *floor > 0.0)?;
+        if summary.better == Better::None || name.starts_with("machine/") {
+            return None;
+        }
+        Some(format!("{:.1} % ({name})", 100.0 * floor))
+    });
+    // One number of a program tells more than a percentile of its latencies.
+    let (percentiles, plain): (Vec<String>, Vec<String>) = told.partition(|told: &String| {
+        told.rsplit('/')
+            .next()
+            .is_some_and(|name| name.contains('.'))
+    });
+    let told: Vec<String> = plain.into_iter().chain(percentiles).take(FLOORS).collect();
+    (!told.is_empty()).then(|| {
+        let (name, told) = (&baseline.name, told.join(", "));
+        format!("chaos floor: \"{name}\" differs from itself under other seeds by up to {told}")
+    })
 }
 
 /// The lines below the table: how to get it again, how to apply what it recommends.
@@ -396,6 +451,23 @@ mod tests {
             comparison.variants.push(variant);
         }
         comparison
+    }
+
+    #[test]
+    fn a_long_path_gives_way_to_what_its_group_is_called() {
+        let path = format!(
+            "/kubepods/burstable/pod3f09-6c1e-0d1b-4c57/{}",
+            "8d1a".repeat(16)
+        );
+        let name = format!("cgroup:{path}/nr_throttled");
+        let metric = crate::metrics::parse(&name).unwrap();
+        let scale = scale_for(&metric, 5.0);
+        let labels = BTreeMap::from([(path, "shop/checkout/app".to_string())]);
+        assert_eq!(
+            row_label(&metric, &scale, &labels),
+            "cgroup:shop/checkout/app/nr_throttled"
+        );
+        assert!(row_label(&metric, &scale, &BTreeMap::new()).starts_with("…"));
     }
 
     #[test]

@@ -203,7 +203,7 @@ fn simulated_as(simulated: &Scenario, outcomes: &[Outcome]) -> String {
     });
     format!(
         "kernel {}, HZ {}, {} seeds{}",
-        simulated.kernel.version,
+        simulated.kernel.shown(),
         simulated.kernel.hz,
         outcomes.len(),
         background.unwrap_or_default()

@@ -77,7 +77,8 @@ impl<S: Simulate> Simulate for AsReal<'_, S> {
                 let mut finished = simulator.finish_with_programs(&scenario, seed, GRACE_NS)?;
                 Ok(finished.outcome())
             }
-            _ => self.0.run(&scenario, seed),
+            Some(simulator) => Ok(simulator.finish_as_given(&scenario, seed)?.outcome()),
+            None => self.0.run(&scenario, seed),
         }
     }
 }

@@ -272,8 +272,6 @@ fn name_kernel(column: &mut Scenario, release: &str, hz: Option<u32>) {
         part[..end].to_owned()
     };
     let release: Vec<String> = release.split('.').take(2).map(digits).collect();
-    if let Ok(version) = release.join(".").parse() {
-        column.kernel.version = version;
-    }
+    column.kernel.name_release(&release.join("."));
     column.kernel.hz = hz.unwrap_or(column.kernel.hz);
 }

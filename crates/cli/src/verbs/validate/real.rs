@@ -7,7 +7,7 @@ use std::time::Duration;
 use schedcast_host::server::Client;
 use schedcast_host::twin::{self, GroupSetup, ProgramSetup, Real, Setup};
 use schedcast_host::vm::Accelerator;
-use schedcast_host::{Ending, Topology};
+use schedcast_host::{Ending, Scratch, Topology};
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::program::{Action, Program};
@@ -34,33 +34,27 @@ const EVENTS_MOST: f64 = 0.05;
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A folder for one recording, gone at the end unless it is to be kept.
-struct Folder {
-    path: PathBuf,
-    kept: bool,
+enum Folder {
+    Kept(PathBuf),
+    Scratch(Scratch),
 }
 
 impl Folder {
     /// For repeat `number` of `scenario`, below `keep` if recordings are kept.
-    fn new(scenario: &Scenario, number: usize, keep: Option<&Path>) -> Folder {
-        let path = match keep {
-            Some(keep) => keep.join(format!("{}-{number}", scenario.name.replace('/', "_"))),
-            None => {
-                let name = format!("schedcast-validate-{}", std::process::id());
-                std::env::temp_dir().join(name)
+    fn new(scenario: &Scenario, number: usize, keep: Option<&Path>) -> Result<Folder> {
+        Ok(match keep {
+            Some(keep) => {
+                let name = format!("{}-{number}", scenario.name.replace('/', "_"));
+                Folder::Kept(keep.join(name))
             }
-        };
-        Folder {
-            path,
-            kept: keep.is_some(),
-        }
+            None => Folder::Scratch(Scratch::new("schedcast-validate-").map_err(host_error)?),
+        })
     }
-}
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        if !self.kept {
-            // What cannot be removed is only in the way of the next run, which says so.
-            let _ = std::fs::remove_dir_all(&self.path);
+    fn path(&self) -> &Path {
+        match self {
+            Folder::Kept(path) => path,
+            Folder::Scratch(scratch) => scratch.path(),
         }
     }
 }
@@ -80,7 +74,7 @@ pub fn measure(scenario: &Scenario, repeats: u32, keep: Option<&Path>) -> Result
             break;
         }
         let number = measured.samples.len() + measured.dropped + 1;
-        let folder = Folder::new(scenario, number, keep);
+        let folder = Folder::new(scenario, number, keep)?;
         let Some((sample, steal)) = repeat(scenario, &setup, &clients, &folder)? else {
             measured.dropped += 1;
             continue;
@@ -105,10 +99,10 @@ fn repeat(
         let kept = real.map(figures);
         return Ok(kept.map(|(figures, real)| (figures, real.run.steal_ratio)));
     }
-    let Some(mut real) = once(setup, clients, Some(&folder.path))? else {
+    let Some(mut real) = once(setup, clients, Some(folder.path()))? else {
         return Ok(None);
     };
-    let recorded = Recorded::open(&folder.path)?;
+    let recorded = Recorded::open(folder.path())?;
     let cost = recording_cost(&real);
     let mut figures = match cost > EVENTS_MOST {
         true => BTreeMap::new(),

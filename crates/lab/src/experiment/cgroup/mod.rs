@@ -358,7 +358,21 @@ impl Group {
     }
 }
 
+/// Most levels of a hierarchy. Every level is a group of its own with a name as long as its path; Kubernetes nests five.
+const LEVELS_MAX: usize = 100;
+/// Longest path, bytes: the kernel's own bound (`PATH_MAX`).
+const PATH_MAX_BYTES: usize = 4096;
+
 fn check_path(path: &str, place: &Place) -> Result<()> {
+    let levels = path.matches('/').count();
+    if path.len() > PATH_MAX_BYTES || levels > LEVELS_MAX {
+        let message = format!(
+            "a cgroup path of {levels} levels and {} bytes; at most {LEVELS_MAX} levels and \
+             {PATH_MAX_BYTES} bytes",
+            path.len()
+        );
+        return Err(Error::input(place, message));
+    }
     let parts_fine = path == "/"
         || path.strip_prefix('/').is_some_and(|rest| {
             rest.split('/')

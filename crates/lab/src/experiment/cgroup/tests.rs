@@ -338,3 +338,20 @@ fn commands_keep_burst_below_quota_at_every_step() {
         ["echo -1 > cpu.cfs_quota_us", "echo 9 > cpu.cfs_burst_us"]
     );
 }
+
+#[test]
+fn a_hierarchy_has_at_most_100_levels_and_4096_bytes() {
+    let group = |path: &str| tree_on("6.12", &[&format!("[\"{path}\"]\n\"cpu.max\" = 5000\n")]);
+    assert_eq!(group(&"/a".repeat(100)).unwrap().settings().len(), 100);
+    let refuse = |path: &str| group(path).unwrap_err().to_string();
+    let bounds = "; at most 100 levels and 4096 bytes";
+    let message = refuse(&"/a".repeat(100_000));
+    assert!(
+        message.ends_with(&format!("100000 levels and 200000 bytes{bounds}")),
+        "{message}"
+    );
+    assert!(refuse(&"/a".repeat(101)).contains("101 levels and 202 bytes"));
+    let long = format!("/{}", "a".repeat(4095));
+    assert_eq!(group(&long).unwrap().settings().len(), 1);
+    assert!(refuse(&format!("{long}a")).contains("1 levels and 4097 bytes"));
+}

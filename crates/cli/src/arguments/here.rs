@@ -1,0 +1,63 @@
+//! Flags of the verbs that look at this host: `top` and `self`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+/// Below the help of `top`.
+pub const TOP_HELP: &str = "\
+schedcast top
+schedcast top --once --json - | jq '.groups[0].name'
+A share is one of the periods in which a group was active. Next: schedcast record --pod NAMESPACE/POD.";
+
+/// `schedcast top`
+#[derive(Debug, Args)]
+pub struct TopArguments {
+    /// Seconds between two looks
+    #[arg(long, value_name = "N", default_value_t = 2.0, allow_negative_numbers = true,
+          value_parser = interval)]
+    pub interval: f64,
+    /// One table, also on a terminal
+    #[arg(long)]
+    pub once: bool,
+    /// A new table after every interval, also where the output is no terminal
+    #[arg(long, conflicts_with_all = ["once", "json"])]
+    pub follow: bool,
+    /// Groups without a limit too
+    #[arg(long)]
+    pub all: bool,
+    /// Write one table as JSON to FILE, or to standard output with -
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+fn interval(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number".to_string())?;
+    match (0.05..=3600.0).contains(&seconds) {
+        true => Ok(seconds),
+        false => Err("expected 0.05 to 3600".to_string()),
+    }
+}
+
+/// `schedcast self`
+#[derive(Debug, Args)]
+pub struct SelfArguments {
+    /// What to do
+    #[command(subcommand)]
+    pub what: SelfVerb,
+}
+
+/// What `self` does.
+#[derive(Debug, Subcommand)]
+pub enum SelfVerb {
+    /// What works on this host, and what each missing right would add
+    Check(SelfCheckArguments),
+}
+
+/// `schedcast self check`
+#[derive(Debug, Args)]
+pub struct SelfCheckArguments {
+    /// Write the findings as JSON to FILE, or to standard output with -
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
