@@ -5,7 +5,7 @@ SCHEDCAST ?= target/release/schedcast
 PYTHON ?= python3
 VENV := target/venv
 
-.PHONY: demo test lint bench speed build fast python studies book pictures twins twin-pages robot validate validate-pages validate-quick kernels clean
+.PHONY: demo test oracle lint bill bench speed build fast python studies book pictures twins twin-pages robot validate validate-pages validate-quick single-hog null-test kernels packages packages-test wheels clean
 
 build:
 	$(CARGO) build --release --locked -p schedcast-cli
@@ -64,10 +64,23 @@ $(VENV)/ready: python/requirements-test.txt
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(PYTHON) .ci/licences.py
+
+# What the command and the Python package are built from, with licences and checksums, as CycloneDX.
+bill:
+	mkdir -p target
+	$(PYTHON) .ci/licences.py bill target/bill-of-materials.json
 
 # Numbers that others measured, predicted; writes the page and the pictures anew and fails when a band is missed.
 studies: build
 	$(SCHEDCAST) reproduce --pictures studies --format markdown > docs/studies.md
+
+# The rules against the C of kernel trees (validation/trees fetches them), in drawn worlds: an hour, or as long as
+# ORACLE_SEEDS histories of ORACLE_STEPS steps for each tree and world take. Writes the table of the page.
+ORACLE_SEEDS ?= 100
+ORACLE_STEPS ?= 3000
+oracle:
+	$(CARGO) run --release --locked -p schedcast-tree --example oracle -- $(ORACLE_SEEDS) $(ORACLE_STEPS) docs/validation/oracle.md
 
 # The documentation as pages for a browser, in target/book (cargo install mdbook).
 book:
@@ -76,6 +89,30 @@ book:
 # The pictures in it, taken anew with Chromium.
 pictures: build
 	$(PYTHON) crates/lab/report/pictures.py $(SCHEDCAST) docs/pictures
+
+# What people install, in target/packages: a static program for each architecture whose standard library is here (rustup
+# target add x86_64-unknown-linux-musl aarch64-unknown-linux-musl), as archive, OCI image, .deb and .rpm; wheels and sdist.
+PACKAGES := target/packages
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
+RUSTLIB = $(shell rustc --print sysroot)/lib/rustlib
+ARCHITECTURES ?= $(foreach one,x86_64 aarch64,$(if $(wildcard $(RUSTLIB)/$(one)-unknown-linux-musl),$(one)))
+packages: $(ARCHITECTURES:%=package-%) wheels packages-test
+
+# The linker that comes with Rust knows every architecture.
+export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER = rust-lld
+package-%:
+	$(CARGO) build --profile dist --locked --target $*-unknown-linux-musl -p schedcast-cli
+	HELPER=target/$(shell uname -m)-unknown-linux-musl/dist/schedcast packaging/packages.sh \
+		target/$*-unknown-linux-musl/dist/schedcast $* $(VERSION) $(PACKAGES)
+
+# A wheel's tag is that of the oldest glibc whose symbols it uses, as maturin finds them.
+wheels: $(VENV)/ready
+	$(VENV)/bin/maturin build --quiet --profile dist --locked --out $(PACKAGES)
+	$(VENV)/bin/maturin sdist --quiet --out $(PACKAGES)
+
+# In roots of their own, as root; DEBIAN_11 is the folder of a Debian 11 that debootstrap made.
+packages-test:
+	$(PYTHON) packaging/test.py $(PACKAGES) $(shell uname -m) $(VERSION)
 
 bench:
 	$(CARGO) bench --locked -p schedcast-sim -p schedcast-lab -p schedcast-trace
@@ -145,6 +182,12 @@ validate-%: build kernels
 	cd validation/guest && SCHEDCAST_KERNELS="$(KERNELS)" $(abspath $(SCHEDCAST)) validate --on vm:$* $(IN_GUEST) \
 		--results $(VALIDATION)/vm-$*.json --page $(VALIDATION)/vm-$*.md $(REASONS) \
 		$(if $(AGAIN),--measured $(VALIDATION)/vm-$*.json)
+
+# A hog whose throttling is decided by phases alone, and stars of comparisons without an effect: minutes of simulation.
+single-hog: build
+	$(PYTHON) validation/single_hog.py $(abspath $(SCHEDCAST)) $(MEASURED)/single-hog.md
+null-test: build
+	$(PYTHON) validation/null_test.py $(abspath $(SCHEDCAST)) $(MEASURED)/null-test.md
 
 # Two weights and a limit on both other kernels in seconds; skips, saying so, without qemu or kernels (make kernels).
 validate-quick: build
