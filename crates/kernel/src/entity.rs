@@ -2,7 +2,7 @@
 
 use crate::ids::{CfsRqId, EntityId, GroupId, Ns, TaskId};
 use crate::pelt::SchedAvg;
-use crate::weight::LoadWeight;
+use crate::weight::{LoadWeight, VirtualWeight};
 
 /// What an entity stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,8 +28,10 @@ pub struct Entity {
     pub vprot: u64,
     /// Request size, ns.
     pub slice: Ns,
-    /// Weight with inverse.
+    /// Weight on its queue.
     pub load: LoadWeight,
+    /// Weight in virtual time: that on its queue, or from 7.3 its part of the CPU over all levels (`h_load`).
+    pub h_load: VirtualWeight,
     /// `clock_task` up to which its runtime is accounted.
     pub exec_start: Ns,
     /// Total runtime, ns.
@@ -83,6 +85,7 @@ impl Entity {
             vprot: 0,
             slice,
             load,
+            h_load: VirtualWeight::new(&load, false, false),
             exec_start: 0,
             sum_exec_runtime: 0,
             prev_sum_exec_runtime: 0,

@@ -244,6 +244,9 @@ impl Kernel {
             LoadWeight::from_scaled(NICE_0_LOAD),
             self.rules.base_slice_ns,
         ));
+        self.entities[entity.index()].h_load = self
+            .rules
+            .virtual_weight(&LoadWeight::from_scaled(NICE_0_LOAD));
         let mut cfs_rq = CfsRq::new(group, cpu, Some(entity));
         // A queue below a throttled one starts throttled, its clock stopped now (`sync_throttle`).
         self.update_rq_clock(p, cpu);
@@ -277,6 +280,7 @@ impl Kernel {
             load,
             self.rules.base_slice_ns,
         );
+        entity.h_load = self.rules.virtual_weight(&load);
         // Kernels before 6.12 ignore it.
         let custom_slice_ns = attributes
             .custom_slice_ns

@@ -173,6 +173,8 @@ pub enum Timer {
     RtPeriod,
     /// Zero laxity or new period of a CPU's fair server (6.12): [`crate::Kernel::fair_server_timer`].
     FairServer(Cpu),
+    /// End of the running fair task's request (7.1): [`crate::Kernel::hrtick_timer`].
+    Hrtick(Cpu),
 }
 
 /// Why a CPU is interrupted by another.

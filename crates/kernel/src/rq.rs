@@ -3,6 +3,7 @@
 use crate::model::{Mark, reached};
 use std::collections::VecDeque;
 
+pub use crate::core::hrtick::Hrtick;
 use crate::cpuset::CpuSet;
 use crate::ids::{CfsRqId, Cpu, Ns, TaskId};
 use crate::pelt::SchedAvg;
@@ -79,6 +80,8 @@ pub struct Rq {
     /// When that switch is over; until then whoever had the CPU is not quite off it (`on_cpu`).
     pub switched_at_ns: Ns,
 
+    /// The timer that ends requests (7.1).
+    pub hrtick: Hrtick,
     /// Wakeups handed over by other CPUs.
     pub wake_list: Vec<TaskId>,
     /// `ttwu_pending`: the CPU does not count as idle.
@@ -175,6 +178,7 @@ impl Rq {
             lock_held_until_ns: 0,
             switched_from: idle,
             switched_at_ns: 0,
+            hrtick: Hrtick::default(),
             wake_list: Vec::new(),
             ttwu_pending: false,
             noted_idle: true,

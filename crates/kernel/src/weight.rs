@@ -41,10 +41,6 @@ pub struct LoadWeight {
     unscaled: u64,
     /// ⌊(2^32 − 1) / unscaled weight⌋, or the rounded table value for nice levels; 0 = not computed.
     inverse: u32,
-    /// What real time is multiplied with to become virtual, when the inverse is computed …
-    fair_factor: u32,
-    /// … and by how much it is shifted then.
-    fair_shift: u32,
 }
 
 impl LoadWeight {
@@ -56,13 +52,10 @@ impl LoadWeight {
     }
 
     const fn with_inverse(weight: u64, unscaled: u64, inverse: u64) -> Self {
-        let (fair_factor, fair_shift) = factor_and_shift(NICE_0_LOAD, inverse);
         Self {
             weight,
             unscaled,
             inverse: inverse as u32,
-            fair_factor: fair_factor as u32,
-            fair_shift,
         }
     }
 
@@ -119,6 +112,55 @@ impl LoadWeight {
     }
 }
 
+/// The weight of an entity in virtual time, with what a division by it needs.
+///
+/// Worked example, weight 335 (nice 5): up to 7.0 it is 335 in sums of virtual time, and real time is multiplied with
+/// the inverse, as above. From 7.1 it is 343,040 in sums, fraction bits included, and 1,000,000 ns become
+/// 1,000,000 · 1,048,576 / 343,040 = 3,056,716 ns by a division. The two ways differ for weights whose fraction bits
+/// are not zero: those of groups, 768.5 for instance.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct VirtualWeight {
+    /// Scaled weight.
+    pub weight: u64,
+    /// What counts in sums of virtual time: the weight without its fraction bits up to 7.0, with them later.
+    in_sums: u64,
+    /// What real time is multiplied with to become virtual …
+    factor: u32,
+    /// … and by how much it is shifted then; [`DIVIDES`] = it is divided instead.
+    shift: u32,
+}
+
+/// Stands for a plain division by the weight.
+const DIVIDES: u32 = u32::MAX;
+
+impl VirtualWeight {
+    /// Of a weight. `divides` = real time is divided by all of the weight, `full_sums` = all of it counts in sums (both 7.1).
+    pub const fn new(load: &LoadWeight, divides: bool, full_sums: bool) -> Self {
+        let in_sums = if full_sums {
+            load.weight
+        } else {
+            load.unscaled
+        };
+        let (factor, shift) = if divides {
+            (0, DIVIDES)
+        } else {
+            factor_and_shift(NICE_0_LOAD, load.inverse as u64)
+        };
+        Self {
+            weight: load.weight,
+            in_sums,
+            factor: factor as u32,
+            shift,
+        }
+    }
+
+    /// The weight in sums of virtual time (`avg_vruntime_weight`).
+    #[inline(always)]
+    pub const fn in_sums(&self) -> i64 {
+        self.in_sums as i64
+    }
+}
+
 /// `__update_inv_weight`.
 const fn inverse_of(unscaled: u64) -> u64 {
     match unscaled {
@@ -167,16 +209,19 @@ pub fn calc_delta(delta: u64, weight: u64, lw: &LoadWeight) -> u64 {
     ((u128::from(delta) * u128::from(factor)) >> shift) as u64
 }
 
-/// Virtual time that `delta` of real time is worth to an entity (`calc_delta_fair`). Sums of weights have none.
+/// Virtual time that `delta` of real time is worth to an entity (`calc_delta_fair`).
 #[inline(always)]
-pub fn calc_delta_fair(delta: u64, lw: &LoadWeight) -> u64 {
-    if lw.weight == NICE_0_LOAD {
+pub fn calc_delta_fair(delta: u64, weight: &VirtualWeight) -> u64 {
+    if weight.weight == NICE_0_LOAD {
         return delta;
     }
-    debug_assert_ne!(lw.inverse, 0, "a sum of weights: {lw:?}");
+    if weight.shift == DIVIDES {
+        return delta.wrapping_mul(NICE_0_LOAD) / weight.weight;
+    }
+    debug_assert_ne!(weight.factor, 0, "a sum of weights: {weight:?}");
     // A shift of less than a word takes two instructions instead of five.
-    let shift = lw.fair_shift % u64::BITS;
-    ((u128::from(delta) * u128::from(lw.fair_factor)) >> shift) as u64
+    let shift = weight.shift % u64::BITS;
+    ((u128::from(delta) * u128::from(weight.factor)) >> shift) as u64
 }
 
 /// Unscaled weight of a nice level.
@@ -198,17 +243,21 @@ pub const fn weight_from_shares(shares: u64) -> u64 {
 mod tests {
     use super::*;
 
+    fn by_inverse(load: &LoadWeight) -> VirtualWeight {
+        VirtualWeight::new(load, false, false)
+    }
+
     #[test]
     fn worked_example_of_the_module_docs() {
         let nice5 = LoadWeight::from_nice(5);
         assert_eq!(nice5.inverse(), 12_820_798);
-        assert_eq!(calc_delta_fair(1_000_000, &nice5), 3_056_716);
+        assert_eq!(calc_delta_fair(1_000_000, &by_inverse(&nice5)), 3_056_716);
     }
 
     #[test]
     fn nice_zero_keeps_time() {
         assert_eq!(
-            calc_delta_fair(123_456_789, &LoadWeight::from_nice(0)),
+            calc_delta_fair(123_456_789, &by_inverse(&LoadWeight::from_nice(0))),
             123_456_789
         );
     }
@@ -263,9 +312,25 @@ mod tests {
                     NICE_0_LOAD => delta,
                     _ => calc_delta(delta, NICE_0_LOAD, &load),
                 };
-                assert_eq!(calc_delta_fair(delta, &load), expected, "{delta} {load:?}");
+                assert_eq!(
+                    calc_delta_fair(delta, &by_inverse(&load)),
+                    expected,
+                    "{delta} {load:?}"
+                );
             }
         }
+    }
+
+    #[test]
+    fn from_7_1_on_all_of_the_weight_counts() {
+        // 768.5 · 1024 = 786,944: 10 ms · 2^20 / 786,944 = 13,324,658 ns, and by the inverse of 768 alone 13,333,332.
+        let group = LoadWeight::from_scaled(786_944);
+        let full = VirtualWeight::new(&group, true, true);
+        assert_eq!(calc_delta_fair(10_000_000, &full), 13_324_658);
+        assert_eq!(full.in_sums(), 786_944);
+        let rounded = by_inverse(&group);
+        assert_eq!(calc_delta_fair(10_000_000, &rounded), 13_333_332);
+        assert_eq!(rounded.in_sums(), 768);
     }
 
     #[test]

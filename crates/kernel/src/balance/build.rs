@@ -51,6 +51,7 @@ pub(super) fn build(topology: &Topology, rules: &Rules) -> Domains {
         node_of,
         idle: all,
         sched_idle: CpuSet::EMPTY,
+        places_idle_policy: false,
         idle_cores: all,
         claims: crate::select::Claims::default(),
         core_idle: Table::new(),
@@ -305,6 +306,7 @@ fn domain(rules: &Rules, proto: &Proto) -> Domain {
         newidle_call: 512,
         newidle_success: 256,
         newidle_ratio: 512,
+        newidle_stamp_ns: 0,
         avg_scan_cost_ns: 0,
     }
 }

@@ -155,6 +155,8 @@ pub struct Domain {
     pub(crate) newidle_call: u32,
     pub(crate) newidle_success: u32,
     pub(crate) newidle_ratio: u32,
+    /// NI_RATE: when that rate was computed.
+    pub(crate) newidle_stamp_ns: Ns,
     /// SIS_PROP: average cost of a scan.
     pub avg_scan_cost_ns: Ns,
 }
@@ -255,6 +257,8 @@ pub struct Domains {
     pub(crate) idle: CpuSet,
     /// CPUs with nothing but SCHED_IDLE tasks.
     pub(crate) sched_idle: CpuSet,
+    /// The task that is being placed has policy SCHED_IDLE.
+    pub(crate) places_idle_policy: bool,
     /// CPUs all of whose siblings are idle, where cores have several threads.
     pub(crate) idle_cores: CpuSet,
     /// Idle CPUs that wakeups chose and have not marked yet.

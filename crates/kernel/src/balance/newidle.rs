@@ -9,14 +9,26 @@ use crate::ids::{Cpu, Ns};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
 use crate::platform::{Draw, Platform};
+use crate::rules::Rules;
+
+/// The time, where the kernel has NI_RATE: `rate` of [`update_newidle_stats`].
+fn rated(rules: &Rules, now_ns: Ns) -> Option<Ns> {
+    rules.features.ni_rate.then_some(now_ns)
+}
 
 /// Notes the outcome of a newly idle balance, weighted by how rarely it was tried
 /// (`update_newidle_stats`).
-fn update_newidle_stats(domain: &mut Domain, success: u32) {
+fn update_newidle_stats(domain: &mut Domain, success: u32, rate: Option<Ns>) {
     domain.newidle_call += 1;
     domain.newidle_success += success;
     if domain.newidle_call >= 1024 {
         domain.newidle_ratio = domain.newidle_success;
+        if let Some(now_ns) = rate {
+            // 512 or 1024 calls in 2 s, 256 a second or less, add 512 of 1024.
+            let rare = now_ns.saturating_sub(domain.newidle_stamp_ns) >> 22;
+            domain.newidle_stamp_ns = now_ns;
+            domain.newidle_ratio = (u64::from(domain.newidle_ratio) + rare).min(1024) as u32;
+        }
         domain.newidle_call /= 2;
         domain.newidle_success /= 2;
     }
@@ -123,11 +135,15 @@ impl Kernel {
         if !self.rules.features.ni_random {
             return Some(1);
         }
+        let always = self.domains.domain(row).newidle_ratio >= 1024;
+        if self.rules.features.ni_rate && always {
+            return Some(1);
+        }
         let dice = (p.random(Draw::NewidleDice(cpu)) % 1024) as u32;
         let domain = self.domains.domain_mut(row);
         let weight = 1 + domain.newidle_ratio;
         if dice > weight {
-            update_newidle_stats(domain, 0);
+            update_newidle_stats(domain, 0, rated(&self.rules, p.now(cpu)));
             return None;
         }
         Some((1024 + weight / 2) / weight)
@@ -152,7 +168,8 @@ impl Kernel {
         };
         let domain = self.domains.domain_mut(row);
         if self.rules.features.ni_random && cost_ns > 0 {
-            update_newidle_stats(domain, success);
+            let rate = rated(&self.rules, p.now(self.here));
+            update_newidle_stats(domain, success, rate);
         }
         if cost_ns > domain.max_newidle_lb_cost_ns {
             domain.max_newidle_lb_cost_ns = cost_ns.min(limit_ns);
@@ -180,6 +197,7 @@ impl Kernel {
 
 #[cfg(test)]
 mod tests {
+    use super::{rated, update_newidle_stats};
     use crate::ids::Ns;
     use crate::tests::world::World;
 
@@ -208,6 +226,24 @@ mod tests {
         }
         for version in ["6.12.42", "6.12.64", "6.16", "6.18.3"] {
             assert_eq!(cost_after_failures(version), 200_000, "{version}");
+        }
+    }
+
+    #[test]
+    fn rare_newidle_balance_is_tried_more_often_from_7_1_on() {
+        // The 1024th call since the start at 0 comes at 2 s, with 100 successes: 100 of 1024, and from 7.1 on
+        // 2,000,000,000 >> 22 = 476 more. At 4 s, all of 1024.
+        for (version, now_ns, ratio) in [
+            ("7.0", 2_000_000_000, 100),
+            ("7.1", 2_000_000_000, 576),
+            ("7.1", 4_000_000_000, 1024),
+        ] {
+            let mut world = World::new(version, 2);
+            let rate = rated(&world.kernel.rules, now_ns);
+            let domain = world.kernel.domains.domain_mut(0);
+            (domain.newidle_call, domain.newidle_success) = (1023, 99);
+            update_newidle_stats(domain, 1, rate);
+            assert_eq!(domain.newidle_ratio, ratio, "{version}");
         }
     }
 }

@@ -82,7 +82,9 @@ impl Kernel {
             let q = self.entities[se.index()].cfs_rq;
             self.reweight_entity(p, q, se, load);
         } else {
-            self.entities[se.index()].load = load;
+            let h_load = self.rules.virtual_weight(&load);
+            let entity = &mut self.entities[se.index()];
+            (entity.load, entity.h_load) = (load, h_load);
         }
     }
 

@@ -11,6 +11,7 @@
 //! | `life` | [`crate::Kernel::wake_up_new_task`], [`crate::Kernel::exit`] |
 
 pub(crate) mod attributes;
+pub(crate) mod hrtick;
 pub(crate) mod irqtime;
 pub(crate) mod life;
 pub(crate) mod schedule;

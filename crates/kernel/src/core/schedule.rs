@@ -139,6 +139,7 @@ impl Kernel {
     /// `__schedule`.
     pub(crate) fn schedule<P: Platform>(&mut self, p: &mut P, cpu: Cpu, state: PrevState) {
         self.rq_lock(p, cpu);
+        self.hrtick_schedule_enter(cpu);
         if std::mem::take(&mut self.rqs[cpu.index()].skip_clock_update) {
             reached(Mark::ClockUpdateSkipped);
         } else {
@@ -175,6 +176,7 @@ impl Kernel {
             self.rq_unlock(p, cpu);
         }
         self.balance_callbacks(p, cpu);
+        self.hrtick_schedule_exit(p, cpu);
     }
 
     fn context_switch<P: Platform>(
@@ -279,6 +281,7 @@ impl Kernel {
         } else {
             self.switch_fair_entities(p, prev, next);
             self.note_picked(cpu, next);
+            self.hrtick_start_fair(p, cpu, next);
         }
     }
 
@@ -287,7 +290,11 @@ impl Kernel {
     pub(crate) fn put_prev_task<P: Platform>(&mut self, p: &mut P, prev: TaskId) {
         let policy = self.tasks[prev.index()].policy;
         if self.is_idle_task(prev) {
-            self.fair_server_update_idle(self.tasks[prev.index()].cpu);
+            let cpu = self.tasks[prev.index()].cpu;
+            self.fair_server_update_idle(cpu);
+            if self.rules.avg_idle_at_every_start {
+                self.end_idle_stamp(cpu);
+            }
         } else if policy.is_fair() {
             self.put_prev_task_fair(p, prev);
         } else if policy.is_rt() {
@@ -307,6 +314,9 @@ impl Kernel {
         if self.tasks[next.index()].policy.is_fair() {
             self.set_next_task_fair(p, next, first);
             self.note_picked(cpu, next);
+            if first {
+                self.hrtick_start_fair(p, cpu, next);
+            }
         } else if self.tasks[next.index()].policy.is_rt() {
             self.set_next_task_rt(cpu, next, first);
         }

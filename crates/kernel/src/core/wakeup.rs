@@ -191,7 +191,9 @@ impl Kernel {
         if self.tasks[task.index()].policy.is_rt() {
             self.task_woken_rt(p, cpu, task);
         }
-        self.end_idle_stamp(cpu);
+        if !self.rules.avg_idle_at_every_start {
+            self.end_idle_stamp(cpu);
+        }
     }
 
     /// `activate_task`.
@@ -206,9 +208,9 @@ impl Kernel {
         self.tasks[task.index()].on_rq = true;
     }
 
-    /// A wakeup ends a CPU's idle period: the average follows by an eighth.
+    /// A CPU's idle period ends: the average follows by an eighth (`update_rq_avg_idle`).
     #[inline(always)]
-    fn end_idle_stamp(&mut self, cpu: Cpu) {
+    pub(crate) fn end_idle_stamp(&mut self, cpu: Cpu) {
         let rq = &mut self.rqs[cpu.index()];
         if rq.idle_stamp == 0 {
             return;
@@ -358,6 +360,7 @@ impl Kernel {
         self.sched_ttwu_pending(p, cpu);
         self.rto_push(p, cpu);
         self.nohz_kick_arrives(cpu);
+        self.hrtick_asked(p, cpu);
     }
 
     /// Enqueues what other CPUs handed over (`sched_ttwu_pending`).

@@ -56,14 +56,14 @@ impl Kernel {
         entity.sum_exec_runtime += delta;
         entity.vruntime = entity
             .vruntime
-            .wrapping_add(calc_delta_fair(delta, &entity.load));
+            .wrapping_add(calc_delta_fair(delta, &entity.h_load));
         let mut server_used_up = false;
         if let Owner::Task(task) = entity.owner {
             let group = self.tasks[task.index()].group;
             self.groups[group.index()].usage_ns += delta;
             server_used_up = self.fair_server_update(cpu, delta);
         }
-        let expired = self.rules.fair == FairClass::Eevdf && self.update_deadline(curr);
+        let expired = self.rules.fair == FairClass::Eevdf && self.update_deadline(q, curr);
         let cfs_rq = &self.cfs_rqs[q.index()];
         // Who runs alone and without a limit is in nobody's way.
         let eevdf_alone = self.rules.fair == FairClass::Eevdf && cfs_rq.nr_queued == 1;
@@ -110,7 +110,7 @@ impl Kernel {
 
     /// A request that is used up is renewed (`update_deadline`). Returns whether it was.
     #[inline(always)]
-    fn update_deadline(&mut self, se: EntityId) -> bool {
+    pub(super) fn update_deadline(&mut self, q: CfsRqId, se: EntityId) -> bool {
         let base_slice_ns = self.rules.base_slice_ns;
         let entity = &mut self.entities[se.index()];
         if before(entity.vruntime, entity.deadline) {
@@ -120,8 +120,9 @@ impl Kernel {
             entity.slice = base_slice_ns;
         }
         reached(Mark::RequestRenewed);
-        let request = calc_delta_fair(entity.slice, &entity.load);
+        let request = calc_delta_fair(entity.slice, &entity.h_load);
         entity.deadline = entity.vruntime.wrapping_add(request);
+        self.avg_vruntime_as_origin(q);
         true
     }
 

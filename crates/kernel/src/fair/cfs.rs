@@ -125,8 +125,8 @@ impl Kernel {
             if self.rules.features.start_debit {
                 reached(Mark::StartDebit);
                 let slice = self.sched_slice(q, se);
-                vruntime =
-                    vruntime.wrapping_add(calc_delta_fair(slice, &self.entities[se.index()].load));
+                vruntime = vruntime
+                    .wrapping_add(calc_delta_fair(slice, &self.entities[se.index()].h_load));
             }
         } else {
             reached(Mark::SleeperCredit);
@@ -218,7 +218,7 @@ impl Kernel {
         if lead <= 0 {
             return Lead::Behind;
         }
-        let granularity = calc_delta_fair(self.rules.wakeup_granularity_ns, &entity.load) as i64;
+        let granularity = calc_delta_fair(self.rules.wakeup_granularity_ns, &entity.h_load) as i64;
         if lead > granularity {
             Lead::Clear
         } else {

@@ -7,7 +7,7 @@
 
 use super::load::LoadUpdate;
 use super::{DequeueFlags, EnqueueFlags};
-use crate::ids::EntityId;
+use crate::ids::{CfsRqId, EntityId};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
 use crate::platform::Platform;
@@ -50,7 +50,8 @@ impl Kernel {
     pub(super) fn finish_delayed_dequeue_entity(&mut self, se: EntityId) {
         self.clear_delayed(se);
         let entity = &mut self.entities[se.index()];
-        if self.rules.features.delay_zero && entity.vlag > 0 {
+        let zeroes = self.rules.features.delay_zero && !self.rules.delayed_lag_never_falls;
+        if zeroes && entity.vlag > 0 {
             reached(Mark::DelayZero);
             entity.vlag = 0;
         }
@@ -62,25 +63,37 @@ impl Kernel {
         self.dequeue_entities(p, se, DequeueFlags::SLEEP | DequeueFlags::DELAYED);
     }
 
+    /// Takes a delayed entity out of the order and places it by its lag.
+    fn place_delayed_again(&mut self, q: CfsRqId, se: EntityId) {
+        let is_curr = self.cfs_rqs[q.index()].curr == Some(se);
+        self.cfs_rqs[q.index()].nr_queued -= 1;
+        if !is_curr {
+            self.timeline_remove(q, se);
+        }
+        self.place_entity(q, se, EnqueueFlags::NONE);
+        if !is_curr {
+            self.timeline_insert(q, se);
+        }
+        self.cfs_rqs[q.index()].nr_queued += 1;
+    }
+
     /// A delayed entity is wanted again before it was taken off (`requeue_delayed_entity`).
     pub(crate) fn requeue_delayed_entity<P: Platform>(&mut self, p: &mut P, se: EntityId) {
         let q = self.entities[se.index()].cfs_rq;
         reached(Mark::RequeueDelayed);
-        if self.rules.features.delay_zero {
+        let placed_again = if self.rules.delayed_lag_never_falls {
+            self.update_entity_lag(q, se)
+        } else if self.rules.features.delay_zero {
             self.update_entity_lag(q, se);
-            if self.entities[se.index()].vlag > 0 {
-                let is_curr = self.cfs_rqs[q.index()].curr == Some(se);
-                self.cfs_rqs[q.index()].nr_queued -= 1;
-                if !is_curr {
-                    self.timeline_remove(q, se);
-                }
-                self.entities[se.index()].vlag = 0;
-                self.place_entity(q, se, EnqueueFlags::NONE);
-                if !is_curr {
-                    self.timeline_insert(q, se);
-                }
-                self.cfs_rqs[q.index()].nr_queued += 1;
-            }
+            let entity = &mut self.entities[se.index()];
+            let ahead = entity.vlag > 0;
+            entity.vlag = entity.vlag.min(0);
+            ahead
+        } else {
+            false
+        };
+        if placed_again {
+            self.place_delayed_again(q, se);
         }
         self.update_load_avg(p, q, se, LoadUpdate::Age);
         self.clear_delayed(se);

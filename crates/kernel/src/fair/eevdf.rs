@@ -24,12 +24,20 @@ fn with_curr(cfs_rq: &CfsRq, entities: &Table<Entity>) -> (i64, i64) {
     if let Some(curr) = cfs_rq.curr {
         let curr = &entities[curr.index()];
         if curr.on_rq {
-            let weight = curr.load.unscaled() as i64;
-            sum += curr.vruntime.wrapping_sub(cfs_rq.min_vruntime) as i64 * weight;
+            let weight = curr.h_load.in_sums();
+            let key = curr.vruntime.wrapping_sub(cfs_rq.min_vruntime) as i64;
+            sum = sum.wrapping_add(key.wrapping_mul(weight));
             load += weight;
         }
     }
     (sum, load)
+}
+
+/// Whether a key, the distance of a vruntime from the origin, is at or before V (`vruntime_eligible`). With all bits of weights
+/// the product needs more than 64.
+#[inline(always)]
+fn is_eligible(sum: i64, key: i64, load: i64) -> bool {
+    i128::from(sum) >= i128::from(key) * i128::from(load)
 }
 
 /// Moves the origin of Σ w·(v − v0). V does not depend on it; keeping it near V keeps the sum
@@ -37,7 +45,8 @@ fn with_curr(cfs_rq: &CfsRq, entities: &Table<Entity>) -> (i64, i64) {
 #[inline(always)]
 pub(crate) fn update_zero_vruntime(cfs_rq: &mut CfsRq, origin: u64) {
     let delta = origin.wrapping_sub(cfs_rq.min_vruntime) as i64;
-    cfs_rq.avg_vruntime -= delta * cfs_rq.avg_load as i64;
+    let moved = delta.wrapping_mul(cfs_rq.avg_load as i64);
+    cfs_rq.avg_vruntime = cfs_rq.avg_vruntime.wrapping_sub(moved);
     cfs_rq.min_vruntime = origin;
 }
 
@@ -66,7 +75,8 @@ impl Kernel {
     pub(crate) fn vruntime_eligible(&self, q: CfsRqId, vruntime: u64) -> bool {
         let cfs_rq = &self.cfs_rqs[q.index()];
         let (sum, load) = with_curr(cfs_rq, &self.entities);
-        sum >= vruntime.wrapping_sub(cfs_rq.min_vruntime) as i64 * load
+        let key = vruntime.wrapping_sub(cfs_rq.min_vruntime) as i64;
+        is_eligible(sum, key, load)
     }
 
     /// `entity_eligible`.
@@ -89,18 +99,39 @@ impl Kernel {
         } else {
             (2 * entity.slice).max(self.rules.tick_ns)
         };
-        let limit = calc_delta_fair(longest, &entity.load) as i64;
+        let limit = calc_delta_fair(longest, &entity.h_load) as i64;
         if lag.abs() > limit {
             reached(Mark::LagClamped);
         }
         lag.clamp(-limit, limit)
     }
 
-    /// Saves the lag of an entity that is about to leave (`update_entity_lag`).
+    /// V of a queue, which from 7.0 on becomes the origin (`avg_vruntime`).
     #[inline(always)]
-    pub(crate) fn update_entity_lag(&mut self, q: CfsRqId, se: EntityId) {
+    pub(crate) fn avg_vruntime_as_origin(&mut self, q: CfsRqId) -> u64 {
         let average = self.avg_vruntime(q);
-        self.entities[se.index()].vlag = self.entity_lag(q, se, average);
+        if self.rules.origin_follows_average {
+            update_zero_vruntime(&mut self.cfs_rqs[q.index()], average);
+        }
+        average
+    }
+
+    /// Saves the lag of an entity that is about to leave (`update_entity_lag`). Returns whether its vruntime now says
+    /// something else: by a limit, or from 7.1 on because a delayed entity's lag has grown.
+    #[inline(always)]
+    pub(crate) fn update_entity_lag(&mut self, q: CfsRqId, se: EntityId) -> bool {
+        let average = self.avg_vruntime_as_origin(q);
+        let mut lag = self.entity_lag(q, se, average);
+        let entity = &mut self.entities[se.index()];
+        if entity.sched_delayed && self.rules.delayed_lag_never_falls {
+            reached(Mark::DelayedLagKept);
+            lag = lag.max(entity.vlag);
+            if self.rules.features.delay_zero {
+                lag = lag.min(0);
+            }
+        }
+        entity.vlag = lag;
+        average.wrapping_sub(lag as u64) != entity.vruntime
     }
 
     /// Requests of the queued entities, the running one included.
@@ -217,7 +248,7 @@ impl Kernel {
         }
         let (sum, load) = with_curr(cfs_rq, &self.entities);
         let origin = cfs_rq.min_vruntime;
-        let eligible = |vruntime: u64| sum >= vruntime.wrapping_sub(origin) as i64 * load;
+        let eligible = |vruntime: u64| is_eligible(sum, vruntime.wrapping_sub(origin) as i64, load);
         let curr = curr.filter(|se| eligible(self.entities[se.index()].vruntime));
         if let Some(se) = curr
             && protect
@@ -251,7 +282,7 @@ impl Kernel {
 fn protected_until(entity: &Entity, slice: Ns) -> u64 {
     entity
         .vruntime
-        .wrapping_add(calc_delta_fair(slice, &entity.load))
+        .wrapping_add(calc_delta_fair(slice, &entity.h_load))
 }
 
 #[inline(always)]

@@ -145,10 +145,10 @@ impl Kernel {
             }
             if eevdf {
                 if matches!(self.rules.reweight, Reweight::ScaleLag | Reweight::Rescale) {
-                    average = self.avg_vruntime(q);
+                    average = self.avg_vruntime_as_origin(q);
                     lag = self.entity_lag(q, se, average);
                 }
-                protected_for = self.protection_left(se, is_curr);
+                protected_for = self.protection_left(se, is_curr, average);
             }
             self.reweight_leave(q, se, is_curr);
         }
@@ -164,7 +164,7 @@ impl Kernel {
             // One place in memory for both.
             entity.vprot = entity.vlag as u64;
         }
-        entity.load = load;
+        (entity.load, entity.h_load) = (load, self.rules.virtual_weight(&load));
         entity.avg.load_avg =
             entity.load.unscaled() * entity.avg.load_sum / u64::from(entity.avg.divider());
         enqueue_load_avg(cfs_rq, entity);
@@ -175,16 +175,25 @@ impl Kernel {
             let entity = &mut self.entities[se.index()];
             reached(Mark::ReweightScalesProtection);
             let left = rescale(left, old_weight, entity.load.weight);
-            entity.vprot = entity.vruntime.wrapping_add(left as u64);
+            let from = match self.rules.reweight {
+                Reweight::Rescale => average,
+                _ => entity.vruntime,
+            };
+            entity.vprot = from.wrapping_add(left as u64);
         }
     }
 
-    /// Virtual time for which the running entity still is protected, where a new weight rescales it.
+    /// Virtual time for which the running entity still is protected, where a new weight rescales it: from its vruntime
+    /// on, later from V = `average` on.
     #[inline(always)]
-    fn protection_left(&self, se: EntityId, is_curr: bool) -> Option<i64> {
+    fn protection_left(&self, se: EntityId, is_curr: bool, average: u64) -> Option<i64> {
         let entity = &self.entities[se.index()];
+        let from = match self.rules.reweight {
+            Reweight::Rescale => average,
+            _ => entity.vruntime,
+        };
         (self.rules.reweight_scales_protection && is_curr && self.protect_slice(se))
-            .then(|| entity.vprot.wrapping_sub(entity.vruntime) as i64)
+            .then(|| entity.vprot.wrapping_sub(from) as i64)
     }
 
     #[inline(always)]
@@ -251,7 +260,11 @@ fn reweight_virtual_times(
         Reweight::ScaleLag | Reweight::Rescale => {
             reached(Mark::ReweightScaleLag);
             let to_deadline = entity.deadline.wrapping_sub(average) as i64;
-            entity.vruntime = average.wrapping_sub(rescale(lag, old, new) as u64);
+            let lag = rescale(lag, old, new);
+            if reweight == Reweight::Rescale {
+                entity.vlag = lag;
+            }
+            entity.vruntime = average.wrapping_sub(lag as u64);
             entity.deadline = average.wrapping_add(rescale(to_deadline, old, new) as u64);
         }
         Reweight::KeepVruntime => {

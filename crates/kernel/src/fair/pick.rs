@@ -31,7 +31,7 @@ impl Kernel {
                     continue 'again;
                 }
                 throttled |= out_of_runtime;
-                let Some(se) = self.pick_next_entity(p, q) else {
+                let Some(se) = self.pick_next_entity(p, q, true) else {
                     continue 'again;
                 };
                 if P::EXPLAIN {
@@ -57,14 +57,20 @@ impl Kernel {
         }
     }
 
-    /// Next entity of one queue (`pick_next_entity`). `None` when the choice was a delayed entity,
+    /// Next entity of one queue (`pick_next_entity`); `protect` = honour protection and buddies. `None` when the choice was a delayed entity,
     /// which has been taken off: pick again from the root.
     #[inline(always)]
-    fn pick_next_entity<P: Platform>(&mut self, p: &mut P, q: CfsRqId) -> Option<EntityId> {
+    pub(super) fn pick_next_entity<P: Platform>(
+        &mut self,
+        p: &mut P,
+        q: CfsRqId,
+        protect: bool,
+    ) -> Option<EntityId> {
         if self.rules.fair == FairClass::Cfs {
             return self.pick_next_entity_cfs(q);
         }
         if let Some(next) = self.cfs_rqs[q.index()].next
+            && protect
             && self.honours_buddy()
             && self.entity_eligible(q, next)
         {
@@ -72,7 +78,7 @@ impl Kernel {
             return Some(next);
         }
         let se = self
-            .pick_eevdf(q, true)
+            .pick_eevdf(q, protect)
             .expect("a queue that was asked has entities");
         if self.entities[se.index()].sched_delayed {
             reached(Mark::DelayedTakenOff);
@@ -124,7 +130,7 @@ impl Kernel {
         let eevdf = self.rules.fair == FairClass::Eevdf;
         let cfs_rq = &mut self.cfs_rqs[q.index()];
         let entity = &mut self.entities[se.index()];
-        if eevdf && entity.on_rq {
+        if eevdf && entity.on_rq && !self.rules.origin_follows_average {
             update_zero_vruntime(cfs_rq, entity.vruntime);
         }
         cfs_rq.curr = Some(se);

@@ -6,6 +6,7 @@
 //! 1 · (1024 + 1024) / 1024 = 2 ms, so v = 98 ms. Now V is (100 + 98) / 2 = 99 ms and the lag 1 ms.
 
 use super::EnqueueFlags;
+use super::eevdf::update_zero_vruntime;
 use crate::cfs_rq::{CfsRq, Node};
 use crate::entity::Entity;
 use crate::ids::{CfsRqId, EntityId};
@@ -25,10 +26,11 @@ pub(super) fn enqueue_in_order(
     let key = match class {
         FairClass::Cfs => entity.vruntime,
         FairClass::Eevdf => {
-            let weight = entity.load.unscaled();
+            let weight = entity.h_load.in_sums();
             let key = entity.vruntime.wrapping_sub(cfs_rq.min_vruntime) as i64;
-            cfs_rq.avg_vruntime += key * weight as i64;
-            cfs_rq.avg_load += weight;
+            // Like the kernel's, the sum of very light and very heavy entities may wrap from 7.1 on.
+            cfs_rq.avg_vruntime = cfs_rq.avg_vruntime.wrapping_add(key.wrapping_mul(weight));
+            cfs_rq.avg_load += weight as u64;
             entity.deadline
         }
     };
@@ -50,10 +52,10 @@ pub(super) fn dequeue_in_order(
     let key = match class {
         FairClass::Cfs => entity.vruntime,
         FairClass::Eevdf => {
-            let weight = entity.load.unscaled();
+            let weight = entity.h_load.in_sums();
             let key = entity.vruntime.wrapping_sub(cfs_rq.min_vruntime) as i64;
-            cfs_rq.avg_vruntime -= key * weight as i64;
-            cfs_rq.avg_load -= weight;
+            cfs_rq.avg_vruntime = cfs_rq.avg_vruntime.wrapping_sub(key.wrapping_mul(weight));
+            cfs_rq.avg_load -= weight as u64;
             entity.deadline
         }
     };
@@ -90,14 +92,20 @@ impl Kernel {
 
     #[inline(always)]
     fn place_entity_eevdf(&mut self, q: CfsRqId, se: EntityId, flags: EnqueueFlags) {
-        let average = self.avg_vruntime(q);
-        let lag = self.inflated_lag(q, se);
+        let average = self.avg_vruntime_as_origin(q);
+        let (lag, heavy) = self.inflated_lag(q, se);
         let features = &self.rules.features;
         let entity = &mut self.entities[se.index()];
         if !entity.custom_slice {
             entity.slice = self.rules.base_slice_ns;
         }
         entity.vruntime = average.wrapping_sub(lag as u64);
+        if heavy && self.rules.origin_follows_average {
+            // It will pull V to itself.
+            let origin = entity.vruntime;
+            update_zero_vruntime(&mut self.cfs_rqs[q.index()], origin);
+        }
+        let entity = &mut self.entities[se.index()];
         // From 6.13 what a new weight made relative is always placed so; the feature only says who leaves that way.
         let keeps_rest = features.place_rel_deadline || self.rules.reweight == Reweight::PlaceAgain;
         if keeps_rest && entity.rel_deadline {
@@ -106,7 +114,7 @@ impl Kernel {
             entity.rel_deadline = false;
             return;
         }
-        let mut request = calc_delta_fair(entity.slice, &entity.load);
+        let mut request = calc_delta_fair(entity.slice, &entity.h_load);
         let halved = features.place_deadline_initial && self.rules.first_request_halved;
         if halved && flags.has(EnqueueFlags::INITIAL) {
             reached(Mark::PlaceInitial);
@@ -115,22 +123,24 @@ impl Kernel {
         entity.deadline = entity.vruntime.wrapping_add(request);
     }
 
+    /// The lag to place an entity with, and whether it outweighs all others.
     #[inline(always)]
-    fn inflated_lag(&self, q: CfsRqId, se: EntityId) -> i64 {
+    fn inflated_lag(&self, q: CfsRqId, se: EntityId) -> (i64, bool) {
         let cfs_rq = &self.cfs_rqs[q.index()];
         let entity = &self.entities[se.index()];
         if !self.rules.features.place_lag || cfs_rq.nr_queued == 0 || entity.vlag == 0 {
-            return 0;
+            return (0, false);
         }
         let mut load = cfs_rq.avg_load as i64;
         if let Some(curr) = cfs_rq.curr {
             let curr = &self.entities[curr.index()];
             if curr.on_rq {
-                load += curr.load.unscaled() as i64;
+                load += curr.h_load.in_sums();
             }
         }
-        let own = entity.load.unscaled() as i64;
+        let own = entity.h_load.in_sums();
         reached(Mark::PlaceLag);
-        entity.vlag * (load + own) / load.max(1)
+        let inflated = entity.vlag.wrapping_mul(load + own) / load.max(1);
+        (inflated, own > load)
     }
 }

@@ -1,8 +1,9 @@
 //! Whether a task that wakes takes the CPU from the one that runs.
 
 use crate::balance::Why;
+use crate::cfs_rq::before;
 use crate::explain::Decision;
-use crate::ids::{Cpu, EntityId, TaskId};
+use crate::ids::{CfsRqId, Cpu, EntityId, TaskId};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
 use crate::platform::Platform;
@@ -97,6 +98,7 @@ impl Kernel {
         }
         let cfs = self.rules.fair == FairClass::Cfs;
         let marked = self.rules.features.next_buddy
+            && !self.rules.forks_do_not_preempt
             && !fork
             && !self.entities[pse.index()].sched_delayed
             && (!cfs || self.has_many_tasks(se));
@@ -134,12 +136,12 @@ impl Kernel {
             (FairClass::Cfs, ..) => self.check_preempt_cfs(p, cpu, se, pse, marked),
             (FairClass::Eevdf, true, false) => {
                 if self.rules.idle_preemption_cancels_protection {
-                    self.cancel_protect_slice(se);
+                    self.end_protection(se);
                 }
                 self.resched_curr_lazy(p, cpu);
                 Mark::IdleGroupGivesWay
             }
-            (FairClass::Eevdf, ..) => self.check_preempt_eevdf(p, cpu, wakee, se, pse),
+            (FairClass::Eevdf, ..) => self.check_preempt_eevdf(p, cpu, wakee, fork, se, pse),
         }
     }
 
@@ -208,6 +210,7 @@ impl Kernel {
         p: &mut P,
         cpu: Cpu,
         wakee: TaskId,
+        fork: bool,
         se: EntityId,
         pse: EntityId,
     ) -> Mark {
@@ -219,16 +222,22 @@ impl Kernel {
         self.note_siblings::<P>(se, pse);
         let shorter = self.rules.features.preempt_short
             && self.entities[pse.index()].slice < self.entities[se.index()].slice;
+        if self.rules.forks_do_not_preempt && !shorter {
+            if fork || self.entities[pse.index()].sched_delayed {
+                return Mark::ForkDoesNotPreempt;
+            }
+            self.set_preempt_buddy(q, pse);
+        }
         if self.rules.protection == Protection::Vprot {
-            if self.pick_eevdf(q, !shorter) == Some(pse) {
+            if self.would_pick(p, q, pse, !shorter) {
                 if shorter {
                     reached(Mark::ShortPreempts);
-                    self.cancel_protect_slice(se);
+                    self.end_protection(se);
                 }
                 self.resched_curr_lazy(p, cpu);
                 return Mark::WakeeWouldBePicked;
             }
-            if shorter && self.rules.features.run_to_parity {
+            if (shorter || self.rules.wakeup_asks_pick) && self.rules.features.run_to_parity {
                 reached(Mark::ShortShrinksProtection);
                 self.update_protect_slice(q, se);
             }
@@ -245,9 +254,49 @@ impl Kernel {
         Mark::WakeeWouldNotBePicked
     }
 
+    /// NEXT_BUDDY from 6.19 on: the woken task is the buddy unless there is one with an earlier deadline
+    /// (`set_preempt_buddy`).
+    fn set_preempt_buddy(&mut self, q: CfsRqId, pse: EntityId) {
+        let deadline = |se: EntityId| self.entities[se.index()].deadline;
+        let kept = self.cfs_rqs[q.index()]
+            .next
+            .is_some_and(|next| before(deadline(next), deadline(pse)));
+        if self.rules.features.next_buddy && !kept {
+            self.set_next_buddy(pse);
+        }
+    }
+
+    /// Whether the next pick from a queue would be this entity.
+    fn would_pick<P: Platform>(
+        &mut self,
+        p: &mut P,
+        q: CfsRqId,
+        pse: EntityId,
+        protect: bool,
+    ) -> bool {
+        if !self.rules.wakeup_asks_pick {
+            return self.pick_eevdf(q, protect) == Some(pse);
+        }
+        while self.cfs_rqs[q.index()].nr_queued > 0 {
+            // Nobody is picked when a delayed entity was taken off instead.
+            if let Some(picked) = self.pick_next_entity(p, q, protect) {
+                return picked == pse;
+            }
+        }
+        false
+    }
+
+    /// An entity loses its protection, and from 7.1 on what speaks for it as a buddy.
+    fn end_protection(&mut self, se: EntityId) {
+        self.cancel_protect_slice(se);
+        if self.rules.wakeup_asks_pick {
+            self.clear_buddies(self.entities[se.index()].cfs_rq, se);
+        }
+    }
+
     /// 6.12–6.16: `do_preempt_short` after the comparison of slices.
-    fn may_preempt_short(&self, q: crate::ids::CfsRqId, se: EntityId, pse: EntityId) -> bool {
-        let earlier = crate::cfs_rq::before(
+    fn may_preempt_short(&self, q: CfsRqId, se: EntityId, pse: EntityId) -> bool {
+        let earlier = before(
             self.entities[pse.index()].deadline,
             self.entities[se.index()].deadline,
         );

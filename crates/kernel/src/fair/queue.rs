@@ -120,6 +120,7 @@ impl Kernel {
             self.first_fair_task_queued(p, cpu);
         }
         self.add_nr_running(cpu, 1);
+        self.hrtick_update(p, cpu);
     }
 
     /// The fair class of a CPU has something to run again.
@@ -471,6 +472,9 @@ impl Kernel {
         self.update_load_avg(p, q, se, update);
         if delay {
             reached(Mark::DelayDequeue);
+            if self.rules.delayed_lag_never_falls {
+                self.update_entity_lag(q, se);
+            }
             self.set_delayed(se);
             return false;
         }
@@ -578,7 +582,7 @@ impl Kernel {
                     entity.vruntime = entity.deadline;
                 }
                 reached(Mark::YieldDeadline);
-                let request = crate::weight::calc_delta_fair(entity.slice, &entity.load);
+                let request = crate::weight::calc_delta_fair(entity.slice, &entity.h_load);
                 entity.deadline = entity.deadline.wrapping_add(request);
             }
         }

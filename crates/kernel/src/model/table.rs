@@ -54,6 +54,7 @@ model! {
     IdleGroupGivesWay "check_preempt_wakeup_fair" "5.15 –" "fair/preempt.rs" "an idle group or task gives way to others";
     WakeeLeads "wakeup_preempt_entity" "-eevdf" "fair/preempt.rs" "the wakee's vruntime is smaller by more than the wakeup granularity";
     WakeeDoesNotLead "wakeup_preempt_entity" "-eevdf" "fair/preempt.rs" "the wakee's vruntime is not smaller by the wakeup granularity";
+    ForkDoesNotPreempt "check_preempt_wakeup_fair" "+fork-no-preempt" "fair/preempt.rs" "a forked task, or a sleeper that is still queued, does not preempt by an equal request";
     WakeeWouldBePicked "check_preempt_wakeup_fair" "+eevdf" "fair/preempt.rs" "the wakee would be picked";
     WakeeWouldNotBePicked "check_preempt_wakeup_fair" "+eevdf" "fair/preempt.rs" "the wakee would not be picked";
     ShortPreempts "do_preempt_short" "+preempt-short" "fair/preempt.rs" "a shorter request ends the running one's protection (PREEMPT_SHORT)";
@@ -70,6 +71,8 @@ model! {
     SliceLead "check_preempt_tick" "-eevdf" "fair/cfs.rs" "the running one is a slice ahead of the leftmost";
     PeriodStretched "__sched_period" "-eevdf" "fair/cfs.rs" "more tasks than fit the latency: each has the minimum granularity";
     BaseSliceFloor "sched_slice" "+slice-floor" "fair/cfs.rs" "a slice is not below the minimum granularity (BASE_SLICE)";
+    HrtickArmed "hrtick_start_fair" "+hrtick" "core/hrtick.rs" "a timer is set for the end of the request";
+    HrtickFires "hrtick" "+hrtick" "core/hrtick.rs" "the timer reschedules";
     VprotByShortest "set_protect_slice" "+vprot" "fair/eevdf.rs" "a pick is protected for the shortest request queued";
     LagClamped "entity_lag" "+eevdf" "fair/eevdf.rs" "lag is bounded";
 }
@@ -82,6 +85,7 @@ model! {
     PlaceInitial "place_entity" "+first-request-halved" "fair/place.rs" "a new task's first request is half as long (PLACE_DEADLINE_INITIAL)";
     DelayDequeue "dequeue_entity" "+delay-dequeue" "fair/queue.rs" "a sleeper that owes stays queued until its lag is gone (DELAY_DEQUEUE)";
     DelayZero "finish_delayed_dequeue_entity" "+delay-zero" "fair/delayed.rs" "positive lag of a delayed sleeper is forgotten (DELAY_ZERO)";
+    DelayedLagKept "update_entity_lag" "+delayed-lag" "fair/eevdf.rs" "the lag of a delayed sleeper never falls";
     RequeueDelayed "requeue_delayed_entity" "+delay-dequeue" "fair/delayed.rs" "a delayed sleeper that wakes stays where it is";
     SleeperMarksGroup "dequeue_task_fair" "4.5 –" "fair/queue.rs" "the group of a task that sleeps becomes the next buddy";
     YieldSkips "yield_task_fair" "-eevdf" "fair/queue.rs" "a task that yields is marked to be skipped";

@@ -4,7 +4,7 @@
 //! removed it. So `NO_SIS_PROP` is a change on 5.15, the default on 6.1 and unknown on 6.12.
 
 use super::Rules;
-use super::version::Version;
+use super::version::{OLDEST, Version};
 
 /// A switch of `sched/features`.
 #[derive(Debug)]
@@ -17,9 +17,9 @@ pub struct Feature {
     pub until: Option<Version>,
     /// Stable series that got it too: series and first patch level.
     pub backports: &'static [(u16, u16, u16)],
-    /// Whether turning it changes a simulation. A switch that is not modelled can only be left at
+    /// First release in which turning it changes a simulation. A switch that is not modelled can only be left at
     /// its default.
-    pub modelled: bool,
+    pub modelled: Option<Version>,
     /// What it does, in a line.
     pub description: &'static str,
     field: fn(&mut Features) -> &mut bool,
@@ -36,6 +36,11 @@ impl Feature {
     /// Whether it is on by default; a version that does not have it counts as one where it is off.
     pub fn default_in(&self, version: Version) -> bool {
         *(self.field)(&mut Rules::of(version, 1, 250).features)
+    }
+
+    /// Whether turning it changes a simulation of this version.
+    pub fn is_modelled(&self, version: Version) -> bool {
+        self.modelled.is_some_and(|first| version >= first)
     }
 
     /// Sets the switch.
@@ -74,9 +79,10 @@ macro_rules! features {
     (@until $until:tt) => { Some(features!(@version $until)) };
     (@backports) => { &[] };
     (@backports $backports:tt) => { &$backports };
-    (@modelled) => { true };
-    (@diagnostic) => { true };
-    (@unmodelled) => { false };
+    (@modelled) => { Some(OLDEST) };
+    (@modelled_from_7_1) => { Some(Version::new(7, 1)) };
+    (@diagnostic) => { Some(OLDEST) };
+    (@unmodelled) => { None };
 }
 
 features! {
@@ -132,6 +138,8 @@ features! {
         "Load balance leaves small loads alone.";
     ni_random "NI_RANDOM" (6, 19) also [(6, 18, 5), (6, 12, 65), (6, 6, 120), (6, 1, 160)]: modelled,
         "Newly idle balance runs in proportion to its success.";
+    ni_rate "NI_RATE" (7, 1): modelled,
+        "Newly idle balance that is rare runs more often than its success alone would let it.";
     nontask_capacity "NONTASK_CAPACITY" (4, 5): modelled,
         "Interrupts and stolen time reduce the capacity of a CPU.";
     util_est "UTIL_EST" (4, 17): modelled,
@@ -144,7 +152,7 @@ features! {
         "Pulling real-time tasks is done by asking their CPUs to push.";
     rt_runtime_share "RT_RUNTIME_SHARE" (4, 5) ..= (6, 11): modelled,
         "A CPU borrows real-time runtime that others do not use.";
-    hrtick "HRTICK" (4, 5): unmodelled,
+    hrtick "HRTICK" (4, 5): modelled_from_7_1,
         "A timer ends slices of the fair class exactly.";
     hrtick_dl "HRTICK_DL" (5, 12): unmodelled,
         "A timer ends slices of the deadline class exactly.";

@@ -17,6 +17,7 @@
 use crate::balance::BalanceRules;
 use crate::ids::Ns;
 use crate::select::PlacementRules;
+use crate::weight::{LoadWeight, VirtualWeight};
 
 pub mod changes;
 pub mod features;
@@ -29,7 +30,7 @@ pub use changes::{Change, Origin};
 pub use features::{FEATURES, Feature, Features};
 pub use resolve::{HZ_CHOICES, KernelChoice, Problem, RulesError};
 pub use tunables::{TUNABLES, Tunable};
-pub use version::{NEWEST, OLDEST, Version, VersionError};
+pub use version::{DEFAULT, NEWEST, OLDEST, Version, VersionError};
 
 /// Which algorithm the fair class uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -118,6 +119,8 @@ pub struct Rules {
     pub features: Features,
     /// Preemption model.
     pub preemption: Preemption,
+    /// Kernels for x86 are built with full or lazy preemption only (7.0).
+    pub preempts_at_least_lazily: bool,
     /// Built with CONFIG_PREEMPTION: for full and lazy preemption, and for PREEMPT_DYNAMIC whatever the model
     /// (the default on x86 from 5.16).
     pub config_preemption: bool,
@@ -237,6 +240,21 @@ pub struct Rules {
     pub reweight_scales_protection: bool,
     /// Protection is set at picks only, not when the running task is changed (7.0 and stable 6.18).
     pub protection_at_pick_only: bool,
+    /// The origin of sums of virtual time follows the average (7.0); before, it was the vruntime of the task picked last.
+    pub origin_follows_average: bool,
+    /// Real time becomes virtual by a division by all of the weight (7.1), before by the inverse of its whole part.
+    pub divides_by_full_weight: bool,
+    /// Weights count with their fraction bits in sums of virtual time (7.1).
+    pub full_weight_in_sums: bool,
+    /// The lag of an entity whose dequeue is delayed never falls (7.1); before, only what it gains above zero was dropped.
+    pub delayed_lag_never_falls: bool,
+    /// A forked task, or one whose dequeue is delayed, preempts by a shorter request only (6.19).
+    pub forks_do_not_preempt: bool,
+    /// Whether a wakeup preempts is asked of the pick itself (7.1): buddies count, and delayed entities that would be
+    /// picked are taken off.
+    pub wakeup_asks_pick: bool,
+    /// The average idle time follows whenever a CPU leaves idle (7.0), before at wakeups only.
+    pub avg_idle_at_every_start: bool,
     /// Picks honour any buddy (6.14), before only those of wakeups with NEXT_BUDDY (EEVDF).
     pub picks_any_buddy: bool,
     /// A forked task runs before its parent (`sched_child_runs_first`, CFS).
@@ -295,6 +313,7 @@ impl Rules {
             fair: FairClass::Cfs,
             features: Features::oldest(),
             preemption: Preemption::None,
+            preempts_at_least_lazily: false,
             config_preemption: false,
             irq_time_accounting: false,
             autogroup: true,
@@ -315,6 +334,13 @@ impl Rules {
             skip_empty_group_reweight: false,
             reweight_only_on_change: false,
             idle_preemption_cancels_protection: false,
+            origin_follows_average: false,
+            divides_by_full_weight: false,
+            full_weight_in_sums: false,
+            delayed_lag_never_falls: false,
+            forks_do_not_preempt: false,
+            wakeup_asks_pick: false,
+            avg_idle_at_every_start: false,
             yield_forfeits: false,
             burst: false,
             burst_statistics: false,
@@ -370,6 +396,11 @@ impl Rules {
 }
 
 impl Rules {
+    /// What a weight is in virtual time.
+    pub(crate) fn virtual_weight(&self, load: &LoadWeight) -> VirtualWeight {
+        VirtualWeight::new(load, self.divides_by_full_weight, self.full_weight_in_sums)
+    }
+
     /// Sets the base slice before scaling.
     pub(crate) fn set_normalized_base_slice(&mut self, slice_ns: Ns) {
         self.normalized_base_slice_ns = slice_ns;

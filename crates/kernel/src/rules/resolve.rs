@@ -22,7 +22,7 @@ pub struct KernelChoice<'a> {
     pub cpus: u32,
     /// Tick frequency, Hz.
     pub hz: u32,
-    /// Preemption model.
+    /// Preemption model. Where a kernel has no other than full and lazy (7.0), none and voluntary stand for lazy.
     pub preemption: Preemption,
     /// PREEMPT_DYNAMIC; `None` = as x86 has it by default.
     pub preempt_dynamic: Option<bool>,
@@ -193,8 +193,13 @@ impl Rules {
             return Err(refuse("lazy", Problem::NoLazyPreemption));
         }
         let mut rules = Rules::of(version, choice.cpus, choice.hz);
-        rules.preemption = choice.preemption;
-        rules.config_preemption = matches!(choice.preemption, Preemption::Full | Preemption::Lazy)
+        rules.preemption = match choice.preemption {
+            Preemption::None | Preemption::Voluntary if rules.preempts_at_least_lazily => {
+                Preemption::Lazy
+            }
+            chosen => chosen,
+        };
+        rules.config_preemption = matches!(rules.preemption, Preemption::Full | Preemption::Lazy)
             || choice.preempt_dynamic.unwrap_or(rules.config_preemption);
         rules.irq_time_accounting = choice.irq_time_accounting;
         rules.autogroup = choice.autogroup;
@@ -273,7 +278,7 @@ fn apply_feature(rules: &mut Rules, word: &str) -> Result<(), Problem> {
             until: feature.until,
         });
     }
-    if !feature.modelled && on != feature.default_in(rules.version) {
+    if !feature.is_modelled(rules.version) && on != feature.default_in(rules.version) {
         return Err(Problem::NotModelled);
     }
     feature.set(&mut rules.features, on);

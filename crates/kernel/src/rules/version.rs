@@ -21,7 +21,9 @@ pub struct Version {
 /// The oldest release whose rules are known.
 pub const OLDEST: Version = Version::new(4, 5);
 /// The newest release whose rules are known.
-pub const NEWEST: Version = Version::new(6, 18);
+pub const NEWEST: Version = Version::new(7, 2);
+/// The release that is simulated where none is named: the newest one that was held against measurements.
+pub const DEFAULT: Version = Version::new(6, 18);
 /// Last release of each finished major number.
 const LAST_OF_MAJOR: [Version; 3] = [
     Version::new(4, 20),
@@ -59,7 +61,7 @@ impl Version {
     }
 
     /// The release whose rules are used for the kernel named by `text`, and the named release itself
-    /// where it is newer than every known one: 7.3.2 is modelled with the rules of [`NEWEST`].
+    /// where it is newer than every known one: 7.9.2 is modelled with the rules of [`NEWEST`].
     ///
     /// # Errors
     /// As [`str::parse`], except that a kernel newer than every known one is no error.
@@ -227,7 +229,7 @@ mod tests {
         }
         assert_eq!(
             version("4.4.1"),
-            Err("kernel 4.4.1 is outside the known 4.5 to 6.18".to_string())
+            Err(format!("kernel 4.4.1 is outside the known 4.5 to {NEWEST}"))
         );
         assert!(version("4.4").is_err() && version("3.10").is_err());
         assert_eq!(
@@ -269,7 +271,7 @@ mod tests {
             let error = text.parse::<Version>().unwrap_err();
             assert_eq!(error, VersionError::Form(text.to_string()));
         }
-        assert!(version("v6.19-rc1").is_err() && version("2.6.32-754.el6.x86_64").is_err());
+        assert!(version("v7.9-rc1").is_err() && version("2.6.32-754.el6.x86_64").is_err());
     }
 
     #[test]
@@ -279,8 +281,8 @@ mod tests {
             error.nearest().map(|version| version.to_string())
         };
         for (text, near) in [
-            ("6.19.1", "6.18"),
-            ("7.0", "6.18"),
+            ("7.9.1", "7.2"),
+            ("8.0", "7.2"),
             ("3.10", "4.5"),
             ("5.20", "5.19"),
             ("6.99", "6.19"),
@@ -297,8 +299,8 @@ mod tests {
             Ok::<_, VersionError>((version.to_string(), newer.map(|newer| newer.to_string())))
         };
         for (text, asked) in [
-            ("7.3.2", "7.3.2"),
-            ("6.19.0-rc1+deb14-amd64", "6.19"),
+            ("7.9.2", "7.9.2"),
+            ("7.8.0-rc1+deb14-amd64", "7.8"),
             ("v8.0", "8.0"),
         ] {
             let newest = NEWEST.to_string();
@@ -313,7 +315,7 @@ mod tests {
     #[test]
     fn releases_are_in_order_and_readable() {
         let releases: Vec<Version> = Version::releases().collect();
-        assert_eq!(releases.len(), 16 + 20 + 19);
+        assert_eq!(releases.len(), 16 + 20 + 20 + usize::from(NEWEST.minor) + 1);
         assert!(releases.is_sorted());
         for release in releases {
             assert_eq!(release.to_string().parse(), Ok(release));

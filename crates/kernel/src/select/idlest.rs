@@ -93,7 +93,7 @@ impl Kernel {
         if span.len() == 1 {
             return span.lowest().unwrap_or(this);
         }
-        let sched_idle_cpus = self.rules.placement.sched_idle_cpus;
+        let sched_idle_cpus = self.sched_idle_cpus();
         let (mut shallowest, mut resort) = (None, None);
         let (mut min_latency_ns, mut latest_stamp) = (u64::MAX, 0);
         let (mut least_loaded, mut min_load) = (this, u64::MAX);

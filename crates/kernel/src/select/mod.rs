@@ -32,6 +32,7 @@ use crate::ids::{Cpu, TaskId};
 use crate::kernel::{Kernel, WakeFlags};
 use crate::model::{Mark, reached};
 use crate::platform::Platform;
+use crate::task::Policy;
 
 pub(crate) use claims::Claims;
 pub use rules::{IdleScan, IdlestGroup, PlacementRules, SchedIdleCpus, WakeAffine};
@@ -64,6 +65,7 @@ impl Kernel {
         if P::EXPLAIN {
             self.domains.why = Why::default();
         }
+        self.domains.places_idle_policy = self.tasks[task.index()].policy == Policy::Idle;
         let packs = self.rules.placement.vcpu_pack
             && self.tasks[task.index()].affinity.contains(waker_cpu)
             && self.vcpu_pack_room(waker_cpu, task);

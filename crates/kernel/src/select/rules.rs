@@ -52,6 +52,8 @@ pub enum IdlestGroup {
 pub struct PlacementRules {
     /// What SCHED_IDLE-only CPUs count as (5.4, 5.7).
     pub sched_idle_cpus: SchedIdleCpus,
+    /// They are no such thing for a task that is SCHED_IDLE itself (7.1).
+    pub sched_idle_cpus_for_others: bool,
     /// Which `wake_affine` (4.13, 4.14).
     pub wake_affine: WakeAffine,
     /// `wake_affine_idle`: an idle waking CPU is taken only when it shares the cache with the
@@ -112,6 +114,7 @@ impl PlacementRules {
     pub(crate) fn oldest() -> Self {
         Self {
             sched_idle_cpus: SchedIdleCpus::Busy,
+            sched_idle_cpus_for_others: false,
             wake_affine: WakeAffine::EffectiveLoad,
             wa_idle_needs_cache: false,
             wa_idle_prefers_prev: false,

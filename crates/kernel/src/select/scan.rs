@@ -28,7 +28,7 @@ impl Kernel {
     fn idle_sets(&self) -> (CpuSet, CpuSet) {
         let domains = &self.domains;
         let idle = domains.idle.or(&domains.claims.unseen());
-        match self.rules.placement.sched_idle_cpus {
+        match self.sched_idle_cpus() {
             SchedIdleCpus::Busy => (idle, CpuSet::EMPTY),
             SchedIdleCpus::LastResort => (idle, domains.sched_idle),
             SchedIdleCpus::Idle => (idle.or(&domains.sched_idle), CpuSet::EMPTY),
@@ -38,7 +38,7 @@ impl Kernel {
     /// The same of one CPU: whether a scan takes it.
     fn is_idle_for_scan(&self, cpu: Cpu) -> bool {
         let domains = &self.domains;
-        let counts = self.rules.placement.sched_idle_cpus == SchedIdleCpus::Idle;
+        let counts = self.sched_idle_cpus() == SchedIdleCpus::Idle;
         domains.idle.contains(cpu)
             || domains.claims.is_unseen(cpu)
             || (counts && domains.sched_idle.contains(cpu))
@@ -46,7 +46,7 @@ impl Kernel {
 
     /// Whether a scan remembers it as a last resort.
     fn is_resort_for_scan(&self, cpu: Cpu) -> bool {
-        let counts = self.rules.placement.sched_idle_cpus == SchedIdleCpus::LastResort;
+        let counts = self.sched_idle_cpus() == SchedIdleCpus::LastResort;
         counts && self.domains.sched_idle.contains(cpu)
     }
 

@@ -75,13 +75,22 @@ impl Kernel {
         found.or(spare).unwrap_or(target)
     }
 
+    /// What CPUs with nothing but SCHED_IDLE tasks count as for the task that is being placed
+    /// (`choose_sched_idle_rq`).
+    #[inline]
+    pub(super) fn sched_idle_cpus(&self) -> SchedIdleCpus {
+        match self.domains.places_idle_policy && self.rules.placement.sched_idle_cpus_for_others {
+            true => SchedIdleCpus::Busy,
+            false => self.rules.placement.sched_idle_cpus,
+        }
+    }
+
     /// Idle, or good as idle because only SCHED_IDLE tasks run there.
     #[inline]
     pub(super) fn is_idle_candidate(&self, cpu: Cpu) -> bool {
         self.available_idle_cpu(cpu)
             || self.domains.claims.is_unseen(cpu)
-            || (self.rules.placement.sched_idle_cpus != SchedIdleCpus::Busy
-                && self.sched_idle_cpu(cpu))
+            || (self.sched_idle_cpus() != SchedIdleCpus::Busy && self.sched_idle_cpu(cpu))
     }
 
     /// A per-CPU kernel thread that completes work for a task of its own CPU will sleep at once: the

@@ -97,11 +97,14 @@ fn check_timeline(kernel: &Kernel, cfs_rq: &CfsRq, children: &[EntityId], name: 
     assert_eq!(timeline, queued, "{name}: timeline");
     if kernel.rules.fair == FairClass::Eevdf {
         let entities = queued.iter().map(|se| &kernel.entities[se.index()]);
-        let load: u64 = entities.clone().map(|entity| entity.load.unscaled()).sum();
+        let load: u64 = entities
+            .clone()
+            .map(|entity| entity.h_load.in_sums() as u64)
+            .sum();
         let sum: i64 = entities
             .map(|entity| {
                 let key = entity.vruntime.wrapping_sub(cfs_rq.min_vruntime) as i64;
-                key * entity.load.unscaled() as i64
+                key * entity.h_load.in_sums()
             })
             .sum();
         assert_eq!(cfs_rq.avg_load, load, "{name}: avg_load");

@@ -9,6 +9,7 @@ mod invariants;
 mod irqtime;
 mod pelt;
 mod properties;
+mod releases_7;
 mod rt;
 mod small_worlds;
 mod tables;

@@ -137,6 +137,7 @@ impl World {
                 }
                 Timer::RtPeriod => self.kernel.rt_period_timer(&mut self.bench, cpu),
                 Timer::FairServer(cpu) => self.kernel.fair_server_timer(&mut self.bench, cpu),
+                Timer::Hrtick(cpu) => self.kernel.hrtick_timer(&mut self.bench, cpu),
             }
             self.settle(cpu);
         }

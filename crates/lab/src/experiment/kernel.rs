@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use schedcast_host::KernelInfo;
 use schedcast_kernel::rules::{
-    Feature, KernelChoice, NEWEST, Preemption, Problem, Rules, RulesError, TUNABLES, Tunable,
+    DEFAULT, Feature, KernelChoice, Preemption, Problem, Rules, RulesError, TUNABLES, Tunable,
     Version,
 };
 use schedcast_names::nearest;
@@ -35,13 +35,13 @@ const PREEMPTION: [(&str, Preemption); 4] = [
 /// As JSON: one object with the keys of the `[kernel]` section, and `stands_for` where that is known.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KernelSettings {
-    /// The release whose rules are used; default the newest known.
+    /// The release whose rules are used; default the newest one that was held against measurements.
     pub version: Version,
     /// The release that was named, where it is newer than the newest known: `version` stands in for it.
     pub stands_for: Option<Version>,
     /// Ticks per second: 100, 250, 300 or 1000; default 250.
     pub hz: u32,
-    /// Preemption model; default voluntary.
+    /// Preemption model; default voluntary, lazy from 7.0 on.
     pub preempt: Preemption,
     /// Whether that was chosen at boot (PREEMPT_DYNAMIC); default: yes from 5.16, as on x86.
     pub preempt_dynamic: Option<bool>,
@@ -122,7 +122,7 @@ struct Places {
 }
 
 impl KernelSettings {
-    /// Reads the `[kernel]` section for a machine of `cpus`; an absent one is the newest kernel with
+    /// Reads the `[kernel]` section for a machine of `cpus`; an absent one is the default kernel with
     /// default settings.
     ///
     /// # Errors
@@ -131,7 +131,7 @@ impl KernelSettings {
     pub fn read(section: Option<&Table>, cpus: usize) -> Result<KernelSettings> {
         let cpus = u32::try_from(cpus).unwrap_or(u32::MAX);
         let mut settings = KernelSettings {
-            version: NEWEST,
+            version: DEFAULT,
             stands_for: None,
             hz: 250,
             preempt: Preemption::Voluntary,
@@ -141,7 +141,7 @@ impl KernelSettings {
             patches: Vec::new(),
             features: Vec::new(),
             tunables: BTreeMap::new(),
-            rules: Rules::of(NEWEST, cpus, 250),
+            rules: Rules::of(DEFAULT, cpus, 250),
         };
         let empty = Table::default();
         let mut places = Places::default();
@@ -193,7 +193,7 @@ impl KernelSettings {
         }
     }
 
-    /// The release for a reader: `6.12.31`, or `7.3.2 (with the rules of 6.18)`.
+    /// The release for a reader: `6.12.31`, or `7.9.2 (with the rules of 7.2)`.
     pub fn shown(&self) -> String {
         match self.stands_for {
             Some(newer) => format!("{newer} (with the rules of {})", self.version),
@@ -290,6 +290,7 @@ impl KernelSettings {
         };
         let resolved = Rules::resolve(&choice);
         self.rules = resolved.map_err(|error| self.locate(&error, places))?;
+        self.preempt = self.rules.preemption;
         Ok(())
     }
 
@@ -328,7 +329,9 @@ fn changed_features(text: &str, version: Version) -> Vec<String> {
             None => (*word, true),
         };
         Feature::named(name).is_some_and(|feature| {
-            feature.modelled && feature.exists(version) && feature.default_in(version) != on
+            feature.is_modelled(version)
+                && feature.exists(version)
+                && feature.default_in(version) != on
         })
     };
     let words = text.split_whitespace().filter(changed);
@@ -396,6 +399,7 @@ mod tests {
     use super::*;
     use crate::error::Source;
     use crate::experiment::document::parse;
+    use schedcast_kernel::rules::NEWEST;
 
     fn read(text: &str) -> Result<KernelSettings> {
         KernelSettings::read(Some(&parse(&Source::new("k.toml", text)).unwrap()), 8)
@@ -436,7 +440,7 @@ mod tests {
         let text = "PLACE_LAG NO_RUN_TO_PARITY TTWU_QUEUE NO_HRTICK NO_SUCH_THING NEXT_BUDDY\n";
         let changed = changed_features(text, "6.12".parse().unwrap());
         assert_eq!(changed, ["NO_RUN_TO_PARITY", "NEXT_BUDDY"]);
-        assert!(changed_features("", NEWEST).is_empty());
+        assert!(changed_features("", DEFAULT).is_empty());
     }
 
     #[test]
@@ -459,7 +463,7 @@ mod tests {
     #[test]
     fn an_absent_section_is_the_newest_kernel() {
         let kernel = KernelSettings::read(None, 8).unwrap();
-        assert_eq!((kernel.version, kernel.hz), (NEWEST, 250));
+        assert_eq!((kernel.version, kernel.hz), (DEFAULT, 250));
         assert_eq!(
             kernel.rules.base_slice_ns, 2_800_000,
             "8 CPUs: four times 0.7 ms"
@@ -478,14 +482,14 @@ mod tests {
 
     #[test]
     fn a_kernel_newer_than_all_known_has_the_rules_of_the_newest() {
-        let newer = read("version = \"7.3.2-1-amd64\"\n").unwrap();
-        let newest = read("").unwrap();
+        let newer = read("version = \"7.9.2-1-amd64\"\n").unwrap();
+        let newest = read(&format!("version = \"{NEWEST}\"\n")).unwrap();
         assert_eq!((newer.version, &newer.rules), (NEWEST, &newest.rules));
-        assert_eq!(newer.shown(), format!("7.3.2 (with the rules of {NEWEST})"));
+        assert_eq!(newer.shown(), format!("7.9.2 (with the rules of {NEWEST})"));
         let json = serde_json::to_value(&newer).unwrap();
         assert_eq!(
             (&json["version"], &json["stands_for"]),
-            (&NEWEST.to_string().into(), &"7.3.2".into())
+            (&NEWEST.to_string().into(), &"7.9.2".into())
         );
         let json = serde_json::to_value(&newest).unwrap();
         assert!(json.get("stands_for").is_none());

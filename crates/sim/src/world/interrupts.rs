@@ -103,6 +103,8 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         let task = TaskId(timer.0 - 2 * groups);
         if self.kernel.is_idle_task(task) {
             self.kernel.fair_server_timer(&mut self.out, Cpu(task.0));
+        } else if (task.index()) < 2 * self.kernel.cpus() {
+            self.kernel.hrtick_timer(&mut self.out, cpu);
         } else {
             self.task_timer_expires(cpu, task);
         }

@@ -244,6 +244,12 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         self.task_timer(TaskId(cpu.0))
     }
 
+    /// Timer that ends requests on a CPU: its migration thread, whose number this is, never sleeps either.
+    #[inline(always)]
+    pub(super) fn hrtick_timer(&self, cpu: Cpu) -> TimerId {
+        self.task_timer(TaskId(self.cpus.len() as u32 + cpu.0))
+    }
+
     /// Arms a timer on a CPU's base, moving it if it is armed.
     #[inline]
     pub(super) fn arm_timer(&mut self, cpu: Cpu, timer: TimerId, soft: Ns, slack: Ns) {

@@ -293,6 +293,7 @@ impl Pair {
                 Timer::BandwidthSlack(group) => self.rust.slack_timer(bench, here, group),
                 Timer::RtPeriod => self.rust.rt_period_timer(bench, here),
                 Timer::FairServer(cpu) => self.rust.fair_server_timer(bench, cpu),
+                Timer::Hrtick(cpu) => self.rust.hrtick_timer(bench, cpu),
             }
         }
         if self.tree.timer(cpu) <= self.bench.now {

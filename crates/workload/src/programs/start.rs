@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use schedcast_kernel::GroupId;
 use schedcast_kernel::cpuset::CpuSet;
-use schedcast_kernel::rules::{NEWEST, Version};
+use schedcast_kernel::rules::{DEFAULT, Version};
 use schedcast_kernel::task::Policy;
 use schedcast_sim::workload::{ForkId, ForkSpec, MetricId, ProgramId, TaskSpec};
 use schedcast_sim::{ProgramBuilder, Reg, Workload};
@@ -51,7 +51,7 @@ impl Start {
             nice: 0,
             group: GroupId::ROOT,
             start_ns: 0,
-            kernel: NEWEST,
+            kernel: DEFAULT,
             prices: Prices::default(),
             directory: PathBuf::from("."),
             log_channel: 0,

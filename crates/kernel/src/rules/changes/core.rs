@@ -25,6 +25,12 @@ changes! {
         "The fair server stops when it finds nothing to run, not with the last fair task.";
     "fair-server-waits" release (6, 19) also [(6, 12, 69), (6, 18, 9)]: (off fair_server_starts_running),
         "A fair server that ran and starts in a later period waits for zero laxity again.";
+    "lazy-or-full" "7dadeaa6e851" (7, 0): (on preempts_at_least_lazily),
+        "Kernels for x86 have full and lazy preemption only; what was built with none or voluntary is lazy.";
+    "avg-idle-at-start" release (7, 0): (on avg_idle_at_every_start),
+        "The average idle time follows whenever a CPU leaves idle, not only at wakeups.";
+    "hrtick" "96d1610e0b20" (7, 1): (on features.hrtick) (on features.hrtick_dl),
+        "A timer ends requests of the fair class exactly instead of the next tick (HRTICK).";
     "rt-push-ipi-off" release (7, 2)
         also [(6, 18, 39), (6, 12, 96), (6, 6, 145), (6, 1, 178), (5, 15, 212), (5, 10, 261)]: (off features.rt_push_ipi),
         "Without PREEMPT_RT, CPUs pull real-time tasks themselves (RT_PUSH_IPI off).";

@@ -83,7 +83,7 @@ changes! {
         "New tasks start with the utilisation of their share instead of half of what is left.";
     "idle-among-siblings" "faa42d29419d" (6, 12): (off idle_policy_gives_way),
         "Whether SCHED_IDLE gives way is judged among siblings, not among tasks.";
-    "util-est-before-dequeue" release (6, 12): (on util_est_before_dequeue),
+    "util-est-before-dequeue" release (6, 12) until (7, 2) and [(7, 1, 13)]: (on util_est_before_dequeue),
         "The estimate of a task that goes to sleep is taken before what it ran last is counted.";
     "first-request-halved" release (6, 12) for Eevdf: (on first_request_halved),
         "PLACE_DEADLINE_INITIAL halves the first request of new tasks, which were placed twice before.";
@@ -128,6 +128,10 @@ changes! {
         "A task that yields gives up the rest of its request.";
     "leaf-until-told" release (6, 19) also [(6, 6, 120), (6, 12, 63), (6, 17, 13), (6, 18, 2)]: (on leaf_until_group_knows),
         "A queue stays on the leaf list until its group has heard that nothing is left of its load.";
+    "fork-no-preempt" "e837456fdca8" (6, 19) for Eevdf: (on forks_do_not_preempt),
+        "A forked task preempts its parent by a shorter request only.";
+    "zero-vruntime" "b3d99f43c72b" (7, 0) for Eevdf: (on origin_follows_average),
+        "The origin of virtual time follows the average, which keeps sums small.";
     "lag-limit" "6e3c0a4e1ad1" (7, 0) also [(6, 18, 17)] for Eevdf: (on lag_limit_by_longest),
         "Lag is bounded by the longest request queued and a tick.";
     "vprot-at-pick" "bcd74b2ffdd0" (7, 0) also [(6, 18, 17)] for Eevdf: (on protection_at_pick_only),
@@ -136,4 +140,12 @@ changes! {
         "A new weight rescales what is left of the running entity's protection.";
     "reweight-rescale" "101f3498b4bd" (7, 1) also [(6, 18, 45)] for Eevdf: (reweight: Reweight::PlaceAgain => Reweight::Rescale),
         "A new weight rescales lag and deadline without placing anew, off the queue too.";
+    "full-weight-division" "db4551e2ba34" (7, 1): (on divides_by_full_weight),
+        "Real time is divided by all of a weight instead of multiplied with the inverse of its whole part.";
+    "full-weight-sums" "4823725d9d1d" (7, 1) for Eevdf: (on full_weight_in_sums),
+        "Weights count with their fraction bits in the average of virtual time.";
+    "delayed-lag" "059258b0d424" (7, 1) for Eevdf: (on delayed_lag_never_falls),
+        "The lag of a sleeping task that still is queued never falls.";
+    "wakeup-asks-pick" release (7, 1) for Eevdf: (on wakeup_asks_pick),
+        "A wakeup preempts if the pick would take the woken task, buddies and sleepers included.";
 }

@@ -75,6 +75,8 @@ changes! {
         "Wakeups look among the CPUs that share the L2 cache before the others.";
     "wake-sync-delayed" "aa3ee4f0b754" (6, 16) also [(6, 12, 37), (6, 15, 3)] for Eevdf: (on placement.wa_idle_ignores_delayed),
         "Sleeping tasks that still are queued do not keep a woken task away from its waker's CPU.";
+    "sched-idle-for-others" "fd54d81c2c0e" (7, 1): (on placement.sched_idle_cpus_for_others),
+        "A CPU with nothing but SCHED_IDLE tasks counts as idle for others only, not for a SCHED_IDLE task.";
     "vcpu-pack" unpublished never: (on placement.vcpu_pack),
         "Wakees go to the waker's CPU while it has room, and only then: a provider's `sched_vcpu_pack=15`.";
 }

@@ -109,7 +109,7 @@ fn every_rule_is_read_by_a_decision() {
     ));
     names.extend(fields(include_str!("../../cpuidle/rules.rs"), "IdleRules"));
     assert!(names.len() > 150);
-    let modelled = FEATURES.iter().filter(|feature| feature.modelled);
+    let modelled = FEATURES.iter().filter(|feature| feature.modelled.is_some());
     let diagnostic = ["WARN_DOUBLE_CLOCK", "LATENCY_WARN"];
     let modelled = modelled.filter(|feature| !diagnostic.contains(&feature.name));
     let features: Vec<String> = modelled

@@ -6,6 +6,7 @@ use super::{
 use crate::cpuset::CpuSet;
 use crate::ids::{Cpu, TaskId};
 use crate::kernel::{Context, WakeFlags};
+use crate::task::Policy;
 use crate::tests::world::World;
 use crate::topology::Topology;
 
@@ -222,5 +223,22 @@ fn a_scan_that_gives_up_takes_the_idle_policy_cpu_it_met_from_5_4() {
         busy_with_idle_policy(&mut world, 1);
         world.kernel.rqs[0].avg_idle = 0;
         assert_eq!(wakeup(&mut world, 0, task, SYNC).0, expected, "{version}");
+    }
+}
+
+#[test]
+fn from_7_1_on_an_idle_policy_task_does_not_take_a_sched_idle_cpu() {
+    // CPU 0, the target, runs a SCHED_IDLE hog, CPU 1 is idle: a SCHED_IDLE wakee stays up to 7.0 and moves from 7.1 on.
+    for (version, policy, goes_to) in [
+        ("7.0", Policy::Idle, 0),
+        ("7.1", Policy::Idle, 1),
+        ("7.1", Policy::Normal, 0),
+    ] {
+        let mut world = World::new(version, 4);
+        let wakee = sleeper(&mut world, 0);
+        busy_with_idle_policy(&mut world, 0);
+        busy(&mut world, [2, 3]);
+        world.kernel.tasks[wakee.index()].policy = policy;
+        assert_eq!(wakeup(&mut world, 0, wakee, PLAIN).0, goes_to, "{version}");
     }
 }

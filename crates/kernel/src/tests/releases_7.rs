@@ -1,0 +1,128 @@
+//! What 6.19 to 7.2 changed in the fair class, by hand.
+
+use super::world::{MS, US, World};
+use crate::ids::{CfsRqId, Cpu, GroupId, Ns};
+use crate::task::Policy;
+use crate::weight::LoadWeight;
+
+const CPU: Cpu = Cpu(0);
+const QUEUE: CfsRqId = CfsRqId(0);
+
+/// When the CPU changed between two hogs that start at 0.
+fn changes(version: &str, hrtick: bool) -> Vec<Ns> {
+    let mut world = World::with(version, 8, |rules| rules.features.hrtick = hrtick);
+    let (_a, _b) = (world.spawn(CPU), world.spawn(CPU));
+    world.advance_to(12 * MS);
+    let switches = world.switches(CPU);
+    switches
+        .into_iter()
+        .map(|(at, _)| at)
+        .filter(|at| *at > 0)
+        .collect()
+}
+
+#[test]
+fn the_timer_ends_requests_where_ticks_came_late() {
+    // 1000 Hz, requests of 2.8 ms, the first one 1.4 ms. With the timer A runs to 1.4, B (the same deadline, but A is
+    // ahead now) to 2.8; then both have 2.8 ms more: A to 5.6, B to 8.4, A to 11.2. Without it each end waits for a tick.
+    assert_eq!(
+        changes("7.1", true),
+        [1400, 2800, 5600, 8400, 11_200].map(|at| at * US)
+    );
+    assert!(changes("7.1", false).iter().all(|at| at.is_multiple_of(MS)));
+    assert_eq!(changes("7.1", false), changes("7.0", false));
+}
+
+#[test]
+fn the_timer_is_set_by_weight_and_only_while_others_wait() {
+    let mut world = World::new("7.1", 8);
+    world.spawn(CPU);
+    world.advance_to(10 * MS + 500 * US);
+    assert_eq!(world.switches(CPU).len(), 1);
+    // Alone it had a new request at each tick that found the last one used up: at 2, 5 and 8 ms, so until 10.8 ms.
+    world.spawn_in(GroupId::ROOT, CPU, Policy::Normal, 0);
+    let due = world.next_due().unwrap();
+    assert_eq!(due, 10 * MS + 800 * US);
+}
+
+#[test]
+fn a_fork_does_not_preempt_from_6_19_on() {
+    // The parent has long used up its protection; its child is placed at V with half a request, so with the earlier deadline.
+    for (version, preempts) in [("6.18", true), ("6.19", false), ("7.1", false)] {
+        let mut world = World::with(version, 8, |rules| rules.features.hrtick = false);
+        let parent = world.spawn(CPU);
+        // Its request ends at 10.8 ms, as above; the child's is 1.4 ms.
+        world.advance_to(8 * MS + 500 * US);
+        let child = world.spawn(CPU);
+        let runs = if preempts { child } else { parent };
+        assert_eq!(world.current(CPU), runs, "{version}");
+    }
+}
+
+#[test]
+fn the_lag_of_a_delayed_sleeper_never_falls_from_7_1_on() {
+    // B ran 1 ms ahead of A: V is half way, its lag −0.5 ms. A lag remembered as −0.2 ms stays that from 7.1 on.
+    for (version, lag_us, changed) in [("7.0", -500, false), ("7.1", -200, true)] {
+        let mut world = World::new(version, 8);
+        world.checked = false;
+        let (a, b) = (world.spawn(CPU), world.spawn(CPU));
+        let (a, b) = [a, b]
+            .map(|task| world.kernel.tasks[task.index()].se)
+            .into();
+        let queue = &mut world.kernel.cfs_rqs[QUEUE.index()];
+        assert_eq!(queue.curr, Some(a));
+        // A runs, so its vruntime may be changed in place.
+        let ahead = world.kernel.entities[b.index()].vruntime;
+        world.kernel.entities[a.index()].vruntime = ahead.wrapping_add(1_000_000);
+        world.kernel.entities[a.index()].vlag = -200_000;
+        world.kernel.entities[a.index()].sched_delayed = true;
+        assert_eq!(world.kernel.update_entity_lag(QUEUE, a), changed);
+        assert_eq!(
+            world.kernel.entities[a.index()].vlag,
+            lag_us * 1000,
+            "{version}"
+        );
+    }
+}
+
+#[test]
+fn fractions_of_weights_count_from_7_1_on() {
+    // Weights 1024 and 768.5 · 1024 / 1024 (786,944 of 2^20): V of vruntimes 0 and 10 ms is 10 · 768.5 / 1792.5 =
+    // 4.287308 ms; by whole weights 10 · 768 / 1792 = 4.285714.
+    for (version, average) in [("7.0", 4_285_714), ("7.1", 4_287_308)] {
+        let mut world = World::new(version, 1);
+        let (a, b) = (world.spawn(CPU), world.spawn(CPU));
+        let (a, b) = [a, b]
+            .map(|task| world.kernel.tasks[task.index()].se)
+            .into();
+        assert_eq!(world.kernel.cfs_rqs[QUEUE.index()].curr, Some(a));
+        world.kernel.timeline_remove(QUEUE, b);
+        let load = world
+            .kernel
+            .rules
+            .virtual_weight(&LoadWeight::from_scaled(786_944));
+        let start = world.kernel.entities[a.index()].vruntime;
+        let entity = &mut world.kernel.entities[b.index()];
+        (entity.h_load, entity.vruntime) = (load, start.wrapping_add(10 * MS));
+        world.kernel.timeline_insert(QUEUE, b);
+        let v = world.kernel.avg_vruntime(QUEUE).wrapping_sub(start);
+        assert_eq!(v, average, "{version}");
+    }
+}
+
+#[test]
+fn kernels_from_7_0_on_preempt_at_least_lazily() {
+    use crate::rules::{KernelChoice, Preemption, Rules};
+    for (version, asked, has) in [
+        ("6.19", Preemption::Voluntary, Preemption::Voluntary),
+        ("7.0", Preemption::Voluntary, Preemption::Lazy),
+        ("7.0", Preemption::None, Preemption::Lazy),
+        ("7.2", Preemption::Full, Preemption::Full),
+    ] {
+        let choice = KernelChoice {
+            preemption: asked,
+            ..KernelChoice::released(version.parse().unwrap(), 4)
+        };
+        assert_eq!(Rules::resolve(&choice).unwrap().preemption, has);
+    }
+}
