@@ -154,8 +154,11 @@ pub struct CfsRq {
     pub min_vruntime: u64,
     /// Queued entities without the running one.
     pub timeline: Timeline,
-    /// The running entity of this queue.
+    /// The running entity, of those that compete in this queue's virtual time; with the flat pick the running task, on root
+    /// queues only.
     pub curr: Option<EntityId>,
+    /// The entity of this queue that the running task is or belongs to.
+    pub h_curr: Option<EntityId>,
     /// Buddy to be picked next, when that is fair enough.
     pub next: Option<EntityId>,
     /// CFS: buddy that was preempted last.
@@ -171,6 +174,8 @@ pub struct CfsRq {
     pub removed: RemovedLoad,
     /// What this queue last added to `tg->load_avg`.
     pub tg_load_avg_contrib: u64,
+    /// What it last added to `tg->runnable_avg` (7.3).
+    pub tg_runnable_avg_contrib: u64,
     /// Time of that addition, ns (6.7).
     pub last_update_tg_load_avg_ns: Ns,
     /// Whether a change has to be propagated to the parent.
@@ -235,6 +240,7 @@ impl CfsRq {
             min_vruntime: (1u64 << 20).wrapping_neg(),
             timeline: Timeline::default(),
             curr: None,
+            h_curr: None,
             next: None,
             last: None,
             skip: None,
@@ -242,6 +248,7 @@ impl CfsRq {
             avg: SchedAvg::default(),
             removed: RemovedLoad::default(),
             tg_load_avg_contrib: 0,
+            tg_runnable_avg_contrib: 0,
             last_update_tg_load_avg_ns: 0,
             propagate: false,
             prop_runnable_sum: 0,

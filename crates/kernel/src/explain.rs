@@ -201,7 +201,7 @@ impl Kernel {
         let eevdf = self.rules.fair == FairClass::Eevdf;
         Candidate {
             owner: entity.owner,
-            weight: entity.load.unscaled(),
+            weight: entity.h_load.weight >> crate::weight::WEIGHT_SHIFT,
             vruntime_ns: entity.vruntime.wrapping_sub(origin) as i64,
             deadline_ns: if eevdf {
                 entity.deadline.wrapping_sub(origin) as i64
@@ -223,7 +223,7 @@ impl Kernel {
     /// Which rule of `pick_eevdf` led to this entity.
     pub(crate) fn pick_rule(&self, q: CfsRqId, picked: EntityId) -> Mark {
         let cfs_rq = &self.cfs_rqs[q.index()];
-        if cfs_rq.nr_queued == 1 {
+        if self.nr_competing(q) == 1 {
             return Mark::OnlyEntity;
         }
         let first = cfs_rq.timeline.first();
@@ -253,7 +253,7 @@ impl Kernel {
     #[inline(always)]
     pub(crate) fn note_siblings<P: Platform>(&mut self, se: EntityId, pse: EntityId) {
         if P::EXPLAIN {
-            let q = self.entities[se.index()].cfs_rq;
+            let q = self.order_of(se);
             let origin = self.virtual_origin(q);
             self.domains.why.siblings = Some(Box::new(Siblings {
                 group: self.cfs_rqs[q.index()].group,

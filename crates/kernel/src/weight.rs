@@ -154,6 +154,16 @@ impl VirtualWeight {
         }
     }
 
+    /// Of a scaled weight that counts in full for everything (7.1).
+    pub const fn full(weight: u64) -> Self {
+        Self {
+            weight,
+            in_sums: weight,
+            factor: 0,
+            shift: DIVIDES,
+        }
+    }
+
     /// The weight in sums of virtual time (`avg_vruntime_weight`).
     #[inline(always)]
     pub const fn in_sums(&self) -> i64 {

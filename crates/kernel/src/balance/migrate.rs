@@ -7,7 +7,7 @@
 //! until a failed attempt halves what is compared.
 
 use super::{CpuIdle, Env, LoadGate, MIGRATE_PAUSE, Migration};
-use crate::ids::{Cpu, TaskId};
+use crate::ids::{CfsRqId, Cpu, TaskId};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
 use crate::platform::{Op, Platform};
@@ -72,10 +72,13 @@ impl Kernel {
     /// (`task_is_ineligible_on_dst_cpu`).
     fn ineligible_at(&self, task: TaskId, dst: Cpu) -> bool {
         let record = &self.tasks[task.index()];
-        let there = self.cfs_rq_of(record.group, dst);
-        let q = self.entities[record.se.index()].cfs_rq;
+        let there = match self.rules.flat_pick {
+            true => CfsRqId(dst.0),
+            false => self.cfs_rq_of(record.group, dst),
+        };
+        let q = self.order_of(record.se);
         self.rules.features.place_lag
-            && self.cfs_rqs[there.index()].nr_queued > 0
+            && self.nr_competing(there) > 0
             && !self.entity_eligible(q, record.se)
     }
 

@@ -11,22 +11,21 @@ use crate::model::{Mark, reached};
 use crate::platform::{Platform, Timer};
 
 impl Kernel {
-    /// Charges `delta_ns` of running to a queue (`account_cfs_rq_runtime`).
+    /// Charges `delta_ns` of running to a queue (`account_cfs_rq_runtime`). Returns whether that left it throttled, where a
+    /// charge throttles (7.3).
     #[inline(always)]
     pub(crate) fn account_cfs_rq_runtime<P: Platform>(
         &mut self,
         p: &mut P,
         q: CfsRqId,
         delta_ns: u64,
-    ) {
-        if self.cfs_rqs[q.index()].runtime_enabled {
-            self.charge_limited_queue(p, q, delta_ns);
-        }
+    ) -> bool {
+        self.cfs_rqs[q.index()].runtime_enabled && self.charge_limited_queue(p, q, delta_ns)
     }
 
     /// `__account_cfs_rq_runtime`.
     #[inline(never)]
-    fn charge_limited_queue<P: Platform>(&mut self, p: &mut P, q: CfsRqId, delta_ns: u64) {
+    fn charge_limited_queue<P: Platform>(&mut self, p: &mut P, q: CfsRqId, delta_ns: u64) -> bool {
         // What ran is docked before anything expires: it may have run in an earlier period.
         reached(Mark::ChargeLocal);
         self.cfs_rqs[q.index()].runtime_remaining_ns -= delta_ns as i64;
@@ -34,8 +33,12 @@ impl Kernel {
             self.expire_cfs_rq_runtime(q);
         }
         let cfs_rq = &self.cfs_rqs[q.index()];
+        if self.rules.throttles_when_charged {
+            let out = cfs_rq.runtime_remaining_ns <= 0;
+            return out && (cfs_rq.throttled || self.throttle_cfs_rq(p, q));
+        }
         if cfs_rq.runtime_remaining_ns > 0 || cfs_rq.throttled {
-            return;
+            return false;
         }
         let slice_ns = self.rules.bandwidth_slice_ns as i64;
         if !self.assign_cfs_rq_runtime(p, q, slice_ns) && self.cfs_rqs[q.index()].curr.is_some() {
@@ -43,6 +46,7 @@ impl Kernel {
             let cpu = self.cfs_rqs[q.index()].cpu;
             self.resched_curr(p, cpu);
         }
+        false
     }
 
     /// Draws runtime so that the queue has `target_ns` (`__assign_cfs_rq_runtime`). Returns whether
@@ -106,11 +110,12 @@ impl Kernel {
     #[inline]
     pub(crate) fn check_enqueue_throttle<P: Platform>(&mut self, p: &mut P, q: CfsRqId) {
         let cfs_rq = &self.cfs_rqs[q.index()];
-        if !cfs_rq.runtime_enabled || cfs_rq.curr.is_some() || cfs_rq.throttled {
+        if !cfs_rq.runtime_enabled || cfs_rq.h_curr.is_some() || cfs_rq.throttled {
             return;
         }
         self.account_cfs_rq_runtime(p, q, 0);
-        if self.cfs_rqs[q.index()].runtime_remaining_ns <= 0 {
+        let throttles = !self.rules.throttles_when_charged;
+        if throttles && self.cfs_rqs[q.index()].runtime_remaining_ns <= 0 {
             reached(Mark::EnqueueThrottles);
             self.throttle_cfs_rq(p, q);
         }
@@ -120,7 +125,8 @@ impl Kernel {
     #[inline(always)]
     pub(crate) fn check_cfs_rq_runtime<P: Platform>(&mut self, p: &mut P, q: CfsRqId) -> bool {
         let cfs_rq = &self.cfs_rqs[q.index()];
-        if !cfs_rq.runtime_enabled || cfs_rq.runtime_remaining_ns > 0 {
+        let in_debt = cfs_rq.runtime_enabled && cfs_rq.runtime_remaining_ns <= 0;
+        if !in_debt || self.rules.throttles_when_charged {
             return false;
         }
         cfs_rq.throttled || self.throttle_cfs_rq(p, q)

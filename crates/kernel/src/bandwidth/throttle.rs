@@ -23,8 +23,17 @@ impl Kernel {
     /// is throttled now.
     pub(crate) fn throttle_cfs_rq<P: Platform>(&mut self, p: &mut P, q: CfsRqId) -> bool {
         let group = self.cfs_rqs[q.index()].group;
+        // From 7.3 on the one that runs asks here for the runtime to go on with.
+        let running = self.cfs_rqs[q.index()]
+            .h_curr
+            .is_some_and(|se| self.entities[se.index()].on_rq)
+            && self.rules.throttles_when_charged;
         if self.rules.throttle_asks_again {
-            if self.assign_cfs_rq_runtime(p, q, 1) {
+            let target_ns = match running {
+                true => self.rules.bandwidth_slice_ns as i64,
+                false => 1,
+            };
+            if self.assign_cfs_rq_runtime(p, q, target_ns) {
                 reached(Mark::ThrottleAsksAgain);
                 return false;
             }
@@ -65,6 +74,11 @@ impl Kernel {
             }
         }
         self.cfs_rqs[q.index()].throttled = true;
+        if running {
+            reached(Mark::ThrottledWhenCharged);
+            let curr = self.rqs[cpu.index()].curr;
+            self.task_throttle_setup_work(curr);
+        }
         p.observe(cpu, Observation::Throttle { group, cpu });
         true
     }
@@ -159,6 +173,11 @@ impl Kernel {
         let cfs_rq = &self.cfs_rqs[q.index()];
         let (group, cpu) = (cfs_rq.group, cfs_rq.cpu);
         let task_model = self.rules.throttle_model == ThrottleModel::Task;
+        if self.rules.throttles_when_charged {
+            self.update_rq_clock(p, cpu);
+            self.update_curr(p, q);
+        }
+        let cfs_rq = &self.cfs_rqs[q.index()];
         if task_model && cfs_rq.runtime_enabled && cfs_rq.runtime_remaining_ns <= 0 {
             reached(Mark::UnthrottleTooEarly);
             // Others used up what it was given; its first enqueue would throttle it again.
@@ -184,7 +203,7 @@ impl Kernel {
             self.enqueue_unthrottled_group(p, q);
         }
         let rq = &self.rqs[cpu.index()];
-        if rq.curr_is_idle() && self.cfs_rqs[cpu.index()].nr_queued > 0 {
+        if rq.curr_is_idle() && self.cfs_rqs[cpu.index()].h_nr_queued > 0 {
             self.resched_curr(p, cpu);
         }
     }
@@ -201,6 +220,9 @@ impl Kernel {
     }
 
     fn unthrottle_up_one<P: Platform>(&mut self, p: &mut P, q: CfsRqId) {
+        if self.rules.throttles_when_charged {
+            self.update_curr(p, q);
+        }
         let cfs_rq = &mut self.cfs_rqs[q.index()];
         cfs_rq.throttle_count -= 1;
         if cfs_rq.throttle_count > 0 {
@@ -222,13 +244,20 @@ impl Kernel {
             ThrottleModel::Task => {
                 self.restart_pelt_clock(q);
                 let mut parked = std::mem::take(&mut self.cfs_rqs[q.index()].limbo);
-                for &task in parked.iter().rev() {
+                // A queue above may run out of runtime meanwhile, and then the others stay (7.3).
+                let may_stop = self.rules.throttles_when_charged;
+                while !(may_stop && self.cfs_rqs[q.index()].throttle_count > 0)
+                    && let Some(task) = parked.pop()
+                {
                     self.tasks[task.index()].throttled = false;
                     let flags = EnqueueFlags::WAKEUP;
                     self.enqueue_task(p, cpu, task, flags);
                 }
-                parked.clear();
-                self.cfs_rqs[q.index()].limbo = parked;
+                let limbo = &mut self.cfs_rqs[q.index()].limbo;
+                limbo.append(&mut parked);
+                if limbo.is_empty() {
+                    *limbo = parked;
+                }
             }
         }
         if !self.cfs_rq_is_decayed(q) {

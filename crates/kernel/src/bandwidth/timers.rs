@@ -156,8 +156,17 @@ impl Kernel {
             if self.groups[group.index()].bandwidth.runtime_ns == 0 {
                 break;
             }
+            let charged = self.rules.throttles_when_charged;
+            if charged && self.cfs_rqs[q.index()].h_curr.is_some() {
+                let cpu = self.cfs_rqs[q.index()].cpu;
+                self.update_rq_clock(p, cpu);
+                self.update_curr(p, q);
+            }
             if !self.pay_debt(group, q) {
                 reached(Mark::DebtNotPaid);
+                if charged {
+                    break;
+                }
                 continue;
             }
             reached(Mark::DebtPaid);

@@ -88,7 +88,10 @@ impl Kernel {
         let task = self.rqs[cpu.index()].curr;
         let se = self.tasks[task.index()].se;
         if self.tasks[task.index()].policy.is_fair() {
-            self.update_curr(p, self.entities[se.index()].cfs_rq);
+            match self.rules.flat_pick {
+                true => self.update_curr_fair(p, cpu),
+                false => self.update_curr(p, self.entities[se.index()].cfs_rq),
+            }
         } else {
             self.update_curr_rt(p, cpu);
         }

@@ -37,7 +37,7 @@ impl Kernel {
     #[inline(always)]
     pub(crate) fn update_curr<P: Platform>(&mut self, p: &mut P, q: CfsRqId) {
         let cfs_rq = &self.cfs_rqs[q.index()];
-        if let Some(curr) = cfs_rq.curr {
+        if let Some(curr) = cfs_rq.h_curr {
             // Half of all calls follow another one at the same instant.
             let now = self.rqs[cfs_rq.cpu.index()].clock_task;
             if now > self.entities[curr.index()].exec_start {
@@ -54,6 +54,9 @@ impl Kernel {
         reached(Mark::UpdateCurr);
         entity.exec_start = now;
         entity.sum_exec_runtime += delta;
+        if self.rules.flat_pick {
+            return self.charge_flat(p, q, cpu, curr, delta);
+        }
         entity.vruntime = entity
             .vruntime
             .wrapping_add(calc_delta_fair(delta, &entity.h_load));
@@ -173,6 +176,12 @@ impl Kernel {
 
     #[inline(never)]
     fn clear_all_buddies(&mut self, q: CfsRqId, se: EntityId) {
+        if self.rules.flat_pick {
+            let cfs_rq = &mut self.cfs_rqs[q.index()];
+            cfs_rq.next = cfs_rq.next.filter(|next| *next != se);
+            cfs_rq.has_buddies = cfs_rq.next.is_some();
+            return;
+        }
         self.clear_buddy(se, |cfs_rq| &mut cfs_rq.next);
         self.clear_buddy(se, |cfs_rq| &mut cfs_rq.last);
         self.clear_buddy(se, |cfs_rq| &mut cfs_rq.skip);

@@ -111,7 +111,7 @@ impl Kernel {
         task: TaskId,
         old_prio: i32,
     ) {
-        if !self.tasks[task.index()].on_rq || self.cfs_rqs[cpu.index()].nr_queued == 1 {
+        if !self.tasks[task.index()].on_rq || self.nr_competing(CfsRqId(cpu.0)) == 1 {
             return;
         }
         if self.rqs[cpu.index()].curr == task {

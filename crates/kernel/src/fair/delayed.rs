@@ -35,7 +35,7 @@ impl Kernel {
             let q = self.entities[se.index()].cfs_rq;
             let count = &mut self.cfs_rqs[q.index()].h_nr_runnable;
             if add {
-                *count += 1;
+                *count = count.wrapping_add(1);
             } else {
                 *count -= 1;
             }
@@ -66,7 +66,8 @@ impl Kernel {
     /// Takes a delayed entity out of the order and places it by its lag.
     fn place_delayed_again(&mut self, q: CfsRqId, se: EntityId) {
         let is_curr = self.cfs_rqs[q.index()].curr == Some(se);
-        self.cfs_rqs[q.index()].nr_queued -= 1;
+        let counted = u32::from(!self.rules.flat_pick);
+        self.cfs_rqs[q.index()].nr_queued -= counted;
         if !is_curr {
             self.timeline_remove(q, se);
         }
@@ -74,12 +75,12 @@ impl Kernel {
         if !is_curr {
             self.timeline_insert(q, se);
         }
-        self.cfs_rqs[q.index()].nr_queued += 1;
+        self.cfs_rqs[q.index()].nr_queued += counted;
     }
 
     /// A delayed entity is wanted again before it was taken off (`requeue_delayed_entity`).
     pub(crate) fn requeue_delayed_entity<P: Platform>(&mut self, p: &mut P, se: EntityId) {
-        let q = self.entities[se.index()].cfs_rq;
+        let q = self.order_of(se);
         reached(Mark::RequeueDelayed);
         let placed_again = if self.rules.delayed_lag_never_falls {
             self.update_entity_lag(q, se)
@@ -95,7 +96,8 @@ impl Kernel {
         if placed_again {
             self.place_delayed_again(q, se);
         }
-        self.update_load_avg(p, q, se, LoadUpdate::Age);
+        let own = self.entities[se.index()].cfs_rq;
+        self.update_load_avg(p, own, se, LoadUpdate::Age);
         self.clear_delayed(se);
     }
 }

@@ -106,6 +106,26 @@ impl Kernel {
         lag.clamp(-limit, limit)
     }
 
+    /// Number of entities that compete in a queue's virtual time, the running one included.
+    #[inline(always)]
+    pub(crate) fn nr_competing(&self, q: CfsRqId) -> u32 {
+        let cfs_rq = &self.cfs_rqs[q.index()];
+        match self.rules.flat_pick {
+            true => cfs_rq.h_nr_queued,
+            false => cfs_rq.nr_queued,
+        }
+    }
+
+    /// The queue in whose virtual time an entity competes: the one it is on, and with the flat pick the CPU's root queue.
+    #[inline(always)]
+    pub(crate) fn order_of(&self, se: EntityId) -> CfsRqId {
+        let q = self.entities[se.index()].cfs_rq;
+        match self.rules.flat_pick {
+            true => CfsRqId(self.cfs_rqs[q.index()].cpu.0),
+            false => q,
+        }
+    }
+
     /// V of a queue, which from 7.0 on becomes the origin (`avg_vruntime`).
     #[inline(always)]
     pub(crate) fn avg_vruntime_as_origin(&mut self, q: CfsRqId) -> u64 {
@@ -205,12 +225,33 @@ impl Kernel {
         if self.rules.features.run_to_parity {
             slice = self.cfs_rq_min_slice(q);
         }
+        let until_ineligible =
+            self.rules.protects_until_ineligible && self.rules.features.preempt_short;
+        let ineligible = match until_ineligible {
+            true => self.ineligible_vruntime(q),
+            false => 0,
+        };
         let entity = &mut self.entities[se.index()];
         entity.vprot = entity.deadline;
         if slice < entity.slice {
             reached(Mark::VprotByShortest);
-            entity.vprot = min_vruntime(entity.vprot, protected_until(entity, slice));
+            let end = match until_ineligible {
+                true => ineligible,
+                false => protected_until(entity, slice),
+            };
+            entity.vprot = min_vruntime(entity.vprot, end);
         }
+    }
+
+    /// The first vruntime with which the running entity would not be eligible: V of the others, and one
+    /// (`ineligible_vruntime`, 7.3).
+    pub(crate) fn ineligible_vruntime(&self, q: CfsRqId) -> u64 {
+        let cfs_rq = &self.cfs_rqs[q.index()];
+        let ahead = match cfs_rq.avg_load {
+            0 => 0,
+            load => cfs_rq.avg_vruntime.div_euclid(load as i64),
+        };
+        cfs_rq.min_vruntime.wrapping_add(ahead as u64 + 1)
     }
 
     /// A shorter request arrived but did not preempt: protection shrinks to its length
@@ -218,8 +259,13 @@ impl Kernel {
     pub(crate) fn update_protect_slice(&mut self, q: CfsRqId, se: EntityId) {
         if self.rules.protection == Protection::Vprot {
             let slice = self.cfs_rq_min_slice(q);
+            let mut from = self.entities[se.index()].vruntime;
+            if self.rules.protects_until_ineligible {
+                from = min_vruntime(from, self.avg_vruntime_as_origin(q));
+            }
             let entity = &mut self.entities[se.index()];
-            entity.vprot = min_vruntime(entity.vprot, protected_until(entity, slice));
+            let length = calc_delta_fair(slice, &entity.h_load);
+            entity.vprot = min_vruntime(entity.vprot, from.wrapping_add(length));
         }
     }
 
@@ -242,7 +288,7 @@ impl Kernel {
         let cfs_rq = &self.cfs_rqs[q.index()];
         let first = cfs_rq.timeline.first().map(|node| node.entity);
         let curr = cfs_rq.curr.filter(|se| self.entities[se.index()].on_rq);
-        if cfs_rq.nr_queued == 1 {
+        if self.nr_competing(q) == 1 {
             reached(Mark::OnlyEntity);
             return curr.or(first);
         }

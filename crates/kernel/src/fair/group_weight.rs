@@ -12,12 +12,12 @@ use crate::ids::{CfsRqId, EntityId, GroupId, Ns};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
 use crate::platform::{Access, Line, Op, Platform};
-use crate::rules::{FairClass, Protection, Reweight, ThrottleModel};
+use crate::rules::{CgroupMode, FairClass, Protection, Reweight, ThrottleModel};
 use crate::weight::{LoadWeight, MIN_SHARES};
 
 /// Signed `value · old / new`, truncated like the kernel's `div_s64`.
 #[inline]
-fn rescale(value: i64, old: u64, new: u64) -> i64 {
+pub(super) fn rescale(value: i64, old: u64, new: u64) -> i64 {
     // An entity that was alone has no lag, and a product that is zero needs no division.
     if value == 0 {
         return 0;
@@ -45,7 +45,10 @@ impl Kernel {
         }
         let mut now: Ns = 0;
         if self.rules.tg_load_avg_interval_ns > 0 {
-            now = p.now(self.here);
+            now = match self.rules.flat_pick {
+                true => self.rqs[cfs_rq.cpu.index()].clock,
+                false => p.now(self.here),
+            };
             if now.saturating_sub(cfs_rq.last_update_tg_load_avg_ns)
                 < self.rules.tg_load_avg_interval_ns
             {
@@ -54,12 +57,18 @@ impl Kernel {
             }
         }
         let delta = cfs_rq.avg.load_avg as i64 - cfs_rq.tg_load_avg_contrib as i64;
-        if delta.unsigned_abs() > cfs_rq.tg_load_avg_contrib / 64 {
+        let runnable = cfs_rq.avg.runnable_avg as i64 - cfs_rq.tg_runnable_avg_contrib as i64;
+        let counts_runnable = self.rules.cgroup_mode != CgroupMode::Smp || self.rules.flat_pick;
+        let worth_it = delta.unsigned_abs() > cfs_rq.tg_load_avg_contrib / 64
+            || counts_runnable && runnable.unsigned_abs() > cfs_rq.tg_runnable_avg_contrib / 64;
+        if worth_it {
             reached(Mark::TgLoadWritten);
             p.touch(self.here, Line::GroupLoadAvg(cfs_rq.group), Access::Write);
             let group = &mut self.groups[cfs_rq.group.index()];
             group.load_avg = group.load_avg.saturating_add_signed(delta);
             group.load_avg_writes += 1;
+            group.runnable_avg = group.runnable_avg.saturating_add_signed(runnable);
+            cfs_rq.tg_runnable_avg_contrib = cfs_rq.avg.runnable_avg;
             cfs_rq.tg_load_avg_contrib = cfs_rq.avg.load_avg;
             cfs_rq.last_update_tg_load_avg_ns = now;
         } else {
@@ -69,9 +78,12 @@ impl Kernel {
 
     /// `calc_group_shares`: the scaled weight of a group entity.
     #[inline(always)]
-    fn calc_group_shares(&self, q: CfsRqId) -> u64 {
+    pub(crate) fn calc_group_shares(&self, q: CfsRqId) -> u64 {
         let cfs_rq = &self.cfs_rqs[q.index()];
         let group = &self.groups[cfs_rq.group.index()];
+        if self.rules.cgroup_mode != CgroupMode::Smp {
+            return self.shares_by_mode(q);
+        }
         // With one CPU the group's load is that of its queue, if that is not empty.
         if self.rqs.len() == 1 && cfs_rq.load.weight > 0 {
             return group.shares;
@@ -87,6 +99,30 @@ impl Kernel {
             .checked_div(tg_weight)
             .unwrap_or(shares)
             .clamp(MIN_SHARES, group.shares)
+    }
+
+    /// The same where groups may weigh more than their shares (7.3).
+    #[inline(never)]
+    fn shares_by_mode(&self, q: CfsRqId) -> u64 {
+        const NICE_MINUS_20: u64 = 88_761 << 10;
+        let group = &self.groups[self.cfs_rqs[q.index()].group.index()];
+        let shares = group.shares;
+        // Runnable averages are 1024 for each task.
+        let tasks = (group.runnable_avg >> 10).max(1);
+        let cpus = u64::from(group.nr_cpus.max(1));
+        reached(Mark::GroupMode);
+        let (sum, most) = match self.rules.cgroup_mode {
+            CgroupMode::Up => return shares,
+            CgroupMode::Smp => (shares, shares),
+            CgroupMode::Concur => (shares * tasks.min(cpus), shares * tasks.min(cpus)),
+            CgroupMode::Max => (shares * cpus, NICE_MINUS_20),
+            CgroupMode::Tasks => (shares * tasks, shares * tasks),
+        };
+        let cfs_rq = &self.cfs_rqs[q.index()];
+        let load = cfs_rq.load.unscaled().max(cfs_rq.avg.load_avg);
+        let all = (group.load_avg + load).saturating_sub(cfs_rq.tg_load_avg_contrib);
+        let part = (sum * load).checked_div(all).unwrap_or(sum * load);
+        part.clamp(MIN_SHARES, most)
     }
 
     /// Recomputes a group entity's weight (`update_cfs_group`).
@@ -131,6 +167,9 @@ impl Kernel {
         se: EntityId,
         load: LoadWeight,
     ) {
+        if self.rules.flat_pick {
+            return self.reweight_load(q, se, load);
+        }
         let is_curr = self.cfs_rqs[q.index()].curr == Some(se);
         let on_rq = self.entities[se.index()].on_rq;
         let eevdf = self.rules.fair == FairClass::Eevdf;

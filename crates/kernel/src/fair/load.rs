@@ -97,7 +97,7 @@ fn cfs_rq_inputs(cfs_rq: &CfsRq) -> Inputs {
     Inputs {
         load: cfs_rq.load.unscaled(),
         runnable: u64::from(cfs_rq.h_nr_runnable),
-        running: cfs_rq.curr.is_some(),
+        running: cfs_rq.h_curr.is_some(),
     }
 }
 
@@ -337,7 +337,7 @@ impl Kernel {
             && !propagates(&self.cfs_rqs, entity)
         {
             debug_assert_ne!(entity.avg.last_update_time, 0);
-            let is_curr = cfs_rq.curr == Some(se);
+            let is_curr = cfs_rq.h_curr == Some(se);
             age_within_period(&mut self.cfs_rqs[q.index()], entity, is_curr, now);
         } else {
             self.move_load_avg(p, q, se, update, now);
@@ -357,7 +357,7 @@ impl Kernel {
         let cfs_rq = &mut self.cfs_rqs[q.index()];
         let entity = &mut self.entities[se.index()];
         if entity.avg.last_update_time != 0 {
-            age_entity(entity, now, cfs_rq.curr == Some(se));
+            age_entity(entity, now, cfs_rq.h_curr == Some(se));
         }
         // An entity that just arrived has never been updated.
         let moves = update == LoadUpdate::Detach

@@ -8,7 +8,8 @@
 //! | `place` | where an entity enters a queue |
 //! | `cfs`, `eevdf` | the two orders |
 //! | `pick` | `pick_task_fair`, put and set along the hierarchy, tick |
-//! | `preempt` | wakeup preemption |
+//! | `flat` | enqueue, dequeue, pick and tick with one order for a CPU (7.3) |
+//! | `preempt`, `flat_preempt` | wakeup preemption |
 //! | `attach` | joining and leaving the class or a group |
 //! | `load`, `group_weight` | PELT averages, shares |
 //! | `standing` | vruntime, lag and utilisation of a task, for those who watch |
@@ -19,6 +20,8 @@ pub(crate) mod attach;
 pub(crate) mod cfs;
 mod delayed;
 pub(crate) mod eevdf;
+mod flat;
+mod flat_preempt;
 pub(crate) mod group_weight;
 pub(crate) mod leaf;
 pub(crate) mod load;

@@ -14,6 +14,9 @@ impl Kernel {
     /// nothing is runnable.
     #[inline(always)]
     pub(crate) fn pick_task_fair<P: Platform>(&mut self, p: &mut P, cpu: Cpu) -> Option<TaskId> {
+        if self.rules.flat_pick {
+            return self.pick_task_flat(p, cpu);
+        }
         'again: loop {
             let mut q = CfsRqId(cpu.0);
             if self.cfs_rqs[q.index()].nr_queued == 0 {
@@ -110,7 +113,8 @@ impl Kernel {
             self.timeline_insert(q, se);
             self.update_load_avg(p, q, se, LoadUpdate::Age);
         }
-        self.cfs_rqs[q.index()].curr = None;
+        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        (cfs_rq.curr, cfs_rq.h_curr) = (None, None);
     }
 
     /// `set_next_entity`; `first` = it was just picked, rather than changed while it ran.
@@ -133,7 +137,7 @@ impl Kernel {
         if eevdf && entity.on_rq && !self.rules.origin_follows_average {
             update_zero_vruntime(cfs_rq, entity.vruntime);
         }
-        cfs_rq.curr = Some(se);
+        (cfs_rq.curr, cfs_rq.h_curr) = (Some(se), Some(se));
         entity.exec_start = self.rqs[cfs_rq.cpu.index()].clock_task;
         entity.prev_sum_exec_runtime = entity.sum_exec_runtime;
         if eevdf && (first || !self.rules.protection_at_pick_only) {
@@ -149,6 +153,10 @@ impl Kernel {
         prev: TaskId,
         next: TaskId,
     ) {
+        if self.rules.flat_pick {
+            self.put_prev_task_flat(p, prev, Some(next));
+            return self.set_next_task_flat(p, next, true);
+        }
         let mut se = self.tasks[next.index()].se;
         let mut pse = self.tasks[prev.index()].se;
         let mut depth = self.depth(se);
@@ -182,7 +190,7 @@ impl Kernel {
         }
     }
 
-    fn depth(&self, se: EntityId) -> u32 {
+    pub(super) fn depth(&self, se: EntityId) -> u32 {
         let mut depth = 0;
         let mut level = self.entities[se.index()].parent;
         while let Some(se) = level {
@@ -195,6 +203,9 @@ impl Kernel {
     /// `put_prev_task_fair`.
     #[inline(always)]
     pub(crate) fn put_prev_task_fair<P: Platform>(&mut self, p: &mut P, task: TaskId) {
+        if self.rules.flat_pick {
+            return self.put_prev_task_flat(p, task, None);
+        }
         let mut level = Some(self.tasks[task.index()].se);
         while let Some(se) = level {
             let q = self.entities[se.index()].cfs_rq;
@@ -205,12 +216,17 @@ impl Kernel {
 
     /// `set_next_task_fair`.
     pub(crate) fn set_next_task_fair<P: Platform>(&mut self, p: &mut P, task: TaskId, first: bool) {
+        if self.rules.flat_pick {
+            return self.set_next_task_flat(p, task, first);
+        }
         let mut level = Some(self.tasks[task.index()].se);
         while let Some(se) = level {
             let q = self.entities[se.index()].cfs_rq;
             self.set_next_entity(p, q, se, first);
             // From 4.x on a queue that starts to run must have runtime (`account_cfs_rq_runtime(0)`).
-            self.account_cfs_rq_runtime(p, q, 0);
+            if self.account_cfs_rq_runtime(p, q, 0) {
+                self.task_throttle_setup_work(task);
+            }
             level = self.entities[se.index()].parent;
         }
     }
@@ -228,6 +244,9 @@ impl Kernel {
 
     /// Tick of the fair class, level by level (`task_tick_fair`).
     pub(crate) fn task_tick_fair<P: Platform>(&mut self, p: &mut P, task: TaskId) {
+        if self.rules.flat_pick {
+            return self.task_tick_flat(p, task);
+        }
         let mut level = Some(self.tasks[task.index()].se);
         while let Some(se) = level {
             let q = self.entities[se.index()].cfs_rq;

@@ -128,7 +128,14 @@ impl Kernel {
     fn inflated_lag(&self, q: CfsRqId, se: EntityId) -> (i64, bool) {
         let cfs_rq = &self.cfs_rqs[q.index()];
         let entity = &self.entities[se.index()];
-        if !self.rules.features.place_lag || cfs_rq.nr_queued == 0 || entity.vlag == 0 {
+        let alone = match self.rules.flat_pick {
+            true => {
+                let curr = cfs_rq.curr.map(|se| &self.entities[se.index()]);
+                cfs_rq.timeline.is_empty() && curr.is_none_or(|curr| !curr.on_rq)
+            }
+            false => cfs_rq.nr_queued == 0,
+        };
+        if !self.rules.features.place_lag || alone || entity.vlag == 0 {
             return (0, false);
         }
         let mut load = cfs_rq.avg_load as i64;

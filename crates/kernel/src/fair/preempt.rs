@@ -11,6 +11,14 @@ use crate::rules::own::Preemption;
 use crate::rules::{FairClass, Protection, ThrottleModel};
 use crate::task::Policy;
 
+/// Why the running task loses its protection.
+pub(super) enum Unprotected {
+    /// Others are due.
+    Plain,
+    /// This one asks for less.
+    ByShorter(EntityId),
+}
+
 impl Kernel {
     /// Climbs until both entities are on the same queue (`find_matching_se`).
     pub(crate) fn find_matching_se(
@@ -95,6 +103,9 @@ impl Kernel {
         }
         if self.wakee_is_throttled(wakee) {
             return Mark::WakeeThrottled;
+        }
+        if self.rules.flat_pick {
+            return self.check_preempt_flat(p, cpu, wakee, fork);
         }
         let cfs = self.rules.fair == FairClass::Cfs;
         let marked = self.rules.features.next_buddy
@@ -190,7 +201,7 @@ impl Kernel {
 
     /// Reschedules; on CFS the preempted task is likely to want its cache back, unless it is alone
     /// with few.
-    fn preempt_current<P: Platform>(&mut self, p: &mut P, cpu: Cpu, se: EntityId) {
+    pub(super) fn preempt_current<P: Platform>(&mut self, p: &mut P, cpu: Cpu, se: EntityId) {
         self.resched_curr(p, cpu);
         if self.rules.features.last_buddy
             && self.entities[se.index()].on_rq
@@ -256,7 +267,7 @@ impl Kernel {
 
     /// NEXT_BUDDY from 6.19 on: the woken task is the buddy unless there is one with an earlier deadline
     /// (`set_preempt_buddy`).
-    fn set_preempt_buddy(&mut self, q: CfsRqId, pse: EntityId) {
+    pub(super) fn set_preempt_buddy(&mut self, q: CfsRqId, pse: EntityId) {
         let deadline = |se: EntityId| self.entities[se.index()].deadline;
         let kept = self.cfs_rqs[q.index()]
             .next
@@ -267,7 +278,7 @@ impl Kernel {
     }
 
     /// Whether the next pick from a queue would be this entity.
-    fn would_pick<P: Platform>(
+    pub(super) fn would_pick<P: Platform>(
         &mut self,
         p: &mut P,
         q: CfsRqId,
@@ -277,7 +288,7 @@ impl Kernel {
         if !self.rules.wakeup_asks_pick {
             return self.pick_eevdf(q, protect) == Some(pse);
         }
-        while self.cfs_rqs[q.index()].nr_queued > 0 {
+        while self.nr_competing(q) > 0 {
             // Nobody is picked when a delayed entity was taken off instead.
             if let Some(picked) = self.pick_next_entity(p, q, protect) {
                 return picked == pse;

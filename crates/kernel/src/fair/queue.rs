@@ -54,7 +54,11 @@ impl Kernel {
     pub(crate) fn sub_counts(&mut self, q: CfsRqId, counts: &mut Counts) {
         let cfs_rq = &mut self.cfs_rqs[q.index()];
         cfs_rq.h_nr_queued -= counts.queued;
-        cfs_rq.h_nr_runnable -= counts.runnable;
+        cfs_rq.h_nr_runnable = match self.rules.flat_pick {
+            // A delayed task that is taken off counts as one less than none for a moment.
+            true => cfs_rq.h_nr_runnable.wrapping_sub(counts.runnable),
+            false => cfs_rq.h_nr_runnable - counts.runnable,
+        };
         cfs_rq.h_nr_idle -= counts.idle;
         if cfs_rq.idle {
             counts.idle = counts.queued;
@@ -95,6 +99,9 @@ impl Kernel {
         let delayed = self.entities[se.index()].sched_delayed;
         if !delayed || flags.has(EnqueueFlags::DELAYED) {
             self.util_est_enqueue(task);
+        }
+        if self.rules.flat_pick {
+            return self.enqueue_task_flat(p, cpu, task, flags);
         }
         if flags.has(EnqueueFlags::DELAYED) {
             self.requeue_delayed_entity(p, se);
@@ -293,7 +300,7 @@ impl Kernel {
     }
 
     #[inline(always)]
-    fn first_entity_queued<P: Platform>(&mut self, p: &mut P, q: CfsRqId) {
+    pub(super) fn first_entity_queued<P: Platform>(&mut self, p: &mut P, q: CfsRqId) {
         self.check_enqueue_throttle(p, q);
         if self.cfs_rqs[q.index()].throttle_count == 0
             || self.rules.throttle_model == ThrottleModel::Task
@@ -343,6 +350,9 @@ impl Kernel {
         first: EntityId,
         flags: DequeueFlags,
     ) -> bool {
+        if self.rules.flat_pick {
+            return self.dequeue_task_flat(p, first, flags);
+        }
         let cpu = self.cfs_rqs[self.entities[first.index()].cfs_rq.index()].cpu;
         debug_assert_eq!(
             self.rqs[cpu.index()].noted_sched_idle,
@@ -428,7 +438,7 @@ impl Kernel {
         Some(level.is_some() && self.refresh_levels(p, level, slice, change, counts))
     }
 
-    fn counts_of(&self, se: EntityId, flags: DequeueFlags) -> Counts {
+    pub(super) fn counts_of(&self, se: EntityId, flags: DequeueFlags) -> Counts {
         let entity = &self.entities[se.index()];
         let Some(task) = entity.task() else {
             return Counts::default();
@@ -499,7 +509,7 @@ impl Kernel {
     }
 
     /// A runnable task that is taken off to be moved to another CPU (`task_on_rq_migrating`).
-    fn entity_is_leaving(&self, se: EntityId) -> bool {
+    pub(super) fn entity_is_leaving(&self, se: EntityId) -> bool {
         self.entities[se.index()]
             .task()
             .is_some_and(|task| self.tasks[task.index()].migrating)
@@ -540,7 +550,7 @@ impl Kernel {
     }
 
     #[inline(always)]
-    fn last_entity_left(&mut self, q: CfsRqId) {
+    pub(super) fn last_entity_left(&mut self, q: CfsRqId) {
         if self.rules.throttle_model == ThrottleModel::Task
             && self.cfs_rqs[q.index()].throttle_count > 0
         {
@@ -551,6 +561,15 @@ impl Kernel {
 
     /// Hints that a group entity be picked next (`set_next_buddy`).
     pub(crate) fn set_next_buddy(&mut self, se: EntityId) {
+        if self.rules.flat_pick {
+            let may = self.may_be_buddy(se) && !self.entities[se.index()].sched_delayed;
+            let q = self.order_of(se);
+            if may {
+                let cfs_rq = &mut self.cfs_rqs[q.index()];
+                (cfs_rq.next, cfs_rq.has_buddies) = (Some(se), true);
+            }
+            return;
+        }
         self.set_buddy(se, Self::may_be_buddy, |cfs_rq| &mut cfs_rq.next);
     }
 
@@ -560,7 +579,7 @@ impl Kernel {
             return;
         }
         let se = self.tasks[task.index()].se;
-        let q = self.entities[se.index()].cfs_rq;
+        let q = self.order_of(se);
         self.clear_buddies(q, se);
         match self.rules.fair {
             FairClass::Cfs => {
@@ -571,7 +590,7 @@ impl Kernel {
                 self.set_skip_buddy(se);
             }
             FairClass::Eevdf => {
-                self.update_curr(p, q);
+                self.update_curr(p, self.entities[se.index()].cfs_rq);
                 let eligible = self.entity_eligible(q, se);
                 let entity = &mut self.entities[se.index()];
                 if self.rules.yield_forfeits {

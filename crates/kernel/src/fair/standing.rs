@@ -26,7 +26,7 @@ impl Kernel {
         let entity = &self.entities[self.tasks[task.index()].se.index()];
         let queued = self.rules.fair == FairClass::Eevdf && entity.on_rq;
         let lag_ns = || {
-            self.avg_vruntime(entity.cfs_rq)
+            self.avg_vruntime(self.order_of(self.tasks[task.index()].se))
                 .wrapping_sub(entity.vruntime) as i64
         };
         Standing {

@@ -41,6 +41,7 @@ model! {
     ParityProtected "pick_eevdf" "+eevdf" "fair/eevdf.rs" "running and protected until its request is served (RUN_TO_PARITY)";
     EarliestDeadline "pick_eevdf" "+eevdf" "fair/eevdf.rs" "earliest eligible virtual deadline";
     CurrentEarlier "pick_eevdf" "+eevdf" "fair/eevdf.rs" "running, eligible, and its deadline is earlier than all queued eligible ones";
+    FlatPick "pick_next_entity" "+flat-pick" "fair/flat.rs" "one order for all tasks of the CPU";
     DelayedTakenOff "pick_next_entity" "+delay-dequeue" "fair/pick.rs" "the choice was asleep already and only waited for its lag: taken off, pick again";
 }
 "Wakeup preemption" {
@@ -58,6 +59,7 @@ model! {
     WakeeWouldBePicked "check_preempt_wakeup_fair" "+eevdf" "fair/preempt.rs" "the wakee would be picked";
     WakeeWouldNotBePicked "check_preempt_wakeup_fair" "+eevdf" "fair/preempt.rs" "the wakee would not be picked";
     ShortPreempts "do_preempt_short" "+preempt-short" "fair/preempt.rs" "a shorter request ends the running one's protection (PREEMPT_SHORT)";
+    ShortEligible "check_preempt_wakeup_fair" "+flat-pick" "fair/flat_preempt.rs" "a shorter request that is eligible preempts, though another would be picked";
     ShortShrinksProtection "update_protect_slice" "+vprot" "fair/preempt.rs" "a shorter request that does not preempt shortens the protection";
 }
 "Accounting and slices" {
@@ -95,6 +97,8 @@ model! {
 }
 "Weights and groups" {
     GroupShares "calc_group_shares" "4.5 –" "fair/group_weight.rs" "a group entity's weight is the group's shares by its CPU's part of the load";
+    GroupMode "calc_group_shares" "+cgroup-concur" "fair/group_weight.rs" "a group weighs its shares several times, by its tasks and CPUs (cgroup_mode)";
+    FlatWeight "__calc_prop_weight" "+flat-pick" "fair/flat.rs" "a task's weight is its part of the CPU over all levels";
     TgLoadRateLimit "update_tg_load_avg" "+tg-load-ratelimit" "fair/group_weight.rs" "a CPU writes the group's load at most once a millisecond";
     TgLoadSmallChange "update_tg_load_avg" "4.5 –" "fair/group_weight.rs" "changes up to a 64th are not written";
     TgLoadWritten "update_tg_load_avg" "4.5 –" "fair/group_weight.rs" "the change is added to the group's load";
@@ -135,6 +139,7 @@ model! {
     ThrottleAsksAgain "throttle_cfs_rq" "+throttle-asks-again" "bandwidth/throttle.rs" "a queue about to be throttled gets a last nanosecond";
     RuntimeUsedUp "throttle_cfs_rq" "4.5 –" "bandwidth/throttle.rs" "local runtime used up and nothing left in the pool";
     EnqueueThrottles "check_enqueue_throttle" "4.5 –" "bandwidth/charge.rs" "a queue that gets its first entity must find runtime";
+    ThrottledWhenCharged "__account_cfs_rq_runtime" "+throttle-when-charged" "bandwidth/throttle.rs" "a queue is throttled when it is charged; its running task parks itself on its way to user mode";
     ThrottleDequeuesGroup "throttle_cfs_rq" "-task-throttle" "bandwidth/throttle.rs" "the group entity leaves its parents";
     ThrottleParksTask "throttle_cfs_rq_work" "+task-throttle" "bandwidth/throttle.rs" "a task is parked at its return to user mode";
     ThrottledEnqueueParks "enqueue_throttled_task" "+task-throttle" "bandwidth/throttle.rs" "a parked task that changes its queue goes to the other's limbo list";

@@ -76,6 +76,22 @@ pub enum IdlePeltSync {
     AfterPut,
 }
 
+/// How much the entities of a group weigh together (`sched/cgroup_mode`, 7.3). Each CPU's entity gets the part of it that
+/// corresponds to the load that the group has there, except with [`CgroupMode::Up`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum CgroupMode {
+    /// Its shares on every CPU.
+    Up,
+    /// Its shares (up to 7.2).
+    Smp,
+    /// Its shares for each of its tasks that run or wait, up to the number of its CPUs (7.3).
+    Concur,
+    /// Its shares for each of its CPUs, but on none more than nice −20.
+    Max,
+    /// Its shares for each of its tasks.
+    Tasks,
+}
+
 /// What happens to the tasks of a throttled queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum ThrottleModel {
@@ -255,6 +271,16 @@ pub struct Rules {
     pub wakeup_asks_pick: bool,
     /// The average idle time follows whenever a CPU leaves idle (7.0), before at wakeups only.
     pub avg_idle_at_every_start: bool,
+    /// One order for all tasks of a CPU, each with its part of the CPU over all levels as its weight (7.3); before, one order for each
+    /// group's queue.
+    pub flat_pick: bool,
+    /// How many times its shares a group's entities weigh together (7.3).
+    pub cgroup_mode: CgroupMode,
+    /// A queue is throttled when it is charged (7.3), before when its running task is put or somebody is picked.
+    pub throttles_when_charged: bool,
+    /// Shorter requests in the queue end protection at the vruntime from which the running task is not eligible, and a shorter
+    /// request preempts whenever it is eligible (7.3); before, protection ended after the length of the shortest.
+    pub protects_until_ineligible: bool,
     /// Picks honour any buddy (6.14), before only those of wakeups with NEXT_BUDDY (EEVDF).
     pub picks_any_buddy: bool,
     /// A forked task runs before its parent (`sched_child_runs_first`, CFS).
@@ -334,6 +360,10 @@ impl Rules {
             skip_empty_group_reweight: false,
             reweight_only_on_change: false,
             idle_preemption_cancels_protection: false,
+            flat_pick: false,
+            cgroup_mode: CgroupMode::Smp,
+            throttles_when_charged: false,
+            protects_until_ineligible: false,
             origin_follows_average: false,
             divides_by_full_weight: false,
             full_weight_in_sums: false,
@@ -399,6 +429,14 @@ impl Rules {
     /// What a weight is in virtual time.
     pub(crate) fn virtual_weight(&self, load: &LoadWeight) -> VirtualWeight {
         VirtualWeight::new(load, self.divides_by_full_weight, self.full_weight_in_sums)
+    }
+
+    /// The same of a scaled weight.
+    pub(crate) fn virtual_weight_of(&self, weight: u64) -> VirtualWeight {
+        if self.divides_by_full_weight && self.full_weight_in_sums {
+            return VirtualWeight::full(weight);
+        }
+        self.virtual_weight(&LoadWeight::from_scaled(weight))
     }
 
     /// Sets the base slice before scaling.

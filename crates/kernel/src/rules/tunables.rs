@@ -5,7 +5,7 @@
 //! force, whatever the number of CPUs. Worked example: 8 CPUs, `base_slice_ns = 1400000`: requests
 //! are 1.4 ms long, and the normalised slice, which later follows CPU hotplug, is 0.35 ms.
 
-use super::{Rules, Version};
+use super::{CgroupMode, Rules, Version};
 
 const SECOND_NS: i64 = 1_000_000_000;
 
@@ -66,6 +66,24 @@ pub static TUNABLES: &[Tunable] = &[
         apply: |rules, value| {
             rules.base_slice_ns = value as u64;
             rules.normalized_base_slice_ns = value as u64 / rules.scaling_factor;
+        },
+    },
+    Tunable {
+        name: "cgroup_mode",
+        sysctl: "sched_cgroup_mode",
+        since: Version::new(7, 3),
+        until: None,
+        least: 0,
+        most: 4,
+        description: "Weight of groups: 0 up, 1 smp, 2 concur, 3 max, 4 tasks.",
+        apply: |rules, value| {
+            rules.cgroup_mode = match value {
+                0 => CgroupMode::Up,
+                1 => CgroupMode::Smp,
+                3 => CgroupMode::Max,
+                4 => CgroupMode::Tasks,
+                _ => CgroupMode::Concur,
+            };
         },
     },
     Tunable {

@@ -21,7 +21,7 @@ pub struct Version {
 /// The oldest release whose rules are known.
 pub const OLDEST: Version = Version::new(4, 5);
 /// The newest release whose rules are known.
-pub const NEWEST: Version = Version::new(7, 2);
+pub const NEWEST: Version = Version::new(7, 3);
 /// The release that is simulated where none is named: the newest one that was held against measurements.
 pub const DEFAULT: Version = Version::new(6, 18);
 /// Last release of each finished major number.
@@ -281,8 +281,8 @@ mod tests {
             error.nearest().map(|version| version.to_string())
         };
         for (text, near) in [
-            ("7.9.1", "7.2"),
-            ("8.0", "7.2"),
+            ("7.9.1", "7.3"),
+            ("8.0", "7.3"),
             ("3.10", "4.5"),
             ("5.20", "5.19"),
             ("6.99", "6.19"),

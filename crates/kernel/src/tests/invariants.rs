@@ -76,6 +76,15 @@ fn check_queue(kernel: &Kernel, q: CfsRqId) {
 
 fn check_timeline(kernel: &Kernel, cfs_rq: &CfsRq, children: &[EntityId], name: &str) {
     let mut queued: Vec<EntityId> = children.to_vec();
+    if kernel.rules.flat_pick {
+        // All tasks of the CPU are in the order of its root queue, nobody in any other.
+        let tasks = kernel
+            .tasks
+            .iter()
+            .filter(|task| cfs_rq.se.is_none() && task.policy.is_fair() && task.cpu == cfs_rq.cpu);
+        queued = tasks.map(|task| task.se).collect();
+        queued.retain(|se| kernel.entities[se.index()].on_rq);
+    }
     queued.retain(|se| cfs_rq.curr != Some(*se));
     let nodes = cfs_rq.timeline.nodes();
     let mut timeline: Vec<EntityId> = nodes.iter().map(|node| node.entity).collect();
@@ -236,11 +245,14 @@ fn check_curr(kernel: &Kernel, cpu: Cpu) {
     for (row, cfs_rq) in kernel.cfs_rqs.iter().enumerate() {
         if cfs_rq.cpu == cpu {
             let expected = current.iter().find(|(q, _)| q.index() == row);
-            assert_eq!(
-                cfs_rq.curr,
-                expected.map(|(_, se)| *se),
-                "queue {row}: curr"
-            );
+            let expected = expected.map(|(_, se)| *se);
+            assert_eq!(cfs_rq.h_curr, expected, "queue {row}: h_curr");
+            let competes = match kernel.rules.flat_pick {
+                true if cfs_rq.se.is_none() => current.first().map(|(_, se)| *se),
+                true => None,
+                false => expected,
+            };
+            assert_eq!(cfs_rq.curr, competes, "queue {row}: curr");
         }
     }
     assert!(task.on_cpu && task.cpu == cpu);

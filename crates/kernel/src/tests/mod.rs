@@ -4,6 +4,7 @@ mod bandwidth;
 mod cfs;
 mod corners;
 mod eevdf;
+mod flat;
 mod groups;
 mod invariants;
 mod irqtime;

@@ -334,6 +334,9 @@ histories! {
     counters_agree_in_6_17 "6.17" on 2;
     counters_agree_in_6_18 "6.18" on 4;
     counters_agree_on_one_cpu "6.18" on 1;
+    counters_agree_in_7_1 "7.1" on 3;
+    counters_agree_in_7_3 "7.3" on 4;
+    counters_agree_on_one_cpu_in_7_3 "7.3" on 1;
 }
 
 proptest! {

@@ -283,6 +283,7 @@ walks! {
     every_history_of_6_12 "6.12";
     every_history_of_6_17 "6.17";
     every_history_of_6_18 "6.18";
+    every_history_of_7_3 "7.3";
 }
 
 #[test]

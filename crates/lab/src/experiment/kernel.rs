@@ -193,7 +193,7 @@ impl KernelSettings {
         }
     }
 
-    /// The release for a reader: `6.12.31`, or `7.9.2 (with the rules of 7.2)`.
+    /// The release for a reader: `6.12.31`, or `7.9.2 (with the rules of 7.3)`.
     pub fn shown(&self) -> String {
         match self.stands_for {
             Some(newer) => format!("{newer} (with the rules of {})", self.version),

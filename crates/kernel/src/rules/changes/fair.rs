@@ -1,7 +1,7 @@
 //! Changes of the fair class: picking, placement on the queue, weights and load averages.
 
 use super::changes;
-use crate::rules::{FairClass, IdlePeltSync, Protection, Reweight};
+use crate::rules::{CgroupMode, FairClass, IdlePeltSync, Protection, Reweight};
 
 /// What the kernel's changes of the fair class were made of: the features that end and begin with it.
 fn set_eevdf(rules: &mut crate::rules::Rules, on: bool) {
@@ -146,6 +146,12 @@ changes! {
         "Weights count with their fraction bits in the average of virtual time.";
     "delayed-lag" "059258b0d424" (7, 1) for Eevdf: (on delayed_lag_never_falls),
         "The lag of a sleeping task that still is queued never falls.";
+    "cgroup-concur" "fb1050ac8e40" (7, 3): (cgroup_mode: CgroupMode::Smp => CgroupMode::Concur),
+        "A group weighs its shares for each of its tasks, up to the number of its CPUs (cgroup_mode concur).";
+    "flat-pick" "85570f10a4c6" (7, 3) for Eevdf: (on flat_pick),
+        "All tasks of a CPU are in one order, each with its part of the CPU over all levels of groups.";
+    "short-slices" "8f97b627ff1c" (7, 3) for Eevdf: (on protects_until_ineligible),
+        "Shorter requests end protection where the running task is no longer eligible.";
     "wakeup-asks-pick" release (7, 1) for Eevdf: (on wakeup_asks_pick),
         "A wakeup preempts if the pick would take the woken task, buddies and sleepers included.";
 }
