@@ -6,6 +6,10 @@
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use schedcast_lab::question::{Columns, Setting};
 
+/// The flag for another kernel.
+const KERNEL: &str = "--kernel";
+const KERNEL_KEY: [&str; 2] = ["kernel", "version"];
+
 /// Flags that are short for one setting: flag, key, placeholder, help.
 const SHORTHANDS: [(&str, [&str; 2], &str, &str); 5] = [
     (
@@ -27,8 +31,8 @@ const SHORTHANDS: [(&str, [&str; 2], &str, &str); 5] = [
         "Recording of an idle machine to run beside the programs, or none",
     ),
     (
-        "--kernel",
-        ["kernel", "version"],
+        KERNEL,
+        KERNEL_KEY,
         "V",
         "Kernel version, such as 5.14 or 6.12.117",
     ),
@@ -85,6 +89,41 @@ enum Step {
     Change(Setting),
 }
 
+/// Several kernels in front of all columns are meant to be compared: a column for each. One holds for all.
+fn one_each(mut columns: Columns) -> Columns {
+    let is_kernel = |setting: &Setting| {
+        matches!(
+            setting,
+            Setting::Flag {
+                flag: "--kernel",
+                ..
+            }
+        )
+    };
+    if columns.leading.iter().filter(|one| is_kernel(one)).count() < 2 {
+        return columns;
+    }
+    let leading = std::mem::take(&mut columns.leading);
+    let (kernels, others) = leading.into_iter().partition::<Vec<_>, _>(is_kernel);
+    columns.leading = others;
+    let versions = kernels.iter().filter_map(|setting| match setting {
+        Setting::Flag { argument, .. } => Some(kernel_column(argument)),
+        Setting::Set(_) => None,
+    });
+    columns.variants.splice(0..0, versions);
+    columns
+}
+
+/// The column of another kernel, named by its version.
+pub fn kernel_column(version: &str) -> (String, Vec<Setting>) {
+    let setting = Setting::Flag {
+        flag: KERNEL,
+        key: KERNEL_KEY,
+        argument: version.to_string(),
+    };
+    (version.to_string(), vec![setting])
+}
+
 impl FromArgMatches for ColumnArguments {
     fn from_arg_matches(matches: &ArgMatches) -> Result<ColumnArguments, clap::Error> {
         let mut steps: Vec<(usize, Step)> = Vec::new();
@@ -117,7 +156,7 @@ impl FromArgMatches for ColumnArguments {
                 (Step::Change(setting), None) => columns.leading.push(setting),
             }
         }
-        Ok(ColumnArguments(columns))
+        Ok(ColumnArguments(one_each(columns)))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

@@ -52,6 +52,7 @@ pub fn run(
         Verb::Compare(arguments) => verbs::compare(arguments, &cli, &words, simulator, out),
         Verb::Run(arguments) => verbs::run(arguments, &cli, &words, simulator, (out, err)),
         Verb::WhatIf(arguments) => verbs::what_if(arguments, &cli, &words, simulator, (out, err)),
+        Verb::Upgrade(arguments) => verbs::upgrade(arguments, &cli, &words, simulator, (out, err)),
         Verb::Sweep(arguments) => verbs::sweep(arguments, &cli, simulator, out, err),
         Verb::Reproduce(arguments) => match verbs::reproduce::reproduce(arguments, &cli, out) {
             Ok(verbs::reproduce::Conclusion::Missed) => return 1,

@@ -41,12 +41,16 @@ impl Answer {
     /// The table.
     pub fn table(&self, layout: Layout) -> String {
         let (comparison, context) = (&self.comparison, &self.context);
-        match layout {
+        let table = match layout {
             Layout::Text => tables::text::render(comparison, context),
             Layout::Markdown => tables::markdown::render(comparison, context),
             Layout::Mmtests => tables::mmtests::render(comparison, context),
             Layout::MmtestsRatios => tables::ratios::render(comparison, context),
             Layout::Lkp => tables::lkp::render(comparison, context),
+        };
+        match (&comparison.bisection, layout) {
+            (Some(bisection), Layout::Text | Layout::Markdown) => table + &bisection.text(),
+            _ => table,
         }
     }
 }

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
+use crate::bisect::Bisection;
 use crate::error::{Diagnostic, Error};
 use crate::experiment::Scenario;
 use crate::experiment::kernel::KernelSettings;
@@ -39,6 +40,9 @@ pub struct Comparison {
     pub baseline: String,
     /// The variants in the order of the experiment.
     pub variants: Vec<Variant>,
+    /// Which changes between the last two variants' kernels make the difference; absent if nobody asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bisection: Option<Bisection>,
 }
 
 /// What an answer from a recording rests on.
@@ -196,6 +200,7 @@ impl Comparison {
                 .map(|first| first.name.clone())
                 .unwrap_or_default(),
             variants,
+            bisection: None,
         })
     }
 

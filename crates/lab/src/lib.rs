@@ -20,6 +20,7 @@
 
 pub mod advise;
 pub mod answer;
+pub mod bisect;
 pub mod comparison;
 pub mod counters;
 pub mod error;

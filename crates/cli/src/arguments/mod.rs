@@ -52,6 +52,9 @@ pub enum Verb {
     /// Replay a recording under other limits or another kernel, beside what was recorded
     #[command(after_help = WHAT_IF_HELP)]
     WhatIf(WhatIfArguments),
+    /// Replay a recording on another kernel, and find the changes that make the difference
+    #[command(after_help = UPGRADE_HELP)]
+    Upgrade(UpgradeArguments),
     /// Run every point of an experiment's grid, resumably: one row of results a point
     #[command(after_help = sweep::HELP)]
     Sweep(SweepArguments),
@@ -92,6 +95,10 @@ The first column is always `recorded`. Settings before the first --variant are t
 --variant opens a further one:
 schedcast what-if recordings/pg --set 'cpu.max=60000 100000' --variant more --set cpu.max=90000";
 
+const UPGRADE_HELP: &str = "\
+schedcast upgrade recordings/pg --to 6.18
+schedcast upgrade recordings/pg --from 6.1 --to 6.12 --metric postgres/activation_latency.p99";
+
 /// `schedcast compare`
 #[derive(Debug, Args)]
 pub struct CompareArguments {
@@ -104,6 +111,9 @@ pub struct CompareArguments {
     /// Whose cpu.* files --set means
     #[arg(long, value_name = "PATH")]
     pub cgroup: Option<String>,
+    /// Which change of the kernel it is
+    #[command(flatten)]
+    pub bisect: Bisect,
     /// How much to run
     #[command(flatten)]
     pub effort: Effort,
@@ -202,12 +212,58 @@ pub struct WhatIfArguments {
     /// A further column for every limit in measured.json, predicted next to measured
     #[arg(long)]
     pub measured: bool,
+    /// Which change of the kernel it is
+    #[command(flatten)]
+    pub bisect: Bisect,
     /// How much to run
     #[command(flatten)]
     pub effort: Effort,
     /// Where results go
     #[command(flatten)]
     pub output: Output,
+}
+
+/// `schedcast upgrade`
+#[derive(Debug, Args)]
+#[command(mut_arg("cgroup", |arg| arg.help("Group that the answer is about [default: the only one that was limited]")))]
+pub struct UpgradeArguments {
+    /// Folder of a recording
+    #[arg(value_name = "RECORDING")]
+    pub recording: PathBuf,
+    /// Kernel that is left, such as 6.1 [default: the recorded one]
+    #[arg(long, value_name = "V")]
+    pub from: Option<String>,
+    /// Kernel that is gone to, such as 6.12
+    #[arg(long, value_name = "V")]
+    pub to: String,
+    /// Metric whose change is explained [default: what differs most in the group]
+    #[arg(long, value_name = "METRIC")]
+    pub metric: Option<String>,
+    /// Group that the answer is about
+    #[command(flatten)]
+    pub target: Target,
+    /// How much to run
+    #[command(flatten)]
+    pub effort: Effort,
+    /// Where results go
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// The flag that asks for a cause.
+#[derive(Clone, Debug, Args)]
+pub struct Bisect {
+    /// Between the last two kernels: which changes move METRIC [default: what differs most]
+    #[arg(long, value_name = "METRIC", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub bisect: Option<String>,
+}
+
+impl Bisect {
+    /// The metric to follow, if one is named; nothing if no bisection is wanted.
+    pub fn wanted(&self) -> Option<Option<&str>> {
+        let metric = self.bisect.as_deref()?;
+        Some((!metric.is_empty()).then_some(metric))
+    }
 }
 
 /// Flags that say how much to run.

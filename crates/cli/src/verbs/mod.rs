@@ -13,14 +13,14 @@ use schedcast_lab::experiment::Scenario;
 use schedcast_lab::question::{Question, Subject, refuse_several};
 use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulate::Simulate;
-use schedcast_lab::{lists, metrics};
+use schedcast_lab::{bisect, lists, metrics};
 use schedcast_names::harmless::HarmlessWriter;
 
 use crate::arguments::{
     Cli, CompareArguments, Effort, Format, ListArguments, Listing, Output, RunArguments,
-    WhatIfArguments, Where,
+    UpgradeArguments, WhatIfArguments, Where,
 };
-use crate::columns::ColumnArguments;
+use crate::columns::{ColumnArguments, kernel_column};
 use crate::{output, written};
 
 mod calibrate;
@@ -60,7 +60,15 @@ pub fn compare(
         arguments.cgroup.as_deref(),
         &arguments.effort,
     );
-    ask(&question, cli, words, &arguments.output, simulator, out)
+    ask(
+        &question,
+        arguments.bisect.wanted(),
+        cli,
+        words,
+        &arguments.output,
+        simulator,
+        out,
+    )
 }
 
 /// `schedcast run`
@@ -124,7 +132,15 @@ pub fn run(
         let text = simulator.tool_output(&experiment.scenarios[0], 0)?;
         return written(out.write_all(text.as_bytes()));
     }
-    ask(&question, cli, words, &arguments.output, simulator, out)
+    ask(
+        &question,
+        None,
+        cli,
+        words,
+        &arguments.output,
+        simulator,
+        out,
+    )
 }
 
 /// A place named twice would run once and be shown as two columns.
@@ -163,7 +179,45 @@ pub fn what_if(
         &arguments.effort,
     );
     question.measured = arguments.measured;
-    ask(&question, cli, words, &arguments.output, simulator, out)
+    ask(
+        &question,
+        arguments.bisect.wanted(),
+        cli,
+        words,
+        &arguments.output,
+        simulator,
+        out,
+    )
+}
+
+/// `schedcast upgrade`: two columns of a what-if that differ in their kernels, and what makes the
+/// difference between them.
+pub fn upgrade(
+    arguments: &UpgradeArguments,
+    cli: &Cli,
+    words: &[OsString],
+    simulator: &impl Simulate,
+    (out, err): (&mut impl Write, &mut impl Write),
+) -> Result<()> {
+    let subject = recording(&arguments.recording, err)?;
+    let cgroup = target::in_subject(&arguments.target, &subject)?;
+    let mut columns = ColumnArguments::default();
+    let kernels = arguments.from.iter().chain([&arguments.to]);
+    columns
+        .0
+        .variants
+        .extend(kernels.map(|version| kernel_column(version)));
+    let question = question(subject, &columns, cgroup.as_deref(), &arguments.effort);
+    let metric = Some(arguments.metric.as_deref());
+    ask(
+        &question,
+        metric,
+        cli,
+        words,
+        &arguments.output,
+        simulator,
+        out,
+    )
 }
 
 /// A recording as the subject of a question; what is odd about it goes to standard error.
@@ -240,6 +294,7 @@ fn question(
 
 fn ask(
     question: &Question,
+    bisect: Option<Option<&str>>,
     cli: &Cli,
     words: &[OsString],
     output: &Output,
@@ -260,6 +315,12 @@ fn ask(
     progress.finish_and_clear();
     let mut gathered = gathered?;
     let answered = gathered.answer_mut();
+    if let Some(metric) = bisect {
+        let (scenarios, seeds) = (&experiment.scenarios, answered.comparison.seeds);
+        let followed = (metric, answered.context.subjects.as_deref());
+        let found = bisect::bisect(scenarios, seeds, followed, simulator, &|| {})?;
+        answered.comparison.bisection = Some(found);
+    }
     answered.context.reproduce = output::reproduce(words);
     answered.context.verbose = output.verbose;
     output::print(answered, output, out)?;

@@ -22,6 +22,7 @@ mod balance;
 mod bandwidth;
 mod core;
 mod fair;
+pub mod path;
 mod placement;
 mod power;
 #[cfg(test)]

@@ -1,0 +1,545 @@
+//! Which of the changes between two kernels makes the difference.
+//!
+//! Two variants that differ in nothing but their kernels are the ends of a way whose steps are the
+//! rows of the table of changes ([`path::between`]). The way is walked release by release; a
+//! release that moves the metric is halved until single changes are left, or changes that only
+//! together move it. Every point on the way is run with the same seeds as the ends.
+//!
+//! Worked example: from 6.5 to 6.8 lie 30 changes in three releases. The points 6.5, 6.6, 6.7 and 6.8
+//! are run first. If only 6.6 moves the metric, its 20 changes are halved: 10, 5, 3, 2, 1.
+//! That is some ten points instead of thirty.
+
+use std::collections::BTreeMap;
+
+use schedcast_kernel::rules::changes::path::{self, Step};
+use schedcast_kernel::rules::{Origin, Rules, Version};
+use serde::Serialize;
+
+use crate::comparison::{Change, Comparison, Summary};
+use crate::error::{Error, Result, hint_for};
+use crate::experiment::Scenario;
+use crate::metrics;
+use crate::outcome::{Outcome, combine_hashes};
+use crate::simulate::{Simulate, run_all};
+
+/// What makes the difference between two kernels.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Bisection {
+    /// The metric that was followed.
+    pub metric: String,
+    /// Unit of the means.
+    pub unit: String,
+    /// Variant at the beginning of the way.
+    pub from: String,
+    /// Variant at its end.
+    pub to: String,
+    /// Mean of the metric at the beginning and at the end.
+    pub means: [f64; 2],
+    /// The whole change from the beginning to the end.
+    pub change: Change,
+    /// Whether every event is the same at both ends: the two kernels decide alike.
+    pub same_events: bool,
+    /// Changes of the kernel between them.
+    pub changes: usize,
+    /// Points of the way that were run, both ends included.
+    pub points: usize,
+    /// Parts of the way that move the metric beyond what seeds make, in the order of the way.
+    pub parts: Vec<Part>,
+}
+
+/// A part of the way that moves the metric and cannot be divided further.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Part {
+    /// Its changes: one, or several that only together move the metric; none where it is what the
+    /// variants' kernels differ in beside the table, such as the tick's frequency.
+    pub changes: Vec<Link>,
+    /// Mean of the metric before and behind it.
+    pub means: [f64; 2],
+    /// Its effect.
+    pub change: Change,
+}
+
+/// A change of the kernel as it lies on the way.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Link {
+    /// Name of the patch in experiments, with `-` in front where the way takes it back.
+    pub patch: String,
+    /// Commit, where it is known.
+    pub commit: Option<String>,
+    /// Release that brought it, or that took it back.
+    pub release: Option<String>,
+    /// What it does, in a sentence.
+    pub description: String,
+}
+
+/// A point of the way: the kernel behind so many changes.
+struct Point {
+    scenario: Scenario,
+    /// The change that leads to it; none for the beginning and for what lies beside the table.
+    link: Option<Link>,
+    release: Option<Version>,
+}
+
+/// Finds the changes that make the difference between the last two of `scenarios`, each run with `seeds`
+/// seeds.
+/// `metric` is what is followed; left out, the headline metric of the `subjects` (of all programs
+/// without them) whose change is surest and largest. `finished` is called after each run.
+///
+/// # Errors
+/// Scenarios that differ in more than their kernels, an unknown metric, a run that fails.
+pub fn bisect(
+    scenarios: &[Scenario],
+    seeds: u32,
+    (metric, subjects): (Option<&str>, Option<&[String]>),
+    simulator: &impl Simulate,
+    finished: &(impl Fn() + Sync),
+) -> Result<Bisection> {
+    let [.., from, to] = scenarios else {
+        return Err(Error::usage("--bisect needs two variants")
+            .hint("name two kernels: --kernel 6.1 --kernel 6.12"));
+    };
+    let alike = Scenario {
+        name: from.name.clone(),
+        kernel: from.kernel.clone(),
+        ..to.clone()
+    };
+    if alike != *from {
+        let message = format!(
+            "`{}` and `{}` differ in more than the kernel",
+            from.name, to.name
+        );
+        return Err(Error::usage(message)
+            .hint("--bisect looks for what makes the difference among changes of the kernel"));
+    }
+    let way = Way {
+        points: points(from, to),
+        outcomes: BTreeMap::new(),
+        metric: String::new(),
+        seeds,
+    };
+    way.walk((metric, subjects), simulator, finished)
+}
+
+/// The points from one scenario to the other. From a newer kernel to an older one the way is the
+/// same, walked backwards.
+fn points(from: &Scenario, to: &Scenario) -> Vec<Point> {
+    let backwards = to.kernel.version < from.kernel.version;
+    let (older, newer) = if backwards { (to, from) } else { (from, to) };
+    let steps = path::between(&older.kernel.rules, &newer.kernel.rules);
+    let with = |rules: &Rules, name: &str| {
+        let mut scenario = older.clone();
+        scenario.kernel.rules = rules.clone();
+        scenario.name = name.to_string();
+        scenario
+    };
+    let mut points = vec![Point {
+        scenario: older.clone(),
+        link: None,
+        release: None,
+    }];
+    points.extend(steps.iter().map(|step| Point {
+        scenario: with(&step.rules, step.change.name),
+        link: Some(link(step, backwards)),
+        release: step.release,
+    }));
+    // The kernel at the end of the way, unless the last step is that already.
+    let mut last = steps
+        .last()
+        .map_or(&older.kernel.rules, |step| &step.rules)
+        .clone();
+    last.version = newer.kernel.rules.version;
+    if last == newer.kernel.rules && points.len() > 1 {
+        points.pop().into_iter().for_each(|point| {
+            points.push(Point {
+                scenario: newer.clone(),
+                ..point
+            });
+        });
+    } else {
+        points.push(Point {
+            scenario: newer.clone(),
+            link: None,
+            release: Some(newer.kernel.version),
+        });
+    }
+    if backwards {
+        reverse(&mut points);
+    }
+    points
+}
+
+/// Turns the way round: what led to a point now leads away from it.
+fn reverse(points: &mut [Point]) {
+    points.reverse();
+    let mut carried = (None, None);
+    for point in points {
+        let leading = (point.link.take(), point.release.take());
+        (point.link, point.release) = std::mem::replace(&mut carried, leading);
+    }
+}
+
+fn link(step: &Step, backwards: bool) -> Link {
+    let sign = if step.on == backwards { "-" } else { "" };
+    Link {
+        patch: format!("{sign}{}", step.change.name),
+        commit: match step.change.origin {
+            Origin::Commit(id) => Some(id.to_string()),
+            Origin::Release | Origin::Posted | Origin::Unpublished => None,
+        },
+        release: step.release.map(|release| release.to_string()),
+        description: step.change.description.to_string(),
+    }
+}
+
+struct Way {
+    points: Vec<Point>,
+    outcomes: BTreeMap<usize, Vec<Outcome>>,
+    metric: String,
+    seeds: u32,
+}
+
+impl Way {
+    fn walk(
+        mut self,
+        (metric, subjects): (Option<&str>, Option<&[String]>),
+        simulator: &impl Simulate,
+        finished: &(impl Fn() + Sync),
+    ) -> Result<Bisection> {
+        let run = |way: &mut Way, places: &[usize]| way.run(places, simulator, finished);
+        let last = self.points.len() - 1;
+        run(&mut self, &[0, last])?;
+        let ends = self.compared(0, last)?;
+        self.metric = followed(&ends, metric, subjects)?;
+        // Releases first: of two changes that cancel each other, both are seen if they came apart.
+        let mut borders: Vec<usize> = (1..last)
+            .filter(|&place| self.points[place].release != self.points[place + 1].release)
+            .collect();
+        borders.insert(0, 0);
+        borders.push(last);
+        run(&mut self, &borders)?;
+        let mut parts = Vec::new();
+        for pair in borders.windows(2) {
+            self.divide(pair[0], pair[1], &mut parts, &mut |way, place| {
+                run(way, &[place])
+            })?;
+        }
+        let summary = self.summary(&ends)?;
+        Ok(Bisection {
+            unit: summary.unit.clone(),
+            from: self.points[0].scenario.name.clone(),
+            to: self.points[last].scenario.name.clone(),
+            means: [self.mean(&ends, 0), self.mean(&ends, 1)],
+            change: self.change(&ends)?,
+            same_events: ends.variants[0].event_hash == ends.variants[1].event_hash,
+            changes: self
+                .points
+                .iter()
+                .filter(|point| point.link.is_some())
+                .count(),
+            points: self.outcomes.len(),
+            metric: self.metric,
+            parts,
+        })
+    }
+
+    /// Runs the points that have not been run yet.
+    fn run(
+        &mut self,
+        places: &[usize],
+        simulator: &impl Simulate,
+        finished: &(impl Fn() + Sync),
+    ) -> Result<()> {
+        let mut missing = places.to_vec();
+        missing.retain(|place| !self.outcomes.contains_key(place));
+        missing.dedup();
+        let scenarios: Vec<Scenario> = missing
+            .iter()
+            .map(|&place| self.points[place].scenario.clone())
+            .collect();
+        let outcomes = run_all(simulator, &scenarios, self.seeds, finished)?;
+        self.outcomes.extend(missing.into_iter().zip(outcomes));
+        Ok(())
+    }
+
+    fn compared(&self, from: usize, to: usize) -> Result<Comparison> {
+        let pair = [from, to];
+        let scenarios = pair.map(|place| self.points[place].scenario.clone());
+        let outcomes = pair.map(|place| self.outcomes[&place].clone());
+        Comparison::new("", &scenarios, &outcomes)
+    }
+
+    fn summary<'a>(&self, pair: &'a Comparison) -> Result<&'a Summary> {
+        let found = pair.variants[1].get(&self.metric);
+        found.ok_or_else(|| {
+            let variant = &pair.variants[1].name;
+            Error::usage(format!("`{variant}` has no `{}` to follow", self.metric))
+        })
+    }
+
+    fn mean(&self, pair: &Comparison, variant: usize) -> f64 {
+        let summary = pair.variants[variant].get(&self.metric);
+        summary.map_or(f64::NAN, |summary| summary.mean)
+    }
+
+    fn change(&self, pair: &Comparison) -> Result<Change> {
+        let change = self.summary(pair)?.vs_baseline.clone();
+        change.ok_or_else(|| {
+            let variant = &pair.variants[0].name;
+            Error::usage(format!("`{variant}` has no `{}` to follow", self.metric))
+        })
+    }
+
+    /// Adds the smallest parts between two points that have been run and that move the metric.
+    /// Returns whether there are any.
+    fn divide(
+        &mut self,
+        from: usize,
+        to: usize,
+        parts: &mut Vec<Part>,
+        run: &mut impl FnMut(&mut Way, usize) -> Result<()>,
+    ) -> Result<bool> {
+        let same = combine_hashes(&self.outcomes[&from]) == combine_hashes(&self.outcomes[&to]);
+        if from == to || same {
+            return Ok(false);
+        }
+        let pair = self.compared(from, to)?;
+        let change = self.change(&pair)?;
+        if !change.significant {
+            return Ok(false);
+        }
+        if to - from > 1 {
+            let middle = from.midpoint(to);
+            run(self, middle)?;
+            let first = self.divide(from, middle, parts, run)?;
+            let second = self.divide(middle, to, parts, run)?;
+            if first || second {
+                return Ok(true);
+            }
+        }
+        let links = self.points[from + 1..=to].iter();
+        parts.push(Part {
+            changes: links.filter_map(|point| point.link.clone()).collect(),
+            means: [self.mean(&pair, 0), self.mean(&pair, 1)],
+            change,
+        });
+        Ok(true)
+    }
+}
+
+/// The metric to follow.
+fn followed(
+    ends: &Comparison,
+    metric: Option<&str>,
+    subjects: Option<&[String]>,
+) -> Result<String> {
+    if let Some(metric) = metric {
+        let names = ends.metric_names();
+        return match names.contains(&metric) {
+            true => Ok(metric.to_string()),
+            false => Err(Error::usage(format!("no variant has a metric `{metric}`"))
+                .hint(hint_for(metric, &names))),
+        };
+    }
+    let candidates = ends.variants[1]
+        .metrics
+        .iter()
+        .filter_map(|(name, summary)| {
+            let metric = metrics::parse(name)?;
+            let of_subject = metric.headline()
+                && metric.family.subject == metrics::Subject::Program
+                && subjects.is_none_or(|all| all.iter().any(|one| one == metric.subject));
+            let change = summary.vs_baseline.as_ref().filter(|_| of_subject)?;
+            let size = change.ratio.map_or(0.0, |ratio| ratio.ln().abs());
+            let size = if size.is_finite() { size } else { 0.0 };
+            Some((change.significant, size, name))
+        });
+    let best = candidates.max_by(|(sure, size, _), (other_sure, other_size, _)| {
+        sure.cmp(other_sure).then(size.total_cmp(other_size))
+    });
+    match best {
+        Some((_, _, name)) => Ok(name.clone()),
+        None => Err(Error::usage("there is no metric of a program to follow")
+            .hint("name one: --bisect=machine/busy_ratio")),
+    }
+}
+
+/// A change in percent with its interval: `−8.1 % (−9.0 to −7.2)`.
+fn percent(change: &Change) -> String {
+    let percent = |ratio: f64| format!("{:+.1}", (ratio - 1.0) * 100.0).replace('-', "\u{2212}");
+    match (change.ratio, change.ci95) {
+        (Some(ratio), Some([low, high])) => {
+            format!(
+                "{} % ({} to {})",
+                percent(ratio),
+                percent(low),
+                percent(high)
+            )
+        }
+        (Some(ratio), None) => format!("{} %", percent(ratio)),
+        (None, _) => "from zero".to_string(),
+    }
+}
+
+impl Bisection {
+    /// The answer as lines of text, to stand behind the table of the two variants.
+    pub fn text(&self) -> String {
+        let (from, to, metric) = (&self.from, &self.to, &self.metric);
+        let between = match self.changes {
+            1 => "1 change".to_string(),
+            count => format!("{count} changes"),
+        };
+        let mut text = format!("\nfrom {from} to {to} lie {between} of the kernel; ");
+        if self.same_events {
+            text += "they decide alike here, event by event.\n\
+                What the code of a release costs beyond the prices given is not modelled.\n";
+            return text;
+        }
+        if !self.change.significant && self.parts.is_empty() {
+            text += &format!(
+                "{metric} {}: seeds alone may make that\n",
+                percent(&self.change)
+            );
+            return text;
+        }
+        text += &format!("{metric} {}\n", percent(&self.change));
+        if self.parts.is_empty() {
+            text += "no single one of them moves it beyond what seeds make\n";
+        }
+        for part in &self.parts {
+            text += &format!("  {}\n", percent(&part.change));
+            for link in &part.changes {
+                let release = link.release.as_deref().unwrap_or("never merged");
+                let commit = link.commit.as_deref().unwrap_or("dated by its release");
+                text += &format!(
+                    "    {release}  {}  {commit}\n      {}\n",
+                    link.patch, link.description
+                );
+            }
+            match part.changes.len() {
+                0 => text += "    what the two kernels were given beside the table of changes\n",
+                1 => {}
+                _ => text += "    these move it together; none of them does alone\n",
+            }
+        }
+        let rest = self
+            .parts
+            .iter()
+            .map(|part| part.changes.len())
+            .sum::<usize>();
+        text += &format!(
+            "the other {} do not move it beyond what seeds make; {} kernels were run\n",
+            self.changes - rest,
+            self.points
+        );
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use schedcast_kernel::rules::Change as KernelChange;
+
+    use super::*;
+    use crate::error::Source;
+    use crate::experiment::{self, Surroundings, document};
+
+    /// Takes 100 ms, and so much more for each of its changes that the kernel has; each seed moves
+    /// that by up to a hundredth.
+    struct Priced {
+        prices: &'static [(&'static [&'static str], f64)],
+        runs: AtomicU32,
+    }
+
+    impl Simulate for Priced {
+        fn run(&self, scenario: &Scenario, seed: u64) -> Result<Outcome> {
+            self.runs.fetch_add(1, Ordering::Relaxed);
+            let has = |name: &&str| {
+                let change = KernelChange::named(name).unwrap();
+                change.is_in(&scenario.kernel.rules)
+            };
+            let paid = self
+                .prices
+                .iter()
+                .filter(|(names, _)| names.iter().all(|one| has(one)));
+            let ms = 100.0 + paid.map(|(_, price)| price).sum::<f64>();
+            let time = ms * (1.0 + seed as f64 / 1000.0);
+            Ok(Outcome {
+                event_hash: (time * 1e6) as u64,
+                metrics: [("hackbench/time".to_string(), time)].into(),
+            })
+        }
+    }
+
+    fn found(from: &str, to: &str, prices: &'static [(&'static [&'static str], f64)]) -> Bisection {
+        let text = format!(
+            "[[program]]\nrun = \"hackbench -g 1\"\n[[variant]]\nname = \"from\"\nkernel.version = \"{from}\"\n\
+             [[variant]]\nname = \"to\"\nkernel.version = \"{to}\"\n"
+        );
+        let document = document::parse(&Source::new("two.toml", &text)).unwrap();
+        let experiment = experiment::read(&document, &Surroundings::default()).unwrap();
+        let runs = AtomicU32::new(0);
+        let simulator = Priced { prices, runs };
+        bisect(&experiment.scenarios, 10, (None, None), &simulator, &|| {}).unwrap()
+    }
+
+    fn patches(bisection: &Bisection) -> Vec<Vec<&str>> {
+        let parts = bisection.parts.iter();
+        let links = |part: &Part| part.changes.len();
+        parts
+            .map(|part| {
+                (0..links(part))
+                    .map(|at| part.changes[at].patch.as_str())
+                    .collect()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn two_changes_of_different_releases_are_both_found_though_they_cancel_each_other() {
+        let prices: &[(&[&str], f64)] = &[(&["eevdf"], 10.0), (&["tg-load-ratelimit"], -9.99)];
+        let bisection = found("6.1", "6.12", prices);
+        assert_eq!(patches(&bisection), [["eevdf"], ["tg-load-ratelimit"]]);
+        let ratios: Vec<f64> = bisection
+            .parts
+            .iter()
+            .filter_map(|part| part.change.ratio)
+            .collect();
+        assert!((ratios[0] - 1.1).abs() < 1e-9 && (ratios[1] - 100.01 / 110.0).abs() < 1e-9);
+        assert!(
+            bisection.points < bisection.changes,
+            "not every change is run"
+        );
+    }
+
+    #[test]
+    fn the_way_back_takes_the_change_away() {
+        let bisection = found("6.12", "6.1", &[(&["eevdf"], 10.0)]);
+        assert_eq!(patches(&bisection), [["-eevdf"]]);
+        assert!(bisection.change.ratio.is_some_and(|ratio| ratio < 1.0));
+    }
+
+    #[test]
+    fn kernels_that_decide_alike_have_no_change_to_name() {
+        let bisection = found("6.1", "6.12", &[]);
+        assert!(bisection.same_events && bisection.parts.is_empty());
+        assert!(
+            bisection.text().contains("decide alike"),
+            "{}",
+            bisection.text()
+        );
+    }
+
+    #[test]
+    fn what_only_two_changes_do_together_is_named_by_the_one_that_comes_last() {
+        let prices: &[(&[&str], f64)] = &[(&["eevdf", "reweight-vruntime"], 10.0)];
+        assert_eq!(
+            patches(&found("6.5", "6.8", prices)),
+            [["reweight-vruntime"]]
+        );
+    }
+}
