@@ -64,6 +64,11 @@ pub struct Seen {
 impl Seen {
     /// What `replay` shows.
     fn of(replay: &Replay) -> Seen {
+        let figures = replay.measured();
+        let served = |name: &str| {
+            let mut threads = figures.threads.iter();
+            threads.any(|one| one.name == name && one.request_latency.count > 0)
+        };
         let mut members = BTreeMap::new();
         let mut drift_permille = BTreeMap::new();
         for (index, group) in replay.groups.iter().enumerate().skip(1) {
@@ -73,7 +78,10 @@ impl Seen {
                 *activations.entry(name).or_default() += replay.activations_of(thread).len();
             }
             let mut names: Vec<(&str, usize)> = activations.into_iter().collect();
-            names.sort_by_key(|&(name, count)| (std::cmp::Reverse(count), name.to_string()));
+            // Threads that are known to serve requests stand for the group, else the most active ones.
+            names.sort_by_key(|&(name, count)| {
+                (!served(name), std::cmp::Reverse(count), name.to_string())
+            });
             if let Some((main, _)) = names.first() {
                 let drift = replay.drift_permille(GroupIndex(index as u32), main);
                 drift_permille.insert(group.path.clone(), drift);
@@ -82,7 +90,7 @@ impl Seen {
             members.insert(group.path.clone(), names.collect());
         }
         Seen {
-            figures: Some(replay.measured()),
+            figures: Some(figures),
             members,
             drift_permille,
         }
@@ -93,7 +101,8 @@ impl Seen {
         self.drift_permille.get(cgroup).copied().unwrap_or(0)
     }
 
-    /// The threads that do a group's work: those of the subject with the most activations.
+    /// The threads that do a group's work: those whose requests are known, else those of the subject with the most
+    /// activations.
     pub fn main_threads(&self, cgroup: &str) -> Option<&str> {
         let names = self.members.get(cgroup)?;
         names.first().map(String::as_str)

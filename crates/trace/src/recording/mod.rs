@@ -92,10 +92,11 @@ impl Recording {
             return Err(ReadError::new(ErrorKind::Malformed, &meta_path, message));
         }
         let trace = folder.join(trace_name(&meta, &meta_path)?);
-        let requests = meta
-            .requests
-            .as_ref()
-            .map(|name| requests::read(&folder.join(name)))
+        // A log that was put beside a recording counts without being named in it.
+        let named = meta.requests.as_ref().map(|name| folder.join(name));
+        let requests = named
+            .or_else(|| existing(folder, "requests.csv"))
+            .map(|path| requests::read(&path))
             .transpose()?;
         let (cgroups_before, cgroups_after) = match existing(folder, "cgroups.json") {
             Some(path) => {

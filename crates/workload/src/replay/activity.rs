@@ -19,6 +19,7 @@
 //!   first run.
 
 use super::model::{Activation, HandoverId, Trigger};
+use super::service::RequestId;
 use super::threads::{Origin, ThreadId};
 use super::timeline::{Leave, Run};
 use schedcast_trace::PrevState;
@@ -30,6 +31,8 @@ pub(super) struct Waking {
     pub cpu: u32,
     pub wakee: ThreadId,
     pub source: Source,
+    /// Thread that was current when a softirq woke: on its own behalf, or just interrupted. See `sends`.
+    pub under: Option<ThreadId>,
     /// The wakee went to another CPU than the waker's.
     pub remote: bool,
 }
@@ -58,7 +61,7 @@ pub(super) enum DeedKind {
     /// It is runnable on this CPU (`sched_wakeup`, `sched_wakeup_new`); tells something only without
     /// a waking.
     Appears { cpu: u32 },
-    /// It wakes another thread, by this waking.
+    /// It wakes another thread, by this waking; or is interrupted by a softirq that does, see `sends`.
     Wakes(usize),
     /// It forks.
     Forks(ThreadId),
@@ -107,6 +110,10 @@ pub(super) enum DraftStep {
     Exit,
     /// Begins this draft by a message that no wakeup shows.
     Sends(usize),
+    /// Goes on when this request has arrived.
+    Awaits(RequestId),
+    /// Ends this request.
+    Replies(RequestId),
 }
 
 /// Counts of what had to be guessed or is incomplete.
@@ -211,11 +218,7 @@ impl<'a> Folder<'a> {
                 MarkKind::Deed(DeedKind::Forks(child)) => {
                     self.deed(at_ns, DraftStep::Forks(child));
                 }
-                MarkKind::Deed(DeedKind::Interrupted) => {
-                    if let Some(draft) = self.open() {
-                        draft.activation.interrupts += 1;
-                    }
-                }
+                MarkKind::Deed(DeedKind::Interrupted) => self.interrupted(),
             }
         }
         if self.state != State::Asleep && self.state != State::MaybeAsleep {
@@ -269,9 +272,19 @@ impl<'a> Folder<'a> {
         }
     }
 
+    fn interrupted(&mut self) {
+        if let Some(draft) = self.open() {
+            draft.activation.interrupts += 1;
+        }
+    }
+
     fn wakes(&mut self, index: usize, at_ns: u64) {
         let waking = self.context.wakings[index];
         let now_ns = self.relative(waking.time_ns);
+        if let Source::Outside { .. } = waking.source {
+            self.interrupted();
+            return;
+        }
         if let Some(draft) = self.open()
             && draft.activation.trigger == Trigger::Thread(waking.wakee)
         {

@@ -105,14 +105,24 @@ impl Adjust {
 /// Times of everything that makes clients ask, divided by the rate. Without clients that is all that comes from outside.
 fn scale_arrivals(replay: &mut Replay, permille: u64) {
     let scaled = |ns: u64| (u128::from(ns) * 1000 / u128::from(permille)) as u64;
-    let clients: BTreeSet<ThreadId> = replay.exchanges.iter().map(|e| e.client).collect();
+    let mut clients: BTreeSet<ThreadId> = replay.exchanges.iter().map(|e| e.client).collect();
+    let mut serving = BTreeSet::new();
+    for service in &replay.services {
+        clients.extend(&service.clients);
+        serving.extend(replay.members(service.group));
+    }
     for activation in &mut replay.activations {
         let asks = clients.is_empty() || clients.contains(&activation.thread);
-        if let Trigger::Outside { at_ns, .. } = &mut activation.trigger
-            && asks
+        if let Trigger::Outside { at_ns, soft, .. } = &mut activation.trigger
+            && (asks || (*soft && serving.contains(&activation.thread)))
         {
             *at_ns = scaled(*at_ns);
         }
+    }
+    for served in &mut replay.requests {
+        let size = scaled(served.due_ns.unsigned_abs()) as i64;
+        served.due_ns = if served.due_ns < 0 { -size } else { size };
+        served.arrives_ns = scaled(served.arrives_ns);
     }
     for exchanged in replay.exchanges.iter_mut().flat_map(|e| &mut e.requests) {
         exchanged.not_before_ns = exchanged.not_before_ns.map(scaled);
@@ -175,6 +185,13 @@ fn keep_in_front(replay: &mut Replay, group: GroupIndex) {
         .map(|exchange| exchange.client)
         .collect();
     front.extend(clients);
+    for service in &replay.services {
+        let serves = replay
+            .members(service.group)
+            .iter()
+            .any(|one| front.contains(one));
+        front.extend(service.clients.iter().filter(|_| serves));
+    }
     let in_front: Vec<bool> = replay
         .activations
         .iter()

@@ -236,8 +236,13 @@ impl Adding<'_> {
                     b.send(inbox, MESSAGE_BYTES, SENT, !kernel(from) && !kernel(to));
                 }
             }
-            // Children are there from the start, and nobody ends.
-            Step::Post(_) | Step::Wait(_) | Step::Fork(_) | Step::Exit => {}
+            // Children are there from the start, and nobody ends. Nobody asks for requests either.
+            Step::Post(_)
+            | Step::Wait(_)
+            | Step::Await(_)
+            | Step::Reply(_)
+            | Step::Fork(_)
+            | Step::Exit => {}
         }
     }
 

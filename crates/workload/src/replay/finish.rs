@@ -39,6 +39,8 @@ pub(super) fn finish(
         steps: Vec::new(),
         handovers: folded.handovers,
         exchanges: Vec::new(),
+        services: folded.found.services,
+        requests: folded.found.requests,
         report: gathered.report,
     };
     for (thread, runs) in replay.threads.iter_mut().zip(runs) {
@@ -118,6 +120,8 @@ fn steps(
             DraftStep::Wait(handover) => Some(Step::Wait(handover)),
             DraftStep::Exit => Some(Step::Exit),
             DraftStep::Sends(draft) => Some(Step::Wake(number[draft])),
+            DraftStep::Awaits(request) => Some(Step::Await(request)),
+            DraftStep::Replies(request) => Some(Step::Reply(request)),
         };
         steps.extend(step);
         run(steps);
@@ -155,7 +159,10 @@ fn charged(draft: &Draft, wakings: &[Waking], depth: u32) -> Charged {
             DraftStep::Sends(_) => {}
             DraftStep::Forks(_) => charged.forks += 1,
             DraftStep::Exit => charged.exits += 1,
-            DraftStep::Io { .. } | DraftStep::Wait(_) => {}
+            DraftStep::Io { .. }
+            | DraftStep::Wait(_)
+            | DraftStep::Awaits(_)
+            | DraftStep::Replies(_) => {}
         }
     }
     charged

@@ -209,6 +209,7 @@ impl Pass {
             cpu: event.cpu,
             wakee,
             source,
+            under: waker.filter(|_| source == Source::Outside { soft: true }),
             remote: false,
         });
         if self.last_waking.len() <= wakee.index() {
@@ -217,8 +218,12 @@ impl Pass {
         self.last_waking[wakee.index()] = Some(waking);
         self.deed(index, event, wakeup.pid, DeedKind::Woken(waking));
         match source {
-            Source::Thread(_) => self.deed(index, event, event.task, DeedKind::Wakes(waking)),
-            Source::Outside { .. } => self.deed(index, event, event.task, DeedKind::Interrupted),
+            Source::Thread(_) | Source::Outside { soft: true } => {
+                self.deed(index, event, event.task, DeedKind::Wakes(waking));
+            }
+            Source::Outside { soft: false } => {
+                self.deed(index, event, event.task, DeedKind::Interrupted)
+            }
         }
     }
 

@@ -128,6 +128,12 @@ impl Replay {
                 collected.request_ns.extend(latencies);
             }
         }
+        for served in &self.requests {
+            let service = &self.services[served.service as usize];
+            if let Some(collected) = by_subject.get_mut(service.subject.as_str()) {
+                collected.request_ns.push(served.latency_ns);
+            }
+        }
         let threads = by_subject
             .into_iter()
             .map(|(name, collected)| MeasuredThreads {

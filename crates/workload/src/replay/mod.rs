@@ -33,9 +33,10 @@
 //!
 //! What cannot be seen, and the rule taken instead, stands with the module that takes it:
 //! `timeline` (missing switches), `threads` (kernel threads, priorities), `groups` (cgroups and
-//! autogroups), `subject` (threads of one name in several groups), `phase` (period timers), `activity` (activations), `unseen` (messages without a
-//! wakeup), `steal` (time the hypervisor took), `exchange` (clients that wait for answers), `costs` (what the simulator charges
-//! itself).
+//! autogroups), `subject` (threads of one name in several groups), `phase` (period timers), `activity` (activations),
+//! `sends` (messages over sockets), `service` (requests of event loops and pools), `unseen` (messages
+//! without a wakeup), `steal` (time the hypervisor took), `exchange` (clients that wait for answers),
+//! `costs` (what the simulator charges itself).
 
 mod activity;
 mod adjust;
@@ -52,6 +53,8 @@ mod measured;
 mod model;
 mod phase;
 mod report;
+mod sends;
+mod service;
 mod steal;
 pub mod subject;
 mod threads;
@@ -72,13 +75,14 @@ pub use measured::{Measured, MeasuredGroup, Quantiles};
 pub use model::{Activation, ActivationId, HandoverId, Step, Thread, Trigger};
 pub use phase::Phase;
 pub use report::Report;
+pub use service::{RequestId, Served, Service};
 pub use threads::{Origin, ThreadId};
 pub use timeline::Repairs;
 pub use unseen::Unseen;
 
 use activity::{Begun, Draft, Folder};
 use gather::Gathered;
-use schedcast_trace::Recording;
+use schedcast_trace::{Recording, Request};
 
 /// What the user decides about a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,6 +127,10 @@ pub struct Replay {
     pub handovers: u32,
     /// Clients that wait for an answer before they ask again.
     pub exchanges: Vec<Exchange>,
+    /// Groups whose threads serve requests together.
+    pub services: Vec<Service>,
+    /// Their requests.
+    pub requests: Vec<Served>,
     /// What was seen, guessed and left out.
     pub report: Report,
 }
@@ -146,7 +154,9 @@ pub fn infer(recording: &Recording, options: &Options) -> Result<Replay, ReplayE
         .place(recording, autogroup.unwrap_or(false))
         .map_err(|message| ReplayError::Cgroup { message })?;
     let (runs, repairs) = gathered.runs();
-    let folded = Folded::of(&gathered, &runs);
+    let machine_ns = (gathered.end_ns - gathered.start_ns) * u64::from(gathered.cpus);
+    sends::claim(&mut gathered.wakings, &gathered.threads, &runs, machine_ns);
+    let folded = Folded::of(&gathered, &runs, recording.requests.as_deref());
     let mut replay = finish::finish(gathered, folded, options, &runs, recording);
     replay.report.repairs = repairs;
     replay.report.lost_events_allowed = recording.counts.lost_events().is_none_or(|lost| lost > 0)
@@ -184,10 +194,11 @@ struct Folded {
     handovers: u32,
     incomplete: Incomplete,
     unseen: Unseen,
+    found: service::Found,
 }
 
 impl Folded {
-    fn of(gathered: &Gathered, runs: &[Vec<timeline::Run>]) -> Self {
+    fn of(gathered: &Gathered, runs: &[Vec<timeline::Run>], log: Option<&[Request]>) -> Self {
         let left_out: Vec<bool> = gathered.threads.iter().map(|t| t.left_out).collect();
         let context = activity::Context {
             wakings: &gathered.wakings,
@@ -200,6 +211,7 @@ impl Folded {
             handovers: 0,
             incomplete: Incomplete::default(),
             unseen: Unseen::default(),
+            found: service::Found::default(),
         };
         for (id, thread) in (0u32..).map(ThreadId).zip(&gathered.threads) {
             if thread.left_out {
@@ -216,6 +228,16 @@ impl Folded {
             )
             .fold(&runs[id.index()], &gathered.deeds[id.index()]);
         }
+        let evidence = service::Evidence {
+            threads: &gathered.threads,
+            groups: &gathered.groups,
+            runs,
+            wakings: &gathered.wakings,
+            log,
+            start_ns: gathered.start_ns,
+            end_ns: gathered.end_ns,
+        };
+        folded.found = service::find(&evidence, &mut folded.drafts, &mut folded.begun);
         let kinds: Vec<_> = gathered
             .threads
             .iter()

@@ -1,6 +1,7 @@
 //! What a replay knows: threads, activations, steps, and what made each activation begin.
 
 use super::groups::GroupIndex;
+use super::service::RequestId;
 use super::threads::{Origin, ThreadId};
 use schedcast_kernel::task::Policy;
 use schedcast_trace::Pid;
@@ -101,6 +102,10 @@ pub enum Step {
         /// How long the device took.
         delay_ns: u64,
     },
+    /// Waits for the arrival of a request, unless it is there.
+    Await(RequestId),
+    /// Ends a request: its client is sent the reply.
+    Reply(RequestId),
     /// Forks this thread.
     Fork(ThreadId),
     /// Ends.

@@ -27,6 +27,7 @@
 //! program, so that each can do what the recording shows for any of them.
 
 mod exchanges;
+mod services;
 mod units;
 
 use super::Replay;
@@ -42,6 +43,7 @@ use schedcast_sim::workload::{
     ProgramId, QueueId, QueueSpec, SemaphoreId, TaskSpec,
 };
 use schedcast_sim::{Arithmetic, ProgramBuilder, ProgramError, Ref, Reg, Workload};
+use services::Services;
 use std::collections::BTreeSet;
 use units::{Unit, Units, under_way};
 
@@ -108,7 +110,8 @@ impl Replay {
     ///
     /// Where an activation was begun by a thread and wakes that thread again, the time until the last
     /// such wakeup goes to the metric `SUBJECT/reply_latency`. For servers of exchanges
-    /// `SUBJECT/request_latency` is what their clients see, from when a request is due to its answer.
+    /// `SUBJECT/request_latency` is what their clients see, from when a request is due to its answer, and
+    /// the same for services.
     ///
     /// # Errors
     /// If a program breaks a limit of the simulator.
@@ -177,6 +180,7 @@ struct Compiler<'a> {
     metrics: Vec<MetricId>,
     handovers: Vec<SemaphoreId>,
     exchanges: Exchanges,
+    services: Services,
 }
 
 impl<'a> Compiler<'a> {
@@ -206,6 +210,7 @@ impl<'a> Compiler<'a> {
         // Forks name programs that are made later: they are numbered in advance.
         let units = Units::new(replay, &forked, ProgramId(workload.programs.len() as u32));
         let exchanges = Exchanges::new(replay, &units, &inboxes, workload);
+        let services = Services::new(replay, workload);
         let mut metrics = Vec::new();
         let mut forks = Vec::new();
         for (id, thread) in (0u32..).map(ThreadId).zip(&replay.threads) {
@@ -229,6 +234,7 @@ impl<'a> Compiler<'a> {
             metrics,
             handovers,
             exchanges,
+            services,
         }
     }
 
@@ -364,6 +370,8 @@ impl<'a> Compiler<'a> {
             Step::Post(handover) => b.sem_post(self.handovers[handover.0 as usize]),
             Step::Wait(handover) => b.sem_wait(self.handovers[handover.0 as usize]),
             Step::Io { delay_ns } => b.io(delay_ns),
+            Step::Await(request) => self.services.wait(b, &self.replay.requests, request),
+            Step::Reply(request) => self.services.reply(b, &self.replay.requests, request),
             Step::Fork(child) => {
                 if let Some(fork) = self.forks[child.index()] {
                     b.fork(fork, CHILD);

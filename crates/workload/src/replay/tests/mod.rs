@@ -6,6 +6,7 @@ mod exchanges;
 mod mini;
 mod rules;
 mod servers;
+mod services;
 mod worlds;
 
 use super::*;

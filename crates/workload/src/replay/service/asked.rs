@@ -1,0 +1,299 @@
+//! Which requests there were: from the client's log, or from the trace.
+//!
+//! # From the log
+//!
+//! The log says it all, if it is of these clients: four in five answers come while a client is awake.
+//! Clients whose requests are due when their last answer has come keep no schedule, and are not
+//! treated here.
+//!
+//! # From the trace
+//!
+//! A client that keeps a schedule is woken by timers. If at least four in five of those wakeups that
+//! find the service asleep send it something, each such wakeup is a request, visible or not, due when
+//! the timer woke the client. A message that the client sends at another time, while nothing is under
+//! way, is one too.
+//!
+//! Which reply is whose is not in a trace. While the service is busy, from its first wakeup to when all
+//! threads that clients wake or that reply are asleep, requests are answered in the order of their
+//! arrival, and all of them. (A client whose connections are all busy keeps requests back, and sends
+//! them when it has answers: if such a message follows, the service was not done.) Replies that follow each other closely wake the client once: so the visible
+//! replies get the requests of such a period in proportion to the work the client did for each, and
+//! no reply is given to a request that had not arrived.
+//!
+//! # Worked example
+//!
+//! In one period a client was woken by timers at 1, 2 and 3 ms, and by replies at 90 and 91 ms, which
+//! it worked 40 and 22 µs for. Of three requests the first reply is given 3 · 40 / 62 = 1.9, rounded
+//! to two, and the second the last.
+
+use super::super::activity::{Begun, Draft, DraftStep};
+use super::super::model::Trigger;
+use super::super::threads::ThreadId;
+use super::{Asked, Border, MESSAGES_MIN};
+use schedcast_trace::Request;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Due within this time of the answer before, a request was not sent by a schedule.
+const AT_ONCE_US: u64 = 1_000;
+/// The same. A message that a client had kept back follows an answer within this time.
+const AT_ONCE_NS: u64 = AT_ONCE_US * 1_000;
+
+/// At least four in five.
+fn most(count: usize, all: usize) -> bool {
+    count * 5 >= all * 4
+}
+
+/// The requests of the log, in order of sending.
+pub(super) fn from_log(border: &Border<'_>, drafts: &[Draft]) -> Option<Vec<Asked>> {
+    let evidence = border.evidence;
+    let log = evidence.log?;
+    if is_closed(log) {
+        return None;
+    }
+    let since_ns = |us: u64| (us as i64).saturating_mul(1000) - evidence.start_ns as i64;
+    let length_ns = (evidence.end_ns - evidence.start_ns) as i64;
+    let mut asked: Vec<Asked> = log
+        .iter()
+        .filter(|request| (0..length_ns).contains(&since_ns(request.replied_us)))
+        .map(|request| Asked {
+            sent_ns: since_ns(request.sent_us),
+            due_ns: since_ns(request.scheduled_us),
+            replied_ns: since_ns(request.replied_us) as u64,
+            reply: None,
+        })
+        .collect();
+    asked.sort_by_key(|one| (one.sent_ns, one.due_ns));
+    let own = border.of_clients(drafts);
+    let awake = |one: &&Asked| {
+        let woken = |draft: &usize| drafts[*draft].activation.woken_ns <= one.replied_ns;
+        let before = &own[..own.partition_point(woken)];
+        // The clocks of log and trace are the same; the log is rounded to microseconds.
+        let ends = |draft: &usize| {
+            let end_ns = drafts[*draft].activation.end_ns;
+            end_ns.is_none_or(|end_ns| end_ns + 1_000 >= one.replied_ns)
+        };
+        before.iter().rev().take(border.clients.len()).any(ends)
+    };
+    let agreeing = asked.iter().filter(awake).count();
+    (asked.len() >= MESSAGES_MIN && most(agreeing, asked.len())).then_some(asked)
+}
+
+/// Whether most requests are due when the answer before has come on their connection.
+fn is_closed(log: &[Request]) -> bool {
+    let mut in_order: Vec<&Request> = log.iter().collect();
+    in_order.sort_by_key(|request| request.sent_us);
+    let mut answered_us: BTreeMap<u32, u64> = BTreeMap::new();
+    let (mut all, mut at_once) = (0, 0);
+    for request in in_order {
+        if let Some(before_us) = answered_us.insert(request.client, request.replied_us) {
+            all += 1;
+            let due_us = request.scheduled_us;
+            at_once += usize::from(before_us <= due_us && due_us - before_us <= AT_ONCE_US);
+        }
+    }
+    all > 0 && most(at_once, all)
+}
+
+/// The requests that the trace shows, in order of sending.
+pub(super) fn from_trace(border: &Border<'_>, drafts: &[Draft]) -> Option<Vec<Asked>> {
+    let periods = periods(border, drafts);
+    let is_asleep = |at_ns: u64| {
+        let before = periods.partition_point(|(from_ns, _)| *from_ns <= at_ns);
+        before
+            .checked_sub(1)
+            .is_none_or(|last| periods[last].1 < at_ns)
+    };
+    let own = border.of_clients(drafts);
+    let (mut prompts, mut sending) = (0, 0);
+    for draft in &own {
+        let draft = &drafts[*draft];
+        if Border::is_prompt(draft) && is_asleep(draft.activation.woken_ns) {
+            prompts += 1;
+            sending += usize::from(sends(border, draft).next().is_some());
+        }
+    }
+    if prompts < MESSAGES_MIN || !most(sending, prompts) {
+        return None;
+    }
+    let mut arrivals: Vec<Asked> = Vec::new();
+    let mut extra: Vec<u64> = Vec::new();
+    for draft in &own {
+        let draft = &drafts[*draft];
+        let sent: Vec<u64> = sends(border, draft).collect();
+        if !Border::is_prompt(draft) {
+            extra.extend(sent);
+            continue;
+        }
+        let due_ns = draft.activation.woken_ns;
+        let end_ns = draft.activation.end_ns.unwrap_or(due_ns);
+        let sent_ns = match sent.first() {
+            Some(sent_ns) => *sent_ns,
+            None if is_asleep(due_ns) && is_asleep(end_ns) => continue,
+            None => end_ns,
+        };
+        arrivals.push(arrival(sent_ns, due_ns));
+    }
+    let mut asked = Vec::new();
+    let mut under_way = Vec::new();
+    let client_work_ns = client_work_ns(border, drafts);
+    let mut replies = border.replies.iter().copied().peekable();
+    let (mut arrivals, mut extra) = (
+        arrivals.into_iter().peekable(),
+        extra.into_iter().peekable(),
+    );
+    for (from_ns, to_ns) in periods {
+        let mut own: Vec<(usize, u64)> = Vec::new();
+        while let Some(reply) = replies.next_if(|reply| border.time_ns(*reply) <= to_ns) {
+            own.push((
+                reply,
+                client_work_ns.get(&reply).copied().unwrap_or(1).max(1),
+            ));
+        }
+        while let Some(one) = arrivals.next_if(|one| one.sent_ns <= to_ns as i64) {
+            under_way.push(one);
+        }
+        while let Some(sent_ns) = extra.next_if(|sent_ns| *sent_ns <= to_ns) {
+            let arrived = under_way
+                .iter()
+                .filter(|one: &&Asked| one.sent_ns <= sent_ns as i64);
+            let answered = own
+                .iter()
+                .filter(|(reply, _)| border.time_ns(*reply) <= sent_ns);
+            if sent_ns >= from_ns.saturating_sub(AT_ONCE_NS) && arrived.count() <= answered.count()
+            {
+                under_way.push(arrival(sent_ns, sent_ns));
+            }
+        }
+        under_way.sort_by_key(|one| one.sent_ns);
+        if !own.is_empty() {
+            asked.extend(answered(
+                border,
+                drafts,
+                std::mem::take(&mut under_way),
+                &own,
+            ));
+        }
+    }
+    (asked.len() >= MESSAGES_MIN).then_some(asked)
+}
+
+fn arrival(sent_ns: u64, due_ns: u64) -> Asked {
+    Asked {
+        sent_ns: sent_ns as i64,
+        due_ns: due_ns as i64,
+        replied_ns: 0,
+        reply: None,
+    }
+}
+
+/// Times at which a draft of a client sends to the group.
+fn sends<'a>(border: &'a Border<'_>, draft: &'a Draft) -> impl Iterator<Item = u64> + 'a {
+    draft.deeds.iter().filter_map(|(_, step)| match step {
+        DraftStep::Wakes(waking) => {
+            let wakee = border.evidence.wakings[*waking].wakee;
+            border.inside[wakee.index()].then(|| border.time_ns(*waking))
+        }
+        _ => None,
+    })
+}
+
+/// What the client did for each reply, ns of its CPU time.
+fn client_work_ns(border: &Border<'_>, drafts: &[Draft]) -> BTreeMap<usize, u64> {
+    let work_ns = |reply: &usize| match border.begun[*reply] {
+        Begun::Draft(draft) => Some((*reply, drafts[draft].activation.executed_ns)),
+        _ => None,
+    };
+    border.replies.iter().filter_map(work_ns).collect()
+}
+
+/// Messages that a client sent in a draft that no timer began.
+fn kept_back(border: &Border<'_>, drafts: &[Draft]) -> BTreeSet<usize> {
+    let own = border.of_clients(drafts);
+    let late = own
+        .iter()
+        .filter(|draft| !Border::is_prompt(&drafts[**draft]));
+    let deeds = late.flat_map(|draft| &drafts[*draft].deeds);
+    deeds
+        .filter_map(|(_, step)| match step {
+            DraftStep::Wakes(waking) => Some(*waking),
+            _ => None,
+        })
+        .collect()
+}
+
+/// From when to when the service was busy: the threads that clients wake, and those that reply.
+fn periods(border: &Border<'_>, drafts: &[Draft]) -> Vec<(u64, u64)> {
+    let repliers = border.repliers();
+    let entered = border
+        .entries
+        .iter()
+        .map(|(draft, _)| drafts[*draft].activation.thread);
+    let serving: BTreeSet<ThreadId> = entered.chain(repliers.into_keys()).collect();
+    let kept_back = kept_back(border, drafts);
+    let late = border
+        .entries
+        .iter()
+        .filter(|(_, waking)| kept_back.contains(waking));
+    let late: BTreeSet<usize> = late.map(|(draft, _)| *draft).collect();
+    let mut spans: Vec<(u64, u64)> = drafts
+        .iter()
+        .enumerate()
+        .filter(|(_, draft)| serving.contains(&draft.activation.thread))
+        .map(|(index, draft)| {
+            let activation = &draft.activation;
+            let from_ns = match activation.trigger {
+                Trigger::Start => 0,
+                _ if late.contains(&index) => activation.woken_ns.saturating_sub(AT_ONCE_NS),
+                _ => activation.woken_ns,
+            };
+            (from_ns, activation.end_ns.unwrap_or(activation.woken_ns))
+        })
+        .collect();
+    spans.sort_unstable();
+    let mut periods: Vec<(u64, u64)> = Vec::new();
+    for (from_ns, to_ns) in spans {
+        match periods.last_mut() {
+            Some(last) if from_ns <= last.1 => last.1 = last.1.max(to_ns),
+            _ => periods.push((from_ns, to_ns)),
+        }
+    }
+    periods
+}
+
+/// Gives the requests of a period, in order, to its replies, each with its weight.
+fn answered(
+    border: &Border<'_>,
+    drafts: &[Draft],
+    requests: Vec<Asked>,
+    replies: &[(usize, u64)],
+) -> Vec<Asked> {
+    let all: u64 = replies.iter().map(|(_, weight)| weight).sum();
+    let count = requests.len() as u64;
+    let mut at = 0;
+    // Weights of the replies up to and with the one at `at`.
+    let mut reached = replies.first().map_or(0, |(_, weight)| *weight);
+    let mut given = Vec::with_capacity(requests.len());
+    for (number, request) in (0u64..).zip(requests) {
+        let too_early = |at: usize| (border.time_ns(replies[at].0) as i64) < request.sent_ns;
+        // This one is given out when the replies' share of all requests, rounded, exceeds those before it.
+        while at + 1 < replies.len()
+            && (reached * count * 2 < (number * 2 + 1) * all || too_early(at))
+        {
+            at += 1;
+            reached += replies[at].1;
+        }
+        let Some((reply, _)) = replies.get(at).filter(|_| !too_early(at)) else {
+            continue;
+        };
+        let reader = match border.begun[*reply] {
+            Begun::Draft(draft) => drafts[draft].activation.first_run_ns,
+            _ => None,
+        };
+        given.push(Asked {
+            replied_ns: reader.unwrap_or_else(|| border.time_ns(*reply)),
+            reply: Some(*reply),
+            ..request
+        });
+    }
+    given
+}

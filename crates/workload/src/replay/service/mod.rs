@@ -1,0 +1,308 @@
+//! Requests of services: what clients outside a group send into it, and when they are answered.
+//!
+//! An event loop or a pool of threads does not serve one request an activation: what arrives while it
+//! is busy, or held back by its limit, wakes nobody and is served in the same activation; several
+//! threads take part in one request, and requests overlap. Activations then say little about what a
+//! client feels. A *service* is a group of which the recording shows at least 20 messages from client
+//! threads outside it and 20 back to them, and whose threads are not each busy with one client's
+//! request at a time (those are `exchange`s). For a service the replay knows every request: when it was
+//! due, when it arrived, and which thread's work ended it.
+//!
+//! * Requests are those of the client's log (`requests.csv`), else what the trace tells: `asked`.
+//! * A reply is found in the work of the thread that sent it, the end of the request: `placed`.
+//! * An arrival keeps its time, whatever the limit: clients of a service send by a schedule (*open
+//!   loop*). One that was sent late, because connections were busy, arrives when it was due. Arrivals
+//!   wait where they do in reality, outside the CPU, and are served in the recorded order.
+//! * What follows a reply in the same activation is for the next request, and waits for its arrival.
+//!   So what piled up behind a limit comes apart under a looser one.
+//!
+//! The latency of a request runs from when it was due to its reply, and to the client's look at it,
+//! which takes as long as it did in the recording.
+//!
+//! Clients that send when the last answer has come (*closed loop*) are no clients of a service: their
+//! messages are replayed like those of any thread, at the work that sends them.
+//!
+//! # Worked example
+//!
+//! A client's log has requests due at 10.0, 10.4 and 11.1 ms, answered at 90.6, 90.8 and 91.0: the
+//! server, woken at 10.0, was throttled until 90.0. Its one activation works 0.6 ms, replies, works
+//! 0.2, replies, works 0.2 and replies. It becomes: at 10.0 work 0.6 ms, reply; wait for the second
+//! arrival, at 10.4, work 0.2, reply; wait for the third, at 11.1, work 0.2, reply. Without the limit
+//! the answers come at 10.6, 10.8 and 11.3 ms.
+
+mod asked;
+mod clock;
+mod placed;
+
+use super::activity::{Begun, Draft, DraftStep, Source, Waking};
+use super::groups::{self, GroupIndex};
+use super::model::{Thread, Trigger};
+use super::threads::ThreadId;
+use super::timeline::Run;
+use clock::Clock;
+use schedcast_trace::Request;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Fewer messages than this in either direction make no service.
+const MESSAGES_MIN: usize = 20;
+/// Threads that answer once an activation, in at least so many percent of them, serve one client each.
+const DEDICATED_PERCENT: usize = 80;
+/// The same where messages come over sockets, which may as well be an event loop without much to do.
+const DEDICATED_SOCKET_PERCENT: usize = 95;
+
+/// Index into [`super::Replay::requests`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u32);
+
+impl RequestId {
+    /// As a table index.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A group that serves clients outside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// The group.
+    pub group: GroupIndex,
+    /// Subject of the threads that reply; its figures are the service's.
+    pub subject: String,
+    /// Who asks.
+    pub clients: Vec<ThreadId>,
+}
+
+/// One request of a service. Times are ns since the start of the recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// Its service, an index into [`super::Replay::services`].
+    pub service: u32,
+    /// When it was to be sent; negative before the recording.
+    pub due_ns: i64,
+    /// When it reaches the service.
+    pub arrives_ns: u64,
+    /// From its reply to when its client has it.
+    pub read_ns: u64,
+    /// From when it was due to when its client had the reply, in the recording.
+    pub latency_ns: u64,
+}
+
+/// What is looked for services in.
+pub(super) struct Evidence<'a> {
+    pub threads: &'a [Thread],
+    pub groups: &'a [groups::Group],
+    pub runs: &'a [Vec<Run>],
+    pub wakings: &'a [Waking],
+    pub log: Option<&'a [Request]>,
+    pub start_ns: u64,
+    pub end_ns: u64,
+}
+
+/// The services of a recording.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub services: Vec<Service>,
+    pub requests: Vec<Served>,
+}
+
+/// One request as the log or the trace tells it. Times are ns since the start of the recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Asked {
+    sent_ns: i64,
+    due_ns: i64,
+    replied_ns: u64,
+    /// The waking that is its reply, where that is visible.
+    reply: Option<usize>,
+}
+
+/// Who talks with whom across the border of a group.
+struct Border<'a> {
+    evidence: &'a Evidence<'a>,
+    inside: Vec<bool>,
+    clients: BTreeSet<ThreadId>,
+    /// Per waking: the draft it began.
+    begun: &'a [Begun],
+    /// Drafts of the group that a client began: draft and waking.
+    entries: Vec<(usize, usize)>,
+    /// Wakings of clients by threads of the group, in order of time.
+    replies: Vec<usize>,
+}
+
+/// Finds the services and puts their requests into the drafts.
+pub(super) fn find(evidence: &Evidence<'_>, drafts: &mut [Draft], begun: &mut [Begun]) -> Found {
+    let mut found = Found::default();
+    let mut served = BTreeSet::new();
+    for (index, group) in (0u32..).map(GroupIndex).zip(evidence.groups).skip(1) {
+        let direct = |thread: &Thread| thread.group == index && !thread.left_out;
+        if group.autogroup || !evidence.threads.iter().any(direct) {
+            continue;
+        }
+        let of_thread = evidence.threads.iter().map(|thread| thread.group);
+        let members = groups::members_of(evidence.groups, of_thread, index);
+        if members.iter().any(|member| served.contains(member)) {
+            continue;
+        }
+        let Some(border) = Border::of(evidence, &members, begun) else {
+            continue;
+        };
+        if border.is_dedicated(drafts) {
+            continue;
+        }
+        let clock = Clock::new(evidence, drafts);
+        let Some(asked) =
+            asked::from_log(&border, drafts).or_else(|| asked::from_trace(&border, drafts))
+        else {
+            continue;
+        };
+        let service = found.services.len() as u32;
+        let Some(subject) = border.subject() else {
+            continue;
+        };
+        let placing = placed::Placing {
+            border: &border,
+            clock: &clock,
+            service,
+        };
+        let loosened = placing.put(&asked, drafts, &mut found.requests);
+        found.services.push(Service {
+            group: index,
+            subject,
+            clients: border.clients.iter().copied().collect(),
+        });
+        for waking in loosened {
+            begun[waking] = Begun::Nothing;
+        }
+        served.extend(members);
+    }
+    found
+}
+
+impl<'a> Border<'a> {
+    fn of(evidence: &'a Evidence<'a>, members: &[ThreadId], begun: &'a [Begun]) -> Option<Self> {
+        let mut inside = vec![false; evidence.threads.len()];
+        for member in members {
+            inside[member.index()] = true;
+        }
+        let mut counts: BTreeMap<ThreadId, [usize; 2]> = BTreeMap::new();
+        for waking in evidence.wakings {
+            let Source::Thread(by) = waking.source else {
+                continue;
+            };
+            match (inside[by.index()], inside[waking.wakee.index()]) {
+                (false, true) => counts.entry(by).or_default()[0] += 1,
+                (true, false) => counts.entry(waking.wakee).or_default()[1] += 1,
+                _ => {}
+            }
+        }
+        let clients: BTreeSet<ThreadId> = counts
+            .into_iter()
+            .filter(|(id, counts)| {
+                let thread = &evidence.threads[id.index()];
+                !thread.kernel && counts.iter().all(|count| *count >= MESSAGES_MIN)
+            })
+            .map(|(id, _)| id)
+            .collect();
+        if clients.is_empty() {
+            return None;
+        }
+        let (mut entries, mut replies) = (Vec::new(), Vec::new());
+        for (index, waking) in evidence.wakings.iter().enumerate() {
+            let Source::Thread(by) = waking.source else {
+                continue;
+            };
+            if clients.contains(&by)
+                && inside[waking.wakee.index()]
+                && let Begun::Draft(draft) = begun[index]
+            {
+                entries.push((draft, index));
+            }
+            if inside[by.index()] && clients.contains(&waking.wakee) {
+                replies.push(index);
+            }
+        }
+        Some(Self {
+            evidence,
+            inside,
+            clients,
+            begun,
+            entries,
+            replies,
+        })
+    }
+
+    /// Time of a waking since the start of the recording.
+    fn time_ns(&self, waking: usize) -> u64 {
+        let waking = &self.evidence.wakings[waking];
+        waking.time_ns.saturating_sub(self.evidence.start_ns)
+    }
+
+    /// Whether each thread serves one request of one client at a time, as processes of PostgreSQL do.
+    fn is_dedicated(&self, drafts: &[Draft]) -> bool {
+        let (mut all, mut single, mut sockets) = (0, 0, 0);
+        let mut serving = BTreeSet::new();
+        for &(draft, waking) in &self.entries {
+            let waking = &self.evidence.wakings[waking];
+            let Source::Thread(client) = waking.source else {
+                continue;
+            };
+            let answers = drafts[draft].deeds.iter().filter(|(_, step)| match step {
+                DraftStep::Wakes(reply) => self.evidence.wakings[*reply].wakee == client,
+                _ => false,
+            });
+            all += 1;
+            single += usize::from(answers.count() == 1);
+            sockets += usize::from(waking.under.is_some());
+            serving.insert(waking.wakee);
+        }
+        if let Some(log) = self.evidence.log {
+            let connections: BTreeSet<u32> = log.iter().map(|request| request.client).collect();
+            if sockets * 2 > all && connections.len() > serving.len() {
+                return false;
+            }
+        }
+        let needed = match sockets * 2 > all {
+            true => DEDICATED_SOCKET_PERCENT,
+            false => DEDICATED_PERCENT,
+        };
+        single * 100 >= all * needed
+    }
+
+    /// How many replies each thread of the group sent.
+    fn repliers(&self) -> BTreeMap<ThreadId, usize> {
+        let mut counts = BTreeMap::new();
+        for reply in &self.replies {
+            if let Source::Thread(by) = self.evidence.wakings[*reply].source {
+                *counts.entry(by).or_default() += 1;
+            }
+        }
+        counts
+    }
+
+    /// The subject that replies most.
+    fn subject(&self) -> Option<String> {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for (thread, count) in self.repliers() {
+            let subject = self.evidence.threads[thread.index()].subject.as_str();
+            *counts.entry(subject).or_default() += count;
+        }
+        let most = counts.into_iter().max_by_key(|(_, count)| *count)?;
+        Some(most.0.to_owned())
+    }
+
+    /// Drafts of the clients in order of their wakeups.
+    fn of_clients(&self, drafts: &[Draft]) -> Vec<usize> {
+        let mut own: Vec<usize> = (0..drafts.len())
+            .filter(|draft| self.clients.contains(&drafts[*draft].activation.thread))
+            .collect();
+        own.sort_by_key(|draft| drafts[*draft].activation.woken_ns);
+        own
+    }
+
+    /// Whether an interrupt, such as that of a timer, began a draft.
+    fn is_prompt(draft: &Draft) -> bool {
+        matches!(
+            draft.activation.trigger,
+            Trigger::Outside { soft: false, .. }
+        )
+    }
+}

@@ -1,0 +1,267 @@
+//! Where requests end, and what waits for their arrival.
+//!
+//! A reply that woke its client is a waking, and its place in the work of the thread that replied is
+//! known. Others are not: the client was awake, often because of the reply before. They are sent
+//! shortly before the client has them, as long as visible ones are in the median, by a thread that
+//! replies at other times too and was running then, or did last.
+//!
+//! The part of an activation from one reply to the next is for the latter's request. If that arrived
+//! while the part was under way, only what follows is. It is not begun before the request has arrived.
+
+use super::super::activity::{Begun, Draft, DraftStep};
+use super::super::model::Trigger;
+use super::super::threads::ThreadId;
+use super::super::timeline::median;
+use super::clock::Clock;
+use super::{Asked, Border, RequestId, Served};
+use std::collections::BTreeMap;
+
+/// A request sent this long after its schedule was held back by something.
+const LATE_NS: i64 = 1_000_000;
+/// A client that wakes a thread of the service has sent within this time before.
+const SAME_NS: i64 = 1_000_000;
+/// A reply that takes longer to be read than this was misplaced, or its client was held up.
+const READ_MAX_NS: u64 = 1_000_000;
+/// Threads whose subject sends fewer percent of the visible replies do not send the others.
+const REPLIER_PERCENT: usize = 5;
+
+/// Puts the requests of one service into the drafts.
+pub(super) struct Placing<'a> {
+    pub border: &'a Border<'a>,
+    pub clock: &'a Clock<'a>,
+    pub service: u32,
+}
+
+/// A reply in the work of a draft.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Reply {
+    draft: usize,
+    into_ns: u64,
+    at_ns: u64,
+    asked: usize,
+}
+
+impl Placing<'_> {
+    /// Puts arrivals, waits and replies of requests, which are in the order of sending, into the drafts.
+    /// Returns the wakings that begin nothing any more, because what they began keeps its time.
+    pub(super) fn put(
+        &self,
+        asked: &[Asked],
+        drafts: &mut [Draft],
+        requests: &mut Vec<Served>,
+    ) -> Vec<usize> {
+        let arrives_ns = arrivals(asked);
+        let own = self.enter(asked, &arrives_ns, drafts);
+        let mut replies = self.replies(asked, drafts);
+        replies.sort_unstable();
+        let mut last: Option<Reply> = None;
+        for reply in replies {
+            let Asked {
+                sent_ns,
+                due_ns,
+                replied_ns,
+                ..
+            } = asked[reply.asked];
+            let id = RequestId(requests.len() as u32);
+            let read_ns = replied_ns.saturating_sub(reply.at_ns).min(READ_MAX_NS);
+            requests.push(Served {
+                service: self.service,
+                due_ns,
+                arrives_ns: arrives_ns[reply.asked],
+                read_ns,
+                latency_ns: (replied_ns as i64 - due_ns).max(0) as u64,
+            });
+            let before = last.filter(|last| last.draft == reply.draft);
+            last = Some(reply);
+            let draft = &mut drafts[reply.draft];
+            let begins = before.is_none();
+            let is_own = own.get(&reply.draft) == Some(&reply.asked);
+            let is_later = match draft.activation.trigger {
+                Trigger::Outside { at_ns, .. } => at_ns >= arrives_ns[reply.asked],
+                _ => false,
+            };
+            if !(begins && (is_own || is_later)) {
+                let sent_ns = u64::try_from(sent_ns).unwrap_or(0);
+                let thread = draft.activation.thread;
+                let sent_into_ns = self.clock.into_ns(thread, reply.draft, sent_ns);
+                let from_ns = before.map_or(0, |before| before.into_ns);
+                let at_ns = from_ns.max(sent_into_ns).min(reply.into_ns);
+                insert(draft, at_ns, DraftStep::Awaits(id));
+            }
+            insert(draft, reply.into_ns, DraftStep::Replies(id));
+        }
+        self.border
+            .entries
+            .iter()
+            .map(|(_, waking)| *waking)
+            .collect()
+    }
+
+    /// Gives drafts that clients began the times of arrivals. Returns which request began which.
+    fn enter(
+        &self,
+        asked: &[Asked],
+        arrives_ns: &[u64],
+        drafts: &mut [Draft],
+    ) -> BTreeMap<usize, usize> {
+        let mut own = BTreeMap::new();
+        for &(draft, waking) in &self.border.entries {
+            let woken_ns = self.border.time_ns(waking);
+            let next = asked.partition_point(|asked| asked.sent_ns <= woken_ns as i64);
+            let position = next
+                .checked_sub(1)
+                .filter(|position| woken_ns as i64 - asked[*position].sent_ns <= SAME_NS);
+            let mut at_ns = woken_ns;
+            if let Some(position) = position {
+                own.insert(draft, position);
+                let way_ns = woken_ns.saturating_sub(asked[position].sent_ns.max(0) as u64);
+                at_ns = at_ns.min(arrives_ns[position] + way_ns);
+            }
+            drafts[draft].activation.trigger = Trigger::Outside {
+                at_ns,
+                cpu: self.border.evidence.wakings[waking].cpu,
+                soft: true,
+            };
+        }
+        own
+    }
+
+    fn replies(&self, asked: &[Asked], drafts: &[Draft]) -> Vec<Reply> {
+        let mut visible: BTreeMap<usize, (usize, u64)> = BTreeMap::new();
+        for (index, draft) in drafts.iter().enumerate() {
+            if !self.border.inside[draft.activation.thread.index()] {
+                continue;
+            }
+            for (into_ns, step) in &draft.deeds {
+                if let DraftStep::Wakes(waking) = step {
+                    visible.insert(*waking, (index, *into_ns));
+                }
+            }
+        }
+        let taken = self.visible(asked, drafts);
+        let mut read_ns: Vec<u64> = taken
+            .iter()
+            .map(|(asked_at, waking)| {
+                asked[*asked_at]
+                    .replied_ns
+                    .saturating_sub(self.border.time_ns(*waking))
+            })
+            .collect();
+        let read_ns = median(&mut read_ns).unwrap_or(0);
+        let repliers = self.repliers();
+        let mut replies = Vec::new();
+        for (position, one) in asked.iter().enumerate() {
+            let seen = taken.get(&position).and_then(|waking| {
+                let (draft, into_ns) = *visible.get(waking)?;
+                Some((draft, into_ns, self.border.time_ns(*waking)))
+            });
+            let placed = seen.or_else(|| {
+                let sent_ns = one.sent_ns.max(0) as u64;
+                let at_ns = one.replied_ns.saturating_sub(read_ns).max(sent_ns);
+                self.running(&repliers, at_ns)
+            });
+            replies.extend(placed.map(|(draft, into_ns, at_ns)| Reply {
+                draft,
+                into_ns,
+                at_ns,
+                asked: position,
+            }));
+        }
+        replies
+    }
+
+    /// Requests whose reply is a waking: the first ones that a client has of those it was woken for.
+    fn visible(&self, asked: &[Asked], drafts: &[Draft]) -> BTreeMap<usize, usize> {
+        let own = self.border.of_clients(drafts);
+        let mut began = BTreeMap::new();
+        for reply in &self.border.replies {
+            if let Begun::Draft(draft) = self.border.begun[*reply] {
+                began.insert(draft, *reply);
+            }
+        }
+        let mut first: BTreeMap<usize, usize> = BTreeMap::new();
+        let mut in_order: Vec<usize> = (0..asked.len()).collect();
+        in_order.sort_by_key(|position| asked[*position].replied_ns);
+        let mut taken = BTreeMap::new();
+        for position in in_order {
+            let one = &asked[position];
+            if let Some(reply) = one.reply {
+                taken.insert(position, reply);
+                continue;
+            }
+            let woken = |draft: &usize| drafts[*draft].activation.woken_ns <= one.replied_ns;
+            let Some(draft) = own.partition_point(woken).checked_sub(1).map(|at| own[at]) else {
+                continue;
+            };
+            let Some(&reply) = began.get(&draft) else {
+                continue;
+            };
+            let after_sent = self.border.time_ns(reply) as i64 >= one.sent_ns;
+            if after_sent && !first.contains_key(&draft) {
+                first.insert(draft, position);
+                taken.insert(position, reply);
+            }
+        }
+        taken
+    }
+
+    /// Threads that send replies, with the number of those that are visible.
+    fn repliers(&self) -> Vec<(ThreadId, usize)> {
+        let counts = self.border.repliers();
+        let threads = self.border.evidence.threads;
+        let mut of_subject: BTreeMap<&str, usize> = BTreeMap::new();
+        for (thread, count) in &counts {
+            *of_subject
+                .entry(&threads[thread.index()].subject)
+                .or_default() += count;
+        }
+        let all: usize = counts.values().sum();
+        let enough = |thread: &ThreadId| {
+            let subject = threads[thread.index()].subject.as_str();
+            of_subject[subject] * 100 >= all * REPLIER_PERCENT
+        };
+        counts
+            .into_iter()
+            .filter(|(thread, _)| enough(thread))
+            .collect()
+    }
+
+    /// The replier that ran at `at_ns`, or did last: its draft, how much of that it had executed, and when.
+    fn running(&self, repliers: &[(ThreadId, usize)], at_ns: u64) -> Option<(usize, u64, u64)> {
+        let last = repliers.iter().filter_map(|(thread, count)| {
+            let end_ns = self.clock.last_run_end_ns(*thread, at_ns)?;
+            Some((end_ns.min(at_ns), *count, *thread))
+        });
+        let (at_ns, _, thread) = last.max()?;
+        let (draft, into_ns) = self.clock.place(thread, at_ns)?;
+        Some((draft, into_ns, at_ns))
+    }
+}
+
+/// When each request arrives: when it was sent, or, if it was sent late, when it would have been.
+fn arrivals(asked: &[Asked]) -> Vec<u64> {
+    let delay_ns = |one: &Asked| (one.sent_ns - one.due_ns).max(0);
+    let in_time = asked
+        .iter()
+        .map(delay_ns)
+        .filter(|delay_ns| *delay_ns <= LATE_NS);
+    let mut usual_ns: Vec<u64> = in_time.map(|delay_ns| delay_ns as u64).collect();
+    let usual_ns = median(&mut usual_ns).unwrap_or(0) as i64;
+    let arrives = |one: &Asked| match delay_ns(one) <= LATE_NS {
+        true => one.sent_ns,
+        false => one.due_ns + usual_ns,
+    };
+    asked.iter().map(|one| arrives(one).max(0) as u64).collect()
+}
+
+/// Puts a step into a draft, behind what happens at the same time.
+fn insert(draft: &mut Draft, at_ns: u64, step: DraftStep) {
+    let mut position = draft
+        .deeds
+        .partition_point(|(deed_ns, _)| *deed_ns <= at_ns);
+    // Nothing follows an exit.
+    if let Some((_, DraftStep::Exit)) = draft.deeds.last() {
+        position = position.min(draft.deeds.len() - 1);
+    }
+    draft.deeds.insert(position, (at_ns, step));
+}

@@ -1,0 +1,206 @@
+//! Messages over sockets, and requests of event loops.
+
+use super::*;
+use schedcast_trace::Request;
+
+/// One request to an event loop with nothing else to do: due at `at`, 100 µs of work, read 20 µs later.
+fn single(mini: &mut Mini, at: u64) {
+    mini.waking(at, 0, 0, HARD, 1);
+    mini.switch(at + 2, 0, 0, "R", 1);
+    mini.waking(at + 10, 0, 1, SOFT, 2);
+    mini.switch(at + 20, 0, 1, "S", 2);
+    mini.waking(at + 120, 0, 2, SOFT, 1);
+    mini.switch(at + 130, 0, 2, "S", 1);
+    mini.switch(at + 140, 0, 1, "S", 0);
+}
+
+/// Three requests, due at `at`, 1 and 2 ms later, that are served 90 ms later in one activation.
+fn pile(mini: &mut Mini, at: u64) {
+    mini.waking(at, 0, 0, HARD, 1);
+    mini.switch(at + 2, 0, 0, "R", 1);
+    mini.waking(at + 10, 0, 1, SOFT, 2);
+    mini.switch(at + 20, 0, 1, "S", 2);
+    mini.switch(at + 50, 0, 2, "R", 0); // throttled
+    for due in [at + 1_000, at + 2_000] {
+        mini.waking(due, 0, 0, HARD, 1);
+        mini.switch(due + 2, 0, 0, "R", 1);
+        mini.switch(due + 12, 0, 1, "S", 0); // sent, and nobody to wake
+    }
+    mini.switch(at + 90_000, 0, 0, "R", 2);
+    for (replied, state) in [(at + 90_070, "R"), (at + 90_300, "R"), (at + 90_500, "S")] {
+        mini.waking(replied, 0, 2, SOFT, 1);
+        mini.switch(replied + 5, 0, 2, state, 1);
+        let next = if state == "R" { 2 } else { 0 };
+        mini.switch(replied + 15, 0, 1, "S", next);
+    }
+}
+
+/// An event loop in `/svc` with `singles` requests, 5 ms apart, and then five piles.
+fn event_loop(singles: u64) -> (Mini, u64) {
+    let mut mini = Mini::new(&[(1, "client"), (2, "server")]);
+    mini.group("/svc", &[("cpu.max", "50000 100000")], &[2]);
+    for number in 0..singles {
+        single(&mut mini, 5_000 * number);
+    }
+    let piles = 5_000 * singles;
+    for number in 0..5 {
+        pile(&mut mini, piles + 100_000 * number);
+    }
+    (mini, piles)
+}
+
+/// What a pile's activation does, and the request of its first reply.
+fn of_pile(replay: &Replay, singles: usize) -> (Vec<Step>, RequestId) {
+    let (trigger, _, steps) = of(replay, "server").swap_remove(singles);
+    assert!(matches!(trigger, Trigger::Outside { soft: true, .. }));
+    let first = steps.iter().find_map(|step| match step {
+        Step::Reply(request) => Some(*request),
+        _ => None,
+    });
+    let steps = steps
+        .into_iter()
+        .filter(|step| !matches!(step, Step::Wake(_)));
+    (steps.collect(), first.expect("a reply"))
+}
+
+#[test]
+fn a_softirq_is_a_message_of_the_thread_it_follows() {
+    let mut mini = Mini::new(&[(1, "client"), (2, "server")]);
+    for number in 0..30 {
+        single(&mut mini, 5_000 * number);
+    }
+    let replay = inferred(mini, 200_000);
+    let client = replay.threads_named("client").unwrap()[0];
+    let triggers = of(&replay, "server");
+    assert!(
+        triggers
+            .iter()
+            .all(|(trigger, ..)| *trigger == Trigger::Thread(client))
+    );
+}
+
+#[test]
+fn a_softirq_that_hits_anybody_comes_from_outside() {
+    let mut mini = Mini::new(&[(1, "busy"), (2, "server")]);
+    // A packet each millisecond, whoever runs: every other millisecond nobody does.
+    for number in 0..60 {
+        let at = 2_000 * number;
+        mini.waking(at, 0, 0, HARD, 1);
+        mini.switch(at, 0, 0, "R", 1);
+        mini.waking(at + 500, 0, 1, SOFT, 2);
+        mini.switch(at + 510, 0, 1, "R", 2);
+        mini.switch(at + 520, 0, 2, "S", 1);
+        mini.switch(at + 1_000, 0, 1, "S", 0);
+        mini.waking(at + 1_500, 0, 0, SOFT, 2);
+        mini.switch(at + 1_510, 0, 0, "R", 2);
+        mini.switch(at + 1_520, 0, 2, "S", 0);
+    }
+    let replay = inferred(mini, 120_000);
+    let outside = |trigger: &Trigger| matches!(trigger, Trigger::Outside { soft: true, .. });
+    assert!(
+        of(&replay, "server")
+            .iter()
+            .all(|(trigger, ..)| outside(trigger))
+    );
+}
+
+#[test]
+fn what_piled_up_is_told_apart_by_the_trace() {
+    let (mini, piles) = event_loop(25);
+    let replay = inferred(mini, piles + 500_000);
+    assert_conserved(&replay);
+    assert_eq!(replay.services.len(), 1);
+    assert_eq!(replay.services[0].subject, "server");
+    assert_eq!(replay.requests.len(), 25 + 3 * 5);
+    let (steps, RequestId(first)) = of_pile(&replay, 25);
+    let [second, third] = [1, 2].map(|next| RequestId(first + next));
+    assert_eq!(
+        steps,
+        [
+            run(100),
+            Step::Reply(RequestId(first)),
+            Step::Await(second),
+            run(220),
+            Step::Reply(second),
+            Step::Await(third),
+            run(190),
+            Step::Reply(third),
+            run(5),
+        ]
+    );
+    let second = replay.requests[second.index()];
+    assert_eq!(second.due_ns, (piles as i64 + 1_000) * 1_000);
+    assert_eq!(second.arrives_ns, (piles + 1_012) * 1_000);
+}
+
+#[test]
+fn the_log_says_when_requests_were_due() {
+    let (mini, piles) = event_loop(25);
+    let mut recording = mini.recording(piles + 500_000);
+    let mut rows: Vec<[u64; 3]> = (0..25)
+        .map(|n| 5_000 * n)
+        .map(|at| [at, at + 8, at + 135])
+        .collect();
+    for at in (0..5).map(|number| piles + 100_000 * number) {
+        // The third was due long before a connection was free.
+        let late = [at - 2_000, at + 2_008, at + 90_510];
+        rows.extend([
+            [at, at + 8, at + 90_080],
+            [at + 1_000, at + 1_008, at + 90_310],
+            late,
+        ]);
+    }
+    let start_us = recording.meta.start_ns.unwrap() / 1000;
+    let request = |(number, row): (usize, &[u64; 3])| Request {
+        client: number as u32 % 4,
+        scheduled_us: start_us + row[0],
+        sent_us: start_us + row[1],
+        replied_us: start_us + row[2],
+    };
+    recording.requests = Some(rows.iter().enumerate().map(request).collect());
+    let replay = infer(&recording, &Options::default()).unwrap();
+    assert_eq!(replay.requests.len(), rows.len());
+    let (_, first) = of_pile(&replay, 25);
+    let third = replay.requests[first.index() + 2];
+    assert_eq!(third.due_ns, (piles as i64 - 2_000) * 1_000);
+    assert_eq!(
+        third.arrives_ns,
+        (piles - 2_000 + 8) * 1_000,
+        "as late as those in time"
+    );
+    assert_eq!(third.latency_ns, 92_510_000);
+    assert_eq!(third.read_ns, 10_000);
+    let figures = replay.measured().threads;
+    let server = figures.iter().find(|one| one.name == "server").unwrap();
+    assert_eq!(server.request_latency.max_ns, 92_510_000);
+}
+
+#[test]
+fn a_client_that_waits_for_answers_keeps_no_schedule() {
+    let mut mini = Mini::new(&[(1, "client"), (2, "server")]);
+    mini.group("/svc", &[("cpu.max", "50000 100000")], &[2]);
+    mini.waking(0, 0, 0, HARD, 1);
+    mini.switch(2, 0, 0, "R", 1);
+    for number in 0..60 {
+        let at = 1_000 * number;
+        mini.waking(at + 10, 0, 1, SOFT, 2);
+        mini.switch(at + 20, 0, 1, "S", 2);
+        // Every other answer comes in two parts.
+        if number % 2 == 0 {
+            mini.waking(at + 400, 0, 2, SOFT, 1);
+            mini.switch(at + 410, 0, 2, "R", 1);
+            mini.switch(at + 420, 0, 1, "S", 2);
+        }
+        mini.waking(at + 900, 0, 2, SOFT, 1);
+        mini.switch(at + 910, 0, 2, "S", 1);
+    }
+    let replay = inferred(mini, 61_000);
+    assert!(replay.services.is_empty());
+    let client = replay.threads_named("client").unwrap()[0];
+    let server = of(&replay, "server");
+    assert!(
+        server
+            .iter()
+            .all(|(trigger, ..)| *trigger == Trigger::Thread(client))
+    );
+}

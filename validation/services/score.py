@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+"""Score forecasts of recorded services against what was really measured.
+
+Each service is a folder with recordings in it (`recordings.tar.zst` that holds `limited/` and
+`nolimit/`, or these folders themselves), each with a `measured.json` of all settings, and possibly
+the client's logs (`limited.requests.csv.zst`). For each recording, `schedcast what-if --measured`
+forecasts every setting that was measured; the recorded setting itself is a re-simulation and does
+not count. A forecast is right where it lies inside the band around the measured median, or inside
+the range of the repeats:
+
+    request p50 +-15 %, p95 +-30 %, p99 +-50 %       from the client's schedule to the reply
+    throttled periods +-25 % or +-3, throttled time +-25 %, CPU usage +-10 %
+
+The order of settings is right where no pair of settings, whose measured ranges of p95 do not
+overlap, is forecast the other way round.
+
+    score.py [--schedcast FILE] [--log both|with|without] [--cells] FOLDER...
+
+The group is the one that the recording's title names. `--log with` gives every recording its client's log as `requests.csv`, `without` takes it away.
+"""
+
+import argparse
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+RECORDINGS = ("limited", "nolimit")
+PERCENTILES = {"p50": 0.15, "p95": 0.30, "p99": 0.50}
+# Columns of the table, in order.
+COLUMNS = ("p50", "p95", "p99", "throttled", "throttled time", "usage", "order")
+# A request's latency as the client sees it, else the nearest thing a recording shows.
+LATENCIES = ("request_latency", "reply_latency", "activation_latency")
+
+
+def unpack(archive, target):
+    """Unpacks a tar archive that is packed with zstd."""
+    subprocess.run(["tar", "--zstd", "-xf", archive, "-C", target], check=True)
+
+
+def recordings(folder, scratch):
+    """Yields the name and a private copy of each recording of a service."""
+    source = folder
+    archive = folder / "recordings.tar.zst"
+    if archive.exists():
+        source = scratch / "unpacked"
+        source.mkdir()
+        unpack(archive, source)
+    for name in RECORDINGS:
+        if (source / name / "recording.json").exists():
+            copy = scratch / name
+            shutil.copytree(source / name, copy)
+            yield name, copy
+
+
+def give_log(folder, name, copy, wanted):
+    """Puts the client's log beside a recording, or takes it away; returns whether it could."""
+    log = copy / "requests.csv"
+    if not wanted:
+        log.unlink(missing_ok=True)
+        return True
+    packed = folder / f"{name}.requests.csv.zst"
+    if packed.exists():
+        subprocess.run(["zstd", "-dqf", packed, "-o", log], check=True)
+    return log.exists()
+
+
+def forecast(schedcast, recording, seeds):
+    """Variants of `what-if --measured` by name."""
+    title = json.loads((recording / "recording.json").read_text())["title"]
+    command = [schedcast, "what-if", recording, "--measured", "--cgroup", title]
+    command += ["--seeds", str(seeds), "--json", "-"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"score.py: {' '.join(map(str, command))}\n{done.stderr}")
+    text = done.stdout
+    answer, _ = json.JSONDecoder().raw_decode(text[text.index("{"):])
+    return {variant["name"]: variant["metrics"] for variant in answer["variants"]}
+
+
+def seconds(metric):
+    """The mean of a metric that is a time, in seconds."""
+    return metric["mean"] * {"us": 1e-6, "ms": 1e-3, "s": 1.0}[metric["unit"]]
+
+
+def subject_of(metrics, group):
+    """The subject and latency that stand for the service: those of its requests, else of the
+    threads of the group that use most CPU time, which are the ones `what-if` measures against."""
+    for latency in LATENCIES:
+        known = [n.split("/" + latency)[0] for n in metrics if n.endswith(f"/{latency}.p95")]
+        if latency == "activation_latency":
+            known = [k for k in known if "measured" in metrics[f"{k}/{latency}.p95"]] or known
+        known = [k for k in known if metrics.get(f"{k}/{latency}.count", {}).get("mean", 0) >= 20]
+        if known:
+            return max(known, key=lambda k: metrics.get(f"{k}/cpu_time", {}).get("mean", 0)), latency
+    return None, None
+
+
+def within(value, figure, share, absolute=0.0):
+    """Whether a value lies in the band around the median or in the range of the repeats."""
+    middle = figure["median"]
+    band = max(abs(middle) * share, absolute)
+    return abs(value - middle) <= band or figure["min"] <= value <= figure["max"]
+
+
+def score_one(folder, name, copy, schedcast, seeds, cells):
+    """Hits and tries of one recording by column."""
+    measured = json.loads((copy / "measured.json").read_text())
+    raw = folder / "raw.json"
+    usage = json.loads(raw.read_text())["res"] if raw.exists() else {}
+    variants = forecast(schedcast, copy, seeds)
+    hits = {column: [0, 0] for column in COLUMNS}
+    forecasts = []
+    for setting in measured["settings"]:
+        label = setting["name"]
+        # What a recording was made under is called `recorded` in the forecast.
+        if label not in variants or label == "recorded":
+            continue
+        metrics = variants[label]
+        group = next(n.split("/nr_periods")[0] for n in metrics if n.endswith("/nr_periods")
+                     and "measured" in metrics[n])
+        subject, latency = subject_of(metrics, group)
+
+        def count(column, value, figure, share, absolute=0.0):
+            right = within(value, figure, share, absolute)
+            hits[column][0] += right
+            hits[column][1] += 1
+            if cells:
+                sign = " " if right else "x"
+                print(f"    {sign} {label:14} {column:15} {value:12.3f}  measured "
+                      f"{figure['median']:.3f} {figure['min']:.3f}..{figure['max']:.3f}")
+
+        for percentile, share in PERCENTILES.items():
+            if subject is not None:
+                value = 1e3 * seconds(metrics[f"{subject}/{latency}.{percentile}"])
+                count(percentile, value, setting[f"request_{percentile}_ms"], share)
+        if subject is not None:
+            p95 = 1e3 * seconds(metrics[f"{subject}/{latency}.p95"])
+            forecasts.append((p95, setting["request_p95_ms"]))
+        count("throttled", metrics[f"{group}/nr_throttled"]["mean"], setting["nr_throttled"], 0.25, 3)
+        throttled = 1e3 * seconds(metrics[f"{group}/throttled_usec"])
+        count("throttled time", throttled, setting["throttled_ms"], 0.25, 1.0)
+        of_setting = usage.get(name_in_raw(label, name, usage), [])
+        used = sorted(run["usage_ms"] for run in of_setting if "usage_ms" in run)
+        if used:
+            middle = (used[(len(used) - 1) // 2] + used[len(used) // 2]) / 2
+            figure = {"median": middle, "min": used[0], "max": used[-1]}
+            count("usage", 1e3 * seconds(metrics[f"{group}/usage_usec"]), figure, 0.10)
+    for first, (p95, figure) in enumerate(forecasts):
+        for other_p95, other in forecasts[first + 1:]:
+            if figure["max"] < other["min"] or other["max"] < figure["min"]:
+                hits["order"][1] += 1
+                hits["order"][0] += (p95 < other_p95) == (figure["median"] < other["median"])
+    return hits
+
+
+def name_in_raw(label, recording, usage):
+    """The name of a setting in `raw.json`, which calls the limited setting `recorded`."""
+    return label if label in usage else "recorded"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("folders", nargs="+", type=pathlib.Path)
+    parser.add_argument("--schedcast", default="schedcast")
+    parser.add_argument("--log", choices=("both", "with", "without"), default="both")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--cells", action="store_true", help="print every cell, misses with an x")
+    options = parser.parse_args()
+    logs = {"both": (False, True), "with": (True,), "without": (False,)}[options.log]
+    print(f"{'service':24}" + "".join(f"{column:>16}" for column in COLUMNS))
+    for wanted in logs:
+        total = {column: [0, 0] for column in COLUMNS}
+        for folder in options.folders:
+            with tempfile.TemporaryDirectory() as scratch:
+                for name, copy in recordings(folder, pathlib.Path(scratch)):
+                    if not give_log(folder, name, copy, wanted):
+                        print(f"{folder.name}, {name}: no client's log")
+                        continue
+                    hits = score_one(folder, name, copy, options.schedcast, options.seeds,
+                                     options.cells)
+                    for column, (right, tried) in hits.items():
+                        total[column][0] += right
+                        total[column][1] += tried
+                    print(line(f"{folder.name}, {name}", hits), flush=True)
+        print(line("all, with log" if wanted else "all, without log", total), flush=True)
+
+
+def line(name, hits):
+    return f"{name:24}" + "".join(f"{f'{right} of {tried}':>16}" for right, tried in hits.values())
+
+
+if __name__ == "__main__":
+    main()
