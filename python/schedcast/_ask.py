@@ -135,7 +135,8 @@ def what_if(
     Args:
         recording: The folder of a recording.
         set: Settings of the second variant, such as `{"cpu.max": "60000 100000"}` (microseconds)
-            or `{"kernel.version": "6.12"}`; the first is always `recorded`.
+            or `{"kernel.version": "6.12"}`; the first is always
+            `as recorded, simulated`.
         variants: Further variants by name, each with its settings.
         cgroup: The group whose limits change; default the only one that was limited.
         measured: A further variant for every limit that was really measured, with the measured
@@ -170,6 +171,7 @@ def advise(
     *,
     cgroup: str | None = None,
     max_neighbour: str | None = None,
+    force: bool = False,
     seeds: int | None = None,
     duration: str | None = None,
     workers: int | None = None,
@@ -182,6 +184,7 @@ def advise(
         slo: A promise such as `"p99<80ms"`, or several.
         cgroup: The group whose limits are in question; default the only one that was limited.
         max_neighbour: How much worse a neighbour may become, such as `"+5%"`.
+        force: Advise even if the simulation of the recorded limit misses the recording.
         seeds: Replays of each limit that is tried.
         duration: Simulated time of each, up to the length of the recording.
         workers: Threads; default one for each CPU.
@@ -197,7 +200,7 @@ def advise(
     """
     question = asked(recording=recording, cgroup=cgroup, seeds=seeds, duration=duration)
     slos = [slo] if isinstance(slo, str) else list(slo)
-    return Advice(*_native.advise(question, slos, max_neighbour, workers, progress))
+    return Advice(*_native.advise(question, slos, max_neighbour, force, workers, progress))
 
 
 def check(

@@ -60,6 +60,7 @@ def advise(
     asked: Asked,
     slos: list[str],
     max_neighbour: str | None = None,
+    force: bool = False,
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> tuple[str, str]: ...

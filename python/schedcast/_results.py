@@ -44,6 +44,8 @@ class Metric:
     better: str
     #: Mean over seeds: harmonic for rates, arithmetic for the rest.
     mean: float
+    #: Whether the mean is a lower bound: the percentile falls among what had not finished.
+    at_least: bool
     #: 95 % interval of the mean; None with fewer than two samples.
     ci95: tuple[float, float] | None
     #: One value for each seed, in seed order; None where the run had none.
@@ -62,6 +64,7 @@ class Metric:
             unit=form["unit"],
             better=form["better"],
             mean=form["mean"],
+            at_least=form.get("at_least", False),
             ci95=_pair(form["ci95"]),
             samples=tuple(form["samples"]),
             vs_baseline=change
@@ -169,7 +172,8 @@ class Comparison:
         """Return one row for each variant and metric.
 
         Columns: `variant`, `metric`, `unit`, `better` (text); `mean`, `ci95_low`, `ci95_high` (in
-        the unit); `ratio`, `ratio_ci95_low`, `ratio_ci95_high` (of the baseline); `significant`.
+        the unit); `ratio`, `ratio_ci95_low`, `ratio_ci95_high` (of the baseline); `significant`;
+        `at_least` (the mean is a lower bound).
         """
         return self._answer.summary()
 
@@ -213,6 +217,10 @@ class Option:
     periods_throttled: float
     #: One for each promise, as in the JSON.
     forecasts: list[dict[str, Any]]
+    #: Why the service does not keep up with its requests; None where it does. It never suits then.
+    falls_behind: str | None
+    #: Requests that finish, or activations where no requests are known.
+    finished: float
     #: The neighbour that loses most, as in the JSON; None without neighbours.
     price: dict[str, Any] | None
 
@@ -255,12 +263,14 @@ class Forecast:
     metric: str
     #: Unit of mean and interval.
     unit: str
-    #: Mean over seeds; None where a run completed nothing.
+    #: Mean over seeds; None where a run has no such value.
     mean: float | None
     #: 95 % interval, the misfit of the recorded settings allowed for; None as the mean.
     interval: tuple[float, float] | None
     #: Whether the whole interval keeps the promise.
     met: bool
+    #: Whether the mean is a lower bound: the percentile falls among what had not finished.
+    at_least: bool = False
 
     @classmethod
     def _of(cls, form: dict[str, Any]) -> Forecast:
@@ -283,6 +293,10 @@ class Check:
         self.columns: dict[str, list[Forecast]] = {
             column["name"]: [Forecast._of(one) for one in column["forecasts"]]
             for column in form["columns"]
+        }
+        #: Of each column why the service does not keep up with its requests; None where it does.
+        self.falls_behind: dict[str, str | None] = {
+            column["name"]: column["falls_behind"] for column in form["columns"]
         }
 
     def to_json(self) -> str:

@@ -79,7 +79,7 @@ def test_advise(command):
     )
     assert advice.to_json() == expected.replace(f'"{recording}"', f'"{RECORDING}"')
     assert advice.target == "/pg"
-    assert advice.options[0].name == "recorded"
+    assert advice.options[0].name == "as recorded, simulated"
     assert advice.options[0].quota_us == 50000
     assert advice.recommended is None or advice.recommended.suits
     with pytest.raises(schedcast.UsageError, match="nothing is promised"):
@@ -94,7 +94,7 @@ def test_check(command):
     verdict = schedcast.check(RECORDING, "p99<1ms", seeds=2, duration="5s")
     assert verdict.to_json() == broken.stdout
     assert not verdict.passes
-    assert not verdict.columns["recorded"][0].met
+    assert not verdict.columns["as recorded, simulated"][0].met
     slos = ["p99<500ms", "nr_throttled<=100"]
     # What two runs say of a third one is hardly anything.
     words = ["--seeds", "4", *words[2:], "--slo", slos[0], "--slo", slos[1]]

@@ -50,6 +50,7 @@ impl Simulate for Toy {
         Ok(Outcome {
             event_hash: hz * 1000 + seed,
             metrics,
+            ..Outcome::default()
         })
     }
 }
@@ -461,7 +462,7 @@ fn an_advice_is_written_as_json_and_read_back() {
     let json: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
     assert_eq!(json["schema"], "schedcast.advice/1");
-    assert_eq!(json["options"][0]["name"], "recorded");
+    assert_eq!(json["options"][0]["name"], "as recorded, simulated");
     assert_eq!(json["options"][0]["suits"], false);
     let (target, limit) = schedcast_lab::advise::read_recommendation(&file).unwrap();
     assert_eq!(

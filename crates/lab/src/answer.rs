@@ -1,5 +1,9 @@
 //! From a question to what is printed: the comparison and what a table says around it.
 
+use schedcast_workload::replay::Quantiles;
+
+use crate::advise::drift::Drifting;
+use crate::advise::search::Limit;
 use crate::comparison::{Comparison, Measured};
 use crate::error::Result;
 use crate::experiment::cgroup::{CgroupSettings, limit_commands};
@@ -12,6 +16,7 @@ use crate::recording::Recorded;
 use crate::simulate::{Simulate, run_all, run_seeds};
 use crate::simulator::Simulator;
 use crate::tables::{self, Context, Fit};
+use crate::{trust, verdict};
 
 /// A layout of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +71,16 @@ pub fn answer(
     simulator: &impl Simulate,
     finished: &(impl Fn() + Sync),
 ) -> Result<Answer> {
-    let mut comparison = compare(question, experiment, simulator, finished)?;
+    let to_come = ToCome::of(question, experiment)?;
+    let mut comparison = match &to_come {
+        Some(to_come) => compare(
+            question,
+            &to_come.experiment,
+            &to_come.drifting(simulator),
+            finished,
+        )?,
+        None => compare(question, experiment, simulator, finished)?,
+    };
     if let Subject::Profile(_) = &question.subject {
         comparison.tier = Some(crate::comparison::Tier::Profile);
     }
@@ -94,15 +108,102 @@ pub fn answer(
     }
     if let Subject::Recording(recorded) = &question.subject {
         let target = question.target()?;
-        if !is_partial(experiment, recorded) {
-            context.fit = fit(&comparison, recorded, target.as_deref());
+        if let (false, Some(to_come)) = (is_partial(experiment, recorded), &to_come) {
+            context.fit = to_come.refit(experiment, simulator, finished)?;
         }
+        comparison.add_intervals_of_one_run();
+        for one in &context.fit {
+            comparison.set_recorded(&one.metric, one.seen);
+        }
+        comparison.warnings = warnings(&context.fit, recorded, target.as_deref());
         context.subjects = Some(subjects(&comparison, recorded, target.as_deref()));
+        if let Some(target) = &target
+            && let Some(latency) = recorded.seen.latency(target)
+        {
+            context.verdict = verdict::sentences(&verdict::Subject {
+                comparison: &comparison,
+                scenarios: &experiment.scenarios,
+                target,
+                members: recorded.seen.members.get(target).map_or(&[], Vec::as_slice),
+                latency: &latency,
+            });
+        }
     }
     Ok(Answer {
         comparison,
         context,
     })
+}
+
+/// Runs of a recording that are still to come: their periods fall anywhere, and requests take as much more or less CPU time as
+/// they did at some time of the recording. What is forecast is one of these, not the recorded run again.
+pub(crate) struct ToCome<'a> {
+    pub recorded: &'a Recorded,
+    pub target: String,
+    pub experiment: Experiment,
+}
+
+impl<'a> ToCome<'a> {
+    /// `None` where the question is about no recording or no group of one.
+    fn of(question: &'a Question, experiment: &Experiment) -> Result<Option<ToCome<'a>>> {
+        let (Subject::Recording(recorded), Some(target)) = (&question.subject, question.target()?)
+        else {
+            return Ok(None);
+        };
+        let mut experiment = experiment.clone();
+        for scenario in &mut experiment.scenarios {
+            *scenario = Limit::of(scenario, &target).applied(scenario, &target, &scenario.name);
+        }
+        Ok(Some(ToCome {
+            recorded,
+            target,
+            experiment,
+        }))
+    }
+
+    fn drifting<'b, S>(&self, simulator: &'b S) -> Drifting<'b, S> {
+        Drifting {
+            simulator,
+            drift_permille: self.recorded.seen.drift_of(&self.target),
+            seeds: self.experiment.seeds,
+        }
+    }
+
+    /// How the recorded run itself comes out when it is simulated again, with its periods where they were.
+    fn refit(
+        &self,
+        experiment: &Experiment,
+        simulator: &impl Simulate,
+        finished: &(impl Fn() + Sync),
+    ) -> Result<Vec<Fit>> {
+        let first = &experiment.scenarios[0];
+        refit(
+            self.recorded,
+            &self.target,
+            first,
+            simulator,
+            experiment.seeds,
+            finished,
+        )
+    }
+}
+
+/// How the recorded run comes out when `baseline` is simulated with its periods where they were.
+pub(crate) fn refit(
+    recorded: &Recorded,
+    target: &str,
+    baseline: &Scenario,
+    simulator: &impl Simulate,
+    seeds: u32,
+    finished: &(impl Fn() + Sync),
+) -> Result<Vec<Fit>> {
+    let only = [Scenario {
+        name: "re-simulated".to_string(),
+        ..baseline.clone()
+    }];
+    let outcomes = run_all(simulator, &only, seeds, finished)?;
+    let comparison = Comparison::new("", &only, &outcomes)?;
+    Ok(fit(&comparison, recorded, Some(target)))
 }
 
 /// Most seeds that a comparison takes of itself.
@@ -244,7 +345,13 @@ pub(crate) fn fit(comparison: &Comparison, recorded: &Recorded, target: Option<&
             ("request_latency", &threads.request_latency),
             ("activation_latency", &threads.activation_latency),
         ];
-        for (name, latency) in latencies.iter().filter(|(_, latency)| latency.count > 0) {
+        let known = |latency: &Quantiles| latency.count > 0;
+        let requests = known(&threads.request_latency);
+        for (name, latency) in latencies.iter().filter(|(_, latency)| known(latency)) {
+            if requests == (*name == "request_latency") {
+                let metric = format!("{}/{name}.{}", threads.name, metrics::COUNT);
+                seen.push((metric, latency.count as f64));
+            }
             let values = [
                 ("p50", latency.p50_ns),
                 ("p95", latency.p95_ns),
@@ -264,6 +371,12 @@ pub(crate) fn fit(comparison: &Comparison, recorded: &Recorded, target: Option<&
             })
         })
         .collect()
+}
+
+/// What must be known before numbers from a recording: a poor fit, and that nobody saw what clients wait for.
+pub(crate) fn warnings(fit: &[Fit], recorded: &Recorded, target: Option<&str>) -> Vec<String> {
+    let latency = target.and_then(|target| recorded.seen.latency(target));
+    trust::warnings(fit, latency.as_ref())
 }
 
 /// What a table about a profile shows: the target and its programs.
@@ -475,6 +588,7 @@ mod tests {
             Ok(Outcome {
                 event_hash: seed,
                 metrics,
+                ..Outcome::default()
             })
         }
     }

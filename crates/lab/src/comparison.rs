@@ -16,7 +16,9 @@ use crate::experiment::Scenario;
 use crate::experiment::kernel::KernelSettings;
 use crate::metrics::{self, Better, Metric};
 use crate::outcome::{Outcome, combine_hashes};
-use crate::statistics::{Bootstrap, Interval, chaos_floor, mean, standard_deviation};
+use crate::statistics::{
+    Bootstrap, Interval, chaos_floor, mean, prediction_interval, standard_deviation,
+};
 
 /// Name and version of the JSON form.
 pub const SCHEMA: &str = "schedcast.comparison/1";
@@ -36,6 +38,9 @@ pub struct Comparison {
     /// Quality of an answer that starts from a recording; absent for experiments without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tier: Option<Tier>,
+    /// What a reader must know before the numbers, a sentence each; absent if there is nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// Name of the variant that the others are compared with: the first.
     pub baseline: String,
     /// The variants in the order of the experiment.
@@ -108,8 +113,17 @@ pub struct Summary {
     pub better: Better,
     /// Mean over seeds: harmonic for rates, arithmetic for the rest.
     pub mean: f64,
+    /// The value is a lower bound: in some run the percentile falls among what had not finished, which counts with its age.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub at_least: bool,
     /// 95 % interval of the mean; null with fewer than two samples.
     pub ci95: Option<[f64; 2]>,
+    /// 95 % interval of one more run, in answers from a recording; absent elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub one_run95: Option<[f64; 2]>,
+    /// What the recording itself shows, in the column of its settings; absent elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<f64>,
     /// One value for each seed, in seed order; null where the run had none.
     pub samples: Vec<Option<f64>>,
     /// In the baseline, the largest relative change that 95 of 100 comparisons of it with itself under other draws show; absent
@@ -179,7 +193,13 @@ impl Comparison {
                     baseline.get(&name)
                 };
                 let is_baseline = index == 0;
-                let summary = summarise(&metric, samples, is_baseline, below, &mut bootstraps);
+                let at_least = runs.iter().any(|run| run.at_least.contains(&name));
+                let summary = summarise(&metric, samples, is_baseline, below, &mut bootstraps).map(
+                    |summary| Summary {
+                        at_least,
+                        ..summary
+                    },
+                );
                 metrics.extend(summary.map(|summary| (name.clone(), summary)));
             }
             variants.push(Variant {
@@ -195,6 +215,7 @@ impl Comparison {
             schedcast: env!("CARGO_PKG_VERSION").to_string(),
             seeds: u32::try_from(seeds).unwrap_or(u32::MAX),
             tier: None,
+            warnings: Vec::new(),
             baseline: scenarios
                 .first()
                 .map(|first| first.name.clone())
@@ -216,6 +237,24 @@ impl Comparison {
             if name == metric {
                 summary.measured = Some(measured);
             }
+        }
+    }
+
+    /// Adds the interval of one more run to every value: what is measured later is one run, with its own phases and its own
+    /// drift, not a mean.
+    pub fn add_intervals_of_one_run(&mut self) {
+        let metrics = self.variants.iter_mut().flat_map(|one| &mut one.metrics);
+        for (_, summary) in metrics {
+            summary.one_run95 = ends(prediction_interval(&summary.values()));
+        }
+    }
+
+    /// Adds what the recording shows of `metric` to the baseline.
+    pub fn set_recorded(&mut self, metric: &str, value: f64) {
+        let baseline = self.variants.first_mut();
+        let metrics = baseline.into_iter().flat_map(|one| &mut one.metrics);
+        for (_, summary) in metrics.filter(|(name, _)| name == metric) {
+            summary.recorded = Some(value);
         }
     }
 
@@ -363,7 +402,10 @@ fn summarise(
         unit: metric.unit().to_string(),
         better: metric.better(),
         mean,
+        at_least: false,
         ci95: ends(bootstraps.of(values.len()).of_mean(kind, &values)),
+        one_run95: None,
+        recorded: None,
         chaos_floor,
         samples,
         vs_baseline,
@@ -413,6 +455,7 @@ pub(crate) mod tests {
                         Outcome {
                             event_hash: seed as u64,
                             metrics,
+                            ..Outcome::default()
                         }
                     })
                     .collect()
@@ -470,6 +513,7 @@ pub(crate) mod tests {
         let outcome = Outcome {
             event_hash: 1,
             metrics,
+            ..Outcome::default()
         };
         let scenario = {
             let document = document::parse(&Source::new("t.toml", "")).unwrap();
@@ -493,6 +537,7 @@ pub(crate) mod tests {
         let outcome = Outcome {
             event_hash: 0,
             metrics,
+            ..Outcome::default()
         };
         let error = Comparison::new("", &scenarios, &[vec![outcome]]).unwrap_err();
         assert_eq!(

@@ -42,6 +42,8 @@ pub mod statistics;
 pub mod studies;
 pub mod sweep;
 pub mod tables;
+pub mod trust;
 pub mod validate;
+pub mod verdict;
 pub mod views;
 pub mod watch;

@@ -1,6 +1,6 @@
 //! What one run of one variant produced.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Values by metric name, see [`crate::metrics`].
 pub type MetricMap = BTreeMap<String, f64>;
@@ -12,6 +12,8 @@ pub struct Outcome {
     pub event_hash: u64,
     /// What was measured. A metric without a value (a percentile of nothing) is absent.
     pub metrics: MetricMap,
+    /// Metrics whose value is a lower bound: a percentile that falls among what has not finished, counted with its age.
+    pub at_least: BTreeSet<String>,
 }
 
 /// One hash for the runs of all seeds, in seed order.
@@ -65,7 +67,7 @@ mod tests {
         let runs = |hashes: [u64; 2]| {
             hashes.map(|event_hash| Outcome {
                 event_hash,
-                metrics: MetricMap::new(),
+                ..Outcome::default()
             })
         };
         assert_eq!(combine_hashes(&[]), 0xcbf2_9ce4_8422_2325);

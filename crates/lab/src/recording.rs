@@ -101,11 +101,94 @@ impl Seen {
         self.drift_permille.get(cgroup).copied().unwrap_or(0)
     }
 
+    /// What times the requests of `cgroup` as its clients see them, where the recording shows that for most of what its
+    /// main threads do: from when a request is due to its answer, else from the message to its reply. Where it shows neither,
+    /// the time that these threads are about something.
+    pub fn latency(&self, cgroup: &str) -> Option<Latency> {
+        let main = self.main_threads(cgroup)?;
+        let figures = self.figures.as_ref();
+        let threads = figures.and_then(|all| all.threads.iter().find(|one| one.name == main));
+        let all = |one: &replay::Quantiles| one.count + one.unfinished;
+        let shown = threads.and_then(|one| {
+            let most =
+                |latency| all(latency) > 0 && 2 * all(latency) >= all(&one.activation_latency);
+            let known = [
+                (Latency::REQUEST, &one.request_latency),
+                (Latency::REPLY, &one.reply_latency),
+            ];
+            known.into_iter().find(|(_, latency)| most(latency))
+        });
+        let name = shown.map_or(Latency::ACTIVATION, |(name, _)| name);
+        Some(Latency::new(main, name))
+    }
+
+    /// How many requests that `latency` times finished in the recording.
+    pub fn finished(&self, latency: &Latency) -> Option<u64> {
+        let mut all = self.figures.iter().flat_map(|figures| &figures.threads);
+        let threads = all.find(|one| one.name == latency.threads)?;
+        Some(match latency.name {
+            Latency::REQUEST => threads.request_latency.count,
+            Latency::REPLY => threads.reply_latency.count,
+            _ => threads.activation_latency.count,
+        })
+    }
+
+    /// CPUs' worth of time that `cgroup` used on average over `length_ns`; 0 where that is not known.
+    pub fn mean_cpus(&self, cgroup: &str, length_ns: u64) -> f64 {
+        let groups = self.figures.iter().flat_map(|all| &all.groups);
+        let used = groups.filter(|group| group.path == cgroup);
+        let used_ns: u64 = used.map(|group| group.usage_ns).sum();
+        used_ns as f64 / length_ns.max(1) as f64
+    }
+
     /// The threads that do a group's work: those whose requests are known, else those of the subject with the most
     /// activations.
     pub fn main_threads(&self, cgroup: &str) -> Option<&str> {
         let names = self.members.get(cgroup)?;
         names.first().map(String::as_str)
+    }
+}
+
+/// A latency of the threads that do a service's work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Latency {
+    /// Name of the threads.
+    pub threads: String,
+    /// [`Latency::REQUEST`], [`Latency::REPLY`] or [`Latency::ACTIVATION`].
+    pub name: &'static str,
+}
+
+impl Latency {
+    /// From when a request is due to its answer.
+    pub const REQUEST: &'static str = "request_latency";
+    /// From a message to the reply.
+    pub const REPLY: &'static str = "reply_latency";
+    /// From a thread's wakeup to its next block.
+    pub const ACTIVATION: &'static str = "activation_latency";
+
+    /// The latency `name` of `threads`.
+    pub fn new(threads: &str, name: &'static str) -> Latency {
+        let threads = threads.to_string();
+        Latency { threads, name }
+    }
+
+    /// The full name of a value of it: `postgres/request_latency.p99` for `p99`.
+    pub fn metric(&self, suffix: &str) -> String {
+        format!("{}/{}.{suffix}", self.threads, self.name)
+    }
+
+    /// Whether it is what clients see.
+    pub fn is_seen_by_clients(&self) -> bool {
+        self.name != Latency::ACTIVATION
+    }
+
+    /// What it times, in the plural.
+    pub fn counted(&self) -> &'static str {
+        match self.name {
+            Latency::REQUEST => "requests",
+            Latency::REPLY => "replies",
+            _ => "activations",
+        }
     }
 }
 

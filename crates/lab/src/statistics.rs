@@ -103,7 +103,7 @@ const RESAMPLES: usize = 4_000;
 /// Start of the resampling stream: any constant will do.
 const STREAM_START: u64 = 0x7363_6865_6463_6173;
 /// 97.5 % quantile of the normal distribution.
-const NORMAL_QUANTILE: f64 = 1.959_963_985;
+pub const NORMAL_QUANTILE: f64 = 1.959_963_985;
 /// 97.5 % quantiles of Student's distribution for 1 to 30 degrees of freedom.
 const STUDENT_QUANTILE: [f64; 30] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,

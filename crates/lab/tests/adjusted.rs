@@ -4,7 +4,7 @@ use std::path::Path;
 
 use schedcast_lab::answer::answer;
 use schedcast_lab::comparison::Comparison;
-use schedcast_lab::question::{Columns, Question, Setting, Subject};
+use schedcast_lab::question::{AS_RECORDED, Columns, Question, Setting, Subject};
 use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulator::Simulator;
 
@@ -49,13 +49,13 @@ fn rate_threads_window_and_foreground_change_a_replay() {
     let p95 = |column: &str| of(column, "postgres/request_latency.p95");
     let count = |column: &str| of(column, "postgres/request_latency.count");
     assert!(
-        throttled("half") < 0.2 * throttled("recorded"),
+        throttled("half") < 0.2 * throttled(AS_RECORDED),
         "{}",
         throttled("half")
     );
     assert!((580.0..600.0).contains(&count("half")), "{}", count("half"));
     // One thread takes the same requests one by one; with sixteen none waits for a thread.
-    assert_eq!(count("one"), count("recorded"));
+    assert_eq!(count("one"), count(AS_RECORDED));
     let own = |column: &str| of(column, "postgres/activation_latency.p95");
     assert!(
         p95("one") > 1.5 * own("one"),
@@ -71,7 +71,7 @@ fn rate_threads_window_and_foreground_change_a_replay() {
     );
     assert_eq!(of("part", "cgroup:/pg/nr_periods"), 150.0);
     // The threads behind use next to nothing here.
-    assert!((throttled("front") / throttled("recorded") - 1.0).abs() < 0.1);
+    assert!((throttled("front") / throttled(AS_RECORDED) - 1.0).abs() < 0.1);
 }
 
 #[test]

@@ -126,6 +126,7 @@ fn the_loop_is_closed() {
     let demands = Demands {
         slos: vec![PROMISE.to_owned()],
         max_neighbour: None,
+        force: false,
     };
     // As the command asks it: what the recording does not fix is drawn.
     let simulator = Simulator::new().drawing();

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use schedcast_lab::answer::answer;
 use schedcast_lab::comparison::{Comparison, Tier};
-use schedcast_lab::question::{Columns, Question, Setting, Subject};
+use schedcast_lab::question::{AS_RECORDED, Columns, Question, Setting, Subject};
 use schedcast_lab::simulator::Simulator;
 use schedcast_lab::{profile, recording::Recorded};
 
@@ -52,7 +52,7 @@ fn a_distilled_service_is_throttled_like_the_recorded_one() {
     let comparison = compared(&columns);
     let recorded = Recorded::open(&folder("postgres-quota")).unwrap();
     let group = &recorded.seen.figures.as_ref().unwrap().groups[0];
-    let throttled = value(&comparison, "recorded", "cgroup:/pg/nr_throttled");
+    let throttled = value(&comparison, AS_RECORDED, "cgroup:/pg/nr_throttled");
     let seen = group.nr_throttled.unwrap() as f64;
     assert!(
         (throttled / seen - 1.0).abs() < 0.25,
@@ -64,7 +64,7 @@ fn a_distilled_service_is_throttled_like_the_recorded_one() {
     assert!((usage / used - 1.0).abs() < 0.05, "{usage} of {used}");
     let measured = recorded.measured.unwrap();
     for (column, name) in [
-        ("recorded", "recorded"),
+        (AS_RECORDED, "recorded"),
         ("no limit", "no limit"),
         ("60 ms", "quota 60 ms"),
         ("80 ms", "quota 80 ms"),
@@ -90,16 +90,16 @@ fn rate_work_and_threads_scale() {
     let comparison = compared(&columns);
     let of = |column: &str, metric: &str| value(&comparison, column, metric);
     let usage = |column: &str| {
-        of(column, "cgroup:/pg/usage_usec") / of("recorded", "cgroup:/pg/usage_usec")
+        of(column, "cgroup:/pg/usage_usec") / of(AS_RECORDED, "cgroup:/pg/usage_usec")
     };
     assert!((0.45..0.56).contains(&usage("half")), "{}", usage("half"));
     assert!((0.45..0.56).contains(&usage("cheap")), "{}", usage("cheap"));
     let throttled = |column: &str| of(column, "cgroup:/pg/nr_throttled");
-    assert!(throttled("half") < 0.2 * throttled("recorded"));
+    assert!(throttled("half") < 0.2 * throttled(AS_RECORDED));
     // One worker cannot use two CPUs: throttled less, and requests wait for it.
-    assert!(throttled("one") < throttled("recorded"));
+    assert!(throttled("one") < throttled(AS_RECORDED));
     let p75 = |column: &str| of(column, "postgres/request_latency.p75");
-    assert!(p75("one") > 1.3 * p75("recorded"), "{}", p75("one"));
+    assert!(p75("one") > 1.3 * p75(AS_RECORDED), "{}", p75("one"));
     // A client that asks again at once keeps one CPU busy: 50 of every 100 ms are all it gets.
     let requests = of("closed", "postgres/request_latency.count");
     assert!((1500.0..1750.0).contains(&requests), "{requests}");

@@ -12,12 +12,13 @@ use crate::running;
 ///
 /// `progress(ended, 0)`: how many runs a search needs is not known before.
 #[pyfunction]
-#[pyo3(signature = (asked, slos, max_neighbour=None, workers=None, progress=None))]
+#[pyo3(signature = (asked, slos, max_neighbour=None, force=false, workers=None, progress=None))]
 pub fn advise(
     py: Python<'_>,
     asked: Asked,
     slos: Vec<String>,
     max_neighbour: Option<String>,
+    force: bool,
     workers: Option<usize>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(String, String)> {
@@ -25,6 +26,7 @@ pub fn advise(
     let demands = Demands {
         slos,
         max_neighbour,
+        force,
     };
     let advice = running::run(py, 0, progress, workers, |simulator| {
         search(&question, &demands, simulator, &|| simulator.ran())

@@ -132,6 +132,10 @@ impl Answer {
             ("ratio_ci95_low", number(&|summary| change(summary, 0))),
             ("ratio_ci95_high", number(&|summary| change(summary, 1))),
             ("significant", Column::boolean(rows.iter().map(significant))),
+            (
+                "at_least",
+                Column::boolean(rows.iter().map(|(_, _, summary)| Some(summary.at_least))),
+            ),
         ])
     }
 

@@ -154,14 +154,19 @@ impl Histogram {
         (self.count > 0).then_some(self.max)
     }
 
+    /// Place of a quantile among all values in ascending order: 1 is the smallest. 0 without values.
+    pub fn rank(&self, per_million: u32) -> u64 {
+        let rank = (u128::from(self.count) * u128::from(per_million)).div_ceil(1_000_000);
+        rank.max(1).min(u128::from(self.count)) as u64
+    }
+
     /// Value below or at which the fraction `per_million` / 10⁶ of all values lies (nearest rank, the
     /// middle of its bucket). 990,000 is the 99th percentile.
     pub fn quantile(&self, per_million: u32) -> Option<u64> {
         if self.count == 0 {
             return None;
         }
-        let rank = (u128::from(self.count) * u128::from(per_million)).div_ceil(1_000_000);
-        let rank = rank.clamp(1, u128::from(self.count)) as u64;
+        let rank = self.rank(per_million);
         let mut seen = 0;
         for (low, high, count) in self.iter() {
             seen += count;

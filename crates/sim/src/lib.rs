@@ -23,4 +23,5 @@ pub use program::{
 };
 pub use workload::Workload;
 pub use workload_check::WorkloadError;
+pub use world::{ANSWERED, MessageSpec, NOT_DUE, RequestSpec, Unfinished};
 pub use world::{CpuTime, Explained, RunError, Watch, World, WorldError};

@@ -4,6 +4,7 @@
 //! one. Objects are named by the number their `add_…` method returns.
 
 use crate::program::{Distribution, ObjectId, Program, Reg};
+use crate::world::{MessageSpec, RequestSpec};
 use schedcast_kernel::bandwidth::limits::Hierarchy;
 use schedcast_kernel::group::BandwidthLimit;
 use schedcast_kernel::task::Policy;
@@ -493,6 +494,10 @@ pub struct Workload {
     pub arrivals: Vec<ArrivalSpec>,
     /// Timed changes, ascending.
     pub changes: Vec<GroupChange>,
+    /// Messages that count as unfinished activations while they wait or are handled.
+    pub messages: Vec<MessageSpec>,
+    /// Requests that count as unfinished from when they are due to their answer.
+    pub requests: Vec<RequestSpec>,
 }
 
 fn push<T>(table: &mut Vec<T>, row: T) -> u32 {

@@ -168,6 +168,9 @@ pub struct AdviseArguments {
     /// How much worse a neighbour may become, such as +5% [default: any]
     #[arg(long, value_name = "GROWTH", allow_hyphen_values = true)]
     pub max_neighbour: Option<String>,
+    /// Advise even if the simulation of the recorded limit misses the recording
+    #[arg(long)]
+    pub force: bool,
     /// Group whose limits may change
     #[command(flatten)]
     pub target: Target,

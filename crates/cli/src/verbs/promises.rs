@@ -37,6 +37,7 @@ pub fn advise(
     let demands = Demands {
         slos: arguments.slo.clone(),
         max_neighbour: arguments.max_neighbour.clone(),
+        force: arguments.force,
     };
     let progress = counter(cli.quiet);
     let advised = ask_for_advice(&question, &demands, simulator, &|| progress.inc(1));

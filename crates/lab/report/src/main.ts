@@ -113,7 +113,9 @@ function start(): void {
   const build = () => {
     if (!report) return;
     const sentence = element("p", { class: "sentence", id: "sentence" }, report.sentence);
-    head.replaceChildren(element("h1", {}, report.title || report.source), element("p", { class: "meta" }, meta(report)), sentence);
+    const warnings = report.warnings.map((warning) => element("p", { class: "sentence" }, element("b", {}, "Warning: "), warning));
+    const title = element("h1", {}, report.title || report.source);
+    head.replaceChildren(title, element("p", { class: "meta" }, meta(report)), ...warnings, sentence);
     if (report.target) head.append(element("p", { class: "meta" }, `target ${report.target}`));
     const at = window.scrollY;
     main.replaceChildren(...results(report));

@@ -15,7 +15,7 @@ function signed(value: number): string {
 function body(row: Row, cell: Cell | null): HTMLElement {
   if (cell === null) return element("td", { class: "none" }, "–");
   const half = cell.ci95 ? (cell.ci95[1] - cell.ci95[0]) / 2 : null;
-  const td = element("td", {}, element("b", {}, number(cell.mean, row.digits)));
+  const td = element("td", {}, element("b", {}, `${cell.at_least ? "≥" : ""}${number(cell.mean, row.digits)}`));
   if (half !== null) td.append(element("span", { class: "spread" }, ` ±${number(half, row.digits)}`));
   if (cell.change !== null && (cell.change !== 0 || cell.significant)) {
     const interval = cell.change_ci95;
@@ -25,6 +25,9 @@ function body(row: Row, cell: Cell | null): HTMLElement {
     const kind = verdict(row, cell);
     const text = signed(cell.change) + (cell.significant ? " *" : "");
     td.append(element("span", { class: `change ${kind}`, title }, text, kind ? element("span", { class: "unseen" }, ` (${kind})`) : null));
+  }
+  if (cell.recorded !== null) {
+    td.append(element("span", { class: "measured" }, `recorded ${number(cell.recorded, row.digits)}`));
   }
   if (cell.measured) {
     const [median, least, most] = cell.measured.map((value) => number(value, row.digits));

@@ -9,6 +9,7 @@ export interface Report {
   seeds: number;
   tier: string | null;
   target: string | null;
+  warnings: string[];
   sentence: string;
   reproduce: string;
   variants: Variant[];
@@ -52,7 +53,10 @@ export interface Row {
 
 export interface Cell {
   mean: number;
+  /** The mean is a lower bound. */
+  at_least: boolean;
   ci95: [number, number] | null;
+  recorded: number | null;
   change: number | null;
   change_ci95: [number, number] | null;
   significant: boolean;

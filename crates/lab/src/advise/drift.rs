@@ -19,7 +19,7 @@ const HALF_WIDTH_PERMILLE: i64 = 1732;
 const LEAST_PERMILLE: i64 = 100;
 
 /// A simulator in whose replays requests take more or less CPU time, seed by seed.
-pub(super) struct Drifting<'a, S> {
+pub(crate) struct Drifting<'a, S> {
     /// Behind it.
     pub simulator: &'a S,
     /// Deviation of a request's work.

@@ -6,8 +6,9 @@
 
 use super::drift::Drifting;
 use super::judge::{self, Forecast};
+use super::pace::Requests;
 use super::search::Limit;
-use super::{Case, Slo, refit};
+use super::{Case, Slo};
 use crate::answer;
 use crate::comparison::Comparison;
 use crate::error::Result;
@@ -23,6 +24,8 @@ pub struct Judged {
     pub name: String,
     /// One for each promise.
     pub forecasts: Vec<Forecast>,
+    /// Why the service does not keep up with its requests.
+    pub falls_behind: Option<String>,
 }
 
 /// Every promise under every column.
@@ -38,10 +41,11 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Whether every promise is kept in every column that was asked about.
+    /// Whether every promise is kept, and the service keeps up, in every column that was asked about.
     pub fn passes(&self) -> bool {
-        let mut forecasts = self.judged.iter().flat_map(|one| &one.forecasts);
-        forecasts.all(|forecast| forecast.met)
+        let kept = |one: &Judged| one.forecasts.iter().all(|forecast| forecast.met);
+        let mut judged = self.judged.iter();
+        judged.all(|one| kept(one) && one.falls_behind.is_none())
     }
 
     /// As indented JSON, ending in a newline.
@@ -49,7 +53,13 @@ impl Gate {
         let columns: Vec<serde_json::Value> = self
             .judged
             .iter()
-            .map(|one| serde_json::json!({"name": one.name, "forecasts": one.forecasts}))
+            .map(|one| {
+                serde_json::json!({
+                    "name": one.name,
+                    "forecasts": one.forecasts,
+                    "falls_behind": one.falls_behind,
+                })
+            })
             .collect();
         let slos: Vec<String> = self.promises.iter().map(Slo::describe).collect();
         let json = serde_json::json!({
@@ -59,6 +69,7 @@ impl Gate {
             "slos": slos,
             "passes": self.passes(),
             "columns": columns,
+            "warnings": self.comparison.warnings,
         });
         format!("{json:#}\n")
     }
@@ -97,16 +108,35 @@ pub fn check(
     let mut comparison = Comparison::new(&experiment.title, &to_come, &outcomes)?;
     comparison.tier = Some(case.recorded.tier);
     let recorded = &experiment.scenarios[0];
-    let fit = match answer::is_partial(&experiment, case.recorded) {
-        true => Vec::new(),
-        false => refit(&case, recorded, simulator, experiment.seeds, finished)?,
+    let whole = !answer::is_partial(&experiment, case.recorded);
+    let need = case.need(&outcomes[0], Limit::of(&to_come[0], &case.target), whole);
+    let fit = match whole {
+        false => Vec::new(),
+        true => answer::refit(
+            case.recorded,
+            &case.target,
+            recorded,
+            simulator,
+            experiment.seeds,
+            finished,
+        )?,
     };
+    comparison.add_intervals_of_one_run();
+    for one in &fit {
+        comparison.set_recorded(&one.metric, one.seen);
+    }
+    comparison.warnings = answer::warnings(&fit, case.recorded, Some(&case.target));
     let first = usize::from(experiment.scenarios.len() > 1);
     let mut judged = Vec::new();
     for (scenario, runs) in experiment.scenarios.iter().zip(&outcomes).skip(first) {
         let forecasts = case.promises.iter();
+        let falls_behind = need.as_ref().and_then(|need| {
+            let requests = Requests::of(runs, &need.latency);
+            need.falls_behind(Limit::of(scenario, &case.target), &requests)
+        });
         judged.push(Judged {
             name: scenario.name.clone(),
+            falls_behind,
             forecasts: forecasts
                 .map(|slo| judge::forecast(slo, runs, &fit))
                 .collect::<Result<_>>()?,

@@ -15,6 +15,7 @@ use crate::metrics;
 use crate::outcome::Outcome;
 use crate::statistics::{Interval, MeanKind, mean, prediction_interval};
 use crate::tables::Fit;
+use crate::trust;
 
 /// What is expected of one promise under one limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,8 +24,12 @@ pub struct Forecast {
     pub metric: String,
     /// Unit of the values.
     pub unit: String,
-    /// Mean over seeds; absent where a run has no such value, because nothing was completed.
+    /// Mean over seeds; absent where a run has no such value.
     pub mean: Option<f64>,
+    /// The mean is a lower bound, for in some run the percentile falls among what had not finished. No promise of less
+    /// is kept then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_least: bool,
     /// 95 % interval of one run, stretched by the misfit of the re-simulated recording.
     pub interval: Option<[f64; 2]>,
     /// Whether the whole interval keeps the promise.
@@ -35,6 +40,7 @@ impl Forecast {
     /// The end of the interval that is worse for `slo`, in multiples of what it allows.
     pub(super) fn strain(&self, slo: &Slo) -> f64 {
         match (self.interval, slo.bound.from_above()) {
+            _ if self.at_least => f64::INFINITY,
             (Some([_, high]), true) if slo.limit > 0.0 => high / slo.limit,
             (Some([low, _]), false) if low > 0.0 => slo.limit / low,
             (Some(_), _) if self.met => 0.0,
@@ -45,19 +51,21 @@ impl Forecast {
 
 /// The ends of `spread`, moved apart by what the re-simulation of the recorded run missed: by the ratio of seen and
 /// predicted, or, where one of them is nothing and there is no ratio, by their difference. Where the recording does not
-/// show the metric they stay.
+/// show the metric they stay. A poor fit of any figure stretches all of them by its own miss.
 fn stretched(spread: Interval, metric: &str, fit: &[Fit]) -> [f64; 2] {
     let Interval { low, high } = spread;
+    let poorest = trust::poorest_factor(fit);
     match fit.iter().find(|one| one.metric == metric) {
         Some(one) if one.predicted > 0.0 && one.seen > 0.0 => {
             let misfit = (one.seen / one.predicted).max(one.predicted / one.seen);
+            let misfit = misfit.max(poorest);
             [low / misfit, high * misfit]
         }
         Some(one) => {
             let missed = (one.seen - one.predicted).abs();
             [(low - missed).max(low.min(0.0)), high + missed]
         }
-        None => [low, high],
+        None => [low / poorest, high * poorest],
     }
 }
 
@@ -97,6 +105,9 @@ pub fn forecast(slo: &Slo, outcomes: &[Outcome], fit: &[Fit]) -> Result<Forecast
         metric: slo.metric.clone(),
         unit: metric.map_or("", |metric| metric.unit()).to_string(),
         mean: None,
+        at_least: outcomes
+            .iter()
+            .any(|run| run.at_least.contains(&slo.metric)),
         interval: None,
         met: false,
     };
@@ -113,7 +124,8 @@ pub fn forecast(slo: &Slo, outcomes: &[Outcome], fit: &[Fit]) -> Result<Forecast
     let interval = stretched(spread, &slo.metric, fit);
     forecast.mean = mean(kind, &values);
     forecast.interval = Some(interval);
-    forecast.met = slo.keeps(interval[usize::from(slo.bound.from_above())]);
+    let unbounded = forecast.at_least && slo.bound.from_above();
+    forecast.met = !unbounded && slo.keeps(interval[usize::from(slo.bound.from_above())]);
     Ok(forecast)
 }
 
@@ -126,6 +138,7 @@ mod tests {
         let outcome = |value: &f64| Outcome {
             event_hash: 0,
             metrics: [("a/activation_latency.p99".to_string(), *value)].into(),
+            ..Outcome::default()
         };
         values.iter().map(outcome).collect()
     }
@@ -133,7 +146,7 @@ mod tests {
     fn slo(text: &str) -> Slo {
         let scope = Scope {
             threads: Some("a"),
-            cgroup: None,
+            ..Scope::default()
         };
         Slo::parse(text, scope).unwrap()
     }
@@ -157,6 +170,15 @@ mod tests {
     }
 
     #[test]
+    fn a_lower_bound_keeps_no_promise_of_less() {
+        let mut starved = runs(&[1_000.0; 3]);
+        starved[2].at_least = [starved[2].metrics.keys().next().unwrap().clone()].into();
+        let starved = forecast(&slo("p99<75ms"), &starved, &[]).unwrap();
+        assert!(starved.at_least && !starved.met, "{starved:?}");
+        assert_eq!(starved.strain(&slo("p99<75ms")), f64::INFINITY);
+    }
+
+    #[test]
     fn what_the_resimulation_misses_is_allowed_for() {
         let fit = |predicted: f64| Fit {
             metric: "a/activation_latency.p99".to_string(),
@@ -171,6 +193,20 @@ mod tests {
         assert_eq!(
             (high.interval, high.met),
             (Some([57_600.0, 90_000.0]), false)
+        );
+    }
+
+    #[test]
+    fn a_poor_fit_of_another_figure_widens_every_promise() {
+        let poor = Fit {
+            metric: "cgroup:/pg/nr_throttled".to_string(),
+            predicted: 50.0,
+            seen: 100.0,
+        };
+        let widened = forecast(&slo("p99<75ms"), &runs(&[72_000.0; 4]), &[poor]).unwrap();
+        assert_eq!(
+            (widened.interval, widened.met),
+            (Some([36_000.0, 144_000.0]), false)
         );
     }
 

@@ -21,24 +21,29 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::answer;
-use crate::comparison::{Comparison, Variant};
+use crate::comparison::Comparison;
 use crate::error::{Diagnostic, Error, Result, hint_for};
 use crate::experiment::Scenario;
 use crate::experiment::units::format_duration_ns;
-use crate::question::{Question, RECORDED, Subject};
+use crate::outcome::Outcome;
+use crate::question::{AS_RECORDED, Question, Subject};
 use crate::recording::Recorded;
-use crate::simulate::{Simulate, run_all};
-use crate::tables::{Context, Fit};
+use crate::simulate::Simulate;
+use crate::tables::Context;
+use crate::trust;
+use crate::verdict::{periods_throttled, time_lost};
 
-mod drift;
+pub(crate) mod drift;
 pub mod gate;
 pub mod judge;
+pub mod pace;
 pub mod patches;
 pub mod price;
 pub mod search;
 pub mod slo;
 
 use judge::Forecast;
+use pace::{Need, Requests};
 use patches::Patches;
 use price::Price;
 use search::{Bench, Limit};
@@ -54,6 +59,8 @@ pub struct Demands {
     pub slos: Vec<String>,
     /// How much worse a neighbour may become, as typed: `+5%`.
     pub max_neighbour: Option<String>,
+    /// Whether to advise even if the recorded limit, simulated, misses the recording.
+    pub force: bool,
 }
 
 /// One limit that was looked at.
@@ -67,8 +74,12 @@ pub struct Candidate {
     pub period_us: u64,
     /// What may be carried over, µs.
     pub burst_us: u64,
-    /// Whether it keeps every promise and its price can be paid.
+    /// Whether it keeps every promise, the service keeps up, and its price can be paid.
     pub suits: bool,
+    /// Why the service does not keep up with its requests; null where it does. Such a limit suits no promise.
+    pub falls_behind: Option<String>,
+    /// Requests that finish, or activations where no requests are known.
+    pub finished: f64,
     /// One for each promise.
     pub forecasts: Vec<Forecast>,
     /// The neighbour that loses most; null for the recorded limit, or without neighbours.
@@ -91,13 +102,8 @@ impl Candidate {
 
     /// What orders suitable limits: a period that changes comes last, because in many places it is
     /// one for the whole node; then CPU time granted in the long run, then burst.
-    fn cost(&self, recorded: Limit) -> (bool, u64, u64) {
-        let per_second = |part_us: u64| part_us * 1_000_000 / self.period_us;
-        (
-            self.period_us != recorded.period_us,
-            self.quota_us.map_or(u64::MAX, per_second),
-            per_second(self.burst_us),
-        )
+    fn cost(&self, recorded: Limit) -> (bool, (u64, u64)) {
+        (self.period_us != recorded.period_us, self.limit().grants())
     }
 }
 
@@ -114,6 +120,8 @@ pub struct Advice {
     pub target: String,
     /// The promises in full.
     pub slos: Vec<String>,
+    /// What is counted as finished: `requests`, `replies`, or `activations` where the recording shows neither.
+    pub counted: &'static str,
     /// How much worse a neighbour may become, as a ratio − 1; null if that is no matter.
     pub max_neighbour: Option<f64>,
     /// Name of the recommended option; null if none suits.
@@ -173,8 +181,10 @@ impl<'a> Case<'a> {
         if slos.is_empty() {
             return Err(Error::usage("nothing is promised").hint("such as --slo 'p99<80ms'"));
         }
+        let latency = recorded.seen.latency(&target);
         let scope = Scope {
             threads: recorded.seen.main_threads(&target),
+            latency: latency.as_ref().map(|latency| latency.name),
             cgroup: Some(&target),
         };
         let promises = slos.iter().map(|text| Slo::parse(text, scope));
@@ -182,6 +192,24 @@ impl<'a> Case<'a> {
             recorded,
             promises: promises.collect::<Result<_>>()?,
             target,
+        })
+    }
+
+    /// What the service needs, by the recording and by `outcomes` under the recorded `limit`, which are of the `whole` of it or
+    /// of a part. `None` where it has no threads.
+    pub fn need(&self, outcomes: &[Outcome], limit: Limit, whole: bool) -> Option<Need> {
+        let seen = &self.recorded.seen;
+        let latency = seen.latency(&self.target)?;
+        let mut recorded = Requests::of(outcomes, &latency);
+        if let Some(count) = seen.finished(&latency).filter(|_| whole) {
+            recorded.finished = recorded.finished.min(count as f64);
+        }
+        let used = seen.mean_cpus(&self.target, self.recorded.length_ns);
+        // The ends of a recording may cut one period more than fits, so it can show a little more than was granted.
+        Some(Need {
+            cpus: used.min(limit.cpus().unwrap_or(f64::INFINITY)),
+            latency,
+            recorded,
         })
     }
 
@@ -229,25 +257,21 @@ pub fn advise(
     for slo in &case.promises {
         judge::refuse_unreported(slo, outcomes)?;
     }
-    if !answer::is_partial(&experiment, case.recorded) {
-        bench.fit = refit(&case, baseline, simulator, seeds, finished)?;
+    let whole = !answer::is_partial(&experiment, case.recorded);
+    bench.need = case.need(outcomes, recorded, whole);
+    if whole {
+        bench.fit = answer::refit(case.recorded, target, baseline, simulator, seeds, finished)?;
+    }
+    if let Some(figures) = trust::poor_fit(&bench.fit).filter(|_| !demands.force) {
+        let message =
+            format!("no advice: the recorded limit, simulated, misses the recording: {figures}");
+        let error = Error::Input(Box::new(Diagnostic::general(message)));
+        return Err(
+            error.hint("record the busiest half minute you can get; --force advises all the same")
+        );
     }
     let limits = look_for(&mut bench, recorded)?;
     build(question, &case, &mut bench, &limits, most)
-}
-
-/// How the recorded run comes out when it is simulated again, with its periods where they were.
-fn refit(
-    case: &Case<'_>,
-    baseline: &Scenario,
-    simulator: &impl Simulate,
-    seeds: u32,
-    finished: &(impl Fn() + Sync),
-) -> Result<Vec<Fit>> {
-    let only = std::slice::from_ref(baseline);
-    let outcomes = run_all(simulator, only, seeds, finished)?;
-    let comparison = Comparison::new("", only, &outcomes)?;
-    Ok(answer::fit(&comparison, case.recorded, Some(&case.target)))
 }
 
 /// Named limits worth a column; the recorded one is first.
@@ -256,7 +280,7 @@ fn look_for<S: Simulate, F: Fn() + Sync>(
     recorded: Limit,
 ) -> Result<Vec<(String, Limit)>> {
     let ms = |us: u64| format_duration_ns(us * 1000);
-    let mut limits = vec![(RECORDED.to_string(), recorded)];
+    let mut limits = vec![(AS_RECORDED.to_string(), recorded)];
     let mut add = |name: String, limit: Limit| {
         if !limits.iter().any(|(_, known)| *known == limit) {
             limits.push((name, limit));
@@ -295,20 +319,26 @@ fn build<S: Simulate, F: Fn() + Sync>(
     let target = case.target.as_str();
     let mut scenarios = Vec::new();
     let mut outcomes = Vec::new();
-    let mut forecasts = Vec::new();
+    let mut judged = Vec::new();
     for (name, limit) in limits {
         scenarios.push(limit.applied(bench.baseline, target, name));
         outcomes.push(bench.outcomes(*limit)?.to_vec());
-        forecasts.push(bench.forecasts(*limit)?);
+        judged.push((bench.forecasts(*limit)?, bench.pace(*limit)?));
     }
     let mut comparison = Comparison::new("", &scenarios, &outcomes)?;
     comparison.tier = Some(case.recorded.tier);
+    comparison.add_intervals_of_one_run();
+    for one in &bench.fit {
+        comparison.set_recorded(&one.metric, one.seen);
+    }
+    comparison.warnings = answer::warnings(&bench.fit, case.recorded, Some(target));
     let members = case.recorded.seen.members.get(target);
     let members = members.cloned().unwrap_or_default();
     let length_s = case.recorded.length_ns as f64 / 1e9;
     let watched = price::watched(&comparison.variants[0], &members, length_s);
     let mut options = Vec::new();
-    for (index, ((name, limit), forecasts)) in limits.iter().zip(forecasts).enumerate() {
+    for (index, ((name, limit), judged)) in limits.iter().zip(judged).enumerate() {
+        let (forecasts, (requests, falls_behind)) = judged;
         let variant = &comparison.variants[index];
         let price = match index {
             0 => None,
@@ -323,7 +353,9 @@ fn build<S: Simulate, F: Fn() + Sync>(
             quota_us: limit.quota_us,
             period_us: limit.period_us,
             burst_us: limit.burst_us,
-            suits: affordable && forecasts.iter().all(|one| one.met),
+            suits: affordable && falls_behind.is_none() && forecasts.iter().all(|one| one.met),
+            falls_behind,
+            finished: requests.finished,
             forecasts,
             price,
             time_lost: time_lost(variant, &members),
@@ -331,7 +363,12 @@ fn build<S: Simulate, F: Fn() + Sync>(
         });
     }
     let recorded = limits[0].1;
-    let suitable = options.iter().filter(|option| option.suits);
+    // To take a limit away is no advice about limits: the neighbours have no say in it.
+    let suitable = options
+        .iter()
+        .enumerate()
+        .filter(|(index, option)| option.suits && (*index == 0 || option.quota_us.is_some()));
+    let suitable = suitable.map(|(_, option)| option);
     let best = suitable.min_by_key(|option| option.cost(recorded));
     let mut context = answer::context(question, &question.experiment()?)?;
     context.fit = bench.fit.clone();
@@ -341,6 +378,10 @@ fn build<S: Simulate, F: Fn() + Sync>(
         recording: case.recorded.folder.clone(),
         target: target.to_string(),
         slos: case.promises.iter().map(Slo::describe).collect(),
+        counted: bench
+            .need
+            .as_ref()
+            .map_or("activations", |need| need.latency.counted()),
         max_neighbour: most,
         recommended: best.map(|option| option.name.clone()),
         patches: best.map(|option| {
@@ -352,32 +393,6 @@ fn build<S: Simulate, F: Fn() + Sync>(
         context,
         promises: case.promises.clone(),
     })
-}
-
-fn mean(variant: &Variant, metric: &str) -> f64 {
-    variant.get(metric).map_or(0.0, |summary| summary.mean)
-}
-
-fn time_lost(variant: &Variant, members: &[String]) -> f64 {
-    let sum = |metric: &str| -> f64 {
-        let values = members
-            .iter()
-            .map(|name| mean(variant, &format!("{name}/{metric}")));
-        values.sum()
-    };
-    let lost = sum("wait.throttled");
-    let wished = lost + sum("wait.contention") + sum("cpu_time");
-    if wished > 0.0 { lost / wished } else { 0.0 }
-}
-
-fn periods_throttled(variant: &Variant, target: &str) -> f64 {
-    let periods = mean(variant, &format!("cgroup:{target}/nr_periods"));
-    let throttled = mean(variant, &format!("cgroup:{target}/nr_throttled"));
-    if periods > 0.0 {
-        throttled / periods
-    } else {
-        0.0
-    }
 }
 
 /// The parts of an advice that are applied.
@@ -444,6 +459,8 @@ mod tests {
             period_us: 100_000,
             burst_us: 30_000,
             suits: true,
+            falls_behind: None,
+            finished: 1168.0,
             forecasts: Vec::new(),
             price: Some(Price {
                 threads: "batch".to_string(),

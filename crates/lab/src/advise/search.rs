@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use super::drift::Drifting;
 use super::judge::{self, Forecast};
+use super::pace::{Need, Requests};
 use super::slo::Slo;
 use crate::error::Result;
 use crate::experiment::Scenario;
@@ -63,6 +64,15 @@ impl Limit {
         scenario
     }
 
+    /// CPU time and burst that it grants in a million µs: what orders limits by how generous they are.
+    pub fn grants(&self) -> (u64, u64) {
+        let per_second = |part_us: u64| part_us * 1_000_000 / self.period_us.max(1);
+        (
+            self.quota_us.map_or(u64::MAX, per_second),
+            per_second(self.burst_us),
+        )
+    }
+
     /// CPUs' worth of time that it grants at most in the long run.
     pub fn cpus(&self) -> Option<f64> {
         self.quota_us
@@ -107,6 +117,8 @@ pub struct Bench<'a, S, F> {
     pub target: &'a str,
     /// What must hold.
     pub slos: &'a [Slo],
+    /// What the service needs whatever is promised; `None` is nothing.
+    pub need: Option<Need>,
     /// How far the re-simulated recording is from the recorded run.
     pub fit: Vec<Fit>,
     /// How much the work of a request drifted while it was recorded, in thousandths.
@@ -131,6 +143,7 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
             baseline,
             target,
             slos,
+            need: None,
             fit: Vec::new(),
             drift_permille: 0,
             seeds,
@@ -168,12 +181,29 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
             .collect()
     }
 
+    /// Requests under `limit`, and why the service does not keep up if it does not.
+    ///
+    /// # Errors
+    /// What the simulation refuses.
+    pub fn pace(&mut self, limit: Limit) -> Result<(Requests, Option<String>)> {
+        let Some(need) = self.need.clone() else {
+            return Ok((Requests::default(), None));
+        };
+        let requests = Requests::of(self.outcomes(limit)?, &need.latency);
+        let why = need.falls_behind(limit, &requests);
+        Ok((requests, why))
+    }
+
     fn keeps(&mut self, limit: Limit) -> Result<bool> {
-        Ok(self.forecasts(limit)?.iter().all(|forecast| forecast.met))
+        let promised = self.forecasts(limit)?.iter().all(|forecast| forecast.met);
+        Ok(promised && self.pace(limit)?.1.is_none())
     }
 
     /// How far `limit` is from its promises: below 1 they are kept with confidence.
     fn strain(&mut self, limit: Limit) -> Result<f64> {
+        if self.pace(limit)?.1.is_some() {
+            return Ok(f64::INFINITY);
+        }
         let forecasts = self.forecasts(limit)?;
         let strains = self.slos.iter().zip(&forecasts);
         Ok(strains
@@ -190,7 +220,10 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
         let step_us = (period_us / STEPS).max(1);
         let least = ((u128::from(room.floor) * u128::from(period_us)) >> 20) as u64 + 1;
         let least = if room.floor == 0 { 0 } else { least };
-        let first = QUOTA_MIN_US.max(least).div_ceil(step_us);
+        // Less than the service used on average never suits, so it is not tried.
+        let used = self.need.as_ref().map_or(0.0, |need| need.cpus);
+        let used_us = (used * period_us as f64).ceil() as u64;
+        let first = QUOTA_MIN_US.max(least).max(used_us).div_ceil(step_us);
         let most_us = ((u128::from(room.ceiling) * u128::from(period_us)) >> 20) as u64;
         let limit = |steps: u64| Limit {
             quota_us: Some(steps * step_us),
@@ -304,6 +337,7 @@ mod tests {
             Ok(Outcome {
                 event_hash: seed,
                 metrics: [("a/activation_latency.p99".to_string(), latency_us)].into(),
+                ..Outcome::default()
             })
         }
     }
@@ -324,7 +358,7 @@ mod tests {
     ) -> T {
         let scope = Scope {
             threads: Some("a"),
-            cgroup: None,
+            ..Scope::default()
         };
         let slos = [Slo::parse(promise, scope).unwrap()];
         let finished: fn() = || {};

@@ -1,11 +1,11 @@
 //! What a service promises, as typed: `p99<80ms`.
 //!
 //! A promise is a metric, a comparison and a value with its unit. Over a recording whose service runs
-//! in threads named `postgres` of the group `/pg`, short names are completed:
+//! in threads named `postgres` of the group `/pg`, and which shows what clients see, short names are completed:
 //!
 //! | typed | metric | bound |
 //! |---|---|---|
-//! | `p99<80ms` | `postgres/activation_latency.p99` | below 80,000 us |
+//! | `p99<80ms` | `postgres/request_latency.p99` | below 80,000 us |
 //! | `reply_latency.p95 <= 20ms` | `postgres/reply_latency.p95` | 20,000 us at most |
 //! | `client/p99<80ms` | `client/activation_latency.p99` | below 80,000 us |
 //! | `nr_throttled<10` | `cgroup:/pg/nr_throttled` | below 10 |
@@ -16,6 +16,7 @@ use std::sync::Arc;
 use crate::error::{Error, Place, Result, Source, hint_for};
 use crate::experiment::Scenario;
 use crate::metrics::{self, Better, Metric};
+use crate::recording::Latency;
 use crate::simulator::Simulator;
 
 /// Which values keep a promise.
@@ -57,6 +58,8 @@ impl Bound {
 pub struct Scope<'a> {
     /// Name of the threads that do the work.
     pub threads: Option<&'a str>,
+    /// What `p99` is short for: `request_latency`, or another one of these threads; nothing is `activation_latency`.
+    pub latency: Option<&'a str>,
     /// The group whose limits are in question.
     pub cgroup: Option<&'a str>,
 }
@@ -181,7 +184,9 @@ fn trimmed(source: &Arc<Source>, range: std::ops::Range<usize>) -> Place {
 /// `p99`, `activation_latency.p99` and `nr_throttled` to the full names of the scope.
 fn complete(name: &str, place: &Place, scope: Scope<'_>) -> Result<String> {
     if let Some((subject, short)) = name.rsplit_once('/') {
-        let activation = format!("{subject}/activation_latency.{short}");
+        let own = scope.threads == Some(subject);
+        let latency = scope.latency.filter(|_| own).unwrap_or(Latency::ACTIVATION);
+        let activation = format!("{subject}/{latency}.{short}");
         let is_short = metrics::parse(name).is_none() && metrics::parse(&activation).is_some();
         return Ok(if is_short {
             activation
@@ -196,7 +201,8 @@ fn complete(name: &str, place: &Place, scope: Scope<'_>) -> Result<String> {
                 .hint(format!("write it in full: NAME/{metric}")),
         ),
     };
-    let activation = format!("activation_latency.{name}");
+    let latency = scope.latency.unwrap_or(Latency::ACTIVATION);
+    let activation = format!("{latency}.{name}");
     if metrics::parse(&format!("x/{activation}")).is_some() {
         return threads(activation);
     }
@@ -274,6 +280,7 @@ mod tests {
 
     const SCOPE: Scope<'static> = Scope {
         threads: Some("postgres"),
+        latency: None,
         cgroup: Some("/pg"),
     };
 
@@ -338,6 +345,18 @@ mod tests {
         for (text, metric, bound, limit) in expected {
             assert_eq!(parsed(text), (metric.to_string(), bound, limit), "{text}");
         }
+    }
+
+    #[test]
+    fn short_names_mean_what_clients_see_where_that_is_known() {
+        let scope = Scope {
+            latency: Some(Latency::REQUEST),
+            ..SCOPE
+        };
+        let metric = |text: &str| Slo::parse(text, scope).unwrap().metric;
+        assert_eq!(metric("p99<80ms"), "postgres/request_latency.p99");
+        assert_eq!(metric("postgres/p99<80ms"), "postgres/request_latency.p99");
+        assert_eq!(metric("client/p99<80ms"), "client/activation_latency.p99");
     }
 
     #[test]

@@ -332,7 +332,14 @@ pub static FAMILIES: [Family; 59] = [
 ];
 
 /// Words a distribution suffix may be, besides `pNN`.
-const DISTRIBUTION_WORDS: [&str; 5] = ["min", "avg", "mean", "max", "count"];
+const DISTRIBUTION_WORDS: [&str; 7] = ["min", "avg", "mean", "max", COUNT, UNFINISHED, HALFWAY];
+
+/// Suffix of how many durations ended.
+pub const COUNT: &str = "count";
+/// Suffix of how many had no end when the run ended. Percentiles count them with their age.
+pub const UNFINISHED: &str = "unfinished";
+/// Suffix of how many had no end at half of the run: fewer than at its end where a backlog grows.
+pub const HALFWAY: &str = "halfway";
 
 fn is_distribution_suffix(suffix: &str) -> bool {
     let percentile = suffix.strip_prefix('p').is_some_and(|digits| {
@@ -368,9 +375,20 @@ pub struct Metric<'a> {
 }
 
 impl Metric<'_> {
-    /// `count` of a distribution is a plain count whatever the family's unit.
+    /// Some words behind a distribution are plain counts whatever the family's unit.
     fn is_count(&self) -> bool {
-        self.family.suffix == Suffix::Distribution && self.suffix == "count"
+        let is_count = [COUNT, UNFINISHED, HALFWAY].contains(&self.suffix);
+        self.family.suffix == Suffix::Distribution && is_count
+    }
+
+    /// What a table calls it behind the subject: counts of finished requests and activations in words.
+    pub fn shown(&self) -> &str {
+        match self.name {
+            "request_latency.count" => "requests finished",
+            "reply_latency.count" => "replies finished",
+            "activation_latency.count" => "activations finished",
+            name => name,
+        }
     }
 
     /// Unit of the values.
@@ -471,7 +489,9 @@ pub fn list() -> String {
         let (pattern, unit) = (family.pattern(), family.unit);
         text += &format!("{pattern:<36}{unit:<7}{better:<8}{}\n", family.description);
     }
-    text += "\nSTAT is p50, p99, p99.9, … or one of min, avg, mean, max, count.\n";
+    text += "\nSTAT is p50, p99, p99.9, … or one of min, avg, mean, max, count. Of a recording, percentiles\n\
+             count what has not finished with its age; count, unfinished and halfway say how much has\n\
+             finished, has not, and had not at half the time.\n";
     text += "Rates (…/s) are averaged harmonically over seeds, everything else arithmetically.\n";
     text
 }
@@ -494,6 +514,12 @@ mod tests {
             ("schbench/wakeup_latency.p99.9", "us", Lower, Arithmetic),
             (
                 "schbench/wakeup_latency.count",
+                "count",
+                Neither,
+                Arithmetic,
+            ),
+            (
+                "pg/request_latency.unfinished",
                 "count",
                 Neither,
                 Arithmetic,

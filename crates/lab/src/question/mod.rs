@@ -51,8 +51,10 @@ pub enum Subject {
     Profile(PathBuf),
 }
 
-/// Name of the first column of a what-if.
-pub const RECORDED: &str = "recorded";
+/// Name of the first column of a what-if, which is a simulation like the others.
+pub const AS_RECORDED: &str = "as recorded, simulated";
+/// Name of the recorded setting in `measured.json`.
+const RECORDED: &str = "recorded";
 
 /// A whole question.
 #[derive(Clone, Debug, PartialEq)]
@@ -200,7 +202,7 @@ impl Question {
             surroundings.below = vec![recorded.layer.clone()];
         }
         if let Subject::Recording(_) | Subject::Profile(_) = &self.subject {
-            surroundings.plain_variant = RECORDED.to_string();
+            surroundings.plain_variant = AS_RECORDED.to_string();
             if !leading.is_empty() {
                 let labels: Vec<String> = self.columns.leading.iter().map(Setting::label).collect();
                 let first = ExtraVariant {
@@ -411,7 +413,7 @@ mod tests {
         assert_eq!(
             columns,
             [
-                ("recorded", "6.18.44".to_string(), 50_000, 0),
+                (AS_RECORDED, "6.18.44".to_string(), 50_000, 0),
                 (
                     "cpu.max=60000 100000 version=6.12",
                     "6.12".to_string(),

@@ -31,7 +31,9 @@ pub struct Report {
     seeds: u32,
     tier: Option<&'static str>,
     target: Option<String>,
-    /// The answer in one sentence.
+    /// What a reader must know before the numbers.
+    warnings: Vec<String>,
+    /// The answer in a sentence or two.
     sentence: String,
     reproduce: String,
     variants: Vec<Variant>,
@@ -82,7 +84,12 @@ struct Row {
 #[derive(Debug, Serialize)]
 struct Cell {
     mean: f64,
+    /// The mean is a lower bound.
+    at_least: bool,
+    /// 95 % interval: of one run where the answer is from a recording, of the mean elsewhere.
     ci95: Option<[f64; 2]>,
+    /// What the recording itself shows.
+    recorded: Option<f64>,
     /// Change against the first variant in per cent, and its interval.
     change: Option<f64>,
     change_ci95: Option<[f64; 2]>,
@@ -144,7 +151,11 @@ pub fn report(gathered: Gathered, scenarios: &[Scenario]) -> Report {
         seeds: comparison.seeds,
         tier: comparison.tier.map(|tier| tier.name()),
         target: context.target.clone(),
-        sentence: sentence::answer(comparison, context),
+        warnings: comparison.warnings.clone(),
+        sentence: match context.verdict.is_empty() {
+            true => sentence::answer(comparison, context),
+            false => context.verdict.join(" "),
+        },
         reproduce: context.reproduce.join(" "),
         variants: variants(comparison, context, scenarios),
         table: table(comparison, context),
@@ -231,7 +242,12 @@ fn table(comparison: &Comparison, context: &Context) -> Vec<Row> {
             let change = summary.vs_baseline.as_ref();
             Some(Cell {
                 mean: scaled(summary.mean),
-                ci95: summary.ci95.map(|ends| ends.map(scaled)),
+                at_least: summary.at_least,
+                ci95: summary
+                    .one_run95
+                    .or(summary.ci95)
+                    .map(|ends| ends.map(scaled)),
+                recorded: summary.recorded.map(scaled),
                 change: change.and_then(|change| change.ratio).map(percent),
                 change_ci95: change
                     .and_then(|change| change.ci95)
@@ -244,7 +260,7 @@ fn table(comparison: &Comparison, context: &Context) -> Vec<Row> {
         };
         Row {
             subject: metric.subject.to_string(),
-            name: metric.name.to_string(),
+            name: metric.shown().to_string(),
             unit: scale.unit.to_string(),
             better: metric.better(),
             digits: scale.digits,

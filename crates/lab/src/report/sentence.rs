@@ -91,11 +91,15 @@ pub fn answer(comparison: &Comparison, context: &Context) -> String {
 
 fn value(metric: &Metric<'_>, summary: &Summary) -> String {
     let scale = scale_for(metric, summary.mean.abs());
-    let spread = summary.ci95.map_or(String::new(), |[low, high]| {
-        format!(" ±{}", scale.number((high - low) / 2.0))
-    });
+    let spread = summary
+        .one_run95
+        .or(summary.ci95)
+        .map_or(String::new(), |[low, high]| {
+            format!(" ±{}", scale.number((high - low) / 2.0))
+        });
     let unit = if scale.unit.is_empty() { "" } else { " " };
-    format!("{}{spread}{unit}{}", scale.number(summary.mean), scale.unit)
+    let mean = scale.bound(summary.mean, summary.at_least);
+    format!("{mean}{spread}{unit}{}", scale.unit)
 }
 
 fn change(metric: &Metric<'_>, before: &Summary, after: &Summary) -> String {
@@ -116,8 +120,8 @@ fn change(metric: &Metric<'_>, before: &Summary, after: &Summary) -> String {
     let unit = if scale.unit.is_empty() { "" } else { " " };
     format!(
         "{verb} from {} to {}{unit}{}{percent}",
-        scale.number(before.mean),
-        scale.number(after.mean),
+        scale.bound(before.mean, before.at_least),
+        scale.bound(after.mean, after.at_least),
         scale.unit
     )
 }

@@ -28,10 +28,12 @@ pub(super) fn run(simulator: &Simulator, family: &[&Scenario], seed: u64) -> Vec
     while let Some((course, members)) = groups.pop() {
         match part(simulator, course, family, &members) {
             Ok(Parting::Futures(futures)) => groups.extend(futures),
-            Ok(Parting::Never(course)) => {
+            Ok(Parting::Never(mut course)) => {
                 let scenario = family[members[0]];
+                let halfway = course.go_halfway(scenario);
                 let run = &mut |world: &mut schedcast_sim::World, until| world.run_until(until);
-                let outcome = course.finish(scenario, run).map(|mut end| end.outcome());
+                let outcome = halfway.and_then(|()| course.finish(scenario, run));
+                let outcome = outcome.map(|mut end| end.outcome());
                 match outcome {
                     Ok(outcome) => members
                         .iter()

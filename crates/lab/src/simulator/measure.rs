@@ -1,11 +1,13 @@
 //! From a world that has run to metrics by name.
 
+use std::collections::BTreeSet;
+
 use schedcast_kernel::platform::{Access, Op};
 use schedcast_kernel::{Cpu, GroupId, Ns};
-use schedcast_sim::World;
 use schedcast_sim::hardware::{HardwareReport, LineKind};
 use schedcast_sim::histogram::Histogram;
 use schedcast_sim::probe::NameStatistics;
+use schedcast_sim::{Unfinished, World};
 use schedcast_workload::programs::{PERCENTILES, Running};
 use schedcast_workload::replay::background::{GROUP_PREFIX, NAME};
 
@@ -17,22 +19,100 @@ const QUANTILES: &[(&str, u32)] = PERCENTILES.split_at(1).1;
 const NS_PER_US: f64 = 1e3;
 const NS_PER_S: f64 = 1e9;
 
-/// Everything a world measured; its groups had counted `before` when statistics began.
-pub(super) fn outcome(world: &mut World, programs: &[Running], before: &MetricMap) -> Outcome {
+/// Everything a world measured; its groups had counted `before` when statistics began, and so much was `halfway` unfinished.
+pub(super) fn outcome(
+    world: &mut World,
+    programs: &[Running],
+    before: &MetricMap,
+    halfway: &Unfinished,
+) -> Outcome {
     let mut metrics = MetricMap::new();
     if let Some(report) = world.hardware_report() {
         add_hardware(&report, &mut metrics);
     }
     let world = &*world;
-    add_names(world, &mut metrics);
-    add_program_metrics(world, programs, &mut metrics);
+    let under_way = UnderWay {
+        now: world.unfinished(),
+        halfway,
+    };
+    let mut at_least = BTreeSet::new();
+    add_names(world, &under_way, &mut metrics, &mut at_least);
+    add_program_metrics(world, programs, &under_way, &mut metrics, &mut at_least);
     add_groups(world, before, &mut metrics);
     add_machine(world, &mut metrics);
     Outcome {
         // The world prints what it computed as 16 digits, so this cannot fail.
         event_hash: u64::from_str_radix(&world.event_hash(), 16).unwrap_or_default(),
         metrics,
+        at_least,
     }
+}
+
+/// What has not finished, at the end and halfway to it.
+struct UnderWay<'a> {
+    now: Unfinished,
+    halfway: &'a Unfinished,
+}
+
+/// The age of everything of one distribution that has not finished, and how much there was halfway.
+#[derive(Clone, Copy)]
+struct Ages<'a> {
+    now: &'a [Ns],
+    halfway: usize,
+}
+
+impl UnderWay<'_> {
+    /// `None` where the workload does not say what is under way.
+    fn activations(&self, name: &str) -> Option<Ages<'_>> {
+        Some(Ages {
+            now: self.now.activations.get(name)?,
+            halfway: self.halfway.activations.get(name).map_or(0, Vec::len),
+        })
+    }
+
+    /// The same of the metric in this row of the workload.
+    fn of_metric(&self, row: usize) -> Option<Ages<'_>> {
+        let row = row as u32;
+        Some(Ages {
+            now: self.now.metrics.get(&row)?,
+            halfway: self.halfway.metrics.get(&row).map_or(0, Vec::len),
+        })
+    }
+}
+
+/// A distribution of times under `name`, in µs; nothing when there is no time in it. What has not finished is in it with its
+/// age, so that starvation does not look good: a percentile that falls among the unfinished is a lower bound.
+///
+/// Worked example: 60 requests took 10 ms, 40 wait since 1 s. The median is 10 ms; the 95th percentile is at least 1 s. The
+/// largest and the mean are lower bounds too.
+fn add_unfinished(
+    metrics: &mut MetricMap,
+    at_least: &mut BTreeSet<String>,
+    name: &str,
+    values: &Histogram,
+    ages: Ages<'_>,
+) {
+    let finished = values.count();
+    let mut all = values.clone();
+    ages.now.iter().for_each(|&age| all.record(age));
+    if all.count() == 0 {
+        return;
+    }
+    add_distribution(metrics, name, &all);
+    metrics.insert(format!("{name}.count"), finished as f64);
+    metrics.insert(format!("{name}.unfinished"), ages.now.len() as f64);
+    metrics.insert(format!("{name}.halfway"), ages.halfway as f64);
+    if ages.now.is_empty() {
+        return;
+    }
+    let open = QUANTILES
+        .iter()
+        .filter(|(_, per_million)| all.rank(*per_million) > finished);
+    let oldest = ages.now.iter().max();
+    let largest = oldest >= values.max().as_ref();
+    let bounds = open.map(|(suffix, _)| *suffix);
+    let bounds = bounds.chain(["avg"]).chain(largest.then_some("max"));
+    at_least.extend(bounds.map(|suffix| format!("{name}.{suffix}")));
 }
 
 /// A distribution of times under `name`, in µs. Nothing when it is empty.
@@ -54,7 +134,12 @@ fn add_distribution(metrics: &mut MetricMap, name: &str, values: &Histogram) {
 }
 
 /// Threads by name.
-fn add_names(world: &World, metrics: &mut MetricMap) {
+fn add_names(
+    world: &World,
+    under_way: &UnderWay<'_>,
+    metrics: &mut MetricMap,
+    at_least: &mut BTreeSet<String>,
+) {
     for threads in &world.probes().names {
         let name = &threads.name;
         add_counters(threads, metrics);
@@ -67,11 +152,14 @@ fn add_names(world: &World, metrics: &mut MetricMap) {
             &format!("{name}/wakeup_latency"),
             &threads.wakeup_latency,
         );
-        add_distribution(
-            metrics,
-            &format!("{name}/activation_latency"),
+        let (of, values) = (
+            format!("{name}/activation_latency"),
             &threads.activation_latency,
         );
+        match under_way.activations(name) {
+            Some(ages) => add_unfinished(metrics, at_least, &of, values, ages),
+            None => add_distribution(metrics, &of, values),
+        }
         add_distribution(
             metrics,
             &format!("{name}/turn_latency"),
@@ -99,11 +187,22 @@ fn add_counters(threads: &NameStatistics, metrics: &mut MetricMap) {
 }
 
 /// What programs recorded themselves. A program that measures what a probe measures knows better.
-fn add_program_metrics(world: &World, programs: &[Running], metrics: &mut MetricMap) {
+fn add_program_metrics(
+    world: &World,
+    programs: &[Running],
+    under_way: &UnderWay<'_>,
+    metrics: &mut MetricMap,
+    at_least: &mut BTreeSet<String>,
+) {
     let of_nobody = |name: &str| !programs.iter().any(|program| program.records(name));
-    let all = world.probes().metrics.iter();
-    for metric in all.filter(|metric| of_nobody(&metric.name)) {
-        add_distribution(metrics, &metric.name, &metric.values);
+    let all = world.probes().metrics.iter().enumerate();
+    for (row, metric) in all.filter(|(_, metric)| of_nobody(&metric.name)) {
+        match under_way.of_metric(row) {
+            Some(ages) => {
+                add_unfinished(metrics, at_least, &metric.name, &metric.values, ages);
+            }
+            None => add_distribution(metrics, &metric.name, &metric.values),
+        }
         if metric.count > 0 {
             metrics.insert(metric.name.clone(), metric.count as f64);
         }
@@ -234,5 +333,43 @@ fn add_hardware(report: &HardwareReport, metrics: &mut MetricMap) {
             put(name, watts.mean);
             put(&format!("{name}_max"), watts.max);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(finished: &[Ns], unfinished: &[Ns]) -> (MetricMap, BTreeSet<String>) {
+        let mut values = Histogram::default();
+        finished.iter().for_each(|&value| values.record(value));
+        let (mut metrics, mut at_least) = (MetricMap::new(), BTreeSet::new());
+        let ages = Ages {
+            now: unfinished,
+            halfway: 0,
+        };
+        add_unfinished(&mut metrics, &mut at_least, "a", &values, ages);
+        (metrics, at_least)
+    }
+
+    #[test]
+    fn a_percentile_among_the_unfinished_is_a_lower_bound() {
+        let (metrics, at_least) = told(&[1_000_000; 60], &[9_000_000; 40]);
+        assert_eq!((metrics["a.count"], metrics["a.unfinished"]), (60.0, 40.0));
+        assert!(metrics["a.p50"] < 1_001.0 && metrics["a.p95"] > 8_990.0);
+        assert!(!at_least.contains("a.p50") && at_least.contains("a.p95"));
+        assert!(at_least.contains("a.max") && at_least.contains("a.avg"));
+        let starved = told(&[], &[5_000_000]);
+        assert_eq!(starved.0["a.count"], 0.0);
+        assert!(starved.1.contains("a.p50"), "{starved:?}");
+    }
+
+    #[test]
+    fn one_that_is_under_way_at_the_end_moves_no_percentile_below_it() {
+        let (_, at_least) = told(&[1_000_000; 1000], &[3]);
+        let bounds: Vec<&str> = at_least.iter().map(String::as_str).collect();
+        assert_eq!(bounds, ["a.avg"]);
+        assert_eq!(told(&[1], &[]).1, BTreeSet::new());
+        assert_eq!(told(&[], &[]), Default::default());
     }
 }

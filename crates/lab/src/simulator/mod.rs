@@ -21,8 +21,9 @@ use std::sync::{Arc, Mutex};
 
 use schedcast_kernel::Ns;
 use schedcast_kernel::rules::Rules;
+use schedcast_sim::events::TraceEvent;
 use schedcast_sim::workload::{ForkSpec, TaskSpec};
-use schedcast_sim::{Machine, RunError, Watch, Workload, World};
+use schedcast_sim::{Machine, RunError, Unfinished, Watch, Workload, World};
 use schedcast_trace::Recording;
 use schedcast_workload::programs::Running;
 use schedcast_workload::replay::{self, Adjust, Costs, Replay};
@@ -291,12 +292,14 @@ pub struct Finished {
     pub programs: Vec<Running>,
     /// What the groups had counted when statistics began.
     before: MetricMap,
+    /// What was under way at half the time.
+    halfway: Unfinished,
 }
 
 impl Finished {
     /// What it measured; counters of hardware are brought up to its end.
     pub fn outcome(&mut self) -> Outcome {
-        measure::outcome(&mut self.world, &self.programs, &self.before)
+        measure::outcome(&mut self.world, &self.programs, &self.before, &self.halfway)
     }
 }
 
@@ -356,9 +359,17 @@ impl Simulator {
         step_ns: Ns,
         watch: &mut dyn Watch,
     ) -> Result<Finished> {
-        self.go(scenario, seed, false, &mut |world, until| {
-            world.run_watched(until, step_ns, watch)
-        })
+        let course = Course::start(self, scenario, seed, self.chance(seed))?;
+        let mut watch = CountsHalfway {
+            watch,
+            half_ns: course.half_ns(),
+            halfway: Unfinished::default(),
+        };
+        let mut finished = course.finish(scenario, &mut |world, until| {
+            world.run_watched(until, step_ns, &mut watch)
+        })?;
+        finished.halfway = watch.halfway;
+        Ok(finished)
     }
 
     /// `logged` = with the log rows of its benchmarks, which take memory.
@@ -382,7 +393,25 @@ impl Simulator {
     ) -> Result<Finished> {
         let mut course = Course::start(self, scenario, seed, chance)?;
         course.world.probes_mut().log = logged.then(Vec::new);
+        course.go_halfway(scenario)?;
         course.finish(scenario, run)
+    }
+}
+
+/// Counts what is under way at half the time of a watched run, at the end of the watch's step.
+struct CountsHalfway<'a> {
+    watch: &'a mut dyn Watch,
+    half_ns: Option<Ns>,
+    halfway: Unfinished,
+}
+
+impl Watch for CountsHalfway<'_> {
+    fn events(&mut self, world: &mut World, events: &[TraceEvent]) {
+        let now = world.now();
+        if self.half_ns.take_if(|half_ns| *half_ns <= now).is_some() {
+            self.halfway = world.unfinished();
+        }
+        self.watch.events(world, events);
     }
 }
 
@@ -398,6 +427,8 @@ struct Course {
     before: MetricMap,
     /// Changes of the scenario that are made, or made by the world itself.
     changes: usize,
+    /// What was under way at half the time.
+    halfway: Unfinished,
 }
 
 impl Course {
@@ -415,7 +446,25 @@ impl Course {
             warmup_ns: Some(scenario.warmup_ns).filter(|&warmup_ns| warmup_ns > 0),
             before: MetricMap::new(),
             changes: 0,
+            halfway: Unfinished::default(),
         })
+    }
+
+    /// When half of the time is over, where something tells then what is under way.
+    fn half_ns(&self) -> Option<Ns> {
+        let workload = self.world.workload();
+        let tells = !workload.messages.is_empty() || !workload.requests.is_empty();
+        Some(self.duration_ns? / 2).filter(|_| tells)
+    }
+
+    /// Goes on to half of the time, if it is not beyond, and counts what is under way there.
+    fn go_halfway(&mut self, scenario: &Scenario) -> Result<()> {
+        let half_ns = self.half_ns().filter(|half_ns| self.world.now() < *half_ns);
+        if let Some(half_ns) = half_ns {
+            self.advance(scenario, half_ns)?;
+            self.halfway = self.world.unfinished();
+        }
+        Ok(())
     }
 
     /// Goes on until `until_ns`, all that happens then included, from where it can still go on as if it
@@ -466,6 +515,7 @@ impl Course {
             world: self.world,
             programs: self.programs,
             before: self.before,
+            halfway: self.halfway,
         })
     }
 }

@@ -12,7 +12,7 @@
 //! again. Worked example: of 100 points 37 lines and a half are on disk; 37 points are read, the half
 //! line is cut off and point 38 runs anew.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -44,6 +44,9 @@ struct Run {
     event_hash: String,
     /// `null` is a value that is no number.
     metrics: BTreeMap<String, Option<f64>>,
+    /// Metrics whose value is a lower bound.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    at_least: BTreeSet<String>,
 }
 
 /// What a journal held when it was opened.
@@ -139,6 +142,7 @@ pub fn line(point: u64, runs: &[Outcome]) -> Vec<u8> {
             .iter()
             .map(|(name, &value)| (name.clone(), value.is_finite().then_some(value)))
             .collect(),
+        at_least: outcome.at_least.clone(),
     };
     let record = Record {
         point: hex(point),
@@ -183,6 +187,7 @@ fn outcome(run: Run) -> Option<Outcome> {
         metrics: metrics
             .map(|(name, value)| (name, value.unwrap_or(f64::NAN)))
             .collect(),
+        at_least: run.at_least,
     })
 }
 
@@ -198,6 +203,7 @@ mod tests {
         let run = |event_hash, value| Outcome {
             event_hash,
             metrics: [("machine/wakeups".to_string(), value)].into(),
+            at_least: ["machine/wakeups".to_string()].into(),
         };
         // The second value needs all 17 digits.
         vec![run(u64::MAX, first), run(7, 0.1 + 0.2)]

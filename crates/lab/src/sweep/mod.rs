@@ -287,8 +287,12 @@ fn row(experiment: &Experiment, point: usize, runs: &[Outcome]) -> Result<Row> {
     let mut comparison = Comparison::new("", scenario, &[runs.to_vec()])?;
     let variant = comparison.variants.remove(0);
     let brief = |(name, summary): (String, crate::comparison::Summary)| {
-        let (mean, ci95) = (summary.mean, summary.ci95);
-        (name, Brief { mean, ci95 })
+        let brief = Brief {
+            mean: summary.mean,
+            at_least: summary.at_least,
+            ci95: summary.ci95,
+        };
+        (name, brief)
     };
     Ok(Row {
         cell: experiment.cells[point].clone(),

@@ -33,6 +33,8 @@ pub const SCHEMA: &str = "schedcast.sweep/1";
 pub struct Brief {
     /// Mean over the seeds, in the metric's unit: harmonic for rates, arithmetic for the rest.
     pub mean: f64,
+    /// The mean is a lower bound: see [`crate::comparison::Summary::at_least`].
+    pub at_least: bool,
     /// 95 % interval of the mean; `None` with fewer than two samples.
     pub ci95: Option<[f64; 2]>,
 }
@@ -245,13 +247,15 @@ impl Results {
         let scale = tables::scale_for(metric, means.fold(0.0, f64::max));
         let value = |brief: &Option<&Brief>| match brief {
             None => "-".to_string(),
-            Some(brief) => match brief.ci95 {
-                None => scale.number(brief.mean),
-                Some([low, high]) => {
-                    let half = scale.number((high - low) / 2.0);
-                    format!("{} ±{half}", scale.number(brief.mean))
+            Some(brief) => {
+                let value = scale.bound(brief.mean, brief.at_least);
+                match brief.ci95 {
+                    None => value,
+                    Some([low, high]) => {
+                        format!("{value} ±{}", scale.number((high - low) / 2.0))
+                    }
                 }
-            },
+            }
         };
         let unit = match scale.unit {
             "" => String::new(),
@@ -347,6 +351,8 @@ struct MetricForm {
     unit: &'static str,
     better: Better,
     mean: f64,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    at_least: bool,
     ci95: Option<[f64; 2]>,
 }
 
@@ -357,6 +363,7 @@ impl MetricForm {
             unit: metric.as_ref().map_or("", Metric::unit),
             better: metric.as_ref().map_or(Better::None, Metric::better),
             mean: brief.mean,
+            at_least: brief.at_least,
             ci95: brief.ci95,
         }
     }

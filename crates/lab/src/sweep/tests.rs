@@ -31,6 +31,7 @@ impl Simulate for Toy {
         Ok(Outcome {
             event_hash: u64::from(hz) * 1000 + seed,
             metrics,
+            ..Outcome::default()
         })
     }
 }

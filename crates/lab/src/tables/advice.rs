@@ -3,7 +3,7 @@
 //! A ticket is at most 25 lines: what was simulated and how well it fits, one column a limit, what is
 //! recommended, what doing nothing costs, how to get it again and how to apply it.
 
-use super::text::{Cell, Row, body, header, separated, words};
+use super::text::{Cell, RECORDED, Row, body, header, separated, words};
 use super::{Context, Scale, reproduce, scale_for, wrap};
 use crate::advise::gate::{Gate, Judged};
 use crate::advise::judge::Forecast;
@@ -28,7 +28,9 @@ pub fn ticket(advice: &Advice) -> String {
     let mut rows: Vec<Row> = Vec::new();
     for (index, slo) in advice.promises.iter().enumerate() {
         let forecasts = advice.options.iter().map(|option| &option.forecasts[index]);
-        rows.push(promise_row(slo, &forecasts.collect::<Vec<_>>()));
+        let forecasts: Vec<&Forecast> = forecasts.collect();
+        rows.push(promise_row(slo, &forecasts));
+        rows.extend(recorded_row(&advice.comparison, slo, &forecasts));
     }
     let percent = |label: &str, of: fn(&Candidate) -> f64| Row {
         label: format!("{label} (%)"),
@@ -38,6 +40,14 @@ pub fn ticket(advice: &Advice) -> String {
             .map(|option| plain(format!("{:.1}", of(option) * 100.0)))
             .collect(),
     };
+    rows.push(Row {
+        label: format!("{} finished", advice.counted),
+        cells: advice
+            .options
+            .iter()
+            .map(|option| plain(format!("{:.0}", option.finished)))
+            .collect(),
+    });
     rows.push(percent("time lost to throttling", |option| {
         option.time_lost
     }));
@@ -59,8 +69,9 @@ pub fn ticket(advice: &Advice) -> String {
         Some(_) => "the misfit not known",
     };
     text += &format!("≤ (≥): worse end of the 95 % interval of one run, {misfit}; * recommended\n");
+    text += &behind(advice);
+    text += &now(advice);
     text += &verdict(advice);
-    text += &nothing(advice);
     text += &reproduce(&advice.context);
     text
 }
@@ -79,6 +90,18 @@ fn heading(comparison: &Comparison, context: &Context, promises: &[Slo]) -> Stri
     text
 }
 
+/// What the recording shows of what is promised, below the forecast for its limit.
+fn recorded_row(comparison: &Comparison, slo: &Slo, forecasts: &[&Forecast]) -> Option<Row> {
+    let summary = comparison.variants.first()?.get(&slo.metric)?;
+    let scale = promise_scale(slo, forecasts);
+    let mut cells = vec![plain(scale.number(summary.recorded?))];
+    cells.extend(forecasts.iter().skip(1).map(|_| Cell::default()));
+    Some(Row {
+        label: format!("  {RECORDED}"),
+        cells,
+    })
+}
+
 fn plain(value: String) -> Cell {
     Cell {
         value,
@@ -86,15 +109,19 @@ fn plain(value: String) -> Cell {
     }
 }
 
-fn promise_row(slo: &Slo, forecasts: &[&Forecast]) -> Row {
+fn promise_scale(slo: &Slo, forecasts: &[&Forecast]) -> Scale {
     let means = forecasts.iter().filter_map(|one| one.mean);
     let largest = means.fold(0.0, f64::max);
     let scale = metrics::parse(&slo.metric).map(|metric| scale_for(&metric, largest));
-    let scale = scale.unwrap_or(Scale {
+    scale.unwrap_or(Scale {
         divisor: 1.0,
         unit: "",
         digits: 1,
-    });
+    })
+}
+
+fn promise_row(slo: &Slo, forecasts: &[&Forecast]) -> Row {
+    let scale = promise_scale(slo, forecasts);
     let unit = match scale.unit {
         "" => String::new(),
         unit => format!(" ({unit})"),
@@ -118,8 +145,12 @@ fn forecast_cell(slo: &Slo, forecast: &Forecast, scale: &Scale) -> Cell {
         false => format!("≥{}", scale.number(low)),
     };
     Cell {
-        value: scale.number(mean),
-        spread,
+        value: scale.bound(mean, forecast.at_least),
+        spread: if forecast.at_least {
+            String::new()
+        } else {
+            spread
+        },
         star: false,
     }
 }
@@ -166,14 +197,29 @@ fn suits(advice: &Advice, option: &Candidate) -> Cell {
     }
 }
 
+/// Why columns suit no promise.
+fn behind(advice: &Advice) -> String {
+    let line = |option: &Candidate| {
+        let why = option.falls_behind.as_ref()?;
+        Some(wrap(
+            "",
+            &words(&format!("{} does not suit: {why}", option.name)),
+            2,
+        ))
+    };
+    advice.options.iter().filter_map(line).collect()
+}
+
 fn describe(option: &Candidate) -> String {
     let quota = option
         .quota_us
         .map_or("max".to_string(), |us| us.to_string());
-    format!(
-        "cpu.max \"{quota} {}\", burst {}",
-        option.period_us, option.burst_us
-    )
+    let files = format!("cpu.max \"{quota} {}\"", option.period_us);
+    let burst = match option.burst_us {
+        0 => String::new(),
+        burst_us => format!(", cpu.max.burst {burst_us}"),
+    };
+    format!("{} ({files}{burst})", option.limit().in_words())
 }
 
 fn verdict(advice: &Advice) -> String {
@@ -192,11 +238,21 @@ fn verdict(advice: &Advice) -> String {
                     price.growth_at_most * 100.0
                 ),
             };
-            format!("advice: {}: {}{price}", option.name, describe(option))
+            let brings: Vec<String> = brings(advice, option);
+            let lost = 100.0 * option.periods_throttled;
+            format!(
+                "advice: {}: {}: {}; {lost:.1} % of its periods are still throttled{price}",
+                option.name,
+                describe(option),
+                brings.join(", ")
+            )
         }
         None if advice.options.iter().any(kept) => {
             "advice: none: what keeps the promise costs the neighbours more than allowed"
                 .to_string()
+        }
+        None if advice.options.iter().any(|option| option.suits) => {
+            "advice: none: only without any limit is the promise kept".to_string()
         }
         None => "advice: none: not even without a limit is the promise kept".to_string(),
     };
@@ -204,30 +260,68 @@ fn verdict(advice: &Advice) -> String {
 }
 
 fn kept(option: &Candidate) -> bool {
-    option.forecasts.iter().all(|forecast| forecast.met)
+    option.falls_behind.is_none() && option.forecasts.iter().all(|forecast| forecast.met)
+}
+
+/// What each promised metric becomes under an option.
+fn brings(advice: &Advice, option: &Candidate) -> Vec<String> {
+    let pairs = advice.promises.iter().zip(&option.forecasts);
+    let told = pairs.filter_map(|(slo, forecast)| {
+        let name = slo.metric.rsplit('/').next().unwrap_or("");
+        let scale = promise_scale(slo, &[forecast]);
+        let (value, [low, high]) = (forecast.mean?, forecast.interval?);
+        let (word, end) = match slo.bound.from_above() {
+            true => ("most", high),
+            false => ("least", low),
+        };
+        let unit = if scale.unit.is_empty() { "" } else { " " };
+        Some(format!(
+            "{name} becomes {}{unit}{}, at {word} {} in 95 of 100 runs",
+            scale.number(value),
+            scale.unit,
+            scale.number(end)
+        ))
+    });
+    told.collect()
 }
 
 /// What the recorded limit costs if it stays.
-fn nothing(advice: &Advice) -> String {
+fn now(advice: &Advice) -> String {
     let recorded = &advice.options[0];
+    let unlimited = advice
+        .options
+        .iter()
+        .skip(1)
+        .find(|one| one.quota_us.is_none());
     let mut parts = Vec::new();
-    for (slo, forecast) in advice.promises.iter().zip(&recorded.forecasts) {
+    for (index, (slo, forecast)) in advice.promises.iter().zip(&recorded.forecasts).enumerate() {
         let name = slo.metric.rsplit('/').next().unwrap_or("");
-        let Some(mean) = forecast.mean else {
+        let scale = promise_scale(slo, &[forecast]);
+        let shown = |one: &Forecast| {
+            let unit = if scale.unit.is_empty() { "" } else { " " };
+            let value = scale.bound(one.mean?, one.at_least);
+            Some(format!("{value}{unit}{}", scale.unit))
+        };
+        let (Some(mean), Some(value)) = (forecast.mean, shown(forecast)) else {
             continue;
         };
-        let part = match (slo.limit > 0.0, forecast.met) {
-            (_, true) => format!("{name} keeps its promise"),
-            (true, _) => format!("{name} is {:.2} times what is promised", mean / slo.limit),
-            (false, _) => format!("{name} breaks its promise"),
+        let judged = match (slo.limit > 0.0, forecast.met) {
+            (_, true) => " and keeps its promise".to_string(),
+            (true, _) => format!(", {:.2} times what is promised", mean / slo.limit),
+            (false, _) => " and breaks its promise".to_string(),
         };
-        parts.push(part);
+        let without = unlimited.and_then(|option| shown(&option.forecasts[index]));
+        let without = without.map_or(String::new(), |value| format!(" (without a limit {value})"));
+        parts.push(format!("{name} is {value}{without}{judged}"));
     }
     let lost = recorded.time_lost * 100.0;
     parts.push(format!(
         "{lost:.1} % of the time its threads want to run is lost"
     ));
-    wrap("doing nothing:", &separated(&parts, ","), 15)
+    let limit = format!("{}:", recorded.limit().in_words());
+    let mut pieces = words(&limit);
+    pieces.extend(words(&parts.join(", ")));
+    wrap("now:", &pieces, 5)
 }
 
 /// The recommended limit for every tool.
@@ -266,6 +360,9 @@ pub fn render_gate(gate: &Gate) -> String {
             .map(|one| &one.forecasts[index])
             .collect();
         rows.push(promise_row(slo, &forecasts));
+        if gate.judged.first().map(|one| &one.name) == Some(&gate.comparison.baseline) {
+            rows.extend(recorded_row(&gate.comparison, slo, &forecasts));
+        }
         rows.push(Row {
             label: format!("  {} {}", slo.bound.sign(), slo.shown),
             cells: cells(&|one| {
@@ -286,6 +383,12 @@ pub fn render_gate(gate: &Gate) -> String {
         .variants
         .retain(|variant| names.contains(&variant.name.as_str()));
     text += &body(&judged, &rows);
+    for one in &gate.judged {
+        if let Some(why) = &one.falls_behind {
+            let line = format!("{}: the service falls behind: {why}", one.name);
+            text += &wrap("", &words(&line), 2);
+        }
+    }
     text += match gate.passes() {
         true => "passed\n",
         false => "failed: a promise is kept only if the worse end of its interval keeps it\n",

@@ -34,6 +34,9 @@ pub fn render(comparison: &Comparison, context: &Context) -> String {
     if !footer.is_empty() {
         text += &format!("\n```\n{footer}```\n");
     }
+    for sentence in &context.verdict {
+        text += &format!("\n{}\n", escape(sentence));
+    }
     text
 }
 

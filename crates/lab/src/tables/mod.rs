@@ -45,6 +45,8 @@ pub struct Context {
     pub verbose: bool,
     /// How the re-simulated recording compares with the recorded run.
     pub fit: Vec<Fit>,
+    /// What an answer from a recording comes to, a sentence each.
+    pub verdict: Vec<String>,
     /// Why there is no such comparison, where the run is only a part of the recording.
     pub part: Option<String>,
     /// Subjects of a recording that are shown; `None`: all.
@@ -67,20 +69,28 @@ pub struct Fit {
 /// Metrics of threads that a table about a recording shows: a request from its schedule to its answer
 /// where clients are known, a thread's wakeup to its next block, which they wait for, and time lost to
 /// throttling, which the limit is to blame for.
-const RECORDING_METRICS: [&str; 7] = [
+const RECORDING_METRICS: [&str; 9] = [
+    "request_latency.count",
     "request_latency.p50",
     "request_latency.p95",
     "request_latency.p99",
+    ACTIVATIONS,
     "activation_latency.p50",
     "activation_latency.p95",
     "activation_latency.p99",
     "wait.throttled",
 ];
 
-/// Whether a table about a recording shows this metric.
-fn belongs_to(metric: &Metric<'_>, subjects: &[String]) -> bool {
+/// How many activations finished: shown where no request is known.
+const ACTIVATIONS: &str = "activation_latency.count";
+
+/// Whether a table about a recording shows this metric; `requests` are those subjects whose requests are known.
+fn belongs_to(metric: &Metric<'_>, subjects: &[String], requests: &[&str]) -> bool {
     let shown = subjects.iter().any(|subject| subject == metric.subject);
     match metric.family.subject {
+        metrics::Subject::Program if metric.name == ACTIVATIONS => {
+            shown && !requests.contains(&metric.subject)
+        }
         metrics::Subject::Program => shown && RECORDING_METRICS.contains(&metric.name),
         _ => shown && metric.headline(),
     }
@@ -88,13 +98,16 @@ fn belongs_to(metric: &Metric<'_>, subjects: &[String]) -> bool {
 
 /// The metrics a table shows, in order.
 pub(crate) fn shown_metrics<'a>(comparison: &'a Comparison, context: &Context) -> Vec<Metric<'a>> {
-    let all = comparison
-        .metric_names()
-        .into_iter()
-        .filter_map(metrics::parse);
+    let names = comparison.metric_names();
+    let requests = names.iter().filter_map(|name| {
+        let subject = name.strip_suffix("request_latency.count")?;
+        subject.strip_suffix('/')
+    });
+    let requests: Vec<&str> = requests.collect();
+    let all = names.into_iter().filter_map(metrics::parse);
     let shown = |metric: &Metric<'_>| match &context.subjects {
         _ if context.verbose => true,
-        Some(subjects) => belongs_to(metric, subjects),
+        Some(subjects) => belongs_to(metric, subjects, &requests),
         None => metric.headline(),
     };
     all.filter(shown).collect()
@@ -158,6 +171,12 @@ pub(crate) fn scale_for(metric: &Metric<'_>, largest: f64) -> Scale {
 }
 
 impl Scale {
+    /// `value`, or that it is at least so much.
+    pub(crate) fn bound(&self, value: f64, at_least: bool) -> String {
+        let sign = if at_least { "≥" } else { "" };
+        format!("{sign}{}", self.number(value))
+    }
+
     pub(crate) fn number(&self, value: f64) -> String {
         // Adding zero turns a negative zero into a plain one.
         format!("{:.*}", self.digits, value / self.divisor + 0.0)

@@ -15,13 +15,15 @@ use super::{
     Context, Fit, Scale, blocks, full_name, pad_left, pad_right, reproduce, scale_for, scale_of,
     shorten, shown_metrics, width, wrap,
 };
-use crate::comparison::{Comparison, Summary, Variant};
+use crate::comparison::{Comparison, Summary, Tier, Variant};
 use crate::metrics::{Better, Metric};
 
 /// Columns of a variant's name before it continues on a further heading line.
 const NAME_COLUMNS: usize = 22;
 /// Longest word of a variant's name that is shown in full.
 const LONGEST_WORD: usize = 40;
+/// Label of the rows with what the recording shows.
+pub(super) const RECORDED: &str = "recorded";
 /// Label of the rows with what really happened.
 const MEASURED: &str = "measured";
 /// Longest row label that is shown in full.
@@ -57,7 +59,7 @@ pub fn render(comparison: &Comparison, context: &Context) -> String {
     text.push('\n');
     text += &body(comparison, &rows);
     text += &notes(comparison, &rows);
-    text + &footer(context)
+    text + &footer(context) + &verdict(context)
 }
 
 /// The lines above the table: what was computed, how well it fits what was measured.
@@ -87,7 +89,11 @@ pub(super) fn header(comparison: &Comparison, context: &Context) -> String {
     parts.extend(comparison.tier.map(|tier| format!("tier {}", tier.name())));
     parts.push(format!("seeds {}", comparison.seeds));
     parts.retain(|part| !part.is_empty());
-    let mut text = wrap("", &separated(&parts, " ·"), 0);
+    let mut text = String::new();
+    for warning in &comparison.warnings {
+        text += &wrap("warning:", &words(warning), 9);
+    }
+    text += &wrap("", &separated(&parts, " ·"), 0);
     if !comparison.title.is_empty() {
         text += &wrap("", &words(&comparison.title), 0);
     }
@@ -132,8 +138,8 @@ fn fit(fit: &[Fit]) -> String {
             false => format!(" ({:+.1} %)", 100.0 * (fit.predicted / fit.seen - 1.0)),
         };
         Some(format!(
-            "{} {} vs {}{unit}{} recorded{error}",
-            metric.name,
+            "{} {} re-simulated vs {}{unit}{} recorded{error}",
+            metric.shown(),
             scale.number(fit.predicted),
             scale.number(fit.seen),
             scale.unit,
@@ -166,6 +172,23 @@ pub(super) fn rows(comparison: &Comparison, context: &Context) -> Vec<Row> {
         if summaries
             .iter()
             .flatten()
+            .any(|summary| summary.recorded.is_some())
+        {
+            let cell = |summary: &Option<&Summary>| {
+                let recorded = summary.and_then(|summary| summary.recorded);
+                recorded.map_or(Cell::default(), |value| Cell {
+                    value: scale.number(value),
+                    ..Cell::default()
+                })
+            };
+            rows.push(Row {
+                label: format!("  {RECORDED}"),
+                cells: summaries.iter().map(cell).collect(),
+            });
+        }
+        if summaries
+            .iter()
+            .flatten()
             .any(|summary| summary.measured.is_some())
         {
             let cells = summaries
@@ -189,13 +212,13 @@ fn row_label(metric: &Metric<'_>, scale: &Scale, labels: &BTreeMap<String, Strin
         format!(" ({})", scale.unit)
     };
     let room = LONGEST_LABEL - width(&unit);
-    let name = full_name(metric);
+    let name = format!("{}/{}", metric.subject, metric.shown());
     if width(&name) <= room {
         return name + &unit;
     }
     let path = metric.subject.strip_prefix("cgroup:");
     let label = path.and_then(|path| labels.get(path));
-    let labelled = label.map(|label| format!("cgroup:{label}/{}", metric.name));
+    let labelled = label.map(|label| format!("cgroup:{label}/{}", metric.shown()));
     if let Some(name) = labelled.filter(|name| width(name) <= room) {
         return name + &unit;
     }
@@ -219,10 +242,14 @@ fn value_cell(summary: Option<&Summary>, scale: &Scale) -> Cell {
         format!("{}..{}", scale.number(least), scale.number(most))
     };
     Cell {
-        value: scale.number(summary.mean),
+        value: scale.bound(summary.mean, summary.at_least),
         spread: match summary.phases_decide() {
             true => ends(),
-            false => summary.ci95.map(half).unwrap_or_default(),
+            false => summary
+                .one_run95
+                .or(summary.ci95)
+                .map(half)
+                .unwrap_or_default(),
         },
         star: summary
             .vs_baseline
@@ -357,7 +384,13 @@ pub(super) fn notes(comparison: &Comparison, rows: &[Row]) -> String {
     let cells = || rows.iter().flat_map(|row| &row.cells);
     let mut notes = Vec::new();
     if cells().any(|cell| cell.spread.starts_with('±')) {
-        notes.push("± half the 95 % interval over seeds".to_string());
+        let of = match comparison.tier {
+            Some(Tier::Trace) => {
+                "of one run, wherever its periods fall and however the machine drifts"
+            }
+            _ => "over seeds",
+        };
+        notes.push(format!("± half the 95 % interval {of}"));
     }
     let values = || rows.iter().filter(|row| row.label.trim() != MEASURED);
     let spreads = || values().flat_map(|row| &row.cells);
@@ -367,6 +400,12 @@ pub(super) fn notes(comparison: &Comparison, rows: &[Row]) -> String {
     if cells().any(|cell| cell.star) {
         let baseline = &comparison.baseline;
         notes.push(format!("* differs from \"{baseline}\" (99 %, paired)"));
+    }
+    if cells().any(|cell| cell.value.starts_with('≥')) {
+        notes.push("≥ at least: falls among what had not finished at the end".to_string());
+    }
+    if rows.iter().any(|row| row.label.trim() == RECORDED) {
+        notes.push("recorded: what the recording itself shows".to_string());
     }
     if rows.iter().any(|row| row.label.trim() == MEASURED) {
         notes.push("measured: median and range of the real repeats".to_string());
@@ -412,6 +451,12 @@ fn chaos_floor(comparison: &Comparison, rows: &[Row]) -> Option<String> {
         let (name, told) = (&baseline.name, told.join(", "));
         format!("chaos floor: \"{name}\" differs from itself under other seeds by up to {told}")
     })
+}
+
+/// What it comes to.
+pub(super) fn verdict(context: &Context) -> String {
+    let sentences = context.verdict.iter();
+    sentences.map(|one| wrap("", &words(one), 5)).collect()
 }
 
 /// The lines below the table: how to get it again, how to apply what it recommends.

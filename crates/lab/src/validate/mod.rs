@@ -359,6 +359,7 @@ mod tests {
         Outcome {
             event_hash: 0,
             metrics: values.iter().map(|(k, v)| (k.to_string(), *v)).collect(),
+            ..Outcome::default()
         }
     }
 

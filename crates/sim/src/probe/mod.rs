@@ -214,6 +214,12 @@ impl Probes {
         self.metrics.iter().find(|metric| metric.name == name)
     }
 
+    /// Begin of the activation that a task is in, if it is in one.
+    pub(crate) fn activated_at(&self, task: TaskId) -> Option<Ns> {
+        let activated_at = self.tasks.get(task.index())?.activated_at;
+        (activated_at != NEVER).then_some(activated_at)
+    }
+
     /// Row of a statistics name, added if it is new.
     pub(crate) fn row_of(&mut self, name: &str) -> u32 {
         let known = self.names.iter().position(|other| other.name == name);

@@ -30,12 +30,14 @@ mod platform;
 mod script;
 mod setup;
 mod tasks;
+mod unfinished;
 mod watch;
 
 pub use error::{RunError, WorldError};
 pub use explain::Explained;
 pub use outside::CpuTime;
 pub(crate) use outside::Outside;
+pub use unfinished::{ANSWERED, MessageSpec, NOT_DUE, RequestSpec, Unfinished};
 pub use watch::Watch;
 
 use crate::hardware::{LineKind, LineStatistics};

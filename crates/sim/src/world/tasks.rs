@@ -274,6 +274,12 @@ impl Tasks {
     }
 
     /// All registers of a task.
+    pub fn registers(&self, task: TaskId) -> &[u64] {
+        let stride = self.register_stride;
+        &self.registers[task.index() * stride..][..stride]
+    }
+
+    /// The same, to be changed.
     pub fn registers_mut(&mut self, task: TaskId) -> &mut [u64] {
         let stride = self.register_stride;
         &mut self.registers[task.index() * stride..][..stride]

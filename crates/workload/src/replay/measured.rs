@@ -6,11 +6,14 @@ use super::model::{Activation, Trigger};
 use super::threads::ThreadId;
 use std::collections::BTreeMap;
 
-/// Quantiles of a set of durations, ns. The q-quantile of n values is the ⌈q·n⌉-th smallest.
+/// Quantiles of a set of durations, ns. The q-quantile of n values is the ⌈q·n⌉-th smallest. What had no end when the
+/// recording ended is among them with its age, so that a service that starves does not look good.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quantiles {
-    /// Number of values; all others are 0 when there is none.
+    /// Number of durations that ended; all others are 0 when there are no values.
     pub count: u64,
+    /// Number of those without an end.
+    pub unfinished: u64,
     /// Sum of the values.
     pub sum_ns: u64,
     /// Median.
@@ -29,14 +32,22 @@ pub struct Quantiles {
 
 impl Quantiles {
     /// Of these values, in any order.
-    pub fn of(mut values: Vec<u64>) -> Self {
+    pub fn of(values: Vec<u64>) -> Self {
+        Self::with_unfinished(values, &[])
+    }
+
+    /// Of these values and of the ages of what has not ended.
+    pub fn with_unfinished(mut values: Vec<u64>, ages: &[u64]) -> Self {
+        let count = values.len() as u64;
+        values.extend(ages);
         values.sort_unstable();
         let Some(&max_ns) = values.last() else {
             return Self::default();
         };
         let at = |percent: usize| values[(values.len() * percent).div_ceil(100).max(1) - 1];
         Self {
-            count: values.len() as u64,
+            count,
+            unfinished: ages.len() as u64,
             sum_ns: values.iter().sum(),
             p50_ns: at(50),
             p75_ns: at(75),
@@ -116,7 +127,7 @@ impl Replay {
             let mut previous_end_ns = 0;
             let mut turn = Turn::default();
             for activation in self.activations_of(id) {
-                collected.see(activation, previous_end_ns);
+                collected.see(activation, previous_end_ns, self.duration_ns);
                 collected.turn_ns.extend(turn.go_on(activation));
                 previous_end_ns = activation.end_ns.unwrap_or(previous_end_ns);
             }
@@ -126,6 +137,9 @@ impl Replay {
             let latencies = exchange.requests.iter().filter_map(|one| one.latency_ns);
             if let Some(collected) = by_subject.get_mut(server.as_str()) {
                 collected.request_ns.extend(latencies);
+                let waiting = exchange.requests.iter().filter(|one| one.answer.is_none());
+                let ages = waiting.filter_map(|one| self.age_ns(one));
+                collected.request_ages_ns.extend(ages);
             }
         }
         for served in &self.requests {
@@ -139,10 +153,16 @@ impl Replay {
             .map(|(name, collected)| MeasuredThreads {
                 name: name.to_owned(),
                 threads: collected.threads,
-                activation_latency: Quantiles::of(collected.activation_ns),
+                activation_latency: Quantiles::with_unfinished(
+                    collected.activation_ns,
+                    &collected.activation_ages_ns,
+                ),
                 turn_latency: Quantiles::of(collected.turn_ns),
                 reply_latency: Quantiles::of(collected.reply_ns),
-                request_latency: Quantiles::of(collected.request_ns),
+                request_latency: Quantiles::with_unfinished(
+                    collected.request_ns,
+                    &collected.request_ages_ns,
+                ),
                 wakeup_latency: Quantiles::of(collected.wakeup_ns),
                 executed_ns: collected.executed_ns,
             });
@@ -154,6 +174,13 @@ impl Replay {
             threads: threads.collect(),
             groups: groups.collect(),
         }
+    }
+
+    /// Age, at the end of the recording, of a request whose answer it does not show.
+    fn age_ns(&self, exchanged: &super::Exchanged) -> Option<u64> {
+        let sent_ns = || self.activations[exchanged.request.index()].woken_ns as i64;
+        let due_ns = exchanged.due_ns.unwrap_or_else(sent_ns);
+        u64::try_from(self.duration_ns as i64 - due_ns).ok()
     }
 
     fn measured_group(&self, index: super::GroupIndex, group: &Group) -> Option<MeasuredGroup> {
@@ -209,16 +236,24 @@ struct Collected {
     threads: u32,
     executed_ns: u64,
     activation_ns: Vec<u64>,
+    activation_ages_ns: Vec<u64>,
     turn_ns: Vec<u64>,
     reply_ns: Vec<u64>,
     request_ns: Vec<u64>,
+    request_ages_ns: Vec<u64>,
     wakeup_ns: Vec<u64>,
 }
 
 impl Collected {
-    fn see(&mut self, activation: &Activation, previous_end_ns: u64) {
+    /// Takes in an activation of a recording that ends at `end_ns`.
+    fn see(&mut self, activation: &Activation, previous_end_ns: u64, end_ns: u64) {
         self.activation_ns
             .extend(activation.latency_ns(previous_end_ns));
+        if activation.end_ns.is_none() && activation.trigger != Trigger::Start {
+            let since_ns = activation.woken_ns.max(previous_end_ns);
+            self.activation_ages_ns
+                .push(end_ns.saturating_sub(since_ns));
+        }
         self.reply_ns.extend(activation.reply_latency_ns());
         self.wakeup_ns.extend(activation.wakeup_latency_ns());
     }
@@ -237,5 +272,12 @@ mod tests {
         assert_eq!((quantiles.p50_ns, quantiles.p75_ns), (10, 15));
         assert_eq!((quantiles.p95_ns, quantiles.p99_ns), (19, 20));
         assert_eq!(Quantiles::of(vec![7]).p50_ns, 7);
+    }
+
+    #[test]
+    fn what_has_not_ended_counts_with_its_age() {
+        let starving = Quantiles::with_unfinished(vec![1; 60], &[500; 40]);
+        assert_eq!((starving.count, starving.unfinished), (60, 40));
+        assert_eq!((starving.p50_ns, starving.p75_ns), (1, 500));
     }
 }

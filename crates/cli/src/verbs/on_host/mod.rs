@@ -136,6 +136,7 @@ fn in_guest(
     let outcome = |metrics| Outcome {
         event_hash: 0,
         metrics,
+        ..Outcome::default()
     };
     Ok(metrics.into_iter().map(outcome).collect())
 }

@@ -68,6 +68,7 @@ pub fn repeats(scenario: &Scenario, repeats: u32, err: &mut impl Write) -> Resul
         outcomes.push(Outcome {
             event_hash: 0,
             metrics,
+            ..Outcome::default()
         });
     }
     match wakeups(scenario, &started) {

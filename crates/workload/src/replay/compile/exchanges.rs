@@ -10,7 +10,7 @@
 //!   place k mod n, the k-th answer puts its server back into place k mod n. So the server that has
 //!   been free longest is next, and there is one to send to while fewer than n requests are under way;
 //! * the serving: which server has which request;
-//! * the due: when each request was permitted, for those that are due by nothing else.
+//! * the due: when each request was permitted, for those that are due by nothing else, and for all whether they are answered.
 //!
 //! # Worked example
 //!
@@ -24,11 +24,10 @@ use super::super::threads::ThreadId;
 use super::units::Units;
 use super::{Compiler, SEND, SENT};
 use schedcast_sim::workload::{MetricId, QueueId, WordId};
-use schedcast_sim::{Amount, Arithmetic, Compare, ProgramBuilder, Reg, Workload};
+use schedcast_sim::{
+    ANSWERED, Arithmetic, Compare, NOT_DUE, ProgramBuilder, Reg, RequestSpec, Workload,
+};
 use std::collections::BTreeMap;
-
-/// A request that nobody has permitted yet.
-const NOT_DUE: u64 = Amount::FIXED_MAX;
 
 /// Words of an exchange; rows are given by their first.
 pub(super) struct ExchangeWords {
@@ -94,6 +93,8 @@ impl Exchanges {
                     });
                 }
             }
+            let server = &replay.threads[exchange.servers[0].index()].subject;
+            let latency = workload.add_metric(&format!("{server}/request_latency"));
             let mut add_row = |values: &mut dyn Iterator<Item = u64>| {
                 let first = workload.words.len() as u64;
                 for value in values {
@@ -104,20 +105,28 @@ impl Exchanges {
             let servers = exchange.asked as u64;
             let requests = exchange.requests.iter();
             let inbox = |server: &ThreadId| inboxes[server.index()].map_or(0, |id| u64::from(id.0));
-            let server = &replay.threads[exchange.servers[0].index()].subject;
             let messages = &mut requests.clone().map(|r| units.number(replay, r.request));
             all.words.push(ExchangeWords {
                 messages: add_row(messages),
                 inboxes: add_row(&mut exchange.servers.iter().take(exchange.asked).map(inbox)),
                 free: add_row(&mut (0..servers)),
                 serving: add_row(&mut requests.clone().map(|_| 0)),
-                due: add_row(&mut requests.map(|_| NOT_DUE)),
+                due: add_row(&mut requests.clone().map(|_| NOT_DUE)),
                 servers,
-                latency: workload.add_metric(&format!("{server}/request_latency")),
+                latency,
                 permitted: workload.add_word(0),
                 sent: workload.add_word(0),
                 answered: workload.add_word(0),
             });
+            let first = all.words[row].due as u32;
+            let states = (first..).map(WordId).zip(requests);
+            workload
+                .requests
+                .extend(states.map(|(state, request)| RequestSpec {
+                    metric: latency,
+                    due_ns: request.due_ns,
+                    state,
+                }));
         }
         all
     }
@@ -163,6 +172,8 @@ impl ExchangeWords {
                 b.bind(never);
             }
         }
+        b.set(since, self.due + position as u64);
+        b.word_store(since, ANSWERED);
     }
 
     /// Turns a count into the word of its place in the ring.

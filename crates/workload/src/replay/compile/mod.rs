@@ -42,7 +42,7 @@ use schedcast_sim::workload::{
     Arrival, ArrivalAction, ArrivalContext, ArrivalSource, ForkId, ForkSpec, GroupSpec, MetricId,
     ProgramId, QueueId, QueueSpec, SemaphoreId, TaskSpec,
 };
-use schedcast_sim::{Arithmetic, ProgramBuilder, ProgramError, Ref, Reg, Workload};
+use schedcast_sim::{Arithmetic, MessageSpec, ProgramBuilder, ProgramError, Ref, Reg, Workload};
 use services::Services;
 use std::collections::BTreeSet;
 use units::{Unit, Units, under_way};
@@ -133,7 +133,14 @@ impl Replay {
             }
         }
         let arrivals = compiler.arrivals();
+        let messages: Vec<MessageSpec> = compiler
+            .units
+            .all
+            .iter()
+            .map(|unit| compiler.messages(unit))
+            .collect();
         let inboxes = compiler.inboxes;
+        workload.messages.extend(messages);
         workload.add_arrivals("recording", ArrivalSource::List(arrivals));
         Ok(Compiled {
             groups,
@@ -342,6 +349,29 @@ impl<'a> Compiler<'a> {
         }
         for &(exchange, _) in answers {
             self.send_permitted(b, exchange);
+        }
+    }
+
+    /// Where the messages of a unit stand, so that those without an end can be told.
+    fn messages(&self, unit: &Unit) -> MessageSpec {
+        let reply = |id: ActivationId| {
+            let activation = &self.replay.activations[id.index()];
+            let mut steps = self.replay.steps_of(activation).iter();
+            let replies = steps.any(|step| self.is_reply(activation, step));
+            replies.then(|| self.metrics[activation.thread.index()])
+        };
+        let first = &self.replay.threads[unit.threads[0].index()];
+        let inboxes = unit
+            .threads
+            .iter()
+            .filter_map(|id| self.inboxes[id.index()]);
+        MessageSpec {
+            program: unit.program,
+            statistics: first.subject.clone(),
+            queues: inboxes.collect(),
+            replies: unit.activations(self.replay).map(reply).collect(),
+            kinds: unit.messages,
+            registers: [MESSAGE, SINCE, REPLIED],
         }
     }
 

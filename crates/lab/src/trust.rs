@@ -1,0 +1,142 @@
+//! Whether an answer from a recording deserves trust: how well the recorded limit, simulated, fits the recording.
+//!
+//! The bands are those of "How far to trust a forecast" (`docs/validity.md`), in which forecasts of recorded services were
+//! found. What misses them even for the limit that was recorded is a poor fit: other limits will not be forecast better.
+//!
+//! Worked example: the recording shows 102 throttled periods and a p95 of 100 ms. 80 periods (−22 %) and 129 ms (+29 %) are
+//! within the bands of 25 and 30 %; 131 ms are a poor fit.
+
+use crate::metrics;
+use crate::recording::Latency;
+use crate::tables::{Fit, scale_for};
+
+/// How far a figure may be off.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Band {
+    /// As a share of what was recorded.
+    share: f64,
+    /// Or by so much, whatever the share.
+    count: f64,
+}
+
+impl Band {
+    /// Band of a metric by its name without the subject. `docs/validity.md` has the numbers.
+    fn of(name: &str) -> Band {
+        let (share, count) = match name.rsplit('.').next().unwrap_or(name) {
+            "p50" | metrics::COUNT => (0.10, 3.0),
+            "nr_periods" | "nr_throttled" | "throttled_usec" => (0.25, 3.0),
+            "p95" => (0.30, 0.0),
+            _ => (0.50, 0.0),
+        };
+        Band { share, count }
+    }
+}
+
+/// Whether a figure of the re-simulated recording misses its band.
+pub fn is_poor(fit: &Fit) -> bool {
+    let name = fit.metric.rsplit('/').next().unwrap_or("");
+    let counts = metrics::parse(&fit.metric).is_some_and(|metric| metric.unit() == "count");
+    let band = Band::of(name);
+    let missed = (fit.predicted - fit.seen).abs();
+    missed > band.share * fit.seen && !(counts && missed <= band.count)
+}
+
+/// By which factor the worst of the figures that miss their bands is off; 1 where none does.
+pub fn poorest_factor(fit: &[Fit]) -> f64 {
+    let off = |fit: &Fit| match fit.predicted > 0.0 && fit.seen > 0.0 {
+        true => (fit.predicted / fit.seen).max(fit.seen / fit.predicted),
+        false => 1.0,
+    };
+    let poor = fit.iter().filter(|fit| is_poor(fit));
+    poor.map(off).fold(1.0, f64::max)
+}
+
+/// The figures that miss their bands, in words; `None` where all are within.
+pub fn poor_fit(fit: &[Fit]) -> Option<String> {
+    let part = |fit: &Fit| {
+        let metric = metrics::parse(&fit.metric)?;
+        let scale = scale_for(&metric, fit.predicted.abs().max(fit.seen.abs()));
+        let unit = if scale.unit.is_empty() { "" } else { " " };
+        Some(format!(
+            "{} {} simulated, {}{unit}{} recorded",
+            metric.shown(),
+            scale.number(fit.predicted),
+            scale.number(fit.seen),
+            scale.unit
+        ))
+    };
+    let poor = fit.iter().filter(|fit| is_poor(fit)).filter_map(part);
+    let parts: Vec<String> = poor.collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+/// What a reader must know before the numbers, a sentence each.
+pub fn warnings(fit: &[Fit], latency: Option<&Latency>) -> Vec<String> {
+    let poor = poor_fit(fit).map(|figures| {
+        format!(
+            "the simulation of the recorded limit misses the recording ({figures}), so that other limits are not forecast \
+             better"
+        )
+    });
+    let server = latency.filter(|latency| !latency.is_seen_by_clients());
+    let server = server.map(|latency| {
+        format!(
+            "the recording does not show what clients wait for: latencies are those of the threads `{}` on the CPU of the \
+             server, without network, queues before it and retries",
+            latency.threads
+        )
+    });
+    poor.into_iter().chain(server).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fit(metric: &str, predicted: f64, seen: f64) -> Fit {
+        Fit {
+            metric: metric.to_string(),
+            predicted,
+            seen,
+        }
+    }
+
+    #[test]
+    fn bands_are_those_of_the_page() {
+        let page = include_str!("../../../docs/validity.md");
+        assert!(page.contains("throttled periods (±25 %), p50 (±10 %) and p95 (±30 %)"));
+        let poor = |metric: &str, predicted, seen| is_poor(&fit(metric, predicted, seen));
+        assert!(!poor("cgroup:/pg/nr_throttled", 80.0, 102.0));
+        assert!(poor("cgroup:/pg/nr_throttled", 70.0, 102.0));
+        assert!(
+            !poor("cgroup:/pg/nr_throttled", 4.0, 2.0),
+            "two periods more"
+        );
+        assert!(!poor("pg/request_latency.p95", 129e3, 100e3));
+        assert!(poor("pg/request_latency.p95", 131e3, 100e3));
+        assert!(poor("pg/request_latency.p50", 11.2, 10.0));
+        assert!(poor("pg/request_latency.count", 900.0, 1100.0));
+    }
+
+    #[test]
+    fn a_poor_fit_is_told_with_its_figures_and_widens_by_the_worst() {
+        let good = fit("pg/request_latency.p50", 10.0, 10.0);
+        let bad = fit("pg/request_latency.p95", 40_000.0, 100_000.0);
+        assert_eq!(poor_fit(std::slice::from_ref(&good)), None);
+        assert_eq!(poorest_factor(std::slice::from_ref(&good)), 1.0);
+        let both = [good, bad];
+        assert_eq!(poorest_factor(&both), 2.5);
+        assert_eq!(
+            poor_fit(&both).unwrap(),
+            "request_latency.p95 40.0 simulated, 100.0 ms recorded"
+        );
+        assert_eq!(warnings(&both, None).len(), 1);
+    }
+
+    #[test]
+    fn time_on_the_server_alone_is_said_to_be_that() {
+        let told = |name| warnings(&[], Some(&Latency::new("redis", name)));
+        assert!(told(Latency::ACTIVATION)[0].contains("`redis`"));
+        assert!(told(Latency::REQUEST).is_empty());
+    }
+}

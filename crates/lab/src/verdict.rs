@@ -1,0 +1,191 @@
+//! What an answer from a recording comes to, in two sentences: what the limit costs now, and what the cheapest change brings
+//! and what it does not.
+//!
+//! Worked example: a service with 50 ms in 100 ms and three columns, 60 ms, 80 ms and no limit:
+//!
+//! ```text
+//! now: 50 ms in 100 ms = 0.5 CPU = 500m: postgres/request_latency.p99 is 178.9 ms; 46.1 % of the time that its threads want
+//!      to run is lost to throttling.
+//! cheapest change that helps: “60 ms”, 60 ms in 100 ms = 0.6 CPU = 600m: it becomes 68.2 ms, at most 95.0 in 95 of 100
+//!      runs; 9.8 % of the periods are still throttled.
+//! ```
+//!
+//! A column without a limit says what the limit costs. It is never recommended: the neighbours pay for it.
+
+use crate::advise::search::Limit;
+use crate::comparison::{Comparison, Summary, Variant};
+use crate::experiment::Scenario;
+use crate::metrics::{self, Metric};
+use crate::recording::Latency;
+use crate::tables::scale_for;
+
+/// What the sentences are about.
+pub struct Subject<'a> {
+    /// The columns, the recorded settings first.
+    pub comparison: &'a Comparison,
+    /// Their settings.
+    pub scenarios: &'a [Scenario],
+    /// The group whose limits are in question.
+    pub target: &'a str,
+    /// Subjects of its threads.
+    pub members: &'a [String],
+    /// The latency that is told.
+    pub latency: &'a Latency,
+}
+
+/// Which value of the latency is told.
+const TOLD: &str = "p99";
+
+impl Limit {
+    /// The limit in the units that people type: `67 ms in 100 ms = 0.67 CPU = 670m`.
+    pub fn in_words(&self) -> String {
+        let Some(quota_us) = self.quota_us else {
+            return "no limit".to_string();
+        };
+        let ms = |us: u64| format!("{} ms", us as f64 / 1000.0);
+        let (quota, period) = (ms(quota_us), ms(self.period_us));
+        let milli = (quota_us * 1000).div_ceil(self.period_us.max(1));
+        let cpus = (quota_us as f64 * 1000.0 / self.period_us.max(1) as f64).round() / 1000.0;
+        let burst = match self.burst_us {
+            0 => String::new(),
+            burst_us => format!(", burst {}", ms(burst_us)),
+        };
+        format!("{quota} in {period} = {cpus} CPU = {milli}m{burst}")
+    }
+}
+
+/// The sentences, a line each; none where nothing is known of the latency.
+pub fn sentences(subject: &Subject<'_>) -> Vec<String> {
+    let metric = subject.latency.metric(TOLD);
+    let (Some(parsed), [now, others @ ..]) =
+        (metrics::parse(&metric), &subject.comparison.variants[..])
+    else {
+        return Vec::new();
+    };
+    let Some(before) = now.get(&metric) else {
+        return Vec::new();
+    };
+    let limit = |index: usize| Limit::of(&subject.scenarios[index], subject.target);
+    let lost = time_lost(now, subject.members);
+    let lost = format!(
+        "{:.1} % of the time that its threads want to run is lost to throttling",
+        100.0 * lost
+    );
+    let unlimited = others
+        .iter()
+        .enumerate()
+        .find(|(index, _)| limit(index + 1).quota_us.is_none() && limit(0).quota_us.is_some())
+        .and_then(|(_, variant)| variant.get(&metric));
+    let without = unlimited.map_or(String::new(), |summary| {
+        format!("; without a limit it would be {}", value(&parsed, summary))
+    });
+    let mut sentences = vec![format!(
+        "now: {}: {metric} is {}{without}; {lost}.",
+        limit(0).in_words(),
+        value(&parsed, before)
+    )];
+    if others.is_empty() {
+        return sentences;
+    }
+    let helps = |summary: &Summary| {
+        let change = summary.vs_baseline.as_ref();
+        let better = change
+            .and_then(|change| change.ratio)
+            .is_some_and(|ratio| ratio < 1.0);
+        better && !summary.at_least && change.is_some_and(|change| change.significant)
+    };
+    let candidates = others.iter().enumerate().filter_map(|(index, variant)| {
+        let limit = limit(index + 1);
+        let summary = variant.get(&metric).filter(|summary| helps(summary))?;
+        limit.quota_us.map(|_| (limit, variant, summary))
+    });
+    let cheapest = candidates.min_by_key(|(limit, ..)| limit.grants());
+    sentences.push(match cheapest {
+        Some((limit, variant, after)) => format!(
+            "cheapest change that helps: “{}”, {}: it becomes {}{}; {}.",
+            variant.name,
+            limit.in_words(),
+            value(&parsed, after),
+            at_most(&parsed, after),
+            still(variant, subject.target)
+        ),
+        None => "no column with a limit makes it shorter for certain.".to_string(),
+    });
+    sentences
+}
+
+fn value(metric: &Metric<'_>, summary: &Summary) -> String {
+    let scale = scale_for(metric, summary.mean.abs());
+    format!(
+        "{} {}",
+        scale.bound(summary.mean, summary.at_least),
+        scale.unit
+    )
+}
+
+/// The worse end of the interval of one run.
+fn at_most(metric: &Metric<'_>, summary: &Summary) -> String {
+    summary.one_run95.map_or(String::new(), |[_, high]| {
+        let scale = scale_for(metric, summary.mean.abs());
+        format!(", at most {} in 95 of 100 runs", scale.number(high))
+    })
+}
+
+/// What a change does not bring.
+fn still(variant: &Variant, target: &str) -> String {
+    match periods_throttled(variant, target) {
+        share if share > 0.0 => {
+            format!("{:.1} % of the periods are still throttled", 100.0 * share)
+        }
+        _ => "no period is throttled then, and more would not help".to_string(),
+    }
+}
+
+fn mean(variant: &Variant, metric: &str) -> f64 {
+    variant.get(metric).map_or(0.0, |summary| summary.mean)
+}
+
+/// Share of the wish to run that throttling denied to the threads of `members`.
+pub fn time_lost(variant: &Variant, members: &[String]) -> f64 {
+    let sum = |metric: &str| -> f64 {
+        let values = members
+            .iter()
+            .map(|name| mean(variant, &format!("{name}/{metric}")));
+        values.sum()
+    };
+    let lost = sum("wait.throttled");
+    let wished = lost + sum("wait.contention") + sum("cpu_time");
+    if wished > 0.0 { lost / wished } else { 0.0 }
+}
+
+/// Share of the active periods of `target` that ended throttled.
+pub fn periods_throttled(variant: &Variant, target: &str) -> f64 {
+    let periods = mean(variant, &format!("cgroup:{target}/nr_periods"));
+    let throttled = mean(variant, &format!("cgroup:{target}/nr_throttled"));
+    if periods > 0.0 {
+        throttled / periods
+    } else {
+        0.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_told_in_every_unit_that_people_type() {
+        let limit = |quota_us, burst_us| Limit {
+            quota_us,
+            period_us: 100_000,
+            burst_us,
+        };
+        let words = |quota_us, burst_us| limit(quota_us, burst_us).in_words();
+        assert_eq!(words(Some(67_000), 0), "67 ms in 100 ms = 0.67 CPU = 670m");
+        assert_eq!(
+            words(Some(62_500), 20_000),
+            "62.5 ms in 100 ms = 0.625 CPU = 625m, burst 20 ms"
+        );
+        assert_eq!(words(None, 0), "no limit");
+    }
+}
