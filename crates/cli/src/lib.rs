@@ -12,10 +12,12 @@ use clap::Parser;
 use clap::error::ErrorKind;
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::simulate::Simulate;
+use schedcast_lab::tables::Style;
 
 pub mod arguments;
 pub mod columns;
 mod output;
+pub mod paint;
 mod verbs;
 
 use arguments::{Cli, Verb};
@@ -27,9 +29,20 @@ pub fn run(
     out: &mut impl Write,
     err: &mut impl Write,
 ) -> u8 {
+    run_in_style(Style::default(), arguments, simulator, out, err)
+}
+
+/// As [`run`], with tables set in `style`.
+pub fn run_in_style(
+    style: Style,
+    arguments: impl IntoIterator<Item = OsString>,
+    simulator: &impl Simulate,
+    out: &mut impl Write,
+    err: &mut impl Write,
+) -> u8 {
     let words = help_as_flag(arguments.into_iter().collect());
     let cli = match Cli::try_parse_from(&words) {
-        Ok(cli) => cli,
+        Ok(cli) => Cli { style, ..cli },
         Err(error) => {
             let code = print_clap(&error, out, err);
             if is_bare_command(&error, &words) {

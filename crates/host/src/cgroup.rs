@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use crate::cpu_max::{CpuMax, parse_burst_us};
 use crate::error::{HostError, Result, io_error, is_there, read_text};
 use crate::files::CpuFile;
 use crate::guard::Guard;
@@ -187,16 +188,17 @@ impl CpuCgroup {
         let refuse = |rule| self.refused(file, value, rule);
         match file {
             CpuFile::Max => {
-                let (quota_us, period_us) = limits::parse_cpu_max(value).map_err(refuse)?;
+                let written = CpuMax::parse(value).map_err(refuse)?;
                 let current = self.limits()?;
+                let (quota_us, period_us) = written.over(current.period_us);
                 self.set_limits(&CpuLimits {
                     quota_us,
-                    period_us: period_us.unwrap_or(current.period_us),
+                    period_us,
                     ..current
                 })
             }
             CpuFile::MaxBurst => {
-                let burst_us = limits::parse_u64(file.name(), value).map_err(refuse)?;
+                let burst_us = parse_burst_us(value).map_err(refuse)?;
                 let current = self.limits()?;
                 self.set_limits(&CpuLimits {
                     burst_us,
@@ -354,9 +356,8 @@ impl CpuCgroup {
             CpuFile::CfsBurstUs | CpuFile::MaxBurst => {
                 limits::parse_u64(file.name(), value).map(|burst_us| wanted.burst_us = burst_us)
             }
-            CpuFile::Max => limits::parse_cpu_max(value).map(|(quota_us, period_us)| {
-                wanted.quota_us = quota_us;
-                wanted.period_us = period_us.unwrap_or(wanted.period_us);
+            CpuFile::Max => CpuMax::parse(value).map(|written| {
+                (wanted.quota_us, wanted.period_us) = written.over(wanted.period_us);
             }),
         };
         if let Err(rule) = parsed.and_then(|()| limits::validate(&wanted)) {
@@ -493,8 +494,8 @@ pub(crate) fn read_limits(version: CgroupVersion, dir: &Path) -> Result<CpuLimit
         }
         CgroupVersion::V2 => {
             let text = read(CpuFile::Max)?;
-            match limits::parse_cpu_max(&text) {
-                Ok((quota_us, Some(period_us))) => (quota_us, period_us),
+            match CpuMax::parse(&text) {
+                Ok(written) if written.period_us.is_some() => written.over(0),
                 _ => return Err(bad_quota(CpuFile::Max, text)),
             }
         }

@@ -120,8 +120,10 @@ impl CpuHierarchy {
         }
     }
 
-    /// The directory of an existing group; an unknown one is an error that names the nearest.
+    /// The directory of an existing group, whose path may be one of the file system; an unknown one is an error that names
+    /// the nearest.
     pub fn existing(&self, path: &str) -> Result<PathBuf> {
+        let path = self.below_mount(path).unwrap_or(path);
         let dir = self.dir(path);
         let upwards = path.split('/').any(|part| part == "..");
         if !upwards && dir.join("cgroup.procs").is_file() {
@@ -277,5 +279,8 @@ mod tests {
         );
         assert_eq!(nearest("/kubepods/zzzzzzzz").as_deref(), Some("/kubepods"));
         assert_eq!(nearest("/zzzzzzzzzzzz"), None);
+        let pasted = |below: &str| format!("{}{below}", root.path().display());
+        assert!(tree.existing(&pasted("/kubepods/burstable")).is_ok());
+        assert_eq!(nearest(&pasted("/kubepod")).as_deref(), Some("/kubepods"));
     }
 }

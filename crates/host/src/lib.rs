@@ -22,6 +22,7 @@
 //! * [`self_check`]: what works on this host.
 //! * [`run_in`]: commands started together in a group, with a time limit.
 //! * [`limits`]: the kernel's own bounds on limits, as pure functions.
+//! * [`CpuMax`]: a limit as people write it.
 //! * [`Topology`] and [`KernelInfo`]: what machine and what kernel this is.
 //! * [`tracefs`]: a trace buffer of its own.
 //! * [`record`]: a recording of what runs here.
@@ -34,6 +35,7 @@
 pub mod apply;
 pub mod calibrate;
 mod cgroup;
+mod cpu_max;
 mod cpufreq;
 mod error;
 pub mod files;
@@ -57,6 +59,7 @@ pub mod twin;
 pub mod vm;
 
 pub use cgroup::{CpuCgroup, siblings};
+pub use cpu_max::{CpuMax, Quota, parse_burst_us};
 pub use cpufreq::CpuFrequency;
 pub use error::{HostError, Result};
 pub use files::CpuFile;

@@ -98,7 +98,10 @@ pub enum LimitError {
     #[error("the root group cannot be limited")]
     RootGroup,
     /// Less than 1 ms of quota.
-    #[error("quota {0} us is below the kernel's minimum of {QUOTA_MIN_US} us")]
+    #[error(
+        "quota {0} us is below the kernel's minimum of {QUOTA_MIN_US} us \
+         (a number without a unit is microseconds, `2.0` is two CPUs)"
+    )]
     QuotaTooSmall(u64),
     /// More than 2^44 − 1 µs of quota.
     #[error("quota {0} us is above the kernel's maximum of {QUOTA_MAX_US} us")]
@@ -157,6 +160,14 @@ pub enum LimitError {
     /// Weight or shares written to a group that `cpu.idle` has made idle.
     #[error("the group's cpu.idle is 1, which fixes its weight; write 0 to cpu.idle first")]
     WeightOfIdleGroup,
+    /// Text that is no limit.
+    #[error("cpu.max expects {CPU_MAX_FORMS}; `{part}` in `{found}` is neither")]
+    NotALimit {
+        /// The part that is wrong.
+        part: String,
+        /// What was given.
+        found: String,
+    },
     /// Text that the file does not parse.
     #[error("{file} expects {expected}, not {found:?}")]
     NotANumber {
@@ -177,6 +188,10 @@ pub enum LimitError {
     },
 }
 
+/// What [`CpuMax`](crate::CpuMax) reads, for a refusal.
+const CPU_MAX_FORMS: &str = "`max`, microseconds, a time such as `50ms` or a share of a CPU such as `50%`, `500m` or \
+     `0.5`, then optionally a period";
+
 impl LimitError {
     /// Name of the error number the kernel answers with.
     pub fn errno(&self) -> &'static str {
@@ -189,17 +204,7 @@ impl LimitError {
 
 /// Checks one group's limits in the kernel's order (`tg_set_cfs_bandwidth`); the hierarchy is separate.
 pub fn validate(limits: &CpuLimits) -> Result<(), LimitError> {
-    if let Some(quota_us) = limits.quota_us
-        && quota_us < QUOTA_MIN_US
-    {
-        return Err(LimitError::QuotaTooSmall(quota_us));
-    }
-    if limits.period_us < PERIOD_MIN_US {
-        return Err(LimitError::PeriodTooSmall(limits.period_us));
-    }
-    if limits.period_us > PERIOD_MAX_US {
-        return Err(LimitError::PeriodTooLarge(limits.period_us));
-    }
+    validate_quota_and_period(limits.quota_us, limits.period_us)?;
     if limits.burst_us > BURST_MAX_UNLIMITED_US {
         return Err(LimitError::BurstTooLarge(limits.burst_us));
     }
@@ -209,10 +214,18 @@ pub fn validate(limits: &CpuLimits) -> Result<(), LimitError> {
     }
 }
 
-fn validate_finite(quota_us: u64, burst_us: u64) -> Result<(), LimitError> {
-    if quota_us > QUOTA_MAX_US {
-        return Err(LimitError::QuotaTooLarge(quota_us));
+/// Checks a quota and a period, of which the burst knows nothing yet.
+pub fn validate_quota_and_period(quota_us: Option<u64>, period_us: u64) -> Result<(), LimitError> {
+    match (quota_us, period_us) {
+        (Some(quota_us), _) if quota_us < QUOTA_MIN_US => Err(LimitError::QuotaTooSmall(quota_us)),
+        (_, ..PERIOD_MIN_US) => Err(LimitError::PeriodTooSmall(period_us)),
+        (_, period_us) if period_us > PERIOD_MAX_US => Err(LimitError::PeriodTooLarge(period_us)),
+        (Some(quota_us), _) if quota_us > QUOTA_MAX_US => Err(LimitError::QuotaTooLarge(quota_us)),
+        _ => Ok(()),
     }
+}
+
+fn validate_finite(quota_us: u64, burst_us: u64) -> Result<(), LimitError> {
     if burst_us > quota_us {
         return Err(LimitError::BurstAboveQuota { burst_us, quota_us });
     }
@@ -405,42 +418,6 @@ pub fn parse_weight(text: &str) -> Result<u64, LimitError> {
 /// Parses what `cpu.shares` takes; like the kernel it moves values outside 2 … 262 144 to the bound.
 pub fn parse_shares(text: &str) -> Result<u64, LimitError> {
     parse_u64("cpu.shares", text).map(|shares| shares.clamp(SHARES_MIN, SHARES_MAX))
-}
-
-/// Parses what `cpu.max` takes: `max` or a quota in µs, then optionally a period in µs. Returns the
-/// quota and the period if one was given; without it the group keeps the period it has.
-///
-/// Stricter than the kernel in one point: text after the period is refused, not ignored.
-pub fn parse_cpu_max(text: &str) -> Result<(Option<u64>, Option<u64>), LimitError> {
-    let refuse = || LimitError::NotANumber {
-        file: "cpu.max",
-        expected: "`max` or microseconds, then optionally a period in microseconds",
-        found: text.to_owned(),
-    };
-    let mut words = text.split_whitespace();
-    let quota_us = match words.next().ok_or_else(refuse)? {
-        "max" => None,
-        digits => Some(parse_decimal("cpu.max", digits).ok_or_else(refuse)??),
-    };
-    let period_us = match words.next() {
-        None => None,
-        Some(digits) => Some(parse_decimal("cpu.max", digits).ok_or_else(refuse)??),
-    };
-    if words.next().is_some() {
-        return Err(refuse());
-    }
-    Ok((quota_us, period_us))
-}
-
-/// A plain decimal number; `None` when it is none.
-fn parse_decimal(file: &'static str, digits: &str) -> Option<Result<u64, LimitError>> {
-    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    Some(digits.parse().map_err(|_| LimitError::NumberTooLong {
-        file,
-        found: digits.to_owned(),
-    }))
 }
 
 #[cfg(test)]

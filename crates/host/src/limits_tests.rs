@@ -268,23 +268,6 @@ fn negative_v1_quota_means_no_limit() {
 }
 
 #[test]
-fn cpu_max_takes_a_quota_and_optionally_a_period() {
-    assert_eq!(parse_cpu_max("max 100000"), Ok((None, Some(100_000))));
-    assert_eq!(parse_cpu_max("max"), Ok((None, None)));
-    assert_eq!(parse_cpu_max("50000\n"), Ok((Some(50_000), None)));
-    assert_eq!(
-        parse_cpu_max("50000 20000\n"),
-        Ok((Some(50_000), Some(20_000)))
-    );
-    for bad in ["", "maximum", "-1", "50000 x", "1 2 3", "0x10"] {
-        assert!(
-            matches!(parse_cpu_max(bad), Err(LimitError::NotANumber { .. })),
-            "{bad:?}"
-        );
-    }
-}
-
-#[test]
 fn shares_are_clamped_and_weights_refused() {
     assert_eq!(parse_shares("0"), Ok(2));
     assert_eq!(parse_shares("1"), Ok(2));

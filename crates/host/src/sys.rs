@@ -121,6 +121,20 @@ pub(crate) fn user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
+/// Columns of the terminal that standard output is, if it is one.
+pub fn terminal_columns() -> Option<usize> {
+    let mut size = libc::winsize {
+        ws_row: 0,
+        ws_col: 0,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    // SAFETY: the call fills the structure it is given, of the type that TIOCGWINSZ asks for.
+    let result = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &mut size) };
+    // A terminal that does not know its size says 0.
+    (result == 0 && size.ws_col > 0).then_some(usize::from(size.ws_col))
+}
+
 /// Whether this process has root's rights.
 pub fn is_root() -> bool {
     user() == 0

@@ -1,6 +1,7 @@
 //! From a question to what is printed: the comparison and what a table says around it.
 
 use schedcast_workload::replay::Quantiles;
+use schedcast_workload::replay::subject::is_recorder;
 
 use crate::advise::drift::Drifting;
 use crate::advise::search::Limit;
@@ -15,7 +16,8 @@ use crate::question::{Question, Subject};
 use crate::recording::Recorded;
 use crate::simulate::{Simulate, run_all, run_seeds};
 use crate::simulator::Simulator;
-use crate::tables::{self, Context, Fit};
+use crate::tables::rows::is_within;
+use crate::tables::{self, About, Context, Fit};
 use crate::{trust, verdict};
 
 /// A layout of the table.
@@ -103,9 +105,7 @@ pub fn answer(
     if experiment.scenarios.iter().any(housekeeping) {
         context.machine += " with housekeeping";
     }
-    if let (Subject::Profile(_), Some(target)) = (&question.subject, question.target()?) {
-        context.subjects = Some(served(experiment, &target));
-    }
+    context.about = about(question, experiment, &comparison)?;
     if let Subject::Recording(recorded) = &question.subject {
         let target = question.target()?;
         if let (false, Some(to_come)) = (is_partial(experiment, recorded), &to_come) {
@@ -116,7 +116,6 @@ pub fn answer(
             comparison.set_recorded(&one.metric, one.seen);
         }
         comparison.warnings = warnings(&context.fit, recorded, target.as_deref());
-        context.subjects = Some(subjects(&comparison, recorded, target.as_deref()));
         if let Some(target) = &target
             && let Some(latency) = recorded.seen.latency(target)
         {
@@ -294,9 +293,6 @@ const LATENCY_FIGURES: [(&str, &str, &str); 10] = [
     ("request_p99_ms", "request_latency", "p99"),
 ];
 
-/// Share of the machine's time from which on threads outside the target are shown.
-const NEIGHBOUR_SHARE: f64 = 0.01;
-
 /// Shares of a recording above this are the whole of it: nobody types its length to the nanosecond.
 const WHOLE_PERCENT: u64 = 99;
 
@@ -379,44 +375,51 @@ pub(crate) fn warnings(fit: &[Fit], recorded: &Recorded, target: Option<&str>) -
     trust::warnings(fit, latency.as_ref())
 }
 
-/// What a table about a profile shows: the target and its programs.
-fn served(experiment: &Experiment, target: &str) -> Vec<String> {
-    let programs = experiment.scenarios.first().map(|one| &one.programs);
-    let inside = programs.into_iter().flatten();
-    let names = inside
-        .filter(|program| program.cgroup == target)
-        .map(|program| program.name.clone());
-    let plain = ["machine".to_string(), format!("cgroup:{target}")];
-    plain.into_iter().chain(names).collect()
+/// Whom an answer from a recording or a profile is about: a group and all below it, or the whole machine.
+fn about(
+    question: &Question,
+    experiment: &Experiment,
+    comparison: &Comparison,
+) -> Result<Option<About>> {
+    let target = question.target()?;
+    let members = match (&question.subject, &target) {
+        (Subject::Recording(recorded), Some(target)) => {
+            let members = recorded.seen.members.get(target).cloned();
+            members.unwrap_or_default()
+        }
+        (Subject::Recording(_), None) => busiest(comparison),
+        (Subject::Profile(_), Some(target)) => {
+            let programs = experiment.scenarios.first().map(|one| &one.programs);
+            let inside = programs.into_iter().flatten();
+            let inside = inside.filter(|program| is_within(&program.cgroup, target));
+            inside.map(|program| program.name.clone()).collect()
+        }
+        _ => return Ok(None),
+    };
+    let label = match (&question.subject, &target) {
+        (Subject::Recording(recorded), Some(target)) => recorded.label(target),
+        (_, None) => Some("the whole machine".to_string()),
+        _ => None,
+    };
+    let path = target.unwrap_or_else(|| "/".to_string());
+    let mut members: Vec<String> = members;
+    members.retain(|name| !is_recorder(name));
+    Ok(Some(About {
+        name: label.unwrap_or_else(|| path.clone()),
+        path,
+        members,
+    }))
 }
 
-/// What a table about a recording shows: the target, its threads, and neighbours that use at least a
-/// hundredth of the machine.
-fn subjects(comparison: &Comparison, recorded: &Recorded, target: Option<&str>) -> Vec<String> {
-    let mut subjects = vec!["machine".to_string()];
-    if let Some(target) = target {
-        subjects.push(format!("cgroup:{target}"));
-        subjects.extend(
-            recorded
-                .seen
-                .members
-                .get(target)
-                .cloned()
-                .unwrap_or_default(),
-        );
-    }
-    let Some(baseline) = comparison.variants.first() else {
-        return subjects;
-    };
-    let cpu_times = baseline
-        .metrics
-        .iter()
-        .filter_map(|(name, summary)| Some((name.strip_suffix("/cpu_time")?, summary.mean)));
-    let cpu_times: Vec<(&str, f64)> = cpu_times.collect();
-    let least_s = NEIGHBOUR_SHARE * recorded.length_ns as f64 / 1e9;
-    let busy = cpu_times.iter().filter(|&&(_, seconds)| seconds >= least_s);
-    subjects.extend(busy.map(|(name, _)| name.to_string()));
-    subjects
+/// Everything that used CPU time in the baseline, the busiest first.
+fn busiest(comparison: &Comparison) -> Vec<String> {
+    let baseline = comparison.variants.first();
+    let metrics = baseline.into_iter().flat_map(|one| &one.metrics);
+    let mut used: Vec<(&str, f64)> = metrics
+        .filter_map(|(name, summary)| Some((name.strip_suffix("/cpu_time")?, summary.mean)))
+        .collect();
+    used.sort_by(|left, right| right.1.total_cmp(&left.1));
+    used.into_iter().map(|(name, _)| name.to_string()).collect()
 }
 
 /// Puts what was really measured beside the variants that ask for exactly those limits and change

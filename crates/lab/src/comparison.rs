@@ -464,6 +464,24 @@ pub(crate) mod tests {
         Comparison::new("Burst and \"schbench\"", &experiment.scenarios, &outcomes).unwrap()
     }
 
+    /// Two variants of four seeds with these metrics: name, values of the first, values of the second.
+    pub(crate) fn compared(rows: &[(String, [f64; 4], [f64; 4])]) -> Comparison {
+        let text = "[[variant]]\nname = \"before\"\n[[variant]]\nname = \"after\"\n";
+        let document = document::parse(&Source::new("t.toml", text)).unwrap();
+        let experiment = experiment::read(&document, &Surroundings::default()).unwrap();
+        let outcomes = [0, 1].map(|variant| {
+            let outcome = |seed: usize| Outcome {
+                event_hash: seed as u64,
+                metrics: rows
+                    .iter()
+                    .map(|(name, before, after)| (name.clone(), [before, after][variant][seed]))
+                    .collect(),
+            };
+            (0..4).map(outcome).collect()
+        });
+        Comparison::new("", &experiment.scenarios, &outcomes).unwrap()
+    }
+
     #[test]
     fn the_json_form_is_stable() {
         insta::assert_snapshot!(example().to_json());

@@ -144,7 +144,7 @@ fn the_loop_is_closed() {
     };
 
     let wish = Wish {
-        quota_us: Some(best.quota_us),
+        quota: Some(best.quota_us.into()),
         period_us: Some(best.period_us),
         burst_us: Some(best.burst_us),
         ..Wish::default()

@@ -117,7 +117,7 @@ fn seen_us(gate: &Gate) -> f64 {
 
 fn wish(option: &Candidate) -> Wish {
     Wish {
-        quota_us: Some(option.quota_us),
+        quota: Some(option.quota_us.into()),
         period_us: Some(option.period_us),
         burst_us: Some(option.burst_us),
         ..Wish::default()

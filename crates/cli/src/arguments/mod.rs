@@ -7,6 +7,7 @@ pub mod serve;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use schedcast_lab::tables::Style;
 
 use crate::columns::ColumnArguments;
 pub use crate::verbs::explain::ExplainArguments;
@@ -38,6 +39,9 @@ pub struct Cli {
     /// Look at the host whose root is DIR, as in `kubectl debug node`: a chroot, for root
     #[arg(long, global = true, display_order = 901, value_name = "DIR")]
     pub host_root: Option<PathBuf>,
+    /// How tables are set; the terminal says, and no flag
+    #[arg(skip)]
+    pub style: Style,
 }
 
 /// The verbs.
@@ -293,6 +297,9 @@ pub struct Output {
     /// Write every variant's samples into DIR, as mmtests (TSV) and lkp (matrix.json) keep theirs
     #[arg(long, value_name = "DIR")]
     pub export: Option<PathBuf>,
+    /// Row of the printed table, such as 'web/*'; may be repeated [default: the usual ones]
+    #[arg(long = "metric", value_name = "NAME")]
+    pub metrics: Vec<String>,
     /// Every metric, not only the usual ones
     #[arg(short, long, display_order = 901, conflicts_with = "quiet")]
     pub verbose: bool,

@@ -32,7 +32,7 @@ pub struct SweepArguments {
     /// Threads [default: one for each CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub workers: Option<u16>,
-    /// Column of the printed table; may be repeated [default: the usual ones that fit]
+    /// Column of the printed table, such as 'web/*'; may be repeated [default: the usual ones]
     #[arg(long = "metric", value_name = "NAME")]
     pub metrics: Vec<String>,
     /// Every metric, not only the usual ones

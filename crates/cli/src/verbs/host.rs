@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use schedcast_host::apply::{self, Journal, Wish};
 use schedcast_host::record::{self as recorder, Request};
-use schedcast_host::{CpuCgroup, HostError, files, sys};
+use schedcast_host::{CpuCgroup, HostError, Quota, files, sys};
 use schedcast_lab::advise::read_recommendation;
 use schedcast_lab::error::{Diagnostic, Error, Place, Result, Source, hint_for};
 
@@ -114,7 +114,7 @@ fn wanted(arguments: &ApplyArguments) -> Result<(String, Wish)> {
         return Ok((named(arguments)?.unwrap_or_default(), wish));
     };
     let (target, limit) = read_recommendation(file)?;
-    wish.quota_us = Some(limit.quota_us);
+    wish.quota = Some(Quota::from(limit.quota_us));
     wish.period_us = Some(limit.period_us);
     wish.burst_us = Some(limit.burst_us);
     Ok((named(arguments)?.unwrap_or(target), wish))

@@ -10,6 +10,7 @@ use std::path::Path;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
+use schedcast_lab::metrics::Selection;
 use schedcast_lab::question::{Question, Subject, refuse_several};
 use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulate::Simulate;
@@ -250,11 +251,13 @@ fn say_newer_kernels(scenarios: &[Scenario]) {
     }
 }
 
-/// What is odd about the kernels of scenarios, and about the recordings that run beside their programs.
+/// What is odd about the kernels of scenarios and about the recordings that run beside their programs, and what has no
+/// effect in them.
 fn say_backgrounds(scenarios: &[Scenario], simulator: &impl Simulate) -> Result<()> {
     say_newer_kernels(scenarios);
     if let Some(simulator) = simulator.simulator() {
-        let notes = simulator.background_notes(scenarios)?;
+        let mut notes = simulator.background_notes(scenarios)?;
+        notes.extend(simulator.without_effect(scenarios)?);
         say(&notes, &mut std::io::stderr());
     }
     Ok(())
@@ -304,7 +307,11 @@ fn ask(
     output::layout(output)?;
     output::refuse_unwritable(output.files())?;
     output::refuse_no_folder(output.export.as_deref())?;
+    let selection = Selection::new(&output.metrics)?;
     let experiment = question.experiment()?;
+    if let (false, Some(simulator)) = (selection.is_empty(), simulator.simulator()) {
+        selection.refuse_unknown_subjects(&experiment.scenarios, simulator)?;
+    }
     say_backgrounds(&experiment.scenarios, simulator)?;
     say_empty(&experiment.scenarios);
     let runs = experiment.scenarios.len() as u64 * u64::from(experiment.seeds);
@@ -317,12 +324,16 @@ fn ask(
     let answered = gathered.answer_mut();
     if let Some(metric) = bisect {
         let (scenarios, seeds) = (&experiment.scenarios, answered.comparison.seeds);
-        let followed = (metric, answered.context.subjects.as_deref());
+        let about = answered.context.about.as_ref();
+        let followed = (metric, about.map(|about| about.members.as_slice()));
         let found = bisect::bisect(scenarios, seeds, followed, simulator, &|| {})?;
         answered.comparison.bisection = Some(found);
     }
     answered.context.reproduce = output::reproduce(words);
     answered.context.verbose = output.verbose;
+    answered.context.style = cli.style;
+    selection.refuse_misses(&answered.comparison.metric_names())?;
+    answered.context.selection = selection;
     output::print(answered, output, out)?;
     pictures::write(gathered, &experiment, simulator, &output.pictures)
 }

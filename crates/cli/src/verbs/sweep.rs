@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use schedcast_lab::error::{Error, Result};
-use schedcast_lab::metrics;
+use schedcast_lab::error::Result;
+use schedcast_lab::metrics::Selection;
 use schedcast_lab::question::Subject;
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::sweep::{Options, Results, Sweep, build_of};
@@ -25,9 +25,7 @@ pub fn sweep(
     err: &mut impl Write,
 ) -> Result<()> {
     // Told before hours of simulation rather than behind them.
-    for name in &arguments.metrics {
-        metrics::refuse_unknown(name)?;
-    }
+    let selection = Selection::new(&arguments.metrics)?;
     let subject = Subject::File {
         path: arguments.experiment.clone(),
         only: None,
@@ -35,10 +33,8 @@ pub fn sweep(
     let cgroup = arguments.cgroup.as_deref();
     let question = question(subject, &arguments.columns, cgroup, &arguments.effort);
     let experiment = question.experiment()?;
-    for name in &arguments.metrics {
-        if let Some(simulator) = simulator.simulator() {
-            metrics::refuse_unknown_subject(name, &experiment.scenarios, simulator)?;
-        }
+    if let Some(simulator) = simulator.simulator() {
+        selection.refuse_unknown_subjects(&experiment.scenarios, simulator)?;
     }
     let folder = folder(arguments);
     say_empty(&experiment.scenarios);
@@ -58,7 +54,7 @@ pub fn sweep(
     bar.finish_and_clear();
     let results = results?;
     results.save(&folder)?;
-    let text = table(&results, arguments)? + &files(&results, &folder);
+    let text = table(&results, &selection, arguments.verbose)? + &files(&results, &folder);
     written(out.write_all(text.as_bytes()))
 }
 
@@ -90,24 +86,19 @@ fn found(sweep: &Sweep<'_>, folder: &Path) -> String {
     text
 }
 
-fn table(results: &Results, arguments: &SweepArguments) -> Result<String> {
-    for name in &arguments.metrics {
-        if !results.metrics.contains(name) {
-            let known = results.metrics.iter().map(String::as_str);
-            let error = Error::usage(format!("no point has the metric `{name}`"));
-            return Err(match schedcast_names::nearest(name, known) {
-                Some(near) => error.hint(format!("the nearest is `{near}`")),
-                None => error.hint("results.csv has all of them; `schedcast list metrics`"),
-            });
-        }
-    }
-    if results.rows.len() > MOST_ROWS && arguments.metrics.is_empty() {
+fn table(results: &Results, selection: &Selection, verbose: bool) -> Result<String> {
+    let reported: Vec<&str> = results.metrics.iter().map(String::as_str).collect();
+    selection.refuse_misses(&reported)?;
+    if results.rows.len() > MOST_ROWS && selection.is_empty() {
         return Ok(String::new());
     }
-    let metrics = match arguments.metrics.as_slice() {
-        [] if arguments.verbose => results.metrics.clone(),
-        [] => results.headline(),
-        chosen => chosen.to_vec(),
+    let metrics = match (selection.is_empty(), verbose) {
+        (true, true) => results.metrics.clone(),
+        (true, false) => results.headline(),
+        _ => {
+            let chosen = results.metrics.iter().filter(|name| selection.has(name));
+            chosen.cloned().collect()
+        }
     };
     Ok(results.table(&metrics) + "\n")
 }

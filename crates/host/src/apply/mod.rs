@@ -16,6 +16,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::cgroup::CpuCgroup;
+use crate::cpu_max::{CpuMax, Quota, parse_burst_us};
 use crate::error::{HostError, Result};
 use crate::files::CpuFile;
 use crate::hierarchy::CgroupVersion;
@@ -36,8 +37,8 @@ pub const JOURNALS: &str = "/var/lib/schedcast/undo";
 /// What a group should have; `None` leaves a setting as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wish {
-    /// CPU time a period, µs; `Some(None)` is no limit.
-    pub quota_us: Option<Option<u64>>,
+    /// CPU time a period.
+    pub quota: Option<Quota>,
     /// Length of a period, µs.
     pub period_us: Option<u64>,
     /// Quota that may be kept for later periods, µs.
@@ -61,17 +62,19 @@ impl Wish {
         };
         match file {
             CpuFile::Max => {
-                let (quota_us, period_us) = limits::parse_cpu_max(value).map_err(refuse)?;
-                self.quota_us = Some(quota_us);
-                self.period_us = period_us.or(self.period_us);
+                let written = CpuMax::parse(value).map_err(refuse)?;
+                self.quota = Some(written.quota);
+                self.period_us = written.period_us.or(self.period_us);
             }
             CpuFile::CfsQuotaUs => {
-                self.quota_us = Some(limits::parse_cfs_quota_us(value).map_err(refuse)?);
+                let quota_us = limits::parse_cfs_quota_us(value).map_err(refuse)?;
+                self.quota = Some(Quota::from(quota_us));
             }
             CpuFile::CfsPeriodUs => {
                 self.period_us = Some(limits::parse_u64(file.name(), value).map_err(refuse)?);
             }
-            CpuFile::MaxBurst | CpuFile::CfsBurstUs => {
+            CpuFile::MaxBurst => self.burst_us = Some(parse_burst_us(value).map_err(refuse)?),
+            CpuFile::CfsBurstUs => {
                 self.burst_us = Some(limits::parse_u64(file.name(), value).map_err(refuse)?);
             }
             CpuFile::Weight => self.weight = Some(limits::parse_weight(value).map_err(refuse)?),
@@ -82,9 +85,11 @@ impl Wish {
     }
 
     fn limits(&self, current: CpuLimits) -> CpuLimits {
+        let period_us = self.period_us.unwrap_or(current.period_us);
+        let quota = self.quota.map(|quota| quota.of_period_us(period_us));
         CpuLimits {
-            quota_us: self.quota_us.unwrap_or(current.quota_us),
-            period_us: self.period_us.unwrap_or(current.period_us),
+            quota_us: quota.unwrap_or(current.quota_us),
+            period_us,
             burst_us: self.burst_us.unwrap_or(current.burst_us),
         }
     }

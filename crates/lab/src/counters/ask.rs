@@ -1,16 +1,13 @@
 //! The limits a command line asks about.
 
-use schedcast_kernel::bandwidth::{MAX_PERIOD_NS, MIN_PERIOD_NS};
+use schedcast_host::limits::{CpuLimits, LimitError, validate, validate_quota_and_period};
+use schedcast_host::{CpuMax, parse_burst_us};
 
 use super::Limit;
-use crate::error::{Error, Result, hint_for};
+use crate::error::{Error, Place, Result, Source, hint_for};
 use crate::question::{Columns, Setting};
 
 const KEYS: [&str; 2] = ["cpu.max", "cpu.max.burst"];
-/// What the kernel accepts, in µs.
-const QUOTA_US_MIN: u64 = MIN_PERIOD_NS / 1000;
-const PERIOD_US: std::ops::RangeInclusive<u64> = MIN_PERIOD_NS / 1000..=MAX_PERIOD_NS / 1000;
-
 /// Limits by name: the settings before the first variant are one, unless there are variants only.
 ///
 /// # Errors
@@ -57,6 +54,11 @@ fn shown(setting: &Setting) -> String {
 }
 
 fn apply(limit: &mut Limit, settings: &[Setting]) -> Result<()> {
+    let mut wanted = CpuLimits {
+        quota_us: limit.quota_ns.map(|quota_ns| quota_ns / 1000),
+        period_us: limit.period_ns / 1000,
+        burst_us: limit.burst_ns / 1000,
+    };
     for setting in settings {
         let text = match setting {
             Setting::Set(text) => text,
@@ -70,11 +72,19 @@ fn apply(limit: &mut Limit, settings: &[Setting]) -> Result<()> {
         let (key, value) = text.split_once('=').ok_or_else(|| {
             Error::usage(format!("expected KEY=VALUE behind --set, found `{text}`"))
         })?;
-        let (key, value) = (key.trim(), value.trim());
-        match key {
-            "cpu.max" => cpu_max(limit, value)?,
-            "cpu.max.burst" => limit.burst_ns = microseconds(key, value)? * 1000,
-            _ => {
+        let source = Source::new("--set", text);
+        let refuse = |rule: LimitError| {
+            let place = Place::new(&source, key.len() + 1..text.len());
+            Error::input(&place, format!("{}: {rule}", rule.errno()))
+        };
+        match key.trim() {
+            "cpu.max" => {
+                let written = CpuMax::parse(value).map_err(refuse)?;
+                (wanted.quota_us, wanted.period_us) = written.over(wanted.period_us);
+                validate_quota_and_period(wanted.quota_us, wanted.period_us).map_err(refuse)?;
+            }
+            "cpu.max.burst" => wanted.burst_us = parse_burst_us(value).map_err(refuse)?,
+            key => {
                 return Err(
                     Error::usage(format!("`{key}` is no limit that counters tell about"))
                         .hint(hint_for(key, &KEYS)),
@@ -82,53 +92,11 @@ fn apply(limit: &mut Limit, settings: &[Setting]) -> Result<()> {
             }
         }
     }
-    if limit
-        .quota_ns
-        .is_some_and(|quota_ns| limit.burst_ns > quota_ns)
-    {
-        return Err(Error::usage(
-            "a burst above the quota is refused by the kernel",
-        ));
-    }
-    Ok(())
-}
-
-/// `60000 100000`, `60000`, `max`
-fn cpu_max(limit: &mut Limit, value: &str) -> Result<()> {
-    let mut words = value.split_whitespace();
-    let quota = words.next().unwrap_or_default();
-    if let Some(period) = words.next() {
-        let period_us = microseconds("cpu.max", period)?;
-        if !PERIOD_US.contains(&period_us) {
-            return Err(Error::usage(format!(
-                "expected a period of 1000 to 1000000 us, found {period_us}"
-            )));
-        }
-        limit.period_ns = period_us * 1000;
-    }
-    if words.next().is_some() {
-        return Err(Error::usage(format!(
-            "expected `QUOTA PERIOD` in cpu.max, found `{value}`"
-        )));
-    }
-    limit.quota_ns = match quota {
-        "max" => None,
-        quota => {
-            let quota_us = microseconds("cpu.max", quota)?;
-            if quota_us < QUOTA_US_MIN {
-                return Err(Error::usage(format!(
-                    "expected a quota of at least 1000 us, found {quota_us}"
-                )));
-            }
-            Some(quota_us * 1000)
-        }
+    validate(&wanted).map_err(|rule| Error::usage(format!("{}: {rule}", rule.errno())))?;
+    *limit = Limit {
+        quota_ns: wanted.quota_us.map(|quota_us| quota_us * 1000),
+        period_ns: wanted.period_us * 1000,
+        burst_ns: wanted.burst_us * 1000,
     };
     Ok(())
-}
-
-fn microseconds(key: &str, text: &str) -> Result<u64> {
-    /// More than the kernel's own bound of about 200 days.
-    const US_MAX: u64 = 1 << 44;
-    let number = text.parse().ok().filter(|us| *us <= US_MAX);
-    number.ok_or_else(|| Error::usage(format!("expected microseconds in {key}, found `{text}`")))
 }

@@ -283,7 +283,7 @@ fn a_wrong_setting_points_into_the_argument() {
         };
         read_with(EXAMPLE, &surroundings).unwrap_err().to_string()
     };
-    assert!(with("cpu.max=500").starts_with("--set:1:9: EINVAL: a quota of 500 us"));
+    assert!(with("cpu.max=500").starts_with("--set:1:9: EINVAL: quota 500 us"));
     assert!(with("kernel.hz=fast").starts_with("--set:1:11: expected a timer frequency"));
     assert!(with("kernel.hs=250").starts_with("--set:1:1: unknown key `hs` in [kernel]"));
     assert!(with("kernal.hz=250").contains("nearest valid name is `kernel`"));

@@ -9,8 +9,11 @@ use serde::{Deserialize, Serialize};
 use crate::statistics::MeanKind;
 
 mod refuse;
+mod select;
 
+use refuse::subjects_of;
 pub use refuse::{refuse_unknown, refuse_unknown_subject, short_names};
+pub use select::Selection;
 
 /// What the subject of a group begins with.
 pub const CGROUP: &str = "cgroup:";

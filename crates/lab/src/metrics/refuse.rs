@@ -51,12 +51,9 @@ pub fn refuse_unknown_subject(
     let Some(known) = parse(metric).filter(|known| known.family.subject != Subject::Machine) else {
         return Ok(());
     };
-    let mut subjects = BTreeSet::new();
-    for scenario in scenarios {
-        subjects.extend(simulator.reported_subjects(scenario)?);
-        if subjects.contains(known.subject) {
-            return Ok(());
-        }
+    let subjects = subjects_of(scenarios, simulator)?;
+    if subjects.contains(known.subject) {
+        return Ok(());
     }
     let (kind, prefix) = match known.family.subject {
         Subject::Cgroup => ("cgroup", CGROUP),
@@ -68,6 +65,18 @@ pub fn refuse_unknown_subject(
     let names: Vec<&str> = names.map(|subject| &subject[prefix.len()..]).collect();
     let message = format!("nothing here has the {kind} `{name}` of `{metric}`");
     Err(Error::usage(message).hint(hint_for(name, &names)))
+}
+
+/// Every program and group that a scenario reports on.
+pub(super) fn subjects_of(
+    scenarios: &[Scenario],
+    simulator: &Simulator,
+) -> Result<BTreeSet<String>> {
+    let mut subjects = BTreeSet::new();
+    for scenario in scenarios {
+        subjects.extend(simulator.reported_subjects(scenario)?);
+    }
+    Ok(subjects)
 }
 
 fn refused<'a>(metric: &str, part: &str, valid: impl IntoIterator<Item = &'a str>) -> Error {

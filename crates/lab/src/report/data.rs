@@ -167,22 +167,20 @@ pub fn report(gathered: Gathered, scenarios: &[Scenario]) -> Report {
     }
 }
 
-/// Subjects a page shows: those of the table; of an experiment without choice all.
+/// Subjects a page shows, the target's first: those of the table; of an experiment all.
 fn shown_names(comparison: &Comparison, context: &Context) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for subject in context.subjects.iter().flatten() {
-        if !names.contains(subject) {
-            names.push(subject.clone());
+    let metrics = match &context.about {
+        Some(_) => shown_metrics(comparison, context),
+        None => {
+            let all = comparison.metric_names().into_iter();
+            all.filter_map(metrics::parse).collect()
         }
-    }
-    if context.subjects.is_some() {
-        return names;
-    }
-    for metric in comparison.metric_names() {
-        if let Some(metric) = metrics::parse(metric)
-            && !names.iter().any(|name| name == metric.subject)
-        {
-            names.push(metric.subject.to_string());
+    };
+    let members = context.about.iter().flat_map(|about| about.members.clone());
+    let mut names: Vec<String> = Vec::new();
+    for name in members.chain(metrics.iter().map(|metric| metric.subject.to_string())) {
+        if !names.contains(&name) {
+            names.push(name);
         }
     }
     names

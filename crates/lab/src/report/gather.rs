@@ -98,19 +98,26 @@ pub fn gather(
     Ok(Gathered {
         answer,
         distributions: kept.unwrap_or_else(PoisonError::into_inner),
-        scenes: used_states(scenes(simulator, scenarios)?),
+        scenes: used_states(scenes(simulator, scenarios, question.target()?.as_deref())?),
     })
 }
 
 /// The first seed of every variant. When not every run of a thread fits, all variants show the time around the
-/// longest wait of the first one, so that they can be compared.
-fn scenes(simulator: &Simulator, scenarios: &[Scenario]) -> Result<Vec<Scene>> {
-    let from_start = |scenario: &Scenario| sketch(simulator, scenario, scenarios.len(), 0);
+/// longest wait of the target in the first one, so that they can be compared.
+fn scenes(
+    simulator: &Simulator,
+    scenarios: &[Scenario],
+    target: Option<&str>,
+) -> Result<Vec<Scene>> {
+    let sketch = |scenario: &Scenario, from_ns| {
+        sketch((simulator, target), scenario, scenarios.len(), from_ns)
+    };
+    let from_start = |scenario: &Scenario| sketch(scenario, 0);
     let first: Vec<Scene> = scenarios.iter().map(from_start).collect::<Result<_>>()?;
     let Some(window_ns) = window(&first) else {
         return Ok(first);
     };
-    let around = |scenario: &Scenario| sketch(simulator, scenario, scenarios.len(), window_ns);
+    let around = |scenario: &Scenario| sketch(scenario, window_ns);
     scenarios.iter().map(around).collect()
 }
 
@@ -135,7 +142,7 @@ fn window(scenes: &[Scene]) -> Option<Ns> {
 }
 
 fn sketch(
-    simulator: &Simulator,
+    (simulator, target): (&Simulator, Option<&str>),
     scenario: &Scenario,
     variants: usize,
     from_ns: Ns,
@@ -145,6 +152,7 @@ fn sketch(
         slices: SLICES / variants.max(1),
         buckets: (BUCKETS / (rows * variants.max(1))).clamp(64, 2048),
         from_ns,
+        target: target.map(str::to_string),
     };
     let mut follow = Follow::new(Sketch::new(budget));
     let mut finished = simulator.watch(scenario, 0, STEP_NS, &mut follow)?;

@@ -16,6 +16,7 @@ use serde::Serialize;
 
 use super::demand::Demand;
 use super::pack::Packed;
+use crate::tables::rows::is_within;
 use crate::watch::{Period, Picture, State, Thread};
 
 /// Width of a bucket at first.
@@ -28,7 +29,7 @@ const STATE_COLUMN: &str = "CPU%";
 const TICK_NS: Ns = 100;
 
 /// How much of a run is kept.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Budget {
     /// Runs of threads on CPUs.
     pub slices: usize,
@@ -36,6 +37,8 @@ pub struct Budget {
     pub buckets: usize,
     /// Runs that end before this are not kept.
     pub from_ns: Ns,
+    /// Group whose longest wait is told, all below it included; `None`: of all threads.
+    pub target: Option<String>,
 }
 
 /// What a page shows of one run.
@@ -76,7 +79,7 @@ pub struct Scene {
     pub mhz: Vec<f32>,
     /// What the hardware did, where it is modelled.
     pub hardware: Option<Hardware>,
-    /// Begin and length of the longest wait of any thread, ms, and who it was.
+    /// Begin and length of the longest wait of the target's threads, ms, and who it was.
     pub worst: Option<(f64, f64, String)>,
 }
 
@@ -204,6 +207,8 @@ pub struct Sketch {
     throttled_begins: Vec<u64>,
     throttled_since: Vec<Option<Ns>>,
     parents: Vec<Option<GroupId>>,
+    /// Which groups belong to the target.
+    in_target: Vec<bool>,
     /// CPUs, then three rows a group, then power and clock.
     buckets: Buckets,
     /// What the pool of each group had at the begin of its period.
@@ -236,6 +241,7 @@ impl Sketch {
             throttled_begins: Vec::new(),
             throttled_since: Vec::new(),
             parents: Vec::new(),
+            in_target: Vec::new(),
             buckets: Buckets::new(0, 2),
             granted_ns: Vec::new(),
             pending: Vec::new(),
@@ -304,7 +310,7 @@ impl Sketch {
         }
         let waited = to - thread.since_ns;
         let longest = self.worst.as_ref().map_or(0, |(_, length, _)| *length);
-        if kind > 0 && waited > longest {
+        if kind > 0 && waited > longest && self.in_target[thread.group.index()] {
             self.worst = Some((thread.since_ns, waited, thread.name.clone()));
         }
     }
@@ -352,6 +358,9 @@ impl Sketch {
             let mean = |ns: &Ns| milliseconds(*ns as f64 / one.merged as f64);
             one.wanted_ms = rows.map(mean).collect();
         }
+        // A page shows the first limited group.
+        let (in_target, periods) = (&self.in_target, &mut scene.periods);
+        periods.sort_by_key(|one| !in_target[one.group]);
         scene.hardware = hardware(world);
         let worst = self.worst.take();
         scene.worst = worst
@@ -512,6 +521,8 @@ impl Picture for Sketch {
         self.scene.cpus = cpus;
         self.scene.groups = paths.to_vec();
         self.parents = parents.to_vec();
+        let target = self.budget.target.as_deref().unwrap_or("/");
+        self.in_target = paths.iter().map(|path| is_within(path, target)).collect();
         self.slices = vec![Packed::default(); cpus];
         self.slice_ends = vec![0; cpus];
         self.throttled = vec![Packed::default(); paths.len()];

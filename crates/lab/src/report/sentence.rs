@@ -4,12 +4,12 @@
 //! for the worse). Worked example: p99 212 ms in the baseline and 71 ms with a burst of 100 ms, significantly:
 //!
 //! ```text
-//! With “burst 100 ms”, schbench/request_latency.p99 falls from 212.4 to 71.0 ms (−66.6 %).
+//! With “burst 100 ms”, schbench/request_latency.p99 falls from 212.4 to 71.0 ms (÷3.0).
 //! ```
 
 use crate::comparison::{Comparison, Summary, Variant};
 use crate::metrics::{Better, Metric};
-use crate::tables::{Context, full_name, scale_for, shown_metrics};
+use crate::tables::{Context, change_text, full_name, rows, scale_for, shown_metrics};
 
 /// Which metric people ask about first.
 const TELLING: [&str; 11] = [
@@ -31,7 +31,7 @@ pub fn answer(comparison: &Comparison, context: &Context) -> String {
     let Some(baseline) = comparison.variants.first() else {
         return String::new();
     };
-    let shown = shown_metrics(comparison, context);
+    let shown = telling(comparison, context);
     let place = |metric: &Metric<'_>| TELLING.iter().position(|name| *name == metric.name);
     let candidates = shown.iter().filter(|metric| {
         metric.better() != Better::None && baseline.get(&full_name(metric)).is_some()
@@ -89,6 +89,14 @@ pub fn answer(comparison: &Comparison, context: &Context) -> String {
     )
 }
 
+/// What the sentence may be about: the first section, which is the target's, as long as it says anything.
+fn telling<'a>(comparison: &'a Comparison, context: &Context) -> Vec<Metric<'a>> {
+    let mut sections = rows::rows(comparison, context).sections.into_iter();
+    let is_telling = |metric: &Metric<'_>| metric.better() != Better::None;
+    let told = sections.find(|section| section.metrics.iter().any(is_telling));
+    told.map_or(Vec::new(), |section| section.metrics)
+}
+
 fn value(metric: &Metric<'_>, summary: &Summary) -> String {
     let scale = scale_for(metric, summary.mean.abs());
     let spread = summary
@@ -103,7 +111,10 @@ fn value(metric: &Metric<'_>, summary: &Summary) -> String {
 }
 
 fn change(metric: &Metric<'_>, before: &Summary, after: &Summary) -> String {
-    let scale = scale_for(metric, before.mean.abs().max(after.mean.abs()));
+    let scale = match before.mean == 0.0 {
+        true => scale_for(metric, after.mean.abs()),
+        false => scale_for(metric, before.mean.abs()),
+    };
     let verb = if after.mean < before.mean {
         "falls"
     } else {
@@ -111,11 +122,7 @@ fn change(metric: &Metric<'_>, before: &Summary, after: &Summary) -> String {
     };
     let percent = match before.mean == 0.0 {
         true => String::new(),
-        false => {
-            let percent = 100.0 * (after.mean / before.mean - 1.0);
-            let sign = if percent < 0.0 { "−" } else { "+" };
-            format!(" ({sign}{:.1} %)", percent.abs())
-        }
+        false => format!(" ({})", change_text(after.mean / before.mean)),
     };
     let unit = if scale.unit.is_empty() { "" } else { " " };
     format!(

@@ -165,8 +165,9 @@ fn idle_states_that_nobody_enters_are_left_out() {
         slices: 10_000,
         buckets: 128,
         from_ns: 0,
+        target: None,
     };
-    let mut scenes = [text(), text()].map(|text| scene(&text, budget));
+    let mut scenes = [text(), text()].map(|text| scene(&text, budget.clone()));
     let states = |scenes: &[Scene]| scenes[0].hardware.clone().unwrap().idle_states;
     let all = states(&scenes);
     let last = all.len() - 1;
@@ -193,6 +194,7 @@ fn demand_is_what_an_unlimited_group_uses() {
             slices: 10_000,
             buckets: 128,
             from_ns: 0,
+            target: None,
         };
         scene(&text().replace("30000 100000", limit), budget)
     };
@@ -274,6 +276,7 @@ fn memory_for_a_scene_does_not_grow_with_the_run() {
             slices: 500,
             buckets: 128,
             from_ns: 0,
+            target: None,
         };
         let scene = scene(&text, budget);
         assert!(!scene.complete);

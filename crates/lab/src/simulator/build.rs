@@ -75,6 +75,7 @@ pub(super) fn build(simulator: &Simulator, scenario: &Scenario, chance: Chance) 
             Action::Replay(..) => {}
         }
     }
+    builder.ends_with_rt_app();
     builder.restrict_to_cpusets();
     builder.add_changes();
     builder.refuse_endless()?;
@@ -237,17 +238,24 @@ impl Builder<'_> {
             .map_err(|message| bad_input(format!("machine.program_cost: {message}")))?;
         let running = programs::compile(words, &start, &mut self.workload)
             .map_err(|error| Error::input(&program.action.place, error.to_string()))?;
-        // An rt-app file may say when it ends; every other tool ends by itself.
-        if running.tool.name == programs::rt_app::TOOL.name
-            && let Some(end_ns) = running.end_ns
-        {
-            self.lasts(end_ns);
-        }
         if let Some(end_ns) = running.timeout_ns {
             self.ends_by_timeout(program, end_ns)?;
         }
         self.programs.push(running);
         Ok(())
+    }
+
+    /// A run of rt-app files only ends when the last of them does: none of their threads has to finish an event for that.
+    /// Beside other programs a file's `duration` ends its own threads, and nobody else.
+    fn ends_with_rt_app(&mut self) {
+        let end_ns = |running: &Running| {
+            let is_rt_app = running.tool.name == programs::rt_app::TOOL.name;
+            running.end_ns.filter(|_| is_rt_app)
+        };
+        let ends: Option<Vec<Ns>> = self.programs.iter().map(end_ns).collect();
+        if let Some(last_ns) = ends.and_then(|ends| ends.into_iter().max()) {
+            self.lasts(last_ns);
+        }
     }
 
     /// The simulator ends programs by ending the run, so a program under `timeout` has to be the

@@ -12,6 +12,7 @@
 
 mod build;
 mod chance;
+mod effects;
 mod futures;
 mod measure;
 

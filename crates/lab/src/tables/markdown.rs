@@ -1,12 +1,12 @@
 //! The table for people, in Markdown: the same rows and cells as [`super::text`].
 
 use super::Context;
-use super::text::{footer, header, notes, rows};
+use super::text::{RowKind, contents, footer, header, notes};
 use crate::comparison::Comparison;
 
 /// The whole answer: header, table, notes, commands in a code block.
 pub fn render(comparison: &Comparison, context: &Context) -> String {
-    let rows = rows(comparison, context);
+    let table = contents(comparison, context);
     let mut text = String::new();
     for line in header(comparison, context).lines() {
         // Two blanks at the end keep the line breaks of the header.
@@ -19,14 +19,19 @@ pub fn render(comparison: &Comparison, context: &Context) -> String {
     text += "\n|---|";
     text += &"---:|".repeat(comparison.variants.len());
     text.push('\n');
-    for row in &rows {
-        text += &format!("| {} |", escape(row.label.trim_start()));
-        for cell in &row.cells {
+    for row in &table.rows {
+        if row.kind == RowKind::Heading {
+            let empty = " |".repeat(comparison.variants.len());
+            text += &format!("| **{}** |{empty}\n", escape(&row.row.label));
+            continue;
+        }
+        text += &format!("| {} |", escape(row.row.label.trim_start()));
+        for cell in &row.row.cells {
             text += &format!(" {} |", escape(&cell.plain()));
         }
         text.push('\n');
     }
-    let notes = notes(comparison, &rows);
+    let notes = notes(comparison, &table, &context.style);
     if !notes.is_empty() {
         text += &format!("\n{}\n", escape(notes.trim_end()));
     }

@@ -189,7 +189,7 @@ fn subject_block(comparison: &Comparison, metrics: &[Metric<'_>]) -> String {
     let statistic_width = names.max().unwrap_or(0);
     let label_width = statistic_width + 1 + name_width;
     let columns = vec![COLUMN; comparison.variants.len()];
-    for block in blocks(label_width.min(WIDTH - COLUMN), &columns) {
+    for block in blocks(WIDTH, label_width.min(WIDTH - COLUMN), &columns) {
         let variants = &comparison.variants[block];
         text += &heading(variants, label_width);
         for (statistic, metric) in statistics() {

@@ -10,23 +10,64 @@
 //!
 //! [`export`] writes the samples as mmtests and lkp keep theirs.
 //!
-//! No table is wider than 100 columns: variants that do not fit continue in a further block.
+//! No table is wider than 100 columns, or than the terminal that it is for: variants that do not fit continue in a
+//! further block.
 
 pub mod advice;
 pub mod export;
 pub mod lkp;
 pub mod markdown;
 pub mod mmtests;
+pub mod paint;
 pub mod ratios;
+pub mod rows;
 pub mod text;
 
 use std::collections::BTreeMap;
 
-use crate::comparison::{Comparison, Summary};
-use crate::metrics::{self, Metric};
+use self::paint::Paint;
+pub use self::rows::About;
+pub(crate) use self::rows::shown_metrics;
+use crate::comparison::Summary;
+use crate::metrics::{Metric, Selection};
 
-/// Most columns of any table.
+/// Columns of a table that is not shown on a terminal.
 pub const WIDTH: usize = 100;
+
+/// How a table is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// Most columns of a line.
+    pub columns: usize,
+    /// Whether headings are bold and changes for the better green, for the worse red.
+    pub colour: bool,
+}
+
+impl Default for Style {
+    fn default() -> Style {
+        Style {
+            columns: WIDTH,
+            colour: false,
+        }
+    }
+}
+
+impl Style {
+    /// The style for a terminal of so many columns: narrower ones break lines, and beyond the widest the eye loses its row.
+    pub fn of_terminal(columns: usize, colour: bool) -> Style {
+        Style {
+            columns: columns.clamp(80, 200),
+            colour,
+        }
+    }
+
+    pub(crate) fn paint(&self, text: &str, paint: Paint) -> String {
+        match self.colour {
+            true => paint.mark(text),
+            false => text.to_string(),
+        }
+    }
+}
 
 /// What a table says around its numbers.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -43,14 +84,18 @@ pub struct Context {
     pub apply: Vec<(String, Vec<String>)>,
     /// Show every metric, not only the headline ones.
     pub verbose: bool,
+    /// Rows that were asked for by name; none: the usual ones.
+    pub selection: Selection,
     /// How the re-simulated recording compares with the recorded run.
     pub fit: Vec<Fit>,
     /// What an answer from a recording comes to, a sentence each.
     pub verdict: Vec<String>,
     /// Why there is no such comparison, where the run is only a part of the recording.
     pub part: Option<String>,
-    /// Subjects of a recording that are shown; `None`: all.
-    pub subjects: Option<Vec<String>>,
+    /// Whom an answer from a recording is about; `None`: everything in an experiment.
+    pub about: Option<About>,
+    /// How the table is set on paper or on a terminal.
+    pub style: Style,
     /// What people call the groups of a recording, by path.
     pub labels: BTreeMap<String, String>,
 }
@@ -64,53 +109,6 @@ pub struct Fit {
     pub predicted: f64,
     /// What the recording shows, in the metric's unit.
     pub seen: f64,
-}
-
-/// Metrics of threads that a table about a recording shows: a request from its schedule to its answer
-/// where clients are known, a thread's wakeup to its next block, which they wait for, and time lost to
-/// throttling, which the limit is to blame for.
-const RECORDING_METRICS: [&str; 9] = [
-    "request_latency.count",
-    "request_latency.p50",
-    "request_latency.p95",
-    "request_latency.p99",
-    ACTIVATIONS,
-    "activation_latency.p50",
-    "activation_latency.p95",
-    "activation_latency.p99",
-    "wait.throttled",
-];
-
-/// How many activations finished: shown where no request is known.
-const ACTIVATIONS: &str = "activation_latency.count";
-
-/// Whether a table about a recording shows this metric; `requests` are those subjects whose requests are known.
-fn belongs_to(metric: &Metric<'_>, subjects: &[String], requests: &[&str]) -> bool {
-    let shown = subjects.iter().any(|subject| subject == metric.subject);
-    match metric.family.subject {
-        metrics::Subject::Program if metric.name == ACTIVATIONS => {
-            shown && !requests.contains(&metric.subject)
-        }
-        metrics::Subject::Program => shown && RECORDING_METRICS.contains(&metric.name),
-        _ => shown && metric.headline(),
-    }
-}
-
-/// The metrics a table shows, in order.
-pub(crate) fn shown_metrics<'a>(comparison: &'a Comparison, context: &Context) -> Vec<Metric<'a>> {
-    let names = comparison.metric_names();
-    let requests = names.iter().filter_map(|name| {
-        let subject = name.strip_suffix("request_latency.count")?;
-        subject.strip_suffix('/')
-    });
-    let requests: Vec<&str> = requests.collect();
-    let all = names.into_iter().filter_map(metrics::parse);
-    let shown = |metric: &Metric<'_>| match &context.subjects {
-        _ if context.verbose => true,
-        Some(subjects) => belongs_to(metric, subjects, &requests),
-        None => metric.headline(),
-    };
-    all.filter(shown).collect()
 }
 
 pub(crate) fn full_name(metric: &Metric<'_>) -> String {
@@ -139,11 +137,39 @@ fn digits_for(value: f64) -> usize {
     }
 }
 
-/// The scale of a row, from its largest mean: microseconds become milliseconds or seconds where
-/// the number would be long, ratios become per cent.
+/// The scale of a row: microseconds become milliseconds or seconds where the number would be long, ratios become per cent.
+/// The first column's value decides, since that is the one a reader knows; where it is zero, the largest.
 pub(crate) fn scale_of(metric: &Metric<'_>, summaries: &[Option<&Summary>]) -> Scale {
-    let means = summaries.iter().flatten().map(|summary| summary.mean.abs());
-    scale_for(metric, means.fold(0.0, f64::max))
+    let mut means = summaries.iter().flatten().map(|summary| summary.mean.abs());
+    let first = means.next().unwrap_or(0.0);
+    match first > 0.0 {
+        true => scale_for(metric, first),
+        false => scale_for(metric, means.fold(0.0, f64::max)),
+    }
+}
+
+/// A ratio as people say it: `+12.3 %`, or as a factor from two on, `×1240`, and down to a half, `÷3.1`.
+///
+/// ```
+/// use schedcast_lab::tables::change_text;
+///
+/// assert_eq!(change_text(1.123), "+12.3 %");
+/// assert_eq!(change_text(0.95), "−5.0 %");
+/// assert_eq!(change_text(1240.4), "×1240");
+/// assert_eq!(change_text(0.32), "÷3.1");
+/// ```
+pub fn change_text(ratio: f64) -> String {
+    let factor = |sign: &str, factor: f64| {
+        let digits = usize::from(factor < 100.0);
+        format!("{sign}{factor:.digits$}")
+    };
+    let percent = 100.0 * (ratio - 1.0);
+    match ratio {
+        _ if ratio >= 2.0 => factor("×", ratio),
+        _ if ratio > 0.0 && ratio <= 0.5 => factor("÷", 1.0 / ratio),
+        _ if percent < 0.0 => format!("−{:.1} %", -percent),
+        _ => format!("+{percent:.1} %"),
+    }
 }
 
 /// The scale of values up to `largest`.
@@ -208,11 +234,16 @@ fn shorten(text: &str, columns: usize) -> String {
 /// Joins `pieces` with blanks, breaking lines at [`WIDTH`]; further lines start with `indent` blanks.
 /// A piece longer than a line is not broken.
 pub(crate) fn wrap(first: &str, pieces: &[String], indent: usize) -> String {
+    wrap_to(WIDTH, first, pieces, indent)
+}
+
+/// As [`wrap`], in lines of `columns`.
+pub(crate) fn wrap_to(columns: usize, first: &str, pieces: &[String], indent: usize) -> String {
     let mut text = String::new();
     let mut line = first.to_string();
     let mut fresh = true;
     for piece in pieces {
-        if !fresh && width(&line) + 1 + width(piece) > WIDTH {
+        if !fresh && width(&line) + 1 + width(piece) > columns {
             text += line.trim_end();
             text.push('\n');
             line = " ".repeat(indent);
@@ -237,6 +268,7 @@ pub(crate) fn wrap(first: &str, pieces: &[String], indent: usize) -> String {
 fn reproduce(context: &Context) -> String {
     const LABEL: &str = "reproduce:";
     const CONTINUED: &str = " \\";
+    let columns = context.style.columns;
     if context.reproduce.is_empty() {
         return String::new();
     }
@@ -249,7 +281,7 @@ fn reproduce(context: &Context) -> String {
     for part in parts.map(|part| part.join(" ")) {
         match lines.last_mut() {
             None => lines.push(format!("{LABEL} {part}")),
-            Some(line) if width(line) + 1 + width(&part) + width(CONTINUED) <= WIDTH => {
+            Some(line) if width(line) + 1 + width(&part) + width(CONTINUED) <= columns => {
                 *line = format!("{line} {part}");
             }
             Some(line) => {
@@ -261,14 +293,14 @@ fn reproduce(context: &Context) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Splits columns of the given widths into blocks that fit beside `label_width`; every block has
+/// Splits columns of the given widths into blocks that fit beside `label_width` into a line of `most`; every block has
 /// at least one column.
-fn blocks(label_width: usize, widths: &[usize]) -> Vec<std::ops::Range<usize>> {
+fn blocks(most: usize, label_width: usize, widths: &[usize]) -> Vec<std::ops::Range<usize>> {
     let mut blocks = Vec::new();
     let mut start = 0;
     let mut used = label_width;
     for (index, column) in widths.iter().enumerate() {
-        if index > start && used + column > WIDTH {
+        if index > start && used + column > most {
             blocks.push(start..index);
             start = index;
             used = label_width;
@@ -287,14 +319,14 @@ mod tests {
 
     #[test]
     fn blocks_fill_lines_and_never_stay_empty() {
-        assert_eq!(blocks(40, &[30, 30, 30]), [0..2, 2..3]);
-        assert_eq!(blocks(40, &[60, 60]), [0..1, 1..2]);
+        assert_eq!(blocks(100, 40, &[30, 30, 30]), [0..2, 2..3]);
+        assert_eq!(blocks(100, 40, &[60, 60]), [0..1, 1..2]);
         assert_eq!(
-            blocks(40, &[200]),
+            blocks(100, 40, &[200]),
             vec![0..1; 1],
             "too wide, but never dropped"
         );
-        assert!(blocks(40, &[]).is_empty());
+        assert!(blocks(100, 40, &[]).is_empty());
     }
 
     #[test]

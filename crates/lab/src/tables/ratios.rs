@@ -48,7 +48,7 @@ fn subject_block(comparison: &Comparison, metrics: &[Metric<'_>]) -> String {
         return text;
     };
     let columns = vec![COLUMN; comparison.variants.len()];
-    for block in blocks(label_width.min(WIDTH - COLUMN), &columns) {
+    for block in blocks(WIDTH, label_width.min(WIDTH - COLUMN), &columns) {
         let variants = &comparison.variants[block];
         text += &heading(variants, label_width);
         let columns: Vec<Vec<Option<f64>>> = variants

@@ -8,15 +8,17 @@
 //! `±` is half the 95 % interval of the mean over seeds; `*` marks a change whose paired interval
 //! excludes zero. Where a recording knows what really happened, a line below the row says so.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::paint::Paint;
+
 use super::{
-    Context, Fit, Scale, blocks, full_name, pad_left, pad_right, reproduce, scale_for, scale_of,
-    shorten, shown_metrics, width, wrap,
+    Context, Fit, Scale, Style, blocks, change_text, full_name, pad_left, pad_right, reproduce,
+    scale_for, scale_of, shorten, width, wrap_to,
 };
 use crate::comparison::{Comparison, Summary, Tier, Variant};
 use crate::metrics::{Better, Metric};
+use crate::tables::rows;
 
 /// Columns of a variant's name before it continues on a further heading line.
 const NAME_COLUMNS: usize = 22;
@@ -26,17 +28,47 @@ const LONGEST_WORD: usize = 40;
 pub(super) const RECORDED: &str = "recorded";
 /// Label of the rows with what really happened.
 const MEASURED: &str = "measured";
-/// Longest row label that is shown in full.
-const LONGEST_LABEL: usize = 52;
+/// Longest row label that is shown in full, in per cent of a line.
+const LONGEST_LABEL_PERCENT: usize = 52;
+
+/// What a row says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RowKind {
+    /// The begin of a section.
+    Heading,
+    /// Values of one metric.
+    Values,
+    /// What the recording itself shows of the metric above.
+    Recorded,
+    /// What was really measured of the metric above.
+    Measured,
+}
 
 /// One line of cells below the header.
+#[derive(Clone)]
 pub(super) struct Row {
     pub(super) label: String,
     pub(super) cells: Vec<Cell>,
 }
 
+/// A row with what it is about.
+pub(super) struct TableRow {
+    pub(super) kind: RowKind,
+    /// Name of the metric; empty in headings.
+    metric: String,
+    pub(super) row: Row,
+    /// How each cell is painted: for the better or for the worse.
+    paints: Vec<Option<Paint>>,
+}
+
+/// The rows of a table, and what it leaves out.
+pub(super) struct Body {
+    pub(super) rows: Vec<TableRow>,
+    hidden: Option<String>,
+}
+
 /// What stands in a cell, in parts that align.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Cell {
     pub(super) value: String,
     pub(super) spread: String,
@@ -54,11 +86,11 @@ impl Cell {
 
 /// The whole table.
 pub fn render(comparison: &Comparison, context: &Context) -> String {
-    let rows = rows(comparison, context);
+    let table = contents(comparison, context);
     let mut text = header(comparison, context);
     text.push('\n');
-    text += &body(comparison, &rows);
-    text += &notes(comparison, &rows);
+    text += &lines(comparison, &table.rows, &context.style);
+    text += &notes(comparison, &table, &context.style);
     text + &footer(context) + &verdict(context)
 }
 
@@ -89,6 +121,8 @@ pub(super) fn header(comparison: &Comparison, context: &Context) -> String {
     parts.extend(comparison.tier.map(|tier| format!("tier {}", tier.name())));
     parts.push(format!("seeds {}", comparison.seeds));
     parts.retain(|part| !part.is_empty());
+    let columns = context.style.columns;
+    let wrap = |first: &str, pieces: &[String], indent| wrap_to(columns, first, pieces, indent);
     let mut text = String::new();
     for warning in &comparison.warnings {
         text += &wrap("warning:", &words(warning), 9);
@@ -110,7 +144,7 @@ pub(super) fn header(comparison: &Comparison, context: &Context) -> String {
             18,
         );
     }
-    text + &fit(&context.fit)
+    text + &fit(&context.fit, columns)
 }
 
 pub(super) fn words(text: &str) -> Vec<String> {
@@ -128,14 +162,14 @@ pub(super) fn separated(parts: &[String], separator: &str) -> Vec<String> {
 }
 
 /// How far the re-simulated recording is from the recorded run.
-fn fit(fit: &[Fit]) -> String {
+fn fit(fit: &[Fit], columns: usize) -> String {
     let part = |fit: &Fit| -> Option<String> {
         let metric = crate::metrics::parse(&fit.metric)?;
         let scale = scale_for(&metric, fit.predicted.abs().max(fit.seen.abs()));
         let unit = if scale.unit.is_empty() { "" } else { " " };
         let error = match fit.seen == 0.0 {
             true => String::new(),
-            false => format!(" ({:+.1} %)", 100.0 * (fit.predicted / fit.seen - 1.0)),
+            false => format!(" ({})", change_text(fit.predicted / fit.seen)),
         };
         Some(format!(
             "{} {} re-simulated vs {}{unit}{} recorded{error}",
@@ -149,75 +183,112 @@ fn fit(fit: &[Fit]) -> String {
     if parts.is_empty() {
         return String::new();
     }
-    wrap("fit to recording:", &separated(&parts, ","), 18)
+    wrap_to(columns, "fit to recording:", &separated(&parts, ","), 18)
 }
 
-pub(super) fn rows(comparison: &Comparison, context: &Context) -> Vec<Row> {
+/// The rows of the table, with headings where it has sections.
+pub(super) fn contents(comparison: &Comparison, context: &Context) -> Body {
+    let shown = rows::rows(comparison, context);
     let mut rows = Vec::new();
-    for metric in shown_metrics(comparison, context) {
-        let name = full_name(&metric);
-        let summaries: Vec<Option<&Summary>> = comparison
-            .variants
-            .iter()
-            .map(|variant| variant.get(&name))
-            .collect();
-        let scale = scale_of(&metric, &summaries);
-        rows.push(Row {
-            label: row_label(&metric, &scale, &context.labels),
-            cells: summaries
-                .iter()
-                .map(|summary| value_cell(*summary, &scale))
-                .collect(),
-        });
-        if summaries
-            .iter()
-            .flatten()
-            .any(|summary| summary.recorded.is_some())
-        {
-            let cell = |summary: &Option<&Summary>| {
-                let recorded = summary.and_then(|summary| summary.recorded);
-                recorded.map_or(Cell::default(), |value| Cell {
-                    value: scale.number(value),
-                    ..Cell::default()
-                })
-            };
-            rows.push(Row {
-                label: format!("  {RECORDED}"),
-                cells: summaries.iter().map(cell).collect(),
-            });
-        }
-        if summaries
-            .iter()
-            .flatten()
-            .any(|summary| summary.measured.is_some())
-        {
-            let cells = summaries
-                .iter()
-                .map(|summary| measured_cell(*summary, &scale))
-                .collect();
-            rows.push(Row {
-                label: format!("  {MEASURED}"),
-                cells,
-            });
+    for section in shown.sections {
+        rows.extend(section.heading.map(TableRow::heading));
+        for metric in &section.metrics {
+            push_rows(&mut rows, comparison, context, metric);
         }
     }
-    rows
+    Body {
+        rows,
+        hidden: shown.hidden,
+    }
+}
+
+/// The row of a metric, and one of what was measured where something was.
+fn push_rows(
+    rows: &mut Vec<TableRow>,
+    comparison: &Comparison,
+    context: &Context,
+    metric: &Metric<'_>,
+) {
+    let name = full_name(metric);
+    let variants = comparison.variants.iter();
+    let summaries: Vec<Option<&Summary>> = variants.map(|variant| variant.get(&name)).collect();
+    let scale = scale_of(metric, &summaries);
+    let cells = |cell: fn(Option<&Summary>, &Scale) -> Cell| {
+        let summaries = summaries.iter();
+        summaries.map(|summary| cell(*summary, &scale)).collect()
+    };
+    let paints = summaries.iter().map(|summary| paint_of((*summary)?));
+    rows.push(TableRow {
+        kind: RowKind::Values,
+        metric: name.clone(),
+        row: Row {
+            label: row_label(metric, &scale, context),
+            cells: cells(value_cell),
+        },
+        paints: paints.collect(),
+    });
+    let known = || summaries.iter().flatten();
+    if known().any(|summary| summary.recorded.is_some()) {
+        rows.push(TableRow {
+            kind: RowKind::Recorded,
+            metric: name.clone(),
+            row: Row {
+                label: format!("  {RECORDED}"),
+                cells: cells(recorded_cell),
+            },
+            paints: Vec::new(),
+        });
+    }
+    if known().any(|summary| summary.measured.is_some()) {
+        rows.push(TableRow {
+            kind: RowKind::Measured,
+            metric: name,
+            row: Row {
+                label: format!("  {MEASURED}"),
+                cells: cells(measured_cell),
+            },
+            paints: Vec::new(),
+        });
+    }
+}
+
+impl TableRow {
+    fn heading(label: String) -> TableRow {
+        TableRow {
+            kind: RowKind::Heading,
+            metric: String::new(),
+            row: Row {
+                label,
+                cells: Vec::new(),
+            },
+            paints: Vec::new(),
+        }
+    }
+
+    fn plain(row: &Row) -> TableRow {
+        TableRow {
+            kind: RowKind::Values,
+            metric: String::new(),
+            row: row.clone(),
+            paints: Vec::new(),
+        }
+    }
 }
 
 /// A name that does not fit has the label of its group instead of the path: `cgroup:shop/checkout/app/nr_throttled`.
-fn row_label(metric: &Metric<'_>, scale: &Scale, labels: &BTreeMap<String, String>) -> String {
+fn row_label(metric: &Metric<'_>, scale: &Scale, context: &Context) -> String {
     let unit = if scale.unit.is_empty() {
         String::new()
     } else {
         format!(" ({})", scale.unit)
     };
-    let room = LONGEST_LABEL - width(&unit);
+    let room = context.style.columns * LONGEST_LABEL_PERCENT / 100 - width(&unit);
     let name = format!("{}/{}", metric.subject, metric.shown());
     if width(&name) <= room {
         return name + &unit;
     }
     let path = metric.subject.strip_prefix("cgroup:");
-    let label = path.and_then(|path| labels.get(path));
+    let label = path.and_then(|path| context.labels.get(path));
     let labelled = label.map(|label| format!("cgroup:{label}/{}", metric.shown()));
     if let Some(name) = labelled.filter(|name| width(name) <= room) {
         return name + &unit;
@@ -258,6 +329,26 @@ fn value_cell(summary: Option<&Summary>, scale: &Scale) -> Cell {
     }
 }
 
+/// Green for a sure change for the better, red for one for the worse.
+fn paint_of(summary: &Summary) -> Option<Paint> {
+    let change = summary.vs_baseline.as_ref()?;
+    let rises = change.ratio.filter(|_| change.significant)? > 1.0;
+    match summary.better {
+        Better::None => None,
+        Better::Higher if rises => Some(Paint::Good),
+        Better::Lower if !rises => Some(Paint::Good),
+        _ => Some(Paint::Bad),
+    }
+}
+
+fn recorded_cell(summary: Option<&Summary>, scale: &Scale) -> Cell {
+    let recorded = summary.and_then(|summary| summary.recorded);
+    recorded.map_or(Cell::default(), |value| Cell {
+        value: scale.number(value),
+        ..Cell::default()
+    })
+}
+
 fn measured_cell(summary: Option<&Summary>, scale: &Scale) -> Cell {
     let Some(measured) = summary.and_then(|summary| summary.measured) else {
         return Cell::default();
@@ -275,26 +366,33 @@ fn measured_cell(summary: Option<&Summary>, scale: &Scale) -> Cell {
     Cell {
         value: scale.number(measured.median),
         spread,
-        star: false,
+        ..Cell::default()
     }
 }
 
 /// Widths of the value and the spread part of one column.
-fn part_widths(rows: &[Row], column: usize) -> (usize, usize) {
+fn part_widths(rows: &[TableRow], column: usize) -> (usize, usize) {
     let widest = |part: fn(&Cell) -> &str| {
         rows.iter()
-            .map(|row| width(part(&row.cells[column])))
+            .filter_map(|row| Some(width(part(row.row.cells.get(column)?))))
             .max()
             .unwrap_or(0)
     };
     (widest(|cell| &cell.value), widest(|cell| &cell.spread))
 }
 
+/// Rows without headings, in the usual style.
 pub(super) fn body(comparison: &Comparison, rows: &[Row]) -> String {
+    let rows: Vec<TableRow> = rows.iter().map(TableRow::plain).collect();
+    lines(comparison, &rows, &Style::default())
+}
+
+fn lines(comparison: &Comparison, rows: &[TableRow], style: &Style) -> String {
     if rows.is_empty() {
         return "no metrics to show; -v shows all there are\n".to_string();
     }
-    let label_width = rows.iter().map(|row| width(&row.label)).max().unwrap_or(0);
+    let labels = rows.iter().map(|row| width(&row.row.label));
+    let label_width = labels.max().unwrap_or(0);
     let parts: Vec<(usize, usize)> = (0..comparison.variants.len())
         .map(|column| part_widths(rows, column))
         .collect();
@@ -309,7 +407,10 @@ pub(super) fn body(comparison: &Comparison, rows: &[Row]) -> String {
         })
         .collect();
     let mut text = String::new();
-    for (index, block) in blocks(label_width, &columns).into_iter().enumerate() {
+    for (index, block) in blocks(style.columns, label_width, &columns)
+        .into_iter()
+        .enumerate()
+    {
         if index > 0 {
             text.push('\n');
         }
@@ -317,9 +418,13 @@ pub(super) fn body(comparison: &Comparison, rows: &[Row]) -> String {
             &headings[block.clone()],
             &columns[block.clone()],
             label_width,
+            style,
         );
         for row in rows {
-            text += &body_line(row, label_width, block.clone(), &columns, &parts);
+            text += &match row.kind {
+                RowKind::Heading => style.paint(&row.row.label, Paint::Bold) + "\n",
+                _ => body_line(row, label_width, block.clone(), (&columns, &parts), style),
+            };
         }
     }
     text
@@ -342,7 +447,12 @@ fn heading(variant: &Variant) -> Vec<String> {
 }
 
 /// The headings of one block, their last lines beside one another.
-fn heading_lines(headings: &[Vec<String>], columns: &[usize], label_width: usize) -> String {
+fn heading_lines(
+    headings: &[Vec<String>],
+    columns: &[usize],
+    label_width: usize,
+    style: &Style,
+) -> String {
     let height = headings.iter().map(Vec::len).max().unwrap_or(0);
     let mut text = String::new();
     for line_index in 0..height {
@@ -354,34 +464,39 @@ fn heading_lines(headings: &[Vec<String>], columns: &[usize], label_width: usize
                 .map_or("", |index| &heading[index]);
             line += &format!("{}  ", pad_left(part, column - 2));
         }
-        text += line.trim_end();
+        text += &style.paint(line.trim_end(), Paint::Bold);
         text.push('\n');
     }
     text
 }
 
 fn body_line(
-    row: &Row,
+    row: &TableRow,
     label_width: usize,
     block: Range<usize>,
-    columns: &[usize],
-    parts: &[(usize, usize)],
+    (columns, parts): (&[usize], &[(usize, usize)]),
+    style: &Style,
 ) -> String {
-    let mut line = pad_right(&row.label, label_width);
+    let mut line = pad_right(&row.row.label, label_width);
     for column in block {
-        let cell = &row.cells[column];
+        let cell = &row.row.cells[column];
         let (_, spread_width) = parts[column];
         let spread = pad_right(&cell.spread, spread_width);
         let inner = format!("{} {spread}", cell.value);
-        line += &pad_left(&inner, columns[column] - 2);
-        line += if cell.star { " *" } else { "  " };
+        let inner = pad_left(&inner, columns[column] - 2);
+        match row.paints.get(column).copied().flatten() {
+            Some(paint) => line += &style.paint(&format!("{inner} *"), paint),
+            None => line += &format!("{inner} {}", if cell.star { "*" } else { " " }),
+        }
     }
     format!("{}\n", line.trim_end())
 }
 
 /// What the marks mean, for those that occur.
-pub(super) fn notes(comparison: &Comparison, rows: &[Row]) -> String {
-    let cells = || rows.iter().flat_map(|row| &row.cells);
+pub(super) fn notes(comparison: &Comparison, table: &Body, style: &Style) -> String {
+    let rows = &table.rows;
+    let wrap = |text: &str| wrap_to(style.columns, "", &words(text), 2);
+    let cells = || rows.iter().flat_map(|row| &row.row.cells);
     let mut notes = Vec::new();
     if cells().any(|cell| cell.spread.starts_with('±')) {
         let of = match comparison.tier {
@@ -392,8 +507,8 @@ pub(super) fn notes(comparison: &Comparison, rows: &[Row]) -> String {
         };
         notes.push(format!("± half the 95 % interval {of}"));
     }
-    let values = || rows.iter().filter(|row| row.label.trim() != MEASURED);
-    let spreads = || values().flat_map(|row| &row.cells);
+    let values = || rows.iter().filter(|row| row.kind == RowKind::Values);
+    let spreads = || values().flat_map(|row| &row.row.cells);
     if spreads().any(|cell| cell.spread.contains("..")) {
         notes.push("a..b least and most of all seeds, where phases decide".to_string());
     }
@@ -404,35 +519,30 @@ pub(super) fn notes(comparison: &Comparison, rows: &[Row]) -> String {
     if cells().any(|cell| cell.value.starts_with('≥')) {
         notes.push("≥ at least: falls among what had not finished at the end".to_string());
     }
-    if rows.iter().any(|row| row.label.trim() == RECORDED) {
+    if rows.iter().any(|row| row.kind == RowKind::Recorded) {
         notes.push("recorded: what the recording itself shows".to_string());
     }
-    if rows.iter().any(|row| row.label.trim() == MEASURED) {
+    if rows.iter().any(|row| row.kind == RowKind::Measured) {
         notes.push("measured: median and range of the real repeats".to_string());
     }
     let floor = chaos_floor(comparison, rows);
-    let floor = floor.map_or(String::new(), |floor| wrap("", &words(&floor), 2));
-    if notes.is_empty() {
-        return floor;
-    }
-    let pieces: Vec<String> = separated(&notes, ";")
-        .iter()
-        .flat_map(|note| words(note))
-        .collect();
-    wrap("", &pieces, 2) + &floor
+    let marks = (!notes.is_empty()).then(|| separated(&notes, ";").join(" "));
+    let told = table.hidden.iter().chain(&marks).chain(&floor);
+    told.map(|note| wrap(note)).collect()
 }
 
 /// Rows whose chaos floor is told.
 const FLOORS: usize = 3;
 
 /// What the baseline differs by from itself under other draws, of the first rows.
-fn chaos_floor(comparison: &Comparison, rows: &[Row]) -> Option<String> {
+fn chaos_floor(comparison: &Comparison, rows: &[TableRow]) -> Option<String> {
     if comparison.variants.len() < 2 {
         return None;
     }
     let baseline = comparison.variants.first()?;
-    let told = rows.iter().filter_map(|row| {
-        let name = row.label.split(" (").next().unwrap_or(&row.label);
+    let values = rows.iter().filter(|row| row.kind == RowKind::Values);
+    let told = values.filter_map(|row| {
+        let name = row.metric.as_str();
         let summary = baseline.get(name)?;
         let floor = summary.chaos_floor.filter(|floor| *floor > 0.0)?;
         if summary.better == Better::None || name.starts_with("machine/") {
@@ -456,7 +566,10 @@ fn chaos_floor(comparison: &Comparison, rows: &[Row]) -> Option<String> {
 /// What it comes to.
 pub(super) fn verdict(context: &Context) -> String {
     let sentences = context.verdict.iter();
-    sentences.map(|one| wrap("", &words(one), 5)).collect()
+    let columns = context.style.columns;
+    sentences
+        .map(|one| wrap_to(columns, "", &words(one), 5))
+        .collect()
 }
 
 /// The lines below the table: how to get it again, how to apply what it recommends.
@@ -465,7 +578,7 @@ pub(super) fn footer(context: &Context) -> String {
     text += &reproduce(context);
     for (name, commands) in &context.apply {
         let line = format!("apply:     {}    # {name}", commands.join("; "));
-        text += &match width(&line) <= super::WIDTH {
+        text += &match width(&line) <= context.style.columns {
             true => line + "\n",
             false => format!("apply:     # {name}\n           {}\n", commands.join("; ")),
         };
@@ -474,153 +587,5 @@ pub(super) fn footer(context: &Context) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::comparison::tests::example;
-    use crate::comparison::{Measured, Tier};
-
-    fn context() -> Context {
-        Context {
-            source: "exp.toml".to_string(),
-            machine: "8 CPUs".to_string(),
-            reproduce: words("schedcast compare exp.toml --seeds 4"),
-            ..Context::default()
-        }
-    }
-
-    fn wide() -> Comparison {
-        let mut comparison = example();
-        for copy in 0..4 {
-            let mut variant = comparison.variants[1].clone();
-            variant.name = format!("a rather long variant name, number {copy}");
-            comparison.variants.push(variant);
-        }
-        comparison
-    }
-
-    #[test]
-    fn a_long_path_gives_way_to_what_its_group_is_called() {
-        let path = format!(
-            "/kubepods/burstable/pod3f09-6c1e-0d1b-4c57/{}",
-            "8d1a".repeat(16)
-        );
-        let name = format!("cgroup:{path}/nr_throttled");
-        let metric = crate::metrics::parse(&name).unwrap();
-        let scale = scale_for(&metric, 5.0);
-        let labels = BTreeMap::from([(path, "shop/checkout/app".to_string())]);
-        assert_eq!(
-            row_label(&metric, &scale, &labels),
-            "cgroup:shop/checkout/app/nr_throttled"
-        );
-        assert!(row_label(&metric, &scale, &BTreeMap::new()).starts_with("…"));
-    }
-
-    #[test]
-    fn an_experiment() {
-        insta::assert_snapshot!(render(&example(), &context()));
-    }
-
-    #[test]
-    fn a_recording_shows_its_fit_first() {
-        let mut comparison = example();
-        comparison.tier = Some(Tier::Trace);
-        comparison.title.clear();
-        let nr_throttled = Measured {
-            median: 40.0,
-            min: 39.0,
-            max: 44.0,
-        };
-        let p99 = Measured {
-            median: 209_000.0,
-            min: 209_000.0,
-            max: 209_000.0,
-        };
-        comparison.set_measured("no burst", "cgroup:/test/nr_throttled", nr_throttled);
-        comparison.set_measured("no burst", "schbench/request_latency.p99", p99);
-        let never = Measured {
-            median: 0.0,
-            min: 0.0,
-            max: 0.0,
-        };
-        comparison.set_measured("burst 100 ms", "cgroup:/test/nr_throttled", never);
-        let context = Context {
-            source: "recording pg, 29.5 s".to_string(),
-            target: Some("/test   baseline cpu.max \"50000 100000\" burst 0".to_string()),
-            apply: vec![(
-                "burst 100 ms".to_string(),
-                vec![
-                    "echo \"100000 100000\" > cpu.max".into(),
-                    "echo 100000 > cpu.max.burst".into(),
-                ],
-            )],
-            fit: vec![
-                Fit {
-                    metric: "cgroup:/test/nr_throttled".to_string(),
-                    predicted: 41.0,
-                    seen: 40.0,
-                },
-                Fit {
-                    metric: "schbench/request_latency.p99".to_string(),
-                    predicted: 212_100.0,
-                    seen: 209_000.0,
-                },
-            ],
-            ..context()
-        };
-        insta::assert_snapshot!(render(&comparison, &context));
-    }
-
-    #[test]
-    fn many_variants_continue_in_further_blocks() {
-        let text = render(&wide(), &context());
-        assert!(
-            text.lines().all(|line| width(line) <= super::super::WIDTH),
-            "{text}"
-        );
-        insta::assert_snapshot!(text);
-    }
-
-    #[test]
-    fn verbose_shows_every_metric_and_one_seed_has_no_interval() {
-        let mut comparison = example();
-        comparison.seeds = 1;
-        for variant in &mut comparison.variants {
-            for (_, summary) in &mut variant.metrics {
-                summary.ci95 = None;
-                if let Some(change) = &mut summary.vs_baseline {
-                    change.significant = false;
-                }
-            }
-        }
-        comparison.variants[1].metrics.remove(0);
-        insta::assert_snapshot!(render(
-            &comparison,
-            &Context {
-                verbose: true,
-                ..context()
-            }
-        ));
-    }
-
-    #[test]
-    fn long_paths_keep_their_end() {
-        let mut comparison = example();
-        for variant in &mut comparison.variants {
-            for (name, _) in &mut variant.metrics {
-                *name = name.replace(
-                    "/test",
-                    "/kubepods/burstable/pod-0123456789/checkout-frontend",
-                );
-            }
-        }
-        let text = render(&comparison, &context());
-        assert!(
-            text.contains("…table/pod-0123456789/checkout-frontend/nr_throttled"),
-            "{text}"
-        );
-        assert!(
-            text.lines().all(|line| width(line) <= super::super::WIDTH),
-            "{text}"
-        );
-    }
-}
+#[path = "text_tests.rs"]
+mod tests;

@@ -1,15 +1,14 @@
 //! What each cgroup file accepts, and the errno it answers with otherwise.
 
-use schedcast_kernel::bandwidth::{MAX_PERIOD_NS, MAX_RUNTIME_US, MIN_PERIOD_NS};
+use schedcast_host::limits::{LimitError, validate_quota_and_period};
+use schedcast_host::{CpuMax, parse_burst_us};
+use schedcast_kernel::bandwidth::MAX_RUNTIME_US;
 use schedcast_kernel::weight::{MAX_SHARES, MIN_SHARES};
 
 use super::super::document::{Kind, Value};
 use super::Weight;
 use crate::error::{Error, Result};
 
-/// Least quota and period, and largest period, in microseconds (`tg_set_cfs_bandwidth`).
-const LIMIT_MIN_US: u64 = MIN_PERIOD_NS / 1_000;
-const PERIOD_MAX_US: u64 = MAX_PERIOD_NS / 1_000;
 /// Largest quota, and largest quota plus burst, in microseconds (`max_cfs_runtime`).
 pub const RUNTIME_MAX_US: u64 = MAX_RUNTIME_US;
 
@@ -43,60 +42,31 @@ fn parse_unsigned(text: &str) -> std::result::Result<u64, (&'static str, String)
         .map_err(|_| ("ERANGE", format!("{text} does not fit 64 bits")))
 }
 
-pub fn check_period(value: &Value, period_us: u64) -> Result<()> {
-    if (LIMIT_MIN_US..=PERIOD_MAX_US).contains(&period_us) {
-        return Ok(());
-    }
-    let why = format!(
-        "a period of {period_us} us is outside the kernel's {LIMIT_MIN_US} to {PERIOD_MAX_US} us"
-    );
-    Err(refused(value, "EINVAL", &why))
+/// Checks a quota and a period that stand in one group, whichever of them `value` wrote.
+pub fn check_limit(value: &Value, quota_us: Option<u64>, period_us: u64) -> Result<()> {
+    validate_quota_and_period(quota_us, period_us).map_err(|rule| refused_by(value, &rule))
 }
 
-fn check_quota(value: &Value, quota_us: u64) -> Result<()> {
-    if quota_us < LIMIT_MIN_US {
-        let why = format!("a quota of {quota_us} us is below the kernel's {LIMIT_MIN_US} us");
-        return Err(refused(value, "EINVAL", &why));
-    }
-    if quota_us > RUNTIME_MAX_US {
-        let why = format!("a quota of {quota_us} us is above the kernel's {RUNTIME_MAX_US} us");
-        return Err(refused(value, "EINVAL", &why));
-    }
-    Ok(())
+fn refused_by(value: &Value, rule: &LimitError) -> Error {
+    refused(value, rule.errno(), &rule.to_string())
 }
 
-/// `cpu.max`: `QUOTA [PERIOD]` with QUOTA a number or `max`; quota and, if given, period.
-pub fn read_cpu_max(value: &Value) -> Result<(Option<u64>, Option<u64>)> {
-    let text = file_text(value)?;
-    let mut words = text.split_ascii_whitespace();
-    let Some(quota) = words.next() else {
-        return Err(refused(value, "EINVAL", "cpu.max is empty")
-            .hint("write \"QUOTA PERIOD\" in microseconds or \"max\""));
+/// `cpu.max` over a group whose period is `period_us`: quota and period.
+pub fn read_cpu_max(value: &Value, period_us: u64) -> Result<(Option<u64>, u64)> {
+    let text = match value.kind {
+        // `2.0` is two CPUs and has to keep its point.
+        Kind::Float(number) => format!("{number:?}"),
+        _ => file_text(value)?,
     };
-    let period = words.next();
-    if let Some(extra) = words.next() {
-        // The kernel would silently ignore it; whoever wrote it meant something.
-        return Err(Error::input(
-            &value.place,
-            format!("`{extra}` after the period of cpu.max"),
-        )
-        .hint("cpu.max is \"QUOTA PERIOD\" in microseconds"));
-    }
-    let wrong = |(errno, why): (&'static str, String)| {
-        refused(value, errno, &why).hint("cpu.max is \"QUOTA PERIOD\" in microseconds, or \"max\"")
-    };
-    let quota_us = match quota {
-        "max" => None,
-        number => Some(parse_unsigned(number).map_err(wrong)?),
-    };
-    if let Some(quota_us) = quota_us {
-        check_quota(value, quota_us)?;
-    }
-    let period_us = period.map(parse_unsigned).transpose().map_err(wrong)?;
-    if let Some(period_us) = period_us {
-        check_period(value, period_us)?;
-    }
+    let written = CpuMax::parse(&text).map_err(|rule| refused_by(value, &rule))?;
+    let (quota_us, period_us) = written.over(period_us);
+    check_limit(value, quota_us, period_us)?;
     Ok((quota_us, period_us))
+}
+
+/// `cpu.max.burst`: microseconds, or a time with its unit.
+pub fn read_burst(value: &Value) -> Result<u64> {
+    parse_burst_us(&file_text(value)?).map_err(|rule| refused_by(value, &rule))
 }
 
 /// `cpu.cfs_quota_us`: signed, any negative number is no limit.
@@ -114,7 +84,6 @@ pub fn read_quota_v1(value: &Value) -> Result<Option<u64>> {
             &format!("{quota_us} does not fit 63 bits"),
         ));
     }
-    check_quota(value, quota_us)?;
     Ok(Some(quota_us))
 }
 

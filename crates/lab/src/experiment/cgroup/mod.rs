@@ -6,6 +6,7 @@
 //! before left it. Worked example: over the layer `cpu.max = "50000 20000"` the write
 //! `cpu.max = "30000"` leaves 30,000 us in every 20,000 us, because the kernel keeps the period when
 //! none is given; a `cpu.max.burst = 40000` on top is EINVAL, because burst may not exceed quota.
+//! Limits may also be written as people say them, `50%` or `50ms/100ms`: see [`schedcast_host::CpuMax`].
 
 use std::collections::BTreeMap;
 
@@ -13,10 +14,10 @@ use schedcast_kernel::weight::{WEIGHT_IDLE, nice_weight, shares_from_weight};
 use schedcast_names::nearest;
 
 use self::files::{
-    RUNTIME_MAX_US, check_period, file_text, read_cpu_max, read_quota_v1, read_unsigned,
+    RUNTIME_MAX_US, check_limit, file_text, read_burst, read_cpu_max, read_quota_v1, read_unsigned,
     read_weight, refused,
 };
-use super::document::{Entry, Table, unknown_key};
+use super::document::{Entry, Table, Value, unknown_key};
 use super::kernel::KernelSettings;
 use super::units::CpuList;
 use crate::error::{Error, Place, Result, hint_for};
@@ -281,23 +282,26 @@ pub(crate) fn ratio_of(settings: &CgroupSettings) -> Option<u64> {
 impl Group {
     fn write_limits(&mut self, files: &Table) -> Result<()> {
         if let Some(value) = files.get("cpu.max") {
-            let (quota, period) = read_cpu_max(value)?;
-            self.settings.quota_us = quota;
-            self.settings.period_us = period.unwrap_or(self.settings.period_us);
+            (self.settings.quota_us, self.settings.period_us) =
+                read_cpu_max(value, self.settings.period_us)?;
             self.quota_place = Some(value.place.clone());
         }
         if let Some(value) = files.get("cpu.cfs_period_us") {
             let period = read_unsigned(value)?;
-            check_period(value, period)?;
+            check_limit(value, None, period)?;
             self.settings.period_us = period;
         }
         if let Some(value) = files.get("cpu.cfs_quota_us") {
             self.settings.quota_us = read_quota_v1(value)?;
+            check_limit(value, self.settings.quota_us, self.settings.period_us)?;
             self.quota_place = Some(value.place.clone());
         }
-        for name in ["cpu.max.burst", "cpu.cfs_burst_us"] {
+        for (name, read) in [
+            ("cpu.max.burst", read_burst as fn(&Value) -> Result<u64>),
+            ("cpu.cfs_burst_us", read_unsigned),
+        ] {
             if let Some(value) = files.get(name) {
-                self.settings.burst_us = read_unsigned(value)?;
+                self.settings.burst_us = read(value)?;
                 self.burst_place = Some(value.place.clone());
             }
         }

@@ -39,6 +39,10 @@ fn cpu_max_reads_as_in_the_kernel() {
     assert_eq!(limits("\"50000 20000\""), (Some(50_000), 20_000, 0));
     assert_eq!(limits("\"50000\""), (Some(50_000), 100_000, 0));
     assert_eq!(limits("50000"), (Some(50_000), 100_000, 0));
+    for half in ["\"50%\"", "\"500m\"", "\"0.5\"", "0.5", "\"50ms/100ms\""] {
+        assert_eq!(limits(half), (Some(50_000), 100_000, 0), "{half}");
+    }
+    assert_eq!(limits("2.0"), (Some(200_000), 100_000, 0));
     assert_eq!(limits("\"max\""), (None, 100_000, 0));
     assert_eq!(limits("\" max   1000 \""), (None, 1_000, 0));
     assert_eq!(
@@ -53,34 +57,38 @@ fn the_bounds_of_cpu_max_are_the_kernels() {
     let einval = "g.toml:2:13: EINVAL: ";
     assert_eq!(
         refuse("\"999\""),
-        format!("{einval}a quota of 999 us is below the kernel's 1000 us")
+        format!(
+            "{einval}quota 999 us is below the kernel's minimum of 1000 us \
+             (a number without a unit is microseconds, `2.0` is two CPUs)"
+        )
     );
     assert_eq!(
         refuse("\"17592186044416\""),
-        format!("{einval}a quota of 17592186044416 us is above the kernel's 17592186044415 us")
+        format!(
+            "{einval}quota 17592186044416 us is above the kernel's maximum of 17592186044415 us"
+        )
     );
-    let period = "is outside the kernel's 1000 to 1000000 us";
     assert_eq!(
         refuse("\"5000 999\""),
-        format!("{einval}a period of 999 us {period}")
+        format!("{einval}period 999 us is below the kernel's minimum of 1000 us")
     );
     assert_eq!(
         refuse("\"max 1000001\""),
-        format!("{einval}a period of 1000001 us {period}")
+        format!("{einval}period 1000001 us is above the kernel's maximum of 1000000 us")
     );
     for text in [
         "\"\"",
         "\"abc\"",
         "\"-1\"",
         "-1",
-        "\"50ms\"",
+        "\"50s ms\"",
         "\"5000 abc\"",
         "\"5000 -1\"",
     ] {
         assert!(refuse(text).starts_with(einval), "{text}: {}", refuse(text));
     }
     assert!(refuse("\"99999999999999999999\"").starts_with("g.toml:2:13: ERANGE: "));
-    assert!(refuse("\"5000 10000 1\"").contains("`1` after the period"));
+    assert!(refuse("\"5000 10000 1\"").contains("`1` in `5000 10000 1`"));
     assert!(refuse("[5000]").contains("expected what is written to the file"));
 }
 

@@ -119,7 +119,7 @@ impl Options {
 pub struct Compiled {
     /// Threads that exist from the start, in the order of their numbers.
     pub threads: Vec<Thread>,
-    /// When the run ends, if the file says so; else when every thread has ended.
+    /// When the file's threads end, if it says so; else when their work is done.
     pub end_ns: Option<u64>,
     /// Whether log rows are handed on.
     pub logged: bool,
@@ -159,9 +159,12 @@ fn compile_file(
         return Err(Fault::new(first.span, message));
     }
     let threads = threads(file)?;
+    let end = |seconds| options.start_ns + u64::from(seconds) * 1_000_000_000;
+    let end_ns = file.global.duration_s.map(end);
     let mut compiler = Compiler {
         file,
         options,
+        end_ns,
         workload,
         mutexes: BTreeMap::new(),
         conditions: BTreeMap::new(),
@@ -182,10 +185,9 @@ fn compile_file(
     }
     compiler.add_threads(&threads)?;
     compiler.add_forked_programs()?;
-    let end = |seconds| options.start_ns + u64::from(seconds) * 1_000_000_000;
     Ok(Compiled {
         threads,
-        end_ns: file.global.duration_s.map(end),
+        end_ns,
         logged: file.global.log_size != LogSize::Disabled,
     })
 }
@@ -232,6 +234,8 @@ struct BarrierParts {
 struct Compiler<'a> {
     file: &'a File,
     options: &'a Options,
+    /// When its threads end, if the file says so.
+    end_ns: Option<u64>,
     workload: &'a mut Workload,
     mutexes: BTreeMap<&'a str, MutexId>,
     conditions: BTreeMap<&'a str, ConditionId>,

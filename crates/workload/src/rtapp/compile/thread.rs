@@ -65,6 +65,10 @@ pub(super) struct Body<'a> {
     pub cpus: CpuSet,
     /// Sets of CPUs of this program; register `CPUS` holds one's position plus one.
     cpu_sets: Vec<CpuSet>,
+    /// Where the thread ends.
+    end: Label,
+    /// Locks that it holds at the event being compiled.
+    locks: usize,
 }
 
 impl<'a> Compiler<'a> {
@@ -75,8 +79,11 @@ impl<'a> Compiler<'a> {
         inherited: CpuSet,
     ) -> Result<Program, Fault> {
         let task = &self.file.tasks[task];
+        let mut builder = ProgramBuilder::new(task.name.clone());
         let mut body = Body {
-            builder: ProgramBuilder::new(task.name.clone()),
+            end: builder.label(),
+            locks: 0,
+            builder,
             task,
             unique_timers: unique_timers(task)?,
             inherited,
@@ -84,15 +91,14 @@ impl<'a> Compiler<'a> {
             cpu_sets: Vec::new(),
         };
         self.prologue(&mut body, role)?;
-        let end = body.builder.label();
-        let top = repeat_begin(&mut body.builder, task.repeat, TASK_ROUNDS, end);
+        let top = repeat_begin(&mut body.builder, task.repeat, TASK_ROUNDS, body.end);
         let changes = task.attributes(self.file.global.default_policy).phases;
         for (number, (phase, change)) in task.phases().iter().zip(changes).enumerate() {
             self.phase_begin(&mut body, number, phase, change)?;
             self.phase(&mut body, phase)?;
         }
         repeat_end(&mut body.builder, task.repeat, TASK_ROUNDS, top);
-        body.builder.bind(end);
+        body.builder.bind(body.end);
         body.builder.exit();
         body.builder
             .finish()
@@ -218,14 +224,34 @@ impl<'a> Compiler<'a> {
             body.builder.set(register, 0);
         }
         body.builder.now(START);
+        if phase.events.is_empty() {
+            self.end_if_over(body);
+        }
         for event in &phase.events {
+            self.end_if_over(body);
             self.event(body, event)?;
+            match event.action {
+                Action::Lock(_) => body.locks += 1,
+                Action::Unlock(_) => body.locks = body.locks.saturating_sub(1),
+                _ => {}
+            }
         }
         body.builder.now(END);
         self.end_of_round(body, phase);
         repeat_end(&mut body.builder, phase.repeat, PHASE_ROUNDS, top);
         body.builder.bind(after);
         Ok(())
+    }
+
+    /// Ends the thread if the `duration` of its file is over. rt-app looks between events, and only while the thread
+    /// holds no lock.
+    fn end_if_over(&self, body: &mut Body<'a>) {
+        if let (Some(end_ns), 0) = (self.end_ns, body.locks) {
+            body.builder.now(NOW);
+            let end = body.end;
+            body.builder
+                .jump_if(NOW, Compare::GreaterOrEqual, end_ns, end);
+        }
     }
 
     /// Hands on the log row. The price of the round is what keeps a phase of events that take no
