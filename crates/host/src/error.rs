@@ -214,7 +214,8 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "/sys/fs/cgroup/cpu/a/cpu.cfs_quota_us: the kernel refuses \"999\" (EINVAL): \
-             quota 999 us is below the kernel's minimum of 1000 us"
+             quota 999 us is below the kernel's minimum of 1000 us \
+             (a number without a unit is microseconds, `2.0` is two CPUs)"
         );
     }
 

@@ -74,15 +74,8 @@ pub fn answer(
     finished: &(impl Fn() + Sync),
 ) -> Result<Answer> {
     let to_come = ToCome::of(question, experiment)?;
-    let mut comparison = match &to_come {
-        Some(to_come) => compare(
-            question,
-            &to_come.experiment,
-            &to_come.drifting(simulator),
-            finished,
-        )?,
-        None => compare(question, experiment, simulator, finished)?,
-    };
+    let experiment_to_come = to_come.as_ref().map_or(experiment, |one| &one.experiment);
+    let mut comparison = compare(question, experiment_to_come, simulator, finished)?;
     if let Subject::Profile(_) = &question.subject {
         comparison.tier = Some(crate::comparison::Tier::Profile);
     }
@@ -111,7 +104,14 @@ pub fn answer(
         if let (false, Some(to_come)) = (is_partial(experiment, recorded), &to_come) {
             context.fit = to_come.refit(experiment, simulator, finished)?;
         }
-        comparison.add_intervals_of_one_run();
+        match to_come.as_ref().and_then(|one| one.drifting(simulator)) {
+            None => comparison.add_intervals_of_one_run(),
+            Some(drifting) => {
+                let scenarios = &experiment_to_come.scenarios;
+                let drifted = run_all(&drifting, scenarios, experiment.seeds, finished)?;
+                comparison.add_intervals_of_drifted_runs(&drifted);
+            }
+        }
         for one in &context.fit {
             comparison.set_recorded(&one.metric, one.seen);
         }
@@ -135,7 +135,8 @@ pub fn answer(
 }
 
 /// Runs of a recording that are still to come: their periods fall anywhere, and requests take as much more or less CPU time as
-/// they did at some time of the recording. What is forecast is one of these, not the recorded run again.
+/// they did at some time of the recording. What is forecast is one of these, not the recorded run again: the mean is that of
+/// runs whose work is as recorded, the interval that of runs whose work drifts.
 pub(crate) struct ToCome<'a> {
     pub recorded: &'a Recorded,
     pub target: String,
@@ -160,12 +161,15 @@ impl<'a> ToCome<'a> {
         }))
     }
 
-    fn drifting<'b, S>(&self, simulator: &'b S) -> Drifting<'b, S> {
-        Drifting {
+    /// Runs in which work drifts as it did in the recording; `None` where nothing drifted or one seed shows no spread.
+    fn drifting<'b, S>(&self, simulator: &'b S) -> Option<Drifting<'b, S>> {
+        let drift_permille = self.recorded.seen.drift_of(&self.target);
+        let seeds = self.experiment.seeds;
+        (drift_permille > 0 && seeds > 1).then_some(Drifting {
             simulator,
-            drift_permille: self.recorded.seen.drift_of(&self.target),
-            seeds: self.experiment.seeds,
-        }
+            drift_permille,
+            seeds,
+        })
     }
 
     /// How the recorded run itself comes out when it is simulated again, with its periods where they were.

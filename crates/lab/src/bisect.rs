@@ -18,8 +18,9 @@ use serde::Serialize;
 use crate::comparison::{Change, Comparison, Summary};
 use crate::error::{Error, Result, hint_for};
 use crate::experiment::Scenario;
-use crate::metrics;
+use crate::metrics::{self, Metric};
 use crate::outcome::{Outcome, combine_hashes};
+use crate::recording::Latency;
 use crate::simulate::{Simulate, run_all};
 
 /// What makes the difference between two kernels.
@@ -30,9 +31,9 @@ pub struct Bisection {
     pub metric: String,
     /// Unit of the means.
     pub unit: String,
-    /// Variant at the beginning of the way.
+    /// Kernel at the beginning of the way.
     pub from: String,
-    /// Variant at its end.
+    /// Kernel at its end.
     pub to: String,
     /// Mean of the metric at the beginning and at the end.
     pub means: [f64; 2],
@@ -229,8 +230,8 @@ impl Way {
         let summary = self.summary(&ends)?;
         Ok(Bisection {
             unit: summary.unit.clone(),
-            from: self.points[0].scenario.name.clone(),
-            to: self.points[last].scenario.name.clone(),
+            from: self.points[0].scenario.kernel.shown(),
+            to: self.points[last].scenario.kernel.shown(),
             means: [self.mean(&ends, 0), self.mean(&ends, 1)],
             change: self.change(&ends)?,
             same_events: ends.variants[0].event_hash == ends.variants[1].event_hash,
@@ -343,19 +344,24 @@ fn followed(
                 .hint(hint_for(metric, &names))),
         };
     }
-    let candidates = ends.variants[1]
-        .metrics
-        .iter()
-        .filter_map(|(name, summary)| {
-            let metric = metrics::parse(name)?;
-            let of_subject = metric.headline()
-                && metric.family.subject == metrics::Subject::Program
-                && subjects.is_none_or(|all| all.iter().any(|one| one == metric.subject));
-            let change = summary.vs_baseline.as_ref().filter(|_| of_subject)?;
-            let size = change.ratio.map_or(0.0, |ratio| ratio.ln().abs());
-            let size = if size.is_finite() { size } else { 0.0 };
-            Some((change.significant, size, name))
-        });
+    let measured = &ends.variants[1].metrics;
+    let is_asked = |metric: &Metric<'_>| {
+        metric.headline()
+            && metric.family.subject == metrics::Subject::Program
+            && subjects.is_none_or(|all| all.iter().any(|one| one == metric.subject))
+    };
+    // Where what clients see is known, that is what is to be explained.
+    let of_clients = |metric: &Metric<'_>| metric.name.starts_with(Latency::REQUEST);
+    let all = measured.iter().filter_map(|(name, _)| metrics::parse(name));
+    let clients = all.filter(is_asked).any(|metric| of_clients(&metric));
+    let candidates = measured.iter().filter_map(|(name, summary)| {
+        let metric = metrics::parse(name)?;
+        let of_subject = is_asked(&metric) && (!clients || of_clients(&metric));
+        let change = summary.vs_baseline.as_ref().filter(|_| of_subject)?;
+        let size = change.ratio.map_or(0.0, |ratio| ratio.ln().abs());
+        let size = if size.is_finite() { size } else { 0.0 };
+        Some((change.significant, size, name))
+    });
     let best = candidates.max_by(|(sure, size, _), (other_sure, other_size, _)| {
         sure.cmp(other_sure).then(size.total_cmp(other_size))
     });
@@ -465,12 +471,13 @@ mod tests {
             let paid = self
                 .prices
                 .iter()
-                .filter(|(names, _)| names.iter().all(|one| has(one)));
+                .filter(|(names, _)| names.iter().all(&has));
             let ms = 100.0 + paid.map(|(_, price)| price).sum::<f64>();
             let time = ms * (1.0 + seed as f64 / 1000.0);
             Ok(Outcome {
                 event_hash: (time * 1e6) as u64,
                 metrics: [("hackbench/time".to_string(), time)].into(),
+                at_least: std::collections::BTreeSet::new(),
             })
         }
     }

@@ -249,6 +249,25 @@ impl Comparison {
         }
     }
 
+    /// Adds the interval of one more run to every value, as wide as `drifted` is: runs of the same variants in which work
+    /// drifts. The mean stays that of runs without drift, because a little more work near a limit costs much more than a
+    /// little less saves: a mean over drifted runs would say what no run is like.
+    pub fn add_intervals_of_drifted_runs(&mut self, drifted: &[Vec<Outcome>]) {
+        for (variant, runs) in self.variants.iter_mut().zip(drifted) {
+            let samples = samples_by_metric(runs);
+            for (name, summary) in &mut variant.metrics {
+                let drifted = samples.get(name).into_iter().flatten();
+                let drifted: Vec<f64> = drifted.flatten().copied().collect();
+                let own = ends(prediction_interval(&summary.values()));
+                let wider = |[low, high]: [f64; 2]| match own {
+                    Some([own_low, own_high]) => [low.min(own_low), high.max(own_high)],
+                    None => [low, high],
+                };
+                summary.one_run95 = ends(prediction_interval(&drifted)).map(wider).or(own);
+            }
+        }
+    }
+
     /// Adds what the recording shows of `metric` to the baseline.
     pub fn set_recorded(&mut self, metric: &str, value: f64) {
         let baseline = self.variants.first_mut();
@@ -476,6 +495,7 @@ pub(crate) mod tests {
                     .iter()
                     .map(|(name, before, after)| (name.clone(), [before, after][variant][seed]))
                     .collect(),
+                at_least: BTreeSet::new(),
             };
             (0..4).map(outcome).collect()
         });

@@ -6,6 +6,7 @@
 //! Worked example: the recording shows 102 throttled periods and a p95 of 100 ms. 80 periods (−22 %) and 129 ms (+29 %) are
 //! within the bands of 25 and 30 %; 131 ms are a poor fit.
 
+use crate::advise::slo::Slo;
 use crate::metrics;
 use crate::recording::Latency;
 use crate::tables::{Fit, scale_for};
@@ -51,6 +52,21 @@ pub fn poorest_factor(fit: &[Fit]) -> f64 {
     poor.map(off).fold(1.0, f64::max)
 }
 
+/// The figures that an advice about `promises` stands on: what is promised, how much finishes and how often and for how long
+/// the limit stops it. A miss of any other figure is told and widens the promises, but refuses no advice; one of the number of
+/// activations neither, because where threads wait for each other one request is several of them, now more and now fewer.
+pub fn decisive(fit: &[Fit], promises: &[Slo]) -> Vec<Fit> {
+    let stops = |name: &str| {
+        let finished = name.ends_with(metrics::COUNT) && !name.contains(Latency::ACTIVATION);
+        finished || name.ends_with("nr_throttled") || name.ends_with("throttled_usec")
+    };
+    let promised = |name: &str| promises.iter().any(|slo| slo.metric == name);
+    let decisive = fit
+        .iter()
+        .filter(|one| stops(&one.metric) || promised(&one.metric));
+    decisive.cloned().collect()
+}
+
 /// The figures that miss their bands, in words; `None` where all are within.
 pub fn poor_fit(fit: &[Fit]) -> Option<String> {
     let part = |fit: &Fit| {
@@ -92,6 +108,7 @@ pub fn warnings(fit: &[Fit], latency: Option<&Latency>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::advise::slo::Scope;
 
     fn fit(metric: &str, predicted: f64, seen: f64) -> Fit {
         Fit {
@@ -131,6 +148,26 @@ mod tests {
             "request_latency.p95 40.0 simulated, 100.0 ms recorded"
         );
         assert_eq!(warnings(&both, None).len(), 1);
+    }
+
+    #[test]
+    fn an_advice_stands_on_what_is_promised_and_on_how_often_the_limit_stops() {
+        let all = [
+            "pg/request_latency.p50",
+            "pg/request_latency.p95",
+            "pg/request_latency.count",
+            "pg/activation_latency.count",
+            "cgroup:/pg/nr_throttled",
+            "cgroup:/pg/throttled_usec",
+        ]
+        .map(|metric| fit(metric, 1.0, 1.0));
+        let promised = Slo::parse("pg/request_latency.p95<1ms", Scope::default()).unwrap();
+        let decisive = decisive(&all, &[promised]);
+        let names: Vec<&str> = decisive.iter().map(|one| one.metric.as_str()).collect();
+        let (left_out_p50, left_out_activations) = (&all[0].metric, &all[3].metric);
+        assert_eq!(names.len(), 4, "{names:?}");
+        assert!(!names.contains(&left_out_p50.as_str()));
+        assert!(!names.contains(&left_out_activations.as_str()));
     }
 
     #[test]

@@ -140,10 +140,19 @@ fn a_database_gets_what_it_needs() {
     let demands = Demands {
         slos: vec![PROMISE.to_owned()],
         max_neighbour: None,
+        force: false,
     };
     let simulator = Simulator::new();
     let tight = question(&at("tight"), group);
-    let advice = advise(&tight, &demands, &simulator, &|| {}).unwrap();
+    let advice = match advise(&tight, &demands, &simulator, &|| {}) {
+        Ok(advice) => advice,
+        // Refused as it must be where neighbours were at work that the trace does not show.
+        Err(error) if error.to_string().contains("misses the recording") => {
+            eprintln!("skipped: this machine is not quiet enough: {error}");
+            return;
+        }
+        Err(error) => panic!("{error}"),
+    };
     let table = schedcast_lab::tables::advice::render(&advice);
     if advice.options[0].suits {
         eprintln!("skipped: this machine is fast enough for the tight limit\n{table}");

@@ -154,23 +154,25 @@ impl Histogram {
         (self.count > 0).then_some(self.max)
     }
 
-    /// Place of a quantile among all values in ascending order: 1 is the smallest. 0 without values.
-    pub fn rank(&self, per_million: u32) -> u64 {
-        let rank = (u128::from(self.count) * u128::from(per_million)).div_ceil(1_000_000);
-        rank.max(1).min(u128::from(self.count)) as u64
-    }
-
     /// Value below or at which the fraction `per_million` / 10⁶ of all values lies (nearest rank, the
     /// middle of its bucket). 990,000 is the 99th percentile.
     pub fn quantile(&self, per_million: u32) -> Option<u64> {
-        if self.count == 0 {
+        self.quantile_below(per_million, 0)
+    }
+
+    /// The same of all values and `larger` ones that are larger than each of them, but not known; `None` if it is one of
+    /// these, or without values.
+    pub fn quantile_below(&self, per_million: u32, larger: u64) -> Option<u64> {
+        let all = u128::from(self.count) + u128::from(larger);
+        // Place among all values in ascending order: 1 is the smallest.
+        let rank = (all * u128::from(per_million)).div_ceil(1_000_000).max(1);
+        if rank > u128::from(self.count) {
             return None;
         }
-        let rank = self.rank(per_million);
         let mut seen = 0;
         for (low, high, count) in self.iter() {
             seen += count;
-            if seen >= rank {
+            if u128::from(seen) >= rank {
                 let middle = low + (high - low) / 2;
                 return Some(middle.clamp(self.min, self.max));
             }

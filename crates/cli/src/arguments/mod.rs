@@ -242,7 +242,7 @@ pub struct UpgradeArguments {
     pub to: String,
     /// Metric whose change is explained [default: what differs most in the group]
     #[arg(long, value_name = "METRIC")]
-    pub metric: Option<String>,
+    pub follow: Option<String>,
     /// Group that the answer is about
     #[command(flatten)]
     pub target: Target,

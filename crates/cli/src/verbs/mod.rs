@@ -209,7 +209,7 @@ pub fn upgrade(
         .variants
         .extend(kernels.map(|version| kernel_column(version)));
     let question = question(subject, &columns, cgroup.as_deref(), &arguments.effort);
-    let metric = Some(arguments.metric.as_deref());
+    let metric = Some(arguments.follow.as_deref());
     ask(
         &question,
         metric,
@@ -251,14 +251,21 @@ fn say_newer_kernels(scenarios: &[Scenario]) {
     }
 }
 
-/// What is odd about the kernels of scenarios and about the recordings that run beside their programs, and what has no
-/// effect in them.
+/// What is odd about the kernels of scenarios and about the recordings that run beside their programs.
 fn say_backgrounds(scenarios: &[Scenario], simulator: &impl Simulate) -> Result<()> {
     say_newer_kernels(scenarios);
     if let Some(simulator) = simulator.simulator() {
-        let mut notes = simulator.background_notes(scenarios)?;
-        notes.extend(simulator.without_effect(scenarios)?);
+        let notes = simulator.background_notes(scenarios)?;
         say(&notes, &mut std::io::stderr());
+    }
+    Ok(())
+}
+
+/// What has no effect in these scenarios. The first point of a sweep does not tell that of all of them.
+fn say_without_effect(scenarios: &[Scenario], simulator: &impl Simulate) -> Result<()> {
+    if let Some(simulator) = simulator.simulator() {
+        let note = simulator.without_effect(scenarios)?;
+        say(note.as_slice(), &mut std::io::stderr());
     }
     Ok(())
 }
@@ -313,6 +320,7 @@ fn ask(
         selection.refuse_unknown_subjects(&experiment.scenarios, simulator)?;
     }
     say_backgrounds(&experiment.scenarios, simulator)?;
+    say_without_effect(&experiment.scenarios, simulator)?;
     say_empty(&experiment.scenarios);
     let runs = experiment.scenarios.len() as u64 * u64::from(experiment.seeds);
     let progress = progress(runs, cli.quiet);

@@ -262,7 +262,8 @@ pub fn advise(
     if whole {
         bench.fit = answer::refit(case.recorded, target, baseline, simulator, seeds, finished)?;
     }
-    if let Some(figures) = trust::poor_fit(&bench.fit).filter(|_| !demands.force) {
+    let decisive = trust::decisive(&bench.fit, &case.promises);
+    if let Some(figures) = trust::poor_fit(&decisive).filter(|_| !demands.force) {
         let message =
             format!("no advice: the recorded limit, simulated, misses the recording: {figures}");
         let error = Error::Input(Box::new(Diagnostic::general(message)));

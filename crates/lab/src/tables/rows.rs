@@ -114,7 +114,12 @@ fn part_of(about: &About, metric: &Metric<'_>) -> Part {
 
 /// Whether a table about a recording shows this metric of something it shows.
 fn is_usual(comparison: &Comparison, metric: &Metric<'_>) -> bool {
-    let has = |name: &str| comparison.variants.iter().any(|one| one.get(name).is_some());
+    let has = |name: &str| {
+        comparison
+            .variants
+            .iter()
+            .any(|one| one.get(name).is_some())
+    };
     match metric.family.subject {
         metrics::Subject::Program if metric.name == ACTIVATIONS => {
             !has(&format!("{}/request_latency.count", metric.subject))
@@ -233,7 +238,8 @@ fn subjects<'m, 'a: 'm>(
     comparison: &Comparison,
     metrics: impl Iterator<Item = &'m Metric<'a>>,
 ) -> BTreeSet<&'a str> {
-    let is_told = |metric: &&Metric<'a>| is_usual(comparison, metric) && !is_recorder(metric.subject);
+    let is_told =
+        |metric: &&Metric<'a>| is_usual(comparison, metric) && !is_recorder(metric.subject);
     let told = metrics.filter(is_told);
     told.map(|metric| metric.subject).collect()
 }
@@ -275,7 +281,9 @@ fn throttles(comparison: &Comparison, subject: &str) -> bool {
 /// Of each neighbour that changes for sure the metric that changes most; the largest change first.
 fn changed<'a>(comparison: &Comparison, neighbours: &[Metric<'a>]) -> Vec<Metric<'a>> {
     let told = neighbours.iter().filter(|metric| {
-        is_usual(comparison, metric) && metric.better() != Better::None && !is_recorder(metric.subject)
+        is_usual(comparison, metric)
+            && metric.better() != Better::None
+            && !is_recorder(metric.subject)
     });
     let mut changes: Vec<(f64, Metric<'a>)> = told
         .filter_map(|metric| Some((change_of(comparison, metric)?, *metric)))

@@ -267,7 +267,10 @@ impl TableRow {
 
     fn plain(row: &Row) -> TableRow {
         TableRow {
-            kind: RowKind::Values,
+            kind: match row.label.trim() {
+                RECORDED => RowKind::Recorded,
+                _ => RowKind::Values,
+            },
             metric: String::new(),
             row: row.clone(),
             paints: Vec::new(),
@@ -420,7 +423,12 @@ fn lines(comparison: &Comparison, rows: &[TableRow], style: &Style) -> String {
             label_width,
             style,
         );
-        for row in rows {
+        let says_something = |row: &&TableRow| {
+            let beside = matches!(row.kind, RowKind::Recorded | RowKind::Measured);
+            let mut cells = row.row.cells.get(block.clone()).into_iter().flatten();
+            !beside || cells.any(|cell| !cell.value.is_empty())
+        };
+        for row in rows.iter().filter(says_something) {
             text += &match row.kind {
                 RowKind::Heading => style.paint(&row.row.label, Paint::Bold) + "\n",
                 _ => body_line(row, label_width, block.clone(), (&columns, &parts), style),

@@ -84,7 +84,7 @@ impl<'a> Clock<'a> {
     }
 
     /// How much of `draft`, one of `thread`'s, was executed by `at_ns`.
-    pub(super) fn into_ns(&self, thread: ThreadId, draft: usize, at_ns: u64) -> u64 {
+    pub(super) fn executed_of_ns(&self, thread: ThreadId, draft: usize, at_ns: u64) -> u64 {
         let drafts = &self.drafts[thread.index()];
         let position = drafts.partition_point(|(_, other)| *other < draft);
         let before_ns = drafts.get(position).map_or(0, |(before_ns, _)| *before_ns);

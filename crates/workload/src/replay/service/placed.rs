@@ -83,7 +83,7 @@ impl Placing<'_> {
             if !(begins && (is_own || is_later)) {
                 let sent_ns = u64::try_from(sent_ns).unwrap_or(0);
                 let thread = draft.activation.thread;
-                let sent_into_ns = self.clock.into_ns(thread, reply.draft, sent_ns);
+                let sent_into_ns = self.clock.executed_of_ns(thread, reply.draft, sent_ns);
                 let from_ns = before.map_or(0, |before| before.into_ns);
                 let at_ns = from_ns.max(sent_into_ns).min(reply.into_ns);
                 insert(draft, at_ns, DraftStep::Awaits(id));
