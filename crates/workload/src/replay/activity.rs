@@ -10,6 +10,8 @@
 //! * `sched_waking` is written only for a thread that has set itself to sleep. One that comes while
 //!   the thread still runs therefore marks the end of a handling: what is executed after it belongs
 //!   to the new message, and the activation is split there.
+//!   One that comes in the last microseconds before a switch out ends that very sleep instead, if
+//!   nothing else does (`end_sleeps`).
 //! * Two wakings with no run between them: the first run is missing in the trace. It becomes an
 //!   activation of its own, with assumed work.
 //! * A sleep in state `D` does not end an activation. If an interrupt ends it, the device's delay is
@@ -481,5 +483,45 @@ fn marks(runs: &[Run], deeds: &[Deed]) -> Vec<Mark> {
         at_ns: before_ns,
         kind: MarkKind::Deed(deed.kind),
     }));
+    end_sleeps(&mut marks);
     marks
+}
+
+/// Moves wakings that end a sleep behind the switch out with which it begins.
+///
+/// A waker that finds a thread dequeued but still on its CPU, on the way to the switch, waits until the switch is done
+/// (`try_to_wake_up` spins on `on_cpu`). The trace has the waking up to some microseconds before the switch out, and
+/// `sched_wakeup` after it. A thread that is still queued just goes on instead: `sched_wakeup` follows at once.
+fn end_sleeps(marks: &mut [Mark]) {
+    // The waking of the run under way that no `sched_wakeup` has followed.
+    let mut open = None;
+    for place in 0..marks.len() {
+        match marks[place].kind {
+            MarkKind::In { .. } | MarkKind::Deed(DeedKind::Appears { .. }) => open = None,
+            MarkKind::Deed(DeedKind::Woken(_)) => open = Some(place),
+            MarkKind::Out(leave) => {
+                if let (Some(waking), Leave::Blocked(_)) = (open.take(), leave)
+                    && !is_woken_again(&marks[place + 1..])
+                {
+                    let out = marks[place];
+                    marks[waking..=place].rotate_left(1);
+                    marks[place].time_ns = out.time_ns;
+                    marks[place].at_ns = out.at_ns;
+                }
+            }
+            MarkKind::Deed(_) => {}
+        }
+    }
+}
+
+/// Whether a waking comes before the next run.
+fn is_woken_again(marks: &[Mark]) -> bool {
+    let mut asleep = marks.iter().map(|mark| mark.kind);
+    let ends = |kind: &MarkKind| {
+        matches!(
+            kind,
+            MarkKind::In { .. } | MarkKind::Deed(DeedKind::Woken(_))
+        )
+    };
+    matches!(asleep.find(ends), Some(MarkKind::Deed(_)))
 }

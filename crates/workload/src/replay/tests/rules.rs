@@ -184,6 +184,41 @@ fn a_waking_while_it_runs_begins_the_next_activation() {
     );
 }
 
+/// As `a_waking_while_it_runs_begins_the_next_activation`, but the sleeper is off its queue: `sched_wakeup` comes after the
+/// switch out, and the sleep that it ends is that one.
+#[test]
+fn a_waking_on_the_way_to_sleep_ends_that_sleep() {
+    for (state, sleeps_inside) in [("D", true), ("S", false)] {
+        let mut mini = Mini::new(&[(2, "locker"), (3, "holder")]);
+        mini.waking(0, 0, 0, SOFT, 2);
+        mini.switch(0, 0, 0, "R", 2);
+        mini.switch(0, 1, 0, "R", 3);
+        mini.waking(29, 1, 3, TASK, 2);
+        mini.switch(30, 0, 2, state, 0);
+        mini.woken(31, 1, 3, TASK, 2);
+        mini.switch(40, 0, 0, "R", 2);
+        mini.switch(50, 0, 2, "S", 0);
+        mini.switch(60, 1, 3, "S", 0);
+        let replay = inferred(mini, 100);
+        let incomplete = replay.report.incomplete;
+        assert_eq!((incomplete.merged, incomplete.unseen_wakeups), (0, 0));
+        let holder = replay.threads_named("holder").unwrap()[0];
+        let steps: Vec<Vec<Step>> = of(&replay, "locker").into_iter().map(|one| one.2).collect();
+        if sleeps_inside {
+            let [run_before, Step::Wait(handover), run_after] = steps[0][..] else {
+                panic!("{steps:?}")
+            };
+            assert_eq!((run_before, run_after), (run(30), run(10)));
+            let posts = &of(&replay, "holder")[0].2;
+            assert!(posts.contains(&Step::Post(handover)), "{posts:?}");
+        } else {
+            assert_eq!(steps, [[run(30)], [run(10)]]);
+            assert_eq!(of(&replay, "locker")[1].0, Trigger::Thread(holder));
+        }
+        assert_conserved(&replay);
+    }
+}
+
 #[test]
 fn forks_and_exits() {
     let mut mini = Mini::new(&[(2, "postmaster"), (9, "vacuum")]);
