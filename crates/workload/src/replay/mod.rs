@@ -34,7 +34,7 @@
 //! What cannot be seen, and the rule taken instead, stands with the module that takes it:
 //! `timeline` (missing switches), `threads` (kernel threads, priorities), `groups` (cgroups and
 //! autogroups), `subject` (threads of one name in several groups), `phase` (period timers), `activity` (activations),
-//! `sends` (messages over sockets), `service` (requests of event loops and pools), `unseen` (messages
+//! `requests` (sleeps inside requests), `sends` (messages over sockets), `service` (requests of event loops and pools), `unseen` (messages
 //! without a wakeup), `steal` (time the hypervisor took), `exchange` (clients that wait for answers),
 //! `costs` (what the simulator charges itself).
 
@@ -53,6 +53,7 @@ mod measured;
 mod model;
 mod phase;
 mod report;
+mod requests;
 mod sends;
 mod service;
 mod steal;
@@ -228,6 +229,18 @@ impl Folded {
             )
             .fold(&runs[id.index()], &gathered.deeds[id.index()]);
         }
+        let kinds: Vec<_> = gathered
+            .threads
+            .iter()
+            .map(|thread| (thread.name.as_str(), thread.group))
+            .collect();
+        let facts = requests::Facts {
+            wakings: &gathered.wakings,
+            kinds: &kinds,
+            start_ns: gathered.start_ns,
+        };
+        let (begun, handovers) = (&mut folded.begun, &mut folded.handovers);
+        folded.drafts = requests::join(&facts, folded.drafts, begun, handovers);
         let evidence = service::Evidence {
             threads: &gathered.threads,
             groups: &gathered.groups,
@@ -238,11 +251,6 @@ impl Folded {
             end_ns: gathered.end_ns,
         };
         folded.found = service::find(&evidence, &mut folded.drafts, &mut folded.begun);
-        let kinds: Vec<_> = gathered
-            .threads
-            .iter()
-            .map(|thread| (thread.name.as_str(), thread.group))
-            .collect();
         folded.unseen = unseen::find(
             &mut folded.drafts,
             &gathered.wakings,

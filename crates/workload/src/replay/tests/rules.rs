@@ -219,6 +219,48 @@ fn a_waking_on_the_way_to_sleep_ends_that_sleep() {
     }
 }
 
+/// Two backends of one client; the first waits for a lock that the second holds, in each of 20 rounds.
+#[test]
+fn a_lock_inside_a_request_is_a_wait_and_no_message() {
+    let mut mini = Mini::new(&[(2, "backend"), (3, "backend"), (4, "client")]);
+    for round in 0..20 {
+        let at = round * 1000;
+        mini.waking(at, 0, 0, HARD, 4);
+        mini.switch(at, 0, 0, "R", 4);
+        mini.waking(at + 10, 0, 4, TASK, 2);
+        mini.waking(at + 20, 0, 4, TASK, 3);
+        mini.switch(at + 30, 0, 4, "S", 3);
+        mini.switch(at + 30, 1, 0, "R", 2);
+        mini.switch(at + 60, 1, 2, "S", 0); // waits for the lock
+        mini.waking(at + 90, 0, 3, TASK, 2);
+        mini.switch(at + 90, 1, 0, "R", 2);
+        mini.waking(at + 100, 0, 3, TASK, 4);
+        mini.switch(at + 100, 0, 3, "S", 4);
+        mini.switch(at + 110, 0, 4, "S", 0);
+        mini.waking(at + 130, 1, 2, TASK, 4);
+        mini.switch(at + 130, 1, 2, "S", 0);
+        mini.switch(at + 130, 0, 0, "R", 4);
+        mini.switch(at + 140, 0, 4, "S", 0);
+    }
+    let replay = inferred(mini, 20_000);
+    let client = replay.threads_named("client").unwrap()[0];
+    let backends = replay.threads_named("backend").unwrap();
+    let waits = backends[0];
+    let requests = replay.activations_of(waits);
+    assert_eq!(requests.len(), 20);
+    for request in requests {
+        assert_eq!(request.trigger, Trigger::Thread(client));
+        let steps = replay.steps_of(request);
+        let [before, Step::Wait(_), after, Step::Wake(_)] = steps else {
+            panic!("{steps:?}")
+        };
+        assert_eq!((*before, *after), (run(30), run(40)));
+        let replied_ns = request.replied_ns.unwrap() - request.woken_ns;
+        assert_eq!(replied_ns, 120_000, "from asked to answered");
+    }
+    assert_conserved(&replay);
+}
+
 #[test]
 fn forks_and_exits() {
     let mut mini = Mini::new(&[(2, "postmaster"), (9, "vacuum")]);

@@ -1,0 +1,160 @@
+//! Requests that sleep before they are answered: one activation, not several.
+//!
+//! A server that waits for a lock inside a request sleeps like one that waits for its next message, and is woken like it,
+//! by a fellow that lets the lock go. Taken for messages, such wakeups may overtake the request in the replay: the
+//! server handles what came behind the lock before it has asked for it, and where several wait for each other the replay
+//! stands still.
+//!
+//! So where a thread answers its client, what lies between the client's message and the answer is one activation, and
+//! the sleeps in it are waits for the fellow (a thread of the same name and group) that ends them. A sleep that a device, a
+//! timer or a stranger ends stays a sleep between two messages: a client that is answered and asks again at its own
+//! time looks like that, too. A thread answers a client if the recording shows at least [`REQUESTS_MIN`] messages and, for
+//! [`ANSWERED_PERCENT`] of them, that it wakes the client with nothing but fellows in between.
+//!
+//! Worked example: a backend is asked at 0 ms, runs for 3 ms, sleeps until a fellow wakes it at 9 ms, runs for 2 ms and
+//! wakes its client. That was two activations, of 3 ms and of 2 ms, and is one of 11 ms with 5 ms of work and a wait.
+
+use super::activity::{Begun, Draft, DraftStep, Waking};
+use super::groups::GroupIndex;
+use super::model::{HandoverId, Trigger};
+use super::threads::ThreadId;
+use std::collections::BTreeMap;
+
+/// Fewer messages than this do not show how a thread treats a client.
+const REQUESTS_MIN: u32 = 20;
+/// So many messages in a hundred are answered by who answers: one may be under way at each end, or have been cancelled.
+const ANSWERED_PERCENT: u32 = 95;
+
+/// What is known of all drafts.
+pub(super) struct Facts<'a> {
+    pub wakings: &'a [Waking],
+    /// Name and group of each thread.
+    pub kinds: &'a [(&'a str, GroupIndex)],
+    pub start_ns: u64,
+}
+
+impl Facts<'_> {
+    fn is_fellow(&self, one: ThreadId, other: ThreadId) -> bool {
+        one != other && self.kinds[one.index()] == self.kinds[other.index()]
+    }
+
+    /// The client that began a draft: another kind of thread.
+    fn client_of(&self, draft: &Draft) -> Option<ThreadId> {
+        match draft.activation.trigger {
+            Trigger::Thread(by) if !self.is_fellow(by, draft.activation.thread) => Some(by),
+            _ => None,
+        }
+    }
+
+    /// When `draft` last wakes `client`, ns since the start.
+    fn reply_ns(&self, draft: &Draft, client: ThreadId) -> Option<u64> {
+        let wakes = draft.deeds.iter().rev().find_map(|(_, step)| match step {
+            DraftStep::Wakes(waking) if self.wakings[*waking].wakee == client => Some(*waking),
+            _ => None,
+        });
+        wakes.map(|waking| self.wakings[waking].time_ns.saturating_sub(self.start_ns))
+    }
+
+    /// How many drafts from the first of `drafts` on, which `client` began, make up its request; `None` without an answer.
+    fn length(&self, drafts: &[Draft], client: ThreadId) -> Option<usize> {
+        let thread = drafts[0].activation.thread;
+        for (place, draft) in drafts.iter().enumerate() {
+            let belongs = match draft.activation.trigger {
+                _ if draft.activation.thread != thread => false,
+                _ if place == 0 => true,
+                Trigger::Thread(by) => self.is_fellow(by, thread),
+                _ => false,
+            };
+            if !belongs {
+                return None;
+            }
+            if self.reply_ns(draft, client).is_some() {
+                return Some(place + 1);
+            }
+        }
+        None
+    }
+}
+
+/// Joins the drafts of each request into one. `begun` says what each waking began.
+pub(super) fn join(
+    facts: &Facts<'_>,
+    drafts: Vec<Draft>,
+    begun: &mut [Begun],
+    handovers: &mut u32,
+) -> Vec<Draft> {
+    let mut seen: BTreeMap<(ThreadId, ThreadId), [u32; 2]> = BTreeMap::new();
+    for (place, draft) in drafts.iter().enumerate() {
+        if let Some(client) = facts.client_of(draft) {
+            let [asked, answered] = seen.entry((draft.activation.thread, client)).or_default();
+            *asked += 1;
+            *answered += u32::from(facts.length(&drafts[place..], client).is_some());
+        }
+    }
+    let answers = |server, client| {
+        let [asked, answered] = seen[&(server, client)];
+        asked >= REQUESTS_MIN && 100 * answered >= ANSWERED_PERCENT * asked
+    };
+    let mut began = vec![None; drafts.len()];
+    for (waking, what) in begun.iter().enumerate() {
+        if let Begun::Draft(draft) = what {
+            began[*draft] = Some(waking);
+        }
+    }
+    // The first draft of the request that each draft belongs to.
+    let mut first: Vec<usize> = (0..drafts.len()).collect();
+    for (place, draft) in drafts.iter().enumerate() {
+        if let Some(client) = facts.client_of(draft)
+            && answers(draft.activation.thread, client)
+            && let Some(length) = facts.length(&drafts[place..], client)
+            // Without a waking that is seen there is nobody to wait for.
+            && began[place + 1..place + length].iter().all(Option::is_some)
+        {
+            first[place..place + length].fill(place);
+        }
+    }
+    let mut joined: Vec<Draft> = Vec::with_capacity(drafts.len());
+    let mut places = Vec::with_capacity(drafts.len());
+    for (place, draft) in drafts.into_iter().enumerate() {
+        match joined.last_mut().filter(|_| first[place] != place) {
+            None => joined.push(draft),
+            Some(request) => {
+                let handover = HandoverId(*handovers);
+                *handovers += 1;
+                if let Some(waking) = began[place] {
+                    begun[waking] = Begun::Handover(handover);
+                }
+                append(facts, request, draft, DraftStep::Wait(handover));
+            }
+        }
+        places.push(joined.len() - 1);
+    }
+    for what in begun.iter_mut() {
+        if let Begun::Draft(draft) = what {
+            *draft = places[*draft];
+        }
+    }
+    joined
+}
+
+fn append(facts: &Facts<'_>, request: &mut Draft, draft: Draft, wait: DraftStep) {
+    if let Trigger::Thread(client) = request.activation.trigger {
+        let replied_ns = facts.reply_ns(&draft, client);
+        request.activation.replied_ns = replied_ns.or(request.activation.replied_ns);
+    }
+    let (one, other) = (&mut request.activation, &draft.activation);
+    let before_ns = one.executed_ns;
+    request.deeds.push((before_ns, wait));
+    let deeds = draft.deeds.into_iter();
+    request
+        .deeds
+        .extend(deeds.map(|(into_ns, step)| (before_ns + into_ns, step)));
+    request.sleeps += draft.sleeps;
+    one.first_run_ns = one.first_run_ns.or(other.first_run_ns);
+    (one.end_ns, one.slept) = (other.end_ns, other.slept);
+    one.executed_ns += other.executed_ns;
+    one.removed_ns += other.removed_ns;
+    one.assumed_ns += other.assumed_ns;
+    one.switches += other.switches;
+    one.interrupts += other.interrupts;
+}
