@@ -60,6 +60,15 @@ void set_cpu_online(unsigned int cpu, bool on)
 	atomic_set(&__num_online_cpus, cpumask_weight(&__cpu_online_mask));
 }
 
+/* From 7.1 a function, which counts too. */
+unsigned int __num_possible_cpus;
+#undef set_cpu_possible
+void set_cpu_possible(unsigned int cpu, bool possible)
+{
+	assign_bit(cpu, cpumask_bits(&__cpu_possible_mask), possible);
+	__num_possible_cpus = cpumask_weight(&__cpu_possible_mask);
+}
+
 /* Per-CPU memory: the section of the shared object once for each CPU, and room for what is allocated later. */
 #define LATER (1 << 20)
 extern char sc_percpu_start[], sc_percpu_end[];

@@ -370,26 +370,17 @@ static void place_cpus(const struct sc_machine *machine)
 	}
 }
 
+/* What is booted; read on the stack of boot(), so that a trap there has a host to go back to. */
+static const struct sc_machine *booting;
 int sc_boot(const struct sc_machine *machine, const struct sc_host *host, long long now)
 {
 	int cpu;
 
 	sc_host = host;
 	sc_cpus = machine->cpus;
-	set_nr_cpu_ids(machine->cpus);
+	booting = machine;
 	sc_now(now);
 	sc_percpu_setup(machine->cpus);
-	place_cpus(machine);
-#ifdef CONFIG_NUMA
-	{
-		extern int sc_distance[], sc_nodes;
-
-		sc_nodes = machine->nodes;
-		memcpy(sc_distance, machine->distance, sizeof(int) * sc_nodes * sc_nodes);
-		nr_node_ids = nr_online_nodes = machine->nodes;
-	}
-#endif
-	set_cpu_online(0, true);
 	sc_curr[0] = &init_task;
 	sc_enter(0);
 	init_task.thread.sp = sc_stack_for(boot);
@@ -406,6 +397,18 @@ static void boot(void)
 	initcall_entry_t *entry;
 	int cpu;
 
+	set_nr_cpu_ids(booting->cpus);
+	place_cpus(booting);
+#ifdef CONFIG_NUMA
+	{
+		extern int sc_distance[], sc_nodes;
+
+		sc_nodes = booting->nodes;
+		memcpy(sc_distance, booting->distance, sizeof(int) * sc_nodes * sc_nodes);
+		nr_node_ids = nr_online_nodes = booting->nodes;
+	}
+#endif
+	set_cpu_online(0, true);
 	sched_clock_init();
 	hrtimers_init();
 	for (cpu = 1; cpu < sc_cpus; cpu++)

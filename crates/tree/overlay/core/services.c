@@ -153,6 +153,7 @@ int tick_check_oneshot_change(int allowed) { return 1; }
 int tick_init_highres(void) { return 0; }
 void tick_setup_sched_timer(int highres) { }
 int tick_nohz_active;
+_Bool tick_nohz_is_active(void) { return tick_nohz_active; }
 void tick_irq_enter(void) { }
 void tick_nohz_irq_exit(void) { }
 
@@ -182,6 +183,7 @@ int security_task_setscheduler(void *task) { return 0; }
 int cap_task_setscheduler(void *task) { return 0; }
 void acct_account_cputime(void *task) { }
 void acct_update_integrals(void *task) { }
+void cgroup_task_dead(void *task) { }
 void cgroup_threadgroup_change_begin(void *task) { }
 void cpuset_cpus_allowed_fallback(void *task) { }
 

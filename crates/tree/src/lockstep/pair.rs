@@ -86,7 +86,11 @@ impl Pair {
             preempt_dynamic: Some(false),
             ..KernelChoice::released(version.parse().expect("a version"), cpus as u32)
         };
-        let rules = Rules::resolve(&choice).expect("a released kernel");
+        let mut rules = Rules::resolve(&choice).expect("a released kernel");
+        // As the trees are built: the overlay is no architecture with lazy preemption, nor one whose timer ends requests.
+        rules.preemption = choice.preemption;
+        rules.config_preemption = false;
+        rules.features.hrtick = false;
         let places = topology.places.iter().map(|place| Place {
             core: place.core as i32,
             cluster: place.cluster as i32,

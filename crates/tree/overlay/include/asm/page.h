@@ -38,10 +38,10 @@ typedef struct page *pgtable_t;
 #include <asm-generic/memory_model.h>
 #ifndef __pfn_to_page		/* a configuration without a memory model */
 #define __pfn_to_page(pfn) ((struct page *)0 + (pfn))
-#define __page_to_pfn(page) ((unsigned long)((page) - (struct page *)0))
+#define __page_to_pfn(of) ((unsigned long)((of) - (struct page *)0))
 #endif
 #ifndef page_to_phys
-#define page_to_phys(page) ((phys_addr_t)page_to_pfn(page) << PAGE_SHIFT)
+#define page_to_phys(of) ((phys_addr_t)page_to_pfn(of) << PAGE_SHIFT)
 #endif
 #include <asm-generic/getorder.h>
 #endif
