@@ -167,6 +167,9 @@ pub struct CfsRq {
     pub skip: Option<EntityId>,
     /// One of these three may be there.
     pub has_buddies: bool,
+    /// A copy of [`Rules::load_sums_in_full`](crate::rules::Rules), for those who have the queue at
+    /// hand only.
+    pub load_sums_in_full: bool,
 
     /// Load tracking.
     pub avg: SchedAvg,
@@ -245,6 +248,7 @@ impl CfsRq {
             last: None,
             skip: None,
             has_buddies: false,
+            load_sums_in_full: false,
             avg: SchedAvg::default(),
             removed: RemovedLoad::default(),
             tg_load_avg_contrib: 0,

@@ -133,7 +133,9 @@ impl Kernel {
             bandwidth: Bandwidth::new(0),
         });
         for cpu in (0..cpus).map(Cpu::from) {
-            kernel.cfs_rqs.push(CfsRq::new(GroupId::ROOT, cpu, None));
+            let mut cfs_rq = CfsRq::new(GroupId::ROOT, cpu, None);
+            cfs_rq.load_sums_in_full = kernel.rules.load_sums_in_full;
+            kernel.cfs_rqs.push(cfs_rq);
             let idle = kernel.idle_task(cpu);
             let capacity = kernel
                 .topology
@@ -252,6 +254,7 @@ impl Kernel {
             .rules
             .virtual_weight(&LoadWeight::from_scaled(NICE_0_LOAD));
         let mut cfs_rq = CfsRq::new(group, cpu, Some(entity));
+        cfs_rq.load_sums_in_full = self.rules.load_sums_in_full;
         // A queue below a throttled one starts throttled, its clock stopped now (`sync_throttle`).
         self.update_rq_clock(p, cpu);
         cfs_rq.throttle_count = self.cfs_rqs[parent_queue.index()].throttle_count;

@@ -83,8 +83,13 @@ impl Kernel {
             self.reweight_entity(p, q, se, load);
         } else {
             let h_load = self.rules.virtual_weight(&load);
+            let flat = self.rules.flat_pick;
             let entity = &mut self.entities[se.index()];
-            (entity.load, entity.h_load) = (load, h_load);
+            entity.load = load;
+            // With the flat pick the next enqueue works the weight out and rescales the request.
+            if !flat {
+                entity.h_load = h_load;
+            }
         }
     }
 
@@ -140,10 +145,17 @@ impl Kernel {
         let unchanged = record.policy == policy
             && (!policy.is_fair() || record.nice == nice)
             && (!policy.is_rt() || record.rt_priority == rt_priority);
-        if unchanged {
+        // A base slice is none that was asked for, and so it counts as a change.
+        let asks_anew = self.rules.same_policy_requeues
+            && matches!(policy, Policy::Normal | Policy::Batch)
+            && !self.entities[record.se.index()].custom_slice;
+        if unchanged && !self.rules.same_policy_requeues {
             return;
         }
         self.update_rq_clock(p, self.tasks[task.index()].cpu);
+        if unchanged && !asks_anew {
+            return;
+        }
         let (old_policy, old_prio) = (self.tasks[task.index()].policy, self.prio(task));
         let class_changes = old_policy.is_fair() != policy.is_fair();
         if class_changes {
@@ -155,6 +167,10 @@ impl Kernel {
             99 - i32::from(rt_priority)
         };
         let held = self.hold_task(p, task, new_prio != old_prio);
+        let leaves_first = class_changes && self.rules.class_change_detaches_first;
+        if leaves_first && old_policy.is_fair() {
+            self.detach_task_cfs_rq(p, task);
+        }
         let record = &mut self.tasks[task.index()];
         record.policy = policy;
         record.rt_priority = rt_priority;
@@ -181,7 +197,9 @@ impl Kernel {
             self.tasks[task.index()].policy.is_fair(),
         ) {
             (true, false) => {
-                self.detach_task_cfs_rq(p, task);
+                if !self.rules.class_change_detaches_first {
+                    self.detach_task_cfs_rq(p, task);
+                }
                 self.switched_to_rt(p, cpu, task);
             }
             (false, true) => {
@@ -241,6 +259,8 @@ impl Kernel {
         if held.running {
             // The new group may be throttled.
             self.resched_curr(p, held.cpu);
+        } else if held.queued && self.rules.moved_task_preempts {
+            self.wakeup_preempt(p, held.cpu, task, false);
         }
     }
 

@@ -96,8 +96,9 @@ impl Kernel {
         if placed_again {
             self.place_delayed_again(q, se);
         }
-        let own = self.entities[se.index()].cfs_rq;
-        self.update_load_avg(p, own, se, LoadUpdate::Age);
+        // With the flat pick the kernel ages the root queue here, by its clock, not the task's own
+        // queue.
+        self.update_load_avg(p, q, se, LoadUpdate::Age);
         self.clear_delayed(se);
     }
 }

@@ -42,28 +42,34 @@ fn add_positive(value: &mut u64, delta: i64) {
     *value = value.saturating_add_signed(delta);
 }
 
-/// The larger of a sum and what its average stands for, or rounding would make loads vanish. The
-/// kernel compares in 32 bits, so the sum of a queue that weighs more than 88 nice-0 tasks wraps.
+/// The larger of a sum and what its average stands for, or rounding would make loads vanish. Up to
+/// 6.19 the kernel compares in 32 bits, so the sum of a queue that weighs more than 88 nice-0 tasks
+/// wraps; `full` = it does not (7.0).
 #[inline(always)]
-fn floored(sum: u64, average: u64) -> u64 {
+fn floored(sum: u64, average: u64, full: bool) -> u64 {
     let floor = average.wrapping_mul(u64::from(MIN_DIVIDER));
-    u64::from((sum as u32).max(floor as u32))
+    match full {
+        true => sum.max(floor),
+        false => u64::from((sum as u32).max(floor as u32)),
+    }
 }
 
 #[inline(always)]
 fn floor_load_sum(cfs_rq: &mut CfsRq) {
-    cfs_rq.avg.load_sum = floored(cfs_rq.avg.load_sum, cfs_rq.avg.load_avg);
+    let full = cfs_rq.load_sums_in_full;
+    cfs_rq.avg.load_sum = floored(cfs_rq.avg.load_sum, cfs_rq.avg.load_avg, full);
 }
 
 #[inline(always)]
 fn floor_util_sum(cfs_rq: &mut CfsRq) {
     let sum = u64::from(cfs_rq.avg.util_sum);
-    cfs_rq.avg.util_sum = floored(sum, cfs_rq.avg.util_avg) as u32;
+    cfs_rq.avg.util_sum = floored(sum, cfs_rq.avg.util_avg, false) as u32;
 }
 
 #[inline(always)]
 fn floor_runnable_sum(cfs_rq: &mut CfsRq) {
-    cfs_rq.avg.runnable_sum = floored(cfs_rq.avg.runnable_sum, cfs_rq.avg.runnable_avg);
+    let full = cfs_rq.load_sums_in_full;
+    cfs_rq.avg.runnable_sum = floored(cfs_rq.avg.runnable_sum, cfs_rq.avg.runnable_avg, full);
 }
 
 /// `enqueue_load_avg`.
@@ -71,6 +77,9 @@ fn floor_runnable_sum(cfs_rq: &mut CfsRq) {
 pub(crate) fn enqueue_load_avg(cfs_rq: &mut CfsRq, se: &Entity) {
     cfs_rq.avg.load_avg += se.avg.load_avg;
     cfs_rq.avg.load_sum += se.load.unscaled() * se.avg.load_sum;
+    if cfs_rq.load_sums_in_full {
+        floor_load_sum(cfs_rq);
+    }
 }
 
 /// `dequeue_load_avg`.
@@ -590,6 +599,22 @@ mod tests {
         );
         assert_eq!((avg.util_sum, avg.runnable_sum), (9_348_400, 14_022_600));
         assert_eq!(avg.load_sum, 1277 * 21_961);
+    }
+
+    #[test]
+    fn a_large_sum_of_load_keeps_its_upper_bits_from_7_0_on() {
+        // 2^32 + 10^9 is more than 88 tasks of nice 0 come to. Nothing is taken away, but what is
+        // left is compared with the 46718 that an average of 1 stands for: in 32 bits the 2^32 are
+        // lost.
+        for (version, sum) in [("6.19", 1_000_000_000), ("7.0", 5_294_967_296)] {
+            let world = World::new(version, 1);
+            let mut queue = world.kernel.cfs_rqs[0].clone();
+            (queue.avg.load_avg, queue.avg.load_sum) = (1, (1 << 32) + 1_000_000_000);
+            let owner = Owner::Task(TaskId(9));
+            let entity = Entity::new(owner, CfsRqId(0), None, LoadWeight::from_nice(0), 3 * MS);
+            dequeue_load_avg(&mut queue, &entity);
+            assert_eq!(queue.avg.load_sum, sum, "{version}");
+        }
     }
 
     #[test]

@@ -269,6 +269,17 @@ pub struct Rules {
     /// Whether a wakeup preempts is asked of the pick itself (7.1): buddies count, and delayed entities that would be
     /// picked are taken off.
     pub wakeup_asks_pick: bool,
+    /// A sum of load is compared with what its average stands for in 64 bits (7.0), before in 32,
+    /// and after additions too.
+    pub load_sums_in_full: bool,
+    /// A task that leaves the fair class takes its load along before it gets the weight of its nice
+    /// value (6.19), after that before.
+    pub class_change_detaches_first: bool,
+    /// A fair task that is given the policy and nice value it has is taken off its queue and put
+    /// back (6.19). The kernel does so since 6.12; the rules of 6.12 to 6.18 do nothing.
+    pub same_policy_requeues: bool,
+    /// A task that was moved to another group may preempt, as after a wakeup (7.1).
+    pub moved_task_preempts: bool,
     /// The average idle time follows whenever a CPU leaves idle (7.0), before at wakeups only.
     pub avg_idle_at_every_start: bool,
     /// One order for all tasks of a CPU, each with its part of the CPU over all levels as its weight (7.3); before, one order for each
@@ -370,6 +381,10 @@ impl Rules {
             delayed_lag_never_falls: false,
             forks_do_not_preempt: false,
             wakeup_asks_pick: false,
+            load_sums_in_full: false,
+            class_change_detaches_first: false,
+            same_policy_requeues: false,
+            moved_task_preempts: false,
             avg_idle_at_every_start: false,
             yield_forfeits: false,
             burst: false,

@@ -223,3 +223,48 @@ fn a_shorter_request_preempts_when_it_is_eligible() {
     world.kernel.set_protect_slice(ROOT, a);
     assert_eq!(world.kernel.entities[a.index()].vprot, of_b.wrapping_add(1));
 }
+
+#[test]
+fn a_sleeper_that_wakes_before_it_left_ages_the_root_queue_not_its_own() {
+    let mut world = world(1, CgroupMode::Smp);
+    let group = world.group(GroupId::ROOT);
+    let sleeper = in_group(&mut world, group, 0);
+    in_group(&mut world, GroupId::ROOT, 0);
+    let (q, se) = (
+        world.entity(sleeper).cfs_rq,
+        world.kernel.tasks[sleeper.index()].se,
+    );
+    while world.current(CPU) != sleeper || world.kernel.entity_eligible(ROOT, se) {
+        world.advance(100 * US);
+    }
+    world.block(CPU);
+    assert!(world.entity(sleeper).sched_delayed);
+    let aged = |world: &World, q: CfsRqId| world.kernel.cfs_rqs[q.index()].avg.last_update_time;
+    let (root_at, own_at) = (aged(&world, ROOT), aged(&world, q));
+    world.advance(50 * US);
+    world.wake(CPU, sleeper);
+    // 50 us are 48.8 units of 1024 ns.
+    let units = (aged(&world, ROOT) - root_at) >> 10;
+    assert!((48..=49).contains(&units), "{units}");
+    assert_eq!(aged(&world, q), own_at);
+    assert_eq!(
+        world.entity(sleeper).avg.last_update_time,
+        aged(&world, ROOT)
+    );
+}
+
+#[test]
+fn a_task_that_returns_to_the_fair_class_has_the_rest_of_its_request() {
+    // SCHED_IDLE (weight 3), half a request of 0.7 ms: 119.467 ms of virtual time. After 0.25 ms,
+    // 85.333 of it are used up. What is left, 34.133, are 0.1 ms at nice 0 (weight 1024).
+    let mut world = world(1, CgroupMode::Smp);
+    let task = world.spawn_in(GroupId::ROOT, CPU, Policy::Idle, 0);
+    world.advance(250 * US);
+    for (policy, priority) in [(Policy::Fifo, 1), (Policy::Normal, 0)] {
+        world.call(CPU, |kernel, bench| {
+            kernel.set_policy(bench, CPU, task, policy, 0, priority);
+        });
+    }
+    let entity = world.entity(task);
+    assert_eq!(entity.deadline.wrapping_sub(entity.vruntime), 99_999);
+}

@@ -126,3 +126,63 @@ fn kernels_from_7_0_on_preempt_at_least_lazily() {
         assert_eq!(Rules::resolve(&choice).unwrap().preemption, has);
     }
 }
+
+#[test]
+fn a_task_that_becomes_real_time_leaves_load_behind_from_6_19_on() {
+    // A SCHED_IDLE hog weighs 3. It gets the weight of its nice value, 1024, when it becomes a
+    // SCHED_FIFO task. Up to 6.18 all of it leaves the queue; from 6.19 on its 3 leave, and then
+    // the change of weight adds its 1024.
+    for (version, left) in [("6.18", 0), ("6.19", 1024), ("7.3", 1024)] {
+        let mut world = World::new(version, 1);
+        let task = world.spawn_in(GroupId::ROOT, CPU, Policy::Idle, 0);
+        world.advance_to(400 * MS);
+        world.call(CPU, |kernel, bench| {
+            kernel.set_policy(bench, CPU, task, Policy::Fifo, 0, 1);
+        });
+        let load = world.kernel.cfs_rqs[QUEUE.index()].avg.load_avg;
+        assert!(load.abs_diff(left) <= 10, "{version}: {load}");
+    }
+}
+
+#[test]
+fn the_same_policy_again_takes_a_task_off_and_back_from_6_19_on() {
+    // At 1.5 ms the last tick has charged 1 ms. Whoever is taken off is charged up to now.
+    for (version, policy, charged_us) in [
+        ("6.18", Policy::Normal, 1000),
+        ("6.19", Policy::Normal, 1500),
+        ("7.3", Policy::Batch, 1500),
+        ("7.3", Policy::Idle, 1000),
+    ] {
+        let mut world = World::with(version, 1, |rules| rules.features.hrtick = false);
+        let task = world.spawn_in(GroupId::ROOT, CPU, policy, 0);
+        world.advance_to(MS + 500 * US);
+        world.call(CPU, |kernel, bench| {
+            kernel.set_policy(bench, CPU, task, policy, 0, 0);
+        });
+        let charged = world.entity(task).sum_exec_runtime;
+        assert_eq!(charged, charged_us * US, "{version} {policy:?}");
+    }
+}
+
+#[test]
+fn a_task_that_is_moved_to_another_group_may_preempt_from_7_1_on() {
+    // Both are in groups with cpu.idle; the one that waits comes to the root group, where it is
+    // none of the idle ones.
+    for (version, preempts) in [("7.0", false), ("7.1", true), ("7.3", true)] {
+        let mut world = World::with(version, 1, |rules| rules.features.hrtick = false);
+        let groups = [world.group(GroupId::ROOT), world.group(GroupId::ROOT)];
+        let tasks = groups.map(|group| {
+            world.call(CPU, |kernel, bench| {
+                kernel.group_set_idle(bench, CPU, group, true)
+            });
+            world.spawn_in(group, CPU, Policy::Normal, 0)
+        });
+        let [runs, waits] = tasks;
+        assert_eq!(world.current(CPU), runs);
+        world.advance(10 * US);
+        world.call(CPU, |kernel, bench| {
+            kernel.set_group(bench, CPU, waits, GroupId::ROOT)
+        });
+        assert_eq!(world.current(CPU) == waits, preempts, "{version}");
+    }
+}

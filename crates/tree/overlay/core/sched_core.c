@@ -171,6 +171,12 @@ static int set_policy(struct task_struct *task, const long *to)
 	struct sched_attr attr = { .size = sizeof(attr), .sched_policy = to[0], .sched_nice = to[1],
 		.sched_priority = to[2], .sched_runtime = to[3] };
 
+#ifdef SC_CUSTOM_SLICE
+	/* As sched_setscheduler(2) does, which has no word for slices. */
+	if (!attr.sched_runtime && task->se.custom_slice)
+		attr.sched_runtime = task->se.slice;
+#endif
+
 	return sched_setattr_nocheck(task, &attr);
 }
 static int group_new(struct task_group *parent)

@@ -237,6 +237,7 @@ pub(super) struct Members {
     vlag: Option<Field>,
     vprot: Option<Field>,
     delayed: Option<Field>,
+    slice: Option<Field>,
 }
 
 impl Members {
@@ -254,6 +255,7 @@ impl Members {
             vlag: tree.field(entity, "vlag"),
             vprot: tree.field(entity, "vprot"),
             delayed: tree.field(entity, "sched_delayed"),
+            slice: tree.field(entity, "slice"),
         }
     }
 }
@@ -395,6 +397,11 @@ impl Differences<'_> {
             offset,
             origin,
         );
+        // Entities of groups have requests only where they are picked.
+        let asks = rust.task().is_some() || !pair.rust.rules.flat_pick;
+        if let Some(slice) = get(members.slice).filter(|_| asks) {
+            self.note("slice", whose, i128::from(rust.slice), slice);
+        }
         let queue = &pair.rust.cfs_rqs[rust.cfs_rq.index()];
         let running = queue
             .curr

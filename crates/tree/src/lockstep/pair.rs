@@ -399,15 +399,14 @@ impl Pair {
                     return Ok(false);
                 };
                 let to = policy(class);
-                self.rust.set_policy(
-                    &mut self.bench,
-                    here,
-                    rust,
-                    to,
-                    class.nice,
-                    class.priority as u8,
-                );
-                let arguments = [tree, class.policy, class.nice, class.priority, 0].map(i64::from);
+                // With SCHED_IDLE a task keeps its nice value.
+                let nice = match to {
+                    Policy::Idle => self.rust.tasks[rust.index()].nice,
+                    _ => class.nice,
+                };
+                self.rust
+                    .set_policy(&mut self.bench, here, rust, to, nice, class.priority as u8);
+                let arguments = [tree, class.policy, nice, class.priority, 0].map(i64::from);
                 self.tree(cpu, Call::Policy, &arguments)?;
             }
             Action::Affinity(task, bits) => {
@@ -424,6 +423,10 @@ impl Pair {
                 else {
                     return Ok(false);
                 };
+                // Control groups do not ask the scheduler to move a task to where it is.
+                if self.rust.tasks[rust.index()].group == group.0 {
+                    return Ok(false);
+                }
                 self.rust.set_group(&mut self.bench, here, rust, group.0);
                 self.tree(cpu, Call::Move, &[i64::from(tree), i64::from(group.1)])?;
             }
@@ -439,6 +442,10 @@ impl Pair {
                 let Some(group) = self.inner(group) else {
                     return Ok(false);
                 };
+                // The kernel refuses weights for idle groups.
+                if self.rust.groups[group.0.index()].idle {
+                    return Ok(false);
+                }
                 self.rust
                     .group_set_shares(&mut self.bench, here, group.0, shares);
                 self.tree(cpu, Call::GroupWeight, &[i64::from(group.1), shares as i64])?;

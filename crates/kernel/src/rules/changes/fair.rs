@@ -152,6 +152,14 @@ changes! {
         "All tasks of a CPU are in one order, each with its part of the CPU over all levels of groups.";
     "short-slices" "8f97b627ff1c" (7, 3) for Eevdf: (on protects_until_ineligible),
         "Shorter requests end protection where the running task is no longer eligible.";
+    "load-sums-in-full" release (7, 0): (on load_sums_in_full),
+        "A sum of load and what its average stands for are compared in 64 bits, after additions too.";
+    "detach-before-reweight" release (6, 19): (on class_change_detaches_first),
+        "A task that becomes a real-time one leaves the load of its nice value behind if it had another.";
+    "same-policy-requeues" release (6, 19): (on same_policy_requeues),
+        "A fair task that is given the policy and nice value it has is placed anew; the rules do so from 6.19 on.";
+    "move-may-preempt" release (7, 1): (on moved_task_preempts),
+        "A waiting task that comes to another group may preempt, as after a wakeup.";
     "wakeup-asks-pick" release (7, 1) for Eevdf: (on wakeup_asks_pick),
         "A wakeup preempts if the pick would take the woken task, buddies and sleepers included.";
 }
