@@ -23,6 +23,13 @@ const LIMITED: Kinds = Kinds {
     ..PLAIN
 };
 
+const ALL: Kinds = Kinds {
+    groups: true,
+    limits: true,
+    real_time: true,
+    changes: true,
+};
+
 /// The object of a tree, or why the test is skipped.
 fn object(version: &str) -> Option<std::path::PathBuf> {
     let skip = |why: String| {
@@ -65,6 +72,16 @@ fn groups_with_limits_on_one_cpu_are_as_by_the_c_of_6_12() {
 #[test]
 fn groups_with_limits_on_one_cpu_are_as_by_the_c_of_6_18() {
     is_equal("6.18.15", ONE_CPU, LIMITED);
+}
+
+#[test]
+fn groups_with_limits_on_one_cpu_are_as_by_the_c_of_7_1() {
+    is_equal("7.1.13", ONE_CPU, LIMITED);
+}
+
+#[test]
+fn all_kinds_on_one_cpu_are_as_by_the_c_of_7_3() {
+    is_equal("7.3.4", ONE_CPU, ALL);
 }
 
 #[test]

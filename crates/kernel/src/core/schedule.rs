@@ -295,6 +295,7 @@ impl Kernel {
         if self.is_idle_task(prev) {
             let cpu = self.tasks[prev.index()].cpu;
             self.fair_server_update_idle(cpu);
+            self.update_curr_idle(p, cpu);
             if self.rules.avg_idle_at_every_start {
                 self.end_idle_stamp(cpu);
             }

@@ -33,7 +33,9 @@ impl Kernel {
         }
         // Ticks mean nothing to the idle task and to migration threads.
         let policy = self.tasks[curr.index()].policy;
-        if policy.is_fair() && !self.is_idle_task(curr) {
+        if self.is_idle_task(curr) {
+            self.update_curr_idle(p, cpu);
+        } else if policy.is_fair() {
             self.task_tick_fair(p, curr);
         } else if policy.is_rt() {
             self.task_tick_rt(p, cpu, curr);

@@ -263,6 +263,7 @@ model! {
     RtPull "pull_rt_task" "4.5 –" "rt/push.rs" "a CPU that drops in priority pulls";
     RtThrottled "sched_rt_runtime_exceeded" "-fair-server" "rt/throttle.rs" "real-time tasks used up their 950 ms";
     RtReplenished "do_sched_rt_period_timer" "-fair-server" "rt/throttle.rs" "a new period pays";
+    FairServerIdles "dl_server_update_idle" "+fair-server-idle" "rt/fair_server.rs" "a fair server whose period went by in idle waits for its end and stops";
     FairServerRuns "dl_server_start" "+fair-server" "rt/fair_server.rs" "fair tasks have 50 ms a second under real-time load";
     StopFirst "pick_task_stop" "4.5 –" "core/stop.rs" "the migration thread runs before everything";
 }

@@ -54,6 +54,13 @@ pub struct FairServer {
     pub defer_armed: bool,
     /// It really runs in this period (`dl_defer_running`).
     pub defer_running: bool,
+    /// Its last period went by in idle (`dl_defer_idle`, 7.1).
+    pub defer_idle: bool,
+    /// Its timer is set.
+    timer_queued: bool,
+    /// Its timer was set while it fired, and a timer that fires cannot be cancelled: it stays, and
+    /// is not set anew.
+    timer_stays: bool,
 }
 
 impl FairServer {
@@ -90,9 +97,58 @@ impl Kernel {
     /// The first fair task of a CPU was queued (`dl_server_start`).
     #[inline(always)]
     pub(crate) fn fair_server_start<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        if self.rules.fair_server && !self.rqs[cpu.index()].fair_server.active {
+        if !self.rules.fair_server {
+            return;
+        }
+        self.rqs[cpu.index()].fair_server.defer_idle = false;
+        if !self.rqs[cpu.index()].fair_server.active {
+            self.charge_donor(p, cpu);
             self.fair_server_starts(p, cpu);
         }
+    }
+
+    /// Whoever runs is charged up to now, where the server minds that
+    /// (`rq->donor->sched_class->update_curr`, 7.1).
+    fn charge_donor<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        let curr = self.rqs[cpu.index()].curr;
+        if !self.rules.fair_server_waits_out_idle {
+            return;
+        }
+        if self.is_idle_task(curr) {
+            self.update_curr_idle(p, cpu);
+        } else if self.tasks[curr.index()].policy.is_fair() {
+            self.update_curr_fair(p, cpu);
+        } else {
+            self.update_curr_rt(p, cpu);
+        }
+    }
+
+    /// The idle task ran: the server's budget is used up by that, too (`update_curr_idle`, 7.1).
+    pub(crate) fn update_curr_idle<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        let rq = &mut self.rqs[cpu.index()];
+        let idle = &mut self.entities[self.tasks[rq.idle.index()].se.index()];
+        let idle_ns = rq.clock_task.saturating_sub(idle.exec_start);
+        if !self.rules.fair_server_waits_out_idle || idle_ns == 0 {
+            return;
+        }
+        idle.exec_start = rq.clock_task;
+        let stays_idle = rq.curr_is_idle() && rq.nr_running == 0 && !rq.ttwu_pending;
+        let server = &mut rq.fair_server;
+        if !server.active {
+            return;
+        }
+        server.runtime_ns -= idle_ns as i64;
+        server.defer_idle &= stays_idle;
+        if server.runtime_ns > 0 {
+            return;
+        }
+        if server.throttled && server.defer_idle {
+            // Two periods in a row: the timer of this one ends it.
+            server.runtime_ns = 0;
+            return;
+        }
+        server.defer_idle |= server.throttled && stays_idle;
+        self.fair_server_spent(p, cpu);
     }
 
     #[inline(never)]
@@ -136,6 +192,7 @@ impl Kernel {
             return false;
         }
         server.runtime_ns -= delta as i64;
+        server.defer_idle = false;
         server.runtime_ns <= 0
     }
 
@@ -146,6 +203,7 @@ impl Kernel {
         if server.throttled {
             // The fair class had its share without help.
             server.defer_running = false;
+            server.timer_stays = false;
             server.replenish_new_period(now);
             fair_server_arm(p, cpu, server);
             return;
@@ -191,16 +249,27 @@ impl Kernel {
     pub fn fair_server_timer<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         self.here = cpu;
         p.spend(cpu, Op::TimerInterrupt, 1);
+        let server = &mut self.rqs[cpu.index()].fair_server;
+        (server.timer_queued, server.timer_stays) = (false, false);
         if !self.rqs[cpu.index()].fair_server.throttled {
             return;
         }
         self.update_rq_clock(p, cpu);
+        self.charge_donor(p, cpu);
+        if self.rqs[cpu.index()].fair_server.defer_idle {
+            reached(Mark::FairServerIdles);
+            self.fair_server_ends(cpu);
+            let server = &mut self.rqs[cpu.index()].fair_server;
+            server.timer_stays = server.timer_queued;
+            return;
+        }
         let now = self.rqs[cpu.index()].clock;
         let server = &mut self.rqs[cpu.index()].fair_server;
         if server.defer_armed {
             let due = server.timer_due_ns();
             if now + MIN_RESOLUTION_NS < due {
                 // The fair class ran a little meanwhile, so zero laxity is later now.
+                server.timer_queued = true;
                 p.arm(cpu, Timer::FairServer(cpu), due);
                 return;
             }
@@ -237,12 +306,20 @@ impl Kernel {
 
     /// `dl_server_stop`.
     fn fair_server_stop<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        self.fair_server_ends(cpu);
+        let server = &mut self.rqs[cpu.index()].fair_server;
+        (server.timer_queued, server.timer_stays) = (false, false);
+        p.cancel(Timer::FairServer(cpu));
+    }
+
+    /// The same without its timer.
+    fn fair_server_ends(&mut self, cpu: Cpu) {
         let server = &mut self.rqs[cpu.index()].fair_server;
         server.queued = false;
         server.defer_armed = false;
         server.throttled = false;
+        server.defer_idle = false;
         server.active = false;
-        p.cancel(Timer::FairServer(cpu));
     }
 
     /// Fair tasks left a CPU: without any the server stops, up to 6.16.
@@ -259,7 +336,8 @@ impl Kernel {
     #[inline]
     pub(crate) fn fair_server_update_idle(&mut self, cpu: Cpu) {
         let rq = &mut self.rqs[cpu.index()];
-        if !self.rules.fair_server || rq.fair_server.runtime_ns < 0 {
+        let elsewhere = self.rules.fair_server_waits_out_idle;
+        if !self.rules.fair_server || elsewhere || rq.fair_server.runtime_ns < 0 {
             return;
         }
         let idle = self.tasks[rq.idle.index()].se;
@@ -282,12 +360,15 @@ const fn revised_runtime(laxity_ns: Ns) -> i64 {
 }
 
 /// Arms the server's timer; `false` when it would be due already (`start_dl_timer`).
-fn fair_server_arm<P: Platform>(p: &mut P, cpu: Cpu, server: &FairServer) -> bool {
+fn fair_server_arm<P: Platform>(p: &mut P, cpu: Cpu, server: &mut FairServer) -> bool {
     let due = server.timer_due_ns();
     if due + 1000 <= p.now(cpu) {
         return false;
     }
-    p.arm(cpu, Timer::FairServer(cpu), due);
+    if !server.timer_stays {
+        server.timer_queued = true;
+        p.arm(cpu, Timer::FairServer(cpu), due);
+    }
     true
 }
 

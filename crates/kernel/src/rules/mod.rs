@@ -308,6 +308,9 @@ pub struct Rules {
     pub fair_server_stops_when_empty: bool,
     /// A server that ran, stopped and starts in a later period runs at once (6.12 to 6.18.8), instead of waiting for zero laxity.
     pub fair_server_starts_running: bool,
+    /// Idle time uses its budget up as it passes, and a period that begins in idle ends it (7.1);
+    /// before, idle time was taken off when idle ended.
+    pub fair_server_waits_out_idle: bool,
     /// An idle CPU that is asked to reschedule for nothing looks for no tasks elsewhere (`SM_IDLE`, 6.12).
     pub idle_reenters: bool,
     /// A CPU counts as overloaded with real-time tasks when one waits that may go (6.7), before when
@@ -428,6 +431,7 @@ impl Rules {
             fair_server: false,
             fair_server_stops_when_empty: true,
             fair_server_starts_running: true,
+            fair_server_waits_out_idle: false,
             idle_reenters: false,
             rt_overload_by_pushable: false,
             rt_distributes: false,

@@ -256,6 +256,56 @@ fn a_server_that_ran_waits_again_in_a_later_period_since_6_18_9() {
 }
 
 #[test]
+fn a_server_whose_period_went_by_in_idle_stops_since_7_1() {
+    // 10 ms of a fair task, then idle. The timer at 950 ms finds the budget of 50 used up by idle
+    // time and stops the server. It begins anew with the fair task at 980, beside a FIFO hog, and
+    // its zero laxity is at 1930 ms. Up to 7.0 it is still there at 970 ms, waiting to be picked.
+    for (version, stops) in [("7.0", false), ("7.1", true), ("7.3", true)] {
+        let mut world = World::with(version, 1, |rules| rules.features.hrtick = false);
+        let fair = world.spawn(CPU);
+        world.advance_to(10 * MS);
+        world.block(CPU);
+        world.advance_to(970 * MS);
+        let active = world.kernel.rqs[CPU.index()].fair_server.active;
+        assert_eq!(active, !stops, "{version}");
+        if stops {
+            world.spawn_fifo(CPU, 1, CpuSet::of(CPU));
+            world.advance_to(980 * MS);
+            world.wake(CPU, fair);
+            for (ms, runtime) in [(1930, 10), (1940, 20), (1980, 60), (2500, 60)] {
+                world.advance_to(ms * MS);
+                assert_eq!(world.runtime(fair), runtime * MS, "{version} at {ms} ms");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_idle_period_of_a_server_ends_with_its_timer_since_7_1() {
+    // A fair task wakes for 1 ms at 900 ms. Idle time has used the first period up then, so the
+    // second one begins, with its timer at 900 + 1000 - 50 = 1850 ms. That finds it used up by idle
+    // time again.
+    let mut world = World::with("7.1", 1, |rules| rules.features.hrtick = false);
+    let fair = world.spawn(CPU);
+    world.advance_to(10 * MS);
+    world.block(CPU);
+    world.advance_to(900 * MS);
+    world.wake(CPU, fair);
+    let server = |world: &World| world.kernel.rqs[CPU.index()].fair_server.clone();
+    assert!(!server(&world).defer_idle, "a fair task starts it");
+    assert_eq!(
+        server(&world).deadline_ns,
+        world.kernel.rqs[0].clock + 1000 * MS
+    );
+    world.advance_to(901 * MS);
+    world.block(CPU);
+    world.advance_to(1849 * MS);
+    assert!(server(&world).active);
+    world.advance_to(1850 * MS);
+    assert!(!server(&world).active);
+}
+
+#[test]
 fn woken_tasks_avoid_more_urgent_ones() {
     let mut world = World::new("6.1", 2);
     let sleeper = world.spawn_fifo(CPU, 50, BOTH());

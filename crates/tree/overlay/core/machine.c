@@ -60,7 +60,8 @@ void set_cpu_online(unsigned int cpu, bool on)
 	atomic_set(&__num_online_cpus, cpumask_weight(&__cpu_online_mask));
 }
 
-/* From 7.1 a function, which counts too. */
+/* A function where possible CPUs are counted. */
+#ifdef SC_NUM_POSSIBLE
 unsigned int __num_possible_cpus;
 #undef set_cpu_possible
 void set_cpu_possible(unsigned int cpu, bool possible)
@@ -68,6 +69,7 @@ void set_cpu_possible(unsigned int cpu, bool possible)
 	assign_bit(cpu, cpumask_bits(&__cpu_possible_mask), possible);
 	__num_possible_cpus = cpumask_weight(&__cpu_possible_mask);
 }
+#endif
 
 /* Per-CPU memory: the section of the shared object once for each CPU, and room for what is allocated later. */
 #define LATER (1 << 20)

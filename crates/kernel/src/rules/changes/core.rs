@@ -25,6 +25,8 @@ changes! {
         "The fair server stops when it finds nothing to run, not with the last fair task.";
     "fair-server-waits" release (6, 19) also [(6, 12, 69), (6, 18, 9)]: (off fair_server_starts_running),
         "A fair server that ran and starts in a later period waits for zero laxity again.";
+    "fair-server-idle" release (7, 1): (on fair_server_waits_out_idle),
+        "Idle time uses the fair server's budget up as it passes; after a whole period of that the server stops.";
     "lazy-or-full" "7dadeaa6e851" (7, 0): (on preempts_at_least_lazily),
         "Kernels for x86 have full and lazy preemption only; what was built with none or voluntary is lazy.";
     "avg-idle-at-start" release (7, 0): (on avg_idle_at_every_start),
