@@ -81,7 +81,11 @@ fn row(
                     *row.first.entry(differences[0].member.clone()).or_default() += 1;
                 }
             }
-            Err(error) => *row.first.entry(error.to_string()).or_default() += 1,
+            Err(error) => {
+                // The log's lines are parted by what parts the columns of a table.
+                let error = error.to_string().replace(" | ", "; ");
+                *row.first.entry(error).or_default() += 1;
+            }
         }
     }
     row

@@ -279,10 +279,7 @@ impl Pair {
             origins: BTreeMap::new(),
         };
         for cpu in 0..self.rust.cpus() {
-            let rust = self.rust.current(Cpu::from(cpu));
-            let rust = self.tasks.iter().position(|task| task.0 == rust);
-            let tree = self.tree.current(cpu);
-            let tree = self.tasks.iter().position(|task| task.1 == tree);
+            let (rust, tree) = (self.runs_rust(cpu), self.runs_tree(cpu));
             let number = |task: Option<usize>| task.map_or(-1, |task| task as i128);
             seen.note(
                 "current task",

@@ -166,11 +166,28 @@ impl Pair {
     /// When the tree's scheduler stops.
     pub fn step(&mut self, step: &Step) -> Result<bool, WorldError> {
         self.advance(self.bench.now + step.after_ns)?;
+        if self.runs_rust(step.cpu) != self.runs_tree(step.cpu) {
+            // They have parted already: what one task does on one side, another would do on the
+            // other.
+            return Ok(true);
+        }
         let done = self.act(step.cpu, step.action)?;
         if done {
             self.settle(step.cpu)?;
         }
         Ok(done)
+    }
+
+    /// Number of the task that a CPU of the rules executes.
+    pub(super) fn runs_rust(&self, cpu: usize) -> Option<usize> {
+        let current = self.rust.current(Cpu::from(cpu));
+        self.tasks.iter().position(|task| task.0 == current)
+    }
+
+    /// The same of the tree.
+    pub(super) fn runs_tree(&self, cpu: usize) -> Option<usize> {
+        let current = self.tree.current(cpu);
+        self.tasks.iter().position(|task| task.1 == current)
     }
 
     /// What the tree's CPU executes now is idle.
