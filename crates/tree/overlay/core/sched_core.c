@@ -74,7 +74,12 @@ static struct task_struct *task_new(const struct sc_task *like, void (*entry)(vo
 		task->se.slice = like->slice_ns;
 	}
 #endif
+#ifdef SC_LOAD_WEIGHT_UPDATES
 	set_load_weight(task, false);
+#else
+	task->state = TASK_NEW;	/* or it takes the task for one of a queue */
+	set_load_weight(task);
+#endif
 	sc_current = &model;
 	sched_fork(0, task);
 	sc_current = was;
@@ -276,6 +281,9 @@ long schedule_timeout(long timeout)
 	return timeout;
 }
 
+#ifndef SC_TASK_WORK_PENDING
+#define task_work_pending(task) ((task)->task_works != NULL)
+#endif
 /* The way back to user mode, as in kernel/entry. */
 static void to_user_mode(void)
 {
@@ -403,7 +411,11 @@ static void boot(void)
 	initcall_entry_t *entry;
 	int cpu;
 
+#ifdef SC_SET_NR_CPU_IDS
 	set_nr_cpu_ids(booting->cpus);
+#else
+	nr_cpu_ids = booting->cpus;
+#endif
 	place_cpus(booting);
 #ifdef CONFIG_NUMA
 	{

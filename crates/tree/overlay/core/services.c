@@ -234,7 +234,9 @@ unsigned prandom_u32_state(void *state) { return draw(SC_RANDOM_DICE); }
 unsigned get_random_u32(void) { return draw(SC_RANDOM_OTHER); }
 void get_random_bytes(void *to, ul size)
 {
-	for (unsigned char *byte = to; size; size--)
+	unsigned char *byte;
+
+	for (byte = to; size; size--)
 		*byte++ = draw(SC_RANDOM_OTHER);
 }
 void prandom_seed_full_state(void *state) { }

@@ -3,6 +3,8 @@
 #define _ASM_SCHEDCAST_ATOMIC_H
 #include <linux/types.h>
 #include <asm/cmpxchg.h>
+/* Up to 5.12 architectures with arch_atomic_… say so. */
+#define ARCH_ATOMIC
 #define ATOMIC64_INIT(value) { (value) }
 #define arch_atomic_read(v) READ_ONCE((v)->counter)
 #define arch_atomic_set(v, i) WRITE_ONCE((v)->counter, (i))

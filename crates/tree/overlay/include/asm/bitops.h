@@ -14,7 +14,7 @@
 #include <asm-generic/bitops/lock.h>
 #include <asm-generic/bitops/atomic.h>
 #include <asm-generic/bitops/non-atomic.h>
-#ifdef SC_OLD_BITOPS
+#if __has_include(<asm-generic/bitops/find.h>)
 #include <asm-generic/bitops/find.h>
 #endif
 #include <asm-generic/bitops/le.h>
