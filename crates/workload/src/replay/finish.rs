@@ -70,6 +70,14 @@ pub(super) fn finish(
     }
     number_activations(&mut replay);
     replay.exchanges = exchange::find(&mut replay, recording.requests.as_deref());
+    // What threads of a service ask each other is part of its requests.
+    let mut serving = BTreeSet::new();
+    for service in &replay.services {
+        serving.extend(replay.members(service.group));
+    }
+    replay
+        .exchanges
+        .retain(|exchange| !exchange.servers.iter().any(|one| serving.contains(one)));
     replay.report.stolen_ns = steal::take_out(&mut replay, recording.meta.steal_ratio);
     replay.report.incomplete = folded.incomplete;
     replay.report.unseen = folded.unseen;

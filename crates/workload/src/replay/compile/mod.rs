@@ -42,8 +42,10 @@ use schedcast_sim::workload::{
     Arrival, ArrivalAction, ArrivalContext, ArrivalSource, ForkId, ForkSpec, GroupSpec, MetricId,
     ProgramId, QueueId, QueueSpec, SemaphoreId, TaskSpec,
 };
-use schedcast_sim::{Arithmetic, MessageSpec, ProgramBuilder, ProgramError, Ref, Reg, Workload};
-use services::Services;
+use schedcast_sim::{
+    Arithmetic, Compare, MessageSpec, ProgramBuilder, ProgramError, Ref, Reg, Workload,
+};
+use services::{Gate, Services};
 use std::collections::BTreeSet;
 use units::{Unit, Units, under_way};
 
@@ -84,6 +86,9 @@ pub struct Compiled {
     /// How long to simulate.
     pub duration_ns: Ns,
 }
+
+/// Gates that are still to come, with where their arrivals are handled, and where the next message is taken.
+type Gates<'b, 'a> = (&'b mut dyn Iterator<Item = (&'a Gate, Label)>, Label);
 
 /// Number of the message that was received.
 const MESSAGE: Reg = Reg(0);
@@ -282,12 +287,16 @@ impl<'a> Compiler<'a> {
         b.jump(wait);
         // The ones that were under way are no messages, but numbers are easier kept.
         let ids = unit.activations(self.replay);
+        let of_unit = unit.threads.iter();
+        let gates = of_unit.flat_map(|thread| self.services.gates_of(*thread));
+        let first_gate = handlers.len() - gates.clone().count();
+        let mut gates = gates.zip(handlers[first_gate..].iter().copied());
         for (handler, id) in handlers.iter().zip(ids.clone()) {
             b.bind(*handler);
-            self.handler(&mut b, id);
+            self.handler(&mut b, id, Some((&mut gates, wait)));
             b.jump(wait);
         }
-        let timers = handlers.iter().skip(ids.count());
+        let timers = handlers.iter().skip(ids.clone().count());
         for (handler, timer) in timers.zip(self.exchanges.timers_of(unit.threads[0])) {
             b.bind(*handler);
             self.permit(&mut b, timer.exchange, timer.position);
@@ -305,7 +314,7 @@ impl<'a> Compiler<'a> {
             .collect();
         if let [id] = ids[..] {
             if let Some(id) = id {
-                self.handler(b, id);
+                self.handler(b, id, None);
             }
             return;
         }
@@ -315,13 +324,14 @@ impl<'a> Compiler<'a> {
         for (start, id) in starts.iter().zip(ids) {
             b.bind(*start);
             if let Some(id) = id {
-                self.handler(b, id);
+                self.handler(b, id, None);
             }
             b.jump(wait);
         }
     }
 
-    fn handler(&self, b: &mut ProgramBuilder, id: ActivationId) {
+    /// What a thread does for a message. Without gates it waits for arrivals where it is.
+    fn handler(&self, b: &mut ProgramBuilder, id: ActivationId, mut gates: Option<Gates<'_, '_>>) {
         let activation = &self.replay.activations[id.index()];
         // From here on the client may ask again, at the latest when it has done with the answer.
         let answers = self
@@ -340,7 +350,14 @@ impl<'a> Compiler<'a> {
             .iter()
             .rposition(|step| self.is_reply(activation, step));
         for (position, step) in steps.iter().enumerate() {
-            self.step(b, activation, *step);
+            match (step, &mut gates) {
+                (Step::Await(_), Some((gates, wait))) => {
+                    if let Some((gate, arrival)) = gates.next() {
+                        gate.pass(b, arrival, *wait);
+                    }
+                }
+                _ => self.step(b, activation, *step),
+            }
             if reply == Some(position) {
                 b.arithmetic(Arithmetic::Max, SINCE, REPLIED);
                 b.record_since(self.metrics[activation.thread.index()], SINCE);
@@ -400,7 +417,17 @@ impl<'a> Compiler<'a> {
             Step::Post(handover) => b.sem_post(self.handovers[handover.0 as usize]),
             Step::Wait(handover) => b.sem_wait(self.handovers[handover.0 as usize]),
             Step::Io { delay_ns } => b.io(delay_ns),
-            Step::Await(request) => self.services.wait(b, &self.replay.requests, request),
+            Step::Await(request) => {
+                let [now, rest, _] = SEND;
+                let arrives_ns = self.replay.requests[request.index()].arrives_ns;
+                let here = b.label();
+                b.now(now);
+                b.jump_if(now, Compare::GreaterOrEqual, arrives_ns, here);
+                b.set(rest, arrives_ns);
+                b.subtract(rest, now);
+                b.io(rest);
+                b.bind(here);
+            }
             Step::Reply(request) => self.services.reply(b, &self.replay.requests, request),
             Step::Fork(child) => {
                 if let Some(fork) = self.forks[child.index()] {
@@ -471,6 +498,13 @@ impl<'a> Compiler<'a> {
             let cpu = self.replay.threads[client.index()].first_cpu;
             for (number, timer) in (first..).zip(self.exchanges.timers_of(client)) {
                 add(client, number, timer.at_ns, cpu, false);
+            }
+            let of_unit = unit.threads.iter();
+            let gates =
+                of_unit.flat_map(|id| self.services.gates_of(*id).iter().map(|one| (*id, one)));
+            for (number, (id, gate)) in (unit.first_gate..).zip(gates) {
+                let cpu = self.replay.threads[id.index()].first_cpu;
+                add(id, number, gate.at_ns, cpu, true);
             }
         }
         arrivals.sort_by_key(|arrival| arrival.at_ns);

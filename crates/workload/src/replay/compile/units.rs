@@ -1,10 +1,11 @@
 //! Which threads share a program, and how their messages are numbered.
 //!
 //! A unit is one thread, or the servers of a pool. Its messages are numbered through: the activations
-//! of its first thread, those of its second, …, and at the end the schedules of a client's exchanges.
+//! of its first thread, those of its second, …, then the schedules of a client's exchanges, and at the
+//! end the arrivals that activations wait for (see `services`).
 
 use super::super::Replay;
-use super::super::model::{ActivationId, Trigger};
+use super::super::model::{ActivationId, Step, Trigger};
 use super::super::threads::ThreadId;
 use schedcast_sim::workload::ProgramId;
 
@@ -14,6 +15,8 @@ pub(super) struct Unit {
     pub program: ProgramId,
     /// Number of messages.
     pub messages: u64,
+    /// Number of the first of those that are arrivals at gates; they are the last ones.
+    pub first_gate: u64,
 }
 
 /// All units.
@@ -35,6 +38,7 @@ impl Units {
                 threads: Vec::new(),
                 program: first_program,
                 messages: 0,
+                first_gate: 0,
             },
         };
         let pools = replay.exchanges.iter().filter(|e| e.servers.len() > 1);
@@ -63,10 +67,17 @@ impl Units {
                 .filter(|exchanged| exchanged.not_before_ns.is_some());
             messages += timers.count() as u64;
         }
+        let first_gate = messages;
+        let activations = threads
+            .iter()
+            .flat_map(|thread| replay.activations_of(*thread));
+        let steps = activations.flat_map(|activation| replay.steps_of(activation));
+        messages += steps.filter(|step| matches!(step, Step::Await(_))).count() as u64;
         self.all.push(Unit {
             threads: threads.to_vec(),
             program: ProgramId(first_program.0 + self.all.len() as u32),
             messages,
+            first_gate,
         });
     }
 

@@ -13,8 +13,9 @@
 //! * An arrival keeps its time, whatever the limit: clients of a service send by a schedule (*open
 //!   loop*). One that was sent late, because connections were busy, arrives when it was due. Arrivals
 //!   wait where they do in reality, outside the CPU, and are served in the recorded order.
-//! * What follows a reply in the same activation is for the next request, and waits for its arrival.
-//!   So what piled up behind a limit comes apart under a looser one.
+//! * What follows a reply in the same activation is for the next request, and waits for its arrival
+//!   without keeping the thread from other messages. So what piled up behind a limit comes apart under
+//!   a looser one.
 //!
 //! The latency of a request runs from when it was due to its reply, and to the client's look at it,
 //! which takes as long as it did in the recording.
@@ -122,6 +123,8 @@ struct Border<'a> {
     clients: BTreeSet<ThreadId>,
     /// Per waking: the draft it began.
     begun: &'a [Begun],
+    /// Per draft: the waking that began it.
+    began: BTreeMap<usize, usize>,
     /// Drafts of the group that a client began: draft and waking.
     entries: Vec<(usize, usize)>,
     /// Wakings of clients by threads of the group, in order of time.
@@ -220,11 +223,19 @@ impl<'a> Border<'a> {
                 replies.push(index);
             }
         }
+        let began = begun
+            .iter()
+            .enumerate()
+            .filter_map(|(waking, begun)| match begun {
+                Begun::Draft(draft) => Some((*draft, waking)),
+                _ => None,
+            });
         Some(Self {
             evidence,
             inside,
             clients,
             begun,
+            began: began.collect(),
             entries,
             replies,
         })
@@ -287,6 +298,11 @@ impl<'a> Border<'a> {
         }
         let most = counts.into_iter().max_by_key(|(_, count)| *count)?;
         Some(most.0.to_owned())
+    }
+
+    /// The waking that began a draft.
+    fn waking_of(&self, draft: usize) -> Option<usize> {
+        self.began.get(&draft).copied()
     }
 
     /// Drafts of the clients in order of their wakeups.

@@ -5,8 +5,12 @@
 //! shortly before the client has them, as long as visible ones are in the median, by a thread that
 //! replies at other times too and was running then, or did last.
 //!
-//! The part of an activation from one reply to the next is for the latter's request. If that arrived
-//! while the part was under way, only what follows is. It is not begun before the request has arrived.
+//! Work of the service from one reply to the next, whichever threads do it, is taken to be for the
+//! latter's request, or, if that arrived later, what follows its arrival is. So activations are cut at
+//! the replies of the whole service, and a part is not begun before its request has arrived. Only what
+//! piled up is cut: a part at whose end its thread replies, or that was executed more than 1 ms later
+//! than its causes allow. A cause is the arrival that the part before waits for, or, at the begin of an
+//! activation, what the thread that began it had waited for by then.
 
 use super::super::activity::{Begun, Draft, DraftStep};
 use super::super::model::Trigger;
@@ -22,6 +26,8 @@ const LATE_NS: i64 = 1_000_000;
 const SAME_NS: i64 = 1_000_000;
 /// A reply that takes longer to be read than this was misplaced, or its client was held up.
 const READ_MAX_NS: u64 = 1_000_000;
+/// What is executed this long after it could have been was held back.
+const PILED_NS: u64 = 1_000_000;
 /// Threads whose subject sends fewer percent of the visible replies do not send the others.
 const REPLIER_PERCENT: usize = 5;
 
@@ -51,60 +57,108 @@ impl Placing<'_> {
         requests: &mut Vec<Served>,
     ) -> Vec<usize> {
         let arrives_ns = arrivals(asked);
-        let own = self.enter(asked, &arrives_ns, drafts);
+        self.enter(asked, &arrives_ns, drafts);
         let mut replies = self.replies(asked, drafts);
-        replies.sort_unstable();
-        let mut last: Option<Reply> = None;
-        for reply in replies {
+        replies
+            .sort_unstable_by_key(|reply| (reply.at_ns, reply.draft, reply.into_ns, reply.asked));
+        let first = requests.len() as u32;
+        requests.extend(replies.iter().map(|reply| {
             let Asked {
-                sent_ns,
-                due_ns,
-                replied_ns,
-                ..
+                due_ns, replied_ns, ..
             } = asked[reply.asked];
-            let id = RequestId(requests.len() as u32);
-            let read_ns = replied_ns.saturating_sub(reply.at_ns).min(READ_MAX_NS);
-            requests.push(Served {
+            Served {
                 service: self.service,
                 due_ns,
                 arrives_ns: arrives_ns[reply.asked],
-                read_ns,
+                read_ns: replied_ns.saturating_sub(reply.at_ns).min(READ_MAX_NS),
                 latency_ns: (replied_ns as i64 - due_ns).max(0) as u64,
-            });
-            let before = last.filter(|last| last.draft == reply.draft);
-            last = Some(reply);
-            let draft = &mut drafts[reply.draft];
-            let begins = before.is_none();
-            let is_own = own.get(&reply.draft) == Some(&reply.asked);
-            let is_later = match draft.activation.trigger {
-                Trigger::Outside { at_ns, .. } => at_ns >= arrives_ns[reply.asked],
-                _ => false,
-            };
-            if !(begins && (is_own || is_later)) {
-                let sent_ns = u64::try_from(sent_ns).unwrap_or(0);
-                let thread = draft.activation.thread;
-                let sent_into_ns = self.clock.executed_of_ns(thread, reply.draft, sent_ns);
-                let from_ns = before.map_or(0, |before| before.into_ns);
-                let at_ns = from_ns.max(sent_into_ns).min(reply.into_ns);
-                insert(draft, at_ns, DraftStep::Awaits(id));
             }
-            insert(draft, reply.into_ns, DraftStep::Replies(id));
+        }));
+        let inside = |draft: &usize| self.border.inside[drafts[*draft].activation.thread.index()];
+        let mut in_order: Vec<usize> = (0..drafts.len()).filter(inside).collect();
+        in_order.sort_by_key(|draft| drafts[*draft].activation.woken_ns);
+        let mut levels = BTreeMap::new();
+        for index in in_order {
+            let steps = self.cut(
+                index,
+                &drafts[index],
+                asked,
+                &replies,
+                requests,
+                first,
+                &mut levels,
+            );
+            for (into_ns, step) in steps {
+                insert(&mut drafts[index], into_ns, step);
+            }
         }
-        self.border
-            .entries
-            .iter()
-            .map(|(_, waking)| *waking)
-            .collect()
+        let entries = self.border.entries.iter();
+        entries.map(|(_, waking)| *waking).collect()
     }
 
-    /// Gives drafts that clients began the times of arrivals. Returns which request began which.
-    fn enter(
+    /// Replies of a draft, and the waits between the parts of it that are for different requests.
+    ///
+    /// `levels` has, by waking, the time before which it cannot happen under any limit.
+    #[allow(clippy::too_many_arguments)] // what is known of all drafts
+    fn cut(
         &self,
+        index: usize,
+        draft: &Draft,
         asked: &[Asked],
-        arrives_ns: &[u64],
-        drafts: &mut [Draft],
-    ) -> BTreeMap<usize, usize> {
-        let mut own = BTreeMap::new();
+        replies: &[Reply],
+        requests: &[Served],
+        first: u32,
+        levels: &mut BTreeMap<usize, u64>,
+    ) -> Vec<(u64, DraftStep)> {
+        let activation = &draft.activation;
+        let began = self.border.waking_of(index);
+        let mut level_ns = match activation.trigger {
+            Trigger::Outside { at_ns, .. } => at_ns,
+            _ => began
+                .and_then(|waking| levels.get(&waking).copied())
+                .unwrap_or(activation.woken_ns),
+        };
+        let mut changes = vec![(0, level_ns)];
+        let mut steps = Vec::new();
+        let end_ns = activation.end_ns.unwrap_or(u64::MAX);
+        let from = replies.partition_point(|reply| reply.at_ns < activation.woken_ns);
+        let own = replies[from..].iter().zip(from as u32..);
+        let mut before_ns = 0;
+        for (reply, number) in own.take_while(|(reply, _)| reply.at_ns <= end_ns) {
+            let id = RequestId(first + number);
+            let is_here = reply.draft == index;
+            let thread = activation.thread;
+            let into_ns = match is_here {
+                true => reply.into_ns,
+                false => self.clock.executed_of_ns(thread, index, reply.at_ns),
+            };
+            let into_ns = into_ns.clamp(before_ns, activation.executed_ns.max(before_ns));
+            let arrives_ns = requests[id.index()].arrives_ns;
+            let sent_ns = u64::try_from(asked[reply.asked].sent_ns).unwrap_or(0);
+            let sent_into_ns = self.clock.executed_of_ns(thread, index, sent_ns);
+            let gate_ns = sent_into_ns.clamp(before_ns, into_ns);
+            let piled = is_here || reply.at_ns.saturating_sub(level_ns) > PILED_NS;
+            if arrives_ns > level_ns && piled && (is_here || gate_ns < into_ns) {
+                level_ns = arrives_ns;
+                changes.push((gate_ns, level_ns));
+                steps.push((gate_ns, DraftStep::Awaits(id)));
+            }
+            if is_here {
+                steps.push((into_ns, DraftStep::Replies(id)));
+            }
+            before_ns = into_ns;
+        }
+        for (into_ns, step) in &draft.deeds {
+            if let DraftStep::Wakes(waking) = step {
+                let reached = changes.partition_point(|(from_ns, _)| from_ns <= into_ns);
+                levels.insert(*waking, changes[reached.max(1) - 1].1);
+            }
+        }
+        steps
+    }
+
+    /// Gives drafts that clients began the times of arrivals.
+    fn enter(&self, asked: &[Asked], arrives_ns: &[u64], drafts: &mut [Draft]) {
         for &(draft, waking) in &self.border.entries {
             let woken_ns = self.border.time_ns(waking);
             let next = asked.partition_point(|asked| asked.sent_ns <= woken_ns as i64);
@@ -113,7 +167,6 @@ impl Placing<'_> {
                 .filter(|position| woken_ns as i64 - asked[*position].sent_ns <= SAME_NS);
             let mut at_ns = woken_ns;
             if let Some(position) = position {
-                own.insert(draft, position);
                 let way_ns = woken_ns.saturating_sub(asked[position].sent_ns.max(0) as u64);
                 at_ns = at_ns.min(arrives_ns[position] + way_ns);
             }
@@ -123,7 +176,6 @@ impl Placing<'_> {
                 soft: true,
             };
         }
-        own
     }
 
     fn replies(&self, asked: &[Asked], drafts: &[Draft]) -> Vec<Reply> {

@@ -1,6 +1,9 @@
 //! Messages over sockets, and requests of event loops.
 
 use super::*;
+use schedcast_kernel::rules::{Rules, Version};
+use schedcast_kernel::topology::Topology;
+use schedcast_sim::{Machine, Workload, World};
 use schedcast_trace::Request;
 
 /// One request to an event loop with nothing else to do: due at `at`, 100 µs of work, read 20 µs later.
@@ -173,6 +176,34 @@ fn the_log_says_when_requests_were_due() {
     let figures = replay.measured().threads;
     let server = figures.iter().find(|one| one.name == "server").unwrap();
     assert_eq!(server.request_latency.max_ns, 92_510_000);
+}
+
+#[test]
+fn what_waits_for_its_arrival_does_not_keep_its_thread() {
+    let (mini, piles) = event_loop(25);
+    let mut replay = inferred(mini, piles + 500_000);
+    let (_, RequestId(first)) = of_pile(&replay, 25);
+    // The second request of the first pile comes after the second pile.
+    replay.requests[first as usize + 1].arrives_ns = (piles + 105_000) * 1_000;
+    let mut workload = Workload::default();
+    let compiled = replay
+        .compile(&mut workload, CompileOptions::default())
+        .unwrap();
+    let group = compiled.groups[replay.group("/svc").unwrap().index()];
+    workload.groups[group.index() - 1].limit.quota_ns = None;
+    let machine = Machine::preset("generic-8")
+        .unwrap()
+        .with_topology(Topology::regular(1, 1, 1, 1))
+        .free_of_charge();
+    let rules = Rules::of(Version::new(6, 18), 1, 250);
+    let mut world = World::new(machine, rules, workload, 1).unwrap();
+    world.run_until(compiled.duration_ns).unwrap();
+    let latency = world.probes().metric("server/request_latency").unwrap();
+    assert_eq!(latency.values.count(), 25 + 3 * 5);
+    // That request and the third, which follows it; all others are answered at once.
+    assert!(latency.values.max().unwrap() > 100_000_000);
+    let of_38 = latency.values.quantile(937_500).unwrap();
+    assert!(of_38 < 1_000_000, "{of_38} ns");
 }
 
 #[test]
