@@ -5,6 +5,7 @@ mod background;
 mod exchanges;
 mod mini;
 mod rules;
+mod sends;
 mod servers;
 mod services;
 mod worlds;

@@ -225,7 +225,9 @@ fn a_client_that_waits_for_answers_keeps_no_schedule() {
         mini.waking(at + 900, 0, 2, SOFT, 1);
         mini.switch(at + 910, 0, 2, "S", 1);
     }
-    let replay = inferred(mini, 61_000);
+    mini.switch(60_000, 0, 1, "S", 0);
+    // Idle time in which no softirq wakes anybody.
+    let replay = inferred(mini, 161_000);
     assert!(replay.services.is_empty());
     let client = replay.threads_named("client").unwrap()[0];
     let server = of(&replay, "server");
