@@ -101,9 +101,9 @@ impl Seen {
         self.drift_permille.get(cgroup).copied().unwrap_or(0)
     }
 
-    /// What times the requests of `cgroup` as its clients see them, where the recording shows that for most of what its
-    /// main threads do: from when a request is due to its answer, else from the message to its reply. Where it shows neither,
-    /// the time that these threads are about something.
+    /// What times the requests of `cgroup` as its clients see them, where the recording shows that for a service or for most
+    /// of what its main threads do: from when a request is due to its answer, else from the message to its reply. Where it
+    /// shows neither, the time that these threads are about something.
     pub fn latency(&self, cgroup: &str) -> Option<Latency> {
         let main = self.main_threads(cgroup)?;
         let figures = self.figures.as_ref();
@@ -116,7 +116,14 @@ impl Seen {
                 (Latency::REQUEST, &one.request_latency),
                 (Latency::REPLY, &one.reply_latency),
             ];
-            known.into_iter().find(|(_, latency)| most(latency))
+            // A request of a service may be many activations of its threads, or a part of one.
+            let known = known.into_iter();
+            known
+                .filter(|(_, latency)| all(latency) > 0)
+                .find(|(name, latency)| {
+                    let of_service = one.serves && *name == Latency::REQUEST;
+                    of_service || most(latency)
+                })
         });
         let name = shown.map_or(Latency::ACTIVATION, |(name, _)| name);
         Some(Latency::new(main, name))

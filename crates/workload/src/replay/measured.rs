@@ -76,6 +76,9 @@ pub struct MeasuredThreads {
     /// From when a request was due to when its client had the answer, for servers of exchanges; what
     /// the client logged where it did.
     pub request_latency: Quantiles,
+    /// The threads serve requests together, each of which is known from its arrival to its reply: see
+    /// [`super::Service`].
+    pub serves: bool,
     /// From wakeup to the first run.
     pub wakeup_latency: Quantiles,
     /// CPU time executed, ns.
@@ -159,6 +162,7 @@ impl Replay {
                 ),
                 turn_latency: Quantiles::of(collected.turn_ns),
                 reply_latency: Quantiles::of(collected.reply_ns),
+                serves: self.services.iter().any(|one| one.subject == name),
                 request_latency: Quantiles::with_unfinished(
                     collected.request_ns,
                     &collected.request_ages_ns,
