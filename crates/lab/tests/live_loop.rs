@@ -119,7 +119,7 @@ fn the_loop_is_closed() {
         subject: Subject::Recording(Recorded::open(&folder).unwrap()),
         cgroup: Some(group.path().to_owned()),
         columns: Columns::default(),
-        seeds: Some(4),
+        seeds: None,
         duration: None,
         measured: false,
     };
