@@ -112,10 +112,7 @@ pub fn answer(
                 comparison.add_intervals_of_drifted_runs(&drifted);
             }
         }
-        for one in &context.fit {
-            comparison.set_recorded(&one.metric, one.seen);
-        }
-        comparison.warnings = warnings(&context.fit, recorded, target.as_deref());
+        tell_fit(&mut comparison, &context.fit, recorded, target.as_deref());
         if let Some(target) = &target
             && let Some(latency) = recorded.seen.latency(target)
         {
@@ -373,10 +370,19 @@ pub(crate) fn fit(comparison: &Comparison, recorded: &Recorded, target: Option<&
         .collect()
 }
 
-/// What must be known before numbers from a recording: a poor fit, and that nobody saw what clients wait for.
-pub(crate) fn warnings(fit: &[Fit], recorded: &Recorded, target: Option<&str>) -> Vec<String> {
+/// Puts what the recording shows beside the baseline of `comparison`, and in front of it what must be known before numbers
+/// from a recording: a poor fit, and that nobody saw what clients wait for.
+pub(crate) fn tell_fit(
+    comparison: &mut Comparison,
+    fit: &[Fit],
+    recorded: &Recorded,
+    target: Option<&str>,
+) {
+    for one in fit {
+        comparison.set_recorded(&one.metric, one.seen);
+    }
     let latency = target.and_then(|target| recorded.seen.latency(target));
-    trust::warnings(fit, latency.as_ref())
+    comparison.warnings = trust::warnings(fit, latency.as_ref());
 }
 
 /// Whom an answer from a recording or a profile is about: a group and all below it, or the whole machine.

@@ -253,17 +253,16 @@ impl Comparison {
     /// drifts. The mean stays that of runs without drift, because a little more work near a limit costs much more than a
     /// little less saves: a mean over drifted runs would say what no run is like.
     pub fn add_intervals_of_drifted_runs(&mut self, drifted: &[Vec<Outcome>]) {
+        self.add_intervals_of_one_run();
         for (variant, runs) in self.variants.iter_mut().zip(drifted) {
             let samples = samples_by_metric(runs);
             for (name, summary) in &mut variant.metrics {
                 let drifted = samples.get(name).into_iter().flatten();
                 let drifted: Vec<f64> = drifted.flatten().copied().collect();
-                let own = ends(prediction_interval(&summary.values()));
-                let wider = |[low, high]: [f64; 2]| match own {
-                    Some([own_low, own_high]) => [low.min(own_low), high.max(own_high)],
-                    None => [low, high],
-                };
-                summary.one_run95 = ends(prediction_interval(&drifted)).map(wider).or(own);
+                if let Some(Interval { low, high }) = prediction_interval(&drifted) {
+                    let [own_low, own_high] = summary.one_run95.unwrap_or([low, high]);
+                    summary.one_run95 = Some([low.min(own_low), high.max(own_high)]);
+                }
             }
         }
     }

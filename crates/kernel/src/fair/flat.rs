@@ -252,18 +252,8 @@ impl Kernel {
         self.update_load_avg(p, q, se, LoadUpdate::Attach);
         self.se_update_runnable(se);
         self.update_cfs_group(p, se);
-        let entity = &mut self.entities[se.index()];
-        let cfs_rq = &mut self.cfs_rqs[q.index()];
-        cfs_rq.load.add(entity.load.weight);
-        cfs_rq.nr_queued += 1;
-        if let Some(task) = entity.task() {
-            self.rqs[cfs_rq.cpu.index()].cfs_tasks.push(task);
-        }
-        if flags.has(EnqueueFlags::MIGRATED) {
-            entity.exec_start = 0;
-        }
-        entity.on_rq = true;
-        if cfs_rq.nr_queued == 1 {
+        self.account_enqueued(q, se, flags);
+        if self.cfs_rqs[q.index()].nr_queued == 1 {
             self.first_entity_queued(p, q);
         }
     }

@@ -12,7 +12,6 @@ use crate::ids::{CfsRqId, Cpu, TaskId};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
 use crate::platform::Platform;
-use crate::rules::own::Preemption;
 use crate::task::Policy;
 
 impl Kernel {
@@ -28,18 +27,13 @@ impl Kernel {
         let curr = self.rqs[cpu.index()].curr;
         let se = self.tasks[curr.index()].se;
         let pse = self.tasks[wakee.index()].se;
-        let features = &self.rules.features;
-        if !features.preempt_short && self.rqs[cpu.index()].need_resched {
+        if !self.rules.features.preempt_short && self.rqs[cpu.index()].need_resched {
             return Mark::ReschedPending;
         }
-        let asked = || Preemption { cpu, wakee, curr };
-        if let Some(preempts) = self.rules.own.preempts(self, asked) {
-            if preempts {
-                self.preempt_current(p, cpu, se);
-            }
+        if self.own_rule_decides(p, cpu, [wakee, curr]) {
             return Mark::OwnRule;
         }
-        if !features.wakeup_preemption {
+        if !self.rules.features.wakeup_preemption {
             return Mark::NoWakeupPreemption;
         }
         let idle = |task: TaskId| self.tasks[task.index()].policy == Policy::Idle;

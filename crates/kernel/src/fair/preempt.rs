@@ -124,11 +124,7 @@ impl Kernel {
             self.preempt_current(p, cpu, se);
             return Mark::IdlePolicyGivesWay;
         }
-        let asked = || Preemption { cpu, wakee, curr };
-        if let Some(preempts) = self.rules.own.preempts(self, asked) {
-            if preempts {
-                self.preempt_current(p, cpu, se);
-            }
+        if self.own_rule_decides(p, cpu, [wakee, curr]) {
             return Mark::OwnRule;
         }
         if !self.rules.features.wakeup_preemption {
@@ -197,6 +193,24 @@ impl Kernel {
         }
         self.preempt_current(p, cpu, se);
         Mark::WakeeLeads
+    }
+
+    /// Whether a rule of one's own decides if `wakee` preempts `curr`; if so, what it decides is done.
+    #[inline]
+    pub(super) fn own_rule_decides<P: Platform>(
+        &mut self,
+        p: &mut P,
+        cpu: Cpu,
+        [wakee, curr]: [TaskId; 2],
+    ) -> bool {
+        let asked = || Preemption { cpu, wakee, curr };
+        let Some(preempts) = self.rules.own.preempts(self, asked) else {
+            return false;
+        };
+        if preempts {
+            self.preempt_current(p, cpu, self.tasks[curr.index()].se);
+        }
+        true
     }
 
     /// Reschedules; on CFS the preempted task is likely to want its cache back, unless it is alone

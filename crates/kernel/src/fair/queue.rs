@@ -273,6 +273,20 @@ impl Kernel {
         if places {
             self.place_entity(q, se, flags);
         }
+        self.account_enqueued(q, se, flags);
+        if !is_curr {
+            let entity = &mut self.entities[se.index()];
+            let cfs_rq = &mut self.cfs_rqs[q.index()];
+            enqueue_in_order(cfs_rq, entity, se, self.rules.fair);
+        }
+        if self.cfs_rqs[q.index()].nr_queued == 1 {
+            self.first_entity_queued(p, q);
+        }
+    }
+
+    /// Counts an entity that comes onto a queue (`account_entity_enqueue`).
+    #[inline]
+    pub(super) fn account_enqueued(&mut self, q: CfsRqId, se: EntityId, flags: EnqueueFlags) {
         let entity = &mut self.entities[se.index()];
         let cfs_rq = &mut self.cfs_rqs[q.index()];
         cfs_rq.load.add(entity.load.weight);
@@ -285,12 +299,6 @@ impl Kernel {
             entity.exec_start = 0;
         }
         entity.on_rq = true;
-        if !is_curr {
-            enqueue_in_order(cfs_rq, entity, se, self.rules.fair);
-        }
-        if cfs_rq.nr_queued == 1 {
-            self.first_entity_queued(p, q);
-        }
     }
 
     fn add_min_vruntime(&mut self, q: CfsRqId, se: EntityId) {

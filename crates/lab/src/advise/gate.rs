@@ -122,10 +122,7 @@ pub fn check(
         )?,
     };
     comparison.add_intervals_of_one_run();
-    for one in &fit {
-        comparison.set_recorded(&one.metric, one.seen);
-    }
-    comparison.warnings = answer::warnings(&fit, case.recorded, Some(&case.target));
+    answer::tell_fit(&mut comparison, &fit, case.recorded, Some(&case.target));
     let first = usize::from(experiment.scenarios.len() > 1);
     let mut judged = Vec::new();
     for (scenario, runs) in experiment.scenarios.iter().zip(&outcomes).skip(first) {

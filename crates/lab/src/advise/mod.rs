@@ -329,10 +329,7 @@ fn build<S: Simulate, F: Fn() + Sync>(
     let mut comparison = Comparison::new("", &scenarios, &outcomes)?;
     comparison.tier = Some(case.recorded.tier);
     comparison.add_intervals_of_one_run();
-    for one in &bench.fit {
-        comparison.set_recorded(&one.metric, one.seen);
-    }
-    comparison.warnings = answer::warnings(&bench.fit, case.recorded, Some(target));
+    answer::tell_fit(&mut comparison, &bench.fit, case.recorded, Some(target));
     let members = case.recorded.seen.members.get(target);
     let members = members.cloned().unwrap_or_default();
     let length_s = case.recorded.length_ns as f64 / 1e9;

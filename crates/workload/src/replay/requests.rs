@@ -83,13 +83,21 @@ pub(super) fn join(
     begun: &mut [Begun],
     handovers: &mut u32,
 ) -> Vec<Draft> {
+    // Where a client's message is handled: its client, and how many drafts make up its request.
+    let requests: Vec<(usize, ThreadId, Option<usize>)> = drafts
+        .iter()
+        .enumerate()
+        .filter_map(|(place, draft)| {
+            let client = facts.client_of(draft)?;
+            Some((place, client, facts.length(&drafts[place..], client)))
+        })
+        .collect();
     let mut seen: BTreeMap<(ThreadId, ThreadId), [u32; 2]> = BTreeMap::new();
-    for (place, draft) in drafts.iter().enumerate() {
-        if let Some(client) = facts.client_of(draft) {
-            let [asked, answered] = seen.entry((draft.activation.thread, client)).or_default();
-            *asked += 1;
-            *answered += u32::from(facts.length(&drafts[place..], client).is_some());
-        }
+    for &(place, client, length) in &requests {
+        let server = drafts[place].activation.thread;
+        let [asked, answered] = seen.entry((server, client)).or_default();
+        *asked += 1;
+        *answered += u32::from(length.is_some());
     }
     let answers = |server, client| {
         let [asked, answered] = seen[&(server, client)];
@@ -103,10 +111,9 @@ pub(super) fn join(
     }
     // The first draft of the request that each draft belongs to.
     let mut first: Vec<usize> = (0..drafts.len()).collect();
-    for (place, draft) in drafts.iter().enumerate() {
-        if let Some(client) = facts.client_of(draft)
-            && answers(draft.activation.thread, client)
-            && let Some(length) = facts.length(&drafts[place..], client)
+    for &(place, client, length) in &requests {
+        if let Some(length) = length
+            && answers(drafts[place].activation.thread, client)
             // Without a waking that is seen there is nobody to wait for.
             && began[place + 1..place + length].iter().all(Option::is_some)
         {
