@@ -1,0 +1,71 @@
+"""Every JSON form that the command writes against its schema in docs/schemas."""
+
+import json
+import re
+
+import jsonschema
+import pytest
+
+from conftest import EXPERIMENT, GRID, RECORDING, ROOT
+
+SCHEMAS = ROOT / "docs" / "schemas"
+RUN = ["run", "--seeds", "2", "--duration", "100ms"]
+HACKBENCH = ["--", "hackbench", "-g", "1", "-l", "5"]
+RANGE = ROOT / "examples" / "range.json"
+PROMISE = ["--seeds", "2", "--slo", "p99<80ms"]
+
+FORMS = {
+    "run": [*RUN, "--json", "-", *HACKBENCH],
+    "what-if": ["what-if", RECORDING, "--seeds", "2", "--measured", "--json", "-"],
+    "advise": ["advise", RECORDING, *PROMISE, "--json", "-"],
+    "check": ["check", RECORDING, *PROMISE, "--json", "-"],
+    "upgrade": ["upgrade", RECORDING, "--to", "7.3", "--seeds", "2", "--json", "-"],
+    "counters": ["counters", RECORDING, "--set", "cpu.max.burst=50000", "--json", "-"],
+    "counters of Prometheus": ["counters", RANGE, "--cpus", "4", "--set", "cpu.max.burst=50000", "--json", "-"],
+    "explain": ["explain", RECORDING, "--count", "40", "--json", "-"],
+    "reproduce": ["reproduce", "--quick", "burst", "--json", "-"],
+    "top": ["top", "--once", "--json", "-"],
+    "self check": ["self", "check", "--json", "-"],
+}
+
+
+def validate(document):
+    name = document["schema"].removeprefix("schedcast.").replace("/", "-")
+    schema = json.loads((SCHEMAS / f"{name}.json").read_text())
+    jsonschema.validate(document, schema, jsonschema.Draft202012Validator)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_a_verb_writes_has_the_form_of_its_schema(command, form):
+    result = command(*FORMS[form])
+    if form == "top" and not result.stdout:
+        pytest.skip(f"no group to look at here: {result.stderr.strip()}")
+    # `check` says by its exit code that a promise is broken.
+    assert result.stdout, result.stderr
+    validate(json.loads(result.stdout))
+
+
+def test_the_difference_of_two_variants_has_the_form_of_its_schema(command, tmp_path):
+    (tmp_path / "exp.toml").write_text(EXPERIMENT)
+    result = command(
+        "explain", "exp.toml", "--diff", "no burst", "burst", "--json", "-", cwd=tmp_path
+    )
+    assert result.stdout, result.stderr
+    validate(json.loads(result.stdout))
+
+
+def test_a_sweep_has_the_form_of_its_schema(command, tmp_path):
+    (tmp_path / "grid.toml").write_text(GRID)
+    result = command("sweep", "grid.toml", "-o", "out", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    validate(json.loads((tmp_path / "out" / "results.json").read_text()))
+
+
+def test_every_form_has_a_schema():
+    """Forms for people's programs; the page's data, machine files and undo journals are our own."""
+    own = {"report", "machine", "undo"}
+    written = set()
+    for path in (ROOT / "crates").glob("*/src/**/*.rs"):
+        written |= set(re.findall(r'"schedcast\.([a-z]+/\d+)"', path.read_text()))
+    named = {one.replace("/", "-") for one in written if one.split("/")[0] not in own}
+    assert named == {path.stem for path in SCHEMAS.glob("*.json")}
