@@ -1,20 +1,12 @@
 //! `record`, `apply` and `undo` on the running kernel. Skips, saying why, where the host cannot do it.
 
+mod command;
+
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
+use command::{schedcast, text};
 use schedcast_host::{CgroupVersion, CpuCgroup, CpuFile, CpuHierarchy, sys};
-
-fn schedcast(words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_schedcast"))
-        .args(words)
-        .output()
-        .unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
 
 /// A fresh group, or `None` with the reason on standard error.
 fn group(name: &str) -> Option<CpuCgroup> {

@@ -1,22 +1,14 @@
 //! Groups by their names on the running kernel: a node of kind, made of cgroups and processes of equal names. Skips, saying
 //! why, where the host cannot do it.
 
-use std::path::Path;
-use std::process::{Child, Command, Output};
+mod command;
 
+use std::path::Path;
+use std::process::{Child, Command};
+
+use command::{schedcast, text};
 use schedcast_host::{CgroupVersion, CpuCgroup, CpuHierarchy, sys};
 use serde_json::Value;
-
-fn schedcast(words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_schedcast"))
-        .args(words)
-        .output()
-        .unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
 
 /// A container with a limit and a thread that computes in it; its pod is told by the name of its host.
 struct Container {

@@ -145,13 +145,7 @@ impl CpuHierarchy {
                 known = format!("{known}/{part}");
                 continue;
             }
-            let mut siblings: Vec<String> = std::fs::read_dir(&dir)
-                .ok()?
-                .filter_map(|entry| entry.ok())
-                .filter(|entry| entry.path().is_dir())
-                .filter_map(|entry| entry.file_name().into_string().ok())
-                .collect();
-            siblings.sort();
+            let siblings = child_groups(&dir).ok()?;
             return match schedcast_names::nearest(part, siblings.iter().map(String::as_str)) {
                 Some(sibling) => Some(format!("{known}/{sibling}")),
                 None if known.is_empty() => None,
@@ -180,7 +174,7 @@ struct Mount {
     options: String,
 }
 
-/// One line of mountinfo: id parent dev root POINT options [optional]… - KIND source SUPER-OPTIONS.
+/// One line of mountinfo: id parent dev root POINT options `[optional]`… - KIND source SUPER-OPTIONS.
 fn parse_mount(line: &str) -> Option<Mount> {
     let (left, right) = line.split_once(" - ")?;
     let point = left.split(' ').nth(4)?;
@@ -213,6 +207,20 @@ fn own_group(text: &str, version: CgroupVersion) -> Option<String> {
         };
         found.then(|| path.to_owned())
     })
+}
+
+/// Names of the groups right below the folder `dir` of a group, sorted.
+///
+/// # Errors
+/// A folder that cannot be listed.
+pub(crate) fn child_groups(dir: &Path) -> std::io::Result<Vec<String>> {
+    let mut names: Vec<String> = std::fs::read_dir(dir)?
+        .filter_map(|entry| entry.ok())
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    Ok(names)
 }
 
 #[cfg(test)]

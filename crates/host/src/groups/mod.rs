@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 pub use schedcast_names::groups::{GroupNames, Miss, NamedGroup, Wanted, canonical, label_of};
 
 use crate::error::{HostError, Result, io_error};
-use crate::hierarchy::{CgroupVersion, CpuHierarchy};
+use crate::hierarchy::{CgroupVersion, CpuHierarchy, child_groups};
 
 mod metadata;
 #[cfg(test)]
@@ -128,15 +128,9 @@ impl Groups {
 
 /// Directories below `dir` that are groups. One that goes away meanwhile is left out.
 fn visit(dir: &Path, path: &str, depth: usize, paths: &mut Vec<String>) {
-    let Ok(entries) = fs::read_dir(dir) else {
+    let Ok(children) = child_groups(dir) else {
         return;
     };
-    let mut children: Vec<String> = entries
-        .filter_map(|entry| entry.ok())
-        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .collect();
-    children.sort();
     for child in children {
         let below = dir.join(&child);
         if !below.join("cgroup.procs").is_file() {

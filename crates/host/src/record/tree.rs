@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use crate::error::{Result, io_error};
-use crate::hierarchy::{CgroupVersion, CpuHierarchy};
+use crate::hierarchy::{CgroupVersion, CpuHierarchy, child_groups};
 
 /// Files that are kept where a group has them.
 const FILES: [&str; 10] = [
@@ -53,13 +53,7 @@ fn visit(
     }
     let name = if path.is_empty() { "/" } else { path };
     groups.insert(name.to_owned(), describe(hierarchy, dir));
-    let entries = fs::read_dir(dir).map_err(|error| io_error("listing", dir, error))?;
-    let mut children: Vec<String> = entries
-        .filter_map(|entry| entry.ok())
-        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .collect();
-    children.sort();
+    let children = child_groups(dir).map_err(|error| io_error("listing", dir, error))?;
     for child in children {
         let below = format!("{path}/{child}");
         let dir = dir.join(&child);

@@ -1,0 +1,16 @@
+//! The command as a test runs it.
+
+use std::process::{Command, Output};
+
+/// Runs `schedcast` with `words` to its end.
+pub fn schedcast(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_schedcast"))
+        .args(words)
+        .output()
+        .unwrap()
+}
+
+/// What the command printed.
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
