@@ -64,6 +64,7 @@ $(VENV)/ready: python/requirements-test.txt
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" $(CARGO) doc --locked --workspace --no-deps --quiet
 	$(PYTHON) .ci/licences.py
 
 # What the command and the Python package are built from, with licences and checksums, as CycloneDX.

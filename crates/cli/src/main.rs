@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     ExitCode::from(code)
 }
 
-/// How tables are set: to the width of the terminal, in colour unless `NO_COLOR` (https://no-color.org) or a terminal
+/// How tables are set: to the width of the terminal, in colour unless `NO_COLOR` (<https://no-color.org>) or a terminal
 /// without any says otherwise; a file or a pipe gets the same bytes everywhere.
 fn style() -> Style {
     if !std::io::stdout().is_terminal() {

@@ -116,7 +116,7 @@ pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     file.keep()
 }
 
-/// Whether [`write`] will be able to begin, without leaving anything. What is no regular file is not tried: opening
+/// Whether [`fn@write`] will be able to begin, without leaving anything. What is no regular file is not tried: opening
 /// a pipe waits for its reader.
 ///
 /// # Errors

@@ -14,7 +14,7 @@ once; the same command after an interruption runs only what is missing.";
 /// `schedcast sweep`
 #[derive(Debug, Args)]
 pub struct SweepArguments {
-    /// Experiment file (TOML) with a [sweep]
+    /// Experiment file (TOML) with a `[sweep]` section
     #[arg(value_name = "EXP.toml")]
     pub experiment: PathBuf,
     /// Settings and further variants

@@ -1,7 +1,7 @@
 //! The *counters* tier: from `cpu.stat`, or the same counters in [Prometheus](prometheus), alone, which demands are possible, and what they would make of other limits.
 //!
 //! Counters say how often a group was throttled, for how long, and (where known) how much it used. Many demands count the
-//! same: short jobs in bunches, long ones now and then. A [family](shapes) of them is run through a [queue](queue) under
+//! same: short jobs in bunches, long ones now and then. A [family](shapes) of them is run through a [`queue`] under
 //! the recorded limit; those that count what was counted stay, and run again under the limits in question. The answer is
 //! the range over all that stayed, never a point.
 //!

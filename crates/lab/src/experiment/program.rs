@@ -1,7 +1,7 @@
 //! The `[[program]]` sections: what runs, under which name, in which cgroup.
 //!
 //! `run` is a command as typed in a shell, without the shell: quotes work, pipes do not. `replay` is a
-//! folder with a recording, `profile` are the numbers of a [service](super::service). The name defaults to the program's: `run = "/usr/bin/schbench -m 1"` is
+//! folder with a recording, `profile` are the numbers of a [`service`]. The name defaults to the program's: `run = "/usr/bin/schbench -m 1"` is
 //! `schbench`, `perf bench sched messaging` is `perf-bench-messaging`, `replay = "recordings/pg"` is
 //! `pg`. A command may `start` later than the run, and `price` says what its pieces cost where that is
 //! known better than the defaults: `price.stress_ng_permille = 2000` halves the speed of stress-ng's methods.

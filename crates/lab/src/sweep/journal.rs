@@ -101,7 +101,7 @@ impl Journal {
         Ok((Journal { path, file }, found))
     }
 
-    /// Adds lines made by [`line`]. When this returns they survive the death of process and kernel.
+    /// Adds lines made by [`fn@line`]. When this returns they survive the death of process and kernel.
     ///
     /// # Errors
     /// A failed write.

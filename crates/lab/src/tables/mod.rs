@@ -1,4 +1,4 @@
-//! Tables: pure functions from a [`Comparison`] to text.
+//! Tables: pure functions from a [`Comparison`](crate::comparison::Comparison) to text.
 //!
 //! | layout | for | change is shown as |
 //! |---|---|---|

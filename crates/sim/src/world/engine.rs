@@ -1,7 +1,7 @@
 //! The event loop, and what a CPU does between two events.
 //!
 //! Events of a CPU that is busy until its cursor wait for it. An event that finds the CPU executing a
-//! task pauses its segment; after the handlers, [`Kernel::leave_kernel`] says who goes on, and that
+//! task pauses its segment; after the handlers, `Kernel::leave_kernel` says who goes on, and that
 //! task's segment continues at the cursor.
 
 use super::World;
