@@ -5,7 +5,7 @@ SCHEDCAST ?= target/release/schedcast
 PYTHON ?= python3
 VENV := target/venv
 
-.PHONY: demo test oracle lint bill bench speed build fast python studies book pictures twins twin-pages robot validate validate-pages validate-quick single-hog null-test kernels packages packages-test wheels clean
+.PHONY: demo test oracle lint bill bench speed build fast python studies book pictures twins twin-pages robot validate validate-pages validate-quick single-hog single-hog-guests null-test kernels packages packages-test wheels clean
 
 build:
 	$(CARGO) build --release --locked -p schedcast-cli
@@ -186,7 +186,12 @@ validate-%: build kernels
 
 # A hog whose throttling is decided by phases alone, and stars of comparisons without an effect: minutes of simulation.
 single-hog: build
-	$(PYTHON) validation/single_hog.py $(abspath $(SCHEDCAST)) $(MEASURED)/single-hog.md
+	$(PYTHON) validation/single_hog.py $(abspath $(SCHEDCAST)) $(MEASURED)/single-hog.md $(MEASURED)/single-hog-guests.json
+# The same hog on stock kernels in virtual machines: some two minutes each. GUESTS is a folder with vmlinuz-… and config-….
+GUESTS ?= $(KERNELS)
+SERIES ?= 6.1 6.12
+single-hog-guests: kernels
+	$(PYTHON) validation/single_hog_guests.py $(MEASURED)/single-hog-guests.json $(GUESTS) $(SERIES)
 null-test: build
 	$(PYTHON) validation/null_test.py $(abspath $(SCHEDCAST)) $(MEASURED)/null-test.md
 
