@@ -104,14 +104,10 @@ pub fn answer(
         if let (false, Some(to_come)) = (is_partial(experiment, recorded), &to_come) {
             context.fit = to_come.refit(experiment, simulator, finished)?;
         }
-        match to_come.as_ref().and_then(|one| one.drifting(simulator)) {
-            None => comparison.add_intervals_of_one_run(),
-            Some(drifting) => {
-                let scenarios = &experiment_to_come.scenarios;
-                let drifted = run_all(&drifting, scenarios, experiment.seeds, finished)?;
-                comparison.add_intervals_of_drifted_runs(&drifted);
-            }
-        }
+        let drifting = to_come.as_ref().map(|one| one.drifting(simulator));
+        let scenarios = &experiment_to_come.scenarios;
+        let drifted = drifting.map(|drifting| drifting.run(scenarios, finished));
+        comparison.add_intervals_of_one_run(&drifted.transpose()?.unwrap_or_default());
         tell_fit(&mut comparison, &context.fit, recorded, target.as_deref());
         if let Some(target) = &target
             && let Some(latency) = recorded.seen.latency(target)
@@ -142,7 +138,7 @@ pub(crate) struct ToCome<'a> {
 
 impl<'a> ToCome<'a> {
     /// `None` where the question is about no recording or no group of one.
-    fn of(question: &'a Question, experiment: &Experiment) -> Result<Option<ToCome<'a>>> {
+    pub fn of(question: &'a Question, experiment: &Experiment) -> Result<Option<ToCome<'a>>> {
         let (Subject::Recording(recorded), Some(target)) = (&question.subject, question.target()?)
         else {
             return Ok(None);
@@ -158,15 +154,13 @@ impl<'a> ToCome<'a> {
         }))
     }
 
-    /// Runs in which work drifts as it did in the recording; `None` where nothing drifted or one seed shows no spread.
-    fn drifting<'b, S>(&self, simulator: &'b S) -> Option<Drifting<'b, S>> {
-        let drift_permille = self.recorded.seen.drift_of(&self.target);
-        let seeds = self.experiment.seeds;
-        (drift_permille > 0 && seeds > 1).then_some(Drifting {
+    /// Runs in which work drifts as it did in the recording.
+    fn drifting<'b, S>(&self, simulator: &'b S) -> Drifting<'b, S> {
+        Drifting {
             simulator,
-            drift_permille,
-            seeds,
-        })
+            drift_permille: self.recorded.seen.drift_of(&self.target),
+            seeds: self.experiment.seeds,
+        }
     }
 
     /// How the recorded run itself comes out when it is simulated again, with its periods where they were.

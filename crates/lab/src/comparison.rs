@@ -17,7 +17,7 @@ use crate::experiment::kernel::KernelSettings;
 use crate::metrics::{self, Better, Metric};
 use crate::outcome::{Outcome, combine_hashes};
 use crate::statistics::{
-    Bootstrap, Interval, chaos_floor, mean, prediction_interval, standard_deviation,
+    Bootstrap, Interval, chaos_floor, mean, prediction_interval_of_both, standard_deviation,
 };
 
 /// Name and version of the JSON form.
@@ -241,28 +241,17 @@ impl Comparison {
     }
 
     /// Adds the interval of one more run to every value: what is measured later is one run, with its own phases and its own
-    /// drift, not a mean.
-    pub fn add_intervals_of_one_run(&mut self) {
-        let metrics = self.variants.iter_mut().flat_map(|one| &mut one.metrics);
-        for (_, summary) in metrics {
-            summary.one_run95 = ends(prediction_interval(&summary.values()));
-        }
-    }
-
-    /// Adds the interval of one more run to every value, as wide as `drifted` is: runs of the same variants in which work
-    /// drifts. The mean stays that of runs without drift, because a little more work near a limit costs much more than a
-    /// little less saves: a mean over drifted runs would say what no run is like.
-    pub fn add_intervals_of_drifted_runs(&mut self, drifted: &[Vec<Outcome>]) {
-        self.add_intervals_of_one_run();
-        for (variant, runs) in self.variants.iter_mut().zip(drifted) {
-            let samples = samples_by_metric(runs);
+    /// drift, not a mean. The interval is as wide as `drifted` is, runs of the same variants in which work drifts; without
+    /// them nothing drifted. The mean stays that of runs without drift, because a little more work near a limit costs
+    /// much more than a little less saves: a mean over drifted runs would say what no run is like.
+    pub fn add_intervals_of_one_run(&mut self, drifted: &[Vec<Outcome>]) {
+        for (index, variant) in self.variants.iter_mut().enumerate() {
+            let samples = drifted.get(index).map(|runs| samples_by_metric(runs));
+            let samples = samples.unwrap_or_default();
             for (name, summary) in &mut variant.metrics {
-                let drifted = samples.get(name).into_iter().flatten();
-                let drifted: Vec<f64> = drifted.flatten().copied().collect();
-                if let Some(Interval { low, high }) = prediction_interval(&drifted) {
-                    let [own_low, own_high] = summary.one_run95.unwrap_or([low, high]);
-                    summary.one_run95 = Some([low.min(own_low), high.max(own_high)]);
-                }
+                let drifted: Samples = samples.get(name).cloned().unwrap_or_default();
+                let drifted: Vec<f64> = drifted.into_iter().flatten().collect();
+                summary.one_run95 = ends(prediction_interval_of_both(&summary.values(), &drifted));
             }
         }
     }

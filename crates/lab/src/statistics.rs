@@ -132,6 +132,18 @@ pub fn prediction_interval(samples: &[f64]) -> Option<Interval> {
     })
 }
 
+/// The interval of one further run that is of the same kind as `samples` or as `others`: as wide as both need.
+pub fn prediction_interval_of_both(samples: &[f64], others: &[f64]) -> Option<Interval> {
+    let both = (prediction_interval(samples), prediction_interval(others));
+    match both {
+        (Some(one), Some(other)) => Some(Interval {
+            low: one.low.min(other.low),
+            high: one.high.max(other.high),
+        }),
+        (one, other) => one.or(other),
+    }
+}
+
 /// 97.5 % quantile of Student's distribution for `count` samples.
 fn student_quantile(count: usize) -> f64 {
     let freedom = (count - 1) as f64;

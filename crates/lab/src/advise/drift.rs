@@ -6,17 +6,53 @@
 //!
 //! [`Replay::drift_permille`]: schedcast_workload::replay::Replay::drift_permille
 
+use crate::comparison::Comparison;
 use crate::error::Result;
 use crate::experiment::Scenario;
 use crate::experiment::program::Action;
 use crate::outcome::Outcome;
-use crate::simulate::Simulate;
+use crate::simulate::{Simulate, run_all};
 use crate::simulator::Simulator;
 
 /// Half the width of an even spread of deviation 1, in thousandths: √3.
 const HALF_WIDTH_PERMILLE: i64 = 1732;
 /// Whatever drifted, work does not become less than this.
 const LEAST_PERMILLE: i64 = 100;
+
+/// Runs of one limit under the same seeds.
+#[derive(Clone, Debug, Default)]
+pub struct Runs {
+    /// Requests take the CPU time that they took in the recording: the means are those of these runs.
+    pub plain: Vec<Outcome>,
+    /// They take more or less, as the machine drifted: the intervals cover these, too. Empty where nothing drifted.
+    pub drifted: Vec<Outcome>,
+}
+
+impl Runs {
+    /// The runs with drift, or those without where nothing drifted.
+    pub fn hardest(&self) -> &[Outcome] {
+        match self.drifted.is_empty() {
+            true => &self.plain,
+            false => &self.drifted,
+        }
+    }
+
+    /// Every run.
+    pub fn all(&self) -> impl Iterator<Item = &Outcome> {
+        self.plain.iter().chain(&self.drifted)
+    }
+}
+
+/// The comparison of scenarios by their runs: means of those without drift, intervals of one run that cover drift.
+pub fn compared(title: &str, scenarios: &[Scenario], runs: &[Runs]) -> Result<Comparison> {
+    let rows = runs
+        .iter()
+        .map(|one| (one.plain.clone(), one.drifted.clone()));
+    let (plain, drifted): (Vec<_>, Vec<_>) = rows.unzip();
+    let mut comparison = Comparison::new(title, scenarios, &plain)?;
+    comparison.add_intervals_of_one_run(&drifted);
+    Ok(comparison)
+}
 
 /// A simulator in whose replays requests take more or less CPU time, seed by seed.
 pub(crate) struct Drifting<'a, S> {
@@ -26,6 +62,35 @@ pub(crate) struct Drifting<'a, S> {
     pub drift_permille: u64,
     /// Number of seeds.
     pub seeds: u32,
+}
+
+impl<S: Simulate> Drifting<'_, S> {
+    /// Runs in which work drifts, a row for each scenario; nothing where nothing drifted or one seed shows no spread.
+    pub fn run(
+        &self,
+        scenarios: &[Scenario],
+        finished: &(impl Fn() + Sync),
+    ) -> Result<Vec<Vec<Outcome>>> {
+        match self.drift_permille > 0 && self.seeds > 1 {
+            true => run_all(self, scenarios, self.seeds, finished),
+            false => Ok(Vec::new()),
+        }
+    }
+
+    /// Runs without drift and with it, a row for each scenario.
+    pub fn run_both(
+        &self,
+        scenarios: &[Scenario],
+        finished: &(impl Fn() + Sync),
+    ) -> Result<Vec<Runs>> {
+        let plain = run_all(self.simulator, scenarios, self.seeds, finished)?;
+        let mut drifted = self.run(scenarios, finished)?.into_iter();
+        let rows = plain.into_iter().map(|plain| Runs {
+            plain,
+            drifted: drifted.next().unwrap_or_default(),
+        });
+        Ok(rows.collect())
+    }
 }
 
 impl<S> Drifting<'_, S> {

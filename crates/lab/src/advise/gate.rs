@@ -4,7 +4,7 @@
 //! Worked example: `check pg --slo 'p99<80ms' --set cpu.max=60000` judges `cpu.max=60000` alone; what was
 //! recorded is simulated for comparison but need not keep the promise.
 
-use super::drift::Drifting;
+use super::drift::{self, Drifting};
 use super::judge::{self, Forecast};
 use super::pace::Requests;
 use super::search::Limit;
@@ -14,7 +14,7 @@ use crate::comparison::Comparison;
 use crate::error::Result;
 use crate::experiment::Scenario;
 use crate::question::Question;
-use crate::simulate::{Simulate, run_all};
+use crate::simulate::Simulate;
 use crate::tables::Context;
 
 /// One column under judgement.
@@ -101,15 +101,19 @@ pub fn check(
         drift_permille: case.recorded.seen.drift_of(&case.target),
         seeds: experiment.seeds,
     };
-    let outcomes = run_all(&drifting, &to_come, experiment.seeds, finished)?;
+    let runs = drifting.run_both(&to_come, finished)?;
     for slo in &case.promises {
-        judge::refuse_unreported(slo, &outcomes[0])?;
+        judge::refuse_unreported(slo, &runs[0].plain)?;
     }
-    let mut comparison = Comparison::new(&experiment.title, &to_come, &outcomes)?;
+    let mut comparison = drift::compared(&experiment.title, &to_come, &runs)?;
     comparison.tier = Some(case.recorded.tier);
     let recorded = &experiment.scenarios[0];
     let whole = !answer::is_partial(&experiment, case.recorded);
-    let need = case.need(&outcomes[0], Limit::of(&to_come[0], &case.target), whole);
+    let need = case.need(
+        runs[0].hardest(),
+        Limit::of(&to_come[0], &case.target),
+        whole,
+    );
     let fit = match whole {
         false => Vec::new(),
         true => answer::refit(
@@ -121,14 +125,13 @@ pub fn check(
             finished,
         )?,
     };
-    comparison.add_intervals_of_one_run();
     answer::tell_fit(&mut comparison, &fit, case.recorded, Some(&case.target));
     let first = usize::from(experiment.scenarios.len() > 1);
     let mut judged = Vec::new();
-    for (scenario, runs) in experiment.scenarios.iter().zip(&outcomes).skip(first) {
+    for (scenario, runs) in experiment.scenarios.iter().zip(&runs).skip(first) {
         let forecasts = case.promises.iter();
         let falls_behind = need.as_ref().and_then(|need| {
-            let requests = Requests::of(runs, &need.latency);
+            let requests = Requests::of(runs.hardest(), &need.latency);
             need.falls_behind(Limit::of(scenario, &case.target), &requests)
         });
         judged.push(Judged {

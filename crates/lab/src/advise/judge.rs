@@ -1,7 +1,8 @@
 //! Whether a promise is kept, with how much confidence.
 //!
 //! A forecast is the mean over seeds with the 95 % interval of *one* run: what is promised must hold when it is measured
-//! once, with the periods wherever they happen to fall. Where the recording shows the same figure for the recorded limit, the
+//! once, with the periods wherever they happen to fall and with work that drifts as it did in the recording. The mean is that
+//! of runs without drift. Where the recording shows the same figure for the recorded limit, the
 //! interval is stretched by what the re-simulation of that limit missed, to both sides, for under another limit the miss
 //! may be the other way. Worked example: recorded p99 160 ms, re-simulated 152 ms; a run under another limit is expected
 //! within 70 … 74 ms. The simulation was 5.3 % too low, so the ends become 66.5 and 77.9 ms. A promise `< 75 ms` is
@@ -9,11 +10,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::drift::Runs;
 use super::slo::Slo;
 use crate::error::{Error, Result};
 use crate::metrics;
 use crate::outcome::Outcome;
-use crate::statistics::{Interval, MeanKind, mean, prediction_interval};
+use crate::statistics::{Interval, MeanKind, mean, prediction_interval_of_both};
 use crate::tables::Fit;
 use crate::trust;
 
@@ -94,31 +96,30 @@ pub fn refuse_few(runs: usize) -> Result<()> {
     }
 }
 
-/// What `outcomes` say of `slo`.
+/// What `runs` say of `slo`.
 ///
 /// # Errors
 /// Fewer than two runs.
-pub fn forecast(slo: &Slo, outcomes: &[Outcome], fit: &[Fit]) -> Result<Forecast> {
-    refuse_few(outcomes.len())?;
+pub fn forecast(slo: &Slo, runs: &Runs, fit: &[Fit]) -> Result<Forecast> {
+    refuse_few(runs.plain.len())?;
     let metric = metrics::parse(&slo.metric);
     let mut forecast = Forecast {
         metric: slo.metric.clone(),
         unit: metric.map_or("", |metric| metric.unit()).to_string(),
         mean: None,
-        at_least: outcomes
-            .iter()
-            .any(|run| run.at_least.contains(&slo.metric)),
+        at_least: runs.all().any(|run| run.at_least.contains(&slo.metric)),
         interval: None,
         met: false,
     };
-    let values = outcomes
-        .iter()
-        .map(|outcome| outcome.metrics.get(&slo.metric).copied());
-    let Some(values) = values.collect::<Option<Vec<f64>>>() else {
+    let values = |runs: &[Outcome]| -> Option<Vec<f64>> {
+        let value = |run: &Outcome| run.metrics.get(&slo.metric).copied();
+        runs.iter().map(value).collect()
+    };
+    let Some((values, drifted)) = values(&runs.plain).zip(values(&runs.drifted)) else {
         return Ok(forecast);
     };
     let kind = metric.map_or(MeanKind::Arithmetic, |metric| metric.family.mean_kind());
-    let Some(spread) = prediction_interval(&values) else {
+    let Some(spread) = prediction_interval_of_both(&values, &drifted) else {
         return Ok(forecast);
     };
     let interval = stretched(spread, &slo.metric, fit);
@@ -134,13 +135,16 @@ mod tests {
     use super::*;
     use crate::advise::slo::Scope;
 
-    fn runs(values: &[f64]) -> Vec<Outcome> {
+    fn runs(values: &[f64]) -> Runs {
         let outcome = |value: &f64| Outcome {
             event_hash: 0,
             metrics: [("a/activation_latency.p99".to_string(), *value)].into(),
             ..Outcome::default()
         };
-        values.iter().map(outcome).collect()
+        Runs {
+            plain: values.iter().map(outcome).collect(),
+            drifted: Vec::new(),
+        }
     }
 
     fn slo(text: &str) -> Slo {
@@ -164,15 +168,34 @@ mod tests {
         let alone = forecast(&slo, &runs(&[1.0]), &[]).unwrap_err();
         assert_eq!(alone.exit_code(), 2);
         let mut starved = runs(&[60_000.0, 60_000.0]);
-        starved[1].metrics.clear();
+        starved.plain[1].metrics.clear();
         let starved = forecast(&slo, &starved, &[]).unwrap();
         assert_eq!((starved.mean, starved.met), (None, false));
     }
 
     #[test]
+    fn the_mean_is_without_drift_and_the_interval_with_it() {
+        let drifting = Runs {
+            drifted: runs(&[60_000.0, 84_000.0]).plain,
+            ..runs(&[70_000.0, 70_000.0])
+        };
+        let told = forecast(&slo("p99<75ms"), &drifting, &[]).unwrap();
+        assert_eq!(
+            told.mean,
+            Some(70_000.0),
+            "72 ms is the mean of runs with drift"
+        );
+        let [low, high] = told.interval.unwrap();
+        assert!(low < 60_000.0 && high > 84_000.0 && !told.met, "{told:?}");
+        let steady = forecast(&slo("p99<75ms"), &runs(&[70_000.0; 2]), &[]).unwrap();
+        assert!(steady.met, "{steady:?}");
+    }
+
+    #[test]
     fn a_lower_bound_keeps_no_promise_of_less() {
         let mut starved = runs(&[1_000.0; 3]);
-        starved[2].at_least = [starved[2].metrics.keys().next().unwrap().clone()].into();
+        starved.plain[2].at_least =
+            [starved.plain[2].metrics.keys().next().unwrap().clone()].into();
         let starved = forecast(&slo("p99<75ms"), &starved, &[]).unwrap();
         assert!(starved.at_least && !starved.met, "{starved:?}");
         assert_eq!(starved.strain(&slo("p99<75ms")), f64::INFINITY);

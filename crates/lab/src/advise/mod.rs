@@ -253,12 +253,12 @@ pub fn advise(
     let mut bench = Bench::new(simulator, finished, baseline, target, &case.promises, seeds);
     bench.drift_permille = case.recorded.seen.drift_of(target);
     let recorded = Limit::of(baseline, target);
-    let outcomes = bench.outcomes(recorded)?;
+    let runs = bench.runs(recorded)?.clone();
     for slo in &case.promises {
-        judge::refuse_unreported(slo, outcomes)?;
+        judge::refuse_unreported(slo, &runs.plain)?;
     }
     let whole = !answer::is_partial(&experiment, case.recorded);
-    bench.need = case.need(outcomes, recorded, whole);
+    bench.need = case.need(runs.hardest(), recorded, whole);
     if whole {
         bench.fit = answer::refit(case.recorded, target, baseline, simulator, seeds, finished)?;
     }
@@ -319,16 +319,15 @@ fn build<S: Simulate, F: Fn() + Sync>(
 ) -> Result<Advice> {
     let target = case.target.as_str();
     let mut scenarios = Vec::new();
-    let mut outcomes = Vec::new();
+    let mut runs = Vec::new();
     let mut judged = Vec::new();
     for (name, limit) in limits {
         scenarios.push(limit.applied(bench.baseline, target, name));
-        outcomes.push(bench.outcomes(*limit)?.to_vec());
+        runs.push(bench.runs(*limit)?.clone());
         judged.push((bench.forecasts(*limit)?, bench.pace(*limit)?));
     }
-    let mut comparison = Comparison::new("", &scenarios, &outcomes)?;
+    let mut comparison = drift::compared("", &scenarios, &runs)?;
     comparison.tier = Some(case.recorded.tier);
-    comparison.add_intervals_of_one_run();
     answer::tell_fit(&mut comparison, &bench.fit, case.recorded, Some(target));
     let members = case.recorded.seen.members.get(target);
     let members = members.cloned().unwrap_or_default();

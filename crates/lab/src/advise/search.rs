@@ -10,15 +10,14 @@
 
 use std::collections::BTreeMap;
 
-use super::drift::Drifting;
+use super::drift::{Drifting, Runs};
 use super::judge::{self, Forecast};
 use super::pace::{Need, Requests};
 use super::slo::Slo;
 use crate::error::Result;
 use crate::experiment::Scenario;
 use crate::experiment::cgroup::{CgroupVersion, ratio_of};
-use crate::outcome::Outcome;
-use crate::simulate::{Simulate, run_all};
+use crate::simulate::Simulate;
 use crate::tables::Fit;
 
 /// Steps of a bisection grid in one period.
@@ -124,7 +123,7 @@ pub struct Bench<'a, S, F> {
     /// How much the work of a request drifted while it was recorded, in thousandths.
     pub drift_permille: u64,
     seeds: u32,
-    runs: BTreeMap<Limit, Vec<Outcome>>,
+    runs: BTreeMap<Limit, Runs>,
 }
 
 impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
@@ -151,11 +150,11 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
         }
     }
 
-    /// The outcomes under `limit`, one a seed.
+    /// The runs under `limit`, one a seed.
     ///
     /// # Errors
     /// What the simulation refuses.
-    pub fn outcomes(&mut self, limit: Limit) -> Result<&[Outcome]> {
+    pub fn runs(&mut self, limit: Limit) -> Result<&Runs> {
         if !self.runs.contains_key(&limit) {
             let scenario = limit.applied(self.baseline, self.target, "candidate");
             let simulator = Drifting {
@@ -163,7 +162,7 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
                 drift_permille: self.drift_permille,
                 seeds: self.seeds,
             };
-            let mut rows = run_all(&simulator, &[scenario], self.seeds, self.finished)?;
+            let mut rows = simulator.run_both(&[scenario], self.finished)?;
             self.runs.insert(limit, rows.pop().unwrap_or_default());
         }
         Ok(&self.runs[&limit])
@@ -175,13 +174,13 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
     /// Fewer than two seeds; what the simulation refuses.
     pub fn forecasts(&mut self, limit: Limit) -> Result<Vec<Forecast>> {
         let (slos, fit) = (self.slos, self.fit.clone());
-        let outcomes = self.outcomes(limit)?;
+        let runs = self.runs(limit)?;
         slos.iter()
-            .map(|slo| judge::forecast(slo, outcomes, &fit))
+            .map(|slo| judge::forecast(slo, runs, &fit))
             .collect()
     }
 
-    /// Requests under `limit`, and why the service does not keep up if it does not.
+    /// Requests under `limit` without drift, and why the service does not keep up if it does not.
     ///
     /// # Errors
     /// What the simulation refuses.
@@ -189,9 +188,9 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
         let Some(need) = self.need.clone() else {
             return Ok((Requests::default(), None));
         };
-        let requests = Requests::of(self.outcomes(limit)?, &need.latency);
-        let why = need.falls_behind(limit, &requests);
-        Ok((requests, why))
+        let runs = self.runs(limit)?;
+        let why = need.falls_behind(limit, &Requests::of(runs.hardest(), &need.latency));
+        Ok((Requests::of(&runs.plain, &need.latency), why))
     }
 
     fn keeps(&mut self, limit: Limit) -> Result<bool> {
@@ -319,6 +318,7 @@ mod tests {
     use crate::advise::slo::Scope;
     use crate::error::Source;
     use crate::experiment::{self, Surroundings, document};
+    use crate::outcome::Outcome;
 
     /// The latency is 10 s over the quota's share and as much less as there is burst; one share keeps
     /// no promise at all, as an unlucky step.
