@@ -15,11 +15,13 @@ use schedcast_kernel::rules::changes::path::{self, Step};
 use schedcast_kernel::rules::{Origin, Rules, Version};
 use serde::Serialize;
 
+use crate::answer::{Answer, ToCome};
 use crate::comparison::{Change, Comparison, Summary};
 use crate::error::{Error, Result, hint_for};
-use crate::experiment::Scenario;
+use crate::experiment::{Experiment, Scenario};
 use crate::metrics::{self, Metric};
 use crate::outcome::{Outcome, combine_hashes};
+use crate::question::Question;
 use crate::recording::Latency;
 use crate::simulate::{Simulate, run_all};
 
@@ -82,6 +84,28 @@ struct Point {
     /// The change that leads to it; none for the beginning and for what lies beside the table.
     link: Option<Link>,
     release: Option<Version>,
+}
+
+/// Adds to `answer` which changes make the difference between the last two columns of `question`, in runs like those
+/// that the columns show. `metric` is as for [`bisect`].
+///
+/// # Errors
+/// As for [`bisect`].
+pub fn add(
+    answer: &mut Answer,
+    (question, experiment): (&Question, &Experiment),
+    metric: Option<&str>,
+    simulator: &impl Simulate,
+    finished: &(impl Fn() + Sync),
+) -> Result<()> {
+    let to_come = ToCome::of(question, experiment)?;
+    let experiment = to_come.as_ref().map_or(experiment, |one| &one.experiment);
+    let about = answer.context.about.as_ref();
+    let followed = (metric, about.map(|about| about.members.as_slice()));
+    let seeds = answer.comparison.seeds;
+    let found = bisect(&experiment.scenarios, seeds, followed, simulator, finished)?;
+    answer.comparison.bisection = Some(found);
+    Ok(())
 }
 
 /// Finds the changes that make the difference between the last two of `scenarios`, each run with `seeds`

@@ -331,11 +331,7 @@ fn ask(
     let mut gathered = gathered?;
     let answered = gathered.answer_mut();
     if let Some(metric) = bisect {
-        let (scenarios, seeds) = (&experiment.scenarios, answered.comparison.seeds);
-        let about = answered.context.about.as_ref();
-        let followed = (metric, about.map(|about| about.members.as_slice()));
-        let found = bisect::bisect(scenarios, seeds, followed, simulator, &|| {})?;
-        answered.comparison.bisection = Some(found);
+        bisect::add(answered, (question, &experiment), metric, simulator, &|| {})?;
     }
     answered.context.reproduce = output::reproduce(words);
     answered.context.verbose = output.verbose;
