@@ -5,7 +5,7 @@ SCHEDCAST ?= target/release/schedcast
 PYTHON ?= python3
 VENV := target/venv
 
-.PHONY: demo test oracle lint bill bench speed build fast python studies book pictures twins twin-pages robot validate validate-pages validate-quick single-hog single-hog-guests null-test kernels packages packages-test wheels clean
+.PHONY: demo test oracle lint bill bench speed build fast python studies book pictures twins twin-pages robot validate validate-pages validate-quick single-hog single-hog-guests null-test reference kernels packages packages-test wheels clean
 
 build:
 	$(CARGO) build --release --locked -p schedcast-cli
@@ -86,6 +86,10 @@ oracle:
 # The documentation as pages for a browser, in target/book (cargo install mdbook).
 book:
 	mdbook build docs
+
+# The reference pages of a machine's and an experiment's file, from the types and rows that read them.
+reference:
+	UPDATE_REFERENCE=1 $(CARGO) test --locked -p schedcast-sim -p schedcast-lab --lib -- the_page_is_that_of
 
 # The pictures in it, taken anew with Chromium.
 pictures: build

@@ -17,6 +17,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 use super::document::{Entry, Kind, Table, Value, unknown_key};
+use super::keys::{Key, SWITCH, Takes, key, names};
 use crate::error::{Error, Located, Place, Result, hint_for};
 
 /// `version` of the running kernel.
@@ -90,15 +91,55 @@ fn words(words: &[Located<String>]) -> Vec<&str> {
 }
 
 /// Keys of `[kernel]` that are not tunables.
-const PLAIN_KEYS: [&str; 8] = [
-    "version",
-    "hz",
-    "patches",
-    "features",
-    "preempt",
-    "preempt_dynamic",
-    "irq_time_accounting",
-    "autogroup",
+pub(crate) const KEYS: [Key; 8] = [
+    key(
+        "version",
+        Takes::Words("a release such as `\"6.12\"` or `\"6.1.140\"`, or `host`"),
+        "the newest that was held against measurements",
+        "The release. One that is newer than the newest known has the rules of that. `host` takes the other keys from the running kernel, too.",
+    ),
+    key(
+        "hz",
+        Takes::Words("100, 250, 300 or 1000 ticks a second"),
+        "250",
+        "`CONFIG_HZ`.",
+    ),
+    key(
+        "patches",
+        Takes::Words("array of names; `-NAME` takes one away"),
+        "those of the release",
+        "Changes of the kernel: `schedcast list patches`.",
+    ),
+    key(
+        "features",
+        Takes::Words("array of names, `NO_` in front to clear"),
+        "those of the release",
+        "As written to `sched/features`.",
+    ),
+    key(
+        "preempt",
+        Takes::Words("`none`, `voluntary`, `full` or `lazy`"),
+        "`voluntary`; `lazy` from 7.0 on",
+        "Preemption model.",
+    ),
+    key(
+        "preempt_dynamic",
+        SWITCH,
+        "`true` from 5.16 on",
+        "Whether the model was chosen at boot (`PREEMPT_DYNAMIC`).",
+    ),
+    key(
+        "irq_time_accounting",
+        SWITCH,
+        "`false`",
+        "Whether tasks are not charged for interrupts (`CONFIG_IRQ_TIME_ACCOUNTING`).",
+    ),
+    key(
+        "autogroup",
+        SWITCH,
+        "`true`",
+        "Whether each session has a group of its own outside any cpu cgroup.",
+    ),
 ];
 
 fn valid_keys(plain: &[&'static str]) -> Vec<&'static str> {
@@ -174,7 +215,7 @@ impl KernelSettings {
                 "autogroup" => settings.autogroup = value.boolean("true or false")?,
                 "patches" => settings.patches = read_words(value, "patch")?,
                 "features" => settings.features = read_words(value, "feature")?,
-                _ => settings.read_tunable(entry, &PLAIN_KEYS, &mut places)?,
+                _ => settings.read_tunable(entry, &names(&KEYS), &mut places)?,
             }
         }
         settings.resolve(cpus, &places)?;
@@ -240,7 +281,7 @@ impl KernelSettings {
                 "features" => settings
                     .features
                     .extend(read_words(&entry.value, "feature")?),
-                fixed if PLAIN_KEYS.contains(&fixed) => {
+                fixed if KEYS.iter().any(|key| key.name == fixed) => {
                     let message = format!("a running kernel cannot change its {fixed}");
                     return Err(Error::input(&entry.key_place, message));
                 }

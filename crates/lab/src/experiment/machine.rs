@@ -16,6 +16,7 @@ use schedcast_sim::Machine;
 use schedcast_sim::machine::PRESETS;
 
 use super::document::{self, Kind, Table, Value};
+use super::keys::{self, Key, Takes, key, names};
 use crate::error::{Diagnostic, Error, Located, Place, Result, Source};
 use crate::host_machine;
 
@@ -23,22 +24,103 @@ use crate::host_machine;
 pub const DEFAULT_PRESET: &str = "generic-8";
 
 /// Keys of `[machine]`.
-const KEYS: [&str; 15] = [
-    "preset",
-    "cpus",
-    "background",
-    "title",
-    "topology",
-    "cost",
-    "latency",
-    "smt",
-    "migration",
-    "frequency",
-    "idle",
-    "power",
-    "lines",
-    "timer_interrupt",
-    "program_cost",
+pub(crate) const KEYS: [Key; 16] = [
+    key(
+        "preset",
+        Takes::Words("a name of `schedcast list machines`, a path, or `host`"),
+        "`generic-8`",
+        "The machine that everything else is laid over.",
+    ),
+    key(
+        "cpus",
+        Takes::Whole(1, schedcast_kernel::cpuset::MAX_CPUS as i64, "CPUs"),
+        "the preset's",
+        "Number of CPUs, short for the `cores_per_llc` that gives it.",
+    ),
+    key(
+        "background",
+        Takes::Words("the folder of a recording, or `none`"),
+        "a kernel thread for each CPU that works now and then",
+        "What runs beside the programs: the threads of a machine that has nothing else to do.",
+    ),
+    key(
+        "title",
+        Takes::Words("text"),
+        "the preset's",
+        "One line about the machine.",
+    ),
+    key(
+        "topology",
+        Takes::Words("table"),
+        "the preset's",
+        "CPUs and what they share.",
+    ),
+    key(
+        "cost",
+        Takes::Words("table"),
+        "the preset's",
+        "CPU time of operations.",
+    ),
+    key(
+        "latency",
+        Takes::Words("table"),
+        "the preset's",
+        "Times in which no CPU executes.",
+    ),
+    key(
+        "smt",
+        Takes::Words("table"),
+        "the preset's",
+        "Threads that share a core.",
+    ),
+    key(
+        "migration",
+        Takes::Words("table"),
+        "the preset's",
+        "What a task loses on another CPU.",
+    ),
+    key(
+        "history",
+        Takes::Words("table"),
+        "the preset's",
+        "What a kernel that ran for long remembers.",
+    ),
+    key(
+        "frequency",
+        Takes::Words("table"),
+        "the preset's",
+        "Clocks.",
+    ),
+    key(
+        "idle",
+        Takes::Words("table"),
+        "the preset's",
+        "Idle states.",
+    ),
+    key(
+        "power",
+        Takes::Words("table"),
+        "the preset's",
+        "Power of the package.",
+    ),
+    key(
+        "lines",
+        Takes::Words("table"),
+        "the preset's",
+        "Contended cache lines.",
+    ),
+    key(
+        "timer_interrupt",
+        Takes::Words("table"),
+        "the preset's",
+        "How late timer interrupts come.",
+    ),
+    key(
+        "program_cost",
+        Takes::Words("table"),
+        "the preset's",
+        "Prices of pieces of programs.",
+    ),
 ];
 
 /// Topology counts that, with `cores_per_llc`, multiply to the number of CPUs.
@@ -73,7 +155,7 @@ impl MachineSettings {
     pub fn read(section: Option<&Table>, directory: &Path) -> Result<MachineSettings> {
         let empty = Table::default();
         let section = section.unwrap_or(&empty);
-        section.refuse_unknown(&KEYS, "[machine]")?;
+        section.refuse_unknown(&names(&KEYS), "[machine]")?;
         let preset = match section.get("preset") {
             Some(value) => value.text("the name or the path of a machine preset")?,
             None => DEFAULT_PRESET,
@@ -117,7 +199,7 @@ fn read_background(section: &Table, directory: &Path) -> Result<Option<Located<P
 /// Sets `topology.cores_per_llc` so that the machine has this many CPUs.
 fn set_cpus(table: &mut Table, section: &Table, cpus: &Value) -> Result<()> {
     let most = i64::try_from(schedcast_kernel::cpuset::MAX_CPUS).unwrap_or(i64::MAX);
-    let count = cpus.integer_in(1, most, "cpus")?;
+    let count = keys::whole(&KEYS, "cpus", cpus)?;
     let topology = |table: &Table, key: &str| -> Option<Value> {
         table.get("topology")?.table("").ok()?.get(key).cloned()
     };

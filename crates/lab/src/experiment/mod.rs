@@ -38,6 +38,7 @@ use std::path::{Path, PathBuf};
 pub mod cgroup;
 pub mod document;
 pub mod kernel;
+pub mod keys;
 pub mod machine;
 pub mod program;
 pub mod scenario;
@@ -48,21 +49,72 @@ pub(crate) mod tests;
 pub mod units;
 
 use self::document::{Entry, Kind, Table, Value};
+use self::keys::{Key, Takes, key, names};
 pub use self::scenario::{Scenario, TimedChange};
 use crate::error::{Diagnostic, Error, Place, Result, Source};
 
 /// Keys at the top of an experiment file.
-const DOCUMENT_KEYS: [&str; 9] = [
-    "title", "machine", "kernel", "cgroup", "program", "variant", "at", "sweep", "run",
+const DOCUMENT_KEYS: [Key; 9] = [
+    key(
+        "title",
+        Takes::Words("text"),
+        "",
+        "One line about the experiment.",
+    ),
+    key(
+        "machine",
+        Takes::Words("table"),
+        "`preset = \"generic-8\"`",
+        "What it runs on.",
+    ),
+    key(
+        "kernel",
+        Takes::Words("table"),
+        "the default release",
+        "Which scheduler decides.",
+    ),
+    key(
+        "cgroup",
+        Takes::Words("tables by path"),
+        "no groups",
+        "Groups and their limits.",
+    ),
+    key("program", Takes::Words("tables"), "none", "What runs."),
+    key(
+        "variant",
+        Takes::Words("tables"),
+        "one, the file itself",
+        "The columns that are compared.",
+    ),
+    key(
+        "at",
+        Takes::Words("tables"),
+        "none",
+        "Changes while programs run.",
+    ),
+    key(
+        "sweep",
+        Takes::Words("table of arrays"),
+        "none",
+        "A grid of values.",
+    ),
+    key("run", Takes::Words("table"), "", "How long and how often."),
 ];
+
+/// Keys of `[[variant]]` besides [`VARYING_KEYS`].
+#[cfg(test)]
+const VARIANT_KEYS: [Key; 1] = [key(
+    "name",
+    Takes::Words("one line of text"),
+    "required",
+    "Name of the column, unique in the experiment.",
+)];
 
 /// Keys that a variant, a `--set` or a sweep axis can change.
 pub const VARYING_KEYS: [&str; 6] = ["machine", "kernel", "cgroup", "program", "at", "run"];
 
 /// Seeds of an experiment that does not say how many.
 pub const DEFAULT_SEEDS: u32 = 10;
-/// Most seeds of one experiment.
-const MOST_SEEDS: i64 = 100_000;
 
 /// The name of the only variant of an experiment that has none.
 pub const SINGLE_VARIANT: &str = "run";
@@ -177,7 +229,7 @@ fn refuse_others(path: &Path, shown: &str) -> Result<()> {
 /// The first mistake, with its place: unknown keys, wrong types, values the kernel would refuse,
 /// duplicate names.
 pub fn read(document: &Table, surroundings: &Surroundings) -> Result<Experiment> {
-    document.refuse_unknown(&DOCUMENT_KEYS, "an experiment")?;
+    document.refuse_unknown(&names(&DOCUMENT_KEYS), "an experiment")?;
     let title = match document.get("title") {
         Some(value) => value.text("a title")?.to_string(),
         None => String::new(),
@@ -235,7 +287,7 @@ fn check_layer(layer: &Table, inside: &str) -> Result<()> {
 
 fn check_run_keys(layer: &Table) -> Result<()> {
     match scenario::section(layer, "run")? {
-        Some(run) => run.refuse_unknown(&scenario::RUN_KEYS, "[run]"),
+        Some(run) => run.refuse_unknown(&names(&scenario::RUN_KEYS), "[run]"),
         None => Ok(()),
     }
 }
@@ -321,7 +373,7 @@ fn read_seeds(layers: &[Table]) -> Result<Option<u32>> {
     let mut seeds = None;
     for layer in layers {
         if let Some(value) = scenario::section(layer, "run")?.and_then(|run| run.get("seeds")) {
-            seeds = Some(value.integer_in(1, MOST_SEEDS, "seeds")?);
+            seeds = Some(keys::whole(&scenario::RUN_KEYS, "seeds", value)?);
         }
     }
     Ok(seeds.and_then(|seeds| u32::try_from(seeds).ok()))

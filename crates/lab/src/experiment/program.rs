@@ -14,24 +14,75 @@ use schedcast_workload::replay::Adjust;
 
 use super::cgroup::CgroupTree;
 use super::document::{Entry, Kind, Table, Value};
+use super::keys::{self, Key, TIME, Takes, key, names};
 use super::scenario::read_time;
 use super::service::{self, Profiled};
 use super::units::split_words;
 use crate::error::{Error, Located, Place, Result, hint_for};
 
 /// Keys of `[[program]]`.
-const KEYS: [&str; 11] = [
-    "name",
-    "run",
-    "replay",
-    "profile",
-    "cgroup",
-    "start",
-    "price",
-    "window",
-    "rate",
-    "threads",
-    "foreground",
+pub(crate) const KEYS: [Key; 11] = [
+    key(
+        "name",
+        Takes::Words("text without blanks and slashes"),
+        "the program's",
+        "Its name in metrics, unique in the experiment.",
+    ),
+    key(
+        "run",
+        Takes::Words("a command as typed in a shell, or an array of words"),
+        "",
+        "What it starts: `schedcast list programs`. Quotes work, pipes do not.",
+    ),
+    key(
+        "replay",
+        Takes::Words("the folder of a recording"),
+        "",
+        "A recording that runs again.",
+    ),
+    key(
+        "profile",
+        Takes::Words("table"),
+        "",
+        "A stationary service.",
+    ),
+    key(
+        "cgroup",
+        Takes::Words("path of a group"),
+        "`/`",
+        "Where it starts; recorded threads start in their own groups.",
+    ),
+    key("start", TIME, "`0s`", "When a command starts."),
+    key(
+        "price",
+        Takes::Words("table of whole numbers, 0 or more"),
+        "those of the machine",
+        "What the pieces of a command cost, by name: `price.stress_ng_permille = 2000` halves the speed of the methods of stress-ng.",
+    ),
+    key(
+        "window",
+        Takes::Words("array of two durations: `[\"5s\", \"20s\"]`"),
+        "all of it",
+        "The part of a recording that is replayed.",
+    ),
+    key(
+        "rate",
+        Takes::Number(0.001, 1000.0, "times as often"),
+        "1",
+        "How often recorded requests arrive.",
+    ),
+    key(
+        "threads",
+        Takes::Whole(1, 10_000, "threads"),
+        "as recorded",
+        "Workers that the recorded demand is split over.",
+    ),
+    key(
+        "foreground",
+        Takes::Words("path of a group"),
+        "all threads",
+        "Only threads of this group and below are replayed as recorded; the others are a stationary background.",
+    ),
 ];
 
 /// What a program does.
@@ -68,7 +119,7 @@ impl Program {
     /// unknown cgroup.
     pub fn read(value: &Value, directory: &Path, cgroups: &CgroupTree) -> Result<Program> {
         let table = value.table("a [[program]] section")?;
-        table.refuse_unknown(&KEYS, "[[program]]")?;
+        table.refuse_unknown(&names(&KEYS), "[[program]]")?;
         let action = read_action(table, &value.place, directory)?;
         let cgroup = match table.entry("cgroup") {
             None => "/".to_string(),
@@ -169,11 +220,11 @@ fn read_adjust(table: &Table) -> Result<Adjust> {
         adjust.window_ns = Some((read_time(from)?, read_time(to)?));
     }
     if let Some(value) = table.get("rate") {
-        let rate = service::number_of(value, "a rate", 0.001, 1000.0)?;
+        let rate = keys::number(&KEYS, "rate", value)?;
         adjust.rate_permille = (rate * 1000.0).round() as u64;
     }
     if let Some(value) = table.get("threads") {
-        adjust.threads = u32::try_from(value.integer_in(1, 10_000, "threads")?).ok();
+        adjust.threads = u32::try_from(keys::whole(&KEYS, "threads", value)?).ok();
     }
     if let Some(value) = table.get("foreground") {
         adjust.foreground = Some(value.text("a cgroup path")?.to_string());

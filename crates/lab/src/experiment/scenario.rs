@@ -6,6 +6,7 @@ use std::path::Path;
 use super::cgroup::{CgroupSettings, CgroupTree, CgroupVersion};
 use super::document::{Kind, Table, Value};
 use super::kernel::KernelSettings;
+use super::keys::{Key, TIME, Takes, key, names};
 use super::machine::MachineSettings;
 use super::program::{self, Program};
 use super::units::parse_duration_ns;
@@ -46,7 +47,26 @@ pub struct TimedChange {
 }
 
 /// Keys of an `[[at]]` section.
-const AT_KEYS: [&str; 3] = ["time", "cgroup", "kernel"];
+pub(crate) const AT_KEYS: [Key; 3] = [
+    key(
+        "time",
+        TIME,
+        "required",
+        "When the change happens, from the start of the run.",
+    ),
+    key(
+        "cgroup",
+        Takes::Words("tables by path"),
+        "",
+        "Files of groups that exist.",
+    ),
+    key(
+        "kernel",
+        Takes::Words("table"),
+        "",
+        "Features and tunables.",
+    ),
+];
 
 /// Keys of a variant that `[[at]]` cannot change, with the reason.
 const FIXED_KEYS: [(&str, &str); 3] = [
@@ -56,7 +76,26 @@ const FIXED_KEYS: [(&str, &str); 3] = [
 ];
 
 /// Keys of `[run]`.
-pub const RUN_KEYS: [&str; 3] = ["seeds", "duration", "warmup"];
+pub(crate) const RUN_KEYS: [Key; 3] = [
+    key(
+        "seeds",
+        Takes::Whole(1, 100_000, ""),
+        "10, or more where effects are small",
+        "Runs of each column, under the seeds 0 to `seeds` − 1. A `compare` without the key adds seeds, up to 40, until headline metrics are known to 1 %.",
+    ),
+    key(
+        "duration",
+        TIME,
+        "until the programs end",
+        "Virtual time that is simulated, above 0.",
+    ),
+    key(
+        "warmup",
+        TIME,
+        "`0s`",
+        "Time at the begin that statistics leave out; a part of the duration, and shorter.",
+    ),
+];
 
 /// Builds the scenario `name` from its layers, lowest first: what a recording says, the document,
 /// the variant, a grid point, the command line. Paths are relative to `directory`.
@@ -256,7 +295,7 @@ fn read_at_time(table: &Table, place: &Place) -> Result<u64> {
             return Err(Error::input(&entry.key_place, message));
         }
     }
-    table.refuse_unknown(&AT_KEYS, "[[at]]")?;
+    table.refuse_unknown(&names(&AT_KEYS), "[[at]]")?;
     match table.get("time") {
         Some(value) => read_time(value),
         None => Err(Error::input(place, "[[at]] needs its `time`").hint("time = \"5s\"")),

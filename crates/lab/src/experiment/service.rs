@@ -14,25 +14,101 @@
 use schedcast_workload::profile::{Arrivals, Client, Gaps, Io, Service};
 
 use super::document::{Kind, Table, Value};
+use super::keys::{self, Key, SWITCH, Takes, key, names};
 use crate::error::{Error, Result};
 
 /// Keys of the table.
-const KEYS: [&str; 15] = [
-    "threads",
-    "rate",
-    "arrivals",
-    "clients",
-    "think_us",
-    "fan_out",
-    "work_us",
-    "work_scale",
-    "io_waits",
-    "io_wait_us",
-    "client",
-    "client_work_us",
-    "client_cgroup",
-    "nice",
-    "kernel",
+pub(crate) const KEYS: [Key; 15] = [
+    key(
+        "threads",
+        Takes::Whole(1, 100_000, "workers"),
+        "required",
+        "The demand is split over them.",
+    ),
+    key(
+        "rate",
+        Takes::Number(1e-3, 1e7, "requests a second"),
+        "",
+        "Open loop: requests arrive whatever becomes of them.",
+    ),
+    key(
+        "arrivals",
+        Takes::Words("`poisson`, `even`, or quantiles of the gaps in units of the mean gap"),
+        "`poisson`",
+        "How the requests of `rate` are spaced.",
+    ),
+    key(
+        "clients",
+        Takes::Whole(1, 100_000, "clients"),
+        "",
+        "Closed loop: each asks again `think_us` after its answer.",
+    ),
+    key(
+        "think_us",
+        Takes::Words("µs, one number or quantiles"),
+        "0",
+        "Think time of `clients`.",
+    ),
+    key(
+        "fan_out",
+        Takes::Whole(1, 1000, "pieces"),
+        "1",
+        "A request is split into pieces that run in parallel; needs a `client` or `clients`.",
+    ),
+    key(
+        "work_us",
+        Takes::Words("µs, one number or quantiles, up to a day"),
+        "required",
+        "CPU time of a request.",
+    ),
+    key(
+        "work_scale",
+        Takes::Number(0.0, 1e6, "times"),
+        "1",
+        "Factor on `work_us`.",
+    ),
+    key(
+        "io_waits",
+        Takes::Number(0.0, 1000.0, "waits a request"),
+        "0",
+        "How often a request waits for a device; needs `io_wait_us`.",
+    ),
+    key(
+        "io_wait_us",
+        Takes::Words("µs, one number or quantiles"),
+        "none",
+        "How long each of these waits is.",
+    ),
+    key(
+        "client",
+        Takes::Words("a name without blanks"),
+        "none",
+        "A thread that sends the requests and waits for the answers.",
+    ),
+    key(
+        "client_work_us",
+        Takes::Number(0.0, LONGEST_US, "µs"),
+        "0",
+        "CPU time of the client for each request.",
+    ),
+    key(
+        "client_cgroup",
+        Takes::Words("path of a group"),
+        "`/`",
+        "Where the client runs.",
+    ),
+    key(
+        "nice",
+        Takes::Whole(-20, 19, ""),
+        "0",
+        "Nice value of the workers.",
+    ),
+    key(
+        "kernel",
+        SWITCH,
+        "`false`",
+        "Whether the workers are kernel threads.",
+    ),
 ];
 
 /// Longest time in a table, µs: a day.
@@ -55,21 +131,21 @@ pub struct Profiled {
 /// Unknown keys, values out of range, quantiles that descend, both or neither of `rate` and `clients`.
 pub fn read(value: &Value) -> Result<Profiled> {
     let table = value.table("the numbers of a service")?;
-    table.refuse_unknown(&KEYS, "profile")?;
+    table.refuse_unknown(&names(&KEYS), "profile")?;
     let required = |key: &str| {
         table
             .get(key)
             .ok_or_else(|| Error::input(&value.place, format!("a profile needs `{key}`")))
     };
-    let threads = required("threads")?.integer_in(1, 100_000, "threads")?;
+    let threads = keys::whole(&KEYS, "threads", required("threads")?)?;
     let work = required("work_us")?;
-    let scale = number(table, "work_scale", 0.0, 1e6)?.unwrap_or(1.0);
+    let scale = number(table, "work_scale")?.unwrap_or(1.0);
     let work_ns = quantiles(work, 1000.0 * scale, LONGEST_US)?;
     let client = match table.get("client") {
         None => None,
         Some(name) => Some(Client {
             name: plain_name(name)?,
-            work_ns: nanoseconds(number(table, "client_work_us", 0.0, LONGEST_US)?.unwrap_or(0.0)),
+            work_ns: nanoseconds(number(table, "client_work_us")?.unwrap_or(0.0)),
         }),
     };
     if client.is_none()
@@ -80,7 +156,7 @@ pub fn read(value: &Value) -> Result<Profiled> {
         return Err(Error::input(&entry.key_place, "this needs a `client`"));
     }
     let arrivals = arrivals(table, value)?;
-    let fan_out = integer(table, "fan_out", 1, 1000)?.unwrap_or(1) as u32;
+    let fan_out = integer(table, "fan_out")?.unwrap_or(1) as u32;
     if let (Arrivals::Open { .. }, None, Some(entry)) = (&arrivals, &client, table.entry("fan_out"))
         && fan_out > 1
     {
@@ -98,7 +174,7 @@ pub fn read(value: &Value) -> Result<Profiled> {
         work_ns,
         io: io(table)?,
         client,
-        nice: integer(table, "nice", -20, 19)?.unwrap_or(0) as i32,
+        nice: integer(table, "nice")?.unwrap_or(0) as i32,
         kernel: table
             .get("kernel")
             .map_or(Ok(false), |on| on.boolean("kernel"))?,
@@ -110,8 +186,8 @@ pub fn read(value: &Value) -> Result<Profiled> {
 }
 
 fn arrivals(table: &Table, place: &Value) -> Result<Arrivals> {
-    let rate = number(table, "rate", 1e-3, 1e7)?;
-    let clients = integer(table, "clients", 1, 100_000)?;
+    let rate = number(table, "rate")?;
+    let clients = integer(table, "clients")?;
     match (rate, clients) {
         (Some(rate), None) => {
             if let Some(entry) = table.entry("think_us") {
@@ -156,7 +232,7 @@ fn gaps(value: Option<&Value>) -> Result<Gaps> {
 }
 
 fn io(table: &Table) -> Result<Option<Io>> {
-    let waits = number(table, "io_waits", 0.0, 1000.0)?.unwrap_or(0.0);
+    let waits = number(table, "io_waits")?.unwrap_or(0.0);
     let lengths = table.get("io_wait_us");
     match lengths {
         Some(lengths) => Ok(Some(Io {
@@ -186,18 +262,18 @@ fn nanoseconds(us: f64) -> u64 {
     (us * 1000.0).round() as u64
 }
 
-fn integer(table: &Table, key: &str, least: i64, most: i64) -> Result<Option<i64>> {
+fn integer(table: &Table, key: &str) -> Result<Option<i64>> {
     let value = table.get(key);
     value
-        .map(|value| value.integer_in(least, most, key))
+        .map(|value| keys::whole(&KEYS, key, value))
         .transpose()
 }
 
-/// A number in this range.
-fn number(table: &Table, key: &str, least: f64, most: f64) -> Result<Option<f64>> {
+/// A number in the range of its row.
+fn number(table: &Table, key: &str) -> Result<Option<f64>> {
     let value = table.get(key);
     value
-        .map(|value| number_of(value, key, least, most))
+        .map(|value| keys::number(&KEYS, key, value))
         .transpose()
 }
 

@@ -9,71 +9,108 @@ use schedcast_kernel::topology::{CpuPlace, Topology};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
+/// A machine's file.
 #[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct MachineFile {
+    /// Name and version of the form: `schedcast.machine/1`.
     schema: String,
+    /// One line about the machine.
     title: String,
+    /// The CPUs and what they share: either counts, or every CPU by hand.
     topology: TopologyFile,
+    /// CPU time that operations take on the CPU that executes them.
     cost: CostFile,
+    /// Time that passes while no CPU executes.
     latency: LatencyFile,
+    /// Speed of hardware threads that share a core; without it each is as fast as alone.
     smt: Option<Smt>,
+    /// What a task loses when it goes on on another CPU; without it nothing.
     migration: Option<Migration>,
+    /// What a kernel that has run for long remembers; without it the kernel is just booted.
     history: Option<History>,
+    /// Clocks of the CPUs; without it they run at nominal speed.
     frequency: Option<Frequency>,
+    /// Idle states; without it there is one, which is left in `latency.idle_exit_ns`.
     idle: Option<Idle>,
+    /// Power of the package, which needs idle states; without it power is not reported.
     power: Option<Power>,
+    /// Cache lines that many CPUs write; without it they are part of the costs.
     lines: Option<Lines>,
+    /// How late timer interrupts come; without it they are punctual.
     timer_interrupt: Option<TimerInterrupt>,
-    /// Prices of pieces of programs, by name.
+    /// Prices of pieces of programs, by name, that differ from the usual ones.
     program_cost: Option<BTreeMap<String, u64>>,
 }
 
 #[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct TopologyFile {
+    /// Packages. The four counts `sockets`, `llcs_per_socket`, `cores_per_llc` and `threads_per_core` are all needed where no
+    /// `cpu` is given; their product is the number of CPUs, 512 at most.
+    #[cfg_attr(test, schemars(range(min = 1, max = 512)))]
     sockets: Option<usize>,
+    /// Last level caches of a package.
+    #[cfg_attr(test, schemars(range(min = 1, max = 512)))]
     llcs_per_socket: Option<usize>,
+    /// Cores of a last level cache.
+    #[cfg_attr(test, schemars(range(min = 1, max = 512)))]
     cores_per_llc: Option<usize>,
+    /// Hardware threads of a core.
+    #[cfg_attr(test, schemars(range(min = 1, max = 512)))]
     threads_per_core: Option<usize>,
-    /// Cores that share a level 2 cache; 1 when missing.
+    /// Cores that share a level 2 cache, a divisor of `cores_per_llc`; 1 when missing.
+    #[cfg_attr(test, schemars(range(min = 1, max = 512)))]
     cores_per_cluster: Option<usize>,
     /// Threads of a core have consecutive numbers (POWER); otherwise the first threads of all cores
     /// come first (x86).
     consecutive_threads: Option<bool>,
-    /// Every CPU by hand, instead of the counts.
+    /// Every CPU by hand, in the order of their numbers, instead of the counts: 1 to 512 tables.
     cpu: Option<Vec<CpuFile>>,
     /// Distances between the nodes (one per socket), as in the firmware's table; 10 = local.
     node_distances: Option<Vec<Vec<u32>>>,
-    /// Relative speed of each CPU, 1024 = the fastest.
+    /// Relative speed of each CPU, 1 to 1024 = the fastest.
     capacities_1024ths: Option<Vec<u32>>,
 }
 
 #[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct LatencyFile {
+    /// From the sender of an interprocessor interrupt to the receiver's handler.
     ipi_delivery_ns: Ns,
+    /// From a store to the flag word of a polling idle CPU to its leaving the loop.
     polling_wakeup_ns: Ns,
+    /// From an interrupt to the first instruction of an idle CPU.
     idle_exit_ns: Ns,
+    /// How long a CPU that runs a task stands still until it handles an interprocessor interrupt: in a virtual
+    /// machine the way out of the guest and back.
     #[serde(default)]
     ipi_stall_ns: Ns,
+    /// From a wakeup's choice of an idle CPU until other wakeups see it taken.
     #[serde(default)]
     wakeup_mark_ns: Ns,
 }
 
 /// One key per operation: its name and `_ns`.
 macro_rules! costs {
-    ($($key:ident => $op:ident),* ; $($part:ident => $part_op:ident),* $(,)?) => {
+    ($($(#[$about:meta])* $key:ident => $op:ident),* ; $($(#[$part_about:meta])* $part:ident => $part_op:ident),* $(,)?) => {
         #[derive(Deserialize)]
+        #[cfg_attr(test, derive(schemars::JsonSchema))]
         #[serde(deny_unknown_fields)]
         pub(super) struct CostFile {
-            $($key: Ns,)*
+            $($(#[$about])* $key: Ns,)*
             // Parts that not every description tells from the others.
-            $(#[serde(default)] $part: Ns,)*
+            $($(#[$part_about])* #[serde(default)] $part: Ns,)*
+            /// The part of `syscall_ns` that comes at the end of a call, on the way back to user mode: at most `syscall_ns`.
             #[serde(default)]
             syscall_exit_ns: Ns,
+            /// What a switch takes longer to an address space of which the CPU holds no translations any more.
             #[serde(default)]
             tlb_refill_ns: Ns,
+            /// Writing the timer's next deadline, where that is not a part of other costs.
             #[serde(default)]
             deadline_write_ns: Ns,
         }
@@ -94,28 +131,52 @@ macro_rules! costs {
 }
 
 costs! {
+    /// `context_switch` between tasks of different address spaces.
     context_switch_ns => ContextSwitch,
+    /// `context_switch` between threads of one process, or to and from the idle task.
     context_switch_thread_ns => ContextSwitchThread,
+    /// `try_to_wake_up` until the clock of the run queue is read, without placement scan.
     wakeup_ns => Wakeup,
+    /// One CPU examined by a placement scan (`select_idle_cpu`, `select_idle_core`).
     select_scan_cpu_ns => SelectScanCpu,
+    /// Enqueue at one level of the group hierarchy.
     enqueue_level_ns => EnqueueLevel,
+    /// Dequeue at one level of the group hierarchy.
     dequeue_level_ns => DequeueLevel,
+    /// `update_cfs_group` at one level.
     update_cfs_group_ns => UpdateCfsGroup,
+    /// Timer tick, without the per-level part.
     tick_ns => Tick,
+    /// Tick work at one level of the hierarchy.
     tick_level_ns => TickLevel,
+    /// Sending an interprocessor interrupt, on the sender; and on who waits for the lock of a queue held meanwhile.
     ipi_send_ns => IpiSend,
+    /// Handling an interprocessor interrupt, on the receiver.
     ipi_receive_ns => IpiReceive,
+    /// Interrupt entry and exit of a timer (hrtimer) interrupt. Charged by the platform: one interrupt
+    /// may run several timers.
     timer_interrupt_ns => TimerInterrupt,
+    /// Interrupt entry and exit of a device interrupt.
     device_interrupt_ns => DeviceInterrupt,
+    /// A system call's entry and exit.
     syscall_ns => Syscall,
+    /// Load balance of one domain, per CPU looked at.
     balance_cpu_ns => BalanceCpu,
+    /// Moving one task between run queues in load balance.
     balance_move_task_ns => BalanceMoveTask,
+    /// Period timer handler, without distribution.
     bandwidth_period_timer_ns => BandwidthPeriodTimer,
+    /// Unthrottling one queue.
     unthrottle_ns => Unthrottle,
+    /// `fork`.
     fork_ns => Fork,
+    /// `exit`.
     exit_ns => Exit,
+    /// Programming the clock event device when the tick is stopped or restarted.
     tick_reprogram_ns => TickReprogram;
+    /// The rest of a wakeup after that, without the enqueue: on the CPU that enqueues.
     wakeup_end_ns => WakeupEnd,
+    /// What a call that sleeps does until `__schedule` reads the clock of the run queue.
     block_ns => Block,
 }
 
@@ -161,14 +222,21 @@ impl MachineFile {
     }
 }
 
-/// A CPU by hand.
+/// A CPU by hand. Numbers need only be unique within their kind.
 #[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct CpuFile {
+    /// Its core.
     core: u32,
+    /// Its group of cores with a common level 2 cache; the core when missing.
     cluster: Option<u32>,
+    /// Its last level cache.
     llc: u32,
+    /// Its NUMA node.
+    #[cfg_attr(test, schemars(range(min = 0, max = 511)))]
     node: u32,
+    /// Its package.
     socket: u32,
 }
 

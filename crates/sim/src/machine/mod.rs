@@ -10,6 +10,8 @@
 
 mod file;
 pub mod parts;
+#[cfg(test)]
+mod reference;
 
 use file::MachineFile;
 use parts::{Frequency, History, Idle, Lines, Migration, Power, Smt, TimerInterrupt};

@@ -11,20 +11,24 @@ use serde::Deserialize;
 
 /// Speed of hardware threads that share a core.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Smt {
     /// Speed of each thread when 1, 2, … threads of the core execute, in thousandths of one alone.
     pub thread_speed_1000ths: Vec<u32>,
     /// Speed of the others while a thread polls in its idle loop, in percent of without.
     #[serde(default = "hundred")]
+    #[cfg_attr(test, schemars(range(min = 1, max = 100)))]
     pub polling_sibling_speed_percent: u32,
 }
 
 /// What a task loses when it goes on on another CPU.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Migration {
     /// Speed while caches are refilled, in percent.
+    #[cfg_attr(test, schemars(range(min = 1, max = 99)))]
     pub cold_speed_percent: u32,
     /// Time a task loses that moved between threads of a core, if it runs long enough.
     pub same_core_refill_ns: Ns,
@@ -38,14 +42,17 @@ pub struct Migration {
 
 /// What a kernel that has run for long remembers and a freshly booted one does not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct History {
     /// `newidle_ratio` of all domains: how many of 1024 newly idle balances are tried (NI_RANDOM); 512 at boot.
+    #[cfg_attr(test, schemars(range(min = 0, max = 1024)))]
     pub newidle_ratio: u32,
 }
 
 /// CPUs that share a clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ClockDomain {
     /// The threads of a core.
@@ -58,6 +65,7 @@ pub enum ClockDomain {
 
 /// Kernel driver that asks for frequencies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Driver {
     /// intel_pstate in active mode: governors powersave and performance.
@@ -74,6 +82,7 @@ pub enum Driver {
 
 /// Governor of the driver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Governor {
     /// The highest frequency.
@@ -90,6 +99,7 @@ pub enum Governor {
 
 /// Hardware that manages P-states itself.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Hwp {
     /// Energy performance preference, 0 = performance … 128 = balanced … 255 = power.
@@ -97,29 +107,36 @@ pub struct Hwp {
     /// The kernel raises the minimum on I/O wakeups.
     pub dynamic_boost: bool,
     /// How often the hardware looks.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub interval_ns: Ns,
     /// Time constant with which the clock follows.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub response_ns: Ns,
     /// Busy share of a CPU up to which preference 128 leaves the lowest clock.
     #[serde(default)]
     pub lowest_clock_busy_percent: u32,
     /// Busy share of a CPU from which on preference 128 wants the full clock.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub full_clock_busy_percent: u32,
 }
 
 /// Clocks of the CPUs and who asks for what.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Frequency {
     /// Clock at which prices and work are meant.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub nominal_mhz: u32,
     /// Lowest P-state.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub min_mhz: u32,
     /// Highest guaranteed P-state, also of the time stamp counter.
     pub base_mhz: u32,
     /// Highest P-state.
     pub turbo_mhz: u32,
     /// Distance of P-states.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub step_mhz: u32,
     /// Highest clock with 1, 2, … awake cores in the package; the last holds for more. Empty = the
     /// highest P-state.
@@ -151,6 +168,7 @@ pub struct Frequency {
 
 /// What wakes a CPU from an idle state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum WakesBy {
     /// It spins on its flag word.
@@ -163,6 +181,7 @@ pub enum WakesBy {
 
 /// An idle state.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct IdleStatePart {
     /// Name in sysfs.
@@ -195,6 +214,7 @@ pub struct IdleStatePart {
 
 /// Idle states of the CPUs.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Idle {
     /// cpuidle governor.
@@ -207,6 +227,7 @@ pub struct Idle {
 
 /// cpuidle governors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum IdleGovernor {
     /// menu.
@@ -219,6 +240,7 @@ pub enum IdleGovernor {
 
 /// Power of an executing core at a clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ActivePower {
     /// The clock.
@@ -229,6 +251,7 @@ pub struct ActivePower {
 
 /// Power of a package.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Power {
     /// By clock, ascending; straight lines in between.
@@ -238,11 +261,13 @@ pub struct Power {
     /// Everything but the cores while any core is awake.
     pub uncore_mw: u64,
     /// Length of the intervals of which the highest power is reported.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub interval_ns: Ns,
 }
 
 /// How timer hardware's signals become interrupts; where virtual machines differ from hardware.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TimerInterrupt {
     /// From a timer's expiry to the first instruction of its interrupt's handler: quantiles at equal
@@ -250,11 +275,13 @@ pub struct TimerInterrupt {
     pub late_quantiles_ns: Vec<Ns>,
     /// How often an interrupt is as late as the CPU's one before, in percent; else it is drawn anew.
     #[serde(default)]
+    #[cfg_attr(test, schemars(range(min = 0, max = 100)))]
     pub late_kept_percent: u32,
 }
 
 /// Cache lines that many CPUs write.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Lines {
     /// From thread to thread of a core.
@@ -266,10 +293,12 @@ pub struct Lines {
     /// Between nodes.
     pub other_node_transfer_ns: Ns,
     /// How long a read of a line of which there are copies keeps others from it, in percent of its transfer.
+    #[cfg_attr(test, schemars(range(min = 0, max = 100)))]
     pub read_service_percent: u32,
     /// The same for a write, and for the first read after one. A request that has to wait has reached the line's home
     /// when its turn comes, so that under contention only a part of a transfer keeps others from the line.
     #[serde(default = "hundred")]
+    #[cfg_attr(test, schemars(range(min = 1, max = 100)))]
     pub write_service_percent: u32,
     /// `tg->load_avg` of every group.
     pub tg_load_avg: bool,

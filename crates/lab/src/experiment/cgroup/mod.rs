@@ -19,6 +19,7 @@ use self::files::{
 };
 use super::document::{Entry, Table, Value, unknown_key};
 use super::kernel::KernelSettings;
+use super::keys::{Key, Takes, key, names};
 use super::units::CpuList;
 use crate::error::{Error, Place, Result, hint_for};
 
@@ -96,14 +97,83 @@ impl Default for CgroupSettings {
     }
 }
 
-const V1_FILES: [&str; 4] = [
-    "cpu.cfs_quota_us",
-    "cpu.cfs_period_us",
-    "cpu.cfs_burst_us",
-    "cpu.shares",
+/// Files of cgroup v2.
+const V2_FILES: [Key; 4] = [
+    key(
+        "cpu.max",
+        Takes::Words(
+            "`QUOTA PERIOD` in µs, `max`, or a limit as people say it: `50%`, `0.5`, `500m`, `50ms/100ms`",
+        ),
+        "`max 100000`",
+        "CPU time in each period. Quota 1000 µs or more, period 1000 to 1000000 µs. Without a period the old one stays.",
+    ),
+    key(
+        "cpu.max.burst",
+        Takes::Words("µs, or a time with its unit"),
+        "0",
+        "CPU time that may be carried over from earlier periods, at most the quota; from 5.14 on.",
+    ),
+    key(
+        "cpu.weight",
+        Takes::Whole(1, 10_000, ""),
+        "100",
+        "Weight against siblings.",
+    ),
+    key(
+        "cpu.weight.nice",
+        Takes::Whole(-20, 19, ""),
+        "0",
+        "The same as a nice value; excludes `cpu.weight`.",
+    ),
 ];
-const V2_FILES: [&str; 4] = ["cpu.max", "cpu.max.burst", "cpu.weight", "cpu.weight.nice"];
-const COMMON_FILES: [&str; 2] = ["cpu.idle", "cpuset.cpus"];
+/// Files of both versions.
+const COMMON_FILES: [Key; 2] = [
+    key(
+        "cpu.idle",
+        Takes::Words("0 or 1"),
+        "0",
+        "Whether the whole group runs as `SCHED_IDLE`; from 5.15 on.",
+    ),
+    key(
+        "cpuset.cpus",
+        Takes::Words("a list: `0-3,6`"),
+        "all of the group above",
+        "CPUs that the group may use.",
+    ),
+];
+/// Files of cgroup v1.
+const V1_FILES: [Key; 4] = [
+    key(
+        "cpu.cfs_quota_us",
+        Takes::Words("µs, or negative for no limit"),
+        "-1",
+        "Quota of cgroup v1, 1000 or more. A child's share must fit into its parent's.",
+    ),
+    key(
+        "cpu.cfs_period_us",
+        Takes::Words("1000 to 1000000 µs"),
+        "100000",
+        "Period of cgroup v1.",
+    ),
+    key(
+        "cpu.cfs_burst_us",
+        Takes::Words("µs"),
+        "0",
+        "Burst of cgroup v1.",
+    ),
+    key(
+        "cpu.shares",
+        Takes::Words("2 to 262144; other values are clamped"),
+        "1024",
+        "Weight of cgroup v1.",
+    ),
+];
+
+/// All files of a group.
+pub(crate) fn keys() -> Vec<Key> {
+    let all = V2_FILES.into_iter().chain(COMMON_FILES).chain(V1_FILES);
+    all.collect()
+}
 
 /// Files that exist but that no simulation honours, with the reason.
 const REFUSED_FILES: [(&str, &str); 6] = [
@@ -114,14 +184,6 @@ const REFUSED_FILES: [(&str, &str); 6] = [
     ("cpu.stat", "it is read-only"),
     ("cpu.pressure", "pressure triggers are not modelled"),
 ];
-
-fn valid_files() -> Vec<&'static str> {
-    V2_FILES
-        .into_iter()
-        .chain(COMMON_FILES)
-        .chain(V1_FILES)
-        .collect()
-}
 
 /// One group while layers are written to it.
 #[derive(Clone, Debug, Default)]
@@ -409,7 +471,7 @@ fn check_file(entry: &Entry, kernel: &KernelSettings) -> Result<()> {
             format!("`{key}` cannot be set: {reason}"),
         ));
     }
-    let valid = valid_files();
+    let valid = names(&keys());
     if !valid.contains(&key) {
         return Err(unknown_key(entry, &valid, "a cgroup"));
     }
@@ -434,11 +496,9 @@ fn check_file(entry: &Entry, kernel: &KernelSettings) -> Result<()> {
 
 /// The vocabulary of one layer: never both in one group, never one setting by two names.
 fn one_vocabulary(files: &Table) -> Result<Option<CgroupVersion>> {
-    let first = |names: &[&str]| {
-        files
-            .entries
-            .iter()
-            .find(|entry| names.contains(&entry.key.as_str()))
+    let first = |keys: &[Key]| {
+        let mut entries = files.entries.iter();
+        entries.find(|entry| keys.iter().any(|key| key.name == entry.key))
     };
     let (v1, v2) = (first(&V1_FILES), first(&V2_FILES));
     if let (Some(v1), Some(v2)) = (v1, v2) {
