@@ -44,6 +44,7 @@ pub fn advise(
     progress.finish_and_clear();
     let mut advice = advised?;
     advice.context.reproduce = output::reproduce(words);
+    advice.context.style = cli.style;
     let table = tables::advice::render(&advice);
     print(&advice.to_json(), &table, arguments.json.as_deref(), out)?;
     Ok(if advice.recommended.is_some() {
@@ -76,6 +77,7 @@ pub fn check(
     progress.finish_and_clear();
     let mut gate = checked?;
     gate.context.reproduce = output::reproduce(words);
+    gate.context.style = cli.style;
     let table = tables::advice::render_gate(&gate);
     print(&gate.to_json(), &table, arguments.json.as_deref(), out)?;
     Ok(if gate.passes() { 0 } else { BROKEN })

@@ -4,7 +4,7 @@
 //! recommended, what doing nothing costs, how to get it again and how to apply it.
 
 use super::text::{Cell, RECORDED, Row, body, header, separated, words};
-use super::{Context, Scale, reproduce, scale_for, wrap};
+use super::{Context, Scale, reproduce, scale_for, wrap_to};
 use crate::advise::gate::{Gate, Judged};
 use crate::advise::judge::Forecast;
 use crate::advise::slo::Slo;
@@ -32,7 +32,7 @@ pub fn ticket(advice: &Advice) -> String {
         rows.push(promise_row(slo, &forecasts));
         rows.extend(recorded_row(&advice.comparison, slo, &forecasts));
     }
-    let percent = |label: &str, of: fn(&Candidate) -> f64| Row {
+    let share = |label: &str, of: fn(&Candidate) -> f64| Row {
         label: format!("{label} (%)"),
         cells: advice
             .options
@@ -48,10 +48,8 @@ pub fn ticket(advice: &Advice) -> String {
             .map(|option| plain(format!("{:.0}", option.finished)))
             .collect(),
     });
-    rows.push(percent("time lost to throttling", |option| {
-        option.time_lost
-    }));
-    rows.push(percent("periods throttled", |option| {
+    rows.push(share("time lost to throttling", |option| option.time_lost));
+    rows.push(share("periods throttled", |option| {
         option.periods_throttled
     }));
     rows.extend(price_row(&advice.options));
@@ -63,12 +61,14 @@ pub fn ticket(advice: &Advice) -> String {
             .map(|one| suits(advice, one))
             .collect(),
     });
-    text += &body(&advice.comparison, &rows);
+    text += &body(&advice.comparison, &rows, &advice.context.style);
     let misfit = match advice.context.part {
         None => "with the misfit",
         Some(_) => "the misfit not known",
     };
-    text += &format!("≤ (≥): worse end of the 95 % interval of one run, {misfit}; * recommended\n");
+    let legend =
+        format!("≤ (≥): worse end of the 95 % interval of one run, {misfit}; * recommended");
+    text += &wrap_to(advice.context.style.columns, "", &words(&legend), 2);
     text += &behind(advice);
     text += &now(advice);
     text += &verdict(advice);
@@ -85,7 +85,12 @@ fn heading(comparison: &Comparison, context: &Context, promises: &[Slo]) -> Stri
     });
     let mut text = header(comparison, &context);
     let all: Vec<String> = promises.iter().map(Slo::describe).collect();
-    text += &wrap("promised:", &separated(&all, ","), 10);
+    text += &wrap_to(
+        context.style.columns,
+        "promised:",
+        &separated(&all, ","),
+        10,
+    );
     text.push('\n');
     text
 }
@@ -100,6 +105,17 @@ fn recorded_row(comparison: &Comparison, slo: &Slo, forecasts: &[&Forecast]) -> 
         label: format!("  {RECORDED}"),
         cells,
     })
+}
+
+/// A growth below this prints as nothing.
+const NOTHING: f64 = 0.0005;
+
+/// A growth in percent with its sign; nothing has none.
+fn percent(growth: f64) -> String {
+    match growth.abs() < NOTHING {
+        true => "0.0".to_string(),
+        false => format!("{:+.1}", growth * 100.0),
+    }
 }
 
 fn plain(value: String) -> Cell {
@@ -175,9 +191,9 @@ fn price_row(options: &[Candidate]) -> Option<Row> {
             return plain("0".to_string());
         };
         Cell {
-            value: format!("{:+.1}", price.growth * 100.0),
+            value: percent(price.growth),
             spread: match alone {
-                true => format!("≤{:+.1}", price.growth_at_most * 100.0),
+                true => format!("≤{}", percent(price.growth_at_most)),
                 false => price.threads.clone(),
             },
             star: false,
@@ -201,7 +217,8 @@ fn suits(advice: &Advice, option: &Candidate) -> Cell {
 fn behind(advice: &Advice) -> String {
     let line = |option: &Candidate| {
         let why = option.falls_behind.as_ref()?;
-        Some(wrap(
+        Some(wrap_to(
+            advice.context.style.columns,
             "",
             &words(&format!("{} does not suit: {why}", option.name)),
             2,
@@ -230,12 +247,12 @@ fn verdict(advice: &Advice) -> String {
         Some(option) => {
             let price = match &option.price {
                 None => String::new(),
-                Some(price) if price.growth_at_most <= 0.0 => "; no neighbour pays".to_string(),
+                Some(price) if price.growth_at_most < NOTHING => "; no neighbour pays".to_string(),
                 Some(price) => format!(
-                    "; {} pays {:+.1} %, at most {:+.1} %",
+                    "; {} pays {} %, at most {} %",
                     price.threads,
-                    price.growth * 100.0,
-                    price.growth_at_most * 100.0
+                    percent(price.growth),
+                    percent(price.growth_at_most)
                 ),
             };
             let brings: Vec<String> = brings(advice, option);
@@ -256,7 +273,7 @@ fn verdict(advice: &Advice) -> String {
         }
         None => "advice: none: not even without a limit is the promise kept".to_string(),
     };
-    wrap("", &words(&line), 8)
+    wrap_to(advice.context.style.columns, "", &words(&line), 8)
 }
 
 fn kept(option: &Candidate) -> bool {
@@ -321,7 +338,7 @@ fn now(advice: &Advice) -> String {
     let limit = format!("{}:", recorded.limit().in_words());
     let mut pieces = words(&limit);
     pieces.extend(words(&parts.join(", ")));
-    wrap("now:", &pieces, 5)
+    wrap_to(advice.context.style.columns, "now:", &pieces, 5)
 }
 
 /// The recommended limit for every tool.
@@ -343,7 +360,12 @@ fn block(advice: &Advice, patches: &crate::advise::patches::Patches) -> String {
         weight.shares, weight.linear, weight.quadratic
     );
     for note in &patches.notes {
-        text += &wrap("note        ", &words(note), 12);
+        text += &wrap_to(
+            advice.context.style.columns,
+            "note        ",
+            &words(note),
+            12,
+        );
     }
     text
 }
@@ -382,11 +404,11 @@ pub fn render_gate(gate: &Gate) -> String {
     judged
         .variants
         .retain(|variant| names.contains(&variant.name.as_str()));
-    text += &body(&judged, &rows);
+    text += &body(&judged, &rows, &gate.context.style);
     for one in &gate.judged {
         if let Some(why) = &one.falls_behind {
             let line = format!("{}: the service falls behind: {why}", one.name);
-            text += &wrap("", &words(&line), 2);
+            text += &wrap_to(gate.context.style.columns, "", &words(&line), 2);
         }
     }
     text += match gate.passes() {

@@ -384,10 +384,10 @@ fn part_widths(rows: &[TableRow], column: usize) -> (usize, usize) {
     (widest(|cell| &cell.value), widest(|cell| &cell.spread))
 }
 
-/// Rows without headings, in the usual style.
-pub(super) fn body(comparison: &Comparison, rows: &[Row]) -> String {
+/// Rows without headings.
+pub(super) fn body(comparison: &Comparison, rows: &[Row], style: &Style) -> String {
     let rows: Vec<TableRow> = rows.iter().map(TableRow::plain).collect();
-    lines(comparison, &rows, &Style::default())
+    lines(comparison, &rows, style)
 }
 
 fn lines(comparison: &Comparison, rows: &[TableRow], style: &Style) -> String {
