@@ -26,6 +26,7 @@ pub fn others_ratio(before: &CpuTimes, own_ns: u64) -> f64 {
 }
 
 /// What the files of a group say that a limit is written to.
+#[allow(dead_code, reason = "not every test of the loop restores files")]
 pub fn files(group: &CpuCgroup) -> BTreeMap<&'static str, String> {
     let files = [
         CpuFile::CfsQuotaUs,
