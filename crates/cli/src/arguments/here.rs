@@ -13,17 +13,17 @@ A share is one of the periods in which a group was active. Next: schedcast recor
 /// `schedcast top`
 #[derive(Debug, Args)]
 pub struct TopArguments {
-    /// Seconds between two looks
+    /// Seconds between two readings
     #[arg(long, value_name = "N", default_value_t = 2.0, allow_negative_numbers = true,
           value_parser = interval)]
     pub interval: f64,
-    /// One table, also on a terminal
+    /// Print one table and end, even on a terminal
     #[arg(long)]
     pub once: bool,
-    /// A new table after every interval, also where the output is no terminal
+    /// Print a new table after every interval, even where the output is no terminal
     #[arg(long, conflicts_with_all = ["once", "json"])]
     pub follow: bool,
-    /// Groups without a limit too
+    /// Show groups without a limit, too
     #[arg(long)]
     pub all: bool,
     /// Write one table as JSON to FILE, or to standard output with -

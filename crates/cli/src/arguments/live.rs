@@ -14,13 +14,13 @@ pub enum LiveVerb {
     /// Find the smallest limit that keeps the promises of a recorded service, and who pays
     #[command(after_help = ADVISE_HELP)]
     Advise(AdviseArguments),
-    /// Judge limits by what a recorded service promises: exit code 0 or 1
+    /// Check whether a recorded service keeps its promises under limits: exit code 0 or 1
     #[command(after_help = CHECK_HELP)]
     Check(CheckArguments),
     /// Show the limited groups of this host by their share of throttled periods, with names
     #[command(after_help = super::here::TOP_HELP)]
     Top(super::here::TopArguments),
-    /// Record what runs here: scheduling events, cgroups, machine
+    /// Record the scheduling events, the cgroups and the machine of this host
     #[command(after_help = RECORD_HELP)]
     Record(RecordArguments),
     /// Write an advice or settings to a real cgroup, verified and reversible
@@ -34,7 +34,7 @@ pub enum LiveVerb {
     /// Run experiments for real and in simulation, and print how far off the simulation is
     #[command(after_help = super::validate::HELP)]
     Validate(super::validate::ValidateArguments),
-    /// About this installation: what works on this host
+    /// Show what works on this host
     #[command(name = "self")]
     Own(super::here::SelfArguments),
 }
@@ -44,7 +44,7 @@ const RECORD_HELP: &str = "\
 schedcast record -o pg --unit postgresql --seconds 30
 schedcast record -o shop --pod shop/checkout/app --seconds 30
 schedcast record -o job --cgroup /test -- ./job --threads 4
-Ctrl-C ends a recording in good order. For root, or through perf where perf_event_paranoid allows it.";
+Ctrl-C ends a recording and keeps it. Recording needs root, or perf where perf_event_paranoid allows it.";
 
 /// Below the help of `apply`.
 const APPLY_HELP: &str = "\
@@ -62,13 +62,13 @@ pub struct RecordArguments {
     /// Describe only this group and those around it
     #[command(flatten)]
     pub target: Target,
-    /// How long at most [default: until COMMAND ends, or 30 without one]
+    /// Longest recording in seconds [default: until COMMAND ends, or 30 without one]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = positive_seconds)]
     pub seconds: Option<f64>,
     /// Record with perf even where tracefs is open
     #[arg(long)]
     pub perf: bool,
-    /// Command to run meanwhile
+    /// Command to run during the recording
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }
@@ -92,19 +92,19 @@ pub struct ApplyArguments {
         conflicts_with = "set"
     )]
     pub advice: Option<PathBuf>,
-    /// One setting instead, such as 'cpu.max=60000 100000'; may be repeated
+    /// One setting in place of an advice, such as 'cpu.max=60000 100000'; may be repeated
     #[arg(long, value_name = "FILE=VALUE", requires = "target")]
     pub set: Vec<String>,
     /// The group
     #[command(flatten)]
     pub target: Target,
-    /// Write even where kubelet or systemd keeps the settings
+    /// Write even where kubelet or systemd owns the settings
     #[arg(long)]
     pub force_owner: bool,
     /// Only say what would be written
     #[arg(long)]
     pub dry_run: bool,
-    /// Where previous values are kept
+    /// Folder that keeps the previous values
     #[arg(long, value_name = "DIR", default_value = schedcast_host::apply::JOURNALS)]
     pub journal: PathBuf,
 }
@@ -116,7 +116,7 @@ pub struct UndoArguments {
     /// The group
     #[command(flatten)]
     pub target: Target,
-    /// Where previous values are kept
+    /// Folder that keeps the previous values
     #[arg(long, value_name = "DIR", default_value = schedcast_host::apply::JOURNALS)]
     pub journal: PathBuf,
 }
@@ -126,7 +126,7 @@ const CALIBRATE_HELP: &str = "\
 Takes about 45 seconds on an otherwise idle machine. Root only: ticks are seen through the
 tracer. [machine] preset = \"host\" then has these figures.
 
-schedcast calibrate --figures results.toml -o machine.toml needs neither: it simulates.";
+schedcast calibrate --figures results.toml -o machine.toml simulates, so it needs neither.";
 
 /// `schedcast calibrate`
 #[derive(Debug, Args)]
@@ -134,7 +134,7 @@ pub struct CalibrateArguments {
     /// Machine description to write, - for standard output [default: where preset = "host" looks]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Machine to measure; there is no other than this one
+    /// Machine to measure: only this host can be measured
     #[arg(long, value_name = "WHERE", default_value = "host", value_parser = ["host"])]
     pub on: String,
     /// Fit constants to the results in FILE, of another machine, instead of measuring this one
@@ -144,8 +144,8 @@ pub struct CalibrateArguments {
 
 /// Below the help of `advise`.
 const ADVISE_HELP: &str = "\
-A promise is METRIC<VALUE with a unit. p50 … p99.9 are short for the activation latency of the
-threads that do the group's work; `schedcast list metrics` shows all others:
+A promise is METRIC<VALUE with a unit. p50 … p99.9 are short for what the group's clients see where
+the recording shows it; `schedcast list metrics` shows all other metrics:
 schedcast advise recordings/pg --slo 'p99<80ms' --slo 'nr_throttled<=20' --max-neighbour +5%
 Exit code 0, or 1 if no limit keeps every promise.";
 
@@ -162,10 +162,10 @@ pub struct AdviseArguments {
     /// Folder of a recording
     #[arg(value_name = "RECORDING")]
     pub recording: PathBuf,
-    /// What must hold, such as 'p99<80ms'; may be repeated
+    /// Promise that must be kept, such as 'p99<80ms'; may be repeated
     #[arg(long, value_name = "PROMISE", required = true)]
     pub slo: Vec<String>,
-    /// How much worse a neighbour may become, such as +5% [default: any]
+    /// Reject limits that make a neighbour worse by more than this, such as +5% [default: no bound]
     #[arg(long, value_name = "GROWTH", allow_hyphen_values = true)]
     pub max_neighbour: Option<String>,
     /// Advise even if the simulation of the recorded limit misses the recording
@@ -189,7 +189,7 @@ pub struct CheckArguments {
     /// Folder of a recording
     #[arg(value_name = "RECORDING")]
     pub recording: PathBuf,
-    /// What must hold, such as 'p99<80ms'; may be repeated
+    /// Promise that must be kept, such as 'p99<80ms'; may be repeated
     #[arg(long, value_name = "PROMISE", required = true)]
     pub slo: Vec<String>,
     /// Settings to judge

@@ -59,7 +59,7 @@ pub enum Verb {
     /// Replay a recording on another kernel, and find the changes that make the difference
     #[command(after_help = UPGRADE_HELP)]
     Upgrade(UpgradeArguments),
-    /// Run every point of an experiment's grid, resumably: one row of results a point
+    /// Run every point of an experiment's grid, with a row of results for each; can be resumed
     #[command(after_help = sweep::HELP)]
     Sweep(SweepArguments),
     /// Predict published studies and print what was published beside it
@@ -95,13 +95,13 @@ const RUN_HELP: &str = "\
 schedcast run --cgroup /test --set 'cpu.max=50000 100000' -- schbench-classic -m 1 -t 3 -r 20";
 
 const WHAT_IF_HELP: &str = "\
-The first column is always `recorded`. Settings before the first --variant are the second; each
---variant opens a further one:
+The first column simulates the recorded settings. Settings before the first --variant make the
+second column, and each --variant adds one:
 schedcast what-if recordings/pg --set 'cpu.max=60000 100000' --variant more --set cpu.max=90000";
 
 const UPGRADE_HELP: &str = "\
 schedcast upgrade recordings/pg --to 6.18
-schedcast upgrade recordings/pg --from 6.1 --to 6.12 --metric postgres/activation_latency.p99";
+schedcast upgrade recordings/pg --from 6.1 --to 6.12 --follow postgres/activation_latency.p99";
 
 /// `schedcast compare`
 #[derive(Debug, Args)]
@@ -112,7 +112,7 @@ pub struct CompareArguments {
     /// Settings and further variants
     #[command(flatten)]
     pub columns: ColumnArguments,
-    /// Whose cpu.* files --set means
+    /// Group whose cpu.* files --set changes
     #[arg(long, value_name = "PATH")]
     pub cgroup: Option<String>,
     /// Which change of the kernel it is
@@ -139,7 +139,7 @@ pub struct RunArguments {
     /// Settings, and the variant to run
     #[command(flatten)]
     pub columns: ColumnArguments,
-    /// Cgroup that COMMAND starts in, and whose cpu.* files --set means
+    /// Cgroup that COMMAND starts in, and whose cpu.* files --set changes
     #[arg(long, value_name = "PATH")]
     pub cgroup: Option<String>,
     /// Where to run: sim, host, vm:6.12 (another kernel, booted), or several
@@ -213,7 +213,7 @@ pub struct WhatIfArguments {
     /// Group whose limits change
     #[command(flatten)]
     pub target: Target,
-    /// A further column for every limit in measured.json, predicted next to measured
+    /// Add a column for every limit in measured.json: the forecast beside what was measured
     #[arg(long)]
     pub measured: bool,
     /// Which change of the kernel it is
@@ -234,10 +234,10 @@ pub struct UpgradeArguments {
     /// Folder of a recording
     #[arg(value_name = "RECORDING")]
     pub recording: PathBuf,
-    /// Kernel that is left, such as 6.1 [default: the recorded one]
+    /// Kernel to come from, such as 6.1 [default: the recorded one]
     #[arg(long, value_name = "V")]
     pub from: Option<String>,
-    /// Kernel that is gone to, such as 6.12
+    /// Kernel to go to, such as 6.12
     #[arg(long, value_name = "V")]
     pub to: String,
     /// Metric whose change is explained [default: what differs most in the group]
@@ -257,7 +257,7 @@ pub struct UpgradeArguments {
 /// The flag that asks for a cause.
 #[derive(Clone, Debug, Args)]
 pub struct Bisect {
-    /// Between the last two kernels: which changes move METRIC [default: what differs most]
+    /// Find the changes between the last two kernels that move METRIC [default: what differs most]
     #[arg(long, value_name = "METRIC", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub bisect: Option<String>,
 }
@@ -273,7 +273,7 @@ impl Bisect {
 /// Flags that say how much to run.
 #[derive(Clone, Debug, Args)]
 pub struct Effort {
-    /// Runs of each variant, with seeds 0 to N-1 [default: 10]
+    /// Number of runs of each variant, under the seeds 0 to N-1 [default: 10]
     #[arg(long, value_name = "N", allow_negative_numbers = true,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub seeds: Option<u32>,
@@ -291,16 +291,16 @@ pub struct Output {
     /// Layout of the table
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
-    /// With --format mmtests: ratios to the first variant, and their means over all operations
+    /// Print ratios to the first variant and their means over all operations (with --format mmtests)
     #[arg(long)]
     pub print_ratio: bool,
     /// Write every variant's samples into DIR, as mmtests (TSV) and lkp (matrix.json) keep theirs
     #[arg(long, value_name = "DIR")]
     pub export: Option<PathBuf>,
-    /// Row of the printed table, such as 'web/*'; may be repeated [default: the usual ones]
+    /// Print only rows with this name, such as 'web/*'; may be repeated [default: the usual rows]
     #[arg(long = "metric", value_name = "NAME")]
     pub metrics: Vec<String>,
-    /// Every metric, not only the usual ones
+    /// Print every metric, not only the usual ones
     #[arg(short, long, display_order = 901, conflicts_with = "quiet")]
     pub verbose: bool,
     /// Pictures
@@ -329,17 +329,17 @@ impl Output {
 /// Layouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// One row a metric, one column a variant
+    /// A row for each metric, a column for each variant
     Table,
-    /// As mmtests prints comparisons: positive is better
+    /// As mmtests prints comparisons, with positive changes as improvements
     Mmtests,
-    /// As lkp-tests prints comparisons: raw change
+    /// As lkp-tests prints comparisons, with plain changes
     Lkp,
     /// The table in Markdown
     Markdown,
     /// The results as JSON, as --json - prints them
     Json,
-    /// What the benchmark itself would print, of one run
+    /// What the benchmark itself would print about one run
     Tool,
 }
 

@@ -10,7 +10,7 @@ pub struct ReproduceArguments {
     /// Studies; all of them if none is named
     #[arg(value_name = "STUDY")]
     pub studies: Vec<String>,
-    /// Few runs: numbers within minutes, but no verdict
+    /// Run few seeds: numbers within minutes, but no verdict
     #[arg(long)]
     pub quick: bool,
     /// Write the results as JSON to FILE, or to standard output with -

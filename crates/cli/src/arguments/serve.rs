@@ -20,7 +20,7 @@ pub struct ServeArguments {
     /// Group that the controls limit
     #[command(flatten)]
     pub target: Target,
-    /// Runs of each variant, with seeds 0 to N-1
+    /// Number of runs of each variant, under the seeds 0 to N-1
     #[arg(long, value_name = "N", default_value_t = 3, allow_negative_numbers = true,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub seeds: u32,

@@ -20,7 +20,7 @@ pub struct SweepArguments {
     /// Settings and further variants
     #[command(flatten)]
     pub columns: ColumnArguments,
-    /// Whose cpu.* files --set means
+    /// Group whose cpu.* files --set changes
     #[arg(long, value_name = "PATH")]
     pub cgroup: Option<String>,
     /// How much to run
@@ -29,13 +29,13 @@ pub struct SweepArguments {
     /// Folder of journal, results.csv and results.json [default: EXP.sweep]
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// Threads [default: one for each CPU]
+    /// Number of threads that simulate [default: one for each CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub workers: Option<u16>,
-    /// Column of the printed table, such as 'web/*'; may be repeated [default: the usual ones]
+    /// Print only columns with this name, such as 'web/*'; may be repeated [default: the usual columns]
     #[arg(long = "metric", value_name = "NAME")]
     pub metrics: Vec<String>,
-    /// Every metric, not only the usual ones
+    /// Print every metric, not only the usual ones
     #[arg(short, long, display_order = 901, conflicts_with = "quiet")]
     pub verbose: bool,
 }

@@ -26,7 +26,7 @@ pub enum ViewVerb {
     /// Distil a recording into an experiment file of stationary services
     #[command(after_help = PROFILE_HELP)]
     Profile(ProfileArguments),
-    /// Bound what other limits would count, from cpu.stat or Prometheus counters alone
+    /// Bound the throttling under other limits, from cpu.stat or Prometheus counters alone
     #[command(after_help = COUNTERS_HELP)]
     Counters(CountersArguments),
 }
@@ -59,14 +59,15 @@ const COUNTERS_HELP: &str = "\
 schedcast counters recordings/pg --set cpu.max='60000 100000' --variant burst --set cpu.max.burst=50000
 schedcast counters range.json --cpus 8 --select container=checkout --set cpu.max='60000 100000'
 A range needs --cpus unless machine_cpu_cores is in it, and --limit unless container_spec_cpu_* are.
-The answer is a range over demands that count what was counted; what-if gives points, from events.";
+The answer is a range over all simulated demands that give the recorded counters; what-if, which reads
+events, answers with single values.";
 
 /// `schedcast counters`
 #[derive(Debug, Args)]
 #[command(mut_arg("cgroup", |arg| arg.help("Group whose counters to read [default: the only one that was limited]")))]
 pub struct CountersArguments {
-    /// Folder with recording.json and cgroups.json, it needs no trace; or a file with what Prometheus'
-    /// query_range answered
+    /// Folder with recording.json and cgroups.json (no trace is needed), or a file with the answer of
+    /// Prometheus' query_range
     #[arg(value_name = "RECORDING|RANGE.json")]
     pub recording: PathBuf,
     /// Limits to ask about: cpu.max, cpu.max.burst
@@ -75,10 +76,10 @@ pub struct CountersArguments {
     /// Group whose counters to read
     #[command(flatten)]
     pub target: GroupTarget,
-    /// Of a Prometheus range: only series with this label
+    /// Read only series with this label of a Prometheus range
     #[arg(long, value_name = "LABEL=VALUE")]
     pub select: Vec<String>,
-    /// Of a Prometheus range: limit in force, cpu.max='50000 100000' [default: container_spec_cpu_*]
+    /// Limit in force during a Prometheus range, cpu.max='50000 100000' [default: container_spec_cpu_*]
     #[arg(long, value_name = "KEY=VALUE")]
     pub limit: Vec<String>,
     /// Write the ranges as JSON to FILE, or to standard output with -

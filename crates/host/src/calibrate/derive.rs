@@ -55,26 +55,30 @@ pub fn figures(measured: &Measured) -> Vec<Figure> {
     let mut figures = vec![
         process.figure(
             "cost.context_switch_ns",
-            "that between threads, and half of what pipe round trips of processes take longer",
+            "cost.context_switch_thread_ns plus half of the time that a pipe round trip of two processes takes longer",
         ),
         thread.figure(
             "cost.context_switch_thread_ns",
-            "sched_yield of two threads on one CPU, less a system call",
+            "time of sched_yield with two threads on one CPU, minus a system call",
         ),
     ];
     let (few, many) = &measured.ring_hops;
     figures.push(Range::of(many).less(few.median).figure(
         "cost.tlb_refill_ns",
-        "a token passed on by 16 processes of a CPU, a hop, less the same by 4",
+        "time per hop of a token that 16 processes on one CPU pass around, minus the same with 4 processes",
     ));
     wake.add_to(&mut figures);
-    figures.push(syscall.figure("cost.syscall_ns", "getppid"));
+    figures.push(syscall.figure(
+        "cost.syscall_ns",
+        "time of getppid, which does nothing else",
+    ));
     figures.push(wake.exit.figure(
         "cost.syscall_exit_ns",
-        "its part after the clock, of a call that reads the clock",
+        "share of a clock_gettime system call that comes after its reading of the clock, times cost.syscall_ns",
     ));
     let fork = Range::of(&measured.fork_exit);
-    let source = "fork + exit + wait of a small process, split as in generic-8";
+    let source =
+        "time of fork, exit and wait of a small process, divided in the proportion of generic-8";
     figures.push(fork.times(0.625).figure("cost.fork_ns", source));
     figures.push(fork.times(0.375).figure("cost.exit_ns", source));
     add_ticks(measured, &mut figures);
@@ -94,7 +98,7 @@ fn add_messages(measured: &Measured, call_ns: f64, figures: &mut Vec<Figure>) {
     both(
         ["program_cost.pipe_write_ns", "program_cost.pipe_read_ns"],
         Range::of(&messages.pipe).times(0.5).less(call_ns),
-        "16 bytes into a pipe and out again in a process of one thread, less the system calls, half each",
+        "time to write and read 16 bytes through a pipe in a process with one thread, minus the system calls; half for each",
     );
     both(
         [
@@ -104,17 +108,17 @@ fn add_messages(measured: &Measured, call_ns: f64, figures: &mut Vec<Figure>) {
         Range::of(&messages.pipe_one)
             .less(messages.pipe.median)
             .times(0.5),
-        "the same one by one, so through an empty pipe, less those, half each",
+        "time that a write into an empty pipe and the read that empties it take longer; half for each",
     );
     both(
         ["program_cost.unix_send_ns", "program_cost.unix_receive_ns"],
         Range::of(&messages.unix).times(0.5).less(call_ns),
-        "16 bytes through a pair of stream sockets, less the system calls, half each",
+        "time to send and receive 16 bytes through stream sockets, minus the system calls; half for each",
     );
     let threads = Range::of(&measured.pipe_alone).less(messages.pipe_one.median);
     figures.push(threads.times(0.5).figure(
         "program_cost.shared_files_ns",
-        "a byte through a pipe and back in a thread less the same in a process of one, half each",
+        "time that a byte through a pipe takes longer in a process with several threads; half for each",
     ));
     add_far(measured, figures);
     let Some([pipes, sockets]) = &messages.shared else {
@@ -125,25 +129,25 @@ fn add_messages(measured: &Measured, call_ns: f64, figures: &mut Vec<Figure>) {
             "program_cost.pipe_write_contended_ns",
             &pipes.contended_write,
             &pipes.alone.0,
-            "writes of two CPUs to the same 8 pipes, less those of one CPU alone",
+            "time of a write while two CPUs write to the same 8 pipes, minus that of one CPU alone",
         ),
         (
             "program_cost.pipe_read_remote_ns",
             &pipes.remote_read,
             &pipes.alone.1,
-            "reads of bytes that were written on another CPU, less those of own ones",
+            "time to read bytes that another CPU wrote, minus that of bytes the same CPU wrote",
         ),
         (
             "program_cost.unix_send_contended_ns",
             &sockets.contended_write,
             &sockets.alone.0,
-            "the same through sockets: writes",
+            "time of a send while two CPUs send to the same sockets, minus that of one CPU alone",
         ),
         (
             "program_cost.unix_receive_remote_ns",
             &sockets.remote_read,
             &sockets.alone.1,
-            "and reads",
+            "time to receive bytes that another CPU sent, minus that of bytes the same CPU sent",
         ),
     ];
     for (key, shared, alone, source) in rows {
@@ -167,12 +171,12 @@ fn add_far(measured: &Measured, figures: &mut Vec<Figure>) {
     ];
     for (key, many, few) in sides {
         let more = Range::of(many).less(few.median).times(scale);
-        let source = "a call while 8000 messages wait in sockets less one while 200 do, for those beyond the second level cache";
+        let source = "time of a call while 8000 messages wait in sockets, minus that with 200, scaled to the messages beyond the second level cache";
         figures.push(more.figure(key, source));
     }
     figures.push(Range([far.cache_kib as f64; 3]).figure(
         "program_cost.message_cache_kib",
-        "the second level cache, as sysfs has it",
+        "size of the second level cache in sysfs",
     ));
 }
 
@@ -209,27 +213,27 @@ impl Wake {
             (
                 self.wakeup,
                 "cost.wakeup_ns",
-                "from a futex call that wakes to the clock of the run queue, less the way into a call",
+                "time from a waking futex call to the reading of the run queue's clock, minus the entry of a system call",
             ),
             (
                 self.end,
                 "cost.wakeup_end_ns",
-                "from there to the wakee that preempts, less a level, a switch and the way out of a call",
+                "time from that clock to the woken task, which preempts, minus an enqueue level, a switch and the exit of a system call",
             ),
             (
                 self.block,
                 "cost.block_ns",
-                "from a futex call that sleeps to the clock of the run queue, less the way into a call",
+                "time from a sleeping futex call to the reading of the run queue's clock, minus the entry of a system call",
             ),
             (
                 self.level,
                 "cost.enqueue_level_ns",
-                "taken to be what the way off a queue takes",
+                "taken to be equal to cost.dequeue_level_ns",
             ),
             (
                 self.level,
                 "cost.dequeue_level_ns",
-                "from there to the task that runs next, less a switch and the way out of a call",
+                "time from that clock to the next task, minus a switch and the exit of a system call",
             ),
         ] {
             figures.push(range.figure(key, source));
@@ -243,9 +247,12 @@ fn add_deadline_write(measured: &Measured, figures: &mut Vec<Figure>) -> f64 {
     let write = Range::of(near).less(far.median).times(0.5);
     figures.push(write.figure(
         "cost.deadline_write_ns",
-        "a timer armed and disarmed ahead of all others less the same behind them, half",
+        "half of the time that arming and disarming the first timer of a CPU takes longer than a later one",
     ));
-    figures.push(write.figure("cost.tick_reprogram_ns", "as deadline_write_ns"));
+    figures.push(write.figure(
+        "cost.tick_reprogram_ns",
+        "taken to be equal to cost.deadline_write_ns",
+    ));
     write.median()
 }
 
@@ -257,7 +264,7 @@ fn add_ticks(measured: &Measured, figures: &mut Vec<Figure>) {
         .as_ref()
         .map_or(0.0, |late| late.spread.median);
     let rest = Range::of(tick).less(late + write_ns);
-    let source = "what a tick takes from a spinning task less the median lateness of its handler and a deadline, split as in generic-8";
+    let source = "time that a tick takes from a spinning task, minus its handler's median lateness and cost.deadline_write_ns, divided in the proportion of generic-8";
     let keys = [
         "cost.timer_interrupt_ns",
         "cost.tick_ns",
@@ -269,7 +276,7 @@ fn add_ticks(measured: &Measured, figures: &mut Vec<Figure>) {
     let interrupt = Range(rest.times(TICK_PARTS[0]).0.map(|ns| ns + late));
     figures.push(interrupt.figure(
         "cost.device_interrupt_ns",
-        "as the timer's with its median lateness; not measured",
+        "not measured: cost.timer_interrupt_ns plus the median lateness of timers",
     ));
 }
 
@@ -288,13 +295,12 @@ fn add_remote(
     let send = Range::of(call).less(call_ns + wake.wakeup.median());
     figures.push(send.figure(
         "cost.ipi_send_ns",
-        "a futex call that wakes a task on a CPU idle for 200 us, less call and wakeup",
+        "time of a futex call that wakes a task on a CPU idle for 200 us, minus cost.syscall_ns and cost.wakeup_ns",
     ));
     // The call as it was with that target.
     let way = Range::of(busy).less(busy_call.median + wakee_ns);
     let receive = way.times(0.3);
-    let source =
-        "from that call's end to a wakee on a CPU kept busy, less what it does to run; 7 : 3";
+    let source = "time from the end of that call to the woken task on a CPU kept busy, minus the costs on that CPU; 7 parts delivery, 3 parts receipt";
     figures.push(receive.figure("cost.ipi_receive_ns", source));
     figures.push(way.times(0.7).figure("latency.ipi_delivery_ns", source));
     add_stall(measured, receive.median(), figures);
@@ -303,11 +309,12 @@ fn add_remote(
     let exit = Range::of(idle).less((idle.median - exit_ns).max(0.0));
     figures.push(exit.figure(
         "latency.idle_exit_ns",
-        "from call to wakee on a CPU idle for 200 us, less the same on a CPU kept busy",
+        "time from the call to the woken task on a CPU idle for 200 us, minus the same on a CPU kept busy",
     ));
     let exits = exits_less_busy(&measured.idle_exits, busy_call, busy);
     for (key, exit) in IDLE_EXITS.into_iter().zip(exits) {
-        let source = "from the end of the call to the wakee, less the same on a CPU kept busy";
+        let source =
+            "time from the end of the call to the woken task, minus the same on a CPU kept busy";
         figures.push(exit.figure(key, source));
     }
 }
@@ -342,7 +349,7 @@ fn add_stall(measured: &Measured, receive_ns: f64, figures: &mut Vec<Figure>) {
     let stall = Range::of(called).less(quiet.median + receive_ns);
     figures.push(stall.figure(
         "latency.ipi_stall_ns",
-        "what membarrier takes from a task that spins on another CPU, less what is lost without and ipi_receive_ns",
+        "time that membarrier takes from a task that spins on another CPU, minus its losses without membarrier and cost.ipi_receive_ns",
     ));
 }
 
@@ -366,7 +373,7 @@ fn add_cold_speed(measured: &Measured, figures: &mut Vec<Figure>) {
     };
     let percent = |refill_ns: f64| 100.0 * hot.median / (hot.median + refill_ns);
     let slow_to_fast = [refill.p90, refill.median, refill.p10].map(percent);
-    let source = "a hot pass over 256 KiB by the first one after a move";
+    let source = "time of a pass over 256 KiB with hot caches, divided by that of the first pass after a migration";
     figures.push(
         Range(slow_to_fast.map(|part| part.clamp(1.0, 99.0)))
             .figure("migration.cold_speed_percent", source),
@@ -388,8 +395,12 @@ fn add_refills(measured: &Measured, figures: &mut Vec<Figure>) {
     for (row, key) in keys.into_iter().enumerate() {
         let Some(refill) = known(row) else { return };
         let source = match measured.refills[row] {
-            Some(_) => "first pass over 256 KiB after a move less a hot pass",
-            None => "no two CPUs of this machine are so; as the nearest distance",
+            Some(_) => {
+                "time of the first pass over 256 KiB after a migration, minus that of a pass with hot caches"
+            }
+            None => {
+                "this machine has no two CPUs at this distance; taken from the nearest distance it has"
+            }
         };
         figures.push(Range::of(refill).figure(key, source));
     }

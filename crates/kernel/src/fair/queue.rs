@@ -473,7 +473,7 @@ impl Kernel {
         self.clear_buddies(q, se);
         let never_delays = DequeueFlags::DELAYED | DequeueFlags::SPECIAL | DequeueFlags::THROTTLE;
         let may_delay = flags.has(DequeueFlags::SLEEP) && !flags.has(never_delays);
-        // Who is alone owes nothing.
+        // An entity alone on its queue has no lag.
         let delay = self.rules.features.delay_dequeue
             && may_delay
             && self.cfs_rqs[q.index()].nr_queued > 1

@@ -2,7 +2,7 @@
 //!
 //! Counters say how often a group was throttled, for how long, and (where known) how much it used. Many demands count the
 //! same: short jobs in bunches, long ones now and then. A [family](shapes) of them is run through a [`queue`] under
-//! the recorded limit; those that count what was counted stay, and run again under the limits in question. The answer is
+//! the recorded limit; those that give the recorded counters stay, and run again under the limits in question. The answer is
 //! the range over all that stayed, never a point.
 //!
 //! Worked example. `recordings/postgres-quota` counted 295 periods of 100 ms with 50 ms each, 102 throttled, 5712 ms of
@@ -94,9 +94,9 @@ pub struct Outlook {
 pub struct Bounds {
     /// What it starts from.
     pub known: Known,
-    /// Demands that were tried, and that count what was counted.
+    /// Demands that were simulated under the recorded limit.
     pub tried: u64,
-    /// Of them those that count what was counted.
+    /// Of them those that give the recorded counters.
     pub matching: u64,
     /// How far from the counted values they may be: 1 is the usual tolerance.
     pub tolerance: f64,
@@ -467,7 +467,7 @@ impl Bounds {
         );
         let _ = writeln!(
             text,
-            "group {}: {} of {} demands count what was counted{}, and use {:.0} to {:.0} ms\n",
+            "group {}: {} of {} simulated demands give{} the recorded counters; they use {:.0} to {:.0} ms of CPU time\n",
             known.label.as_deref().unwrap_or(&known.cgroup),
             self.matching,
             self.tried,

@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::statistics::MeanKind;
+use crate::tables::wrap;
 
 mod refuse;
 mod select;
@@ -172,23 +173,25 @@ const fn throughput(name: &'static str) -> Family {
 pub static FAMILIES: [Family; 59] = [
     Family::latency("request_latency")
         .headline()
-        .says("arrival of a request to its completion"),
+        .says("from the arrival of a request to its completion"),
     Family::latency("activation_latency")
         .headline()
-        .says("a thread's wakeup to its next block"),
-    Family::latency("turn_latency").says("a thread's wakeup to its sleep, whatever it does"),
-    Family::latency("reply_latency").says("a thread's wakeup to its last answer to the waker"),
+        .says("from a thread's wakeup, or from a message that waited for it, to its next sleep"),
+    Family::latency("turn_latency")
+        .says("from a thread's wakeup to its next sleep, several messages included"),
+    Family::latency("reply_latency")
+        .says("from a thread's wakeup to its last answer to the thread that woke it"),
     Family::latency("wakeup_latency")
         .headline()
-        .says("wakeup to first instruction"),
+        .says("from a wakeup to the first instruction"),
     Family::latency("latency")
         .headline()
-        .says("timer's expiry to first instruction"),
-    Family::latency("lag").says("when a transaction was due to its begin"),
+        .says("from a timer's expiry to the first instruction of its thread"),
+    Family::latency("lag").says("from the scheduled start of a transaction to its actual start"),
     Family::latency("flush_latency")
         .headline()
-        .says("a flush, from its call to its return"),
-    Family::latency("queue").says("arrival of a request to a worker that takes it"),
+        .says("from the call of a flush to its return"),
+    Family::latency("queue").says("from the arrival of a request to a worker's taking it"),
     Family::program("tps")
         .unit("1/s")
         .higher()
@@ -202,7 +205,7 @@ pub static FAMILIES: [Family; 59] = [
     Family::program("queries_per_s")
         .unit("1/s")
         .higher()
-        .says("statements of transactions per second"),
+        .says("statements within transactions per second"),
     Family::program("requests_per_s")
         .unit("1/s")
         .higher()
@@ -234,8 +237,9 @@ pub static FAMILIES: [Family; 59] = [
         .unit("s")
         .lower()
         .headline()
-        .says("start to end of the program"),
-    Family::program("datagrams_lost").says("datagrams that found the receiver's buffer full"),
+        .says("from the start of the program to its end"),
+    Family::program("datagrams_lost")
+        .says("datagrams dropped because the receiver's buffer was full"),
     Family::program("requests").says("requests completed"),
     Family::program("operations").says("bogo operations completed"),
     Family::program("cpu_time")
@@ -243,18 +247,18 @@ pub static FAMILIES: [Family; 59] = [
         .says("CPU time used by all threads"),
     Family::program("charged_time")
         .unit("s")
-        .says("CPU time charged, as getrusage tells it"),
+        .says("CPU time charged by the kernel, as getrusage reports it"),
     Family::program("switches").says("times a CPU switched to its threads"),
     Family::program("wakeups").says("times its threads were woken"),
     Family::program("migrations").says("times its threads changed CPU"),
     Family::program("wait.contention")
         .unit("s")
         .lower()
-        .says("runnable but another task ran, all threads"),
+        .says("time in which its threads were runnable and another task ran"),
     Family::program("wait.throttled")
         .unit("s")
         .lower()
-        .says("runnable but throttled, all threads"),
+        .says("time in which its threads were runnable and throttled"),
     Family::cgroup("nr_periods")
         .headline()
         .says("periods in which the group was active"),
@@ -267,18 +271,18 @@ pub static FAMILIES: [Family; 59] = [
         .lower()
         .headline()
         .says("throttled time, summed over CPUs"),
-    Family::cgroup("nr_bursts").says("periods in which burst was used"),
+    Family::cgroup("nr_bursts").says("periods in which the group used its burst"),
     Family::cgroup("burst_usec")
         .unit("us")
-        .says("CPU time used beyond quota out of burst"),
+        .says("CPU time used beyond the quota, out of the burst"),
     Family::cgroup("usage_usec")
         .unit("us")
         .says("CPU time used"),
-    Family::cgroup("load_avg_writes").says("writes to tg->load_avg, all CPUs"),
+    Family::cgroup("load_avg_writes").says("writes of all CPUs to tg->load_avg"),
     Family::machine("busy_ratio")
         .unit("ratio")
         .headline()
-        .says("share of CPU time not idle"),
+        .says("share of CPU time in which CPUs were not idle"),
     Family::machine("package_watts")
         .unit("W")
         .lower()
@@ -318,7 +322,7 @@ pub static FAMILIES: [Family; 59] = [
         .unit("ratio")
         .says("largest share in this idle state over an interval"),
     Family::machine("context_switches").says("switches between tasks, idle included"),
-    Family::machine("dispatches").says("times a CPU began another task, not idle"),
+    Family::machine("dispatches").says("times a CPU switched to another task that is not idle"),
     Family::machine("wakeups").says("tasks woken"),
     Family::machine("migrations").says("tasks moved to another CPU"),
     Family::machine("overhead")
@@ -490,11 +494,15 @@ pub fn list() -> String {
             Better::None => "-",
         };
         let (pattern, unit) = (family.pattern(), family.unit);
-        text += &format!("{pattern:<36}{unit:<7}{better:<8}{}\n", family.description);
+        let words = family.description.split_whitespace();
+        let words: Vec<String> = words.map(str::to_string).collect();
+        let begin = format!("{pattern:<36}{unit:<7}{better:<8}");
+        text += &wrap(&begin, &words, begin.len());
     }
-    text += "\nSTAT is p50, p99, p99.9, … or one of min, avg, mean, max, count. Of a recording, percentiles\n\
-             count what has not finished with its age; count, unfinished and halfway say how much has\n\
-             finished, has not, and had not at half the time.\n";
+    text += "\nSTAT is p50, p99, p99.9, … or one of min, avg, mean, max, count. The percentiles\n\
+             of a replayed recording include requests that have not finished, with their age so far. count is\n\
+             the number that finished, unfinished the number that did not, halfway the number that had not\n\
+             finished at half the time.\n";
     text += "Rates (…/s) are averaged harmonically over seeds, everything else arithmetically.\n";
     text
 }

@@ -89,79 +89,78 @@ impl Report {
         let mut notes = self.trace_notes.clone();
         if let Some(steal) = self.steal_ratio.filter(|steal| *steal > STEAL_NOTED) {
             notes.push(format!(
-                "the hypervisor took {:.1} % of the machine's time while recording; {:.0} ms of it show in \
-                 requests and are not charged, the rest is counted as work",
+                "the hypervisor took {:.1} % of the machine's time during the recording; {:.0} ms of it were found in \
+                 requests and are not charged to them, the rest counts as their work",
                 steal * 100.0,
                 self.stolen_ns as f64 / 1e6
             ));
         }
         if self.lost_events_allowed {
-            let text = "events are lost: causes and work near the gaps are guesses";
+            let text = "the trace lost events: causes and work near the gaps are guesses";
             notes.push(text.to_owned());
         }
-        let mut note = |what: &str, number: u64, of: &str| {
-            if number > 0 {
-                notes.push(format!("{what}: {number}{of}"));
-            }
-        };
-        note(
-            "events before all CPUs were known, not used",
-            self.events_before_start,
-            "",
-        );
-        note(
-            "events after the end of the recording, not used",
-            self.events_after_end,
-            "",
-        );
         let doubt_ms = self.repairs.doubt_ns as f64 / 1e6;
-        note(
-            "context switches that the trace does not show, put back",
-            self.repairs.switches,
-            &format!("; {doubt_ms:.0} ms in doubt"),
+        let lacking = format!(
+            "context switches, which were reconstructed; {doubt_ms:.0} ms of CPU time could belong to another thread"
         );
-        note(
-            "threads in no listed cgroup, put into the root group",
-            u64::from(self.unlisted_threads),
-            "",
-        );
-        note(
-            "threads that changed their cgroup while recording, kept in the first one",
-            u64::from(self.moved_threads),
-            "",
-        );
+        for (number, begin, end) in [
+            (
+                self.events_before_start,
+                "",
+                "events before the first event of every CPU were left out",
+            ),
+            (
+                self.events_after_end,
+                "",
+                "events after the end of the recording were left out",
+            ),
+            (self.repairs.switches, "the trace lacks ", lacking.as_str()),
+            (
+                u64::from(self.unlisted_threads),
+                "",
+                "threads are in no listed cgroup; they were put into the root group",
+            ),
+            (
+                u64::from(self.moved_threads),
+                "",
+                "threads changed their cgroup during the recording; they stay in the first one",
+            ),
+        ] {
+            if number > 0 {
+                notes.push(format!("{begin}{number} {end}"));
+            }
+        }
         let incomplete = &self.incomplete;
         let activations = u64::from(self.from_threads) + u64::from(self.from_outside);
-        let of_all = format!(" of {activations} activations");
         for (what, number) in [
             (
-                "begun without a visible wakeup, at the time they began",
+                "have no recorded wakeup; they begin when their thread ran",
                 incomplete.unseen_wakeups,
             ),
             (
-                "without a visible run, their work assumed",
+                "have no recorded run; their work is assumed",
                 incomplete.unseen_runs,
             ),
             (
-                "requests to a server that was still awake, told apart by its replies",
+                "came to a server that was still awake; its replies tell them apart",
                 self.unseen.requests,
             ),
             (
-                "replies to a client that was still awake, put where replies usually are",
+                "were answered while the client was still awake; the reply was put where replies usually are",
                 self.unseen.replies,
             ),
             (
-                "under way at the start, only the rest of their work known",
+                "were under way at the start; only the rest of their work is known",
                 incomplete.at_start,
             ),
             (
-                "under way at the end, only the first part of their work known",
+                "were under way at the end; only the first part of their work is known",
                 incomplete.at_end,
             ),
         ] {
             // Every recording begins and ends somewhere: a few of thousands move no figure.
             if u64::from(number) * FEW_OF > activations {
-                note(what, u64::from(number), &of_all);
+                notes.push(format!("{number} of {activations} activations {what}"));
             }
         }
         notes

@@ -1,4 +1,4 @@
-//! Who ran where and when, with the switches that the trace does not show put back.
+//! Which thread ran where and when, with reconstructed switches where the trace lacks them.
 //!
 //! A recording ought to contain every `sched_switch`. Some do not: on a guest that was restored from
 //! a snapshot, for instance, a few tasks (the idle task of one CPU among them) write no event of
@@ -96,7 +96,7 @@ pub(super) struct CpuTimeline {
     last_event: usize,
 }
 
-/// Number of switches that had to be put back and how much time they leave in doubt.
+/// Number of reconstructed switches, and the CPU time that could belong to another thread because of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Repairs {
     /// Switches that the trace does not show.

@@ -22,7 +22,7 @@ use super::super::on_host::cpu_times;
 const STEAL_MAX: f64 = 0.01;
 /// Nor do those of which other programs took more.
 const OTHERS_MAX: f64 = 0.03;
-/// So many disturbed repeats are one too many.
+/// A measurement with this many disturbed repeats is refused.
 const DISTURBED_MAX: usize = 6;
 /// What a recorded event costs the task in which it happens (measured: `docs/commands/record.md`).
 const EVENT_NS: u64 = 350;
