@@ -59,7 +59,7 @@ pub enum Verb {
     /// Replay a recording on another kernel, and find the changes that make the difference
     #[command(after_help = UPGRADE_HELP)]
     Upgrade(UpgradeArguments),
-    /// Run every point of an experiment's grid, with a row of results for each; can be resumed
+    /// Run every point of an experiment's grid, a row of results for each; can be resumed
     #[command(after_help = sweep::HELP)]
     Sweep(SweepArguments),
     /// Predict published studies and print what was published beside it

@@ -21,7 +21,7 @@ use crate::{output, written};
 
 /// `schedcast explain`
 #[derive(Debug, Args)]
-#[command(mut_arg("cgroup", |arg| arg.help("Whose cpu.* files --set means")))]
+#[command(mut_arg("cgroup", |arg| arg.help("Group whose cpu.* files --set changes")))]
 pub struct ExplainArguments {
     /// Experiment file (TOML), or the folder of a recording
     #[arg(value_name = "EXP.toml|RECORDING")]
@@ -29,7 +29,7 @@ pub struct ExplainArguments {
     /// Settings; --variant names the one to explain, or opens one
     #[command(flatten)]
     pub columns: ColumnArguments,
-    /// Whose cpu.* files --set means
+    /// Group whose cpu.* files --set changes
     #[command(flatten)]
     pub target: Target,
     /// Seed of the run

@@ -501,7 +501,7 @@ mod tests {
             Action::Replay("dir/pg".into(), adjusted)
         );
         assert!(refuse("run = \"a\"\nrate = 2").contains("`rate` is for recordings"));
-        assert!(refuse("replay = \"a\"\nrate = 0").contains("expected a rate from 0.001"));
+        assert!(refuse("replay = \"a\"\nrate = 0").contains("expected rate from 0.001"));
         assert!(refuse("replay = \"a\"\nwindow = [\"5s\"]").contains("a begin and an end"));
         assert!(refuse("run = \"a\"\nreplay = \"b\"").contains("not two"));
         assert!(refuse("cgroup = \"/\"").contains("needs `run`, `replay` or `profile`"));

@@ -99,11 +99,11 @@ fn default_of(name: &str, schema: &Value, parent: &Value) -> String {
 }
 
 /// The section of one table and those of the tables in it.
-fn section(root: &Value, heading: &str, path: &str, schema: &Value, text: &mut String) {
+fn section(root: &Value, heading: (&str, &str), path: &str, schema: &Value, text: &mut String) {
     let Some(keys) = properties(schema) else {
         return;
     };
-    let about = sentence(schema);
+    let (heading, about) = heading;
     write!(
         text,
         "\n## {heading}\n\n{about}\n\n| key | value | default | meaning |\n|---|---|---|---|\n"
@@ -116,11 +116,11 @@ fn section(root: &Value, heading: &str, path: &str, schema: &Value, text: &mut S
         let items = found.get("items").map(|items| resolved(root, items));
         let value = match items.filter(|items| properties(items).is_some()) {
             _ if properties(found).is_some() => {
-                inner.push((format!("`[{below}]`"), below, found));
+                inner.push((format!("`[{below}]`"), below, key, found));
                 "table".to_owned()
             }
             Some(items) => {
-                inner.push((format!("`[[{below}]]`"), below, items));
+                inner.push((format!("`[[{below}]]`"), below, key, items));
                 "tables".to_owned()
             }
             None => takes(root, key),
@@ -132,8 +132,12 @@ fn section(root: &Value, heading: &str, path: &str, schema: &Value, text: &mut S
         };
         writeln!(text, "| `{name}` | {value} | {default} | {about} |").unwrap();
     }
-    for (heading, below, schema) in inner {
-        section(root, &heading, &format!("{below}."), schema, text);
+    for (heading, below, key, schema) in inner {
+        let about = match sentence(schema) {
+            none if none.is_empty() => sentence(key),
+            about => about,
+        };
+        section(root, (&heading, &about), &format!("{below}."), schema, text);
     }
 }
 
@@ -144,7 +148,13 @@ fn schema() -> Value {
 fn page() -> String {
     let root = schema();
     let mut text = INTRODUCTION.to_owned();
-    section(&root, "At the top", "", &root, &mut text);
+    section(
+        &root,
+        ("At the top", &sentence(&root)),
+        "",
+        &root,
+        &mut text,
+    );
     text
 }
 
