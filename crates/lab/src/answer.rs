@@ -4,6 +4,7 @@ use schedcast_workload::replay::Quantiles;
 use schedcast_workload::replay::subject::is_recorder;
 
 use crate::advise::drift::Drifting;
+use crate::advise::patches::patches;
 use crate::advise::search::Limit;
 use crate::comparison::{Comparison, Measured};
 use crate::error::Result;
@@ -62,6 +63,28 @@ impl Answer {
     }
 }
 
+/// How many runs an answer takes: every variant, once more with drifting work and the recorded limit once more where the
+/// question is about a recording.
+///
+/// # Errors
+/// A question that does not say which group it is about.
+pub fn runs(question: &Question, experiment: &Experiment) -> Result<u64> {
+    let once = experiment.scenarios.len() as u64 * u64::from(experiment.seeds);
+    let (Subject::Recording(recorded), Some(to_come)) =
+        (&question.subject, ToCome::of(question, experiment)?)
+    else {
+        return Ok(once);
+    };
+    let drifts = recorded.seen.drift_of(&to_come.target) > 0 && experiment.seeds > 1;
+    let again = if drifts { once } else { 0 };
+    let refit = if is_partial(experiment, recorded) {
+        0
+    } else {
+        u64::from(experiment.seeds)
+    };
+    Ok(once + again + refit)
+}
+
 /// Runs the question's `experiment` and compares its variants. `finished` is called after each run,
 /// from any thread.
 ///
@@ -112,13 +135,16 @@ pub fn answer(
         if let Some(target) = &target
             && let Some(latency) = recorded.seen.latency(target)
         {
-            context.verdict = verdict::sentences(&verdict::Subject {
+            let subject = verdict::Subject {
                 comparison: &comparison,
                 scenarios: &experiment.scenarios,
                 target,
                 members: recorded.seen.members.get(target).map_or(&[], Vec::as_slice),
                 latency: &latency,
-            });
+            };
+            context.verdict = verdict::sentences(&subject);
+            context.cheapest =
+                verdict::cheapest(&subject).map(|column| comparison.variants[column].name.clone());
         }
     }
     Ok(Answer {
@@ -275,7 +301,7 @@ const GROUP_FIGURES: [(&str, &str, f64); 5] = [
 
 /// Times of `measured.json`: figure, the distribution it is a value of, and which value. From sending to
 /// the reply a server handles a request; from the schedule to the reply is what the client sees.
-const LATENCY_FIGURES: [(&str, &str, &str); 10] = [
+pub(crate) const LATENCY_FIGURES: [(&str, &str, &str); 10] = [
     ("p50_ms", "activation_latency", "p50"),
     ("p75_ms", "activation_latency", "p75"),
     ("p90_ms", "activation_latency", "p90"),
@@ -523,6 +549,9 @@ pub(crate) fn context(question: &Question, experiment: &Experiment) -> Result<Co
             let commands = limit_commands(scenario.cgroup_version, before, after);
             if !commands.is_empty() {
                 context.apply.push((scenario.name.clone(), commands));
+                let limits = [first, scenario].map(|one| Limit::of(one, &target));
+                let words = patches(&target, limits[0], limits[1], after.shares());
+                context.patches.push((scenario.name.clone(), words));
             }
         }
     }

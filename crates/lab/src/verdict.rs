@@ -87,19 +87,10 @@ pub fn sentences(subject: &Subject<'_>) -> Vec<String> {
     if others.is_empty() {
         return sentences;
     }
-    let helps = |summary: &Summary| {
-        let change = summary.vs_baseline.as_ref();
-        let better = change
-            .and_then(|change| change.ratio)
-            .is_some_and(|ratio| ratio < 1.0);
-        better && !summary.at_least && change.is_some_and(|change| change.significant)
-    };
-    let candidates = others.iter().enumerate().filter_map(|(index, variant)| {
-        let limit = limit(index + 1);
-        let summary = variant.get(&metric).filter(|summary| helps(summary))?;
-        limit.quota_us.map(|_| (limit, variant, summary))
+    let cheapest = cheapest(subject).and_then(|index| {
+        let variant = &subject.comparison.variants[index];
+        Some((limit(index), variant, variant.get(&metric)?))
     });
-    let cheapest = candidates.min_by_key(|(limit, ..)| limit.grants());
     sentences.push(match cheapest {
         Some((limit, variant, after)) => format!(
             "cheapest change that helps: “{}”, {}: it becomes {}{}; {}.",
@@ -112,6 +103,26 @@ pub fn sentences(subject: &Subject<'_>) -> Vec<String> {
         None => "no column with a limit makes it shorter for certain.".to_string(),
     });
     sentences
+}
+
+/// The column with the least limit that makes the latency shorter for certain.
+pub fn cheapest(subject: &Subject<'_>) -> Option<usize> {
+    let metric = subject.latency.metric(TOLD);
+    let helps = |summary: &Summary| {
+        let change = summary.vs_baseline.as_ref();
+        let better = change
+            .and_then(|change| change.ratio)
+            .is_some_and(|ratio| ratio < 1.0);
+        better && !summary.at_least && change.is_some_and(|change| change.significant)
+    };
+    let variants = subject.comparison.variants.iter().enumerate().skip(1);
+    let candidates = variants.filter_map(|(index, variant)| {
+        let limit = Limit::of(subject.scenarios.get(index)?, subject.target);
+        variant.get(&metric).filter(|summary| helps(summary))?;
+        limit.quota_us.map(|_| (limit, index))
+    });
+    let cheapest = candidates.min_by_key(|(limit, _)| limit.grants());
+    cheapest.map(|(_, index)| index)
 }
 
 fn value(metric: &Metric<'_>, summary: &Summary) -> String {

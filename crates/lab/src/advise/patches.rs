@@ -54,6 +54,23 @@ pub struct WeightOf {
     pub quadratic: u64,
 }
 
+impl Patches {
+    /// Each tool with what is typed for it.
+    pub fn lines(&self) -> [(&'static str, String); 5] {
+        let joined = |commands: &[String]| match commands {
+            [] => "nothing to change".to_string(),
+            commands => commands.join("; "),
+        };
+        [
+            ("cgroup v1", joined(&self.cgroup_v1)),
+            ("cgroup v2", joined(&self.cgroup_v2)),
+            ("systemd", self.systemd.clone()),
+            ("OCI", self.oci.to_string()),
+            ("Kubernetes", self.kubernetes.to_string()),
+        ]
+    }
+}
+
 /// How `after` is reached from `before`, for the group `target` with `shares`.
 pub fn patches(target: &str, before: Limit, after: Limit, shares: u64) -> Patches {
     let (from, to) = (settings(before), settings(after));

@@ -7,6 +7,7 @@ use super::text::{Cell, RECORDED, Row, body, header, separated, words};
 use super::{Context, Scale, reproduce, scale_for, wrap_to};
 use crate::advise::gate::{Gate, Judged};
 use crate::advise::judge::Forecast;
+use crate::advise::patches::Patches;
 use crate::advise::slo::Slo;
 use crate::advise::{Advice, Candidate};
 use crate::comparison::Comparison;
@@ -17,7 +18,7 @@ pub fn render(advice: &Advice) -> String {
     let mut text = ticket(advice);
     if let Some(patches) = &advice.patches {
         text.push('\n');
-        text += &block(advice, patches);
+        text += &block(&advice.target, patches);
     }
     text
 }
@@ -342,18 +343,12 @@ fn now(advice: &Advice) -> String {
 }
 
 /// The recommended limit for every tool.
-fn block(advice: &Advice, patches: &crate::advise::patches::Patches) -> String {
-    let joined = |commands: &[String]| match commands {
-        [] => "nothing to change".to_string(),
-        commands => commands.join("; "),
-    };
+pub(super) fn block(target: &str, patches: &Patches) -> String {
     let weight = patches.weight;
-    let mut text = format!("cd to the directory of {}, then\n", advice.target);
-    text += &format!("cgroup v1   {}\n", joined(&patches.cgroup_v1));
-    text += &format!("cgroup v2   {}\n", joined(&patches.cgroup_v2));
-    text += &format!("systemd     {}\n", patches.systemd);
-    text += &format!("OCI         {}\n", patches.oci);
-    text += &format!("Kubernetes  {}\n", patches.kubernetes);
+    let mut text = format!("cd to the directory of {target}, then\n");
+    for (tool, line) in patches.lines() {
+        text += &format!("{tool:<12}{line}\n");
+    }
     text += &format!(
         "weight      unchanged: cpu.shares {} is cpu.weight {} (linear: kubelet, runc < 1.3.2)\n            \
          or {} (quadratic: runc 1.3.2, crun 1.23)\n",

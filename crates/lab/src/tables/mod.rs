@@ -28,6 +28,7 @@ use std::collections::BTreeMap;
 use self::paint::Paint;
 pub use self::rows::About;
 pub(crate) use self::rows::shown_metrics;
+use crate::advise::patches::Patches;
 use crate::comparison::Summary;
 use crate::metrics::{Metric, Selection};
 
@@ -82,6 +83,8 @@ pub struct Context {
     pub reproduce: Vec<String>,
     /// For each variant that can be applied: its name and the shell commands.
     pub apply: Vec<(String, Vec<String>)>,
+    /// The limit of each such variant in the words of every tool.
+    pub patches: Vec<(String, Patches)>,
     /// Show every metric, not only the headline ones.
     pub verbose: bool,
     /// Rows that were asked for by name; none: the usual ones.
@@ -90,6 +93,8 @@ pub struct Context {
     pub fit: Vec<Fit>,
     /// What an answer from a recording comes to, a sentence each.
     pub verdict: Vec<String>,
+    /// Name of the column of the cheapest change that helps.
+    pub cheapest: Option<String>,
     /// Why there is no such comparison, where the run is only a part of the recording.
     pub part: Option<String>,
     /// Whom an answer from a recording is about; `None`: everything in an experiment.

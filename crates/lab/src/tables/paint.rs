@@ -13,15 +13,18 @@ pub enum Paint {
     Good,
     /// A change for the worse: red.
     Bad,
+    /// What stands beside a value: its interval, what was recorded and measured.
+    Dim,
 }
 
 /// The mark that ends all paint.
 pub const END: char = '\u{f8df}';
 /// Marks and the escape sequences they stand for (ECMA-48, SGR), in the order of [`Paint`].
-const MARKS: [(char, &str); 4] = [
+const MARKS: [(char, &str); 5] = [
     ('\u{f8d0}', "\u{1b}[1m"),
     ('\u{f8d1}', "\u{1b}[32m"),
     ('\u{f8d2}', "\u{1b}[31m"),
+    ('\u{f8d3}', "\u{1b}[2m"),
     (END, "\u{1b}[0m"),
 ];
 

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::comparison::{Comparison, Summary, Tier, Variant};
 use crate::metrics::{Better, Metric};
-use crate::tables::rows;
+use crate::tables::{advice, rows};
 
 /// Columns of a variant's name before it continues on a further heading line.
 const NAME_COLUMNS: usize = 22;
@@ -423,6 +423,10 @@ fn lines(comparison: &Comparison, rows: &[TableRow], style: &Style) -> String {
             label_width,
             style,
         );
+        let plain = Style {
+            colour: false,
+            ..*style
+        };
         let says_something = |row: &&TableRow| {
             let beside = matches!(row.kind, RowKind::Recorded | RowKind::Measured);
             let mut cells = row.row.cells.get(block.clone()).into_iter().flatten();
@@ -431,6 +435,11 @@ fn lines(comparison: &Comparison, rows: &[TableRow], style: &Style) -> String {
         for row in rows.iter().filter(says_something) {
             text += &match row.kind {
                 RowKind::Heading => style.paint(&row.row.label, Paint::Bold) + "\n",
+                RowKind::Recorded | RowKind::Measured => {
+                    let line =
+                        body_line(row, label_width, block.clone(), (&columns, &parts), &plain);
+                    style.paint(line.trim_end(), Paint::Dim) + "\n"
+                }
                 _ => body_line(row, label_width, block.clone(), (&columns, &parts), style),
             };
         }
@@ -490,11 +499,19 @@ fn body_line(
         let cell = &row.row.cells[column];
         let (_, spread_width) = parts[column];
         let spread = pad_right(&cell.spread, spread_width);
-        let inner = format!("{} {spread}", cell.value);
-        let inner = pad_left(&inner, columns[column] - 2);
+        let value = pad_left(
+            &cell.value,
+            (columns[column] - 3).saturating_sub(width(&spread)),
+        );
         match row.paints.get(column).copied().flatten() {
-            Some(paint) => line += &style.paint(&format!("{inner} *"), paint),
-            None => line += &format!("{inner} {}", if cell.star { "*" } else { " " }),
+            Some(paint) => line += &style.paint(&format!("{value} {spread} *"), paint),
+            None => {
+                let spread = match spread.trim().is_empty() {
+                    true => spread,
+                    false => style.paint(&spread, Paint::Dim),
+                };
+                line += &format!("{value} {spread} {}", if cell.star { "*" } else { " " });
+            }
         }
     }
     format!("{}\n", line.trim_end())
@@ -590,6 +607,16 @@ pub(super) fn footer(context: &Context) -> String {
             true => line + "\n",
             false => format!("apply:     # {name}\n           {}\n", commands.join("; ")),
         };
+    }
+    let cheapest = context
+        .patches
+        .iter()
+        .find(|(name, _)| Some(name) == context.cheapest.as_ref());
+    if let (Some((name, patches)), Some(about)) = (cheapest, &context.about) {
+        text += &format!(
+            "\n“{name}” for every tool: {}",
+            advice::block(&about.path, patches)
+        );
     }
     text
 }
