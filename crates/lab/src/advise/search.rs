@@ -9,6 +9,7 @@
 //! above, 63.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use super::drift::{Drifting, Runs};
 use super::judge::{self, Forecast};
@@ -210,26 +211,44 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
             .fold(0.0, f64::max))
     }
 
+    /// The quotas that are worth trying with this period: the length of a step in µs, and the steps. Less than the service
+    /// used on average never suits, and more than the groups around the target grant is never granted.
+    pub fn quotas(&self, period_us: u64) -> (u64, RangeInclusive<u64>) {
+        let room = room(self.baseline, self.target);
+        let step_us = (period_us / STEPS).max(1);
+        let least = ((u128::from(room.floor) * u128::from(period_us)) >> 20) as u64 + 1;
+        let least = if room.floor == 0 { 0 } else { least };
+        let used = self.need.as_ref().map_or(0.0, |need| need.cpus);
+        let used_us = (used * period_us as f64).ceil() as u64;
+        let first = QUOTA_MIN_US.max(least).max(used_us).div_ceil(step_us);
+        let most_us = ((u128::from(room.ceiling) * u128::from(period_us)) >> 20) as u64;
+        (step_us, first..=most_us / step_us)
+    }
+
+    /// Runs of each limit.
+    pub fn seeds(&self) -> u64 {
+        u64::from(self.seeds)
+    }
+
+    /// Most quotas that a bisection with this period tries: the last, one for each halving, and the next larger one.
+    pub fn most_tried(&self, period_us: u64) -> u64 {
+        let (_, steps) = self.quotas(period_us);
+        let count = (steps.end() + 1).saturating_sub(*steps.start());
+        u64::from(count.max(1).ilog2()) + 3
+    }
+
     /// The smallest quota with this period and burst, or as much of the burst as the quota allows.
     ///
     /// # Errors
     /// What the simulation refuses.
     pub fn smallest_quota(&mut self, period_us: u64, burst_us: u64) -> Result<Option<Limit>> {
-        let room = room(self.baseline, self.target);
-        let step_us = (period_us / STEPS).max(1);
-        let least = ((u128::from(room.floor) * u128::from(period_us)) >> 20) as u64 + 1;
-        let least = if room.floor == 0 { 0 } else { least };
-        // Less than the service used on average never suits, so it is not tried.
-        let used = self.need.as_ref().map_or(0.0, |need| need.cpus);
-        let used_us = (used * period_us as f64).ceil() as u64;
-        let first = QUOTA_MIN_US.max(least).max(used_us).div_ceil(step_us);
-        let most_us = ((u128::from(room.ceiling) * u128::from(period_us)) >> 20) as u64;
+        let (step_us, steps) = self.quotas(period_us);
         let limit = |steps: u64| Limit {
             quota_us: Some(steps * step_us),
             period_us,
             burst_us: burst_us.min(steps * step_us),
         };
-        let found = self.least(first, most_us / step_us, limit)?;
+        let found = self.least(*steps.start(), *steps.end(), limit)?;
         Ok(found.map(limit))
     }
 

@@ -142,14 +142,14 @@ fn polyline(svg: &mut String, series: &Series, colour: &str, x: &Scale, y: &Scal
     );
 }
 
-fn line(svg: &mut String, [x1, y1, x2, y2]: [f64; 4]) {
+pub(crate) fn line(svg: &mut String, [x1, y1, x2, y2]: [f64; 4]) {
     let _ = writeln!(
         svg,
         "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"#dddddd\"/>"
     );
 }
 
-fn text(svg: &mut String, x: f64, y: f64, anchor: &str, words: &str) {
+pub(crate) fn text(svg: &mut String, x: f64, y: f64, anchor: &str, words: &str) {
     let words = escape(words);
     let _ = writeln!(
         svg,
@@ -165,7 +165,7 @@ fn number(value: f64) -> String {
     }
 }
 
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
