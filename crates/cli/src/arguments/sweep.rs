@@ -5,28 +5,33 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::Effort;
+use super::target::Target;
 use crate::columns::ColumnArguments;
 
 pub(super) const HELP: &str = "\
 The grid is the file's [sweep]: keys and the values they take. Every finished point is on disk at
-once; the same command after an interruption runs only what is missing.";
+once; the same command after an interruption runs only what is missing. Of a recording the grid is
+quotas from what the service uses to where more does not help, each with three bursts.";
 
 /// `schedcast sweep`
 #[derive(Debug, Args)]
 pub struct SweepArguments {
-    /// Experiment file (TOML) with a `[sweep]` section
-    #[arg(value_name = "EXP.toml")]
-    pub experiment: PathBuf,
+    /// Experiment file (TOML) with a `[sweep]` section, or the folder of a recording
+    #[arg(value_name = "EXP.toml|RECORDING")]
+    pub subject: PathBuf,
     /// Settings and further variants
     #[command(flatten)]
     pub columns: ColumnArguments,
-    /// Group whose cpu.* files --set changes
-    #[arg(long, value_name = "PATH")]
-    pub cgroup: Option<String>,
+    /// Whose cpu.* files --set means, or whose limit a recording's sweep varies
+    #[command(flatten)]
+    pub target: Target,
+    /// A promise to draw over a recording's sweep, such as 'p99<80ms'
+    #[arg(long, value_name = "PROMISE")]
+    pub slo: Option<String>,
     /// How much to run
     #[command(flatten)]
     pub effort: Effort,
-    /// Folder of journal, results.csv and results.json [default: EXP.sweep]
+    /// Folder of the results [default: EXP.sweep or RECORDING.sweep]
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Number of threads that simulate [default: one for each CPU]

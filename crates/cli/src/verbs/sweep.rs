@@ -3,15 +3,16 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use schedcast_lab::error::Result;
+use schedcast_lab::error::{Error, Result};
+use schedcast_lab::frontier;
 use schedcast_lab::metrics::Selection;
 use schedcast_lab::question::Subject;
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::sweep::{Options, Results, Sweep, build_of};
 
-use super::{progress, question, say_backgrounds, say_empty};
+use super::{progress, question, recording, say_backgrounds, say_empty, say_newer_kernels, target};
 use crate::arguments::{Cli, SweepArguments};
-use crate::written;
+use crate::{output, written};
 
 /// Longest table that is printed; longer sweeps are read from their files.
 const MOST_ROWS: usize = 60;
@@ -24,14 +25,26 @@ pub fn sweep(
     out: &mut impl Write,
     err: &mut impl Write,
 ) -> Result<()> {
+    if arguments.subject.is_dir() {
+        return sweep_recording(arguments, cli, simulator, (out, err));
+    }
+    if arguments.slo.is_some() {
+        let error = Error::usage("a promise is drawn over the sweep of a recording");
+        return Err(error.hint("the values of an experiment's sweep are in its table"));
+    }
     // Told before hours of simulation rather than behind them.
     let selection = Selection::new(&arguments.metrics)?;
     let subject = Subject::File {
-        path: arguments.experiment.clone(),
+        path: arguments.subject.clone(),
         only: None,
     };
-    let cgroup = arguments.cgroup.as_deref();
-    let question = question(subject, &arguments.columns, cgroup, &arguments.effort);
+    let cgroup = target::in_subject(&arguments.target, &subject)?;
+    let question = question(
+        subject,
+        &arguments.columns,
+        cgroup.as_deref(),
+        &arguments.effort,
+    );
     let experiment = question.experiment()?;
     if let Some(simulator) = simulator.simulator() {
         selection.refuse_unknown_subjects(&experiment.scenarios, simulator)?;
@@ -58,8 +71,55 @@ pub fn sweep(
     written(out.write_all(text.as_bytes()))
 }
 
+/// The frontier of a recorded service: its latency under every limit worth a thought.
+fn sweep_recording(
+    arguments: &SweepArguments,
+    cli: &Cli,
+    simulator: &impl Simulate,
+    (out, err): (&mut impl Write, &mut impl Write),
+) -> Result<()> {
+    let columns = &arguments.columns.0;
+    if !columns.leading.is_empty() || !columns.variants.is_empty() {
+        let error = Error::usage("the sweep of a recording has its own grid: quotas and bursts");
+        return Err(error.hint("`schedcast what-if` takes settings and variants"));
+    }
+    if !arguments.metrics.is_empty() || arguments.workers.is_some() {
+        let error = Error::usage("`--metric` and `--workers` are for the sweep of an experiment");
+        return Err(error.hint("name what a recording's sweep draws with --slo"));
+    }
+    let folder = folder(arguments);
+    output::refuse_no_folder(Some(&folder))?;
+    let subject = recording(&arguments.subject, err)?;
+    let cgroup = target::in_subject(&arguments.target, &subject)?;
+    let question = question(
+        subject,
+        &arguments.columns,
+        cgroup.as_deref(),
+        &arguments.effort,
+    );
+    let experiment = question.experiment()?;
+    say_newer_kernels(&experiment.scenarios);
+    let slos: Vec<String> = arguments.slo.iter().cloned().collect();
+    let about = frontier::LIMITS_ABOUT * u64::from(experiment.seeds);
+    let progress = progress(about, cli.quiet);
+    let found = frontier::of_recording(&question, &experiment, &slos, simulator, &|| {
+        progress.inc(1);
+    });
+    progress.finish_and_clear();
+    let found = found?;
+    found.save(&folder)?;
+    let measure = found.first_measure();
+    let mut text = found.table(measure, cli.style.columns) + "\n";
+    text += &found.plot(measure, cli.style.columns);
+    let (points, seeds, folder) = (found.points().count(), found.seeds, folder.display());
+    text += &format!(
+        "{points} limits × {seeds} seeds: {folder}/results.csv, {folder}/results.json, {folder}/frontier.svg\n"
+    );
+    written(out.write_all(text.as_bytes()))
+}
+
 fn folder(arguments: &SweepArguments) -> PathBuf {
-    match (&arguments.output, arguments.experiment.file_stem()) {
+    match (&arguments.output, arguments.subject.file_stem()) {
         (Some(folder), _) => folder.clone(),
         (None, stem) => {
             let mut name = stem.unwrap_or_default().to_os_string();
