@@ -14,17 +14,23 @@ ROOT = Path(__file__).resolve().parents[3]
 RECORDING = "recordings/postgres-quota"
 SETTINGS = ["--variant", "quota 75 ms", "--set", "cpu.max=75000 100000"]
 SETTINGS += ["--variant", "burst 50 ms", "--set", "cpu.max.burst=50000"]
+#: A service among ten neighbours, whose page is taken at the sizes of a telephone, a laptop and a large screen.
+NODE = ["recordings/ten-neighbours", "--cgroup", "/tenants/checkout"]
+NODE_SETTINGS = ["--variant", "burst 20 ms", "--set", "cpu.max.burst=20000"]
+NODE_SETTINGS += ["--variant", "quota 60 ms", "--set", "cpu.max=60000"]
+SIZES = {"390": (390, 844), "1280": (1280, 900), "1920": (1920, 1080)}
 LIGHT, DARK = [], ["--blink-settings=preferredColorScheme=0"]
+SCHEMES = {"light": LIGHT, "dark": DARK}
 WIDTH = 1120
 #: The page alone with one of its sections.
 ONLY = """<style>
-header, main > section:not(#{section}) {{ display: none }}
+header, main section:not(#{section}) {{ display: none }}
 #page {{ max-width: none; padding: 0 24px }}
 </style>"""
 #: Says how high the section is, once it is drawn.
 HEIGHT = """<script>setTimeout(() => {
   const note = document.createElement("i");
-  const box = document.querySelector("main > section:not([hidden])#SECTION").getBoundingClientRect();
+  const box = document.querySelector("main section#SECTION").getBoundingClientRect();
   note.id = "high-" + Math.ceil(box.bottom + 18);
   document.body.append(note);
 }, 1500);</script>"""
@@ -56,14 +62,14 @@ class Studio:
         browse(self.scratch / "profile", url, f"--screenshot={picture}", window, *scheme)
         print(picture)
 
-    def section(self, name, page, section, scheme=LIGHT, script=""):
+    def section(self, name, page, section, scheme=LIGHT, script="", at=""):
         """One section of a report, as high as it is."""
         head, foot = ONLY.format(section=section) + "</head>", HEIGHT.replace("SECTION", section)
         text = page.read_text().replace("</head>", head, 1)
         text = text.replace("</body>", script + foot + "</body>")
         changed = self.scratch / f"{section}.html"
         changed.write_text(text)
-        url = f"file://{changed}"
+        url = f"file://{changed}{at}"
         drawn = browse(self.scratch / "profile", url, "--dump-dom", f"--window-size={WIDTH},900", *scheme)
         high = re.search(r'id="high-(\d+)"', drawn)
         self.take(name, url, (WIDTH, int(high[1])), scheme)
@@ -77,19 +83,25 @@ def main(schedcast, folder):
         page = scratch / "report.html"
         words = ["what-if", RECORDING, *SETTINGS, "--report", str(page), "-q"]
         subprocess.run([schedcast, *words], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-        whole = (1180, 900)
-        studio.take("report-light", f"file://{page}", whole)
-        studio.take("report-dark", f"file://{page}", whole, DARK)
+        for scheme, flags in SCHEMES.items():
+            studio.take(f"report-{scheme}", f"file://{page}#promise=p95<40ms", SIZES["1280"], flags)
+            studio.section(f"frontier-{scheme}", page, "frontier", flags, at="#promise=p95<40ms")
+            studio.section(f"periods-{scheme}", page, "periods", flags)
+            studio.section(f"timeline-{scheme}", page, "timeline", flags, WORST)
         studio.section("latency-light", page, "latency")
-        studio.section("periods-light", page, "periods")
-        studio.section("periods-dark", page, "periods", DARK)
-        studio.section("timeline-light", page, "timeline", script=WORST)
-        studio.section("timeline-dark", page, "timeline", DARK, WORST)
+        node = scratch / "node.html"
+        words = ["what-if", *NODE, *NODE_SETTINGS, "--report", str(node), "-q"]
+        subprocess.run([schedcast, *words], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        for size, window in SIZES.items():
+            for scheme, flags in SCHEMES.items():
+                studio.take(f"node-{size}-{scheme}", f"file://{node}#promise=p95<60ms", window, flags)
         words = [schedcast, "serve", RECORDING, "--port", "0"]
         with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
             try:
                 address = server.stdout.readline().split()[0]
-                studio.take("serve-light", f"{address}#quota_us=60000&burst_us=20000", (1180, 800))
+                chosen = f"{address}#quota_us=67000&promise=p95<40ms"
+                for scheme, flags in SCHEMES.items():
+                    studio.take(f"serve-{scheme}", chosen, SIZES["1280"], flags)
             finally:
                 server.kill()
 

@@ -13,9 +13,14 @@ use schedcast_lab::report;
 use schedcast_lab::serve::Server;
 use schedcast_lab::simulator::Simulator;
 
+#[path = "browser/node.rs"]
+mod node;
+
 const EXPERIMENT: &str = include_str!("browser/experiment.toml");
 /// What the page is looked at with.
 const AUDIT: &str = include_str!("browser/audit.js");
+/// What the page says and does to a reader.
+const LOOK: &str = include_str!("browser/look.js");
 /// Has the browser say that its user prefers dark pages.
 const DARK: &str = "--blink-settings=preferredColorScheme=0";
 
@@ -93,9 +98,9 @@ fn a_page_draws_itself_without_complaint_and_without_network() {
         let (document, said) = open(browser, &url, directory.path(), dark);
         assert_eq!(console(&said), Vec::<&str>::new());
         for id in [
+            "periods",
             "table",
             "latency",
-            "periods",
             "timeline",
             "waiting",
             "overheads",
@@ -275,11 +280,155 @@ fn controls_of_a_served_page_change_the_numbers() {
             assert!(document.contains(&format!("id=\"{control}\"")), "{control}");
         }
     }
-    assert!(!plain.0.contains("what you set"));
-    assert!(set.0.contains("what you set"), "{}", set.0.len());
+    // The panel names its column before anything is set.
+    let simulated = "<h3>what you set</h3>";
+    assert!(!plain.0.contains(simulated));
+    assert!(set.0.contains(simulated), "{}", set.0.len());
     let sentence = |document: &str| {
         let start = document.find("id=\"sentence\">").unwrap();
         document[start..].split("</p>").next().unwrap().to_string()
     };
     assert_ne!(sentence(&plain.0), sentence(&set.0));
+}
+
+/// The page of the node with ten neighbours.
+fn page_of_node() -> String {
+    let question = node::question(3);
+    let experiment = question.experiment().unwrap();
+    let simulator = Simulator::new();
+    let mut gathered = report::gather(&question, &experiment, &simulator, &|| {}).unwrap();
+    gathered
+        .add_frontier(&question, &experiment, &simulator, &|| {})
+        .unwrap();
+    let data = report::data::report(gathered, &experiment.scenarios);
+    report::page(&data, None)
+}
+
+/// What a reader finds on the page with this text, opened with `hash` behind its address.
+fn looked(
+    browser: &str,
+    text: &str,
+    hash: &str,
+    directory: &Path,
+    more: &[&str],
+) -> (serde_json::Value, String) {
+    let path = directory.join("looked.html");
+    let watched = format!("<script>{LOOK}</script></body>");
+    std::fs::write(&path, text.replace("</body>", &watched)).unwrap();
+    let url = format!("file://{}{hash}", path.display());
+    let (document, said) = open(browser, &url, directory, more);
+    let found = document.split("<pre id=\"looked\">").nth(1);
+    let found = found.and_then(|rest| rest.split("</pre>").next());
+    let found = found.expect("the page was looked at");
+    let found = found
+        .replace("&lt;", "<")
+        .replace("&gt;", ">")
+        .replace("&amp;", "&");
+    (serde_json::from_str(&found).unwrap(), said)
+}
+
+fn text<'a>(found: &'a serde_json::Value, key: &str) -> &'a str {
+    found[key].as_str().unwrap()
+}
+
+#[test]
+fn the_first_screen_is_about_the_target_among_ten_neighbours() {
+    let Some(browser) = browser() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let page = page_of_node();
+    for window in ["390,844", "640,900", "1280,900", "1920,1080"] {
+        let window = format!("--window-size={window}");
+        let hash = "#promise=p95<400ms";
+        let (found, said) = looked(browser, &page, hash, directory.path(), &[&window]);
+        assert_eq!(console(&said), Vec::<&str>::new());
+        let words = text(&found, "words");
+        assert!(words.contains("/tenants/checkout"), "{window}: {words}");
+        assert!(words.contains("checkout/activation_latency.p99"), "{words}");
+        // A neighbour is told of only where it pays for a limit.
+        let others = words.lines().filter(|line| !line.contains(" pays"));
+        for line in others {
+            let named = node::NEIGHBOURS.iter().find(|name| line.contains(**name));
+            assert_eq!(named, None, "{window}: {line}");
+        }
+        assert_eq!(
+            found["wide"], false,
+            "{window}: nothing lies beyond the edge"
+        );
+        assert_eq!(found["loaded"], serde_json::json!([]));
+        let frontier = &found["frontier"];
+        assert!(frontier["lines"].as_u64() >= Some(3), "{found}");
+        assert_eq!(frontier["bands"], 3, "{found}");
+        if window.contains("1280") || window.contains("1920") {
+            assert!(frontier["top"].as_u64() < Some(700), "{window}: {frontier}");
+        }
+        let answer = text(&found, "answer");
+        assert!(
+            answer.starts_with("The cheapest of these limits"),
+            "{answer}"
+        );
+        let points: Vec<&str> = found["points"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|one| one.as_str())
+            .collect();
+        assert!(
+            points.iter().all(|point| point.contains("p95")),
+            "{points:?}"
+        );
+        assert_ne!(points[0], points[1]);
+    }
+}
+
+/// A server that refuses, or that is gone: the numbers on the page are not those of what is set, and the page says so.
+#[test]
+fn results_are_marked_out_of_date_after_an_error_and_the_panel_stays() {
+    let Some(browser) = browser() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::new(node::question(2), Simulator::new(), 0, 2, Vec::new()).unwrap();
+    let stop = AtomicBool::new(false);
+    let address = server.address();
+    let (page, refused, answered) = std::thread::scope(|scope| {
+        let served = scope.spawn(|| server.serve(&stop));
+        let see = |hash: &str| {
+            open(
+                browser,
+                &format!("http://{address}/{hash}"),
+                directory.path(),
+                &[],
+            )
+            .0
+        };
+        let seen = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            // The kernel refuses a burst that is larger than the quota.
+            (
+                get(address),
+                see("#quota_us=67000&burst_us=90000"),
+                see("#quota_us=67000"),
+            )
+        }));
+        stop.store(true, Ordering::Relaxed);
+        served.join().unwrap().unwrap();
+        seen.unwrap()
+    });
+    let banner = "role=\"alert\">Out of date: ";
+    assert!(refused.contains(banner), "the kernel's reason is told");
+    assert!(refused.contains("<main id=\"results\" class=\"stale\""));
+    assert!(!answered.contains(banner));
+    assert!(answered.contains("<h3>what you set</h3>"));
+    assert!(answered.contains("echo 67000 &gt; cpu.cfs_quota_us"));
+    // From a file there is nobody who answers.
+    let hash = "#quota_us=67000";
+    let (found, _) = looked(
+        browser,
+        &page,
+        hash,
+        directory.path(),
+        &["--window-size=1280,900"],
+    );
+    assert_eq!(found["stale"], true);
+    let said = text(&found, "banner");
+    assert!(said.contains("the server does not answer"), "{said}");
+    let panel = found["panel"].as_array().unwrap();
+    assert_eq!(panel[0], panel[1], "the panel stays where it is");
 }

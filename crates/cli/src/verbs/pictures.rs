@@ -1,9 +1,11 @@
 //! What is written beside the table to be looked at.
 
+use indicatif::ProgressBar;
 use schedcast_lab::answer::{self, Answer};
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Experiment;
-use schedcast_lab::question::Question;
+use schedcast_lab::frontier;
+use schedcast_lab::question::{Question, Subject};
 use schedcast_lab::report::{self, gather::Gathered};
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::simulator::Simulator;
@@ -38,13 +40,21 @@ pub fn answer(
     (question, experiment): (&Question, &Experiment),
     simulator: &impl Simulate,
     pictures: &Pictures,
-    finished: &(impl Fn() + Sync),
+    progress: &ProgressBar,
 ) -> Result<Answered> {
+    let finished = || progress.inc(1);
+    progress.set_message("the variants");
     if pictures.report.is_none() {
-        let answer = answer::answer(question, experiment, simulator, finished)?;
+        let answer = answer::answer(question, experiment, simulator, &finished)?;
         return Ok(Answered::Plain(Box::new(answer)));
     }
-    let gathered = report::gather(question, experiment, behind(simulator)?, finished)?;
+    let simulator = behind(simulator)?;
+    let mut gathered = report::gather(question, experiment, simulator, &finished)?;
+    progress.set_message("what other limits would do");
+    if matches!(question.subject, Subject::Recording(_)) {
+        progress.inc_length(frontier::LIMITS_ABOUT * u64::from(experiment.seeds));
+    }
+    gathered.add_frontier(question, experiment, simulator, &finished)?;
     Ok(Answered::Gathered(Box::new(gathered)))
 }
 

@@ -1,6 +1,6 @@
 // Where time went, as stacked bars with their numbers in words.
 
-import { element } from "./dom";
+import { element, perVariant } from "./dom";
 import { Report } from "./types";
 
 interface Part {
@@ -33,13 +33,15 @@ export function waits(report: Report): HTMLElement {
     const sums = row.seconds.map((one) => (one ? one[0] + one[1] + one[2] : 0));
     const most = Math.max(...sums) || 1;
     box.append(element("h3", {}, row.name));
-    row.seconds.forEach((one, variant) => {
-      if (!one) return;
+    const make = (variant: number) => {
+      const one = row.seconds[variant];
+      if (!one) return null;
       const kinds = ["run", "wait", "throttled"];
       const names = ["running", "waiting for others", "waiting while throttled"];
       const parts = one.map((value, kind) => ({ name: names[kind], share: value / most, text: seconds(value), kind: kinds[kind] }));
-      box.append(bar(report.variants[variant].name, parts));
-    });
+      return bar(report.variants[variant].name, parts);
+    };
+    box.append(perVariant(report.variants.map((one) => one.name), report.cheapest, make));
   }
   return box;
 }
@@ -50,8 +52,8 @@ function percent(share: number): string {
 }
 
 export function cpuTime(report: Report): HTMLElement {
-  const box = element("div");
-  report.cpu_time.forEach((one, variant) => {
+  const make = (variant: number) => {
+    const one = report.cpu_time[variant];
     const largest = one.overheads.slice(0, 5);
     const rest = one.overheads.slice(5).reduce((sum, [, share]) => sum + share, 0);
     const parts: Part[] = [{ name: "tasks", share: one.tasks, text: percent(one.tasks), kind: "run" }];
@@ -60,22 +62,21 @@ export function cpuTime(report: Report): HTMLElement {
     );
     if (rest > 0) parts.push({ name: "other costs", share: rest, text: percent(rest), kind: "cost-5" });
     parts.push({ name: "idle", share: one.idle, text: percent(one.idle), kind: "idle" });
-    box.append(bar(report.variants[variant].name, parts));
-  });
-  return box;
+    return bar(report.variants[variant].name, parts);
+  };
+  return perVariant(report.variants.map((one) => one.name), report.cheapest, make);
 }
 
 export function idleStates(report: Report): HTMLElement {
-  const box = element("div");
-  report.scenes.forEach((scene, variant) => {
-    const hardware = scene.hardware;
-    if (!hardware) return;
+  const make = (variant: number) => {
+    const hardware = report.scenes[variant].hardware;
+    if (!hardware) return null;
     const asleep = hardware.residency.reduce((sum, share) => sum + share, 0);
     const parts: Part[] = [{ name: "awake", share: 1 - asleep, text: percent(1 - asleep), kind: "run" }];
     hardware.idle_states.forEach((name, row) =>
       parts.push({ name, share: hardware.residency[row], text: percent(hardware.residency[row]), kind: `depth-${Math.min(row, 5)}` }),
     );
-    box.append(bar(report.variants[variant].name, parts));
-  });
-  return box;
+    return bar(report.variants[variant].name, parts);
+  };
+  return perVariant(report.variants.map((one) => one.name), report.cheapest, make);
 }

@@ -64,6 +64,16 @@ export function spans(text: string, tickNs: number): Span[] {
   return out;
 }
 
+/** How many threads did something in each bucket: twice a value in hundredths, or twice a number of zeros and one. */
+export function load(text: string): number[] {
+  const out: number[] = [];
+  for (const one of integers(text)) {
+    if (one % 2 === 0) out.push(one / 200);
+    else for (let zeros = (one - 1) / 2; zeros > 0; zeros--) out.push(0);
+  }
+  return out;
+}
+
 export function shares(text: string): Uint8Array {
   return bytes(text);
 }

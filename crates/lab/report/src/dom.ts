@@ -36,7 +36,7 @@ export function css(name: string): string {
 }
 
 export function variantColor(row: number): string {
-  return css(`--variant-${row % 6}`);
+  return css(`--variant-${row % 10}`);
 }
 
 /** A number as the table prints it: digits behind the point, thousands apart. */
@@ -47,8 +47,32 @@ export function number(value: number, digits: number): string {
   });
 }
 
-/** Microseconds in the unit people would say. */
+/** The unit of times up to `largest` microseconds, as the tables of the terminal have it. */
+export function scaleOf(largest: number): { divisor: number; unit: string } {
+  if (largest >= 1e7) return { divisor: 1e6, unit: "s" };
+  return largest >= 1e4 ? { divisor: 1e3, unit: "ms" } : { divisor: 1, unit: "us" };
+}
+
+/** Microseconds in the unit that the tables would choose, to four digits. */
 export function duration(us: number): string {
-  const [value, unit] = us >= 1e6 ? [us / 1e6, "s"] : us >= 1e3 ? [us / 1e3, "ms"] : us >= 1 ? [us, "µs"] : [us * 1e3, "ns"];
-  return `${Number(value.toPrecision(3))} ${unit}`;
+  const { divisor, unit } = scaleOf(us);
+  const value = us / divisor;
+  const digits = value >= 1000 ? 0 : value >= 100 ? 1 : value >= 10 || value === 0 ? 2 : 3;
+  return `${number(value, digits)} ${unit}`;
+}
+
+/**
+ * One part for each variant: the first, and the one that is advised (else the second), side by side; the others behind a
+ * line that opens them, and are made then.
+ */
+export function perVariant(names: string[], advised: number | null, make: (variant: number) => HTMLElement | null): HTMLElement {
+  const open = names.length > 1 ? [0, advised ?? 1] : [0];
+  const side = element("div", { class: "side-by-side" }, ...open.map(make));
+  const others = names.map((_, variant) => variant).filter((variant) => !open.includes(variant));
+  if (!others.length) return side;
+  const fold = element("details", { class: "others" }, element("summary", {}, `${others.length === 1 ? "one more variant" : `${others.length} more variants`}: ${others.map((variant) => names[variant]).join(", ")}`));
+  fold.addEventListener("toggle", () => {
+    if (fold.children.length === 1) fold.append(element("div", { class: "side-by-side" }, ...others.map(make)));
+  });
+  return element("div", {}, side, fold);
 }

@@ -1,7 +1,8 @@
 // Plots of lines: latency distributions, periods, power.
 
 import uPlot from "uplot";
-import { choice, css, duration, element, variantColor } from "./dom";
+import { choice, css, duration, element, number, perVariant, scaleOf, variantColor } from "./dom";
+import { apart } from "./svg";
 import { GroupSettings, Periods, Report, Scene } from "./types";
 
 function axis(label: string, extra: Partial<uPlot.Axis> = {}): uPlot.Axis {
@@ -17,12 +18,72 @@ function axis(label: string, extra: Partial<uPlot.Axis> = {}): uPlot.Axis {
 }
 
 function draw(holder: HTMLElement, options: Omit<uPlot.Options, "width">, data: uPlot.AlignedData): void {
-  const width = Math.max(280, holder.clientWidth);
-  const plot = new uPlot({ width, ...options }, data, holder);
+  const width = Math.max(240, holder.clientWidth);
+  const plot = new uPlot({ width, legend: { show: false }, ...options }, data, holder);
   new ResizeObserver(() => {
-    const wide = Math.max(280, holder.clientWidth);
+    const wide = Math.max(240, holder.clientWidth);
     if (Math.abs(wide - plot.width) > 1) plot.setSize({ width: wide, height: options.height });
   }).observe(holder);
+}
+
+/** Room for the names of lines at their ends. */
+const NAMES = 128;
+
+/** Names of the lines at their ends, and under the pointer what they say there. */
+function named(info: HTMLElement, at: (value: number) => string, value: (value: number) => string): uPlot.Hooks.Arrays {
+  const place = (plot: uPlot, series: number) => {
+    const values = plot.data[series] as (number | null | undefined)[];
+    for (let row = values.length - 1; row >= 0; row--) {
+      const found = values[row];
+      if (found != null) return plot.valToPos(found, "y", true);
+    }
+    return null;
+  };
+  return {
+    draw: [
+      (plot) => {
+        const ratio = uPlot.pxRatio;
+        const labels = plot.series.flatMap((series, row) => {
+          const where = row > 0 && series.show ? place(plot, row) : null;
+          return where === null ? [] : [{ at: where, text: String(series.label), color: String((series as { color?: string }).color ?? css("--text")) }];
+        });
+        const { left, top, width, height } = plot.bbox;
+        plot.ctx.save();
+        plot.ctx.font = `${12 * ratio}px system-ui, sans-serif`;
+        plot.ctx.textBaseline = "middle";
+        plot.ctx.textAlign = "left";
+        for (const label of apart(labels, top + 6 * ratio, top + height - 6 * ratio, 14 * ratio)) {
+          plot.ctx.fillStyle = label.color;
+          plot.ctx.fillRect(left + width + 5 * ratio, label.at - 4 * ratio, 8 * ratio, 8 * ratio);
+          plot.ctx.fillStyle = css("--text");
+          plot.ctx.fillText(fitted(plot.ctx, label.text, (NAMES - 20) * ratio), left + width + 17 * ratio, label.at);
+        }
+        plot.ctx.restore();
+      },
+    ],
+    setCursor: [
+      (plot) => {
+        const row = plot.cursor.idx;
+        if (row == null) {
+          info.textContent = "point at the picture to read its values";
+          return;
+        }
+        const parts = plot.series.slice(1).flatMap((series, index) => {
+          const found = plot.data[index + 1][row];
+          return found == null ? [] : [`${series.label} ${value(found)}`];
+        });
+        info.textContent = `${at(plot.data[0][row])}: ${parts.join(" · ")}`;
+      },
+    ],
+  };
+}
+
+/** A text that is cut where there is no room for it. */
+function fitted(context: CanvasRenderingContext2D, text: string, room: number): string {
+  if (context.measureText(text).width <= room) return text;
+  let kept = text;
+  while (kept.length > 1 && context.measureText(`${kept}…`).width > room) kept = kept.slice(0, -1);
+  return `${kept}…`;
 }
 
 function percentile(rarity: number): string {
@@ -43,30 +104,34 @@ function align(curves: ([number[], number[]] | null)[]): uPlot.AlignedData {
   return uPlot.join(tables.map((curve) => curve as unknown as uPlot.AlignedData));
 }
 
+/** Points of a distribution's curve for each factor of ten in rarity, as in report/data.rs. */
+const POINTS_PER_DECADE = 24;
+
+/** Patterns of lines: the first variant is dashed, and none of ten is the same in grey. */
+function dash(row: number): number[] {
+  return [[6, 4], [], [2, 3], [10, 3], [10, 3, 2, 3]][row % 5];
+}
+
 export function distributions(report: Report): HTMLElement {
   const holder = element("div", { class: "plot", role: "img" });
+  const info = element("p", { class: "info" }, " ");
   const show = (row: number) => {
     const one = report.distributions[row];
     holder.replaceChildren();
     holder.setAttribute("aria-label", `Latency distribution of ${one.name}: see the table for its percentiles`);
-    const present = one.curves.map((curve, index) => ({ curve, index })).filter(({ curve }) => curve !== null);
-    const series: uPlot.Series[] = [{ label: "below", value: (_, value) => (value == null ? "–" : below(value)) }];
-    for (const { index } of present) {
-      series.push({
-        label: report.variants[index].name,
-        stroke: variantColor(index),
-        width: 2,
-        dash: index === 0 ? [6, 4] : [],
-        spanGaps: true,
-        points: { show: false },
-        value: (_, value) => (value == null ? "–" : duration(value)),
-      });
-    }
+    const present = one.curves.flatMap((curve, index) => (curve ? [{ curve, index }] : []));
+    const series: uPlot.Series[] = [{}];
+    for (const { index } of present)
+      series.push({ label: report.variants[index].name, stroke: variantColor(index), color: variantColor(index), width: 2, dash: dash(index), spanGaps: true, points: { show: false } } as uPlot.Series);
+    const scale = scaleOf(Math.max(...present.flatMap(({ curve }) => curve)));
+    const curves = present.map(({ curve }): [number[], number[]] => [curve.map((_, step) => step / POINTS_PER_DECADE), curve]);
     draw(
       holder,
       {
         height: 320,
+        padding: [null, NAMES, null, null],
         series,
+        hooks: named(info, (rarity) => `${below(rarity)} take less`, duration),
         scales: { x: { time: false }, y: { distr: 3 } },
         axes: [
           axis("percentile", {
@@ -78,18 +143,19 @@ export function distributions(report: Report): HTMLElement {
             },
             values: (_, splits) => splits.map((rarity) => (rarity > 0 && rarity < 1 ? "p50" : percentile(rarity))),
           }),
-          axis("latency", {
+          axis(`latency, ${scale.unit}`, {
             filter: (_, splits) => splits.map((us) => (us && isPower(us) ? us : null)),
             grid: { stroke: css("--line"), width: 1, filter: (_: uPlot, splits: number[]) => splits.map((us) => (isTen(us) ? us : null)) },
-            size: 72, values: (_, splits) => splits.map((us) => (us ? duration(us) : "")),
+            size: 72,
+            values: (_, splits) => splits.map((us) => (us ? String(Number((us / scale.divisor).toPrecision(3))) : "")),
           }),
         ],
       },
-      align(one.curves),
+      align(curves),
     );
   };
   const names = report.distributions.map((one) => one.name);
-  const box = element("div", {}, choice("latency of", names, show), holder);
+  const box = element("div", {}, choice("latency of", names, show), holder, info);
   requestAnimationFrame(() => show(0));
   return box;
 }
@@ -104,6 +170,9 @@ function isPower(us: number): boolean {
   return mantissa === 1 || mantissa === 2 || mantissa === 5;
 }
 
+/** The event that has the timeline show a time of the run, in ms. */
+export const SHOW_TIME = "schedcast-show-time";
+
 /** What a period had beyond its quota, where saving is allowed. */
 function saved(periods: Periods, settings: GroupSettings | undefined): number[] | null {
   if (!settings?.burst_us || settings.quota_us === null) return null;
@@ -111,31 +180,49 @@ function saved(periods: Periods, settings: GroupSettings | undefined): number[] 
   return periods.granted_ms.map((granted) => Math.max(0, granted - quota));
 }
 
-function periodPlot(holder: HTMLElement, periods: Periods, settings: GroupSettings | undefined, title: string, most: number, length: number): void {
-  const caption = element("h3", {}, title);
+interface Frame {
+  most: number;
+  length: number;
+}
+
+function periodPlot(periods: Periods, settings: GroupSettings | undefined, title: string, frame: Frame): HTMLElement {
   const plot = element("div", { class: "plot", role: "img", "aria-label": `Periods of ${title}` });
-  holder.append(caption, plot);
-  const ms = (_: uPlot, value: number | null) => (value == null ? "–" : `${value.toFixed(1)} ms`);
+  const info = element("p", { class: "info" }, " ");
   const balance = saved(periods, settings);
   const stepped = uPlot.paths.stepped?.({ align: -1 });
-  draw(
-    plot,
-    {
-      height: 210,
-      cursor: { sync: { key: "periods" } },
-      scales: { x: { time: false, range: () => [0, length / 1e3] }, y: { range: () => [0, most * 1.08] } },
-      axes: [axis("time of the run, s"), axis("ms per period", { size: 60 })],
-      series: [
-        { label: "at", value: (_, value) => (value == null ? "–" : `${value.toFixed(2)} s`) },
-        { label: "used", stroke: css("--run"), fill: css("--run-soft"), width: 1.5, paths: stepped, points: { show: false }, value: ms },
-        { label: "wanted", stroke: css("--wait"), width: 2, dash: [3, 3], paths: stepped, points: { show: false }, value: ms },
-        { label: "allowed", stroke: css("--text"), width: 1.5, paths: stepped, points: { show: false }, value: ms },
-        { label: "throttled (all CPUs)", stroke: css("--throttled"), fill: css("--throttled-soft"), width: 1.5, paths: stepped, points: { show: false }, value: ms },
-        ...(balance ? [{ label: "of it saved before (burst)", stroke: css("--burst"), width: 2, paths: stepped, points: { show: false }, value: ms }] : []),
-      ],
-    },
-    [periods.at_ms.map((at) => at / 1e3), periods.used_ms, periods.wanted_ms, periods.granted_ms, periods.throttled_ms, ...(balance ? [balance] : [])],
-  );
+  const line = (label: string, more: Partial<uPlot.Series>): uPlot.Series => ({ label, width: 1.5, paths: stepped, points: { show: false }, ...more });
+  const of = named(info, (at) => `${number(at, 2)} s`, (value) => `${number(value, 1)} ms`);
+  const make = () =>
+    draw(
+      plot,
+      {
+        height: 210,
+        cursor: { sync: { key: "periods" } },
+        hooks: { setCursor: of.setCursor, ready: [(made) => made.over.addEventListener("click", () => jump(periods, made.cursor.idx))] },
+        scales: { x: { time: false, range: () => [0, frame.length / 1e3] }, y: { range: () => [0, frame.most * 1.08] } },
+        axes: [axis("time of the run, s"), axis("ms per period", { size: 60 })],
+        series: [
+          {},
+          line("used", { stroke: css("--run"), fill: css("--run-soft") }),
+          line("wanted", { stroke: css("--wait"), width: 2, dash: [3, 3] }),
+          line("allowed", { stroke: css("--text") }),
+          line("throttled", { stroke: css("--throttled"), fill: css("--throttled-soft") }),
+          ...(balance ? [line("of it saved before", { stroke: css("--burst"), width: 2 })] : []),
+        ],
+      },
+      [periods.at_ms.map((at) => at / 1e3), periods.used_ms, periods.wanted_ms, periods.granted_ms, periods.throttled_ms, ...(balance ? [balance] : [])],
+    );
+  requestAnimationFrame(make);
+  return element("div", {}, element("h3", {}, title), plot, info);
+}
+
+/** Has the timeline show a period, with a tenth of its length on both sides. */
+function jump(periods: Periods, row: number | null | undefined): void {
+  if (row == null) return;
+  const to = periods.at_ms[row];
+  const from = row > 0 ? periods.at_ms[row - 1] : to - (periods.at_ms[1] ?? to) + periods.at_ms[0];
+  const edge = (to - from) / 10;
+  document.dispatchEvent(new CustomEvent(SHOW_TIME, { detail: { from: Math.max(0, from - edge), to: to + edge } }));
 }
 
 function limited(report: Report): string[] {
@@ -147,34 +234,47 @@ export function hasPeriods(report: Report): boolean {
   return limited(report).length > 0;
 }
 
+function swatch(color: string, text: string): HTMLElement {
+  return element("span", { class: "part" }, element("span", { class: `dot ${color}`, "aria-hidden": "true" }), text);
+}
+
 export function periods(report: Report): HTMLElement {
   const paths = limited(report);
-  const holder = element("div");
   const of = (scene: Scene, path: string) => scene.periods.find((one) => scene.groups[one.group] === path);
+  const holder = element("div");
   const show = (row: number) => {
-    holder.replaceChildren();
     const found = report.scenes.map((scene) => of(scene, paths[row]));
-    const most = Math.max(
-      ...found.flatMap((one) => (one ? [...one.used_ms, ...one.wanted_ms, ...one.granted_ms, ...one.throttled_ms] : [])),
-    );
-    const length = Math.max(...report.scenes.map((scene) => scene.length_ms));
-    found.forEach((one, variant) => {
+    const all = found.flatMap((one) => (one ? [one.used_ms, one.wanted_ms, one.granted_ms, one.throttled_ms] : []));
+    const frame = {
+      most: all.flat().reduce((most, value) => Math.max(most, value), 0),
+      length: Math.max(...report.scenes.map((scene) => scene.length_ms)),
+    };
+    const make = (variant: number) => {
+      const one = found[variant];
       const name = report.variants[variant].name;
-      if (!one) {
-        holder.append(element("h3", {}, name), element("p", { class: "help" }, "not limited"));
-        return;
-      }
+      if (!one) return element("div", {}, element("h3", {}, name), element("p", { class: "help" }, "This variant has no limit."));
       const merged = one.merged > 1 ? ` (each point is the mean of ${one.merged} periods)` : "";
       const settings = report.variants[variant].groups.find((group) => group.path === paths[row]);
-      periodPlot(holder, one, settings, name + merged, most, length);
-    });
+      return periodPlot(one, settings, name + merged, frame);
+    };
+    holder.replaceChildren(perVariant(report.variants.map((one) => one.name), report.cheapest, make));
   };
-  requestAnimationFrame(() => show(0));
-  return element("div", {}, choice("group", paths, show), holder);
+  show(0);
+  const legend = element(
+    "div",
+    { class: "legend" },
+    swatch("run", "used"),
+    swatch("wait", "wanted: what no limit would show"),
+    swatch("allowed", "allowed"),
+    swatch("throttled", "throttled, all CPUs together"),
+    swatch("burst", "of it saved before (burst)"),
+  );
+  return element("div", {}, paths.length > 1 ? choice("group", paths, show) : null, legend, holder);
 }
 
 export function power(report: Report): HTMLElement {
   const holder = element("div", { class: "plot", role: "img", "aria-label": "Power and clock over time" });
+  const info = element("p", { class: "info" }, " ");
   const kinds: ["watts" | "mhz", string, string][] = [
     ["watts", "package power, W", "W"],
     ["mhz", "mean clock of all CPUs, MHz", "MHz"],
@@ -187,20 +287,14 @@ export function power(report: Report): HTMLElement {
         ? [scene[kind].map((_, bucket) => ((bucket + 0.5) * scene.bucket_ms) / 1e3), scene[kind]]
         : null,
     );
-    const series: uPlot.Series[] = [{ label: "at", value: (_, value) => (value == null ? "–" : `${value.toFixed(2)} s`) }];
+    const series: uPlot.Series[] = [{}];
     curves.forEach((curve, index) => {
       if (curve)
-        series.push({
-          label: report.variants[index].name,
-          stroke: variantColor(index),
-          width: 1.5,
-          spanGaps: true,
-          points: { show: false },
-          value: (_, value) => (value == null ? "–" : `${value.toFixed(1)} ${unit}`),
-        });
+        series.push({ label: report.variants[index].name, stroke: variantColor(index), color: variantColor(index), width: 1.5, dash: dash(index), spanGaps: true, points: { show: false } } as uPlot.Series);
     });
-    draw(holder, { height: 220, scales: { x: { time: false } }, axes: [axis("time of the run, s"), axis(label, { size: 64 })], series }, align(curves));
+    const hooks = named(info, (at) => `${number(at, 2)} s`, (value) => `${number(value, 1)} ${unit}`);
+    draw(holder, { height: 220, padding: [null, NAMES, null, null], hooks, scales: { x: { time: false } }, axes: [axis("time of the run, s"), axis(label, { size: 64 })], series }, align(curves));
   };
   requestAnimationFrame(() => show(0));
-  return element("div", {}, choice("show", kinds.map(([, label]) => label), show), holder);
+  return element("div", {}, choice("show", kinds.map(([, label]) => label), show), holder, info);
 }

@@ -4,26 +4,20 @@ import { element, number } from "./dom";
 import { Cell, Report, Row } from "./types";
 
 function verdict(row: Row, cell: Cell): string {
-  if (!cell.significant || cell.change === null || row.better === "none") return "";
-  return cell.change < 0 === (row.better === "lower") ? "better" : "worse";
+  if (!cell.significant || cell.direction === 0 || row.better === "none") return "";
+  return cell.direction < 0 === (row.better === "lower") ? "better" : "worse";
 }
 
-function signed(value: number): string {
-  return `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(1)} %`;
-}
-
-function body(row: Row, cell: Cell | null): HTMLElement {
-  if (cell === null) return element("td", { class: "none" }, "–");
+function body(row: Row, cell: Cell | null, name: string): HTMLElement {
+  if (cell === null) return element("td", { class: "none", "data-name": name }, "–");
   const half = cell.ci95 ? (cell.ci95[1] - cell.ci95[0]) / 2 : null;
-  const td = element("td", {}, element("b", {}, `${cell.at_least ? "≥" : ""}${number(cell.mean, row.digits)}`));
-  if (half !== null) td.append(element("span", { class: "spread" }, ` ±${number(half, row.digits)}`));
-  if (cell.change !== null && (cell.change !== 0 || cell.significant)) {
-    const interval = cell.change_ci95;
-    const title = interval
-      ? `95 % interval of the paired change: ${signed(interval[0])} to ${signed(interval[1])}`
-      : "one seed: no interval";
+  const td = element("td", { "data-name": name }, element("b", {}, `${cell.at_least ? "≥" : ""}${number(cell.mean, row.digits)}`));
+  if (half !== null && half > 0) td.append(element("span", { class: "spread" }, ` ±${number(half, row.digits)}`));
+  if (cell.change !== null) {
+    const ends = cell.change_ci95;
+    const title = ends ? `95 % interval of the paired change: ${ends[0]} to ${ends[1]}` : "one seed: no interval";
     const kind = verdict(row, cell);
-    const text = signed(cell.change) + (cell.significant ? " *" : "");
+    const text = cell.change + (cell.significant ? " *" : "");
     td.append(element("span", { class: `change ${kind}`, title }, text, kind ? element("span", { class: "unseen" }, ` (${kind})`) : null));
   }
   if (cell.recorded !== null) {
@@ -31,7 +25,7 @@ function body(row: Row, cell: Cell | null): HTMLElement {
   }
   if (cell.measured) {
     const [median, least, most] = cell.measured.map((value) => number(value, row.digits));
-    td.append(element("span", { class: "measured" }, `measured ${median} (${least}…${most})`));
+    td.append(element("span", { class: "measured" }, `measured ${median}`), element("span", { class: "measured" }, `${least} to ${most}`));
   }
   return td;
 }
@@ -41,17 +35,17 @@ export function turbostat(report: Report): HTMLElement {
   const names = [...new Set(report.scenes.flatMap((scene) => scene.hardware?.columns.map((column) => column.name) ?? []))];
   const head = element("tr", {}, element("th", { scope: "col" }, "turbostat"));
   report.variants.forEach((variant, row) => {
-    const mark = element("span", { class: `mark mark-${row % 6}`, "aria-hidden": "true" });
+    const mark = element("span", { class: `mark mark-${row % 10}`, "aria-hidden": "true" });
     head.append(element("th", { scope: "col" }, mark, variant.name, element("span", { class: "unit" }, " mean (most)")));
   });
   const rows = element("tbody");
   for (const name of names) {
-    const cells = report.scenes.map((scene) => {
+    const cells = report.scenes.map((scene, row) => {
       const column = scene.hardware?.columns.find((one) => one.name === name);
       if (!column) return element("td", { class: "none" }, "–");
       const digits = name === "Bzy_MHz" ? 0 : 1;
       const most = element("span", { class: "spread" }, ` (${number(column.most, digits)})`);
-      return element("td", {}, element("b", {}, number(column.mean, digits)), most);
+      return element("td", { "data-name": report.variants[row].name }, element("b", {}, number(column.mean, digits)), most);
     });
     rows.append(element("tr", {}, element("th", { scope: "row" }, name), ...cells));
   }
@@ -65,19 +59,25 @@ export function turbostat(report: Report): HTMLElement {
 export function table(report: Report): HTMLElement {
   const head = element("tr", {}, element("th", { scope: "col" }, "metric"));
   report.variants.forEach((variant, row) => {
-    const mark = element("span", { class: `mark mark-${row % 6}`, "aria-hidden": "true" });
+    const mark = element("span", { class: `mark mark-${row % 10}`, "aria-hidden": "true" });
     head.append(element("th", { scope: "col" }, mark, variant.name));
   });
   const rows = element("tbody");
+  const span = String(report.variants.length + 1);
   let subject = "";
+  let section = report.table[0]?.section ?? null;
   for (const row of report.table) {
-    if (row.subject !== subject) {
+    if (row.section !== section) {
+      section = row.section;
+      subject = "";
+      if (section) rows.append(element("tr", { class: "part-of" }, element("th", { scope: "rowgroup", colspan: span }, section)));
+    }
+    if (row.subject !== subject && row.subject !== section) {
       subject = row.subject;
-      const span = String(report.variants.length + 1);
       rows.append(element("tr", { class: "subject" }, element("th", { scope: "rowgroup", colspan: span }, subject)));
     }
     const unit = row.unit ? element("span", { class: "unit" }, ` ${row.unit}`) : null;
-    rows.append(element("tr", {}, element("th", { scope: "row" }, row.name, unit), ...row.cells.map((cell) => body(row, cell))));
+    rows.append(element("tr", {}, element("th", { scope: "row" }, row.name, unit), ...row.cells.map((cell, index) => body(row, cell, report.variants[index].name))));
   }
   return element(
     "div",

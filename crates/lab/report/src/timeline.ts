@@ -1,7 +1,8 @@
 // Who ran where: CPUs and groups of the first seed of every variant, on one time axis that zooms.
 
-import { css, element, number } from "./dom";
-import { Runs, runs, shares, Span, spans } from "./decode";
+import { css, element, number, perVariant } from "./dom";
+import { SHOW_TIME } from "./plots";
+import { load as loadOf, Runs, runs, shares, Span, spans } from "./decode";
 import { Report, Scene } from "./types";
 
 const GUTTER = 96;
@@ -20,6 +21,7 @@ interface Lanes {
   runs: Runs[];
   busy: Uint8Array[];
   throttled: Span[][];
+  load: number[][][];
   cpuHeight: number;
   groups: number[];
 }
@@ -29,9 +31,9 @@ function cpuHeight(cpus: number): number {
 }
 
 /** Groups that did something, the root only when there is no other. */
-function busyGroups(scene: Scene): number[] {
+function busyGroups(scene: Scene, all: number[][][]): number[] {
   const limited = new Set(scene.periods.map((one) => one.group));
-  const load = scene.group_load.map((kinds) => kinds.reduce((sum, kind) => sum + kind.reduce((all, value) => all + value, 0), 0));
+  const load = all.map((kinds) => kinds.reduce((sum, kind) => sum + kind.reduce((all, value) => all + value, 0), 0));
   const most = Math.max(...load.slice(1), 0);
   const rows = scene.groups.map((_, row) => row).filter((row) => row > 0 && load[row] > 0 && (limited.has(row) || load[row] > most / 100));
   rows.sort((left, right) => Number(limited.has(right)) - Number(limited.has(left)) || load[right] - load[left]);
@@ -39,13 +41,15 @@ function busyGroups(scene: Scene): number[] {
 }
 
 function lanes(scene: Scene): Lanes {
+  const load = scene.group_load.map((kinds) => kinds.map(loadOf));
   return {
     scene,
+    load,
     runs: scene.slices.map((text) => runs(text, scene.tick_ns)),
     busy: scene.busy.map(shares),
     throttled: scene.throttled.map((text) => spans(text, scene.tick_ns)),
     cpuHeight: cpuHeight(scene.cpus),
-    groups: busyGroups(scene),
+    groups: busyGroups(scene, load),
   };
 }
 
@@ -166,7 +170,7 @@ class Drawing {
     this.label(context, scene.groups[group], top + height / 2);
     context.fillStyle = css("--lane");
     context.fillRect(GUTTER, top, this.width - GUTTER, height);
-    const load = scene.group_load[group];
+    const load = this.lanes.load[group];
     if (!load[0].length) return;
     const first = Math.max(0, Math.floor(view.from / scene.bucket_ms));
     const last = Math.min(load[0].length, Math.ceil(view.to / scene.bucket_ms));
@@ -251,7 +255,7 @@ class Drawing {
     const group = this.lanes.groups[Math.floor((y - scene.cpus * cpuHeight - 8) / GROUP_HEIGHT)];
     if (group === undefined) return "";
     const bucket = Math.floor(ms / scene.bucket_ms);
-    const mean = scene.group_load[group].map((kind) => number(kind[bucket] ?? 0, 2));
+    const mean = this.lanes.load[group].map((kind) => number(kind[bucket] ?? 0, 2));
     return `${scene.groups[group]}, ${when}: threads running ${mean[0]}, waiting ${mean[1]}, throttled ${mean[2]}`;
   }
 }
@@ -299,7 +303,7 @@ export function timeline(report: Report): HTMLElement {
     planned = true;
     requestAnimationFrame(() => {
       planned = false;
-      for (const drawing of drawings) drawing.draw(view);
+      for (const drawing of drawings) if (drawing.canvas.clientWidth) drawing.draw(view);
     });
   };
   const set = (from: number, to: number) => {
@@ -331,11 +335,21 @@ export function timeline(report: Report): HTMLElement {
     tools.append(button("longest wait", label, () => set(at - long * 0.5, at + long * 1.5)));
   }
   const box = element("div", { class: "timeline" }, tools, info);
-  for (const drawing of drawings) {
-    box.append(element("h3", {}, drawing.title), drawing.canvas);
+  const make = (row: number) => {
+    const drawing = drawings[row];
     hands(drawing, view, set, zoom, info);
     new ResizeObserver(redraw).observe(drawing.canvas);
-  }
+    return element("div", {}, element("h3", {}, drawing.title), drawing.canvas);
+  };
+  const lanesOf = perVariant(report.variants.map((one) => one.name), report.cheapest, make);
+  lanesOf.classList.add("stacked");
+  box.append(lanesOf);
+  document.addEventListener(SHOW_TIME, (event) => {
+    const { from, to } = (event as CustomEvent<View>).detail;
+    if (!box.isConnected) return;
+    set(from, to);
+    box.scrollIntoView({ block: "start" });
+  });
   box.append(legend(colors));
   redraw();
   return box;

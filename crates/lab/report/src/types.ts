@@ -9,8 +9,13 @@ export interface Report {
   seeds: number;
   tier: string | null;
   target: string | null;
+  /** What the answer is about: the heading of the page. */
+  subject: string;
   warnings: string[];
-  sentence: string;
+  sentences: string[];
+  /** The variant of the cheapest change that helps. */
+  cheapest: number | null;
+  frontier: Frontier | null;
   reproduce: string;
   variants: Variant[];
   table: Row[];
@@ -30,6 +35,8 @@ export interface Variant {
   event_hash: string;
   groups: GroupSettings[];
   apply: string[];
+  /** The same limit for every tool. */
+  dialects: [string, string][];
 }
 
 export interface GroupSettings {
@@ -42,6 +49,7 @@ export interface GroupSettings {
 }
 
 export interface Row {
+  section: string | null;
   metric: string;
   subject: string;
   name: string;
@@ -57,8 +65,10 @@ export interface Cell {
   at_least: boolean;
   ci95: [number, number] | null;
   recorded: number | null;
-  change: number | null;
-  change_ci95: [number, number] | null;
+  /** In words: per cent, large ones as factors. */
+  change: string | null;
+  change_ci95: [string, string] | null;
+  direction: -1 | 0 | 1;
   significant: boolean;
   measured: [number, number, number] | null;
 }
@@ -69,12 +79,14 @@ export interface FitRow {
   digits: number;
   predicted: number;
   seen: number;
+  error: string | null;
 }
 
 export interface Distribution {
   name: string;
   counts: number[];
-  curves: ([number[], number[]] | null)[];
+  /** Latencies in us at rarities 0, 1/24, 2/24 and so on. */
+  curves: (number[] | null)[];
 }
 
 export interface Waits {
@@ -96,7 +108,6 @@ export interface Periods {
   used_ms: number[];
   wanted_ms: number[];
   throttled_ms: number[];
-  left_ms: number[];
 }
 
 export interface Hardware {
@@ -119,12 +130,42 @@ export interface Scene {
   throttled: string[];
   bucket_ms: number;
   busy: string[];
-  group_load: [number[], number[], number[]][];
+  group_load: [string, string, string][];
   periods: Periods[];
   watts: number[];
   mhz: number[];
   hardware: Hardware | null;
   worst: [number, number, string] | null;
+}
+
+/** `schedcast.frontier/1` (crates/lab/src/frontier). */
+export interface Frontier {
+  target: string;
+  seeds: number;
+  used_cpus: number;
+  recorded: Grant;
+  measures: { metric: string; name: string; unit: string; seen: number | null; promised: number | null; from_above: boolean }[];
+  lines: FrontierLine[];
+  unlimited: FrontierPoint;
+  measured: (Grant & { values: ([number, number, number] | null)[] })[];
+}
+
+export interface Grant {
+  quota_us: number | null;
+  period_us: number;
+  burst_us: number;
+}
+
+export interface FrontierLine {
+  burst_us: number;
+  points: FrontierPoint[];
+}
+
+export interface FrontierPoint extends Grant {
+  values: ({ mean: number; at_least: boolean; interval: [number, number] } | null)[];
+  falls_behind: string | null;
+  price: { threads: string; growth: number; growth_at_most: number | null } | null;
+  periods_throttled: number;
 }
 
 /** What a served page can change. */

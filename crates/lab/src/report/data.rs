@@ -10,8 +10,9 @@ use super::sentence;
 use crate::comparison::{Comparison, Summary};
 use crate::experiment::Scenario;
 use crate::experiment::cgroup::CgroupSettings;
+use crate::frontier::Frontier;
 use crate::metrics::{self, Better};
-use crate::tables::{Context, full_name, scale_for, scale_of, shown_metrics};
+use crate::tables::{Context, change_text, full_name, rows, scale_for, scale_of, shown_metrics};
 
 /// Version of the object.
 pub const SCHEMA: &str = "schedcast.report/1";
@@ -31,10 +32,16 @@ pub struct Report {
     seeds: u32,
     tier: Option<&'static str>,
     target: Option<String>,
+    /// What the answer is about, as people call it: the heading of the page.
+    subject: String,
     /// What a reader must know before the numbers.
     warnings: Vec<String>,
-    /// The answer in a sentence or two.
-    sentence: String,
+    /// The answer, a sentence each.
+    sentences: Vec<String>,
+    /// The variant of the cheapest change that helps.
+    cheapest: Option<usize>,
+    /// What other limits would do, where the answer is from a recording.
+    frontier: Option<Frontier>,
     reproduce: String,
     variants: Vec<Variant>,
     table: Vec<Row>,
@@ -56,6 +63,8 @@ struct Variant {
     event_hash: String,
     groups: Vec<GroupSettings>,
     apply: Vec<String>,
+    /// The same for every tool: its name and what is typed.
+    dialects: Vec<(&'static str, String)>,
 }
 
 #[derive(Debug, Serialize)]
@@ -71,6 +80,8 @@ struct GroupSettings {
 
 #[derive(Debug, Serialize)]
 struct Row {
+    /// What stands above the rows of a part of the table; the same in all of them.
+    section: Option<String>,
     metric: String,
     subject: String,
     name: String,
@@ -90,9 +101,12 @@ struct Cell {
     ci95: Option<[f64; 2]>,
     /// What the recording itself shows.
     recorded: Option<f64>,
-    /// Change against the first variant in per cent, and its interval.
-    change: Option<f64>,
-    change_ci95: Option<[f64; 2]>,
+    /// Change against the first variant in words: in per cent, large ones as factors.
+    change: Option<String>,
+    /// The ends of its 95 % interval in the same words.
+    change_ci95: Option<[String; 2]>,
+    /// Less than before: −1; more: 1.
+    direction: i8,
     significant: bool,
     /// Median, least and most of what really happened.
     measured: Option<[f64; 3]>,
@@ -105,6 +119,8 @@ struct FitRow {
     digits: usize,
     predicted: f64,
     seen: f64,
+    /// How far the first is from the second, in words.
+    error: Option<String>,
 }
 
 /// One kind of latency. A curve is pairs of rarity and latency: at rarity 2 stands the p99, at 3 the p99.9.
@@ -112,8 +128,8 @@ struct FitRow {
 struct Distribution {
     name: String,
     counts: Vec<u64>,
-    /// Per variant: rarities, and latencies in us.
-    curves: Vec<Option<[Vec<f64>; 2]>>,
+    /// Per variant: latencies in us, at rarities 0, 1/24, 2/24 and so on.
+    curves: Vec<Option<Vec<f64>>>,
 }
 
 /// Where the time of threads of one name went, s, mean over seeds.
@@ -139,6 +155,7 @@ pub fn report(gathered: Gathered, scenarios: &[Scenario]) -> Report {
         answer,
         distributions,
         scenes,
+        frontier,
     } = gathered;
     let (comparison, context) = (&answer.comparison, &answer.context);
     let names = shown_names(comparison, context);
@@ -152,10 +169,16 @@ pub fn report(gathered: Gathered, scenarios: &[Scenario]) -> Report {
         tier: comparison.tier.map(|tier| tier.name()),
         target: context.target.clone(),
         warnings: comparison.warnings.clone(),
-        sentence: match context.verdict.is_empty() {
-            true => sentence::answer(comparison, context),
-            false => context.verdict.join(" "),
+        subject: subject(comparison, context),
+        sentences: match context.verdict.is_empty() {
+            true => vec![sentence::answer(comparison, context)],
+            false => context.verdict.clone(),
         },
+        cheapest: comparison
+            .variants
+            .iter()
+            .position(|variant| Some(&variant.name) == context.cheapest.as_ref()),
+        frontier,
         reproduce: context.reproduce.join(" "),
         variants: variants(comparison, context, scenarios),
         table: table(comparison, context),
@@ -164,6 +187,15 @@ pub fn report(gathered: Gathered, scenarios: &[Scenario]) -> Report {
         waits: waits(comparison, &names),
         cpu_time: comparison.variants.iter().map(cpu_time).collect(),
         scenes,
+    }
+}
+
+fn subject(comparison: &Comparison, context: &Context) -> String {
+    match &context.about {
+        Some(about) if about.name != about.path => format!("{} ({})", about.name, about.path),
+        Some(about) => about.path.clone(),
+        None if comparison.title.is_empty() => context.source.clone(),
+        None => comparison.title.clone(),
     }
 }
 
@@ -215,6 +247,12 @@ fn variants(comparison: &Comparison, context: &Context, scenarios: &[Scenario]) 
             .find(|(name, _)| *name == variant.name)
             .map(|(_, commands)| commands.clone())
             .unwrap_or_default(),
+        dialects: context
+            .patches
+            .iter()
+            .find(|(name, _)| *name == variant.name)
+            .map(|(_, patches)| patches.lines().to_vec())
+            .unwrap_or_default(),
     };
     comparison
         .variants
@@ -225,7 +263,7 @@ fn variants(comparison: &Comparison, context: &Context, scenarios: &[Scenario]) 
 }
 
 fn table(comparison: &Comparison, context: &Context) -> Vec<Row> {
-    let row = |metric: metrics::Metric<'_>| {
+    let row = |section: &Option<String>, metric: metrics::Metric<'_>| {
         let name = full_name(&metric);
         let summaries: Vec<Option<&Summary>> = comparison
             .variants
@@ -236,8 +274,8 @@ fn table(comparison: &Comparison, context: &Context) -> Vec<Row> {
         let cell = |summary: &Option<&Summary>| {
             let summary = (*summary)?;
             let scaled = |value: f64| value / scale.divisor;
-            let percent = |ratio: f64| (ratio - 1.0) * 100.0;
             let change = summary.vs_baseline.as_ref();
+            let ratio = change.and_then(|change| change.ratio);
             Some(Cell {
                 mean: scaled(summary.mean),
                 at_least: summary.at_least,
@@ -246,10 +284,15 @@ fn table(comparison: &Comparison, context: &Context) -> Vec<Row> {
                     .or(summary.ci95)
                     .map(|ends| ends.map(scaled)),
                 recorded: summary.recorded.map(scaled),
-                change: change.and_then(|change| change.ratio).map(percent),
+                change: ratio.filter(|ratio| *ratio != 1.0).map(change_text),
                 change_ci95: change
                     .and_then(|change| change.ci95)
-                    .map(|ends| ends.map(percent)),
+                    .map(|ends| ends.map(change_text)),
+                direction: match ratio {
+                    Some(ratio) if ratio < 1.0 => -1,
+                    Some(ratio) if ratio > 1.0 => 1,
+                    _ => 0,
+                },
                 significant: change.is_some_and(|change| change.significant),
                 measured: summary
                     .measured
@@ -257,6 +300,7 @@ fn table(comparison: &Comparison, context: &Context) -> Vec<Row> {
             })
         };
         Row {
+            section: section.clone(),
             subject: metric.subject.to_string(),
             name: metric.shown().to_string(),
             unit: scale.unit.to_string(),
@@ -266,10 +310,14 @@ fn table(comparison: &Comparison, context: &Context) -> Vec<Row> {
             metric: name,
         }
     };
-    shown_metrics(comparison, context)
-        .into_iter()
-        .map(row)
-        .collect()
+    let sections = rows::rows(comparison, context).sections.into_iter();
+    let of_section = |section: rows::Section<'_>| -> Vec<Row> {
+        let metrics = section.metrics.into_iter();
+        metrics
+            .map(|metric| row(&section.heading, metric))
+            .collect()
+    };
+    sections.flat_map(of_section).collect()
 }
 
 fn fit(context: &Context) -> Vec<FitRow> {
@@ -282,6 +330,7 @@ fn fit(context: &Context) -> Vec<FitRow> {
             digits: scale.digits,
             predicted: fit.predicted / scale.divisor,
             seen: fit.seen / scale.divisor,
+            error: (fit.seen != 0.0).then(|| change_text(fit.predicted / fit.seen)),
         })
     };
     context.fit.iter().filter_map(row).collect()
@@ -325,22 +374,19 @@ fn curves(distributions: &[super::gather::Distributions], names: &[String]) -> V
         .collect()
 }
 
-/// Latencies by rarity, up to the rarity of one in all.
-fn curve(values: &Histogram) -> [Vec<f64>; 2] {
+/// Latencies by rarity, up to the rarity of one in all, to four digits.
+fn curve(values: &Histogram) -> Vec<f64> {
     let most = (values.count().max(2) as f64).log10();
-    let steps = (most * POINTS_PER_DECADE).ceil() as u32;
-    let mut rarities = Vec::new();
+    let steps = (most * POINTS_PER_DECADE).floor() as u32;
     let mut latencies = Vec::new();
     for step in 0..=steps {
-        let rarity = (f64::from(step) / POINTS_PER_DECADE).min(most);
-        let share = 1.0 - 10f64.powf(-rarity);
-        let Some(ns) = values.quantile((share * 1e6).round() as u32) else {
-            continue;
-        };
-        rarities.push((rarity * 1e3).round() / 1e3);
-        latencies.push(ns as f64 / 1e3);
+        let share = 1.0 - 10f64.powf(-f64::from(step) / POINTS_PER_DECADE);
+        if let Some(ns) = values.quantile((share * 1e6).round() as u32) {
+            let digits = 10f64.powi(3 - (ns.max(1) as f64).log10().floor() as i32);
+            latencies.push((ns as f64 * digits).round() / digits / 1e3);
+        }
     }
-    [rarities, latencies]
+    latencies
 }
 
 fn waits(comparison: &Comparison, names: &[String]) -> Vec<Waits> {

@@ -10,6 +10,7 @@ use super::scene::{Budget, Scene, Sketch, leave_out_unused_states};
 use crate::answer::{Answer, answer};
 use crate::error::Result;
 use crate::experiment::{Experiment, Scenario};
+use crate::frontier::{Frontier, frontier};
 use crate::outcome::Outcome;
 use crate::question::Question;
 use crate::simulate::Simulate;
@@ -34,6 +35,26 @@ pub struct Gathered {
     pub distributions: Vec<Distributions>,
     /// Of each variant, its first seed.
     pub scenes: Vec<Scene>,
+    /// What other limits would do, where the answer is from a recording.
+    pub frontier: Option<Frontier>,
+}
+
+impl Gathered {
+    /// Adds the frontier of a question about a recording, some hundred runs more.
+    ///
+    /// # Errors
+    /// The first run's that fails.
+    pub fn add_frontier(
+        &mut self,
+        question: &Question,
+        experiment: &Experiment,
+        simulator: &Simulator,
+        finished: &(impl Fn() + Sync),
+    ) -> Result<()> {
+        let known: (&[String], _) = (&[], self.answer.context.fit.as_slice());
+        self.frontier = frontier(question, experiment, known, simulator, finished)?;
+        Ok(())
+    }
 }
 
 /// Runs scenarios and keeps their distributions.
@@ -99,6 +120,7 @@ pub fn gather(
         answer,
         distributions: kept.unwrap_or_else(PoisonError::into_inner),
         scenes: used_states(scenes(simulator, scenarios, question.target()?.as_deref())?),
+        frontier: None,
     })
 }
 

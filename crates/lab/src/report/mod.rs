@@ -67,4 +67,6 @@ fn inside_text(text: &str) -> String {
 }
 
 #[cfg(test)]
+mod palette;
+#[cfg(test)]
 mod tests;

@@ -2,6 +2,9 @@
 //!
 //! Integers are written seven bits at a time, lowest first, the top bit meaning that more follow; bytes become text in
 //! base64. Worked example: 300 is the bytes `ac 02`, which is `rAI=`.
+//!
+//! How many threads did something is mostly zero: an even integer is twice a value in hundredths, an odd one twice a number
+//! of zeros and one. `0 0 0 1.5` is the integers 7 and 300.
 
 /// Bytes on their way to a page.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +42,31 @@ impl Packed {
     }
 }
 
+/// Steps of one in a packed load.
+const LOAD_STEPS: f32 = 100.0;
+
+/// How many threads did something, bucket by bucket.
+pub fn load(values: &[f32]) -> Packed {
+    let mut packed = Packed::default();
+    let mut zeros = 0;
+    for value in values {
+        match (value.max(0.0) * LOAD_STEPS).round() as u64 {
+            0 => zeros += 1,
+            steps => {
+                if zeros > 0 {
+                    packed.put(2 * zeros + 1);
+                }
+                zeros = 0;
+                packed.put(2 * steps);
+            }
+        }
+    }
+    if zeros > 0 {
+        packed.put(2 * zeros + 1);
+    }
+    packed
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,5 +81,12 @@ mod tests {
         let mut packed = Packed::default();
         packed.put(300);
         assert_eq!(packed.base64(), "rAI=");
+    }
+
+    #[test]
+    fn zeros_of_a_load_are_counted() {
+        assert_eq!(load(&[0.0, 0.0, 0.0, 1.5]).0, [7, 0xac, 0x02]);
+        assert_eq!(load(&[0.004, 0.5, 0.0]).0, [3, 100, 3]);
+        assert!(load(&[]).0.is_empty());
     }
 }

@@ -12,10 +12,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use schedcast_kernel::{Cpu, GroupId, Ns};
 use schedcast_sim::World;
 use schedcast_sim::hardware::HardwareReport;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::demand::Demand;
-use super::pack::Packed;
+use super::pack::{self, Packed};
 use crate::tables::rows::is_within;
 use crate::watch::{Period, Picture, State, Thread};
 
@@ -26,7 +26,7 @@ const PERIODS: usize = 1024;
 /// What turbostat calls an idle state: `CPU%C6`.
 const STATE_COLUMN: &str = "CPU%";
 /// Times in slices are multiples of this.
-const TICK_NS: Ns = 100;
+const TICK_NS: Ns = 1_000;
 
 /// How much of a run is kept.
 #[derive(Clone, Debug)]
@@ -69,7 +69,9 @@ pub struct Scene {
     pub bucket_ms: f64,
     /// Per CPU: base64, busy share of each bucket in 255ths.
     pub busy: Vec<String>,
-    /// Per group: mean number of threads that run, that wait for a CPU, that wait throttled, in each bucket.
+    /// Per group: mean number of threads that run, that wait for a CPU, that wait throttled, in each bucket. On the page
+    /// each is base64 of varints in hundredths of a thread, [`pack::load`].
+    #[serde(serialize_with = "packed_loads")]
     pub group_load: Vec<[Vec<f32>; 3]>,
     /// Periods of limited groups.
     pub periods: Vec<GroupPeriods>,
@@ -81,6 +83,11 @@ pub struct Scene {
     pub hardware: Option<Hardware>,
     /// Begin and length of the longest wait of the target's threads, ms, and who it was.
     pub worst: Option<(f64, f64, String)>,
+}
+
+fn packed_loads<S: Serializer>(loads: &[[Vec<f32>; 3]], to: S) -> Result<S::Ok, S::Error> {
+    let kinds = |load: &[Vec<f32>; 3]| load.each_ref().map(|kind| pack::load(kind).base64());
+    to.collect_seq(loads.iter().map(kinds))
 }
 
 /// The periods of one group. Each row is the mean of `merged` periods.
@@ -101,6 +108,7 @@ pub struct GroupPeriods {
     /// Throttled time summed over CPUs, ms.
     pub throttled_ms: Vec<f64>,
     /// What was left at its end, ms: the burst balance.
+    #[serde(skip)]
     pub left_ms: Vec<f64>,
 }
 

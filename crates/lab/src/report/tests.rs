@@ -259,7 +259,7 @@ fn a_page_is_one_file_that_fits_into_a_ticket() {
 fn the_sentence_names_the_variant_and_the_change() {
     let (gathered, experiment) = gathered();
     let report = serde_json::to_value(data::report(gathered, &experiment.scenarios)).unwrap();
-    let sentence = report["sentence"].as_str().unwrap();
+    let sentence = report["sentences"][0].as_str().unwrap();
     assert!(
         sentence.contains("schbench-classic/request_latency.p99"),
         "{sentence}"

@@ -56,6 +56,7 @@ impl Server {
         let experiment = question.experiment()?;
         let mut gathered = report::gather(&question, &experiment, &simulator, &|| {})?;
         gathered.answer.context.reproduce = reproduce;
+        gathered.add_frontier(&question, &experiment, &simulator, &|| {})?;
         let data = report::data::report(gathered, &experiment.scenarios);
         let controls = Controls::new(&question, &experiment, seeds)?;
         let page = report::page(&data, Some(&controls.to_json()));

@@ -59,8 +59,8 @@
     const card = of("--card");
     const faint = [];
     const names = ["--run", "--throttled", "--burst", "--text", "--accent", "--wait"];
-    for (let row = 0; row < 6; row += 1) names.push(`--variant-${row}`, `--cost-${row}`);
-    for (let row = 0; row < 10; row += 1) names.push(`--thread-${row}`);
+    for (let row = 0; row < 6; row += 1) names.push(`--cost-${row}`);
+    for (let row = 0; row < 10; row += 1) names.push(`--variant-${row}`, `--thread-${row}`);
     for (const variable of names) {
       const contrast = ratio(of(variable), card);
       if (contrast < 3) faint.push(`${variable} ${contrast.toFixed(2)}`);
