@@ -131,7 +131,7 @@ fn the_loop_is_closed() {
     // As the command asks it: what the recording does not fix is drawn.
     let simulator = Simulator::new().drawing();
     let advice = match (
-        advise(&question, &demands, &simulator, &|| {}),
+        advise(&question, &demands, &simulator, (&|_| {}, &|| {})),
         &while_recording,
     ) {
         (Ok(advice), _) => advice,

@@ -144,7 +144,7 @@ fn a_database_gets_what_it_needs() {
     };
     let simulator = Simulator::new();
     let tight = question(&at("tight"), group);
-    let advice = match advise(&tight, &demands, &simulator, &|| {}) {
+    let advice = match advise(&tight, &demands, &simulator, (&|_| {}, &|| {})) {
         Ok(advice) => advice,
         // Refused as it must be where neighbours were at work that the trace does not show.
         Err(error) if error.to_string().contains("misses the recording") => {

@@ -173,7 +173,13 @@ fn advised(requests: &[(u64, u64)], quota_us: u64, slo: &str) -> Advice {
         force: true,
     };
     let question = question(folder.path(), Columns::default());
-    advise(&question, &demands, &Simulator::new().drawing(), &|| {}).unwrap()
+    advise(
+        &question,
+        &demands,
+        &Simulator::new().drawing(),
+        (&|_| {}, &|| {}),
+    )
+    .unwrap()
 }
 
 /// Promises under columns of settings.

@@ -29,7 +29,12 @@ pub fn advise(
         force,
     };
     let advice = running::run(py, 0, progress, workers, |simulator| {
-        search(&question, &demands, simulator, &|| simulator.ran())
+        search(
+            &question,
+            &demands,
+            simulator,
+            (&|_| {}, &|| simulator.ran()),
+        )
     })?;
     Ok((advice.to_json(), tables::advice::render(&advice)))
 }

@@ -346,9 +346,9 @@ pub enum Format {
 /// `schedcast list`
 #[derive(Debug, Args)]
 pub struct ListArguments {
-    /// What to list
+    /// What to list; without it, what can be listed
     #[arg(value_enum)]
-    pub what: Listing,
+    pub what: Option<Listing>,
 }
 
 /// Things that can be listed.

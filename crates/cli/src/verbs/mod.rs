@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
 
+use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
@@ -14,7 +15,7 @@ use schedcast_lab::metrics::Selection;
 use schedcast_lab::question::{Question, Subject, refuse_several};
 use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulate::Simulate;
-use schedcast_lab::{bisect, lists, metrics};
+use schedcast_lab::{answer, bisect, lists, metrics};
 use schedcast_names::harmless::HarmlessWriter;
 
 use crate::arguments::{
@@ -322,11 +323,9 @@ fn ask(
     say_backgrounds(&experiment.scenarios, simulator)?;
     say_without_effect(&experiment.scenarios, simulator)?;
     say_empty(&experiment.scenarios);
-    let runs = experiment.scenarios.len() as u64 * u64::from(experiment.seeds);
-    let progress = progress(runs, cli.quiet);
-    let finished = || progress.inc(1);
+    let progress = progress(answer::runs(question, &experiment)?, cli.quiet);
     let asked = (question, &experiment);
-    let gathered = pictures::answer(asked, simulator, &output.pictures, &finished);
+    let gathered = pictures::answer(asked, simulator, &output.pictures, &progress);
     progress.finish_and_clear();
     let mut gathered = gathered?;
     let answered = gathered.answer_mut();
@@ -350,15 +349,32 @@ fn progress(runs: u64, quiet: bool) -> ProgressBar {
         ProgressDrawTarget::stderr()
     };
     let bar = ProgressBar::with_draw_target(Some(runs), target);
-    match ProgressStyle::with_template("{bar:40} {pos}/{len} runs, {per_sec}, {eta} left") {
+    match ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {eta} left  {msg}") {
         Ok(style) => bar.with_style(style),
         Err(_) => bar,
     }
 }
 
+/// What can be listed: name and meaning, a line each.
+fn listings() -> String {
+    let line = |value: clap::builder::PossibleValue| {
+        let help = value.get_help().map(ToString::to_string);
+        format!("{:<10}{}\n", value.get_name(), help.unwrap_or_default())
+    };
+    let all = Listing::value_variants().iter();
+    let lines: String = all
+        .filter_map(ValueEnum::to_possible_value)
+        .map(line)
+        .collect();
+    format!("schedcast list WHAT, of these:\n{lines}")
+}
+
 /// `schedcast list`
 pub fn list(arguments: &ListArguments, out: &mut impl Write) -> Result<()> {
-    let text = match arguments.what {
+    let Some(what) = arguments.what else {
+        return written(out.write_all(listings().as_bytes()));
+    };
+    let text = match what {
         Listing::Machines => lists::machines(),
         Listing::Kernels => lists::kernels(),
         Listing::Patches => lists::patches(),

@@ -1,17 +1,18 @@
 //! `advise` and `check`: what a recorded service promises.
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
 
 use indicatif::ProgressBar;
-use schedcast_lab::advise::{Demands, advise as ask_for_advice, gate};
+use schedcast_lab::advise::{Demands, Step, advise as ask_for_advice, gate};
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::tables;
 use schedcast_trace::fresh;
 
-use super::{question, recording, say_newer_kernels, target};
+use super::{progress, question, recording, say_newer_kernels, target};
 use crate::arguments::Cli;
 use crate::arguments::live::{AdviseArguments, CheckArguments};
 use crate::columns::ColumnArguments;
@@ -39,8 +40,19 @@ pub fn advise(
         max_neighbour: arguments.max_neighbour.clone(),
         force: arguments.force,
     };
-    let progress = counter(cli.quiet);
-    let advised = ask_for_advice(&question, &demands, simulator, &|| progress.inc(1));
+    let progress = progress(0, cli.quiet);
+    // A step that found what it looked for early leaves the rest of its runs to the next one's begin.
+    let ends_at = Cell::new(0);
+    let step = |step: Step| {
+        if step.total > 0 {
+            progress.set_length(step.total);
+        }
+        progress.set_position(ends_at.get());
+        ends_at.set(ends_at.get() + step.runs);
+        progress.set_message(step.name);
+    };
+    let finished = || progress.inc(1);
+    let advised = ask_for_advice(&question, &demands, simulator, (&step, &finished));
     progress.finish_and_clear();
     let mut advice = advised?;
     advice.context.reproduce = output::reproduce(words);

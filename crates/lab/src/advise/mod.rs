@@ -46,7 +46,7 @@ use judge::Forecast;
 use pace::{Need, Requests};
 use patches::Patches;
 use price::Price;
-use search::{Bench, Limit};
+use search::{Bench, Limit, PERIODS_US};
 use slo::{Scope, Slo};
 
 /// Name and version of the JSON form.
@@ -232,7 +232,7 @@ impl<'a> Case<'a> {
 }
 
 /// Searches for limits that keep the promises. `question` is about a recording and has no columns of
-/// its own; `finished` is called after each run, from any thread.
+/// its own; `step` is called when a part of the search begins, `finished` after each run, from any thread.
 ///
 /// # Errors
 /// Promises that cannot be read or are not about anything the simulation reports; what the simulation
@@ -241,7 +241,7 @@ pub fn advise(
     question: &Question,
     demands: &Demands,
     simulator: &impl Simulate,
-    finished: &(impl Fn() + Sync),
+    (step, finished): (&dyn Fn(Step), &(impl Fn() + Sync)),
 ) -> Result<Advice> {
     let experiment = question.experiment()?;
     let baseline = &experiment.scenarios[0];
@@ -253,6 +253,12 @@ pub fn advise(
     let mut bench = Bench::new(simulator, finished, baseline, target, &case.promises, seeds);
     bench.drift_permille = case.recorded.seen.drift_of(target);
     let recorded = Limit::of(baseline, target);
+    step(Step {
+        name: "the recorded limit",
+        runs: 2 * u64::from(seeds),
+        // What is to come: at most so much for each of a quota, a burst and a period, and once without a limit.
+        total: u64::from(seeds) * (3 + search_limits(&bench, recorded)),
+    });
     let runs = bench.runs(recorded)?.clone();
     for slo in &case.promises {
         judge::refuse_unreported(slo, &runs.plain)?;
@@ -271,15 +277,44 @@ pub fn advise(
             error.hint("record the busiest half minute you can get; --force advises all the same")
         );
     }
-    let limits = look_for(&mut bench, recorded)?;
+    let limits = look_for(&mut bench, recorded, step)?;
     build(question, &case, &mut bench, &limits, most)
+}
+
+/// Part of a search that begins.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    /// What is looked for.
+    pub name: &'static str,
+    /// Most runs that it takes.
+    pub runs: u64,
+    /// Most runs of the whole search; nonzero in the first step only.
+    pub total: u64,
+}
+
+/// Most bursts that a bisection over a hundred steps tries, and the next larger one.
+const BURSTS_TRIED: u64 = 9;
+
+/// Most limits that a search tries besides the recorded one.
+fn search_limits<S: Simulate, F: Fn() + Sync>(bench: &Bench<'_, S, F>, recorded: Limit) -> u64 {
+    2 * bench.most_tried(recorded.period_us) + BURSTS_TRIED + PERIODS_US.len() as u64
 }
 
 /// Named limits worth a column; the recorded one is first.
 fn look_for<S: Simulate, F: Fn() + Sync>(
     bench: &mut Bench<'_, S, F>,
     recorded: Limit,
+    step: &dyn Fn(Step),
 ) -> Result<Vec<(String, Limit)>> {
+    let seeds = bench.seeds();
+    let tell = |name: &'static str, limits: u64| {
+        step(Step {
+            name,
+            runs: limits * seeds,
+            total: 0,
+        });
+    };
+    let quotas = bench.most_tried(recorded.period_us);
     let ms = |us: u64| format_duration_ns(us * 1000);
     let mut limits = vec![(AS_RECORDED.to_string(), recorded)];
     let mut add = |name: String, limit: Limit| {
@@ -287,16 +322,19 @@ fn look_for<S: Simulate, F: Fn() + Sync>(
             limits.push((name, limit));
         }
     };
+    tell("the smallest quota", quotas);
     let quota = bench.smallest_quota(recorded.period_us, recorded.burst_us)?;
     if let Some(limit) = quota {
         add(format!("quota {}", ms(limit.quota_us.unwrap_or(0))), limit);
     }
+    tell("the smallest burst", BURSTS_TRIED);
     let burst = bench.smallest_burst(recorded)?;
     // Where no burst suffices, the largest shows how far it goes.
     if let Some(limit) = burst.or(bench.largest_burst(recorded)) {
         add(format!("burst {}", ms(limit.burst_us)), limit);
     }
     let cpus = recorded.cpus().or(quota.and_then(|limit| limit.cpus()));
+    tell("the best period", quotas + PERIODS_US.len() as u64);
     let period = cpus.map(|cpus| bench.best_period(cpus)).transpose()?;
     if let Some(limit) = period.flatten() {
         let (quota, period) = (ms(limit.quota_us.unwrap_or(0)), ms(limit.period_us));
@@ -307,6 +345,7 @@ fn look_for<S: Simulate, F: Fn() + Sync>(
         ..recorded
     };
     add("no limit".to_string(), none);
+    tell("no limit", 1);
     Ok(limits)
 }
 
