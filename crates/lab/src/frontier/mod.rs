@@ -229,11 +229,11 @@ pub fn frontier(
     bench.fit = fit.to_vec();
     let limit = Limit::of(baseline, &target);
     let whole = !is_partial(experiment, recorded);
-    let outcomes = bench.outcomes(limit)?;
+    let runs = bench.runs(limit)?.clone();
     for slo in &case.promises {
-        judge::refuse_unreported(slo, outcomes)?;
+        judge::refuse_unreported(slo, &runs.plain)?;
     }
-    bench.need = case.need(outcomes, limit, whole);
+    bench.need = case.need(runs.hardest(), limit, whole);
     let measured = if whole {
         measured(recorded, limit)
     } else {
@@ -444,14 +444,14 @@ fn points<S: Simulate, F: Fn() + Sync>(
     let scenario =
         |(row, limit): (usize, &Limit)| limit.applied(bench.baseline, target, &row.to_string());
     let scenarios: Vec<Scenario> = limits.iter().enumerate().map(scenario).collect();
-    let first = bench.outcomes(limits[0])?.to_vec();
+    let first = bench.runs(limits[0])?.plain.clone();
     let baseline = Comparison::new("", &scenarios[..1], &[first])?;
     let length_s = recorded.length_ns as f64 / 1e9;
     let watched = price::watched(&baseline.variants[0], &members, length_s);
     let counters = ["nr_periods", "nr_throttled"].map(|name| format!("cgroup:{target}/{name}"));
     let mut outcomes: Vec<Vec<Outcome>> = Vec::new();
     for limit in limits {
-        let mut runs = bench.outcomes(*limit)?.to_vec();
+        let mut runs = bench.runs(*limit)?.plain.clone();
         for run in &mut runs {
             run.metrics
                 .retain(|name, _| watched.contains(name) || counters.contains(name));
