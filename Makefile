@@ -5,7 +5,7 @@ SCHEDCAST ?= target/release/schedcast
 PYTHON ?= python3
 VENV := target/venv
 
-.PHONY: demo test oracle lint bill bench speed build fast python studies book pictures twins twin-pages robot validate validate-pages validate-quick single-hog single-hog-guests null-test reference kernels packages packages-test wheels clean
+.PHONY: demo test oracle lint bill bench speed build fast python studies book pictures twins twin-pages robot validate validate-pages validate-quick single-hog single-hog-guests null-test reference kernels packages packages-test wheels services services-pages clean
 
 build:
 	$(CARGO) build --release --locked -p schedcast-cli
@@ -187,6 +187,24 @@ validate-%: build kernels
 	cd validation/guest && SCHEDCAST_KERNELS="$(KERNELS)" $(abspath $(SCHEDCAST)) validate --on vm:$* $(IN_GUEST) \
 		--results $(VALIDATION)/vm-$*.json --page $(VALIDATION)/vm-$*.md $(REASONS) \
 		$(if $(AGAIN),--measured $(VALIDATION)/vm-$*.json)
+
+# Twelve real services under seven limits, recorded, forecast, and their advice applied: an hour and a half as root, on an
+# otherwise idle machine with cgroup v1 and the packages of validation/services/services.toml (bench.py install).
+BENCH := $(abspath target/services)
+SERVICES_PAGE := docs/validity/services-bench.md
+SERVICES ?=
+services: build
+	$(PYTHON) validation/services/bench.py check
+	$(PYTHON) validation/services/bench.py measure $(SERVICES) --work $(BENCH) --schedcast $(abspath $(SCHEDCAST))
+	$(PYTHON) validation/services/advise.py $(SERVICES) --work $(BENCH) --schedcast $(abspath $(SCHEDCAST))
+	$(MAKE) services-pages
+
+# The page from what was measured before, after a change of the model; what was applied is not applied again.
+services-pages: build
+	$(PYTHON) validation/services/score.py --schedcast $(abspath $(SCHEDCAST)) --json $(BENCH)/score.json \
+		$(patsubst %/raw.json,%,$(wildcard $(BENCH)/*/raw.json))
+	$(PYTHON) validation/services/page.py keep $(BENCH)
+	$(PYTHON) validation/services/page.py write $(BENCH)/score.json $(SERVICES_PAGE)
 
 # A hog whose throttling is decided by phases alone, and stars of comparisons without an effect: minutes of simulation.
 single-hog: build

@@ -14,13 +14,15 @@ the range of the repeats:
 The order of settings is right where no pair of settings, whose measured ranges of p95 do not
 overlap, is forecast the other way round.
 
-    score.py [--schedcast FILE] [--log both|with|without] [--cells] FOLDER...
+    score.py [--schedcast FILE] [--log both|with|without] [--cells] [--json FILE] FOLDER...
 
-The group is the one that the recording's title names. `--log with` gives every recording its client's log as `requests.csv`, `without` takes it away.
+The group is the one that the recording's title names. `--log with` gives every recording its client's log as
+`requests.csv`, `without` takes it away. `--json` writes every cell, every pair of settings and every warning.
 """
 
 import argparse
 import json
+import math
 import pathlib
 import shutil
 import subprocess
@@ -33,6 +35,10 @@ PERCENTILES = {"p50": 0.15, "p95": 0.30, "p99": 0.50}
 COLUMNS = ("p50", "p95", "p99", "throttled", "throttled time", "usage", "order")
 # A request's latency as the client sees it, else the nearest thing a recording shows.
 LATENCIES = ("request_latency", "reply_latency", "activation_latency")
+
+
+class NoForecast(Exception):
+    """The program gave no answer."""
 
 
 def unpack(archive, target):
@@ -74,10 +80,11 @@ def forecast(schedcast, recording, seeds):
     command += ["--seeds", str(seeds), "--json", "-"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
-        sys.exit(f"score.py: {' '.join(map(str, command))}\n{done.stderr}")
+        raise NoForecast(f"{' '.join(map(str, command))}\n{done.stderr}")
     text = done.stdout
     answer, _ = json.JSONDecoder().raw_decode(text[text.index("{"):])
-    return {variant["name"]: variant["metrics"] for variant in answer["variants"]}
+    variants = {variant["name"]: variant["metrics"] for variant in answer["variants"]}
+    return variants, done.stderr + text.partition("{")[0]
 
 
 def seconds(metric):
@@ -105,12 +112,13 @@ def within(value, figure, share, absolute=0.0):
     return abs(value - middle) <= band or figure["min"] <= value <= figure["max"]
 
 
-def score_one(folder, name, copy, schedcast, seeds, cells):
-    """Hits and tries of one recording by column."""
+def score_one(folder, name, copy, schedcast, seeds, cells, found):
+    """Hits and tries of one recording by column; every cell goes into the list `found`."""
     measured = json.loads((copy / "measured.json").read_text())
     raw = folder / "raw.json"
     usage = json.loads(raw.read_text())["res"] if raw.exists() else {}
-    variants = forecast(schedcast, copy, seeds)
+    variants, said = forecast(schedcast, copy, seeds)
+    found.append({"said": said.strip()})
     hits = {column: [0, 0] for column in COLUMNS}
     forecasts = []
     for setting in measured["settings"]:
@@ -127,18 +135,21 @@ def score_one(folder, name, copy, schedcast, seeds, cells):
             right = within(value, figure, share, absolute)
             hits[column][0] += right
             hits[column][1] += 1
+            found.append({"setting": label, "column": column, "subject": subject, "latency": latency, "right": bool(right),
+                          "forecast": None if math.isnan(value) else value, **{key: figure[key] for key in ("median", "min", "max")}})
             if cells:
                 sign = " " if right else "x"
                 print(f"    {sign} {label:14} {column:15} {value:12.3f}  measured "
                       f"{figure['median']:.3f} {figure['min']:.3f}..{figure['max']:.3f}")
 
+        # A service without a latency that could stand for it misses all of them.
         for percentile, share in PERCENTILES.items():
-            if subject is not None:
-                value = 1e3 * seconds(metrics[f"{subject}/{latency}.{percentile}"])
-                count(percentile, value, setting[f"request_{percentile}_ms"], share)
+            metric = metrics.get(f"{subject}/{latency}.{percentile}")
+            value = math.nan if metric is None else 1e3 * seconds(metric)
+            count(percentile, value, setting[f"request_{percentile}_ms"], share)
         if subject is not None:
             p95 = 1e3 * seconds(metrics[f"{subject}/{latency}.p95"])
-            forecasts.append((p95, setting["request_p95_ms"]))
+            forecasts.append((p95, setting["request_p95_ms"], label))
         count("throttled", metrics[f"{group}/nr_throttled"]["mean"], setting["nr_throttled"], 0.25, 3)
         throttled = 1e3 * seconds(metrics[f"{group}/throttled_usec"])
         count("throttled time", throttled, setting["throttled_ms"], 0.25, 1.0)
@@ -148,11 +159,13 @@ def score_one(folder, name, copy, schedcast, seeds, cells):
             middle = (used[(len(used) - 1) // 2] + used[len(used) // 2]) / 2
             figure = {"median": middle, "min": used[0], "max": used[-1]}
             count("usage", 1e3 * seconds(metrics[f"{group}/usage_usec"]), figure, 0.10)
-    for first, (p95, figure) in enumerate(forecasts):
-        for other_p95, other in forecasts[first + 1:]:
+    for first, (p95, figure, label) in enumerate(forecasts):
+        for other_p95, other, other_label in forecasts[first + 1:]:
             if figure["max"] < other["min"] or other["max"] < figure["min"]:
+                right = (p95 < other_p95) == (figure["median"] < other["median"])
                 hits["order"][1] += 1
-                hits["order"][0] += (p95 < other_p95) == (figure["median"] < other["median"])
+                hits["order"][0] += right
+                found.append({"setting": f"{label} / {other_label}", "column": "order", "right": right})
     return hits
 
 
@@ -167,8 +180,10 @@ def main():
     parser.add_argument("--schedcast", default="schedcast")
     parser.add_argument("--log", choices=("both", "with", "without"), default="both")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--cells", action="store_true", help="print every cell, misses with an x")
     options = parser.parse_args()
+    everything = []
     logs = {"both": (False, True), "with": (True,), "without": (False,)}[options.log]
     print(f"{'service':24}" + "".join(f"{column:>16}" for column in COLUMNS))
     for wanted in logs:
@@ -179,13 +194,24 @@ def main():
                     if not give_log(folder, name, copy, wanted):
                         print(f"{folder.name}, {name}: no client's log")
                         continue
-                    hits = score_one(folder, name, copy, options.schedcast, options.seeds,
-                                     options.cells)
+                    cells = []
+                    try:
+                        hits = score_one(folder, name, copy, options.schedcast, options.seeds, options.cells, cells)
+                    except NoForecast as error:
+                        print(f"score.py: {folder.name}, {name}: no forecast\n{error}", file=sys.stderr)
+                        # Without an answer every cell is missed.
+                        cells = [{"said": str(error)}]
+                        others = len(json.loads((copy / "measured.json").read_text())["settings"]) - 1
+                        hits = {column: [0, 0 if column == "order" else others] for column in COLUMNS}
+                    about = {"service": folder.name, "recording": name, "with_log": wanted}
+                    everything += [about | cell for cell in cells]
                     for column, (right, tried) in hits.items():
                         total[column][0] += right
                         total[column][1] += tried
                     print(line(f"{folder.name}, {name}", hits), flush=True)
         print(line("all, with log" if wanted else "all, without log", total), flush=True)
+    if options.json is not None:
+        options.json.write_text("[\n" + ",\n".join(json.dumps(cell) for cell in everything) + "\n]\n")
 
 
 def line(name, hits):
