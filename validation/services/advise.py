@@ -44,8 +44,8 @@ def ask(options, verb, recording, promise, group):
 
 def promises(raw):
     """Recording, promise and its bound in ms."""
-    seen = {setting: next(run for run in runs if run["recorded_run"])
-            for setting, runs in raw["res"].items() if any(run["recorded_run"] for run in runs)}
+    # The last recorded run is the one on disk.
+    seen = {setting: run for setting, runs in raw["res"].items() for run in runs if run["recorded_run"]}
     free = max(5.0, 3 * seen["no limit"]["request_p95_ms"])
     limited = max(20.0, seen["recorded"]["request_p99_ms"] / 2)
     return (("nolimit", "p95", float(f"{free:.3g}")), ("limited", "p99", float(f"{limited:.3g}"))), seen

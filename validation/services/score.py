@@ -120,6 +120,9 @@ def score_one(folder, name, copy, schedcast, seeds, cells, found):
     variants, said = forecast(schedcast, copy, seeds)
     found.append({"said": said.strip()})
     hits = {column: [0, 0] for column in COLUMNS}
+    # A recording may be a little longer or shorter than the measured windows.
+    about = json.loads((copy / "recording.json").read_text())
+    of_window = measured["seconds"] / (about["end_s"] - about["start_s"])
     forecasts = []
     for setting in measured["settings"]:
         label = setting["name"]
@@ -150,15 +153,17 @@ def score_one(folder, name, copy, schedcast, seeds, cells, found):
         if subject is not None:
             p95 = 1e3 * seconds(metrics[f"{subject}/{latency}.p95"])
             forecasts.append((p95, setting["request_p95_ms"], label))
-        count("throttled", metrics[f"{group}/nr_throttled"]["mean"], setting["nr_throttled"], 0.25, 3)
-        throttled = 1e3 * seconds(metrics[f"{group}/throttled_usec"])
+        number = metrics[f"{group}/nr_throttled"]["mean"] * of_window
+        count("throttled", number, setting["nr_throttled"], 0.25, 3)
+        throttled = 1e3 * seconds(metrics[f"{group}/throttled_usec"]) * of_window
         count("throttled time", throttled, setting["throttled_ms"], 0.25, 1.0)
         of_setting = usage.get(name_in_raw(label, name, usage), [])
+        of_setting = [run for run in of_setting if not run.get("disturbed")] or of_setting
         used = sorted(run["usage_ms"] for run in of_setting if "usage_ms" in run)
         if used:
             middle = (used[(len(used) - 1) // 2] + used[len(used) // 2]) / 2
             figure = {"median": middle, "min": used[0], "max": used[-1]}
-            count("usage", 1e3 * seconds(metrics[f"{group}/usage_usec"]), figure, 0.10)
+            count("usage", 1e3 * seconds(metrics[f"{group}/usage_usec"]) * of_window, figure, 0.10)
     for first, (p95, figure, label) in enumerate(forecasts):
         for other_p95, other, other_label in forecasts[first + 1:]:
             if figure["max"] < other["min"] or other["max"] < figure["min"]:
