@@ -22,10 +22,16 @@ const FILES: [&str; 10] = [
     "cpuset.cpus",
 ];
 
+/// CPU time that a group of version 1 used, in ns.
+const USAGE: &str = "cpuacct.usage";
+
 /// Every group, or those around `scope`: its ancestors, itself, its descendants.
 pub fn read(hierarchy: &CpuHierarchy, scope: Option<&str>) -> Result<Map<String, Value>> {
     let mut groups = Map::new();
     visit(hierarchy, "", hierarchy.mount(), scope, &mut groups)?;
+    if let Some(accounting) = hierarchy.accounting() {
+        add_usage(&accounting, &mut groups);
+    }
     Ok(groups)
 }
 
@@ -63,6 +69,16 @@ fn visit(
         }
     }
     Ok(())
+}
+
+/// CPU time used, which version 1 counts in a controller that may be mounted elsewhere. A group that is not there has none.
+fn add_usage(accounting: &Path, groups: &mut Map<String, Value>) {
+    for (path, group) in groups {
+        let file = accounting.join(path.trim_matches('/')).join(USAGE);
+        if let (Value::Object(files), Ok(text)) = (group, fs::read_to_string(file)) {
+            files.insert(USAGE.to_owned(), text.trim_end().into());
+        }
+    }
 }
 
 fn describe(hierarchy: &CpuHierarchy, dir: &Path) -> Value {
@@ -113,5 +129,19 @@ mod tests {
             serde_json::json!({"cpu.max": "5000 100000", "tasks": [7, 12]})
         );
         assert!(groups.contains_key("/"));
+    }
+
+    #[test]
+    fn usage_comes_from_where_it_is_accounted() {
+        let [cpu, accounting] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        for group in ["a", "b"] {
+            fs::create_dir(cpu.path().join(group)).unwrap();
+        }
+        fs::create_dir(accounting.path().join("a")).unwrap();
+        fs::write(accounting.path().join("a/cpuacct.usage"), "1234567\n").unwrap();
+        let mut groups = read(&CpuHierarchy::at(CgroupVersion::V1, cpu.path()), None).unwrap();
+        add_usage(accounting.path(), &mut groups);
+        assert_eq!(groups["/a"]["cpuacct.usage"], "1234567");
+        assert_eq!(groups["/b"].get("cpuacct.usage"), None);
     }
 }

@@ -229,15 +229,19 @@ impl Cgroup {
             .transpose()
     }
 
-    /// The group's statistics; `None` if it has no `cpu.stat`.
+    /// The group's statistics; `None` if it has no `cpu.stat`. Version 1 has the CPU time in `cpuacct.usage`.
     ///
     /// # Errors
     /// If a line is not `NAME NUMBER` with a name that some kernel prints.
     pub fn stat(&self) -> Result<Option<CpuStat>, String> {
-        self.files
-            .get("cpu.stat")
-            .map(|text| cpu_stat(text))
-            .transpose()
+        let Some(text) = self.files.get("cpu.stat") else {
+            return Ok(None);
+        };
+        let mut stat = cpu_stat(text)?;
+        if stat.usage_ns.is_none() {
+            stat.usage_ns = self.number("cpuacct.usage")?;
+        }
+        Ok(Some(stat))
     }
 
     fn number(&self, file: &str) -> Result<Option<u64>, String> {
@@ -256,7 +260,7 @@ fn check_file(name: &str, text: &str) -> Result<(), String> {
         "cpu.idle" => cpu_idle(text).map(drop),
         "cpu.cfs_quota_us" => cfs_quota(text).map(drop),
         "cpu.shares" | "cpu.weight" | "cpu.cfs_period_us" | "cpu.cfs_burst_us"
-        | "cpu.max.burst" => number(name, text).map(drop),
+        | "cpu.max.burst" | "cpuacct.usage" => number(name, text).map(drop),
         _ => Ok(()),
     }
 }
@@ -584,6 +588,9 @@ mod tests {
             burst_ns: Some(3000),
         };
         assert_eq!(v1.stat(), Ok(Some(expected)));
+        let accounted = group(&[("cpu.stat", "nr_periods 5"), ("cpuacct.usage", "9000")]);
+        let usage = accounted.stat().unwrap().and_then(|stat| stat.usage_ns);
+        assert_eq!(usage, Some(9000));
         assert_eq!(
             v2.stat(),
             Ok(Some(CpuStat {
@@ -605,6 +612,7 @@ mod tests {
             ("cpu.stat", "nr_periods"),
             ("cpu.stat", "nr_period 5"),
             ("cpu.stat", "usage_usec 99999999999999999"),
+            ("cpuacct.usage", "9 ms"),
         ] {
             let message = check_file(file, text).unwrap_err();
             assert!(message.contains(file), "{file} `{text}`: {message}");
