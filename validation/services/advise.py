@@ -11,7 +11,7 @@ The limit that `advise` recommends is applied to the running service, and the cl
 `check` judges each recording by two promises of p95: one and a half times what the client saw, which the recorded run keeps,
 and two thirds of it, which it breaks. The recordings are used without the client's log, unless --with-log is given.
 
-    advise.py [bench.py's options] [--with-log] [--forecast-only] NAME...     writes WORK/NAME/advice.json
+    advise.py [bench.py's options] [--with-log] [--forecast-only|--apply-only] NAME...     writes WORK/NAME/advice.json
 """
 
 import argparse
@@ -109,13 +109,15 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--around", default="")
     parser.add_argument("--with-log", action="store_true")
-    parser.add_argument("--forecast-only", action="store_true", help="ask, but apply nothing")
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--forecast-only", action="store_true", help="ask, but apply nothing")
+    only.add_argument("--apply-only", action="store_true", help="apply what was advised before")
     options = parser.parse_args()
     options.work = options.work.resolve()
     for name in options.names or [one for one in bench.SERVICES if (options.work / one / "raw.json").exists()]:
         path = options.work / name / "advice.json"
         raw = json.loads((options.work / name / "raw.json").read_text())
-        answer = forecast(name, raw, options)
+        answer = json.loads(path.read_text()) if options.apply_only else forecast(name, raw, options)
         path.write_text(json.dumps(answer, indent=1) + "\n")
         if not options.forecast_only:
             apply(name, answer, options)

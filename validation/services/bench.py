@@ -195,6 +195,13 @@ def used_by(process):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def yardstick():
+    """How long a fixed computation takes now, in ms of CPU time: says how fast the machine is, whoever slows it down."""
+    start = time.process_time()
+    sum(range(2_000_000))
+    return (time.process_time() - start) * 1e3
+
+
 def percentile(ordered, percent):
     """By nearest rank."""
     return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
@@ -239,6 +246,7 @@ def slot(options):
     if machine()[0] - busy > CALM_SHARE_MAX * CALM_S:
         print(json.dumps({"busy": True}))
         return
+    yardsticks = [yardstick()]
     group.limit(*order["limit"])
     client = subprocess.Popen(order["client"], stdout=subprocess.PIPE, text=True)
     begin = int(client.stdout.readline()) / 1e9
@@ -261,13 +269,14 @@ def slot(options):
     if client.wait() != 0:
         sys.exit("bench.py: the client failed")
     group.limit(None)
+    yardsticks.append(yardstick())
     run = {name: round(after[name] - before[name], 3) for name in after}
     window = end - start
     cpus = os.cpu_count()
     others = busy_end - busy - run["usage_ms"] / 1e3 - (own_end - own) - recorder_s
     run.update(latencies(folder / "log.csv", start, end), window_s=round(window, 3), client_s=round(own_end - own, 2),
                steal_share=round((steal_end - steal) / window / cpus, 4), others_share=round(others / window, 3),
-               recorded_run=recorder is not None)
+               yardstick_ms=round(sum(yardsticks) / 2, 2), recorded_run=recorder is not None)
     run["disturbed"] = run["steal_share"] > STEAL_SHARE_MAX or run["others_share"] > OTHERS_SHARE_MAX
     print(json.dumps(run))
 
@@ -388,7 +397,7 @@ def kept_only(runs):
 
 
 def say(service, name, run):
-    print(f"{service:10} {name:20} usage {run['usage_ms'] / run['window_s'] / 10:6.2f} ms in 100, throttled "
+    print(f"{service:10} {name:20} yardstick {run['yardstick_ms']:5.1f} ms, usage {run['usage_ms'] / run['window_s'] / 10:6.2f} ms in 100, throttled "
           f"{run['nr_throttled']:4} of {run['nr_periods']:4}, {run['throttled_ms']:8.0f} ms; {run['requests']:6} replies, "
           f"{run['unfinished']:5} open; p50 {run['request_p50_ms']}, p95 {run['request_p95_ms']}, p99 "
           f"{run['request_p99_ms']} ms; steal {run['steal_share']}, others {run['others_share']}, client "
