@@ -291,12 +291,13 @@ fn is_cheap(outcomes: &[Vec<Outcome>]) -> bool {
 }
 
 /// Figures of `measured.json` that are metrics of the limited group: figure, metric, factor between.
-const GROUP_FIGURES: [(&str, &str, f64); 5] = [
+const GROUP_FIGURES: [(&str, &str, f64); 6] = [
     ("nr_periods", "nr_periods", 1.0),
     ("nr_throttled", "nr_throttled", 1.0),
     ("throttled_ms", "throttled_usec", 1000.0),
     ("nr_bursts", "nr_bursts", 1.0),
     ("burst_ms", "burst_usec", 1000.0),
+    ("usage_ms", "usage_usec", 1000.0),
 ];
 
 /// Times of `measured.json`: figure, the distribution it is a value of, and which value. From sending to

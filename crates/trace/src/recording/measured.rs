@@ -43,13 +43,14 @@ pub struct Setting {
 /// Names of figures. Their unit is their ending (`_ms`), a ratio, or a count.
 ///
 /// `p50_ms` and its like run from sending to reply, `request_p95_ms` and its like from the scheduled start to the reply.
-pub const FIGURES: [&str; 17] = [
+pub const FIGURES: [&str; 18] = [
     "nr_periods",
     "nr_throttled",
     "nr_throttled_ratio",
     "throttled_ms",
     "nr_bursts",
     "burst_ms",
+    "usage_ms",
     "requests",
     "p50_ms",
     "p75_ms",
