@@ -24,7 +24,7 @@ import tempfile
 
 import bench
 
-TRIES = 3
+TRIES = 2
 
 
 def ask(options, verb, recording, promise, group):
@@ -56,6 +56,8 @@ def forecast(name, raw, options):
     folder = options.work / name
     group = f"/bench-{name}"
     wanted, seen = promises(raw)
+    # CPUs used without a limit, in the median.
+    demand = bench.figure([run["usage_ms"] / run["window_s"] / 1e3 for run in bench.kept(raw["res"]["no limit"])])["median"]
     advices, checks = [], []
     for recording, percentile, bound in wanted:
         with tempfile.TemporaryDirectory() as scratch:
@@ -73,7 +75,7 @@ def forecast(name, raw, options):
                         one["limit"] = limit
                         one["forecast"] = {key: option["forecasts"][0][key] for key in ("mean", "interval", "unit")}
                         if limit[0] is not None:
-                            one["below_demand"] = limit[0] / limit[1] * 100 < raw["demand_ms_in_100"]
+                            one["below_demand"] = limit[0] / limit[1] < demand
             advices.append(one)
             log_p95 = seen["no limit" if recording == "nolimit" else "recorded"]["request_p95_ms"]
             for share, expected in ((1.5, True), (1 / 1.5, False)):
@@ -90,14 +92,14 @@ def apply(name, answer, options):
     if not limits:
         return
     with bench.Service(name, options.work) as service:
-        for one in limits:
-            for _ in range(TRIES):
-                run = bench.run_slot(service, one["limit"], options)
+        for _ in range(TRIES):
+            wanted = [one for one in limits if one.get("measured", {"disturbed": True})["disturbed"]]
+            if not wanted:
+                break
+            for one, run in zip(wanted, bench.run_slots(service, [(one["limit"], None) for one in wanted], options)):
                 bench.say(name, f"advised {one['limit']}", run)
-                if not run["disturbed"]:
-                    break
-            one["measured"] = run
-            one["kept"] = run[f"request_{one['percentile']}_ms"] < one["bound_ms"]
+                one["measured"] = run
+                one["kept"] = run[f"request_{one['percentile']}_ms"] < one["bound_ms"]
 
 
 def main():

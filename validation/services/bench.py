@@ -37,13 +37,15 @@ import tomllib
 HERE = pathlib.Path(__file__).resolve().parent
 SERVICES = tomllib.loads((HERE / "services.toml").read_text())
 PORT = 18700
-LEAD_S = 1.0
+LEAD_S = 0.7
 STEAL_SHARE_MAX = 0.02
 OTHERS_SHARE_MAX = 0.15
 # A run begins only after this long in which the machine used less than this share of one CPU.
 CALM_S = 0.4
 CALM_SHARE_MAX = 0.3
 CALM_TRIES = 1000
+# So many disturbed runs of a setting are repeated.
+DISTURBED_MAX = 2
 PERCENTILES = (50, 75, 90, 95, 99)
 # Name, quota as a share of demand, period in ms, burst as a share of the quota. "recorded" is the limit of the recording.
 SETTINGS = (
@@ -235,24 +237,32 @@ def latencies(log, begin_s, end_s):
 
 
 def slot(options):
-    """One run of a service that is up already; prints its figures as JSON."""
+    """Runs of a service that is up already, one after the other; prints their figures as a list."""
     order = json.loads(options.order)
     folder = pathlib.Path(order["folder"])
     group = Group.__new__(Group)
     group.name = f"bench-{folder.name}"
     group.cpu, group.account = (pathlib.Path("/sys/fs/cgroup", one, group.name) for one in ("cpu", "cpuacct"))
-    busy, steal = machine()
+    busy, _ = machine()
     time.sleep(CALM_S)
     if machine()[0] - busy > CALM_SHARE_MAX * CALM_S:
-        print(json.dumps({"busy": True}))
+        print("[]")
         return
+    runs = []
+    for one in order["runs"]:
+        runs.append(run_once(group, folder, order, one))
+    print(json.dumps(runs))
+
+
+def run_once(group, folder, order, one):
+    """Loads the service under one limit, and records if that is asked for."""
     yardsticks = [yardstick()]
-    group.limit(*order["limit"])
+    group.limit(*one["limit"])
     client = subprocess.Popen(order["client"], stdout=subprocess.PIPE, text=True)
     begin = int(client.stdout.readline()) / 1e9
     recorder, recorder_s = None, 0.0
-    if order.get("record"):
-        command = [order["schedcast"], "record", "-q", "-o", order["record"], "--cgroup", f"/{group.name}", "--seconds",
+    if one.get("record"):
+        command = [order["schedcast"], "record", "-q", "-o", one["record"], "--cgroup", f"/{group.name}", "--seconds",
                    str(order["seconds"])]
         # It takes about this long until it records.
         time.sleep(max(0, begin + LEAD_S - 0.15 - time.monotonic()))
@@ -262,13 +272,15 @@ def slot(options):
     time.sleep(order["seconds"])
     end, after, busy_end, steal_end, own_end = time.monotonic(), group.state(), *machine(), used_by(client)
     if recorder is not None:
+        spent = children_s()
         if recorder.wait() != 0:
             sys.exit(f"bench.py: {' '.join(command)} failed")
-        recorder_s = resource.getrusage(resource.RUSAGE_CHILDREN)
-        recorder_s = recorder_s.ru_utime + recorder_s.ru_stime
+        recorder_s = children_s() - spent
     if client.wait() != 0:
         sys.exit("bench.py: the client failed")
     group.limit(None)
+    if recorder is not None:
+        shutil.copy(folder / "log.csv", pathlib.Path(one["record"]) / "requests.csv")
     yardsticks.append(yardstick())
     run = {name: round(after[name] - before[name], 3) for name in after}
     window = end - start
@@ -278,32 +290,38 @@ def slot(options):
                steal_share=round((steal_end - steal) / window / cpus, 4), others_share=round(others / window, 3),
                yardstick_ms=round(sum(yardsticks) / 2, 2), recorded_run=recorder is not None)
     run["disturbed"] = run["steal_share"] > STEAL_SHARE_MAX or run["others_share"] > OTHERS_SHARE_MAX
-    print(json.dumps(run))
+    return run
 
 
-def run_slot(service, limit, options, record=None):
-    """Runs a slot in a process of its own, inside `--around` if that is given."""
-    if record is not None:
-        shutil.rmtree(record, ignore_errors=True)
-    seconds = options.seconds
+def children_s():
+    """CPU time of the children that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def run_slots(service, wanted, options):
+    """Runs under limits, each with a folder to record into or None, in a process of their own, inside `--around`."""
+    for _, record in wanted:
+        if record is not None:
+            shutil.rmtree(record, ignore_errors=True)
     client = service.client_command(
-        [*service.about["load"], f"seconds={LEAD_S + seconds + 0.1}", f"seed={options.seed}", "drain=0.6"])
-    order = {"folder": str(service.folder), "limit": limit, "seconds": seconds, "client": client,
-             "schedcast": options.schedcast, "record": record and str(record)}
+        [*service.about["load"], f"seconds={LEAD_S + options.seconds + 0.1}", f"seed={options.seed}", "drain=0.6"])
+    order = {"folder": str(service.folder), "seconds": options.seconds, "client": client, "schedcast": options.schedcast,
+             "runs": [{"limit": limit, "record": record and str(record)} for limit, record in wanted]}
     command = [*options.around.split(), sys.executable, __file__, "slot", "--order", json.dumps(order)]
     for _ in range(CALM_TRIES):
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
         if done.returncode != 0:
             sys.exit(f"bench.py: a run of {service.name} failed")
-        run = json.loads(done.stdout)
-        if "busy" not in run:
-            break
-        time.sleep(5)
-    else:
-        sys.exit(f"bench.py: the machine has been busy with other programs for {CALM_TRIES} tries")
-    if record is not None:
-        shutil.copy(service.folder / "log.csv", record / "requests.csv")
-    return run
+        runs = json.loads(done.stdout)
+        if runs:
+            return runs
+        time.sleep(1.5)
+    sys.exit(f"bench.py: the machine has been busy with other programs for {CALM_TRIES} tries")
+
+
+def run_slot(service, limit, options):
+    return run_slots(service, [(limit, None)], options)[0]
 
 
 def limits_for(demand_ms):
@@ -331,7 +349,7 @@ def figure(values):
 
 def write_measured(service, raw):
     """`measured.json` beside each recording; the setting of the recording is called "recorded" there."""
-    names = ["nr_periods", "nr_throttled", "throttled_ms", "nr_bursts", "burst_ms", "requests"]
+    names = ["nr_periods", "nr_throttled", "throttled_ms", "nr_bursts", "burst_ms", "usage_ms", "requests"]
     names += [f"{kind}p{percent}_ms" for kind in ("", "request_") for percent in PERCENTILES]
     for recording, own in (("limited", "recorded"), ("nolimit", "no limit")):
         settings = []
@@ -357,15 +375,16 @@ def measure(service, options):
     path = service.folder / "raw.json"
     raw = json.loads(path.read_text()) if path.exists() else None
 
-    def run(name, record=None):
-        for attempt in range(3):
-            one = run_slot(service, raw["limits"][name], options, record)
+    def run(batch):
+        limits = [(raw["limits"][name], record) for name, record in batch]
+        again = []
+        for (name, record), one in zip(batch, run_slots(service, limits, options)):
             raw["res"].setdefault(name, []).append(one)
-            path.write_text(json.dumps(raw, indent=1) + "\n")
             say(service.name, name, one)
-            if not one["disturbed"]:
-                break
-            time.sleep(1)
+            if one["disturbed"] and len(raw["res"][name]) - len(kept_only(raw["res"][name])) < DISTURBED_MAX:
+                again.append((name, record))
+        path.write_text(json.dumps(raw, indent=1) + "\n")
+        return again
 
     if raw is None:
         demand = 0.0
@@ -386,9 +405,8 @@ def measure(service, options):
                 wanted.remove((name, None))
             wanted.append((name, service.folder / folder))
     random.Random(options.seed).shuffle(wanted)
-    for name, record in wanted:
-        run(name, record)
-        time.sleep(0.5)
+    while wanted:
+        wanted[:0] = run([wanted.pop(0) for _ in range(min(options.batch, len(wanted)))])
     write_measured(service, raw)
 
 
@@ -420,8 +438,9 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--limit", type=int, nargs=3, metavar=("QUOTA", "PERIOD", "BURST"))
     parser.add_argument("--around", default="", help="command that every run is started with")
+    parser.add_argument("--batch", type=int, default=1, help="runs that are started together, one after the other")
     parser.add_argument("--order", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     if options.verb == "slot":
         return slot(options)
     names = options.names or list(SERVICES)
