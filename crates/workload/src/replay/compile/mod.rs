@@ -45,7 +45,7 @@ use schedcast_sim::workload::{
 use schedcast_sim::{
     Arithmetic, Compare, MessageSpec, ProgramBuilder, ProgramError, Ref, Reg, Workload,
 };
-use services::{Gate, Services};
+use services::{Gate, Opens, Services};
 use std::collections::BTreeSet;
 use units::{Unit, Units, under_way};
 
@@ -87,7 +87,7 @@ pub struct Compiled {
     pub duration_ns: Ns,
 }
 
-/// Gates that are still to come, with where their arrivals are handled, and where the next message is taken.
+/// Gates that are still to come, with where what opens them is handled, and where the next message is taken.
 type Gates<'b, 'a> = (&'b mut dyn Iterator<Item = (&'a Gate, Label)>, Label);
 
 /// Number of the message that was received.
@@ -220,9 +220,11 @@ impl<'a> Compiler<'a> {
             .map(|id| active(id).then(|| workload.add_queue(QueueSpec::UNBOUNDED)))
             .collect();
         // Forks name programs that are made later: they are numbered in advance.
-        let units = Units::new(replay, &forked, ProgramId(workload.programs.len() as u32));
+        let loose = services::loose_waits(replay);
+        let first_program = ProgramId(workload.programs.len() as u32);
+        let units = Units::new(replay, &forked, &loose, first_program);
         let exchanges = Exchanges::new(replay, &units, &inboxes, workload);
-        let services = Services::new(replay, workload);
+        let services = Services::new(replay, &loose, workload);
         let mut metrics = Vec::new();
         let mut forks = Vec::new();
         for (id, thread) in (0u32..).map(ThreadId).zip(&replay.threads) {
@@ -351,9 +353,9 @@ impl<'a> Compiler<'a> {
             .rposition(|step| self.is_reply(activation, step));
         for (position, step) in steps.iter().enumerate() {
             match (step, &mut gates) {
-                (Step::Await(_), Some((gates, wait))) => {
-                    if let Some((gate, arrival)) = gates.next() {
-                        gate.pass(b, arrival, *wait);
+                (step, Some((gates, wait))) if self.services.is_gate(step) => {
+                    if let Some((gate, opening)) = gates.next() {
+                        gate.pass(b, opening, *wait);
                     }
                 }
                 _ => self.step(b, activation, *step),
@@ -414,7 +416,7 @@ impl<'a> Compiler<'a> {
                     self.send(b, activation.thread, to);
                 }
             },
-            Step::Post(handover) => b.sem_post(self.handovers[handover.0 as usize]),
+            Step::Post(handover) => self.post(b, activation.thread, handover),
             Step::Wait(handover) => b.sem_wait(self.handovers[handover.0 as usize]),
             Step::Io { delay_ns } => b.io(delay_ns),
             Step::Await(request) => {
@@ -504,7 +506,9 @@ impl<'a> Compiler<'a> {
                 of_unit.flat_map(|id| self.services.gates_of(*id).iter().map(|one| (*id, one)));
             for (number, (id, gate)) in (unit.first_gate..).zip(gates) {
                 let cpu = self.replay.threads[id.index()].first_cpu;
-                add(id, number, gate.at_ns, cpu, true);
+                if let Opens::Arrival { at_ns } = gate.opens {
+                    add(id, number, at_ns, cpu, true);
+                }
             }
         }
         arrivals.sort_by_key(|arrival| arrival.at_ns);

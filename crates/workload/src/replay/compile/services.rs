@@ -1,9 +1,15 @@
-//! How requests of services wait for their arrival and end.
+//! How requests of services wait, for their arrival and for other threads, and how they end.
 //!
-//! An activation that waits for an arrival must not keep its thread from what comes meanwhile: where
-//! it waits it is cut, at a *gate*. A thread that reaches a gate after the arrival goes on. Before it,
-//! it leaves word and takes the next message. The arrival is a message of its own, and goes on behind
-//! the gate if somebody left word there.
+//! An activation that waits must not keep its thread from what comes meanwhile: where it waits it is
+//! cut, at a *gate*. A thread that reaches a gate after the arrival goes on. Before it, it leaves word
+//! and takes the next message. The arrival is a message of its own, and goes on behind the gate if
+//! somebody left word there.
+//!
+//! A wait that another thread ends is a gate, too. The threads of a service take their messages in
+//! another order than recorded, so that two of them, each in the middle of one activation, could wait
+//! for what the other does only in its next one. No real service stands still like that: the lock is held
+//! by a thread that runs. A wait that lets the thread go on with its next message cannot, either, as all
+//! that an activation waits for was done before it in the recording.
 //!
 //! ```text
 //!   h0:    work 600 µs, reply                     the activation up to the gate
@@ -17,23 +23,44 @@
 //! ```
 
 use super::super::Replay;
-use super::super::model::Step;
+use super::super::model::{HandoverId, Step};
 use super::super::service::{RequestId, Served};
 use super::super::threads::ThreadId;
-use super::SEND;
+use super::units::under_way;
+use super::{Compiler, SEND, SENT};
 use schedcast_sim::program::Label;
 use schedcast_sim::workload::{MetricId, WordId};
 use schedcast_sim::{Compare, ProgramBuilder, Workload};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A thread has not come to the gate, or has passed it.
 const PASSED: u64 = 0;
-/// The activation goes on when the request arrives.
+/// The activation goes on when the request arrives, or the other thread gets there.
 const WAITING: u64 = 1;
+/// The other thread got there first.
+const POSTED: u64 = 2;
 
-/// A place in an activation that is not passed before a request has arrived.
+/// What opens a gate.
+#[derive(Clone, Copy)]
+pub(super) enum Opens {
+    /// The arrival of a request, at this time.
+    Arrival { at_ns: u64 },
+    /// Another thread.
+    Post,
+}
+
+/// A place in an activation that is not passed before something has happened.
 pub(super) struct Gate {
-    pub at_ns: u64,
+    pub opens: Opens,
+    word: WordId,
+}
+
+/// Where the gate of a handover is.
+#[derive(Clone, Copy)]
+struct Place {
+    thread: ThreadId,
+    /// Position among the gates of its thread.
+    position: u64,
     word: WordId,
 }
 
@@ -43,26 +70,80 @@ pub(super) struct Services {
     latency: Vec<MetricId>,
     /// By thread, in the order of its steps.
     gates: BTreeMap<ThreadId, Vec<Gate>>,
+    /// Handovers whose wait is a gate.
+    posts: BTreeMap<HandoverId, Place>,
+}
+
+/// The handovers that threads of services wait for at gates. What was under way at the start has none.
+pub(super) fn loose_waits(replay: &Replay) -> BTreeSet<HandoverId> {
+    let members = replay.services.iter().map(|one| replay.members(one.group));
+    let mut loose = BTreeSet::new();
+    for thread in members.flatten() {
+        let from = replay.threads[thread.index()].activations.start;
+        let begun = usize::from(under_way(replay, thread).is_some_and(|first| first.0 == from));
+        for activation in &replay.activations_of(thread)[begun..] {
+            loose.extend(
+                replay
+                    .steps_of(activation)
+                    .iter()
+                    .filter_map(|step| match step {
+                        Step::Wait(handover) => Some(*handover),
+                        _ => None,
+                    }),
+            );
+        }
+    }
+    loose
 }
 
 impl Services {
-    pub(super) fn new(replay: &Replay, workload: &mut Workload) -> Self {
+    pub(super) fn new(
+        replay: &Replay,
+        loose: &BTreeSet<HandoverId>,
+        workload: &mut Workload,
+    ) -> Self {
         let services = replay.services.iter();
         let latency = services
             .map(|one| workload.add_metric(&format!("{}/request_latency", one.subject)))
             .collect();
         let mut gates: BTreeMap<ThreadId, Vec<Gate>> = BTreeMap::new();
+        let mut posts = BTreeMap::new();
         for activation in &replay.activations {
             for step in replay.steps_of(activation) {
-                if let Step::Await(request) = step {
-                    gates.entry(activation.thread).or_default().push(Gate {
+                let opens = match step {
+                    Step::Await(request) => Opens::Arrival {
                         at_ns: replay.requests[request.index()].arrives_ns,
-                        word: workload.add_word(PASSED),
-                    });
+                    },
+                    Step::Wait(handover) if loose.contains(handover) => Opens::Post,
+                    _ => continue,
+                };
+                let word = workload.add_word(PASSED);
+                let of_thread = gates.entry(activation.thread).or_default();
+                if let Step::Wait(handover) = step {
+                    let place = Place {
+                        thread: activation.thread,
+                        position: of_thread.len() as u64,
+                        word,
+                    };
+                    posts.insert(*handover, place);
                 }
+                of_thread.push(Gate { opens, word });
             }
         }
-        Self { latency, gates }
+        Self {
+            latency,
+            gates,
+            posts,
+        }
+    }
+
+    /// Whether a step waits at a gate.
+    pub(super) fn is_gate(&self, step: &Step) -> bool {
+        match step {
+            Step::Await(_) => true,
+            Step::Wait(handover) => self.posts.contains_key(handover),
+            _ => false,
+        }
     }
 
     /// The gates of a thread, in the order of its steps.
@@ -86,19 +167,50 @@ impl Services {
 }
 
 impl Gate {
-    /// Goes on if the request is there, else leaves word and takes the next message. `arrival` becomes
-    /// where the message of the arrival is handled.
-    pub(super) fn pass(&self, b: &mut ProgramBuilder, arrival: Label, wait: Label) {
+    /// Goes on if it is open, else leaves word and takes the next message. `opening` becomes where the
+    /// message that opens it is handled.
+    pub(super) fn pass(&self, b: &mut ProgramBuilder, opening: Label, wait: Label) {
         let [value, ..] = SEND;
         let behind = b.label();
-        b.now(value);
-        b.jump_if(value, Compare::GreaterOrEqual, self.at_ns, behind);
+        match self.opens {
+            Opens::Arrival { at_ns } => {
+                b.now(value);
+                b.jump_if(value, Compare::GreaterOrEqual, at_ns, behind);
+            }
+            Opens::Post => {
+                b.word_load(self.word, value);
+                b.jump_if(value, Compare::Equal, POSTED, behind);
+            }
+        }
         b.word_store(self.word, WAITING);
         b.jump(wait);
-        b.bind(arrival);
+        b.bind(opening);
         b.word_load(self.word, value);
         b.jump_if(value, Compare::NotEqual, WAITING, wait);
         b.bind(behind);
         b.word_store(self.word, PASSED);
+    }
+}
+
+impl Compiler<'_> {
+    /// A thread gets to what another one waits for.
+    pub(super) fn post(&self, b: &mut ProgramBuilder, from: ThreadId, handover: HandoverId) {
+        let Some(place) = self.services.posts.get(&handover) else {
+            b.sem_post(self.handovers[handover.0 as usize]);
+            return;
+        };
+        let [value, ..] = SEND;
+        let (first, done) = (b.label(), b.label());
+        b.word_load(place.word, value);
+        b.jump_if(value, Compare::NotEqual, WAITING, first);
+        b.set(
+            SENT,
+            self.units.of(place.thread).first_gate + place.position,
+        );
+        self.send(b, from, place.thread);
+        b.jump(done);
+        b.bind(first);
+        b.word_store(place.word, POSTED);
+        b.bind(done);
     }
 }

@@ -2,12 +2,13 @@
 //!
 //! A unit is one thread, or the servers of a pool. Its messages are numbered through: the activations
 //! of its first thread, those of its second, …, then the schedules of a client's exchanges, and at the
-//! end the arrivals that activations wait for (see `services`).
+//! end what opens the gates at which activations wait (see `services`).
 
 use super::super::Replay;
-use super::super::model::{ActivationId, Step, Trigger};
+use super::super::model::{ActivationId, HandoverId, Step, Trigger};
 use super::super::threads::ThreadId;
 use schedcast_sim::workload::ProgramId;
+use std::collections::BTreeSet;
 
 /// Threads that share a program.
 pub(super) struct Unit {
@@ -15,7 +16,7 @@ pub(super) struct Unit {
     pub program: ProgramId,
     /// Number of messages.
     pub messages: u64,
-    /// Number of the first of those that are arrivals at gates; they are the last ones.
+    /// Number of the first of those that open gates; they are the last ones.
     pub first_gate: u64,
 }
 
@@ -30,7 +31,13 @@ pub(super) struct Units {
 
 impl Units {
     /// Puts threads together. Programs are numbered from `first_program` in the order of the units.
-    pub(super) fn new(replay: &Replay, forked: &[bool], first_program: ProgramId) -> Self {
+    /// `loose` are the waits for other threads that are gates.
+    pub(super) fn new(
+        replay: &Replay,
+        forked: &[bool],
+        loose: &BTreeSet<HandoverId>,
+        first_program: ProgramId,
+    ) -> Self {
         let mut units = Self {
             all: Vec::new(),
             of_thread: vec![None; replay.threads.len()],
@@ -43,18 +50,24 @@ impl Units {
         };
         let pools = replay.exchanges.iter().filter(|e| e.servers.len() > 1);
         for pool in pools {
-            units.add(replay, &pool.servers, first_program);
+            units.add(replay, &pool.servers, loose, first_program);
         }
         for (id, thread) in (0u32..).map(ThreadId).zip(&replay.threads) {
             let active = forked[id.index()] || !thread.activations.is_empty();
             if active && units.of_thread[id.index()].is_none() {
-                units.add(replay, &[id], first_program);
+                units.add(replay, &[id], loose, first_program);
             }
         }
         units
     }
 
-    fn add(&mut self, replay: &Replay, threads: &[ThreadId], first_program: ProgramId) {
+    fn add(
+        &mut self,
+        replay: &Replay,
+        threads: &[ThreadId],
+        loose: &BTreeSet<HandoverId>,
+        first_program: ProgramId,
+    ) {
         let mut messages = 0;
         for thread in threads {
             self.of_thread[thread.index()] = Some((self.all.len(), messages));
@@ -72,7 +85,12 @@ impl Units {
             .iter()
             .flat_map(|thread| replay.activations_of(*thread));
         let steps = activations.flat_map(|activation| replay.steps_of(activation));
-        messages += steps.filter(|step| matches!(step, Step::Await(_))).count() as u64;
+        let is_gate = |step: &&Step| match step {
+            Step::Await(_) => true,
+            Step::Wait(handover) => loose.contains(handover),
+            _ => false,
+        };
+        messages += steps.filter(is_gate).count() as u64;
         self.all.push(Unit {
             threads: threads.to_vec(),
             program: ProgramId(first_program.0 + self.all.len() as u32),

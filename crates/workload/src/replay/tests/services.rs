@@ -185,19 +185,7 @@ fn what_waits_for_its_arrival_does_not_keep_its_thread() {
     let (_, RequestId(first)) = of_pile(&replay, 25);
     // The second request of the first pile comes after the second pile.
     replay.requests[first as usize + 1].arrives_ns = (piles + 105_000) * 1_000;
-    let mut workload = Workload::default();
-    let compiled = replay
-        .compile(&mut workload, CompileOptions::default())
-        .unwrap();
-    let group = compiled.groups[replay.group("/svc").unwrap().index()];
-    workload.groups[group.index() - 1].limit.quota_ns = None;
-    let machine = Machine::preset("generic-8")
-        .unwrap()
-        .with_topology(Topology::regular(1, 1, 1, 1))
-        .free_of_charge();
-    let rules = Rules::of(Version::new(6, 18), 1, 250);
-    let mut world = World::new(machine, rules, workload, 1).unwrap();
-    world.run_until(compiled.duration_ns).unwrap();
+    let world = played(&replay);
     let latency = world.probes().metric("server/request_latency").unwrap();
     assert_eq!(latency.values.count(), 25 + 3 * 5);
     // That request and the third, which follows it; all others are answered at once.
@@ -236,4 +224,62 @@ fn a_client_that_waits_for_answers_keeps_no_schedule() {
             .iter()
             .all(|(trigger, ..)| *trigger == Trigger::Thread(client))
     );
+}
+
+/// Runs a replay without limits on one free CPU.
+fn played(replay: &Replay) -> World {
+    let mut workload = Workload::default();
+    let compiled = replay
+        .compile(&mut workload, CompileOptions::default())
+        .unwrap();
+    let group = compiled.groups[replay.group("/svc").unwrap().index()];
+    workload.groups[group.index() - 1].limit.quota_ns = None;
+    let machine = Machine::preset("generic-8")
+        .unwrap()
+        .with_topology(Topology::regular(1, 1, 1, 1))
+        .free_of_charge();
+    let rules = Rules::of(Version::new(6, 18), 1, 250);
+    let mut world = World::new(machine, rules, workload, 1).unwrap();
+    world.run_until(compiled.duration_ns).unwrap();
+    world
+}
+
+#[test]
+fn threads_of_a_service_do_not_wait_for_each_other_for_ever() {
+    let mut mini = Mini::new(&[(1, "client"), (2, "server"), (3, "one"), (4, "other")]);
+    mini.group("/svc", &[("cpu.max", "50000 100000")], &[2, 3, 4]);
+    for number in 0..25 {
+        single(&mut mini, 5_000 * number);
+    }
+    for number in 0..5 {
+        pile(&mut mini, 125_000 + 100_000 * number);
+    }
+    // In either round `waits` sleeps until `posts`, which a timer wakes 100 µs later, lets it go.
+    for (at, waits, posts) in [(630_000, 4, 3), (640_000, 3, 4)] {
+        mini.waking(at, 0, 0, HARD, waits);
+        mini.switch(at, 0, 0, "R", waits);
+        mini.switch(at + 30, 0, waits, "D", 0);
+        mini.waking(at + 100, 0, 0, HARD, posts);
+        mini.switch(at + 100, 0, 0, "R", posts);
+        mini.waking(at + 120, 0, posts, TASK, waits);
+        mini.switch(at + 140, 0, posts, "S", waits);
+        mini.switch(at + 200, 0, waits, "S", 0);
+    }
+    let mut replay = inferred(mini, 700_000);
+    assert_conserved(&replay);
+    assert_eq!(replay.services.len(), 1);
+    // The waiting half of the second round comes first: each thread waits for what the other does next.
+    let one = replay.threads_named("one").unwrap()[0];
+    let late = replay.threads[one.index()].activations.start as usize + 1;
+    replay.activations[late].trigger = hard(629_000, 0);
+    let mut workload = Workload::default();
+    replay
+        .compile(&mut workload, CompileOptions::default())
+        .unwrap();
+    assert_eq!(workload.check(1), Ok(()));
+    let world = played(&replay);
+    for name in ["one", "other"] {
+        let executed_ns = world.probes().of(name).unwrap().all_charged_ns();
+        assert_eq!(executed_ns, 90_000 + 40_000, "{name}");
+    }
 }
