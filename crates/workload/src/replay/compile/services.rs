@@ -30,7 +30,7 @@ use super::units::under_way;
 use super::{Compiler, SEND, SENT};
 use schedcast_sim::program::Label;
 use schedcast_sim::workload::{MetricId, WordId};
-use schedcast_sim::{Compare, ProgramBuilder, Workload};
+use schedcast_sim::{ANSWERED, Compare, NOT_DUE, ProgramBuilder, RequestSpec, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A thread has not come to the gate, or has passed it.
@@ -68,6 +68,8 @@ struct Place {
 pub(super) struct Services {
     /// Per service: from when a request is due to when its client has the reply.
     latency: Vec<MetricId>,
+    /// Per request: whether it is answered.
+    states: Vec<WordId>,
     /// By thread, in the order of its steps.
     gates: BTreeMap<ThreadId, Vec<Gate>>,
     /// Handovers whose wait is a gate.
@@ -103,9 +105,19 @@ impl Services {
         workload: &mut Workload,
     ) -> Self {
         let services = replay.services.iter();
-        let latency = services
+        let latency: Vec<MetricId> = services
             .map(|one| workload.add_metric(&format!("{}/request_latency", one.subject)))
             .collect();
+        let mut states = Vec::with_capacity(replay.requests.len());
+        for served in &replay.requests {
+            let state = workload.add_word(NOT_DUE);
+            states.push(state);
+            workload.requests.push(RequestSpec {
+                metric: latency[served.service as usize],
+                due_ns: Some(served.due_ns),
+                state,
+            });
+        }
         let mut gates: BTreeMap<ThreadId, Vec<Gate>> = BTreeMap::new();
         let mut posts = BTreeMap::new();
         for activation in &replay.activations {
@@ -132,6 +144,7 @@ impl Services {
         }
         Self {
             latency,
+            states,
             gates,
             posts,
         }
@@ -163,6 +176,7 @@ impl Services {
             Err(_) => b.add(latency, due_ns.unsigned_abs()),
         }
         b.record(metric, latency);
+        b.word_store(self.states[request.index()], ANSWERED);
     }
 }
 

@@ -283,3 +283,21 @@ fn threads_of_a_service_do_not_wait_for_each_other_for_ever() {
         assert_eq!(executed_ns, 90_000 + 40_000, "{name}");
     }
 }
+
+#[test]
+fn a_request_that_is_not_answered_counts_with_its_age() {
+    let (mini, piles) = event_loop(25);
+    let mut replay = inferred(mini, piles + 500_000);
+    let (_, RequestId(first)) = of_pile(&replay, 25);
+    // The second request of the last pile, due at 401 ms of 500, never comes; the third is behind it.
+    replay.requests[first as usize + 13].arrives_ns = u64::MAX / 1_000_000;
+    let world = played(&replay);
+    let latency = world.probes().metric("server/request_latency").unwrap();
+    assert_eq!(latency.values.count(), 25 + 3 * 5 - 2);
+    let unfinished = world.unfinished().metrics;
+    let ages: Vec<&Vec<u64>> = unfinished
+        .values()
+        .filter(|ages| !ages.is_empty())
+        .collect();
+    assert_eq!(ages, [&vec![99_000_000, 98_000_000]]);
+}
