@@ -112,6 +112,13 @@ pub(super) enum DraftStep {
     Exit,
     /// Begins this draft by a message that no wakeup shows.
     Sends(usize),
+    /// Wakes this draft's thread, as what was copied did; `remote`: one on another CPU.
+    Rewakes {
+        draft: usize,
+        remote: bool,
+    },
+    /// Ends a wait, as what was copied did.
+    Posts(HandoverId),
     /// Goes on when this request has arrived.
     Awaits(RequestId),
     /// Ends this request.

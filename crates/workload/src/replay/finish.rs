@@ -127,7 +127,10 @@ fn steps(
             DraftStep::Io { delay_ns } => Some(Step::Io { delay_ns }),
             DraftStep::Wait(handover) => Some(Step::Wait(handover)),
             DraftStep::Exit => Some(Step::Exit),
-            DraftStep::Sends(draft) => Some(Step::Wake(number[draft])),
+            DraftStep::Sends(draft) | DraftStep::Rewakes { draft, .. } => {
+                Some(Step::Wake(number[draft]))
+            }
+            DraftStep::Posts(handover) => Some(Step::Post(handover)),
             DraftStep::Awaits(request) => Some(Step::Await(request)),
             DraftStep::Replies(request) => Some(Step::Reply(request)),
         };
@@ -163,6 +166,11 @@ fn charged(draft: &Draft, wakings: &[Waking], depth: u32) -> Charged {
                 charged.wakes += 1;
                 charged.remote_wakes += u32::from(wakings[*waking].remote);
             }
+            DraftStep::Rewakes { remote, .. } => {
+                charged.wakes += 1;
+                charged.remote_wakes += u32::from(*remote);
+            }
+            DraftStep::Posts(_) => charged.wakes += 1,
             // Nobody was woken, so nothing was recorded for it.
             DraftStep::Sends(_) => {}
             DraftStep::Forks(_) => charged.forks += 1,

@@ -250,7 +250,8 @@ impl Folded {
             start_ns: gathered.start_ns,
             end_ns: gathered.end_ns,
         };
-        folded.found = service::find(&evidence, &mut folded.drafts, &mut folded.begun);
+        let handovers = &mut folded.handovers;
+        folded.found = service::find(&evidence, &mut folded.drafts, &mut folded.begun, handovers);
         folded.unseen = unseen::find(
             &mut folded.drafts,
             &gathered.wakings,

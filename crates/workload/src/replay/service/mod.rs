@@ -13,6 +13,7 @@
 //! * An arrival keeps its time, whatever the limit: clients of a service send by a schedule (*open
 //!   loop*). One that was sent late, because connections were busy, arrives when it was due. Arrivals
 //!   wait where they do in reality, outside the CPU, and are served in the recorded order.
+//! * What piled up behind a limit comes apart: `apart`.
 //! * What follows a reply in the same activation is for the next request, and waits for its arrival
 //!   without keeping the thread from other messages. So what piled up behind a limit comes apart under
 //!   a looser one.
@@ -31,6 +32,7 @@
 //! arrival, at 10.4, work 0.2, reply; wait for the third, at 11.1, work 0.2, reply. Without the limit
 //! the answers come at 10.6, 10.8 and 11.3 ms.
 
+mod apart;
 mod asked;
 mod clock;
 mod placed;
@@ -132,7 +134,12 @@ struct Border<'a> {
 }
 
 /// Finds the services and puts their requests into the drafts.
-pub(super) fn find(evidence: &Evidence<'_>, drafts: &mut [Draft], begun: &mut [Begun]) -> Found {
+pub(super) fn find(
+    evidence: &Evidence<'_>,
+    drafts: &mut Vec<Draft>,
+    begun: &mut [Begun],
+    handovers: &mut u32,
+) -> Found {
     let mut found = Found::default();
     let mut served = BTreeSet::new();
     for (index, group) in (0u32..).map(GroupIndex).zip(evidence.groups).skip(1) {
@@ -166,15 +173,24 @@ pub(super) fn find(evidence: &Evidence<'_>, drafts: &mut [Draft], begun: &mut [B
             clock: &clock,
             service,
         };
+        let first = found.requests.len();
         let loosened = placing.put(&asked, drafts, &mut found.requests);
         found.services.push(Service {
             group: index,
             subject,
             clients: border.clients.iter().copied().collect(),
         });
+        let apart = apart::Apart {
+            inside: &border.inside.clone(),
+            wakings: evidence.wakings,
+            runs: evidence.runs,
+            span_ns: (evidence.start_ns, evidence.end_ns),
+            first: first as u32,
+        };
         for waking in loosened {
             begun[waking] = Begun::Nothing;
         }
+        apart.take(drafts, begun, handovers, &mut found.requests[first..]);
         served.extend(members);
     }
     found

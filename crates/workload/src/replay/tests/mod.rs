@@ -4,6 +4,7 @@ mod arbitrary;
 mod background;
 mod exchanges;
 mod mini;
+mod pipeline;
 mod rules;
 mod sends;
 mod servers;

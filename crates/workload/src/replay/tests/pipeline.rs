@@ -1,0 +1,109 @@
+//! Requests that pass several threads of a service, and what piles up between them.
+
+use super::*;
+use crate::replay::service::Served;
+
+/// One request through a proxy and its backend with nothing else to do: 20, 300 and 30 µs of work.
+fn single(mini: &mut Mini, at: u64) {
+    mini.waking(at, 0, 0, HARD, 1);
+    mini.switch(at + 2, 0, 0, "R", 1);
+    mini.waking(at + 10, 0, 1, SOFT, 2);
+    mini.switch(at + 20, 0, 1, "S", 2);
+    mini.waking(at + 38, 0, 2, SOFT, 3);
+    mini.switch(at + 40, 0, 2, "S", 3);
+    mini.waking(at + 335, 0, 3, SOFT, 2);
+    mini.switch(at + 340, 0, 3, "S", 2);
+    mini.waking(at + 365, 0, 2, SOFT, 1);
+    mini.switch(at + 370, 0, 2, "S", 1);
+    mini.switch(at + 380, 0, 1, "S", 0);
+}
+
+/// Four requests, 1 ms apart, that are passed on and answered together 90 ms later. They cost 1.61 ms.
+fn pile(mini: &mut Mini, at: u64) {
+    mini.waking(at, 0, 0, HARD, 1);
+    mini.switch(at + 2, 0, 0, "R", 1);
+    mini.waking(at + 10, 0, 1, SOFT, 2);
+    mini.switch(at + 20, 0, 1, "S", 2);
+    mini.switch(at + 30, 0, 2, "R", 0); // throttled
+    for due in [1_000, 2_000, 3_000].map(|later| at + later) {
+        mini.waking(due, 0, 0, HARD, 1);
+        mini.switch(due + 2, 0, 0, "R", 1);
+        mini.switch(due + 12, 0, 1, "S", 0); // sent, and nobody to wake
+    }
+    mini.switch(at + 90_000, 0, 0, "R", 2);
+    mini.waking(at + 90_090, 0, 2, SOFT, 3);
+    mini.switch(at + 90_100, 0, 2, "S", 3);
+    mini.waking(at + 91_390, 0, 3, SOFT, 2);
+    mini.switch(at + 91_400, 0, 3, "S", 2);
+    for replied in [91_440, 91_500, 91_560, 91_620].map(|later| at + later) {
+        mini.waking(replied, 0, 2, SOFT, 1);
+        let state = if replied == at + 91_620 { "S" } else { "R" };
+        mini.switch(replied + 10, 0, 2, state, 1);
+        let next = if state == "R" { 2 } else { 0 };
+        mini.switch(replied + 20, 0, 1, "S", next);
+    }
+}
+
+/// 25 single requests, 5 ms apart, and five piles.
+fn pipeline() -> (Replay, u64) {
+    let mut mini = Mini::new(&[(1, "client"), (2, "proxy"), (3, "backend")]);
+    mini.group("/svc", &[("cpu.max", "50000 100000")], &[2, 3]);
+    for number in 0..25 {
+        single(&mut mini, 5_000 * number);
+    }
+    for number in 0..5 {
+        pile(&mut mini, 125_000 + 100_000 * number);
+    }
+    (inferred(mini, 625_000), 125_000)
+}
+
+#[test]
+fn what_piled_up_between_threads_comes_apart() {
+    let (replay, piles) = pipeline();
+    assert_eq!(replay.services.len(), 1);
+    assert_eq!(replay.requests.len(), 25 + 4 * 5);
+    let backend = of(&replay, "backend");
+    assert_eq!(backend.len(), 25 + 4 * 5, "one activation each");
+    let proxy = replay.threads_named("proxy").unwrap()[0];
+    assert!(
+        backend
+            .iter()
+            .all(|(trigger, ..)| *trigger == Trigger::Thread(proxy))
+    );
+    // The second request of the first pile: at its own time, all of it, dearer by what the pile was.
+    let asked: Vec<_> = of(&replay, "proxy")
+        .into_iter()
+        .filter(|(trigger, ..)| matches!(trigger, Trigger::Outside { .. }))
+        .collect();
+    assert_eq!(asked.len(), 25 + 4 * 5);
+    let (trigger, executed_us, _) = &asked[26];
+    let Trigger::Outside { at_ns, .. } = trigger else {
+        panic!("from outside");
+    };
+    let Served { arrives_ns, .. } = replay.requests[26];
+    assert!(at_ns.abs_diff(arrives_ns) <= 2_000);
+    assert!(arrives_ns.abs_diff((piles + 1_010) * 1_000) <= 2_000);
+    assert_eq!(*executed_us, 20 * 1_610 / 1_400);
+    let answers = |(_, _, steps): &(Trigger, u64, Vec<Step>)| {
+        let replies = steps.iter().filter(|step| matches!(step, Step::Reply(_)));
+        replies.count()
+    };
+    let all: Vec<usize> = of(&replay, "proxy").iter().map(answers).collect();
+    assert_eq!(all.iter().sum::<usize>(), 25 + 4 * 5);
+    assert!(all.iter().all(|replies| *replies <= 1));
+    let waits = |step: &Step| matches!(step, Step::Await(_));
+    assert!(!replay.steps.iter().any(waits));
+}
+
+#[test]
+fn what_comes_apart_costs_what_it_did() {
+    let (replay, _) = pipeline();
+    let names = ["proxy", "backend"];
+    let executed_us = |name| of(&replay, name).iter().map(|one| one.1).sum::<u64>();
+    let all_us: u64 = names.map(executed_us).iter().sum();
+    let recorded_us = 25 * 350 + 5 * (10 + 100 + 1_300 + 200);
+    assert!(
+        all_us.abs_diff(recorded_us) <= 25 + 60,
+        "{all_us} {recorded_us} µs"
+    );
+}
