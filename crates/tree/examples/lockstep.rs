@@ -1,14 +1,33 @@
 //! Runs drawn histories on a tree and on the rules: `lockstep OBJECT VERSION SOCKETS LLCS CORES SMT KINDS SEEDS STEPS`,
-//! KINDS some of the letters g (groups), l (limits), r (real-time), c (changes).
+//! KINDS some of the letters g (groups), l (limits), r (real-time), c (changes), f (switches of `sched/features`);
+//! d = ask for decisions only, s = shrink.
 
 #![expect(clippy::print_stdout, reason = "a program")]
 
-use schedcast_tree::lockstep::{Kinds, Shape, draw, run, shrink};
+use schedcast_tree::lockstep::{
+    Difference, History, Kinds, Outcome, Pair, Shape, draw, run, shrink,
+};
+use std::path::Path;
+
+/// What happens on both sides in the last two steps.
+fn trail(object: &Path, version: &str, history: &History) -> Vec<String> {
+    let mut pair = Pair::boot(object, version, history).expect("a history that ran before");
+    let last = history.steps.len().saturating_sub(2);
+    for (row, step) in history.steps.iter().enumerate() {
+        if row == last {
+            pair.trail();
+        }
+        if pair.step(step).is_err() {
+            break;
+        }
+    }
+    pair.trail()
+}
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |row: usize| arguments[row].parse::<usize>().expect("a number");
-    let (object, version) = (std::path::Path::new(&arguments[0]), &arguments[1]);
+    let (object, version) = (Path::new(&arguments[0]), &arguments[1]);
     let shape = Shape {
         sockets: number(2),
         llcs: number(3),
@@ -21,8 +40,15 @@ fn main() {
         limits: has('l'),
         real_time: has('r'),
         changes: has('c'),
+        features: has('f'),
     };
-    let (mut equal, mut done) = (0, 0);
+    let parted = |outcome: &Outcome| -> Option<(usize, Vec<Difference>)> {
+        match has('d') {
+            true => outcome.decided.clone(),
+            false => outcome.parted.clone(),
+        }
+    };
+    let (mut equal, mut agreed, mut whole) = (0, 0, [0, 0]);
     let mut seeds = arguments[7]
         .split('-')
         .map(|seed| seed.parse::<u64>().expect("a seed"));
@@ -38,37 +64,45 @@ fn main() {
             }
         };
         equal += outcome.equal;
-        done += outcome.equal + usize::from(outcome.parted.is_some());
-        let Some((row, differences)) = &outcome.parted else {
+        agreed += outcome.agreed;
+        whole[0] += u64::from(outcome.parted.is_none());
+        whole[1] += u64::from(outcome.decided.is_none());
+        let Some((row, differences)) = parted(&outcome) else {
             continue;
         };
         println!(
-            "seed {seed}: {} equal, then step {row} {:?}",
-            outcome.equal, history.steps[*row]
+            "seed {seed}: {} equal, {} agreed, then step {row} {:?}",
+            outcome.equal, outcome.agreed, history.steps[row]
         );
         for difference in differences.iter().take(if last > first { 3 } else { 16 }) {
             println!("   {difference}");
         }
         if has('s') {
             let wanted = differences[0].member.clone();
-            let small = shrink(history, |history| {
-                run(object, version, history).ok().filter(|outcome| {
-                    outcome
-                        .parted
-                        .as_ref()
-                        .is_some_and(|parted| parted.1[0].member == wanted)
-                })
+            let small = shrink(history, |history: &History| {
+                let outcome = run(object, version, history).ok()?;
+                let (row, differences) = parted(&outcome)?;
+                (differences[0].member == wanted).then_some(row)
             });
-            println!("shrunk: {small:#?}");
+            println!("shrunk: {:?} {:?}", small.shape, small.features);
+            for step in &small.steps {
+                println!("   {step:?}");
+            }
             if let Ok(outcome) = run(object, version, &small) {
-                for difference in outcome.parted.iter().flat_map(|parted| &parted.1) {
+                for difference in parted(&outcome).iter().flat_map(|parted| &parted.1) {
                     println!("   {difference}");
                 }
+            }
+            for line in trail(object, version, &small) {
+                println!("   {line}");
             }
         }
     }
     println!(
-        "{version}, {shape}, {}: {equal} of {done} steps equal",
-        arguments[6]
+        "{version}, {shape}, {}: {equal} steps equal, {agreed} decided alike; histories {} and {} of {}",
+        arguments[6],
+        whole[0],
+        whole[1],
+        last - first + 1
     );
 }

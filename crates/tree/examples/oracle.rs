@@ -46,12 +46,13 @@ const SHAPES: [Shape; 5] = [
     },
 ];
 
-/// Name of a mix of steps, and groups, limits, real-time, changes.
-const MIXES: [(&str, [bool; 4]); 4] = [
-    ("tasks", [false, false, false, false]),
-    ("tasks in groups", [true, false, false, false]),
-    ("groups with limits", [true, true, false, false]),
-    ("all kinds", [true, true, true, true]),
+/// Name of a mix of steps, and groups, limits, real-time, changes, switches.
+const MIXES: [(&str, [bool; 5]); 5] = [
+    ("tasks", [false, false, false, false, false]),
+    ("tasks in groups", [true, false, false, false, false]),
+    ("groups with limits", [true, true, false, false, false]),
+    ("groups, switches turned", [true, true, false, false, true]),
+    ("all kinds", [true, true, true, true, false]),
 ];
 
 /// Where the table begins in the page; it goes on to the end.
@@ -61,6 +62,8 @@ const TABLE: &str = "## Steps equal\n";
 struct Row {
     equal: usize,
     whole: u64,
+    agreed: usize,
+    alike: u64,
     first: BTreeMap<String, u32>,
 }
 
@@ -77,6 +80,8 @@ fn row(
             Ok(outcome) => {
                 row.equal += outcome.equal;
                 row.whole += u64::from(outcome.parted.is_none());
+                row.agreed += outcome.agreed;
+                row.alike += u64::from(outcome.decided.is_none());
                 if let Some((_, differences)) = outcome.parted {
                     *row.first.entry(differences[0].member.clone()).or_default() += 1;
                 }
@@ -98,9 +103,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let length = (seeds.parse::<u64>()?, steps.parse::<usize>()?);
     let mut table = String::from(
-        "\n| tree | machine | steps of | steps equal | histories equal to the end | the others part first in |\n|---|---|---|---|---|---|\n",
+        "\n| tree | machine | steps of | steps equal | histories equal to the end | steps decided alike | histories to the end | parted first in |\n|---|---|---|---|---|---|---|---|\n",
     );
-    let mut total = 0;
+    let mut total = [0, 0];
     for version in VERSIONS {
         let Some(tree) = trees::find(version) else {
             println!("{version}: no tree in {}", trees::folder().display());
@@ -115,12 +120,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 }
             };
         for shape in SHAPES {
-            for (name, [groups, limits, real_time, changes]) in MIXES {
+            for (name, [groups, limits, real_time, changes, features]) in MIXES {
                 let kinds = Kinds {
                     groups,
                     limits,
                     real_time,
                     changes,
+                    features,
                 };
                 let row = row(&object, version, shape, kinds, length);
                 let mut first: Vec<_> = row
@@ -134,11 +140,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     .take(3)
                     .map(|(count, member)| format!("{member} ({count})"))
                     .collect();
-                total += row.equal;
+                total[0] += row.equal;
+                total[1] += row.agreed;
                 let line = format!(
-                    "| {version} | {shape} | {name} | {} | {} of {} | {} |\n",
+                    "| {version} | {shape} | {name} | {} | {} of {} | {} | {} of {} | {} |\n",
                     row.equal,
                     row.whole,
+                    length.0,
+                    row.agreed,
+                    row.alike,
                     length.0,
                     first.join(", ")
                 );
@@ -147,7 +157,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
         }
     }
-    writeln!(table, "\n{total} steps were compared and equal in all.")?;
+    writeln!(
+        table,
+        "\n{} steps were compared and equal in everything; {} were decided alike, with those that follow a different number.",
+        total[0], total[1]
+    )?;
     let text = std::fs::read_to_string(page)?;
     let above = text.split(TABLE).next().unwrap_or_default();
     std::fs::write(page, format!("{above}{TABLE}{table}"))?;

@@ -15,6 +15,7 @@ const PLAIN: Kinds = Kinds {
     limits: false,
     real_time: false,
     changes: false,
+    features: false,
 };
 
 const LIMITED: Kinds = Kinds {
@@ -28,6 +29,7 @@ const ALL: Kinds = Kinds {
     limits: true,
     real_time: true,
     changes: true,
+    features: false,
 };
 
 /// The object of a tree, or why the test is skipped.

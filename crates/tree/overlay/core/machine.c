@@ -228,6 +228,7 @@ int smpboot_register_percpu_thread(struct smp_hotplug_thread *kind)
 }
 void sc_percpu_thread(void)
 {
+	schedule_tail(sc_switched_from);
 	for (;;) {
 		set_current_state(TASK_INTERRUPTIBLE);
 		preempt_disable();
@@ -243,7 +244,20 @@ void sc_percpu_thread(void)
 }
 bool kthread_is_per_cpu(struct task_struct *task) { return (task->flags & PF_KTHREAD) && task->nr_cpus_allowed == 1; }
 int kthread_park(struct task_struct *task) { return 0; }
-void kthread_unpark(struct task_struct *task) { wake_up_process(task); }
+/* The migration threads wait here to be started. */
+void kthread_unpark(struct task_struct *task)
+{
+#ifdef SC_STATE_UNDERSCORED
+	bool is_new = task->__state == TASK_NEW;
+#else
+	bool is_new = task->state == TASK_NEW;
+#endif
+
+	if (is_new)
+		wake_up_new_task(task);
+	else
+		wake_up_process(task);
+}
 
 /* Work for work queues and for after a grace period is done when the operation is over. */
 static struct work_struct *works[256];

@@ -261,9 +261,10 @@ static void detached(void)
 {
 	void *left;
 
-	preempt_disable();
+	/* Counted even where the kernel does not count, or it would reschedule where it may sleep. */
+	preempt_count_inc();
 	call.result = serve_detached();
-	preempt_enable_no_resched();
+	preempt_count_dec();
 	sc_detached = 0;
 	sc_swap(&left, sc_host_sp);
 }
@@ -272,6 +273,7 @@ long schedule_timeout(long timeout)
 	if (sc_detached) {
 		/* The caller stays where it is; the host asks again whether what it waits for has happened. */
 		__set_current_state(TASK_RUNNING);
+		preempt_count_dec();
 		call.result = SC_WAITS;
 		sc_detached = 0;
 		sc_swap(&detached_sp, sc_host_sp);

@@ -31,6 +31,33 @@ pub struct Difference {
     pub tree: i128,
 }
 
+impl Difference {
+    /// Whether somebody runs, waits or is throttled here who does not there. Everything else is what later decisions are
+    /// made from.
+    pub fn is_decision(&self) -> bool {
+        DECISIONS.contains(&self.member.as_str())
+    }
+}
+
+/// Members that say who runs, where, and who waits.
+const DECISIONS: &[&str] = &[
+    "current task",
+    "thread_info.cpu",
+    "cpu",
+    "on_cpu",
+    "__state",
+    "state",
+    "on_rq",
+    "sched_delayed",
+    "throttled",
+    "throttle_count",
+    "nr_running",
+    "nr_queued",
+    "h_nr_running",
+    "h_nr_queued",
+    "cfs_bandwidth.nr_throttled",
+];
+
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {

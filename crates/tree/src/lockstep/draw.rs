@@ -89,7 +89,41 @@ pub struct Kinds {
     pub real_time: bool,
     /// Everything that changes a task while it exists, SCHED_BATCH, SCHED_IDLE and idle groups.
     pub changes: bool,
+    /// Switches of `sched/features`.
+    pub features: bool,
 }
+
+/// Switches that a history may turn, all of which the rules follow. HRTICK is none: the overlay has no such timer.
+const SWITCHES: &[&str] = &[
+    "ALT_PERIOD",
+    "ATTACH_AGE_LOAD",
+    "BASE_SLICE",
+    "CACHE_HOT_BUDDY",
+    "DELAY_DEQUEUE",
+    "DELAY_ZERO",
+    "GENTLE_FAIR_SLEEPERS",
+    "LAST_BUDDY",
+    "NEXT_BUDDY",
+    "NI_RANDOM",
+    "NI_RATE",
+    "NONTASK_CAPACITY",
+    "PICK_BUDDY",
+    "PLACE_DEADLINE_INITIAL",
+    "PLACE_LAG",
+    "PLACE_REL_DEADLINE",
+    "PREEMPT_SHORT",
+    "RT_PUSH_IPI",
+    "RUN_TO_PARITY",
+    "SIS_UTIL",
+    "START_DEBIT",
+    "TTWU_QUEUE",
+    "UTIL_EST",
+    "UTIL_EST_FASTUP",
+    "WAKEUP_PREEMPTION",
+    "WA_BIAS",
+    "WA_IDLE",
+    "WA_WEIGHT",
+];
 
 /// A history of `length` steps with some of `kinds`.
 pub fn draw(seed: u64, shape: Shape, kinds: Kinds, length: usize) -> History {
@@ -124,7 +158,26 @@ pub fn draw(seed: u64, shape: Shape, kinds: Kinds, length: usize) -> History {
     while steps.len() < length {
         steps.push(drawn.place(&mut dice, |drawn, dice| drawn.action(dice)));
     }
-    History { shape, seed, steps }
+    let features = match kinds.features {
+        true => switches(seed),
+        false => Vec::new(),
+    };
+    History {
+        shape,
+        seed,
+        features,
+        steps,
+    }
+}
+
+/// A third of the switches, each turned one way or the other.
+fn switches(seed: u64) -> Vec<(&'static str, bool)> {
+    let mut dice = Dice(!seed);
+    let turned = SWITCHES.iter().filter_map(|&name| {
+        let (turned, on) = (dice.one_in(3), dice.one_in(2));
+        turned.then_some((name, on))
+    });
+    turned.collect()
 }
 
 struct Drawn {

@@ -86,6 +86,8 @@ pub struct History {
     pub shape: Shape,
     /// What chance is drawn from.
     pub seed: u64,
+    /// Switches of `sched/features` that are not as by default, as far as the kernel has them.
+    pub features: Vec<(&'static str, bool)>,
     /// In order.
     pub steps: Vec<Step>,
 }
@@ -97,28 +99,42 @@ pub struct Outcome {
     pub equal: usize,
     /// The first step after which they were not, and in what.
     pub parted: Option<(usize, Vec<Difference>)>,
+    /// Steps that were done until one decided differently from the other: who runs, where, who waits, what is throttled.
+    pub agreed: usize,
+    /// The first step after which they did, and all that differed then.
+    pub decided: Option<(usize, Vec<Difference>)>,
 }
 
-/// Runs a history on both sides until they part.
+/// Runs a history on both sides until they decide differently. Numbers that differ before that are noted once.
 ///
 /// # Errors
 /// When the tree's scheduler stops.
 pub fn run(object: &Path, version: &str, history: &History) -> Result<Outcome, WorldError> {
     let mut pair = Pair::boot(object, version, history)?;
-    let mut equal = 0;
+    let mut outcome = Outcome {
+        equal: 0,
+        parted: None,
+        agreed: 0,
+        decided: None,
+    };
     for (row, step) in history.steps.iter().enumerate() {
         if !pair.step(step)? {
             continue;
         }
         let differences = pair.compare();
-        if !differences.is_empty() {
-            let parted = Some((row, differences));
-            return Ok(Outcome { equal, parted });
+        if differences.iter().any(Difference::is_decision) {
+            outcome.decided = Some((row, differences.clone()));
+        } else {
+            outcome.agreed += 1;
         }
-        equal += 1;
+        if differences.is_empty() && outcome.parted.is_none() {
+            outcome.equal += 1;
+        } else if outcome.parted.is_none() {
+            outcome.parted = Some((row, differences));
+        }
+        if outcome.decided.is_some() {
+            break;
+        }
     }
-    Ok(Outcome {
-        equal,
-        parted: None,
-    })
+    Ok(outcome)
 }

@@ -6,7 +6,7 @@ use schedcast_kernel::bandwidth::limits::Hierarchy;
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::group::BandwidthLimit;
 use schedcast_kernel::platform::{Access, Draw, Ipi, Line, Observation, Op, Platform, Timer};
-use schedcast_kernel::rules::{KernelChoice, Rules};
+use schedcast_kernel::rules::{Feature, KernelChoice, Rules};
 use schedcast_kernel::task::{Policy, TaskAttributes, TaskState};
 use schedcast_kernel::{Context, Cpu, GroupId, Kernel, Ns, TaskId, WakeFlags};
 use std::collections::VecDeque;
@@ -20,6 +20,17 @@ pub(super) struct Bench {
     draws: [u64; 2],
     timers: Vec<(Timer, Cpu, Ns)>,
     interrupted: VecDeque<Cpu>,
+    /// What happens on both sides, if anybody wants to read it.
+    trail: Option<Vec<String>>,
+}
+
+impl Bench {
+    fn note(&mut self, what: impl FnOnce() -> String) {
+        let now = self.now;
+        if let Some(trail) = &mut self.trail {
+            trail.push(format!("{now} {}", what()));
+        }
+    }
 }
 
 impl Platform for Bench {
@@ -35,7 +46,8 @@ impl Platform for Bench {
     fn cancel(&mut self, timer: Timer) {
         self.timers.retain(|(other, ..)| *other != timer);
     }
-    fn send_ipi(&mut self, _: Cpu, to: Cpu, _: Ipi, _: bool) {
+    fn send_ipi(&mut self, from: Cpu, to: Cpu, kind: Ipi, _: bool) {
+        self.note(|| format!("rules: CPU {} sends {kind:?} to CPU {}", from.0, to.0));
         if !self.interrupted.contains(&to) {
             self.interrupted.push_back(to);
         }
@@ -51,7 +63,9 @@ impl Platform for Bench {
     fn next_timer(&self, _: Cpu) -> Ns {
         Ns::MAX
     }
-    fn observe(&mut self, _: Cpu, _: Observation) {}
+    fn observe(&mut self, cpu: Cpu, observation: Observation) {
+        self.note(|| format!("rules: CPU {} {observation:?}", cpu.0));
+    }
 }
 
 /// Both sides.
@@ -91,6 +105,13 @@ impl Pair {
         rules.preemption = choice.preemption;
         rules.config_preemption = false;
         rules.features.hrtick = false;
+        let switches = history.features.iter().filter_map(|&(name, on)| {
+            let switch = Feature::named(name).filter(|switch| switch.exists(choice.version))?;
+            Some((switch, on))
+        });
+        for (switch, on) in switches.clone() {
+            switch.set(&mut rules.features, on);
+        }
         let places = topology.places.iter().map(|place| Place {
             core: place.core as i32,
             cluster: place.cluster as i32,
@@ -106,7 +127,10 @@ impl Pair {
             distances: (0..nodes * nodes).map(distance).collect(),
             seed: history.seed,
         };
-        let tree = World::boot(object, &machine)?;
+        let mut tree = World::boot(object, &machine)?;
+        for (switch, on) in switches {
+            tree.set_feature(switch.name, on);
+        }
         let tick_ns = rules.tick_ns;
         let mut pair = Self {
             rust: Kernel::new(topology, rules),
@@ -178,6 +202,11 @@ impl Pair {
         Ok(done)
     }
 
+    /// What happened on both sides since the last call of this, which is kept from the first one on.
+    pub fn trail(&mut self) -> Vec<String> {
+        self.bench.trail.replace(Vec::new()).unwrap_or_default()
+    }
+
     /// Number of the task that a CPU of the rules executes.
     pub(super) fn runs_rust(&self, cpu: usize) -> Option<usize> {
         let current = self.rust.current(Cpu::from(cpu));
@@ -196,8 +225,11 @@ impl Pair {
     }
 
     fn tree(&mut self, cpu: usize, call: Call, arguments: &[i64]) -> Result<i64, WorldError> {
+        self.bench
+            .note(|| format!("tree: CPU {cpu} executes {call:?}"));
         let result = self.tree.run(cpu, self.bench.now, call, arguments)?;
         for event in self.tree.events() {
+            self.bench.note(|| format!("tree: {event:?}"));
             match event {
                 Event::Interrupt(cpu, call) => {
                     let pending = self.interrupted.iter_mut().find(|(other, _)| *other == cpu);
