@@ -215,7 +215,7 @@ impl Kernel {
             },
             eligible: !eevdf || self.entity_eligible(q, se),
             running,
-            protected: eevdf && running && self.protect_slice(se),
+            protected: eevdf && running && self.picks_honour_protection() && self.protect_slice(se),
             delayed: entity.sched_delayed,
         }
     }
@@ -239,7 +239,7 @@ impl Kernel {
             }
             FairClass::Eevdf if cfs_rq.next == Some(picked) => Mark::NextBuddyEligible,
             FairClass::Eevdf if cfs_rq.curr == Some(picked) => {
-                if self.protect_slice(picked) {
+                if self.picks_honour_protection() && self.protect_slice(picked) {
                     Mark::ParityProtected
                 } else {
                     Mark::CurrentEarlier

@@ -73,6 +73,8 @@ pub struct NewTask {
     pub cpus: c_ulong,
     /// CPU that it is made on.
     pub cpu: c_int,
+    /// When.
+    pub now: u64,
 }
 
 /// What a CPU is made to execute (`enum sc_call`), with its arguments.

@@ -104,11 +104,14 @@ impl Kernel {
         if self.tasks[task.index()].nice == nice {
             return;
         }
-        if !self.tasks[task.index()].policy.is_fair() {
+        let fair = self.tasks[task.index()].policy.is_fair();
+        if fair || self.rules.changes_read_clock_first {
+            self.update_rq_clock(p, self.tasks[task.index()].cpu);
+        }
+        if !fair {
             self.tasks[task.index()].nice = nice;
             return;
         }
-        self.update_rq_clock(p, self.tasks[task.index()].cpu);
         let old_prio = self.prio(task);
         let held = self.hold_task(p, task, false);
         self.tasks[task.index()].nice = nice;
@@ -145,13 +148,10 @@ impl Kernel {
         let unchanged = record.policy == policy
             && (!policy.is_fair() || record.nice == nice)
             && (!policy.is_rt() || record.rt_priority == rt_priority);
-        // A base slice is none that was asked for, and so it counts as a change.
-        let asks_anew = self.rules.same_policy_requeues
+        // A base slice is none that was asked for, and so it counts as a change where slices can be asked for.
+        let asks_anew = self.rules.custom_slices
             && matches!(policy, Policy::Normal | Policy::Batch)
             && !self.entities[record.se.index()].custom_slice;
-        if unchanged && !self.rules.same_policy_requeues {
-            return;
-        }
         self.update_rq_clock(p, self.tasks[task.index()].cpu);
         if unchanged && !asks_anew {
             return;
@@ -279,10 +279,13 @@ impl Kernel {
     ) {
         assert!(!affinity.is_empty(), "a task needs at least one CPU");
         self.here = cpu;
-        if self.tasks[task.index()].affinity == affinity {
+        let unchanged = self.tasks[task.index()].affinity == affinity;
+        if !unchanged || self.rules.changes_read_clock_first {
+            self.update_rq_clock(p, self.tasks[task.index()].cpu);
+        }
+        if unchanged {
             return;
         }
-        self.update_rq_clock(p, self.tasks[task.index()].cpu);
         let target = self.any_and_distribute(cpu, &affinity);
         let held = self.hold_task(p, task, false);
         let record = &mut self.tasks[task.index()];

@@ -3,7 +3,7 @@
 use crate::cfs_rq::before;
 use crate::fair::EnqueueFlags;
 use crate::fair::load::LoadUpdate;
-use crate::ids::{Cpu, EntityId, GroupId, TaskId};
+use crate::ids::{CfsRqId, Cpu, EntityId, GroupId, TaskId};
 use crate::kernel::{Context, Kernel, WakeFlags};
 use crate::model::{Mark, reached};
 use crate::pelt::SchedAvg;
@@ -34,6 +34,9 @@ impl Kernel {
         self.set_task_rq(se, group, cpu);
         if fair && self.rules.fair == FairClass::Cfs {
             self.place_forked(p, cpu, task);
+        } else if fair && !self.rules.version.since(6, 12) {
+            // What it is placed by is forgotten at its first enqueue, but the forking task is charged.
+            self.update_curr(p, self.queue_of_running(cpu));
         }
         let target = self.select_task_rq(p, cpu, task, WakeKind::Fork, flags);
         self.tasks[task.index()].cpu = target;
@@ -71,11 +74,17 @@ impl Kernel {
         entity.avg = SchedAvg::default();
     }
 
+    /// The queue of the task that a CPU runs (`task_cfs_rq(current)`).
+    fn queue_of_running(&self, cpu: Cpu) -> CfsRqId {
+        let curr = &self.tasks[self.rqs[cpu.index()].curr.index()];
+        self.entities[curr.se.index()].cfs_rq
+    }
+
     /// CFS: a child starts at its parent's vruntime, one slice late, relative to the parent's queue
     /// (`task_fork_fair`).
     fn place_forked<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
         let se = self.tasks[task.index()].se;
-        let q = self.entities[se.index()].cfs_rq;
+        let q = self.queue_of_running(cpu);
         let origin = self.cfs_rqs[q.index()].min_vruntime;
         self.entities[se.index()].vruntime = origin;
         let parent = self.cfs_rqs[q.index()].curr;

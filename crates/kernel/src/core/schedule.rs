@@ -171,8 +171,9 @@ impl Kernel {
         let rq = &mut self.rqs[cpu.index()];
         rq.need_resched = false;
         rq.need_resched_lazy = false;
-        // Balance on the way may have found a task for this CPU; that reschedule is served now, too.
-        rq.skip_clock_update = false;
+        // Balance on the way may have found a task for this CPU; that reschedule is served now, too. From 6.7 on its
+        // request to skip an update of the clock stays, and the next switch reads a clock of the past.
+        rq.skip_clock_update &= self.rules.clock_skip_stays;
         if next != prev {
             self.context_switch(p, cpu, prev, next, state);
         } else {
@@ -235,6 +236,8 @@ impl Kernel {
     /// Asks the classes in order (`pick_next_task`).
     fn pick_next_task<P: Platform>(&mut self, p: &mut P, cpu: Cpu, prev: TaskId) -> TaskId {
         self.balance_rt(p, cpu, prev);
+        let rq = &self.rqs[cpu.index()];
+        let mut has_work = rq.fair_server.queued || self.cfs_rqs[cpu.index()].nr_queued > 0;
         loop {
             if let Some(next) = self.pick_task_above_fair(p, cpu) {
                 self.switch_above_fair(p, cpu, prev, next);
@@ -244,9 +247,12 @@ impl Kernel {
                 self.switch_to_fair(p, cpu, prev, next);
                 return next;
             }
-            if self.sched_balance_newidle(p, cpu) == 0 {
+            if (has_work && self.balances_before_picking(prev))
+                || self.sched_balance_newidle(p, cpu) == 0
+            {
                 break;
             }
+            has_work = true;
         }
         let idle = self.rqs[cpu.index()].idle;
         if prev != idle {
@@ -256,6 +262,13 @@ impl Kernel {
             self.update_idle_core(p, cpu);
         }
         idle
+    }
+
+    /// Behind a task of a higher class the kernel balanced once, before it picked, and only if nothing was queued then.
+    fn balances_before_picking(&self, prev: TaskId) -> bool {
+        self.rules.balances_before_picking
+            && !self.is_idle_task(prev)
+            && !self.tasks[prev.index()].policy.is_fair()
     }
 
     /// The classes above the fair one: stop, the fair server in place of the deadline class,

@@ -35,6 +35,9 @@ impl Kernel {
         self.activate_task(p, cpu, stopper, EnqueueFlags::NONE);
         p.observe(cpu, Observation::Wakeup { task: stopper, cpu });
         self.wakeup_preempt(p, cpu, stopper, false);
+        if !self.rules.avg_idle_at_every_start {
+            self.end_idle_stamp(cpu);
+        }
     }
 
     /// `pick_task_stop`.

@@ -25,9 +25,9 @@ impl Kernel {
         self.change_h_nr_runnable(se, true);
     }
 
-    /// A delayed task does not want to run: it does not count as runnable on any level.
+    /// A delayed task does not want to run: it does not count as runnable on any level. Up to 6.12.6 it did.
     fn change_h_nr_runnable(&mut self, se: EntityId, add: bool) {
-        if self.entities[se.index()].task().is_none() {
+        if self.entities[se.index()].task().is_none() || self.rules.delayed_count_as_runnable {
             return;
         }
         let mut level = Some(se);

@@ -151,6 +151,9 @@ impl Kernel {
             }
         }
         entity.vlag = lag;
+        if self.rules.lag_overwrites_protection() {
+            entity.vprot = lag as u64;
+        }
         average.wrapping_sub(lag as u64) != entity.vruntime
     }
 
@@ -196,19 +199,23 @@ impl Kernel {
         self.queued_slices(q).max().unwrap_or(0)
     }
 
-    /// `protect_slice`: whether a running entity keeps its CPU against its siblings.
+    /// `protect_slice`: whether a running entity still has the protection it was picked with.
     #[inline]
     pub(crate) fn protect_slice(&self, se: EntityId) -> bool {
         let entity = &self.entities[se.index()];
         match self.rules.protection {
             Protection::Vprot => before(entity.vruntime, entity.vprot),
-            Protection::UntilDeadline => {
-                self.rules.features.run_to_parity && entity.vprot == entity.deadline
-            }
+            Protection::UntilDeadline => entity.vprot == entity.deadline,
         }
     }
 
-    /// Whether an entity that runs keeps its CPU against its siblings.
+    /// Whether picks honour that. Up to 6.16 it is RUN_TO_PARITY that they ask; later that feature bounds the protection itself.
+    #[inline(always)]
+    pub(crate) fn picks_honour_protection(&self) -> bool {
+        self.rules.protection == Protection::Vprot || self.rules.features.run_to_parity
+    }
+
+    /// Whether an entity that runs still has its protection.
     pub fn is_protected(&self, se: EntityId) -> bool {
         self.protect_slice(se)
     }
@@ -266,6 +273,9 @@ impl Kernel {
             let entity = &mut self.entities[se.index()];
             let length = calc_delta_fair(slice, &entity.h_load);
             entity.vprot = min_vruntime(entity.vprot, from.wrapping_add(length));
+            if self.rules.lag_overwrites_protection() {
+                entity.vlag = entity.vprot as i64;
+            }
         }
     }
 
@@ -278,6 +288,9 @@ impl Kernel {
                 // Any value but the deadline ends the protection.
                 Protection::UntilDeadline => entity.deadline.wrapping_add(1),
             };
+            if self.rules.lag_overwrites_protection() {
+                entity.vlag = entity.vprot as i64;
+            }
         }
     }
 
@@ -298,6 +311,7 @@ impl Kernel {
         let curr = curr.filter(|se| eligible(self.entities[se.index()].vruntime));
         if let Some(se) = curr
             && protect
+            && self.picks_honour_protection()
             && self.protect_slice(se)
         {
             reached(Mark::ParityProtected);

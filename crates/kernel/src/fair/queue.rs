@@ -113,7 +113,9 @@ impl Kernel {
         let was_empty = self.cfs_rqs[cpu.index()].h_nr_queued == 0;
         let mut counts = Counts {
             queued: 1,
-            runnable: u32::from(!delayed || flags.has(EnqueueFlags::WAKEUP)),
+            runnable: u32::from(
+                !delayed || flags.has(EnqueueFlags::WAKEUP) || self.rules.delayed_count_as_runnable,
+            ),
             idle: u32::from(self.tasks[task.index()].policy == Policy::Idle),
         };
         let (level, slice, stopped) = self.enqueue_new_levels(p, se, flags, &mut counts);
@@ -454,7 +456,9 @@ impl Kernel {
         Counts {
             queued: 1,
             runnable: u32::from(
-                flags.has(DequeueFlags::SLEEP | DequeueFlags::DELAYED) || !entity.sched_delayed,
+                flags.has(DequeueFlags::SLEEP | DequeueFlags::DELAYED)
+                    || !entity.sched_delayed
+                    || self.rules.delayed_count_as_runnable,
             ),
             idle: u32::from(self.tasks[task.index()].policy == Policy::Idle),
         }

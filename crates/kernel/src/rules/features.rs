@@ -94,7 +94,7 @@ features! {
         "The task woken last is preferred at the next pick.";
     last_buddy "LAST_BUDDY" (4, 5) ..= (6, 5): modelled,
         "The task preempted last is preferred at the next pick.";
-    pick_buddy "PICK_BUDDY" (6, 14) also [(6, 12, 117)]: modelled,
+    pick_buddy "PICK_BUDDY" (6, 14) also [(6, 12, 13)]: modelled,
         "Picks honour buddies while they are eligible.";
     cache_hot_buddy "CACHE_HOT_BUDDY" (4, 5): modelled,
         "Buddies count as cache hot in load balance.";

@@ -172,6 +172,8 @@ pub struct Rules {
     pub long_sleeper_reset: bool,
     /// Waking SCHED_IDLE entities get half the minimum granularity as credit, not half the latency (5.16, CFS).
     pub idle_sleeper_credit_is_granularity: bool,
+    /// Queues count tasks whose dequeue is delayed as runnable (6.12 to 6.12.6); the tasks themselves do not.
+    pub delayed_count_as_runnable: bool,
     /// `update_cfs_group` does nothing for an empty queue (6.13).
     pub skip_empty_group_reweight: bool,
     /// Group entities are reweighted only when the weight changed (6.9).
@@ -275,11 +277,16 @@ pub struct Rules {
     /// A task that leaves the fair class takes its load along before it gets the weight of its nice
     /// value (6.19), after that before.
     pub class_change_detaches_first: bool,
-    /// A fair task that is given the policy and nice value it has is taken off its queue and put
-    /// back (6.19). The kernel does so since 6.12; the rules of 6.12 to 6.18 do nothing.
-    pub same_policy_requeues: bool,
     /// A task that was moved to another group may preempt, as after a wakeup (7.1).
     pub moved_task_preempts: bool,
+    /// A new affinity, or nice value of a real-time task, brings the clock of its CPU up to date even where nothing changes (up to 6.18).
+    pub changes_read_clock_first: bool,
+    /// Behind a real-time or migration thread a CPU balances before it picks, if no fair task is queued, not even one whose
+    /// dequeue is delayed (5.4 to 6.18); else when the pick finds nothing.
+    pub balances_before_picking: bool,
+    /// A request to skip an update of the clock that comes up during a pick is left for the next switch (6.7); before, the switch
+    /// at hand dropped it.
+    pub clock_skip_stays: bool,
     /// The average idle time follows whenever a CPU leaves idle (7.0), before at wakeups only.
     pub avg_idle_at_every_start: bool,
     /// One order for all tasks of a CPU, each with its part of the CPU over all levels as its weight (7.3); before, one order for each
@@ -331,6 +338,12 @@ pub struct Rules {
 }
 
 impl Rules {
+    /// Whether lag and protection of an entity share their memory, as up to 6.18.44: whichever is written overwrites the other.
+    #[inline(always)]
+    pub(crate) fn lag_overwrites_protection(&self) -> bool {
+        !self.reweight_scales_protection
+    }
+
     /// The rules of `version` as released, for `cpus` online CPUs and a tick of `hz`: those of the oldest release with every
     /// change since.
     pub fn of(version: Version, cpus: u32, hz: u32) -> Self {
@@ -371,6 +384,7 @@ impl Rules {
             slice_capped_by_latency: false,
             long_sleeper_reset: false,
             idle_sleeper_credit_is_granularity: false,
+            delayed_count_as_runnable: true,
             skip_empty_group_reweight: false,
             reweight_only_on_change: false,
             idle_preemption_cancels_protection: false,
@@ -386,8 +400,10 @@ impl Rules {
             wakeup_asks_pick: false,
             load_sums_in_full: false,
             class_change_detaches_first: false,
-            same_policy_requeues: false,
             moved_task_preempts: false,
+            changes_read_clock_first: true,
+            balances_before_picking: false,
+            clock_skip_stays: false,
             avg_idle_at_every_start: false,
             yield_forfeits: false,
             burst: false,

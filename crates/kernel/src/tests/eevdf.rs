@@ -209,7 +209,7 @@ fn long_sleepers_have_no_credit() {
 fn a_task_that_blocks_early_stays_until_its_debt_is_paid() {
     // One CPU, equal tasks, requests 0.75 ms. A runs 0.5 ms and blocks: V = 0.25 ms, so it owes and
     // stays queued. B runs; at the tick at 1 ms it has 0.5 ms too, V = 0.5, and A is due: it leaves.
-    for version in ["6.12", "6.14"] {
+    for version in ["6.12.7", "6.14"] {
         let mut world = World::new(version, 1);
         let (a, b) = (world.spawn(CPU), world.spawn(CPU));
         world.advance(500 * US);

@@ -128,7 +128,8 @@ fn check_counts(kernel: &Kernel, cfs_rq: &CfsRq, children: &[EntityId], name: &s
         match entity.owner {
             Owner::Task(task) => {
                 queued += 1;
-                runnable += u32::from(!entity.sched_delayed);
+                let counts = kernel.rules.delayed_count_as_runnable || !entity.sched_delayed;
+                runnable += u32::from(counts);
                 idle += u32::from(kernel.tasks[task.index()].policy == Policy::Idle);
             }
             Owner::Group(group, child) => {

@@ -8,6 +8,7 @@ mod flat;
 mod groups;
 mod invariants;
 mod irqtime;
+mod oracle;
 mod pelt;
 mod properties;
 mod releases_7;

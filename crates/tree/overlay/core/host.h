@@ -70,6 +70,7 @@ struct sc_task {
 	unsigned long long slice_ns;
 	unsigned long cpus;
 	int cpu;
+	long long now;
 };
 
 struct sc_field {

@@ -96,7 +96,12 @@ static struct task_struct *task_new(const struct sc_task *like, void (*entry)(vo
 	return task;
 }
 static void user_task(void);
-int sc_task_new(const struct sc_task *like) { return task_new(like, user_task)->pid; }
+int sc_task_new(const struct sc_task *like)
+{
+	/* Up to 6.11 the forking CPU's clock is brought up to date on the way. */
+	sc_now(like->now);
+	return task_new(like, user_task)->pid;
+}
 struct task_struct *sc_thread_new(void (*entry)(void), const char *name, int cpu)
 {
 	struct sc_task like = { .kthread = 1, .cpus = 1UL << cpu, .cpu = 0 };

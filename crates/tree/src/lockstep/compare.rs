@@ -143,6 +143,7 @@ const CFS_RQ: &[Row<CfsRq>] = &[
     (&["avg.util_est", "avg.util_est.enqueued"], |_, q| {
         i128::from(q.util_est_enqueued)
     }),
+    (&["avg_load", "sum_weight"], |_, q| i128::from(q.avg_load)),
     (&["removed.nr"], |_, q| i128::from(q.removed.nr)),
     (&["removed.load_avg"], |_, q| i128::from(q.removed.load_avg)),
     (&["removed.util_avg"], |_, q| i128::from(q.removed.util_avg)),
@@ -265,6 +266,8 @@ pub(super) struct Members {
     vprot: Option<Field>,
     delayed: Option<Field>,
     slice: Option<Field>,
+    sum: Option<Field>,
+    origin: Option<Field>,
 }
 
 impl Members {
@@ -283,8 +286,16 @@ impl Members {
             vprot: tree.field(entity, "vprot"),
             delayed: tree.field(entity, "sched_delayed"),
             slice: tree.field(entity, "slice"),
+            sum: any(tree, &["sum_w_vruntime", "avg_vruntime"]),
+            origin: any(tree, &["zero_vruntime", "min_vruntime"]),
         }
     }
+}
+
+/// A member of queues under the names it has in different trees.
+fn any(tree: &World, names: &[&str]) -> Option<Field> {
+    let queue = Object::CfsRq(0, 0);
+    names.iter().find_map(|name| tree.field(queue, name))
 }
 
 fn found<T>(tree: &World, object: Object, rows: &[Row<T>]) -> Found<T> {
@@ -353,6 +364,14 @@ impl Pair {
                 }
             }
         }
+        for (number, &(rust, tree)) in self.groups.iter().enumerate() {
+            for cpu in 0..self.rust.cpus() {
+                let q = self.rust.cfs_rq_of(rust, Cpu::from(cpu)).index();
+                seen.sum(q, Object::CfsRq(tree, cpu), || {
+                    format!("group {number} on CPU {cpu}")
+                });
+            }
+        }
         for cpu in 0..self.rust.cpus() {
             seen.rows(
                 &self.members.rq,
@@ -396,6 +415,30 @@ impl Differences<'_> {
                 self.note(name, whose, of(&self.pair.rust, rust), tree);
             }
         }
+    }
+
+    /// Σ w·v of a queue, which V is computed from; the origin that it is kept against may differ.
+    fn sum(&mut self, q: usize, object: Object, whose: impl Fn() -> String) {
+        let pair = self.pair;
+        let get = |field: Option<Field>| field.and_then(|field| pair.tree.get(object, field));
+        let (Some(offset), Some(sum), Some(origin)) = (
+            self.origins.get(&q),
+            get(pair.members.sum),
+            get(pair.members.origin),
+        ) else {
+            return;
+        };
+        let queue = &pair.rust.cfs_rqs[q];
+        let load = queue.avg_load as i64;
+        let whole = |sum: i64, origin: i64| sum.wrapping_add(origin.wrapping_mul(load));
+        let rust = whole(queue.avg_vruntime, queue.min_vruntime as i64);
+        let tree = whole(sum as i64, (origin + offset) as i64);
+        self.note(
+            "sum of vruntimes",
+            whose,
+            i128::from(rust),
+            i128::from(tree),
+        );
     }
 
     fn entity(&mut self, object: Object, rust: &Entity, whose: impl Fn() -> String + Copy) {

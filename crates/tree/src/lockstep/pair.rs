@@ -4,6 +4,7 @@ use super::{Action, Class, History, Step};
 use crate::world::{Call, Event, Machine, NewTask, Place, World, WorldError, draw};
 use schedcast_kernel::bandwidth::limits::Hierarchy;
 use schedcast_kernel::cpuset::CpuSet;
+use schedcast_kernel::explain::Decision;
 use schedcast_kernel::group::BandwidthLimit;
 use schedcast_kernel::platform::{Access, Draw, Ipi, Line, Observation, Op, Platform, Timer};
 use schedcast_kernel::rules::{Feature, KernelChoice, Rules};
@@ -34,6 +35,10 @@ impl Bench {
 }
 
 impl Platform for Bench {
+    const EXPLAIN: bool = true;
+    fn explain(&mut self, cpu: Cpu, decision: Decision) {
+        self.note(|| format!("rules: CPU {} {decision:?}", cpu.0));
+    }
     fn now(&self, _: Cpu) -> Ns {
         self.now
     }
@@ -577,6 +582,7 @@ impl Pair {
             slice_ns,
             cpus: bits,
             cpu: cpu as i32,
+            now: self.bench.now,
         });
         self.tasks.push((rust, tree));
         self.rust.wake_up_new_task(&mut self.bench, here, rust);

@@ -6,9 +6,17 @@
 
 use super::History;
 
+/// What is left after so many tries is short enough to read.
+const MOST_TRIES: u32 = 600;
+
 /// Shrinks a history; `parts` says after which of its steps the two sides part, if they do.
 pub fn shrink(mut history: History, mut parts: impl FnMut(&History) -> Option<usize>) -> History {
+    let mut tries = 0;
     let mut keep_if_it_parts = |shorter: History, history: &mut History| {
+        tries += 1;
+        if tries > MOST_TRIES {
+            return false;
+        }
         let row = parts(&shorter);
         if let Some(row) = row {
             *history = shorter;

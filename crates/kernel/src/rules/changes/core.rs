@@ -17,6 +17,12 @@ changes! {
         "A CPU without tasks does its wakeups itself, whichever cache it shares.";
     "rt-pushable-overload" "612f769edd06" (6, 7): (on rt_overload_by_pushable),
         "Only waiting real-time tasks that may move make a CPU overloaded.";
+    "balance-before-pick" "6e2df0581f56" (5, 4) until (6, 19): (on balances_before_picking),
+        "Behind a real-time task a CPU looks for tasks elsewhere before it picks, unless a fair one is queued.";
+    "change-reads-clock" "d4c64207b88a" (6, 19): (off changes_read_clock_first),
+        "The clock of a CPU is brought up to date by changes of a task's attributes only where something changes.";
+    "clock-skip-stays" "5ebde09d9170" (6, 7) also [(6, 5, 13), (6, 6, 3)]: (on clock_skip_stays),
+        "A request to skip an update of the clock that comes up during a pick is left for the next switch.";
     "fair-server" "557a6bfc662c" (6, 12): (on fair_server) (off rt_throttling),
         "Fair tasks have 50 ms a second under real-time load, instead of real-time throttling.";
     "idle-reentry" "3dcac251b066" (6, 12): (on idle_reenters),

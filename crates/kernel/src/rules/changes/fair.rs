@@ -97,6 +97,8 @@ changes! {
         "sched_setattr sets the length of requests, and groups ask for the shortest among theirs.";
     "preempt-short" "85e511df3cec" (6, 12) for Eevdf: (on features.preempt_short),
         "A woken task with a shorter request may end the running one's protection (PREEMPT_SHORT).";
+    "runnable-without-delayed" "76f2f783294d" (6, 13) also [(6, 12, 7)] for Eevdf: (off delayed_count_as_runnable),
+        "Queues do not count tasks whose dequeue is delayed as runnable.";
     "reweight-place" "6d71a9c61604" (6, 13) until (7, 1) and [(6, 18, 45)] for Eevdf:
         (reweight: Reweight::ScaleLag => Reweight::PlaceAgain),
         "A reweighted entity is placed anew, so that V does not drift.";
@@ -130,7 +132,7 @@ changes! {
         "A queue stays on the leaf list until its group has heard that nothing is left of its load.";
     "fork-no-preempt" "e837456fdca8" (6, 19) for Eevdf: (on forks_do_not_preempt),
         "A forked task preempts its parent by a shorter request only.";
-    "zero-vruntime" "b3d99f43c72b" (7, 0) for Eevdf: (on origin_follows_average),
+    "zero-vruntime" "b3d99f43c72b" (7, 0) also [(6, 12, 78)] for Eevdf: (on origin_follows_average),
         "The origin of virtual time follows the average, which keeps sums small.";
     "lag-limit" "6e3c0a4e1ad1" (7, 0) also [(6, 18, 17)] for Eevdf: (on lag_limit_by_longest),
         "Lag is bounded by the longest request queued and a tick.";
@@ -152,12 +154,10 @@ changes! {
         "All tasks of a CPU are in one order, each with its part of the CPU over all levels of groups.";
     "short-slices" "8f97b627ff1c" (7, 3) for Eevdf: (on protects_until_ineligible),
         "Shorter requests end protection where the running task is no longer eligible.";
-    "load-sums-in-full" release (7, 0): (on load_sums_in_full),
+    "load-sums-in-full" "089d84203ad4" (7, 0): (on load_sums_in_full),
         "A sum of load and what its average stands for are compared in 64 bits, after additions too.";
-    "detach-before-reweight" release (6, 19): (on class_change_detaches_first),
+    "detach-before-reweight" "637b0682821b" (6, 19): (on class_change_detaches_first),
         "A task that becomes a real-time one leaves the load of its nice value behind if it had another.";
-    "same-policy-requeues" release (6, 19): (on same_policy_requeues),
-        "A fair task that is given the policy and nice value it has is placed anew; the rules do so from 6.19 on.";
     "move-may-preempt" release (7, 1): (on moved_task_preempts),
         "A waiting task that comes to another group may preempt, as after a wakeup.";
     "wakeup-asks-pick" release (7, 1) for Eevdf: (on wakeup_asks_pick),

@@ -1,0 +1,240 @@
+//! What the kernel's own C did otherwise than the rules, by hand (docs/validation/oracle.md).
+
+use super::world::{MS, US, World};
+use crate::cpuset::CpuSet;
+use crate::ids::{Cpu, GroupId, Ns, TaskId};
+use crate::rq::StopWork;
+use crate::task::{Policy, TaskAttributes};
+
+const CPU: Cpu = Cpu(0);
+
+fn with_slice(world: &mut World, slice_ns: Ns) -> TaskId {
+    world.start(TaskAttributes {
+        policy: Policy::Normal,
+        nice: 0,
+        rt_priority: 0,
+        affinity: CpuSet::of(CPU),
+        group: GroupId::ROOT,
+        address_space: Some(1),
+        custom_slice_ns: Some(slice_ns),
+        cpu: CPU,
+    })
+}
+
+#[test]
+fn a_short_request_ends_protection_without_run_to_parity_too() {
+    // Up to 6.16 protection is a mark at the deadline. A shorter request wipes it out whether picks ask for it or not,
+    // and from then on the running task gives way as soon as it is not eligible.
+    for parity in [true, false] {
+        let mut world = World::with("6.12.107", 8, |rules| rules.features.run_to_parity = parity);
+        let short = with_slice(&mut world, 100_000);
+        world.block(CPU);
+        let (a, b) = (world.spawn(CPU), world.spawn(CPU));
+        world.advance(100 * MS + 500 * US);
+        let runs = world.current(CPU);
+        assert!(runs == a || runs == b);
+        let marked = |world: &World| world.entity(runs).vprot == world.entity(runs).deadline;
+        assert!(marked(&world), "run_to_parity {parity}");
+        world.wake(CPU, short);
+        assert!(!marked(&world), "run_to_parity {parity}");
+    }
+}
+
+#[test]
+fn queues_counted_delayed_tasks_as_runnable_up_to_6_12_6() {
+    // A runs 0.5 of its first 0.75 ms, owes 0.25 and blocks: it stays queued while B runs.
+    for (version, runnable) in [("6.12.6", 2), ("6.12.7", 1), ("6.13", 1)] {
+        let mut world = World::new(version, 1);
+        let (a, b) = (world.spawn(CPU), world.spawn(CPU));
+        world.advance(500 * US);
+        world.block(CPU);
+        assert!(world.entity(a).sched_delayed && world.current(CPU) == b);
+        assert_eq!(world.kernel.cfs_rqs[0].h_nr_runnable, runnable, "{version}");
+        world.wake(CPU, a);
+        assert_eq!(world.kernel.cfs_rqs[0].h_nr_runnable, 2, "{version}");
+        world.exit(CPU);
+        let left = world.kernel.cfs_rqs[0].h_nr_runnable;
+        assert_eq!(left, world.kernel.cfs_rqs[0].h_nr_queued, "{version}");
+    }
+}
+
+#[test]
+fn the_wakeup_of_a_migration_thread_ends_the_idle_period_on_record() {
+    // CPU 1 began to idle at 10 ms, got its task by balance, which leaves the stamp, and is asked at 10.2 ms to push it away.
+    // 1 ms on average becomes 1 − (1 − 0.2) / 8 = 0.9 ms. From 7.0 on the average follows when idle ends.
+    for (version, average_ns, stamp) in [("6.12", 900_000, 0), ("7.0", 1_000_000, 10 * MS)] {
+        let mut world = World::new(version, 2);
+        let task = world.spawn(Cpu(1));
+        world.advance_to(10 * MS + 200 * US);
+        world.kernel.rqs[1].idle_stamp = 10 * MS;
+        world.kernel.rqs[1].avg_idle = 1_000_000;
+        world.kernel.here = CPU;
+        let work = StopWork::Migrate(task, CPU);
+        world.kernel.stop_one_cpu(&mut world.bench, Cpu(1), work);
+        let rq = &world.kernel.rqs[1];
+        assert_eq!(
+            (rq.avg_idle, rq.idle_stamp),
+            (average_ns, stamp),
+            "{version}"
+        );
+    }
+}
+
+#[test]
+fn a_change_that_changes_nothing_reads_the_clock_up_to_6_18() {
+    // The running task was charged at the tick at 10 ms last; a call at 10.2 ms reads the clock or does not. That of a policy
+    // reads it in any case.
+    type Change = fn(&mut World, TaskId);
+    let affinity: Change = |world, task| {
+        world.call(CPU, |kernel, bench| {
+            kernel.set_affinity(bench, CPU, task, CpuSet::of(CPU));
+        });
+    };
+    let policy: Change = |world, task| {
+        world.call(CPU, |kernel, bench| {
+            kernel.set_policy(bench, CPU, task, Policy::Fifo, 0, 10);
+        });
+    };
+    let nice: Change = |world, task| {
+        world.call(CPU, |kernel, bench| kernel.set_nice(bench, CPU, task, 5));
+    };
+    for (change, reads) in [
+        (affinity, [true, false]),
+        (nice, [true, false]),
+        (policy, [true; 2]),
+    ] {
+        for (version, reads) in ["6.18", "6.19"].into_iter().zip(reads) {
+            let mut world = World::new(version, 1);
+            let task = world.spawn_fifo(CPU, 10, CpuSet::of(CPU));
+            world.advance_to(10 * MS + 200 * US);
+            assert_eq!(world.kernel.rqs[0].clock, 10 * MS);
+            change(&mut world, task);
+            let clock = 10 * MS + if reads { 200 * US } else { 0 };
+            assert_eq!(world.kernel.rqs[0].clock, clock, "{version}");
+        }
+    }
+}
+
+#[test]
+fn behind_a_real_time_task_delayed_sleepers_keep_a_cpu_from_balancing() {
+    // CPU 0: A sleeps with debt and is still queued when a FIFO task comes, runs 0.1 ms and blocks. CPU 1 has two tasks to give.
+    for (version, balances) in [("6.12.107", false), ("6.18", false), ("6.19", true)] {
+        let mut world = World::with(version, 2, |rules| rules.features.ni_random = false);
+        let on = |cpu| CpuSet::of(cpu);
+        let waits = [world.spawn_anywhere(Cpu(1)), world.spawn_anywhere(Cpu(1))];
+        for &task in &waits {
+            world.call(CPU, |kernel, bench| {
+                kernel.set_affinity(bench, CPU, task, on(Cpu(1)))
+            });
+        }
+        world.advance(5 * MS);
+        let (a, _b) = (world.spawn(CPU), world.spawn(CPU));
+        world.advance(500 * US);
+        world.block(CPU);
+        assert!(world.entity(a).sched_delayed, "{version}");
+        let rt = world.spawn_fifo(CPU, 10, on(CPU));
+        assert_eq!(world.current(CPU), rt);
+        // B goes: nothing but the sleeper is left of the fair class.
+        world.call(CPU, |kernel, bench| {
+            kernel.set_affinity(bench, CPU, _b, on(Cpu(1)))
+        });
+        world.advance(100 * US);
+        for &task in &waits {
+            let anywhere = CpuSet::first(2);
+            world.call(CPU, |kernel, bench| {
+                kernel.set_affinity(bench, CPU, task, anywhere)
+            });
+        }
+        world.kernel.rqs[0].idle_stamp = 0;
+        world.kernel.rqs[0].avg_idle = 1_000_000;
+        world.block(CPU);
+        let waiting = &world.kernel.cfs_rqs[1];
+        assert_eq!(waiting.nr_queued == 2, balances, "{version}");
+    }
+}
+
+#[test]
+fn a_request_to_skip_a_clock_update_outlives_the_pick_from_6_7_on() {
+    // CPU 0 idles, is asked to reschedule and pulls a task from CPU 1, which has not run for 0.6 ms, as it looks for one. That asks to skip the next update
+    // of its clock. Up to 6.6.2 the switch at hand drops the request; later the task blocks 0.3 ms afterwards by the clock of
+    // its begin, and nothing is charged.
+    for (version, charged_ns) in [("6.6.2", 300 * US), ("6.6.3", 0), ("6.7", 0)] {
+        let mut world = World::new(version, 2);
+        let tasks = [world.spawn(Cpu(1)), world.spawn(Cpu(1))];
+        world.advance_to(20 * MS + 600 * US);
+        for &task in &tasks {
+            let anywhere = CpuSet::first(2);
+            world.call(Cpu(1), |kernel, bench| {
+                kernel.set_affinity(bench, Cpu(1), task, anywhere);
+            });
+        }
+        world.kernel.rqs[0].avg_idle = 1_000_000;
+        world.kernel.rqs[0].need_resched = true;
+        world.call(CPU, |_, _| {});
+        let pulled = world.current(CPU);
+        assert!(tasks.contains(&pulled), "{version}");
+        let before = world.runtime(pulled);
+        world.advance(300 * US);
+        world.block(CPU);
+        let charged = world.entity(pulled).sum_exec_runtime - before;
+        assert_eq!(charged, charged_ns, "{version}");
+    }
+}
+
+#[test]
+fn a_fork_charges_the_forking_task_up_to_6_11() {
+    // The parent is charged by `task_fork_fair`, in its own queue, whatever group the child is made in.
+    for (version, charged_us) in [("6.1", 300), ("6.6", 300), ("6.11", 300), ("6.12", 0)] {
+        let mut world = World::new(version, 2);
+        let (parents, childs) = (world.group(GroupId::ROOT), world.group(GroupId::ROOT));
+        let parent = world.spawn_in(parents, CPU, Policy::Normal, 0);
+        world.advance(300 * US);
+        world.spawn_in(childs, Cpu(1), Policy::Normal, 0);
+        let charged = world.entity(parent).sum_exec_runtime;
+        // `spawn_in` forks from the CPU that the child may run on.
+        assert_eq!(charged, 0, "{version}");
+        let child = world.kernel.task_create(TaskAttributes {
+            policy: Policy::Normal,
+            nice: 0,
+            rt_priority: 0,
+            affinity: CpuSet::of(Cpu(1)),
+            group: childs,
+            address_space: Some(1),
+            custom_slice_ns: None,
+            cpu: CPU,
+        });
+        world.call(CPU, |kernel, bench| {
+            kernel.wake_up_new_task(bench, CPU, child)
+        });
+        let charged = world.entity(parent).sum_exec_runtime;
+        assert_eq!(charged, charged_us * US, "{version}");
+    }
+}
+
+#[test]
+fn the_protection_of_an_entity_that_leaves_is_overwritten_by_its_lag_up_to_6_18_44() {
+    // Lag and protection share their memory.
+    for (version, overwritten) in [
+        ("6.12", true),
+        ("6.18", true),
+        ("6.18.45", false),
+        ("7.0", false),
+    ] {
+        let mut world = World::new(version, 1);
+        let (a, _b) = (world.spawn(CPU), world.spawn(CPU));
+        world.advance(300 * US);
+        assert_eq!(world.current(CPU), a);
+        let se = world.kernel.tasks[a.index()].se;
+        let queue = world.entity(a).cfs_rq;
+        let before = world.entity(a).vprot;
+        world.kernel.update_entity_lag(queue, se);
+        let entity = world.entity(a);
+        let expected = if overwritten {
+            entity.vlag as u64
+        } else {
+            before
+        };
+        assert_eq!(entity.vprot, expected, "{version}");
+        assert_ne!(entity.vlag as u64, before);
+    }
+}
