@@ -16,6 +16,7 @@
 use crate::cfs_rq::CfsRq;
 use crate::divide::Divisor;
 use crate::entity::{Entity, Owner};
+use crate::fair::slice_tree::SliceTrees;
 use crate::group::{Bandwidth, Group};
 use crate::ids::{CfsRqId, Cpu, EntityId, GroupId, Ns, TaskId};
 use crate::model::{Mark, reached};
@@ -80,6 +81,8 @@ pub struct Kernel {
     pub here: Cpu,
     /// Some task asked for a slice of its own; until then every slice is the base slice.
     pub(crate) custom_slices: bool,
+    /// From then on, where the kernel loses some of them.
+    pub(crate) slice_trees: Option<Box<SliceTrees>>,
     /// Room for walks over lists that change under the walk.
     pub(crate) scratch_queues: Vec<CfsRqId>,
     /// Rows of dead tasks that can be used again.
@@ -95,6 +98,18 @@ impl Kernel {
     /// How many of 1024 newly idle balances are tried at first (NI_RANDOM), in all domains.
     pub fn set_newidle_ratio(&mut self, ratio_1024ths: u32) {
         self.domains.set_newidle_ratio(ratio_1024ths);
+    }
+
+    /// Some task asks for a slice of its own, or will. What the kernel loses of such slices depends on how its trees came to be,
+    /// so it is known best of queues that were empty before the first call.
+    pub fn expect_custom_slices(&mut self) {
+        self.custom_slices = true;
+        let rules = &self.rules;
+        if rules.custom_slices && rules.rotations_lose_slices && self.slice_trees.is_none() {
+            let timelines = (0..self.cfs_rqs.len()).map(|q| &self.cfs_rqs[q].timeline);
+            let trees = SliceTrees::of(timelines, &self.entities, rules.lag_limit_by_longest);
+            self.slice_trees = Some(Box::new(trees));
+        }
     }
 
     /// A machine at time 0: all CPUs idle, only the root group.
@@ -114,6 +129,7 @@ impl Kernel {
             tick: Divisor::new(rules.tick_ns),
             here: Cpu(0),
             custom_slices: false,
+            slice_trees: None,
             scratch_queues: Vec::new(),
             free_tasks: Vec::new(),
             topology,
@@ -295,7 +311,7 @@ impl Kernel {
         if let Some(slice_ns) = custom_slice_ns {
             entity.slice = slice_ns;
             entity.custom_slice = true;
-            self.custom_slices = true;
+            self.expect_custom_slices();
         }
         let se = match reused {
             Some(old) => self.tasks[old.index()].se,

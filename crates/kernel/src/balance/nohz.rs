@@ -126,7 +126,7 @@ impl Kernel {
                 .is_some_and(|row| self.domains.shared[row as usize].nr_busy_cpus > 1)
     }
 
-    /// Who does the job: the first of the tickless CPUs that is idle.
+    /// Who does the job: the first of the tickless CPUs that is idle; from 7.3 on one whose whole core is, if there is one.
     fn find_new_ilb(&self) -> Option<Cpu> {
         let tickless = &self.nohz.idle_cpus;
         if self.rules.balance.nohz_kicks_first_only {
@@ -135,6 +135,10 @@ impl Kernel {
                 .filter(|&first| self.domains.idle.contains(first));
         }
         let idle = tickless.and(&self.domains.idle);
+        if self.rules.balance.nohz_kicks_idle_core && self.domains.smt_active {
+            let on_idle_core = idle.iter().find(|&cpu| self.domains.is_core_idle(cpu));
+            return on_idle_core.or(idle.lowest());
+        }
         idle.iter().find(|&cpu| cpu != self.here)
     }
 
@@ -355,6 +359,7 @@ impl Kernel {
 mod tests {
     use super::*;
     use crate::tests::world::World;
+    use crate::topology::Topology;
 
     #[test]
     fn a_kick_of_a_polling_cpu_was_lost_between_5_8_and_6_13() {
@@ -380,6 +385,28 @@ mod tests {
                 assert_eq!(kernel.rqs[1].balance_softirq, expected, "{version}");
             }
         }
+    }
+
+    #[test]
+    fn from_7_3_on_a_cpu_of_an_idle_core_is_kicked() {
+        // Cores {0, 2} and {1, 3}.
+        let on = |version: &str, busy: &[u32]| {
+            let mut world = World::on(Topology::regular(1, 1, 2, 2), version, |_| {});
+            for &cpu in busy {
+                world.spawn(Cpu(cpu));
+                world.kernel.nohz.idle_cpus.remove(Cpu(cpu));
+            }
+            world.kernel.here = Cpu(busy[0]);
+            world.kernel.find_new_ilb()
+        };
+        // Core {1, 3} works with CPU 3: CPU 1 is idle beside it, core {0, 2} is all idle.
+        assert_eq!(on("7.1", &[3]), Some(Cpu(0)));
+        assert_eq!(on("7.3", &[3]), Some(Cpu(0)));
+        // Core {0, 2} works with CPU 2: CPU 0 is the first idle one, CPU 1 that of an idle core.
+        assert_eq!(on("7.1", &[2]), Some(Cpu(0)));
+        assert_eq!(on("7.3", &[2]), Some(Cpu(1)));
+        // No core is idle: the first idle CPU.
+        assert_eq!(on("7.3", &[2, 3]), Some(Cpu(0)));
     }
 
     #[test]

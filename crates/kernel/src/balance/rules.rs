@@ -108,6 +108,8 @@ pub struct BalanceRules {
     /// More than `nr_migrate` tasks are looked at while all seen were pinned (6.1–6.9, reverted in
     /// stable).
     pub looks_past_limit_when_pinned: bool,
+    /// A kick to balance for idle CPUs goes to one whose whole core is idle, if there is one (7.3).
+    pub nohz_kicks_idle_core: bool,
     /// Counts leave out tasks whose dequeue is delayed (6.14).
     pub counts_runnable_only: bool,
     /// Delayed tasks move only for load (6.14).
@@ -194,6 +196,7 @@ impl BalanceRules {
             skips_idle_queues: false,
             util_counts_waiting: false,
             spreads_in_llc: false,
+            nohz_kicks_idle_core: false,
             classifies_by_runnable: false,
             prefer_sibling_compares: false,
             idle_forces_balance: false,

@@ -227,11 +227,13 @@ impl Kernel {
             return;
         }
         let se = record.se;
+        if slice_ns.is_some() {
+            self.expect_custom_slices();
+        }
         self.update_rq_clock(p, self.tasks[task.index()].cpu);
         let held = self.hold_task(p, task, false);
         let entity = &mut self.entities[se.index()];
         entity.custom_slice = slice_ns.is_some();
-        self.custom_slices |= slice_ns.is_some();
         entity.slice = match slice_ns {
             Some(slice_ns) => slice_ns.clamp(*CUSTOM_SLICE_NS.start(), *CUSTOM_SLICE_NS.end()),
             None => self.rules.base_slice_ns,

@@ -159,16 +159,17 @@ impl Kernel {
 
     /// Requests of the queued entities, the running one included.
     fn queued_slices(&self, q: CfsRqId) -> impl Iterator<Item = Ns> + '_ {
-        let cfs_rq = &self.cfs_rqs[q.index()];
-        let running = cfs_rq
-            .curr
-            .map(|se| &self.entities[se.index()])
-            .filter(|se| se.on_rq);
-        let queued = cfs_rq.timeline.nodes().iter();
+        let queued = self.cfs_rqs[q.index()].timeline.nodes().iter();
         queued
-            .map(|node| &self.entities[node.entity.index()])
-            .chain(running)
-            .map(|se| se.slice)
+            .map(|node| self.entities[node.entity.index()].slice)
+            .chain(self.running_slice(q))
+    }
+
+    /// Request of the running entity of a queue.
+    fn running_slice(&self, q: CfsRqId) -> Option<Ns> {
+        let running = self.cfs_rqs[q.index()].curr?;
+        let running = &self.entities[running.index()];
+        running.on_rq.then_some(running.slice)
     }
 
     /// Shortest request among the queued entities (`cfs_rq_min_slice`).
@@ -182,7 +183,14 @@ impl Kernel {
 
     #[inline(never)]
     fn shortest_queued_slice(&self, q: CfsRqId) -> Ns {
-        self.queued_slices(q).min().unwrap_or(Ns::MAX)
+        match &self.slice_trees {
+            Some(trees) => {
+                let root = trees.root(q.index()).map(|root| root.0);
+                self.running_slice(q).into_iter().chain(root).min()
+            }
+            None => self.queued_slices(q).min(),
+        }
+        .unwrap_or(Ns::MAX)
     }
 
     /// Longest request among the queued entities (`cfs_rq_max_slice`).
@@ -196,7 +204,14 @@ impl Kernel {
 
     #[inline(never)]
     fn longest_queued_slice(&self, q: CfsRqId) -> Ns {
-        self.queued_slices(q).max().unwrap_or(0)
+        match &self.slice_trees {
+            Some(trees) => {
+                let root = trees.root(q.index()).map(|root| root.1);
+                self.running_slice(q).into_iter().chain(root).max()
+            }
+            None => self.queued_slices(q).max(),
+        }
+        .unwrap_or(0)
     }
 
     /// `protect_slice`: whether a running entity still has the protection it was picked with.

@@ -246,7 +246,10 @@ impl Kernel {
         let entity = &mut self.entities[se.index()];
         if self.rules.fair == FairClass::Eevdf && !is_curr {
             dequeue_in_order(cfs_rq, entity, se, FairClass::Eevdf);
+            self.slice_left(q, se);
         }
+        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        let entity = &mut self.entities[se.index()];
         if places_again {
             entity.deadline = entity.deadline.wrapping_sub(entity.vruntime);
             entity.rel_deadline = true;
@@ -268,6 +271,7 @@ impl Kernel {
         cfs_rq.load.add(entity.load.weight);
         if eevdf && !is_curr {
             enqueue_in_order(cfs_rq, entity, se, FairClass::Eevdf);
+            self.slice_queued(q, se);
         }
     }
 }

@@ -12,6 +12,7 @@
 //! | `preempt`, `flat_preempt` | wakeup preemption |
 //! | `attach` | joining and leaving the class or a group |
 //! | `load`, `group_weight` | PELT averages, shares |
+//! | `slice_tree` | requests as the kernel's tree of a queue knows them (6.12 to 7.1) |
 //! | `standing` | vruntime, lag and utilisation of a task, for those who watch |
 //! | `util_est` | estimates of utilisation at wakeup |
 
@@ -29,6 +30,7 @@ pub(crate) mod pick;
 pub(crate) mod place;
 pub(crate) mod preempt;
 pub(crate) mod queue;
+pub(crate) mod slice_tree;
 pub mod standing;
 pub(crate) mod util_est;
 

@@ -68,6 +68,23 @@ impl Kernel {
     pub(crate) fn timeline_insert(&mut self, q: CfsRqId, se: EntityId) {
         let cfs_rq = &mut self.cfs_rqs[q.index()];
         enqueue_in_order(cfs_rq, &self.entities[se.index()], se, self.rules.fair);
+        self.slice_queued(q, se);
+    }
+
+    /// The same in the tree that requests are looked up in.
+    #[inline(always)]
+    pub(super) fn slice_queued(&mut self, q: CfsRqId, se: EntityId) {
+        if let Some(trees) = &mut self.slice_trees {
+            trees.insert(q.index(), se, &self.entities);
+        }
+    }
+
+    /// … and out of it.
+    #[inline(always)]
+    pub(super) fn slice_left(&mut self, q: CfsRqId, se: EntityId) {
+        if let Some(trees) = &mut self.slice_trees {
+            trees.remove(q.index(), se, &self.entities);
+        }
     }
 
     /// Takes a queued, not running entity out of the order.
@@ -75,6 +92,7 @@ impl Kernel {
     pub(crate) fn timeline_remove(&mut self, q: CfsRqId, se: EntityId) {
         let cfs_rq = &mut self.cfs_rqs[q.index()];
         dequeue_in_order(cfs_rq, &self.entities[se.index()], se, self.rules.fair);
+        self.slice_left(q, se);
     }
 
     /// `place_entity`.

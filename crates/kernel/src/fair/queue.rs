@@ -5,7 +5,7 @@
 //! their averages, weights and counters.
 
 use super::load::LoadUpdate;
-use super::place::{dequeue_in_order, enqueue_in_order};
+use super::place::dequeue_in_order;
 use super::{DequeueFlags, EnqueueFlags};
 use crate::ids::{CfsRqId, Cpu, EntityId, Ns, TaskId};
 use crate::kernel::Kernel;
@@ -199,6 +199,10 @@ impl Kernel {
             entity.slice = slice;
             entity.custom_slice = true;
             reached(Mark::GroupSlice);
+            let waits = entity.on_rq && self.cfs_rqs[entity.cfs_rq.index()].curr != Some(se);
+            if let Some(trees) = self.slice_trees.as_mut().filter(|_| waits) {
+                trees.changed(se, &self.entities);
+            }
         }
     }
 
@@ -277,9 +281,7 @@ impl Kernel {
         }
         self.account_enqueued(q, se, flags);
         if !is_curr {
-            let entity = &mut self.entities[se.index()];
-            let cfs_rq = &mut self.cfs_rqs[q.index()];
-            enqueue_in_order(cfs_rq, entity, se, self.rules.fair);
+            self.timeline_insert(q, se);
         }
         if self.cfs_rqs[q.index()].nr_queued == 1 {
             self.first_entity_queued(p, q);
@@ -538,7 +540,10 @@ impl Kernel {
         let entity = &mut self.entities[se.index()];
         if cfs_rq.curr != Some(se) {
             dequeue_in_order(cfs_rq, entity, se, self.rules.fair);
+            self.slice_left(q, se);
         }
+        let cfs_rq = &mut self.cfs_rqs[q.index()];
+        let entity = &mut self.entities[se.index()];
         if !flags.has(DequeueFlags::SLEEP) {
             if !eevdf {
                 entity.vruntime = entity.vruntime.wrapping_sub(cfs_rq.min_vruntime);

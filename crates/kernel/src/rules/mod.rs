@@ -279,6 +279,8 @@ pub struct Rules {
     pub class_change_detaches_first: bool,
     /// A task that was moved to another group may preempt, as after a wakeup (7.1).
     pub moved_task_preempts: bool,
+    /// Where the tree of a queue is rotated, what it says of requests stays behind (6.12 to 7.1).
+    pub rotations_lose_slices: bool,
     /// A new affinity, or nice value of a real-time task, brings the clock of its CPU up to date even where nothing changes (up to 6.18).
     pub changes_read_clock_first: bool,
     /// Behind a real-time or migration thread a CPU balances before it picks, if no fair task is queued, not even one whose
@@ -401,6 +403,7 @@ impl Rules {
             load_sums_in_full: false,
             class_change_detaches_first: false,
             moved_task_preempts: false,
+            rotations_lose_slices: true,
             changes_read_clock_first: true,
             balances_before_picking: false,
             clock_skip_stays: false,

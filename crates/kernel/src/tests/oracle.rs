@@ -238,3 +238,37 @@ fn the_protection_of_an_entity_that_leaves_is_overwritten_by_its_lag_up_to_6_18_
         assert_ne!(entity.vlag as u64, before);
     }
 }
+
+#[test]
+fn a_queue_forgets_its_shortest_request_up_to_7_1() {
+    // Behind a running task A (0.7 ms), B and C (2.8 ms) are queued in the order of their deadlines: the tree is rotated, B comes
+    // to the top and knows of 2.8 ms only. Protection of the running task is as long as that.
+    for (version, shortest_us) in [("6.12", 2800), ("6.18", 2800), ("7.1", 2800), ("7.2", 700)] {
+        let mut world = World::new(version, 8);
+        for _ in 0..4 {
+            world.spawn(CPU);
+        }
+        let kernel = &mut world.kernel;
+        kernel.expect_custom_slices();
+        let queue = kernel.cfs_rq_of(GroupId::ROOT, CPU);
+        let nodes = kernel.cfs_rqs[queue.index()].timeline.nodes().to_vec();
+        let waiting: Vec<_> = nodes.iter().map(|node| node.entity).collect();
+        assert_eq!(waiting.len(), 3);
+        for &se in &waiting {
+            kernel.timeline_remove(queue, se);
+        }
+        for (row, &se) in waiting.iter().enumerate() {
+            let entity = &mut kernel.entities[se.index()];
+            entity.slice = if row == 0 { 700 * US } else { 2800 * US };
+            entity.deadline = 10 * MS + row as u64;
+            kernel.timeline_insert(queue, se);
+        }
+        let running = kernel.cfs_rqs[queue.index()].curr.unwrap();
+        kernel.entities[running.index()].slice = 2800 * US;
+        assert_eq!(
+            kernel.cfs_rq_min_slice(queue),
+            shortest_us * US,
+            "{version}"
+        );
+    }
+}

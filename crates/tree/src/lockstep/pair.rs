@@ -137,8 +137,10 @@ impl Pair {
             tree.set_feature(switch.name, on);
         }
         let tick_ns = rules.tick_ns;
+        let mut rust = Kernel::new(topology, rules);
+        rust.expect_custom_slices();
         let mut pair = Self {
-            rust: Kernel::new(topology, rules),
+            rust,
             bench: Bench {
                 seed: history.seed,
                 ..Bench::default()

@@ -134,6 +134,8 @@ changes! {
         "Each failure to find a task before idling makes trying look dearer (reverted in 6.18.3).";
     "ni-random" "33cf66d88306" (6, 19) also [(6, 18, 5), (6, 12, 65), (6, 6, 120), (6, 1, 160)]: (on features.ni_random),
         "Balancing before idling runs in proportion to its success (NI_RANDOM).";
+    "nohz-kicks-idle-core" release (7, 3): (on balance.nohz_kicks_idle_core),
+        "A CPU of a core that is all idle is kicked to balance for idle CPUs, if there is one.";
     "ni-rate" "9fe89f022c05" (7, 1): (on features.ni_rate),
         "Balancing before idling runs the more often the rarer it is (NI_RATE).";
 }

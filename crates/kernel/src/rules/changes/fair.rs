@@ -148,6 +148,8 @@ changes! {
         "Weights count with their fraction bits in the average of virtual time.";
     "delayed-lag" "059258b0d424" (7, 1) for Eevdf: (on delayed_lag_never_falls),
         "The lag of a sleeping task that still is queued never falls.";
+    "slices-follow-rotations" release (7, 2) for Eevdf: (off rotations_lose_slices),
+        "The shortest and longest request of a queue go along where its tree is rotated.";
     "cgroup-concur" "fb1050ac8e40" (7, 3): (cgroup_mode: CgroupMode::Smp => CgroupMode::Concur),
         "A group weighs its shares for each of its tasks, up to the number of its CPUs (cgroup_mode concur).";
     "flat-pick" "85570f10a4c6" (7, 3) for Eevdf: (on flat_pick),
