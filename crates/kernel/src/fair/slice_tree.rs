@@ -304,13 +304,18 @@ mod tests {
             (entity.deadline, entity.vruntime, entity.slice) = (deadline, deadline, slice);
             entity
         };
-        rows.iter().map(entity).collect()
+        // Row 0 is nobody's.
+        [(0, 0)].iter().chain(rows).map(entity).collect()
+    }
+
+    fn id(row: usize) -> EntityId {
+        EntityId::from(row + 1)
     }
 
     fn trees(entities: &Table<Entity>) -> SliceTrees {
         let mut trees = SliceTrees::of(std::iter::empty::<&Timeline>(), entities, true);
-        for row in 0..entities.len() {
-            trees.insert(0, EntityId::from(row), entities);
+        for row in 0..entities.len() - 1 {
+            trees.insert(0, id(row), entities);
         }
         trees
     }
@@ -321,11 +326,11 @@ mod tests {
         let mut trees = trees(&all);
         assert_eq!(trees.root(0).unwrap().0, 2800, "700 waits below the root");
         // C leaves: the root looks at what is below it again.
-        trees.remove(0, EntityId::from(2), &all);
+        trees.remove(0, id(2), &all);
         assert_eq!(trees.root(0).unwrap().0, 700);
-        trees.remove(0, EntityId::from(0), &all);
+        trees.remove(0, id(0), &all);
         assert_eq!(trees.root(0).unwrap().0, 2800);
-        trees.remove(0, EntityId::from(1), &all);
+        trees.remove(0, id(1), &all);
         assert_eq!(trees.root(0), None);
     }
 
@@ -336,7 +341,7 @@ mod tests {
         let all = entities(&[(1, 2800), (2, 2800), (3, 2800), (4, 700)]);
         let mut trees = trees(&all);
         assert_eq!(trees.root(0).unwrap().0, 700);
-        trees.remove(0, EntityId::from(1), &all);
+        trees.remove(0, id(1), &all);
         assert_eq!(trees.root(0).unwrap().0, 700);
     }
 
@@ -370,14 +375,14 @@ mod tests {
         for _ in 0..4000 {
             let row = draw(40) as usize;
             if queued.insert(row) {
-                trees.insert(0, EntityId::from(row), &all);
+                trees.insert(0, id(row), &all);
             } else {
                 queued.remove(&row);
-                trees.remove(0, EntityId::from(row), &all);
+                trees.remove(0, id(row), &all);
             }
             let root = trees.roots[0];
             black_height(&trees, root, true);
-            let smallest = queued.iter().map(|&row| all[row].vruntime).min();
+            let smallest = queued.iter().map(|&row| all[row + 1].vruntime).min();
             let known = (root != NONE).then(|| trees.nodes[root as usize].min_vruntime);
             assert_eq!(known, smallest);
         }
