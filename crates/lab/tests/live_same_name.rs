@@ -186,7 +186,7 @@ fn each_of_two_services_of_one_program_is_told_what_its_own_clients_see() {
             slos: vec![service.promise.to_owned()],
             ..Demands::default()
         };
-        let advice = advise(&asked, &demands, &simulator, &|| {}).unwrap();
+        let advice = advise(&asked, &demands, &simulator, (&|_| {}, &|| {})).unwrap();
         let told = schedcast_lab::tables::advice::render(&advice);
         let best = advice.recommendation().unwrap_or_else(|| panic!("{told}"));
         quotas.push((

@@ -145,7 +145,7 @@ fn each_group_has_its_own_percentiles_and_advice() {
             &question(folder.path(), cgroup),
             &demands,
             &simulator,
-            &|| {},
+            (&|_| {}, &|| {}),
         )
         .unwrap()
     };

@@ -255,9 +255,9 @@ pub fn advise(
     let recorded = Limit::of(baseline, target);
     step(Step {
         name: "the recorded limit",
-        runs: 2 * u64::from(seeds),
+        runs: bench.runs_of_a_limit() + u64::from(seeds),
         // What is to come: at most so much for each of a quota, a burst and a period, and once without a limit.
-        total: u64::from(seeds) * (3 + search_limits(&bench, recorded)),
+        total: bench.runs_of_a_limit() * (2 + search_limits(&bench, recorded)) + u64::from(seeds),
     });
     let runs = bench.runs(recorded)?.clone();
     for slo in &case.promises {
@@ -306,11 +306,11 @@ fn look_for<S: Simulate, F: Fn() + Sync>(
     recorded: Limit,
     step: &dyn Fn(Step),
 ) -> Result<Vec<(String, Limit)>> {
-    let seeds = bench.seeds();
+    let runs_of_a_limit = bench.runs_of_a_limit();
     let tell = |name: &'static str, limits: u64| {
         step(Step {
             name,
-            runs: limits * seeds,
+            runs: limits * runs_of_a_limit,
             total: 0,
         });
     };

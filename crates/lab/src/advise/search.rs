@@ -225,9 +225,9 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
         (step_us, first..=most_us / step_us)
     }
 
-    /// Runs of each limit.
-    pub fn seeds(&self) -> u64 {
-        u64::from(self.seeds)
+    /// Runs of each limit: one a seed, and one more where the machine drifted.
+    pub fn runs_of_a_limit(&self) -> u64 {
+        u64::from(self.seeds) * (1 + u64::from(self.drift_permille > 0))
     }
 
     /// Most quotas that a bisection with this period tries: the last, one for each halving, and the next larger one.

@@ -18,7 +18,7 @@ pub fn render(advice: &Advice) -> String {
     let mut text = ticket(advice);
     if let Some(patches) = &advice.patches {
         text.push('\n');
-        text += &block(&advice.target, patches);
+        text += &block(&advice.target, patches, advice.context.style.columns);
     }
     text
 }
@@ -342,8 +342,8 @@ fn now(advice: &Advice) -> String {
     wrap_to(advice.context.style.columns, "now:", &pieces, 5)
 }
 
-/// The recommended limit for every tool.
-pub(super) fn block(target: &str, patches: &Patches) -> String {
+/// The recommended limit for every tool, in lines of `columns`.
+pub(super) fn block(target: &str, patches: &Patches, columns: usize) -> String {
     let weight = patches.weight;
     let mut text = format!("cd to the directory of {target}, then\n");
     for (tool, line) in patches.lines() {
@@ -355,12 +355,7 @@ pub(super) fn block(target: &str, patches: &Patches) -> String {
         weight.shares, weight.linear, weight.quadratic
     );
     for note in &patches.notes {
-        text += &wrap_to(
-            advice.context.style.columns,
-            "note        ",
-            &words(note),
-            12,
-        );
+        text += &wrap_to(columns, "note        ", &words(note), 12);
     }
     text
 }

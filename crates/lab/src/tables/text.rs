@@ -615,7 +615,7 @@ pub(super) fn footer(context: &Context) -> String {
     if let (Some((name, patches)), Some(about)) = (cheapest, &context.about) {
         text += &format!(
             "\n“{name}” for every tool: {}",
-            advice::block(&about.path, patches)
+            advice::block(&about.path, patches, context.style.columns)
         );
     }
     text
