@@ -16,7 +16,7 @@ fn every_verb_has_a_page_and_every_shell_its_completions() {
     assert!(read("man1/schedcast.1").contains("Forecast what the Linux CPU scheduler will do"));
     let sweep = read("man1/schedcast-sweep.1");
     assert!(
-        sweep.contains("\\-\\-workers") && sweep.contains("journal"),
+        sweep.contains("\\-\\-workers") && sweep.contains("resumed"),
         "{sweep}"
     );
     for name in ["schedcast.bash", "_schedcast", "schedcast.fish"] {

@@ -257,7 +257,7 @@ pub struct UpgradeArguments {
 /// The flag that asks for a cause.
 #[derive(Clone, Debug, Args)]
 pub struct Bisect {
-    /// Find the changes between the last two kernels that move METRIC [default: what differs most]
+    /// Find which kernel changes between the last two variants move METRIC [default: largest change]
     #[arg(long, value_name = "METRIC", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub bisect: Option<String>,
 }
@@ -291,7 +291,7 @@ pub struct Output {
     /// Layout of the table
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
-    /// Print ratios to the first variant and their means over all operations (with --format mmtests)
+    /// Print ratios to the first variant and their means over all operations (mmtests format)
     #[arg(long)]
     pub print_ratio: bool,
     /// Write every variant's samples into DIR, as mmtests (TSV) and lkp (matrix.json) keep theirs

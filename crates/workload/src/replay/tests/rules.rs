@@ -451,8 +451,8 @@ fn stolen_time_is_told() {
     let mut mini = example();
     mini.meta.steal_ratio = Some(0.0273);
     let notes = inferred(mini, 10_000).report.notes();
-    let expected = "the hypervisor took 2.7 % of the machine's time while recording; 0 ms of it show in requests and are \
-                    not charged, the rest is counted as work";
+    let expected = "the hypervisor took 2.7 % of the machine's time during the recording; 0 ms of it were found in \
+                    requests and are not charged to them, the rest counts as their work";
     assert_eq!(notes, [expected]);
     let mut mini = example();
     mini.meta.steal_ratio = Some(0.001);
