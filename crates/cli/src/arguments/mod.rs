@@ -257,7 +257,7 @@ pub struct UpgradeArguments {
 /// The flag that asks for a cause.
 #[derive(Clone, Debug, Args)]
 pub struct Bisect {
-    /// Find which kernel changes between the last two variants move METRIC [default: largest change]
+    /// Find which changes between the last two kernels move METRIC [default: the largest change]
     #[arg(long, value_name = "METRIC", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub bisect: Option<String>,
 }
