@@ -5,13 +5,13 @@ import re
 
 import jsonschema
 import pytest
-
 from conftest import EXPERIMENT, GRID, RECORDING, ROOT
 
 SCHEMAS = ROOT / "docs" / "schemas"
 RUN = ["run", "--seeds", "2", "--duration", "100ms"]
 HACKBENCH = ["--", "hackbench", "-g", "1", "-l", "5"]
 RANGE = ROOT / "examples" / "range.json"
+BURST = ["--set", "cpu.max.burst=50000"]
 PROMISE = ["--seeds", "2", "--slo", "p99<80ms"]
 
 FORMS = {
@@ -20,8 +20,8 @@ FORMS = {
     "advise": ["advise", RECORDING, *PROMISE, "--json", "-"],
     "check": ["check", RECORDING, *PROMISE, "--json", "-"],
     "upgrade": ["upgrade", RECORDING, "--to", "7.3", "--seeds", "2", "--json", "-"],
-    "counters": ["counters", RECORDING, "--set", "cpu.max.burst=50000", "--json", "-"],
-    "counters of Prometheus": ["counters", RANGE, "--cpus", "4", "--set", "cpu.max.burst=50000", "--json", "-"],
+    "counters": ["counters", RECORDING, *BURST, "--json", "-"],
+    "counters of Prometheus": ["counters", RANGE, *BURST, "--cpus", "4", "--json", "-"],
     "explain": ["explain", RECORDING, "--count", "40", "--json", "-"],
     "reproduce": ["reproduce", "--quick", "burst", "--json", "-"],
     "top": ["top", "--once", "--json", "-"],
@@ -57,6 +57,14 @@ def test_the_difference_of_two_variants_has_the_form_of_its_schema(command, tmp_
 def test_a_sweep_has_the_form_of_its_schema(command, tmp_path):
     (tmp_path / "grid.toml").write_text(GRID)
     result = command("sweep", "grid.toml", "-o", "out", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    validate(json.loads((tmp_path / "out" / "results.json").read_text()))
+
+
+def test_a_swept_recording_has_the_form_of_its_schema(command, tmp_path):
+    result = command(
+        "sweep", RECORDING, "--seeds", "2", "--slo", "p95<40ms", "-o", tmp_path / "out"
+    )
     assert result.returncode == 0, result.stderr
     validate(json.loads((tmp_path / "out" / "results.json").read_text()))
 
