@@ -18,6 +18,7 @@ use schedcast_lab::simulate::Simulate;
 use schedcast_lab::{answer, bisect, lists, metrics};
 use schedcast_names::harmless::HarmlessWriter;
 
+use crate::arguments::target::Target;
 use crate::arguments::{
     Cli, CompareArguments, Effort, Format, ListArguments, Listing, Output, RunArguments,
     UpgradeArguments, WhatIfArguments, Where,
@@ -173,13 +174,12 @@ pub fn what_if(
         true => Subject::Profile(path.clone()),
         false => recording(path, err)?,
     };
-    let cgroup = target::in_subject(&arguments.target, &subject)?;
-    let mut question = question(
+    let mut question = question_about(
         subject,
         &arguments.columns,
-        cgroup.as_deref(),
+        &arguments.target,
         &arguments.effort,
-    );
+    )?;
     question.measured = arguments.measured;
     ask(
         &question,
@@ -202,14 +202,13 @@ pub fn upgrade(
     (out, err): (&mut impl Write, &mut impl Write),
 ) -> Result<()> {
     let subject = recording(&arguments.recording, err)?;
-    let cgroup = target::in_subject(&arguments.target, &subject)?;
     let mut columns = ColumnArguments::default();
     let kernels = arguments.from.iter().chain([&arguments.to]);
     columns
         .0
         .variants
         .extend(kernels.map(|version| kernel_column(version)));
-    let question = question(subject, &columns, cgroup.as_deref(), &arguments.effort);
+    let question = question_about(subject, &columns, &arguments.target, &arguments.effort)?;
     let metric = Some(arguments.follow.as_deref());
     ask(
         &question,
@@ -301,6 +300,20 @@ fn question(
         duration: effort.duration.clone(),
         measured: false,
     }
+}
+
+/// What is asked about `subject` and the group that `target` names in it.
+///
+/// # Errors
+/// A group that the subject does not have, or a name that several have.
+fn question_about(
+    subject: Subject,
+    columns: &ColumnArguments,
+    target: &Target,
+    effort: &Effort,
+) -> Result<Question> {
+    let cgroup = target::in_subject(target, &subject)?;
+    Ok(question(subject, columns, cgroup.as_deref(), effort))
 }
 
 fn ask(

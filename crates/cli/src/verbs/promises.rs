@@ -12,7 +12,7 @@ use schedcast_lab::simulate::Simulate;
 use schedcast_lab::tables;
 use schedcast_trace::fresh;
 
-use super::{progress, question, recording, say_newer_kernels, target};
+use super::{progress, question_about, recording, say_newer_kernels};
 use crate::arguments::Cli;
 use crate::arguments::live::{AdviseArguments, CheckArguments};
 use crate::columns::ColumnArguments;
@@ -32,8 +32,7 @@ pub fn advise(
     output::refuse_unwritable([arguments.json.as_ref()])?;
     let subject = recording(&arguments.recording, err)?;
     let columns = ColumnArguments::default();
-    let cgroup = target::in_subject(&arguments.target, &subject)?;
-    let question = question(subject, &columns, cgroup.as_deref(), &arguments.effort);
+    let question = question_about(subject, &columns, &arguments.target, &arguments.effort)?;
     say_newer_kernels(&question.experiment()?.scenarios);
     let demands = Demands {
         slos: arguments.slo.clone(),
@@ -76,13 +75,12 @@ pub fn check(
 ) -> Result<u8> {
     output::refuse_unwritable([arguments.json.as_ref()])?;
     let subject = recording(&arguments.recording, err)?;
-    let cgroup = target::in_subject(&arguments.target, &subject)?;
-    let question = question(
+    let question = question_about(
         subject,
         &arguments.columns,
-        cgroup.as_deref(),
+        &arguments.target,
         &arguments.effort,
-    );
+    )?;
     say_newer_kernels(&question.experiment()?.scenarios);
     let progress = counter(cli.quiet);
     let checked = gate::check(&question, &arguments.slo, simulator, &|| progress.inc(1));

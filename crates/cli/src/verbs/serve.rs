@@ -9,7 +9,7 @@ use schedcast_lab::question::Subject;
 use schedcast_lab::serve::Server;
 use schedcast_lab::simulator::Simulator;
 
-use super::{question, recording, say_newer_kernels, target};
+use super::{question_about, recording, say_newer_kernels};
 use crate::arguments::Effort;
 use crate::arguments::serve::ServeArguments;
 use crate::{output, written};
@@ -34,8 +34,7 @@ pub fn serve(
         seeds: Some(seeds),
         duration: arguments.duration.clone(),
     };
-    let cgroup = target::in_subject(&arguments.target, &subject)?;
-    let question = question(subject, &arguments.columns, cgroup.as_deref(), &effort);
+    let question = question_about(subject, &arguments.columns, &arguments.target, &effort)?;
     let reproduce = output::reproduce(words);
     say_newer_kernels(&question.experiment()?.scenarios);
     let simulator = Simulator::new().drawing();

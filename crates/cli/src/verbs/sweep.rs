@@ -10,7 +10,7 @@ use schedcast_lab::question::Subject;
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::sweep::{Options, Results, Sweep, build_of};
 
-use super::{progress, question, recording, say_backgrounds, say_empty, say_newer_kernels, target};
+use super::{progress, question_about, recording, say_backgrounds, say_empty, say_newer_kernels};
 use crate::arguments::{Cli, SweepArguments};
 use crate::{output, written};
 
@@ -38,13 +38,12 @@ pub fn sweep(
         path: arguments.subject.clone(),
         only: None,
     };
-    let cgroup = target::in_subject(&arguments.target, &subject)?;
-    let question = question(
+    let question = question_about(
         subject,
         &arguments.columns,
-        cgroup.as_deref(),
+        &arguments.target,
         &arguments.effort,
-    );
+    )?;
     let experiment = question.experiment()?;
     if let Some(simulator) = simulator.simulator() {
         selection.refuse_unknown_subjects(&experiment.scenarios, simulator)?;
@@ -90,13 +89,12 @@ fn sweep_recording(
     let folder = folder(arguments);
     output::refuse_no_folder(Some(&folder))?;
     let subject = recording(&arguments.subject, err)?;
-    let cgroup = target::in_subject(&arguments.target, &subject)?;
-    let question = question(
+    let question = question_about(
         subject,
         &arguments.columns,
-        cgroup.as_deref(),
+        &arguments.target,
         &arguments.effort,
-    );
+    )?;
     let experiment = question.experiment()?;
     say_newer_kernels(&experiment.scenarios);
     let slos: Vec<String> = arguments.slo.iter().cloned().collect();
