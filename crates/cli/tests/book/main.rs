@@ -6,8 +6,8 @@
 //! a file of the repository to the byte. A line `…` stands for any lines. Numbers may be off by a quarter, and
 //! spreads (`±`) by anything: the text around them says what is large and what is small, and that must stay true when
 //! the model of a detail gets better. Behind the prompt `#` are commands for root on a live machine: they run where the
-//! cpu controller of cgroup v1 can be written, and any number will do. `SCHEDCAST_WRITE_BOOK=1` writes today's numbers
-//! into the pages.
+//! cpu controller of cgroup v1 can be written, any number will do, and a note that the hypervisor took time is no part
+//! of them: whether it did is of that moment. `SCHEDCAST_WRITE_BOOK=1` writes today's numbers into the pages.
 
 mod pages;
 mod transcript;
@@ -47,9 +47,20 @@ fn link_examples(folder: &Path, directory: &Path) {
     }
 }
 
+/// What a live command printed, without the note that the hypervisor took time meanwhile.
+fn without_steal(printed: &str) -> String {
+    let lines = printed.split_inclusive('\n');
+    lines
+        .filter(|line| !line.starts_with("note: the hypervisor took "))
+        .collect()
+}
+
 /// Runs one command; its lines as they are today, or what is wrong.
 fn renewed(shown: &Shown, directory: &Path, write: bool) -> Result<Vec<String>, String> {
-    let printed = output(&shown.command, directory);
+    let mut printed = output(&shown.command, directory);
+    if shown.live {
+        printed = without_steal(&printed);
+    }
     let today = matched(&shown.lines, &printed)
         .map_err(|line| format!("{}: no {line} in\n{printed}", shown.command))?;
     let exact = shown.command.starts_with("cat ");
@@ -105,6 +116,16 @@ fn transcripts_are_what_the_command_prints() {
     );
     let advice = "if the new lines are right and the text still holds: SCHEDCAST_WRITE_BOOK=1";
     assert!(complaints.is_empty(), "{}\n{advice}", complaints.join("\n"));
+}
+
+#[test]
+fn time_that_the_hypervisor_took_is_no_part_of_a_transcript() {
+    let quiet = "lost events: CPU 0: 0\nnext: schedcast what-if rec\n";
+    let stolen = "lost events: CPU 0: 0\nnote: the hypervisor took 1.4 % of the machine's time\n\
+                  next: schedcast what-if rec\n";
+    assert_eq!(without_steal(stolen), quiet);
+    let other = "note: the trace lacks 2 context switches\n";
+    assert_eq!(without_steal(other), other);
 }
 
 /// The verbs of `schedcast --help`.
