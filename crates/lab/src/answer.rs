@@ -1,6 +1,5 @@
 //! From a question to what is printed: the comparison and what a table says around it.
 
-use schedcast_workload::replay::Quantiles;
 use schedcast_workload::replay::subject::is_recorder;
 
 use crate::advise::drift::Drifting;
@@ -15,11 +14,12 @@ use crate::metrics;
 use crate::outcome::Outcome;
 use crate::question::{Question, Subject};
 use crate::recording::Recorded;
+use crate::resimulated::{is_partial, refit, simulated_ns, tell_fit};
 use crate::simulate::{Simulate, run_all, run_seeds};
 use crate::simulator::Simulator;
 use crate::tables::rows::is_within;
-use crate::tables::{self, About, Context, Fit};
-use crate::{trust, verdict};
+use crate::tables::{self, About, Context};
+use crate::verdict;
 
 /// A layout of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,20 +69,21 @@ impl Answer {
 /// # Errors
 /// A question that does not say which group it is about.
 pub fn runs(question: &Question, experiment: &Experiment) -> Result<u64> {
-    let once = experiment.scenarios.len() as u64 * u64::from(experiment.seeds);
+    let (variants, seeds) = (
+        experiment.scenarios.len() as u64,
+        u64::from(experiment.seeds),
+    );
     let (Subject::Recording(recorded), Some(to_come)) =
         (&question.subject, ToCome::of(question, experiment)?)
     else {
-        return Ok(once);
+        return Ok(variants * seeds);
     };
-    let drifts = recorded.seen.drift_of(&to_come.target) > 0 && experiment.seeds > 1;
-    let again = if drifts { once } else { 0 };
     let refit = if is_partial(experiment, recorded) {
         0
     } else {
-        u64::from(experiment.seeds)
+        seeds
     };
-    Ok(once + again + refit)
+    Ok(variants * to_come.drifting(&()).runs_of_each() + refit)
 }
 
 /// Runs the question's `experiment` and compares its variants. `finished` is called after each run,
@@ -124,8 +125,8 @@ pub fn answer(
     context.about = about(question, experiment, &comparison)?;
     if let Subject::Recording(recorded) = &question.subject {
         let target = question.target()?;
-        if let (false, Some(to_come)) = (is_partial(experiment, recorded), &to_come) {
-            context.fit = to_come.refit(experiment, simulator, finished)?;
+        if let Some(to_come) = &to_come {
+            context.fit = refit(recorded, &to_come.target, experiment, simulator, finished)?;
         }
         let drifting = to_come.as_ref().map(|one| one.drifting(simulator));
         let scenarios = &experiment_to_come.scenarios;
@@ -188,42 +189,6 @@ impl<'a> ToCome<'a> {
             seeds: self.experiment.seeds,
         }
     }
-
-    /// How the recorded run itself comes out when it is simulated again, with its periods where they were.
-    fn refit(
-        &self,
-        experiment: &Experiment,
-        simulator: &impl Simulate,
-        finished: &(impl Fn() + Sync),
-    ) -> Result<Vec<Fit>> {
-        let first = &experiment.scenarios[0];
-        refit(
-            self.recorded,
-            &self.target,
-            first,
-            simulator,
-            experiment.seeds,
-            finished,
-        )
-    }
-}
-
-/// How the recorded run comes out when `baseline` is simulated with its periods where they were.
-pub(crate) fn refit(
-    recorded: &Recorded,
-    target: &str,
-    baseline: &Scenario,
-    simulator: &impl Simulate,
-    seeds: u32,
-    finished: &(impl Fn() + Sync),
-) -> Result<Vec<Fit>> {
-    let only = [Scenario {
-        name: "re-simulated".to_string(),
-        ..baseline.clone()
-    }];
-    let outcomes = run_all(simulator, &only, seeds, finished)?;
-    let comparison = Comparison::new("", &only, &outcomes)?;
-    Ok(fit(&comparison, recorded, Some(target)))
 }
 
 /// Most seeds that a comparison takes of itself.
@@ -314,97 +279,6 @@ pub(crate) const LATENCY_FIGURES: [(&str, &str, &str); 10] = [
     ("request_p95_ms", "request_latency", "p95"),
     ("request_p99_ms", "request_latency", "p99"),
 ];
-
-/// Shares of a recording above this are the whole of it: nobody types its length to the nanosecond.
-const WHOLE_PERCENT: u64 = 99;
-
-/// Whether only the beginning of the recording is simulated, so that what the whole of it shows is no
-/// measure.
-pub(crate) fn is_partial(experiment: &Experiment, recorded: &Recorded) -> bool {
-    simulated_ns(experiment, recorded) < recorded.length_ns
-}
-
-/// How much of the recording is simulated, nanoseconds.
-fn simulated_ns(experiment: &Experiment, recorded: &Recorded) -> u64 {
-    let first = experiment.scenarios.first();
-    let asked_ns = first.and_then(|scenario| scenario.duration_ns);
-    match asked_ns {
-        Some(asked_ns) if asked_ns < recorded.length_ns / 100 * WHOLE_PERCENT => asked_ns,
-        _ => recorded.length_ns,
-    }
-}
-
-/// How the re-simulated recording compares with the recorded run itself, of which it is the whole.
-pub(crate) fn fit(comparison: &Comparison, recorded: &Recorded, target: Option<&str>) -> Vec<Fit> {
-    let (Some(baseline), Some(figures), Some(target)) =
-        (comparison.variants.first(), &recorded.seen.figures, target)
-    else {
-        return Vec::new();
-    };
-    let mut seen: Vec<(String, f64)> = Vec::new();
-    if let Some(group) = figures.groups.iter().find(|group| group.path == target) {
-        let mut put = |metric: &str, value: Option<f64>| {
-            seen.extend(value.map(|value| (format!("cgroup:{target}/{metric}"), value)));
-        };
-        put("nr_periods", group.nr_periods.map(|count| count as f64));
-        put("nr_throttled", group.nr_throttled.map(|count| count as f64));
-        put(
-            "throttled_usec",
-            group.throttled_ns.map(|ns| ns as f64 / 1000.0),
-        );
-    }
-    let main = recorded.seen.main_threads(target);
-    if let Some(threads) = figures
-        .threads
-        .iter()
-        .find(|one| Some(one.name.as_str()) == main)
-    {
-        let latencies = [
-            ("request_latency", &threads.request_latency),
-            ("activation_latency", &threads.activation_latency),
-        ];
-        let known = |latency: &Quantiles| latency.count > 0;
-        let requests = known(&threads.request_latency);
-        for (name, latency) in latencies.iter().filter(|(_, latency)| known(latency)) {
-            if requests == (*name == "request_latency") {
-                let metric = format!("{}/{name}.{}", threads.name, metrics::COUNT);
-                seen.push((metric, latency.count as f64));
-            }
-            let values = [
-                ("p50", latency.p50_ns),
-                ("p95", latency.p95_ns),
-                ("p99", latency.p99_ns),
-            ];
-            let metric = |suffix: &str| format!("{}/{name}.{suffix}", threads.name);
-            seen.extend(values.map(|(suffix, ns)| (metric(suffix), ns as f64 / 1000.0)));
-        }
-    }
-    let predicted = |metric: &str| baseline.get(metric).map(|summary| summary.mean);
-    seen.into_iter()
-        .filter_map(|(metric, seen)| {
-            Some(Fit {
-                predicted: predicted(&metric)?,
-                metric,
-                seen,
-            })
-        })
-        .collect()
-}
-
-/// Puts what the recording shows beside the baseline of `comparison`, and in front of it what must be known before numbers
-/// from a recording: a poor fit, and that nobody saw what clients wait for.
-pub(crate) fn tell_fit(
-    comparison: &mut Comparison,
-    fit: &[Fit],
-    recorded: &Recorded,
-    target: Option<&str>,
-) {
-    for one in fit {
-        comparison.set_recorded(&one.metric, one.seen);
-    }
-    let latency = target.and_then(|target| recorded.seen.latency(target));
-    comparison.warnings = trust::warnings(fit, latency.as_ref());
-}
 
 /// Whom an answer from a recording or a profile is about: a group and all below it, or the whole machine.
 fn about(

@@ -71,7 +71,7 @@ impl<S: Simulate> Drifting<'_, S> {
         scenarios: &[Scenario],
         finished: &(impl Fn() + Sync),
     ) -> Result<Vec<Vec<Outcome>>> {
-        match self.drift_permille > 0 && self.seeds > 1 {
+        match self.drifts() {
             true => run_all(self, scenarios, self.seeds, finished),
             false => Ok(Vec::new()),
         }
@@ -94,6 +94,16 @@ impl<S: Simulate> Drifting<'_, S> {
 }
 
 impl<S> Drifting<'_, S> {
+    /// Whether anything drifted, and there are seeds enough to show a spread.
+    fn drifts(&self) -> bool {
+        self.drift_permille > 0 && self.seeds > 1
+    }
+
+    /// Runs of each scenario without drift and with it.
+    pub fn runs_of_each(&self) -> u64 {
+        u64::from(self.seeds) * (1 + u64::from(self.drifts()))
+    }
+
     /// What requests take under `seed`, in thousandths of what they took.
     fn work_permille(&self, seed: u64) -> u64 {
         let seeds = i64::from(self.seeds.max(1));

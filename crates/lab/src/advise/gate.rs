@@ -14,6 +14,7 @@ use crate::comparison::Comparison;
 use crate::error::Result;
 use crate::experiment::Scenario;
 use crate::question::Question;
+use crate::resimulated::{is_partial, refit, tell_fit};
 use crate::simulate::Simulate;
 use crate::tables::Context;
 
@@ -107,25 +108,20 @@ pub fn check(
     }
     let mut comparison = drift::compared(&experiment.title, &to_come, &runs)?;
     comparison.tier = Some(case.recorded.tier);
-    let recorded = &experiment.scenarios[0];
-    let whole = !answer::is_partial(&experiment, case.recorded);
+    let whole = !is_partial(&experiment, case.recorded);
     let need = case.need(
         runs[0].hardest(),
         Limit::of(&to_come[0], &case.target),
         whole,
     );
-    let fit = match whole {
-        false => Vec::new(),
-        true => answer::refit(
-            case.recorded,
-            &case.target,
-            recorded,
-            simulator,
-            experiment.seeds,
-            finished,
-        )?,
-    };
-    answer::tell_fit(&mut comparison, &fit, case.recorded, Some(&case.target));
+    let fit = refit(
+        case.recorded,
+        &case.target,
+        &experiment,
+        simulator,
+        finished,
+    )?;
+    tell_fit(&mut comparison, &fit, case.recorded, Some(&case.target));
     let first = usize::from(experiment.scenarios.len() > 1);
     let mut judged = Vec::new();
     for (scenario, runs) in experiment.scenarios.iter().zip(&runs).skip(first) {

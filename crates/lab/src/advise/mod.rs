@@ -28,6 +28,7 @@ use crate::experiment::units::format_duration_ns;
 use crate::outcome::Outcome;
 use crate::question::{AS_RECORDED, Question, Subject};
 use crate::recording::Recorded;
+use crate::resimulated::{is_partial, refit, tell_fit};
 use crate::simulate::Simulate;
 use crate::tables::Context;
 use crate::trust;
@@ -263,11 +264,9 @@ pub fn advise(
     for slo in &case.promises {
         judge::refuse_unreported(slo, &runs.plain)?;
     }
-    let whole = !answer::is_partial(&experiment, case.recorded);
+    let whole = !is_partial(&experiment, case.recorded);
     bench.need = case.need(runs.hardest(), recorded, whole);
-    if whole {
-        bench.fit = answer::refit(case.recorded, target, baseline, simulator, seeds, finished)?;
-    }
+    bench.fit = refit(case.recorded, target, &experiment, simulator, finished)?;
     let decisive = trust::decisive(&bench.fit, &case.promises);
     if let Some(figures) = trust::poor_fit(&decisive).filter(|_| !demands.force) {
         let message =
@@ -367,7 +366,7 @@ fn build<S: Simulate, F: Fn() + Sync>(
     }
     let mut comparison = drift::compared("", &scenarios, &runs)?;
     comparison.tier = Some(case.recorded.tier);
-    answer::tell_fit(&mut comparison, &bench.fit, case.recorded, Some(target));
+    tell_fit(&mut comparison, &bench.fit, case.recorded, Some(target));
     let members = case.recorded.seen.members.get(target);
     let members = members.cloned().unwrap_or_default();
     let length_s = case.recorded.length_ns as f64 / 1e9;

@@ -158,12 +158,7 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
     pub fn runs(&mut self, limit: Limit) -> Result<&Runs> {
         if !self.runs.contains_key(&limit) {
             let scenario = limit.applied(self.baseline, self.target, "candidate");
-            let simulator = Drifting {
-                simulator: self.simulator,
-                drift_permille: self.drift_permille,
-                seeds: self.seeds,
-            };
-            let mut rows = simulator.run_both(&[scenario], self.finished)?;
+            let mut rows = self.drifting().run_both(&[scenario], self.finished)?;
             self.runs.insert(limit, rows.pop().unwrap_or_default());
         }
         Ok(&self.runs[&limit])
@@ -225,9 +220,17 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
         (step_us, first..=most_us / step_us)
     }
 
-    /// Runs of each limit: one a seed, and one more where the machine drifted.
+    /// Runs of each limit.
     pub fn runs_of_a_limit(&self) -> u64 {
-        u64::from(self.seeds) * (1 + u64::from(self.drift_permille > 0))
+        self.drifting().runs_of_each()
+    }
+
+    fn drifting(&self) -> Drifting<'a, S> {
+        Drifting {
+            simulator: self.simulator,
+            drift_permille: self.drift_permille,
+            seeds: self.seeds,
+        }
     }
 
     /// Most quotas that a bisection with this period tries: the last, one for each halving, and the next larger one.

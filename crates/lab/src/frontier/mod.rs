@@ -20,7 +20,7 @@ use serde::Serialize;
 use crate::advise::price::{self, Price};
 use crate::advise::search::{Bench, Limit};
 use crate::advise::{Case, judge};
-use crate::answer::{LATENCY_FIGURES, is_partial, refit};
+use crate::answer::LATENCY_FIGURES;
 use crate::comparison::Comparison;
 use crate::error::{Error, Result};
 use crate::experiment::{Experiment, Scenario};
@@ -28,6 +28,7 @@ use crate::metrics;
 use crate::outcome::Outcome;
 use crate::question::{Question, Subject};
 use crate::recording::Recorded;
+use crate::resimulated::{is_partial, refit};
 use crate::simulate::Simulate;
 use crate::tables::Fit;
 use crate::verdict;
@@ -312,18 +313,7 @@ pub fn of_recording(
                 .hint("name it with --cgroup PATH"),
         );
     };
-    let baseline = &experiment.scenarios[0];
-    let fit = match is_partial(experiment, recorded) {
-        true => Vec::new(),
-        false => refit(
-            recorded,
-            &target,
-            baseline,
-            simulator,
-            experiment.seeds,
-            finished,
-        )?,
-    };
+    let fit = refit(recorded, &target, experiment, simulator, finished)?;
     let found = frontier(question, experiment, (slos, &fit), simulator, finished)?;
     found.ok_or_else(|| Error::usage(format!("{target} has no threads whose latency is known")))
 }

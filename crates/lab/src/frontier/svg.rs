@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::plot::{Range, number, value};
 use super::{Frontier, Point};
 use crate::metrics;
-use crate::studies::picture::{escape, line, text};
+use crate::svg::{begin, escape, line, text};
 use crate::tables::scale_for;
 
 const WIDTH: f64 = 760.0;
@@ -38,19 +38,7 @@ impl Frontier {
             .map(|metric| scale_for(&metric, largest.fold(0.0, f64::max)));
         let (divisor, unit) = scale.map_or((1.0, ""), |scale| (scale.divisor, scale.unit));
         let title = format!("{} of {} by its limit", shown.name, self.target);
-        let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
-             font-family=\"sans-serif\" font-size=\"12\" role=\"img\">\n<title>{0}</title>\n\
-             <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"white\"/>\n",
-            escape(&title)
-        );
-        text(
-            &mut svg,
-            LEFT,
-            18.0,
-            "start",
-            &format!("{title} (simulated)"),
-        );
+        let mut svg = begin([WIDTH, HEIGHT], LEFT, &title);
         text(
             &mut svg,
             LEFT,

@@ -21,7 +21,7 @@ pub mod bench;
 mod burst;
 mod calibration;
 mod page;
-pub(crate) mod picture;
+mod picture;
 pub mod prediction;
 mod pstate_holdoff;
 pub mod published;

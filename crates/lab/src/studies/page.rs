@@ -9,18 +9,12 @@
 //! ```
 
 use super::report::{Report, StudyReport};
+use crate::svg::escape;
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;\
 color:#222}table{border-collapse:collapse;margin:1rem 0}td,th{padding:.25rem .7rem;text-align:left;\
 border-bottom:1px solid #ddd}.missed{color:#b00020;font-weight:600}pre{overflow-x:auto;background:#f6f6f6;\
 padding:.7rem}svg{max-width:100%;height:auto}";
-
-/// Text that is no markup.
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-}
 
 fn document(title: &str, body: &str) -> String {
     let title = escape(title);

@@ -6,6 +6,7 @@
 use std::fmt::Write;
 
 use super::prediction::Series;
+use crate::svg::{begin, line, text};
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 380.0;
@@ -73,19 +74,7 @@ pub(super) fn draw(title: &str, axes: &[String; 2], series: &[Series]) -> String
     let points = || series.iter().flat_map(|line| &line.points);
     let x = Scale::new(points().map(|&(x, _)| x), LEFT, WIDTH - RIGHT);
     let y = Scale::new(points().map(|&(_, y)| y), HEIGHT - BOTTOM, TOP);
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
-         font-family=\"sans-serif\" font-size=\"12\" role=\"img\">\n<title>{0}</title>\n\
-         <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"white\"/>\n",
-        escape(title)
-    );
-    text(
-        &mut svg,
-        LEFT,
-        18.0,
-        "start",
-        &format!("{title} (simulated)"),
-    );
+    let mut svg = begin([WIDTH, HEIGHT], LEFT, title);
     for mark in x.marks() {
         let at = x.place(mark);
         line(&mut svg, [at, HEIGHT - BOTTOM, at, TOP]);
@@ -142,33 +131,12 @@ fn polyline(svg: &mut String, series: &Series, colour: &str, x: &Scale, y: &Scal
     );
 }
 
-pub(crate) fn line(svg: &mut String, [x1, y1, x2, y2]: [f64; 4]) {
-    let _ = writeln!(
-        svg,
-        "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"#dddddd\"/>"
-    );
-}
-
-pub(crate) fn text(svg: &mut String, x: f64, y: f64, anchor: &str, words: &str) {
-    let words = escape(words);
-    let _ = writeln!(
-        svg,
-        "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{words}</text>"
-    );
-}
-
 fn number(value: f64) -> String {
     let text = format!("{value:.3}");
     match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.').to_string(),
         false => text,
     }
-}
-
-pub(crate) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
 }
 
 #[cfg(test)]

@@ -1,0 +1,130 @@
+//! The recorded run, simulated again: how near it comes to what the recording shows.
+//!
+//! Its periods begin where they began in the recording, unlike those of a forecast, whose periods fall anywhere.
+//! A group was throttled in 102 of 295 periods, and in 98 of them when its recording is simulated under the
+//! recorded limit: that is a fit of −3.5 %, printed above each answer, and a poor one widens every promise.
+
+use schedcast_workload::replay::Quantiles;
+
+use crate::comparison::Comparison;
+use crate::error::Result;
+use crate::experiment::{Experiment, Scenario};
+use crate::metrics;
+use crate::recording::Recorded;
+use crate::simulate::{Simulate, run_all};
+use crate::tables::Fit;
+use crate::trust;
+
+/// Shares of a recording above this are the whole of it: nobody types its length to the nanosecond.
+const WHOLE_PERCENT: u64 = 99;
+
+/// Whether only the beginning of the recording is simulated, so that what the whole of it shows is no
+/// measure.
+pub(crate) fn is_partial(experiment: &Experiment, recorded: &Recorded) -> bool {
+    simulated_ns(experiment, recorded) < recorded.length_ns
+}
+
+/// How much of the recording is simulated, nanoseconds.
+pub(crate) fn simulated_ns(experiment: &Experiment, recorded: &Recorded) -> u64 {
+    let first = experiment.scenarios.first();
+    let asked_ns = first.and_then(|scenario| scenario.duration_ns);
+    match asked_ns {
+        Some(asked_ns) if asked_ns < recorded.length_ns / 100 * WHOLE_PERCENT => asked_ns,
+        _ => recorded.length_ns,
+    }
+}
+
+/// How the recorded run comes out when the first scenario of `experiment` is simulated with its periods where they were;
+/// nothing where that is a part of the recording only.
+///
+/// # Errors
+/// What the simulation refuses.
+pub(crate) fn refit(
+    recorded: &Recorded,
+    target: &str,
+    experiment: &Experiment,
+    simulator: &impl Simulate,
+    finished: &(impl Fn() + Sync),
+) -> Result<Vec<Fit>> {
+    if is_partial(experiment, recorded) {
+        return Ok(Vec::new());
+    }
+    let only = [Scenario {
+        name: "re-simulated".to_string(),
+        ..experiment.scenarios[0].clone()
+    }];
+    let outcomes = run_all(simulator, &only, experiment.seeds, finished)?;
+    let comparison = Comparison::new("", &only, &outcomes)?;
+    Ok(fit(&comparison, recorded, target))
+}
+
+/// How the re-simulated recording compares with the recorded run itself, of which it is the whole.
+fn fit(comparison: &Comparison, recorded: &Recorded, target: &str) -> Vec<Fit> {
+    let (Some(baseline), Some(figures)) = (comparison.variants.first(), &recorded.seen.figures)
+    else {
+        return Vec::new();
+    };
+    let mut seen: Vec<(String, f64)> = Vec::new();
+    if let Some(group) = figures.groups.iter().find(|group| group.path == target) {
+        let mut put = |metric: &str, value: Option<f64>| {
+            seen.extend(value.map(|value| (format!("cgroup:{target}/{metric}"), value)));
+        };
+        put("nr_periods", group.nr_periods.map(|count| count as f64));
+        put("nr_throttled", group.nr_throttled.map(|count| count as f64));
+        put(
+            "throttled_usec",
+            group.throttled_ns.map(|ns| ns as f64 / 1000.0),
+        );
+    }
+    let main = recorded.seen.main_threads(target);
+    if let Some(threads) = figures
+        .threads
+        .iter()
+        .find(|one| Some(one.name.as_str()) == main)
+    {
+        let latencies = [
+            ("request_latency", &threads.request_latency),
+            ("activation_latency", &threads.activation_latency),
+        ];
+        let known = |latency: &Quantiles| latency.count > 0;
+        let requests = known(&threads.request_latency);
+        for (name, latency) in latencies.iter().filter(|(_, latency)| known(latency)) {
+            if requests == (*name == "request_latency") {
+                let metric = format!("{}/{name}.{}", threads.name, metrics::COUNT);
+                seen.push((metric, latency.count as f64));
+            }
+            let values = [
+                ("p50", latency.p50_ns),
+                ("p95", latency.p95_ns),
+                ("p99", latency.p99_ns),
+            ];
+            let metric = |suffix: &str| format!("{}/{name}.{suffix}", threads.name);
+            seen.extend(values.map(|(suffix, ns)| (metric(suffix), ns as f64 / 1000.0)));
+        }
+    }
+    let predicted = |metric: &str| baseline.get(metric).map(|summary| summary.mean);
+    seen.into_iter()
+        .filter_map(|(metric, seen)| {
+            Some(Fit {
+                predicted: predicted(&metric)?,
+                metric,
+                seen,
+            })
+        })
+        .collect()
+}
+
+/// Puts what the recording shows beside the baseline of `comparison`, and in front of it what must be known before numbers
+/// from a recording: a poor fit, and that nobody saw what clients wait for.
+pub(crate) fn tell_fit(
+    comparison: &mut Comparison,
+    fit: &[Fit],
+    recorded: &Recorded,
+    target: Option<&str>,
+) {
+    for one in fit {
+        comparison.set_recorded(&one.metric, one.seen);
+    }
+    let latency = target.and_then(|target| recorded.seen.latency(target));
+    comparison.warnings = trust::warnings(fit, latency.as_ref());
+}

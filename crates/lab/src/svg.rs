@@ -1,0 +1,45 @@
+//! The pieces that pictures have in common: the frame with its title, lines of a grid, text.
+
+use std::fmt::Write;
+
+/// The beginning of a picture of so much width and height, whose title stands at `left`. It ends with `</svg>`.
+pub fn begin([width, height]: [f64; 2], left: f64, title: &str) -> String {
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
+         font-family=\"sans-serif\" font-size=\"12\" role=\"img\">\n<title>{0}</title>\n\
+         <rect width=\"{width}\" height=\"{height}\" fill=\"white\"/>\n",
+        escape(title)
+    );
+    text(
+        &mut svg,
+        left,
+        18.0,
+        "start",
+        &format!("{title} (simulated)"),
+    );
+    svg
+}
+
+/// A line of a grid.
+pub fn line(svg: &mut String, [x1, y1, x2, y2]: [f64; 4]) {
+    let _ = writeln!(
+        svg,
+        "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"#dddddd\"/>"
+    );
+}
+
+/// Words at a place, which is their `start`, `middle` or `end`.
+pub fn text(svg: &mut String, x: f64, y: f64, anchor: &str, words: &str) {
+    let words = escape(words);
+    let _ = writeln!(
+        svg,
+        "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{words}</text>"
+    );
+}
+
+/// The text without characters that have a meaning in XML.
+pub fn escape(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+}
