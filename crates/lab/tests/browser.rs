@@ -82,7 +82,7 @@ fn console(said: &str) -> Vec<&str> {
 
 fn page(directory: &Path) -> PathBuf {
     let (question, experiment) = question(directory);
-    let gathered = report::gather(&question, &experiment, &Simulator::new(), &|| {}).unwrap();
+    let gathered = report::gather(&question, &experiment, &Simulator::new(), None, &|| {}).unwrap();
     let data = report::data::report(gathered, &experiment.scenarios);
     let path = directory.join("report.html");
     std::fs::write(&path, report::page(&data, None)).unwrap();
@@ -296,7 +296,7 @@ fn page_of_node() -> String {
     let question = node::question(3);
     let experiment = question.experiment().unwrap();
     let simulator = Simulator::new();
-    let mut gathered = report::gather(&question, &experiment, &simulator, &|| {}).unwrap();
+    let mut gathered = report::gather(&question, &experiment, &simulator, None, &|| {}).unwrap();
     gathered
         .add_frontier(&question, &experiment, &simulator, &|| {})
         .unwrap();

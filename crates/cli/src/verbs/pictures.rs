@@ -49,7 +49,7 @@ pub fn answer(
         return Ok(Answered::Plain(Box::new(answer)));
     }
     let simulator = behind(simulator)?;
-    let mut gathered = report::gather(question, experiment, simulator, &finished)?;
+    let mut gathered = report::gather(question, experiment, simulator, None, &finished)?;
     progress.set_message("what other limits would do");
     if matches!(question.subject, Subject::Recording(_)) {
         progress.inc_length(frontier::LIMITS_ABOUT * u64::from(experiment.seeds));

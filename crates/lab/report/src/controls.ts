@@ -110,6 +110,14 @@ function numbers(report: Report, isSet: boolean): HTMLElement {
   return element("table", { class: "numbers" }, element("thead", {}, head), element("tbody", {}, ...rows));
 }
 
+/** What the server says to a choice. */
+async function simulated(choice: Choice): Promise<Report> {
+  const reply = await fetch("simulate", { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(choice) });
+  const text = await reply.text();
+  if (!reply.ok) throw new Error(text.trim());
+  return JSON.parse(text) as Report;
+}
+
 /** Builds the panel. `show` gets each new report, `mark` what the results on the page are. */
 export function controls(given: Controls, report: Report, show: (report: Report, state: Choice) => void, mark: (freshness: Freshness, why: string) => void): HTMLElement {
   const linked = fromAddress(given.start);
@@ -128,19 +136,26 @@ export function controls(given: Controls, report: Report, show: (report: Report,
     running = true;
     const begin = performance.now();
     const sent = { ...state };
+    const tell = (fresh: Report) => outcome.replaceChildren(numbers(fresh, fresh.variants.length > 1));
+    const milliseconds = () => `${number(performance.now() - begin, 0)} ms`;
     try {
-      const reply = await fetch("simulate", { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(sent) });
-      const text = await reply.text();
-      if (!reply.ok) throw new Error(text.trim());
-      const fresh = JSON.parse(text) as Report;
-      if (!again) {
-        outcome.replaceChildren(numbers(fresh, fresh.variants.length > 1));
+      // One seed answers first, in the panel only; the server keeps its run for the whole answer.
+      if (sent.seeds > 1) {
+        const first = await simulated({ ...sent, seeds: 1 });
+        if (!again) {
+          tell(first);
+          status.textContent = `one seed in ${milliseconds()}, ${sent.seeds} seeds follow`;
+        }
+      }
+      const fresh = again ? null : await simulated(sent);
+      if (fresh && !again) {
+        tell(fresh);
         outcome.classList.remove("stale");
         const mine = fresh.variants[fresh.variants.length - 1];
         apply.textContent = mine.dialects.map(([tool, how]) => `${tool}\n  ${how}`).join("\n") || mine.apply.join("\n") || "nothing to change";
         show(fresh, sent);
         mark("fresh", "");
-        status.textContent = `simulated in ${number(performance.now() - begin, 0)} ms`;
+        status.textContent = `${sent.seeds} seed${sent.seeds === 1 ? "" : "s"} in ${milliseconds()}`;
       }
     } catch (error) {
       // The browser's own words for a server that does not answer differ, and say nothing to a reader.

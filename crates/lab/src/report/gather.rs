@@ -1,11 +1,13 @@
 //! Running an experiment so that a page can be made of it: the answer, distributions over all seeds, one scene a variant.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use rayon::prelude::*;
 use schedcast_kernel::Ns;
 use schedcast_sim::histogram::Histogram;
 
+use super::memory::Memory;
 use super::scene::{Budget, Scene, Sketch, leave_out_unused_states};
 use crate::answer::{Answer, answer};
 use crate::error::Result;
@@ -60,23 +62,35 @@ impl Gathered {
 /// Runs scenarios and keeps their distributions.
 struct Keeping<'a> {
     simulator: &'a Simulator,
+    memory: Option<&'a Memory>,
     names: Vec<&'a str>,
     kept: Mutex<Vec<Distributions>>,
 }
 
 impl Simulate for Keeping<'_> {
     fn run(&self, scenario: &Scenario, seed: u64) -> Result<Outcome> {
-        let mut finished = self.simulator.finish(scenario, seed)?;
+        let run = || {
+            let mut finished = self.simulator.finish(scenario, seed)?;
+            Ok((finished.outcome(), distributions(&finished)))
+        };
+        let measured = match self.memory {
+            Some(memory) => memory.run(scenario, seed, run)?,
+            None => Arc::new(run()?),
+        };
+        let (outcome, distributions) = &*measured;
         if let Some(row) = self.names.iter().position(|name| *name == scenario.name) {
             // Adding up counts gives the same whatever the order of the runs.
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-            keep(&mut kept[row], &finished);
+            for (name, values) in distributions {
+                kept[row].entry(name.clone()).or_default().merge(values);
+            }
         }
-        Ok(finished.outcome())
+        Ok(outcome.clone())
     }
 }
 
-fn keep(distributions: &mut Distributions, finished: &Finished) {
+fn distributions(finished: &Finished) -> Distributions {
+    let mut distributions = Distributions::new();
     let probes = finished.world.probes();
     let mut add = |name: String, values: &Histogram| {
         if values.count() > 0 {
@@ -96,9 +110,10 @@ fn keep(distributions: &mut Distributions, finished: &Finished) {
             add(metric.name.clone(), &metric.values);
         }
     }
+    distributions
 }
 
-/// Runs the question's experiment and gathers what a page shows.
+/// Runs the question's experiment and gathers what a page shows. What `memory` has is not run again.
 ///
 /// # Errors
 /// The first run's that fails.
@@ -106,20 +121,28 @@ pub fn gather(
     question: &Question,
     experiment: &Experiment,
     simulator: &Simulator,
+    memory: Option<&Memory>,
     finished: &(impl Fn() + Sync),
 ) -> Result<Gathered> {
     let scenarios = &experiment.scenarios;
     let keeping = Keeping {
         simulator,
+        memory,
         names: scenarios.iter().map(|one| one.name.as_str()).collect(),
         kept: Mutex::new(vec![Distributions::new(); scenarios.len()]),
     };
-    let answer = answer(question, experiment, &keeping, finished)?;
+    let target = question.target()?;
+    let (answer, scenes) = rayon::join(
+        || answer(question, experiment, &keeping, finished),
+        || scenes(&keeping, scenarios, target.as_deref()),
+    );
+    let (answer, mut scenes) = (answer?, scenes?);
+    leave_out_unused_states(&mut scenes);
     let kept = keeping.kept.into_inner();
     Ok(Gathered {
         answer,
         distributions: kept.unwrap_or_else(PoisonError::into_inner),
-        scenes: used_states(scenes(simulator, scenarios, question.target()?.as_deref())?),
+        scenes,
         frontier: None,
     })
 }
@@ -127,25 +150,28 @@ pub fn gather(
 /// The first seed of every variant. When not every run of a thread fits, all variants show the time around the
 /// longest wait of the target in the first one, so that they can be compared.
 fn scenes(
-    simulator: &Simulator,
+    keeping: &Keeping<'_>,
     scenarios: &[Scenario],
     target: Option<&str>,
 ) -> Result<Vec<Scene>> {
-    let sketch = |scenario: &Scenario, from_ns| {
-        sketch((simulator, target), scenario, scenarios.len(), from_ns)
+    let variants = scenarios.len();
+    let one = |scenario: &Scenario, from_ns| {
+        let draw = || sketch((keeping.simulator, target), scenario, variants, from_ns);
+        match keeping.memory {
+            Some(memory) => memory.scene((scenario, from_ns, target, variants), draw),
+            None => draw(),
+        }
     };
-    let from_start = |scenario: &Scenario| sketch(scenario, 0);
-    let first: Vec<Scene> = scenarios.iter().map(from_start).collect::<Result<_>>()?;
-    let Some(window_ns) = window(&first) else {
-        return Ok(first);
+    let all = |from_ns: Ns| -> Result<Vec<Scene>> {
+        let drawn = scenarios.par_iter().map(|scenario| one(scenario, from_ns));
+        // The first error by variant, whichever thread failed first.
+        drawn.collect::<Vec<_>>().into_iter().collect()
     };
-    let around = |scenario: &Scenario| sketch(scenario, window_ns);
-    scenarios.iter().map(around).collect()
-}
-
-fn used_states(mut scenes: Vec<Scene>) -> Vec<Scene> {
-    leave_out_unused_states(&mut scenes);
-    scenes
+    let first = all(0)?;
+    match window(&first) {
+        Some(window_ns) => all(window_ns),
+        None => Ok(first),
+    }
 }
 
 /// Where a window begins that shows the longest wait of the first variant; `None` if the beginning will do.

@@ -13,12 +13,14 @@
 pub mod data;
 mod demand;
 pub mod gather;
+mod memory;
 mod pack;
 pub mod scene;
 mod sentence;
 
 pub use data::Report;
 pub use gather::gather;
+pub use memory::Memory;
 
 const SCRIPT: &str = include_str!("page/report.js");
 const STYLE: &str = include_str!("page/report.css");

@@ -41,7 +41,7 @@ fn gathered() -> (gather::Gathered, Experiment) {
         duration: None,
         measured: false,
     };
-    let gathered = gather(&question, &experiment, &Simulator::new(), &|| {}).unwrap();
+    let gathered = gather(&question, &experiment, &Simulator::new(), None, &|| {}).unwrap();
     (gathered, experiment)
 }
 

@@ -24,7 +24,7 @@ use http::{Reply, Request, plain};
 use crate::error::{Error, Result};
 use crate::experiment::Experiment;
 use crate::question::Question;
-use crate::report;
+use crate::report::{self, Memory};
 use crate::simulator::Simulator;
 
 /// A page that is served.
@@ -34,6 +34,7 @@ pub struct Server {
     question: Question,
     experiment: Experiment,
     simulator: Simulator,
+    memory: Memory,
     seeds: u32,
     page: String,
     /// Held by the request that simulates: each uses all CPUs.
@@ -54,7 +55,9 @@ impl Server {
         reproduce: Vec<String>,
     ) -> Result<Server> {
         let experiment = question.experiment()?;
-        let mut gathered = report::gather(&question, &experiment, &simulator, &|| {})?;
+        let memory = Memory::default();
+        let known = Some(&memory);
+        let mut gathered = report::gather(&question, &experiment, &simulator, known, &|| {})?;
         gathered.answer.context.reproduce = reproduce;
         gathered.add_frontier(&question, &experiment, &simulator, &|| {})?;
         let data = report::data::report(gathered, &experiment.scenarios);
@@ -72,6 +75,7 @@ impl Server {
             question,
             experiment,
             simulator,
+            memory,
             seeds,
             page,
             simulating: Mutex::new(()),
@@ -156,7 +160,8 @@ impl Server {
             row == 1 || row == last + 1
         });
         experiment.title.clone_from(&self.experiment.title);
-        let gathered = report::gather(&question, &experiment, &self.simulator, &|| {})?;
+        let known = Some(&self.memory);
+        let gathered = report::gather(&question, &experiment, &self.simulator, known, &|| {})?;
         let data = report::data::report(gathered, &experiment.scenarios);
         serde_json::to_string(&data).map_err(|error| Error::usage(error.to_string()))
     }

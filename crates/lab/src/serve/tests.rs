@@ -114,6 +114,33 @@ fn what_is_set_is_simulated_beside_the_baseline() {
     });
 }
 
+/// A choice with other seeds than that of [`choice`].
+fn with_seeds(quota_us: u64, seeds: u32) -> String {
+    let text = choice(quota_us, 0);
+    text.replace("\"seeds\":2", &format!("\"seeds\":{seeds}"))
+}
+
+#[test]
+fn a_refined_and_a_repeated_answer_have_the_bytes_of_one_that_was_made_at_once() {
+    let ask = |address, quota_us, seeds| {
+        let (status, text) = send(address, POST, &with_seeds(quota_us, seeds));
+        assert_eq!(status, 200, "{text}");
+        // Each server reads a file of its own.
+        let (start, rest) = text.split_once("\"source\":\"").unwrap();
+        let json = &start[start.find('{').unwrap()..];
+        format!("{json}{}", rest.split_once('"').unwrap().1)
+    };
+    let mut at_once = String::new();
+    serving(|address| at_once = ask(address, 20_000, 3));
+    serving(|address| {
+        assert_ne!(ask(address, 20_000, 1), at_once);
+        ask(address, 70_000, 1);
+        assert_eq!(ask(address, 20_000, 3), at_once);
+        ask(address, 70_000, 3);
+        assert_eq!(ask(address, 20_000, 3), at_once);
+    });
+}
+
 #[test]
 fn other_hosts_and_sites_are_refused() {
     serving(|address| {
