@@ -1,5 +1,5 @@
-//! Runs drawn histories on a tree and on the rules: `lockstep OBJECT VERSION SOCKETS LLCS CORES SMT KINDS SEEDS STEPS`,
-//! KINDS some of the letters g (groups), l (limits), r (real-time), c (changes), f (switches of `sched/features`);
+//! Runs drawn histories on a tree and on the rules: `lockstep OBJECT VERSION SOCKETS LLCS CORES SMT KINDS SEEDS STEPS
+//! [CAPACITY]…`, one capacity for each core or none, KINDS some of the letters g (groups), l (limits), r (real-time), c (changes), f (switches of `sched/features`);
 //! d = ask for decisions only, s = shrink.
 
 #![expect(clippy::print_stdout, reason = "a program")]
@@ -28,11 +28,16 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |row: usize| arguments[row].parse::<usize>().expect("a number");
     let (object, version) = (Path::new(&arguments[0]), &arguments[1]);
+    let capacities: Vec<u32> = arguments[9..]
+        .iter()
+        .map(|capacity| capacity.parse().expect("a capacity"))
+        .collect();
     let shape = Shape {
         sockets: number(2),
         llcs: number(3),
         cores: number(4),
         smt: number(5),
+        capacities: capacities.leak(),
     };
     let has = |letter: char| arguments[6].contains(letter);
     let kinds = Kinds {

@@ -13,36 +13,62 @@ use std::path::Path;
 /// Releases whose trees `validation/trees` fetches.
 const VERSIONS: &[&str] = &["6.1.176", "6.12.107", "6.18.15", "7.1.13", "7.3.4"];
 
-const SHAPES: [Shape; 5] = [
+const SHAPES: [Shape; 8] = [
     Shape {
         sockets: 1,
         llcs: 1,
         cores: 1,
         smt: 1,
+        capacities: &[],
     },
     Shape {
         sockets: 1,
         llcs: 1,
         cores: 2,
         smt: 1,
+        capacities: &[],
     },
     Shape {
         sockets: 1,
         llcs: 1,
         cores: 2,
         smt: 2,
+        capacities: &[],
     },
     Shape {
         sockets: 1,
         llcs: 2,
         cores: 4,
         smt: 1,
+        capacities: &[],
     },
     Shape {
         sockets: 2,
         llcs: 1,
         cores: 16,
         smt: 2,
+        capacities: &[],
+    },
+    Shape {
+        sockets: 1,
+        llcs: 2,
+        cores: 4,
+        smt: 1,
+        capacities: &[446, 446, 446, 446, 1024, 1024, 1024, 1024],
+    },
+    Shape {
+        sockets: 1,
+        llcs: 1,
+        cores: 4,
+        smt: 1,
+        capacities: &[512, 512, 1024, 1024],
+    },
+    Shape {
+        sockets: 1,
+        llcs: 1,
+        cores: 4,
+        smt: 2,
+        capacities: &[640, 640, 1024, 1024],
     },
 ];
 

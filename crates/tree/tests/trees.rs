@@ -8,6 +8,7 @@ const ONE_CPU: Shape = Shape {
     llcs: 1,
     cores: 1,
     smt: 1,
+    capacities: &[],
 };
 
 const PLAIN: Kinds = Kinds {
@@ -138,6 +139,7 @@ fn all_kinds_on_64_cpus_are_as_by_the_c_of_7_3() {
         llcs: 1,
         cores: 16,
         smt: 2,
+        capacities: &[],
     };
     is_equal("7.3.4", shape, ALL);
 }
@@ -171,4 +173,27 @@ fn a_folder_without_kernel_sources_is_refused_with_what_is_missing() {
         text.contains("is not a tree of kernel sources: there is no Makefile"),
         "{text}"
     );
+}
+
+/// Four CPUs of capacity 446 and four of 1024, a cache for each four.
+const BIG_LITTLE: Shape = Shape {
+    llcs: 2,
+    cores: 4,
+    capacities: &[446, 446, 446, 446, 1024, 1024, 1024, 1024],
+    ..ONE_CPU
+};
+
+#[test]
+fn tasks_on_cpus_of_unequal_capacity_are_as_by_the_c_of_6_12() {
+    is_equal("6.12.107", BIG_LITTLE, PLAIN);
+}
+
+#[test]
+fn tasks_on_cpus_of_unequal_capacity_are_as_by_the_c_of_6_18() {
+    is_equal("6.18.15", BIG_LITTLE, PLAIN);
+}
+
+#[test]
+fn tasks_on_cpus_of_unequal_capacity_are_as_by_the_c_of_7_3() {
+    is_equal("7.3.4", BIG_LITTLE, PLAIN);
 }

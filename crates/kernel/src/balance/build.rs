@@ -5,6 +5,7 @@
 //! more the same, and {0–15}. Cluster, Package and Node add nothing and go; three domains stay, with
 //! balance intervals of 2–4, 8–16 and 16–32 ms.
 
+use super::asym;
 use super::groups::{self, Links};
 use super::{CpuView, Domain, DomainFlags, Domains, Level, LlcShared, NumaAllowance, Why};
 use crate::cpuset::CpuSet;
@@ -56,6 +57,7 @@ pub(super) fn build(topology: &Topology, rules: &Rules) -> Domains {
         claims: crate::select::Claims::default(),
         core_idle: Table::new(),
         smt_active: false,
+        asym_active: false,
         cluster_active: false,
         overloaded: false,
         serialized_until_ns: 0,
@@ -64,6 +66,7 @@ pub(super) fn build(topology: &Topology, rules: &Rules) -> Domains {
         moving: Vec::new(),
         why: Why::default(),
     };
+    asym::mark(&mut domains, &mut stacks, topology, rules);
     groups::build_groups(&mut domains, &mut stacks, topology, rules);
     for stack in &mut stacks {
         imbalance_allowance(stack, rules);
@@ -75,6 +78,7 @@ pub(super) fn build(topology: &Topology, rules: &Rules) -> Domains {
         domains.cpus.push(view);
     }
     share_llc(&mut domains);
+    share_asym(&mut domains, rules);
     count_cores(&mut domains, topology);
     domains
 }
@@ -187,6 +191,8 @@ fn flags(rules: &Rules, level: Level) -> DomainFlags {
         share_cpucapacity: level == Level::Smt,
         cluster: level == Level::Cluster && rules.cluster_flag,
         share_llc: matches!(level, Level::Smt | Level::Cluster | Level::Cache),
+        asym_cpucapacity: false,
+        asym_cpucapacity_full: false,
         serialize: numa,
         prefer_sibling: match level {
             Level::Numa(_) => false,
@@ -244,6 +250,12 @@ fn attach_cpu(
     let highest = own.iter().rposition(|domain| domain.flags.share_llc);
     let llc = highest.map(|place| &own[place]);
     let llc_id = llc.and_then(|llc| llc.span.lowest()).unwrap_or(cpu);
+    let asym = own
+        .iter()
+        .position(|domain| match rules.balance.asym_per_domain {
+            true => domain.flags.asym_cpucapacity_full,
+            false => domain.flags.asym_cpucapacity,
+        });
     let cluster = own.iter().find(|domain| domain.flags.cluster);
     domains.cluster_active |= cluster.is_some();
     let share_id = cluster.and_then(|domain| domain.span.lowest());
@@ -253,8 +265,10 @@ fn attach_cpu(
         llc: highest.map(|place| first + place as u32),
         llc_size: llc.map_or(1, |llc| llc.span_weight),
         llc_id,
+        asym: asym.map(|place| first + place as u32),
         share_id: share_id.unwrap_or(llc_id),
         shared: None,
+        balance_shared: None,
         core: 0,
         smt: topology.siblings(cpu),
         capacity_orig: groups::capacity_orig(topology, rules, cpu),
@@ -332,6 +346,37 @@ fn share_llc(domains: &mut Domains) {
             });
         }
         domains.cpus[cpu].shared = Some(row);
+    }
+}
+
+/// Connects the CPUs of each domain that has all capacities to one more such state, from 7.2 on and except between nodes
+/// (`claim_asym_sched_domain_shared`); searches use it instead of the LLC's.
+fn share_asym(domains: &mut Domains, rules: &Rules) {
+    for cpu in 0..domains.cpus.len() {
+        let view = &domains.cpus[cpu];
+        let claims = |row: &u32| {
+            let flags = &domains.domain(*row).flags;
+            rules.balance.asym_scan_is_limited && !flags.numa && Some(*row) != view.llc
+        };
+        let Some(row) = view.asym.filter(claims) else {
+            domains.cpus[cpu].balance_shared = view.shared;
+            continue;
+        };
+        let (span, size) = (domains.domain(row).span, domains.domain(row).span_weight);
+        let first = span.lowest().unwrap_or(Cpu::from(cpu));
+        let known = domains.cpus[first.index()].balance_shared;
+        let row = known
+            .filter(|_| first.index() < cpu)
+            .unwrap_or(domains.shared.len() as u32);
+        if row as usize == domains.shared.len() {
+            domains.shared.push(LlcShared {
+                id: first,
+                nr_busy_cpus: 0,
+                has_idle_cores: true,
+                nr_idle_scan: size,
+            });
+        }
+        domains.cpus[cpu].balance_shared = Some(row);
     }
 }
 

@@ -8,6 +8,7 @@
 
 use super::stats::{GroupStats, GroupType};
 use super::{CpuIdle, DomainFlags, Env, Migration, NumaAllowance};
+use crate::capacity::{capacity_greater, fits_capacity};
 use crate::explain::GroupState;
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
@@ -116,7 +117,7 @@ impl Kernel {
             && !rules.nohz_newidle_late
             && env.idle == CpuIdle::NewlyIdle
             && self.nohz.has_blocked;
-        let (smt_aware, of_busiest) = (rules.smt_aware, rules.prefer_sibling_of_busiest);
+        let of_busiest = rules.prefer_sibling_of_busiest;
         let nr_groups = self.domains.domain(env.domain).nr_groups;
         let mut overloaded = false;
         let mut stats = DomainStats {
@@ -143,9 +144,7 @@ impl Kernel {
                     group,
                     stats: found,
                 };
-            } else if found.h_nr_running > 0
-                && self.replaces(&stats.busiest, group, &found, smt_aware)
-            {
+            } else if found.h_nr_running > 0 && self.replaces(env, &stats, group, &found) {
                 stats.busiest = Some(Candidate {
                     group,
                     stats: found,
@@ -186,17 +185,47 @@ impl Kernel {
         child.is_some_and(|child| self.domains.domain(child).flags.prefer_sibling)
     }
 
-    fn replaces(
-        &self,
-        busiest: &Option<Candidate>,
-        group: u32,
-        found: &GroupStats,
-        smt_aware: bool,
-    ) -> bool {
+    /// Whether a group is busier than the busiest so far, and the CPU that pulls can help it (`update_sd_pick_busiest`).
+    fn replaces(&self, env: &Env, stats: &DomainStats, group: u32, found: &GroupStats) -> bool {
+        let smt_aware = self.rules.balance.smt_aware;
         let flags = |group: u32| &self.domains.groups[group as usize].flags;
-        busiest.is_none_or(|old| {
+        let asym = self.domains.domain(env.domain).flags.asym_cpucapacity;
+        if asym && !self.can_help(env, stats, found) {
+            return false;
+        }
+        stats.busiest.is_none_or(|old| {
             is_busier(found, flags(group), &old.stats, flags(old.group), smt_aware)
         })
+    }
+
+    /// Where capacities are unequal: whether a misfit task would find a larger CPU, and any other task no smaller one.
+    fn can_help(&self, env: &Env, stats: &DomainStats, found: &GroupStats) -> bool {
+        let rules = &self.rules.balance;
+        let (local, here) = (&stats.local.stats, self.capacity_of(env.dst));
+        let (larger, smaller) = match rules.compares_cpu_capacity {
+            true => (
+                capacity_greater(here, found.max_capacity),
+                capacity_greater(found.min_capacity, here),
+            ),
+            false => (
+                fits_capacity(found.max_capacity, local.max_capacity),
+                fits_capacity(local.min_capacity, found.min_capacity),
+            ),
+        };
+        match found.group_type {
+            GroupType::MisfitTask => {
+                larger && local.group_type == GroupType::HasSpare && self.has_whole_core(env.dst)
+            }
+            GroupType::HasSpare | GroupType::FullyBusy => {
+                // Before 7.2 only where the types are equal, and the search begins with one of spare capacity.
+                let of_busiest = stats
+                    .busiest
+                    .map_or(GroupType::HasSpare, |busiest| busiest.stats.group_type);
+                let asked = rules.larger_groups_never_help || found.group_type == of_busiest;
+                !(asked && smaller)
+            }
+            _ => true,
+        }
     }
 
     /// Difference in tasks between two groups, as far as the first has more, per core (6.6) or plain
@@ -327,6 +356,13 @@ impl Kernel {
             migration: Migration::Task,
         };
         match busiest.stats.group_type {
+            GroupType::MisfitTask if self.domains.domain(env.domain).flags.asym_cpucapacity => {
+                reached(Mark::MoveMisfit);
+                return Imbalance {
+                    amount: 1,
+                    migration: Migration::Misfit,
+                };
+            }
             GroupType::MisfitTask => {
                 let amount = busiest.stats.misfit_load as i64;
                 return Imbalance {

@@ -24,6 +24,8 @@ pub enum Migration {
     Util,
     /// Number of tasks.
     Task,
+    /// A task that is too large for its CPU (5.5).
+    Misfit,
 }
 
 impl Migration {
@@ -33,6 +35,7 @@ impl Migration {
             Migration::Load => Mark::MoveLoad,
             Migration::Util => Mark::MoveUtil,
             Migration::Task => Mark::MoveTasks,
+            Migration::Misfit => Mark::MoveMisfit,
         }
     }
 }

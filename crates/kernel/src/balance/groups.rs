@@ -164,8 +164,11 @@ fn capacity(domains: &mut Domains, made: &mut Made, key: usize, span: &CpuSet) -
         ..
     } = made;
     *capacities[key].get_or_insert_with(|| {
+        let each = || span.iter().map(|cpu| capacity_orig[cpu.index()]);
         domains.capacities.push(GroupCapacity {
-            capacity: span.iter().map(|cpu| capacity_orig[cpu.index()]).sum(),
+            capacity: each().sum(),
+            min_capacity: each().min().unwrap_or(0),
+            max_capacity: each().max().unwrap_or(0),
             next_update: 0,
             imbalance: false,
         });

@@ -138,6 +138,7 @@ impl Kernel {
                 (shr_bound(util, failures) <= env.imbalance).then_some(util)
             }
             Migration::Task => Some(1),
+            Migration::Misfit => (!self.task_fits_cpu(task, env.src)).then_some(env.imbalance),
         }
     }
 

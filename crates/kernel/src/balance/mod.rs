@@ -27,6 +27,7 @@
 //! number of idle-policy ones of a CPU changed;
 //! `nr_running` changes through `add_nr_running` and `sub_nr_running` only.
 
+mod asym;
 mod averages;
 mod blocked;
 mod build;
@@ -46,7 +47,7 @@ mod stats;
 #[allow(dead_code)] // each test uses its part of the bench
 pub(crate) mod testing;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::cpuset::CpuSet;
 use crate::explain::{GroupState, Siblings};
@@ -99,6 +100,10 @@ pub struct DomainFlags {
     pub cluster: bool,
     /// SD_SHARE_LLC (SD_SHARE_PKG_RESOURCES before 6.9).
     pub share_llc: bool,
+    /// SD_ASYM_CPUCAPACITY: its CPUs have different capacities.
+    pub asym_cpucapacity: bool,
+    /// SD_ASYM_CPUCAPACITY_FULL: it has every capacity that the machine has.
+    pub asym_cpucapacity_full: bool,
     /// SD_SERIALIZE: one CPU of the machine at a time balances such domains.
     pub serialize: bool,
     /// SD_PREFER_SIBLING: groups of the domain above spread tasks evenly.
@@ -183,6 +188,10 @@ pub struct SchedGroup {
 pub struct GroupCapacity {
     /// Capacity left for the fair class, summed over the CPUs.
     pub capacity: u64,
+    /// That of the smallest CPU.
+    pub min_capacity: u64,
+    /// That of the largest CPU.
+    pub max_capacity: u64,
     /// Jiffy from which a newly idle balance updates it.
     pub(crate) next_update: u64,
     /// Affinity kept the level below from balancing.
@@ -210,6 +219,8 @@ pub(crate) struct CpuView {
     pub count: u32,
     /// `sd_llc`: the highest domain that shares a cache.
     pub llc: Option<u32>,
+    /// `sd_asym_cpucapacity`: the lowest domain that has all capacities of the machine.
+    pub asym: Option<u32>,
     /// `sd_llc_size`.
     pub llc_size: u32,
     /// `sd_llc_id`: first CPU of the LLC.
@@ -218,6 +229,8 @@ pub(crate) struct CpuView {
     pub share_id: Cpu,
     /// Row of the shared state of the LLC.
     pub shared: Option<u32>,
+    /// Row of the state that searches use (`sd_balance_shared`, 7.2): that of `asym`, or the LLC's.
+    pub balance_shared: Option<u32>,
     /// Core, for counting idle siblings.
     pub core: u32,
     /// SMT siblings, itself included.
@@ -269,6 +282,8 @@ pub struct Domains {
     pub(crate) smt_active: bool,
     /// Some CPU has a domain with SD_CLUSTER (`sched_cluster_active`).
     pub(crate) cluster_active: bool,
+    /// CPUs have different capacities (`sched_asym_cpucap_active`).
+    pub(crate) asym_active: bool,
     /// Some CPU has two tasks (`rd->overloaded`).
     pub(crate) overloaded: bool,
     /// Until when the balancer of SD_SERIALIZE domains is at work.
@@ -400,6 +415,12 @@ impl Domains {
         Some(&self.shared[row as usize])
     }
 
+    /// State that searches for a CPU use.
+    pub(crate) fn balance_shared(&self, cpu: Cpu) -> Option<&LlcShared> {
+        let row = self.cpus[cpu.index()].balance_shared?;
+        Some(&self.shared[row as usize])
+    }
+
     /// Whether every other sibling of a CPU is idle (`is_core_idle`).
     #[inline(always)]
     pub(crate) fn is_core_idle(&self, cpu: Cpu) -> bool {
@@ -486,7 +507,7 @@ impl Kernel {
         if !self.domains.smt_active {
             return;
         }
-        let Some(row) = self.domains.cpus[cpu.index()].shared else {
+        let Some(row) = self.domains.cpus[cpu.index()].balance_shared else {
             return;
         };
         let line = Line::LlcIdleHints(self.domains.shared[row as usize].id);

@@ -38,6 +38,7 @@ impl Kernel {
     /// Tries to pull tasks to a CPU that has nothing left to run. Negative: tasks of a higher class
     /// arrived; 0: nothing; positive: fair tasks are there.
     pub(crate) fn sched_balance_newidle<P: Platform>(&mut self, p: &mut P, cpu: Cpu) -> i32 {
+        self.update_misfit_status(cpu, None);
         if self.rules.balance.newidle_skips_pending && self.rqs[cpu.index()].ttwu_pending {
             return 0;
         }

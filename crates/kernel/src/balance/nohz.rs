@@ -117,6 +117,10 @@ impl Kernel {
             return true;
         }
         let view = &self.domains.cpus[cpu.index()];
+        // Where capacities are unequal, tasks need CPUs that are large enough rather than caches of their own.
+        if let Some(row) = view.asym {
+            return self.check_misfit_status(cpu, self.domains.domain(row).imbalance_pct);
+        }
         let llc_has_parent = view
             .llc
             .is_some_and(|llc| self.domains.domain(llc).parent.is_some());

@@ -209,7 +209,7 @@ impl Kernel {
             self.domains.domain_mut(env.domain).nr_balance_failed = 0;
         } else {
             self.because::<P>(Mark::NothingFits);
-            if env.idle != CpuIdle::NewlyIdle {
+            if env.idle != CpuIdle::NewlyIdle && !self.misfit_stays(env) {
                 self.domains.domain_mut(env.domain).nr_balance_failed += 1;
             }
             if self.need_active_balance(env) {
@@ -252,17 +252,23 @@ impl Kernel {
         if matches!(end, End::Balanced) && !(flag_stays && env.all_pinned) {
             self.set_group_imbalance(env.domain, false);
         }
+        let misfit_stays = self.misfit_stays(env);
         let domain = self.domains.domain_mut(env.domain);
         if !matches!(end, End::OnePinned) {
             domain.nr_balance_failed = 0;
         }
-        if env.idle == CpuIdle::NewlyIdle && keeps {
+        if (env.idle == CpuIdle::NewlyIdle && keeps) || misfit_stays {
             return;
         }
         let pinned = env.all_pinned && domain.balance_interval < MAX_PINNED_INTERVAL;
         if pinned || domain.balance_interval < domain.max_interval {
             domain.balance_interval *= 2;
         }
+    }
+
+    /// A misfit task was not moved, which says nothing about how busy the machine is (6.10).
+    fn misfit_stays(&self, env: &Env) -> bool {
+        env.migration == Migration::Misfit && self.rules.balance.misfit_is_no_failure
     }
 
     /// The only task of a CPU with reduced capacity would run better here.
@@ -281,6 +287,7 @@ impl Kernel {
         let for_tasks_only = self.rules.balance.active_balance_for_tasks;
         (tired && (!for_tasks_only || env.migration == Migration::Task))
             || self.active_balance_for_capacity(env)
+            || env.migration == Migration::Misfit
     }
 
     fn active_balance_keeps_interval(&self, env: &Env) -> bool {
@@ -288,7 +295,9 @@ impl Kernel {
         if rules.active_balance_for_tasks {
             self.need_active_balance(env)
         } else {
-            rules.voluntary_active_balance && self.active_balance_for_capacity(env)
+            let voluntary =
+                env.migration == Migration::Misfit || self.active_balance_for_capacity(env);
+            rules.voluntary_active_balance && voluntary
         }
     }
 

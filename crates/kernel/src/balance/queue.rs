@@ -2,6 +2,7 @@
 //! wakeup should look at (`update_idle_cpu_scan`).
 
 use super::{BusiestGroup, CpuIdle, Env, Migration};
+use crate::capacity::capacity_greater;
 use crate::ids::Cpu;
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
@@ -35,7 +36,17 @@ impl Kernel {
             if nr_running == 0 && rules.skips_idle_queues {
                 continue;
             }
+            if nr_running == 1 && self.only_task_is_no_help(env, cpu) {
+                continue;
+            }
             match env.migration {
+                Migration::Misfit => {
+                    let load = self.rqs[cpu.index()].misfit_task_load;
+                    if load > busiest_load {
+                        busiest_load = load;
+                        busiest = Some(cpu);
+                    }
+                }
                 Migration::Load => {
                     let (load, alone) = if old {
                         (
@@ -77,6 +88,23 @@ impl Kernel {
         busiest
     }
 
+    /// Whether pulling the only task of a CPU would bring it to one that is not larger, where capacities are unequal.
+    fn only_task_is_no_help(&self, env: &Env, cpu: Cpu) -> bool {
+        let rules = &self.rules.balance;
+        if !self.domains.domain(env.domain).flags.asym_cpucapacity {
+            return false;
+        }
+        let (here, there) = (self.capacity_of(env.dst), self.capacity_of(cpu));
+        if !rules.compares_cpu_capacity {
+            return here < there;
+        }
+        let excused = rules.pulls_between_equal_clusters
+            && ((self.domains.smt_active && !self.domains.is_core_idle(cpu))
+                || (self.domains.cluster_active
+                    && self.capacity_orig_of(env.dst) == self.capacity_orig_of(cpu)));
+        !excused && !capacity_greater(here, there)
+    }
+
     /// Tells wakeups how far to scan; newly idle balance is too frequent to write a shared line.
     pub(crate) fn update_idle_cpu_scan<P: Platform>(&mut self, p: &mut P, env: &Env, util: u64) {
         if !self.rules.features.sis_util || env.idle == CpuIdle::NewlyIdle {
@@ -84,10 +112,14 @@ impl Kernel {
         }
         let view = &self.domains.cpus[env.dst.index()];
         let domain = self.domains.domain(env.domain);
-        let Some(shared) = view.shared.filter(|_| domain.span_weight == view.llc_size) else {
+        let shared = match Some(env.domain) == view.asym {
+            true if self.rules.balance.asym_scan_is_limited => view.balance_shared,
+            _ => view.shared.filter(|_| domain.span_weight == view.llc_size),
+        };
+        let Some(shared) = shared else {
             return;
         };
-        let scan = nr_idle_scan(util, view.llc_size, domain.imbalance_pct);
+        let scan = nr_idle_scan(util, domain.span_weight, domain.imbalance_pct);
         let shared = &mut self.domains.shared[shared as usize];
         if scan != shared.nr_idle_scan {
             reached(Mark::NrIdleScan);

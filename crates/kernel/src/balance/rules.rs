@@ -71,6 +71,33 @@ pub struct BalanceRules {
     pub prefer_sibling_of_busiest: bool,
     /// Idle CPUs take the only task of a CPU whose capacity is reduced (6.0).
     pub reduced_capacity_is_misfit: bool,
+    /// CPUs of unequal capacity are known: domains have SD_ASYM_CPUCAPACITY, misfit tasks are looked for and pulled (4.20; here from
+    /// 5.10 on, the oldest tree that was read).
+    pub unequal_capacities: bool,
+    /// A capacity counts as greater by more than 5 % and is that of the CPU that pulls, not of its group (5.13).
+    pub compares_cpu_capacity: bool,
+    /// Each domain finds out for itself which capacities it has (5.14); before, a level that shows every CPU a largest one was
+    /// marked for all, with those above it.
+    pub asym_per_domain: bool,
+    /// A task is no misfit on the largest CPU that it may use (6.10).
+    pub misfit_needs_larger_cpu: bool,
+    /// A misfit task asks idle CPUs for help wherever it is (6.10); before, on CPUs below the machine's largest only.
+    pub misfit_always_kicks: bool,
+    /// A misfit task that stays counts as no failure and lengthens no interval (6.10).
+    pub misfit_is_no_failure: bool,
+    /// Where cores have several threads, misfit tasks and wakeups want whole cores (7.2).
+    pub asym_looks_at_cores: bool,
+    /// SIS_UTIL limits the search for a CPU with the capacity, too (7.2).
+    pub asym_scan_is_limited: bool,
+    /// A group of larger CPUs without waiting tasks is no source, of whatever type others are (7.2); before, only next to
+    /// one of its own type.
+    pub larger_groups_never_help: bool,
+    /// Misfit tasks count only for CPUs that are larger (7.3).
+    pub misfit_counts_if_helpful: bool,
+    /// Tasks are spread over groups of unequal capacity like over others (7.3).
+    pub spreads_over_capacities: bool,
+    /// The only task of a CPU may go to a CPU of another cluster with the same capacity, and from a busy core (7.3).
+    pub pulls_between_equal_clusters: bool,
     /// A fully busy local group at or above the domain's average takes nothing (6.3); before, the
     /// difference wrapped around.
     pub local_above_average_gives_up: bool,
@@ -191,6 +218,18 @@ impl BalanceRules {
             smt_aware: false,
             prefer_sibling_of_busiest: false,
             reduced_capacity_is_misfit: false,
+            unequal_capacities: false,
+            compares_cpu_capacity: false,
+            asym_per_domain: false,
+            misfit_needs_larger_cpu: false,
+            misfit_always_kicks: false,
+            misfit_is_no_failure: false,
+            asym_looks_at_cores: false,
+            asym_scan_is_limited: false,
+            larger_groups_never_help: false,
+            misfit_counts_if_helpful: false,
+            spreads_over_capacities: false,
+            pulls_between_equal_clusters: false,
             local_above_average_gives_up: false,
             numa_allowance: NumaAllowance::None,
             skips_idle_queues: false,

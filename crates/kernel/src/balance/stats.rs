@@ -6,7 +6,8 @@
 //! 4800 · 100 holds by a hair: still overloaded. With a runnable average of 4700 it has spare
 //! capacity, although it has more tasks than CPUs: 479232 ≥ 470000 and 409600 > 351000.
 
-use super::{CpuIdle, Env};
+use super::{CpuIdle, Env, GroupCapacity};
+use crate::capacity::capacity_greater;
 use crate::core::irqtime::scale_irq_capacity;
 use crate::ids::Cpu;
 use crate::kernel::Kernel;
@@ -20,7 +21,7 @@ pub enum GroupType {
     HasSpare,
     /// Just full.
     FullyBusy,
-    /// A task is on a CPU that lost capacity to interrupts or real-time tasks.
+    /// A task is on a CPU that is too small for it, or lost capacity to interrupts or real-time tasks.
     MisfitTask,
     /// Threads of one core run several tasks (6.6).
     SmtBalance,
@@ -67,8 +68,12 @@ pub struct GroupStats {
     pub weight: u32,
     /// State.
     pub group_type: GroupType,
-    /// Load of the heaviest task on a CPU with reduced capacity.
+    /// Load of the heaviest task on a CPU that is too small, or has reduced capacity.
     pub misfit_load: u64,
+    /// Capacity of the smallest CPU.
+    pub min_capacity: u64,
+    /// Capacity of the largest CPU.
+    pub max_capacity: u64,
     /// Up to 5.4: unbiased load.
     pub weighted_load: u64,
     /// Up to 5.4: that load per task.
@@ -114,6 +119,20 @@ impl GroupStats {
     }
 }
 
+/// What several groups of CPUs can do together.
+fn sum_of(parts: impl Iterator<Item = GroupCapacity>) -> GroupCapacity {
+    let none = GroupCapacity {
+        min_capacity: u64::MAX,
+        ..GroupCapacity::default()
+    };
+    parts.fold(none, |sum, part| GroupCapacity {
+        capacity: sum.capacity + part.capacity,
+        min_capacity: sum.min_capacity.min(part.min_capacity),
+        max_capacity: sum.max_capacity.max(part.max_capacity),
+        ..sum
+    })
+}
+
 impl Kernel {
     /// Capacity of a CPU left for the fair class (`capacity_of`).
     #[inline(always)]
@@ -156,29 +175,36 @@ impl Kernel {
         let interval = self.msecs_to_jiffies(u64::from(sd.balance_interval));
         let next_update = jiffy + interval.clamp(1, self.domains.max_interval_jiffies);
         let group = self.domains.group_row(domain, 0);
-        let capacity = match sd.child {
+        let one = |capacity| GroupCapacity {
+            capacity,
+            min_capacity: capacity,
+            max_capacity: capacity,
+            ..GroupCapacity::default()
+        };
+        let found = match sd.child {
             None => {
                 let capacity = self.scale_rt_capacity(cpu);
                 self.rqs[cpu.index()].cpu_capacity = capacity;
-                capacity
+                one(capacity)
             }
             Some(child) => {
                 let child = self.domains.domain(child);
                 if child.flags.overlap {
                     let span = &self.domains.groups[group as usize].span;
-                    span.iter().map(|cpu| self.capacity_of(cpu)).sum()
+                    sum_of(span.iter().map(|cpu| one(self.capacity_of(cpu))))
                 } else {
                     let groups = self.domains.groups_of(child);
-                    groups
-                        .map(|group| self.domains.capacities[group.capacity as usize].capacity)
-                        .sum()
+                    sum_of(groups.map(|group| self.domains.capacities[group.capacity as usize]))
                 }
             }
         };
         let row = self.domains.groups[group as usize].capacity as usize;
         let shared = &mut self.domains.capacities[row];
-        shared.capacity = capacity;
-        shared.next_update = next_update;
+        *shared = GroupCapacity {
+            next_update,
+            imbalance: shared.imbalance,
+            ..found
+        };
     }
 
     /// Milliseconds as jiffies, rounded up (`msecs_to_jiffies`).
@@ -209,8 +235,12 @@ impl Kernel {
         let (weight, capacity_row) = (sg.weight, sg.capacity as usize);
         let cpus = sg.span.and(&env.cpus);
         let pct = self.domains.domain(env.domain).imbalance_pct;
+        let shared = &self.domains.capacities[capacity_row];
         let mut stats = GroupStats {
             weight,
+            capacity: shared.capacity,
+            min_capacity: shared.min_capacity,
+            max_capacity: shared.max_capacity,
             ..GroupStats::default()
         };
         p.spend(self.here, Op::BalanceCpu, cpus.len() as u32);
@@ -220,10 +250,9 @@ impl Kernel {
             }
             self.add_cpu_to_stats(env, cpu, local, pct, &mut stats, overloaded);
         }
-        let shared = &self.domains.capacities[capacity_row];
-        stats.capacity = shared.capacity;
         let smt_balance = !local && self.smt_balance(env, group, &stats);
-        stats.group_type = stats.classify(pct, shared.imbalance, smt_balance);
+        let imbalanced = self.domains.capacities[capacity_row].imbalance;
+        stats.group_type = stats.classify(pct, imbalanced, smt_balance);
         if stats.group_type == GroupType::Overloaded {
             stats.avg_load = stats.load_per_capacity();
         }
@@ -257,9 +286,21 @@ impl Kernel {
             stats.idle_cpus += 1;
             return;
         }
+        if local {
+            return;
+        }
+        let misfit_load = self.rqs[cpu.index()].misfit_task_load;
+        if self.domains.domain(env.domain).flags.asym_cpucapacity {
+            let helps = !self.rules.balance.misfit_counts_if_helpful
+                || capacity_greater(self.capacity_of(env.dst), stats.max_capacity);
+            *overloaded |= misfit_load > 0;
+            if helps {
+                stats.misfit_load = stats.misfit_load.max(misfit_load);
+            }
+            return;
+        }
         // The only task of a CPU that lost capacity is better off elsewhere.
-        if !local
-            && self.rules.balance.reduced_capacity_is_misfit
+        if self.rules.balance.reduced_capacity_is_misfit
             && env.idle != CpuIdle::NotIdle
             && h_nr_running == 1
             && self.check_cpu_capacity(cpu, pct)

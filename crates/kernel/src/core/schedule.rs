@@ -298,6 +298,7 @@ impl Kernel {
             self.switch_fair_entities(p, prev, next);
             self.note_picked(cpu, next);
             self.hrtick_start_fair(p, cpu, next);
+            self.update_misfit_status(cpu, Some(next));
         }
     }
 
@@ -333,6 +334,7 @@ impl Kernel {
             self.note_picked(cpu, next);
             if first {
                 self.hrtick_start_fair(p, cpu, next);
+                self.update_misfit_status(cpu, Some(next));
             }
         } else if self.tasks[next.index()].policy.is_rt() {
             self.set_next_task_rt(cpu, next, first);
@@ -381,12 +383,12 @@ impl Kernel {
     fn put_last_task<P: Platform>(&mut self, p: &mut P, cpu: Cpu, prev: TaskId) {
         let sync = self.rules.idle_pelt_sync;
         let fair = self.tasks[prev.index()].policy.is_fair();
-        // A fair task sleeps already, putting it counts nothing.
-        if fair || sync == IdlePeltSync::BeforePut {
+        // Putting a fair task that sleeps counts nothing, but it may throttle its groups, whose averages stop by this clock.
+        if sync == IdlePeltSync::BeforePut || (fair && sync == IdlePeltSync::FairOnly) {
             self.update_idle_clock_pelt(cpu);
         }
         self.put_prev_task(p, prev);
-        if !fair && sync == IdlePeltSync::AfterPut {
+        if sync == IdlePeltSync::AfterPut {
             self.update_idle_clock_pelt(cpu);
         }
     }

@@ -242,11 +242,17 @@ impl Kernel {
         }
     }
 
-    /// Tick of the fair class, level by level (`task_tick_fair`).
+    /// Tick of the fair class (`task_tick_fair`).
     pub(crate) fn task_tick_fair<P: Platform>(&mut self, p: &mut P, task: TaskId) {
         if self.rules.flat_pick {
-            return self.task_tick_flat(p, task);
+            self.task_tick_flat(p, task);
+        } else {
+            self.task_tick_levels(p, task);
         }
+        self.update_misfit_status(self.tasks[task.index()].cpu, Some(task));
+    }
+
+    fn task_tick_levels<P: Platform>(&mut self, p: &mut P, task: TaskId) {
         let mut level = Some(self.tasks[task.index()].se);
         while let Some(se) = level {
             let q = self.entities[se.index()].cfs_rq;

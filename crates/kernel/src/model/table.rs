@@ -203,6 +203,8 @@ model! {
     ScanNoIdleTime "select_idle_cpu" "4.9 – 5.11" "select/scan.rs" "a scan costs more than the CPU idles";
     ClusterFirst "select_idle_cpu" "+cluster-scan" "select/scan.rs" "CPUs that share the L2 cache are looked at first";
     IdleCoresCleared "select_idle_core" "+idle-sibling-scan.." "select/sibling.rs" "no idle core was found: the hint is cleared";
+    CapacityFits "select_idle_capacity" "+asym-capacity" "select/capacity.rs" "the first idle CPU on which the task fits";
+    CapacityLargest "select_idle_capacity" "+asym-capacity" "select/capacity.rs" "no idle CPU is large enough: the largest of them";
     NrIdleScan "update_idle_cpu_scan" "+sis-util" "balance/queue.rs" "a balance pass sets how many CPUs scans may look at";
     OwnRule "select_idle_sibling" "own patch" "fair/preempt.rs" "a rule of your own";
     VcpuPackRoom "vcpu_pack_room" "patch vcpu-pack" "select/mod.rs" "the waker's CPU has room for both (one provider's kernel)";
@@ -243,6 +245,8 @@ model! {
     BusierByLoad "find_busiest_group" "-balance-rework" "balance/averages.rs" "the busiest group has the higher average load";
     MoveLoad "calculate_imbalance" "4.5 –" "balance/env.rs" "load evened out";
     MoveUtil "calculate_imbalance" "+balance-rework" "balance/env.rs" "spare capacity filled by utilisation";
+    Misfit "update_misfit_status" "+asym-capacity" "capacity.rs" "the running task is too large for its CPU and may use a larger one";
+    MoveMisfit "calculate_imbalance" "+asym-capacity" "balance/busiest.rs" "a task that is too large for its CPU goes to a larger one";
     MoveTasks "calculate_imbalance" "+balance-rework" "balance/env.rs" "numbers of tasks or idle CPUs evened out";
     NumaAllowed "adjust_numa_imbalance" "+numa-two-tasks.." "balance/busiest.rs" "a small imbalance between nodes is left";
     NothingFits "detach_tasks" "4.5 –" "balance/pass.rs" "no task fits: running, cache hot, pinned or too large";

@@ -176,10 +176,12 @@ impl Kernel {
     fn wakeup_stats<P: Platform>(
         &mut self,
         p: &mut P,
-        pct: u32,
+        row: u32,
         group: u32,
         task: TaskId,
     ) -> GroupStats {
+        let domain = self.domains.domain(row);
+        let (pct, asym) = (domain.imbalance_pct, domain.flags.asym_cpucapacity);
         let sg = &self.domains.groups[group as usize];
         let (weight, capacity_row) = (sg.weight, sg.capacity as usize);
         let cpus: CpuSet = if self.rules.placement.idlest_allowed_only {
@@ -190,9 +192,14 @@ impl Kernel {
         self.look(p, cpus.len() as u32);
         let mut stats = GroupStats {
             weight,
+            // Until a CPU is found on which the task fits.
+            misfit_load: u64::from(asym),
             ..GroupStats::default()
         };
         for cpu in cpus.iter() {
+            if asym && self.task_fits_cpu(task, cpu) {
+                stats.misfit_load = 0;
+            }
             let own = self.own_share(cpu, task);
             stats.load += self.cpu_load(cpu).saturating_sub(own.load);
             stats.util += self.cpu_util_without(cpu, task, &own);
@@ -210,6 +217,7 @@ impl Kernel {
         }
         let shared = &self.domains.capacities[capacity_row];
         stats.capacity = shared.capacity;
+        stats.max_capacity = shared.max_capacity;
         stats.group_type = stats.classify(pct, shared.imbalance, false);
         if matches!(
             stats.group_type,
@@ -240,7 +248,7 @@ impl Kernel {
                 continue;
             }
             let is_local = span.contains(this);
-            let stats = self.wakeup_stats(p, pct, group, task);
+            let stats = self.wakeup_stats(p, row, group, task);
             if is_local {
                 local = Some((group, stats));
             } else if is_idler(&stats, idlest.as_ref().map(|(_, stats)| stats)) {
@@ -258,6 +266,7 @@ impl Kernel {
             GroupType::Overloaded | GroupType::FullyBusy => {
                 clearly_less_loaded(&local, &idlest, pct, self.domains.domain(row).flags.numa)
             }
+            GroupType::MisfitTask => local.max_capacity < idlest.max_capacity,
             GroupType::HasSpare => {
                 let stays = self.domains.domain(row).flags.numa
                     && self.fork_stays_in_node(row, task, local_group, &local, &idlest);
@@ -438,6 +447,7 @@ pub(super) fn is_idler(new: &GroupStats, old: Option<&GroupStats>) -> bool {
     }
     match new.group_type {
         GroupType::Overloaded | GroupType::FullyBusy => new.avg_load < old.avg_load,
+        GroupType::MisfitTask => new.max_capacity > old.max_capacity,
         GroupType::HasSpare => {
             new.idle_cpus > old.idle_cpus || (new.idle_cpus == old.idle_cpus && new.util < old.util)
         }

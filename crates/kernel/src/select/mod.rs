@@ -6,6 +6,7 @@
 //! | `affine` | the waking or the previous CPU: `wake_affine` |
 //! | `sibling` | an idle CPU near it: `select_idle_sibling` |
 //! | `scan` | the search through the last level cache |
+//! | `capacity` | an idle CPU that is large enough, where capacities are unequal |
 //! | `claims` | idle CPUs that were chosen and do not show it yet |
 //! | `idlest` | the idlest CPU of the machine, for fork and exec |
 //! | `pack` | the waker's CPU while it has room, on one provider's kernel |
@@ -16,6 +17,7 @@
 //! still has the reader's data: CPU 5.
 
 mod affine;
+mod capacity;
 mod claims;
 mod idlest;
 mod pack;

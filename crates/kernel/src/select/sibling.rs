@@ -32,7 +32,10 @@ impl Kernel {
             self.because::<P>(Mark::OwnRule);
             return cpu;
         }
-        if self.is_idle_candidate(target) {
+        if self.domains.asym_active {
+            self.sync_entity_load_avg(self.tasks[task.index()].se);
+        }
+        if self.is_idle_candidate(target) && self.asym_fits_cpu(task, target) {
             self.because::<P>(Mark::TargetIdle);
             return target;
         }
@@ -40,7 +43,10 @@ impl Kernel {
         let near =
             |kernel: &Self, cpu: Cpu| !clusters || kernel.domains.share_resources(cpu, target);
         let mut spare = None;
-        if prev != target && self.domains.share_cache(prev, target) && self.is_idle_candidate(prev)
+        if prev != target
+            && self.domains.share_cache(prev, target)
+            && self.is_idle_candidate(prev)
+            && self.asym_fits_cpu(task, prev)
         {
             self.because::<P>(Mark::PrevIdle);
             if near(self, prev) {
@@ -48,7 +54,7 @@ impl Kernel {
             }
             spare = Some(prev);
         }
-        if self.may_stack_on_waker(this, prev, context) {
+        if self.may_stack_on_waker(this, prev, context) && self.asym_fits_cpu(task, prev) {
             self.because::<P>(Mark::KthreadStacking);
             return prev;
         }
@@ -63,6 +69,11 @@ impl Kernel {
         }
         if spare.is_none() {
             self.because::<P>(Mark::NothingIdle);
+        }
+        if let Some(row) = self.domains.cpus[target.index()].asym {
+            return self
+                .select_idle_capacity(p, row, task, target)
+                .unwrap_or(target);
         }
         if self.domains.cpus[target.index()].llc.is_none() {
             return target;
@@ -128,7 +139,8 @@ impl Kernel {
             && recent != target
             && record.affinity.contains(tested)
             && self.domains.share_cache(recent, target)
-            && self.is_idle_candidate(recent);
+            && self.is_idle_candidate(recent)
+            && self.asym_fits_cpu(task, recent);
         if hit && at_hit_only {
             self.tasks[task.index()].recent_used_cpu = prev;
         }
@@ -140,7 +152,7 @@ impl Kernel {
         if !self.domains.smt_active {
             return false;
         }
-        self.domains.llc_shared(cpu).is_some_and(|shared| {
+        self.domains.balance_shared(cpu).is_some_and(|shared| {
             p.touch(self.here, Line::LlcIdleHints(shared.id), Access::Read);
             shared.has_idle_cores
         })
@@ -148,7 +160,7 @@ impl Kernel {
 
     /// A search found no idle core (`set_idle_cores`).
     pub(super) fn clear_idle_cores<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        if let Some(row) = self.domains.cpus[cpu.index()].shared {
+        if let Some(row) = self.domains.cpus[cpu.index()].balance_shared {
             let shared = &mut self.domains.shared[row as usize];
             reached(Mark::IdleCoresCleared);
             shared.has_idle_cores = false;

@@ -67,6 +67,7 @@ pub(super) fn unit_of(migration: Migration) -> &'static str {
         Migration::Load => "load",
         Migration::Util => "utilisation",
         Migration::Task => "tasks",
+        Migration::Misfit => "a task too large for its CPU",
     }
 }
 

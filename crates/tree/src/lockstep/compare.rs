@@ -168,6 +168,9 @@ const GROUP_CFS_RQ: &[Row<CfsRq>] = &[
     }),
     (&["throttled"], |_, q| i128::from(q.throttled)),
     (&["throttle_count"], |_, q| i128::from(q.throttle_count)),
+    (&["throttled_clock_pelt_time"], |_, q| {
+        i128::from(q.throttled_clock_pelt_time_ns)
+    }),
 ];
 
 const RQ: &[Row<Rq>] = &[

@@ -1,7 +1,7 @@
 //! Drawing histories: a seed says which kinds of steps are used, on which machine, and how often.
 
 use super::{Action, Class, History, Step};
-use schedcast_kernel::topology::Topology;
+use schedcast_kernel::topology::{CpuPlace, Topology};
 
 /// A machine of equal sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,12 +14,23 @@ pub struct Shape {
     pub cores: usize,
     /// Threads of a core.
     pub smt: usize,
+    /// Capacity of each core in turn, 1024 = the fastest; empty = all 1024.
+    pub capacities: &'static [u32],
 }
 
 impl Shape {
     /// As the rules in Rust see it.
     pub fn topology(&self) -> Topology {
-        Topology::regular(self.sockets, self.llcs, self.cores, self.smt)
+        let regular = Topology::regular(self.sockets, self.llcs, self.cores, self.smt);
+        let capacity = |place: &CpuPlace| self.capacities[place.core as usize];
+        let capacities = match self.capacities {
+            [] => Vec::new(),
+            _ => regular.places.iter().map(capacity).collect(),
+        };
+        Topology {
+            capacities,
+            ..regular
+        }
     }
 
     /// Number of CPUs.
@@ -43,6 +54,11 @@ impl std::fmt::Display for Shape {
             if count > 1 {
                 write!(f, ", {count} {what}")?;
             }
+        }
+        let mut steps = self.capacities.chunk_by(|a, b| a == b).peekable();
+        if steps.peek().is_some() {
+            let text = steps.map(|cores| format!("{} of {}", cores.len(), cores[0]));
+            write!(f, ", {} capacity", text.collect::<Vec<_>>().join(" and "))?;
         }
         Ok(())
     }

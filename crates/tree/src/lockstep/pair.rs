@@ -128,7 +128,13 @@ impl Pair {
         let distance = |row: usize| if row / nodes == row % nodes { 10 } else { 20 };
         let machine = Machine {
             places: places.collect(),
-            capacities: vec![1024; cpus],
+            capacities: match &topology.capacities[..] {
+                [] => vec![1024; cpus],
+                unequal => unequal
+                    .iter()
+                    .map(|&capacity| u64::from(capacity))
+                    .collect(),
+            },
             distances: (0..nodes * nodes).map(distance).collect(),
             seed: history.seed,
         };

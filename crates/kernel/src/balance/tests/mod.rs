@@ -1,5 +1,6 @@
 //! Tests of balancing, by hand-computed answers and by small worlds.
 
 mod bounds;
+pub(crate) mod capacity;
 mod versions;
 mod world;

@@ -62,6 +62,8 @@ changes! {
         "A task may be twice as heavy as the imbalance after each failure to move any.";
     "spread-in-llc" release (5, 10): (on balance.spreads_in_llc),
         "Utilisation is moved between caches only; within one, tasks are spread evenly.";
+    "asym-capacity" release (5, 10): (on balance.unequal_capacities),
+        "Tasks that are too large for their CPU are pulled to a larger one (in the kernel since 4.20).";
     "numa-quarter" "7d2b5dd0bcc4" (5, 11) until (5, 18):
         (balance.numa_allowance: NumaAllowance::TwoTasks => NumaAllowance::Quarter),
         "An imbalance between nodes is left while less than a quarter of the busiest node's CPUs run tasks.";
@@ -80,6 +82,10 @@ changes! {
         "Per-CPU kernel threads do not count as pinned tasks.";
     "active-balance-hot" "23fb06d9602d" (5, 13): (on balance.active_balance_ignores_heat),
         "Active balance moves the running task whatever its cache heat.";
+    "capacity-greater" "4aed8aa41524" (5, 13): (on balance.compares_cpu_capacity),
+        "A CPU must be 5 % larger to pull a misfit task, whatever the rest of its group.";
+    "asym-per-domain" "c744dc4ab58d" (5, 14): (on balance.asym_per_domain),
+        "Each domain finds out for itself which capacities it has.";
     "newidle-skips-pending" "e5e678e4fea2" (5, 14): (on balance.newidle_skips_pending),
         "A CPU about to idle does not balance while a wakeup is on its way to it.";
     "cluster-domain" "66558b730f25" (5, 16): (on balance.cluster_level),
@@ -120,6 +126,12 @@ changes! {
         "The level of CPUs that share an L2 cache is marked as such.";
     "util-gate-relaxes" release (6, 8) also [(5, 10, 228), (6, 1, 103)]: (on balance.util_gate_relaxes),
         "A task's utilisation is compared with the imbalance halved once per failure.";
+    "misfit-affinity" "22d5607400c6" (6, 10): (on balance.misfit_needs_larger_cpu),
+        "A task is no misfit on the largest CPU that it may use.";
+    "misfit-kicks" "fa427e8e53d8" (6, 10): (on balance.misfit_always_kicks),
+        "A misfit task has idle CPUs balance wherever it runs.";
+    "misfit-no-failure" "58eeb2d79b54" (6, 10): (on balance.misfit_is_no_failure),
+        "A misfit task that cannot be moved lengthens no balance interval.";
     "nohz-kick-despite-resched" release (6, 13)
         also [(5, 10, 231), (5, 15, 174), (6, 1, 120), (6, 6, 66), (6, 12, 5)]: (off balance.nohz_kick_gives_way),
         "A kick to balance works on a CPU that is asked to reschedule, too.";
@@ -134,6 +146,18 @@ changes! {
         "Each failure to find a task before idling makes trying look dearer (reverted in 6.18.3).";
     "ni-random" "33cf66d88306" (6, 19) also [(6, 18, 5), (6, 12, 65), (6, 6, 120), (6, 1, 160)]: (on features.ni_random),
         "Balancing before idling runs in proportion to its success (NI_RANDOM).";
+    "asym-idle-cores" release (7, 2): (on balance.asym_looks_at_cores),
+        "Where capacities are unequal, tasks go to whole idle cores first.";
+    "asym-scan-limit" release (7, 2): (on balance.asym_scan_is_limited),
+        "SIS_UTIL limits the search for a CPU with the capacity, too.";
+    "larger-never-help" release (7, 2): (on balance.larger_groups_never_help),
+        "Groups of larger CPUs without waiting tasks are no source for a smaller CPU.";
+    "misfit-if-helpful" release (7, 3): (on balance.misfit_counts_if_helpful),
+        "A misfit task counts only when the CPU that balances is larger.";
+    "asym-spread" release (7, 3): (on balance.spreads_over_capacities),
+        "Tasks are spread over groups of unequal capacity, too.";
+    "equal-clusters" release (7, 3): (on balance.pulls_between_equal_clusters),
+        "The only task of a CPU may go to another cluster of the same capacity.";
     "nohz-kicks-idle-core" release (7, 3): (on balance.nohz_kicks_idle_core),
         "A CPU of a core that is all idle is kicked to balance for idle CPUs, if there is one.";
     "ni-rate" "9fe89f022c05" (7, 1): (on features.ni_rate),

@@ -1,6 +1,7 @@
 //! Placement, worked out by hand.
 
 mod affine;
+mod capacity;
 mod idlest;
 mod pack;
 mod scan;
