@@ -6,6 +6,8 @@
 
 use std::collections::BTreeSet;
 
+use schedcast_kernel::rules::Version;
+use schedcast_sim::machine::parts::Governor;
 use schedcast_workload::programs;
 
 use super::Simulator;
@@ -60,12 +62,24 @@ fn is_rt_app(action: &Action) -> bool {
     programs::tool(words).is_ok_and(|tool| tool.name == programs::rt_app::TOOL.name)
 }
 
+/// What the rules leave out where CPUs have different capacities.
 fn capacities(scenario: &Scenario) -> Option<String> {
-    let capacities = &scenario.machine.machine.topology.capacities;
-    let differ = capacities.windows(2).any(|pair| pair[0] != pair[1]);
-    differ.then(|| {
-        "unequal capacities beyond speed and load balance (misfit tasks and energy-aware \
-         placement are not simulated)"
+    let machine = &scenario.machine.machine;
+    let capacities = &machine.topology.capacities;
+    if capacities.windows(2).all(|pair| pair[0] == pair[1]) {
+        return None;
+    }
+    if scenario.kernel.rules.version < Version::new(5, 10) {
+        let kernel = scenario.kernel.shown();
+        return Some(format!(
+            "unequal capacities beyond speed under kernel {kernel} (misfit tasks are simulated from 5.10 on)"
+        ));
+    }
+    let frequency = machine.frequency.as_ref();
+    let by_energy = frequency.is_some_and(|frequency| frequency.governor == Governor::Schedutil);
+    by_energy.then(|| {
+        "an energy model (placement by energy, which `schedutil` switches on where capacities are \
+         unequal, is not simulated)"
             .to_string()
     })
 }
@@ -144,10 +158,17 @@ mod tests {
     }
 
     #[test]
-    fn what_only_machines_of_unequal_cpus_have_is_told() {
+    fn what_is_left_out_on_machines_of_unequal_cpus_is_told() {
         let machine = "[machine]\ncpus = 2\n[machine.topology]\ncapacities_1024ths = [512, 1024]\n";
-        let text = told(machine).unwrap();
-        assert!(text.contains("unequal capacities beyond speed"), "{text}");
-        assert_eq!(told(&machine.replace("512", "1024")), None);
+        assert_eq!(told(machine), None);
+        let old = format!("{machine}[kernel]\nversion = \"5.4\"\n");
+        let text = told(&old).unwrap();
+        assert!(text.contains("from 5.10 on"), "{text}");
+        assert_eq!(told(&old.replace("512", "1024")), None);
+        let energy = "[machine]\npreset = \"client-4\"\n[machine.topology]\n\
+                      capacities_1024ths = [512, 512, 1024, 1024]\n\
+                      [machine.frequency]\ngovernor = \"schedutil\"\ndriver = \"intel_cpufreq\"\n";
+        let text = told(energy).unwrap();
+        assert!(text.contains("placement by energy"), "{text}");
     }
 }

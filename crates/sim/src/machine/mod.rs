@@ -36,6 +36,7 @@ macro_rules! preset {
 pub const PRESETS: &[(&str, &str)] = &[
     preset!("generic-8"),
     preset!("client-4"),
+    preset!("hikey960"),
     preset!("hwp-desktop-8"),
     preset!("power10-8x8"),
     preset!("spr-2x56x2"),
