@@ -5,7 +5,7 @@ SCHEDCAST ?= target/release/schedcast
 PYTHON ?= python3
 VENV := target/venv
 
-.PHONY: demo test oracle lint bill bench speed build fast python studies book pictures twins twin-pages robot validate validate-pages validate-quick single-hog single-hog-guests null-test reference kernels packages packages-test wheels services services-pages clean
+.PHONY: demo test oracle fuzz lint bill bench speed build fast python studies book pictures twins twin-pages robot validate validate-pages validate-quick single-hog single-hog-guests null-test reference kernels packages packages-test wheels services services-pages clean
 
 build:
 	$(CARGO) build --release --locked -p schedcast-cli
@@ -60,6 +60,11 @@ $(VENV)/ready: python/requirements-test.txt
 	$(PYTHON) -m venv --clear $(VENV) || { echo "no venv: apt install python3-venv"; exit 1; }
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r $<
 	touch $@
+
+# Every reader and the verbs against inputs drawn by coverage, FUZZ_SECONDS each; writes the table of the page.
+FUZZ_SECONDS ?= 600
+fuzz:
+	$(PYTHON) .ci/fuzz.py $(FUZZ_SECONDS) --page docs/validity/fuzzing.md
 
 lint:
 	$(CARGO) fmt --all --check
