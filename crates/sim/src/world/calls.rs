@@ -5,11 +5,11 @@
 //! priority, those of one priority and all fair ones in order of arrival. Queues are sockets or pipes: every operation is a
 //! system call, and whoever waits is woken in order of arrival.
 
-use super::World;
 use super::engine::Run;
 use super::interpret::{ENTERED, Next};
 use super::outside::{Outside, Source, class};
 use super::tasks::{Message, Resume};
+use super::{Core, World};
 use crate::program::{Amount, Ref, Reg, TIMED_OUT};
 use crate::waiting::QueueNumber;
 use crate::wheel::Key;
@@ -28,7 +28,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     }
 }
 
-impl<const EXPLAIN: bool> World<EXPLAIN> {
+impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     /// The running task enters the kernel. The way back has a price of its own where the machine tells it
     /// apart, and is paid when the task leaves the kernel.
     pub(super) fn syscall(&mut self, cpu: Cpu) {
@@ -57,7 +57,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
 
     /// It goes to sleep on a futex, before those of less real-time priority (`futex_queue`).
     fn block_on_futex(&mut self, cpu: Cpu, task: TaskId, queue: QueueNumber) -> Next {
-        let tasks = &self.kernel.tasks;
+        let tasks = &self.kernel.tables().tasks;
         let urgency = |task: TaskId| {
             let record = &tasks[task.index()];
             if record.policy.is_rt() {
@@ -103,7 +103,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
 
     /// How much later than asked the task's timers may be (`hrtimer_set_expires_range_ns`).
     fn slack_ns(&self, task: TaskId) -> Ns {
-        if self.kernel.tasks[task.index()].policy.is_rt() {
+        if self.kernel.tables().tasks[task.index()].policy.is_rt() {
             return 0;
         }
         self.out.tasks.contexts[task.index()].slack_ns
@@ -139,7 +139,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
     pub(super) fn io(&mut self, cpu: Cpu, task: TaskId, amount: Amount) -> Next {
         if self.out.tasks.contexts[task.index()].resume == Resume::Retry {
             // Completed and running again.
-            self.kernel.tasks[task.index()].in_iowait = false;
+            self.kernel.tables_mut().tasks[task.index()].in_iowait = false;
             self.out.tasks.contexts[task.index()].resume = Resume::Afresh;
             return self.done(task);
         }
@@ -154,7 +154,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         context.resume = Resume::Retry;
         let done = self.out.clock(cpu).saturating_add(amount);
         self.out.wheel.arm(slot, Key::new(done, class::ARRIVAL));
-        self.kernel.tasks[task.index()].in_iowait = true;
+        self.kernel.tables_mut().tasks[task.index()].in_iowait = true;
         self.block(cpu)
     }
 
@@ -284,7 +284,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         let row = self.resolve(task, queue)?;
         let waited = self.out.tasks.contexts[task.index()].resume == Resume::Retry;
         if waited {
-            self.kernel.tasks[task.index()].in_iowait = false;
+            self.kernel.tables_mut().tasks[task.index()].in_iowait = false;
         } else {
             self.syscall(cpu);
         }
@@ -316,7 +316,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
             self.out.arm_sleep_timer(cpu, timer, until, slack);
         }
         self.out.tasks.contexts[task.index()].resume = Resume::Retry;
-        self.kernel.tasks[task.index()].in_iowait = iowait;
+        self.kernel.tables_mut().tasks[task.index()].in_iowait = iowait;
         let readers = self.out.tasks.reader_queue(row);
         Ok(self.block_on(cpu, task, readers))
     }

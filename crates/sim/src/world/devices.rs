@@ -6,11 +6,11 @@
 //! waits there, in interrupt context: for `select_idle_sibling` the waker is not the task that the
 //! interrupt stopped.
 
-use super::World;
 use super::engine::{Flow, Run};
 use super::interpret::{ENTERED, Next};
 use super::outside::{Source, class};
 use super::tasks::Message;
+use super::{Core, World};
 use crate::program::{Amount, Ref, Reg};
 use crate::wheel::{Key, Slot};
 use crate::workload::{DeviceId, DeviceSpec, QueueId};
@@ -56,7 +56,7 @@ impl Devices {
     }
 }
 
-impl<const EXPLAIN: bool> World<EXPLAIN> {
+impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     pub(super) fn submit(
         &mut self,
         cpu: Cpu,

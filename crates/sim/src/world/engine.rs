@@ -4,11 +4,11 @@
 //! task pauses its segment; after the handlers, `Kernel::leave_kernel` says who goes on, and that
 //! task's segment continues at the cursor.
 
-use super::World;
 use super::error::RunError;
 use super::outside::{Source, class, per_cpu};
 use super::script::Deed;
 use super::tasks::Name;
+use super::{Core, World};
 use crate::segment::Segment;
 use crate::wheel::{Key, Slot};
 use schedcast_kernel::platform::Op;
@@ -50,15 +50,22 @@ impl World {
     }
 }
 
-impl<const EXPLAIN: bool> World<EXPLAIN> {
-    pub(super) fn advance(&mut self, until: Ns) -> Result<(), RunError> {
+impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
+    /// As `run_until` of other worlds: for a [`Core`] of another crate, whose [`Core::run`] it is.
+    ///
+    /// # Errors
+    /// A program at fault; the world stays at the time of the fault.
+    pub fn advance(&mut self, until: Ns) -> Result<(), RunError> {
         self.handle_events(until)?;
         self.settle();
         Ok(())
     }
 
     /// Everything that happens until `until`; accounting is left where the last events brought it.
-    pub(super) fn handle_events(&mut self, until: Ns) -> Result<(), RunError> {
+    ///
+    /// # Errors
+    /// Those of [`World::advance`].
+    pub fn handle_events(&mut self, until: Ns) -> Result<(), RunError> {
         self.out.limit = until;
         while self.step(until)? {}
         self.out.now = self.out.now.max(until);
@@ -73,6 +80,9 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         };
         self.out.now = key.time();
         self.dispatch(slot).map_err(|error| *error)?;
+        if let Some(fault) = self.kernel.fault() {
+            return Err(RunError::Kernel(fault));
+        }
         Ok(true)
     }
 
@@ -228,7 +238,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         {
             self.reap(before);
         }
-        if self.kernel.is_idle_task(next) {
+        if self.kernel.tables().is_idle_task(next) {
             self.go_idle(cpu);
             return false;
         }
@@ -282,7 +292,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
     fn load_address_space(&mut self, cpu: Cpu, task: TaskId) {
         let refill_ns = self.out.machine.tlb_refill_ns;
         if refill_ns > 0
-            && let Some(space) = self.kernel.tasks[task.index()].address_space
+            && let Some(space) = self.kernel.tables().tasks[task.index()].address_space
             && self.out.cpus[cpu.index()].translations.load(space)
         {
             self.out.charge(cpu, Op::ContextSwitch, refill_ns, 0);
@@ -291,9 +301,9 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
 
     /// Frees the row of a task that is gone.
     fn reap(&mut self, task: TaskId) {
-        let record = &self.kernel.tasks[task.index()];
+        let record = &self.kernel.tables().tasks[task.index()];
         if record.state == TaskState::Dead {
-            let charged_ns = self.kernel.entities[record.se.index()].sum_exec_runtime;
+            let charged_ns = self.kernel.tables().entities[record.se.index()].sum_exec_runtime;
             self.out.probes.ended(task, charged_ns);
             self.kernel.task_reap(task);
         }
@@ -303,7 +313,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
     #[inline]
     pub(super) fn wake(&mut self, cpu: Cpu, task: TaskId, sync: bool, context: WakeContext) {
         let at = self.out.clock(cpu);
-        if self.kernel.tasks[task.index()].state == TaskState::Blocked {
+        if self.kernel.tables().tasks[task.index()].state == TaskState::Blocked {
             let running = self.out.cpus[cpu.index()].running;
             let waker = running.filter(|_| context == WakeContext::Task);
             if self.out.is_recording(cpu) {
@@ -331,7 +341,8 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
             debug_assert!(out.tasks.contexts[task.index()].name != Name::Kernel);
             out.probes.settle(task, now);
         }
-        let alive = charges(&self.kernel);
+        self.kernel.settle();
+        let alive = charges(self.kernel.tables());
         self.out.probes.charge_alive(alive);
     }
 }

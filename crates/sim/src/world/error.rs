@@ -62,6 +62,9 @@ pub enum RunError {
         /// Time.
         time_ns: Ns,
     },
+    /// What decides cannot go on.
+    #[error("{0}")]
+    Kernel(String),
     /// The kernel refuses a timed change.
     #[error("change of group {path} at {at_ns} ns: {error}")]
     Change {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use schedcast_kernel::explain::Decision;
 use schedcast_kernel::rules::Rules;
-use schedcast_kernel::{Cpu, Ns};
+use schedcast_kernel::{Cpu, Kernel, Ns};
 
 use super::{RunError, World, WorldError};
 use crate::machine::Machine;
@@ -37,7 +37,8 @@ impl World<true> {
         workload: impl Into<Arc<Workload>>,
         seed: u64,
     ) -> Result<Self, WorldError> {
-        Self::build(machine, rules, workload.into(), seed)
+        let kernel = Kernel::new(machine.topology.clone(), rules);
+        Self::build(machine, kernel, workload.into(), seed)
     }
 
     /// Runs like [`World::run_until`] of other worlds.

@@ -5,9 +5,9 @@
 //! interrupt at 9,000 finds it in C6 with 85 µs to leave: it counts as executing from 9,000 on, but its
 //! first instruction comes at 94,000.
 
-use super::World;
 use super::engine::{Flow, Run};
 use super::outside::{Outside, Source, class, per_cpu};
+use super::{Core, World};
 use crate::events::TraceKind;
 use crate::hardware::{ClockEvent, HardwareReport};
 use crate::machine::Machine;
@@ -26,7 +26,7 @@ pub(super) struct HardwareSlots {
     poll_limits: Vec<Slot>,
 }
 
-impl<const EXPLAIN: bool> World<EXPLAIN> {
+impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     /// Tells the kernel what the machine has, and prepares the hardware's events.
     pub(super) fn attach_hardware(&mut self) {
         let out = &mut self.out;

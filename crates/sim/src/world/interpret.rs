@@ -5,10 +5,10 @@
 //! charged as a kernel operation and ends this call: the next instruction is then due at the CPU's
 //! cursor, as an event of its own, so that other CPUs see the effects of two system calls at two times.
 
-use super::World;
 use super::engine::{Flow, Run};
 use super::error::RunError;
 use super::tasks::Awaited;
+use super::{Core, World};
 use crate::program::{Amount, AmountKind, Arithmetic, Compare, Instruction, Ref, RefKind, Reg};
 use crate::random;
 use crate::segment::Segment;
@@ -32,7 +32,7 @@ pub(super) enum Next {
 /// A system call that came back.
 pub(super) const ENTERED: Next = Next::Leave(Flow::Entered);
 
-impl<const EXPLAIN: bool> World<EXPLAIN> {
+impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     /// Executes what is due of `task`, which `cpu` executes.
     #[inline(always)]
     pub(super) fn interpret(&mut self, cpu: Cpu, task: TaskId) -> Run<Flow> {
@@ -300,16 +300,16 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
 
     /// Row of a referenced object.
     #[inline(always)]
-    pub(super) fn resolve<K: Awaited>(&self, task: TaskId, reference: Ref<K>) -> Run<usize> {
+    pub(super) fn resolve<O: Awaited>(&self, task: TaskId, reference: Ref<O>) -> Run<usize> {
         match reference.kind() {
             RefKind::Number(number) => Ok(number as usize),
             RefKind::Reg(reg) => {
                 let number = self.out.tasks.register(task, reg.0);
-                let count = K::count(&self.out.tasks, &self.out.shared.workload);
+                let count = O::count(&self.out.tasks, &self.out.shared.workload);
                 if number < count as u64 {
                     Ok(number as usize)
                 } else {
-                    Err(self.bad_reference(task, reg, K::WORD, number, count))
+                    Err(self.bad_reference(task, reg, O::WORD, number, count))
                 }
             }
         }

@@ -1,10 +1,10 @@
 //! What reaches CPUs from outside their tasks: timers, devices, new tasks, changed limits.
 
-use super::World;
 use super::engine::{Flow, Run};
 use super::error::RunError;
 use super::outside::{Outside, class};
 use super::tasks::{Message, NO_TASK, Name, Resume};
+use super::{Core, World};
 use crate::random;
 use crate::timers::TimerId;
 use crate::wheel::{Key, Slot};
@@ -44,7 +44,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     }
 }
 
-impl<const EXPLAIN: bool> World<EXPLAIN> {
+impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     /// `hrtimer_interrupt`: runs what has expired, in order of hard expiry, as far as soft expiries
     /// allow; the tick is one of the timers.
     pub(super) fn timer_interrupt(&mut self, cpu: Cpu, slot: Slot) -> Run<()> {
@@ -101,9 +101,9 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
             return self.run_group_timer(cpu, timer);
         }
         let task = TaskId(timer.0 - 2 * groups);
-        if self.kernel.is_idle_task(task) {
+        if self.kernel.tables().is_idle_task(task) {
             self.kernel.fair_server_timer(&mut self.out, Cpu(task.0));
-        } else if (task.index()) < 2 * self.kernel.cpus() {
+        } else if (task.index()) < 2 * self.kernel.tables().cpus() {
             self.kernel.hrtick_timer(&mut self.out, cpu);
         } else {
             self.task_timer_expires(cpu, task);
@@ -138,7 +138,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
 
     /// A device completes a task's I/O on the CPU that submitted it.
     pub(super) fn io_done(&mut self, slot: Slot, task: TaskId) -> Run<()> {
-        let cpu = self.kernel.tasks[task.index()].cpu;
+        let cpu = self.kernel.tables().tasks[task.index()].cpu;
         if !self.enter(cpu, slot, class::ARRIVAL) {
             return Ok(());
         }

@@ -1,8 +1,8 @@
 //! Instructions about tasks themselves: fork, join, exit, attributes.
 
-use super::World;
 use super::interpret::{ENTERED, Next};
 use super::tasks::Name;
+use super::{Core, World};
 use crate::program::Reg;
 use crate::random;
 use crate::workload::{AttributesId, ForkId};
@@ -13,11 +13,11 @@ use schedcast_kernel::{Context as WakeContext, Cpu, Platform, TaskId};
 /// Address spaces of forked processes are numbered from here, by task row and generation.
 const FORKED_ADDRESS_SPACES: u32 = 1 << 31;
 
-impl<const EXPLAIN: bool> World<EXPLAIN> {
+impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     pub(super) fn fork(&mut self, cpu: Cpu, task: TaskId, fork: ForkId, child: Reg) -> Next {
         let shared = std::sync::Arc::clone(&self.out.shared);
         let spec = &shared.workload.forks[fork.0 as usize];
-        let parent = &self.kernel.tasks[task.index()];
+        let parent = &self.kernel.tables().tasks[task.index()];
         let attributes = TaskAttributes {
             policy: parent.policy,
             nice: parent.nice,
@@ -38,7 +38,8 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         self.kernel.inherit_wakees(task, new);
         if spec.process {
             // Unique among live tasks is enough: it only tells address spaces apart.
-            self.kernel.tasks[new.index()].address_space = Some(FORKED_ADDRESS_SPACES | new.0);
+            self.kernel.tables_mut().tasks[new.index()].address_space =
+                Some(FORKED_ADDRESS_SPACES | new.0);
         }
         let tasks = &mut self.out.tasks;
         tasks.copy_registers(task, new);
@@ -79,7 +80,9 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
     }
 
     pub(super) fn exit(&mut self, cpu: Cpu, task: TaskId) -> Next {
-        let of_user_space = self.kernel.tasks[task.index()].address_space.is_some();
+        let of_user_space = self.kernel.tables().tasks[task.index()]
+            .address_space
+            .is_some();
         let name = self.out.tasks.contexts[task.index()].name;
         let awaited = of_user_space && !self.out.is_of_machine(name);
         let tasks = &mut self.out.tasks;
@@ -116,7 +119,9 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
             self.out.tasks.contexts[task.index()].slack_ns = slack_ns;
         }
         let (kernel, out) = (&mut self.kernel, &mut self.out);
-        let nice = change.nice.unwrap_or(kernel.tasks[task.index()].nice);
+        let nice = change
+            .nice
+            .unwrap_or(kernel.tables().tasks[task.index()].nice);
         match change.policy {
             Some((policy, priority)) => kernel.set_policy(out, cpu, task, policy, nice, priority),
             None => kernel.set_nice(out, cpu, task, nice),

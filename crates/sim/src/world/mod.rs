@@ -16,6 +16,7 @@
 //! its idle state; at 4900 it handles the interrupt, switches, and executes B.
 
 mod calls;
+mod core;
 mod devices;
 mod engine;
 mod error;
@@ -33,6 +34,7 @@ mod tasks;
 mod unfinished;
 mod watch;
 
+pub use core::Core;
 pub use error::{RunError, WorldError};
 pub use explain::Explained;
 pub use outside::CpuTime;
@@ -51,12 +53,12 @@ use schedcast_kernel::{Cpu, GroupId, Kernel, Ns, TaskId};
 /// With `EXPLAIN` it collects the decisions of the scheduler, see [`World::explaining`]; without, the
 /// code that would is not there.
 #[derive(Clone, Debug)]
-pub struct World<const EXPLAIN: bool = false> {
-    pub(crate) kernel: Kernel,
+pub struct World<const EXPLAIN: bool = false, K: Core = Kernel> {
+    pub(crate) kernel: K,
     pub(crate) out: Outside<EXPLAIN>,
 }
 
-impl<const EXPLAIN: bool> World<EXPLAIN> {
+impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     /// Virtual time.
     pub fn now(&self) -> Ns {
         self.out.now
@@ -64,7 +66,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
 
     /// The scheduler's state (counters of `cpu.stat` among it).
     pub fn kernel(&self) -> &Kernel {
-        &self.kernel
+        self.kernel.tables()
     }
 
     /// What runs.
@@ -155,13 +157,13 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
         self.settle();
         let now = self.out.now;
         self.out.probes.reset(now);
-        let alive = engine::charges(&self.kernel);
+        let alive = engine::charges(self.kernel.tables());
         self.out.probes.forget_charges(alive);
         if let Some(lines) = &mut self.out.lines {
             lines.statistics = Default::default();
         }
         self.out.hardware_baseline = self.out.hardware.reset(now);
-        let groups = self.kernel.groups.iter();
+        let groups = self.kernel.tables().groups.iter();
         self.out.load_avg_writes_before = groups.map(|group| group.load_avg_writes).collect();
         for cpu in &mut self.out.cpus {
             cpu.time = CpuTime::default();

@@ -12,9 +12,9 @@
 //! 1500 CPU 0 asks, waits until 1550, has the line at 1650, 150 ns later than expected; its interrupt
 //! leaves at 1850, and that is where CPU 0 goes on.
 
-use super::World;
 use super::engine::{Run, Stage};
 use super::outside::{Outside, class, per_cpu};
+use super::{Core, World};
 use crate::wheel::Key;
 use schedcast_kernel::platform::{Access, Ipi, Line, Observation};
 use schedcast_kernel::{Cpu, Ns, TaskId};
@@ -173,7 +173,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     }
 }
 
-impl<const EXPLAIN: bool> World<EXPLAIN> {
+impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     /// The time of the next deed of a script has come.
     pub(super) fn script_goes_on(&mut self, cpu: Cpu) -> Run<()> {
         self.out.executing = cpu;

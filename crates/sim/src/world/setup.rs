@@ -1,12 +1,12 @@
 //! Building a world: groups, limits, tasks to come.
 
-use super::World;
 use super::error::WorldError;
 use super::hardware::{HardwareSlots, price_scale};
 use super::outside::{CpuState, CpuTime, Outside, Shared, Source, SourceState, class, per_cpu};
 use super::platform::{ARRIVALS, NEWIDLE, TIMER_LATENESS, TIMER_OFFSET};
 use super::script::Script;
 use super::tasks::{Context, NO_TASK, Name, Resume, Tasks};
+use super::{Core, World};
 use crate::hardware::lateness::Lateness;
 use crate::hardware::lines::LineTable;
 use crate::hardware::{Baseline, Hardware};
@@ -40,19 +40,34 @@ impl World {
         workload: impl Into<Arc<Workload>>,
         seed: u64,
     ) -> Result<Self, WorldError> {
-        Self::build(machine, rules, workload.into(), seed)
+        let kernel = Kernel::new(machine.topology.clone(), rules);
+        Self::build(machine, kernel, workload.into(), seed)
     }
 }
 
-impl<const EXPLAIN: bool> World<EXPLAIN> {
+impl<K: Core> World<false, K> {
+    /// The same with what decides already there, at time 0 on a machine of this topology.
+    ///
+    /// # Errors
+    /// Those of [`World::new`].
+    pub fn of_core(
+        machine: Machine,
+        kernel: K,
+        workload: impl Into<Arc<Workload>>,
+        seed: u64,
+    ) -> Result<Self, WorldError> {
+        Self::build(machine, kernel, workload.into(), seed)
+    }
+}
+
+impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     pub(super) fn build(
         machine: Machine,
-        rules: Rules,
+        mut kernel: K,
         workload: Arc<Workload>,
         seed: u64,
     ) -> Result<Self, WorldError> {
         workload.check(machine.topology.cpus())?;
-        let mut kernel = Kernel::new(machine.topology.clone(), rules);
         kernel.set_wakeup_mark(machine.wakeup_mark_ns);
         if let Some(history) = machine.history {
             kernel.set_newidle_ratio(history.newidle_ratio);
@@ -70,9 +85,9 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
     }
 
     fn adopt_idle_tasks(&mut self) {
-        self.grow(self.kernel.tasks.len());
+        self.grow(self.kernel.tables().tasks.len());
         for cpu in (0..self.out.cpus.len()).map(Cpu::from) {
-            let idle = self.kernel.current(cpu);
+            let idle = self.kernel.tables().current(cpu);
             self.out.probes.start_task(idle, NOBODY, GroupId::ROOT);
         }
     }
@@ -83,7 +98,7 @@ impl<const EXPLAIN: bool> World<EXPLAIN> {
             let group = self.kernel.group_create(&mut self.out, spec.parent);
             debug_assert_eq!(group.index(), row + 1);
             if let Some(phase_ns) = spec.period_phase_ns {
-                self.kernel.groups[group.index()].bandwidth.expires_ns = phase_ns;
+                self.kernel.set_period_phase(group, phase_ns);
             }
             self.configure_group(group, spec)?;
         }

@@ -7,8 +7,8 @@
 //! Worked example: a server has answered 600 requests in 10 ms each, and 400 wait for it at the end, since 1 to 400 ms. The
 //! median of all 1000 is 10 ms or so; the 95th percentile falls among those that wait: it is at least 350 ms.
 
-use super::World;
 use super::tasks::Name;
+use super::{Core, World};
 use crate::program::{Amount, Reg};
 use crate::workload::{MetricId, ProgramId, QueueId, WordId};
 use schedcast_kernel::{Ns, TaskId};
@@ -58,7 +58,7 @@ pub struct Unfinished {
     pub metrics: BTreeMap<u32, Vec<Ns>>,
 }
 
-impl<const EXPLAIN: bool> World<EXPLAIN> {
+impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     /// The age of everything that the workload's [`MessageSpec`]s and [`RequestSpec`]s tell of and that is under way now.
     pub fn unfinished(&self) -> Unfinished {
         let now = self.now();
@@ -123,7 +123,7 @@ impl Unfinished {
     }
 }
 
-impl<const EXPLAIN: bool> World<EXPLAIN> {
+impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     fn waiting_values(&self, queue: QueueId) -> impl Iterator<Item = u64> + '_ {
         let queue = self.out.tasks.queues.get(queue.0 as usize);
         let messages = queue.into_iter().flat_map(|queue| &queue.messages);
