@@ -11,11 +11,16 @@
 //! The project has no kernel source: trees are fetched by the script `validation/trees` or are the user's own.
 
 pub mod build;
+mod calls;
 pub mod config;
 pub mod lockstep;
+mod mirror;
 pub mod overlay;
+pub mod tree_core;
 pub mod trees;
+mod warm_up;
 pub mod world;
 
 pub use build::{BuildError, Builder};
+pub use tree_core::TreeCore;
 pub use world::{Call, Event, Field, Machine, NewTask, Object, Place, World, WorldError};

@@ -4,6 +4,10 @@
 //! When it returns, CPU 0 computes in user mode or waits in its idle loop, and [`World::events`] has what was set off
 //! for later: an interrupt for CPU 1, a timer of CPU 0 at 105 ms, the tick of CPU 1 that is stopped.
 
+pub use crate::calls::{Call, Chance, Event, Left, Machine, NewTask, Place, Told};
+
+use crate::calls::Hear;
+use schedcast_kernel::platform::Op;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_longlong, c_uint, c_ulong, c_void};
@@ -22,120 +26,6 @@ pub enum WorldError {
     /// The machine.
     #[error("a tree runs on 1 to 64 CPUs, not {0}")]
     Cpus(usize),
-}
-
-/// Where a CPU sits; equal numbers share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub struct Place {
-    /// Core.
-    pub core: c_int,
-    /// Cluster of cores.
-    pub cluster: c_int,
-    /// Last level cache.
-    pub llc: c_int,
-    /// Package.
-    pub package: c_int,
-    /// Memory node, counted from 0.
-    pub node: c_int,
-}
-
-/// A machine.
-#[derive(Clone, Debug)]
-pub struct Machine {
-    /// One for each CPU.
-    pub places: Vec<Place>,
-    /// One for each CPU, 1024 = the fastest.
-    pub capacities: Vec<c_ulong>,
-    /// Distances between nodes, row by row; 10 = local.
-    pub distances: Vec<c_int>,
-    /// What chance is drawn from.
-    pub seed: u64,
-}
-
-/// A task to be made.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct NewTask {
-    /// Group.
-    pub group: c_int,
-    /// 1 = a kernel thread.
-    pub kthread: c_int,
-    /// Number of the policy (`SCHED_NORMAL` is 0).
-    pub policy: c_int,
-    /// Nice value.
-    pub nice: c_int,
-    /// Real-time priority.
-    pub priority: c_int,
-    /// Slice asked for, 0 = none.
-    pub slice_ns: u64,
-    /// CPUs that it may run on.
-    pub cpus: c_ulong,
-    /// CPU that it is made on.
-    pub cpu: c_int,
-    /// When.
-    pub now: u64,
-}
-
-/// What a CPU is made to execute (`enum sc_call`), with its arguments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(i32)]
-pub enum Call {
-    /// Only the way out.
-    Nothing,
-    /// The tick's interrupt.
-    Tick,
-    /// The clock event device's interrupt.
-    Timer,
-    /// The interrupt that asks for a reschedule.
-    Resched,
-    /// The interrupt for functions called by other CPUs.
-    Function,
-    /// The interrupt for work that could not be done where it was found.
-    IrqWork,
-    /// A device's interrupt, which wakes a task: task.
-    IrqWake,
-    /// The current task wakes another: task, 1 = in sync.
-    Wake,
-    /// It sleeps.
-    Block,
-    /// It yields.
-    Yield,
-    /// It ends.
-    Exit,
-    /// It executes another program.
-    Exec,
-    /// It starts a task that was made: task.
-    Start,
-    /// Nice value: task, value.
-    Nice,
-    /// Policy: task, policy, nice, priority, slice.
-    Policy,
-    /// CPUs: task, bits.
-    Affinity,
-    /// Another group: task, group.
-    Move,
-    /// A new group: parent.
-    GroupNew,
-    /// A group without tasks goes: group.
-    GroupRemove,
-    /// Weight: group, shares.
-    GroupWeight,
-    /// `cpu.idle`: group, 1 = on.
-    GroupIdle,
-    /// Limit: group, period, quota (−1 = none), burst, in ns.
-    GroupLimit,
-}
-
-/// What the scheduler set off for later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// An interrupt for a CPU: [`Call::Resched`], [`Call::Function`] or [`Call::IrqWork`].
-    Interrupt(usize, Call),
-    /// The tick of a CPU was stopped or is back.
-    Tick(usize, bool),
-    /// A CPU changed from one task to another.
-    Switch(usize, c_int, c_int),
 }
 
 /// A structure that can be read.
@@ -211,8 +101,12 @@ struct Host {
     timer: extern "C" fn(*mut Inner, c_int, c_longlong),
     interrupt: extern "C" fn(*mut Inner, c_int, c_int),
     tick: extern "C" fn(*mut Inner, c_int, c_int),
-    switched: extern "C" fn(*mut Inner, c_int, c_int, c_int),
+    switched: extern "C" fn(*mut Inner, c_int, c_int, c_int, c_int),
+    woken: extern "C" fn(*mut Inner, c_int, c_int),
+    migrated: extern "C" fn(*mut Inner, c_int, c_int, c_int),
+    throttled: extern "C" fn(*mut Inner, c_int, c_int, c_int),
     random: extern "C" fn(*mut Inner, c_int) -> c_uint,
+    spend: extern "C" fn(*mut Inner, c_int, c_int),
 }
 
 /// What the object's calls back see and change.
@@ -221,8 +115,38 @@ struct Inner {
     log: Vec<String>,
     timers: Vec<u64>,
     events: Vec<Event>,
+    /// Whom all is told at once, during a call that somebody listens to.
+    hear: Option<*mut Hear<'static>>,
+    set_now: extern "C" fn(c_longlong),
     seed: u64,
     draws: [u64; 3],
+}
+
+impl Inner {
+    /// Tells a listener; his answer, if there is one.
+    #[expect(unsafe_code, reason = "a listener that lives as long as the call")]
+    fn tell(&mut self, told: Told) -> Option<u64> {
+        // SAFETY: `run_heard` put it there and has not returned.
+        self.hear.map(|hear| unsafe { (*hear)(told) })
+    }
+
+    /// Tells a listener of something that may take time. `false` when there is none.
+    fn pass(&mut self, told: Told) -> bool {
+        let Some(now) = self.tell(told) else {
+            return false;
+        };
+        if now > 0 {
+            (self.set_now)(now as c_longlong);
+        }
+        true
+    }
+
+    /// Tells a listener, or keeps it for [`World::events`].
+    fn set_off(&mut self, event: Event) {
+        if !self.pass(Told::Event(event)) {
+            self.events.push(event);
+        }
+    }
 }
 
 /// Functions of the object.
@@ -237,6 +161,8 @@ struct Functions {
     object: extern "C" fn(c_int, c_int, c_int) -> *const u8,
     set_feature: extern "C" fn(*const c_char, c_int),
     tick_runs: extern "C" fn(c_int) -> c_int,
+    forget_past: extern "C" fn(),
+    set_now: extern "C" fn(c_longlong),
 }
 
 /// A scheduler that runs.
@@ -250,6 +176,8 @@ pub struct World {
     _file: OwnedFd,
 }
 
+/// `SC_STAYS`.
+const STAYS: c_int = 0x100;
 /// What `sc_run` returns when the world is over, and when the caller of a call would wait.
 const TRAPPED: c_long = -1_000_000;
 /// The caller of a call would wait for another CPU; it goes on without waiting here.
@@ -272,6 +200,8 @@ impl World {
             log: Vec::new(),
             timers: vec![u64::MAX; cpus],
             events: Vec::new(),
+            hear: None,
+            set_now: functions.set_now,
             seed: machine.seed,
             draws: [0; 3],
         });
@@ -284,7 +214,11 @@ impl World {
             interrupt,
             tick,
             switched,
+            woken,
+            migrated,
+            throttled,
             random,
+            spend,
         });
         let raw = RawMachine {
             cpus: cpus as c_int,
@@ -375,6 +309,38 @@ impl World {
         Ok(result)
     }
 
+    /// The same with somebody who is told at once all that is set off, and answers where a number is asked for. A call that
+    /// `stays` leaves the CPU in the kernel until [`Call::Nothing`] lets it out.
+    ///
+    /// # Errors
+    /// As for [`World::run`].
+    #[expect(
+        unsafe_code,
+        reason = "the lifetime of a listener that is forgotten at the end"
+    )]
+    pub fn run_heard(
+        &mut self,
+        cpu: usize,
+        now: u64,
+        (call, stays): (Call, bool),
+        arguments: &[i64],
+        hear: &mut Hear<'_>,
+    ) -> Result<i64, WorldError> {
+        let mut all = [0; 6];
+        all[..arguments.len()].copy_from_slice(arguments);
+        // SAFETY: forgotten before `hear` ends; the object calls back within `run` only.
+        self.inner.hear = Some(unsafe {
+            std::mem::transmute::<*mut Hear<'_>, *mut Hear<'static>>(std::ptr::from_mut(hear))
+        });
+        let kind = call as c_int | if stays { STAYS } else { 0 };
+        let result = (self.functions.run)(cpu as c_int, now as c_longlong, kind, all.as_ptr());
+        self.inner.hear = None;
+        if result == TRAPPED {
+            return Err(self.trapped());
+        }
+        Ok(result)
+    }
+
     /// Makes a task; [`Call::Start`] starts it.
     pub fn task_new(&mut self, task: &NewTask) -> c_int {
         (self.functions.task_new)(&raw const *task)
@@ -403,6 +369,11 @@ impl World {
     /// Whether the tick of a CPU runs.
     pub fn tick_runs(&self, cpu: usize) -> bool {
         (self.functions.tick_runs)(cpu as c_int) != 0
+    }
+
+    /// Forgets what ran so far, on CPUs that are idle now: as if that had been long ago.
+    pub fn forget_past(&mut self) {
+        (self.functions.forget_past)();
     }
 
     /// Warnings of the kernel so far.
@@ -459,6 +430,12 @@ impl World {
         } else {
             i128::from(value)
         })
+    }
+}
+
+impl std::fmt::Debug for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("World").finish_non_exhaustive()
     }
 }
 
@@ -519,6 +496,8 @@ fn open(object: &Path) -> Result<(*mut c_void, OwnedFd, Functions), String> {
             object: std::mem::transmute(find(c"sc_object")?),
             set_feature: std::mem::transmute(find(c"sc_set_feature")?),
             tick_runs: std::mem::transmute(find(c"sc_tick_runs")?),
+            forget_past: std::mem::transmute(find(c"sc_forget_past")?),
+            set_now: std::mem::transmute(find(c"sc_set_now")?),
         };
         Ok((library, file, functions))
     }
@@ -568,7 +547,9 @@ extern "C" fn timer(world: *mut Inner, cpu: c_int, at: c_longlong) {
     } else {
         at.max(0) as u64
     };
-    inner(world).timers[cpu as usize] = at;
+    let inner = inner(world);
+    inner.timers[cpu as usize] = at;
+    inner.pass(Told::Timer(cpu as usize, at));
 }
 
 extern "C" fn interrupt(world: *mut Inner, cpu: c_int, kind: c_int) {
@@ -577,25 +558,65 @@ extern "C" fn interrupt(world: *mut Inner, cpu: c_int, kind: c_int) {
         kind if kind == Call::IrqWork as c_int => Call::IrqWork,
         _ => Call::Resched,
     };
-    inner(world)
-        .events
-        .push(Event::Interrupt(cpu as usize, call));
+    inner(world).set_off(Event::Interrupt(cpu as usize, call));
 }
 
 extern "C" fn tick(world: *mut Inner, cpu: c_int, runs: c_int) {
-    inner(world)
-        .events
-        .push(Event::Tick(cpu as usize, runs != 0));
+    inner(world).set_off(Event::Tick(cpu as usize, runs != 0));
 }
 
-extern "C" fn switched(world: *mut Inner, cpu: c_int, from: c_int, to: c_int) {
-    inner(world)
-        .events
-        .push(Event::Switch(cpu as usize, from, to));
+extern "C" fn switched(world: *mut Inner, cpu: c_int, from: c_int, to: c_int, left: c_int) {
+    let left = match left {
+        0 => Left::Runnable,
+        1 => Left::Asleep,
+        2 => Left::Dead,
+        _ => Left::Throttled,
+    };
+    inner(world).set_off(Event::Switch(cpu as usize, from, to, left));
+}
+
+extern "C" fn woken(world: *mut Inner, task: c_int, cpu: c_int) {
+    inner(world).pass(Told::Event(Event::Woken(task, cpu as usize)));
+}
+
+extern "C" fn migrated(world: *mut Inner, task: c_int, from: c_int, to: c_int) {
+    let event = Event::Migrated(task, from as usize, to as usize);
+    inner(world).pass(Told::Event(event));
+}
+
+extern "C" fn throttled(world: *mut Inner, group: c_int, cpu: c_int, on: c_int) {
+    let event = Event::Throttled(group, cpu as usize, on != 0);
+    inner(world).pass(Told::Event(event));
+}
+
+/// `enum sc_operation`.
+const OPERATIONS: [Op; 9] = [
+    Op::EnqueueLevel,
+    Op::DequeueLevel,
+    Op::UpdateCfsGroup,
+    Op::TickLevel,
+    Op::SelectScanCpu,
+    Op::BalanceCpu,
+    Op::BalanceMoveTask,
+    Op::BandwidthPeriodTimer,
+    Op::Unthrottle,
+];
+
+extern "C" fn spend(world: *mut Inner, operation: c_int, count: c_int) {
+    let operation = OPERATIONS[operation as usize];
+    inner(world).pass(Told::Spend(operation, count as u32));
 }
 
 extern "C" fn random(world: *mut Inner, kind: c_int) -> c_uint {
     let inner = inner(world);
+    let chance = match kind {
+        0 => Chance::Period,
+        1 => Chance::Dice,
+        _ => Chance::Other,
+    };
+    if let Some(number) = inner.tell(Told::Random(chance)) {
+        return number as c_uint;
+    }
     let draws = &mut inner.draws[kind.clamp(0, 2) as usize];
     *draws += 1;
     draw(inner.seed, kind.clamp(0, 2) as u64, *draws)

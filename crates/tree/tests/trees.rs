@@ -1,7 +1,10 @@
 //! The rules against the C of trees that are at hand: a few seconds. `make oracle` does the same for long.
 
+mod built;
+
+use built::object;
 use schedcast_tree::lockstep::{Kinds, Shape, draw, run};
-use schedcast_tree::{BuildError, Builder, config::Config, trees};
+use schedcast_tree::{Builder, config::Config};
 
 const ONE_CPU: Shape = Shape {
     sockets: 1,
@@ -32,29 +35,6 @@ const ALL: Kinds = Kinds {
     changes: true,
     features: false,
 };
-
-/// The object of a tree, or why the test is skipped.
-fn object(version: &str) -> Option<std::path::PathBuf> {
-    let skip = |why: String| {
-        eprintln!("skipped: {why}");
-        None
-    };
-    let Some(tree) = trees::find(version) else {
-        let folder = trees::folder();
-        return skip(format!(
-            "no tree of {version} in {} (SCHEDCAST_TREES)",
-            folder.display()
-        ));
-    };
-    let built = Builder::new(&tree, Config::default()).and_then(|builder| builder.object());
-    match built {
-        Ok(object) => Some(object),
-        Err(error @ (BuildError::Machine(_) | BuildError::NoProgram(..))) => {
-            skip(error.to_string())
-        }
-        Err(error) => panic!("{error}"),
-    }
-}
 
 fn is_equal(version: &str, shape: Shape, kinds: Kinds) {
     let Some(object) = object(version) else {

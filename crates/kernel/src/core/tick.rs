@@ -12,7 +12,7 @@ use crate::platform::{Op, Platform, Timer};
 impl Kernel {
     /// First tick after `now` on the grid.
     #[inline]
-    pub(crate) fn next_tick(&self, now: Ns) -> Ns {
+    pub fn next_tick(&self, now: Ns) -> Ns {
         let (tick_ns, phase_ns) = (self.rules.tick_ns, self.rules.tick_phase_ns);
         self.jiffies(now + tick_ns - phase_ns) * tick_ns + phase_ns
     }

@@ -18,8 +18,21 @@ struct sc_host {
 	void (*timer)(void *world, int cpu, long long at_ns);	/* clock event device of a CPU */
 	void (*interrupt)(void *world, int cpu, int kind);	/* enum sc_call: RESCHED, FUNCTION or IRQ_WORK */
 	void (*tick)(void *world, int cpu, int runs);		/* the idle loop stopped the tick, or it is back */
-	void (*switched)(void *world, int cpu, int from, int to);
+	void (*switched)(void *world, int cpu, int from, int to, int left);	/* enum sc_left */
+	void (*woken)(void *world, int task, int cpu);		/* it was put on the queue of a CPU */
+	void (*migrated)(void *world, int task, int from, int to);
+	void (*throttled)(void *world, int group, int cpu, int on);	/* a group's queue on a CPU */
 	unsigned (*random)(void *world, int kind);		/* enum sc_random */
+	void (*spend)(void *world, int operation, int count);	/* enum sc_operation; time may pass */
+};
+
+/* In which state a task is left: it could go on, it sleeps, it has ended, its group has no runtime left. */
+enum sc_left { SC_LEFT_RUNNABLE, SC_LEFT_ASLEEP, SC_LEFT_DEAD, SC_LEFT_THROTTLED };
+
+/* What takes time on a machine, and is told where the scheduler does it. */
+enum sc_operation {
+	SC_ENQUEUE_LEVEL, SC_DEQUEUE_LEVEL, SC_UPDATE_CFS_GROUP, SC_TICK_LEVEL, SC_SCAN_CPU, SC_BALANCE_CPU,
+	SC_BALANCE_MOVE_TASK, SC_PERIOD_TIMER, SC_UNTHROTTLE,
 };
 
 enum sc_random { SC_RANDOM_PERIOD, SC_RANDOM_DICE, SC_RANDOM_OTHER };
@@ -32,13 +45,14 @@ enum sc_call {
 	SC_IRQ_RESCHED,
 	SC_IRQ_FUNCTION,
 	SC_IRQ_WORK,
-	SC_IRQ_WAKE,		/* task */
+	SC_IRQ_WAKE,		/* task, sync */
 	/* system calls of the current task */
 	SC_WAKE,		/* task, sync */
 	SC_BLOCK,
 	SC_YIELD,
 	SC_EXIT,
 	SC_EXEC,
+	SC_CPU_TIME,		/* returns the CPU time of the current task, which is charged up to now */
 	SC_START,		/* task: what is left of fork */
 	/* calls whose caller does not wait for other CPUs: on a stack of their own */
 	SC_NICE,		/* task, nice */
@@ -50,7 +64,14 @@ enum sc_call {
 	SC_GROUP_WEIGHT,	/* group, weight */
 	SC_GROUP_IDLE,		/* group, on */
 	SC_GROUP_LIMIT,		/* group, period, quota, burst in ns; quota -1: none */
+	SC_GROUP_PHASE,		/* group, first expiry of its period timer */
 };
+
+/*
+ * Added to a call that does not sleep: the CPU stays in the kernel behind it. Several system calls and interrupts can
+ * so follow each other at one moment; SC_NOTHING is the way out then.
+ */
+#define SC_STAYS 0x100
 
 /* What sc_run() returns besides the result of a call. */
 #define SC_TRAPPED (-1000000)	/* the world is over; the log says why */
@@ -71,6 +92,8 @@ struct sc_task {
 	unsigned long cpus;
 	int cpu;
 	long long now;
+	int parent;		/* whose habit of waking it takes over; -1: nobody's */
+	int asleep;		/* it sleeps since long ago and is never started */
 };
 
 struct sc_field {
@@ -93,4 +116,6 @@ SC_API const struct sc_field *sc_bits(int kind, int *count);
 SC_API const void *sc_object(int kind, int a, int b);
 SC_API void sc_set_feature(const char *name, int on);
 SC_API int sc_tick_runs(int cpu);
+SC_API void sc_forget_past(void);
+SC_API void sc_set_now(long long now);
 #endif

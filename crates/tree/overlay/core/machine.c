@@ -190,7 +190,7 @@ struct task_struct *sc_switch_to(struct task_struct *prev, struct task_struct *n
 {
 	if (sc_detached)
 		sc_trap("a call that must not sleep on its own stack did");
-	sc_host->switched(sc_host->world, sc_cpu, prev->pid, next->pid);
+	sc_host->switched(sc_host->world, sc_cpu, prev->pid, next->pid, sc_left(prev));
 	sc_current = sc_curr[sc_cpu] = next;
 	sc_switched_from = prev;
 	sc_swap(&prev->thread.sp, next->thread.sp);

@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* kernel/sched/core.c as it is, and behind it what needs its static functions: the calls of the host. */
-#include <kernel/sched/core.c>
+/*
+ * kernel/sched/core.c as it is, but that it tells the host of wakeups and migrations (hooks.sed), and behind it what needs
+ * its static functions: the calls of the host.
+ */
+#include <arch/schedcast/core/host.h>
+extern const struct sc_host *sc_host;
+#define sc_woken(task) sc_host->woken(sc_host->world, (task)->pid, task_cpu(task))
+#define sc_migrated(task, to) sc_host->migrated(sc_host->world, (task)->pid, task_cpu(task), to)
+#include <core_hooked.c>
+#include <arch/schedcast/core/internal.h>
 #include <linux/clockchips.h>
 #include <linux/cpuhotplug.h>
 #include <linux/irq_work.h>
@@ -8,7 +16,6 @@
 #include <linux/sched/task.h>
 #include <linux/smp.h>
 #include <linux/task_work.h>
-#include <arch/schedcast/core/internal.h>
 
 #define MAX_TASKS 8192
 #define MAX_GROUPS 4096
@@ -16,6 +23,7 @@ static struct task_struct *tasks[MAX_TASKS];
 static struct task_group *groups[MAX_GROUPS];
 static struct css_set *sets[MAX_GROUPS];
 static int nr_tasks, nr_groups;
+static unsigned long start_jiffies;	/* since when tasks that nobody forked may have woken others */
 static struct task_struct model;	/* what new tasks are copied from */
 static struct mm_struct *space;
 extern int sc_warned, sc_trapped, tick_nohz_active;
@@ -92,6 +100,21 @@ static struct task_struct *task_new(const struct sc_task *like, void (*entry)(vo
 #else
 	sched_post_fork(task);
 #endif
+	if (like->parent >= 0) {
+		task->wakee_flips = tasks[like->parent]->wakee_flips;
+		task->wakee_flip_decay_ts = tasks[like->parent]->wakee_flip_decay_ts;
+		task->last_wakee = tasks[like->parent]->last_wakee;
+	} else {
+		task->wakee_flip_decay_ts = start_jiffies;
+	}
+	if (like->asleep) {
+		task->se.avg = (struct sched_avg) { };
+#ifdef SC_STATE_UNDERSCORED
+		task->__state = TASK_INTERRUPTIBLE;
+#else
+		task->state = TASK_INTERRUPTIBLE;
+#endif
+	}
 	sc_enter(here);
 	return task;
 }
@@ -104,18 +127,22 @@ int sc_task_new(const struct sc_task *like)
 }
 struct task_struct *sc_thread_new(void (*entry)(void), const char *name, int cpu)
 {
-	struct sc_task like = { .kthread = 1, .cpus = 1UL << cpu, .cpu = 0 };
+	struct sc_task like = { .kthread = 1, .cpus = 1UL << cpu, .cpu = 0, .parent = -1 };
 
 	return task_new(&like, entry);
 }
 
 /* The call that the current task of the CPU being simulated is to execute. */
-static struct { int call; const long *argument; long result; } call;
+static struct { int call; const long *argument; long result; bool stays; } call;
+/* CPUs whose interrupt is not over. */
+static bool in_interrupt[NR_CPUS];
 
 static struct clock_event_device event_device;
 static void serve_interrupt(void)
 {
-	irq_enter();
+	if (!in_interrupt[sc_cpu])
+		irq_enter();
+	in_interrupt[sc_cpu] = call.stays;
 	switch (call.call) {
 	case SC_IRQ_TICK:
 		sc_note_tick();
@@ -138,15 +165,23 @@ static void serve_interrupt(void)
 		irq_work_run();
 		break;
 	case SC_IRQ_WAKE:
-		try_to_wake_up(tasks[call.argument[0]], TASK_NORMAL, 0);
+		try_to_wake_up(tasks[call.argument[0]], TASK_NORMAL, call.argument[1] ? WF_SYNC : 0);
 		break;
 	}
-	irq_exit();
+	if (!call.stays)
+		irq_exit();
 }
 static void serve(void)
 {
 	int kind = call.call;
 
+	if (kind == SC_NOTHING && in_interrupt[sc_cpu]) {
+		in_interrupt[sc_cpu] = false;
+		local_irq_disable();
+		irq_exit();
+		local_irq_enable();
+		return;
+	}
 	if (kind >= SC_IRQ_TICK && kind <= SC_IRQ_WAKE) {
 		local_irq_disable();
 		serve_interrupt();
@@ -166,6 +201,9 @@ static void serve(void)
 		break;
 	case SC_EXEC:
 		sched_exec();
+		break;
+	case SC_CPU_TIME:
+		call.result = task_sched_runtime(current);
 		break;
 	case SC_START:
 		wake_up_new_task(tasks[call.argument[0]]);
@@ -197,6 +235,7 @@ static int group_new(struct task_group *parent)
 		return -ENOMEM;
 	groups[nr_groups] = group;
 	group->css.parent = &parent->css;
+	group->css.id = nr_groups;
 	sets[nr_groups] = set_for(group);
 	sched_online_group(group, parent);
 	return nr_groups++;
@@ -255,6 +294,9 @@ static long serve_detached(void)
 #else
 		return -EOPNOTSUPP;
 #endif
+	case SC_GROUP_PHASE:
+		hrtimer_set_expires(&groups[a[0]]->cfs_bandwidth.period_timer, a[1]);
+		return 0;
 	case SC_GROUP_LIMIT:
 		return group_limit(groups[a[0]], a + 1);
 	}
@@ -309,19 +351,43 @@ static void to_user_mode(void)
 		}
 	}
 }
+/* Executes calls until one leaves the kernel. Nobody is preempted in between, however preemptible the kernel is. */
+static void serve_until_out(void)
+{
+	do {
+		sc_wait();
+		if (call.stays)
+			preempt_count_inc();
+		serve();
+		if (call.stays)
+			preempt_count_dec();
+	} while (call.stays);
+}
 static void user_task(void)
 {
 	schedule_tail(sc_switched_from);
 	for (;;) {
 		to_user_mode();
-		sc_wait();
-		serve();
+		serve_until_out();
 	}
+}
+int sc_left(struct task_struct *task)
+{
+#ifdef SC_STATE_UNDERSCORED
+	unsigned int state = task->__state;
+#else
+	unsigned int state = task->state;
+#endif
+
+#ifdef SC_TASK_THROTTLED
+	if (task->throttled)
+		return SC_LEFT_THROTTLED;
+#endif
+	return state & TASK_DEAD ? SC_LEFT_DEAD : state ? SC_LEFT_ASLEEP : SC_LEFT_RUNNABLE;
 }
 void arch_cpu_idle(void)
 {
-	sc_wait();
-	serve();
+	serve_until_out();
 	local_irq_enable();
 }
 
@@ -329,6 +395,8 @@ long sc_run(int cpu, long long now, int kind, const long *arguments)
 {
 	sc_now(now);
 	sc_enter(cpu);
+	call.stays = kind & SC_STAYS;
+	kind &= ~SC_STAYS;
 	call.call = kind;
 	call.argument = arguments;
 	call.result = 0;
@@ -345,6 +413,10 @@ long sc_run(int cpu, long long now, int kind, const long *arguments)
 		call.call = SC_NOTHING;
 		if (sc_trapped)
 			return SC_TRAPPED;
+		if (call.stays) {
+			sc_deferred();
+			return call.result;
+		}
 	}
 	sc_swap(&sc_host_sp, current->thread.sp);
 	if (sc_trapped)
@@ -414,7 +486,7 @@ int sc_boot(const struct sc_machine *machine, const struct sc_host *host, long l
 }
 static void boot(void)
 {
-	struct sc_task plain = { .kthread = 1, .cpus = ~0UL };
+	struct sc_task plain = { .kthread = 1, .cpus = ~0UL, .parent = -1 };
 	initcall_entry_t *entry;
 	int cpu;
 
@@ -482,142 +554,35 @@ static void boot(void)
 	cpu_startup_entry(CPUHP_ONLINE);
 }
 
-/* What the host may read: one table of members for each structure. */
-#define NONE(...)
-#define SC_BIT NONE
-#define SC_FIELD(list, type, member) SC_FIELD_##list(type, member)
-#define MEMBER(type, member) { #member, offsetof(type, member), sizeof(((type *)0)->member),	\
-	(typeof(((type *)0)->member))-1 < (typeof(((type *)0)->member))1 },
-#define SC_FIELD_task MEMBER
-#define SC_FIELD_entity NONE
-#define SC_FIELD_cfs_rq NONE
-#define SC_FIELD_rq NONE
-#define SC_FIELD_group NONE
-#define SC_FIELD_domain NONE
-static const struct sc_field task_fields[] = {
-#include <probed.h>
-};
-#undef SC_FIELD_task
-#undef SC_FIELD_entity
-#define SC_FIELD_task NONE
-#define SC_FIELD_entity MEMBER
-static const struct sc_field entity_fields[] = {
-#include <probed.h>
-};
-#undef SC_FIELD_entity
-#undef SC_FIELD_cfs_rq
-#define SC_FIELD_entity NONE
-#define SC_FIELD_cfs_rq MEMBER
-static const struct sc_field cfs_rq_fields[] = {
-#include <probed.h>
-};
-#undef SC_FIELD_cfs_rq
-#undef SC_FIELD_rq
-#define SC_FIELD_cfs_rq NONE
-#define SC_FIELD_rq MEMBER
-static const struct sc_field rq_fields[] = {
-#include <probed.h>
-};
-#undef SC_FIELD_rq
-#undef SC_FIELD_group
-#define SC_FIELD_rq NONE
-#define SC_FIELD_group MEMBER
-static const struct sc_field group_fields[] = {
-#include <probed.h>
-};
-#undef SC_FIELD_group
-#undef SC_FIELD_domain
-#define SC_FIELD_group NONE
-#define SC_FIELD_domain MEMBER
-static const struct sc_field domain_fields[] = {
-#include <probed.h>
-};
-const struct sc_field *sc_fields(int kind, int *count)
-{
-#define TABLE(kind, list) case kind: *count = ARRAY_SIZE(list##_fields); return list##_fields
-	switch (kind) {
-	TABLE(SC_TASK, task);
-	TABLE(SC_TASK_ENTITY, entity);
-	TABLE(SC_GROUP_ENTITY, entity);
-	TABLE(SC_CFS_RQ, cfs_rq);
-	TABLE(SC_RQ, rq);
-	TABLE(SC_GROUP, group);
-	TABLE(SC_DOMAIN, domain);
-	}
-	*count = 0;
-	return NULL;
-}
-
-/* Members of one bit have no address: each is set in an empty structure and looked for. */
-#undef SC_FIELD
-#undef SC_BIT
-#define SC_FIELD NONE
-#define SC_BIT(list, type, member) \
-	static void set_##list##_##member(void *object) { ((type *)object)->member = 1; }
-#include <probed.h>
-#undef SC_BIT
-#define SC_BIT(list, type, member) { #list, #member, sizeof(type), set_##list##_##member },
-static const struct { const char *list, *member; int size; void (*set)(void *object); } bits[] = {
-#include <probed.h>
-};
-const struct sc_field *sc_bits(int kind, int *count)
-{
-	static const char * const lists[SC_KINDS] = { "task", "entity", "entity", "cfs_rq", "rq", "group", "domain" };
-	static struct sc_field found[ARRAY_SIZE(bits) + 1];
-	unsigned i, at;
-
-	*count = 0;
-	for (i = 0; i < ARRAY_SIZE(bits); i++) {
-		unsigned char *empty;
-
-		if (strcmp(bits[i].list, lists[kind]))
-			continue;
-		empty = sc_host->alloc(sc_host->world, bits[i].size);
-		bits[i].set(empty);
-		for (at = 0; at < bits[i].size; at++)
-			if (empty[at])
-				found[(*count)++] = (struct sc_field) { bits[i].member, at, 1, 0, empty[at] };
-		sc_host->free(sc_host->world, empty);
-	}
-	return found;
-}
-static const void *domain(int cpu, int level)
-{
-	struct sched_domain *domain = cpu_rq(cpu)->sd;
-
-	while (domain && level--)
-		domain = domain->parent;
-	return domain;
-}
-const void *sc_object(int kind, int a, int b)
-{
-	switch (kind) {
-	case SC_TASK:
-		return tasks[a];
-	case SC_TASK_ENTITY:
-		return &tasks[a]->se;
-	case SC_GROUP_ENTITY:
-#ifdef SC_GROUP_ENTITIES
-		return groups[a]->se[b];
-#else
-		return NULL;
-#endif
-	case SC_CFS_RQ:
-#ifdef SC_GROUP_QUEUE_POINTERS
-		return groups[a]->cfs_rq[b];
-#else
-		return a ? tg_cfs_rq(groups[a], b) : &cpu_rq(b)->cfs;
-#endif
-	case SC_RQ:
-		return cpu_rq(a);
-	case SC_GROUP:
-		return groups[a];
-	case SC_DOMAIN:
-		return domain(a, b);
-	}
-	return NULL;
-}
+#include <arch/schedcast/core/readable.h>
 int sc_current_task(int cpu) { return sc_curr[cpu]->pid; }
+/* What ran so far leaves load and times behind, which the host wants forgotten. All CPUs are idle. */
+void sc_forget_past(void)
+{
+	int cpu;
+
+	for (cpu = 0; cpu < sc_cpus; cpu++) {
+		struct rq *rq = cpu_rq(cpu);
+		struct cfs_rq *queue = &rq->cfs;
+
+		queue->avg = (struct sched_avg) { };
+		queue->removed.nr = 0;
+		queue->removed.load_avg = queue->removed.util_avg = queue->removed.runnable_avg = 0;
+		queue->tg_load_avg_contrib = 0;
+#ifdef SC_MIN_VRUNTIME
+		queue->min_vruntime = -(1ULL << 20);	/* as in init_cfs_rq() */
+#endif
+#ifdef SC_ZERO_VRUNTIME
+		queue->zero_vruntime = -(1ULL << 20);
+#endif
+		rq->idle_stamp = 1;	/* all equally long ago */
+		rq->avg_idle = 2 * sysctl_sched_migration_cost;	/* as in sched_init() */
+	}
+	atomic_long_set(&root_task_group.load_avg, 0);
+	start_jiffies = jiffies;
+}
+/* Time has passed within a call. */
+void sc_set_now(long long now) { sc_now(now); }
 int sc_warnings(void) { return sc_warned; }
 int sc_tick_runs(int cpu) { return !sc_tick_stopped(cpu); }
 

@@ -256,7 +256,7 @@ impl Pair {
                     self.ticks[cpu] = (self.bench.now / self.tick_ns + 1) * self.tick_ns;
                 }
                 Event::Tick(cpu, false) => self.ticks[cpu] = Ns::MAX,
-                Event::Switch(..) => {}
+                _ => {}
             }
         }
         Ok(result)
@@ -591,6 +591,8 @@ impl Pair {
             cpus: bits,
             cpu: cpu as i32,
             now: self.bench.now,
+            parent: -1,
+            asleep: 0,
         });
         self.tasks.push((rust, tree));
         self.rust.wake_up_new_task(&mut self.bench, here, rust);

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* A part of sched_core.c: members of structures, for the host to read. */
+/* What the host may read: one table of members for each structure. */
+#define NONE(...)
+#define SC_BIT NONE
+#define SC_FIELD(list, type, member) SC_FIELD_##list(type, member)
+#define MEMBER(type, member) { #member, offsetof(type, member), sizeof(((type *)0)->member),	\
+	(typeof(((type *)0)->member))-1 < (typeof(((type *)0)->member))1 },
+#define SC_FIELD_task MEMBER
+#define SC_FIELD_entity NONE
+#define SC_FIELD_cfs_rq NONE
+#define SC_FIELD_rq NONE
+#define SC_FIELD_group NONE
+#define SC_FIELD_domain NONE
+static const struct sc_field task_fields[] = {
+#include <probed.h>
+};
+#undef SC_FIELD_task
+#undef SC_FIELD_entity
+#define SC_FIELD_task NONE
+#define SC_FIELD_entity MEMBER
+static const struct sc_field entity_fields[] = {
+#include <probed.h>
+};
+#undef SC_FIELD_entity
+#undef SC_FIELD_cfs_rq
+#define SC_FIELD_entity NONE
+#define SC_FIELD_cfs_rq MEMBER
+static const struct sc_field cfs_rq_fields[] = {
+#include <probed.h>
+};
+#undef SC_FIELD_cfs_rq
+#undef SC_FIELD_rq
+#define SC_FIELD_cfs_rq NONE
+#define SC_FIELD_rq MEMBER
+static const struct sc_field rq_fields[] = {
+#include <probed.h>
+};
+#undef SC_FIELD_rq
+#undef SC_FIELD_group
+#define SC_FIELD_rq NONE
+#define SC_FIELD_group MEMBER
+static const struct sc_field group_fields[] = {
+#include <probed.h>
+};
+#undef SC_FIELD_group
+#undef SC_FIELD_domain
+#define SC_FIELD_group NONE
+#define SC_FIELD_domain MEMBER
+static const struct sc_field domain_fields[] = {
+#include <probed.h>
+};
+const struct sc_field *sc_fields(int kind, int *count)
+{
+#define TABLE(kind, list) case kind: *count = ARRAY_SIZE(list##_fields); return list##_fields
+	switch (kind) {
+	TABLE(SC_TASK, task);
+	TABLE(SC_TASK_ENTITY, entity);
+	TABLE(SC_GROUP_ENTITY, entity);
+	TABLE(SC_CFS_RQ, cfs_rq);
+	TABLE(SC_RQ, rq);
+	TABLE(SC_GROUP, group);
+	TABLE(SC_DOMAIN, domain);
+	}
+	*count = 0;
+	return NULL;
+}
+
+/* Members of one bit have no address: each is set in an empty structure and looked for. */
+#undef SC_FIELD
+#undef SC_BIT
+#define SC_FIELD NONE
+#define SC_BIT(list, type, member) \
+	static void set_##list##_##member(void *object) { ((type *)object)->member = 1; }
+#include <probed.h>
+#undef SC_BIT
+#define SC_BIT(list, type, member) { #list, #member, sizeof(type), set_##list##_##member },
+static const struct { const char *list, *member; int size; void (*set)(void *object); } bits[] = {
+#include <probed.h>
+};
+const struct sc_field *sc_bits(int kind, int *count)
+{
+	static const char * const lists[SC_KINDS] = { "task", "entity", "entity", "cfs_rq", "rq", "group", "domain" };
+	static struct sc_field found[ARRAY_SIZE(bits) + 1];
+	unsigned i, at;
+
+	*count = 0;
+	for (i = 0; i < ARRAY_SIZE(bits); i++) {
+		unsigned char *empty;
+
+		if (strcmp(bits[i].list, lists[kind]))
+			continue;
+		empty = sc_host->alloc(sc_host->world, bits[i].size);
+		bits[i].set(empty);
+		for (at = 0; at < bits[i].size; at++)
+			if (empty[at])
+				found[(*count)++] = (struct sc_field) { bits[i].member, at, 1, 0, empty[at] };
+		sc_host->free(sc_host->world, empty);
+	}
+	return found;
+}
+static const void *domain(int cpu, int level)
+{
+	struct sched_domain *domain = cpu_rq(cpu)->sd;
+
+	while (domain && level--)
+		domain = domain->parent;
+	return domain;
+}
+const void *sc_object(int kind, int a, int b)
+{
+	switch (kind) {
+	case SC_TASK:
+		return tasks[a];
+	case SC_TASK_ENTITY:
+		return &tasks[a]->se;
+	case SC_GROUP_ENTITY:
+#ifdef SC_GROUP_ENTITIES
+		return groups[a]->se[b];
+#else
+		return NULL;
+#endif
+	case SC_CFS_RQ:
+#ifdef SC_GROUP_QUEUE_POINTERS
+		return groups[a]->cfs_rq[b];
+#else
+		return a ? tg_cfs_rq(groups[a], b) : &cpu_rq(b)->cfs;
+#endif
+	case SC_RQ:
+		return cpu_rq(a);
+	case SC_GROUP:
+		return groups[a];
+	case SC_DOMAIN:
+		return domain(a, b);
+	}
+	return NULL;
+}

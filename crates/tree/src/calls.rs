@@ -1,0 +1,172 @@
+//! What CPUs are made to execute, and what the scheduler tells meanwhile: the words of `host.h`.
+
+use schedcast_kernel::platform::Op;
+use std::ffi::{c_int, c_ulong};
+
+/// Where a CPU sits; equal numbers share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Place {
+    /// Core.
+    pub core: c_int,
+    /// Cluster of cores.
+    pub cluster: c_int,
+    /// Last level cache.
+    pub llc: c_int,
+    /// Package.
+    pub package: c_int,
+    /// Memory node, counted from 0.
+    pub node: c_int,
+}
+
+/// A machine.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// One for each CPU.
+    pub places: Vec<Place>,
+    /// One for each CPU, 1024 = the fastest.
+    pub capacities: Vec<c_ulong>,
+    /// Distances between nodes, row by row; 10 = local.
+    pub distances: Vec<c_int>,
+    /// What chance is drawn from.
+    pub seed: u64,
+}
+
+/// A task to be made.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct NewTask {
+    /// Group.
+    pub group: c_int,
+    /// 1 = a kernel thread.
+    pub kthread: c_int,
+    /// Number of the policy (`SCHED_NORMAL` is 0).
+    pub policy: c_int,
+    /// Nice value.
+    pub nice: c_int,
+    /// Real-time priority.
+    pub priority: c_int,
+    /// Slice asked for, 0 = none.
+    pub slice_ns: u64,
+    /// CPUs that it may run on.
+    pub cpus: c_ulong,
+    /// CPU that it is made on.
+    pub cpu: c_int,
+    /// When.
+    pub now: u64,
+    /// Task whose habit of waking others it takes over; −1 = nobody's.
+    pub parent: c_int,
+    /// 1 = it has slept since long ago, and is never started.
+    pub asleep: c_int,
+}
+
+/// What a CPU is made to execute (`enum sc_call`), with its arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Call {
+    /// Only the way out.
+    Nothing,
+    /// The tick's interrupt.
+    Tick,
+    /// The clock event device's interrupt.
+    Timer,
+    /// The interrupt that asks for a reschedule.
+    Resched,
+    /// The interrupt for functions called by other CPUs.
+    Function,
+    /// The interrupt for work that could not be done where it was found.
+    IrqWork,
+    /// A device's interrupt, which wakes a task: task, 1 = in sync.
+    IrqWake,
+    /// The current task wakes another: task, 1 = in sync.
+    Wake,
+    /// It sleeps.
+    Block,
+    /// It yields.
+    Yield,
+    /// It ends.
+    Exit,
+    /// It executes another program.
+    Exec,
+    /// It reads its own CPU time, which is the result.
+    CpuTime,
+    /// It starts a task that was made: task.
+    Start,
+    /// Nice value: task, value.
+    Nice,
+    /// Policy: task, policy, nice, priority, slice.
+    Policy,
+    /// CPUs: task, bits.
+    Affinity,
+    /// Another group: task, group.
+    Move,
+    /// A new group: parent.
+    GroupNew,
+    /// A group without tasks goes: group.
+    GroupRemove,
+    /// Weight: group, shares.
+    GroupWeight,
+    /// `cpu.idle`: group, 1 = on.
+    GroupIdle,
+    /// Limit: group, period, quota (−1 = none), burst, in ns.
+    GroupLimit,
+    /// First expiry of the period timer: group, time.
+    GroupPhase,
+}
+
+/// What the scheduler set off for later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// An interrupt for a CPU: [`Call::Resched`], [`Call::Function`] or [`Call::IrqWork`].
+    Interrupt(usize, Call),
+    /// The tick of a CPU was stopped or is back.
+    Tick(usize, bool),
+    /// A CPU changed from one task to another, and how it left the first.
+    Switch(usize, c_int, c_int, Left),
+    /// A task was put on the queue of a CPU.
+    Woken(c_int, usize),
+    /// A task changed from one CPU to another.
+    Migrated(c_int, usize, usize),
+    /// A group's queue on a CPU is throttled, or no longer.
+    Throttled(c_int, usize, bool),
+}
+
+/// In which state a CPU leaves a task (`enum sc_left`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// It could go on.
+    Runnable,
+    /// It sleeps.
+    Asleep,
+    /// It has ended.
+    Dead,
+    /// Its group has no runtime left.
+    Throttled,
+}
+
+/// What the scheduler tells, or asks, while it executes a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// What it sets off.
+    Event(Event),
+    /// When the clock event device of a CPU is to fire; [`u64::MAX`] = never.
+    Timer(usize, u64),
+    /// It asks for a number drawn by chance.
+    Random(Chance),
+    /// It does something that takes time, so often.
+    Spend(Op, u32),
+}
+
+/// What a drawn number is for (`enum sc_random`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chance {
+    /// First expiry of a period timer, below the period.
+    Period,
+    /// Whether a CPU that falls idle balances.
+    Dice,
+    /// Anything else.
+    Other,
+}
+
+/// Who listens. The answer is the number that was asked for, else the time when the CPU goes on, 0 = at once.
+pub(crate) type Hear<'a> = dyn FnMut(Told) -> u64 + 'a;

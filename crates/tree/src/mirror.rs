@@ -1,0 +1,147 @@
+//! What a simulated world reads of the C: tables that follow what the C tells, and a platform that hears it.
+
+use crate::world::{Call, Chance, Event, Left, Told};
+use schedcast_kernel::platform::{Draw, Ipi, Observation, Op, Platform, PrevState, Timer};
+use schedcast_kernel::task::TaskState;
+use schedcast_kernel::{Cpu, GroupId, Kernel, Ns, TaskId};
+
+/// What the C tells while it executes, as the world has it.
+#[derive(Debug)]
+pub(crate) struct Mirror {
+    pub tables: Kernel,
+    /// Task of each number of the C.
+    pub tasks: Vec<TaskId>,
+    /// Interrupts on their way to each CPU.
+    pub pending: Vec<Vec<Call>>,
+    /// First expiry of the period timer of the group being made.
+    pub phase_ns: Ns,
+    /// Time of the C at the beginning of the world.
+    pub uptime_ns: Ns,
+    /// Wakeups in the call under way whose end is not charged yet.
+    pub wakeups_to_end: u32,
+    /// The tick of the CPU that executes is back and not armed yet.
+    pub tick_to_restart: bool,
+}
+
+impl Mirror {
+    pub fn hear<P: Platform>(&mut self, p: &mut P, here: Cpu, told: Told) -> u64 {
+        match told {
+            Told::Event(event) => self.note(p, here, event),
+            Told::Timer(cpu, Ns::MAX) => p.cancel(Timer::FairServer(Cpu::from(cpu))),
+            Told::Timer(cpu, at) => {
+                let at = at.saturating_sub(self.uptime_ns);
+                p.arm(here, Timer::FairServer(Cpu::from(cpu)), at);
+            }
+            Told::Random(Chance::Period) => return self.phase_ns,
+            Told::Random(Chance::Dice) => return p.random(Draw::NewidleDice(here)),
+            Told::Random(Chance::Other) => return 0,
+            Told::Spend(op, count) => {
+                if op == Op::EnqueueLevel {
+                    // The next of several wakeups begins: the one before is over.
+                    self.end_wakeups(p, here);
+                }
+                p.spend(here, op, count);
+            }
+        }
+        p.now(here) + self.uptime_ns
+    }
+
+    /// Charges the ends of wakeups that took place on the CPU that executes.
+    pub fn end_wakeups<P: Platform>(&mut self, p: &mut P, here: Cpu) {
+        let count = std::mem::take(&mut self.wakeups_to_end);
+        if count > 0 {
+            p.spend(here, Op::WakeupEnd, count);
+        }
+    }
+
+    /// The tick of a CPU is back. The rules restart it behind the switch from idle, when its price is charged.
+    pub fn restart_tick<P: Platform>(&mut self, p: &mut P, here: Cpu) {
+        if std::mem::take(&mut self.tick_to_restart) {
+            p.spend(here, Op::TickReprogram, 1);
+            let next = self.tables.next_tick(p.now(here));
+            p.arm(here, Timer::Tick(here), next);
+        }
+    }
+
+    fn note<P: Platform>(&mut self, p: &mut P, here: Cpu, event: Event) {
+        match event {
+            Event::Interrupt(to, call) => {
+                let pending = &mut self.pending[to];
+                if !pending.contains(&call) {
+                    pending.push(call);
+                }
+                let to = Cpu::from(to);
+                if to != here {
+                    let kind = match call {
+                        Call::Resched => Ipi::Resched,
+                        _ => Ipi::Call,
+                    };
+                    p.spend(here, Op::IpiSend, 1);
+                    p.send_ipi(here, to, kind, false);
+                }
+            }
+            Event::Tick(cpu, runs) => {
+                let cpu = Cpu::from(cpu);
+                self.tables.rqs[cpu.index()].tick_running = runs;
+                if runs {
+                    self.tick_to_restart = true;
+                } else {
+                    p.cancel(Timer::Tick(cpu));
+                    p.spend(here, Op::TickReprogram, 1);
+                }
+            }
+            Event::Switch(cpu, from, to, left) => {
+                let (prev, next) = (self.task(from), self.task(to));
+                let tables = &mut self.tables;
+                tables.rqs[cpu].curr = next;
+                tables.tasks[prev.index()].on_cpu = false;
+                tables.tasks[next.index()].on_cpu = true;
+                tables.tasks[next.index()].cpu = Cpu::from(cpu);
+                let state = match left {
+                    Left::Runnable => PrevState::Runnable,
+                    Left::Asleep => PrevState::Blocked,
+                    Left::Dead => PrevState::Dead,
+                    Left::Throttled => PrevState::Throttled,
+                };
+                let spaces = [prev, next].map(|task| tables.tasks[task.index()].address_space);
+                p.observe(Cpu::from(cpu), Observation::Switch { prev, state, next });
+                // Kernel threads borrow the address space of whoever ran before.
+                let same = spaces[1].is_none() || spaces[0] == spaces[1];
+                let switch = match same {
+                    true => Op::ContextSwitchThread,
+                    false => Op::ContextSwitch,
+                };
+                p.spend(here, switch, 1);
+                self.restart_tick(p, here);
+            }
+            Event::Woken(task, cpu) => {
+                let (task, cpu) = (self.task(task), Cpu::from(cpu));
+                self.tables.tasks[task.index()].cpu = cpu;
+                self.tables.tasks[task.index()].state = TaskState::Running;
+                if task.index() >= 2 * self.tables.cpus() {
+                    p.observe(cpu, Observation::Wakeup { task, cpu });
+                    self.wakeups_to_end += 1;
+                }
+            }
+            Event::Migrated(task, from, to) => {
+                let (task, from, to) = (self.task(task), Cpu::from(from), Cpu::from(to));
+                self.tables.tasks[task.index()].cpu = to;
+                p.observe(here, Observation::Migrate { task, from, to });
+            }
+            Event::Throttled(group, cpu, on) => {
+                let (group, cpu) = (GroupId(group as u32), Cpu::from(cpu));
+                p.observe(
+                    cpu,
+                    match on {
+                        true => Observation::Throttle { group, cpu },
+                        false => Observation::Unthrottle { group, cpu },
+                    },
+                );
+            }
+        }
+    }
+
+    fn task(&self, pid: i32) -> TaskId {
+        self.tasks[pid as usize]
+    }
+}

@@ -1,0 +1,26 @@
+//! Objects of the trees that are at hand.
+
+use schedcast_tree::{BuildError, Builder, config::Config, trees};
+
+/// The object of a tree, or why the test is skipped.
+pub fn object(version: &str) -> Option<std::path::PathBuf> {
+    let skip = |why: String| {
+        eprintln!("skipped: {why}");
+        None
+    };
+    let Some(tree) = trees::find(version) else {
+        let folder = trees::folder();
+        return skip(format!(
+            "no tree of {version} in {} (SCHEDCAST_TREES)",
+            folder.display()
+        ));
+    };
+    let built = Builder::new(&tree, Config::default()).and_then(|builder| builder.object());
+    match built {
+        Ok(object) => Some(object),
+        Err(error @ (BuildError::Machine(_) | BuildError::NoProgram(..))) => {
+            skip(error.to_string())
+        }
+        Err(error) => panic!("{error}"),
+    }
+}

@@ -1,0 +1,208 @@
+//! The same programs under the rules in Rust and under the C of a tree, on a machine on which the kernel costs nothing: every
+//! event at the same time.
+
+mod built;
+
+use schedcast_kernel::group::BandwidthLimit;
+use schedcast_kernel::platform::Observation;
+use schedcast_kernel::rules::{KernelChoice, Rules};
+use schedcast_kernel::topology::Topology;
+use schedcast_sim::events::{TraceEvent, TraceKind};
+use schedcast_sim::workload::GroupSpec;
+use schedcast_sim::{Core, Machine, Workload, World};
+use schedcast_tree::TreeCore;
+use schedcast_workload::programs::{Start, compile, split};
+
+const MS: u64 = 1_000_000;
+
+/// Rules of a release as the trees are built.
+fn rules(version: &str, cpus: usize) -> Rules {
+    let choice = KernelChoice {
+        hz: 1000,
+        autogroup: false,
+        preempt_dynamic: Some(false),
+        ..KernelChoice::released(version.parse().unwrap(), cpus as u32)
+    };
+    let mut rules = Rules::resolve(&choice).unwrap();
+    rules.preemption = choice.preemption;
+    rules.config_preemption = false;
+    rules.features.hrtick = false;
+    rules
+}
+
+/// A command, in a group below `levels - 1` others of which the uppermost has a limit.
+struct Load {
+    line: &'static str,
+    levels: usize,
+    limit: Option<BandwidthLimit>,
+}
+
+impl Load {
+    fn workload(&self, cpus: usize) -> Workload {
+        let mut workload = Workload::default();
+        let words = split(self.line);
+        let mut start = Start::new("load", cpus);
+        let mut path = String::new();
+        for level in 0..self.levels {
+            path += &format!("/level{level}");
+            let limit = self.limit.filter(|_| level == 0);
+            start.group = workload.add_group(GroupSpec {
+                limit: limit.unwrap_or(BandwidthLimit::UNLIMITED),
+                ..GroupSpec::new(path.clone(), start.group)
+            });
+        }
+        compile(&words, &start, &mut workload).unwrap();
+        workload
+    }
+}
+
+fn run<K: Core>(mut world: World<false, K>, until: u64) -> (Vec<TraceEvent>, World<false, K>) {
+    world.probes_mut().trace = Some(Vec::new());
+    K::run(&mut world, until).unwrap();
+    let mut trace = world.probes_mut().trace.take().unwrap();
+    // The tree does not tell when a period ends.
+    let is_period =
+        |event: &TraceEvent| matches!(event.event, TraceKind::Kernel(Observation::Period { .. }));
+    trace.retain(|event| !is_period(event));
+    (trace, world)
+}
+
+/// Both, up to the first event at which they part.
+fn is_equal(version: &str, topology: &Topology, load: &Load, until: u64) {
+    let machine = Machine::preset("generic-8").unwrap();
+    is_equal_on(machine.free_of_charge(), version, topology, load, until);
+}
+
+fn is_equal_on(machine: Machine, version: &str, topology: &Topology, load: &Load, until: u64) {
+    let Some(object) = built::object(version) else {
+        return;
+    };
+    let cpus = topology.cpus();
+    let machine = machine.with_topology(topology.clone());
+    let rules = rules(version, cpus);
+    let tree = TreeCore::boot(&object, topology, rules.clone(), &[]).unwrap();
+    let tree = World::of_core(machine.clone(), tree, load.workload(cpus), 1).unwrap();
+    let rust = World::new(machine, rules, load.workload(cpus), 1).unwrap();
+    let (expected, rust) = run(rust, until);
+    let (found, tree) = run(tree, until);
+    if let Some(row) =
+        (0..expected.len().max(found.len())).find(|&row| expected.get(row) != found.get(row))
+    {
+        let around = row.saturating_sub(6)..row + 4;
+        let show = |events: &[TraceEvent]| {
+            let rows = events.get(around.start..around.end.min(events.len()));
+            let rows = rows.unwrap_or_default().iter();
+            rows.map(|event| format!("{event:?}\n")).collect::<String>()
+        };
+        panic!(
+            "{version}, {}: they part at event {row} of {}\nrules:\n{}tree:\n{}",
+            load.line,
+            expected.len(),
+            show(&expected),
+            show(&found)
+        );
+    }
+    assert_eq!(rust.event_hash(), tree.event_hash());
+    let counters = |kernel: &schedcast_kernel::Kernel| {
+        let groups = kernel.groups.iter();
+        groups
+            .map(|group| (group.usage_ns, group.bandwidth.stat))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(counters(rust.kernel()), counters(tree.kernel()));
+}
+
+const PLAIN: &str = "hackbench -g 1 -f 2 -l 50";
+
+fn versions(topology: &Topology, load: &Load, until: u64) {
+    for version in ["6.12.107", "6.18.15", "7.3.4"] {
+        is_equal(version, topology, load, until);
+    }
+}
+
+#[test]
+fn cyclictest_on_one_cpu() {
+    let load = Load {
+        line: "cyclictest -t 3 -i 5000 -d 100",
+        levels: 0,
+        limit: None,
+    };
+    versions(&Topology::flat(1), &load, 300 * MS);
+}
+
+#[test]
+fn hackbench_on_one_cpu() {
+    let load = Load {
+        line: PLAIN,
+        levels: 0,
+        limit: None,
+    };
+    versions(&Topology::flat(1), &load, 300 * MS);
+}
+
+#[test]
+fn hackbench_on_four_cpus() {
+    let load = Load {
+        line: PLAIN,
+        levels: 0,
+        limit: None,
+    };
+    versions(&Topology::flat(4), &load, 300 * MS);
+}
+
+const LIMIT: BandwidthLimit = BandwidthLimit {
+    quota_ns: Some(30 * MS),
+    period_ns: 100 * MS,
+    burst_ns: 10 * MS,
+};
+
+#[test]
+fn nested_groups_with_a_limit_on_one_cpu() {
+    let load = Load {
+        line: "cyclictest -t 5 -i 5000 -d 100",
+        levels: 3,
+        limit: Some(LIMIT),
+    };
+    versions(&Topology::flat(1), &load, 500 * MS);
+    let load = Load {
+        line: "stress-ng --cpu 3 -t 2",
+        levels: 3,
+        limit: Some(LIMIT),
+    };
+    versions(&Topology::flat(1), &load, 500 * MS);
+}
+
+#[test]
+fn nested_groups_with_a_limit_on_four_cpus() {
+    let load = Load {
+        line: PLAIN,
+        levels: 3,
+        limit: Some(LIMIT),
+    };
+    versions(&Topology::flat(4), &load, 500 * MS);
+}
+
+#[test]
+fn hackbench_on_two_threads_a_core() {
+    let load = Load {
+        line: PLAIN,
+        levels: 0,
+        limit: None,
+    };
+    versions(&Topology::regular(1, 1, 2, 2), &load, 500 * MS);
+}
+
+#[test]
+fn hackbench_and_cyclictest_on_one_cpu_that_takes_time() {
+    for line in [PLAIN, "cyclictest -t 3 -i 5000 -d 100"] {
+        for version in ["6.12.107", "6.18.15", "7.3.4"] {
+            let machine = Machine::preset("generic-8").unwrap();
+            let load = Load {
+                line,
+                levels: 0,
+                limit: None,
+            };
+            is_equal_on(machine, version, &Topology::flat(1), &load, 300 * MS);
+        }
+    }
+}
