@@ -9,9 +9,11 @@ use schedcast_lab::question::{Columns, Setting};
 /// The flag for another kernel.
 const KERNEL: &str = "--kernel";
 const KERNEL_KEY: [&str; 2] = ["kernel", "version"];
+/// The flag for a kernel tree.
+const TREE: &str = "--tree";
 
 /// Flags that are short for one setting: flag, key, placeholder, help.
-const SHORTHANDS: [(&str, [&str; 2], &str, &str); 5] = [
+const SHORTHANDS: [(&str, [&str; 2], &str, &str); 6] = [
     (
         "--machine",
         ["machine", "preset"],
@@ -35,6 +37,12 @@ const SHORTHANDS: [(&str, [&str; 2], &str, &str); 5] = [
         KERNEL_KEY,
         "V",
         "Kernel version, such as 5.14 or 6.12.117",
+    ),
+    (
+        TREE,
+        ["kernel", "tree"],
+        "PATH",
+        "Kernel tree whose own C decides instead of the rules",
     ),
     (
         "--hz",
@@ -89,29 +97,30 @@ enum Step {
     Change(Setting),
 }
 
-/// Several kernels in front of all columns are meant to be compared: a column for each. One holds for all.
+/// Several kernels or trees in front of all columns are meant to be compared: a column for each. One holds for all.
 fn one_each(mut columns: Columns) -> Columns {
-    let is_kernel = |setting: &Setting| {
-        matches!(
-            setting,
-            Setting::Flag {
-                flag: "--kernel",
-                ..
-            }
-        )
-    };
+    let is_kernel = |setting: &Setting| matches!(setting, Setting::Flag { flag, .. } if [KERNEL, TREE].contains(flag));
     if columns.leading.iter().filter(|one| is_kernel(one)).count() < 2 {
         return columns;
     }
     let leading = std::mem::take(&mut columns.leading);
     let (kernels, others) = leading.into_iter().partition::<Vec<_>, _>(is_kernel);
     columns.leading = others;
-    let versions = kernels.iter().filter_map(|setting| match setting {
-        Setting::Flag { argument, .. } => Some(kernel_column(argument)),
-        Setting::Set(_) => None,
-    });
-    columns.variants.splice(0..0, versions);
+    let kernels: Vec<(String, Vec<Setting>)> = kernels
+        .into_iter()
+        .filter_map(|setting| match &setting {
+            Setting::Flag { argument, .. } => Some((column_name(argument), vec![setting])),
+            Setting::Set(_) => None,
+        })
+        .collect();
+    columns.variants.splice(0..0, kernels);
     columns
+}
+
+/// A tree is known by its folder, `linux-6.12` for `../linux-6.12/`.
+fn column_name(argument: &str) -> String {
+    let last = argument.trim_end_matches('/').rsplit('/').next();
+    last.unwrap_or(argument).to_string()
 }
 
 /// The column of another kernel, named by its version.
@@ -139,7 +148,13 @@ impl FromArgMatches for ColumnArguments {
         collect("set", &|value| Step::Change(Setting::Set(value)));
         collect("variant", &Step::Open);
         for (flag, key, ..) in SHORTHANDS {
-            collect(flag.trim_start_matches('-'), &|argument| {
+            collect(flag.trim_start_matches('-'), &|mut argument| {
+                // The shell's folder, not that of the experiment file.
+                if flag == TREE
+                    && let Ok(path) = std::path::absolute(&argument)
+                {
+                    argument = path.display().to_string();
+                }
                 Step::Change(Setting::Flag {
                     flag,
                     key,

@@ -78,6 +78,7 @@ pub fn run_in_style(
         Verb::Explain(arguments) => verbs::explain::run(arguments, (out, err)),
         Verb::View(verb) => verbs::views::run(verb, out, err),
         Verb::Serve(arguments) => verbs::serve(arguments, &words, (out, err)),
+        Verb::Tree(arguments) => verbs::tree::run(arguments, out),
         Verb::HelpFiles(arguments) => verbs::help_files(arguments),
         Verb::List(arguments) => verbs::list(arguments, out),
     };

@@ -18,6 +18,7 @@ pub mod here;
 pub mod live;
 mod sweep;
 pub mod target;
+pub mod tree;
 pub mod validate;
 pub mod views;
 
@@ -75,6 +76,8 @@ pub enum Verb {
     View(views::ViewVerb),
     /// Serve the report page with controls that simulate anew, on 127.0.0.1
     Serve(serve::ServeArguments),
+    /// Build the scheduler of a kernel tree, to see that it builds
+    Tree(tree::TreeArguments),
     /// Write man pages and shell completions into a folder
     HelpFiles(HelpFilesArguments),
     /// List what can be named in experiments
@@ -107,12 +110,16 @@ schedcast upgrade recordings/pg --from 6.1 --to 6.12 --follow postgres/activatio
 #[derive(Debug, Args)]
 pub struct CompareArguments {
     /// Experiment file (TOML)
-    #[arg(value_name = "EXP.toml")]
-    pub experiment: PathBuf,
+    #[arg(
+        value_name = "EXP.toml",
+        required_unless_present = "command",
+        conflicts_with = "command"
+    )]
+    pub experiment: Option<PathBuf>,
     /// Settings and further variants
     #[command(flatten)]
     pub columns: ColumnArguments,
-    /// Group whose cpu.* files --set changes
+    /// Group whose cpu.* files --set changes, and in which COMMAND starts
     #[arg(long, value_name = "PATH")]
     pub cgroup: Option<String>,
     /// Which change of the kernel it is
@@ -124,6 +131,9 @@ pub struct CompareArguments {
     /// Where results go
     #[command(flatten)]
     pub output: Output,
+    /// Command to run in each column, as typed in a shell
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
 }
 
 /// `schedcast run`

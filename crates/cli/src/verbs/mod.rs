@@ -38,6 +38,7 @@ pub mod promises;
 mod serve;
 mod sweep;
 mod target;
+pub mod tree;
 mod validate;
 pub mod views;
 
@@ -53,9 +54,12 @@ pub fn compare(
     simulator: &impl Simulate,
     out: &mut impl Write,
 ) -> Result<()> {
-    let subject = Subject::File {
-        path: arguments.experiment.clone(),
-        only: None,
+    let subject = match &arguments.experiment {
+        Some(path) => Subject::File {
+            path: path.clone(),
+            only: None,
+        },
+        None => Subject::Command(arguments.command.clone()),
     };
     let question = question(
         subject,
@@ -255,6 +259,7 @@ fn say_newer_kernels(scenarios: &[Scenario]) {
 fn say_backgrounds(scenarios: &[Scenario], simulator: &impl Simulate) -> Result<()> {
     say_newer_kernels(scenarios);
     if let Some(simulator) = simulator.simulator() {
+        tree::build_all(scenarios, simulator)?;
         let notes = simulator.background_notes(scenarios)?;
         say(&notes, &mut std::io::stderr());
     }

@@ -6,6 +6,7 @@
 //! that tunable by `base_slice_ns` in 6.6.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use schedcast_host::KernelInfo;
 use schedcast_kernel::rules::{
@@ -13,6 +14,7 @@ use schedcast_kernel::rules::{
     Version,
 };
 use schedcast_names::nearest;
+use schedcast_tree::trees;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
@@ -56,6 +58,8 @@ pub struct KernelSettings {
     pub features: Vec<Located<String>>,
     /// Tunables that were set, by debugfs name.
     pub tunables: BTreeMap<&'static str, Located<i64>>,
+    /// Kernel tree whose C decides instead of the rules; its makefile says the version.
+    pub tree: Option<Located<PathBuf>>,
     /// What all of this comes to on the variant's machine.
     pub rules: Rules,
 }
@@ -67,6 +71,9 @@ impl Serialize for KernelSettings {
         map.serialize_entry("version", &self.version.to_string())?;
         if let Some(newer) = self.stands_for {
             map.serialize_entry("stands_for", &newer.to_string())?;
+        }
+        if let Some(tree) = &self.tree {
+            map.serialize_entry("tree", &tree.value)?;
         }
         map.serialize_entry("hz", &self.hz)?;
         map.serialize_entry("preempt", preempt.map_or("", |(name, _)| name))?;
@@ -91,12 +98,18 @@ fn words(words: &[Located<String>]) -> Vec<&str> {
 }
 
 /// Keys of `[kernel]` that are not tunables.
-pub(crate) const KEYS: [Key; 8] = [
+pub(crate) const KEYS: [Key; 9] = [
     key(
         "version",
         Takes::Words("a release such as `\"6.12\"` or `\"6.1.140\"`, or `host`"),
         "the newest that was held against measurements",
         "The release. One that is newer than the newest known has the rules of that. `host` takes the other keys from the running kernel, too.",
+    ),
+    key(
+        "tree",
+        Takes::Words("path of a folder with kernel sources, or `\"\"`"),
+        "`\"\"`: the rules of the release",
+        "A kernel tree whose own C decides, compiled and run in virtual time. Its makefile says the version.",
     ),
     key(
         "hz",
@@ -164,12 +177,12 @@ struct Places {
 
 impl KernelSettings {
     /// Reads the `[kernel]` section for a machine of `cpus`; an absent one is the default kernel with
-    /// default settings.
+    /// default settings. The path of a tree is relative to `directory`.
     ///
     /// # Errors
     /// An unknown word, a value of the wrong type or out of the kernel's range, or something this
     /// version does not have — each with its place.
-    pub fn read(section: Option<&Table>, cpus: usize) -> Result<KernelSettings> {
+    pub fn read(section: Option<&Table>, cpus: usize, directory: &Path) -> Result<KernelSettings> {
         let cpus = u32::try_from(cpus).unwrap_or(u32::MAX);
         let mut settings = KernelSettings {
             version: DEFAULT,
@@ -182,6 +195,7 @@ impl KernelSettings {
             patches: Vec::new(),
             features: Vec::new(),
             tunables: BTreeMap::new(),
+            tree: None,
             rules: Rules::of(DEFAULT, cpus, 250),
         };
         let empty = Table::default();
@@ -194,10 +208,13 @@ impl KernelSettings {
                 _ => (settings.version, settings.stands_for) = read_version(value)?,
             }
         }
+        if let Some(value) = section.get("tree") {
+            settings.read_tree(value, directory)?;
+        }
         for entry in &section.entries {
             let value = &entry.value;
             match entry.key.as_str() {
-                "version" => {}
+                "version" | "tree" => {}
                 "hz" => {
                     settings.hz = read_hz(value)?;
                     places.hz = Some(value.place.clone());
@@ -219,7 +236,63 @@ impl KernelSettings {
             }
         }
         settings.resolve(cpus, &places)?;
+        settings.check_tree(&places)?;
         Ok(settings)
+    }
+
+    /// Path and release of a kernel tree.
+    fn read_tree(&mut self, value: &Value, directory: &Path) -> Result<()> {
+        let text = value.text("the folder of a kernel tree")?;
+        if text.is_empty() {
+            return Ok(());
+        }
+        let home = || Some(PathBuf::from(std::env::var_os("HOME")?));
+        let tree = match text
+            .strip_prefix("~/")
+            .and_then(|rest| Some(home()?.join(rest)))
+        {
+            Some(tree) => tree,
+            None => directory.join(text),
+        };
+        let refuse = |message: String| Error::input(&value.place, message);
+        let Some(release) = trees::version_of(&tree) else {
+            let message = format!(
+                "{} is no kernel tree: there is no Makefile that says its VERSION",
+                tree.display()
+            );
+            return Err(
+                refuse(message).hint("give the folder that holds the kernel's top Makefile")
+            );
+        };
+        let modelled = Version::modelled(&release);
+        (self.version, self.stands_for) =
+            modelled.map_err(|error| refuse(format!("{}: {error}", tree.display())))?;
+        self.tree = Some(Located {
+            value: tree,
+            place: value.place.clone(),
+        });
+        Ok(())
+    }
+
+    /// Refuses what changes rules where a tree decides.
+    fn check_tree(&self, places: &Places) -> Result<()> {
+        if self.tree.is_none() {
+            return Ok(());
+        }
+        if let Some(patch) = self.patches.first() {
+            let message = format!(
+                "`{}` changes the rules, and here a kernel tree decides",
+                patch.value
+            );
+            return Err(Error::input(&patch.place, message).hint("patch a copy of the tree"));
+        }
+        if let Some((name, place)) = places.tunables.first() {
+            let message = format!("`{name}` of a kernel tree cannot be set yet");
+            return Err(
+                Error::input(place, message).hint("change its default in a copy of the tree")
+            );
+        }
+        Ok(())
     }
 
     /// The release that was named, known or not.
@@ -443,7 +516,11 @@ mod tests {
     use schedcast_kernel::rules::NEWEST;
 
     fn read(text: &str) -> Result<KernelSettings> {
-        KernelSettings::read(Some(&parse(&Source::new("k.toml", text)).unwrap()), 8)
+        KernelSettings::read(
+            Some(&parse(&Source::new("k.toml", text)).unwrap()),
+            8,
+            Path::new("."),
+        )
     }
 
     fn refuse(text: &str) -> String {
@@ -503,7 +580,7 @@ mod tests {
 
     #[test]
     fn an_absent_section_is_the_newest_kernel() {
-        let kernel = KernelSettings::read(None, 8).unwrap();
+        let kernel = KernelSettings::read(None, 8, Path::new(".")).unwrap();
         assert_eq!((kernel.version, kernel.hz), (DEFAULT, 250));
         assert_eq!(
             kernel.rules.base_slice_ns, 2_800_000,

@@ -105,7 +105,7 @@ pub(crate) const RUN_KEYS: [Key; 3] = [
 pub fn build(name: &str, layers: &[Table], directory: &Path) -> Result<Scenario> {
     let merged = merge_layers(layers)?;
     let machine = MachineSettings::read(section(&merged, "machine")?, directory)?;
-    let kernel = KernelSettings::read(section(&merged, "kernel")?, machine.cpus())?;
+    let kernel = KernelSettings::read(section(&merged, "kernel")?, machine.cpus(), directory)?;
     let mut cgroups = CgroupTree::default();
     for layer in layers {
         if let Some(groups) = section(layer, "cgroup")? {

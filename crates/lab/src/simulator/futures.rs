@@ -10,12 +10,15 @@ use super::{Course, Simulator, build};
 use crate::error::Result;
 use crate::experiment::{Scenario, TimedChange};
 use crate::outcome::Outcome;
+use crate::simulate::Simulate;
 
 /// Runs scenarios that differ in their changes only; outcomes are in their order.
 pub(super) fn run(simulator: &Simulator, family: &[&Scenario], seed: u64) -> Vec<Result<Outcome>> {
-    let alone = |scenario: &&Scenario| Ok(simulator.finish(scenario, seed)?.outcome());
+    let alone = |scenario: &&Scenario| simulator.run(scenario, seed);
     let course = match family {
-        [first, _, ..] => Course::start(simulator, first, seed, simulator.chance(seed)),
+        [first, _, ..] if first.kernel.tree.is_none() => {
+            Course::start(simulator, first, seed, simulator.chance(seed))
+        }
         _ => return family.iter().map(alone).collect(),
     };
     // Who runs until its programs end looks at times of its own whether they have, so it cannot be shared; an

@@ -7,7 +7,7 @@ use schedcast_kernel::{Cpu, GroupId, Ns};
 use schedcast_sim::hardware::{HardwareReport, LineKind};
 use schedcast_sim::histogram::Histogram;
 use schedcast_sim::probe::NameStatistics;
-use schedcast_sim::{Unfinished, World};
+use schedcast_sim::{Core, Unfinished, World};
 use schedcast_workload::programs::{PERCENTILES, Running};
 use schedcast_workload::replay::background::{GROUP_PREFIX, NAME};
 
@@ -20,8 +20,8 @@ const NS_PER_US: f64 = 1e3;
 const NS_PER_S: f64 = 1e9;
 
 /// Everything a world measured; its groups had counted `before` when statistics began, and so much was `halfway` unfinished.
-pub(super) fn outcome(
-    world: &mut World,
+pub(super) fn outcome<K: Core>(
+    world: &mut World<false, K>,
     programs: &[Running],
     before: &MetricMap,
     halfway: &Unfinished,
@@ -161,8 +161,8 @@ fn add_distribution(metrics: &mut MetricMap, name: &str, values: &Histogram) {
 }
 
 /// Threads by name.
-fn add_names(
-    world: &World,
+fn add_names<K: Core>(
+    world: &World<false, K>,
     under_way: &UnderWay<'_>,
     metrics: &mut MetricMap,
     at_least: &mut BTreeSet<String>,
@@ -214,8 +214,8 @@ fn add_counters(threads: &NameStatistics, metrics: &mut MetricMap) {
 }
 
 /// What programs recorded themselves. A program that measures what a probe measures knows better.
-fn add_program_metrics(
-    world: &World,
+fn add_program_metrics<K: Core>(
+    world: &World<false, K>,
     programs: &[Running],
     under_way: &UnderWay<'_>,
     metrics: &mut MetricMap,
@@ -240,7 +240,7 @@ fn add_program_metrics(
 }
 
 /// What the groups counted since `before`, which is what they had counted when statistics began.
-fn add_groups(world: &World, before: &MetricMap, metrics: &mut MetricMap) {
+fn add_groups<K: Core>(world: &World<false, K>, before: &MetricMap, metrics: &mut MetricMap) {
     for (metric, value) in group_counters(world) {
         let earlier = before.get(&metric).copied().unwrap_or(0.0);
         metrics.insert(metric, value - earlier);
@@ -253,7 +253,7 @@ pub(super) fn is_told(path: &str) -> bool {
 }
 
 /// `cpu.stat` of every group, in the units of cgroup v2.
-pub(super) fn group_counters(world: &World) -> MetricMap {
+pub(super) fn group_counters<K: Core>(world: &World<false, K>) -> MetricMap {
     let mut metrics = MetricMap::new();
     let kernel = world.kernel();
     let groups = world.workload().groups.iter().enumerate();
@@ -279,7 +279,7 @@ pub(super) fn group_counters(world: &World) -> MetricMap {
     metrics
 }
 
-fn add_machine(world: &World, metrics: &mut MetricMap) {
+fn add_machine<K: Core>(world: &World<false, K>, metrics: &mut MetricMap) {
     let machine = &world.probes().machine;
     let mut put = |metric: &str, value: f64| {
         metrics.insert(format!("machine/{metric}"), value);

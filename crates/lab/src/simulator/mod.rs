@@ -15,16 +15,17 @@ mod chance;
 mod effects;
 mod futures;
 mod measure;
+pub mod tree;
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use schedcast_kernel::Ns;
 use schedcast_kernel::rules::Rules;
+use schedcast_kernel::{Kernel, Ns};
 use schedcast_sim::events::TraceEvent;
 use schedcast_sim::workload::{ForkSpec, TaskSpec};
-use schedcast_sim::{Machine, RunError, Unfinished, Watch, Workload, World};
+use schedcast_sim::{Core, Machine, RunError, Unfinished, Watch, Workload, World};
 use schedcast_trace::Recording;
 use schedcast_workload::programs::Running;
 use schedcast_workload::replay::{self, Adjust, Costs, Replay};
@@ -58,6 +59,7 @@ struct Inferred {
 pub struct Simulator {
     recordings: Mutex<Vec<(String, Arc<Recording>)>>,
     replays: Mutex<Vec<Inferred>>,
+    trees: tree::Objects,
     allow_lost_events: bool,
     /// Each seed draws what no two real runs have in common.
     draws: bool,
@@ -230,6 +232,7 @@ impl Simulator {
         seed: u64,
         chance: Chance,
     ) -> Result<(World, Option<Ns>, Vec<Running>)> {
+        tree::refuse(scenario)?;
         let mut built = build::build(self, scenario, chance)?;
         let (machine, rules) = ground(scenario, chance, &mut built.workload);
         let world = World::new(machine, rules, built.workload, seed).map_err(bad_input)?;
@@ -268,6 +271,7 @@ impl Simulator {
         scenario: &Scenario,
         seed: u64,
     ) -> Result<(World<true>, Option<Ns>)> {
+        tree::refuse(scenario)?;
         let chance = self.chance(seed);
         let mut built = build::build(self, scenario, chance)?;
         let (machine, rules) = ground(scenario, chance, &mut built.workload);
@@ -286,9 +290,9 @@ fn ground(scenario: &Scenario, chance: Chance, workload: &mut Workload) -> (Mach
 }
 
 /// A world that has run, and its benchmarks.
-pub struct Finished {
+pub struct Finished<K: Core = Kernel> {
     /// The world at its end.
-    pub world: World,
+    pub world: World<false, K>,
     /// The benchmarks, which know their own metrics and print as their tools do.
     pub programs: Vec<Running>,
     /// What the groups had counted when statistics began.
@@ -297,7 +301,7 @@ pub struct Finished {
     halfway: Unfinished,
 }
 
-impl Finished {
+impl<K: Core> Finished<K> {
     /// What it measured; counters of hardware are brought up to its end.
     pub fn outcome(&mut self) -> Outcome {
         measure::outcome(&mut self.world, &self.programs, &self.before, &self.halfway)
@@ -418,8 +422,8 @@ impl Watch for CountsHalfway<'_> {
 
 /// A run under way.
 #[derive(Clone)]
-struct Course {
-    world: World,
+struct Course<K: Core = Kernel> {
+    world: World<false, K>,
     duration_ns: Option<Ns>,
     programs: Vec<Running>,
     /// When statistics begin, if they have not yet.
@@ -439,8 +443,17 @@ impl Course {
         seed: u64,
         chance: Chance,
     ) -> Result<Course> {
-        let (world, duration_ns, programs) = simulator.world_with(scenario, seed, chance)?;
-        Ok(Course {
+        let start = simulator.world_with(scenario, seed, chance)?;
+        Ok(Course::of(scenario, start))
+    }
+}
+
+impl<K: Core> Course<K> {
+    fn of(
+        scenario: &Scenario,
+        (world, duration_ns, programs): (World<false, K>, Option<Ns>, Vec<Running>),
+    ) -> Course<K> {
+        Course {
             world,
             duration_ns,
             programs,
@@ -448,7 +461,7 @@ impl Course {
             before: MetricMap::new(),
             changes: 0,
             halfway: Unfinished::default(),
-        })
+        }
     }
 
     /// When half of the time is over, where something tells then what is under way.
@@ -471,14 +484,18 @@ impl Course {
     /// Goes on until `until_ns`, all that happens then included, from where it can still go on as if it
     /// had not stopped.
     fn advance(&mut self, scenario: &Scenario, until_ns: Ns) -> Result<()> {
-        let run = &mut |world: &mut World, until| world.run_until(until);
-        self.change_kernels(scenario, until_ns + 1, run)?;
+        self.change_kernels(scenario, until_ns + 1, &mut K::run)?;
         self.warm_up(until_ns)?;
-        self.world.run_on(until_ns).map_err(bad_input)
+        K::run_on(&mut self.world, until_ns).map_err(bad_input)
     }
 
     /// Goes through the changes of the kernel before `end_ns`.
-    fn change_kernels(&mut self, scenario: &Scenario, end_ns: Ns, run: Advance<'_>) -> Result<()> {
+    fn change_kernels(
+        &mut self,
+        scenario: &Scenario,
+        end_ns: Ns,
+        run: Advance<'_, K>,
+    ) -> Result<()> {
         while let Some(change) = scenario.changes.get(self.changes)
             && change.time_ns < end_ns
         {
@@ -498,14 +515,14 @@ impl Course {
     /// Begins statistics if that is due by `until_ns`; they begin with what the groups have counted by then.
     fn warm_up(&mut self, until_ns: Ns) -> Result<()> {
         if let Some(warmup_ns) = self.warmup_ns.take_if(|warmup_ns| *warmup_ns <= until_ns) {
-            self.world.run_until(warmup_ns).map_err(bad_input)?;
+            K::run(&mut self.world, warmup_ns).map_err(bad_input)?;
             self.world.reset_statistics();
             self.before = measure::group_counters(&self.world);
         }
         Ok(())
     }
 
-    fn finish(mut self, scenario: &Scenario, run: Advance<'_>) -> Result<Finished> {
+    fn finish(mut self, scenario: &Scenario, run: Advance<'_, K>) -> Result<Finished<K>> {
         self.change_kernels(scenario, self.duration_ns.unwrap_or(Ns::MAX), run)?;
         self.warm_up(Ns::MAX)?;
         match self.duration_ns {
@@ -522,10 +539,14 @@ impl Course {
 }
 
 /// Lets a world run until a time.
-type Advance<'a> = &'a mut dyn FnMut(&mut World, Ns) -> std::result::Result<(), RunError>;
+type Advance<'a, K = Kernel> =
+    &'a mut dyn FnMut(&mut World<false, K>, Ns) -> std::result::Result<(), RunError>;
 
 impl Simulate for Simulator {
     fn run(&self, scenario: &Scenario, seed: u64) -> Result<Outcome> {
+        if scenario.kernel.tree.is_some() {
+            return Ok(self.finish_tree(scenario, seed, false)?.outcome());
+        }
         Ok(self.finish(scenario, seed)?.outcome())
     }
 
@@ -538,24 +559,34 @@ impl Simulate for Simulator {
     }
 
     fn tool_output(&self, scenario: &Scenario, seed: u64) -> Result<String> {
-        let Finished {
-            world, programs, ..
-        } = self.go(scenario, seed, true, &mut |world, until| {
-            world.run_until(until)
-        })?;
-        if programs.is_empty() {
-            return Err(Error::usage("nothing here prints as a tool would")
-                .hint("--format tool is for benchmarks and rt-app files, not for recordings"));
+        if scenario.kernel.tree.is_some() {
+            return printed(&self.finish_tree(scenario, seed, true)?);
         }
-        let reports = programs
-            .iter()
-            .map(|program| program.report(world.probes(), world.now()));
-        Ok(reports.collect())
+        printed(&self.go(scenario, seed, true, &mut |world, until| {
+            world.run_until(until)
+        })?)
     }
 }
 
+/// What the benchmarks print at their end.
+fn printed<K: Core>(finished: &Finished<K>) -> Result<String> {
+    let (world, programs) = (&finished.world, &finished.programs);
+    if programs.is_empty() {
+        return Err(Error::usage("nothing here prints as a tool would")
+            .hint("--format tool is for benchmarks and rt-app files, not for recordings"));
+    }
+    let reports = programs
+        .iter()
+        .map(|program| program.report(world.probes(), world.now()));
+    Ok(reports.collect())
+}
+
 /// Runs until no task is left.
-fn run_to_the_end(world: &mut World, scenario: &Scenario, run: Advance<'_>) -> Result<()> {
+fn run_to_the_end<K: Core>(
+    world: &mut World<false, K>,
+    scenario: &Scenario,
+    run: Advance<'_, K>,
+) -> Result<()> {
     while world.live_tasks() > 0 || world.now() == 0 {
         if world.now() >= LONGEST_RUN_NS {
             let message = format!(

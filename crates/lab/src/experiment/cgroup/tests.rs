@@ -5,7 +5,12 @@ use crate::error::Source;
 use crate::experiment::document::parse;
 
 fn kernel(text: &str) -> KernelSettings {
-    KernelSettings::read(Some(&parse(&Source::new("k.toml", text)).unwrap()), 8).unwrap()
+    KernelSettings::read(
+        Some(&parse(&Source::new("k.toml", text)).unwrap()),
+        8,
+        std::path::Path::new("."),
+    )
+    .unwrap()
 }
 
 /// Writes the layers, each the body of a `[cgroup]` section, and checks the result.

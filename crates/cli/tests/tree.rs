@@ -1,0 +1,142 @@
+//! Kernel trees on the command line. What needs a tree or a compiler skips, saying so, where there is none.
+
+mod command;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use command::{schedcast, text};
+
+/// The tree of 6.12.107 where `validation/trees` puts it.
+fn tree() -> Option<PathBuf> {
+    let folder = std::env::var_os("SCHEDCAST_TREES").map_or_else(
+        || {
+            let home = std::env::var_os("HOME").unwrap_or_default();
+            PathBuf::from(home).join(".cache/schedcast/trees")
+        },
+        PathBuf::from,
+    );
+    let tree = folder.join("linux-6.12.107");
+    let there = tree.join("kernel/sched/core.c").is_file();
+    if !there {
+        eprintln!("skipped: no tree of 6.12.107 in {}", folder.display());
+    }
+    (there && cfg!(target_arch = "x86_64")).then_some(tree)
+}
+
+/// A tree of links to another one in which `kernel/sched` has files of its own.
+fn edited(tree: &Path, folder: &Path) {
+    let link_all = |from: &Path, to: &Path, but: &str| {
+        fs::create_dir_all(to).unwrap();
+        for entry in fs::read_dir(from).unwrap().flatten() {
+            if entry.file_name() != but {
+                symlink(entry.path(), to.join(entry.file_name())).unwrap();
+            }
+        }
+    };
+    link_all(tree, folder, "kernel");
+    link_all(&tree.join("kernel"), &folder.join("kernel"), "sched");
+    link_all(
+        &tree.join("kernel/sched"),
+        &folder.join("kernel/sched"),
+        "fair.c",
+    );
+    let fair = fs::read_to_string(tree.join("kernel/sched/fair.c")).unwrap();
+    fs::write(
+        folder.join("kernel/sched/fair.c"),
+        fair + "int broken(void) { return no_such_name; }\n",
+    )
+    .unwrap();
+}
+
+#[test]
+fn a_folder_without_a_kernel_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    for arguments in [
+        &["tree", "build", path][..],
+        &["run", "--tree", path, "--", "hackbench", "-g", "1"][..],
+    ] {
+        let output = schedcast(arguments);
+        let said = text(&output.stderr);
+        assert!(!output.status.success());
+        assert!(said.contains("is no kernel tree"), "{said}");
+        assert!(said.contains("top Makefile"), "{said}");
+    }
+}
+
+#[test]
+fn what_belongs_to_the_rules_is_refused_at_its_place() {
+    let Some(tree) = tree() else { return };
+    let tree = tree.to_str().unwrap();
+    for (setting, expected) in [
+        ("kernel.patches=[\"-burst\"]", "a kernel tree decides"),
+        ("kernel.base_slice_ns=1000000", "cannot be set yet"),
+    ] {
+        let output = schedcast(&["run", "--tree", tree, "--set", setting, "--", "hackbench"]);
+        let said = text(&output.stderr);
+        assert!(said.contains(expected), "{setting}: {said}");
+    }
+}
+
+#[test]
+fn a_tree_that_does_not_build_shows_the_compilers_error_and_its_place() {
+    let Some(tree) = tree() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let broken = folder.path().join("linux-broken");
+    edited(&tree, &broken);
+    let output = Command::new(env!("CARGO_BIN_EXE_schedcast"))
+        .args(["tree", "build", broken.to_str().unwrap(), "--hz", "1000"])
+        .env("XDG_CACHE_HOME", folder.path().join("cache"))
+        .output()
+        .unwrap();
+    let said = text(&output.stderr);
+    if said.contains("needs `") {
+        eprintln!("skipped: {said}");
+        return;
+    }
+    assert!(!output.status.success());
+    assert!(said.contains("kernel/sched/fair.c:"), "{said}");
+    assert!(said.contains("no_such_name"), "{said}");
+}
+
+#[test]
+fn two_trees_are_two_columns() {
+    let Some(tree) = tree() else { return };
+    let tree = tree.to_str().unwrap();
+    let output = schedcast(&[
+        "compare",
+        "--tree",
+        tree,
+        "--kernel",
+        "6.12.107",
+        "--hz",
+        "1000",
+        "--cpus",
+        "2",
+        "--seeds",
+        "2",
+        "--",
+        "hackbench",
+        "-g",
+        "1",
+        "-f",
+        "2",
+        "-l",
+        "50",
+    ]);
+    let said = text(&output.stderr);
+    if said.contains("needs `") {
+        eprintln!("skipped: {said}");
+        return;
+    }
+    let table = text(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    assert!(
+        table.contains("linux-6.12.107") && table.contains("hackbench/time"),
+        "{table}"
+    );
+    assert!(said.contains("note: "), "{said}");
+}

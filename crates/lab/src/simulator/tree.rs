@@ -1,0 +1,169 @@
+//! Scenarios whose kernel is a tree of sources: its C decides in the world.
+//!
+//! Worked example: `[kernel] tree = "~/linux"` of 6.12.107 with `hz = 250`. The first run compiles `kernel/sched` of the
+//! tree for 250 Hz, in half a minute; later ones find the object in the cache. Every seed boots a copy of it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use schedcast_kernel::Ns;
+use schedcast_kernel::rules::{Preemption, Rules};
+use schedcast_kernel::topology::Topology;
+use schedcast_sim::{Core, World};
+use schedcast_tree::config::Config;
+use schedcast_tree::{Builder, TreeCore};
+use schedcast_workload::programs::Running;
+
+use super::{Course, Finished, Simulator, bad_input, build, ground, lock};
+use crate::error::{Error, Result, Source};
+use crate::experiment::Scenario;
+use crate::experiment::document::parse;
+use crate::experiment::kernel::KernelSettings;
+
+/// What a world with a tree leaves out, for readers of a report.
+pub const LEFT_OUT: &str = "with a kernel tree the machine has neither idle states nor changing clocks, and nobody waits for the lock of a \
+     run queue";
+
+/// Objects that were built, by tree and configuration.
+#[derive(Default)]
+pub(super) struct Objects(Mutex<Vec<(PathBuf, Config, PathBuf)>>);
+
+impl Objects {
+    fn get(&self, tree: &Path, config: Config) -> Result<PathBuf> {
+        // Held while it builds: runs in parallel want the same object.
+        let mut built = lock(&self.0);
+        let known = built
+            .iter()
+            .find(|one| one.0 == tree && one.1 == config)
+            .map(|one| one.2.clone());
+        if let Some(object) = known {
+            return Ok(object);
+        }
+        let builder = Builder::new(tree, config.clone()).map_err(bad_input)?;
+        let object = builder.object().map_err(bad_input)?;
+        built.push((tree.to_path_buf(), config, object.clone()));
+        Ok(object)
+    }
+}
+
+/// Configuration by which the tree of a kernel is built.
+pub fn configuration(kernel: &KernelSettings) -> Config {
+    let mut config = Config::default();
+    config.set(&format!("HZ_{}", kernel.hz), "y");
+    let preempt = match kernel.preempt {
+        Preemption::None => "PREEMPT_NONE",
+        Preemption::Voluntary => "PREEMPT_VOLUNTARY",
+        Preemption::Full => "PREEMPT",
+        Preemption::Lazy => "PREEMPT_LAZY",
+    };
+    config.set(preempt, "y");
+    if kernel.preempt == Preemption::Lazy {
+        // The overlay is an architecture that has it.
+        config.set("SCHEDCAST_LAZY", "y");
+    }
+    if kernel.irq_time_accounting {
+        config.set("IRQ_TIME_ACCOUNTING", "y");
+    }
+    config
+}
+
+/// Refuses a scenario with a tree where only the rules can be looked into.
+pub(super) fn refuse(scenario: &Scenario) -> Result<()> {
+    let Some(tree) = &scenario.kernel.tree else {
+        return Ok(());
+    };
+    let message = "traces, pages and explanations look into the rules in Rust; with a kernel tree there are metrics only";
+    Err(Error::input(&tree.place, message)
+        .hint("`run` and `compare` take trees; `version` instead of `tree` gives the rules of its release"))
+}
+
+/// Builds the scheduler of one tree and boots it on four CPUs; says what came of it.
+///
+/// # Errors
+/// No tree, one that does not build, or one whose scheduler does not boot.
+pub fn build(tree: &Path, hz: u32, preempt: Option<&str>) -> Result<String> {
+    let mut text = format!("tree = {:?}\nhz = {hz}\n", tree.display().to_string());
+    if let Some(preempt) = preempt {
+        text += &format!("preempt = {preempt:?}\n");
+    }
+    let section = parse(&Source::new("tree build", &text))?;
+    let kernel = KernelSettings::read(Some(&section), 4, Path::new(""))?;
+    let builder = Builder::new(tree, configuration(&kernel)).map_err(bad_input)?;
+    let object = builder.object().map_err(bad_input)?;
+    let mut rules = kernel.rules.clone();
+    as_built(&mut rules);
+    TreeCore::boot(&object, &Topology::flat(4), rules, &[]).map_err(bad_input)?;
+    Ok(format!(
+        "linux {}: compiled for {hz} Hz and booted on 4 CPUs\n{}",
+        kernel.shown(),
+        object.display()
+    ))
+}
+
+impl Simulator {
+    /// Builds the trees of scenarios, before anything runs. `before` is called with each that may take a while.
+    ///
+    /// # Errors
+    /// A tree that does not build.
+    pub fn build_trees(&self, scenarios: &[Scenario], before: &mut dyn FnMut(&Path)) -> Result<()> {
+        for scenario in scenarios {
+            if let Some(tree) = &scenario.kernel.tree {
+                before(&tree.value);
+                self.trees
+                    .get(&tree.value, configuration(&scenario.kernel))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn tree_world(
+        &self,
+        scenario: &Scenario,
+        seed: u64,
+    ) -> Result<(World<false, TreeCore>, Option<Ns>, Vec<Running>)> {
+        let kernel = &scenario.kernel;
+        let Some(tree) = &kernel.tree else {
+            unreachable!("a scenario without a tree has rules");
+        };
+        let object = self.trees.get(&tree.value, configuration(kernel))?;
+        let chance = self.chance(seed);
+        let mut built = build::build(self, scenario, chance)?;
+        let (mut machine, mut rules) = ground(scenario, chance, &mut built.workload);
+        machine.idle = None;
+        machine.frequency = None;
+        as_built(&mut rules);
+        let features = kernel.features.iter().map(|word| {
+            let word = word.value.as_str();
+            word.strip_prefix("NO_")
+                .map_or((word, true), |name| (name, false))
+        });
+        let features: Vec<(&str, bool)> = features.collect();
+        let stopped =
+            |error: schedcast_tree::WorldError| Error::input(&tree.place, error.to_string());
+        let core = TreeCore::boot(&object, &machine.topology, rules, &features).map_err(stopped)?;
+        let world = World::of_core(machine, core, built.workload, seed).map_err(bad_input)?;
+        Ok((
+            world,
+            scenario.duration_ns.or(built.duration_ns),
+            built.programs,
+        ))
+    }
+
+    /// Runs a scenario with a tree to its end.
+    pub(super) fn finish_tree(
+        &self,
+        scenario: &Scenario,
+        seed: u64,
+        logged: bool,
+    ) -> Result<Finished<TreeCore>> {
+        let mut course = Course::of(scenario, self.tree_world(scenario, seed)?);
+        course.world.probes_mut().log = logged.then(Vec::new);
+        course.go_halfway(scenario)?;
+        course.finish(scenario, &mut TreeCore::run)
+    }
+}
+
+/// The overlay has no timer that ends requests.
+fn as_built(rules: &mut Rules) {
+    rules.features.hrtick = false;
+}
