@@ -79,6 +79,7 @@ pub fn run_in_style(
         Verb::View(verb) => verbs::views::run(verb, out, err),
         Verb::Serve(arguments) => verbs::serve(arguments, &words, (out, err)),
         Verb::Tree(arguments) => verbs::tree::run(arguments, out),
+        Verb::Mcp(arguments) => verbs::mcp::mcp(arguments, out),
         Verb::HelpFiles(arguments) => verbs::help_files(arguments),
         Verb::List(arguments) => verbs::list(arguments, out),
     };

@@ -78,6 +78,8 @@ pub enum Verb {
     Serve(serve::ServeArguments),
     /// Build the scheduler of a kernel tree, to see that it builds
     Tree(tree::TreeArguments),
+    /// Answer a program's questions on standard input (Model Context Protocol); nothing is written or changed
+    Mcp(McpArguments),
     /// Write man pages and shell completions into a folder
     HelpFiles(HelpFilesArguments),
     /// List what can be named in experiments
@@ -374,6 +376,14 @@ pub enum Listing {
     Programs,
     /// Metrics with unit and meaning
     Metrics,
+}
+
+/// `schedcast mcp`
+#[derive(Debug, Args)]
+pub struct McpArguments {
+    /// File with requests, one a line, instead of standard input
+    #[arg(value_name = "FILE")]
+    pub requests: Option<PathBuf>,
 }
 
 /// `schedcast help-files`

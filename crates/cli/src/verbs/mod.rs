@@ -32,6 +32,7 @@ mod here;
 mod host;
 mod in_vm;
 pub mod live;
+pub mod mcp;
 mod on_host;
 mod pictures;
 pub mod promises;

@@ -1,0 +1,555 @@
+//! `schedcast mcp`: the verbs that only read and simulate, as tools of the Model Context Protocol.
+//!
+//! ```text
+//! {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"what_if","arguments":{…}}}   a line in
+//! {"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"…"}],"isError":false}}   a line out
+//! ```
+//!
+//! A request is one line of JSON-RPC 2.0 on standard input, an answer one on standard output. A call
+//! becomes a command line of schedcast, which runs in this process; what it prints is the answer. No tool
+//! writes a file, changes a cgroup or starts a program: a value that begins with `-` could become a flag
+//! that does, and is refused.
+//!
+//! Worked example: `what_if` with `{"recording": "pg", "variants": [{"name": "more", "set":
+//! ["cpu.max=60000 100000"]}]}` runs `schedcast what-if --variant=more --set=cpu.max=60000 100000
+//! --quiet pg`.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+
+use schedcast_lab::error::{Error, Result};
+use schedcast_lab::simulate::Simulate;
+use schedcast_lab::simulator::Simulator;
+use serde_json::{Value, json};
+
+use crate::arguments::McpArguments;
+use crate::written;
+
+/// Longest line that is read, in bytes.
+const LONGEST_REQUEST: u64 = 1 << 20;
+/// Versions of the protocol whose messages these are, the newest first.
+const PROTOCOLS: [&str; 3] = ["2025-06-18", "2025-03-26", "2024-11-05"];
+
+/// Codes of JSON-RPC.
+const NO_JSON: i32 = -32700;
+const NO_REQUEST: i32 = -32600;
+const NO_METHOD: i32 = -32601;
+const BAD_ARGUMENTS: i32 = -32602;
+
+/// A code of JSON-RPC and a sentence.
+type Refusal = (i32, String);
+
+/// How an argument of a tool becomes words of a command line.
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    /// The file or folder that the verb is about.
+    Subject,
+    /// `--name=value`, from text or a number.
+    Flag,
+    /// The same for each text of a list.
+    Flags,
+    /// Columns, each with a name and settings.
+    Variants,
+    /// Two texts behind one flag.
+    Pair,
+    /// The words of a command, behind `--`.
+    Command,
+}
+
+/// An argument of a tool.
+struct Argument {
+    name: &'static str,
+    form: Form,
+    help: &'static str,
+}
+
+const fn argument(name: &'static str, form: Form, help: &'static str) -> Argument {
+    Argument { name, form, help }
+}
+
+const RECORDING: Argument = argument(
+    "recording",
+    Form::Subject,
+    "Folder that `schedcast record` wrote",
+);
+const CGROUP: Argument = argument(
+    "cgroup",
+    Form::Flag,
+    "Group that the question is about; without it, the only one that was limited",
+);
+const SET: Argument = argument(
+    "set",
+    Form::Flags,
+    "Settings for all columns: cpu.max='60000 100000', cpu.max.burst=20000, kernel.version=6.12",
+);
+const VARIANTS: Argument = argument(
+    "variants",
+    Form::Variants,
+    "Further columns, each with a name and settings as in `set`",
+);
+const SEEDS: Argument = argument("seeds", Form::Flag, "Runs of each column");
+const DURATION: Argument = argument("duration", Form::Flag, "Simulated time, such as 20s");
+const KERNEL: Argument = argument("kernel", Form::Flag, "Kernel release, such as 6.12");
+const METRIC: Argument = argument("metric", Form::Flags, "Print only rows with these names");
+const FORMAT: Argument = argument(
+    "format",
+    Form::Flag,
+    "table (the default), markdown or json",
+);
+const SLO: Argument = argument(
+    "slo",
+    Form::Flags,
+    "Promises, such as p99<80ms or nr_throttled<=10",
+);
+
+/// A verb as a tool.
+struct Tool {
+    name: &'static str,
+    verb: &'static str,
+    help: &'static str,
+    arguments: &'static [Argument],
+    required: &'static [&'static str],
+}
+
+const TOOLS: [Tool; 7] = [
+    Tool {
+        name: "what_if",
+        verb: "what-if",
+        help: "Forecast a recorded service under other CPU limits, weights or kernels, beside what was recorded",
+        arguments: &[
+            RECORDING, CGROUP, SET, VARIANTS, KERNEL, SEEDS, DURATION, METRIC, FORMAT,
+        ],
+        required: &["recording"],
+    },
+    Tool {
+        name: "advise",
+        verb: "advise",
+        help: "Find the smallest CPU limit under which a recorded service keeps promises, and who pays for it",
+        arguments: &[RECORDING, CGROUP, SLO, SET, SEEDS],
+        required: &["recording", "slo"],
+    },
+    Tool {
+        name: "check",
+        verb: "check",
+        help: "Whether a recorded service keeps promises under limits",
+        arguments: &[RECORDING, CGROUP, SLO, SET, VARIANTS, KERNEL, SEEDS],
+        required: &["recording", "slo"],
+    },
+    Tool {
+        name: "compare",
+        verb: "compare",
+        help: "Run all variants of an experiment's file (TOML) and compare them",
+        arguments: &[
+            argument("experiment", Form::Subject, "File of the experiment"),
+            SET,
+            VARIANTS,
+            KERNEL,
+            SEEDS,
+            DURATION,
+            METRIC,
+            FORMAT,
+        ],
+        required: &["experiment"],
+    },
+    Tool {
+        name: "run",
+        verb: "run",
+        help: "Simulate a benchmark's command line (hackbench, schbench, stress-ng, …) on a machine and a kernel",
+        arguments: &[
+            argument("command", Form::Command, "Words of the command line"),
+            argument("machine", Form::Flag, "Machine: a preset or a file"),
+            argument("cpus", Form::Flag, "CPUs of the machine"),
+            argument("cgroup", Form::Flag, "Group that the command starts in"),
+            SET,
+            KERNEL,
+            SEEDS,
+            DURATION,
+            METRIC,
+            FORMAT,
+        ],
+        required: &["command"],
+    },
+    Tool {
+        name: "explain",
+        verb: "explain",
+        help: "Single decisions of the simulated scheduler with the rule and the state behind them",
+        arguments: &[
+            argument(
+                "subject",
+                Form::Subject,
+                "File of an experiment, or folder of a recording",
+            ),
+            SET,
+            VARIANTS,
+            argument("task", Form::Flag, "Decisions about threads of this name"),
+            argument(
+                "kind",
+                Form::Flag,
+                "Kind of decision, such as place or throttle",
+            ),
+            argument("at", Form::Flag, "From this simulated time on, such as 2s"),
+            argument("count", Form::Flag, "How many decisions"),
+            argument(
+                "diff",
+                Form::Pair,
+                "Two variants, whose first different decision is told",
+            ),
+        ],
+        required: &["subject"],
+    },
+    Tool {
+        name: "list",
+        verb: "list",
+        help: "What can be named: machines, kernels, patches, programs or metrics",
+        arguments: &[argument("what", Form::Subject, "What to list")],
+        required: &["what"],
+    },
+];
+
+/// Answers requests until there are no more.
+///
+/// # Errors
+/// A file that cannot be read, an output that cannot be written.
+pub fn mcp(arguments: &McpArguments, out: &mut impl Write) -> Result<()> {
+    let simulator = Simulator::new().drawing();
+    match &arguments.requests {
+        None => serve(&mut std::io::stdin().lock(), &simulator, out),
+        Some(path) => {
+            let file =
+                File::open(path).map_err(|error| Error::file("read", path.display(), &error))?;
+            serve(&mut BufReader::new(file), &simulator, out)
+        }
+    }
+}
+
+fn serve(input: &mut impl BufRead, simulator: &impl Simulate, out: &mut impl Write) -> Result<()> {
+    loop {
+        let mut line = Vec::new();
+        let read = input
+            .by_ref()
+            .take(LONGEST_REQUEST)
+            .read_until(b'\n', &mut line)
+            .map_err(|error| Error::file("read", "requests", &error))?;
+        if read == 0 {
+            return Ok(());
+        }
+        if read as u64 == LONGEST_REQUEST && line.last() != Some(&b'\n') {
+            return Err(Error::usage(format!(
+                "a request is longer than {LONGEST_REQUEST} bytes"
+            )));
+        }
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        if let Some(reply) = reply(&line, simulator) {
+            written(writeln!(out, "{reply}").and_then(|()| out.flush()))?;
+        }
+    }
+}
+
+/// The answer to a line; a notification has none.
+fn reply(line: &[u8], simulator: &impl Simulate) -> Option<Value> {
+    let refused = |id: &Value, (code, message): Refusal| json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
+    let request: Value = match serde_json::from_slice(line) {
+        Ok(request) => request,
+        Err(error) => return Some(refused(&Value::Null, (NO_JSON, error.to_string()))),
+    };
+    let Some(method) = request.get("method").and_then(Value::as_str) else {
+        let expected = "a request is an object with jsonrpc, id and method";
+        let id = request.get("id").unwrap_or(&Value::Null);
+        return Some(refused(id, (NO_REQUEST, expected.to_string())));
+    };
+    let id = request.get("id")?;
+    let parameters = request.get("params").unwrap_or(&Value::Null);
+    let result = match method {
+        "initialize" => Ok(initialized(parameters)),
+        "ping" => Ok(json!({})),
+        "tools/list" => Ok(json!({"tools": TOOLS.iter().map(described).collect::<Vec<_>>()})),
+        "tools/call" => call(parameters, simulator),
+        _ => {
+            let known = ["initialize", "ping", "tools/list", "tools/call"];
+            let nearest = schedcast_names::suggestion(method, &known);
+            Err((NO_METHOD, format!("no method `{method}`; {nearest}")))
+        }
+    };
+    Some(match result {
+        Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+        Err(refusal) => refused(id, refusal),
+    })
+}
+
+fn initialized(parameters: &Value) -> Value {
+    let asked = parameters.get("protocolVersion").and_then(Value::as_str);
+    let known = PROTOCOLS.iter().find(|version| Some(**version) == asked);
+    json!({
+        "protocolVersion": known.unwrap_or(&PROTOCOLS[0]),
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": "schedcast", "version": env!("CARGO_PKG_VERSION")},
+    })
+}
+
+/// A tool as `tools/list` describes it, with a JSON schema of its arguments.
+fn described(tool: &Tool) -> Value {
+    let words = json!({"type": "array", "items": {"type": "string"}});
+    let kind = |form: Form| match form {
+        Form::Subject => json!({"type": "string"}),
+        Form::Flag => json!({"type": ["string", "integer"]}),
+        Form::Flags | Form::Command => words.clone(),
+        Form::Pair => {
+            json!({"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2})
+        }
+        Form::Variants => json!({"type": "array", "items": {
+            "type": "object",
+            "properties": {"name": {"type": "string"}, "set": words},
+            "required": ["name"],
+            "additionalProperties": false,
+        }}),
+    };
+    let properties = tool.arguments.iter().map(|argument| {
+        let mut schema = kind(argument.form);
+        schema["description"] = json!(argument.help);
+        (argument.name.to_string(), schema)
+    });
+    json!({
+        "name": tool.name,
+        "description": tool.help,
+        "inputSchema": {
+            "type": "object",
+            "properties": properties.collect::<serde_json::Map<_, _>>(),
+            "required": tool.required,
+            "additionalProperties": false,
+        },
+        "annotations": {"readOnlyHint": true},
+    })
+}
+
+/// Runs a tool. What the verb complains about is a result for the caller to read, and no error of the protocol.
+fn call(parameters: &Value, simulator: &impl Simulate) -> std::result::Result<Value, Refusal> {
+    let name = parameters.get("name").and_then(Value::as_str);
+    let name = name.ok_or((BAD_ARGUMENTS, "params.name names a tool".to_string()))?;
+    let tool = TOOLS.iter().find(|tool| tool.name == name).ok_or_else(|| {
+        let known = TOOLS.map(|tool| tool.name);
+        let nearest = schedcast_names::suggestion(name, &known);
+        (BAD_ARGUMENTS, format!("no tool `{name}`; {nearest}"))
+    })?;
+    let words = command_line(tool, parameters.get("arguments").unwrap_or(&Value::Null))
+        .map_err(|message| (BAD_ARGUMENTS, message))?;
+    let (mut told, mut complaints) = (Vec::new(), Vec::new());
+    let words = words.into_iter().map(Into::into);
+    let code = crate::run(words, simulator, &mut told, &mut complaints);
+    // A broken promise (1) is an answer.
+    let failed = code > 1;
+    let said = if failed { complaints } else { told };
+    let text = String::from_utf8_lossy(&said);
+    Ok(json!({"content": [{"type": "text", "text": text}], "isError": failed}))
+}
+
+/// The words of a command line for a call.
+fn command_line(tool: &Tool, given: &Value) -> std::result::Result<Vec<String>, String> {
+    let none = serde_json::Map::new();
+    let given = match given {
+        Value::Null => &none,
+        Value::Object(given) => given,
+        _ => return Err("arguments are an object".to_string()),
+    };
+    let known: Vec<&str> = tool.arguments.iter().map(|one| one.name).collect();
+    if let Some(name) = given.keys().find(|name| !known.contains(&name.as_str())) {
+        let nearest = schedcast_names::suggestion(name, &known);
+        return Err(format!("{} has no argument `{name}`; {nearest}", tool.name));
+    }
+    if let Some(name) = tool
+        .required
+        .iter()
+        .find(|name| !given.contains_key(**name))
+    {
+        return Err(format!("{} needs `{name}`", tool.name));
+    }
+    let mut words = vec!["schedcast".to_string(), tool.verb.to_string()];
+    // A progress bar is for a terminal.
+    words.push("--quiet".to_string());
+    let (mut subject, mut command) = (None, None);
+    for argument in tool.arguments {
+        let Some(value) = given.get(argument.name) else {
+            continue;
+        };
+        let name = argument.name;
+        match argument.form {
+            Form::Subject => subject = Some(harmless(name, value)?),
+            Form::Flag => words.push(format!("--{name}={}", scalar(name, value)?)),
+            Form::Flags => {
+                for text in texts(name, value)? {
+                    words.push(format!("--{name}={text}"));
+                }
+            }
+            Form::Variants => variants(value, &mut words)?,
+            Form::Pair => {
+                words.push(format!("--{name}"));
+                for text in texts(name, value)? {
+                    words.push(harmless(name, &json!(text))?);
+                }
+            }
+            Form::Command => command = Some(texts(name, value)?),
+        }
+    }
+    words.extend(subject);
+    if let Some(command) = command {
+        words.push("--".to_string());
+        words.extend(command);
+    }
+    Ok(words)
+}
+
+fn variants(value: &Value, words: &mut Vec<String>) -> std::result::Result<(), String> {
+    let expected = "variants are a list of objects with `name` and `set`";
+    for variant in value.as_array().ok_or(expected)? {
+        let name = variant
+            .get("name")
+            .and_then(Value::as_str)
+            .ok_or(expected)?;
+        words.push(format!("--variant={name}"));
+        if let Some(settings) = variant.get("set") {
+            for text in texts("set", settings)? {
+                words.push(format!("--set={text}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A text or a number as text.
+fn scalar(name: &str, value: &Value) -> std::result::Result<String, String> {
+    match value {
+        Value::String(text) => Ok(text.clone()),
+        Value::Number(number) => Ok(number.to_string()),
+        _ => Err(format!("`{name}` is text or a number")),
+    }
+}
+
+/// A text that stands by itself on a command line, where it must not become a flag.
+fn harmless(name: &str, value: &Value) -> std::result::Result<String, String> {
+    let text = scalar(name, value)?;
+    match text.starts_with('-') {
+        true => Err(format!("`{name}` begins with -: {text}")),
+        false => Ok(text),
+    }
+}
+
+fn texts(name: &str, value: &Value) -> std::result::Result<Vec<String>, String> {
+    let expected = || format!("`{name}` is a list of texts");
+    let values = value.as_array().ok_or_else(expected)?;
+    let texts = values.iter().map(|one| one.as_str().map(str::to_string));
+    texts.collect::<Option<_>>().ok_or_else(expected)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answers(requests: &str) -> Vec<Value> {
+        let mut out = Vec::new();
+        let simulator = Simulator::new().drawing();
+        serve(&mut requests.as_bytes(), &simulator, &mut out).unwrap();
+        let lines = String::from_utf8(out).unwrap();
+        let parsed = lines
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap());
+        parsed.collect()
+    }
+
+    fn called(name: &str, arguments: Value) -> Value {
+        let parameters = json!({"name": name, "arguments": arguments});
+        let request =
+            json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": parameters});
+        answers(&request.to_string()).remove(0)
+    }
+
+    #[test]
+    fn a_session_from_its_begin_to_a_call() {
+        let requests = [
+            json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-03-26"}}),
+            json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+            json!({"jsonrpc": "2.0", "id": "a", "method": "tools/list"}),
+            json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "list", "arguments": {"what": "machines"}}}),
+        ];
+        let lines: String = requests.iter().map(|one| format!("{one}\n")).collect();
+        let told = answers(&lines);
+        assert_eq!(told.len(), 3, "a notification has no answer");
+        assert_eq!(told[0]["result"]["protocolVersion"], "2025-03-26");
+        assert_eq!(told[1]["id"], "a");
+        assert_eq!(
+            told[1]["result"]["tools"].as_array().unwrap().len(),
+            TOOLS.len()
+        );
+        let text = told[2]["result"]["content"][0]["text"].as_str().unwrap();
+        assert!(text.contains("generic-8"), "{text}");
+    }
+
+    #[test]
+    fn a_simulated_command_line_answers_with_its_table() {
+        let arguments = json!({
+            "command": ["cyclictest", "-t", "1", "-i", "1000", "-d", "0"],
+            "cpus": 2, "kernel": "6.1", "seeds": 2, "duration": "20ms", "format": "json",
+        });
+        let told = called("run", arguments);
+        assert_eq!(told["result"]["isError"], false, "{told}");
+        let text = told["result"]["content"][0]["text"].as_str().unwrap();
+        let table: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(table["variants"][0]["kernel"]["version"], "6.1");
+    }
+
+    #[test]
+    fn what_the_verb_complains_about_is_told_to_the_caller() {
+        let told = called("run", json!({"command": ["hackbnch"]}));
+        assert_eq!(told["result"]["isError"], true);
+        let text = told["result"]["content"][0]["text"].as_str().unwrap();
+        assert!(text.contains("unknown program"), "{text}");
+    }
+
+    #[test]
+    fn no_value_becomes_a_flag() {
+        for (name, arguments) in [
+            ("what_if", json!({"recording": "--json=/tmp/written"})),
+            (
+                "explain",
+                json!({"subject": "e.toml", "diff": ["a", "--json=/tmp/written"]}),
+            ),
+            ("list", json!({"what": "-h"})),
+        ] {
+            let told = called(name, arguments);
+            assert_eq!(told["error"]["code"], BAD_ARGUMENTS, "{told}");
+        }
+        let tool = &TOOLS[0];
+        let line = command_line(
+            tool,
+            &json!({"recording": "r", "cgroup": "--json=x", "variants":
+            [{"name": "--trace=y", "set": ["--report=z"]}]}),
+        );
+        let expected =
+            "schedcast what-if --quiet --cgroup=--json=x --variant=--trace=y --set=--report=z r";
+        assert_eq!(line.unwrap().join(" "), expected);
+    }
+
+    #[test]
+    fn what_is_no_request_is_refused_with_its_code() {
+        let code = |request: &str| answers(request)[0]["error"]["code"].as_i64().unwrap() as i32;
+        assert_eq!(code("{"), NO_JSON);
+        assert_eq!(code("[]"), NO_REQUEST);
+        assert_eq!(code(r#"{"id": 1, "method": "tools/cal"}"#), NO_METHOD);
+        assert_eq!(
+            called("what_iff", json!({}))["error"]["code"],
+            BAD_ARGUMENTS
+        );
+        let missing = called("advise", json!({"recording": "r"}));
+        assert_eq!(missing["error"]["message"], "advise needs `slo`");
+        let unknown = called("list", json!({"what": "machines", "whot": 1}));
+        let message = unknown["error"]["message"].as_str().unwrap();
+        assert!(message.contains("nearest valid name: `what`"), "{message}");
+    }
+
+    #[test]
+    fn a_request_without_an_end_takes_bounded_memory() {
+        let long = "x".repeat(LONGEST_REQUEST as usize + 10);
+        let served = serve(&mut long.as_bytes(), &Simulator::new(), &mut Vec::new());
+        assert!(served.unwrap_err().render().contains("longer than"));
+    }
+}
