@@ -79,10 +79,12 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
             return Ok(false);
         };
         self.out.now = key.time();
-        self.dispatch(slot).map_err(|error| *error)?;
+        let outcome = self.dispatch(slot);
         if let Some(fault) = self.kernel.fault() {
+            // Whatever else went wrong at this event went wrong because of it.
             return Err(RunError::Kernel(fault));
         }
+        outcome.map_err(|error| *error)?;
         Ok(true)
     }
 
