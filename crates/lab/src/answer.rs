@@ -1,5 +1,6 @@
 //! From a question to what is printed: the comparison and what a table says around it.
 
+use schedcast_workload::replay::ClientLoop;
 use schedcast_workload::replay::subject::is_recorder;
 
 use crate::advise::drift::Drifting;
@@ -8,12 +9,13 @@ use crate::advise::search::Limit;
 use crate::comparison::{Comparison, Measured};
 use crate::error::Result;
 use crate::experiment::cgroup::{CgroupSettings, limit_commands};
+use crate::experiment::program::Action;
 use crate::experiment::units::{format_duration_ns, quote_word};
 use crate::experiment::{Experiment, Scenario};
 use crate::metrics;
 use crate::outcome::Outcome;
 use crate::question::{Question, Subject};
-use crate::recording::Recorded;
+use crate::recording::{ClosedLoop, Recorded};
 use crate::resimulated::{is_partial, refit, simulated_ns, tell_fit};
 use crate::simulate::{Simulate, run_all, run_seeds};
 use crate::simulator::Simulator;
@@ -414,8 +416,9 @@ pub(crate) fn context(question: &Question, experiment: &Experiment) -> Result<Co
         let label = recorded.label(&target);
         let name = label.map_or(String::new(), |label| format!("{label} = "));
         context.target = Some(format!(
-            "{name}{target}, recorded with {}",
-            describe_limit(before)
+            "{name}{target}, recorded with {}{}",
+            describe_limit(before),
+            describe_clients(first, recorded.seen.closed_loops.get(&target))
         ));
         for scenario in others {
             let Some(after) = scenario.cgroups.get(&target) else {
@@ -441,6 +444,29 @@ fn describe_limit(settings: &CgroupSettings) -> String {
         "cpu.max \"{quota} {}\", burst {}",
         settings.period_us, settings.burst_us
     )
+}
+
+/// How the clients of a recorded service decide when to ask: as the replay says it, or as the user does.
+fn describe_clients(scenario: &Scenario, known: Option<&ClosedLoop>) -> String {
+    let Some(seen) = known else {
+        return String::new();
+    };
+    let set = scenario
+        .programs
+        .iter()
+        .find_map(|one| match &one.action.value {
+            Action::Replay(_, adjust) => Some(adjust.client_loop),
+            _ => None,
+        });
+    match (set.unwrap_or_default(), seen) {
+        (ClientLoop::Open, _) => "; clients: open loop, as set".to_owned(),
+        (ClientLoop::Closed, _) => "; clients: closed loop, as set".to_owned(),
+        (ClientLoop::AsRecorded, ClosedLoop::Unknown) => "; clients: open loop, assumed".to_owned(),
+        (ClientLoop::AsRecorded, ClosedLoop::No) => "; clients: open loop".to_owned(),
+        (ClientLoop::AsRecorded, ClosedLoop::Yes(number)) => {
+            format!("; clients: closed loop, {number} connections")
+        }
+    }
 }
 
 fn source(subject: &Subject) -> String {

@@ -43,7 +43,7 @@ pub struct Recorded {
     /// What really happened under other settings, where that is known.
     pub measured: Option<Measured>,
     /// What the recording itself shows of its threads and groups.
-    pub seen: Seen,
+    pub seen: Box<Seen>,
     /// Its groups with what they are called: units, containers, pods.
     pub named: Vec<NamedGroup>,
     /// What a person should know before trusting an answer from it, a sentence each.
@@ -59,11 +59,24 @@ pub struct Seen {
     pub members: BTreeMap<String, Vec<String>>,
     /// How much the CPU time of a request of each cgroup's main threads drifted, in thousandths.
     pub drift_permille: BTreeMap<String, u64>,
+    /// By cgroup that serves requests: whether its clients ask again when the last reply has come.
+    pub closed_loops: BTreeMap<String, ClosedLoop>,
+}
+
+/// Whether clients ask again when the last reply has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClosedLoop {
+    /// Only the client's log tells, and there is none.
+    Unknown,
+    /// They keep a schedule.
+    No,
+    /// On so many connections.
+    Yes(u32),
 }
 
 impl Seen {
     /// What `replay` shows.
-    fn of(replay: &Replay) -> Seen {
+    fn of(replay: &Replay, has_log: bool) -> Seen {
         let figures = replay.measured();
         let served = |name: &str| {
             let mut threads = figures.threads.iter();
@@ -89,10 +102,18 @@ impl Seen {
             let names = names.into_iter().map(|(name, _)| name.to_string());
             members.insert(group.path.clone(), names.collect());
         }
+        let services = replay.services.iter();
+        let told = |one: &replay::Service| match one.closed_loop {
+            Some(connections) => ClosedLoop::Yes(connections),
+            None if has_log => ClosedLoop::No,
+            None => ClosedLoop::Unknown,
+        };
+        let path = |group: GroupIndex| replay.groups[group.index()].path.clone();
         Seen {
             figures: Some(figures),
             members,
             drift_permille,
+            closed_loops: services.map(|one| (path(one.group), told(one))).collect(),
         }
     }
 
@@ -227,7 +248,7 @@ impl Recorded {
         let mut recorded = Recorded::of(&recording, &folder.display().to_string())?;
         let replay = replay::infer(&recording, &replay::Options::default())
             .map_err(|error| Error::Input(Box::new(Diagnostic::general(error.to_string()))))?;
-        recorded.seen = Seen::of(&replay);
+        recorded.seen = Box::new(Seen::of(&replay, recording.requests.is_some()));
         recorded.notes = replay.report.notes();
         Ok(recorded)
     }
@@ -249,7 +270,7 @@ impl Recorded {
             length_ns: end_ns.saturating_sub(start_ns),
             tier: Tier::Trace,
             measured: recording.measured.clone(),
-            seen: Seen::default(),
+            seen: Box::default(),
             named: recording
                 .cgroups_before
                 .iter()

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use schedcast_workload::programs::Prices;
-use schedcast_workload::replay::Adjust;
+use schedcast_workload::replay::{Adjust, ClientLoop};
 
 use super::cgroup::CgroupTree;
 use super::document::{Entry, Kind, Table, Value};
@@ -21,7 +21,7 @@ use super::units::split_words;
 use crate::error::{Error, Located, Place, Result, hint_for};
 
 /// Keys of `[[program]]`.
-pub(crate) const KEYS: [Key; 11] = [
+pub(crate) const KEYS: [Key; 12] = [
     key(
         "name",
         Takes::Words("text without blanks and slashes"),
@@ -76,6 +76,12 @@ pub(crate) const KEYS: [Key; 11] = [
         Takes::Whole(1, 10_000, "threads"),
         "as recorded",
         "Workers that the recorded demand is split over.",
+    ),
+    key(
+        "client",
+        Takes::Words("`\"open\"` or `\"closed\"`"),
+        "as the recording shows",
+        "Whether clients of recorded services keep a schedule, or ask again when the last reply has come.",
     ),
     key(
         "foreground",
@@ -207,7 +213,7 @@ fn read_action(table: &Table, place: &Place, directory: &Path) -> Result<Located
 }
 
 /// Keys that make a replay differ from its recording.
-const ADJUSTS: [&str; 4] = ["window", "rate", "threads", "foreground"];
+const ADJUSTS: [&str; 5] = ["window", "rate", "threads", "client", "foreground"];
 
 /// How a replay differs from its recording: `window = ["5s", "20s"]`, `rate = 1.5`, `threads = 4`, `foreground = "/pg"`.
 fn read_adjust(table: &Table) -> Result<Adjust> {
@@ -225,6 +231,13 @@ fn read_adjust(table: &Table) -> Result<Adjust> {
     }
     if let Some(value) = table.get("threads") {
         adjust.threads = u32::try_from(keys::whole(&KEYS, "threads", value)?).ok();
+    }
+    if let Some(value) = table.get("client") {
+        adjust.client_loop = match value.text("\"open\" or \"closed\"")? {
+            "open" => ClientLoop::Open,
+            "closed" => ClientLoop::Closed,
+            _ => return Err(value.expected("\"open\" or \"closed\"")),
+        };
     }
     if let Some(value) = table.get("foreground") {
         adjust.foreground = Some(value.text("a cgroup path")?.to_string());
@@ -488,8 +501,9 @@ mod tests {
             replay.action.value,
             Action::Replay("dir/pg".into(), as_recorded)
         );
-        let text = "replay = \"pg\"\nwindow = [\"5s\", \"20s\"]\nrate = 1.5\nthreads = 4\nforeground = \"/pg\"";
+        let text = "replay = \"pg\"\nwindow = [\"5s\", \"20s\"]\nrate = 1.5\nthreads = 4\nclient = \"closed\"\nforeground = \"/pg\"";
         let adjusted = Adjust {
+            client_loop: ClientLoop::Closed,
             window_ns: Some((5_000_000_000, 20_000_000_000)),
             rate_permille: 1500,
             work_permille: 1000,

@@ -371,7 +371,7 @@ mod tests {
             length_ns: 29_500_000_000,
             tier: Tier::Trace,
             measured: None,
-            seen: crate::recording::Seen::default(),
+            seen: Box::default(),
             named: Vec::new(),
             notes: Vec::new(),
         })

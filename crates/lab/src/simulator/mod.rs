@@ -113,6 +113,7 @@ impl Simulator {
         let options = replay::Options {
             allow_lost_events: self.allow_lost_events,
             costs: costs.clone(),
+            client_loop: adjust.client_loop,
             ..replay::Options::default()
         };
         let recording = match adjust.window_ns {

@@ -11,6 +11,7 @@ use super::error::ReplayError;
 use super::exchange::Exchange;
 use super::groups::GroupIndex;
 use super::model::{Activation, Step, Trigger};
+use super::service::{ClientLoop, Follows};
 use super::threads::ThreadId;
 use super::{Replay, groups};
 use schedcast_trace::{Pid, Recording};
@@ -29,6 +30,8 @@ pub struct Adjust {
     pub threads: Option<u32>,
     /// The cgroup in question: all other threads but its clients keep the times they were recorded at.
     pub foreground: Option<String>,
+    /// How clients of services decide when to ask.
+    pub client_loop: ClientLoop,
 }
 
 impl Default for Adjust {
@@ -39,6 +42,7 @@ impl Default for Adjust {
             work_permille: 1000,
             threads: None,
             foreground: None,
+            client_loop: ClientLoop::AsRecorded,
         }
     }
 }
@@ -118,11 +122,13 @@ fn scale_arrivals(replay: &mut Replay, permille: u64) {
         {
             *at_ns = scaled(*at_ns);
         }
+        scale_follows(&mut activation.follows, scaled);
     }
     for served in &mut replay.requests {
         let size = scaled(served.due_ns.unsigned_abs()) as i64;
         served.due_ns = if served.due_ns < 0 { -size } else { size };
         served.arrives_ns = scaled(served.arrives_ns);
+        scale_follows(&mut served.follows, scaled);
     }
     for exchanged in replay.exchanges.iter_mut().flat_map(|e| &mut e.requests) {
         exchanged.not_before_ns = exchanged.not_before_ns.map(scaled);
@@ -133,6 +139,13 @@ fn scale_arrivals(replay: &mut Replay, permille: u64) {
     }
     // Faster, the requests are over sooner; slower, the others are.
     replay.duration_ns = replay.duration_ns.min(scaled(replay.duration_ns));
+}
+
+/// Clients of a closed loop think so much shorter.
+fn scale_follows(follows: &mut Option<Follows>, scaled: impl Fn(u64) -> u64) {
+    if let Some(follows) = follows {
+        follows.after_ns = scaled(follows.after_ns);
+    }
 }
 
 /// The machine is slower or faster: work of user threads takes more or less CPU time.

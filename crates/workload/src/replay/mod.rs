@@ -76,7 +76,7 @@ pub use measured::{Measured, MeasuredGroup, Quantiles};
 pub use model::{Activation, ActivationId, HandoverId, Step, Thread, Trigger};
 pub use phase::Phase;
 pub use report::Report;
-pub use service::{RequestId, Served, Service};
+pub use service::{ClientLoop, Follows, RequestId, Served, Service};
 pub use threads::{Origin, ThreadId};
 pub use timeline::Repairs;
 pub use unseen::Unseen;
@@ -95,6 +95,8 @@ pub struct Options {
     pub autogroup: Option<bool>,
     /// What the simulated machine charges by itself.
     pub costs: Costs,
+    /// How clients of services decide when to ask.
+    pub client_loop: ClientLoop,
 }
 
 impl Default for Options {
@@ -103,6 +105,7 @@ impl Default for Options {
             allow_lost_events: false,
             autogroup: None,
             costs: Costs::FREE,
+            client_loop: ClientLoop::AsRecorded,
         }
     }
 }
@@ -157,7 +160,12 @@ pub fn infer(recording: &Recording, options: &Options) -> Result<Replay, ReplayE
     let (runs, repairs) = gathered.runs();
     let machine_ns = (gathered.end_ns - gathered.start_ns) * u64::from(gathered.cpus);
     sends::claim(&mut gathered.wakings, &gathered.threads, &runs, machine_ns);
-    let folded = Folded::of(&gathered, &runs, recording.requests.as_deref());
+    let folded = Folded::of(
+        &gathered,
+        &runs,
+        recording.requests.as_deref(),
+        options.client_loop,
+    );
     let mut replay = finish::finish(gathered, folded, options, &runs, recording);
     replay.report.repairs = repairs;
     replay.report.lost_events_allowed = recording.counts.lost_events().is_none_or(|lost| lost > 0)
@@ -199,7 +207,12 @@ struct Folded {
 }
 
 impl Folded {
-    fn of(gathered: &Gathered, runs: &[Vec<timeline::Run>], log: Option<&[Request]>) -> Self {
+    fn of(
+        gathered: &Gathered,
+        runs: &[Vec<timeline::Run>],
+        log: Option<&[Request]>,
+        client_loop: ClientLoop,
+    ) -> Self {
         let left_out: Vec<bool> = gathered.threads.iter().map(|t| t.left_out).collect();
         let context = activity::Context {
             wakings: &gathered.wakings,
@@ -247,6 +260,7 @@ impl Folded {
             runs,
             wakings: &gathered.wakings,
             log,
+            client_loop,
             start_ns: gathered.start_ns,
             end_ns: gathered.end_ns,
         };

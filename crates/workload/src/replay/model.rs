@@ -1,7 +1,7 @@
 //! What a replay knows: threads, activations, steps, and what made each activation begin.
 
 use super::groups::GroupIndex;
-use super::service::RequestId;
+use super::service::{Follows, RequestId};
 use super::threads::{Origin, ThreadId};
 use schedcast_kernel::task::Policy;
 use schedcast_trace::Pid;
@@ -141,6 +141,8 @@ pub struct Activation {
     pub interrupts: u32,
     /// Its steps, in [`super::Replay::steps`].
     pub steps: Range<u32>,
+    /// Of what comes from outside: when it comes, where that is no fixed time.
+    pub follows: Option<Follows>,
 }
 
 impl Activation {
@@ -160,6 +162,7 @@ impl Activation {
             switches: 0,
             interrupts: 0,
             steps: 0..0,
+            follows: None,
         }
     }
 

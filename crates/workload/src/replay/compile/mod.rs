@@ -224,7 +224,7 @@ impl<'a> Compiler<'a> {
         let first_program = ProgramId(workload.programs.len() as u32);
         let units = Units::new(replay, &forked, &loose, first_program);
         let exchanges = Exchanges::new(replay, &units, &inboxes, workload);
-        let services = Services::new(replay, &loose, workload);
+        let services = Services::new(replay, &loose, replay.cpus.min(options.cpus), workload);
         let mut metrics = Vec::new();
         let mut forks = Vec::new();
         for (id, thread) in (0u32..).map(ThreadId).zip(&replay.threads) {
@@ -430,7 +430,7 @@ impl<'a> Compiler<'a> {
                 b.io(rest);
                 b.bind(here);
             }
-            Step::Reply(request) => self.services.reply(b, &self.replay.requests, request),
+            Step::Reply(request) => self.answer(b, request),
             Step::Fork(child) => {
                 if let Some(fork) = self.forks[child.index()] {
                     b.fork(fork, CHILD);
@@ -489,7 +489,9 @@ impl<'a> Compiler<'a> {
             });
         };
         for (id, activation) in (0u32..).map(ActivationId).zip(&self.replay.activations) {
-            if let Trigger::Outside { at_ns, cpu, soft } = activation.trigger {
+            if let Trigger::Outside { at_ns, cpu, soft } = activation.trigger
+                && activation.follows.is_none()
+            {
                 let number = self.units.number(self.replay, id);
                 add(activation.thread, number, at_ns, cpu, soft);
             }

@@ -23,14 +23,17 @@
 //! ```
 
 use super::super::Replay;
-use super::super::model::{HandoverId, Step};
-use super::super::service::{RequestId, Served};
+use super::super::model::{ActivationId, HandoverId, Step, Trigger};
+use super::super::service::{Follows, RequestId, Served};
 use super::super::threads::ThreadId;
 use super::units::under_way;
 use super::{Compiler, SEND, SENT};
+use schedcast_kernel::Cpu;
 use schedcast_sim::program::Label;
-use schedcast_sim::workload::{MetricId, WordId};
-use schedcast_sim::{ANSWERED, Compare, NOT_DUE, ProgramBuilder, RequestSpec, Workload};
+use schedcast_sim::workload::{DeviceId, DeviceSpec, MetricId, WordId};
+use schedcast_sim::{
+    ANSWERED, Arithmetic, Compare, NOT_DUE, ProgramBuilder, RequestSpec, Workload,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A thread has not come to the gate, or has passed it.
@@ -64,12 +67,55 @@ struct Place {
     word: WordId,
 }
 
+/// What comes after a reply.
+#[derive(Clone, Copy)]
+enum Next {
+    /// This request is due.
+    Due(RequestId, u64),
+    /// The message that begins this activation.
+    Message(ActivationId, u64),
+}
+
+impl Next {
+    fn of(replay: &Replay) -> BTreeMap<RequestId, Vec<Next>> {
+        let mut next: BTreeMap<RequestId, Vec<Next>> = BTreeMap::new();
+        for (id, served) in (0u32..).map(RequestId).zip(&replay.requests) {
+            if let Some(Follows { request, after_ns }) = served.follows {
+                next.entry(request)
+                    .or_default()
+                    .push(Next::Due(id, after_ns));
+            }
+        }
+        for (id, activation) in (0u32..).map(ActivationId).zip(&replay.activations) {
+            if let Some(Follows { request, after_ns }) = activation.follows {
+                next.entry(request)
+                    .or_default()
+                    .push(Next::Message(id, after_ns));
+            }
+        }
+        next
+    }
+}
+
+/// A device that hands messages on after as long as its user says, by an interrupt of one CPU.
+fn clients_on(cpu: u32, workload: &mut Workload) -> DeviceId {
+    workload.add_device(DeviceSpec {
+        name: format!("clients on CPU {cpu}"),
+        channels: 0,
+        interrupt_cpu: Some(Cpu(cpu)),
+    })
+}
+
 /// Where the figures of services go, and the gates.
 pub(super) struct Services {
     /// Per service: from when a request is due to when its client has the reply.
     latency: Vec<MetricId>,
-    /// Per request: whether it is answered.
+    /// Per request: whether it is answered. That of a closed loop holds when it is due.
     states: Vec<WordId>,
+    /// What the reply to a request leads to in a closed loop.
+    next: BTreeMap<RequestId, Vec<Next>>,
+    /// By CPU: what delays the messages of clients that think.
+    devices: Vec<DeviceId>,
     /// By thread, in the order of its steps.
     gates: BTreeMap<ThreadId, Vec<Gate>>,
     /// Handovers whose wait is a gate.
@@ -102,6 +148,7 @@ impl Services {
     pub(super) fn new(
         replay: &Replay,
         loose: &BTreeSet<HandoverId>,
+        cpus: u32,
         workload: &mut Workload,
     ) -> Self {
         let services = replay.services.iter();
@@ -114,10 +161,15 @@ impl Services {
             states.push(state);
             workload.requests.push(RequestSpec {
                 metric: latency[served.service as usize],
-                due_ns: Some(served.due_ns),
+                due_ns: served.follows.is_none().then_some(served.due_ns),
                 state,
             });
         }
+        let next = Next::of(replay);
+        let devices = match next.is_empty() {
+            true => Vec::new(),
+            false => (0..cpus).map(|cpu| clients_on(cpu, workload)).collect(),
+        };
         let mut gates: BTreeMap<ThreadId, Vec<Gate>> = BTreeMap::new();
         let mut posts = BTreeMap::new();
         for activation in &replay.activations {
@@ -145,6 +197,8 @@ impl Services {
         Self {
             latency,
             states,
+            next,
+            devices,
             gates,
             posts,
         }
@@ -166,17 +220,25 @@ impl Services {
 
     /// The reply is sent, and read after as long as in the recording.
     pub(super) fn reply(&self, b: &mut ProgramBuilder, requests: &[Served], request: RequestId) {
-        let [latency, ..] = SEND;
+        let [latency, due, _] = SEND;
         let served = &requests[request.index()];
         let metric = self.latency[served.service as usize];
+        let state = self.states[request.index()];
         let due_ns = served.due_ns.saturating_sub_unsigned(served.read_ns);
         b.now(latency);
         match u64::try_from(due_ns) {
+            _ if served.follows.is_some() => {
+                b.word_load(state, due);
+                b.add(latency, served.read_ns);
+                // What is done for it may have been run before it was due.
+                b.arithmetic(Arithmetic::Max, latency, due);
+                b.subtract(latency, due);
+            }
             Ok(since_ns) => b.subtract(latency, since_ns),
             Err(_) => b.add(latency, due_ns.unsigned_abs()),
         }
         b.record(metric, latency);
-        b.word_store(self.states[request.index()], ANSWERED);
+        b.word_store(state, ANSWERED);
     }
 }
 
@@ -207,6 +269,45 @@ impl Gate {
 }
 
 impl Compiler<'_> {
+    /// A request ends; in a closed loop its client will ask again.
+    pub(super) fn answer(&self, b: &mut ProgramBuilder, request: RequestId) {
+        self.services.reply(b, &self.replay.requests, request);
+        let [state, value, _] = SEND;
+        for next in self.services.next.get(&request).into_iter().flatten() {
+            match *next {
+                Next::Due(id, after_ns) => {
+                    let word = self.services.states[id.index()];
+                    let known = b.label();
+                    b.word_load(word, state);
+                    b.jump_if(state, Compare::NotEqual, NOT_DUE, known);
+                    b.now(value);
+                    b.add(value, after_ns);
+                    b.word_store(word, value);
+                    b.bind(known);
+                }
+                Next::Message(id, after_ns) => {
+                    let activation = &self.replay.activations[id.index()];
+                    let (Trigger::Outside { cpu, .. }, Some(inbox)) =
+                        (activation.trigger, self.inboxes[activation.thread.index()])
+                    else {
+                        continue;
+                    };
+                    b.now(SENT);
+                    b.add(SENT, after_ns);
+                    b.arithmetic(
+                        Arithmetic::Multiply,
+                        SENT,
+                        self.units.of(activation.thread).messages,
+                    );
+                    b.add(SENT, self.units.number(self.replay, id));
+                    let cpu = self.options.cpu(cpu);
+                    let device = self.services.devices[cpu.index() % self.services.devices.len()];
+                    b.submit(device, after_ns, inbox, SENT);
+                }
+            }
+        }
+    }
+
     /// A thread gets to what another one waits for.
     pub(super) fn post(&self, b: &mut ProgramBuilder, from: ThreadId, handover: HandoverId) {
         let Some(place) = self.services.posts.get(&handover) else {

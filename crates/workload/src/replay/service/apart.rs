@@ -28,9 +28,9 @@
 //! costs 20 + 300 + 30 µs times 9100/7000. Without the limit each takes half a millisecond.
 
 use super::super::activity::{Begun, Draft, DraftStep, Waking};
-use super::super::model::{HandoverId, Trigger};
+use super::super::model::{Activation, HandoverId, Trigger};
 use super::super::timeline::Run;
-use super::{RequestId, Served};
+use super::{Follows, RequestId, Served};
 use schedcast_sim::random::{self, Stream};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -119,7 +119,12 @@ impl Apart<'_> {
                     // Copies come behind all there is.
                     offset: drafts.len() + copies.len(),
                 };
-                copies.extend(copying.copies(drafts, begun, handovers));
+                let mut new = copying.copies(drafts, begun, handovers);
+                let one = served[*request];
+                for draft in &mut new {
+                    draft.activation.follows = moved(&draft.activation, &one);
+                }
+                copies.append(&mut new);
                 served[*request].read_ns = served[single.requests[0]].read_ns;
             }
         }
@@ -299,6 +304,20 @@ impl Apart<'_> {
         };
         singles.iter().map(due).collect()
     }
+}
+
+/// When what a copy begins comes, if its request follows another: as long after its due time as it does
+/// in the recording.
+fn moved(activation: &Activation, one: &Served) -> Option<Follows> {
+    let Trigger::Outside { at_ns, .. } = activation.trigger else {
+        return None;
+    };
+    let Follows { request, after_ns } = one.follows?;
+    let since_due_ns = at_ns as i64 - one.due_ns;
+    Some(Follows {
+        request,
+        after_ns: after_ns.saturating_add_signed(since_due_ns),
+    })
 }
 
 /// When the reply of a request was sent, in the recording.

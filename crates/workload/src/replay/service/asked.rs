@@ -3,8 +3,6 @@
 //! # From the log
 //!
 //! The log says it all, if it is of these clients: four in five answers come while a client is awake.
-//! Clients whose requests are due when their last answer has come keep no schedule, and are not
-//! treated here.
 //!
 //! # From the trace
 //!
@@ -33,36 +31,35 @@ use super::{Asked, Border, MESSAGES_MIN};
 use schedcast_trace::Request;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Due within this time of the answer before, a request was not sent by a schedule.
-const AT_ONCE_US: u64 = 1_000;
-/// The same. A message that a client had kept back follows an answer within this time.
-const AT_ONCE_NS: u64 = AT_ONCE_US * 1_000;
+/// A message that a client had kept back follows an answer within this time.
+const AT_ONCE_NS: u64 = 1_000_000;
 
 /// At least four in five.
 fn most(count: usize, all: usize) -> bool {
     count * 5 >= all * 4
 }
 
-/// The requests of the log, in order of sending.
-pub(super) fn from_log(border: &Border<'_>, drafts: &[Draft]) -> Option<Vec<Asked>> {
+/// The requests of the log, in order of sending, and the connection of each.
+pub(super) fn from_log(border: &Border<'_>, drafts: &[Draft]) -> Option<(Vec<Asked>, Vec<u32>)> {
     let evidence = border.evidence;
     let log = evidence.log?;
-    if is_closed(log) {
-        return None;
-    }
     let since_ns = |us: u64| (us as i64).saturating_mul(1000) - evidence.start_ns as i64;
     let length_ns = (evidence.end_ns - evidence.start_ns) as i64;
-    let mut asked: Vec<Asked> = log
+    let mut rows: Vec<&Request> = log
         .iter()
         .filter(|request| (0..length_ns).contains(&since_ns(request.replied_us)))
+        .collect();
+    rows.sort_by_key(|request| (request.sent_us, request.scheduled_us));
+    let asked: Vec<Asked> = rows
+        .iter()
         .map(|request| Asked {
             sent_ns: since_ns(request.sent_us),
             due_ns: since_ns(request.scheduled_us),
             replied_ns: since_ns(request.replied_us) as u64,
             reply: None,
+            after: None,
         })
         .collect();
-    asked.sort_by_key(|one| (one.sent_ns, one.due_ns));
     let own = border.of_clients(drafts);
     let awake = |one: &&Asked| {
         let woken = |draft: &usize| drafts[*draft].activation.woken_ns <= one.replied_ns;
@@ -75,23 +72,8 @@ pub(super) fn from_log(border: &Border<'_>, drafts: &[Draft]) -> Option<Vec<Aske
         before.iter().rev().take(border.clients.len()).any(ends)
     };
     let agreeing = asked.iter().filter(awake).count();
-    (asked.len() >= MESSAGES_MIN && most(agreeing, asked.len())).then_some(asked)
-}
-
-/// Whether most requests are due when the answer before has come on their connection.
-fn is_closed(log: &[Request]) -> bool {
-    let mut in_order: Vec<&Request> = log.iter().collect();
-    in_order.sort_by_key(|request| request.sent_us);
-    let mut answered_us: BTreeMap<u32, u64> = BTreeMap::new();
-    let (mut all, mut at_once) = (0, 0);
-    for request in in_order {
-        if let Some(before_us) = answered_us.insert(request.client, request.replied_us) {
-            all += 1;
-            let due_us = request.scheduled_us;
-            at_once += usize::from(before_us <= due_us && due_us - before_us <= AT_ONCE_US);
-        }
-    }
-    all > 0 && most(at_once, all)
+    let connections = rows.iter().map(|request| request.client).collect();
+    (asked.len() >= MESSAGES_MIN && most(agreeing, asked.len())).then_some((asked, connections))
 }
 
 /// The requests that the trace shows, in order of sending.
@@ -183,6 +165,7 @@ fn arrival(sent_ns: u64, due_ns: u64) -> Asked {
         due_ns: due_ns as i64,
         replied_ns: 0,
         reply: None,
+        after: None,
     }
 }
 

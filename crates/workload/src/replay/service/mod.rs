@@ -21,8 +21,11 @@
 //! The latency of a request runs from when it was due to its reply, and to the client's look at it,
 //! which takes as long as it did in the recording.
 //!
-//! Clients that send when the last answer has come (*closed loop*) are no clients of a service: their
-//! messages are replayed like those of any thread, at the work that sends them.
+//! Clients that ask again when the last reply has come (*closed loop*, told by `closed`) send earlier or
+//! later with it. A request that follows another is due as long after the reply to that as recorded: the
+//! time to think is kept. The activation that it begins in the service, the client's that sends it, and the part of an
+//! activation that waits for it begin so long after that reply, too. Under a tighter limit fewer requests
+//! are sent. Under a looser one the recorded requests are done a little before the window ends.
 //!
 //! # Worked example
 //!
@@ -35,6 +38,7 @@
 mod apart;
 mod asked;
 mod clock;
+mod closed;
 mod placed;
 
 use super::activity::{Begun, Draft, DraftStep, Source, Waking};
@@ -43,6 +47,7 @@ use super::model::{Thread, Trigger};
 use super::threads::ThreadId;
 use super::timeline::Run;
 use clock::Clock;
+pub use closed::ClientLoop;
 use schedcast_trace::Request;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -73,6 +78,17 @@ pub struct Service {
     pub subject: String,
     /// Who asks.
     pub clients: Vec<ThreadId>,
+    /// Connections of a closed loop; none if clients keep a schedule.
+    pub closed_loop: Option<u32>,
+}
+
+/// Something comes so long after the reply to a request was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Follows {
+    /// The request.
+    pub request: RequestId,
+    /// How long after its reply.
+    pub after_ns: u64,
 }
 
 /// One request of a service. Times are ns since the start of the recording.
@@ -88,6 +104,8 @@ pub struct Served {
     pub read_ns: u64,
     /// From when it was due to when its client had the reply, in the recording.
     pub latency_ns: u64,
+    /// In a closed loop: when it is due.
+    pub follows: Option<Follows>,
 }
 
 /// What is looked for services in.
@@ -97,6 +115,7 @@ pub(super) struct Evidence<'a> {
     pub runs: &'a [Vec<Run>],
     pub wakings: &'a [Waking],
     pub log: Option<&'a [Request]>,
+    pub client_loop: ClientLoop,
     pub start_ns: u64,
     pub end_ns: u64,
 }
@@ -116,6 +135,8 @@ struct Asked {
     replied_ns: u64,
     /// The waking that is its reply, where that is visible.
     reply: Option<usize>,
+    /// In a closed loop: position of the request whose client sends it.
+    after: Option<usize>,
 }
 
 /// Who talks with whom across the border of a group.
@@ -159,11 +180,14 @@ pub(super) fn find(
             continue;
         }
         let clock = Clock::new(evidence, drafts);
-        let Some(asked) =
-            asked::from_log(&border, drafts).or_else(|| asked::from_trace(&border, drafts))
-        else {
-            continue;
+        let (mut asked, connections) = match asked::from_log(&border, drafts) {
+            Some((asked, connections)) => (asked, Some(connections)),
+            None => match asked::from_trace(&border, drafts) {
+                Some(asked) => (asked, None),
+                None => continue,
+            },
         };
+        let closed_loop = closed::chain(&mut asked, connections.as_deref(), evidence.client_loop);
         let service = found.services.len() as u32;
         let Some(subject) = border.subject() else {
             continue;
@@ -179,6 +203,7 @@ pub(super) fn find(
             group: index,
             subject,
             clients: border.clients.iter().copied().collect(),
+            closed_loop,
         });
         let apart = apart::Apart {
             inside: &border.inside.clone(),

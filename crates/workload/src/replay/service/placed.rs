@@ -13,11 +13,11 @@
 //! activation, what the thread that began it had waited for by then.
 
 use super::super::activity::{Begun, Draft, DraftStep};
-use super::super::model::Trigger;
+use super::super::model::{Activation, Trigger};
 use super::super::threads::ThreadId;
 use super::super::timeline::median;
 use super::clock::Clock;
-use super::{Asked, Border, RequestId, Served};
+use super::{Asked, Border, Follows, RequestId, Served};
 use std::collections::BTreeMap;
 
 /// A request sent this long after its schedule was held back by something.
@@ -53,11 +53,11 @@ impl Placing<'_> {
     pub(super) fn put(
         &self,
         asked: &[Asked],
-        drafts: &mut [Draft],
+        drafts: &mut Vec<Draft>,
         requests: &mut Vec<Served>,
     ) -> Vec<usize> {
         let arrives_ns = arrivals(asked);
-        self.enter(asked, &arrives_ns, drafts);
+        let began = self.enter(asked, &arrives_ns, drafts);
         let mut replies = self.replies(asked, drafts);
         replies
             .sort_unstable_by_key(|reply| (reply.at_ns, reply.draft, reply.into_ns, reply.asked));
@@ -72,8 +72,20 @@ impl Placing<'_> {
                 arrives_ns: arrives_ns[reply.asked],
                 read_ns: replied_ns.saturating_sub(reply.at_ns).min(READ_MAX_NS),
                 latency_ns: (replied_ns as i64 - due_ns).max(0) as u64,
+                follows: None,
             }
         }));
+        let chain = Chain::new(asked, &replies, first);
+        for (reply, number) in replies.iter().zip(first..) {
+            let due_ns = asked[reply.asked].due_ns.max(0) as u64;
+            requests[number as usize].follows = chain.follows(reply.asked, due_ns);
+        }
+        for (draft, position) in began.into_iter().chain(self.senders(asked, drafts)) {
+            let activation = &mut drafts[draft].activation;
+            if let Trigger::Outside { at_ns, .. } = activation.trigger {
+                activation.follows = chain.follows(position, at_ns);
+            }
+        }
         let inside = |draft: &usize| self.border.inside[drafts[*draft].activation.thread.index()];
         let mut in_order: Vec<usize> = (0..drafts.len()).filter(inside).collect();
         in_order.sort_by_key(|draft| drafts[*draft].activation.woken_ns);
@@ -92,6 +104,7 @@ impl Placing<'_> {
                 insert(&mut drafts[index], into_ns, step);
             }
         }
+        chain.split(drafts, requests, replies.iter().map(|reply| reply.asked));
         let entries = self.border.entries.iter();
         entries.map(|(_, waking)| *waking).collect()
     }
@@ -138,8 +151,10 @@ impl Placing<'_> {
             let sent_into_ns = self.clock.executed_of_ns(thread, index, sent_ns);
             let gate_ns = sent_into_ns.clamp(before_ns, into_ns);
             let piled = is_here || reply.at_ns.saturating_sub(level_ns) > PILED_NS;
-            if arrives_ns > level_ns && piled && (is_here || gate_ns < into_ns) {
-                level_ns = arrives_ns;
+            let follows = is_here && requests[id.index()].follows.is_some();
+            let later = arrives_ns > level_ns || follows;
+            if later && piled && (is_here || gate_ns < into_ns) {
+                level_ns = level_ns.max(arrives_ns);
                 changes.push((gate_ns, level_ns));
                 steps.push((gate_ns, DraftStep::Awaits(id)));
             }
@@ -157,8 +172,14 @@ impl Placing<'_> {
         steps
     }
 
-    /// Gives drafts that clients began the times of arrivals.
-    fn enter(&self, asked: &[Asked], arrives_ns: &[u64], drafts: &mut [Draft]) {
+    /// Gives drafts that clients began the times of arrivals. Returns which request each is of.
+    fn enter(
+        &self,
+        asked: &[Asked],
+        arrives_ns: &[u64],
+        drafts: &mut [Draft],
+    ) -> Vec<(usize, usize)> {
+        let mut began = Vec::new();
         for &(draft, waking) in &self.border.entries {
             let woken_ns = self.border.time_ns(waking);
             let next = asked.partition_point(|asked| asked.sent_ns <= woken_ns as i64);
@@ -167,6 +188,7 @@ impl Placing<'_> {
                 .filter(|position| woken_ns as i64 - asked[*position].sent_ns <= SAME_NS);
             let mut at_ns = woken_ns;
             if let Some(position) = position {
+                began.push((draft, position));
                 let way_ns = woken_ns.saturating_sub(asked[position].sent_ns.max(0) as u64);
                 at_ns = at_ns.min(arrives_ns[position] + way_ns);
             }
@@ -176,6 +198,27 @@ impl Placing<'_> {
                 soft: true,
             };
         }
+        began
+    }
+
+    /// Drafts that a timer of a client began and in which it sends a request of a closed loop: draft and
+    /// the first such request.
+    fn senders(&self, asked: &[Asked], drafts: &[Draft]) -> Vec<(usize, usize)> {
+        let of_clients = self.border.of_clients(drafts);
+        let prompt = |draft: &&usize| Border::is_prompt(&drafts[**draft]);
+        let prompts: Vec<usize> = of_clients.iter().filter(prompt).copied().collect();
+        let mut senders = BTreeMap::new();
+        for (position, one) in asked.iter().enumerate() {
+            let woken = |draft: &usize| drafts[*draft].activation.woken_ns as i64 <= one.sent_ns;
+            let Some(last) = prompts.partition_point(woken).checked_sub(1) else {
+                continue;
+            };
+            let end_ns = drafts[prompts[last]].activation.end_ns;
+            if one.after.is_some() && end_ns.is_none_or(|end_ns| end_ns as i64 >= one.sent_ns) {
+                senders.entry(prompts[last]).or_insert(position);
+            }
+        }
+        senders.into_iter().collect()
     }
 
     fn replies(&self, asked: &[Asked], drafts: &[Draft]) -> Vec<Reply> {
@@ -287,6 +330,96 @@ impl Placing<'_> {
         let (at_ns, _, thread) = last.max()?;
         let (draft, into_ns) = self.clock.place(thread, at_ns)?;
         Some((draft, into_ns, at_ns))
+    }
+}
+
+/// Which replies the requests of a closed loop follow.
+struct Chain<'a> {
+    asked: &'a [Asked],
+    /// By position in `asked`: the number of the request, and when its reply was sent.
+    known: BTreeMap<usize, (RequestId, u64)>,
+}
+
+impl<'a> Chain<'a> {
+    fn new(asked: &'a [Asked], replies: &[Reply], first: u32) -> Self {
+        let numbered = replies.iter().zip(first..);
+        let known = numbered.map(|(reply, number)| (reply.asked, (RequestId(number), reply.at_ns)));
+        Self {
+            asked,
+            known: known.collect(),
+        }
+    }
+
+    /// What happened at `at_ns` for a request, told from the reply that its client had before.
+    fn follows(&self, position: usize, at_ns: u64) -> Option<Follows> {
+        let (request, replied_ns) = *self.known.get(&self.asked[position].after?)?;
+        let after_ns = at_ns.checked_sub(replied_ns)?;
+        Some(Follows { request, after_ns })
+    }
+
+    /// Cuts activations where they wait for requests that follow others: these come in any order. What
+    /// is behind the cut is an activation of its own, which the arrival begins. `positions` are those of the
+    /// requests in `asked`.
+    fn split(
+        &self,
+        drafts: &mut Vec<Draft>,
+        requests: &[Served],
+        positions: impl Iterator<Item = usize>,
+    ) {
+        let positions: BTreeMap<RequestId, usize> = positions
+            .map(|position| (self.known[&position].0, position))
+            .collect();
+        for index in 0..drafts.len() {
+            loop {
+                let waits = drafts[index].deeds.iter().enumerate();
+                let mut moving = waits.filter_map(|(place, (into_ns, step))| match step {
+                    DraftStep::Awaits(request) => {
+                        let arrives_ns = requests[request.index()].arrives_ns;
+                        let follows = self.follows(*positions.get(request)?, arrives_ns)?;
+                        Some((place, *into_ns, arrives_ns, follows))
+                    }
+                    _ => None,
+                });
+                // The last one first, so that what is cut off is whole.
+                let Some((place, into_ns, arrives_ns, follows)) = moving.next_back() else {
+                    break;
+                };
+                let part = cut_off(&mut drafts[index], place, into_ns, arrives_ns, follows);
+                drafts.push(part);
+            }
+        }
+    }
+}
+
+/// Cuts a draft at a wait for an arrival.
+fn cut_off(
+    draft: &mut Draft,
+    place: usize,
+    into_ns: u64,
+    arrives_ns: u64,
+    follows: Follows,
+) -> Draft {
+    let whole = &mut draft.activation;
+    let trigger = Trigger::Outside {
+        at_ns: arrives_ns,
+        cpu: 0,
+        soft: true,
+    };
+    let mut part = Activation::new(whole.thread, trigger, arrives_ns.max(whole.woken_ns));
+    part.follows = Some(follows);
+    part.executed_ns = whole.executed_ns.saturating_sub(into_ns);
+    part.end_ns = whole.end_ns;
+    whole.executed_ns = into_ns.min(whole.executed_ns);
+    let deeds = draft.deeds.split_off(place);
+    Draft {
+        activation: part,
+        // The wait itself is over when the part begins.
+        deeds: deeds
+            .into_iter()
+            .skip(1)
+            .map(|(at_ns, step)| (at_ns.saturating_sub(into_ns), step))
+            .collect(),
+        sleeps: 0,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Requests that pass several threads of a service, and what piles up between them.
 
+use super::services::scheduled;
 use super::*;
 use crate::replay::service::Served;
 
@@ -54,7 +55,7 @@ fn pipeline() -> (Replay, u64) {
     for number in 0..5 {
         pile(&mut mini, 125_000 + 100_000 * number);
     }
-    (inferred(mini, 625_000), 125_000)
+    (scheduled(mini, 625_000), 125_000)
 }
 
 #[test]

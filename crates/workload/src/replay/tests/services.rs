@@ -39,7 +39,7 @@ fn pile(mini: &mut Mini, at: u64) {
 }
 
 /// An event loop in `/svc` with `singles` requests, 5 ms apart, and then five piles.
-fn event_loop(singles: u64) -> (Mini, u64) {
+pub(super) fn event_loop(singles: u64) -> (Mini, u64) {
     let mut mini = Mini::new(&[(1, "client"), (2, "server")]);
     mini.group("/svc", &[("cpu.max", "50000 100000")], &[2]);
     for number in 0..singles {
@@ -50,6 +50,18 @@ fn event_loop(singles: u64) -> (Mini, u64) {
         pile(&mut mini, piles + 100_000 * number);
     }
     (mini, piles)
+}
+
+/// Nobody asks while a pile waits, but these clients keep a schedule.
+pub(super) fn scheduled(mini: Mini, end_us: u64) -> Replay {
+    infer(&mini.recording(end_us), &open()).unwrap()
+}
+
+fn open() -> Options {
+    Options {
+        client_loop: ClientLoop::Open,
+        ..Options::default()
+    }
 }
 
 /// What a pile's activation does, and the request of its first reply.
@@ -110,7 +122,7 @@ fn a_softirq_that_hits_anybody_comes_from_outside() {
 #[test]
 fn what_piled_up_is_told_apart_by_the_trace() {
     let (mini, piles) = event_loop(25);
-    let replay = inferred(mini, piles + 500_000);
+    let replay = scheduled(mini, piles + 500_000);
     assert_conserved(&replay);
     assert_eq!(replay.services.len(), 1);
     assert_eq!(replay.services[0].subject, "server");
@@ -161,7 +173,7 @@ fn the_log_says_when_requests_were_due() {
         replied_us: start_us + row[2],
     };
     recording.requests = Some(rows.iter().enumerate().map(request).collect());
-    let replay = infer(&recording, &Options::default()).unwrap();
+    let replay = infer(&recording, &open()).unwrap();
     assert_eq!(replay.requests.len(), rows.len());
     let (_, first) = of_pile(&replay, 25);
     let third = replay.requests[first.index() + 2];
@@ -181,7 +193,7 @@ fn the_log_says_when_requests_were_due() {
 #[test]
 fn what_waits_for_its_arrival_does_not_keep_its_thread() {
     let (mini, piles) = event_loop(25);
-    let mut replay = inferred(mini, piles + 500_000);
+    let mut replay = scheduled(mini, piles + 500_000);
     let (_, RequestId(first)) = of_pile(&replay, 25);
     // The second request of the first pile comes after the second pile.
     replay.requests[first as usize + 1].arrives_ns = (piles + 105_000) * 1_000;
@@ -227,7 +239,7 @@ fn a_client_that_waits_for_answers_keeps_no_schedule() {
 }
 
 /// Runs a replay without limits on one free CPU.
-fn played(replay: &Replay) -> World {
+pub(super) fn played(replay: &Replay) -> World {
     let mut workload = Workload::default();
     let compiled = replay
         .compile(&mut workload, CompileOptions::default())
@@ -287,7 +299,7 @@ fn threads_of_a_service_do_not_wait_for_each_other_for_ever() {
 #[test]
 fn a_request_that_is_not_answered_counts_with_its_age() {
     let (mini, piles) = event_loop(25);
-    let mut replay = inferred(mini, piles + 500_000);
+    let mut replay = scheduled(mini, piles + 500_000);
     let (_, RequestId(first)) = of_pile(&replay, 25);
     // The second request of the last pile, due at 401 ms of 500, never comes; the third is behind it.
     replay.requests[first as usize + 13].arrives_ns = u64::MAX / 1_000_000;
