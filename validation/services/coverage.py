@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""Count how often what was really measured lies in the interval that `what-if` prints for one run.
+
+    coverage.py [--schedcast FILE] [--log with|without] [--seeds N] [--json FILE] FOLDER...
+
+Folders are those of `score.py`. For every setting but the recorded one, each measured repeat is one try: it is
+covered if it lies in `one_run95`, the interval of one more run, of the forecast. Of 100 runs, 95 should.
+"""
+
+import argparse
+import json
+import pathlib
+import sys
+import tempfile
+
+import score
+
+FIGURES = (*score.PERCENTILES, "throttled", "throttled time")
+
+
+def interval(metric, scale):
+    """The interval of one run of a metric, in the unit of the measured figure."""
+    low, high = metric["one_run95"]
+    return low * scale, high * scale
+
+
+def tries(copy, schedcast, seeds):
+    """Yields setting, figure, interval and the measured repeats."""
+    measured = json.loads((copy / "measured.json").read_text())
+    about = json.loads((copy / "recording.json").read_text())
+    of_window = measured["seconds"] / (about["end_s"] - about["start_s"])
+    variants, _ = score.forecast(schedcast, copy, seeds)
+    for setting in measured["settings"]:
+        label = setting["name"]
+        if label not in variants or label == "recorded":
+            continue
+        metrics = variants[label]
+        group = next(n.split("/nr_periods")[0] for n in metrics if n.endswith("/nr_periods")
+                     and "measured" in metrics[n])
+        subject, latency = score.subject_of(metrics, group)
+        for percentile in score.PERCENTILES:
+            metric = metrics.get(f"{subject}/{latency}.{percentile}")
+            if metric is not None:
+                scale = {"us": 1e-3, "ms": 1.0, "s": 1e3}[metric["unit"]]
+                yield label, percentile, interval(metric, scale), setting[f"request_{percentile}_ms"]["samples"]
+        number = interval(metrics[f"{group}/nr_throttled"], of_window)
+        yield label, "throttled", number, setting["nr_throttled"]["samples"]
+        spent = interval(metrics[f"{group}/throttled_usec"], 1e-3 * of_window)
+        yield label, "throttled time", spent, setting["throttled_ms"]["samples"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("folders", nargs="+", type=pathlib.Path)
+    parser.add_argument("--schedcast", default="schedcast")
+    parser.add_argument("--log", choices=("with", "without"), default="with")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE")
+    options = parser.parse_args()
+    rows = []
+    for folder in options.folders:
+        with tempfile.TemporaryDirectory() as scratch:
+            for name, copy in score.recordings(folder, pathlib.Path(scratch)):
+                if not score.give_log(folder, name, copy, options.log == "with"):
+                    continue
+                try:
+                    found = list(tries(copy, options.schedcast, options.seeds))
+                except score.NoForecast as error:
+                    print(f"coverage.py: {folder.name}, {name}: no forecast\n{error}", file=sys.stderr)
+                    continue
+                for setting, figure, (low, high), samples in found:
+                    for value in samples:
+                        where = "inside" if low <= value <= high else "below" if value < low else "above"
+                        rows.append({"service": folder.name, "recording": name, "setting": setting, "figure": figure,
+                                     "low": low, "high": high, "measured": value, "where": where})
+    print(f"{'':16}{'inside':>12}{'below':>8}{'above':>8}")
+    for figure in FIGURES:
+        own = [row["where"] for row in rows if row["figure"] == figure]
+        inside, below, above = (own.count(where) for where in ("inside", "below", "above"))
+        print(f"{figure:16}{f'{inside} of {len(own)}':>12}{below:>8}{above:>8}")
+    if options.json is not None:
+        options.json.write_text("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n")
+
+
+if __name__ == "__main__":
+    main()
