@@ -11,6 +11,7 @@ use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::document::{Table, flag_setting};
 use schedcast_lab::experiment::program::Action;
 use schedcast_lab::question::Setting;
+use schedcast_workload::programs::prefix;
 
 use super::host::host_error;
 use super::on_host::tools;
@@ -110,6 +111,7 @@ pub fn run(
             let error = Error::input(&program.action.place, message);
             return Err(error.hint("clients of databases and web servers run on the host only"));
         }
+        let words = &prefix::within_unit(words, scenarios[0].machine.cpus());
         if let Some(tool) = words.first() {
             tools::find(tool)?;
             order.tools.push(tool.clone());

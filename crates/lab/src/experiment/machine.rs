@@ -133,6 +133,8 @@ pub struct MachineSettings {
     pub preset: String,
     /// The preset with everything laid over it.
     pub machine: Machine,
+    /// Keys of the machine's file that the experiment writes itself, such as `frequency.governor`, and where.
+    pub written: Vec<Located<String>>,
     /// The recording whose threads run beside the programs, and where it was named.
     pub background: Option<Located<PathBuf>>,
     /// Nothing is said about the background: the kernel's own [threads](schedcast_workload::housekeeping) run beside programs.
@@ -174,10 +176,27 @@ impl MachineSettings {
         Ok(MachineSettings {
             preset: preset.to_string(),
             machine,
+            written: written(&changes, ""),
             background: read_background(section, directory)?,
             housekeeping: section.get("background").is_none(),
         })
     }
+}
+
+/// Every key of a table and of those in it, joined by dots.
+fn written(table: &Table, above: &str) -> Vec<Located<String>> {
+    let mut keys = Vec::new();
+    for entry in &table.entries {
+        let key = format!("{above}{}", entry.key);
+        match &entry.value.kind {
+            Kind::Table(inner) => keys.extend(written(inner, &format!("{key}."))),
+            _ => keys.push(Located {
+                value: key,
+                place: entry.key_place.clone(),
+            }),
+        }
+    }
+    keys
 }
 
 fn read_background(section: &Table, directory: &Path) -> Result<Option<Located<PathBuf>>> {

@@ -46,6 +46,7 @@ pub mod service;
 pub mod sweep;
 #[cfg(test)]
 pub(crate) mod tests;
+pub mod unit;
 pub mod units;
 
 use self::document::{Entry, Kind, Table, Value};

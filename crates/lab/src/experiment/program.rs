@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use schedcast_workload::programs::Prices;
+use schedcast_workload::programs::{Prices, prefix};
 use schedcast_workload::replay::{Adjust, ClientLoop};
 
 use super::cgroup::CgroupTree;
@@ -17,6 +17,7 @@ use super::document::{Entry, Kind, Table, Value};
 use super::keys::{self, Key, TIME, Takes, key, names};
 use super::scenario::read_time;
 use super::service::{self, Profiled};
+use super::unit;
 use super::units::split_words;
 use crate::error::{Error, Located, Place, Result, hint_for};
 
@@ -123,12 +124,23 @@ impl Program {
     /// # Errors
     /// Unknown keys, both or neither of `run` and `replay`, a command that needs a shell, an
     /// unknown cgroup.
-    pub fn read(value: &Value, directory: &Path, cgroups: &CgroupTree) -> Result<Program> {
+    pub fn read(
+        value: &Value,
+        directory: &Path,
+        cgroups: &CgroupTree,
+        cpus: usize,
+    ) -> Result<Program> {
         let table = value.table("a [[program]] section")?;
         table.refuse_unknown(&names(&KEYS), "[[program]]")?;
         let action = read_action(table, &value.place, directory)?;
+        let unit = unit::of(value, cpus)?.map(|(path, _)| path);
         let cgroup = match table.entry("cgroup") {
-            None => "/".to_string(),
+            None => unit.unwrap_or_else(|| "/".to_string()),
+            Some(entry) if unit.is_some() => {
+                let message = "`systemd-run` starts its command in a group of its own";
+                let hint = "leave `cgroup` or `systemd-run` out";
+                return Err(Error::input(&entry.key_place, message).hint(hint));
+            }
             Some(entry) => {
                 let path = entry.value.text("a cgroup path")?;
                 cgroups.refuse_unknown(path, &entry.value.place)?;
@@ -246,7 +258,7 @@ fn read_adjust(table: &Table) -> Result<Adjust> {
 }
 
 /// The words of `run`: a string is split as in a shell, an array is taken word by word.
-fn command_words(run: &Value) -> Result<Vec<String>> {
+pub(super) fn command_words(run: &Value) -> Result<Vec<String>> {
     let what = "a command as typed in a shell";
     let words = match &run.kind {
         Kind::Array(values) => {
@@ -305,6 +317,8 @@ fn last_component(path: &str) -> String {
 }
 
 fn command_name(words: &[String]) -> String {
+    // The program gives the name, not what starts it.
+    let words = &words[prefix::length(words)..];
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["perf", "bench", "sched", bench, ..] => format!("perf-bench-{bench}"),
@@ -468,7 +482,7 @@ mod tests {
     fn read(text: &str) -> Result<Program> {
         let mut programs = programs(&format!("[[program]]\n{text}\n"));
         name_all(&mut programs)?;
-        Program::read(&programs[0], Path::new("dir"), &CgroupTree::default())
+        Program::read(&programs[0], Path::new("dir"), &CgroupTree::default(), 8)
     }
 
     fn refuse(text: &str) -> String {

@@ -9,6 +9,7 @@ use super::kernel::KernelSettings;
 use super::keys::{Key, TIME, Takes, key, names};
 use super::machine::MachineSettings;
 use super::program::{self, Program};
+use super::unit;
 use super::units::parse_duration_ns;
 use crate::error::{Error, Place, Result};
 
@@ -107,6 +108,11 @@ pub fn build(name: &str, layers: &[Table], directory: &Path) -> Result<Scenario>
     let machine = MachineSettings::read(section(&merged, "machine")?, directory)?;
     let kernel = KernelSettings::read(section(&merged, "kernel")?, machine.cpus(), directory)?;
     let mut cgroups = CgroupTree::default();
+    let sections = match merged.get("program") {
+        None => &[][..],
+        Some(value) => value.array("[[program]] sections")?,
+    };
+    cgroups.write(&unit::groups(sections, machine.cpus())?, &kernel)?;
     for layer in layers {
         if let Some(groups) = section(layer, "cgroup")? {
             cgroups.write(groups, &kernel)?;
@@ -115,15 +121,10 @@ pub fn build(name: &str, layers: &[Table], directory: &Path) -> Result<Scenario>
     cgroups.check()?;
     let settings = cgroups.settings();
     check_cpus(&settings, &machine, &merged)?;
-    let programs = match merged.get("program") {
-        None => Vec::new(),
-        Some(value) => {
-            let sections = value.array("[[program]] sections")?.iter();
-            sections
-                .map(|value| Program::read(value, directory, &cgroups))
-                .collect::<Result<_>>()?
-        }
-    };
+    let programs = sections
+        .iter()
+        .map(|value| Program::read(value, directory, &cgroups, machine.cpus()))
+        .collect::<Result<_>>()?;
     Ok(Scenario {
         name: name.to_string(),
         cgroup_version: cgroups.version(),

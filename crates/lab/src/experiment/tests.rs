@@ -489,3 +489,21 @@ fn damage_is_told() {
         }
     }
 }
+
+#[test]
+fn a_unit_of_systemd_run_is_a_group_that_a_file_may_write_over() {
+    let text = "[[program]]\nrun = \"systemd-run --scope -p CPUQuota=50% -p CPUWeight=50 hackbench -g 1\"\n";
+    let path = "/system.slice/run-hackbench.scope";
+    let scenario = |text: &str| read_text(text).unwrap().scenarios.remove(0);
+    let one = scenario(text);
+    let program = &one.programs[0];
+    assert_eq!(
+        (program.name.as_str(), program.cgroup.as_str()),
+        ("hackbench", path)
+    );
+    assert_eq!(one.cgroups[path].quota_us, Some(50_000));
+    let over = format!("[cgroup.\"{path}\"]\n\"cpu.max\" = \"80%\"\n{text}");
+    assert_eq!(scenario(&over).cgroups[path].quota_us, Some(80_000));
+    let both = format!("[cgroup.\"/a\"]\n{text}cgroup = \"/a\"\n");
+    assert!(refuse(&both).contains("`systemd-run` starts its command in a group of its own"));
+}

@@ -220,6 +220,8 @@ impl Builder<'_> {
 
     fn add_command(&mut self, program: &Program, words: &[String]) -> Result<()> {
         let mut start = Start::new(program.name.clone(), self.scenario.machine.cpus());
+        let places = self.scenario.machine.machine.topology.places.iter();
+        start.nodes = places.map(|place| place.node).collect();
         start.group = self
             .groups
             .get(&program.cgroup)

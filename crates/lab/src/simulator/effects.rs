@@ -27,6 +27,9 @@ impl Simulator {
         let mut told = BTreeSet::new();
         for scenario in scenarios {
             told.extend(capacities(scenario));
+            told.extend(machine_keys(scenario));
+            told.extend(tunables(scenario));
+            told.extend(after_the_end(scenario));
             told.extend(bursts(scenario));
             let replays = |action: &Action| matches!(action, Action::Replay(..));
             let actions = || scenario.programs.iter().map(|one| &one.action.value);
@@ -60,6 +63,95 @@ fn is_rt_app(action: &Action) -> bool {
         return false;
     };
     programs::tool(words).is_ok_and(|tool| tool.name == programs::rt_app::TOOL.name)
+}
+
+/// Keys of the machine that the experiment writes and that nothing reads on this machine, with their places.
+fn machine_keys(scenario: &Scenario) -> Vec<String> {
+    let machine = &scenario.machine.machine;
+    let rules = &scenario.kernel.rules;
+    let governor = machine
+        .frequency
+        .as_ref()
+        .map(|frequency| frequency.governor);
+    let idle = machine.idle.as_ref();
+    let places = &machine.topology.places;
+    let shares = |row: usize| {
+        places
+            .iter()
+            .filter(|other| other.core == places[row].core)
+            .count()
+    };
+    let threads = (0..places.len()).map(shares).max().unwrap_or(1);
+    let why = |key: &str| -> Option<&'static str> {
+        let section = key.split('.').next().unwrap_or(key);
+        match (section, key) {
+            (_, "frequency.userspace_mhz") if governor != Some(Governor::Userspace) => {
+                Some("the governor is not `userspace`")
+            }
+            (_, "latency.idle_exit_ns") if idle.is_some() => {
+                Some("the idle states have times of their own")
+            }
+            ("smt", _) if threads == 1 => Some("no core has several threads"),
+            ("migration" | "lines", _) if places.len() == 1 => Some("there is one CPU"),
+            ("history", _) if !rules.features.ni_random => {
+                Some("the kernel has no NI_RANDOM (6.19 and stable kernels)")
+            }
+            (_, "topology.cores_per_cluster") if !rules.balance.cluster_level => {
+                Some("the kernel has no clusters (5.16)")
+            }
+            _ => None,
+        }
+    };
+    let keys = scenario.machine.written.iter();
+    keys.filter_map(|key| {
+        let why = why(&key.value)?;
+        Some(format!(
+            "machine.{} ({}), since {why}",
+            key.value, key.place
+        ))
+    })
+    .collect()
+}
+
+/// Tunables that nothing asks for.
+fn tunables(scenario: &Scenario) -> Vec<String> {
+    let kernel = &scenario.kernel;
+    let rt = ["sched_rt_runtime_us", "sched_rt_period_us"];
+    let between_cpus = ["migration_cost_ns", "nr_migrate"];
+    let set = kernel.tunables.iter();
+    set.filter_map(|(name, value)| {
+        let why = match name {
+            name if rt.contains(name) && !kernel.rules.rt_throttling => {
+                "the fair server has taken its place (6.12)"
+            }
+            name if between_cpus.contains(name) && scenario.machine.cpus() == 1 => {
+                "there is one CPU"
+            }
+            _ => return None,
+        };
+        Some(format!("kernel.{name} ({}), since {why}", value.place))
+    })
+    .collect()
+}
+
+/// What is to happen when the run is over.
+fn after_the_end(scenario: &Scenario) -> Vec<String> {
+    let Some(end_ns) = scenario.duration_ns else {
+        return Vec::new();
+    };
+    let late = |time_ns: u64| time_ns >= end_ns;
+    let programs = scenario.programs.iter().filter(|one| late(one.start_ns));
+    let programs =
+        programs.map(|one| format!("the program {}, which starts after the end", one.name));
+    let changes = scenario
+        .changes
+        .iter()
+        .filter(|change| late(change.time_ns));
+    let changes = changes.map(|change| {
+        let seconds = change.time_ns as f64 / 1e9;
+        format!("the change at {seconds} s, which is after the end")
+    });
+    programs.chain(changes).collect()
 }
 
 /// What the rules leave out where CPUs have different capacities.
@@ -142,6 +234,63 @@ mod tests {
                 .contains("`dl-runtime` of a fair thread under kernel 6.6")
         );
         assert_eq!(on("6.12"), None);
+    }
+
+    /// Every combination that is known to change nothing, and the words in which it is told.
+    #[test]
+    fn what_changes_nothing_is_told_with_its_place() {
+        let one = "[machine]\ncpus = 1\n";
+        let smt = "[machine.smt]\nthread_speed_1000ths = [1000]\n";
+        for (text, expected) in [
+            (
+                "[machine]\npreset = \"client-4\"\n[machine.frequency]\nuserspace_mhz = 2000\n".to_owned(),
+                "machine.frequency.userspace_mhz (a.toml:4:1), since the governor is not `userspace`",
+            ),
+            (
+                "[machine]\npreset = \"client-4\"\n[machine.latency]\nidle_exit_ns = 5000\n".to_owned(),
+                "machine.latency.idle_exit_ns (a.toml:4:1), since the idle states have times",
+            ),
+            (smt.to_owned(), "since no core has several threads"),
+            (
+                format!("{one}[machine.migration]\nsame_core_refill_ns = 0\nsame_llc_refill_ns = 1\nother_llc_refill_ns = 1\nother_node_refill_ns = 1\ncold_speed_percent = 50\n"),
+                "machine.migration.same_llc_refill_ns (a.toml:5:1), since there is one CPU",
+            ),
+            (
+                "[kernel]\nversion = \"6.6\"\n[machine.history]\nnewidle_ratio = 100\n".to_owned(),
+                "machine.history.newidle_ratio (a.toml:4:1), since the kernel has no NI_RANDOM",
+            ),
+            (
+                "[kernel]\nversion = \"5.15\"\n[machine.topology]\ncores_per_cluster = 2\n".to_owned(),
+                "machine.topology.cores_per_cluster (a.toml:4:1), since the kernel has no clusters",
+            ),
+            (
+                "[kernel]\nversion = \"6.12\"\nsched_rt_runtime_us = 900000\n".to_owned(),
+                "kernel.sched_rt_runtime_us (a.toml:3:1), since the fair server has taken its place",
+            ),
+            (
+                format!("{one}[kernel]\nnr_migrate = 8\n"),
+                "kernel.nr_migrate (a.toml:4:1), since there is one CPU",
+            ),
+            (
+                "[[program]]\nrun = \"stress-ng --cpu 1 -t 1\"\nstart = \"2s\"\n[run]\nduration = \"1s\"\n".to_owned(),
+                "the program stress-ng, which starts after the end",
+            ),
+            (
+                "[cgroup.\"/a\"]\n[[program]]\nrun = \"stress-ng --cpu 1 -t 1\"\ncgroup = \"/a\"\n[[at]]\ntime = \"2s\"\n[at.cgroup.\"/a\"]\n\"cpu.max\" = \"50%\"\n[run]\nduration = \"1s\"\n".to_owned(),
+                "the change at 2 s, which is after the end",
+            ),
+        ] {
+            let found = told(&text).unwrap_or_default();
+            assert!(found.contains(expected), "{text}\n{found}");
+        }
+        // The same keys where they matter are not told.
+        for text in [
+            "[kernel]\nversion = \"6.1\"\nsched_rt_runtime_us = 900000\nnr_migrate = 8\n",
+            "[kernel]\nversion = \"6.12\"\n[machine.topology]\ncores_per_cluster = 2\n",
+            "[machine.latency]\nidle_exit_ns = 5000\n",
+        ] {
+            assert_eq!(told(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -68,6 +68,7 @@ mod start;
 pub mod storage;
 pub mod stress_ng;
 pub mod sysbench;
+mod unit;
 pub mod wrk;
 
 use std::sync::Arc;
@@ -79,6 +80,7 @@ pub use command::{CommandError, Tool};
 pub use prices::Prices;
 pub use results::{MetricMap, PERCENTILES, Results};
 pub use start::Start;
+pub use unit::Unit;
 
 use model::Model;
 use schedcast_names::suggestion;
@@ -183,7 +185,15 @@ pub fn compile(
     workload: &mut Workload,
 ) -> Result<Running, CommandError> {
     let tool = tool(words)?;
-    let prefixes = prefix::read(words, start.cpus)?;
+    let machine = prefix::Machine {
+        cpus: start.cpus,
+        nodes: &start.nodes,
+    };
+    let prefixes = prefix::read(words, &machine)?;
+    if prefixes.unit.is_some() && start.group == schedcast_kernel::GroupId::ROOT {
+        let message = "starts its command in a group of its own, which nobody made";
+        return Err(CommandError::new("systemd-run", 1, message));
+    }
     let read = tool.parse_from(words, prefixes.words)?;
     let start = &prefixes.started(start, tool)?;
     let tasks_before = workload.tasks.len();

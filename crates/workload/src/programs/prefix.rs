@@ -1,4 +1,4 @@
-//! Commands that start another command: `taskset`, `chrt`, `nice`, `numactl` and `timeout`.
+//! Commands that start another command: `taskset`, `chrt`, `nice`, `numactl`, `timeout` and `systemd-run`.
 //!
 //! Each changes one attribute of the process it starts, and all children inherit it. Several may
 //! stand in a row, as in a shell.
@@ -11,8 +11,18 @@ use schedcast_kernel::Cpu;
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::task::Policy;
 
-use super::command::{CommandError, Effect, Flag, Given, Tool, Words, whole};
+use super::command::{CommandError, Effect, Flag, Given, Tool, Words, cpus as cpus_of, whole};
 use super::start::Start;
+use super::unit::{self, Unit};
+
+/// What the prefixes need to know of the machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Machine<'a> {
+    /// Number of CPUs.
+    pub cpus: usize,
+    /// Memory node of each CPU; empty = one for all.
+    pub nodes: &'a [u32],
+}
 
 /// What the prefixes of a command line set, and where the program itself begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +35,8 @@ pub struct Prefixes {
     pub nice: i32,
     /// Time from its start after which `timeout` ends the program.
     pub timeout_ns: Option<u64>,
+    /// The unit that `systemd-run` makes.
+    pub unit: Option<Unit>,
     /// Number of words that the prefixes take.
     pub words: usize,
 }
@@ -53,11 +65,12 @@ struct Prefix {
     tool: Tool,
     /// Whether a word stands between the flags and the started command.
     operand: bool,
-    apply: fn(&Words, &mut Prefixes, usize) -> Result<(), CommandError>,
+    apply: fn(&Words, &mut Prefixes, &Machine) -> Result<(), CommandError>,
 }
 
-const NEEDS_PROGRAM: &str = "needs a program behind it, such as `hackbench -g 2`";
+pub(super) const NEEDS_PROGRAM: &str = "needs a program behind it, such as `hackbench -g 2`";
 const PID: Effect = Effect::Refused("it changes a process that exists already");
+const DEADLINE: Effect = Effect::Refused("SCHED_DEADLINE is not modelled");
 const MEMORY: Effect = Effect::Nothing("the distance of memory has no cost in the model");
 
 const fn policy_flag(short: char, long: &'static str, help: &'static str) -> Flag {
@@ -75,7 +88,12 @@ const fn tool(words: &'static [&'static str], about: &'static str, flags: &'stat
     }
 }
 
-static PREFIXES: [Prefix; 5] = [
+static PREFIXES: [Prefix; 6] = [
+    Prefix {
+        tool: unit::TOOL,
+        operand: false,
+        apply: unit::apply,
+    },
     Prefix {
         tool: tool(
             &["taskset"],
@@ -101,9 +119,10 @@ static PREFIXES: [Prefix; 5] = [
                 policy_flag('o', "other", "SCHED_OTHER"),
                 policy_flag('b', "batch", "SCHED_BATCH"),
                 policy_flag('i', "idle", "SCHED_IDLE"),
-                Flag::new('d', "deadline", "")
-                    .switch()
-                    .effect(Effect::Refused("SCHED_DEADLINE is not modelled")),
+                Flag::new('d', "deadline", "").switch().effect(DEADLINE),
+                Flag::new('T', "sched-runtime", "NS").effect(DEADLINE),
+                Flag::new('P', "sched-period", "NS").effect(DEADLINE),
+                Flag::new('D', "sched-deadline", "NS").effect(DEADLINE),
                 Flag::new('R', "reset-on-fork", "")
                     .switch()
                     .effect(Effect::Refused("children inherit the policy in the model")),
@@ -132,9 +151,8 @@ static PREFIXES: [Prefix; 5] = [
             "CPUs the program may use",
             &[
                 Flag::new('C', "physcpubind", "CPUS").says("the CPUs, a list such as `0-3,8`"),
-                Flag::new('N', "cpunodebind", "NODES").effect(Effect::Refused(
-                    "nodes are numbered by the machine; give the CPUs with `-C`",
-                )),
+                Flag::new('N', "cpunodebind", "NODES").says("those of these nodes, or `all`"),
+                Flag::new('p', "preferred", "NODE").effect(MEMORY),
                 Flag::new('m', "membind", "NODES").effect(MEMORY),
                 Flag::new('i', "interleave", "NODES").effect(MEMORY),
                 Flag::new('l', "localalloc", "").switch().effect(MEMORY),
@@ -156,6 +174,9 @@ static PREFIXES: [Prefix; 5] = [
                     .switch()
                     .effect(Effect::Output),
                 Flag::long("foreground", "").switch().effect(Effect::Output),
+                Flag::new('v', "verbose", "")
+                    .switch()
+                    .effect(Effect::Output),
             ],
         ),
         operand: true,
@@ -172,22 +193,86 @@ pub fn list() -> String {
 /// Splits a command line into the number of words its prefixes take and the program behind them.
 ///
 /// # Errors
-/// Flags and operands that a prefix does not have, and commands such as `systemd-run` whose work
-/// other flags of schedcast do, with what to type instead.
+/// Flags and operands that a prefix does not have.
 pub(super) fn skip(words: &[String]) -> Result<usize, CommandError> {
     each(words, |_, _| Ok(()))
 }
 
-/// Reads the prefixes of a command line for a machine of `cpus` CPUs.
+/// Number of words that the prefixes take; 0 where they are mistaken, which is found when the program is compiled.
+pub fn length(words: &[String]) -> usize {
+    skip(words).unwrap_or(0)
+}
+
+/// Reads the prefixes of a command line for a machine.
 ///
 /// # Errors
 /// As [`skip`], and values outside their range.
-pub fn read(words: &[String], cpus: usize) -> Result<Prefixes, CommandError> {
+pub fn read(words: &[String], machine: &Machine) -> Result<Prefixes, CommandError> {
     let mut prefixes = Prefixes::default();
     prefixes.words = each(words, |prefix, words| {
-        (prefix.apply)(words, &mut prefixes, cpus)
+        (prefix.apply)(words, &mut prefixes, machine)
     })?;
     Ok(prefixes)
+}
+
+/// The unit that a command line makes by `systemd-run`; mistakes of it are found when the program is compiled.
+pub fn unit(words: &[String], cpus: usize) -> Option<Unit> {
+    let machine = Machine { cpus, nodes: &[] };
+    let named = |word: &String| word.rsplit('/').next() == Some(unit::TOOL.name);
+    if !words.iter().any(named) {
+        return None;
+    }
+    let mut prefixes = Prefixes::default();
+    let take = |prefix: &Prefix, words: &Words| match prefix.tool.name == unit::TOOL.name {
+        true => unit::apply(words, &mut prefixes, &machine),
+        false => Ok(()),
+    };
+    each(words, take).ok()?;
+    prefixes.unit
+}
+
+/// The command line as a shell would start it in the unit's group: without `systemd-run`, whose attributes of the process
+/// other prefixes set.
+pub fn within_unit(words: &[String], cpus: usize) -> Vec<String> {
+    let Some(at) = words
+        .iter()
+        .position(|word| word.rsplit('/').next() == Some(unit::TOOL.name))
+    else {
+        return words.to_vec();
+    };
+    let machine = Machine { cpus, nodes: &[] };
+    let mut set = Prefixes::default();
+    let named = |prefix: &&Prefix| prefix.tool.name == unit::TOOL.name;
+    let read = PREFIXES
+        .iter()
+        .find(named)
+        .map(|prefix| prefix.tool.parse_leading(words, at + 1, 0));
+    let Some(Ok((read, next))) = read else {
+        return words.to_vec();
+    };
+    if unit::apply(&read, &mut set, &machine).is_err() {
+        return words.to_vec();
+    }
+    let mut line = words[..at].to_vec();
+    if let Some(cpus) = set.affinity {
+        let list: Vec<String> = cpus.iter().map(|cpu| cpu.0.to_string()).collect();
+        line.extend(["taskset".into(), "-c".into(), list.join(",")]);
+    }
+    if let Some((policy, priority)) = set.policy {
+        let flag = match policy {
+            Policy::Fifo => "-f",
+            Policy::RoundRobin => "-r",
+            Policy::Batch => "-b",
+            Policy::Idle => "-i",
+            _ => "-o",
+        };
+        line.extend(["chrt".into(), flag.into(), priority.to_string()]);
+    }
+    if set.nice != 0 {
+        line.extend(["nice".into(), "-n".into(), set.nice.to_string()]);
+    }
+    line.extend_from_slice(&words[next..]);
+    line
 }
 
 fn each(
@@ -197,9 +282,6 @@ fn each(
     let mut at = 0;
     while let Some(word) = words.get(at) {
         let name = word.rsplit('/').next().unwrap_or(word);
-        if name == "systemd-run" {
-            return Err(systemd_run(words, at));
-        }
         let Some(prefix) = PREFIXES.iter().find(|prefix| prefix.tool.name == name) else {
             break;
         };
@@ -207,6 +289,11 @@ fn each(
         let (read, next) = prefix.tool.parse_leading(words, at + 1, operands)?;
         if next == words.len() {
             return Err(CommandError::new(name, at + 1, NEEDS_PROGRAM));
+        }
+        if name == unit::TOOL.name && at > 0 && !read.has("scope") {
+            let message = "starts a service, which inherits nothing from the prefixes before it; \
+                           put them behind it, or give `--scope`";
+            return Err(CommandError::new(name, at + 1, message));
         }
         take(prefix, &read)?;
         at = next;
@@ -219,7 +306,8 @@ fn operand(words: &Words, name: &str) -> Given {
     words.operand_named(0, name)
 }
 
-fn taskset(words: &Words, prefixes: &mut Prefixes, cpus: usize) -> Result<(), CommandError> {
+fn taskset(words: &Words, prefixes: &mut Prefixes, machine: &Machine) -> Result<(), CommandError> {
+    let cpus = machine.cpus;
     let operand = operand(words, "CPUS");
     let set = if words.has("cpu-list") {
         operand.cpu_list(cpus)?
@@ -241,14 +329,30 @@ fn taskset(words: &Words, prefixes: &mut Prefixes, cpus: usize) -> Result<(), Co
     Ok(())
 }
 
-fn numactl(words: &Words, prefixes: &mut Prefixes, cpus: usize) -> Result<(), CommandError> {
-    if let Some(list) = words.last("physcpubind") {
-        prefixes.affinity = Some(list.cpu_list(cpus)?);
+fn numactl(words: &Words, prefixes: &mut Prefixes, machine: &Machine) -> Result<(), CommandError> {
+    let (cpus, nodes) = (words.last("physcpubind"), words.last("cpunodebind"));
+    if let (Some(_), Some(nodes)) = (cpus, nodes) {
+        return Err(nodes.error("give either CPUs (`-C`) or nodes (`-N`)"));
+    }
+    if let Some(list) = cpus {
+        prefixes.affinity = Some(list.cpu_list(machine.cpus)?);
+    }
+    if let Some(given) = nodes.filter(|given| given.text() != "all") {
+        let node_of = |cpu: usize| machine.nodes.get(cpu).copied().unwrap_or(0);
+        let count = 1 + (0..machine.cpus).map(node_of).max().unwrap_or(0) as usize;
+        let what = format!("nodes of 0 to {} such as `0,1`, or `all`", count - 1);
+        let chosen = cpus_of(given.text(), count).ok_or_else(|| given.expected(&what))?;
+        let within = (0..machine.cpus).filter(|&cpu| chosen.contains(Cpu(node_of(cpu))));
+        let set: CpuSet = within.map(Cpu::from).collect();
+        if set.is_empty() {
+            return Err(given.expected(&what));
+        }
+        prefixes.affinity = Some(set);
     }
     Ok(())
 }
 
-fn chrt(words: &Words, prefixes: &mut Prefixes, _: usize) -> Result<(), CommandError> {
+fn chrt(words: &Words, prefixes: &mut Prefixes, _: &Machine) -> Result<(), CommandError> {
     let policies = [
         ("fifo", Policy::Fifo),
         ("rr", Policy::RoundRobin),
@@ -264,7 +368,7 @@ fn chrt(words: &Words, prefixes: &mut Prefixes, _: usize) -> Result<(), CommandE
     Ok(())
 }
 
-fn nice(words: &Words, prefixes: &mut Prefixes, _: usize) -> Result<(), CommandError> {
+fn nice(words: &Words, prefixes: &mut Prefixes, _: &Machine) -> Result<(), CommandError> {
     let added = match words.last("adjustment") {
         None => 10,
         Some(given) => {
@@ -282,8 +386,8 @@ fn nice(words: &Words, prefixes: &mut Prefixes, _: usize) -> Result<(), CommandE
     Ok(())
 }
 
-fn timeout(words: &Words, prefixes: &mut Prefixes, _: usize) -> Result<(), CommandError> {
-    let length_ns = operand(words, "DURATION").duration_ns(1_000_000_000)?;
+fn timeout(words: &Words, prefixes: &mut Prefixes, _: &Machine) -> Result<(), CommandError> {
+    let length_ns = fraction_ns(&operand(words, "DURATION"))?;
     // A duration of 0 switches the timeout off.
     if length_ns > 0 {
         let earlier = prefixes.timeout_ns.unwrap_or(length_ns);
@@ -292,21 +396,30 @@ fn timeout(words: &Words, prefixes: &mut Prefixes, _: usize) -> Result<(), Comma
     Ok(())
 }
 
-/// `systemd-run` starts its command in a group of its own, which schedcast has flags for.
-fn systemd_run(words: &[String], at: usize) -> CommandError {
-    let property = |key: &str| {
-        let found = words.iter().find_map(|word| word.split_once(key));
-        found.map(|(_, value)| value.trim_end_matches('%').to_owned())
+/// A time of `timeout`, which may have a fraction: `2.5`, `0.5m`.
+fn fraction_ns(given: &Given) -> Result<u64, CommandError> {
+    let text = given.text();
+    let Some((whole, rest)) = text.split_once('.') else {
+        return given.duration_ns(1_000_000_000);
     };
-    let max = match property("CPUQuota=").and_then(|percent| percent.parse::<u64>().ok()) {
-        Some(percent) => format!("{} 100000", percent * 1000),
-        None => "50000 100000".to_owned(),
+    let digits = rest.trim_end_matches(['s', 'm', 'h', 'd']);
+    let unit_s = match &rest[digits.len()..] {
+        "" | "s" => Some(1.0),
+        "m" => Some(60.0),
+        "h" => Some(3600.0),
+        "d" => Some(86_400.0),
+        _ => None,
     };
-    let message = format!(
-        "gives its command a group of its own; say so by --cgroup /unit --set 'cpu.max={max}' \
-         and leave `systemd-run` out"
-    );
-    CommandError::new("systemd-run", at + 1, message)
+    let plain = [whole, digits]
+        .iter()
+        .all(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
+    let number = format!("0{whole}.{digits}0").parse::<f64>().ok();
+    match (unit_s, number) {
+        (Some(unit_s), Some(number)) if plain && number * unit_s < 3e7 => {
+            Ok((number * unit_s * 1e9).round() as u64)
+        }
+        _ => Err(given.expected("a time such as `20`, `2.5s`, `5m` or `1h`, of a year at most")),
+    }
 }
 
 /// Names of the prefixes, for a hint when the first word of a command is unknown.

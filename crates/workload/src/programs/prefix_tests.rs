@@ -6,11 +6,19 @@ use super::*;
 use crate::programs::{compile, split, tool};
 
 fn prefixes(line: &str) -> Prefixes {
-    read(&split(line), 4).unwrap()
+    let machine = Machine {
+        cpus: 4,
+        nodes: &[0, 0, 1, 1],
+    };
+    read(&split(line), &machine).unwrap()
 }
 
 fn refusal(line: &str) -> String {
-    read(&split(line), 4).unwrap_err().to_string()
+    let machine = Machine {
+        cpus: 4,
+        nodes: &[0, 0, 1, 1],
+    };
+    read(&split(line), &machine).unwrap_err().to_string()
 }
 
 #[test]
@@ -99,12 +107,94 @@ fn mistakes_are_refused_with_their_place() {
             "taskset -p 1 hackbench",
             "taskset, word 2: flag `-p` cannot be forecast: it changes a process that exists already",
         ),
-        (
-            "systemd-run --scope -p CPUQuota=50% hackbench",
-            "systemd-run, word 1: gives its command a group of its own; say so by --cgroup /unit \
-             --set 'cpu.max=50000 100000' and leave `systemd-run` out",
-        ),
     ] {
         assert_eq!(refusal(line), expected, "{line}");
+    }
+}
+
+#[test]
+fn numactl_binds_to_the_cpus_of_nodes() {
+    let cpus = |line: &str| -> Option<Vec<Cpu>> { Some(prefixes(line).affinity?.iter().collect()) };
+    assert_eq!(cpus("numactl -N 1 hackbench"), Some(vec![Cpu(2), Cpu(3)]));
+    assert_eq!(
+        cpus("numactl --cpunodebind=0 hackbench"),
+        Some(vec![Cpu(0), Cpu(1)])
+    );
+    assert_eq!(cpus("numactl -N all -m 0 hackbench"), None);
+    assert_eq!(
+        cpus("taskset -c 0-3:2 hackbench"),
+        Some(vec![Cpu(0), Cpu(2)])
+    );
+}
+
+#[test]
+fn a_timeout_may_have_a_fraction() {
+    assert_eq!(
+        prefixes("timeout 2.5 hackbench").timeout_ns,
+        Some(2_500_000_000)
+    );
+    assert_eq!(
+        prefixes("timeout 0.5m hackbench").timeout_ns,
+        Some(30_000_000_000)
+    );
+    assert!(refusal("timeout 2.x hackbench").contains("a time such as"));
+}
+
+#[test]
+fn systemd_run_names_a_group_and_what_is_in_its_files() {
+    let line = "nice -n 5 systemd-run --scope -p CPUQuota=12.5% -p CPUQuotaPeriodSec=20ms \
+                --property=CPUWeight=50 -p CPUSchedulingPolicy=fifo --slice=a-b hackbench -g 1";
+    let read = prefixes(line);
+    let unit = read.unit.unwrap();
+    assert_eq!(unit.path("h"), "/a.slice/a-b.slice/run-h.scope");
+    let files = [
+        ("cpu.weight", "50".to_owned()),
+        ("cpu.max", "2500 20000".to_owned()),
+    ];
+    assert_eq!(unit.files, files);
+    assert_eq!((read.policy, read.nice), (Some((Policy::Fifo, 1)), 5));
+    let service = prefixes("systemd-run -u web.service -p Nice=-5 -p CPUAffinity=1 hackbench");
+    assert_eq!(service.unit.unwrap().path("h"), "/system.slice/web.service");
+    assert_eq!(service.nice, -5);
+}
+
+#[test]
+fn on_a_host_other_prefixes_stand_for_those_of_systemd_run() {
+    let line = "systemd-run -p CPUQuota=50% -p Nice=3 -p CPUSchedulingPolicy=batch hackbench -g 1";
+    let words = within_unit(&split(line), 4);
+    assert_eq!(words.join(" "), "chrt -b 0 nice -n 3 hackbench -g 1");
+}
+
+#[test]
+fn what_cannot_be_forecast_is_refused_with_the_nearest_name() {
+    for (line, expected) in [
+        (
+            "systemd-run -p CPUQouta=50% hackbench",
+            "unknown property `CPUQouta`; nearest valid name: `CPUQuota`",
+        ),
+        (
+            "systemd-run -p CPUQuota=half hackbench",
+            "`CPUQuota` needs a share such as `50%`, found `half`",
+        ),
+        (
+            "systemd-run -p MemoryMax=1G hackbench",
+            "property `MemoryMax` cannot be forecast: memory is not modelled",
+        ),
+        (
+            "nice systemd-run hackbench",
+            "systemd-run, word 2: starts a service, which inherits nothing",
+        ),
+        (
+            "numactl -N 2 hackbench",
+            "nodes of 0 to 1 such as `0,1`, or `all`, found `2`",
+        ),
+        (
+            "chrt --deadline --sched-runtime 5 0 hackbench",
+            "cannot be forecast: SCHED_DEADLINE is not modelled",
+        ),
+        ("systemd-run --user hackbench", "cannot be forecast"),
+    ] {
+        let found = refusal(line);
+        assert!(found.contains(expected), "{line}: {found}");
     }
 }

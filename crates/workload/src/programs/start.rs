@@ -20,6 +20,8 @@ pub struct Start {
     pub name: String,
     /// CPUs of the machine.
     pub cpus: usize,
+    /// Memory node of each CPU; empty = one for all.
+    pub nodes: Vec<u32>,
     /// CPUs it may use; `None` = all.
     pub affinity: Option<CpuSet>,
     /// Policy and real-time priority.
@@ -46,6 +48,7 @@ impl Start {
         Self {
             name: name.into(),
             cpus,
+            nodes: Vec::new(),
             affinity: None,
             policy: (Policy::Normal, 0),
             nice: 0,

@@ -11,7 +11,7 @@ use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::program::{Action, Program};
 use schedcast_lab::outcome::{MetricMap, Outcome};
-use schedcast_workload::programs::{self, printed};
+use schedcast_workload::programs::{self, prefix, printed};
 
 use super::tree::Tree;
 use super::{cpu_times, host_error, refused, tools};
@@ -26,7 +26,8 @@ const BUFFER_KB: u32 = 16;
 /// A program as it is started here.
 struct Started<'a> {
     program: &'a Program,
-    words: &'a [String],
+    /// Without `systemd-run`, whose group is made here.
+    words: Vec<String>,
     /// Its tool, empty for a program that the simulation does not know.
     tool: &'static str,
     spec: CommandSpec,
@@ -104,26 +105,26 @@ fn refuse_what_only_simulates(scenario: &Scenario) -> Result<()> {
 
 fn start<'a>(scenario: &Scenario, program: &'a Program, folder: &Path) -> Result<Started<'a>> {
     let words = match &program.action.value {
-        Action::Run(words) => words.as_slice(),
+        Action::Run(words) => prefix::within_unit(words, scenario.machine.cpus()),
         Action::Replay(..) | Action::Profile(_) => {
             let place = &program.action.place;
             let message = "recordings and profiles can only be simulated";
             return Err(Error::input(place, message));
         }
     };
-    let [name, arguments @ ..] = words else {
+    let [name, arguments @ ..] = &words[..] else {
         return Err(Error::input(
             &program.action.place,
             "a command without words",
         ));
     };
     tools::find(name)?;
-    let client = Client::prepare(words).map_err(host_error)?;
+    let client = Client::prepare(&words).map_err(host_error)?;
     let (name, arguments) = match client.as_ref().map(Client::words) {
         Some([name, arguments @ ..]) => (name, arguments),
         _ => (name, arguments),
     };
-    let tool = programs::tool(words).map_or("", |tool| tool.name);
+    let tool = programs::tool(&words).map_or("", |tool| tool.name);
     let mut spec = match tool {
         // Its logs go where it runs, and it says on standard error what others say on standard output.
         "rt-app" => {
@@ -225,7 +226,7 @@ fn of_command(one: &Started, command: &CommandReport, served: Option<Duration>) 
     ]);
     metrics.extend(cpu_times(name, command, served));
     let text = String::from_utf8_lossy(&command.stdout);
-    metrics.extend(printed::metrics(one.tool, one.words, name, &text));
+    metrics.extend(printed::metrics(one.tool, &one.words, name, &text));
     metrics
 }
 

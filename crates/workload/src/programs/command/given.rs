@@ -165,19 +165,26 @@ impl Given {
     /// Anything else, and CPUs that the machine does not have.
     pub fn cpu_list(&self, cpus: usize) -> Result<CpuSet, CommandError> {
         let what = format!("CPUs of 0 to {} such as `0-3,8`", cpus.saturating_sub(1));
-        let mut list: Vec<Cpu> = Vec::new();
-        for part in self.text().split(',') {
-            let (first, last) = part.split_once('-').unwrap_or((part, part));
-            let range = 0..=cpus.saturating_sub(1) as u64;
-            let read = |text: &str| whole(text, &range).map_err(|_| self.expected(&what));
-            let (first, last) = (read(first)?, read(last)?);
-            if first > last {
-                return Err(self.expected(&what));
-            }
-            list.extend((first..=last).map(|cpu| Cpu(cpu as u32)));
-        }
-        Ok(list.into_iter().collect())
+        super::cpus(self.text(), cpus).ok_or_else(|| self.expected(&what))
     }
+}
+
+/// A list such as `0-3,8` or `0-7:2`, every second one, of the numbers below `count`.
+pub(in crate::programs) fn cpus(text: &str, count: usize) -> Option<CpuSet> {
+    let mut list: Vec<Cpu> = Vec::new();
+    for part in text.split(',') {
+        let (ends, step) = part.split_once(':').unwrap_or((part, "1"));
+        let (first, last) = ends.split_once('-').unwrap_or((ends, ends));
+        let number = |text: &str| whole(text, &(0..=count.saturating_sub(1) as u64)).ok();
+        let (first, last) = (number(first)?, number(last)?);
+        let step = whole(step, &(1..=4096)).ok()?;
+        if first > last {
+            return None;
+        }
+        let chosen = (first..=last).step_by(step as usize);
+        list.extend(chosen.map(|cpu| Cpu(cpu as u32)));
+    }
+    Some(list.into_iter().collect())
 }
 
 /// Reads digits only, so that `+5`, `5x` and `0x5` are refused where the tools would guess.

@@ -20,6 +20,7 @@ mod given;
 mod list;
 mod parse;
 
+pub(in crate::programs) use given::cpus;
 pub(crate) use given::whole;
 pub use given::{Given, Words};
 pub use list::{describe, list};

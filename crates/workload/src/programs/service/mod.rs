@@ -64,6 +64,9 @@ pub static TOOL: Tool = Tool {
         Flag::long("helpers", "N")
             .default("as --threads")
             .says("helper threads"),
+        Flag::long("by-clock", "")
+            .switch()
+            .says("computing ends by the clock: time off the CPU counts, as in a loop that looks at the time"),
         Flag::long("interrupt-cpu", "CPU")
             .default("0")
             .says("that takes the packets"),
@@ -116,6 +119,8 @@ pub struct Options {
     pub fan_work_ns: u64,
     /// Helper threads.
     pub helpers: u64,
+    /// Computing is a loop that ends by the clock on the wall.
+    pub by_clock: bool,
     /// CPU that takes the packets.
     pub interrupt_cpu: u32,
 }
@@ -136,6 +141,11 @@ impl Options {
             && lock_ns > work_ns
         {
             return Err(given.error("the lock is held for a part of `--work`, not for more"));
+        }
+        if let Some(given) = words.last("lock")
+            && words.has("by-clock")
+        {
+            return Err(given.error("work under the lock counts CPU time, not `--by-clock`"));
         }
         let fan_out = words.whole("fan-out", 0..=1024, 0)?;
         for key in ["fan-work", "helpers"] {
@@ -160,6 +170,7 @@ impl Options {
                 0 => 0,
                 _ => words.whole("helpers", 1..=THREADS_MAX, threads)?,
             },
+            by_clock: words.has("by-clock"),
             interrupt_cpu: words.whole("interrupt-cpu", 0..=last_cpu, 0)? as u32,
         })
     }

@@ -134,3 +134,50 @@ fn what_is_wrong_is_named() {
     let (running, _) = compiled("http-service --duration 1m", 2);
     assert_eq!(running.end_ns, Some(60 * SECOND));
 }
+
+/// Median latency in ms, periods and throttled periods of the published service: four threads of 20 ms for each of five requests a
+/// second on 8 CPUs.
+fn parallel(flags: &str, limit: BandwidthLimit) -> (f64, u64, u64) {
+    let mut workload = Workload::default();
+    let mut group = GroupSpec::new("/pod", GroupId::ROOT);
+    group.limit = limit;
+    let mut start = Start::new("http-service", 8);
+    start.group = workload.add_group(group);
+    let line = format!(
+        "http-service --rate 5 --arrivals even --threads 4 --work 0 --fan-out 4 --fan-work 20000 \
+         --demand fixed --duration 51 {flags}"
+    );
+    let running = compile(&split(&line), &start, &mut workload).unwrap();
+    let machine = Machine::preset("generic-8").unwrap();
+    let mut world = World::new(machine, rules(6, 18, 8), workload, 1).unwrap();
+    world.run_until(51 * SECOND).unwrap();
+    let p50 = metric(&running, &world, "http-service/latency.p50") / 1000.0;
+    let stat = world.kernel().groups[1].bandwidth.stat;
+    (p50, stat.nr_periods, stat.nr_throttled)
+}
+
+#[test]
+fn pieces_that_end_by_the_clock_end_when_their_throttling_does() {
+    let limit = |quota_ms: u64, burst_ms: u64| BandwidthLimit {
+        quota_ns: Some(quota_ms * 1_000_000),
+        period_ns: 100_000_000,
+        burst_ns: burst_ms * 1_000_000,
+    };
+    // Without a limit 20 ms and the way there and back.
+    let (free_ms, ..) = parallel("--by-clock", BandwidthLimit::UNLIMITED);
+    assert!((20.0..21.0).contains(&free_ms), "{free_ms}");
+    // 80 ms for 50: every other period is throttled after 12.5 ms, and the pieces are over when the next one begins.
+    let (clock_ms, periods, throttled) = parallel("--by-clock", limit(50, 0));
+    let share = throttled as f64 / periods as f64;
+    assert!((0.45..0.55).contains(&share), "{throttled} of {periods}");
+    // Counted in CPU time 7.5 ms of each piece are left then.
+    let (cpu_ms, ..) = parallel("", limit(50, 0));
+    assert!(
+        (7.0..8.0).contains(&(cpu_ms - clock_ms)),
+        "{cpu_ms} {clock_ms}"
+    );
+    // 50 ms of burst hold the other 30.
+    let (burst_ms, _, throttled) = parallel("--by-clock", limit(50, 50));
+    assert_eq!(throttled, 0);
+    assert!((20.0..21.0).contains(&burst_ms), "{burst_ms}");
+}
