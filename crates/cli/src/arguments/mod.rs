@@ -78,7 +78,7 @@ pub enum Verb {
     Serve(serve::ServeArguments),
     /// Build the scheduler of a kernel tree, to see that it builds
     Tree(tree::TreeArguments),
-    /// Answer a program's questions on standard input (Model Context Protocol); nothing is written or changed
+    /// Answer agents and other programs on standard input (Model Context Protocol)
     Mcp(McpArguments),
     /// Write man pages and shell completions into a folder
     HelpFiles(HelpFilesArguments),

@@ -265,11 +265,11 @@ mod tests {
             ),
             (
                 "[kernel]\nversion = \"6.12\"\nsched_rt_runtime_us = 900000\n".to_owned(),
-                "kernel.sched_rt_runtime_us (a.toml:3:1), since the fair server has taken its place",
+                "kernel.sched_rt_runtime_us (a.toml:3:23), since the fair server has taken its place",
             ),
             (
                 format!("{one}[kernel]\nnr_migrate = 8\n"),
-                "kernel.nr_migrate (a.toml:4:1), since there is one CPU",
+                "kernel.nr_migrate (a.toml:4:14), since there is one CPU",
             ),
             (
                 "[[program]]\nrun = \"stress-ng --cpu 1 -t 1\"\nstart = \"2s\"\n[run]\nduration = \"1s\"\n".to_owned(),
