@@ -138,5 +138,10 @@ fn two_trees_are_two_columns() {
         table.contains("linux-6.12.107") && table.contains("hackbench/time"),
         "{table}"
     );
+    let header = table
+        .lines()
+        .find(|line| line.trim_end().ends_with("6.12.107"));
+    let names: Vec<&str> = header.unwrap_or_default().split_whitespace().collect();
+    assert_eq!(names, ["linux-6.12.107", "6.12.107"], "{table}");
     assert!(said.contains("note: "), "{said}");
 }

@@ -109,7 +109,12 @@ impl Question {
             }
             Subject::Command(words) => {
                 let document = experiment::command_document(words, self.cgroup.as_deref());
-                experiment::read(&document, &surroundings)
+                let mut experiment = experiment::read(&document, &surroundings)?;
+                if self.columns.all_name_a_kernel() {
+                    // Nobody asked for the default kernel.
+                    experiment.scenarios.remove(0);
+                }
+                Ok(experiment)
             }
             Subject::Recording(recorded) => {
                 let document = experiment::replay_document(&recorded.folder);
@@ -521,6 +526,23 @@ mod tests {
             .map(|scenario| scenario.name.as_str())
             .collect();
         assert_eq!(names, ["run", "burst"]);
+        let kernel = |name: &str| {
+            let setting = Setting::Flag {
+                flag: "--kernel",
+                key: ["kernel", "version"],
+                argument: name.to_string(),
+            };
+            (name.to_string(), vec![setting])
+        };
+        let mut of_kernels = question.clone();
+        of_kernels.columns.variants = vec![kernel("6.1"), kernel("6.12")];
+        let scenarios = of_kernels.experiment().unwrap().scenarios;
+        let names: Vec<&str> = scenarios.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(
+            names,
+            ["6.1", "6.12"],
+            "the default kernel is not asked for"
+        );
         let limits: Vec<_> = experiment
             .scenarios
             .iter()

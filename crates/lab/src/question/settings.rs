@@ -71,6 +71,13 @@ pub struct Columns {
 }
 
 impl Columns {
+    /// Whether there are further columns and each says by a flag which kernel or tree it is about.
+    pub(super) fn all_name_a_kernel(&self) -> bool {
+        let names_one = |setting: &Setting| matches!(setting, Setting::Flag { key: ["kernel", key], .. } if ["version", "tree"].contains(key));
+        let mut columns = self.variants.iter();
+        !self.variants.is_empty() && columns.all(|(_, settings)| settings.iter().any(names_one))
+    }
+
     /// Whether any setting is one of a cgroup's files, so that its group must be known.
     pub(super) fn set_cgroup_files(&self) -> bool {
         let added = self.variants.iter().flat_map(|(_, settings)| settings);
