@@ -47,7 +47,16 @@ impl Objects {
 }
 
 /// Configuration by which the tree of a kernel is built.
-pub fn configuration(kernel: &KernelSettings) -> Config {
+///
+/// # Errors
+/// A preemptible kernel: its C stops while it boots in virtual time.
+pub fn configuration(kernel: &KernelSettings) -> Result<Config> {
+    if matches!(kernel.preempt, Preemption::Full | Preemption::Lazy) {
+        let message = "a kernel tree with full or lazy preemption cannot be run yet";
+        return Err(Error::usage(message).hint(
+            "trees up to 6.18 have kernel.preempt = \"voluntary\" and \"none\"; `--kernel` has the rules of every release",
+        ));
+    }
     let mut config = Config::default();
     config.set(&format!("HZ_{}", kernel.hz), "y");
     let preempt = match kernel.preempt {
@@ -57,14 +66,10 @@ pub fn configuration(kernel: &KernelSettings) -> Config {
         Preemption::Lazy => "PREEMPT_LAZY",
     };
     config.set(preempt, "y");
-    if kernel.preempt == Preemption::Lazy {
-        // The overlay is an architecture that has it.
-        config.set("SCHEDCAST_LAZY", "y");
-    }
     if kernel.irq_time_accounting {
         config.set("IRQ_TIME_ACCOUNTING", "y");
     }
-    config
+    Ok(config)
 }
 
 /// Refuses a scenario with a tree where only the rules can be looked into.
@@ -88,7 +93,7 @@ pub fn build(tree: &Path, hz: u32, preempt: Option<&str>) -> Result<String> {
     }
     let section = parse(&Source::new("tree build", &text))?;
     let kernel = KernelSettings::read(Some(&section), 4, Path::new(""))?;
-    let builder = Builder::new(tree, configuration(&kernel)).map_err(bad_input)?;
+    let builder = Builder::new(tree, configuration(&kernel)?).map_err(bad_input)?;
     let object = builder.object().map_err(bad_input)?;
     let mut rules = kernel.rules.clone();
     as_built(&mut rules);
@@ -110,7 +115,7 @@ impl Simulator {
             if let Some(tree) = &scenario.kernel.tree {
                 before(&tree.value);
                 self.trees
-                    .get(&tree.value, configuration(&scenario.kernel))?;
+                    .get(&tree.value, configuration(&scenario.kernel)?)?;
             }
         }
         Ok(())
@@ -125,7 +130,7 @@ impl Simulator {
         let Some(tree) = &kernel.tree else {
             unreachable!("a scenario without a tree has rules");
         };
-        let object = self.trees.get(&tree.value, configuration(kernel))?;
+        let object = self.trees.get(&tree.value, configuration(kernel)?)?;
         let chance = self.chance(seed);
         let mut built = build::build(self, scenario, chance)?;
         let (mut machine, mut rules) = ground(scenario, chance, &mut built.workload);
