@@ -6,6 +6,8 @@
 //! Worked example: of `quota = 50000` under the seed that draws the number and the value 2⁶³, `quota =
 //! 9223372036854775808` is left: the reader meets a number that no signed type holds.
 
+use schedcast_sim::random::SplitMix;
+
 /// Numbers at the edges: of types, of what the kernel allows, and of what is divided by.
 const EDGES: [&str; 16] = [
     "0",
@@ -26,23 +28,18 @@ const EDGES: [&str; 16] = [
     "nan",
 ];
 
-/// Draws by SplitMix64.
-struct Draws(u64);
+struct Draws(SplitMix);
 
 impl Draws {
     /// From 0 to `below` − 1; 0 where there is nothing to choose from.
     fn below(&mut self, below: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((bits ^ (bits >> 31)) % below.max(1) as u64) as usize
+        (self.0.next() % below.max(1) as u64) as usize
     }
 }
 
 /// One variation of `input`, decided by `seed`.
 pub fn mutate(input: &[u8], seed: u64) -> Vec<u8> {
-    let mut draws = Draws(seed);
+    let mut draws = Draws(SplitMix(seed));
     match draws.below(4) {
         0 => lines(input, &mut draws),
         1 | 2 => number(input, &mut draws),

@@ -11,6 +11,7 @@ use schedcast_lab::advise::{Advice, Demands, advise};
 use schedcast_lab::question::{Columns, Question, Setting, Subject};
 use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulator::Simulator;
+use schedcast_sim::random::SplitMix;
 
 /// Recordings that are drawn for each property.
 const DRAWS: u64 = 3;
@@ -21,22 +22,17 @@ const REQUESTS: u64 = 150;
 /// The latency that everything is faster than.
 const LONG: &str = "p50<5s";
 
-/// SplitMix64.
-struct Draw(u64);
+struct Draw(SplitMix);
 
 impl Draw {
     fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
+        self.0.next() % bound
     }
 }
 
 /// What was drawn: gap before each request and its work, µs.
 fn drawn(seed: u64) -> Vec<(u64, u64)> {
-    let mut draw = Draw(seed);
+    let mut draw = Draw(SplitMix(seed));
     let mean_us = 4_000 + draw.below(6_000);
     let request = |_| {
         let work_us = mean_us / 2 + draw.below(mean_us);

@@ -35,14 +35,30 @@ pub fn entity(name: &str, ordinal: u64) -> u64 {
     mix(name_hash(name) ^ ordinal)
 }
 
+/// Distance of the counters of SplitMix64: 2⁶⁴ divided by the golden ratio, made odd.
+const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// A bijection of 64 bits that spreads every input bit over all output bits: two rounds of
 /// xor-shift and multiplication with odd constants.
 #[inline]
 pub const fn mix(value: u64) -> u64 {
-    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let value = value.wrapping_add(GOLDEN_GAMMA);
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     value ^ (value >> 31)
+}
+
+/// Draws by SplitMix64: a counter and its finaliser, for choices that need no stream of their own.
+#[derive(Clone, Debug)]
+pub struct SplitMix(pub u64);
+
+impl SplitMix {
+    /// The next 64 bits.
+    pub const fn next(&mut self) -> u64 {
+        let drawn = mix(self.0);
+        self.0 = self.0.wrapping_add(GOLDEN_GAMMA);
+        drawn
+    }
 }
 
 #[cfg(test)]
@@ -62,6 +78,16 @@ mod tests {
         ] {
             assert_ne!(other, base);
         }
+    }
+
+    #[test]
+    fn split_mix_draws_the_published_numbers() {
+        // Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, seed 1234567.
+        let mut draws = SplitMix(1_234_567);
+        assert_eq!(
+            [draws.next(), draws.next()],
+            [6457827717110365317, 3203168211198807973]
+        );
     }
 
     #[test]

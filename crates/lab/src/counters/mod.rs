@@ -18,6 +18,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use schedcast_names::groups::{Wanted, label_of};
+use schedcast_sim::random::SplitMix;
 use schedcast_trace::CgroupTree;
 use schedcast_trace::recording::Snapshots;
 
@@ -335,7 +336,7 @@ fn candidates(known: &Known, window_ns: u64) -> (Vec<Demand>, u64) {
         for (level, demand_ns) in (1u64..).zip(usual.chain(beyond)) {
             for draw in 0..DRAWS {
                 let seed = (index as u64) << 32 | level << 16 | draw;
-                let jobs = shape.jobs(demand_ns, window_ns, &mut Stream(seed));
+                let jobs = shape.jobs(demand_ns, window_ns, &mut Stream(SplitMix(seed)));
                 let counted = serve(&jobs, shape.workers, known.limit, window_ns);
                 tried += 1;
                 if known.matches(&counted, TOLERANCES[TOLERANCES.len() - 1]) {

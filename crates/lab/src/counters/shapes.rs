@@ -3,6 +3,8 @@
 //! Arrivals are even over the window (times drawn uniformly), which is a Poisson process of a known number of arrivals.
 //! A tail makes one job in ten ten times as large as the others.
 
+use schedcast_sim::random::SplitMix;
+
 use super::queue::Job;
 
 /// One shape of demand.
@@ -54,20 +56,12 @@ pub(super) fn family(cpus: usize) -> Vec<Shape> {
     shapes
 }
 
-/// A stream of random numbers (splitmix64), the same on every machine.
-pub(super) struct Stream(pub(super) u64);
+/// A stream of random numbers, the same on every machine.
+pub(super) struct Stream(pub(super) SplitMix);
 
 impl Stream {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ word >> 31
-    }
-
     fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+        ((u128::from(self.0.next()) * u128::from(bound)) >> 64) as u64
     }
 }
 
@@ -105,7 +99,7 @@ mod tests {
     fn demand_is_what_was_asked_for() {
         for shape in family(4) {
             let window_ns = 1000 * 1000 * MS;
-            let jobs = shape.jobs(window_ns / 2, window_ns, &mut Stream(1));
+            let jobs = shape.jobs(window_ns / 2, window_ns, &mut Stream(SplitMix(1)));
             let demand: u64 = jobs.iter().map(|job| job.work_ns).sum();
             let share = demand as f64 / window_ns as f64;
             assert!((0.35..0.65).contains(&share), "{shape:?}: {share}");

@@ -2,6 +2,7 @@
 
 use super::{Action, Class, History, Step};
 use schedcast_kernel::topology::{CpuPlace, Topology};
+use schedcast_sim::random::SplitMix;
 
 /// A machine of equal sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,21 +65,13 @@ impl std::fmt::Display for Shape {
     }
 }
 
-/// Numbers from a seed (SplitMix64).
-pub(super) struct Dice(pub u64);
+/// Numbers from a seed.
+pub(super) struct Dice(pub SplitMix);
 
 impl Dice {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
     /// 0..below
     pub fn below(&mut self, below: u64) -> u64 {
-        self.next() % below.max(1)
+        self.0.next() % below.max(1)
     }
 
     fn index(&mut self, below: usize) -> usize {
@@ -143,7 +136,7 @@ const SWITCHES: &[&str] = &[
 
 /// A history of `length` steps with some of `kinds`.
 pub fn draw(seed: u64, shape: Shape, kinds: Kinds, length: usize) -> History {
-    let mut dice = Dice(seed);
+    let mut dice = Dice(SplitMix(seed));
     let mut drawn = Drawn {
         cpus: shape.cpus(),
         tasks: 0,
@@ -188,7 +181,7 @@ pub fn draw(seed: u64, shape: Shape, kinds: Kinds, length: usize) -> History {
 
 /// A third of the switches, each turned one way or the other.
 fn switches(seed: u64) -> Vec<(&'static str, bool)> {
-    let mut dice = Dice(!seed);
+    let mut dice = Dice(SplitMix(!seed));
     let turned = SWITCHES.iter().filter_map(|&name| {
         let (turned, on) = (dice.one_in(3), dice.one_in(2));
         turned.then_some((name, on))
@@ -305,7 +298,7 @@ impl Drawn {
         match dice.below(3) {
             0 => 1 << dice.index(self.cpus),
             1 => all,
-            _ => match dice.next() & all {
+            _ => match dice.0.next() & all {
                 0 => all,
                 mask => mask,
             },
