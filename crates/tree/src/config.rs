@@ -78,6 +78,12 @@ impl Config {
         } else {
             self.options.insert(name.to_string(), value.to_string());
         }
+        // The architecture's part in lazy preemption, which the tree's own configuration asks for.
+        if self.has("PREEMPT_LAZY") {
+            self.options.insert("SCHEDCAST_LAZY".into(), "y".into());
+        } else {
+            self.options.remove("SCHEDCAST_LAZY");
+        }
     }
 
     /// Whether an option is `y`.
@@ -108,9 +114,6 @@ impl Config {
             {
                 self.set(name, "n");
             }
-        }
-        if self.has("PREEMPT_LAZY") {
-            self.options.insert("SCHEDCAST_LAZY".into(), "y".into());
         }
     }
 

@@ -13,6 +13,7 @@
 pub mod build;
 mod calls;
 pub mod config;
+pub mod ground;
 pub mod lockstep;
 mod mirror;
 pub mod overlay;

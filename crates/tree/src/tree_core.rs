@@ -15,9 +15,10 @@
 //! Operations of the C take the time that the machine says: each is charged where the C does it, told by hooks, and the
 //! clock that the C reads moves on with it. Waiting for the locks of queues and for contended lines takes none.
 
+use crate::ground::{machine, policy_number};
 use crate::mirror::Mirror;
 use crate::warm_up::warm_up;
-use crate::world::{Call, Field, Machine, NewTask, Object, Place, World, WorldError};
+use crate::world::{Call, Field, NewTask, Object, World, WorldError};
 use schedcast_kernel::bandwidth::limits::{Hierarchy, LimitError};
 use schedcast_kernel::cpufreq::FrequencyDriver;
 use schedcast_kernel::cpuidle::{GovernorKind, IdleState};
@@ -85,7 +86,7 @@ impl TreeCore {
         features: &[(&str, bool)],
     ) -> Result<Self, WorldError> {
         let cpus = topology.cpus();
-        let mut tree = World::boot(object, &machine(topology))?;
+        let mut tree = World::boot(object, &machine(topology, 0))?;
         for &(name, on) in features {
             tree.set_feature(name, on);
         }
@@ -516,42 +517,6 @@ impl Core for TreeCore {
     fn set_newidle_ratio(&mut self, _: u32) {}
 }
 
-fn machine(topology: &Topology) -> Machine {
-    let places = topology.places.iter().map(|place| Place {
-        core: place.core as i32,
-        cluster: place.cluster as i32,
-        llc: place.llc as i32,
-        package: place.socket as i32,
-        node: place.node as i32,
-    });
-    let places: Vec<Place> = places.collect();
-    let nodes = places.iter().map(|place| place.node as usize + 1).max();
-    let nodes = nodes.unwrap_or(1);
-    let distance = |row: usize| {
-        let (from, to) = (row / nodes, row % nodes);
-        let given = topology.distances.get(from).and_then(|row| row.get(to));
-        given.map_or(if from == to { 10 } else { 20 }, |&given| given as i32)
-    };
-    Machine {
-        capacities: (0..places.len())
-            .map(|row| topology.capacities.get(row).map_or(1024, |&it| it.into()))
-            .collect(),
-        distances: (0..nodes * nodes).map(distance).collect(),
-        places,
-        seed: 0,
-    }
-}
-
 fn mask(set: &CpuSet) -> u64 {
     set.iter().fold(0, |bits, cpu| bits | 1 << cpu.0)
-}
-
-fn policy_number(policy: Policy) -> i32 {
-    match policy {
-        Policy::Fifo => 1,
-        Policy::RoundRobin => 2,
-        Policy::Batch => 3,
-        Policy::Idle => 5,
-        _ => 0,
-    }
 }

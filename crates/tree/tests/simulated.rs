@@ -5,30 +5,16 @@ mod built;
 
 use schedcast_kernel::group::BandwidthLimit;
 use schedcast_kernel::platform::Observation;
-use schedcast_kernel::rules::{KernelChoice, Rules};
+use schedcast_kernel::rules::Preemption;
 use schedcast_kernel::topology::Topology;
 use schedcast_sim::events::{TraceEvent, TraceKind};
 use schedcast_sim::workload::GroupSpec;
 use schedcast_sim::{Core, Machine, Workload, World};
 use schedcast_tree::TreeCore;
+use schedcast_tree::ground::{config_with, rules_as_built};
 use schedcast_workload::programs::{Start, compile, split};
 
 const MS: u64 = 1_000_000;
-
-/// Rules of a release as the trees are built.
-fn rules(version: &str, cpus: usize) -> Rules {
-    let choice = KernelChoice {
-        hz: 1000,
-        autogroup: false,
-        preempt_dynamic: Some(false),
-        ..KernelChoice::released(version.parse().unwrap(), cpus as u32)
-    };
-    let mut rules = Rules::resolve(&choice).unwrap();
-    rules.preemption = choice.preemption;
-    rules.config_preemption = false;
-    rules.features.hrtick = false;
-    rules
-}
 
 /// A command, in a group below `levels - 1` others of which the uppermost has a limit.
 struct Load {
@@ -68,18 +54,42 @@ fn run<K: Core>(mut world: World<false, K>, until: u64) -> (Vec<TraceEvent>, Wor
 }
 
 /// Both, up to the first event at which they part.
-fn is_equal(version: &str, topology: &Topology, load: &Load, until: u64) {
+fn is_equal(build: Build, topology: &Topology, load: &Load, until: u64) {
     let machine = Machine::preset("generic-8").unwrap();
-    is_equal_on(machine.free_of_charge(), version, topology, load, until);
+    is_equal_on(machine.free_of_charge(), build, topology, load, until);
 }
 
-fn is_equal_on(machine: Machine, version: &str, topology: &Topology, load: &Load, until: u64) {
-    let Some(object) = built::object(version) else {
+/// A release and its preemption model.
+type Build = (&'static str, Preemption);
+
+/// The overlay has voluntary preemption in every release.
+const VOLUNTARY: [Build; 3] = [
+    ("6.12.107", Preemption::Voluntary),
+    ("6.18.15", Preemption::Voluntary),
+    ("7.3.4", Preemption::Voluntary),
+];
+
+/// What only preemptible kernels do.
+const PREEMPTIBLE: [Build; 4] = [
+    ("6.12.107", Preemption::Full),
+    ("6.18.15", Preemption::Lazy),
+    ("7.1.13", Preemption::Lazy),
+    ("7.3.4", Preemption::Lazy),
+];
+
+fn is_equal_on(
+    machine: Machine,
+    (version, model): Build,
+    topology: &Topology,
+    load: &Load,
+    until: u64,
+) {
+    let Some(object) = built::object(version, config_with(model)) else {
         return;
     };
     let cpus = topology.cpus();
     let machine = machine.with_topology(topology.clone());
-    let rules = rules(version, cpus);
+    let rules = rules_as_built(version.parse().unwrap(), cpus, model);
     let tree = TreeCore::boot(&object, topology, rules.clone(), &[]).unwrap();
     let tree = World::of_core(machine.clone(), tree, load.workload(cpus), 1).unwrap();
     let rust = World::new(machine, rules, load.workload(cpus), 1).unwrap();
@@ -95,7 +105,7 @@ fn is_equal_on(machine: Machine, version: &str, topology: &Topology, load: &Load
             rows.map(|event| format!("{event:?}\n")).collect::<String>()
         };
         panic!(
-            "{version}, {}: they part at event {row} of {}\nrules:\n{}tree:\n{}",
+            "{version}, {model:?}, {}: they part at event {row} of {}\nrules:\n{}tree:\n{}",
             load.line,
             expected.len(),
             show(&expected),
@@ -115,8 +125,8 @@ fn is_equal_on(machine: Machine, version: &str, topology: &Topology, load: &Load
 const PLAIN: &str = "hackbench -g 1 -f 2 -l 50";
 
 fn versions(topology: &Topology, load: &Load, until: u64) {
-    for version in ["6.12.107", "6.18.15", "7.3.4"] {
-        is_equal(version, topology, load, until);
+    for build in VOLUNTARY {
+        is_equal(build, topology, load, until);
     }
 }
 
@@ -195,14 +205,35 @@ fn hackbench_on_two_threads_a_core() {
 #[test]
 fn hackbench_and_cyclictest_on_one_cpu_that_takes_time() {
     for line in [PLAIN, "cyclictest -t 3 -i 5000 -d 100"] {
-        for version in ["6.12.107", "6.18.15", "7.3.4"] {
+        for build in VOLUNTARY {
             let machine = Machine::preset("generic-8").unwrap();
             let load = Load {
                 line,
                 levels: 0,
                 limit: None,
             };
-            is_equal_on(machine, version, &Topology::flat(1), &load, 300 * MS);
+            is_equal_on(machine, build, &Topology::flat(1), &load, 300 * MS);
+        }
+    }
+}
+
+#[test]
+fn preemptible_kernels_on_one_and_four_cpus() {
+    for build in PREEMPTIBLE {
+        for (line, cpus) in [
+            ("cyclictest -t 3 -i 5000 -d 100", 1),
+            ("stress-ng --cpu 3 -t 2", 1),
+            (PLAIN, 4),
+        ] {
+            for levels in [0, 3] {
+                let limit = Some(LIMIT).filter(|_| levels > 0);
+                let load = Load {
+                    line,
+                    levels,
+                    limit,
+                };
+                is_equal(build, &Topology::flat(cpus), &load, 500 * MS);
+            }
         }
     }
 }

@@ -37,7 +37,7 @@ const ALL: Kinds = Kinds {
 };
 
 fn is_equal(version: &str, shape: Shape, kinds: Kinds) {
-    let Some(object) = object(version) else {
+    let Some(object) = object(version, Config::default()) else {
         return;
     };
     for seed in 1..=4 {
@@ -135,7 +135,7 @@ fn switches_of_sched_features_turn_the_same_rules_as_in_the_c_of_6_12() {
 
 #[test]
 fn a_wrong_rule_is_found() {
-    let Some(object) = object("6.12.107") else {
+    let Some(object) = object("6.12.107", Config::default()) else {
         return;
     };
     // 6.5 still has CFS: nothing that is picked by deadlines can be equal to it.

@@ -1,13 +1,14 @@
 //! The two sides of a history and what they are told.
 
 use super::{Action, Class, History, Step};
-use crate::world::{Call, Event, Machine, NewTask, Place, World, WorldError, draw};
+use crate::ground::{machine, policy_of, rules_as_built};
+use crate::world::{Call, Event, NewTask, World, WorldError, draw};
 use schedcast_kernel::bandwidth::limits::Hierarchy;
 use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::explain::Decision;
 use schedcast_kernel::group::BandwidthLimit;
 use schedcast_kernel::platform::{Access, Draw, Ipi, Line, Observation, Op, Platform, Timer};
-use schedcast_kernel::rules::{Feature, KernelChoice, Rules};
+use schedcast_kernel::rules::{Feature, Preemption, Version};
 use schedcast_kernel::task::{Policy, TaskAttributes, TaskState};
 use schedcast_kernel::{Context, Cpu, GroupId, Kernel, Ns, TaskId, WakeFlags};
 use std::collections::VecDeque;
@@ -99,46 +100,16 @@ impl Pair {
     /// When `version` is no version.
     pub fn boot(object: &Path, version: &str, history: &History) -> Result<Self, WorldError> {
         let (topology, cpus) = (history.shape.topology(), history.shape.cpus());
-        let choice = KernelChoice {
-            hz: 1000,
-            autogroup: false,
-            preempt_dynamic: Some(false),
-            ..KernelChoice::released(version.parse().expect("a version"), cpus as u32)
-        };
-        let mut rules = Rules::resolve(&choice).expect("a released kernel");
-        // As the trees are built: the overlay is no architecture with lazy preemption, nor one whose timer ends requests.
-        rules.preemption = choice.preemption;
-        rules.config_preemption = false;
-        rules.features.hrtick = false;
+        let release: Version = version.parse().expect("a version");
+        let mut rules = rules_as_built(release, cpus, Preemption::Voluntary);
         let switches = history.features.iter().filter_map(|&(name, on)| {
-            let switch = Feature::named(name).filter(|switch| switch.exists(choice.version))?;
+            let switch = Feature::named(name).filter(|switch| switch.exists(release))?;
             Some((switch, on))
         });
         for (switch, on) in switches.clone() {
             switch.set(&mut rules.features, on);
         }
-        let places = topology.places.iter().map(|place| Place {
-            core: place.core as i32,
-            cluster: place.cluster as i32,
-            llc: place.llc as i32,
-            package: place.socket as i32,
-            node: place.node as i32,
-        });
-        let nodes = history.shape.sockets;
-        let distance = |row: usize| if row / nodes == row % nodes { 10 } else { 20 };
-        let machine = Machine {
-            places: places.collect(),
-            capacities: match &topology.capacities[..] {
-                [] => vec![1024; cpus],
-                unequal => unequal
-                    .iter()
-                    .map(|&capacity| u64::from(capacity))
-                    .collect(),
-            },
-            distances: (0..nodes * nodes).map(distance).collect(),
-            seed: history.seed,
-        };
-        let mut tree = World::boot(object, &machine)?;
+        let mut tree = World::boot(object, &machine(&topology, history.seed))?;
         for (switch, on) in switches {
             tree.set_feature(switch.name, on);
         }
@@ -460,7 +431,7 @@ impl Pair {
                 let Some((rust, tree)) = self.living(task) else {
                     return Ok(false);
                 };
-                let to = policy(class);
+                let to = policy_of(class.policy);
                 // With SCHED_IDLE a task keeps its nice value.
                 let nice = match to {
                     Policy::Idle => self.rust.tasks[rust.index()].nice,
@@ -572,7 +543,7 @@ impl Pair {
             return Ok(false);
         };
         let rust = self.rust.task_create(TaskAttributes {
-            policy: policy(class),
+            policy: policy_of(class.policy),
             nice: class.nice,
             rt_priority: class.priority as u8,
             affinity,
@@ -598,15 +569,5 @@ impl Pair {
         self.rust.wake_up_new_task(&mut self.bench, here, rust);
         self.tree(cpu, Call::Start, &[i64::from(tree)])?;
         Ok(true)
-    }
-}
-
-fn policy(class: Class) -> Policy {
-    match class.policy {
-        1 => Policy::Fifo,
-        2 => Policy::RoundRobin,
-        3 => Policy::Batch,
-        5 => Policy::Idle,
-        _ => Policy::Normal,
     }
 }

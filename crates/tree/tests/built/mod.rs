@@ -2,8 +2,8 @@
 
 use schedcast_tree::{BuildError, Builder, config::Config, trees};
 
-/// The object of a tree, or why the test is skipped.
-pub fn object(version: &str) -> Option<std::path::PathBuf> {
+/// The object of a tree built by a configuration, or why the test is skipped.
+pub fn object(version: &str, config: Config) -> Option<std::path::PathBuf> {
     let skip = |why: String| {
         eprintln!("skipped: {why}");
         None
@@ -15,7 +15,7 @@ pub fn object(version: &str) -> Option<std::path::PathBuf> {
             folder.display()
         ));
     };
-    let built = Builder::new(&tree, Config::default()).and_then(|builder| builder.object());
+    let built = Builder::new(&tree, config).and_then(|builder| builder.object());
     match built {
         Ok(object) => Some(object),
         Err(error @ (BuildError::Machine(_) | BuildError::NoProgram(..))) => {
