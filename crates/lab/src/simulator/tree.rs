@@ -11,6 +11,7 @@ use schedcast_kernel::rules::{Preemption, Rules};
 use schedcast_kernel::topology::Topology;
 use schedcast_sim::{Core, World};
 use schedcast_tree::config::Config;
+use schedcast_tree::ground::preemption_option;
 use schedcast_tree::{Builder, TreeCore};
 use schedcast_workload::programs::Running;
 
@@ -47,29 +48,22 @@ impl Objects {
 }
 
 /// Configuration by which the tree of a kernel is built.
-///
-/// # Errors
-/// A preemptible kernel: its C stops while it boots in virtual time.
-pub fn configuration(kernel: &KernelSettings) -> Result<Config> {
-    if matches!(kernel.preempt, Preemption::Full | Preemption::Lazy) {
-        let message = "a kernel tree with full or lazy preemption cannot be run yet";
-        return Err(Error::usage(message).hint(
-            "trees up to 6.18 have kernel.preempt = \"voluntary\" and \"none\"; `--kernel` has the rules of every release",
-        ));
-    }
+pub fn configuration(kernel: &KernelSettings) -> Config {
     let mut config = Config::default();
     config.set(&format!("HZ_{}", kernel.hz), "y");
-    let preempt = match kernel.preempt {
-        Preemption::None => "PREEMPT_NONE",
-        Preemption::Voluntary => "PREEMPT_VOLUNTARY",
-        Preemption::Full => "PREEMPT",
-        Preemption::Lazy => "PREEMPT_LAZY",
+    // A preemptible kernel whose model is chosen at boot (PREEMPT_DYNAMIC) has the code of a fully preemptible one: nobody is
+    // preempted within a call here, so that the two differ in nothing else.
+    let model = match kernel.rules.preemption {
+        Preemption::None | Preemption::Voluntary if kernel.rules.config_preemption => {
+            Preemption::Full
+        }
+        model => model,
     };
-    config.set(preempt, "y");
+    config.set(preemption_option(model), "y");
     if kernel.irq_time_accounting {
         config.set("IRQ_TIME_ACCOUNTING", "y");
     }
-    Ok(config)
+    config
 }
 
 /// Refuses a scenario with a tree where only the rules can be looked into.
@@ -93,7 +87,7 @@ pub fn build(tree: &Path, hz: u32, preempt: Option<&str>) -> Result<String> {
     }
     let section = parse(&Source::new("tree build", &text))?;
     let kernel = KernelSettings::read(Some(&section), 4, Path::new(""))?;
-    let builder = Builder::new(tree, configuration(&kernel)?).map_err(bad_input)?;
+    let builder = Builder::new(tree, configuration(&kernel)).map_err(bad_input)?;
     let object = builder.object().map_err(bad_input)?;
     let mut rules = kernel.rules.clone();
     as_built(&mut rules);
@@ -115,7 +109,7 @@ impl Simulator {
             if let Some(tree) = &scenario.kernel.tree {
                 before(&tree.value);
                 self.trees
-                    .get(&tree.value, configuration(&scenario.kernel)?)?;
+                    .get(&tree.value, configuration(&scenario.kernel))?;
             }
         }
         Ok(())
@@ -130,7 +124,7 @@ impl Simulator {
         let Some(tree) = &kernel.tree else {
             unreachable!("a scenario without a tree has rules");
         };
-        let object = self.trees.get(&tree.value, configuration(kernel)?)?;
+        let object = self.trees.get(&tree.value, configuration(kernel))?;
         let chance = self.chance(seed);
         let mut built = build::build(self, scenario, chance)?;
         let (mut machine, mut rules) = ground(scenario, chance, &mut built.workload);

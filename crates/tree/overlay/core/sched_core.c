@@ -210,6 +210,7 @@ static void serve(void)
 		break;
 	case SC_EXIT:
 		current->flags |= PF_EXITING;
+		preempt_disable();	/* as do_exit() does */
 		do_task_dead();
 	}
 }
