@@ -13,6 +13,8 @@ const CHOSEN: &str = "what you set";
 const MOST_CPUS: usize = 256;
 /// Most seeds of one request.
 const MOST_SEEDS: u32 = 50;
+/// Most columns that are kept beside the first and what is set: the page has ten colours.
+const MOST_PINNED: usize = 6;
 
 /// Settings of the controls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +36,9 @@ pub struct Choice {
     pub cpus: Option<usize>,
     /// Runs of each variant.
     pub seeds: u32,
+    /// What was set before and is kept as a column; of these, seeds and further pins do not count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pinned: Vec<Choice>,
 }
 
 /// What the controls offer.
@@ -88,8 +93,14 @@ impl Controls {
                 cpus: Some(cpus),
                 seeds,
                 cgroup,
+                pinned: Vec::new(),
             },
         })
+    }
+
+    /// What nobody has changed yet.
+    pub fn start(&self) -> &Choice {
+        &self.start
     }
 
     /// As the page reads it.
@@ -107,18 +118,75 @@ impl Choice {
         serde_json::from_str(text).map_err(|error| Error::usage(error.to_string()))
     }
 
-    /// The question with a column for this choice.
+    /// The question with a column for each pinned choice, and one for this, unless it is pinned itself.
     ///
     /// # Errors
-    /// More seeds than one request may ask for.
-    pub fn question(&self, base: &Question, seeds: u32) -> Result<Question> {
+    /// More seeds or pinned columns than one request may ask for.
+    pub fn question(&self, base: &Question, start: &Choice) -> Result<Question> {
         if self.seeds > MOST_SEEDS {
             return Err(Error::usage(format!("at most {MOST_SEEDS} seeds")));
         }
+        if self.pinned.len() > MOST_PINNED {
+            return Err(Error::usage(format!(
+                "at most {MOST_PINNED} pinned columns"
+            )));
+        }
         let mut question = base.clone();
         question.measured = false;
-        question.seeds = Some(if self.seeds == 0 { seeds } else { self.seeds });
+        question.seeds = Some(if self.seeds == 0 {
+            start.seeds
+        } else {
+            self.seeds
+        });
         question.cgroup.clone_from(&self.cgroup);
+        let variants = &mut question.columns.variants;
+        for one in &self.pinned {
+            variants.push((one.name(start), one.settings(base)));
+        }
+        if !self.pinned.iter().any(|one| one.sets_the_same(self)) {
+            variants.push((CHOSEN.to_string(), self.settings(base)));
+        }
+        Ok(question)
+    }
+
+    /// How many columns it adds.
+    pub fn columns(&self) -> usize {
+        let is_pinned = self.pinned.iter().any(|one| one.sets_the_same(self));
+        self.pinned.len() + usize::from(!is_pinned)
+    }
+
+    fn sets_the_same(&self, other: &Choice) -> bool {
+        let alone = |one: &Choice| Choice {
+            seeds: 0,
+            pinned: Vec::new(),
+            ..one.clone()
+        };
+        alone(self) == alone(other)
+    }
+
+    /// What differs from the start, as the heading of a column: `67 ms in 100 ms, burst 20 ms, kernel 6.5`.
+    fn name(&self, start: &Choice) -> String {
+        let ms = |us: u64| format!("{} ms", us as f64 / 1e3);
+        let mut name = match self.quota_us {
+            Some(quota_us) => format!("{} in {}", ms(quota_us), ms(self.period_us)),
+            None => "no limit".to_string(),
+        };
+        if self.burst_us > 0 {
+            name += &format!(", burst {}", ms(self.burst_us));
+        }
+        if let Some(weight) = self.weight.filter(|_| self.weight != start.weight) {
+            name += &format!(", weight {weight}");
+        }
+        if self.kernel != start.kernel {
+            name += &format!(", kernel {}", self.kernel);
+        }
+        if let Some(cpus) = self.cpus.filter(|_| self.cpus != start.cpus) {
+            name += &format!(", {cpus} CPUs");
+        }
+        name
+    }
+
+    fn settings(&self, base: &Question) -> Vec<Setting> {
         let mut settings = vec![Setting::Flag {
             flag: "kernel",
             key: ["kernel", "version"],
@@ -141,10 +209,6 @@ impl Choice {
         if let (Some(cpus), false) = (self.cpus, matches!(base.subject, Subject::Recording(_))) {
             settings.push(Setting::Set(format!("machine.cpus={cpus}")));
         }
-        question
-            .columns
-            .variants
-            .push((CHOSEN.to_string(), settings));
-        Ok(question)
+        settings
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! GET  /          the page, with the answer to the question as it was asked
 //! POST /simulate  {"cgroup": "/pg", "quota_us": 60000, "period_us": 100000, "burst_us": 0, …}
-//!                 → the page's data: the baseline beside what was set
+//!                 → the page's data: the baseline beside what was pinned and set
 //! ```
 //!
 //! The server listens on 127.0.0.1 only. A page of another site can make a browser send requests here, so a request
@@ -35,7 +35,7 @@ pub struct Server {
     experiment: Experiment,
     simulator: Simulator,
     memory: Memory,
-    seeds: u32,
+    controls: Controls,
     page: String,
     /// Held by the request that simulates: each uses all CPUs.
     simulating: Mutex<()>,
@@ -76,7 +76,7 @@ impl Server {
             experiment,
             simulator,
             memory,
-            seeds,
+            controls,
             page,
             simulating: Mutex::new(()),
         })
@@ -148,16 +148,16 @@ impl Server {
         }
     }
 
-    /// The page's data for what was set: the first variant beside it.
+    /// The page's data for what was set: the first variant and what was pinned beside it.
     fn answer(&self, text: &str) -> Result<String> {
         let choice = Choice::parse(text)?;
-        let question = choice.question(&self.question, self.seeds)?;
+        let question = choice.question(&self.question, self.controls.start())?;
         let mut experiment = question.experiment()?;
-        let last = experiment.scenarios.len().saturating_sub(1);
+        let asked = experiment.scenarios.len().saturating_sub(choice.columns());
         let mut row = 0;
         experiment.scenarios.retain(|_| {
             row += 1;
-            row == 1 || row == last + 1
+            row == 1 || row > asked
         });
         experiment.title.clone_from(&self.experiment.title);
         let known = Some(&self.memory);

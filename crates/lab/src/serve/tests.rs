@@ -114,6 +114,40 @@ fn what_is_set_is_simulated_beside_the_baseline() {
     });
 }
 
+/// What was set before stays as a column; what is set and pinned is one column.
+#[test]
+fn pinned_settings_are_columns() {
+    let with_pins = |set: u64, pinned: &[String]| {
+        let text = choice(set, 0).replace('}', ",\"pinned\":[");
+        format!("{text}{}]}}", pinned.join(","))
+    };
+    let other_kernel = choice(10_000, 0).replace("\"6.12\"", "\"6.5\"");
+    let pins = [choice(90_000, 20_000), other_kernel];
+    serving(|address| {
+        let names = |body: &str| {
+            let (status, text) = send(address, POST, body);
+            assert_eq!(status, 200, "{text}");
+            let part = text.split("\"variants\":").nth(1).unwrap();
+            let part = part.split("\"table\":").next().unwrap();
+            let names = part.split("{\"name\":\"").skip(2);
+            names
+                .map(|rest| rest.split('"').next().unwrap().to_string())
+                .collect::<Vec<_>>()
+        };
+        let pinned = [
+            "90 ms in 100 ms, burst 20 ms",
+            "10 ms in 100 ms, kernel 6.5",
+        ];
+        let all = [pinned[0], pinned[1], "what you set"];
+        assert_eq!(names(&with_pins(50_000, &pins)), all);
+        assert_eq!(names(&with_pins(10_000, &pins)), all, "another kernel");
+        let only = [choice(50_000, 0)];
+        assert_eq!(names(&with_pins(50_000, &only)), ["50 ms in 100 ms"]);
+        let seven: Vec<String> = (1..=7).map(|row| choice(10_000 * row, 0)).collect();
+        assert_eq!(send(address, POST, &with_pins(5_000, &seven)).0, 400);
+    });
+}
+
 /// A choice with other seeds than that of [`choice`].
 fn with_seeds(quota_us: u64, seeds: u32) -> String {
     let text = choice(quota_us, 0);
