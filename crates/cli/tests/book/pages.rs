@@ -96,6 +96,41 @@ fn the_table_of_contents_has_every_page() {
     assert_eq!(listed, pages(&docs));
 }
 
+/// Pages that a command writes open with how they were made.
+#[test]
+fn every_page_opens_with_its_question() {
+    let docs = root().join("docs");
+    for page in pages(&docs) {
+        let text = read(&docs.join(&page));
+        let first = text.lines().nth(2).unwrap_or_default();
+        let question = first.starts_with('*') && first.ends_with("?*");
+        let answers = text.contains("This page answers: ");
+        let is_record = text
+            .to_lowercase()
+            .replace('\n', " ")
+            .contains("written by `");
+        let listed = page == "SUMMARY.md";
+        assert!(
+            question || answers || is_record || listed,
+            "{page}: {first}"
+        );
+    }
+}
+
+/// What people type into the search of the book.
+#[test]
+fn the_search_finds_the_words_of_operators() {
+    let docs = root().join("docs");
+    let texts: Vec<String> = pages(&docs)
+        .iter()
+        .map(|page| read(&docs.join(page)))
+        .collect();
+    for word in ["docker", "kubectl", "systemd", "JVM", "GOMAXPROCS"] {
+        let pages = texts.iter().filter(|text| text.contains(word)).count();
+        assert!(pages > 0, "no page has {word}");
+    }
+}
+
 #[test]
 fn links_and_pictures_lead_somewhere() {
     let docs = root().join("docs");
