@@ -33,6 +33,7 @@ FITS = {
 FREE = FITS | {"Apache-2.0"}
 # npm packages of the report page: version, licence, and whether the page contains them.
 PAGE = {
+    "axe-core": ("4.14.1", "MPL-2.0", False),
     "esbuild": ("0.28.2", "MIT", False),
     "typescript": ("7.0.2", "Apache-2.0", False),
     "uplot": ("1.6.32", "MIT", True),

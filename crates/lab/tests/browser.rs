@@ -13,6 +13,10 @@ use schedcast_lab::report;
 use schedcast_lab::serve::Server;
 use schedcast_lab::simulator::Simulator;
 
+#[path = "browser/axe.rs"]
+mod axe;
+#[path = "browser/moving.rs"]
+mod moving;
 #[path = "browser/node.rs"]
 mod node;
 
@@ -193,6 +197,27 @@ fn get(address: std::net::SocketAddr) -> String {
     body.to_string()
 }
 
+/// What is committed is what the sources make.
+#[test]
+fn the_built_page_is_that_of_its_sources() {
+    let lab = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let sources = lab.join("report");
+    if !sources.join("node_modules/esbuild").exists() {
+        eprintln!("skipped: no esbuild; `npm install` in crates/lab/report brings it");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let mut build = Command::new("npm");
+    build.args(["run", "build"]).current_dir(&sources);
+    let built = build.env("OUT", directory.path()).output().unwrap();
+    assert!(built.status.success(), "{built:?}");
+    for name in ["report.js", "report.css"] {
+        let fresh = std::fs::read(directory.path().join(name)).unwrap();
+        let kept = std::fs::read(lab.join("src/report/page").join(name)).unwrap();
+        assert!(fresh == kept, "npm run build makes another {name}");
+    }
+}
+
 /// The audit finds what is wrong with a page.
 #[test]
 fn the_audit_sees_faint_text_and_hidden_focus() {
@@ -266,7 +291,11 @@ fn controls_of_a_served_page_change_the_numbers() {
                 &[],
             );
             assert_passes(&found, 12);
-            (see(""), see("#quota_us=100000&burst_us=50000"))
+            let pins = "&pin=quota_us%3D80000&pin=quota_us%3D90000%26burst_us%3D10000";
+            (
+                see(""),
+                see(&format!("#quota_us=100000&burst_us=50000{pins}")),
+            )
         }));
         stop.store(true, Ordering::Relaxed);
         served.join().unwrap().unwrap();
@@ -284,6 +313,14 @@ fn controls_of_a_served_page_change_the_numbers() {
     let simulated = "<h3>what you set</h3>";
     assert!(!plain.0.contains(simulated));
     assert!(set.0.contains(simulated), "{}", set.0.len());
+    // Pinned settings are columns, and stand in the panel.
+    for pinned in ["80 ms in 100 ms", "90 ms in 100 ms, burst 10 ms"] {
+        assert!(
+            !plain.0.contains(pinned) && set.0.contains(pinned),
+            "{pinned}"
+        );
+    }
+    assert_eq!(set.0.matches("aria-label=\"unpin ").count(), 2);
     let sentence = |document: &str| {
         let start = document.find("id=\"sentence\">").unwrap();
         document[start..].split("</p>").next().unwrap().to_string()
@@ -312,14 +349,25 @@ fn looked(
     directory: &Path,
     more: &[&str],
 ) -> (serde_json::Value, String) {
+    left(browser, (text, LOOK, "looked"), hash, directory, more)
+}
+
+/// What a script leaves in an element of the page with this text, and what the browser said.
+fn left(
+    browser: &str,
+    (page, script, element): (&str, &str, &str),
+    hash: &str,
+    directory: &Path,
+    more: &[&str],
+) -> (serde_json::Value, String) {
     let path = directory.join("looked.html");
-    let watched = format!("<script>{LOOK}</script></body>");
-    std::fs::write(&path, text.replace("</body>", &watched)).unwrap();
+    let watched = format!("<script>{script}</script></body>");
+    std::fs::write(&path, page.replace("</body>", &watched)).unwrap();
     let url = format!("file://{}{hash}", path.display());
     let (document, said) = open(browser, &url, directory, more);
-    let found = document.split("<pre id=\"looked\">").nth(1);
+    let found = document.split(&format!("<pre id=\"{element}\">")).nth(1);
     let found = found.and_then(|rest| rest.split("</pre>").next());
-    let found = found.expect("the page was looked at");
+    let found = found.unwrap_or_else(|| panic!("the page was looked at: {said}"));
     let found = found
         .replace("&lt;", "<")
         .replace("&gt;", ">")
@@ -413,7 +461,15 @@ fn results_are_marked_out_of_date_after_an_error_and_the_panel_stays() {
     });
     let banner = "role=\"alert\">Out of date: ";
     assert!(refused.contains(banner), "the kernel's reason is told");
-    assert!(refused.contains("<main id=\"results\" class=\"stale\""));
+    let classes = |document: &str| {
+        let rest = document
+            .split("<main id=\"results\" class=\"")
+            .nth(1)
+            .unwrap();
+        rest.split('"').next().unwrap().to_string()
+    };
+    assert!(classes(&refused).contains("stale"));
+    assert!(!classes(&answered).contains("stale"));
     assert!(!answered.contains(banner));
     assert!(answered.contains("<h3>what you set</h3>"));
     assert!(answered.contains("echo 67000 &gt; cpu.cfs_quota_us"));

@@ -1,6 +1,6 @@
 // The panel of a served page: what it is set to is simulated anew. It stays where it is while results come and go.
 
-import { Chosen, promiseFields } from "./frontier";
+import { Chosen, limitText, promiseFields } from "./frontier";
 import { element, number } from "./dom";
 import { inAddress, onPromise } from "./promise";
 import { Choice, Controls, Frontier, Report } from "./types";
@@ -10,6 +10,8 @@ const PERIODS_US = [1000, 2000, 5000, 10000, 20000, 25000, 40000, 50000, 100000,
 const WEIGHTS = [1, 10, 25, 50, 75, 100, 150, 200, 400, 800, 2000, 10000];
 /** Steps of the quota's slider: from a hundredth of a CPU to all of them, each a like factor more. */
 const QUOTA_STEPS = 200;
+/** Most columns that are kept, as the server has it. */
+const MOST_PINNED = 6;
 /** How long a control rests before the server is asked, ms. */
 const REST_MS = 60;
 
@@ -58,10 +60,10 @@ function line(label: string, control: HTMLElement): HTMLElement {
   return element("label", { class: "field" }, element("span", { class: "field-label" }, label), control);
 }
 
-/** Settings that stand in the address behind #: a link to what was set. */
-function fromAddress(start: Choice): Partial<Choice> {
+/** Settings in the words of an address; what is missing is as in `start`. */
+function settings(words: Iterable<[string, string]>, start: Choice): Partial<Choice> {
   const out: Record<string, string | number | null> = {};
-  for (const [key, text] of new URLSearchParams(location.hash.slice(1))) {
+  for (const [key, text] of words) {
     if (!(key in start)) continue;
     const value = Number(text);
     if (key === "kernel" || key === "cgroup") out[key] = text;
@@ -71,23 +73,52 @@ function fromAddress(start: Choice): Partial<Choice> {
   return out as Partial<Choice>;
 }
 
-function toAddress(state: Choice, start: Choice, frontier: Frontier | null): void {
-  const changed = Object.entries(state).filter(([key, value]) => value !== start[key as keyof Choice]);
-  const text = new URLSearchParams(changed.map(([key, value]) => [key, value === null ? "max" : String(value)]));
+/** What was set and pinned, from the address behind #. */
+function fromAddress(start: Choice): { set: Partial<Choice>; pinned: Choice[] } {
+  const words = new URLSearchParams(location.hash.slice(1));
+  const pinned = words.getAll("pin").map((text) => ({ ...start, ...settings(new URLSearchParams(text), start) }));
+  return { set: settings(words, start), pinned: pinned.slice(0, MOST_PINNED) };
+}
+
+function inWords(state: Choice, start: Choice): URLSearchParams {
+  const changed = Object.entries(state).filter(([key, value]) => key !== "pinned" && value !== start[key as keyof Choice]);
+  return new URLSearchParams(changed.map(([key, value]) => [key, value === null ? "max" : String(value)]));
+}
+
+function toAddress(state: Choice, pinned: Choice[], start: Choice, frontier: Frontier | null): void {
+  const text = inWords(state, start);
+  for (const one of pinned) text.append("pin", inWords({ ...one, seeds: start.seeds }, start).toString());
   const promise = inAddress(frontier);
   if (promise) text.set("promise", promise);
   history.replaceState(null, "", text.size ? `#${text}` : location.pathname);
 }
 
-/** What the second variant of a report is: the limit that was set, and what came of it. */
-export function chosenOf(report: Report, state: Choice): Chosen | null {
-  if (report.variants.length < 2) return null;
-  const values = new Map<string, number>();
-  for (const row of report.table) {
-    const cell = row.cells[1];
-    if (cell) values.set(row.metric, cell.mean * (row.unit === "s" ? 1e6 : row.unit === "ms" ? 1e3 : 1));
-  }
-  return { limit: { quota_us: state.quota_us, period_us: state.period_us, burst_us: state.burst_us }, values };
+function sameSettings(one: Choice, other: Choice): boolean {
+  const keys = Object.keys(one).filter((key) => key !== "seeds" && key !== "pinned") as (keyof Choice)[];
+  return keys.every((key) => one[key] === other[key]);
+}
+
+/** Row of the variant that is what was set: the last, or the pinned column that is the same. */
+export function rowOfSet(report: Report, state: Choice): number {
+  const pinned = (state.pinned ?? []).findIndex((one) => sameSettings(one, state));
+  return pinned >= 0 ? pinned + 1 : report.variants.length - 1;
+}
+
+/** The limits of a report that were pinned and set, where nothing else differs from the start. */
+export function chosenOf(report: Report, state: Choice, start: Choice): Chosen[] {
+  const isLimitOnly = (one: Choice) => one.kernel === start.kernel && one.period_us === start.period_us && one.weight === start.weight && one.cgroup === start.cgroup;
+  const of = (one: Choice, row: number, name: string): Chosen => {
+    const values = new Map<string, number>();
+    for (const line of report.table) {
+      const cell = line.cells[row];
+      if (cell) values.set(line.metric, cell.mean * (line.unit === "s" ? 1e6 : line.unit === "ms" ? 1e3 : 1));
+    }
+    return { name, limit: { quota_us: one.quota_us, period_us: one.period_us, burst_us: one.burst_us }, values };
+  };
+  const set = rowOfSet(report, state);
+  const all: [Choice, number, string][] = (state.pinned ?? []).map((one, row) => [one, row + 1, `pinned ${row + 1}`]);
+  if (set > all.length) all.push([state, set, "what you set"]);
+  return all.filter(([one, row]) => row > 0 && row < report.variants.length && isLimitOnly(one)).map((one) => of(...one));
 }
 
 /** The rows whose numbers stand in the panel: the percentiles of the first latency, and throttled periods. */
@@ -99,14 +130,15 @@ function told(report: Report): Report["table"] {
   return throttled ? [...percentiles, throttled] : percentiles;
 }
 
-function numbers(report: Report, isSet: boolean): HTMLElement {
+/** The numbers of the first variant, and of the one in row `set`, if there is one. */
+function numbers(report: Report, set: number): HTMLElement {
   const rows = told(report).map((row) => {
-    const [before, after] = [row.cells[0], row.cells[1]].map((cell) => (cell ? `${cell.at_least ? "≥" : ""}${number(cell.mean, row.digits)}` : "–"));
+    const [before, after] = [row.cells[0], row.cells[set]].map((cell) => (cell ? `${cell.at_least ? "≥" : ""}${number(cell.mean, row.digits)}` : "–"));
     const name = row.name.slice(row.name.lastIndexOf(".") + 1).replace("nr_throttled", "throttled periods");
     const unit = row.unit ? element("span", { class: "unit" }, ` ${row.unit}`) : null;
-    return element("tr", {}, element("th", { scope: "row" }, name, unit), element("td", {}, before), element("td", {}, element("b", {}, isSet ? after : "–")));
+    return element("tr", {}, element("th", { scope: "row" }, name, unit), element("td", {}, before), element("td", {}, element("b", {}, set > 0 ? after : "–")));
   });
-  const head = element("tr", {}, element("th", { scope: "col" }, ""), element("th", { scope: "col" }, "re-simulated"), element("th", { scope: "col" }, "what you set"));
+  const head = element("tr", {}, element("th", { scope: "col" }, element("span", { class: "unseen" }, "figure")), element("th", { scope: "col" }, "re-simulated"), element("th", { scope: "col" }, "what you set"));
   return element("table", { class: "numbers" }, element("thead", {}, head), element("tbody", {}, ...rows));
 }
 
@@ -121,10 +153,11 @@ async function simulated(choice: Choice): Promise<Report> {
 /** Builds the panel. `show` gets each new report, `mark` what the results on the page are. */
 export function controls(given: Controls, report: Report, show: (report: Report, state: Choice) => void, mark: (freshness: Freshness, why: string) => void): HTMLElement {
   const linked = fromAddress(given.start);
-  const state: Choice = { ...given.start, ...linked };
+  const state: Choice = { ...given.start, ...linked.set };
+  const { pinned } = linked;
   const status = element("p", { class: "info", id: "status", role: "status", "aria-live": "polite" }, "move a control, or type a number");
-  const outcome = element("div", { class: "outcome" }, numbers(report, false));
-  const apply = element("pre", { class: "apply", tabindex: "0", "aria-label": "how to apply what is set" }, "");
+  const outcome = element("div", { class: "outcome" }, numbers(report, 0));
+  const apply = element("pre", { class: "apply", tabindex: "0", role: "region", "aria-label": "how to apply what is set" }, "");
   let running = false;
   let again = false;
   let timer = 0;
@@ -135,15 +168,15 @@ export function controls(given: Controls, report: Report, show: (report: Report,
     }
     running = true;
     const begin = performance.now();
-    const sent = { ...state };
-    const tell = (fresh: Report) => outcome.replaceChildren(numbers(fresh, fresh.variants.length > 1));
+    const sent = { ...state, pinned: [...pinned] };
+    const tell = (fresh: Report) => outcome.replaceChildren(numbers(fresh, rowOfSet(fresh, sent)));
     const milliseconds = () => `${number(performance.now() - begin, 0)} ms`;
     try {
       // One seed answers first, in the panel only; the server keeps its run for the whole answer.
       if (sent.seeds > 1) {
-        const first = await simulated({ ...sent, seeds: 1 });
+        const first = await simulated({ ...sent, seeds: 1, pinned: [] });
         if (!again) {
-          tell(first);
+          outcome.replaceChildren(numbers(first, first.variants.length - 1));
           status.textContent = `one seed in ${milliseconds()}, ${sent.seeds} seeds follow`;
         }
       }
@@ -151,7 +184,7 @@ export function controls(given: Controls, report: Report, show: (report: Report,
       if (fresh && !again) {
         tell(fresh);
         outcome.classList.remove("stale");
-        const mine = fresh.variants[fresh.variants.length - 1];
+        const mine = fresh.variants[rowOfSet(fresh, sent)];
         apply.textContent = mine.dialects.map(([tool, how]) => `${tool}\n  ${how}`).join("\n") || mine.apply.join("\n") || "nothing to change";
         show(fresh, sent);
         mark("fresh", "");
@@ -170,14 +203,33 @@ export function controls(given: Controls, report: Report, show: (report: Report,
     }
   };
   const changed = () => {
-    toAddress(state, given.start, report.frontier);
+    toAddress(state, pinned, given.start, report.frontier);
     status.textContent = "simulating…";
+    showPins();
     outcome.classList.add("stale");
     mark("simulating", "");
     if (running) again = true;
     clearTimeout(timer);
     timer = window.setTimeout(() => void send(), REST_MS);
   };
+  const pins = element("ul", { class: "pins", "aria-label": "pinned columns" });
+  const pin = element("button", { type: "button", id: "pin", title: "Keeps what is set as a column of its own" }, "pin as a column");
+  const showPins = () => {
+    pin.disabled = pinned.length >= MOST_PINNED || [given.start, ...pinned].some((one) => sameSettings(one, state));
+    const line = (one: Choice, row: number) => {
+      const gone = element("button", { type: "button", "aria-label": `unpin ${row + 1}` }, "×");
+      gone.addEventListener("click", () => {
+        pinned.splice(row, 1);
+        changed();
+      });
+      return element("li", {}, element("span", {}, `${row + 1}: ${limitText(one)}${one.kernel === given.start.kernel ? "" : `, kernel ${one.kernel}`}`), gone);
+    };
+    pins.replaceChildren(...pinned.map(line));
+  };
+  pin.addEventListener("click", () => {
+    pinned.push({ ...state });
+    changed();
+  });
   const grid = element("div", { class: "fields" });
   const refresh: (() => void)[] = [];
   if (given.groups.length) limits(given, state, grid, refresh, changed);
@@ -205,6 +257,7 @@ export function controls(given: Controls, report: Report, show: (report: Report,
   refresh.push(() => (kernel.value = state.kernel));
   const reset = element("button", { type: "button", id: "reset" }, "reset");
   reset.addEventListener("click", () => {
+    pinned.length = 0;
     Object.assign(state, given.start);
     for (const one of refresh) one();
     changed();
@@ -214,19 +267,21 @@ export function controls(given: Controls, report: Report, show: (report: Report,
   for (const one of refresh) one();
   if (report.frontier) {
     grid.append(promiseFields(report.frontier));
-    onPromise(() => toAddress(state, given.start, report.frontier));
+    onPromise(() => toAddress(state, pinned, given.start, report.frontier));
   }
-  if (Object.keys(linked).length) changed();
+  if (Object.keys(linked.set).length || pinned.length) changed();
+  else showPins();
   return element(
     "aside",
     { class: "controls", "aria-label": "settings" },
     element("h2", {}, "What if"),
     grid,
-    element("div", { class: "tools" }, reset, link),
+    element("div", { class: "tools" }, pin, reset, link),
     status,
     outcome,
     element("h3", {}, "How to apply it"),
     apply,
+    pins,
   );
 }
 

@@ -46,6 +46,26 @@ export function runs(text: string, tickNs: number): Runs {
   return out;
 }
 
+/** Waits of threads in the order of their ends, in ms; kind 1 is throttled. */
+export interface Held extends Runs {
+  kind: Uint8Array;
+}
+
+export function held(text: string, tickNs: number): Held {
+  const all = integers(text);
+  const count = all.length / 3;
+  const out = { from: new Float64Array(count), to: new Float64Array(count), name: new Uint32Array(count), kind: new Uint8Array(count) };
+  let end = 0;
+  for (let row = 0; row < count; row++) {
+    end += all[3 * row];
+    out.to[row] = (end * tickNs) / 1e6;
+    out.from[row] = ((end - all[3 * row + 1]) * tickNs) / 1e6;
+    out.name[row] = all[3 * row + 2] >> 1;
+    out.kind[row] = all[3 * row + 2] & 1;
+  }
+  return out;
+}
+
 /** Throttled spans of a group's queues, in ms. */
 export interface Span {
   cpu: number;

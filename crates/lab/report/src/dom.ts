@@ -13,6 +13,12 @@ export function element<K extends keyof HTMLElementTagNameMap>(
   return made;
 }
 
+/** A long name that may be broken behind its dots, slashes and underscores. */
+export function breakable(name: string): HTMLElement {
+  const parts = name.split(/(?<=[._/:])/);
+  return element("span", {}, ...parts.flatMap((part, row) => (row ? [element("wbr"), part] : [part])));
+}
+
 export function section(id: string, title: string, help: string, ...children: Child[]): HTMLElement {
   return element(
     "section",

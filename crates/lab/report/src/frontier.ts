@@ -5,8 +5,10 @@ import { onPromise, percentileOf, promise, promised } from "./promise";
 import { apart, download, EndLabel, Range, shape } from "./svg";
 import { Frontier, FrontierLine, FrontierPoint, Grant } from "./types";
 
-/** A limit that was set with the controls, and what came of it. */
+/** A limit that was set with the controls or pinned, and what came of it. */
 export interface Chosen {
+  /** What stands beside its mark. */
+  name: string;
   limit: Grant;
   /** By full name of the metric, in its own unit. */
   values: Map<string, number>;
@@ -110,16 +112,16 @@ class Picture {
   constructor(
     private readonly frontier: Frontier,
     private readonly width: number,
-    private readonly chosen: Chosen | null,
+    private readonly chosen: Chosen[],
   ) {
     const { measure, limit } = promised;
     const points = [...frontier.lines.flatMap((line) => line.points), frontier.unlimited];
     const values = points.flatMap((point) => (point.values[measure] ? [point.values[measure].mean, ...point.values[measure].interval] : []));
     const seen = frontier.measured.flatMap((one) => one.values[measure] ?? []);
-    const set = chosen?.values.get(frontier.measures[measure].metric) ?? 0;
-    const grants = points.map(cpus).concat(frontier.used_cpus, chosen && Number.isFinite(cpus(chosen.limit)) ? cpus(chosen.limit) : 0);
+    const set = chosen.map((one) => one.values.get(frontier.measures[measure].metric) ?? 0);
+    const grants = points.map(cpus).concat(frontier.used_cpus, chosen.map((one) => cpus(one.limit)));
     this.x = Range.of(grants) ?? new Range(0.1, 1);
-    this.y = Range.of([...values, ...seen, limit ?? 0, set, frontier.measures[measure].seen ?? 0]) ?? new Range(1, 10);
+    this.y = Range.of([...values, ...seen, limit ?? 0, ...set, frontier.measures[measure].seen ?? 0]) ?? new Range(1, 10);
     this.right = width < 560 ? 92 : 130;
     const high = TOP + TALL + GAP + PRICE_TALL + BOTTOM;
     const name = frontier.measures[measure].name;
@@ -268,12 +270,15 @@ class Picture {
     if (place) ring(place, css("--text"), recorded === best ? "recorded limit, keeps the promise" : "recorded limit", true);
     const kept = best && best !== recorded && at(best);
     if (kept) ring(kept, css("--accent"), "cheapest that keeps it", false);
-    const value = chosen?.values.get(frontier.measures[measure].metric);
-    if (chosen && value && chosen.limit.quota_us !== null) {
-      const [x, y] = [this.across(cpus(chosen.limit)), this.up(value)];
+    for (const one of chosen) {
+      const value = one.values.get(frontier.measures[measure].metric);
+      if (!value || one.limit.quota_us === null) continue;
+      const [x, y] = [this.across(cpus(one.limit)), this.up(value)];
+      const late = x > this.width - this.right - 90;
       this.put("path", { d: `M${x} ${y - 9}l9 9l-9 9l-9 -9z`, fill: css("--accent"), stroke: css("--card"), "stroke-width": 1.5 });
-      this.text(x + 13, y - 8, "what you set", "start", css("--accent"));
-      this.spots.push({ x, y, text: `what you set, ${limitText(chosen.limit)}: ${words(frontier, measure, value)}` });
+      const name = this.width < 560 ? one.name.replace("pinned ", "").replace("what you set", "set") : one.name;
+      this.text(x + (late ? -13 : 13), y - 8, name, late ? "end" : "start", css("--accent"));
+      this.spots.push({ x, y, text: `${one.name}, ${limitText(one.limit)}: ${words(frontier, measure, value)}` });
     }
   }
 
@@ -286,7 +291,7 @@ class Picture {
       return;
     }
     const payers = [...new Set(all.flatMap((point) => (point.price ? [point.price.threads] : [])))];
-    const who = payers.length === 1 ? `what ${payers[0]} pays` : "what the neighbour that loses most pays";
+    const who = payers.length === 1 ? `what “${payers[0]}” pays` : "what the neighbour that loses most pays";
     const narrow = this.width < 560 ? who.replace("the neighbour that loses most", "the poorest neighbour") : who;
     this.text(4, top - 10, `↑ ${narrow}, %`);
     const most = Math.max(0.05, ...growths.map(Math.abs));
@@ -338,8 +343,8 @@ export function promiseFields(frontier: Frontier): HTMLElement {
   return element("div", { class: "promise" }, element("span", {}, "promise"), select, element("span", {}, "<"), input, element("span", {}, "ms"));
 }
 
-/** The picture with its controls; `chosen` is what the controls of a served page are set to. */
-export function frontierView(frontier: Frontier, fields: boolean, chosen: () => Chosen | null): { box: HTMLElement; redraw: () => void } {
+/** The picture with its controls; `chosen` is what the controls of a served page are and were set to. */
+export function frontierView(frontier: Frontier, fields: boolean, chosen: () => Chosen[]): { box: HTMLElement; redraw: () => void } {
   const holder = element("div", { class: "frontier" });
   const said = element("p", { class: "info", id: "frontier-point" }, "");
   const verdict = element("p", { class: "answer", id: "frontier-answer", "aria-live": "polite" });

@@ -2,11 +2,12 @@
 
 import uplotStyle from "uplot/dist/uPlot.min.css";
 import { cpuTime, idleStates, waits } from "./bars";
-import { chosenOf, controls, Freshness } from "./controls";
+import { chosenOf, controls, Freshness, rowOfSet } from "./controls";
 import { element, number, section } from "./dom";
 import { Chosen, frontierView, limitText } from "./frontier";
 import { distributions, hasPeriods, periods, power } from "./plots";
 import { start as startPromise } from "./promise";
+import { begin as beginRange } from "./range";
 import { table, turbostat } from "./table";
 import { timeline } from "./timeline";
 import { Choice, Controls, Report } from "./types";
@@ -74,8 +75,9 @@ const FRONTIER_HELP =
 
 function results(report: Report): HTMLElement[] {
   const parts: HTMLElement[] = [];
+  beginRange(Math.max(...report.scenes.map((scene) => scene.length_ms)));
   if (hasPeriods(report))
-    parts.push(section("periods", "Demand against limit, period by period", "The first variant and the advised one. What the group used in each period, what it would have used had none of its threads ever waited (wanted), what the limit allowed it (quota and what it had saved), and how long its queues were throttled. First seed. A click on a period shows it in the timeline.", periods(report)));
+    parts.push(section("periods", "Demand against limit, period by period", "The first variant and the advised one. What the group used in each period, what it would have used had none of its threads ever waited (wanted), what the limit allowed it (quota and what it had saved), and how long its queues were throttled. First seed. A click on a period shows it in the timeline; a dragged range is that of all charts over time.", periods(report)));
   parts.push(
     section(
       "table",
@@ -88,7 +90,7 @@ function results(report: Report): HTMLElement[] {
   if (report.distributions.length)
     parts.push(section("latency", "Latency", "Each curve says how long the slowest take: at p99, one in a hundred takes at least this long. All seeds together.", distributions(report)));
   parts.push(
-    section("timeline", "Timeline", "Which thread ran where, and how many threads of each group ran or waited; the red line below a group marks throttled queues. First seed. Drag moves; double click, or the wheel after a click, zooms; so do the keys + − 0 and the arrows.", timeline(report)),
+    section("timeline", "Timeline", "Which thread ran where, and how many threads of each group ran or waited; the red line below a group marks throttled queues. First seed. Drag moves; double click, Ctrl with the wheel, or the wheel after a click zooms; so do the keys + − 0 and the arrows.", timeline(report)),
   );
   if (report.waits.length)
     parts.push(section("waiting", "Running and waiting", "Time of all threads of a name: running, runnable while others had the CPU, runnable while the group was throttled. Mean of all seeds.", waits(report)));
@@ -112,7 +114,8 @@ function results(report: Report): HTMLElement[] {
 function sentence(text: string, row: number): HTMLElement {
   const colon = text.indexOf(": ");
   const attributes: Record<string, string> = row === 0 ? { class: "sentence", id: "sentence" } : { class: "sentence" };
-  const whole = `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+  // A number keeps its unit on its line.
+  const whole = `${text.charAt(0).toUpperCase()}${text.slice(1)}`.replace(/(\d) (%|ms|us|s)(?![a-z])/g, "$1\u00a0$2");
   if (colon < 0 || colon > 40) return element("p", attributes, whole);
   return element("p", attributes, element("b", {}, whole.slice(0, colon + 2)), whole.slice(colon + 2));
 }
@@ -121,17 +124,18 @@ function start(): void {
   const page = document.getElementById("page");
   let report = json<Report>("data");
   if (!page || !report) return;
+  performance.mark("begin");
   document.head.append(element("style", {}, uplotStyle));
   const given = json<Controls>("controls");
   // The frontier is about the recording: settings that are simulated later are marked on it.
   const { frontier } = report;
   if (frontier) startPromise(frontier);
-  let set: { chosen: Chosen; choice: Choice } | null = null;
+  let set: { chosen: Chosen[]; choice: Choice } | null = null;
   const main = element("main", { id: "results" });
   const head = element("header");
   const banner = element("p", { class: "banner", role: "alert" });
   banner.hidden = true;
-  const body = element("div");
+  const body = element("div", { class: "parts-of-page" });
   const build = () => {
     if (!report) return;
     const warnings = report.warnings.map((warning) => element("p", { class: "warning" }, element("b", {}, "Warning: "), warning));
@@ -140,6 +144,8 @@ function start(): void {
     const at = window.scrollY;
     body.style.minHeight = `${body.offsetHeight}px`;
     body.replaceChildren(...results(report));
+    main.classList.toggle("framed", frontier !== null && hasPeriods(report));
+    main.classList.toggle("many", report.variants.length > 3);
     body.style.minHeight = "";
     window.scrollTo(0, at);
   };
@@ -148,7 +154,7 @@ function start(): void {
     main.classList.toggle("stale", freshness !== "fresh");
     main.setAttribute("aria-busy", String(freshness === "simulating"));
     banner.hidden = freshness !== "failed";
-    const of = set ? `for ${limitText(set.chosen.limit)}` : "as the question was asked";
+    const of = set ? `for ${limitText(set.choice)}` : "as the question was asked";
     banner.textContent = freshness === "failed" ? `Out of date: ${why}. The results below are those ${of}, not those of what is set.` : "";
   };
   page.append(element("a", { class: "skip", href: "#results" }, "skip to the results"));
@@ -158,8 +164,8 @@ function start(): void {
         report,
         (fresh, choice) => {
           report = fresh;
-          const chosen = chosenOf(fresh, choice);
-          set = chosen && { chosen, choice };
+          report.cheapest = rowOfSet(fresh, choice);
+          set = { chosen: chosenOf(fresh, choice, given.start), choice };
           build();
           redraw();
         },
@@ -168,15 +174,15 @@ function start(): void {
     : null;
   if (side) page.classList.add("served");
   if (frontier) {
-    const { kernel, period_us, weight, cgroup } = given?.start ?? {};
-    const fits = () => set && set.choice.kernel === kernel && set.choice.period_us === period_us && set.choice.weight === weight && set.choice.cgroup === cgroup;
-    const view = frontierView(frontier, !given, () => (set && fits() ? set.chosen : null));
+    const view = frontierView(frontier, !given, () => set?.chosen ?? []);
     redraw = view.redraw;
     main.append(banner, head, section("frontier", "What other limits would do", FRONTIER_HELP, view.box), body);
   } else main.append(banner, head, body);
   if (side) page.append(side);
   page.append(main);
   build();
+  // Plots are made in the first frame; measure.py reads how long all of it took.
+  requestAnimationFrame(() => requestAnimationFrame(() => performance.measure("drawn", "begin")));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
     build();
     redraw();

@@ -2,6 +2,7 @@
 
 import uPlot from "uplot";
 import { choice, css, duration, element, number, perVariant, scaleOf, variantColor } from "./dom";
+import { isWhole, onRange, show as showRange, showAll, shown } from "./range";
 import { apart } from "./svg";
 import { GroupSettings, Periods, Report, Scene } from "./types";
 
@@ -17,6 +18,75 @@ function axis(label: string, extra: Partial<uPlot.Axis> = {}): uPlot.Axis {
   };
 }
 
+/** Least number of periods that stand side by side, and of points of a curve. */
+const LEAST_POINTS = 12;
+
+/**
+ * Has a plot over time, whose points are `apart` ms apart, follow the range of the page; what the timeline shows is shaded
+ * where that is less. A dragged range becomes that of the page, a click is told to `click`.
+ */
+function followed(apart: number, click?: (row: number | null | undefined) => void): Pick<uPlot.Options, "cursor" | "hooks"> & { scale: uPlot.Scale } {
+  let dragged = false;
+  const range = (): [number, number] => {
+    const room = Math.min(shown.length, Math.max(shown.to - shown.from, apart * LEAST_POINTS));
+    const from = Math.min(Math.max(0, (shown.from + shown.to - room) / 2), shown.length - room);
+    return [from / 1e3, (from + room) / 1e3];
+  };
+  const apply = (plot: uPlot) => {
+    const [min, max] = range();
+    plot.setScale("x", { min, max });
+  };
+  return {
+    scale: { time: false, range },
+    cursor: { sync: { key: "time" }, drag: { x: true, y: false, setScale: false }, bind: { dblclick: () => () => (showAll(), null) } },
+    hooks: {
+      ready: [
+        (plot) => {
+          onRange(() => plot.root.isConnected && apply(plot));
+          plot.over.addEventListener("click", () => {
+            if (!dragged) click?.(plot.cursor.idx);
+            dragged = false;
+          });
+        },
+      ],
+      setSelect: [
+        (plot) => {
+          const { left, width } = plot.select;
+          if (width < 4) return;
+          dragged = true;
+          plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+          showRange(plot.posToVal(left, "x") * 1e3, plot.posToVal(left + width, "x") * 1e3);
+        },
+      ],
+      drawClear: [
+        (plot) => {
+          if (isWhole()) return;
+          const [from, to] = [shown.from, shown.to].map((ms) => plot.valToPos(ms / 1e3, "x", true));
+          plot.ctx.save();
+          plot.ctx.fillStyle = css("--shade");
+          plot.ctx.fillRect(from, plot.bbox.top, Math.max(2, to - from), plot.bbox.height);
+          plot.ctx.restore();
+        },
+      ],
+    },
+  };
+}
+
+/** Says that only a part of the run is shown, and leads back. */
+function wholeRun(): HTMLElement {
+  const back = element("button", { type: "button" }, "whole run");
+  back.addEventListener("click", showAll);
+  const text = element("span", {});
+  const line = element("span", { class: "part-of-run" }, text, back);
+  const tell = () => {
+    line.style.visibility = isWhole() ? "hidden" : "visible";
+    text.textContent = `shaded: ${number(shown.from / 1e3, 3)} to ${number(shown.to / 1e3, 3)} s, as in the timeline `;
+  };
+  onRange(tell);
+  tell();
+  return line;
+}
+
 function draw(holder: HTMLElement, options: Omit<uPlot.Options, "width">, data: uPlot.AlignedData): void {
   const width = Math.max(240, holder.clientWidth);
   const plot = new uPlot({ width, legend: { show: false }, ...options }, data, holder);
@@ -26,8 +96,32 @@ function draw(holder: HTMLElement, options: Omit<uPlot.Options, "width">, data: 
   }).observe(holder);
 }
 
-/** Room for the names of lines at their ends. */
-const NAMES = 128;
+const NAME_FONT = "12px system-ui, sans-serif";
+/** A mark before a name, and the gaps around it. */
+const MARK_ROOM = 22;
+/** Height of a line of a name. */
+const NAME_LINE = 14;
+
+/** Words in lines that are as wide as there is room; a long word stays whole. */
+function wrapped(context: CanvasRenderingContext2D, text: string, room: number): string[] {
+  const lines: string[] = [];
+  for (const word of text.split(" ")) {
+    const longer = `${lines[lines.length - 1]} ${word}`;
+    if (lines.length && context.measureText(longer).width <= room) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  return lines;
+}
+
+/** Room for the names of lines at their ends: all of them, or a quarter of the plot and lines that are broken. */
+function namesRoom(names: string[], width: number): number {
+  const context = document.createElement("canvas").getContext("2d");
+  if (!context) return 0;
+  context.font = NAME_FONT;
+  const widest = (texts: string[]) => Math.max(0, ...texts.map((text) => context.measureText(text).width));
+  const least = widest(names.flatMap((name) => name.split(" ")));
+  return MARK_ROOM + Math.ceil(Math.max(least, Math.min(widest(names), width / 4)));
+}
 
 /** Names of the lines at their ends, and under the pointer what they say there. */
 function named(info: HTMLElement, at: (value: number) => string, value: (value: number) => string): uPlot.Hooks.Arrays {
@@ -49,14 +143,20 @@ function named(info: HTMLElement, at: (value: number) => string, value: (value: 
         });
         const { left, top, width, height } = plot.bbox;
         plot.ctx.save();
-        plot.ctx.font = `${12 * ratio}px system-ui, sans-serif`;
+        plot.ctx.font = NAME_FONT.replace("12", String(12 * ratio));
         plot.ctx.textBaseline = "middle";
         plot.ctx.textAlign = "left";
-        for (const label of apart(labels, top + 6 * ratio, top + height - 6 * ratio, 14 * ratio)) {
+        const room = plot.ctx.canvas.width - left - width - MARK_ROOM * ratio;
+        const lines = new Map(labels.map((label) => [label.text, wrapped(plot.ctx, label.text, room)]));
+        const most = Math.max(1, ...[...lines.values()].map((one) => one.length));
+        const half = ((most * NAME_LINE) / 2) * ratio;
+        for (const label of apart(labels, top + half, top + height - half, most * NAME_LINE * ratio)) {
+          const parts = lines.get(label.text) ?? [];
+          const first = label.at - ((parts.length - 1) / 2) * NAME_LINE * ratio;
           plot.ctx.fillStyle = label.color;
-          plot.ctx.fillRect(left + width + 5 * ratio, label.at - 4 * ratio, 8 * ratio, 8 * ratio);
+          plot.ctx.fillRect(left + width + 5 * ratio, first - 4 * ratio, 8 * ratio, 8 * ratio);
           plot.ctx.fillStyle = css("--text");
-          plot.ctx.fillText(fitted(plot.ctx, label.text, (NAMES - 20) * ratio), left + width + 17 * ratio, label.at);
+          parts.forEach((part, row) => plot.ctx.fillText(part, left + width + 17 * ratio, first + row * NAME_LINE * ratio));
         }
         plot.ctx.restore();
       },
@@ -76,14 +176,6 @@ function named(info: HTMLElement, at: (value: number) => string, value: (value: 
       },
     ],
   };
-}
-
-/** A text that is cut where there is no room for it. */
-function fitted(context: CanvasRenderingContext2D, text: string, room: number): string {
-  if (context.measureText(text).width <= room) return text;
-  let kept = text;
-  while (kept.length > 1 && context.measureText(`${kept}…`).width > room) kept = kept.slice(0, -1);
-  return `${kept}…`;
 }
 
 function percentile(rarity: number): string {
@@ -129,19 +221,20 @@ export function distributions(report: Report): HTMLElement {
       holder,
       {
         height: 320,
-        padding: [null, NAMES, null, null],
+        padding: [null, namesRoom(present.map(({ index }) => report.variants[index].name), holder.clientWidth), null, null],
         series,
         hooks: named(info, (rarity) => `${below(rarity)} take less`, duration),
         scales: { x: { time: false }, y: { distr: 3 } },
         axes: [
           axis("percentile", {
             splits: (plot) => {
-              const most = Math.ceil(plot.scales.x.max ?? 3);
+              const most = Math.floor(plot.scales.x.max ?? 3);
               return Array.from({ length: most + 1 }, (_, nines) => nines).flatMap((nines) =>
                 nines === 0 ? [0, Math.log10(2)] : [nines],
               );
             },
-            values: (_, splits) => splits.map((rarity) => (rarity > 0 && rarity < 1 ? "p50" : percentile(rarity))),
+            // On a narrow page p50 stands where the least does.
+            values: (plot, splits) => splits.map((rarity) => (rarity > 0 && rarity < 1 ? "p50" : rarity === 0 && plot.width < 560 ? "" : percentile(rarity))),
           }),
           axis(`latency, ${scale.unit}`, {
             filter: (_, splits) => splits.map((us) => (us && isPower(us) ? us : null)),
@@ -170,9 +263,6 @@ function isPower(us: number): boolean {
   return mantissa === 1 || mantissa === 2 || mantissa === 5;
 }
 
-/** The event that has the timeline show a time of the run, in ms. */
-export const SHOW_TIME = "schedcast-show-time";
-
 /** What a period had beyond its quota, where saving is allowed. */
 function saved(periods: Periods, settings: GroupSettings | undefined): number[] | null {
   if (!settings?.burst_us || settings.quota_us === null) return null;
@@ -180,26 +270,23 @@ function saved(periods: Periods, settings: GroupSettings | undefined): number[] 
   return periods.granted_ms.map((granted) => Math.max(0, granted - quota));
 }
 
-interface Frame {
-  most: number;
-  length: number;
-}
-
-function periodPlot(periods: Periods, settings: GroupSettings | undefined, title: string, frame: Frame): HTMLElement {
+function periodPlot(periods: Periods, settings: GroupSettings | undefined, title: string, most: number): HTMLElement {
   const plot = element("div", { class: "plot", role: "img", "aria-label": `Periods of ${title}` });
   const info = element("p", { class: "info" }, " ");
   const balance = saved(periods, settings);
   const stepped = uPlot.paths.stepped?.({ align: -1 });
   const line = (label: string, more: Partial<uPlot.Series>): uPlot.Series => ({ label, width: 1.5, paths: stepped, points: { show: false }, ...more });
   const of = named(info, (at) => `${number(at, 2)} s`, (value) => `${number(value, 1)} ms`);
+  const [first, second] = periods.at_ms;
+  const follow = followed((second ?? 2 * first) - first, (row) => jump(periods, row));
   const make = () =>
     draw(
       plot,
       {
         height: 210,
-        cursor: { sync: { key: "periods" } },
-        hooks: { setCursor: of.setCursor, ready: [(made) => made.over.addEventListener("click", () => jump(periods, made.cursor.idx))] },
-        scales: { x: { time: false, range: () => [0, frame.length / 1e3] }, y: { range: () => [0, frame.most * 1.08] } },
+        cursor: follow.cursor,
+        hooks: { ...follow.hooks, setCursor: of.setCursor },
+        scales: { x: follow.scale, y: { range: () => [0, most * 1.08] } },
         axes: [axis("time of the run, s"), axis("ms per period", { size: 60 })],
         series: [
           {},
@@ -222,7 +309,8 @@ function jump(periods: Periods, row: number | null | undefined): void {
   const to = periods.at_ms[row];
   const from = row > 0 ? periods.at_ms[row - 1] : to - (periods.at_ms[1] ?? to) + periods.at_ms[0];
   const edge = (to - from) / 10;
-  document.dispatchEvent(new CustomEvent(SHOW_TIME, { detail: { from: Math.max(0, from - edge), to: to + edge } }));
+  showRange(from - edge, to + edge);
+  document.getElementById("timeline")?.scrollIntoView({ block: "start" });
 }
 
 function limited(report: Report): string[] {
@@ -245,17 +333,14 @@ export function periods(report: Report): HTMLElement {
   const show = (row: number) => {
     const found = report.scenes.map((scene) => of(scene, paths[row]));
     const all = found.flatMap((one) => (one ? [one.used_ms, one.wanted_ms, one.granted_ms, one.throttled_ms] : []));
-    const frame = {
-      most: all.flat().reduce((most, value) => Math.max(most, value), 0),
-      length: Math.max(...report.scenes.map((scene) => scene.length_ms)),
-    };
+    const most = all.flat().reduce((most, value) => Math.max(most, value), 0);
     const make = (variant: number) => {
       const one = found[variant];
       const name = report.variants[variant].name;
       if (!one) return element("div", {}, element("h3", {}, name), element("p", { class: "help" }, "This variant has no limit."));
       const merged = one.merged > 1 ? ` (each point is the mean of ${one.merged} periods)` : "";
       const settings = report.variants[variant].groups.find((group) => group.path === paths[row]);
-      return periodPlot(one, settings, name + merged, frame);
+      return periodPlot(one, settings, name + merged, most);
     };
     holder.replaceChildren(perVariant(report.variants.map((one) => one.name), report.cheapest, make));
   };
@@ -268,6 +353,7 @@ export function periods(report: Report): HTMLElement {
     swatch("allowed", "allowed"),
     swatch("throttled", "throttled, all CPUs together"),
     swatch("burst", "of it saved before (burst)"),
+    wholeRun(),
   );
   return element("div", {}, paths.length > 1 ? choice("group", paths, show) : null, legend, holder);
 }
@@ -293,7 +379,8 @@ export function power(report: Report): HTMLElement {
         series.push({ label: report.variants[index].name, stroke: variantColor(index), color: variantColor(index), width: 1.5, dash: dash(index), spanGaps: true, points: { show: false } } as uPlot.Series);
     });
     const hooks = named(info, (at) => `${number(at, 2)} s`, (value) => `${number(value, 1)} ${unit}`);
-    draw(holder, { height: 220, padding: [null, NAMES, null, null], hooks, scales: { x: { time: false } }, axes: [axis("time of the run, s"), axis(label, { size: 64 })], series }, align(curves));
+    const follow = followed(Math.max(...report.scenes.map((scene) => scene.bucket_ms)));
+    draw(holder, { height: 220, padding: [null, namesRoom(report.variants.map((one) => one.name), holder.clientWidth), null, null], cursor: follow.cursor, hooks: { ...follow.hooks, ...hooks }, scales: { x: follow.scale }, axes: [axis("time of the run, s"), axis(label, { size: 64 })], series }, align(curves));
   };
   requestAnimationFrame(() => show(0));
   return element("div", {}, choice("show", kinds.map(([, label]) => label), show), holder, info);

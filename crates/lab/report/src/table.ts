@@ -1,6 +1,6 @@
 // The table: one row a metric, one column a variant.
 
-import { element, number } from "./dom";
+import { breakable, element, number } from "./dom";
 import { Cell, Report, Row } from "./types";
 
 function verdict(row: Row, cell: Cell): string {
@@ -77,7 +77,7 @@ export function table(report: Report): HTMLElement {
       rows.append(element("tr", { class: "subject" }, element("th", { scope: "rowgroup", colspan: span }, subject)));
     }
     const unit = row.unit ? element("span", { class: "unit" }, ` ${row.unit}`) : null;
-    rows.append(element("tr", {}, element("th", { scope: "row" }, row.name, unit), ...row.cells.map((cell, index) => body(row, cell, report.variants[index].name))));
+    rows.append(element("tr", {}, element("th", { scope: "row" }, breakable(row.name), unit), ...row.cells.map((cell, index) => body(row, cell, report.variants[index].name))));
   }
   return element(
     "div",

@@ -1,267 +1,12 @@
 // Who ran where: CPUs and groups of the first seed of every variant, on one time axis that zooms.
 
 import { css, element, number, perVariant } from "./dom";
-import { SHOW_TIME } from "./plots";
-import { load as loadOf, Runs, runs, shares, Span, spans } from "./decode";
-import { Report, Scene } from "./types";
-
-const GUTTER = 96;
-const AXIS = 22;
-const GROUP_HEIGHT = 46;
-/** With less room than this for each run, in pixels, a CPU is drawn as how busy it was. */
-const RUN_ROOM = 2.5;
-
-interface View {
-  from: number;
-  to: number;
-}
-
-interface Lanes {
-  scene: Scene;
-  runs: Runs[];
-  busy: Uint8Array[];
-  throttled: Span[][];
-  load: number[][][];
-  cpuHeight: number;
-  groups: number[];
-}
-
-function cpuHeight(cpus: number): number {
-  return cpus <= 8 ? 18 : cpus <= 24 ? 12 : cpus <= 64 ? 7 : 3;
-}
-
-/** Groups that did something, the root only when there is no other. */
-function busyGroups(scene: Scene, all: number[][][]): number[] {
-  const limited = new Set(scene.periods.map((one) => one.group));
-  const load = all.map((kinds) => kinds.reduce((sum, kind) => sum + kind.reduce((all, value) => all + value, 0), 0));
-  const most = Math.max(...load.slice(1), 0);
-  const rows = scene.groups.map((_, row) => row).filter((row) => row > 0 && load[row] > 0 && (limited.has(row) || load[row] > most / 100));
-  rows.sort((left, right) => Number(limited.has(right)) - Number(limited.has(left)) || load[right] - load[left]);
-  return rows.length ? rows.slice(0, 6) : [0];
-}
-
-function lanes(scene: Scene): Lanes {
-  const load = scene.group_load.map((kinds) => kinds.map(loadOf));
-  return {
-    scene,
-    load,
-    runs: scene.slices.map((text) => runs(text, scene.tick_ns)),
-    busy: scene.busy.map(shares),
-    throttled: scene.throttled.map((text) => spans(text, scene.tick_ns)),
-    cpuHeight: cpuHeight(scene.cpus),
-    groups: busyGroups(scene, load),
-  };
-}
-
-/** First row whose end is behind `at`. */
-function firstBehind(ends: Float64Array, at: number): number {
-  let low = 0;
-  let high = ends.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (ends[middle] <= at) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
-
-/** A path that fits beside its lane: its end. */
-function short(text: string): string {
-  if (text.length <= 13) return text;
-  const last = text.slice(text.lastIndexOf("/"));
-  return `…${last.length > 12 ? last.slice(-12) : last}`;
-}
-
-class Drawing {
-  readonly canvas: HTMLCanvasElement;
-  private width = 0;
-
-  constructor(
-    readonly lanes: Lanes,
-    readonly title: string,
-    private readonly colors: Map<string, string>,
-  ) {
-    const { scene } = lanes;
-    this.canvas = element("canvas", {
-      tabindex: "0",
-      role: "img",
-      "aria-label": `Timeline of ${title}: ${scene.cpus} CPUs, ${number(scene.length_ms / 1e3, 2)} seconds. Arrow keys move, plus and minus zoom, 0 shows all.`,
-    });
-  }
-
-  height(): number {
-    return this.lanes.scene.cpus * this.lanes.cpuHeight + 8 + this.lanes.groups.length * GROUP_HEIGHT + AXIS;
-  }
-
-  draw(view: View): void {
-    const ratio = window.devicePixelRatio || 1;
-    this.width = this.canvas.clientWidth;
-    const height = this.height();
-    this.canvas.width = this.width * ratio;
-    this.canvas.height = height * ratio;
-    this.canvas.style.height = `${height}px`;
-    const context = this.canvas.getContext("2d");
-    if (!context) return;
-    context.scale(ratio, ratio);
-    context.font = "11px system-ui, sans-serif";
-    context.textBaseline = "middle";
-    const { scene } = this.lanes;
-    for (let cpu = 0; cpu < scene.cpus; cpu++) this.cpu(context, view, cpu);
-    this.lanes.groups.forEach((group, row) => this.group(context, view, group, row));
-    this.axis(context, view);
-    if (!scene.complete) this.outside(context, view);
-  }
-
-  private x(view: View, ms: number): number {
-    return GUTTER + ((ms - view.from) / (view.to - view.from)) * (this.width - GUTTER);
-  }
-
-  private label(context: CanvasRenderingContext2D, text: string, y: number): void {
-    context.fillStyle = css("--text-soft");
-    context.textAlign = "right";
-    context.fillText(short(text), GUTTER - 8, y);
-  }
-
-  private cpu(context: CanvasRenderingContext2D, view: View, cpu: number): void {
-    const { scene, cpuHeight } = this.lanes;
-    const top = cpu * cpuHeight;
-    const every = Math.max(1, Math.ceil(12 / cpuHeight));
-    if (cpu % every === 0) this.label(context, `CPU ${cpu}`, top + cpuHeight / 2);
-    context.fillStyle = css("--lane");
-    context.fillRect(GUTTER, top, this.width - GUTTER, cpuHeight - 1);
-    const of = this.lanes.runs[cpu];
-    const first = firstBehind(of.to, view.from);
-    const last = firstBehind(of.from, view.to);
-    const inside = view.from >= scene.window_ms[0] - 0.001 && view.to <= scene.window_ms[1] + 0.001;
-    const crowded = (last - first) * RUN_ROOM > this.width - GUTTER;
-    if (crowded || (!scene.complete && !inside)) {
-      this.busy(context, view, cpu, top);
-      if (crowded) return;
-    }
-    let edge = -1;
-    for (let row = first; row < last; row++) {
-      const from = Math.max(GUTTER, this.x(view, of.from[row]));
-      const to = Math.max(from + 0.7, this.x(view, of.to[row]));
-      if (to <= edge) continue;
-      context.fillStyle = this.colors.get(scene.names[of.name[row]]) ?? css("--text-soft");
-      context.fillRect(Math.max(from, edge), top, to - Math.max(from, edge), cpuHeight - 1);
-      edge = to;
-    }
-  }
-
-  private busy(context: CanvasRenderingContext2D, view: View, cpu: number, top: number): void {
-    const { scene, cpuHeight } = this.lanes;
-    context.fillStyle = css("--run");
-    const first = Math.max(0, Math.floor(view.from / scene.bucket_ms));
-    const last = Math.min(this.lanes.busy[cpu].length, Math.ceil(view.to / scene.bucket_ms));
-    for (let bucket = first; bucket < last; bucket++) {
-      const share = this.lanes.busy[cpu][bucket] / 255;
-      if (share === 0) continue;
-      const from = Math.max(GUTTER, this.x(view, bucket * scene.bucket_ms));
-      const to = this.x(view, (bucket + 1) * scene.bucket_ms);
-      context.fillRect(from, top + (cpuHeight - 1) * (1 - share), Math.max(0.5, to - from), (cpuHeight - 1) * share);
-    }
-  }
-
-  private group(context: CanvasRenderingContext2D, view: View, group: number, row: number): void {
-    const { scene } = this.lanes;
-    const top = scene.cpus * this.lanes.cpuHeight + 8 + row * GROUP_HEIGHT;
-    const height = GROUP_HEIGHT - 14;
-    this.label(context, scene.groups[group], top + height / 2);
-    context.fillStyle = css("--lane");
-    context.fillRect(GUTTER, top, this.width - GUTTER, height);
-    const load = this.lanes.load[group];
-    if (!load[0].length) return;
-    const first = Math.max(0, Math.floor(view.from / scene.bucket_ms));
-    const last = Math.min(load[0].length, Math.ceil(view.to / scene.bucket_ms));
-    let most = 1;
-    for (let bucket = 0; bucket < load[0].length; bucket++) most = Math.max(most, load[0][bucket] + load[1][bucket] + load[2][bucket]);
-    const colors = [css("--run"), css("--wait"), css("--throttled")];
-    for (let bucket = first; bucket < last; bucket++) {
-      const from = Math.max(GUTTER, this.x(view, bucket * scene.bucket_ms));
-      const wide = Math.max(0.5, this.x(view, (bucket + 1) * scene.bucket_ms) - from);
-      let base = top + height;
-      for (let kind = 0; kind < 3; kind++) {
-        const tall = (load[kind][bucket] / most) * height;
-        if (tall === 0) continue;
-        context.fillStyle = colors[kind];
-        context.fillRect(from, base - tall, wide, tall);
-        base -= tall;
-      }
-    }
-    context.fillStyle = css("--throttled");
-    for (const span of this.lanes.throttled[group]) {
-      if (span.to < view.from || span.from > view.to) continue;
-      const from = Math.max(GUTTER, this.x(view, span.from));
-      context.fillRect(from, top + height + 2, Math.max(0.7, this.x(view, span.to) - from), 4);
-    }
-    context.fillStyle = css("--text-soft");
-    context.textAlign = "left";
-    context.fillText(most === 1 ? "1 thread" : `${Number(most.toPrecision(2))} threads`, GUTTER + 4, top + 7);
-  }
-
-  private axis(context: CanvasRenderingContext2D, view: View): void {
-    const span = view.to - view.from;
-    const room = Math.max(2, Math.floor((this.width - GUTTER) / 90));
-    const raw = span / room;
-    const power = 10 ** Math.floor(Math.log10(raw));
-    const step = [1, 2, 5, 10].map((factor) => factor * power).find((one) => one >= raw) ?? 10 * power;
-    const y = this.height() - AXIS / 2;
-    context.textAlign = "center";
-    for (let tick = Math.ceil(view.from / step) * step; tick <= view.to; tick += step) {
-      const x = this.x(view, tick);
-      context.fillStyle = css("--line");
-      context.fillRect(x, 0, 1, this.height() - AXIS);
-      context.fillStyle = css("--text-soft");
-      const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
-      const text = step >= 100 ? `${number(tick / 1e3, step >= 1000 ? 0 : 1)} s` : `${number(tick, Math.min(digits, 4))} ms`;
-      if (x > GUTTER + 16 && x < this.width - 20) context.fillText(text, x, y);
-    }
-  }
-
-  /** What lies outside the kept window is only known in buckets. */
-  private outside(context: CanvasRenderingContext2D, view: View): void {
-    const { scene } = this.lanes;
-    context.fillStyle = css("--text-soft");
-    for (const edge of scene.window_ms) {
-      const x = this.x(view, edge);
-      if (x > GUTTER && x < this.width) context.fillRect(x, 0, 1, scene.cpus * this.lanes.cpuHeight);
-    }
-  }
-
-  at(view: View, x: number): number {
-    return view.from + ((x - GUTTER) / (this.width - GUTTER)) * (view.to - view.from);
-  }
-
-  /** What lies under a point, in words. */
-  under(view: View, x: number, y: number): string {
-    if (x < GUTTER) return "";
-    const { scene, cpuHeight } = this.lanes;
-    const ms = this.at(view, x);
-    const when = `${number(ms, 3)} ms`;
-    const cpu = Math.floor(y / cpuHeight);
-    if (cpu < scene.cpus) {
-      const of = this.lanes.runs[cpu];
-      const row = firstBehind(of.to, ms);
-      if (row < of.to.length && of.from[row] <= ms) {
-        const name = scene.names[of.name[row]];
-        const group = scene.groups[scene.name_groups[of.name[row]]];
-        return `CPU ${cpu}, ${when}: ${name} (${group}) for ${number(of.to[row] - of.from[row], 3)} ms`;
-      }
-      const bucket = this.lanes.busy[cpu][Math.floor(ms / scene.bucket_ms)] ?? 0;
-      const known = ms >= scene.window_ms[0] && ms <= scene.window_ms[1];
-      return known ? `CPU ${cpu}, ${when}: idle` : `CPU ${cpu}, ${when}: ${Math.round(bucket / 2.55)} % busy`;
-    }
-    const group = this.lanes.groups[Math.floor((y - scene.cpus * cpuHeight - 8) / GROUP_HEIGHT)];
-    if (group === undefined) return "";
-    const bucket = Math.floor(ms / scene.bucket_ms);
-    const mean = this.lanes.load[group].map((kind) => number(kind[bucket] ?? 0, 2));
-    return `${scene.groups[group]}, ${when}: threads running ${mean[0]}, waiting ${mean[1]}, throttled ${mean[2]}`;
-  }
-}
+import { Drawing, GUTTER, lanes, MOST_CPUS } from "./lanes";
+import { onRange, show, showAll, shown, zoom } from "./range";
+import { Report } from "./types";
 
 /** A colour for every thread name, the same in all variants; the busiest get the most distinct ones. */
-function nameColors(all: Lanes[]): Map<string, string> {
+function nameColors(all: ReturnType<typeof lanes>[]): Map<string, string> {
   const time = new Map<string, number>();
   for (const { scene, runs } of all)
     for (const of of runs)
@@ -290,12 +35,94 @@ function legend(colors: Map<string, string>): HTMLElement {
   return box;
 }
 
+function button(text: string, title: string, act: () => void): HTMLButtonElement {
+  const made = element("button", { type: "button", title }, text);
+  made.addEventListener("click", act);
+  return made;
+}
+
+/** Goes from one of the target's longest waits in the first variant to the next. */
+function longestWaits(report: Report, info: HTMLElement): HTMLElement | null {
+  const waits = report.scenes[0]?.waits ?? [];
+  if (!waits.length) return null;
+  let next = 0;
+  const made = button("longest wait", `Longest waits of ${report.variants[0].name}, one after the other`, () => {
+    const [at, long, who] = waits[next];
+    show(at - long * 0.5, at + long * 1.5);
+    info.textContent = `Wait ${next + 1} of the ${waits.length} longest of ${report.variants[0].name}: ${who} waited ${number(long, 2)} ms from ${number(at, 2)} ms on.`;
+    next = (next + 1) % waits.length;
+    made.textContent = next ? "next longest wait" : "longest wait";
+  });
+  return made;
+}
+
+/** Looks for the runs of a thread by its name. */
+function search(drawings: Drawing[], colors: Map<string, string>, info: HTMLElement, seek: (name: string) => void): HTMLElement {
+  const names = element("datalist", { id: "threads" });
+  for (const name of colors.keys()) names.append(element("option", { value: name }));
+  const field = element("input", { id: "thread", type: "search", list: "threads", placeholder: "name of a thread", autocomplete: "off", spellcheck: "false" });
+  const found = () => {
+    const typed = field.value.trim();
+    if (!typed) return "";
+    const all = [...colors.keys()];
+    return all.find((name) => name === typed) ?? all.find((name) => name.toLowerCase().includes(typed.toLowerCase())) ?? "";
+  };
+  /** The runs of the thread in the first variant that has any, in the order of time. */
+  const runsOf = (name: string) => {
+    for (const { lanes, title } of drawings) {
+      const all = lanes.runs.flatMap((of, cpu) => [...of.name].flatMap((row, one) => (lanes.scene.names[row] === name ? [{ cpu, from: of.from[one], to: of.to[one] }] : [])));
+      if (all.length) return { title, all: all.sort((left, right) => left.from - right.from) };
+    }
+    return null;
+  };
+  const tell = () => {
+    const name = found();
+    seek(name);
+    field.setAttribute("aria-invalid", String(field.value.trim() !== "" && !name));
+    info.textContent = !field.value.trim() ? " " : name ? `${name} is bright, the others are pale. Enter goes to its next run.` : `No thread is called “${field.value.trim()}”.`;
+  };
+  const go = (forward: boolean) => {
+    const name = found();
+    const of = name ? runsOf(name) : null;
+    if (!of) return tell();
+    const middle = (shown.from + shown.to) / 2;
+    const { all } = of;
+    const row = forward ? all.findIndex((one) => one.from > middle + 0.001) : all.filter((one) => one.to < middle - 0.001).length - 1;
+    const one = all[row < 0 ? (forward ? 0 : all.length - 1) : row];
+    const half = Math.max(Math.min(shown.to - shown.from, shown.length / 20) / 2, (one.to - one.from) * 0.75);
+    const center = (one.from + one.to) / 2;
+    show(center - half, center + half);
+    info.textContent = `${name}, ${of.title}: run ${all.indexOf(one) + 1} of ${all.length} that are known, on CPU ${one.cpu} from ${number(one.from, 3)} ms on, for ${number(one.to - one.from, 3)} ms.`;
+  };
+  field.addEventListener("input", tell);
+  field.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") go(!event.shiftKey);
+  });
+  const label = element("label", { class: "choice" }, element("span", {}, "thread"), field);
+  return element("div", { class: "tools" }, label, names, button("previous run", "The run before", () => go(false)), button("next run", "The run after", () => go(true)));
+}
+
+/** Which CPUs are shown, where there are many. */
+function cpuChoice(cpus: number, drawings: Drawing[], redraw: () => void): HTMLElement | null {
+  if (cpus <= MOST_CPUS) return null;
+  const select = element("select", { id: "cpus-shown" });
+  for (let first = 0; first < cpus; first += MOST_CPUS) select.append(element("option", { value: `${first} ${MOST_CPUS}` }, `${first} to ${Math.min(cpus, first + MOST_CPUS) - 1}`));
+  select.append(element("option", { value: `0 ${cpus}` }, `all ${cpus}`));
+  select.addEventListener("change", () => {
+    const [first, count] = select.value.split(" ").map(Number);
+    for (const drawing of drawings) drawing.only(first, count);
+    redraw();
+  });
+  return element("label", { class: "choice" }, element("span", {}, "CPUs"), select);
+}
+
 export function timeline(report: Report): HTMLElement {
-  const all = report.scenes.map(lanes);
+  // The target's path stands in front of what is said about it.
+  const target = report.target?.split(", ")[0] ?? null;
+  const all = report.scenes.map((scene) => lanes(scene, target));
   const colors = nameColors(all);
-  const length = Math.max(...report.scenes.map((scene) => scene.length_ms));
-  const view: View = { from: 0, to: length };
-  const drawings = all.map((one, row) => new Drawing(one, report.variants[row].name, colors));
+  let sought = "";
+  const drawings = all.map((one, row) => new Drawing(one, report.variants[row].name, colors, () => sought));
   const info = element("p", { class: "info", role: "status", "aria-live": "polite" }, " ");
   let planned = false;
   const redraw = () => {
@@ -303,103 +130,96 @@ export function timeline(report: Report): HTMLElement {
     planned = true;
     requestAnimationFrame(() => {
       planned = false;
-      for (const drawing of drawings) if (drawing.canvas.clientWidth) drawing.draw(view);
+      for (const drawing of drawings) if (drawing.canvas.clientWidth) drawing.draw();
     });
   };
-  const set = (from: number, to: number) => {
-    const span = Math.min(length, Math.max(0.02, to - from));
-    view.from = Math.min(Math.max(0, from), length - span);
-    view.to = view.from + span;
-    redraw();
-  };
-  const zoom = (at: number, factor: number) => set(at - (at - view.from) * factor, at + (view.to - at) * factor);
-  const button = (text: string, label: string, act: () => void) => {
-    const made = element("button", { type: "button", "aria-label": label, title: label }, text);
-    made.addEventListener("click", act);
-    return made;
-  };
-  const middle = () => (view.from + view.to) / 2;
+  const middle = () => (shown.from + shown.to) / 2;
   const tools = element(
     "div",
     { class: "tools" },
-    button("−", "Zoom out", () => zoom(middle(), 2)),
-    button("+", "Zoom in", () => zoom(middle(), 0.5)),
-    button("all", "Show the whole run", () => set(0, length)),
+    button("zoom out", "Half as near", () => zoom(middle(), 2)),
+    button("zoom in", "Twice as near", () => zoom(middle(), 0.5)),
+    button("whole run", "All of it, in all charts", showAll),
   );
   const first = report.scenes[0];
-  if (first && !first.complete) tools.append(button("detail", "Show the part with every run of a thread", () => set(...first.window_ms)));
-  const worst = first?.worst;
-  if (worst) {
-    const [at, long, who] = worst;
-    const label = `Longest wait of ${report.variants[0].name}: ${who}, ${number(long, 2)} ms`;
-    tools.append(button("longest wait", label, () => set(at - long * 0.5, at + long * 1.5)));
-  }
-  const box = element("div", { class: "timeline" }, tools, info);
+  if (first && !first.complete) tools.append(button("detail", "The part with every run of a thread", () => show(...first.window_ms)));
+  const waits = longestWaits(report, info);
+  if (waits) tools.append(waits);
+  const chosen = cpuChoice(Math.max(...report.scenes.map((scene) => scene.cpus)), drawings, redraw);
+  if (chosen) tools.append(chosen);
+  const seek = (name: string) => {
+    sought = name;
+    redraw();
+  };
+  const tip = element("div", { class: "tip", "aria-hidden": "true" });
+  tip.hidden = true;
+  const box = element("div", { class: "timeline" }, tools, search(drawings, colors, info, seek), info, tip);
   const make = (row: number) => {
     const drawing = drawings[row];
-    hands(drawing, view, set, zoom, info);
+    hands(drawing, box, tip);
     new ResizeObserver(redraw).observe(drawing.canvas);
     return element("div", {}, element("h3", {}, drawing.title), drawing.canvas);
   };
   const lanesOf = perVariant(report.variants.map((one) => one.name), report.cheapest, make);
   lanesOf.classList.add("stacked");
-  box.append(lanesOf);
-  document.addEventListener(SHOW_TIME, (event) => {
-    const { from, to } = (event as CustomEvent<View>).detail;
-    if (!box.isConnected) return;
-    set(from, to);
-    box.scrollIntoView({ block: "start" });
-  });
-  box.append(legend(colors));
+  box.append(lanesOf, legend(colors));
+  onRange(redraw);
   redraw();
   return box;
 }
 
 /** Mouse, touch and keys. */
-function hands(
-  drawing: Drawing,
-  view: View,
-  set: (from: number, to: number) => void,
-  zoom: (at: number, factor: number) => void,
-  info: HTMLElement,
-): void {
+function hands(drawing: Drawing, box: HTMLElement, tip: HTMLElement): void {
   const { canvas } = drawing;
   let held: { x: number; from: number; to: number } | null = null;
+  const point = (event: MouseEvent, text: string) => {
+    tip.hidden = !text;
+    tip.textContent = text;
+    if (!text) return;
+    const around = box.getBoundingClientRect();
+    const left = event.clientX - around.left + 14;
+    tip.style.left = `${Math.max(0, Math.min(left, around.width - tip.offsetWidth))}px`;
+    tip.style.top = `${event.clientY - around.top + 18}px`;
+  };
   canvas.addEventListener(
     "wheel",
     (event) => {
-      if (!event.ctrlKey && !event.shiftKey && document.activeElement !== canvas) return;
+      // The wheel alone moves the page, until the chart was clicked.
+      if (!event.ctrlKey && !event.shiftKey && document.activeElement !== canvas) return point(event, "The wheel zooms with Ctrl, or after a click.");
       event.preventDefault();
-      zoom(drawing.at(view, event.offsetX), event.deltaY > 0 ? 1.25 : 0.8);
+      zoom(drawing.at(event.offsetX), (event.deltaY || event.deltaX) > 0 ? 1.25 : 0.8);
     },
     { passive: false },
   );
   canvas.addEventListener("pointerdown", (event) => {
-    held = { x: event.offsetX, from: view.from, to: view.to };
+    held = { x: event.offsetX, from: shown.from, to: shown.to };
     canvas.setPointerCapture(event.pointerId);
   });
   canvas.addEventListener("pointerup", () => (held = null));
+  canvas.addEventListener("pointerleave", () => (tip.hidden = true));
   canvas.addEventListener("pointermove", (event) => {
-    if (held) {
-      const moved = ((event.offsetX - held.x) / (canvas.clientWidth - GUTTER)) * (held.to - held.from);
-      set(held.from - moved, held.to - moved);
-    } else {
-      info.textContent = drawing.under(view, event.offsetX, event.offsetY) || " ";
-    }
+    if (!held) return point(event, drawing.under(event.offsetX, event.offsetY));
+    const moved = ((event.offsetX - held.x) / (canvas.clientWidth - GUTTER)) * (held.to - held.from);
+    show(held.from - moved, held.to - moved);
   });
-  canvas.addEventListener("dblclick", (event) => zoom(drawing.at(view, event.offsetX), 0.25));
+  canvas.addEventListener("dblclick", (event) => zoom(drawing.at(event.offsetX), 0.25));
   canvas.addEventListener("keydown", (event) => {
-    const span = view.to - view.from;
-    const middle = (view.from + view.to) / 2;
+    const span = shown.to - shown.from;
+    const middle = (shown.from + shown.to) / 2;
     const act: Record<string, () => void> = {
-      ArrowLeft: () => set(view.from - span / 8, view.to - span / 8),
-      ArrowRight: () => set(view.from + span / 8, view.to + span / 8),
+      ArrowLeft: () => show(shown.from - span / 8, shown.to - span / 8),
+      ArrowRight: () => show(shown.from + span / 8, shown.to + span / 8),
       "+": () => zoom(middle, 0.5),
       "=": () => zoom(middle, 0.5),
       "-": () => zoom(middle, 2),
-      "0": () => set(0, Infinity),
+      "0": showAll,
+      // As in the Perfetto viewer.
+      w: () => zoom(middle, 0.5),
+      s: () => zoom(middle, 2),
+      a: () => show(shown.from - span / 8, shown.to - span / 8),
+      d: () => show(shown.from + span / 8, shown.to + span / 8),
     };
-    if (!act[event.key]) return;
+    if (!act[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     act[event.key]();
   });

@@ -13,7 +13,7 @@ export interface Report {
   subject: string;
   warnings: string[];
   sentences: string[];
-  /** The variant of the cheapest change that helps. */
+  /** The variant of the cheapest change that helps; on a served page what is set. */
   cheapest: number | null;
   frontier: Frontier | null;
   reproduce: string;
@@ -127,6 +127,8 @@ export interface Scene {
   window_ms: [number, number];
   complete: boolean;
   slices: string[];
+  /** Waits of the target's threads. */
+  held: string;
   throttled: string[];
   bucket_ms: number;
   busy: string[];
@@ -135,7 +137,8 @@ export interface Scene {
   watts: number[];
   mhz: number[];
   hardware: Hardware | null;
-  worst: [number, number, string] | null;
+  /** Begin and length of the target's longest waits, ms, and whose they were. */
+  waits: [number, number, string][];
 }
 
 /** `schedcast.frontier/1` (crates/lab/src/frontier). */
@@ -187,4 +190,6 @@ export interface Choice {
   kernel: string;
   cpus: number | null;
   seeds: number;
+  /** What was set before and is kept as a column. */
+  pinned?: Choice[];
 }

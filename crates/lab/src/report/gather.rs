@@ -7,8 +7,9 @@ use rayon::prelude::*;
 use schedcast_kernel::Ns;
 use schedcast_sim::histogram::Histogram;
 
+use super::hardware::leave_out_unused_states;
 use super::memory::Memory;
-use super::scene::{Budget, Scene, Sketch, leave_out_unused_states};
+use super::scene::{Budget, Scene, Sketch};
 use crate::answer::{Answer, answer};
 use crate::error::Result;
 use crate::experiment::{Experiment, Scenario};
@@ -180,7 +181,7 @@ fn window(scenes: &[Scene]) -> Option<Ns> {
     let shortest_ms = lengths
         .map(|scene| scene.window_ms[1] - scene.window_ms[0])
         .reduce(f64::min)?;
-    let (at_ms, length_ms, _) = scenes.first()?.worst.as_ref()?;
+    let (at_ms, length_ms, _) = scenes.first()?.waits.first()?;
     if at_ms + length_ms < shortest_ms {
         return None;
     }

@@ -13,6 +13,7 @@
 pub mod data;
 mod demand;
 pub mod gather;
+mod hardware;
 mod memory;
 mod pack;
 pub mod scene;
@@ -44,18 +45,26 @@ pub fn page(report: &Report, served: Option<&str>) -> String {
         let served = inside_script(served);
         format!("<script type=\"application/json\" id=\"controls\">{served}</script>\n")
     });
+    let head = head(&title, &format!("<!-- Contains uPlot.\n{NOTICE}-->\n"));
     format!(
-        "<!doctype html>\n<!-- Contains uPlot.\n{NOTICE}-->\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+        "{head}<noscript>This page draws itself with JavaScript.</noscript>\n<div id=\"page\"></div>\n\
+         <script type=\"application/json\" id=\"data\">{}</script>\n{controls}\
+         <script>{SCRIPT}</script>\n</body>\n</html>\n",
+        inside_script(&data),
+    )
+}
+
+/// How every page begins, up to its first content: it fits any screen, is light or dark as its reader wants, and loads
+/// nothing. `notice` stands above all of it.
+pub fn head(title: &str, notice: &str) -> String {
+    format!(
+        "<!doctype html>\n{notice}<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
          <link rel=\"icon\" href=\"data:,\">\n\
-         <title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n\
-         <noscript>This page draws itself with JavaScript.</noscript>\n<div id=\"page\"></div>\n\
-         <script type=\"application/json\" id=\"data\">{}</script>\n{controls}\
-         <script>{SCRIPT}</script>\n</body>\n</html>\n",
-        inside_text(&title),
-        inside_script(&data),
+         <title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n",
+        inside_text(title),
     )
 }
 

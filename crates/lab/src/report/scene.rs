@@ -7,14 +7,14 @@
 //! Worked example: 512 buckets of 1 ms hold 512 ms. At 512 ms they become 256 buckets of 2 ms, and so on: after 30 s
 //! they are 64 ms wide, and there are 469 of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use schedcast_kernel::{Cpu, GroupId, Ns};
 use schedcast_sim::World;
-use schedcast_sim::hardware::HardwareReport;
 use serde::{Serialize, Serializer};
 
 use super::demand::Demand;
+use super::hardware::{Hardware, hardware};
 use super::pack::{self, Packed};
 use crate::tables::rows::is_within;
 use crate::watch::{Period, Picture, State, Thread};
@@ -23,21 +23,21 @@ use crate::watch::{Period, Picture, State, Thread};
 const FIRST_BUCKET_NS: Ns = 250_000;
 /// Most periods of a group that are kept.
 const PERIODS: usize = 1024;
-/// What turbostat calls an idle state: `CPU%C6`.
-const STATE_COLUMN: &str = "CPU%";
+/// Longest waits that a page leads to.
+const WAITS: usize = 12;
 /// Times in slices are multiples of this.
 const TICK_NS: Ns = 1_000;
 
 /// How much of a run is kept.
 #[derive(Clone, Debug)]
 pub struct Budget {
-    /// Runs of threads on CPUs.
+    /// Runs of threads on CPUs, and waits of the target's.
     pub slices: usize,
     /// Buckets of each CPU and group.
     pub buckets: usize,
     /// Runs that end before this are not kept.
     pub from_ns: Ns,
-    /// Group whose longest wait is told, all below it included; `None`: of all threads.
+    /// Group whose longest waits are told, all below it included; `None`: of all threads.
     pub target: Option<String>,
 }
 
@@ -62,6 +62,9 @@ pub struct Scene {
     pub complete: bool,
     /// Per CPU: base64 of varints, for each run the gap before it and its length in ticks, and the row of its name.
     pub slices: Vec<String>,
+    /// base64 of varints, for each wait of a thread of the target in the order of their ends: gap since the end before
+    /// and length in ticks, and twice the row of its name, one more if it was throttled.
+    pub held: String,
     /// Per group: base64 of varints, for each throttled span of one of its queues: CPU, gap since the begin of the
     /// span before, length.
     pub throttled: Vec<String>,
@@ -81,8 +84,8 @@ pub struct Scene {
     pub mhz: Vec<f32>,
     /// What the hardware did, where it is modelled.
     pub hardware: Option<Hardware>,
-    /// Begin and length of the longest wait of the target's threads, ms, and who it was.
-    pub worst: Option<(f64, f64, String)>,
+    /// Begin and length of the longest waits of the target's threads, ms, and whose they were; the longest first.
+    pub waits: Vec<(f64, f64, String)>,
 }
 
 fn packed_loads<S: Serializer>(loads: &[[Vec<f32>; 3]], to: S) -> Result<S::Ok, S::Error> {
@@ -110,28 +113,6 @@ pub struct GroupPeriods {
     /// What was left at its end, ms: the burst balance.
     #[serde(skip)]
     pub left_ms: Vec<f64>,
-}
-
-/// What the hardware did over the whole run.
-#[derive(Clone, Debug, Serialize)]
-pub struct Hardware {
-    /// turbostat's columns, of all CPUs together.
-    pub columns: Vec<Column>,
-    /// Idle states.
-    pub idle_states: Vec<String>,
-    /// Mean share of time in each of them.
-    pub residency: Vec<f64>,
-}
-
-/// A column of turbostat.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Column {
-    /// Its name, the unit within.
-    pub name: String,
-    /// Over the whole run.
-    pub mean: f64,
-    /// In the interval with the most.
-    pub most: f64,
 }
 
 /// Sums per bucket.
@@ -208,6 +189,8 @@ pub struct Sketch {
     rows: BTreeMap<(usize, String), usize>,
     slices: Vec<Packed>,
     slice_ends: Vec<u64>,
+    held: Packed,
+    held_end: u64,
     kept: usize,
     dropped: bool,
     window_end_ns: Ns,
@@ -226,7 +209,8 @@ pub struct Sketch {
     demands: Vec<Demand>,
     clocks_mhz: Vec<u32>,
     energy: Option<(Ns, f64)>,
-    worst: Option<(Ns, Ns, String)>,
+    /// The longest first; of the same length the earlier one.
+    waits: Vec<(Ns, Ns, String)>,
     sampled_ns: Ns,
 }
 
@@ -242,6 +226,8 @@ impl Sketch {
             rows: BTreeMap::new(),
             slices: Vec::new(),
             slice_ends: Vec::new(),
+            held: Packed::default(),
+            held_end: 0,
             kept: 0,
             dropped: false,
             window_end_ns: Ns::MAX,
@@ -256,7 +242,7 @@ impl Sketch {
             demands: Vec::new(),
             clocks_mhz: Vec::new(),
             energy: None,
-            worst: None,
+            waits: Vec::new(),
             sampled_ns: 0,
         }
     }
@@ -317,10 +303,35 @@ impl Sketch {
             above = self.parents[group.index()];
         }
         let waited = to - thread.since_ns;
-        let longest = self.worst.as_ref().map_or(0, |(_, length, _)| *length);
-        if kind > 0 && waited > longest && self.in_target[thread.group.index()] {
-            self.worst = Some((thread.since_ns, waited, thread.name.clone()));
+        if kind == 0 || waited == 0 || !self.in_target[thread.group.index()] {
+            return;
         }
+        let row = self
+            .waits
+            .partition_point(|(_, length, _)| *length >= waited);
+        if row < WAITS {
+            let wait = (thread.since_ns, waited, thread.name.clone());
+            self.waits.insert(row, wait);
+            self.waits.truncate(WAITS);
+        }
+        self.wait(thread, to, kind == 2);
+    }
+
+    /// Keeps a wait, where it is as long as a tick and fits.
+    fn wait(&mut self, thread: &Thread, to: Ns, is_throttled: bool) {
+        // Waits on different CPUs are told in any order within a kernel operation: one that ends before the wait told
+        // before it counts as ending with it.
+        let end = (to / TICK_NS).max(self.held_end);
+        let length = end - thread.since_ns / TICK_NS;
+        let is_short = to / TICK_NS == thread.since_ns / TICK_NS;
+        if is_short || !self.fits(thread.since_ns, to) {
+            return;
+        }
+        let name = self.name_row(thread) as u64;
+        self.held.put(end - self.held_end);
+        self.held.put(length);
+        self.held.put(2 * name + u64::from(is_throttled));
+        self.held_end = end;
     }
 
     fn power_row(&self) -> usize {
@@ -344,6 +355,7 @@ impl Sketch {
         let window = [self.budget.from_ns.min(end), self.window_end_ns.min(end)];
         scene.window_ms = window.map(|ns| milliseconds(ns as f64));
         scene.slices = self.slices.iter().map(Packed::base64).collect();
+        scene.held = self.held.base64();
         scene.throttled = self.throttled.iter().map(Packed::base64).collect();
         scene.bucket_ms = buckets.width_ns as f64 / 1e6;
         let busy = (0..cpus).map(|cpu| {
@@ -370,9 +382,10 @@ impl Sketch {
         let (in_target, periods) = (&self.in_target, &mut scene.periods);
         periods.sort_by_key(|one| !in_target[one.group]);
         scene.hardware = hardware(world);
-        let worst = self.worst.take();
-        scene.worst = worst
+        let waits = self.waits.drain(..);
+        let told = waits
             .map(|(at, length, who)| (milliseconds(at as f64), milliseconds(length as f64), who));
+        scene.waits = told.collect();
         self.scene
     }
 }
@@ -392,74 +405,6 @@ fn leave_out_quiet(group_load: &mut [[Vec<f32>; 3]]) {
             *load = Default::default();
         }
     }
-}
-
-fn hardware(world: &mut World) -> Option<Hardware> {
-    let report = world.hardware_report()?;
-    let cpus = report.cpus.len().max(1) as f64;
-    let residency = (0..report.idle_states.len()).map(|state| {
-        let of = |cpu: &schedcast_sim::hardware::CpuReport| cpu.mean.residency.get(state).copied();
-        report.cpus.iter().filter_map(of).sum::<f64>() / cpus
-    });
-    let residency: Vec<f64> = residency.collect();
-    Some(Hardware {
-        columns: columns(&report, &residency),
-        residency,
-        idle_states: report.idle_states,
-    })
-}
-
-/// Leaves out idle states that no CPU of any scene entered: a machine may have more than anybody uses.
-pub fn leave_out_unused_states(scenes: &mut [Scene]) {
-    let used: BTreeSet<String> = scenes
-        .iter()
-        .filter_map(|scene| scene.hardware.as_ref())
-        .flat_map(|hardware| hardware.idle_states.iter().zip(&hardware.residency))
-        .filter(|(_, share)| **share > 0.0)
-        .map(|(name, _)| name.clone())
-        .collect();
-    for hardware in scenes
-        .iter_mut()
-        .filter_map(|scene| scene.hardware.as_mut())
-    {
-        let is_used = |column: &Column| {
-            let state = column.name.strip_prefix(STATE_COLUMN);
-            state.is_none_or(|name| used.contains(name))
-        };
-        hardware.columns.retain(is_used);
-        let states = hardware.idle_states.iter().zip(&hardware.residency);
-        let states = states.filter(|(name, _)| used.contains(*name));
-        (hardware.idle_states, hardware.residency) =
-            states.map(|(name, share)| (name.clone(), *share)).unzip();
-    }
-}
-
-/// What turbostat would have shown, as far as the machine's model has it.
-fn columns(report: &HardwareReport, residency: &[f64]) -> Vec<Column> {
-    let percent = |share: f64| 100.0 * share;
-    let column = |name: &str, mean: f64, most: f64| Column {
-        name: name.to_string(),
-        mean,
-        most,
-    };
-    let most = &report.max;
-    let awake = report.cpus.iter().map(|cpu| cpu.mean.busy);
-    let awake = awake.sum::<f64>() / report.cpus.len().max(1) as f64;
-    let mut columns = vec![column("Busy%", percent(awake), percent(most.busy))];
-    let clock = |mhz: f64| column("Bzy_MHz", mhz, most.busy_mhz);
-    columns.extend(report.busy_mhz.map(clock));
-    let states = report.idle_states.iter().zip(residency);
-    for ((name, &mean), &most) in states.zip(&most.residency) {
-        columns.push(column(
-            &format!("{STATE_COLUMN}{name}"),
-            percent(mean),
-            percent(most),
-        ));
-    }
-    for (name, watts) in [("CorWatt", report.cores), ("PkgWatt", report.package)] {
-        columns.extend(watts.map(|watts| column(name, watts.mean, watts.max)));
-    }
-    columns
 }
 
 impl GroupPeriods {

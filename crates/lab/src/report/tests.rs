@@ -4,6 +4,7 @@ use super::*;
 use crate::error::Source;
 use crate::experiment::{self, Experiment, Surroundings, document};
 use crate::question::{Columns, Question, Subject};
+use crate::report::hardware;
 use crate::report::scene::Scene;
 use crate::simulator::Simulator;
 
@@ -176,7 +177,7 @@ fn idle_states_that_nobody_enters_are_left_out() {
         hardware.residency = vec![0.25; all.len()];
         hardware.residency[last] = 0.0;
     }
-    scene::leave_out_unused_states(&mut scenes);
+    hardware::leave_out_unused_states(&mut scenes);
     assert_eq!(states(&scenes), all[..last]);
     for scene in &scenes {
         let hardware = scene.hardware.as_ref().unwrap();

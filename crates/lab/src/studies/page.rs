@@ -9,18 +9,30 @@
 //! ```
 
 use super::report::{Report, StudyReport};
+use crate::report;
 use crate::svg::escape;
 
-const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;\
-color:#222}table{border-collapse:collapse;margin:1rem 0}td,th{padding:.25rem .7rem;text-align:left;\
-border-bottom:1px solid #ddd}.missed{color:#b00020;font-weight:600}pre{overflow-x:auto;background:#f6f6f6;\
-padding:.7rem}svg{max-width:100%;height:auto}";
-
-fn document(title: &str, body: &str) -> String {
+fn document(title: &str, under: &str, sections: &str) -> String {
+    let head = report::head(title, "");
     let title = escape(title);
     format!(
-        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>{title}</title>\n\
-         <style>{STYLE}</style>\n<h1>{title}</h1>\n{body}</html>\n"
+        "{head}<div id=\"page\">\n<a class=\"skip\" href=\"#results\">skip to the results</a>\n\
+         <main id=\"results\">\n<header>\n<h1>{title}</h1>\n<p class=\"meta\">{under}</p>\n</header>\n\
+         {sections}</main>\n</div>\n</body>\n</html>\n"
+    )
+}
+
+fn section(id: &str, title: &str, body: &str) -> String {
+    format!(
+        "<section id=\"{id}\" aria-labelledby=\"{id}-title\">\n\
+         <h2 id=\"{id}-title\">{title}</h2>\n{body}</section>\n"
+    )
+}
+
+/// What may be wider than the page, reachable with the keyboard.
+fn scroll(label: &str, inside: &str) -> String {
+    format!(
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\">\n{inside}</div>\n"
     )
 }
 
@@ -28,18 +40,24 @@ fn document(title: &str, body: &str) -> String {
 fn rows(heading: &[&str], lines: &[Vec<String>]) -> String {
     let head: String = heading
         .iter()
-        .map(|cell| format!("<th>{cell}</th>"))
+        .map(|cell| format!("<th scope=\"col\">{cell}</th>"))
         .collect();
     let line = |cells: &Vec<String>| {
-        let cell = |text: &String| match text.as_str() {
-            "MISSED" => "<td class=\"missed\">missed</td>".to_owned(),
-            text => format!("<td>{}</td>", escape(text)),
+        let cell = |(row, text): (usize, &String)| match (row, text.as_str()) {
+            (0, text) => format!("<th scope=\"row\">{}</th>", escape(text)),
+            (row, "MISSED") => {
+                let name = heading[row];
+                format!("<td data-name=\"{name}\" class=\"missed\">missed</td>")
+            }
+            (row, text) => format!("<td data-name=\"{}\">{}</td>", heading[row], escape(text)),
         };
-        let cells: String = cells.iter().map(cell).collect();
+        let cells: String = cells.iter().enumerate().map(cell).collect();
         format!("<tr>{cells}</tr>\n")
     };
     let lines: String = lines.iter().map(line).collect();
-    format!("<table>\n<tr>{head}</tr>\n{lines}</table>\n")
+    let table =
+        format!("<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{lines}</tbody>\n</table>\n");
+    scroll("table of verdicts", &table)
 }
 
 impl StudyReport {
@@ -47,17 +65,28 @@ impl StudyReport {
     pub fn page(&self) -> String {
         let heading = ["claim", "published", "band", "ours", "verdict"];
         let shown = if self.quick { 4 } else { 5 };
-        let body = format!(
-            "<p>{} · {} simulated runs · <a href=\"index.html\">all studies</a></p>\n{}\n<h2>Verdicts</h2>\n{}\
-             <p>{}</p>\n<h2>Constants and tables</h2>\n<pre>{}</pre>\n",
+        let under = format!(
+            "{} · {} simulated runs · <a href=\"index.html\">all studies</a>",
             escape(self.title),
-            self.runs,
-            self.picture(),
-            rows(&heading[..shown], &self.verdict_lines()),
-            escape(self.score_text().trim()),
-            escape(&self.constants_and_tables()),
+            self.runs
         );
-        document(self.name, &body)
+        let picture = format!("<div class=\"picture\">{}</div>\n", self.picture());
+        let verdicts = format!(
+            "{}<p>{}</p>\n",
+            rows(&heading[..shown], &self.verdict_lines()),
+            escape(self.score_text().trim())
+        );
+        let tables = format!("<pre>{}</pre>\n", escape(&self.constants_and_tables()));
+        let sections = [
+            section("picture", "Series", &scroll("picture", &picture)),
+            section("verdicts", "Verdicts", &verdicts),
+            section(
+                "tables",
+                "Constants and tables",
+                &scroll("their text", &tables),
+            ),
+        ];
+        document(self.name, &under, &sections.concat())
     }
 }
 
@@ -77,11 +106,8 @@ impl Report {
             )
         };
         let lines: String = self.studies.iter().map(line).collect();
-        let summary = escape(self.summary().trim());
-        document(
-            "Published studies",
-            &format!("<ul>\n{lines}</ul>\n<p>{summary}</p>\n"),
-        )
+        let list = section("studies", "Studies", &format!("<ul>\n{lines}</ul>\n"));
+        document("Published studies", &escape(self.summary().trim()), &list)
     }
 }
 
@@ -93,6 +119,6 @@ mod tests {
     fn cells_are_no_markup_and_misses_stand_out() {
         let line = vec!["p99 < 1 ms".to_owned(), "MISSED".to_owned()];
         let table = rows(&["claim", "verdict"], &[line]);
-        assert!(table.contains("<td>p99 &lt; 1 ms</td><td class=\"missed\">missed</td>"));
+        assert!(table.contains("<th scope=\"row\">p99 &lt; 1 ms</th><td data-name=\"verdict\" class=\"missed\">missed</td>"));
     }
 }

@@ -77,6 +77,8 @@
     const found = { controls: 0, unnamed: [], unseen: [] };
     const all = document.querySelectorAll("#page a[href], #page button, #page input, #page select, #page [tabindex]");
     for (const element of all) {
+      // What is hidden or switched off is reached by nobody.
+      if (element.disabled || !shown(element)) continue;
       found.controls += 1;
       if (!labelled(element)) found.unnamed.push(name(element));
       element.focus();
