@@ -168,7 +168,7 @@ fn forecast_cell(slo: &Slo, forecast: &Forecast, scale: &Scale) -> Cell {
         } else {
             spread
         },
-        star: false,
+        ..Cell::default()
     }
 }
 
@@ -197,7 +197,7 @@ fn price_row(options: &[Candidate]) -> Option<Row> {
                 true => format!("≤{}", percent(price.growth_at_most)),
                 false => price.threads.clone(),
             },
-            star: false,
+            ..Cell::default()
         }
     };
     Some(Row {
@@ -209,8 +209,8 @@ fn price_row(options: &[Candidate]) -> Option<Row> {
 fn suits(advice: &Advice, option: &Candidate) -> Cell {
     Cell {
         value: if option.suits { "yes" } else { "no" }.to_string(),
-        spread: String::new(),
         star: advice.recommended.as_ref() == Some(&option.name),
+        ..Cell::default()
     }
 }
 

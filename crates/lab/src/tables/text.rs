@@ -6,7 +6,7 @@
 //! ```
 //!
 //! `±` is half the 95 % interval of the mean over seeds; `*` marks a change whose paired interval
-//! excludes zero. Where a recording knows what really happened, a line below the row says so.
+//! excludes zero, with the change beside it where there is room. Where a recording knows what really happened, a line below the row says so.
 
 use std::ops::Range;
 
@@ -24,6 +24,8 @@ use crate::tables::{advice, rows};
 const NAME_COLUMNS: usize = 22;
 /// Longest word of a variant's name that is shown in full.
 const LONGEST_WORD: usize = 40;
+/// From so many columns on a change stands beside its star.
+const CHANGE_COLUMNS: usize = 120;
 /// Label of the rows with what the recording shows.
 pub(super) const RECORDED: &str = "recorded";
 /// Label of the rows with what really happened.
@@ -73,6 +75,8 @@ pub(super) struct Cell {
     pub(super) value: String,
     pub(super) spread: String,
     pub(super) star: bool,
+    /// The change that the star is about, in words.
+    pub(super) change: String,
 }
 
 impl Cell {
@@ -315,6 +319,8 @@ fn value_cell(summary: Option<&Summary>, scale: &Scale) -> Cell {
         let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         format!("{}..{}", scale.number(least), scale.number(most))
     };
+    let sure = summary.vs_baseline.as_ref();
+    let sure = sure.filter(|change| change.significant);
     Cell {
         value: scale.bound(summary.mean, summary.at_least),
         spread: match summary.phases_decide() {
@@ -325,10 +331,10 @@ fn value_cell(summary: Option<&Summary>, scale: &Scale) -> Cell {
                 .map(half)
                 .unwrap_or_default(),
         },
-        star: summary
-            .vs_baseline
-            .as_ref()
-            .is_some_and(|change| change.significant),
+        star: sure.is_some(),
+        change: sure
+            .and_then(|change| change.ratio)
+            .map_or_else(String::new, change_text),
     }
 }
 
@@ -373,15 +379,23 @@ fn measured_cell(summary: Option<&Summary>, scale: &Scale) -> Cell {
     }
 }
 
-/// Widths of the value and the spread part of one column.
-fn part_widths(rows: &[TableRow], column: usize) -> (usize, usize) {
+/// Widths of the value, the spread and the change of one column; none of the change where there is no room for it.
+fn part_widths(rows: &[TableRow], column: usize, style: &Style) -> [usize; 3] {
     let widest = |part: fn(&Cell) -> &str| {
         rows.iter()
             .filter_map(|row| Some(width(part(row.row.cells.get(column)?))))
             .max()
             .unwrap_or(0)
     };
-    (widest(|cell| &cell.value), widest(|cell| &cell.spread))
+    let change = match style.columns >= CHANGE_COLUMNS {
+        true => widest(|cell| &cell.change),
+        false => 0,
+    };
+    [
+        widest(|cell| &cell.value),
+        widest(|cell| &cell.spread),
+        change,
+    ]
 }
 
 /// Rows without headings.
@@ -396,17 +410,17 @@ fn lines(comparison: &Comparison, rows: &[TableRow], style: &Style) -> String {
     }
     let labels = rows.iter().map(|row| width(&row.row.label));
     let label_width = labels.max().unwrap_or(0);
-    let parts: Vec<(usize, usize)> = (0..comparison.variants.len())
-        .map(|column| part_widths(rows, column))
+    let parts: Vec<[usize; 3]> = (0..comparison.variants.len())
+        .map(|column| part_widths(rows, column, style))
         .collect();
     let headings: Vec<Vec<String>> = comparison.variants.iter().map(heading).collect();
     let columns: Vec<usize> = headings
         .iter()
         .zip(&parts)
-        // Three blanks in front, then value, blank, spread, and two columns for the star.
-        .map(|(heading, (value, spread))| {
+        // Three blanks in front, then value, blank, spread, two columns for the star, and the change behind a blank.
+        .map(|(heading, [value, spread, change])| {
             let widest = heading.iter().map(|line| width(line)).max().unwrap_or(0);
-            3 + widest.max(value + 1 + spread) + 2
+            3 + widest.max(value + 1 + spread) + 2 + change + usize::from(*change > 0)
         })
         .collect();
     let mut text = String::new();
@@ -491,26 +505,29 @@ fn body_line(
     row: &TableRow,
     label_width: usize,
     block: Range<usize>,
-    (columns, parts): (&[usize], &[(usize, usize)]),
+    (columns, parts): (&[usize], &[[usize; 3]]),
     style: &Style,
 ) -> String {
     let mut line = pad_right(&row.row.label, label_width);
     for column in block {
         let cell = &row.row.cells[column];
-        let (_, spread_width) = parts[column];
+        let [_, spread_width, change_width] = parts[column];
         let spread = pad_right(&cell.spread, spread_width);
-        let value = pad_left(
-            &cell.value,
-            (columns[column] - 3).saturating_sub(width(&spread)),
-        );
+        let change = match change_width {
+            0 => String::new(),
+            wide => format!(" {}", pad_left(&cell.change, wide)),
+        };
+        let room = (columns[column] - 3).saturating_sub(width(&spread) + width(&change));
+        let value = pad_left(&cell.value, room);
         match row.paints.get(column).copied().flatten() {
-            Some(paint) => line += &style.paint(&format!("{value} {spread} *"), paint),
+            Some(paint) => line += &style.paint(&format!("{value} {spread} *{change}"), paint),
             None => {
                 let spread = match spread.trim().is_empty() {
                     true => spread,
                     false => style.paint(&spread, Paint::Dim),
                 };
-                line += &format!("{value} {spread} {}", if cell.star { "*" } else { " " });
+                let star = if cell.star { "*" } else { " " };
+                line += &format!("{value} {spread} {star}{change}");
             }
         }
     }
