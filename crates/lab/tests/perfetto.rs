@@ -293,3 +293,34 @@ fn several_variants_get_a_file_each() {
             .all(|file| file.metadata().unwrap().len() > 1000)
     );
 }
+
+/// Perfetto's own reader takes the file, and finds in it who ran when, the cgroups and the throttled spans.
+#[test]
+fn the_trace_processor_of_perfetto_opens_it() {
+    let found = ["trace_processor_shell", "trace_processor"]
+        .into_iter()
+        .find(|name| {
+            std::process::Command::new(name)
+                .arg("--version")
+                .output()
+                .is_ok()
+        });
+    let Some(processor) = found else {
+        eprintln!("skipped: no trace_processor_shell of Perfetto on this machine");
+        return;
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("t.pftrace");
+    let bytes = perfetto::write(&Simulator::new(), &scenario(), 0, Vec::new()).unwrap();
+    std::fs::write(&path, bytes).unwrap();
+    let query = directory.path().join("q.sql");
+    let text = "select (select count(*) from sched) > 100, \
+                (select count(*) from process where name = '/test'), \
+                (select count(*) from slice where name = 'throttled') > 0, \
+                (select count(*) from stats where severity = 'error' and value > 0);";
+    std::fs::write(&query, text).unwrap();
+    let mut ask = std::process::Command::new(processor);
+    let answer = ask.arg("-q").arg(&query).arg(&path).output().unwrap();
+    let answer = String::from_utf8_lossy(&answer.stdout).into_owned();
+    assert_eq!(answer.lines().last(), Some("1,1,1,0"), "{answer}");
+}
