@@ -5,7 +5,7 @@ SCHEDCAST ?= target/release/schedcast
 PYTHON ?= python3
 VENV := target/venv
 
-.PHONY: demo test oracle fuzz lint bill bench speed build fast python studies book pictures twins twin-pages robot validate validate-pages validate-quick single-hog single-hog-guests null-test reference kernels packages packages-test wheels services services-pages clean
+.PHONY: demo test oracle fuzz lint bill bench speed build fast python studies book pictures page-speed twins twin-pages robot validate validate-pages validate-quick single-hog single-hog-guests null-test reference kernels packages packages-test wheels services services-pages clean
 
 build:
 	$(CARGO) build --release --locked -p schedcast-cli
@@ -95,6 +95,10 @@ book:
 # The reference pages of a machine's and an experiment's file, from the types and rows that read them.
 reference:
 	UPDATE_REFERENCE=1 $(CARGO) test --locked -p schedcast-sim -p schedcast-lab --lib -- the_page_is_that_of
+
+# How soon the report and the served page are there, in Chromium: the tables of docs/report.md.
+page-speed: build
+	$(PYTHON) crates/lab/report/measure.py $(SCHEDCAST)
 
 # The pictures in it, taken anew with Chromium.
 pictures: build
