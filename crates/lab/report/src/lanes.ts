@@ -49,7 +49,8 @@ export function lanes(scene: Scene, target: string | null): Lanes {
   const isWithin = (path: string, above: string) => above === "/" || path === above || path.startsWith(`${above}/`);
   const most = groups.map((group) => {
     const [running, waiting, throttled] = load[group];
-    return running.reduce((most, one, bucket) => Math.max(most, one + waiting[bucket] + throttled[bucket]), 1);
+    // Whole threads, also where means are known only.
+    return Math.ceil(running.reduce((most, one, bucket) => Math.max(most, one + waiting[bucket] + throttled[bucket]), 1));
   });
   return {
     scene,
@@ -215,8 +216,7 @@ export class Drawing {
       const from = Math.max(GUTTER, this.x(span.from));
       context.fillRect(from, top + GROUP_TALL + 2, Math.max(0.7, this.x(span.to) - from), 4);
     }
-    const upTo = Number(peak.toPrecision(2));
-    const height = `  full height: ${upTo} ${upTo === 1 ? "thread" : "threads"}${steps ? "" : `, means of ${number(scene.bucket_ms, scene.bucket_ms < 1 ? 2 : 0)} ms`}`;
+    const height = `  full height: ${peak} ${peak === 1 ? "thread" : "threads"}${steps ? "" : `, means of ${number(scene.bucket_ms, scene.bucket_ms < 1 ? 2 : 0)} ms`}`;
     context.textAlign = "left";
     context.fillStyle = css("--text");
     const path = this.fitted(context, scene.groups[group], this.width - 8);
