@@ -99,7 +99,7 @@ def main(schedcast, folder):
         with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
             try:
                 address = server.stdout.readline().split()[0]
-                chosen = f"{address}#quota_us=67000&promise=p95<40ms"
+                chosen = f"{address}#quota_us=67000&pin=burst_us%3D25000&promise=p95<40ms"
                 for scheme, flags in SCHEMES.items():
                     studio.take(f"serve-{scheme}", chosen, SIZES["1280"], flags)
             finally:
