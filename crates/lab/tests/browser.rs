@@ -403,6 +403,10 @@ fn the_first_screen_is_about_the_target_among_ten_neighbours() {
             "{window}: nothing lies beyond the edge"
         );
         assert_eq!(found["loaded"], serde_json::json!([]));
+        let saved = found["saved"].to_string();
+        for file in ["frontier.svg blob:", "frontier.png data:image/png"] {
+            assert!(saved.contains(file), "{saved}");
+        }
         let frontier = &found["frontier"];
         assert!(frontier["lines"].as_u64() >= Some(3), "{found}");
         assert_eq!(frontier["bands"], 3, "{found}");

@@ -2,7 +2,7 @@
 
 import { scaleOf, css, duration, element, number } from "./dom";
 import { onPromise, percentileOf, promise, promised } from "./promise";
-import { apart, download, EndLabel, Range, shape } from "./svg";
+import { apart, download, downloadPng, EndLabel, Range, shape } from "./svg";
 import { Frontier, FrontierLine, FrontierPoint, Grant } from "./types";
 
 /** A limit that was set with the controls or pinned, and what came of it. */
@@ -391,6 +391,8 @@ export function frontierView(frontier: Frontier, fields: boolean, chosen: () => 
   holder.style.minHeight = `${TOP + TALL + GAP + PRICE_TALL + BOTTOM}px`;
   const save = element("button", { type: "button" }, "save as SVG");
   save.addEventListener("click", () => picture && download(picture.svg, "frontier.svg"));
-  const head = element("div", { class: "tools" }, ...(fields ? [promiseFields(frontier)] : []), save);
+  const savePng = element("button", { type: "button" }, "as PNG");
+  savePng.addEventListener("click", () => picture && downloadPng(picture.svg, "frontier.png"));
+  const head = element("div", { class: "tools" }, ...(fields ? [promiseFields(frontier)] : []), save, savePng);
   return { box: element("div", {}, head, verdict, holder, said, numbers), redraw: draw };
 }

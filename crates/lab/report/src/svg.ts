@@ -62,14 +62,40 @@ export function apart(labels: EndLabel[], top: number, bottom: number, room: num
   return sorted;
 }
 
-/** Offers a drawing as a file. */
-export function download(svg: SVGElement, name: string): void {
-  const copy = svg.cloneNode(true) as SVGElement;
-  copy.setAttribute("xmlns", NAMESPACE);
-  const text = new XMLSerializer().serializeToString(copy);
+/** Pixels of a saved picture for each of the screen's. */
+const PNG_SCALE = 2;
+
+function offer(address: string, name: string): void {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));
+  link.href = address;
   link.download = name;
   link.click();
-  URL.revokeObjectURL(link.href);
+}
+
+/** A drawing as the text of a file. */
+function fileOf(svg: SVGElement): string {
+  const copy = svg.cloneNode(true) as SVGElement;
+  copy.setAttribute("xmlns", NAMESPACE);
+  return new XMLSerializer().serializeToString(copy);
+}
+
+/** Offers a drawing as a file. */
+export function download(svg: SVGElement, name: string): void {
+  const address = URL.createObjectURL(new Blob([fileOf(svg)], { type: "image/svg+xml" }));
+  offer(address, name);
+  URL.revokeObjectURL(address);
+}
+
+/** Offers a drawing as a picture of pixels. */
+export function downloadPng(svg: SVGElement, name: string): void {
+  const picture = new Image();
+  picture.onload = () => {
+    const canvas = document.createElement("canvas");
+    canvas.width = picture.width * PNG_SCALE;
+    canvas.height = picture.height * PNG_SCALE;
+    canvas.getContext("2d")?.drawImage(picture, 0, 0, canvas.width, canvas.height);
+    offer(canvas.toDataURL("image/png"), name);
+  };
+  // The policy of the page allows pictures from data, and no others.
+  picture.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(fileOf(svg))}`;
 }

@@ -7,6 +7,14 @@
     return box ? [box.left, box.top, box.width, box.height].map(Math.round) : null;
   };
   const first = panel();
+  // What is offered as a file, instead of saving it.
+  const saved = [];
+  HTMLAnchorElement.prototype.click = function () {
+    saved.push(`${this.download} ${this.href.split(/[,/]/).slice(0, 2).join("/")}`);
+  };
+  setTimeout(() => {
+    for (const button of document.querySelectorAll("#frontier .tools button")) button.click();
+  }, 1000);
   const look = () => {
     const inside = (element) => element.getBoundingClientRect().top < window.innerHeight;
     const words = [...document.querySelectorAll("main h1, main h2, main p, main th, main li, main text")]
@@ -21,6 +29,7 @@
       stale: document.querySelector("main").classList.contains("stale"),
       banner: document.querySelector(".banner:not([hidden])")?.textContent ?? "",
       panel: [first, panel()],
+      saved,
       loaded: performance.getEntriesByType("resource").map((entry) => entry.name).filter((name) => !name.startsWith(location.origin)),
     };
     // Keys alone: the picture says its points one after the other.
