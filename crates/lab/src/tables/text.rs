@@ -387,15 +387,10 @@ fn part_widths(rows: &[TableRow], column: usize, style: &Style) -> [usize; 3] {
             .max()
             .unwrap_or(0)
     };
-    let change = match style.columns >= CHANGE_COLUMNS {
-        true => widest(|cell| &cell.change),
-        false => 0,
-    };
-    [
-        widest(|cell| &cell.value),
-        widest(|cell| &cell.spread),
-        change,
-    ]
+    let has_room = usize::from(style.columns >= CHANGE_COLUMNS);
+    let change = has_room * widest(|cell| &cell.change);
+    let value = widest(|cell| &cell.value);
+    [value, widest(|cell| &cell.spread), change]
 }
 
 /// Rows without headings.
