@@ -49,8 +49,8 @@ export function lanes(scene: Scene, target: string | null): Lanes {
   const isWithin = (path: string, above: string) => above === "/" || path === above || path.startsWith(`${above}/`);
   const most = groups.map((group) => {
     const [running, waiting, throttled] = load[group];
-    // Whole threads, also where means are known only.
-    return Math.ceil(running.reduce((most, one, bucket) => Math.max(most, one + waiting[bucket] + throttled[bucket]), 1));
+    // Whole threads, also where means are known only; each of the three is rounded to hundredths.
+    return Math.ceil(-0.03 + running.reduce((most, one, bucket) => Math.max(most, one + waiting[bucket] + throttled[bucket]), 1));
   });
   return {
     scene,
