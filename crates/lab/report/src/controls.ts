@@ -13,7 +13,7 @@ const QUOTA_STEPS = 200;
 /** Most columns that are kept, as the server has it. */
 const MOST_PINNED = 6;
 /** How long a control rests before the server is asked, ms. */
-const REST_MS = 60;
+const REST_MS = 25;
 
 /** What the page shows while the numbers are not those of what is set. */
 export type Freshness = "fresh" | "simulating" | "failed";
