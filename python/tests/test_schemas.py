@@ -22,6 +22,7 @@ FORMS = {
     "upgrade": ["upgrade", RECORDING, "--to", "7.3", "--seeds", "2", "--json", "-"],
     "counters": ["counters", RECORDING, *BURST, "--json", "-"],
     "counters of Prometheus": ["counters", RANGE, *BURST, "--cpus", "4", "--json", "-"],
+    "fleet": ["fleet", ROOT / "examples" / "fleet.json", "--budget", "0.5", "--json", "-"],
     "explain": ["explain", RECORDING, "--count", "40", "--json", "-"],
     "reproduce": ["reproduce", "--quick", "burst", "--json", "-"],
     "top": ["top", "--once", "--json", "-"],

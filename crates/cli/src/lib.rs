@@ -78,6 +78,7 @@ pub fn run_in_style(
         Verb::Explain(arguments) => verbs::explain::run(arguments, (out, err)),
         Verb::View(verb) => verbs::views::run(verb, out, err),
         Verb::Serve(arguments) => verbs::serve(arguments, &words, (out, err)),
+        Verb::Fleet(arguments) => verbs::fleet::run(arguments, out),
         Verb::Tree(arguments) => verbs::tree::run(arguments, out),
         Verb::Mcp(arguments) => verbs::mcp::mcp(arguments, out),
         Verb::HelpFiles(arguments) => verbs::help_files(arguments),

@@ -27,6 +27,7 @@ pub mod error;
 pub mod experiment;
 pub mod explain;
 pub mod fit;
+pub mod fleet;
 pub mod frontier;
 pub mod host_machine;
 pub mod lists;

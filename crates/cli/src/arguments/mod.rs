@@ -14,6 +14,7 @@ pub use crate::verbs::explain::ExplainArguments;
 pub use pictures::Pictures;
 use target::Target;
 
+pub mod fleet;
 pub mod here;
 pub mod live;
 mod sweep;
@@ -74,6 +75,9 @@ pub enum Verb {
     /// Views of a trace
     #[command(flatten)]
     View(views::ViewVerb),
+    /// Ask the counters of every container of a cluster which limits hold back and what is enough
+    #[command(after_help = fleet::HELP)]
+    Fleet(fleet::FleetArguments),
     /// Serve the report page with controls that simulate anew, on 127.0.0.1
     Serve(serve::ServeArguments),
     /// Build the scheduler of a kernel tree, to see that it builds

@@ -1,6 +1,7 @@
 //! One function a verb: arguments to question, question to answer, answer to output.
 
 pub mod explain;
+pub mod fleet;
 pub mod reproduce;
 
 use std::ffi::OsString;

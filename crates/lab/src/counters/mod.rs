@@ -10,11 +10,13 @@
 //! of the periods; on the real machine it was 11, 14 and 22 %.
 
 mod ask;
+mod containers;
 mod prometheus;
 mod queue;
 mod shapes;
 
 use std::fmt::Write;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use schedcast_names::groups::{Wanted, label_of};
@@ -23,10 +25,11 @@ use schedcast_trace::CgroupTree;
 use schedcast_trace::recording::Snapshots;
 
 pub use self::ask::{limits, settings};
+pub use self::containers::{Container, Dump, Labels, selector};
 pub use self::prometheus::Beyond;
 pub use self::queue::{Counted, Limit};
-use self::queue::{Job, serve};
-use self::shapes::{Stream, family};
+use self::queue::{Job, serve, serve_within};
+use self::shapes::{Shape, Stream, family};
 use crate::error::{Error, Result, hint_for};
 use crate::recording::found;
 use crate::simulator::bad_input;
@@ -208,13 +211,14 @@ impl Known {
     }
 
     /// True if a demand that counts this could have been the recorded one.
-    fn matches(&self, counted: &Counted, tolerance: f64) -> bool {
+    fn matches(&self, counted: &Counted, window_ns: u64, tolerance: f64) -> bool {
         let near = |found: f64, known: f64, share: f64, least: f64| {
             (found - known).abs() <= tolerance * (share * known).max(least)
         };
+        let used = counted.usage_ns as f64 * self.scale(window_ns);
         let usage = self
             .usage_ns
-            .is_none_or(|usage_ns| near(counted.usage_ns as f64, usage_ns as f64, 0.05, 0.0));
+            .is_none_or(|usage_ns| near(used, usage_ns as f64, USAGE_NEAR, 0.0));
         if self.limit.quota_ns.is_none() || !usage {
             return usage;
         }
@@ -223,19 +227,36 @@ impl Known {
         let found = each(counted.throttled_ns, counted.nr_throttled);
         let known = self.throttled_ns.map(|ns| each(ns, self.nr_throttled));
         near(ratio, self.ratio(), 0.0, RATIO_NEAR)
-            && (self.nr_throttled == 0 || known.is_none_or(|known| near(found, known, 0.2, 0.0)))
+            && (self.nr_throttled == 0
+                || known.is_none_or(|known| near(found, known, 0.2, SLICE_MS)))
+    }
+
+    /// Throttled periods of a window that may match.
+    fn throttled_within(&self, window_ns: u64, tolerance: f64) -> RangeInclusive<u64> {
+        let periods = window_ns.div_ceil(self.limit.period_ns);
+        let reach = RATIO_NEAR * tolerance;
+        let at = |ratio: f64| ratio * self.active() * periods as f64;
+        let most = match self.ratio() + reach >= 1.0 {
+            true => periods,
+            false => at(self.ratio() + reach).ceil() as u64,
+        };
+        at((self.ratio() - reach).max(0.0)).floor() as u64..=most
+    }
+
+    /// Share of the window in which the group was active.
+    fn active(&self) -> f64 {
+        let elapsed = self.window_ns as f64 / self.limit.period_ns.max(1) as f64;
+        match self.nr_periods {
+            0 => 1.0,
+            periods => (periods as f64 / elapsed).min(1.0),
+        }
     }
 
     /// Share of the periods that were throttled. The kernel counts periods while a group is active only; a queue counts
     /// all, so that its throttled ones are taken of the same share of them.
     fn per_active(&self, counted: &Counted) -> f64 {
-        let elapsed = self.window_ns as f64 / self.limit.period_ns.max(1) as f64;
-        let active = match self.nr_periods {
-            0 => 1.0,
-            periods => (periods as f64 / elapsed).min(1.0),
-        };
         let ratio = counted.nr_throttled as f64 / counted.nr_periods.max(1) as f64;
-        (ratio / active).min(1.0)
+        (ratio / self.active()).min(1.0)
     }
 }
 
@@ -269,18 +290,36 @@ fn only_limited(tree: &CgroupTree) -> Result<String> {
     }
 }
 
-/// Levels of demand that are tried, in twentieths of what the limit grants, up to 1.2 of it.
+/// Levels of demand where usage is unknown, in twentieths of what the limit grants, up to 1.2 of it.
 const LEVELS: u64 = 24;
 const LEVELS_FULL: u64 = 20;
-const DRAWS: u64 = 6;
-/// A window is cut to this many periods: more would only cost time.
+/// Distance of two levels around a known usage, and how far the outermost lie beyond the tolerance, in thousandths of it.
+const STEP_PERMILLE: u64 = 40;
+const MARGIN_PERMILLE: u64 = 80;
+/// A window is cut to this many periods, and further where so many jobs come in it: more would only cost time.
 const PERIODS_MAX: u64 = 600;
+const PERIODS_MIN: u64 = 100;
+const JOBS_MAX: u64 = 4000;
+/// The same load takes more or less CPU time in another run, because machines drift: in 24 runs of five services that
+/// were hardly throttled (memcached, Redis, nginx, PostgreSQL, a Rust server: `docs/validity/services-bench.md`) up to 5.4 % more
+/// or less than the middle of its service's range. A limit is asked about for another run than the counted one.
+const DRIFT_PERMILLE: u64 = 60;
 
 /// One demand of the family, and what it counts under the recorded limit.
 struct Demand {
     jobs: Vec<Job>,
     workers: usize,
+    /// How long it was looked at.
+    window_ns: u64,
     counted: Counted,
+}
+
+/// Demands that give the recorded counters, to be asked about one limit after another.
+pub(crate) struct Matching<'a> {
+    known: &'a Known,
+    demands: Vec<Demand>,
+    tried: u64,
+    tolerance: f64,
 }
 
 /// Runs the family and keeps what matches; `limits` are what is asked about, with their names.
@@ -288,138 +327,203 @@ struct Demand {
 /// # Errors
 /// If no demand of the family counts what was counted, even with a wide tolerance.
 pub fn bounds(known: &Known, limits: &[(String, Limit)]) -> Result<Bounds> {
-    let window_ns = known
-        .window_ns
-        .min(known.limit.period_ns.saturating_mul(PERIODS_MAX));
-    let scale = known.window_ns as f64 / window_ns as f64;
-    let scaled = Known {
-        usage_ns: known.usage_ns.map(|ns| (ns as f64 / scale) as u64),
-        ..known.clone()
-    };
-    let (candidates, tried) = candidates(&scaled, window_ns);
-    let (demands, tolerance) = TOLERANCES
-        .into_iter()
-        .map(|tolerance| (matching(&candidates, &scaled, tolerance), tolerance))
-        .find(|(demands, _)| demands.len() >= MATCHING_MIN)
-        .ok_or_else(|| {
-            let cgroup = &known.cgroup;
-            bad_input(format!(
-                "no demand of the family counts what `{cgroup}` counted; record its events with `schedcast record`"
-            ))
-        })?;
+    let matching = known.matching()?;
     let mut usage_ms = Range::NONE;
-    for demand in &demands {
-        usage_ms.add(demand.counted.usage_ns as f64 / 1e6 * scale);
+    for demand in &matching.demands {
+        usage_ms.add(demand.counted.usage_ns as f64 / 1e6 * known.scale(demand.window_ns));
     }
-    let outlooks = limits.iter().map(|(name, limit)| Outlook {
-        name: name.clone(),
-        limit: *limit,
-        ..outlook(known, *limit, &demands, (window_ns, scale))
-    });
+    let outlooks = limits.iter();
     Ok(Bounds {
         known: known.clone(),
-        tried,
-        matching: demands.len() as u64,
-        tolerance,
+        tried: matching.tried,
+        matching: matching.demands.len() as u64,
+        tolerance: matching.tolerance,
         usage_ms,
-        outlooks: outlooks.collect(),
+        outlooks: outlooks
+            .map(|(name, limit)| matching.outlook(name, *limit))
+            .collect(),
     })
-}
-
-/// Demands that match within the widest tolerance, and how many were tried.
-fn candidates(known: &Known, window_ns: u64) -> (Vec<Demand>, u64) {
-    let mut found = Vec::new();
-    let mut tried = 0;
-    for (index, shape) in family(known.cpus as usize).into_iter().enumerate() {
-        let usual = (1..=LEVELS).map(|level| known.demand_ns(level, window_ns));
-        let beyond = known.beyond(window_ns, shape.workers);
-        for (level, demand_ns) in (1u64..).zip(usual.chain(beyond)) {
-            for draw in 0..DRAWS {
-                let seed = (index as u64) << 32 | level << 16 | draw;
-                let jobs = shape.jobs(demand_ns, window_ns, &mut Stream(SplitMix(seed)));
-                let counted = serve(&jobs, shape.workers, known.limit, window_ns);
-                tried += 1;
-                if known.matches(&counted, TOLERANCES[TOLERANCES.len() - 1]) {
-                    found.push(Demand {
-                        jobs,
-                        workers: shape.workers,
-                        counted,
-                    });
-                }
-            }
-        }
-    }
-    (found, tried)
-}
-
-fn matching<'a>(candidates: &'a [Demand], known: &Known, tolerance: f64) -> Vec<&'a Demand> {
-    let all = candidates.iter();
-    all.filter(|demand| known.matches(&demand.counted, tolerance))
-        .collect()
 }
 
 /// Throttled periods more or less that are chance, as a share of all: three in a hundred.
 const RATIO_NEAR: f64 = 0.03;
+/// CPUs take runtime from the group's pool in slices of this length (`sysctl_sched_cfs_bandwidth_slice`), which the queue does
+/// not have: a throttled period lasts so much longer or shorter.
+const SLICE_MS: f64 = 5.0;
+/// Usage more or less that is chance, as a share of it.
+const USAGE_NEAR: f64 = 0.05;
 const TOLERANCES: [f64; 3] = [1.0, 2.0, 4.0];
 /// Fewer demands than this say too little about what else is possible.
 const MATCHING_MIN: usize = 20;
 
 impl Known {
-    /// Demand at a level: of the limit, or around what was used.
-    fn demand_ns(&self, level: u64, window_ns: u64) -> u64 {
-        let full_ns = match (self.usage_ns, self.limit.quota_ns) {
-            // Finer around what is known: 0.8 to 1.2 of the usage.
-            (Some(usage_ns), _) => return usage_ns / 60 * (47 + level),
-            // No limit grants more than the machine has.
-            (None, Some(quota_ns)) => {
-                let window_ns = u128::from(window_ns);
-                let granted_ns =
-                    window_ns * u128::from(quota_ns) / u128::from(self.limit.period_ns);
-                granted_ns.min(window_ns * u128::from(self.cpus)) as u64
+    /// The demands that match, with the least tolerance that some do.
+    ///
+    /// # Errors
+    /// As [`bounds`].
+    pub(crate) fn matching(&self) -> Result<Matching<'_>> {
+        let mut tried = 0;
+        for tolerance in TOLERANCES {
+            let (demands, ran) = self.demands(tolerance);
+            tried += ran;
+            if demands.len() >= MATCHING_MIN {
+                return Ok(Matching {
+                    known: self,
+                    demands,
+                    tried,
+                    tolerance,
+                });
             }
-            (None, None) => window_ns,
-        };
-        full_ns / LEVELS_FULL * level
+        }
+        let cgroup = &self.cgroup;
+        Err(bad_input(format!(
+            "no demand of the family counts what `{cgroup}` counted; record its events with `schedcast record`"
+        )))
     }
 
-    /// Demands above the highest level, each half as large again as the one before, up to what keeps all workers busy.
-    /// Only a group that was throttled in nearly each of its periods may want so much: nothing told how much more.
-    fn beyond(&self, window_ns: u64, workers: usize) -> Vec<u64> {
-        let widest = TOLERANCES[TOLERANCES.len() - 1];
-        let insatiable = self.limit.quota_ns.is_some() && self.ratio() + widest * RATIO_NEAR >= 1.0;
-        if !insatiable {
-            return Vec::new();
+    /// How often a window of this length fits into the counted one.
+    fn scale(&self, window_ns: u64) -> f64 {
+        self.window_ns as f64 / window_ns as f64
+    }
+
+    /// Demands of the family that match within a tolerance, and how many ran.
+    fn demands(&self, tolerance: f64) -> (Vec<Demand>, u64) {
+        let (mut found, mut tried) = (Vec::new(), 0);
+        for (index, shape) in family(self.cpus as usize).into_iter().enumerate() {
+            let levels = self.levels_permille(tolerance, shape.workers);
+            for (level, permille) in (1u64..).zip(levels) {
+                let window_ns = self.window_ns_of(&shape, permille);
+                for draw in 0..shape.draws() {
+                    let seed = (index as u64) << 32 | level << 16 | draw;
+                    let demand_ns = part(self.full_ns(window_ns), permille);
+                    let jobs = shape.jobs(demand_ns, window_ns, &mut Stream(SplitMix(seed)));
+                    let wanted = self.throttled_within(window_ns, tolerance);
+                    let workers = shape.workers;
+                    let counted = serve_within(&jobs, workers, self.limit, window_ns, wanted);
+                    tried += 1;
+                    let counted = counted.filter(|one| self.matches(one, window_ns, tolerance));
+                    if let Some(counted) = counted {
+                        found.push(Demand {
+                            jobs,
+                            workers,
+                            window_ns,
+                            counted,
+                        });
+                    }
+                }
+            }
         }
-        let highest_ns = self.demand_ns(LEVELS, window_ns).max(1);
-        let busy_ns = window_ns.saturating_mul(workers as u64);
-        let more = |demand_ns: &u64| {
-            let next_ns = demand_ns.saturating_add(demand_ns.div_ceil(2));
-            (*demand_ns < busy_ns).then_some(next_ns)
+        (found, tried)
+    }
+
+    /// What levels are parts of: the usage, or what the limit grants, in a window.
+    fn full_ns(&self, window_ns: u64) -> u64 {
+        let share = u128::from(window_ns);
+        let full_ns = match (self.usage_ns, self.limit.quota_ns) {
+            (Some(usage_ns), _) => share * u128::from(usage_ns) / u128::from(self.window_ns),
+            // No limit grants more than the machine has.
+            (None, Some(quota_ns)) => {
+                let granted_ns = share * u128::from(quota_ns) / u128::from(self.limit.period_ns);
+                granted_ns.min(share * u128::from(self.cpus))
+            }
+            (None, None) => share,
         };
-        std::iter::successors(Some(highest_ns), more)
-            .skip(1)
-            .collect()
+        full_ns as u64
+    }
+
+    /// Levels of demand, in thousandths. Above the highest more are tried for a group that was throttled in nearly each of
+    /// its periods, each half as large again as the one before, up to what keeps all workers busy: nothing told how much more
+    /// it wants.
+    fn levels_permille(&self, tolerance: f64, workers: usize) -> Vec<u64> {
+        let mut levels: Vec<u64> = match self.usage_ns {
+            Some(_) => {
+                let reach = (1000.0 * USAGE_NEAR * tolerance) as u64 + MARGIN_PERMILLE;
+                let lowest = 1000 - reach.min(900);
+                (lowest..=1000 + reach)
+                    .step_by(STEP_PERMILLE as usize)
+                    .collect()
+            }
+            None => (1..=LEVELS)
+                .map(|level| 1000 * level / LEVELS_FULL)
+                .collect(),
+        };
+        let widest = TOLERANCES[TOLERANCES.len() - 1];
+        if self.limit.quota_ns.is_some() && self.ratio() + widest * RATIO_NEAR >= 1.0 {
+            let busy_ns = self.window_ns.saturating_mul(workers as u64);
+            let full_ns = self.full_ns(self.window_ns).max(1);
+            let mut level = levels[levels.len() - 1];
+            while part(full_ns, level) < busy_ns {
+                level = level.saturating_add(level.div_ceil(2));
+                levels.push(level);
+            }
+        }
+        levels
+    }
+
+    /// How long a demand of a shape is looked at.
+    fn window_ns_of(&self, shape: &Shape, permille: u64) -> u64 {
+        let period_ns = self.limit.period_ns;
+        let demand_ns = part(self.full_ns(period_ns), permille).max(1);
+        let jobs = (demand_ns / shape.mean_work_ns).max(1);
+        let periods = (JOBS_MAX / jobs).clamp(PERIODS_MIN, PERIODS_MAX);
+        self.window_ns.min(period_ns.saturating_mul(periods))
     }
 }
 
-/// What a limit counts over these demands; nameless yet.
-fn outlook(
-    known: &Known,
-    limit: Limit,
-    demands: &[&Demand],
-    (window_ns, scale): (u64, f64),
-) -> Outlook {
-    let (mut throttled_ratio, mut throttled_ms) = (Range::NONE, Range::NONE);
-    for demand in demands {
-        let counted = serve(&demand.jobs, demand.workers, limit, window_ns);
-        throttled_ratio.add(known.per_active(&counted));
-        throttled_ms.add(counted.throttled_ns as f64 / 1e6 * scale);
+/// A part in thousandths.
+fn part(whole: u64, permille: u64) -> u64 {
+    (u128::from(whole) * u128::from(permille) / 1000).min(u128::from(u64::MAX)) as u64
+}
+
+impl Demand {
+    /// What it counts under a limit in another run, in which its jobs take more or less time.
+    fn again(&self, limit: Limit, work_permille: u64) -> Counted {
+        let mut jobs = self.jobs.clone();
+        for job in &mut jobs {
+            job.work_ns = part(job.work_ns, work_permille);
+        }
+        serve(&jobs, self.workers, limit, self.window_ns)
     }
-    Outlook {
-        name: String::new(),
-        limit,
-        throttled_ratio,
-        throttled_ms,
+}
+
+impl Matching<'_> {
+    /// What a limit counts over these demands in another run of theirs.
+    pub(crate) fn outlook(&self, name: &str, limit: Limit) -> Outlook {
+        let (mut throttled_ratio, mut throttled_ms) = (Range::NONE, Range::NONE);
+        for demand in &self.demands {
+            for work_permille in [1000 - DRIFT_PERMILLE, 1000, 1000 + DRIFT_PERMILLE] {
+                let counted = demand.again(limit, work_permille);
+                throttled_ratio.add(self.known.per_active(&counted));
+                let scale = self.known.scale(demand.window_ns);
+                throttled_ms.add(counted.throttled_ns as f64 / 1e6 * scale);
+            }
+        }
+        Outlook {
+            name: name.to_owned(),
+            limit,
+            throttled_ratio,
+            throttled_ms,
+        }
+    }
+
+    /// True if a limit throttles every demand in at most this share of the periods, also where its jobs take more time.
+    pub(crate) fn all_below(&self, limit: Limit, ratio: f64) -> bool {
+        let throttled = |demand: &Demand, work| self.known.per_active(&demand.again(limit, work));
+        let works = [1000 + DRIFT_PERMILLE, 1000, 1000 - DRIFT_PERMILLE];
+        let mut runs = works
+            .iter()
+            .flat_map(|work| self.demands.iter().map(move |demand| (demand, *work)));
+        runs.all(|(demand, work)| throttled(demand, work) <= ratio)
+    }
+
+    /// True if it throttles some demand no more than that.
+    pub(crate) fn any_below(&self, limit: Limit, ratio: f64) -> bool {
+        let mut demands = self.demands.iter();
+        demands.any(|one| {
+            self.known
+                .per_active(&one.again(limit, 1000 - DRIFT_PERMILLE))
+                <= ratio
+        })
     }
 }
 

@@ -33,13 +33,13 @@ pub struct Beyond {
     pub cpus: Option<u32>,
 }
 
-const USAGE: &str = "container_cpu_usage_seconds_total";
-const PERIODS: &str = "container_cpu_cfs_periods_total";
-const THROTTLED: &str = "container_cpu_cfs_throttled_periods_total";
+pub(super) const USAGE: &str = "container_cpu_usage_seconds_total";
+pub(super) const PERIODS: &str = "container_cpu_cfs_periods_total";
+pub(super) const THROTTLED: &str = "container_cpu_cfs_throttled_periods_total";
 const THROTTLED_SECONDS: &str = "container_cpu_cfs_throttled_seconds_total";
 const SPEC_QUOTA: &str = "container_spec_cpu_quota";
 const SPEC_PERIOD: &str = "container_spec_cpu_period";
-const CORES: &str = "machine_cpu_cores";
+pub(super) const CORES: &str = "machine_cpu_cores";
 
 /// All that may be in a file; those behind `machine_cpu_cores` are left aside.
 const NAMES: [&str; 12] = [
@@ -85,10 +85,10 @@ struct Series {
 
 /// One series: its labels without the name, and its points in order of time.
 #[derive(Clone, Debug, PartialEq)]
-struct Points {
-    labels: BTreeMap<String, String>,
+pub(super) struct Points {
+    pub(super) labels: BTreeMap<String, String>,
     /// Milliseconds of the server's clock, and values.
-    points: Vec<(u64, f64)>,
+    pub(super) points: Vec<(u64, f64)>,
 }
 
 impl Points {
@@ -118,7 +118,7 @@ impl Known {
 }
 
 /// The series of all answers in `text`, by name.
-fn series(text: &str) -> std::result::Result<BTreeMap<String, Vec<Points>>, String> {
+pub(super) fn series(text: &str) -> std::result::Result<BTreeMap<String, Vec<Points>>, String> {
     let mut all: BTreeMap<String, Vec<Points>> = BTreeMap::new();
     let answers = serde_json::Deserializer::from_str(text).into_iter::<Answer>();
     for answer in answers {
@@ -217,12 +217,12 @@ fn select(
     Ok(())
 }
 
-struct Range {
-    all: BTreeMap<String, Vec<Points>>,
+pub(super) struct Range {
+    pub(super) all: BTreeMap<String, Vec<Points>>,
 }
 
 impl Range {
-    fn known(&self, beyond: &Beyond) -> std::result::Result<Known, String> {
+    pub(super) fn known(&self, beyond: &Beyond) -> std::result::Result<Known, String> {
         for name in [USAGE, PERIODS, THROTTLED, THROTTLED_SECONDS] {
             self.refuse_several(name)?;
         }

@@ -6,6 +6,7 @@
 //! periods, one throttled, 40 ms of throttled time, 80 ms used.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 
 /// A limit of CPU time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +50,18 @@ struct Queue<'a> {
 
 /// Serves `jobs`, which are in order of time, for `window_ns`.
 pub(super) fn serve(jobs: &[Job], workers: usize, limit: Limit, window_ns: u64) -> Counted {
+    let served = serve_within(jobs, workers, limit, window_ns, 0..=u64::MAX);
+    served.unwrap_or_default()
+}
+
+/// The same, given up with `None` as soon as the number of throttled periods can no longer lie in `wanted`.
+pub(super) fn serve_within(
+    jobs: &[Job],
+    workers: usize,
+    limit: Limit,
+    window_ns: u64,
+    wanted: RangeInclusive<u64>,
+) -> Option<Counted> {
     let mut queue = Queue {
         coming: jobs,
         waiting: VecDeque::new(),
@@ -58,7 +71,7 @@ pub(super) fn serve(jobs: &[Job], workers: usize, limit: Limit, window_ns: u64) 
     };
     let Some(quota_ns) = limit.quota_ns else {
         queue.run(u64::MAX, window_ns);
-        return queue.counted;
+        return Some(queue.counted);
     };
     let mut saved_ns = 0;
     while queue.now_ns < window_ns {
@@ -71,8 +84,13 @@ pub(super) fn serve(jobs: &[Job], workers: usize, limit: Limit, window_ns: u64) 
         }
         queue.counted.nr_periods += 1;
         saved_ns = left_ns.min(limit.burst_ns);
+        let left = window_ns.saturating_sub(end_ns).div_ceil(limit.period_ns);
+        let throttled = queue.counted.nr_throttled;
+        if throttled > *wanted.end() || throttled + left < *wanted.start() {
+            return None;
+        }
     }
-    queue.counted
+    Some(queue.counted)
 }
 
 impl Queue<'_> {

@@ -1,7 +1,7 @@
 //! The family of demand shapes: jobs of some size that come singly or in bunches, for some number of workers.
 //!
-//! Arrivals are even over the window (times drawn uniformly), which is a Poisson process of a known number of arrivals.
-//! A tail makes one job in ten ten times as large as the others.
+//! Arrivals are independent (times drawn evenly over the window, which is a Poisson process of a known number of arrivals), or
+//! regular, as those of timers and of very many small requests are. A tail makes one job in ten ten times as large as the others.
 
 use schedcast_sim::random::SplitMix;
 
@@ -12,6 +12,8 @@ use super::queue::Job;
 pub(super) struct Shape {
     pub(super) mean_work_ns: u64,
     pub(super) has_tail: bool,
+    /// Bunches come at equal distances, not independently of each other.
+    pub(super) is_regular: bool,
     /// Jobs that come at once.
     pub(super) bunch: u64,
     pub(super) workers: usize,
@@ -29,25 +31,35 @@ const MEAN_WORK_NS: [u64; 8] = [
     800 * MS,
 ];
 const BUNCHES: [u64; 3] = [1, 4, 16];
+/// Work that comes at once, of which a period of 100 ms sees ten or more, and fewer than two.
+const LITTLE_NS: u64 = 8 * MS;
+const MUCH_NS: u64 = 50 * MS;
 const TAIL_ONE_IN: u64 = 10;
 const TAIL_FACTOR: u64 = 10;
 
+/// With and without a tail, and independent or regular: large and small jobs at equal distances are neither.
+const KINDS: [(bool, bool); 3] = [(false, false), (true, false), (false, true)];
+/// Workers more than these make no other demand.
+const WORKERS_MAX: usize = 64;
+
 /// All shapes for a machine of this many CPUs.
 pub(super) fn family(cpus: usize) -> Vec<Shape> {
-    let mut workers = vec![1];
-    while let Some(last) = workers.last().filter(|last| **last * 2 <= cpus.min(64)) {
-        workers.push(last * 2);
-    }
+    let most = cpus.clamp(1, WORKERS_MAX);
+    let mut workers: Vec<usize> = std::iter::successors(Some(1), |last| Some(last * 4))
+        .take_while(|workers| *workers < most)
+        .collect();
+    workers.push(most);
     let mut shapes = Vec::new();
     for mean_work_ns in MEAN_WORK_NS {
-        for has_tail in [false, true] {
+        for (has_tail, is_regular) in KINDS {
             for bunch in BUNCHES {
-                for workers in &workers {
+                for &workers in &workers {
                     shapes.push(Shape {
                         mean_work_ns,
                         has_tail,
+                        is_regular,
                         bunch,
-                        workers: *workers,
+                        workers,
                     });
                 }
             }
@@ -66,6 +78,15 @@ impl Stream {
 }
 
 impl Shape {
+    /// How many demands of this shape are drawn: of few large jobs each draw is another demand, of many small ones all are alike.
+    pub(super) fn draws(&self) -> u64 {
+        match self.mean_work_ns * self.bunch {
+            0..=LITTLE_NS => 1,
+            ..=MUCH_NS => 3,
+            _ => 6,
+        }
+    }
+
     /// Jobs of `demand_ns` CPU time together, over a window.
     pub(super) fn jobs(&self, demand_ns: u64, window_ns: u64, random: &mut Stream) -> Vec<Job> {
         // With a tail the mean is (9 × 1 + 1 × 10) / 10 = 1.9 times the small size.
@@ -75,7 +96,13 @@ impl Shape {
             self.mean_work_ns
         };
         let bunches = (demand_ns / self.mean_work_ns / self.bunch).max(1);
-        let mut times: Vec<u64> = (0..bunches).map(|_| random.below(window_ns)).collect();
+        let distance_ns = window_ns / bunches;
+        let first_ns = random.below(distance_ns);
+        let time = |index: u64| match self.is_regular {
+            true => first_ns + index * distance_ns,
+            false => random.below(window_ns),
+        };
+        let mut times: Vec<u64> = (0..bunches).map(time).collect();
         times.sort_unstable();
         let mut jobs = Vec::with_capacity((bunches * self.bunch) as usize);
         for at_ns in times {
@@ -97,7 +124,7 @@ mod tests {
 
     #[test]
     fn demand_is_what_was_asked_for() {
-        for shape in family(4) {
+        for shape in family(8) {
             let window_ns = 1000 * 1000 * MS;
             let jobs = shape.jobs(window_ns / 2, window_ns, &mut Stream(SplitMix(1)));
             let demand: u64 = jobs.iter().map(|job| job.work_ns).sum();

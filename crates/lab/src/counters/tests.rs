@@ -54,7 +54,9 @@ fn what_was_measured_lies_inside_a_range_that_says_something() {
             "{name}: {ratio:?}"
         );
         assert!(inside(time, median("throttled_ms")), "{name}: {time:?}");
-        assert!(ratio.high - ratio.low < 0.45, "{name}: {ratio:?}");
+        // Without usage another run may want more than the limit grants, unless the limit is a larger one.
+        let is_larger = outlook.limit.quota_ns > known.limit.quota_ns;
+        assert!(!is_larger || ratio.high < 0.45, "{name}: {ratio:?}");
     }
 }
 
@@ -117,7 +119,12 @@ fn who_is_always_throttled_may_want_any_amount() {
         nr_throttled: 100,
         ..known
     };
-    assert!(known.beyond(known.window_ns, 2).is_empty());
+    let highest = known.levels_permille(1.0, 2).into_iter().max();
+    assert_eq!(
+        highest,
+        Some(1110),
+        "5 % of tolerance and a margin of 8, in steps of 4"
+    );
 }
 
 fn path(path: &str) -> Wanted {

@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+pub(crate) use self::results::csv_line;
 pub use self::results::{Brief, Results, Row};
 use crate::comparison::Comparison;
 use crate::error::{Diagnostic, Error, Result};

@@ -292,7 +292,7 @@ impl Column {
 
 /// Fields with a comma, a quote or a line break are quoted, quotes doubled (RFC 4180). A name that a spreadsheet would
 /// calculate (`=cmd|…`, `@SUM(…)`) gets an apostrophe in front, which makes it text there.
-fn csv_line(fields: &[String]) -> String {
+pub(crate) fn csv_line(fields: &[String]) -> String {
     let field = |field: &String| {
         let is_formula = field.starts_with(['=', '+', '-', '@', '\t', '\r']);
         let field = match is_formula && field.parse::<f64>().is_err() {
