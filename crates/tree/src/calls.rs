@@ -155,6 +155,23 @@ pub enum Told {
     Random(Chance),
     /// It does something that takes time, so often.
     Spend(Op, u32),
+    /// Something happens to the lock of the queue of a CPU, or is asked about a task there.
+    Lock(Lock, usize, c_int),
+}
+
+/// What happens to the lock of a queue (`enum sc_lock`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lock {
+    /// It is taken, when it is free.
+    Take,
+    /// It is given up.
+    GiveUp,
+    /// It is taken again; nobody is waited for.
+    Retake,
+    /// Whether the CPU is still switching away from the task: 1 or 0.
+    IsLeaving,
+    /// The CPU that executes waits until it has.
+    Await,
 }
 
 /// What a drawn number is for (`enum sc_random`).

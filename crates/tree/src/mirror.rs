@@ -1,6 +1,6 @@
 //! What a simulated world reads of the C: tables that follow what the C tells, and a platform that hears it.
 
-use crate::world::{Call, Chance, Event, Left, Told};
+use crate::world::{Call, Chance, Event, Left, Lock, Told};
 use schedcast_kernel::platform::{Draw, Ipi, Observation, Op, Platform, PrevState, Timer};
 use schedcast_kernel::task::TaskState;
 use schedcast_kernel::{Cpu, GroupId, Kernel, Ns, TaskId};
@@ -17,8 +17,6 @@ pub(crate) struct Mirror {
     pub phase_ns: Ns,
     /// Time of the C at the beginning of the world.
     pub uptime_ns: Ns,
-    /// Wakeups in the call under way whose end is not charged yet.
-    pub wakeups_to_end: u32,
     /// The tick of the CPU that executes is back and not armed yet.
     pub tick_to_restart: bool,
 }
@@ -35,23 +33,30 @@ impl Mirror {
             Told::Random(Chance::Period) => return self.phase_ns,
             Told::Random(Chance::Dice) => return p.random(Draw::NewidleDice(here)),
             Told::Random(Chance::Other) => return 0,
-            Told::Spend(op, count) => {
-                if op == Op::EnqueueLevel {
-                    // The next of several wakeups begins: the one before is over.
-                    self.end_wakeups(p, here);
+            Told::Spend(op, count) => p.spend(here, op, count),
+            Told::Lock(what, cpu, task) => {
+                let cpu = Cpu::from(cpu);
+                self.tables.here = here;
+                match what {
+                    Lock::Take => self.tables.rq_lock(p, cpu),
+                    Lock::GiveUp => self.tables.rq_unlock(p, cpu),
+                    Lock::Retake => self.tables.rq_relock(p, cpu),
+                    Lock::IsLeaving => {
+                        let task = self.task(task);
+                        return u64::from(self.tables.still_switched_away_from(p, task, cpu));
+                    }
+                    Lock::Await => {
+                        if self
+                            .tables
+                            .still_switched_away_from(p, self.task(task), cpu)
+                        {
+                            p.spin_until(here, self.tables.rqs[cpu.index()].switched_at_ns);
+                        }
+                    }
                 }
-                p.spend(here, op, count);
             }
         }
         p.now(here) + self.uptime_ns
-    }
-
-    /// Charges the ends of wakeups that took place on the CPU that executes.
-    pub fn end_wakeups<P: Platform>(&mut self, p: &mut P, here: Cpu) {
-        let count = std::mem::take(&mut self.wakeups_to_end);
-        if count > 0 {
-            p.spend(here, Op::WakeupEnd, count);
-        }
     }
 
     /// The tick of a CPU is back. The rules restart it behind the switch from idle, when its price is charged.
@@ -77,6 +82,11 @@ impl Mirror {
                         _ => Ipi::Call,
                     };
                     p.spend(here, Op::IpiSend, 1);
+                    if call == Call::Resched {
+                        // Sent under the lock of the other queue.
+                        self.tables.here = here;
+                        self.tables.rq_unlock(p, to);
+                    }
                     p.send_ipi(here, to, kind, false);
                 }
             }
@@ -86,6 +96,7 @@ impl Mirror {
                 if runs {
                     self.tick_to_restart = true;
                 } else {
+                    self.restart_tick(p, here);
                     p.cancel(Timer::Tick(cpu));
                     p.spend(here, Op::TickReprogram, 1);
                 }
@@ -112,6 +123,11 @@ impl Mirror {
                     false => Op::ContextSwitch,
                 };
                 p.spend(here, switch, 1);
+                let rq = &mut self.tables.rqs[cpu];
+                rq.switched_from = prev;
+                rq.switched_at_ns = p.now(here);
+                self.tables.here = here;
+                self.tables.rq_unlock(p, Cpu::from(cpu));
                 self.restart_tick(p, here);
             }
             Event::Woken(task, cpu) => {
@@ -120,7 +136,6 @@ impl Mirror {
                 self.tables.tasks[task.index()].state = TaskState::Running;
                 if task.index() >= 2 * self.tables.cpus() {
                     p.observe(cpu, Observation::Wakeup { task, cpu });
-                    self.wakeups_to_end += 1;
                 }
             }
             Event::Migrated(task, from, to) => {

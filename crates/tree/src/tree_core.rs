@@ -106,7 +106,6 @@ impl TreeCore {
                 pending: vec![Vec::new(); cpus],
                 phase_ns: 0,
                 uptime_ns,
-                wakeups_to_end: 0,
                 tick_to_restart: false,
                 tables,
             },
@@ -153,11 +152,6 @@ impl TreeCore {
         let mirror = &mut self.mirror;
         let hear = &mut |told| mirror.hear(p, cpu, told);
         let result = self.tree.run_heard(cpu.index(), now, call, arguments, hear);
-        if call.0 == Call::Start {
-            // A task that begins is not a task that was asleep.
-            self.mirror.wakeups_to_end = 0;
-        }
-        self.mirror.end_wakeups(p, cpu);
         self.mirror.restart_tick(p, cpu);
         result
             .map_err(|error| self.fault = Some(error.to_string()))
@@ -358,7 +352,8 @@ impl Core for TreeCore {
 
     fn leave_kernel<P: Platform>(&mut self, p: &mut P, cpu: Cpu) -> TaskId {
         loop {
-            if self.inside[cpu.index()] {
+            // Other CPUs may have asked for a switch since this one entered the kernel for something else.
+            if self.inside[cpu.index()] || self.tree.has_to_leave(cpu.index()) {
                 self.pass(p, cpu, Call::Nothing);
             }
             // Interrupts that a CPU sends itself take place at once.

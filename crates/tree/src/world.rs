@@ -4,7 +4,7 @@
 //! When it returns, CPU 0 computes in user mode or waits in its idle loop, and [`World::events`] has what was set off
 //! for later: an interrupt for CPU 1, a timer of CPU 0 at 105 ms, the tick of CPU 1 that is stopped.
 
-pub use crate::calls::{Call, Chance, Event, Left, Machine, NewTask, Place, Told};
+pub use crate::calls::{Call, Chance, Event, Left, Lock, Machine, NewTask, Place, Told};
 
 use crate::calls::Hear;
 use schedcast_kernel::platform::Op;
@@ -107,6 +107,7 @@ struct Host {
     throttled: extern "C" fn(*mut Inner, c_int, c_int, c_int),
     random: extern "C" fn(*mut Inner, c_int) -> c_uint,
     spend: extern "C" fn(*mut Inner, c_int, c_int),
+    lock: extern "C" fn(*mut Inner, c_int, c_int, c_int) -> c_int,
 }
 
 /// What the object's calls back see and change.
@@ -161,6 +162,7 @@ struct Functions {
     object: extern "C" fn(c_int, c_int, c_int) -> *const u8,
     set_feature: extern "C" fn(*const c_char, c_int),
     tick_runs: extern "C" fn(c_int) -> c_int,
+    has_to_leave: extern "C" fn(c_int) -> c_int,
     forget_past: extern "C" fn(),
     set_now: extern "C" fn(c_longlong),
 }
@@ -219,6 +221,7 @@ impl World {
             throttled,
             random,
             spend,
+            lock,
         });
         let raw = RawMachine {
             cpus: cpus as c_int,
@@ -371,6 +374,11 @@ impl World {
         (self.functions.tick_runs)(cpu as c_int) != 0
     }
 
+    /// Whether the current task of a CPU has something to do on its way back to user mode.
+    pub fn has_to_leave(&self, cpu: usize) -> bool {
+        (self.functions.has_to_leave)(cpu as c_int) != 0
+    }
+
     /// Forgets what ran so far, on CPUs that are idle now: as if that had been long ago.
     pub fn forget_past(&mut self) {
         (self.functions.forget_past)();
@@ -496,6 +504,7 @@ fn open(object: &Path) -> Result<(*mut c_void, OwnedFd, Functions), String> {
             object: std::mem::transmute(find(c"sc_object")?),
             set_feature: std::mem::transmute(find(c"sc_set_feature")?),
             tick_runs: std::mem::transmute(find(c"sc_tick_runs")?),
+            has_to_leave: std::mem::transmute(find(c"sc_has_to_leave")?),
             forget_past: std::mem::transmute(find(c"sc_forget_past")?),
             set_now: std::mem::transmute(find(c"sc_set_now")?),
         };
@@ -590,7 +599,7 @@ extern "C" fn throttled(world: *mut Inner, group: c_int, cpu: c_int, on: c_int) 
 }
 
 /// `enum sc_operation`.
-const OPERATIONS: [Op; 9] = [
+const OPERATIONS: [Op; 11] = [
     Op::EnqueueLevel,
     Op::DequeueLevel,
     Op::UpdateCfsGroup,
@@ -600,11 +609,33 @@ const OPERATIONS: [Op; 9] = [
     Op::BalanceMoveTask,
     Op::BandwidthPeriodTimer,
     Op::Unthrottle,
+    Op::Wakeup,
+    Op::WakeupEnd,
 ];
 
 extern "C" fn spend(world: *mut Inner, operation: c_int, count: c_int) {
     let operation = OPERATIONS[operation as usize];
     inner(world).pass(Told::Spend(operation, count as u32));
+}
+
+/// `enum sc_lock`.
+const LOCKS: [Lock; 5] = [
+    Lock::Take,
+    Lock::GiveUp,
+    Lock::Retake,
+    Lock::IsLeaving,
+    Lock::Await,
+];
+
+extern "C" fn lock(world: *mut Inner, what: c_int, cpu: c_int, task: c_int) -> c_int {
+    let what = LOCKS[what as usize];
+    let told = Told::Lock(what, cpu as usize, task);
+    let inner = inner(world);
+    if what == Lock::IsLeaving {
+        return inner.tell(told).unwrap_or(0) as c_int;
+    }
+    inner.pass(told);
+    0
 }
 
 extern "C" fn random(world: *mut Inner, kind: c_int) -> c_uint {

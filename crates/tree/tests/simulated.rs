@@ -237,3 +237,15 @@ fn preemptible_kernels_on_one_and_four_cpus() {
         }
     }
 }
+
+#[test]
+fn hackbench_on_four_cpus_that_take_time() {
+    // Locks of queues are waited for, and the ends of switches.
+    let machine = Machine::preset("generic-8").unwrap();
+    let load = Load {
+        line: PLAIN,
+        levels: 0,
+        limit: None,
+    };
+    is_equal_on(machine, VOLUNTARY[0], &Topology::flat(4), &load, 300 * MS);
+}

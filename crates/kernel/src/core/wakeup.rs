@@ -71,7 +71,12 @@ impl Kernel {
     /// Whether the CPU that a task slept on is still in the switch away from it (`on_cpu`). Its waker hands the wakeup to that CPU, or
     /// waits until the switch is over and only then chooses a CPU.
     #[inline(always)]
-    fn still_switched_away_from<P: Platform>(&self, p: &P, task: TaskId, last_cpu: Cpu) -> bool {
+    pub fn still_switched_away_from<P: Platform>(
+        &self,
+        p: &P,
+        task: TaskId,
+        last_cpu: Cpu,
+    ) -> bool {
         let rq = &self.rqs[last_cpu.index()];
         last_cpu != self.here && rq.switched_from == task && p.now(self.here) < rq.switched_at_ns
     }
@@ -130,7 +135,7 @@ impl Kernel {
     /// Worked example: CPU 1 begins a switch of 1.2 µs at 0 and CPU 0 wakes a task there at 0.3 µs. It spins for 0.9 µs, reads the
     /// clock at 1.2, and whom it finds running is the task that CPU 1 has just switched to.
     #[inline(always)]
-    pub(crate) fn rq_lock<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+    pub fn rq_lock<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         let rq = &self.rqs[cpu.index()];
         if p.now(self.here) < rq.lock_held_from_ns {
             return;
@@ -140,13 +145,13 @@ impl Kernel {
     }
 
     /// The lock is taken again after it was given up on the way through `__schedule`: whoever wants it before has it.
-    pub(crate) fn rq_relock<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+    pub fn rq_relock<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         self.rqs[cpu.index()].lock_held_from_ns = p.now(self.here);
     }
 
     /// Gives the lock of a queue up: others get it from now on.
     #[inline(always)]
-    pub(crate) fn rq_unlock<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+    pub fn rq_unlock<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         let rq = &mut self.rqs[cpu.index()];
         rq.lock_held_until_ns = rq.lock_held_until_ns.max(p.now(self.here));
     }

@@ -14,6 +14,7 @@ use schedcast_kernel::{Cpu, GroupId, Ns, TaskId};
 use schedcast_sim::Explained;
 
 use super::Told;
+use super::events::parting;
 use super::run::Decisions;
 use crate::error::Result;
 use crate::experiment::Scenario;
@@ -160,7 +161,7 @@ pub fn difference_text(
     }
 }
 
-/// The CPU that decides differently first, and both decisions: variant and what it decided, `None` where it
+/// The CPU that decides differently first (with a kernel tree: that does something else), and both decisions: variant and what it decided, `None` where it
 /// decides nothing more.
 pub struct Difference {
     /// The CPU.
@@ -202,6 +203,9 @@ pub fn difference(
     b: &Scenario,
     seed: u64,
 ) -> Result<Option<Difference>> {
+    if a.kernel.tree.is_some() || b.kernel.tree.is_some() {
+        return parting(simulator, a, b, seed);
+    }
     let mut a = Side::start(simulator, a, seed)?;
     let mut b = Side::start(simulator, b, seed)?;
     let mut until = 0;

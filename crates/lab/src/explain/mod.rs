@@ -12,6 +12,7 @@
 
 mod describe;
 mod difference;
+mod events;
 mod json;
 mod run;
 #[cfg(test)]

@@ -22,8 +22,8 @@ use crate::experiment::document::parse;
 use crate::experiment::kernel::KernelSettings;
 
 /// What a world with a tree leaves out, for readers of a report.
-pub const LEFT_OUT: &str = "with a kernel tree the machine has neither idle states nor changing clocks, and nobody waits for the lock of a \
-     run queue";
+pub const LEFT_OUT: &str =
+    "with a kernel tree the machine has neither idle states nor changing clocks";
 
 /// Objects that were built, by tree and configuration.
 #[derive(Default)]
@@ -71,7 +71,7 @@ pub(super) fn refuse(scenario: &Scenario) -> Result<()> {
     let Some(tree) = &scenario.kernel.tree else {
         return Ok(());
     };
-    let message = "traces, pages and explanations look into the rules in Rust; with a kernel tree there are metrics only";
+    let message = "traces, pages and single decisions look into the rules in Rust; with a kernel tree there are metrics and `explain --diff`";
     Err(Error::input(&tree.place, message)
         .hint("`run` and `compare` take trees; `version` instead of `tree` gives the rules of its release"))
 }
@@ -115,7 +115,11 @@ impl Simulator {
         Ok(())
     }
 
-    fn tree_world(
+    /// The world of a scenario with a tree, at its start, how long it is to run, and its benchmarks.
+    ///
+    /// # Errors
+    /// A tree that does not build or boot, programs that cannot be built.
+    pub(crate) fn tree_world(
         &self,
         scenario: &Scenario,
         seed: u64,

@@ -1,6 +1,36 @@
 # What is written into the copies of core.c and fair.c that are compiled: the host is told where tasks are queued and moved,
-# as trace points are, where queues are throttled, and at the begin of functions whose work takes time on a machine.
-s/^\(\ttrace_sched_wakeup\(_new\)\{0,1\}(p);\)$/\1 sc_woken(p);/
+# where queues are throttled, where the lock of a queue may be waited for, and at the begin of functions whose work takes
+# time on a machine.
+s/^\(\ttrace_sched_wakeup_new(p);\)$/\1 sc_woken(p);/
+/^ttwu_do_activate(/,/^}/s/^\tactivate_task(rq, p, en_flags);$/& sc_woken(p);/
+/^static int ttwu_runnable(/,/^}/{
+s/^\(\t*\)update_rq_clock(rq);$/\1sc_lock(rq); update_rq_clock(rq);/
+s/^\(\t*\)\(if (!task_on_cpu(rq, p)) {\)$/\1sc_woken(p); \2/
+s/^\(\t*\)\(ttwu_do_wakeup(rq, p, .*);\)$/\1sc_woken(p); \2/
+s/^\(\t*ttwu_do_wakeup(.*);\)$/\1 sc_unlock(rq); sc_wakeup_end(p);/
+s/sc_woken(p); ttwu_do_wakeup(.*);$/& sc_unlock(rq); sc_wakeup_end(p);/
+}
+/^static void ttwu_queue(/,/^}/{
+s/^\trq_lock(rq, &rf);$/& sc_lock_to_wake(rq, p);/
+s/^\trq_unlock(rq, &rf);$/& sc_unlock(rq); sc_wakeup_end(p);/
+}
+/^void sched_ttwu_pending(/,/^}/{
+s/^\trq_lock_irqsave(rq, &rf);$/& sc_lock(rq);/
+s/^\t\tttwu_do_activate(rq, p, .*);$/& sc_wakeup_end(p);/
+s/^\trq_unlock_irqrestore(rq, &rf);$/& sc_unlock(rq);/
+}
+/^\(static int \|int \|\)try_to_wake_up(/,/^}/{
+s/^\t*trace_sched_waking(p);$/& sc_waking(p);/
+s/smp_load_acquire(&p->on_cpu) &&$/sc_leaving(p) \&\&/
+s/^\t*smp_cond_load_acquire(&p->on_cpu, !VAL);$/& sc_await(p);/
+}
+/^static .*__schedule(.*)$/,/^}/{
+s/^\trq_lock(rq, &rf);$/& sc_lock(rq);/
+s/^\t\traw_spin_rq_unlock_irq(rq);$/& sc_unlock(rq);/
+}
+/^\(static inline void\|static void\|void\) enqueue_task(struct rq \*rq,.*[^;]$/,/^{/s/^{/{ if (sc_real_time(p)) sc_spend(SC_ENQUEUE_LEVEL, 1);/
+/^\(static inline void\|static void\|inline bool\|static inline bool\|bool\) dequeue_task(struct rq \*rq,.*[^;]$/,/^{/s/^{/{ if (sc_real_time(p)) sc_spend(SC_DEQUEUE_LEVEL, 1);/
+s/^\traw_spin_rq_lock(this_rq);$/& sc_relock(this_rq);/
 s/^\(\ttrace_sched_migrate_task(p, new_cpu);\)$/\1 sc_migrated(p, new_cpu);/
 s/^\(\tcfs_rq->throttled = 1;\)$/\1 sc_throttled(cfs_rq, 1);/
 s/^\(\tcfs_rq->throttled = 0;\)$/\1 sc_spend(SC_UNTHROTTLE, 1); sc_throttled(cfs_rq, 0);/
@@ -12,3 +42,15 @@ s/^\(\tcfs_rq->throttled = 0;\)$/\1 sc_spend(SC_UNTHROTTLE, 1); sc_throttled(cfs
 /^static void detach_task(/,/^{/s/^{/{ sc_spend(SC_BALANCE_MOVE_TASK, 1);/
 /^static enum hrtimer_restart sched_cfs_period_timer(/,/^{/s/^{/{ sc_spend(SC_PERIOD_TIMER, 1);/
 /^static inline void update_sg_lb_stats(/,/^{/s/^{/{ sc_spend(SC_BALANCE_CPU, cpumask_weight_and(sched_group_span(group), env->cpus));/
+/^static inline void update_sg_wakeup_stats(/,/^}/{
+s/^\t\(for_each_cpu(i, sched_group_span(group)) {\)$/\tsc_spend(SC_SCAN_CPU, cpumask_weight(sched_group_span(group))); \1/
+s/^\t\(for_each_cpu_and(i, sched_group_span(group), p->cpus_ptr) {\)$/\tsc_spend(SC_SCAN_CPU, sc_allowed(p, sched_group_span(group))); \1/
+}
+/^\(sched_balance_find_dst_group_cpu\|find_idlest_group_cpu\)(/,/^}/{
+s/^\t\(for_each_cpu_and(i, sched_group_span(group), p->cpus_ptr) {\)$/\tsc_spend(SC_SCAN_CPU, sc_allowed(p, sched_group_span(group))); \1/
+}
+/^static int select_idle_smt(/,/^{/s/^{/{ sc_spend(SC_SCAN_CPU, sc_allowed(p, cpu_smt_mask(target)));/
+/^static int select_idle_cpu(/,/^}/{
+s/^\(\t*\)return i;$/\1{ sc_spend(SC_SCAN_CPU, sc_looks(p, sched_domain_span(sd), target + 1, i)); return i; }/
+s/^\t\tset_idle_cores(target, false);$/{ sc_spend(SC_SCAN_CPU, sc_allowed(p, sched_domain_span(sd)));& }/
+}

@@ -24,6 +24,7 @@ struct sc_host {
 	void (*throttled)(void *world, int group, int cpu, int on);	/* a group's queue on a CPU */
 	unsigned (*random)(void *world, int kind);		/* enum sc_random */
 	void (*spend)(void *world, int operation, int count);	/* enum sc_operation; time may pass */
+	int (*lock)(void *world, int what, int cpu, int task);	/* enum sc_lock, of a CPU's queue; time may pass */
 };
 
 /* In which state a task is left: it could go on, it sleeps, it has ended, its group has no runtime left. */
@@ -32,7 +33,15 @@ enum sc_left { SC_LEFT_RUNNABLE, SC_LEFT_ASLEEP, SC_LEFT_DEAD, SC_LEFT_THROTTLED
 /* What takes time on a machine, and is told where the scheduler does it. */
 enum sc_operation {
 	SC_ENQUEUE_LEVEL, SC_DEQUEUE_LEVEL, SC_UPDATE_CFS_GROUP, SC_TICK_LEVEL, SC_SCAN_CPU, SC_BALANCE_CPU,
-	SC_BALANCE_MOVE_TASK, SC_PERIOD_TIMER, SC_UNTHROTTLE,
+	SC_BALANCE_MOVE_TASK, SC_PERIOD_TIMER, SC_UNTHROTTLE, SC_WAKEUP, SC_WAKEUP_END,
+};
+
+/* What happens to the lock of a queue, and to a task that its CPU is still switching away from: here it has left at once. */
+enum sc_lock {
+	SC_LOCK, SC_UNLOCK,
+	SC_RELOCK,		/* taken again after it was given up: nobody is waited for */
+	SC_LEAVING,		/* is the CPU still switching away from the task? */
+	SC_AWAIT,		/* until it has */
 };
 
 enum sc_random { SC_RANDOM_PERIOD, SC_RANDOM_DICE, SC_RANDOM_OTHER };
@@ -116,6 +125,7 @@ SC_API const struct sc_field *sc_bits(int kind, int *count);
 SC_API const void *sc_object(int kind, int a, int b);
 SC_API void sc_set_feature(const char *name, int on);
 SC_API int sc_tick_runs(int cpu);
+SC_API int sc_has_to_leave(int cpu);
 SC_API void sc_forget_past(void);
 SC_API void sc_set_now(long long now);
 #endif

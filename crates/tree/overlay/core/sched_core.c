@@ -6,6 +6,17 @@
 #include <arch/schedcast/core/host.h>
 extern const struct sc_host *sc_host;
 #define sc_woken(task) sc_host->woken(sc_host->world, (task)->pid, task_cpu(task))
+#define sc_spend(operation, count) sc_host->spend(sc_host->world, operation, count)
+#define sc_lock(queue) sc_host->lock(sc_host->world, SC_LOCK, cpu_of(queue), 0)
+#define sc_unlock(queue) sc_host->lock(sc_host->world, SC_UNLOCK, cpu_of(queue), 0)
+#define sc_leaving(task) sc_host->lock(sc_host->world, SC_LEAVING, task_cpu(task), (task)->pid)
+#define sc_await(task) sc_host->lock(sc_host->world, SC_AWAIT, task_cpu(task), (task)->pid)
+#define sc_real_time(task) ((task)->sched_class == &rt_sched_class)
+/* Migration threads are woken with the lock of their queue at hand, and the price of a wakeup has no end then. */
+#define sc_stopper(task) ((task)->sched_class == &stop_sched_class)
+#define sc_waking(task) do { if (sc_stopper(task)) sc_spend(SC_WAKEUP, 1); } while (0)
+#define sc_lock_to_wake(queue, task) do { if (!sc_stopper(task)) sc_lock(queue); } while (0)
+#define sc_wakeup_end(task) do { if (!sc_stopper(task)) sc_spend(SC_WAKEUP_END, 1); } while (0)
 #define sc_migrated(task, to) sc_host->migrated(sc_host->world, (task)->pid, task_cpu(task), to)
 #include <core_hooked.c>
 #include <arch/schedcast/core/internal.h>
@@ -566,6 +577,17 @@ void sc_forget_past(void)
 		struct rq *rq = cpu_rq(cpu);
 		struct cfs_rq *queue = &rq->cfs;
 
+#ifdef SC_FAIR_SERVER
+		/* Some releases let a server run on until its next timer. */
+		struct rq_flags flags;
+
+		sc_enter(cpu);
+		rq_lock_irqsave(rq, &flags);
+		update_rq_clock(rq);
+		dl_server_stop(&rq->fair_server);
+		rq->fair_server.deadline = 0;
+		rq_unlock_irqrestore(rq, &flags);
+#endif
 		queue->avg = (struct sched_avg) { };
 		queue->removed.nr = 0;
 		queue->removed.load_avg = queue->removed.util_avg = queue->removed.runnable_avg = 0;
@@ -585,6 +607,17 @@ void sc_forget_past(void)
 /* Time has passed within a call. */
 void sc_set_now(long long now) { sc_now(now); }
 int sc_warnings(void) { return sc_warned; }
+/* Has the current task something to do on its way back to user mode? Another CPU may have asked it, even without an interrupt. */
+int sc_has_to_leave(int cpu)
+{
+	struct task_struct *task = sc_curr[cpu];
+
+	return test_tsk_thread_flag(task, TIF_NEED_RESCHED)
+#ifdef SC_LAZY
+		|| test_tsk_thread_flag(task, TIF_NEED_RESCHED_LAZY)
+#endif
+		|| (!(task->flags & PF_KTHREAD) && task_work_pending(task));
+}
 int sc_tick_runs(int cpu) { return !sc_tick_stopped(cpu); }
 
 #define SCHED_FEAT(name, enabled) { #name, __SCHED_FEAT_##name },

@@ -1,0 +1,250 @@
+//! The first event at which two runs part, where one of them decides by the C of a kernel tree, whose reasons are not known.
+//!
+//! Compared is what happens on each CPU, one event after the other, and not when: a longer scan alone moves everything that
+//! follows.
+//!
+//! Worked example: under both trees `a` is woken on CPU 1 at 4.2 ms. Under the first CPU 1 switches to `a`, under the second
+//! it goes on with `b`, which sleeps at 5.1 ms. CPU 1 parts at that switch, the other CPUs later.
+
+use std::collections::VecDeque;
+
+use schedcast_kernel::platform::{Observation, PrevState};
+use schedcast_kernel::{Kernel, Ns};
+use schedcast_sim::events::{TraceEvent, TraceKind};
+use schedcast_sim::{Core, World};
+use schedcast_tree::TreeCore;
+use serde_json::{Value, json};
+
+use super::Told;
+use super::difference::Difference;
+use crate::error::Result;
+use crate::experiment::Scenario;
+use crate::simulator::{Simulator, bad_input};
+
+/// Both worlds advance by so much before their events are compared.
+const WINDOW_NS: Ns = 1_000_000;
+/// Events of the CPU that are told from the one at which it parts.
+const TOLD: usize = 4;
+/// Events of the CPU that are told before it, which both runs have.
+const COMMON: usize = 2;
+
+/// A run whose events are looked at; whatever decides in it.
+trait Run {
+    fn advance(&mut self, until: Ns) -> Result<()>;
+    /// Events since the last call of this, and whether there will be more.
+    fn take(&mut self) -> (Vec<TraceEvent>, bool);
+    fn told(&self, event: &TraceEvent) -> (String, Value);
+}
+
+struct Traced<K: Core> {
+    world: World<false, K>,
+    /// `None`: until its programs end.
+    end_ns: Option<Ns>,
+}
+
+impl<K: Core> Traced<K> {
+    fn boxed(mut world: World<false, K>, end_ns: Option<Ns>) -> Box<dyn Run>
+    where
+        K: 'static,
+    {
+        world.probes_mut().trace = Some(Vec::new());
+        Box::new(Self { world, end_ns })
+    }
+}
+
+impl<K: Core> Run for Traced<K> {
+    fn advance(&mut self, until: Ns) -> Result<()> {
+        let until = self.end_ns.map_or(until, |end_ns| end_ns.min(until));
+        K::run_on(&mut self.world, until).map_err(bad_input)
+    }
+
+    fn take(&mut self) -> (Vec<TraceEvent>, bool) {
+        let goes_on = match self.end_ns {
+            Some(end_ns) => self.world.now() < end_ns,
+            None => self.world.live_tasks() > 0,
+        };
+        let events = self.world.probes_mut().trace.replace(Vec::new());
+        (events.unwrap_or_default(), goes_on)
+    }
+
+    fn told(&self, event: &TraceEvent) -> (String, Value) {
+        let name = |task| self.world.task_name(task);
+        let groups = &self.world.workload().groups;
+        let group = |group: schedcast_kernel::GroupId| {
+            let row = group.index().checked_sub(1);
+            row.map_or("/", |row| groups[row].path.as_str())
+        };
+        let (kind, text) = match event.event {
+            TraceKind::Kernel(Observation::Switch { prev, state, next }) => {
+                let state = match state {
+                    PrevState::Runnable => "goes on later",
+                    PrevState::Blocked => "sleeps",
+                    PrevState::Throttled => "is throttled",
+                    PrevState::Dead => "ends",
+                };
+                let (prev, next) = (
+                    format!("{}:{}", name(prev), prev.0),
+                    format!("{}:{}", name(next), next.0),
+                );
+                ("switch", format!("{prev} {state}, {next} runs"))
+            }
+            TraceKind::Kernel(Observation::Wakeup { task, cpu }) => (
+                "wakeup",
+                format!("{}:{} is queued on CPU {}", name(task), task.0, cpu.0),
+            ),
+            TraceKind::Kernel(Observation::Migrate { task, from, to }) => (
+                "migrate",
+                format!(
+                    "{}:{} from CPU {} to CPU {}",
+                    name(task),
+                    task.0,
+                    from.0,
+                    to.0
+                ),
+            ),
+            TraceKind::Kernel(Observation::Throttle { group: of, cpu }) => {
+                ("throttle", format!("{} on CPU {}", group(of), cpu.0))
+            }
+            TraceKind::Kernel(Observation::Unthrottle { group: of, cpu }) => {
+                ("unthrottle", format!("{} on CPU {}", group(of), cpu.0))
+            }
+            other => ("other", format!("{other:?}")),
+        };
+        let seconds = event.time as f64 / 1e9;
+        let line = format!("{seconds:.9} s  CPU {}  {kind}: {text}\n", event.cpu.0);
+        let value =
+            json!({ "time_ns": event.time, "cpu": event.cpu.0, "kind": kind, "says": text });
+        (line, value)
+    }
+}
+
+/// One of the two runs.
+struct Side<'a> {
+    name: &'a str,
+    run: Box<dyn Run>,
+    /// By CPU, what has no counterpart yet.
+    waiting: Vec<VecDeque<TraceEvent>>,
+    /// By CPU, the last events that had one.
+    common: Vec<VecDeque<TraceEvent>>,
+    goes_on: bool,
+}
+
+impl<'a> Side<'a> {
+    fn start(simulator: &Simulator, scenario: &'a Scenario, seed: u64) -> Result<Self> {
+        let run = match &scenario.kernel.tree {
+            Some(_) => {
+                let (world, end_ns, _) = simulator.tree_world(scenario, seed)?;
+                Traced::<TreeCore>::boxed(world, end_ns)
+            }
+            None => {
+                let (world, end_ns, _) = simulator.world(scenario, seed)?;
+                Traced::<Kernel>::boxed(world, end_ns)
+            }
+        };
+        let cpus = scenario.machine.cpus();
+        Ok(Self {
+            name: &scenario.name,
+            run,
+            waiting: vec![VecDeque::new(); cpus],
+            common: vec![VecDeque::new(); cpus],
+            goes_on: true,
+        })
+    }
+
+    fn advance(&mut self, until: Ns) -> Result<()> {
+        if !self.goes_on {
+            return Ok(());
+        }
+        self.run.advance(until)?;
+        let (events, goes_on) = self.run.take();
+        self.goes_on = goes_on;
+        for event in events.iter().filter(|event| is_compared(event)) {
+            if let Some(row) = self.waiting.get_mut(event.cpu.index()) {
+                row.push_back(*event);
+            }
+        }
+        Ok(())
+    }
+
+    fn pass(&mut self, cpu: usize) {
+        let common = &mut self.common[cpu];
+        common.extend(self.waiting[cpu].pop_front());
+        if common.len() > COMMON {
+            common.pop_front();
+        }
+    }
+
+    fn tell(&self, cpu: usize) -> Option<(String, Told)> {
+        self.waiting[cpu].front()?;
+        let (mut text, mut values) = (String::new(), Vec::new());
+        let events = self.waiting[cpu].iter().take(TOLD);
+        for (mark, event) in (self.common[cpu].iter().map(|one| ("  ", one))).chain(
+            events
+                .enumerate()
+                .map(|(row, one)| (["  ", "> "][usize::from(row == 0)], one)),
+        ) {
+            let (line, value) = self.run.told(event);
+            text += mark;
+            text += &line;
+            if mark == "> " {
+                values.push(value);
+            }
+        }
+        let value = values.pop().unwrap_or_default();
+        Some((self.name.to_owned(), Told { text, value }))
+    }
+}
+
+/// Trees do not tell when a wakeup begins in the way the rules do, nor when a period ends.
+fn is_compared(event: &TraceEvent) -> bool {
+    match event.event {
+        TraceKind::Kernel(Observation::Period { .. }) => false,
+        TraceKind::Kernel(_) => true,
+        _ => false,
+    }
+}
+
+/// Takes off what happened on both sides and returns the CPU that parts first.
+fn compare(a: &mut Side<'_>, b: &mut Side<'_>) -> Option<usize> {
+    let mut parted = Vec::new();
+    for cpu in 0..a.waiting.len().min(b.waiting.len()) {
+        while let (Some(one), Some(other)) = (a.waiting[cpu].front(), b.waiting[cpu].front()) {
+            if one.event != other.event {
+                parted.push((one.time.min(other.time), cpu));
+                break;
+            }
+            a.pass(cpu);
+            b.pass(cpu);
+        }
+    }
+    parted.into_iter().min().map(|(_, cpu)| cpu)
+}
+
+/// Runs two scenarios under the same seed until a CPU does something else; `None` when none does to their ends.
+///
+/// # Errors
+/// A scenario that cannot be run.
+pub fn parting(
+    simulator: &Simulator,
+    a: &Scenario,
+    b: &Scenario,
+    seed: u64,
+) -> Result<Option<Difference>> {
+    let mut a = Side::start(simulator, a, seed)?;
+    let mut b = Side::start(simulator, b, seed)?;
+    let (mut until, mut seen) = (0, false);
+    loop {
+        until += WINDOW_NS;
+        a.advance(until)?;
+        b.advance(until)?;
+        let cpu = compare(&mut a, &mut b);
+        let over = !a.goes_on && !b.goes_on;
+        // Once more after the first difference: an earlier one may still wait for its counterpart.
+        if over || cpu.is_some() && std::mem::replace(&mut seen, true) {
+            return Ok(cpu.map(|cpu| Difference {
+                cpu,
+                sides: [a.tell(cpu), b.tell(cpu)],
+            }));
+        }
+    }
+}
