@@ -18,35 +18,21 @@ import score
 FIGURES = (*score.PERCENTILES, "throttled", "throttled time")
 
 
-def interval(metric, scale):
+def interval(metric, factor):
     """The interval of one run of a metric, in the unit of the measured figure."""
     low, high = metric["one_run95"]
-    return low * scale, high * scale
+    return low * factor, high * factor
 
 
 def tries(copy, schedcast, seeds):
     """Yields setting, figure, interval and the measured repeats."""
-    measured = json.loads((copy / "measured.json").read_text())
-    about = json.loads((copy / "recording.json").read_text())
-    of_window = measured["seconds"] / (about["end_s"] - about["start_s"])
-    variants, _ = score.forecast(schedcast, copy, seeds)
-    for setting in measured["settings"]:
-        label = setting["name"]
-        if label not in variants or label == "recorded":
-            continue
-        metrics = variants[label]
-        group = next(n.split("/nr_periods")[0] for n in metrics if n.endswith("/nr_periods")
-                     and "measured" in metrics[n])
-        subject, latency = score.subject_of(metrics, group)
+    for one in score.settings(copy, schedcast, seeds)[0]:
         for percentile in score.PERCENTILES:
-            metric = metrics.get(f"{subject}/{latency}.{percentile}")
-            if metric is not None:
-                scale = {"us": 1e-3, "ms": 1.0, "s": 1e3}[metric["unit"]]
-                yield label, percentile, interval(metric, scale), setting[f"request_{percentile}_ms"]["samples"]
-        number = interval(metrics[f"{group}/nr_throttled"], of_window)
-        yield label, "throttled", number, setting["nr_throttled"]["samples"]
-        spent = interval(metrics[f"{group}/throttled_usec"], 1e-3 * of_window)
-        yield label, "throttled time", spent, setting["throttled_ms"]["samples"]
+            forecast_ms = one.percentile(percentile)
+            if forecast_ms is not None:
+                yield one.name, percentile, interval(*forecast_ms), one.measured[f"request_{percentile}_ms"]["samples"]
+        yield one.name, "throttled", interval(*one.throttled()), one.measured["nr_throttled"]["samples"]
+        yield one.name, "throttled time", interval(*one.time("throttled_usec")), one.measured["throttled_ms"]["samples"]
 
 
 def main():

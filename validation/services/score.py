@@ -21,6 +21,7 @@ The group is the one that the recording's title names. `--log with` gives every 
 """
 
 import argparse
+import dataclasses
 import json
 import math
 import pathlib
@@ -87,9 +88,61 @@ def forecast(schedcast, recording, seeds):
     return variants, done.stderr + text.partition("{")[0]
 
 
-def seconds(metric):
-    """The mean of a metric that is a time, in seconds."""
-    return metric["mean"] * {"us": 1e-6, "ms": 1e-3, "s": 1.0}[metric["unit"]]
+@dataclasses.dataclass
+class Setting:
+    """A setting that was measured and is not the recorded one, with its forecast. `subject` and `latency` stand for the service."""
+
+    name: str
+    measured: dict
+    metrics: dict
+    group: str
+    subject: str | None
+    latency: str | None
+    # A recording may be a little longer or shorter than the measured windows.
+    of_window: float
+
+    def percentile(self, percentile):
+        """The metric of a percentile and the factor that makes it ms; None where no latency stands for the service."""
+        metric = self.metrics.get(f"{self.subject}/{self.latency}.{percentile}")
+        return None if metric is None else (metric, milliseconds(metric))
+
+    def throttled(self):
+        """The number of throttled periods and the factor that brings it to a measured window."""
+        return self.metrics[f"{self.group}/nr_throttled"], self.of_window
+
+    def time(self, name):
+        """A time of the group and the factor that makes it ms of a measured window."""
+        metric = self.metrics[f"{self.group}/{name}"]
+        return metric, milliseconds(metric) * self.of_window
+
+
+def settings(copy, schedcast, seeds):
+    """Every `Setting` of a recording, and what the program said about it."""
+    measured = json.loads((copy / "measured.json").read_text())
+    about = json.loads((copy / "recording.json").read_text())
+    of_window = measured["seconds"] / (about["end_s"] - about["start_s"])
+    variants, said = forecast(schedcast, copy, seeds)
+    found = []
+    for setting in measured["settings"]:
+        name = setting["name"]
+        # What a recording was made under is called `recorded` in the forecast.
+        if name not in variants or name == "recorded":
+            continue
+        metrics = variants[name]
+        group = next(n.split("/nr_periods")[0] for n in metrics if n.endswith("/nr_periods")
+                     and "measured" in metrics[n])
+        found.append(Setting(name, setting, metrics, group, *subject_of(metrics, group), of_window))
+    return found, said
+
+
+def milliseconds(metric):
+    """The factor that makes a metric ms."""
+    return {"us": 1e-3, "ms": 1.0, "s": 1e3}[metric["unit"]]
+
+
+def scaled(metric, factor):
+    """The mean of a metric in the unit of the measured figure."""
+    return metric["mean"] * factor
 
 
 def subject_of(metrics, group):
@@ -114,56 +167,41 @@ def within(value, figure, share, absolute=0.0):
 
 def score_one(folder, name, copy, schedcast, seeds, cells, found):
     """Hits and tries of one recording by column; every cell goes into the list `found`."""
-    measured = json.loads((copy / "measured.json").read_text())
     raw = folder / "raw.json"
     usage = json.loads(raw.read_text())["res"] if raw.exists() else {}
-    variants, said = forecast(schedcast, copy, seeds)
+    ahead, said = settings(copy, schedcast, seeds)
     found.append({"said": said.strip()})
     hits = {column: [0, 0] for column in COLUMNS}
-    # A recording may be a little longer or shorter than the measured windows.
-    about = json.loads((copy / "recording.json").read_text())
-    of_window = measured["seconds"] / (about["end_s"] - about["start_s"])
     forecasts = []
-    for setting in measured["settings"]:
-        label = setting["name"]
-        # What a recording was made under is called `recorded` in the forecast.
-        if label not in variants or label == "recorded":
-            continue
-        metrics = variants[label]
-        group = next(n.split("/nr_periods")[0] for n in metrics if n.endswith("/nr_periods")
-                     and "measured" in metrics[n])
-        subject, latency = subject_of(metrics, group)
-
+    for one in ahead:
         def count(column, value, figure, share, absolute=0.0):
             right = within(value, figure, share, absolute)
             hits[column][0] += right
             hits[column][1] += 1
-            found.append({"setting": label, "column": column, "subject": subject, "latency": latency, "right": bool(right),
+            found.append({"setting": one.name, "column": column, "subject": one.subject, "latency": one.latency, "right": bool(right),
                           "forecast": None if math.isnan(value) else value, **{key: figure[key] for key in ("median", "min", "max")}})
             if cells:
                 sign = " " if right else "x"
-                print(f"    {sign} {label:14} {column:15} {value:12.3f}  measured "
+                print(f"    {sign} {one.name:14} {column:15} {value:12.3f}  measured "
                       f"{figure['median']:.3f} {figure['min']:.3f}..{figure['max']:.3f}")
 
         # A service without a latency that could stand for it misses all of them.
         for percentile, share in PERCENTILES.items():
-            metric = metrics.get(f"{subject}/{latency}.{percentile}")
-            value = math.nan if metric is None else 1e3 * seconds(metric)
-            count(percentile, value, setting[f"request_{percentile}_ms"], share)
-        if subject is not None:
-            p95 = 1e3 * seconds(metrics[f"{subject}/{latency}.p95"])
-            forecasts.append((p95, setting["request_p95_ms"], label))
-        number = metrics[f"{group}/nr_throttled"]["mean"] * of_window
-        count("throttled", number, setting["nr_throttled"], 0.25, 3)
-        throttled = 1e3 * seconds(metrics[f"{group}/throttled_usec"]) * of_window
-        count("throttled time", throttled, setting["throttled_ms"], 0.25, 1.0)
-        of_setting = usage.get(name_in_raw(label, name, usage), [])
+            forecast_ms = one.percentile(percentile)
+            value = math.nan if forecast_ms is None else scaled(*forecast_ms)
+            figure = one.measured[f"request_{percentile}_ms"]
+            count(percentile, value, figure, share)
+            if percentile == "p95" and forecast_ms is not None:
+                forecasts.append((value, figure, one.name))
+        count("throttled", scaled(*one.throttled()), one.measured["nr_throttled"], 0.25, 3)
+        count("throttled time", scaled(*one.time("throttled_usec")), one.measured["throttled_ms"], 0.25, 1.0)
+        of_setting = usage.get(name_in_raw(one.name, usage), [])
         of_setting = [run for run in of_setting if not run.get("disturbed")] or of_setting
         used = sorted(run["usage_ms"] for run in of_setting if "usage_ms" in run)
         if used:
             middle = (used[(len(used) - 1) // 2] + used[len(used) // 2]) / 2
             figure = {"median": middle, "min": used[0], "max": used[-1]}
-            count("usage", 1e3 * seconds(metrics[f"{group}/usage_usec"]) * of_window, figure, 0.10)
+            count("usage", scaled(*one.time("usage_usec")), figure, 0.10)
     for first, (p95, figure, label) in enumerate(forecasts):
         for other_p95, other, other_label in forecasts[first + 1:]:
             if figure["max"] < other["min"] or other["max"] < figure["min"]:
@@ -174,7 +212,7 @@ def score_one(folder, name, copy, schedcast, seeds, cells, found):
     return hits
 
 
-def name_in_raw(label, recording, usage):
+def name_in_raw(label, usage):
     """The name of a setting in `raw.json`, which calls the limited setting `recorded`."""
     return label if label in usage else "recorded"
 
