@@ -80,10 +80,13 @@ impl Stream {
 impl Shape {
     /// How many demands of this shape are drawn: of few large jobs each draw is another demand, of many small ones all are alike.
     pub(super) fn draws(&self) -> u64 {
-        match self.mean_work_ns * self.bunch {
-            0..=LITTLE_NS => 1,
-            ..=MUCH_NS => 3,
-            _ => 6,
+        let together_ns = self.mean_work_ns * self.bunch;
+        if together_ns <= LITTLE_NS {
+            1
+        } else if together_ns <= MUCH_NS {
+            3
+        } else {
+            6
         }
     }
 
