@@ -113,6 +113,10 @@ fn simulate(case: &Case, ground: &Ground) -> Outcome<Values> {
         // Anywhere between the tenth and the twentieth millisecond, over some ticks.
         start.start_ns = 10_000_000 + seed * 777_777 % 10_000_000;
         let running = compile(&words, &start, &mut workload)?;
+        // The server is no child of its client, which alone is on these CPUs by `start`: both really ran there.
+        for task in &mut workload.tasks {
+            task.affinity = Some(case.cpu_set());
+        }
         let world = simulated::world(ground, workload, seed, LIMIT_NS)?;
         let metrics = running.metrics(world.probes(), world.now());
         let metric = |metric: &str| {
