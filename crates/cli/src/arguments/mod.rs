@@ -75,7 +75,7 @@ pub enum Verb {
     /// Views of a trace
     #[command(flatten)]
     View(views::ViewVerb),
-    /// Ask the counters of every container of a cluster which limits hold back and what is enough
+    /// Find the limits of a cluster that hold back, and what is enough, from counters alone
     #[command(after_help = fleet::HELP)]
     Fleet(fleet::FleetArguments),
     /// Serve the report page with controls that simulate anew, on 127.0.0.1

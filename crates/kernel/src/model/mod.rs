@@ -191,6 +191,8 @@ fn contents() -> String {
 const INTRODUCTION: &str = "\
 # The model, rule by rule
 
+*Which rules of the scheduler does the simulator know, and of which releases?*
+
 Every rule of the scheduler that the simulator knows, one row each:
 
 | column | what it says |
