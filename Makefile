@@ -114,11 +114,11 @@ packages: $(ARCHITECTURES:%=package-%) wheels packages-test
 
 # The linker that comes with Rust knows every architecture. It merges functions of the same code (no function is told from
 # another by its address here) and packs relocations: 4 % of the size.
-export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER = rust-lld
-export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_LINKER = rust-lld
+package-%: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER = rust-lld
+package-%: export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_LINKER = rust-lld
 SMALLER := -Clink-arg=--icf=all -Clink-arg=--pack-dyn-relocs=relr
-export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUSTFLAGS = $(SMALLER)
-export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS = $(SMALLER)
+package-%: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUSTFLAGS = $(SMALLER)
+package-%: export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS = $(SMALLER)
 package-%:
 	$(CARGO) build --profile dist --locked --target $*-unknown-linux-musl -p schedcast-cli
 	HELPER=target/$(shell uname -m)-unknown-linux-musl/dist/schedcast packaging/packages.sh \
