@@ -128,7 +128,7 @@ package-%:
 # of any architecture (packaging/requirements.txt); what is installed from source needs Rust alone.
 LIBRARIES ?= $(foreach one,x86_64 aarch64,$(foreach libc,gnu musl,$(if $(wildcard $(RUSTLIB)/$(one)-unknown-linux-$(libc)),$(one)-unknown-linux-$(libc))))
 wheels: $(VENV)/ready $(LIBRARIES:%=wheel-%)
-	$(VENV)/bin/maturin sdist --quiet --out $(PACKAGES)
+	$(VENV)/bin/maturin sdist --out $(PACKAGES)
 wheel-%: $(VENV)/ready
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r packaging/requirements.txt
 	PATH="$(abspath $(VENV))/bin:$$PATH" $(VENV)/bin/maturin build --quiet --profile dist --locked --zig --target $* \

@@ -61,8 +61,12 @@ if command -v rpmbuild >/dev/null; then
 else
 	echo "no .rpm: rpmbuild is not installed" >&2
 fi
-# The manifest of krew names the archive by its checksum.
-sum=$(sha256sum "$archive" | cut -d' ' -f1)
-sed "s/@VERSION@/$version/g; s/@SHA256_$architecture@/$sum/" \
-	"$([ -e "$out/schedcast.yaml" ] && echo "$out/schedcast.yaml" || echo "$here/kubectl/schedcast.yaml")" >"$work/krew"
+# The manifest of krew names the archive of each architecture that is there by its checksum.
+sed "s/@VERSION@/$version/g" "$here/kubectl/schedcast.yaml" >"$work/krew"
+for one in x86_64 aarch64; do
+	archive="$out/schedcast-$version-$one-linux.tar.gz"
+	[ -e "$archive" ] || continue
+	sum=$(sha256sum "$archive" | cut -d' ' -f1)
+	sed -i "s/@SHA256_$one@/$sum/" "$work/krew"
+done
 cp "$work/krew" "$out/schedcast.yaml"

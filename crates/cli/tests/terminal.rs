@@ -44,6 +44,46 @@ fn progress_on_a_terminal_does_not_stop_the_threads_that_report_it() {
     assert!(seen.contains("cyclictest/latency"), "no table: {seen}");
 }
 
+/// What is printed for a recording, as a reader sees it on terminals of three widths. `INSTA_UPDATE=always` renews it.
+#[test]
+fn answers_are_set_to_the_width_of_the_terminal() {
+    for (name, words) in [
+        (
+            "advise",
+            "advise recordings/postgres-quota --slo 'p99<80ms'",
+        ),
+        (
+            "what-if",
+            "what-if recordings/postgres-quota --variant 63ms --set 'cpu.max=63ms/100ms' --variant burst --set cpu.max.burst=50ms",
+        ),
+    ] {
+        for columns in [80, 100, 160] {
+            let shell = format!(
+                "stty cols {columns}; NO_COLOR=1 {} {words} --seeds 3 2>/dev/null",
+                env!("CARGO_BIN_EXE_schedcast")
+            );
+            let output = Command::new("script")
+                .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+                .args(["-qec", &shell, "/dev/null"])
+                .env("TERM", "xterm")
+                .stdin(Stdio::null())
+                .output();
+            let Ok(output) = output else {
+                eprintln!("skipped: no `script` here (util-linux, Debian's bsdutils)");
+                return;
+            };
+            let text = String::from_utf8(output.stdout).unwrap().replace('\r', "");
+            assert!(output.status.success(), "{text}");
+            // What has to be typed or pasted is not broken.
+            let read = text.split("\ncgroup v1 ").next().unwrap();
+            for line in read.lines().filter(|line| !line.starts_with("reproduce:")) {
+                assert!(line.chars().count() <= columns, "{columns}: {line}");
+            }
+            insta::assert_snapshot!(format!("{name}_{columns}"), text);
+        }
+    }
+}
+
 #[test]
 fn names_from_files_reach_the_terminal_without_their_escapes() {
     let folder = tempfile::tempdir().unwrap();

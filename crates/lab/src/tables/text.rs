@@ -165,8 +165,10 @@ pub(super) fn separated(parts: &[String], separator: &str) -> Vec<String> {
     parts.iter().enumerate().map(part).collect()
 }
 
-/// How far the re-simulated recording is from the recorded run.
+/// How far the re-simulated recording is from the recorded run. Figures stay whole where a line has room for them.
 fn fit(fit: &[Fit], columns: usize) -> String {
+    const LABEL: &str = "fit to recording:";
+    let indent = LABEL.len() + 1;
     let part = |fit: &Fit| -> Option<String> {
         let metric = crate::metrics::parse(&fit.metric)?;
         let scale = scale_for(&metric, fit.predicted.abs().max(fit.seen.abs()));
@@ -187,7 +189,13 @@ fn fit(fit: &[Fit], columns: usize) -> String {
     if parts.is_empty() {
         return String::new();
     }
-    wrap_to(columns, "fit to recording:", &separated(&parts, ","), 18)
+    let pieces = separated(&parts, ",").into_iter().flat_map(|part| {
+        match indent + width(&part) <= columns {
+            true => vec![part],
+            false => words(&part),
+        }
+    });
+    wrap_to(columns, LABEL, &pieces.collect::<Vec<_>>(), indent)
 }
 
 /// The rows of the table, with headings where it has sections.
