@@ -3,7 +3,8 @@
 //! Counters say how often a group was throttled, for how long, and (where known) how much it used. Many demands count the
 //! same: short jobs in bunches, long ones now and then. A [family](shapes) of them is run through a [`queue`] under
 //! the recorded limit; those that give the recorded counters stay, and run again under the limits in question. The answer is
-//! the range over all that stayed, never a point.
+//! the range over all that stayed, never a point. Where the group's CPU time was [sampled](Samples) and no limit held it back, its
+//! demand is known as it came, and the range is much narrower.
 //!
 //! Worked example. `recordings/postgres-quota` counted 295 periods of 100 ms with 50 ms each, 102 throttled, 5712 ms of
 //! throttled time. Of 13 824 demands some 270 count that within a tenth or so. With 60 ms they are throttled in 7 to 38 %
@@ -13,9 +14,10 @@ mod ask;
 mod containers;
 mod prometheus;
 mod queue;
+mod samples;
 mod shapes;
+mod shown;
 
-use std::fmt::Write;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
@@ -29,6 +31,7 @@ pub use self::containers::{Container, Dump, Labels, selector};
 pub use self::prometheus::Beyond;
 pub use self::queue::{Counted, Limit};
 use self::queue::{Job, serve, serve_within};
+pub use self::samples::Samples;
 use self::shapes::{Shape, Stream, family};
 use crate::error::{Error, Result, hint_for};
 use crate::recording::found;
@@ -57,6 +60,8 @@ pub struct Known {
     pub usage_ns: Option<u64>,
     /// How often a counter fell: the group began anew, and what it had counted since the look before is not known.
     pub restarts: u32,
+    /// What it used every few milliseconds, where that was recorded.
+    pub samples: Option<Samples>,
 }
 
 /// Lowest and highest value over all demands that match.
@@ -104,6 +109,8 @@ pub struct Bounds {
     pub matching: u64,
     /// How far from the counted values they may be: 1 is the usual tolerance.
     pub tolerance: f64,
+    /// Whether they are the recorded samples, not members of the family.
+    pub are_samples: bool,
     /// CPU time that they use in the window, in ms.
     pub usage_ms: Range,
     /// One for each limit.
@@ -167,6 +174,7 @@ impl Known {
             throttled_ns: grown.throttled_ns,
             usage_ns: grown.usage_ns,
             restarts: u32::from(after.began_anew(&before)),
+            samples: Samples::open(folder)?,
         };
         known.refuse_silence()?;
         Ok(known)
@@ -320,6 +328,7 @@ pub(crate) struct Matching<'a> {
     demands: Vec<Demand>,
     tried: u64,
     tolerance: f64,
+    are_samples: bool,
 }
 
 /// Runs the family and keeps what matches; `limits` are what is asked about, with their names.
@@ -338,6 +347,7 @@ pub fn bounds(known: &Known, limits: &[(String, Limit)]) -> Result<Bounds> {
         tried: matching.tried,
         matching: matching.demands.len() as u64,
         tolerance: matching.tolerance,
+        are_samples: matching.are_samples,
         usage_ms,
         outlooks: outlooks
             .map(|(name, limit)| matching.outlook(name, *limit))
@@ -362,6 +372,16 @@ impl Known {
     /// # Errors
     /// As [`bounds`].
     pub(crate) fn matching(&self) -> Result<Matching<'_>> {
+        if let Some(samples) = self.demand_as_it_came() {
+            let demands = samples.demands(self);
+            return Ok(Matching {
+                known: self,
+                tried: demands.len() as u64,
+                demands,
+                tolerance: 1.0,
+                are_samples: true,
+            });
+        }
         let mut tried = 0;
         for tolerance in TOLERANCES {
             let (demands, ran) = self.demands(tolerance);
@@ -372,6 +392,7 @@ impl Known {
                     demands,
                     tried,
                     tolerance,
+                    are_samples: false,
                 });
             }
         }
@@ -379,6 +400,11 @@ impl Known {
         Err(bad_input(format!(
             "no demand of the family counts what `{cgroup}` counted; record its events with `schedcast record`"
         )))
+    }
+
+    /// The samples, where no limit held the group back while they were taken: what it used is what it wanted then.
+    fn demand_as_it_came(&self) -> Option<&Samples> {
+        self.samples.as_ref().filter(|_| self.nr_throttled == 0)
     }
 
     /// How often a window of this length fits into the counted one.
@@ -524,112 +550,6 @@ impl Matching<'_> {
                 .per_active(&one.again(limit, 1000 - DRIFT_PERMILLE))
                 <= ratio
         })
-    }
-}
-
-impl Bounds {
-    /// The answer for programs, `schedcast.counters/1`.
-    pub fn json(&self) -> String {
-        let range = |range: Range| serde_json::json!([range.low, range.high]);
-        let known = &self.known;
-        let outlooks = self.outlooks.iter().map(|outlook| {
-            serde_json::json!({
-                "name": outlook.name,
-                "quota_us": outlook.limit.quota_ns.map(|ns| ns / 1000),
-                "period_us": outlook.limit.period_ns / 1000,
-                "burst_us": outlook.limit.burst_ns / 1000,
-                "nr_throttled_ratio": range(outlook.throttled_ratio),
-                "throttled_ms": range(outlook.throttled_ms),
-            })
-        });
-        let value = serde_json::json!({
-            "schema": "schedcast.counters/1",
-            "tier": "counters",
-            "cgroup": known.cgroup,
-            "name": known.label,
-            "recorded": {
-                "nr_periods": known.nr_periods,
-                "nr_throttled": known.nr_throttled,
-                "throttled_ms": known.throttled_ns.map(|ns| ns as f64 / 1e6),
-                "usage_ms": known.usage_ns.map(|ns| ns as f64 / 1e6),
-                "restarts": known.restarts,
-            },
-            "demands": { "tried": self.tried, "matching": self.matching, "tolerance": self.tolerance },
-            "usage_ms": range(self.usage_ms),
-            "limits": outlooks.collect::<Vec<_>>(),
-        });
-        format!("{value:#}\n")
-    }
-
-    /// The answer for people; `source` is what it was read from: `recording pg`.
-    pub fn text(&self, source: &str) -> String {
-        let known = &self.known;
-        let seconds = known.window_ns as f64 / 1e9;
-        let mut text = format!(
-            "schedcast {} · {source}, {seconds:.1} s · {} CPUs · tier counters\n",
-            env!("CARGO_PKG_VERSION"),
-            known.cpus
-        );
-        let _ = writeln!(
-            text,
-            "group {}: {} of {} simulated demands give{} the recorded counters; they use {:.0} to {:.0} ms of CPU time\n",
-            known.label.as_deref().unwrap_or(&known.cgroup),
-            self.matching,
-            self.tried,
-            if self.tolerance > 1.0 { " roughly" } else { "" },
-            self.usage_ms.low,
-            self.usage_ms.high
-        );
-        let names = self
-            .outlooks
-            .iter()
-            .map(|outlook| outlook.name.chars().count());
-        let width = names.max().unwrap_or(0).max("recorded".len());
-        let _ = writeln!(
-            text,
-            "{:width$}  {:>24}  {:>20}",
-            "", "throttled periods (%)", "throttled time (ms)"
-        );
-        let throttled_ms = known
-            .throttled_ns
-            .map(|ns| format!("{:.0}", ns as f64 / 1e6));
-        let _ = writeln!(
-            text,
-            "{:width$}  {:>24.1}  {:>20}",
-            "recorded",
-            100.0 * known.ratio(),
-            throttled_ms.as_deref().unwrap_or("unknown")
-        );
-        for outlook in &self.outlooks {
-            let percent = format!(
-                "{:.1} … {:.1}",
-                100.0 * outlook.throttled_ratio.low,
-                100.0 * outlook.throttled_ratio.high
-            );
-            let (low, high) = (outlook.throttled_ms.low, outlook.throttled_ms.high);
-            let time = format!("{low:.0} … {high:.0}");
-            let _ = writeln!(text, "{:width$}  {percent:>24}  {time:>20}", outlook.name);
-        }
-        text.push('\n');
-        if known.restarts > 0 {
-            let times = match known.restarts {
-                1 => "once".to_owned(),
-                many => format!("{many} times"),
-            };
-            let _ = writeln!(
-                text,
-                "Counters fell {times}: the group began anew, and what it counted just before that is not known."
-            );
-        }
-        if known.usage_ns.is_none() {
-            text +=
-                "`usage_usec` (v1: cpuacct.usage) of the same window would narrow the ranges.\n";
-        }
-        if known.throttled_ns.is_none() {
-            text += "Throttled time of the same window would narrow the ranges.\n";
-        }
-        text += "The events of the scheduler (`schedcast record`) would give a point for each.\n";
-        text
     }
 }
 

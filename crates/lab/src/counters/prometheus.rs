@@ -258,6 +258,7 @@ impl Range {
             throttled_ns: time_ns(THROTTLED_SECONDS),
             usage_ns: time_ns(USAGE),
             restarts: self.restarts(window),
+            samples: None,
         })
     }
 
@@ -475,6 +476,7 @@ mod tests {
             throttled_ns: Some(5_712_000_000),
             usage_ns: Some(9_870_000_000),
             restarts: 1,
+            samples: None,
         };
         assert_eq!(known, expected);
     }

@@ -72,7 +72,7 @@ pub(super) fn family(cpus: usize) -> Vec<Shape> {
 pub(super) struct Stream(pub(super) SplitMix);
 
 impl Stream {
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.0.next()) * u128::from(bound)) >> 64) as u64
     }
 }

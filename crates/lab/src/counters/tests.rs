@@ -105,6 +105,7 @@ fn who_is_always_throttled_may_want_any_amount() {
         throttled_ns: Some(15_000 * ms),
         usage_ns: Some(15_000 * ms),
         restarts: 0,
+        samples: None,
     };
     let limits = [75, 100].map(|quota_ms| (quota_ms.to_string(), limit(quota_ms)));
     let bounds = bounds(&known, &limits).unwrap();
