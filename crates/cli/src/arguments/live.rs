@@ -44,6 +44,7 @@ const RECORD_HELP: &str = "\
 schedcast record -o pg --unit postgresql --seconds 30
 schedcast record -o shop --pod shop/checkout/app --seconds 30
 schedcast record -o job --cgroup /test -- ./job --threads 4
+schedcast record -o own --unprivileged --seconds 30
 Ctrl-C ends a recording and keeps it. Recording needs root, or perf where perf_event_paranoid allows it.";
 
 /// Below the help of `apply`.
@@ -68,6 +69,12 @@ pub struct RecordArguments {
     /// Record with perf even where tracefs is open
     #[arg(long)]
     pub perf: bool,
+    /// Sample the group's own counters instead of events, which needs no right: for `schedcast counters`
+    #[arg(long, conflicts_with = "perf")]
+    pub unprivileged: bool,
+    /// With --unprivileged: milliseconds from one look at the counters to the next
+    #[arg(long, value_name = "MS", default_value_t = 10, requires = "unprivileged", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub every: u64,
     /// Command to run during the recording
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,

@@ -38,6 +38,9 @@ pub fn record(arguments: &RecordArguments, out: &mut impl Write) -> Result<u8> {
         command: arguments.command.clone(),
         perf: arguments.perf,
     };
+    if arguments.unprivileged {
+        return sample(arguments, &request, out);
+    }
     let report = recorder::record(&request, sys::stop_flag()).map_err(host_error)?;
     let seconds = report.duration.as_secs_f64();
     let mut text = format!(
@@ -73,6 +76,35 @@ pub fn record(arguments: &RecordArguments, out: &mut impl Write) -> Result<u8> {
     let named = named.map_or(String::new(), |flag| format!(" {flag}"));
     let folder = arguments.output.display();
     text += &format!("next: schedcast what-if {folder}{named}\n");
+    written(out.write_all(text.as_bytes()))?;
+    Ok(0)
+}
+
+/// `schedcast record --unprivileged`
+fn sample(arguments: &RecordArguments, request: &Request, out: &mut impl Write) -> Result<u8> {
+    let every = Duration::from_millis(arguments.every);
+    let sampled = recorder::sample(request, every, sys::stop_flag()).map_err(host_error)?;
+    let folder = arguments.output.display();
+    let mut text = format!(
+        "{folder}: {:.1} s, {} samples of {}\noverhead: {:.1} ms of CPU time\n",
+        sampled.duration.as_secs_f64(),
+        sampled.samples,
+        sampled.cgroup,
+        sampled.own_cpu_ns as f64 / 1e6
+    );
+    if !sampled.is_used {
+        text += "note: the group used no CPU time meanwhile\n";
+    }
+    if sampled.is_throttled {
+        text += "note: the limit held the group back meanwhile, so ranges are wide; sample once more under a looser one\n";
+    }
+    if let Some(code) = sampled.exit_code.filter(|code| *code != 0) {
+        text += &format!("note: the command ended with {code}\n");
+    }
+    text += &format!(
+        "next: schedcast counters {folder} --cgroup {} --set 'cpu.max=50000 100000'\n",
+        sampled.cgroup
+    );
     written(out.write_all(text.as_bytes()))?;
     Ok(0)
 }

@@ -30,10 +30,12 @@ use crate::topology::{KernelInfo, Topology};
 
 mod child;
 mod pages;
+mod samples;
 mod tracer;
 mod tree;
 
 use child::Child;
+pub use samples::{Sampled, sample};
 use tracer::Tracer;
 
 /// The events a replay needs.
@@ -288,15 +290,24 @@ impl Description {
         trace: (&str, &str),
     ) -> serde_json::Value {
         let what = match request.command.as_slice() {
-            [] => request
-                .cgroup
-                .clone()
-                .unwrap_or_else(|| "all groups".to_owned()),
+            [] => request.cgroup.as_deref().unwrap_or("all groups").to_owned(),
             words => words.join(" "),
         };
+        let mut meta = self.of_host(&what, span);
+        meta["trace"] = trace.0.into();
+        meta["trace_format"] = trace.1.into();
+        meta["trace_clock"] = "mono".into();
+        meta["events"] = report.events.into();
+        meta["lost_events"] = report.lost_events().into();
+        meta["steal_ratio"] = report.steal_ratio.into();
+        meta
+    }
+
+    /// What is the same whatever is recorded: the host, from begin to end of the recording.
+    fn of_host(&self, title: &str, span: (u64, u64)) -> serde_json::Value {
         let seconds = |ns: u64| ns as f64 / 1e9;
         serde_json::json!({
-            "title": what,
+            "title": title,
             "kernel": self.kernel.release,
             "hz": self.kernel.hz,
             "preempt": self.kernel.preempt,
@@ -307,14 +318,8 @@ impl Description {
             "llc": self.topology.llc_groups(),
             "virtual": self.is_virtual,
             "cgroup_version": self.cgroup_version,
-            "trace": trace.0,
-            "trace_format": trace.1,
-            "trace_clock": "mono",
-            "events": report.events,
-            "lost_events": report.lost_events(),
             "start_s": seconds(span.0),
             "end_s": seconds(span.1),
-            "steal_ratio": report.steal_ratio,
         })
     }
 }

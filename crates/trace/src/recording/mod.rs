@@ -249,7 +249,7 @@ pub fn trace_of(path: &Path) -> Result<PathBuf, ReadError> {
 
 fn trace_name<'a>(meta: &'a Meta, meta_path: &Path) -> Result<&'a str, ReadError> {
     meta.trace.as_deref().ok_or_else(|| {
-        let message = "expected the key `trace`, the name of the trace file";
+        let message = "expected the key `trace`, the name of the trace file; of counters alone `schedcast counters` is asked";
         ReadError::new(ErrorKind::Malformed, meta_path, message)
     })
 }

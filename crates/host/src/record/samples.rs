@@ -1,0 +1,292 @@
+//! What a group's own counters say every few milliseconds: a recording that needs no right but reading them.
+//!
+//! Tracing needs root. A pod may still read its own `cpu.stat`, and mostly `cpu.pressure`. Read every 10 ms they show how its
+//! CPU time came: 30 s are 3000 lines of 30 bytes. `schedcast counters` answers from them with ranges.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use schedcast_trace::fresh::Fresh;
+
+use super::{Child, Description, Groups, Request, check_new, child, names_of, tree, write_json};
+use crate::error::{HostError, Result, io_error};
+use crate::hierarchy::CpuHierarchy;
+use crate::stat::CpuTimes;
+use crate::sys;
+
+const FILE: &str = "samples.csv";
+
+/// What was sampled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sampled {
+    /// The group.
+    pub cgroup: String,
+    /// From the first sample to the last.
+    pub duration: Duration,
+    /// How many there are.
+    pub samples: u64,
+    /// CPU time that the recorder used, ns.
+    pub own_cpu_ns: u64,
+    /// Whether the group was throttled meanwhile.
+    pub is_throttled: bool,
+    /// Whether it used CPU time at all.
+    pub is_used: bool,
+    /// Exit code of the command, where there was one that ended by itself.
+    pub exit_code: Option<i32>,
+}
+
+/// The files of a group that are sampled.
+struct Counters {
+    stat: PathBuf,
+    /// Version 1 counts CPU time in a controller of its own.
+    usage: Option<PathBuf>,
+    pressure: Option<PathBuf>,
+}
+
+/// One look at them, in microseconds.
+#[derive(Clone, Copy)]
+struct Sample {
+    usage_us: u64,
+    nr_throttled: u64,
+    pressure_us: u64,
+}
+
+/// The number behind a name, as in `usage_usec 1200`.
+fn counter(text: &str, name: &str) -> Option<u64> {
+    let mut lines = text.lines().filter_map(|line| line.split_once(' '));
+    let (_, value) = lines.find(|(key, _)| *key == name)?;
+    value.trim().parse().ok()
+}
+
+/// Time in which some task waited, from `some avg10=0.00 avg60=0.00 avg300=0.00 total=1200`.
+fn waited_us(text: &str) -> Option<u64> {
+    let some = text.lines().find(|line| line.starts_with("some "))?;
+    some.rsplit_once("total=")?.1.trim().parse().ok()
+}
+
+impl Counters {
+    fn of(hierarchy: &CpuHierarchy, path: &str, dir: &Path) -> Counters {
+        let usage = hierarchy.accounting();
+        let pressure = dir.join("cpu.pressure");
+        Counters {
+            stat: dir.join("cpu.stat"),
+            usage: usage.map(|at| at.join(path.trim_matches('/')).join("cpuacct.usage")),
+            pressure: fs::read_to_string(&pressure)
+                .is_ok_and(|text| waited_us(&text).is_some())
+                .then_some(pressure),
+        }
+    }
+
+    fn look(&self) -> Result<Sample> {
+        let read = |file: &Path| {
+            fs::read_to_string(file).map_err(|error| io_error("reading", file, error))
+        };
+        let missing = |path: &Path, expected: &'static str, found: &str| HostError::Parse {
+            path: path.to_owned(),
+            line: 0,
+            expected,
+            found: found.lines().next().unwrap_or("").to_owned(),
+        };
+        let stat = read(&self.stat)?;
+        let usage_us = match &self.usage {
+            None => counter(&stat, "usage_usec")
+                .ok_or_else(|| missing(&self.stat, "a line usage_usec", &stat))?,
+            Some(file) => {
+                let text = read(file)?;
+                let used_ns: std::result::Result<u64, _> = text.trim().parse();
+                used_ns.map_err(|_| missing(file, "CPU time in ns", &text))? / 1000
+            }
+        };
+        let pressure = match &self.pressure {
+            Some(file) => waited_us(&read(file)?).unwrap_or(0),
+            None => 0,
+        };
+        Ok(Sample {
+            usage_us,
+            nr_throttled: counter(&stat, "nr_throttled").unwrap_or(0),
+            pressure_us: pressure,
+        })
+    }
+
+    fn header(&self) -> &'static str {
+        match self.pressure {
+            Some(_) => "at_us,usage_us,nr_throttled,pressure_us\n",
+            None => "at_us,usage_us,nr_throttled\n",
+        }
+    }
+
+    fn line(&self, at_us: u64, sample: Sample) -> String {
+        let Sample {
+            usage_us,
+            nr_throttled,
+            pressure_us,
+        } = sample;
+        match self.pressure {
+            Some(_) => format!("{at_us},{usage_us},{nr_throttled},{pressure_us}\n"),
+            None => format!("{at_us},{usage_us},{nr_throttled}\n"),
+        }
+    }
+}
+
+/// Samples the group of the request, or this process's own, until the command ends, the time is over or `stop` is set.
+///
+/// # Errors
+/// An existing recording in the folder, counters that cannot be read, a group that goes away, a full disk. No recording is
+/// left then.
+pub fn sample(request: &Request, every: Duration, stop: &AtomicBool) -> Result<Sampled> {
+    child::refuse_missing(&request.command)?;
+    let hierarchy = CpuHierarchy::detect()?;
+    let cgroup = match &request.cgroup {
+        Some(path) => path.clone(),
+        None => hierarchy.own_group()?,
+    };
+    let dir = hierarchy.existing(&cgroup)?;
+    let counters = Counters::of(&hierarchy, &cgroup, &dir);
+    counters.look()?;
+    let description = Description::read(&hierarchy)?;
+    check_new(&request.folder)?;
+    let file = request.folder.join(FILE);
+    let writing = |error| io_error("writing", &file, error);
+    let mut table = Fresh::create(&file).map_err(writing)?;
+    let mut child = Child::start_stopped(
+        &request.command,
+        Some(&dir)
+            .filter(|_| request.cgroup.is_some())
+            .map(PathBuf::as_path),
+    )?;
+    let before = tree::read(&hierarchy, Some(&cgroup))?;
+    let times = CpuTimes::read()?;
+    let own_before_ns = sys::own_cpu_ns();
+    if let Some(child) = &child {
+        child.go_on();
+    }
+    table
+        .write_all(counters.header().as_bytes())
+        .map_err(writing)?;
+    let (begin, start_ns) = (Instant::now(), sys::monotonic_ns());
+    let first = counters.look()?;
+    let (mut last, mut samples, mut exit_code) = (first, 0u64, None);
+    let mut due = Duration::ZERO;
+    loop {
+        let at_us = begin.elapsed().as_micros() as u64;
+        last = match samples {
+            0 => last,
+            _ => counters.look()?,
+        };
+        let line = counters.line(at_us, last);
+        table.write_all(line.as_bytes()).map_err(writing)?;
+        samples += 1;
+        exit_code = exit_code.or(child.as_mut().and_then(Child::ended));
+        let over = request
+            .duration
+            .is_some_and(|duration| begin.elapsed() >= duration);
+        if exit_code.is_some() || over || stop.load(Ordering::Relaxed) {
+            break;
+        }
+        // A look that came late is not made up for.
+        due = (due + every).max(begin.elapsed());
+        std::thread::sleep(due.saturating_sub(begin.elapsed()));
+    }
+    let end_ns = sys::monotonic_ns();
+    let after = tree::read(&hierarchy, Some(&cgroup))?;
+    drop(child);
+    table.keep().map_err(writing)?;
+    let folder = &request.folder;
+    write_json(
+        &folder.join("cgroups.json"),
+        &serde_json::json!({"before": before, "after": after}),
+    )?;
+    let mut meta = description.of_host(&cgroup, (start_ns, end_ns));
+    meta["steal_ratio"] = CpuTimes::read()?.steal_ratio_since(&times).into();
+    // Names are for root on some hosts; without them the path stays.
+    if let Ok(groups) = Groups::read(&hierarchy, Path::new("/")) {
+        let names = names_of(&groups, &before);
+        if !names.is_empty() {
+            meta["names"] = names.into();
+        }
+    }
+    // Last, because it is what makes the folder a recording.
+    write_json(&folder.join("recording.json"), &meta)?;
+    Ok(Sampled {
+        cgroup,
+        duration: Duration::from_nanos(end_ns - start_ns),
+        samples,
+        own_cpu_ns: sys::own_cpu_ns() - own_before_ns,
+        is_throttled: last.nr_throttled > first.nr_throttled,
+        is_used: last.usage_us > first.usage_us,
+        exit_code,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_of_both_versions_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        write(
+            "cpu.stat",
+            "usage_usec 1200\nuser_usec 900\nnr_periods 5\nnr_throttled 2\n",
+        );
+        write(
+            "cpu.pressure",
+            "some avg10=0.00 avg60=0.00 avg300=0.00 total=77\nfull avg10=0.00 total=5\n",
+        );
+        let v2 = Counters::of(
+            &CpuHierarchy::at(crate::CgroupVersion::V2, folder.path()),
+            "/",
+            folder.path(),
+        );
+        let sample = v2.look().unwrap();
+        assert_eq!(v2.line(10, sample), "10,1200,2,77\n");
+        write(
+            "cpu.stat",
+            "nr_periods 5\nnr_throttled 2\nthrottled_time 9\n",
+        );
+        let refused = v2.look().err().unwrap().to_string();
+        assert!(refused.contains("usage_usec"), "{refused}");
+        write("cpuacct.usage", "1234567\n");
+        let v1 = Counters {
+            usage: Some(folder.path().join("cpuacct.usage")),
+            ..v2
+        };
+        assert_eq!(v1.look().unwrap().usage_us, 1234);
+    }
+
+    /// Without a right beyond reading: this process samples its own group.
+    #[test]
+    fn the_own_group_is_sampled() {
+        if CpuHierarchy::detect()
+            .and_then(|one| one.own_group())
+            .is_err()
+        {
+            eprintln!("skipped: no cgroup with the cpu controller here");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let request = Request {
+            folder: folder.path().join("r"),
+            duration: Some(Duration::from_millis(200)),
+            ..Request::default()
+        };
+        let every = Duration::from_millis(10);
+        let sampled = match sample(&request, every, &AtomicBool::new(false)) {
+            // Version 1 with the accounting of CPU time elsewhere, where this process is in another group.
+            Err(error) if error.to_string().contains("cpuacct.usage") => {
+                eprintln!("skipped: {error}");
+                return;
+            }
+            sampled => sampled.unwrap(),
+        };
+        assert!(sampled.samples >= 3, "{sampled:?}");
+        let text = fs::read_to_string(request.folder.join(FILE)).unwrap();
+        assert_eq!(text.lines().count() as u64, sampled.samples + 1);
+        let again = sample(&request, every, &AtomicBool::new(false));
+        assert!(again.unwrap_err().to_string().contains("already"));
+    }
+}
