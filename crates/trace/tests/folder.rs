@@ -181,7 +181,7 @@ fn recording_json() {
         (
             "\"trace.txt\"",
             "null",
-            "recording.json: expected the key `trace`, the name of the trace file",
+            "recording.json: expected the key `trace`, the name of the trace file; of counters alone `schedcast counters` is asked",
         ),
         (
             "\"trace.txt\"",

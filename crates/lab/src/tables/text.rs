@@ -6,7 +6,7 @@
 //! ```
 //!
 //! `±` is half the 95 % interval of the mean over seeds; `*` marks a change whose paired interval
-//! excludes zero, with the change beside it where there is room. Where a recording knows what really happened, a line below the row says so.
+//! excludes zero, with the change beside it where there is room. `≤` stands for the upper end where the lower one would be 0 or less. Where a recording knows what really happened, a line below the row says so.
 
 use std::ops::Range;
 
@@ -320,7 +320,12 @@ fn value_cell(summary: Option<&Summary>, scale: &Scale) -> Cell {
             ..Cell::default()
         };
     };
-    let half = |[low, high]: [f64; 2]| format!("±{}", scale.number((high - low) / 2.0));
+    // Of what is never negative only the upper end says something where the lower one would be 0 or less.
+    let is_counted = summary.values().iter().all(|value| *value >= 0.0);
+    let half = |[low, high]: [f64; 2]| match is_counted && low <= 0.0 && high > summary.mean {
+        true => format!("≤{}", scale.number(high)),
+        false => format!("±{}", scale.number((high - low) / 2.0)),
+    };
     let ends = || {
         let values = summary.values();
         let least = values.iter().copied().fold(f64::INFINITY, f64::min);
@@ -551,6 +556,9 @@ pub(super) fn notes(comparison: &Comparison, table: &Body, style: &Style) -> Str
             _ => "over seeds",
         };
         notes.push(format!("± half the 95 % interval {of}"));
+    }
+    if cells().any(|cell| cell.spread.starts_with('≤')) {
+        notes.push("≤ the upper end of an interval that reaches down to 0".to_string());
     }
     let values = || rows.iter().filter(|row| row.kind == RowKind::Values);
     let spreads = || values().flat_map(|row| &row.row.cells);
