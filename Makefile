@@ -157,8 +157,8 @@ speed:
 
 # Limits, benchmarks and rt-app files on this kernel and in simulation, side by side: minutes, as root, on an otherwise
 # idle machine with rt-app, rt-tests, perf and stress-ng.
-LIMITS := $(CARGO) run --release --locked -p schedcast-lab --example bandwidth_twins --
-PROGRAMS := $(CARGO) run --release --locked -p schedcast-lab --example program_twins --
+LIMITS := $(CARGO) run --release --locked -p schedcast-verify --example bandwidth_twins --
+PROGRAMS := $(CARGO) run --release --locked -p schedcast-verify --example program_twins --
 MEASURED := docs/validation
 # What that machine does when it has nothing to do: it runs beside everything that is simulated here.
 BACKGROUND := $(abspath recordings/dev-vm-idle)
@@ -181,7 +181,7 @@ twin-pages:
 
 # hackbench on 128 and 224 CPUs beside reports of the kernel test robot: simulations only, half an hour of CPU time.
 robot:
-	$(CARGO) run --release --locked -p schedcast-lab --example robot_twins -- validation/robot.toml $(MEASURED)/robot.md
+	$(CARGO) run --release --locked -p schedcast-verify --example robot_twins -- validation/robot.toml $(MEASURED)/robot.md
 
 # The experiments of validation/ in simulation and for real, on this kernel and on those of virtual machines: an hour, as
 # root, on an otherwise idle machine with stress-ng, rt-app, rt-tests, postgresql, nginx, wrk and qemu-system-x86.

@@ -78,7 +78,7 @@ fn check(series: &str) {
         .unwrap();
     let said = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success(), "{said}");
-    let twins = schedcast_lab::validate::read_results(&results).unwrap();
+    let twins = schedcast_verify::validate::read_results(&results).unwrap();
     let [twin] = twins.as_slice() else {
         panic!("one scenario, found {}", twins.len());
     };

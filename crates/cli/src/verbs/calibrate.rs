@@ -9,11 +9,11 @@ use schedcast_host::calibrate::derive::figures;
 use schedcast_host::calibrate::{Figure, Measured, measure};
 use schedcast_host::{KernelInfo, Topology};
 use schedcast_lab::error::{Error, Result};
-use schedcast_lab::fit::{self, Fitted};
 use schedcast_lab::host_machine;
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::simulator::Simulator;
 use schedcast_trace::fresh;
+use schedcast_verify::fit::{self, Fitted};
 
 use super::host::host_error;
 use crate::arguments::live::CalibrateArguments;

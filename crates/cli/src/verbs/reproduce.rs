@@ -5,8 +5,8 @@ use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use schedcast_lab::error::{Error, Result};
-use schedcast_lab::studies::{self, Bench, Report};
 use schedcast_trace::fresh;
+use schedcast_verify::studies::{self, Bench, Report};
 
 use crate::arguments::Cli;
 use crate::arguments::reproduce::{ReproduceArguments, ReproduceFormat};

@@ -10,7 +10,7 @@ use crate::simulator::Simulator;
 
 /// The experiment that browsers are shown, with variants, and a title that tries to end what it stands in.
 fn text() -> String {
-    let text = include_str!("../../tests/browser/experiment.toml");
+    let text = include_str!("experiment.toml");
     let text = text.replace("Burst under a limit", "Burst </script> & <b>");
     let text = text.replace("seeds = 2", "seeds = 3");
     let burst = "[variant.cgroup.\"/test\"]\n\"cpu.max.burst\" = 30000\n";

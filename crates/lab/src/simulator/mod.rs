@@ -604,7 +604,7 @@ fn run_to_the_end<K: Core>(
 }
 
 /// An error of another crate, which says its place itself.
-pub(crate) fn bad_input(error: impl std::fmt::Display) -> Error {
+pub fn bad_input(error: impl std::fmt::Display) -> Error {
     Error::Input(Box::new(Diagnostic::general(error.to_string())))
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use schedcast_host::vm::{Accelerator, KernelImage};
 use schedcast_lab::error::Result;
 use schedcast_lab::experiment::{self, Scenario, Surroundings};
-use schedcast_lab::validate::Measured;
+use schedcast_verify::validate::Measured;
 
 use super::super::in_vm;
 use super::{bad_input, real};

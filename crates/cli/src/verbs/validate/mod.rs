@@ -11,8 +11,8 @@ use schedcast_host::{KernelInfo, sys};
 use schedcast_lab::error::{Diagnostic, Error, Result};
 use schedcast_lab::experiment::{self, Experiment, Scenario, Surroundings, document};
 use schedcast_lab::simulate::{Simulate, run_all};
-use schedcast_lab::validate::{self, AsReal, Measured, Twin};
 use schedcast_trace::fresh;
+use schedcast_verify::validate::{self, AsReal, Measured, Twin};
 
 use super::host::host_error;
 use super::in_vm;

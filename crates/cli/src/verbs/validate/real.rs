@@ -12,7 +12,7 @@ use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::program::{Action, Program};
 use schedcast_lab::recording::Recorded;
-use schedcast_lab::validate::{self, Measured};
+use schedcast_verify::validate::{self, Measured};
 use schedcast_workload::programs::{self, printed};
 
 use super::super::host::host_error;

@@ -1,0 +1,14 @@
+//! Forecasts held against what was measured: published studies, live runs, figures of a machine.
+//!
+//! ```text
+//! studies/NAME/published.csv ─► studies  ┐
+//! real runs of an experiment ─► validate ├─► lab ─► verdicts and pages
+//! results of benchmarks      ─► fit      ┘
+//! ```
+//!
+//! The examples of this crate run the known answers: limits, benchmarks and calibrations, for real
+//! and in simulation.
+
+pub mod fit;
+pub mod studies;
+pub mod validate;

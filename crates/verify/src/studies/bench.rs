@@ -1,0 +1,154 @@
+//! What predictors run their experiments on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rayon::prelude::*;
+use schedcast_lab::error::{Result, Source};
+use schedcast_lab::experiment::{self, Experiment, Scenario, Surroundings, document};
+use schedcast_lab::outcome::Outcome;
+use schedcast_lab::simulate::Simulate;
+use schedcast_lab::simulator::Simulator;
+use schedcast_sim::World;
+
+/// The simulator, and how much of it a study may use.
+pub struct Bench<'a> {
+    simulator: Simulator,
+    quick: bool,
+    runs: AtomicU64,
+    finished: &'a (dyn Fn() + Sync),
+}
+
+impl<'a> Bench<'a> {
+    /// A bench for a quick or a full reproduction; `finished` is called after each run.
+    pub fn new(quick: bool, finished: &'a (dyn Fn() + Sync)) -> Bench<'a> {
+        Bench {
+            simulator: Simulator::new(),
+            quick,
+            runs: AtomicU64::new(0),
+            finished,
+        }
+    }
+
+    /// Whether numbers are wanted soon rather than verdicts.
+    pub fn quick(&self) -> bool {
+        self.quick
+    }
+
+    /// `full` runs, or `quick` ones.
+    pub fn pick<T>(&self, full: T, quick: T) -> T {
+        if self.quick { quick } else { full }
+    }
+
+    /// Runs so far.
+    pub fn runs(&self) -> u64 {
+        self.runs.load(Ordering::Relaxed)
+    }
+
+    /// The experiment of a file's text, with a layer of constants (TOML) over it.
+    ///
+    /// # Errors
+    /// What is wrong in either, at its place.
+    pub fn experiment(&self, file: &str, text: &str, constants: &str) -> Result<Experiment> {
+        let layer = Source::new("fitted constants", constants);
+        let surroundings = Surroundings {
+            settings: vec![document::parse(&layer)?],
+            ..Surroundings::default()
+        };
+        let file: Arc<Source> = Source::new(file, text);
+        experiment::read(&document::parse(&file)?, &surroundings)
+    }
+
+    /// Runs every job, a scenario and its seed, on all CPUs; results in the order of the jobs.
+    ///
+    /// # Errors
+    /// The error of the first job that has one.
+    pub fn run(&self, jobs: &[(Scenario, u64)]) -> Result<Vec<Outcome>> {
+        let outcomes: Vec<Result<Outcome>> = jobs
+            .par_iter()
+            .map(|(scenario, seed)| {
+                let outcome = self.simulator.run(scenario, *seed);
+                self.count_run();
+                outcome
+            })
+            .collect();
+        outcomes.into_iter().collect()
+    }
+
+    /// Runs every job to its end as [`Bench::run`] does, and looks at each world when it has ended.
+    ///
+    /// # Errors
+    /// The error of the first job that has one.
+    pub fn measure<T: Send>(
+        &self,
+        jobs: &[(Scenario, u64)],
+        look: impl Fn(&mut World) -> T + Sync,
+    ) -> Result<Vec<(Outcome, T)>> {
+        self.measure_each(jobs, |_, outcome, world| (outcome.clone(), look(world)))
+    }
+
+    /// As [`Bench::measure`], for looks that depend on the job: they get its number and outcome too.
+    ///
+    /// # Errors
+    /// The error of the first job that has one.
+    pub fn measure_each<T: Send>(
+        &self,
+        jobs: &[(Scenario, u64)],
+        look: impl Fn(usize, &Outcome, &mut World) -> T + Sync,
+    ) -> Result<Vec<T>> {
+        let measured: Vec<Result<T>> = jobs
+            .par_iter()
+            .enumerate()
+            .map(|(row, (scenario, seed))| {
+                let mut finished = self.simulator.finish(scenario, *seed)?;
+                self.count_run();
+                let outcome = finished.outcome();
+                Ok(look(row, &outcome, &mut finished.world))
+            })
+            .collect();
+        measured.into_iter().collect()
+    }
+
+    /// A world of the scenario, at its start, for predictors that look inside.
+    ///
+    /// # Errors
+    /// As for a run.
+    pub fn world(&self, scenario: &Scenario, seed: u64) -> Result<World> {
+        self.count_run();
+        Ok(self.simulator.world(scenario, seed)?.0)
+    }
+
+    fn count_run(&self) {
+        self.runs.fetch_add(1, Ordering::Relaxed);
+        (self.finished)();
+    }
+}
+
+/// `count` values uniform in [0, `range`): one from each of `count` equal parts, so that no stretch
+/// is left out. The same every time.
+pub fn uniform_draws(count: usize, range: u64, seed: u64) -> Vec<u64> {
+    use rand_core::{Rng, SeedableRng};
+    let mut stream = rand_pcg::Pcg64Mcg::seed_from_u64(seed);
+    let part = |index: usize| (range as u128 * index as u128 / count as u128) as u64;
+    (0..count)
+        .map(|index| {
+            let (begin, end) = (part(index), part(index + 1));
+            begin + stream.next_u64() % (end - begin).max(1)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::uniform_draws;
+
+    #[test]
+    fn draws_cover_the_range_once_and_repeat() {
+        let draws = uniform_draws(50, 100_000_000, 1);
+        for (index, &draw) in draws.iter().enumerate() {
+            assert_eq!(draw / 2_000_000, index as u64);
+        }
+        assert_eq!(draws, uniform_draws(50, 100_000_000, 1));
+        assert_ne!(draws, uniform_draws(50, 100_000_000, 2));
+    }
+}

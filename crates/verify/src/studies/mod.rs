@@ -1,0 +1,157 @@
+//! The published studies: other people's numbers, predicted from their unpatched columns.
+//!
+//! Each study is a folder `studies/NAME/` and a predictor here:
+//!
+//! ```text
+//! published.csv ─► calibrate rows ─► predict: fit constants, run experiments ─► Prediction
+//!       │                                                                        │
+//!       └── predict rows ── joined afterwards ─► accept.toml ─► verdicts, scores ┴─► Report
+//! ```
+//!
+//! A [`Study`] never sees what it is judged by: [`Study::predict`] gets a [`Calibration`], whose questions
+//! have no values, and a [`Bench`] to run experiments on. Worked example: the `burst` predictor reads p50
+//! and maximum of the one printed run, finds the phase of requests against the period that gives them,
+//! and answers p75 to p99.9; the report then puts the printed p75 beside its answer.
+//!
+//! To add a study, write its folder (`published.csv`, `accept.toml`, experiments, `README.md`), a module
+//! with a type that implements [`Study`], and a line in [`STUDIES`].
+
+pub mod accept;
+pub mod bench;
+mod burst;
+mod calibration;
+mod page;
+mod picture;
+pub mod prediction;
+mod pstate_holdoff;
+pub mod published;
+mod recent_used_cpu;
+pub mod report;
+pub mod score;
+mod tables;
+mod tg_load_ratelimit;
+mod timer_interleave;
+
+pub use bench::Bench;
+pub use prediction::Prediction;
+pub use published::Calibration;
+pub use report::{Report, StudyReport};
+
+use accept::Acceptance;
+use published::Published;
+use schedcast_lab::error::{Error, Result, hint_for};
+
+/// A study's name and files.
+#[derive(Clone, Copy, Debug)]
+pub struct Files {
+    /// Name of its folder.
+    pub name: &'static str,
+    /// One line.
+    pub title: &'static str,
+    /// Text of `published.csv`.
+    pub published: &'static str,
+    /// Text of `accept.toml`.
+    pub accept: &'static str,
+    /// Text of `calibration.toml`.
+    pub calibration: &'static str,
+}
+
+/// The text of a file in `studies/`.
+macro_rules! study_file {
+    ($path:literal) => {
+        include_str!(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../studies/",
+            $path
+        ))
+    };
+}
+use study_file;
+
+/// A published study that can be predicted.
+pub trait Study: Sync {
+    /// Its name and files.
+    fn files(&self) -> Files;
+
+    /// Fits constants to the known rows and answers the questions.
+    ///
+    /// # Errors
+    /// An experiment that cannot be run, or a known row that is missing.
+    fn predict(&self, known: &Calibration, bench: &Bench) -> Result<Prediction>;
+}
+
+/// Every study.
+pub static STUDIES: &[&dyn Study] = &[
+    &burst::Burst,
+    &timer_interleave::TimerInterleave,
+    &recent_used_cpu::RecentUsedCpu,
+    &pstate_holdoff::PstateHoldoff,
+    &tg_load_ratelimit::TgLoadRatelimit,
+];
+
+/// The studies of these names, or all.
+///
+/// # Errors
+/// A name that no study has.
+pub fn named(names: &[String]) -> Result<Vec<&'static dyn Study>> {
+    if names.is_empty() {
+        return Ok(STUDIES.to_vec());
+    }
+    let find = |name: &String| {
+        let study = STUDIES.iter().find(|study| study.files().name == name);
+        study.copied().ok_or_else(|| {
+            let valid: Vec<&str> = STUDIES.iter().map(|study| study.files().name).collect();
+            Error::usage(format!("no study is called `{name}`")).hint(hint_for(name, &valid))
+        })
+    };
+    names.iter().map(find).collect()
+}
+
+/// Calibrates and predicts a study, then compares with what was published.
+///
+/// # Errors
+/// As [`Study::predict`], and for mistakes in the study's files.
+pub fn reproduce(study: &dyn Study, bench: &Bench) -> Result<StudyReport> {
+    let files = study.files();
+    let file = |name: &str| format!("studies/{}/{name}", files.name);
+    let published = Published::parse(&file("published.csv"), files.published)?;
+    let acceptance = Acceptance::parse(&file("accept.toml"), files.accept)?;
+    let fitted = calibration::parse(&file("calibration.toml"), files.calibration)?;
+    let before = bench.runs();
+    let mut prediction = study.predict(&published.calibration(), bench)?;
+    prediction.runs = bench.runs() - before;
+    calibration::compare(&fitted, &mut prediction);
+    StudyReport::new(&files, &published, &acceptance, &prediction, bench.quick())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn studies_are_found_by_name() {
+        assert_eq!(named(&[]).unwrap().len(), STUDIES.len());
+        assert_eq!(named(&["burst".into()]).unwrap()[0].files().name, "burst");
+        let error = named(&["brust".into()]).err().unwrap().to_string();
+        assert!(
+            error.contains("the nearest valid name is `burst`"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn the_files_of_every_study_can_be_read() {
+        for study in STUDIES {
+            let files = study.files();
+            let published = Published::parse(files.name, files.published).unwrap();
+            calibration::parse(files.name, files.calibration).unwrap();
+            let acceptance = Acceptance::parse(files.name, files.accept).unwrap();
+            let verdicts = acceptance.judge(&published, &Prediction::new()).unwrap();
+            assert!(
+                verdicts.iter().all(|verdict| !verdict.pass),
+                "{}",
+                files.name
+            );
+        }
+    }
+}

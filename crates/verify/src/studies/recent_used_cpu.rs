@@ -1,0 +1,272 @@
+//! `recent-used-cpu`: a task may return to the CPU it used before the last (Linux 4.16).
+//!
+//! The client of dbench on XFS is woken by a kernel worker on its own CPU, which therefore is not idle,
+//! and 4.15 sends it to the next idle one. Worked example with a client that is awake 94 % of the time: over 8 CPUs
+//! that is 12 % for each, which hardware-managed P-states leave at a low clock; between two CPUs it is 47 %
+//! for each, and both run at the full clock.
+//!
+//! Two constants are fitted to the two known rows, 1 and 2 clients of the unpatched kernel: the share up to which
+//! the hardware leaves the lowest clock, and the share from which it gives the full one.
+
+use schedcast_kernel::platform::Observation;
+use schedcast_lab::error::Result;
+use schedcast_lab::experiment::Scenario;
+use schedcast_lab::experiment::program::Action;
+use schedcast_sim::events::TraceKind;
+use schedcast_sim::machine::parts::Governor;
+
+use super::published::{Kernel, broken};
+use super::{Bench, Calibration, Files, Prediction, Study, study_file};
+
+/// The study.
+pub(super) struct RecentUsedCpu;
+
+const EXPERIMENT: &str = study_file!("recent-used-cpu/recent-used-cpu.toml");
+const TABLE: &str = "dbench XFS UMA";
+const CLIENTS: [u32; 5] = [1, 2, 4, 8, 64];
+
+/// The fitted constants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shares {
+    lowest_percent: u32,
+    full_percent: u32,
+}
+
+impl Study for RecentUsedCpu {
+    fn files(&self) -> Files {
+        Files {
+            name: "recent-used-cpu",
+            title: "a task may return to the CPU used before the last (Linux 4.16, 32e839dda3ba)",
+            published: study_file!("recent-used-cpu/published.csv"),
+            accept: study_file!("recent-used-cpu/accept.toml"),
+            calibration: study_file!("recent-used-cpu/calibration.toml"),
+        }
+    }
+
+    fn predict(&self, known: &Calibration, bench: &Bench) -> Result<Prediction> {
+        let file = "studies/recent-used-cpu/recent-used-cpu.toml";
+        let experiment = bench.experiment(file, EXPERIMENT, "")?;
+        let [base, patched] = &experiment.scenarios[..] else {
+            return Err(broken(format!("{file} needs two variants")));
+        };
+        let mut prediction = Prediction::new();
+        let shares = fit(base, known, bench, &mut prediction)?;
+        let pair = [base, patched].map(|scenario| with_shares(scenario, shares));
+        answer_dbench(&pair, known, bench, &mut prediction)?;
+        other_workloads(&pair, bench, &mut prediction)?;
+        for (scenario, name) in pair.iter().zip(["visited_base", "visited_patched"]) {
+            prediction.figure(name, visited_cpus(scenario, bench)? as f64);
+        }
+        Ok(prediction)
+    }
+}
+
+fn with_shares(scenario: &Scenario, shares: Shares) -> Scenario {
+    let mut scenario = scenario.clone();
+    let frequency = scenario.machine.machine.frequency.as_mut();
+    if let Some(hwp) = frequency.and_then(|part| part.hwp.as_mut()) {
+        hwp.lowest_clock_busy_percent = shares.lowest_percent;
+        hwp.full_clock_busy_percent = shares.full_percent;
+    }
+    scenario
+}
+
+/// The scenario with another command.
+pub(super) fn running(scenario: &Scenario, command: &str) -> Scenario {
+    let mut scenario = scenario.clone();
+    for program in &mut scenario.programs {
+        let words = command.split_whitespace().map(str::to_owned).collect();
+        program.action.value = Action::Run(words);
+    }
+    scenario
+}
+
+fn dbench(file_system: &str, clients: u32, seconds: u32) -> String {
+    format!("dbench -t {seconds} --warmup 1 --filesystem {file_system} {clients}")
+}
+
+/// Harmonic mean of a rate over the seeds, for each scenario.
+fn rates(scenarios: &[Scenario], metric: &str, seeds: u64, bench: &Bench) -> Result<Vec<f64>> {
+    let jobs: Vec<(Scenario, u64)> = scenarios
+        .iter()
+        .flat_map(|scenario| (0..seeds).map(|seed| (scenario.clone(), seed)))
+        .collect();
+    let outcomes = bench.run(&jobs)?;
+    let means = outcomes.chunks(seeds as usize).map(|runs| {
+        let inverse = runs.iter().map(|run| match run.metrics.get(metric) {
+            Some(rate) => 1.0 / rate,
+            None => f64::NAN,
+        });
+        runs.len() as f64 / inverse.sum::<f64>()
+    });
+    Ok(means.collect())
+}
+
+/// The shares that give the two known rows: a coarse grid, then every per cent around its best point.
+fn fit(
+    base: &Scenario,
+    known: &Calibration,
+    bench: &Bench,
+    prediction: &mut Prediction,
+) -> Result<Shares> {
+    let row = |clients: u32| {
+        let point = format!("clients={clients}");
+        known.mean("the HWP model", |asked| asked.point == point)
+    };
+    let published = [row(1)?, row(2)?];
+    let seconds = bench.pick(5, 3);
+    let best_of = |shares: &[Shares]| -> Result<Shares> {
+        let scenarios: Vec<Scenario> = shares
+            .iter()
+            .flat_map(|&shares| {
+                [1, 2].map(|clients| {
+                    let command = dbench("xfs", clients, seconds);
+                    running(&with_shares(base, shares), &command)
+                })
+            })
+            .collect();
+        let ours = rates(&scenarios, "dbench/throughput", 1, bench)?;
+        let misses = ours.chunks(2).map(|pair| {
+            let miss = |row: usize| (pair[row] / published[row]).ln().abs();
+            miss(0) + miss(1)
+        });
+        let best = shares
+            .iter()
+            .zip(misses)
+            .min_by(|left, right| left.1.total_cmp(&right.1));
+        let best = best.ok_or_else(|| broken("no constants were tried".into()))?;
+        Ok(*best.0)
+    };
+    let grid = |lowest: &[u32], full: &[u32]| -> Vec<Shares> {
+        let pair = |&lowest_percent: &u32| {
+            full.iter().map(move |&full_percent| Shares {
+                lowest_percent,
+                full_percent,
+            })
+        };
+        lowest.iter().flat_map(pair).collect()
+    };
+    let coarse = best_of(&grid(&[5, 7, 9, 11, 13, 15], &[24, 28, 32, 36, 40, 50, 60]))?;
+    let around = |at: u32, reach: u32| (at - reach..=at + reach).collect::<Vec<u32>>();
+    let fine = grid(
+        &around(coarse.lowest_percent, 1),
+        &around(coarse.full_percent, 2),
+    );
+    let best = best_of(&fine)?;
+    let from = "1 and 2 clients, unpatched";
+    prediction.constant(
+        "lowest_clock_busy_percent",
+        best.lowest_percent.into(),
+        "%",
+        from,
+    );
+    prediction.constant(
+        "full_clock_busy_percent",
+        best.full_percent.into(),
+        "%",
+        from,
+    );
+    Ok(best)
+}
+
+fn answer_dbench(
+    pair: &[Scenario; 2],
+    known: &Calibration,
+    bench: &Bench,
+    prediction: &mut Prediction,
+) -> Result<()> {
+    let seeds = bench.pick(4, 1);
+    let seconds = bench.pick(5, 3);
+    let scenarios: Vec<Scenario> = CLIENTS
+        .iter()
+        .flat_map(|&clients| {
+            pair.iter()
+                .map(move |scenario| running(scenario, &dbench("xfs", clients, seconds)))
+        })
+        .collect();
+    let rates = rates(&scenarios, "dbench/throughput", seeds, bench)?;
+    for question in known
+        .questions()
+        .iter()
+        .filter(|asked| asked.table == TABLE)
+    {
+        let clients = question.point.strip_prefix("clients=");
+        let row = CLIENTS
+            .iter()
+            .position(|count| clients == Some(count.to_string().as_str()));
+        let column = usize::from(question.kernel == Kernel::Patched);
+        if let Some(row) = row {
+            prediction.answer(question, rates[2 * row + column], None);
+        }
+    }
+    prediction.axes("clients", "patched / base");
+    let points = CLIENTS
+        .iter()
+        .zip(rates.chunks(2))
+        .map(|(&clients, pair)| (f64::from(clients).log2(), pair[1] / pair[0]));
+    prediction.series("dbench on XFS, log2 of clients", points.collect());
+    Ok(())
+}
+
+/// What else the change touches, and dbench with a clock that does not depend on load.
+fn other_workloads(pair: &[Scenario; 2], bench: &Bench, prediction: &mut Prediction) -> Result<()> {
+    let seeds = bench.pick(4, 2);
+    let seconds = bench.pick(5, 3);
+    let fixed = pair.each_ref().map(|scenario| {
+        let mut scenario = running(scenario, &dbench("xfs", 1, seconds));
+        if let Some(frequency) = &mut scenario.machine.machine.frequency {
+            frequency.governor = Governor::Performance;
+        }
+        scenario
+    });
+    let ext4 = pair
+        .each_ref()
+        .map(|scenario| running(scenario, &dbench("ext4", 1, seconds)));
+    let gain = |rates: &[f64]| 100.0 * (rates[1] / rates[0] - 1.0);
+    let metric = "dbench/throughput";
+    prediction.figure(
+        "gain_fixed_clock",
+        gain(&rates(&fixed, metric, seeds, bench)?),
+    );
+    prediction.figure("ext4_gain", gain(&rates(&ext4, metric, seeds, bench)?));
+    let hackbench = pair.each_ref().map(|scenario| {
+        let mut scenario = running(scenario, "hackbench -g 1 -l 5000");
+        for program in &mut scenario.programs {
+            program.name = "hackbench".to_owned();
+        }
+        scenario
+    });
+    // Its runs draw nothing at random: one is as good as many.
+    let times: Vec<f64> = rates(&hackbench, "hackbench/time", 1, bench)?;
+    prediction.figure("hackbench_gain", 100.0 * (times[0] / times[1] - 1.0));
+    Ok(())
+}
+
+/// CPUs on which the only client of dbench gets at least 1 % of its time slices.
+fn visited_cpus(scenario: &Scenario, bench: &Bench) -> Result<usize> {
+    const SECOND_NS: u64 = 1_000_000_000;
+    // Until then a balancing pass may still exchange one of the pair.
+    const WARM_NS: u64 = 3 * SECOND_NS;
+    let scenario = running(scenario, &dbench("xfs", 1, 5));
+    let mut world = bench.world(&scenario, 1)?;
+    world
+        .run_until(WARM_NS)
+        .map_err(schedcast_lab::simulator::bad_input)?;
+    world.probes_mut().trace = Some(Vec::new());
+    world
+        .run_until(WARM_NS + SECOND_NS)
+        .map_err(schedcast_lab::simulator::bad_input)?;
+    let mut dispatches = vec![0usize; scenario.machine.cpus()];
+    for event in world.probes().trace.iter().flatten() {
+        if let TraceKind::Kernel(Observation::Switch { next, .. }) = event.event
+            && world.task_name(next) == "dbench"
+        {
+            dispatches[event.cpu.index()] += 1;
+        }
+    }
+    let whole: usize = dispatches.iter().sum();
+    Ok(dispatches
+        .iter()
+        .filter(|&&count| count * 100 > whole)
+        .count())
+}

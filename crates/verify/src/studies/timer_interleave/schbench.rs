@@ -1,0 +1,116 @@
+//! schbench in two groups: signs only, for its flags are not published.
+//!
+//! Worked example: with both groups' timers aligned, 192 threads want 64 CPUs in the first half of each period
+//! and are throttled in the second, so a tenth of the wakeups waits 10 ms or more. With the periods apart
+//! half as many threads compete, and the same tenth waits 3 ms.
+//!
+//! How many workers a messenger has is fitted to the unpatched percentiles; everything else of the command
+//! line is schbench's default of 2023.
+
+use schedcast_lab::error::Result;
+use schedcast_lab::experiment::Scenario;
+use schedcast_lab::experiment::program::Action;
+
+use super::Variants;
+use crate::studies::published::{Kernel, Question, broken};
+use crate::studies::{Bench, Calibration, Prediction};
+
+const TABLE: &str = "schbench";
+const POINT: &str = "groups=32";
+/// Time of a run, s; schbench begins a second later to count.
+const RUN_S: u64 = 5;
+
+/// Both groups with schbench instead of stress-ng.
+fn scenario(groups: &Scenario, workers: u64) -> Scenario {
+    let mut scenario = groups.clone();
+    let command = format!("schbench-classic -m 32 -t {workers} -r {RUN_S}");
+    for program in &mut scenario.programs {
+        let words = command.split_whitespace().map(str::to_owned).collect();
+        program.action.value = Action::Run(words);
+    }
+    scenario.duration_ns = Some((RUN_S + 1) * 1_000_000_000);
+    scenario
+}
+
+/// What a question asks of a run: mean over both groups, us.
+fn percentile(question: &Question, run: &schedcast_lab::outcome::Outcome) -> f64 {
+    // latency.p50.0 of the table is wakeup_latency.p50 here.
+    let wanted = question.metric.trim_start_matches("latency.");
+    let wanted = wanted.strip_suffix(".0").unwrap_or(wanted);
+    let of = |group: &str| {
+        let value = run.metrics.get(&format!("{group}/wakeup_latency.{wanted}"));
+        value.copied().unwrap_or(f64::NAN)
+    };
+    (of("a") + of("b")) / 2.0
+}
+
+/// Mean of every asked percentile over the seeds.
+fn means(scenario: &Scenario, asked: &[&Question], seeds: u64, bench: &Bench) -> Result<Vec<f64>> {
+    let jobs: Vec<(Scenario, u64)> = (0..seeds).map(|seed| (scenario.clone(), seed)).collect();
+    let runs = bench.run(&jobs)?;
+    let mean = |question: &&Question| {
+        let values = runs.iter().map(|run| percentile(question, run));
+        values.sum::<f64>() / runs.len() as f64
+    };
+    Ok(asked.iter().map(mean).collect())
+}
+
+/// Fits the number of workers and answers the rows of 32 groups.
+pub(super) fn answer(
+    variants: &Variants,
+    known: &Calibration,
+    bench: &Bench,
+    prediction: &mut Prediction,
+) -> Result<()> {
+    let here = |asked: &&Question| asked.table == TABLE && asked.point == POINT;
+    let questions: Vec<&Question> = known.questions().iter().filter(here).collect();
+    let fitted: Vec<_> = known
+        .known()
+        .iter()
+        .filter(|row| here(&&row.question))
+        .collect();
+    let asked: Vec<&Question> = fitted.iter().map(|row| &row.question).collect();
+    let seeds = bench.pick(10, 2);
+    let mut best: Option<(f64, u64)> = None;
+    for workers in [1, 2, 3, 4] {
+        let ours = means(&scenario(&variants.two_base, workers), &asked, seeds, bench)?;
+        let misses = ours.iter().zip(&fitted);
+        let miss: f64 = misses
+            .map(|(ours, row)| (ours / row.value).ln().abs())
+            .sum();
+        if best.is_none_or(|(least, _)| miss < least) {
+            best = Some((miss, workers));
+        }
+    }
+    let (_, workers) = best.ok_or_else(|| broken("no schbench was tried".into()))?;
+    let from = "schbench with 32 groups, base";
+    prediction.constant("schbench workers", workers as f64, "", from);
+    let both = [
+        (Kernel::Base, &variants.two_base),
+        (Kernel::Patched, &variants.two_patched),
+    ];
+    for (kernel, groups) in both {
+        let values = means(&scenario(groups, workers), &questions, seeds, bench)?;
+        for (question, value) in questions.iter().zip(values) {
+            if question.kernel == kernel {
+                prediction.answer(question, value, None);
+            }
+        }
+    }
+    for (name, metric) in [
+        ("schbench_p90_fall", "latency.p90.0"),
+        ("schbench_p95_fall", "latency.p95.0"),
+    ] {
+        let of = |kernel: Kernel| {
+            let question = questions.iter();
+            let mut found =
+                question.filter(|asked| asked.metric == metric && asked.kernel == kernel);
+            let answer = found
+                .next()
+                .and_then(|asked| prediction.answered(asked.index));
+            answer.map_or(f64::NAN, |answer| answer.value)
+        };
+        prediction.figure(name, of(Kernel::Base) / of(Kernel::Patched));
+    }
+    Ok(())
+}
