@@ -275,23 +275,83 @@ fn cpu_rows_come_from_scheduling_events() {
     );
 }
 
+/// Variants in one file are told apart: no track is described twice, no thread switches on a CPU of the other variant,
+/// and the second one reads as the file of it alone does.
 #[test]
-fn several_variants_get_a_file_each() {
+fn several_variants_share_a_file() {
     let directory = tempfile::tempdir().unwrap();
     let mut other = scenario();
     other.name = "burst/100 ms".to_string();
     let path = directory.path().join("out.pftrace");
-    let files = perfetto::write_files(&Simulator::new(), &[scenario(), other], &path).unwrap();
-    let names: Vec<_> = files
+    perfetto::write_file(&Simulator::new(), &[scenario(), other.clone()], &path).unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    let both = Trace::decode(bytes.as_slice()).unwrap().packet;
+    let alone = packets_of(&other);
+
+    let tracks = described(&both);
+    let unique: BTreeSet<u64> = tracks.iter().map(|(track, _)| *track).collect();
+    assert_eq!(unique.len(), tracks.len());
+    let of_the_second: Vec<&str> = tracks
         .iter()
-        .map(|file| file.file_name().unwrap().to_string_lossy().into_owned())
+        .map(|(_, name)| name.as_str())
+        .filter(|name| name.starts_with("burst/100 ms · "))
         .collect();
-    assert_eq!(names[1], "out-burst_100_ms.pftrace");
-    assert!(
-        files
-            .iter()
-            .all(|file| file.metadata().unwrap().len() > 1000)
-    );
+    assert!(of_the_second.contains(&"burst/100 ms · /test"));
+    assert!(of_the_second.contains(&"burst/100 ms · machine"));
+
+    let mut threads: BTreeMap<i32, BTreeSet<bool>> = BTreeMap::new();
+    for (cpu, _, tid) in switches(&both) {
+        threads.entry(tid).or_default().insert(cpu >= CPUS);
+    }
+    assert_eq!(threads.remove(&0).map(|sides| sides.len()), Some(2));
+    assert!(threads.values().all(|sides| sides.len() == 1));
+    assert_eq!(tracks.len(), 2 * described(&alone).len());
+
+    let second: Vec<_> = switches(&both)
+        .into_iter()
+        .filter(|(cpu, ..)| *cpu >= CPUS)
+        .map(|(cpu, time, tid)| (cpu - CPUS, time, tid - i32::from(tid > 0) * (1 << 22)))
+        .collect();
+    assert!(second.len() > 40, "{}", second.len());
+    assert_eq!(second, switches(&alone));
+    let sequences: BTreeSet<_> = both
+        .iter()
+        .map(|packet| packet.trusted_packet_sequence_id)
+        .collect();
+    assert_eq!(sequences.len(), 2);
+}
+
+/// CPUs of the machine in the experiment.
+const CPUS: u32 = 8;
+
+/// Number and name of each track, in the order of their descriptions.
+fn described(packets: &[TracePacket]) -> Vec<(u64, String)> {
+    let descriptors = packets
+        .iter()
+        .filter_map(|packet| packet.track_descriptor.as_ref());
+    let of = |track: &schema::TrackDescriptor| {
+        let process = track.process.as_ref();
+        let name = process.and_then(|process| process.process_name.clone());
+        (track.uuid.unwrap(), name.unwrap_or_default())
+    };
+    descriptors.map(of).collect()
+}
+
+/// CPU, time and next thread of every switch, in the order of the file.
+fn switches(packets: &[TracePacket]) -> Vec<(u32, u64, i32)> {
+    let bundles = packets
+        .iter()
+        .filter_map(|packet| packet.ftrace_events.as_ref());
+    let mut all = Vec::new();
+    for bundle in bundles {
+        for event in &bundle.event {
+            if let Some(switch) = &event.sched_switch {
+                let next = switch.next_pid.unwrap();
+                all.push((bundle.cpu.unwrap(), event.timestamp.unwrap(), next));
+            }
+        }
+    }
+    all
 }
 
 /// Perfetto's own reader takes the file, and finds in it who ran when, the cgroups and the throttled spans.
@@ -315,7 +375,7 @@ fn the_trace_processor_of_perfetto_opens_it() {
     std::fs::write(&path, bytes).unwrap();
     let query = directory.path().join("q.sql");
     let text = "select (select count(*) from sched) > 100, \
-                (select count(*) from process where name = '/test'), \
+                (select count(*) from process where name glob '* · /test'), \
                 (select count(*) from slice where name = 'throttled') > 0, \
                 (select count(*) from stats where severity = 'error' and value > 0);";
     std::fs::write(&query, text).unwrap();

@@ -7,7 +7,7 @@ use clap::Args;
 /// Pictures of the first seed of every variant.
 #[derive(Clone, Debug, Args)]
 pub struct Pictures {
-    /// Write what happened as a Perfetto trace; several variants get a file each beside FILE
+    /// Write what happened in the first run of every variant as one Perfetto trace
     #[arg(long, value_name = "FILE", value_parser = file)]
     pub trace: Option<PathBuf>,
     /// Write the answer as one HTML page that needs nothing else

@@ -66,7 +66,7 @@ pub fn write(
     pictures: &Pictures,
 ) -> Result<()> {
     if let Some(path) = &pictures.trace {
-        perfetto::write_files(behind(simulator)?, &experiment.scenarios, path)?;
+        perfetto::write_file(behind(simulator)?, &experiment.scenarios, path)?;
     }
     if let (Some(path), Answered::Gathered(gathered)) = (&pictures.report, answered) {
         let report = report::data::report(*gathered, &experiment.scenarios);

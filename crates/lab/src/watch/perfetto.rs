@@ -5,6 +5,9 @@
 //! meanwhile: `waiting`, `throttled`, `on CPU 3`. An arrow leads from the thread that woke it to that slice. CPU rows,
 //! thread states, clocks and idle states come from scheduling events as ftrace writes them.
 //!
+//! Several variants stand in one trace, from the same time 0 on: the names of a variant's groups begin with its own name, as
+//! in `burst 50 ms · /pg`, and its CPUs have the numbers behind those of the variant before it.
+//!
 //! How threads and CPUs stand is sampled after every simulated millisecond: what changed less than can be seen is not
 //! written again. Worked example: two threads of equal weight that take turns on one CPU have vruntimes that grow by half a
 //! millisecond each millisecond, lags around zero of opposite sign, and, after a while, a utilisation of 512 of 1024 each.
@@ -17,13 +20,12 @@ use schedcast_kernel::platform::PrevState;
 use schedcast_kernel::{Cpu, GroupId, Ns, TaskId};
 use schedcast_sim::World;
 use schedcast_trace::fresh::Fresh;
-use schedcast_trace::perfetto::write::{self, Flow, PerfettoWriter, Track};
+use schedcast_trace::perfetto::write::{self, Flow, MOST_WORLDS, PerfettoWriter, Track};
 
-use super::follow::{Follow, Period, Picture, State, Thread};
+use super::follow::{FIRST_TID, Follow, Period, Picture, State, Thread};
 use crate::error::{Error, Result};
 use crate::experiment::Scenario;
 use crate::simulator::Simulator;
-use crate::tables::export::file_names;
 
 /// How much of a run is held back before it is written.
 const STEP_NS: Ns = 1_000_000;
@@ -103,9 +105,9 @@ struct Drawing<W: Write> {
 }
 
 impl<W: Write> Drawing<W> {
-    fn new(out: W, title: &str) -> Self {
+    fn new(trace: PerfettoWriter<W>, title: &str) -> Self {
         Self {
-            trace: PerfettoWriter::new(out),
+            trace,
             title: title.to_string(),
             cpus: 0,
             paths: Vec::new(),
@@ -211,9 +213,11 @@ impl<W: Write> Picture for Drawing<W> {
         self.clocks_mhz = vec![0; cpus];
         self.asleep = vec![false; cpus];
         self.cpu_utils = vec![None; cpus];
-        self.trace.process(MACHINE, 9_999, "machine");
+        self.trace.world(cpus);
+        let machine = format!("{} · machine", self.title);
+        self.trace.process(MACHINE, FIRST_TID - 1, &machine);
         for (row, path) in paths.iter().enumerate() {
-            let name = format!("{path} ({})", self.title);
+            let name = format!("{} · {path}", self.title);
             self.trace
                 .process(process_of(GroupId::from(row)), row as u64 + 1, &name);
         }
@@ -355,60 +359,46 @@ impl<W: Write> Picture for Drawing<W> {
 /// # Errors
 /// A run that fails, an output that does.
 pub fn write<W: Write>(simulator: &Simulator, scenario: &Scenario, seed: u64, out: W) -> Result<W> {
-    write_named(simulator, scenario, seed, (out, "the trace"))
+    let trace = draw(simulator, scenario, seed, PerfettoWriter::new(out))?;
+    trace
+        .finish()
+        .map_err(|error| Error::file("write", "the trace", &error))
 }
 
-fn write_named<W: Write>(
+/// Draws a run into a trace, as its next world.
+fn draw<W: Write>(
     simulator: &Simulator,
     scenario: &Scenario,
     seed: u64,
-    (out, name): (W, &str),
-) -> Result<W> {
-    let mut follow = Follow::new(Drawing::new(out, &scenario.name));
+    trace: PerfettoWriter<W>,
+) -> Result<PerfettoWriter<W>> {
+    let mut follow = Follow::new(Drawing::new(trace, &scenario.name));
     let finished = simulator.watch(scenario, seed, STEP_NS, &mut follow)?;
     follow.close(finished.world.now());
-    follow
-        .picture
-        .trace
-        .finish()
-        .map_err(|error| Error::file("write", name, &error))
+    Ok(follow.picture.trace)
 }
 
-/// Writes the traces of the first seed of all variants: into `path`, or, for several variants, into files beside it that
-/// have the variant in their names (`out.pftrace` becomes `out-burst_100_ms.pftrace`). Returns the files.
+/// Writes what happens under the first seed of every variant into one trace.
 ///
 /// # Errors
-/// A run that fails, a file that cannot be written.
-pub fn write_files(
-    simulator: &Simulator,
-    scenarios: &[Scenario],
-    path: &Path,
-) -> Result<Vec<std::path::PathBuf>> {
-    let paths = trace_files(scenarios, path);
-    for (scenario, path) in scenarios.iter().zip(&paths) {
-        let fails = |error: std::io::Error| Error::file("write", path.display(), &error);
-        let file = BufWriter::new(Fresh::create(path).map_err(fails)?);
-        let shown = path.display().to_string();
-        let file = write_named(simulator, scenario, 0, (file, &shown))?;
-        let file = file
-            .into_inner()
-            .map_err(|error| fails(error.into_error()))?;
-        file.keep().map_err(fails)?;
+/// More variants than a trace has numbers for, a run that fails, a file that cannot be written.
+pub fn write_file(simulator: &Simulator, scenarios: &[Scenario], path: &Path) -> Result<()> {
+    if scenarios.len() > MOST_WORLDS {
+        return Err(Error::usage(format!(
+            "--trace: {} variants, a trace has numbers for at most {MOST_WORLDS}",
+            scenarios.len()
+        )));
     }
-    Ok(paths)
-}
-
-fn trace_files(scenarios: &[Scenario], path: &Path) -> Vec<std::path::PathBuf> {
-    if scenarios.len() <= 1 {
-        return vec![path.to_path_buf()];
+    let fails = |error: std::io::Error| Error::file("write", path.display(), &error);
+    let file = BufWriter::new(Fresh::create(path).map_err(fails)?);
+    let mut trace = PerfettoWriter::new(file);
+    for scenario in scenarios {
+        trace = draw(simulator, scenario, 0, trace)?;
     }
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    let ending = path.extension().map_or(String::new(), |ending| {
-        format!(".{}", ending.to_string_lossy())
-    });
-    let names = file_names(scenarios.iter().map(|scenario| scenario.name.as_str()));
-    names
-        .into_iter()
-        .map(|name| path.with_file_name(format!("{stem}-{name}{ending}")))
-        .collect()
+    let file = trace.finish().map_err(fails)?;
+    let file = file
+        .into_inner()
+        .map_err(|error| fails(error.into_error()))?;
+    file.keep().map_err(fails)?;
+    Ok(())
 }

@@ -14,6 +14,10 @@
 //! 10  begin "waiting"                           15  (end of waiting before it)   35  end
 //! ```
 //!
+//! A trace may hold several *worlds*, runs of machines that know nothing of each other; [`PerfettoWriter::world`] begins
+//! the next. Each numbers its CPUs, threads, tracks and flows as it likes. In the file they have ranges of their own: beside
+//! a world of 4 CPUs, CPU 1 of the next one is CPU 5, its thread 10,000 is 4,204,304 and its track 7 is 7 + 2^40.
+//!
 //! Names are written once and referred to by number after that. Nothing is kept but those names and the events of the
 //! present piece, so memory does not grow with the trace. The first error of the output is kept and returned by
 //! [`PerfettoWriter::finish`].
@@ -89,8 +93,14 @@ const SLICE_END: u64 = 2;
 const INSTANT: u64 = 3;
 const COUNTER: u64 = 4;
 
-/// All packets are of one sequence: names hold from the first on.
-const SEQUENCE: u64 = 1;
+/// All packets of a world are of one sequence, of this number and up: names hold from the first on.
+const FIRST_SEQUENCE: u64 = 1;
+/// Numbers of tracks and of flows in a world.
+const TRACKS_OF_A_WORLD: u64 = 1 << 40;
+/// Numbers of processes and threads in a world: `PID_MAX_LIMIT` of the kernel. A file's are 32 bits wide.
+const TIDS_OF_A_WORLD: u64 = 1 << 22;
+/// Worlds that a trace has numbers for.
+pub const MOST_WORLDS: usize = (i32::MAX as u64 / TIDS_OF_A_WORLD) as usize;
 const INCREMENTAL_STATE_CLEARED: u64 = 1;
 const NEEDS_INCREMENTAL_STATE: u64 = 2;
 /// What `cpu_idle` says when the CPU leaves its idle state.
@@ -130,6 +140,11 @@ pub struct PerfettoWriter<W: Write> {
     names: BTreeMap<String, u64>,
     begun: bool,
     packet: Vec<u8>,
+    /// The present world, from 0.
+    world: u64,
+    /// CPU 0 of the present world, and of the next one.
+    first_cpu: usize,
+    next_first_cpu: usize,
     /// Scheduling events of each CPU that are not written yet.
     cpus: Vec<Vec<u8>>,
 }
@@ -143,8 +158,41 @@ impl<W: Write> PerfettoWriter<W> {
             names: BTreeMap::new(),
             begun: false,
             packet: Vec::new(),
+            world: 0,
+            first_cpu: 0,
+            next_first_cpu: 0,
             cpus: Vec::new(),
         }
+    }
+
+    /// Begins a world of so many CPUs: numbers of the one before it are free again. A trace of one world needs no call.
+    pub fn world(&mut self, cpus: usize) {
+        self.flush_cpus();
+        if self.next_first_cpu > 0 {
+            self.world += 1;
+            self.names.clear();
+            self.begun = false;
+        }
+        self.first_cpu = self.next_first_cpu;
+        self.next_first_cpu += cpus;
+    }
+
+    /// A CPU of the present world as the file numbers it.
+    fn cpu_number(&self, cpu: usize) -> u64 {
+        (self.first_cpu + cpu) as u64
+    }
+
+    /// A process or thread as the file numbers it. Idle tasks are thread 0 on every CPU.
+    fn tid_number(&self, tid: u64) -> u64 {
+        match tid {
+            0 => 0,
+            _ => self.world * TIDS_OF_A_WORLD + tid,
+        }
+    }
+
+    /// A track or a flow as the file numbers it.
+    fn track_number(&self, track: u64) -> u64 {
+        self.world * TRACKS_OF_A_WORLD + track
     }
 
     /// Writes what is left and hands the output back.
@@ -169,13 +217,14 @@ impl<W: Write> PerfettoWriter<W> {
             flags |= INCREMENTAL_STATE_CLEARED;
             self.begun = true;
         }
+        let sequence = FIRST_SEQUENCE + self.world;
         let mut packet = std::mem::take(&mut self.packet);
         packet.clear();
         put_message(&mut packet, field::PACKET, |packet| {
             if let Some(time_ns) = time_ns {
                 put_uint(packet, field::packet::TIMESTAMP, time_ns);
             }
-            put_uint(packet, field::packet::SEQUENCE_ID, SEQUENCE);
+            put_uint(packet, field::packet::SEQUENCE_ID, sequence);
             put_uint(packet, field::packet::SEQUENCE_FLAGS, flags);
             fill(packet);
         });
@@ -184,9 +233,10 @@ impl<W: Write> PerfettoWriter<W> {
     }
 
     fn describe(&mut self, track: Track, fill: impl FnOnce(&mut Vec<u8>)) {
+        let number = self.track_number(track.0);
         self.packet(None, |packet| {
             put_message(packet, field::packet::TRACK_DESCRIPTOR, |descriptor| {
-                put_uint(descriptor, field::descriptor::UUID, track.0);
+                put_uint(descriptor, field::descriptor::UUID, number);
                 fill(descriptor);
             });
         });
@@ -194,6 +244,7 @@ impl<W: Write> PerfettoWriter<W> {
 
     /// A process: what its threads and tracks are shown under.
     pub fn process(&mut self, track: Track, pid: u64, name: &str) {
+        let pid = self.tid_number(pid);
         self.describe(track, |descriptor| {
             put_message(descriptor, field::descriptor::PROCESS, |process| {
                 put_uint(process, field::process::PID, pid);
@@ -204,10 +255,11 @@ impl<W: Write> PerfettoWriter<W> {
 
     /// A thread of the process `pid`.
     pub fn thread(&mut self, track: Track, pid: u64, thread: Thread<'_>) {
+        let (pid, tid) = (self.tid_number(pid), self.tid_number(thread.tid));
         self.describe(track, |descriptor| {
             put_message(descriptor, field::descriptor::THREAD, |message| {
                 put_uint(message, field::thread::PID, pid);
-                put_uint(message, field::thread::TID, thread.tid);
+                put_uint(message, field::thread::TID, tid);
                 put_bytes(message, field::thread::NAME, thread.comm.as_bytes());
             });
         });
@@ -215,16 +267,18 @@ impl<W: Write> PerfettoWriter<W> {
 
     /// A track for slices below another track.
     pub fn track(&mut self, track: Track, parent: Track, name: &str) {
+        let parent = self.track_number(parent.0);
         self.describe(track, |descriptor| {
-            put_uint(descriptor, field::descriptor::PARENT_UUID, parent.0);
+            put_uint(descriptor, field::descriptor::PARENT_UUID, parent);
             put_bytes(descriptor, field::descriptor::NAME, name.as_bytes());
         });
     }
 
     /// A track for a counter below another track.
     pub fn counter(&mut self, track: Track, parent: Track, name: &str, unit: &str) {
+        let parent = self.track_number(parent.0);
         self.describe(track, |descriptor| {
-            put_uint(descriptor, field::descriptor::PARENT_UUID, parent.0);
+            put_uint(descriptor, field::descriptor::PARENT_UUID, parent);
             put_bytes(descriptor, field::descriptor::NAME, name.as_bytes());
             put_message(descriptor, field::descriptor::COUNTER, |counter| {
                 put_bytes(counter, field::counter::UNIT_NAME, unit.as_bytes());
@@ -243,6 +297,7 @@ impl<W: Write> PerfettoWriter<W> {
     }
 
     fn event(&mut self, time_ns: u64, track: Track, kind: u64, fill: impl FnOnce(&mut Vec<u8>)) {
+        let track = self.track_number(track.0);
         self.packet(Some(time_ns), |packet| {
             put_event(packet, track, kind, fill);
         });
@@ -250,6 +305,12 @@ impl<W: Write> PerfettoWriter<W> {
 
     fn named_event(&mut self, time_ns: u64, track: Track, kind: u64, name: &str, flow: Flow) {
         let (number, is_new) = self.name(name);
+        let track = self.track_number(track.0);
+        let flow = match flow {
+            Flow::None => Flow::None,
+            Flow::From(flow) => Flow::From(self.track_number(flow)),
+            Flow::To(flow) => Flow::To(self.track_number(flow)),
+        };
         self.packet(Some(time_ns), |packet| {
             if is_new {
                 put_message(packet, field::packet::INTERNED_DATA, |data| {
@@ -309,6 +370,7 @@ impl<W: Write> PerfettoWriter<W> {
         kind: u32,
         fill: impl FnOnce(&mut Vec<u8>),
     ) {
+        let tid = self.tid_number(tid);
         if cpu >= self.cpus.len() {
             self.cpus.resize(cpu + 1, Vec::new());
         }
@@ -329,6 +391,7 @@ impl<W: Write> PerfettoWriter<W> {
         state: u64,
         next: Thread<'_>,
     ) {
+        let (prev_tid, next_tid) = (self.tid_number(prev.tid), self.tid_number(next.tid));
         self.on_cpu(
             cpu,
             time_ns,
@@ -336,11 +399,11 @@ impl<W: Write> PerfettoWriter<W> {
             field::ftrace::SCHED_SWITCH,
             |event| {
                 put_bytes(event, 1, prev.comm.as_bytes());
-                put_uint(event, 2, prev.tid);
+                put_uint(event, 2, prev_tid);
                 put_uint(event, 3, NORMAL_PRIORITY);
                 put_uint(event, 4, state);
                 put_bytes(event, 5, next.comm.as_bytes());
-                put_uint(event, 6, next.tid);
+                put_uint(event, 6, next_tid);
                 put_uint(event, 7, NORMAL_PRIORITY);
             },
         );
@@ -354,12 +417,13 @@ impl<W: Write> PerfettoWriter<W> {
         thread: Thread<'_>,
         target: usize,
     ) {
+        let (tid, target) = (self.tid_number(thread.tid), self.cpu_number(target));
         self.on_cpu(cpu, time_ns, waker, kind, |event| {
             put_bytes(event, 1, thread.comm.as_bytes());
-            put_uint(event, 2, thread.tid);
+            put_uint(event, 2, tid);
             put_uint(event, 3, NORMAL_PRIORITY);
             put_uint(event, 4, 1);
-            put_uint(event, 5, target as u64);
+            put_uint(event, 5, target);
         });
     }
 
@@ -375,17 +439,19 @@ impl<W: Write> PerfettoWriter<W> {
 
     /// The clock of a CPU changes.
     pub fn frequency(&mut self, cpu: usize, time_ns: u64, khz: u64) {
+        let number = self.cpu_number(cpu);
         self.on_cpu(cpu, time_ns, 0, field::ftrace::CPU_FREQUENCY, |event| {
             put_uint(event, 1, khz);
-            put_uint(event, 2, cpu as u64);
+            put_uint(event, 2, number);
         });
     }
 
     /// A CPU enters an idle state, or leaves it with `None`.
     pub fn idle(&mut self, cpu: usize, time_ns: u64, state: Option<u64>) {
+        let number = self.cpu_number(cpu);
         self.on_cpu(cpu, time_ns, 0, field::ftrace::CPU_IDLE, |event| {
             put_uint(event, 1, state.unwrap_or(NO_IDLE_STATE));
-            put_uint(event, 2, cpu as u64);
+            put_uint(event, 2, number);
         });
     }
 
@@ -396,9 +462,10 @@ impl<W: Write> PerfettoWriter<W> {
             if events.is_empty() {
                 continue;
             }
+            let number = self.cpu_number(cpu);
             self.packet(None, |packet| {
                 put_message(packet, field::packet::FTRACE_EVENTS, |bundle| {
-                    put_uint(bundle, field::bundle::CPU, cpu as u64);
+                    put_uint(bundle, field::bundle::CPU, number);
                     bundle.extend_from_slice(events);
                 });
             });
@@ -408,10 +475,10 @@ impl<W: Write> PerfettoWriter<W> {
     }
 }
 
-fn put_event(packet: &mut Vec<u8>, track: Track, kind: u64, fill: impl FnOnce(&mut Vec<u8>)) {
+fn put_event(packet: &mut Vec<u8>, track: u64, kind: u64, fill: impl FnOnce(&mut Vec<u8>)) {
     put_message(packet, field::packet::TRACK_EVENT, |event| {
         put_uint(event, field::event::TYPE, kind);
-        put_uint(event, field::event::TRACK_UUID, track.0);
+        put_uint(event, field::event::TRACK_UUID, track);
         fill(event);
     });
 }
