@@ -365,12 +365,17 @@ fn ends(interval: Option<Interval>) -> Option<[f64; 2]> {
 /// nanosecond more of it is true, and nothing to tell.
 const SMALLEST_CHANGE: f64 = 0.005;
 
+/// Nor has a change that does not show in the four digits of a table.
+const PRINTED_CHANGE: f64 = 0.0005;
+
 /// Whether a change from `below` to `above` may be starred. Where every seed has the same time in both variants, nothing was
 /// drawn, and how far the change is beyond what draws would make is unknown; a count may well be the same under all draws.
 fn may_be_starred(metric: &Metric<'_>, below: &[f64], above: &[f64], ratio: Option<f64>) -> bool {
     let varies = |values: &[f64]| values.windows(2).any(|pair| pair[0] != pair[1]);
     let floor = chaos_floor(below).unwrap_or(0.0);
-    let tiny = ratio.is_some_and(|ratio| (ratio - 1.0).abs() < SMALLEST_CHANGE.min(floor / 3.0));
+    let tiny = ratio.is_some_and(|ratio| {
+        (ratio - 1.0).abs() < SMALLEST_CHANGE.min(floor / 3.0).max(PRINTED_CHANGE)
+    });
     !tiny && (metric.unit() == "count" || varies(below) || varies(above))
 }
 

@@ -3,8 +3,8 @@
 //! A ticket is at most 25 lines: what was simulated and how well it fits, one column a limit, what is
 //! recommended, what doing nothing costs, how to get it again and how to apply it.
 
-use super::text::{Cell, RECORDED, Row, body, header, separated, words};
-use super::{Context, Scale, reproduce, scale_for, wrap_to};
+use super::text::{Cell, RECORDED, Row, body, header, provenance, separated, words};
+use super::{Context, Scale, scale_for, wrap_to};
 use crate::advise::gate::{Gate, Judged};
 use crate::advise::judge::Forecast;
 use crate::advise::patches::Patches;
@@ -73,18 +73,24 @@ pub fn ticket(advice: &Advice) -> String {
     text += &behind(advice);
     text += &now(advice);
     text += &verdict(advice);
-    text += &reproduce(&advice.context);
+    text += &judged_from(&advice.comparison, &advice.context, &advice.promises);
     text
 }
 
-/// Header with the fit of the promised metrics alone, and what is promised.
-fn heading(comparison: &Comparison, context: &Context, promises: &[Slo]) -> String {
+/// What it was computed from, with the fit of the promised metrics alone.
+fn judged_from(comparison: &Comparison, context: &Context, promises: &[Slo]) -> String {
     let mut context = context.clone();
     context.fit.retain(|fit| {
         let promised = promises.iter().any(|slo| slo.metric == fit.metric);
         promised || fit.metric.ends_with("/nr_throttled")
     });
-    let mut text = header(comparison, &context);
+    context.verbose = true;
+    provenance(comparison, &context)
+}
+
+/// Header, and what is promised.
+fn heading(comparison: &Comparison, context: &Context, promises: &[Slo]) -> String {
+    let mut text = header(comparison, context);
     let all: Vec<String> = promises.iter().map(Slo::describe).collect();
     text += &wrap_to(
         context.style.columns,
@@ -405,6 +411,6 @@ pub fn render_gate(gate: &Gate) -> String {
         true => "passed\n",
         false => "failed: a promise is kept only if the worse end of its interval keeps it\n",
     };
-    text += &reproduce(&gate.context);
+    text += &judged_from(&gate.comparison, &gate.context, &gate.promises);
     text
 }

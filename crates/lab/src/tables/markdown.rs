@@ -1,7 +1,7 @@
 //! The table for people, in Markdown: the same rows and cells as [`super::text`].
 
 use super::Context;
-use super::text::{RowKind, contents, footer, header, notes};
+use super::text::{RowKind, applied, contents, header, notes, provenance};
 use crate::comparison::Comparison;
 
 /// The whole answer: header, table, notes, commands in a code block.
@@ -12,7 +12,7 @@ pub fn render(comparison: &Comparison, context: &Context) -> String {
         // Two blanks at the end keep the line breaks of the header.
         text += &format!("{}  \n", escape(line));
     }
-    text += "\n| |";
+    text += if text.is_empty() { "| |" } else { "\n| |" };
     for variant in &comparison.variants {
         text += &format!(" {} |", escape(&variant.name));
     }
@@ -35,14 +35,14 @@ pub fn render(comparison: &Comparison, context: &Context) -> String {
     if !notes.is_empty() {
         text += &format!("\n{}\n", escape(notes.trim_end()));
     }
-    let footer = footer(context);
-    if !footer.is_empty() {
-        text += &format!("\n```\n{footer}```\n");
+    let applied = applied(context);
+    if !applied.is_empty() {
+        text += &format!("\n```\n{applied}```\n");
     }
     for sentence in &context.verdict {
         text += &format!("\n{}\n", escape(sentence));
     }
-    text
+    text + &format!("\n```\n{}```\n", provenance(comparison, context))
 }
 
 /// Characters that Markdown would take for markup.

@@ -116,6 +116,16 @@ pub struct Fit {
     pub seen: f64,
 }
 
+impl Fit {
+    /// How far the simulation is off, as a share of what the recording shows; without limit where that is 0.
+    fn miss(&self) -> f64 {
+        match self.predicted == self.seen {
+            true => 0.0,
+            false => (self.predicted / self.seen - 1.0).abs(),
+        }
+    }
+}
+
 pub(crate) fn full_name(metric: &Metric<'_>) -> String {
     format!("{}/{}", metric.subject, metric.name)
 }

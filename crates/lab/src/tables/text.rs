@@ -92,14 +92,38 @@ impl Cell {
 pub fn render(comparison: &Comparison, context: &Context) -> String {
     let table = contents(comparison, context);
     let mut text = header(comparison, context);
-    text.push('\n');
+    if !text.is_empty() {
+        text.push('\n');
+    }
     text += &lines(comparison, &table.rows, &context.style);
     text += &notes(comparison, &table, &context.style);
-    text + &footer(context) + &verdict(context)
+    text += &applied(context);
+    text += &verdict(context);
+    text + &provenance(comparison, context)
 }
 
-/// The lines above the table: what was computed, how well it fits what was measured.
+/// The lines above the table: what to beware of, and what was asked.
 pub(super) fn header(comparison: &Comparison, context: &Context) -> String {
+    let columns = context.style.columns;
+    let wrap = |first: &str, pieces: &[String], indent| wrap_to(columns, first, pieces, indent);
+    let mut text = String::new();
+    for warning in &comparison.warnings {
+        text += &wrap("warning:", &words(warning), 9);
+    }
+    if !comparison.title.is_empty() {
+        text += &wrap("", &words(&comparison.title), 0);
+    }
+    text.extend(
+        context
+            .target
+            .iter()
+            .map(|target| wrap("target ", &words(target), 8)),
+    );
+    text
+}
+
+/// The last lines: what was computed from what, how well it fits what was measured, how to get it again.
+pub(super) fn provenance(comparison: &Comparison, context: &Context) -> String {
     let mut parts = vec![
         format!("schedcast {}", comparison.schedcast),
         context.source.clone(),
@@ -126,30 +150,18 @@ pub(super) fn header(comparison: &Comparison, context: &Context) -> String {
     parts.push(format!("seeds {}", comparison.seeds));
     parts.retain(|part| !part.is_empty());
     let columns = context.style.columns;
-    let wrap = |first: &str, pieces: &[String], indent| wrap_to(columns, first, pieces, indent);
-    let mut text = String::new();
-    for warning in &comparison.warnings {
-        text += &wrap("warning:", &words(warning), 9);
-    }
-    text += &wrap("", &separated(&parts, " ·"), 0);
-    if !comparison.title.is_empty() {
-        text += &wrap("", &words(&comparison.title), 0);
-    }
-    text.extend(
-        context
-            .target
-            .iter()
-            .map(|target| wrap("target ", &words(target), 8)),
-    );
+    let mut text = wrap_to(columns, "", &separated(&parts, " ·"), 0);
     if let Some(part) = &context.part {
-        text += &wrap(
-            "fit to recording:",
-            &words(&format!("not known, {part}")),
-            18,
-        );
+        let unknown = words(&format!("not known, {part}"));
+        text += &wrap_to(columns, FIT_LABEL, &unknown, FIT_LABEL.len() + 1);
     }
-    text + &fit(&context.fit, columns)
+    text + &fit(&context.fit, context.verbose, columns) + &reproduce(context)
 }
+
+/// Label of the line that says how the recorded run compares with its simulation.
+const FIT_LABEL: &str = "fit to recording:";
+/// Figures of a fit that are all shown; of more only the one that is farthest off.
+const FIT_SHOWN: usize = 2;
 
 pub(super) fn words(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_string).collect()
@@ -166,9 +178,8 @@ pub(super) fn separated(parts: &[String], separator: &str) -> Vec<String> {
 }
 
 /// How far the re-simulated recording is from the recorded run. Figures stay whole where a line has room for them.
-fn fit(fit: &[Fit], columns: usize) -> String {
-    const LABEL: &str = "fit to recording:";
-    let indent = LABEL.len() + 1;
+fn fit(fit: &[Fit], verbose: bool, columns: usize) -> String {
+    let indent = FIT_LABEL.len() + 1;
     let part = |fit: &Fit| -> Option<String> {
         let metric = crate::metrics::parse(&fit.metric)?;
         let scale = scale_for(&metric, fit.predicted.abs().max(fit.seen.abs()));
@@ -185,9 +196,20 @@ fn fit(fit: &[Fit], columns: usize) -> String {
             scale.unit,
         ))
     };
-    let parts: Vec<String> = fit.iter().filter_map(part).collect();
+    let mut parts: Vec<String> = fit.iter().filter_map(part).collect();
     if parts.is_empty() {
         return String::new();
+    }
+    if parts.len() > FIT_SHOWN && !verbose {
+        let farthest = fit
+            .iter()
+            .filter(|one| part(one).is_some())
+            .max_by(|one, other| one.miss().total_cmp(&other.miss()));
+        let farthest = farthest.and_then(part).unwrap_or_default();
+        parts = vec![
+            format!("{} figures", parts.len()),
+            format!("farthest off: {farthest}; -v shows all"),
+        ];
     }
     let pieces = separated(&parts, ",").into_iter().flat_map(|part| {
         match indent + width(&part) <= columns {
@@ -195,7 +217,7 @@ fn fit(fit: &[Fit], columns: usize) -> String {
             false => words(&part),
         }
     });
-    wrap_to(columns, LABEL, &pieces.collect::<Vec<_>>(), indent)
+    wrap_to(columns, FIT_LABEL, &pieces.collect::<Vec<_>>(), indent)
 }
 
 /// The rows of the table, with headings where it has sections.
@@ -625,10 +647,9 @@ pub(super) fn verdict(context: &Context) -> String {
         .collect()
 }
 
-/// The lines below the table: how to get it again, how to apply what it recommends.
-pub(super) fn footer(context: &Context) -> String {
+/// The lines below the table: how to apply what it recommends.
+pub(super) fn applied(context: &Context) -> String {
     let mut text = String::new();
-    text += &reproduce(context);
     for (name, commands) in &context.apply {
         let line = format!("apply:     {}    # {name}", commands.join("; "));
         text += &match width(&line) <= context.style.columns {
