@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use schedcast_lab::experiment::units::parse_duration_ns;
 
 /// Examples below the flags.
 pub const HELP: &str = "\
+schedcast fleet --prometheus http://localhost:9090 --select namespace=shop --last 1h
 schedcast fleet range.json
 schedcast fleet range.json --throttled-below 1% --budget 8 --csv fleet.csv --rules rules.yaml
 RANGE.json are answers of Prometheus' query_range: docs/commands/fleet.md has the query.";
@@ -14,8 +16,20 @@ RANGE.json are answers of Prometheus' query_range: docs/commands/fleet.md has th
 #[derive(Debug, Args)]
 pub struct FleetArguments {
     /// Answers of Prometheus' query_range to the counters of containers, in order of time
-    #[arg(value_name = "RANGE.json", required = true)]
+    #[arg(value_name = "RANGE.json", required_unless_present = "prometheus")]
     pub ranges: Vec<PathBuf>,
+    /// Ask this server instead of reading files, such as http://localhost:9090
+    #[arg(long, value_name = "URL", conflicts_with = "ranges")]
+    pub prometheus: Option<String>,
+    /// Ask for containers with this label, such as namespace=shop
+    #[arg(long, value_name = "LABEL=VALUE", conflicts_with = "ranges", value_parser = label)]
+    pub select: Vec<(String, String)>,
+    /// Ask for the time until now, of this length
+    #[arg(long, value_name = "TIME", default_value = "1h", conflicts_with = "ranges", value_parser = seconds)]
+    pub last: u64,
+    /// Send this header along, such as 'Authorization: Bearer …'; @FILE reads it from a file
+    #[arg(long, value_name = "NAME: VALUE", conflicts_with = "ranges", value_parser = header)]
+    pub header: Vec<(String, String)>,
     /// Share of its periods in which a container may be throttled, such as 1%
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = share)]
     pub throttled_below: f64,
@@ -34,12 +48,52 @@ pub struct FleetArguments {
     /// Write a line for each container to FILE
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
+    /// Write the answer as a page for a browser to FILE
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Write alerting rules for Prometheus to FILE
     #[arg(long, value_name = "FILE")]
     pub rules: Option<PathBuf>,
     /// Write a dashboard for Grafana to FILE
     #[arg(long, value_name = "FILE")]
     pub dashboard: Option<PathBuf>,
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    let is_name = |name: &str| {
+        let mut letters = name.chars();
+        let is_letter = |one: char| one.is_ascii_alphabetic() || one == '_';
+        letters.next().is_some_and(is_letter)
+            && letters.all(|one| is_letter(one) || one.is_ascii_digit())
+    };
+    match text.split_once('=') {
+        Some((name, value)) if is_name(name) => Ok((name.to_owned(), value.to_owned())),
+        _ => Err(format!(
+            "expected LABEL=VALUE such as namespace=shop, found `{text}`"
+        )),
+    }
+}
+
+fn seconds(text: &str) -> Result<u64, String> {
+    match parse_duration_ns(text)? / 1_000_000_000 {
+        0 => Err("expected at least a second, such as 10min or 1h".to_owned()),
+        seconds => Ok(seconds),
+    }
+}
+
+/// A token on a command line is seen by every process, so a file may hold it.
+fn header(text: &str) -> Result<(String, String), String> {
+    let line = match text.strip_prefix('@') {
+        Some(path) => std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?,
+        None => text.to_owned(),
+    };
+    let (name, value) = line.trim_end().split_once(':').unwrap_or_default();
+    let (name, value) = (name.trim(), value.trim());
+    let is_token = |one: char| one.is_ascii_alphanumeric() || one == '-' || one == '_';
+    if name.is_empty() || !name.chars().all(is_token) || value.chars().any(char::is_control) {
+        return Err("expected one line NAME: VALUE such as Authorization: Bearer …".to_owned());
+    }
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 fn share(text: &str) -> Result<f64, String> {

@@ -2,10 +2,11 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::time::SystemTime;
 
 use schedcast_lab::counters::Dump;
 use schedcast_lab::error::{Error, Result};
-use schedcast_lab::fleet::{Fleet, Question};
+use schedcast_lab::fleet::{Fleet, Question, Server};
 use schedcast_trace::fresh;
 
 use crate::arguments::fleet::FleetArguments;
@@ -16,7 +17,7 @@ const FIRST: usize = 20;
 
 /// Runs the verb.
 pub fn run(arguments: &FleetArguments, out: &mut impl Write) -> Result<()> {
-    let dump = Dump::open(&arguments.ranges, arguments.cpus)?;
+    let (dump, source) = dump(arguments)?;
     let question = Question {
         throttled_below: arguments.throttled_below,
         budget_cpus: arguments.budget,
@@ -29,6 +30,10 @@ pub fn run(arguments: &FleetArguments, out: &mut impl Write) -> Result<()> {
         (&arguments.rules, Fleet::rules),
         (&arguments.dashboard, Fleet::dashboard),
     ];
+    if let Some(path) = &arguments.html {
+        fresh::write(path, fleet.page(&source))
+            .map_err(|error| Error::file("write", path.display(), &error))?;
+    }
     let mut is_printed = false;
     for (path, text) in files {
         match path.as_deref() {
@@ -44,11 +49,31 @@ pub fn run(arguments: &FleetArguments, out: &mut impl Write) -> Result<()> {
     if is_printed {
         return Ok(());
     }
-    let names: Vec<String> = arguments
-        .ranges
-        .iter()
-        .map(|path| path.display().to_string())
-        .collect();
     let most = (!arguments.all).then_some(FIRST);
-    written(out.write_all(fleet.text(&names.join(" "), most).as_bytes()))
+    written(out.write_all(fleet.text(&source, most).as_bytes()))
+}
+
+/// The counters, and what they were read from.
+fn dump(arguments: &FleetArguments) -> Result<(Dump, String)> {
+    let Some(url) = &arguments.prometheus else {
+        let names = arguments
+            .ranges
+            .iter()
+            .map(|path| path.display().to_string());
+        let names: Vec<String> = names.collect();
+        return Ok((
+            Dump::open(&arguments.ranges, arguments.cpus)?,
+            names.join(" "),
+        ));
+    };
+    let server = Server {
+        url: url.clone(),
+        labels: arguments.select.clone(),
+        last_s: arguments.last,
+        headers: arguments.header.clone(),
+    };
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let answers = server.ask(now.map_or(0, |now| now.as_secs()))?;
+    let dump = Dump::read(&[(url.clone(), answers)], arguments.cpus)?;
+    Ok((dump, format!("{url}, the last {} s", arguments.last)))
 }

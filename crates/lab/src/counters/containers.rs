@@ -4,7 +4,7 @@
 //! where some series name a `container`, those that name none (or `POD`, the pause container) are such sums and are left aside.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::Known;
 use super::prometheus::{Beyond, CORES, PERIODS, Points, Range, THROTTLED, USAGE, series};
@@ -43,10 +43,24 @@ impl Dump {
     /// # Errors
     /// Files that cannot be read or are no ranges of counters, points that stand in them twice, no counters at all.
     pub fn open(paths: &[PathBuf], cpus: Option<u32>) -> Result<Dump> {
+        let read = |path: &PathBuf| {
+            let text = schedcast_trace::whole::read_text(path)
+                .map_err(|error| Error::file("read", path.display(), &error))?;
+            Ok((path.display().to_string(), text))
+        };
+        let texts: Vec<(String, String)> = paths.iter().map(read).collect::<Result<_>>()?;
+        Dump::read(&texts, cpus)
+    }
+
+    /// The same of texts, each with the name of what it came from.
+    ///
+    /// # Errors
+    /// As [`Dump::open`].
+    pub fn read(texts: &[(String, String)], cpus: Option<u32>) -> Result<Dump> {
         let mut all: BTreeMap<String, BTreeMap<Labels, Points>> = BTreeMap::new();
-        for path in paths {
-            let wrong = |message: String| bad_input(format!("{}: {message}", path.display()));
-            for (name, many) in read(path)? {
+        for (source, text) in texts {
+            let wrong = |message: String| bad_input(format!("{source}: {message}"));
+            for (name, many) in series(text).map_err(wrong)? {
                 let known = all.entry(name.clone()).or_default();
                 for points in many {
                     join(known, points).map_err(|why| wrong(format!("{name}: {why}")))?;
@@ -103,13 +117,6 @@ impl Dump {
     }
 }
 
-/// The series of a file.
-fn read(path: &Path) -> Result<BTreeMap<String, Vec<Points>>> {
-    let text = schedcast_trace::whole::read_text(path)
-        .map_err(|error| Error::file("read", path.display(), &error))?;
-    series(&text).map_err(|message| bad_input(format!("{}: {message}", path.display())))
-}
-
 /// Adds a series to those that are known: later points of a known one go behind it.
 fn join(known: &mut BTreeMap<Labels, Points>, more: Points) -> std::result::Result<(), String> {
     let Some(points) = known.get_mut(&more.labels) else {
@@ -160,6 +167,11 @@ const PASSING: [&str; 8] = [
     "pod", "id", "name", "image", "instance", "node", "uid", "endpoint",
 ];
 
+/// A value in PromQL, which escapes as JSON does.
+pub fn quoted(value: &str) -> String {
+    serde_json::Value::from(value).to_string()
+}
+
 /// A selector of Prometheus for the container and those that come after it: `{namespace="shop",container="web"}`.
 pub fn selector(labels: &Labels) -> String {
     let passing: BTreeSet<&str> = PASSING.into_iter().collect();
@@ -168,10 +180,8 @@ pub fn selector(labels: &Labels) -> String {
     if kept.is_empty() {
         kept = labels.keys().collect();
     }
-    // PromQL escapes as JSON does.
-    let pairs = kept.iter().map(|label| {
-        let value = serde_json::Value::from(labels[*label].as_str());
-        format!("{label}={value}")
-    });
+    let pairs = kept
+        .iter()
+        .map(|label| format!("{label}={}", quoted(&labels[*label])));
     format!("{{{}}}", pairs.collect::<Vec<_>>().join(","))
 }

@@ -27,7 +27,7 @@ use schedcast_trace::CgroupTree;
 use schedcast_trace::recording::Snapshots;
 
 pub use self::ask::{limits, settings};
-pub use self::containers::{Container, Dump, Labels, selector};
+pub use self::containers::{Container, Dump, Labels, quoted, selector};
 pub use self::prometheus::Beyond;
 pub use self::queue::{Counted, Limit};
 use self::queue::{Job, serve, serve_within};

@@ -31,6 +31,19 @@ fn percent(ratio: f64) -> String {
     format!("{:.1} %", 100.0 * ratio)
 }
 
+/// Names of the columns that people see.
+pub(super) const HEADER: [&str; 9] = [
+    "container",
+    "limit",
+    "used",
+    "lost",
+    "throttled",
+    "answer",
+    "enough",
+    "throttled then",
+    "budget",
+];
+
 impl Fleet {
     /// The answer for people: `source` is what it was read from. At most `most` rows, if that is not none.
     pub fn text(&self, source: &str, most: Option<usize>) -> String {
@@ -39,20 +52,7 @@ impl Fleet {
             env!("CARGO_PKG_VERSION")
         );
         let _ = writeln!(text, "{}\n", self.summary());
-        let mut table = vec![
-            [
-                "container",
-                "limit",
-                "used",
-                "lost",
-                "throttled",
-                "answer",
-                "enough",
-                "throttled then",
-                "budget",
-            ]
-            .map(str::to_owned),
-        ];
+        let mut table = vec![HEADER.map(str::to_owned)];
         let shown = most.unwrap_or(usize::MAX);
         table.extend(self.rows.iter().take(shown).map(|row| self.cells(row)));
         // Columns that nobody fills are left out.
@@ -97,7 +97,7 @@ impl Fleet {
     }
 
     /// One sentence for each number that a reader asks for first.
-    fn summary(&self) -> String {
+    pub(super) fn summary(&self) -> String {
         let limited = self.rows.len();
         let throttled = limited - self.count(Verdict::Fine);
         let below = percent(self.question.throttled_below);
@@ -138,7 +138,7 @@ impl Fleet {
         text
     }
 
-    fn cells(&self, row: &Row) -> [String; 9] {
+    pub(super) fn cells(&self, row: &Row) -> [String; 9] {
         let enough = row.enough;
         let then = enough.map(|enough| {
             let Range { low, high } = enough.throttled_ratio;
@@ -160,7 +160,7 @@ impl Fleet {
         ]
     }
 
-    fn legend(&self) -> String {
+    pub(super) fn legend(&self) -> String {
         let below = percent(self.question.throttled_below);
         let mut text = format!(
             "enough: the least limit under which every demand that gives these counters is throttled in at most {below} of its periods,\n\

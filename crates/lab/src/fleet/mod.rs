@@ -9,11 +9,14 @@
 //! the easiest is content with 610m and the hardest with 850m. So 850m is enough, and the raise is said. If the hardest wanted
 //! more than twice the easiest, 1300m say, the answer would be to record this container, which gives a point instead of a range.
 
+mod ask;
 mod budget;
 mod files;
+mod page;
 
 use rayon::prelude::*;
 
+pub use self::ask::Server;
 pub use self::budget::Given;
 use crate::counters::{Container, Dump, Known, Labels, Limit, Matching, Range};
 
