@@ -117,3 +117,30 @@ fn a_mistyped_metric_is_refused_before_anything_runs() {
         assert!(!directory.join("never").exists());
     }
 }
+
+#[test]
+fn parts_of_several_machines_merge_to_the_same_bytes() {
+    let temporary = tempfile::tempdir().unwrap();
+    let directory = temporary.path();
+    std::fs::write(directory.join("grid.toml"), GRID).unwrap();
+    let run = |folder: &str, more: &[&str]| {
+        let done = schedcast(directory, "1", folder).args(more).output();
+        let done = done.unwrap();
+        assert!(done.status.success(), "{done:?}");
+        String::from_utf8(done.stderr).unwrap()
+    };
+    run("whole", &[]);
+    for part in ["1/3", "2/3", "3/3"] {
+        run("shared", &["--part", part]);
+    }
+    let parts = [1, 2, 3].map(|part| format!("shared/part-{part}-of-3"));
+    assert_eq!(
+        parts.each_ref().map(|part| finished(directory, part)),
+        [8; 3]
+    );
+    let mut merge = vec!["--merge"];
+    merge.extend(parts.iter().map(String::as_str));
+    let said = run("shared", &merge);
+    assert_eq!(said, "resuming shared: 24 of 24 points are finished\n");
+    assert_eq!(results(directory, "shared"), results(directory, "whole"));
+}

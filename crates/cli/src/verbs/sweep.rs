@@ -8,7 +8,7 @@ use schedcast_lab::frontier;
 use schedcast_lab::metrics::Selection;
 use schedcast_lab::question::Subject;
 use schedcast_lab::simulate::Simulate;
-use schedcast_lab::sweep::{Options, Results, Sweep, build_of};
+use schedcast_lab::sweep::{Options, Part, Results, Sweep, build_of};
 
 use super::{progress, question_about, recording, say_backgrounds, say_empty, say_newer_kernels};
 use crate::arguments::{Cli, SweepArguments};
@@ -48,13 +48,16 @@ pub fn sweep(
     if let Some(simulator) = simulator.simulator() {
         selection.refuse_unknown_subjects(&experiment.scenarios, simulator)?;
     }
-    let folder = folder(arguments);
+    let mut folder = folder(arguments);
+    folder.extend(arguments.part.map(Part::folder));
     say_empty(&experiment.scenarios);
     say_backgrounds(&experiment.scenarios, simulator)?;
     let options = Options {
         folder: Some(folder.clone()),
         workers: arguments.workers.map(usize::from),
         build: build_of(Path::new("/proc/self/exe"))?,
+        part: arguments.part,
+        merged: arguments.merge.clone(),
     };
     let sweep = Sweep::open(&experiment, options)?;
     if !cli.quiet {
@@ -85,6 +88,10 @@ fn sweep_recording(
     if !arguments.metrics.is_empty() || arguments.workers.is_some() {
         let error = Error::usage("`--metric` and `--workers` are for the sweep of an experiment");
         return Err(error.hint("name what a recording's sweep draws with --slo"));
+    }
+    if arguments.part.is_some() || !arguments.merge.is_empty() {
+        let error = Error::usage("`--part` and `--merge` are for the sweep of an experiment");
+        return Err(error.hint("the sweep of a recording takes seconds; run several at once"));
     }
     let folder = folder(arguments);
     output::refuse_no_folder(Some(&folder))?;

@@ -257,6 +257,7 @@ fn sweep(workers: usize) -> Outcome<Measured> {
         folder: Some(folder.path().to_owned()),
         workers: Some(workers),
         build: "speed".to_owned(),
+        ..Options::default()
     };
     let begin = Instant::now();
     Sweep::open(&experiment, options)?.run(&Simulator::new(), &|| {})?;

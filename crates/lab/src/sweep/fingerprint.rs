@@ -11,8 +11,12 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::experiment::Scenario;
+use crate::experiment::kernel::KernelSettings;
 use crate::experiment::program::{Action, Program};
 use crate::outcome::Fnv;
+
+/// What of a kernel tree decides what its scheduler does: its release and its C.
+const TREE: [&str; 2] = ["Makefile", "kernel/sched"];
 
 /// Computes fingerprints; reads every file that programs refer to once.
 pub struct Fingerprints<'a> {
@@ -50,10 +54,32 @@ impl<'a> Fingerprints<'a> {
             warmup_ns,
         } = scenario;
         let settings = (&self.build, self.seeds, &machine.machine);
-        let rules = (kernel.version, kernel.hz, kernel.preempt, kernel.autogroup);
+        let KernelSettings {
+            version,
+            // Only said to readers.
+            stands_for: _,
+            hz,
+            preempt,
+            preempt_dynamic,
+            irq_time_accounting,
+            autogroup,
+            // They are in the rules.
+            patches: _,
+            features: _,
+            tunables: _,
+            tree,
+            rules,
+        } = kernel;
+        let modes = (preempt_dynamic, irq_time_accounting);
+        let ticks = (version, hz, preempt, autogroup);
         let groups = (cgroup_version, cgroups);
         // Hashing cannot fail.
-        let _ = write!(hash, "{settings:?}{rules:?}{:?}{groups:?}", kernel.rules);
+        let _ = write!(hash, "{settings:?}{ticks:?}{modes:?}{rules:?}{groups:?}");
+        if let Some(tree) = tree {
+            for decides in TREE {
+                hash.add(&self.contents(&tree.value.join(decides))?.to_le_bytes());
+            }
+        }
         let _ = write!(hash, "{duration_ns:?} {warmup_ns}");
         let _ = write!(hash, "{}", machine.housekeeping);
         if let Some(background) = &machine.background {
@@ -71,18 +97,23 @@ impl<'a> Fingerprints<'a> {
                 start_ns,
                 prices,
             } = program;
-            let action = &action.value;
-            let _ = write!(hash, "{name} {cgroup} {action:?} {start_ns} {prices:?}");
-            match action {
-                Action::Replay(folder, _) => hash.add(&self.contents(folder)?.to_le_bytes()),
+            let _ = write!(hash, "{name} {cgroup} {start_ns} {prices:?}");
+            match &action.value {
+                // The same recording is the same point wherever it is.
+                Action::Replay(folder, adjust) => {
+                    let _ = write!(hash, "replay {adjust:?}");
+                    hash.add(&self.contents(folder)?.to_le_bytes());
+                }
                 // Files of a command line count from the current directory, as in a shell.
                 Action::Run(words) => {
+                    let _ = write!(hash, "run {words:?}");
                     for word in words.iter().filter(|word| Path::new(word).is_file()) {
                         hash.add(&self.contents(Path::new(word))?.to_le_bytes());
                     }
                 }
-                // Its numbers are part of the action itself.
-                Action::Profile(_) => {}
+                Action::Profile(profile) => {
+                    let _ = write!(hash, "profile {profile:?}");
+                }
             }
         }
         Ok(hash.0)

@@ -113,6 +113,16 @@ impl Journal {
     }
 }
 
+/// Reads the journal at `path`, which another sweep may be writing: a torn last line does not count.
+///
+/// # Errors
+/// A file that cannot be read.
+pub fn read(path: &Path) -> Result<Found> {
+    let bytes = std::fs::read(path).map_err(|error| Error::file("read", path.display(), &error))?;
+    let whole = bytes.iter().rposition(|&byte| byte == b'\n');
+    Ok(read_lines(&bytes[..whole.map_or(0, |last| last + 1)]))
+}
+
 /// Locks the journal for this process. A child that some thread has just started shares a lock until its `exec` closes the
 /// file, so one that is held gets a moment to go.
 fn lock(file: &File) -> std::result::Result<(), TryLockError> {

@@ -11,6 +11,9 @@
 //! places by point, so the results are the same bytes whatever the number of workers, and whether the
 //! sweep was interrupted or not. Worked example: a grid of 4 quotas × 3 bursts × 10 seeds is 12 points
 //! and 120 runs; killed after run 57 it has 5 points on disk, and its next start runs 70.
+//!
+//! Several machines share a sweep by parts: part 2 of 5 has points 1, 6 and 11 of these twelve, in a folder of its own.
+//! [`Options::merged`] takes what such folders finished; what none of them has is run as after an interruption.
 
 mod fingerprint;
 mod journal;
@@ -45,6 +48,42 @@ pub struct Options {
     pub workers: Option<usize>,
     /// What tells this program from others that would compute something else.
     pub build: String,
+    /// The part of the grid to run; `None` is all of it.
+    pub part: Option<Part>,
+    /// Folders of other sweeps, whose finished points count as finished here.
+    pub merged: Vec<PathBuf>,
+}
+
+/// Every `of`-th point of a grid, beginning with point `number` - 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    number: usize,
+    of: usize,
+}
+
+impl Part {
+    /// Reads `2/5`.
+    ///
+    /// # Errors
+    /// A text of another form, a part beyond the last.
+    pub fn parse(text: &str) -> std::result::Result<Part, String> {
+        let numbers = text.split_once('/').and_then(|(number, of)| {
+            let (number, of) = (number.parse().ok()?, of.parse().ok()?);
+            (1..=of).contains(&number).then_some(Part { number, of })
+        });
+        numbers.ok_or_else(|| {
+            format!("`{text}` is no part: expected K/N with K from 1 to N, such as 2/5")
+        })
+    }
+
+    /// The name of its folder below that of the sweep.
+    pub fn folder(self) -> String {
+        format!("part-{}-of-{}", self.number, self.of)
+    }
+
+    fn has(self, point: usize) -> bool {
+        point % self.of == self.number - 1
+    }
 }
 
 /// What tells the program in the file `program` from others: a hash of its bytes.
@@ -62,6 +101,8 @@ pub struct Sweep<'a> {
     experiment: &'a Experiment,
     options: Options,
     fingerprints: Vec<u64>,
+    /// The points of this part.
+    points: Vec<usize>,
     journal: Option<Journal>,
     found: Found,
 }
@@ -81,7 +122,9 @@ impl<'a> Sweep<'a> {
         let fingerprints = points
             .map(|scenario| fingerprints.of(scenario))
             .collect::<Result<Vec<u64>>>()?;
-        let (journal, mut found) = match &options.folder {
+        let is_ours = |point: &usize| options.part.is_none_or(|part| part.has(*point));
+        let points: Vec<usize> = (0..fingerprints.len()).filter(is_ours).collect();
+        let (mut journal, mut found) = match &options.folder {
             None => (None, Found::default()),
             Some(folder) => {
                 std::fs::create_dir_all(folder)
@@ -90,26 +133,45 @@ impl<'a> Sweep<'a> {
                 (Some(journal), found)
             }
         };
-        let wanted: BTreeSet<u64> = fingerprints.iter().copied().collect();
+        let wanted: BTreeSet<u64> = points.iter().map(|point| fingerprints[*point]).collect();
         found.points.retain(|point, _| wanted.contains(point));
+        for folder in &options.merged {
+            let other = journal::read(&folder.join(JOURNAL))?;
+            found.damaged += other.damaged;
+            let is_new = |(point, runs): (u64, Vec<Outcome>)| {
+                let is_wanted = wanted.contains(&point) && !found.points.contains_key(&point);
+                is_wanted.then_some((point, runs))
+            };
+            let new: Vec<(u64, Vec<Outcome>)> =
+                other.points.into_iter().filter_map(is_new).collect();
+            if let Some(journal) = &mut journal {
+                let lines = new.iter().map(|(point, runs)| journal::line(*point, runs));
+                journal.add(&lines.collect::<Vec<_>>().concat())?;
+            }
+            found.points.extend(new);
+        }
         Ok(Sweep {
             experiment,
             options,
             fingerprints,
+            points,
             journal,
             found,
         })
     }
 
-    /// Number of points of the grid.
+    /// Number of points to run, finished ones among them: those of the grid, or of its part.
     pub fn points(&self) -> usize {
-        self.fingerprints.len()
+        self.points.len()
     }
 
-    /// Points that an earlier sweep finished.
+    /// Points that an earlier sweep, or a merged one, finished.
     pub fn finished(&self) -> usize {
-        let known = |point: &&u64| self.found.points.contains_key(point);
-        self.fingerprints.iter().filter(known).count()
+        let known = |point: &&usize| {
+            let fingerprint = self.fingerprints[**point];
+            self.found.points.contains_key(&fingerprint)
+        };
+        self.points.iter().filter(known).count()
     }
 
     /// Lines of the journal that were not as they had been written; their points run again.
@@ -125,8 +187,8 @@ impl<'a> Sweep<'a> {
     pub fn run(mut self, simulator: &impl Simulate, ran: &(impl Fn() + Sync)) -> Result<Results> {
         let mut rows = BTreeMap::new();
         let mut pending = Vec::new();
-        for (point, fingerprint) in self.fingerprints.iter().enumerate() {
-            match self.found.points.get(fingerprint) {
+        for point in self.points.iter().copied() {
+            match self.found.points.get(&self.fingerprints[point]) {
                 Some(runs) => {
                     rows.insert(point, row(self.experiment, point, runs)?);
                 }

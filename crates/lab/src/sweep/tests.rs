@@ -48,6 +48,7 @@ fn options(folder: Option<&Path>, workers: usize) -> Options {
         folder: folder.map(Path::to_path_buf),
         workers: Some(workers),
         build: "test".to_string(),
+        ..Options::default()
     }
 }
 
@@ -180,5 +181,125 @@ fn the_first_failure_by_point_and_seed_is_reported_whatever_the_workers() {
         };
         let error = sweep(GRID, &toy, options(None, workers)).unwrap_err();
         assert_eq!(error.to_string(), "100 1 0");
+    }
+}
+
+/// Runs part `number` of three, without point 4, which fails; whether it failed.
+fn part_of_three(number: usize, toy: &Toy, folder: &Path) -> bool {
+    let part = Part::parse(&format!("{number}/3")).unwrap();
+    let options = Options {
+        part: Some(part),
+        ..options(Some(&folder.join(part.folder())), 2)
+    };
+    sweep(GRID, toy, options).is_err()
+}
+
+#[test]
+fn parts_make_the_whole_and_what_is_in_none_of_them_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = sweep(GRID, &Toy::default(), options(None, 1)).unwrap();
+    let toy = Toy::default();
+    for number in [1, 3] {
+        assert!(!part_of_three(number, &toy, folder.path()));
+    }
+    assert_eq!(toy.ran.load(Ordering::Relaxed), 2 * 2 * 3);
+    let merging = |toy: &Toy| {
+        let options = Options {
+            merged: ["part-1-of-3", "part-3-of-3"]
+                .map(|part| folder.path().join(part))
+                .to_vec(),
+            ..options(Some(folder.path()), 2)
+        };
+        sweep(GRID, toy, options).unwrap()
+    };
+    let last = Toy::default();
+    let merged = merging(&last);
+    assert_eq!(
+        last.ran.load(Ordering::Relaxed),
+        2 * 3,
+        "the second part alone"
+    );
+    assert_eq!(merged.to_csv(), whole.to_csv());
+    assert_eq!(merged.to_json(), whole.to_json());
+    let again = Toy::default();
+    merging(&again);
+    assert_eq!(
+        again.ran.load(Ordering::Relaxed),
+        0,
+        "all of it is in its journal"
+    );
+}
+
+#[test]
+fn a_part_has_its_own_points_alone() {
+    let part = Part::parse("2/4").unwrap();
+    let options = Options {
+        part: Some(part),
+        ..options(None, 1)
+    };
+    let rows = sweep(GRID, &Toy::default(), options).unwrap().rows;
+    let whole = sweep(GRID, &Toy::default(), super::tests::options(None, 1)).unwrap();
+    assert_eq!(rows, [whole.rows[1].clone(), whole.rows[5].clone()]);
+    for wrong in ["0/4", "5/4", "2", "a/b", "1/0", "-1/2", ""] {
+        let said = Part::parse(wrong).unwrap_err();
+        assert!(said.contains("expected K/N"), "{said}");
+    }
+}
+
+#[test]
+fn a_folder_without_a_journal_is_named() {
+    let options = Options {
+        merged: vec!["nowhere".into()],
+        ..options(None, 1)
+    };
+    let error = sweep(GRID, &Toy::default(), options).unwrap_err();
+    assert!(error.to_string().contains("nowhere/journal"), "{error}");
+}
+
+/// Points of a grid that a journal in `folder` knows.
+fn known(text: &str, folder: &Path) -> usize {
+    let experiment = read(text);
+    let sweep = Sweep::open(&experiment, options(Some(folder), 1)).unwrap();
+    let known = sweep.finished();
+    drop(sweep);
+    sweep_of(&experiment, folder);
+    known
+}
+
+fn sweep_of(experiment: &Experiment, folder: &Path) {
+    let sweep = Sweep::open(experiment, options(Some(folder), 1)).unwrap();
+    sweep.run(&Toy::default(), &|| {}).unwrap();
+}
+
+#[test]
+fn a_recording_is_what_is_in_it_and_a_tree_what_its_scheduler_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |path: &str, text: &str| {
+        let path = folder.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    let grid = |line: &str, section: &str| {
+        let at = folder.path().display();
+        format!(
+            "{section}\n{line} = \"{at}/PLACE\"\n[sweep]\n\"kernel.hz\" = [100, 250]\n[run]\nseeds = 2\n"
+        )
+    };
+    let journal = |name: &str| folder.path().join(name);
+    for (place, text) in [("a", "same"), ("b", "same"), ("c", "other")] {
+        file(&format!("{place}/pg/recording.json"), text);
+        file(&format!("{place}/linux/kernel/sched/fair.c"), text);
+        let release = "VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 0\n";
+        file(&format!("{place}/linux/Makefile"), release);
+    }
+    for (text, ending, name) in [
+        (grid("replay", "[[program]]"), "pg", "of recordings"),
+        (grid("tree", "[kernel]"), "linux", "of trees"),
+    ] {
+        let found = ["a", "b", "c"].map(|place| {
+            let text = text.replace("PLACE", &format!("{place}/{ending}"));
+            known(&text, &journal(name))
+        });
+        assert_eq!(found, [0, 2, 0], "{name}");
     }
 }
