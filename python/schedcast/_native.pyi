@@ -78,4 +78,6 @@ def sweep(
     folder: Path | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
+    part: str | None = None,
+    merged: list[Path] = ...,
 ) -> SweepResults: ...

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use pyo3::prelude::*;
 use schedcast_lab::experiment::document::{Kind, Value};
 use schedcast_lab::experiment::sweep::short;
-use schedcast_lab::sweep::{Brief, Options, Results, Row, Sweep, build_of};
+use schedcast_lab::sweep::{Brief, Options, Part, Results, Row, Sweep, build_of};
 
 use crate::asked::Asked;
 use crate::columns::{Column, Table};
@@ -15,9 +15,11 @@ use crate::running;
 /// Runs every point of a question's grid.
 ///
 /// With `folder` finished points are durable and an interrupted sweep resumes; `module` is the file of
-/// this module, which tells one build from another.
+/// this module, which tells one build from another. `part` is `K/N`, and `merged` are folders of sweeps whose finished points
+/// count.
 #[pyfunction]
-#[pyo3(signature = (asked, module, folder=None, workers=None, progress=None))]
+#[pyo3(signature = (asked, module, folder=None, workers=None, progress=None, part=None, merged=Vec::new()))]
+#[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
 pub fn sweep(
     py: Python<'_>,
     asked: Asked,
@@ -25,13 +27,19 @@ pub fn sweep(
     folder: Option<PathBuf>,
     workers: Option<usize>,
     progress: Option<&Bound<'_, PyAny>>,
+    part: Option<&str>,
+    merged: Vec<PathBuf>,
 ) -> PyResult<SweepResults> {
+    let part = part.map(Part::parse).transpose();
+    let part = raised(part.map_err(schedcast_lab::error::Error::usage))?;
     let question = raised(asked.question())?;
     let experiment = raised(question.experiment())?;
     let options = Options {
         build: raised(build_of(&module))?,
         workers,
         folder: folder.clone(),
+        part,
+        merged,
     };
     let sweep = raised(Sweep::open(&experiment, options))?;
     let missing = sweep.points() - sweep.finished();
