@@ -10,8 +10,8 @@ may die at any moment. Asked again, the sweep runs the parts that are missing::
     client = Client("tcp://scheduler:8786")
     sweep = schedcast.distributed.sweep("grid.toml", "grid.sweep", client)
 
-The results are the bytes that `schedcast.sweep` would have written. Worked example: 10,000 points on
-16 workers are 1,024 parts of 9 or 10 points; a worker that dies costs at most those ten.
+The results are the bytes that `schedcast.sweep` would have written. Worked example: 10,000 points
+on 16 workers are 1,024 parts of 9 or 10 points; a worker that dies costs at most those ten.
 """
 
 from __future__ import annotations
@@ -101,10 +101,10 @@ def sweep(
     Args:
         experiment: As for `schedcast.sweep`.
         folder: Where journals and results go, on this machine.
-        client: A client of the cluster. Its workers need the same wheel of schedcast as this process.
+        client: A client of the cluster, whose workers need the same wheel as this process.
         parts: Number of tasks; default 64 for each thread of the cluster, and no more than points.
-        files: Recordings and other files of the experiment, by their paths below its directory, that
-            are sent to the workers; without any, workers must have them at the same paths.
+        files: Recordings and other files of the experiment, by their paths below its directory,
+            that are sent to the workers; without any, workers need them at the same paths.
         **options: `set`, `variants`, `cgroup`, `seeds` and `duration`, as for `schedcast.sweep`.
 
     Returns:
@@ -130,7 +130,9 @@ def sweep(
     parameters = repr((job["build"], source.toml, sorted(options.items()), packed))
     digest = hashlib.sha256(parameters.encode()).hexdigest()[:12]
     kept = Path(folder) / f"parts-{digest}"
-    names = {f"{number}/{parts}": kept / f"part-{number}-of-{parts}" for number in range(1, parts + 1)}
+    names = {
+        f"{number}/{parts}": kept / f"part-{number}-of-{parts}" for number in range(1, parts + 1)
+    }
     sent = None if packed is None else client.scatter(packed, hash=True)
 
     def submit(part: str) -> Future:
@@ -158,6 +160,4 @@ def sweep(
         for future in waiting:
             future.cancel()
     merged = list(names.values())
-    return Sweep(
-        _native.sweep(question, _native.__file__, Path(folder), None, None, None, merged)
-    )
+    return Sweep(_native.sweep(question, _native.__file__, Path(folder), None, None, None, merged))

@@ -9,8 +9,8 @@ from conftest import EXPERIMENT, GRID
 
 pytest.importorskip("distributed")
 
-import schedcast.distributed  # noqa: E402
-from distributed import Client, LocalCluster  # noqa: E402
+import schedcast.distributed
+from distributed import Client, LocalCluster
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +60,7 @@ def test_workers_may_die(client, tmp_path):
     finally:
         over.set()
         killer.join()
+    assert killed
     assert sweep.to_json() == schedcast.sweep(slow).to_json()
 
 
