@@ -100,9 +100,8 @@ pub fn build_of(program: &Path) -> Result<String> {
 pub struct Sweep<'a> {
     experiment: &'a Experiment,
     options: Options,
-    fingerprints: Vec<u64>,
-    /// The points of this part.
-    points: Vec<usize>,
+    /// The points of this part, by their places in the grid.
+    fingerprints: BTreeMap<usize, u64>,
     journal: Option<Journal>,
     found: Found,
 }
@@ -117,13 +116,13 @@ impl<'a> Sweep<'a> {
             return Err(Error::usage("the experiment has no [sweep]")
                 .hint("for example [sweep] and \"kernel.hz\" = [250, 1000]"));
         }
-        let mut fingerprints = Fingerprints::new(&options.build, experiment.seeds);
-        let points = experiment.scenarios.iter();
-        let fingerprints = points
-            .map(|scenario| fingerprints.of(scenario))
-            .collect::<Result<Vec<u64>>>()?;
-        let is_ours = |point: &usize| options.part.is_none_or(|part| part.has(*point));
-        let points: Vec<usize> = (0..fingerprints.len()).filter(is_ours).collect();
+        let mut of = Fingerprints::new(&options.build, experiment.seeds);
+        let is_ours = |point: usize| options.part.is_none_or(|part| part.has(point));
+        let ours = experiment.scenarios.iter().enumerate();
+        let fingerprints = ours
+            .filter(|(point, _)| is_ours(*point))
+            .map(|(point, scenario)| Ok((point, of.of(scenario)?)))
+            .collect::<Result<BTreeMap<usize, u64>>>()?;
         let (mut journal, mut found) = match &options.folder {
             None => (None, Found::default()),
             Some(folder) => {
@@ -133,7 +132,7 @@ impl<'a> Sweep<'a> {
                 (Some(journal), found)
             }
         };
-        let wanted: BTreeSet<u64> = points.iter().map(|point| fingerprints[*point]).collect();
+        let wanted: BTreeSet<u64> = fingerprints.values().copied().collect();
         found.points.retain(|point, _| wanted.contains(point));
         for folder in &options.merged {
             let other = journal::read(&folder.join(JOURNAL))?;
@@ -154,7 +153,6 @@ impl<'a> Sweep<'a> {
             experiment,
             options,
             fingerprints,
-            points,
             journal,
             found,
         })
@@ -162,16 +160,13 @@ impl<'a> Sweep<'a> {
 
     /// Number of points to run, finished ones among them: those of the grid, or of its part.
     pub fn points(&self) -> usize {
-        self.points.len()
+        self.fingerprints.len()
     }
 
     /// Points that an earlier sweep, or a merged one, finished.
     pub fn finished(&self) -> usize {
-        let known = |point: &&usize| {
-            let fingerprint = self.fingerprints[**point];
-            self.found.points.contains_key(&fingerprint)
-        };
-        self.points.iter().filter(known).count()
+        let known = |point: &&u64| self.found.points.contains_key(point);
+        self.fingerprints.values().filter(known).count()
     }
 
     /// Lines of the journal that were not as they had been written; their points run again.
@@ -187,8 +182,8 @@ impl<'a> Sweep<'a> {
     pub fn run(mut self, simulator: &impl Simulate, ran: &(impl Fn() + Sync)) -> Result<Results> {
         let mut rows = BTreeMap::new();
         let mut pending = Vec::new();
-        for point in self.points.iter().copied() {
-            match self.found.points.get(&self.fingerprints[point]) {
+        for (&point, fingerprint) in &self.fingerprints {
+            match self.found.points.get(fingerprint) {
                 Some(runs) => {
                     rows.insert(point, row(self.experiment, point, runs)?);
                 }
@@ -245,7 +240,7 @@ struct Finished {
 /// What workers share.
 struct Work<'a> {
     experiment: &'a Experiment,
-    fingerprints: &'a [u64],
+    fingerprints: &'a BTreeMap<usize, u64>,
     /// Points to run, in order.
     pending: &'a [usize],
     /// The next run: index in `pending` times seeds plus seed.
@@ -315,7 +310,7 @@ impl Work<'_> {
         let runs: Vec<Outcome> = runs.into_iter().flatten().collect();
         Ok(Some(Finished {
             point,
-            line: journal::line(self.fingerprints[point], &runs),
+            line: journal::line(self.fingerprints[&point], &runs),
             row: row(self.experiment, point, &runs)?,
         }))
     }
