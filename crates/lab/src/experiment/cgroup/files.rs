@@ -2,15 +2,11 @@
 
 use schedcast_host::limits::{LimitError, validate_quota_and_period};
 use schedcast_host::{CpuMax, parse_burst_us};
-use schedcast_kernel::bandwidth::MAX_RUNTIME_US;
 use schedcast_kernel::weight::{MAX_SHARES, MIN_SHARES};
 
 use super::super::document::{Kind, Value};
 use super::Weight;
 use crate::error::{Error, Result};
-
-/// Largest quota, and largest quota plus burst, in microseconds (`max_cfs_runtime`).
-pub const RUNTIME_MAX_US: u64 = MAX_RUNTIME_US;
 
 /// The error a write to the file would return.
 pub fn refused(value: &Value, errno: &str, why: &str) -> Error {

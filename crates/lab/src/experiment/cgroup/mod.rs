@@ -10,12 +10,13 @@
 
 use std::collections::BTreeMap;
 
+use schedcast_host::limits::{self, CpuLimits, LimitError};
 use schedcast_kernel::weight::{WEIGHT_IDLE, nice_weight, shares_from_weight};
 use schedcast_names::nearest;
 
 use self::files::{
-    RUNTIME_MAX_US, check_limit, file_text, read_burst, read_cpu_max, read_quota_v1, read_unsigned,
-    read_weight, refused,
+    check_limit, file_text, read_burst, read_cpu_max, read_quota_v1, read_unsigned, read_weight,
+    refused,
 };
 use super::document::{Entry, Table, Value, unknown_key};
 use super::kernel::KernelSettings;
@@ -401,26 +402,19 @@ impl Group {
         Ok(())
     }
 
-    /// `tg_set_cfs_bandwidth`: with a finite quota, burst ≤ quota and both together below 2^44 us.
+    /// The kernel's checks of quota and burst together, with or without a finite quota.
     fn check_burst(&self) -> Result<()> {
-        let Some(quota_us) = self.settings.quota_us else {
-            return Ok(());
-        };
-        let burst_us = self.settings.burst_us;
         // Blame the value that was written last; without a burst file it can only be the quota.
         let Some(place) = self.burst_place.as_ref().or(self.quota_place.as_ref()) else {
             return Ok(());
         };
-        if burst_us > quota_us {
-            let why =
-                format!("the burst of {burst_us} us is larger than the quota of {quota_us} us");
-            return Err(Error::input(place, format!("EINVAL: {why}")));
-        }
-        if burst_us + quota_us > RUNTIME_MAX_US {
-            let why = format!("quota and burst together exceed {RUNTIME_MAX_US} us");
-            return Err(Error::input(place, format!("EINVAL: {why}")));
-        }
-        Ok(())
+        let limits = CpuLimits {
+            quota_us: self.settings.quota_us,
+            period_us: self.settings.period_us,
+            burst_us: self.settings.burst_us,
+        };
+        let refused = |rule: LimitError| Error::input(place, format!("{}: {rule}", rule.errno()));
+        limits::validate(&limits).map_err(refused)
     }
 }
 

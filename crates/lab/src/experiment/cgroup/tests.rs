@@ -117,6 +117,8 @@ fn v1_files_read_as_in_the_kernel() {
         ("\"cpu.cfs_period_us\" = -1", "EINVAL"),
         ("\"cpu.cfs_period_us\" = 1000001", "EINVAL"),
         ("\"cpu.cfs_burst_us\" = \"99999999999999999999\"", "ERANGE"),
+        // Without a quota the kernel keeps a burst in nanoseconds of 64 bits.
+        ("\"cpu.cfs_burst_us\" = \"18446744073709552\"", "EINVAL"),
     ] {
         assert!(
             refuse(text).contains(&format!(": {errno}: ")),
@@ -170,7 +172,7 @@ fn shares_are_what_the_kernel_keeps() {
 fn burst_beyond_quota_is_refused_once_all_layers_are_written() {
     assert_eq!(
         refuse("\"cpu.max\" = \"100000 100000\"\n\"cpu.max.burst\" = 100001"),
-        "g.toml:3:19: EINVAL: the burst of 100001 us is larger than the quota of 100000 us"
+        "g.toml:3:19: EINVAL: burst 100001 us is above the quota of 100000 us (when lowering both, lower the burst first)"
     );
     assert!(group("\"cpu.max\" = \"100000\"\n\"cpu.max.burst\" = 100000").is_ok());
     assert!(group("\"cpu.max\" = \"max\"\n\"cpu.max.burst\" = 999999").is_ok());
