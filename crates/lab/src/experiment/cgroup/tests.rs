@@ -178,7 +178,7 @@ fn burst_beyond_quota_is_refused_once_all_layers_are_written() {
     assert!(group("\"cpu.max\" = \"max\"\n\"cpu.max.burst\" = 999999").is_ok());
     assert!(
         refuse("\"cpu.max\" = \"17592186044415\"\n\"cpu.max.burst\" = 1")
-            .contains("together exceed 17592186044415 us")
+            .contains("together are above 17592186044415 us")
     );
     let raised_later = [
         "[\"/a\"]\n\"cpu.max\" = 5000\n\"cpu.max.burst\" = 9000\n",
