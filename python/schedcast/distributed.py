@@ -11,7 +11,7 @@ may die at any moment. Asked again, the sweep runs the parts that are missing::
     sweep = schedcast.distributed.sweep("grid.toml", "grid.sweep", client)
 
 The results are the bytes that `schedcast.sweep` would have written. Worked example: 10,000 points
-on 16 workers are 1,024 parts of 9 or 10 points; a worker that dies costs at most those ten.
+on 16 workers are 256 parts of 39 or 40 points; a worker that dies costs at most those forty.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 
     from ._ask import Source
 
-#: Parts for each thread of the cluster, so that a slow worker does not hold up the end.
-PARTS_EACH = 64
+#: Parts for each thread of the cluster, so that a slow worker does not hold up the end. Every part
+#: reads the whole grid, which takes half a second for 10,000 points.
+PARTS_EACH = 16
 #: Workers that may die with the same part before it counts as the cause.
 DEATHS = 20
 
@@ -102,7 +103,7 @@ def sweep(
         experiment: As for `schedcast.sweep`.
         folder: Where journals and results go, on this machine.
         client: A client of the cluster, whose workers need the same wheel as this process.
-        parts: Number of tasks; default 64 for each thread of the cluster, and no more than points.
+        parts: Number of tasks; default 16 for each thread of the cluster, and no more than points.
         files: Recordings and other files of the experiment, by their paths below its directory,
             that are sent to the workers; without any, workers need them at the same paths.
         **options: `set`, `variants`, `cgroup`, `seeds` and `duration`, as for `schedcast.sweep`.

@@ -25,6 +25,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use rayon::prelude::*;
+
 pub(crate) use self::results::csv_line;
 pub use self::results::{Brief, Results, Row};
 use crate::comparison::Comparison;
@@ -180,16 +182,19 @@ impl<'a> Sweep<'a> {
     /// The error of the first run, by point and then by seed, that has one; a failed write. What was
     /// finished before stays in the journal.
     pub fn run(mut self, simulator: &impl Simulate, ran: &(impl Fn() + Sync)) -> Result<Results> {
-        let mut rows = BTreeMap::new();
+        let pool = pool(self.options.workers)?;
+        let mut known = Vec::new();
         let mut pending = Vec::new();
         for (&point, fingerprint) in &self.fingerprints {
             match self.found.points.get(fingerprint) {
-                Some(runs) => {
-                    rows.insert(point, row(self.experiment, point, runs)?);
-                }
+                Some(runs) => known.push((point, runs)),
                 None => pending.push(point),
             }
         }
+        let row_of =
+            |(point, runs): (usize, &Vec<Outcome>)| Ok((point, row(self.experiment, point, runs)?));
+        let rows = pool.install(|| known.into_par_iter().map(row_of).collect::<Result<_>>());
+        let mut rows: BTreeMap<usize, Row> = rows?;
         self.found = Found::default();
         let journal = self.journal.take();
         let work = Work {
@@ -201,7 +206,6 @@ impl<'a> Sweep<'a> {
             failure: Mutex::default(),
         };
         let (sender, receiver) = channel();
-        let pool = pool(self.options.workers)?;
         let written = std::thread::scope(|scope| {
             let writer = scope.spawn(|| write(receiver, journal, &work));
             pool.broadcast(|_| work.until_done(simulator, ran, sender.clone()));
