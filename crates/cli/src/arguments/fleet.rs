@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use schedcast_lab::experiment::units::parse_duration_ns;
 
+use super::views::label_and_value;
+
 /// Examples below the flags.
 pub const HELP: &str = "\
 schedcast fleet --prometheus http://localhost:9090 --select namespace=shop --last 1h
@@ -66,11 +68,10 @@ fn label(text: &str) -> Result<(String, String), String> {
         letters.next().is_some_and(is_letter)
             && letters.all(|one| is_letter(one) || one.is_ascii_digit())
     };
-    match text.split_once('=') {
-        Some((name, value)) if is_name(name) => Ok((name.to_owned(), value.to_owned())),
-        _ => Err(format!(
-            "expected LABEL=VALUE such as namespace=shop, found `{text}`"
-        )),
+    let (name, value) = label_and_value(text)?;
+    match is_name(&name) {
+        true => Ok((name, value)),
+        false => Err(format!("`{name}` is no name of a label")),
     }
 }
 

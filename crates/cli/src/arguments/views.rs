@@ -156,6 +156,16 @@ fn cpu_list(text: &str) -> Result<Cpus, String> {
     Ok(Cpus(cpus))
 }
 
+/// A label of Prometheus and its value, with or without quotes.
+pub fn label_and_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((label, value)) => Ok((label.to_owned(), value.trim_matches('"').to_owned())),
+        None => Err(format!(
+            "expected LABEL=VALUE behind --select, found `{text}`"
+        )),
+    }
+}
+
 fn time_span(text: &str) -> Result<TimeSpan, String> {
     let (from, to) = text
         .split_once(',')

@@ -1,7 +1,7 @@
 //! `schedcast fleet`.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use schedcast_lab::counters::Dump;
@@ -15,6 +15,9 @@ use crate::written;
 /// Rows that are printed unless all are asked for.
 const FIRST: usize = 20;
 
+/// One of the forms of an answer.
+type Text<'a> = &'a dyn Fn(&Fleet) -> String;
+
 /// Runs the verb.
 pub fn run(arguments: &FleetArguments, out: &mut impl Write) -> Result<()> {
     let (dump, source) = dump(arguments)?;
@@ -24,16 +27,14 @@ pub fn run(arguments: &FleetArguments, out: &mut impl Write) -> Result<()> {
     };
     let fleet = Fleet::new(&dump, question);
     let standard = Path::new("-");
-    let files = [
-        (&arguments.json, Fleet::json as fn(&Fleet) -> String),
-        (&arguments.csv, Fleet::csv),
-        (&arguments.rules, Fleet::rules),
-        (&arguments.dashboard, Fleet::dashboard),
+    let page = |fleet: &Fleet| fleet.page(&source);
+    let files: [(&Option<PathBuf>, Text<'_>); 5] = [
+        (&arguments.json, &Fleet::json),
+        (&arguments.csv, &Fleet::csv),
+        (&arguments.html, &page),
+        (&arguments.rules, &Fleet::rules),
+        (&arguments.dashboard, &Fleet::dashboard),
     ];
-    if let Some(path) = &arguments.html {
-        fresh::write(path, fleet.page(&source))
-            .map_err(|error| Error::file("write", path.display(), &error))?;
-    }
     let mut is_printed = false;
     for (path, text) in files {
         match path.as_deref() {
@@ -74,6 +75,6 @@ fn dump(arguments: &FleetArguments) -> Result<(Dump, String)> {
     };
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let answers = server.ask(now.map_or(0, |now| now.as_secs()))?;
-    let dump = Dump::read(&[(url.clone(), answers)], arguments.cpus)?;
+    let dump = Dump::read(url, &answers, arguments.cpus)?;
     Ok((dump, format!("{url}, the last {} s", arguments.last)))
 }

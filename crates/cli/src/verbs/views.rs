@@ -12,6 +12,7 @@ use schedcast_trace::fresh;
 use super::say;
 use crate::arguments::views::{
     ConvertArguments, CountersArguments, ProfileArguments, Selected, SortBy, Target, ViewVerb,
+    label_and_value,
 };
 use crate::written;
 
@@ -115,14 +116,7 @@ fn known(arguments: &CountersArguments, columns: &mut Limits) -> Result<(Known, 
         return Err(Error::usage("a Prometheus range has no cgroups")
             .hint("choose a series by its labels: --select container=NAME"));
     }
-    let label = |text: &String| {
-        let parts = text.split_once('=').ok_or_else(|| {
-            Error::usage(format!(
-                "expected LABEL=VALUE behind --select, found `{text}`"
-            ))
-        })?;
-        Ok((parts.0.to_string(), parts.1.trim_matches('"').to_string()))
-    };
+    let label = |text: &String| label_and_value(text).map_err(Error::usage);
     let beyond = Beyond {
         labels: arguments.select.iter().map(label).collect::<Result<_>>()?,
         limit: counters::settings(&arguments.limit)?,

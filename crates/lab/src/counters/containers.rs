@@ -43,34 +43,26 @@ impl Dump {
     /// # Errors
     /// Files that cannot be read or are no ranges of counters, points that stand in them twice, no counters at all.
     pub fn open(paths: &[PathBuf], cpus: Option<u32>) -> Result<Dump> {
-        let read = |path: &PathBuf| {
+        let mut all = Joined::new();
+        for path in paths {
             let text = schedcast_trace::whole::read_text(path)
                 .map_err(|error| Error::file("read", path.display(), &error))?;
-            Ok((path.display().to_string(), text))
-        };
-        let texts: Vec<(String, String)> = paths.iter().map(read).collect::<Result<_>>()?;
-        Dump::read(&texts, cpus)
-    }
-
-    /// The same of texts, each with the name of what it came from.
-    ///
-    /// # Errors
-    /// As [`Dump::open`].
-    pub fn read(texts: &[(String, String)], cpus: Option<u32>) -> Result<Dump> {
-        let mut all: BTreeMap<String, BTreeMap<Labels, Points>> = BTreeMap::new();
-        for (source, text) in texts {
-            let wrong = |message: String| bad_input(format!("{source}: {message}"));
-            for (name, many) in series(text).map_err(wrong)? {
-                let known = all.entry(name.clone()).or_default();
-                for points in many {
-                    join(known, points).map_err(|why| wrong(format!("{name}: {why}")))?;
-                }
-            }
+            add(&mut all, &path.display().to_string(), &text)?;
         }
         Dump::sorted(&all, cpus)
     }
 
-    fn sorted(all: &BTreeMap<String, BTreeMap<Labels, Points>>, cpus: Option<u32>) -> Result<Dump> {
+    /// The same of a text; `source` is what it came from.
+    ///
+    /// # Errors
+    /// As [`Dump::open`].
+    pub fn read(source: &str, text: &str, cpus: Option<u32>) -> Result<Dump> {
+        let mut all = Joined::new();
+        add(&mut all, source, text)?;
+        Dump::sorted(&all, cpus)
+    }
+
+    fn sorted(all: &Joined, cpus: Option<u32>) -> Result<Dump> {
         let mut by_container: BTreeMap<Labels, BTreeMap<String, Vec<Points>>> = BTreeMap::new();
         for (name, series) in all.iter().filter(|(name, _)| *name != CORES) {
             for (labels, points) in series {
@@ -115,6 +107,21 @@ impl Dump {
         }
         Ok(dump)
     }
+}
+
+/// Series by counter and labels, of all sources.
+type Joined = BTreeMap<String, BTreeMap<Labels, Points>>;
+
+/// Adds all series of a text.
+fn add(all: &mut Joined, source: &str, text: &str) -> Result<()> {
+    let wrong = |message: String| bad_input(format!("{source}: {message}"));
+    for (name, many) in series(text).map_err(wrong)? {
+        let known = all.entry(name.clone()).or_default();
+        for points in many {
+            join(known, points).map_err(|why| wrong(format!("{name}: {why}")))?;
+        }
+    }
+    Ok(())
 }
 
 /// Adds a series to those that are known: later points of a known one go behind it.
