@@ -126,10 +126,11 @@ def sweep(
     parts = max(1, min(parts, points))
     files = list(files)
     packed = _packed(files, home) if files else None
-    # A worker's own path of the files must not make other points of them.
     job = {"build": _build(), "question": question}
-    parameters = repr((job["build"], source.toml, sorted(options.items()), packed))
-    digest = hashlib.sha256(parameters.encode()).hexdigest()[:12]
+    # Journals of another question are not those of this one.
+    parameters = hashlib.sha256(packed or b"")
+    parameters.update(repr((job["build"], source.toml, sorted(options.items()))).encode())
+    digest = parameters.hexdigest()[:12]
     kept = Path(folder) / f"parts-{digest}"
     names = {
         f"{number}/{parts}": kept / f"part-{number}-of-{parts}" for number in range(1, parts + 1)

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::Args;
-
 use schedcast_lab::sweep::Part;
 
 use super::Effort;

@@ -87,14 +87,13 @@ impl Journal {
         }
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(fails("read"))?;
-        let whole = bytes.iter().rposition(|&byte| byte == b'\n');
-        let whole = whole.map_or(0, |last| last + 1);
-        let found = read_lines(&bytes[..whole]);
-        if whole < bytes.len() {
-            file.set_len(whole as u64).map_err(fails("shorten"))?;
+        let whole = whole(&bytes);
+        let found = read_lines(whole);
+        let length = whole.len() as u64;
+        if whole.len() < bytes.len() {
+            file.set_len(length).map_err(fails("shorten"))?;
         }
-        file.seek(SeekFrom::Start(whole as u64))
-            .map_err(fails("read"))?;
+        file.seek(SeekFrom::Start(length)).map_err(fails("read"))?;
         file.sync_all().map_err(fails("write"))?;
         sync_directory(path).map_err(fails("write"))?;
         let path = path.to_path_buf();
@@ -113,14 +112,19 @@ impl Journal {
     }
 }
 
+/// A journal without a torn last line.
+fn whole(bytes: &[u8]) -> &[u8] {
+    let last = bytes.iter().rposition(|&byte| byte == b'\n');
+    &bytes[..last.map_or(0, |last| last + 1)]
+}
+
 /// Reads the journal at `path`, which another sweep may be writing: a torn last line does not count.
 ///
 /// # Errors
 /// A file that cannot be read.
 pub fn read(path: &Path) -> Result<Found> {
     let bytes = std::fs::read(path).map_err(|error| Error::file("read", path.display(), &error))?;
-    let whole = bytes.iter().rposition(|&byte| byte == b'\n');
-    Ok(read_lines(&bytes[..whole.map_or(0, |last| last + 1)]))
+    Ok(read_lines(whole(&bytes)))
 }
 
 /// Locks the journal for this process. A child that some thread has just started shares a lock until its `exec` closes the

@@ -137,19 +137,16 @@ impl<'a> Sweep<'a> {
         let wanted: BTreeSet<u64> = fingerprints.values().copied().collect();
         found.points.retain(|point, _| wanted.contains(point));
         for folder in &options.merged {
-            let other = journal::read(&folder.join(JOURNAL))?;
+            let mut other = journal::read(&folder.join(JOURNAL))?;
             found.damaged += other.damaged;
-            let is_new = |(point, runs): (u64, Vec<Outcome>)| {
-                let is_wanted = wanted.contains(&point) && !found.points.contains_key(&point);
-                is_wanted.then_some((point, runs))
-            };
-            let new: Vec<(u64, Vec<Outcome>)> =
-                other.points.into_iter().filter_map(is_new).collect();
+            let is_new = |point: &u64| wanted.contains(point) && !found.points.contains_key(point);
+            other.points.retain(|point, _| is_new(point));
             if let Some(journal) = &mut journal {
-                let lines = new.iter().map(|(point, runs)| journal::line(*point, runs));
-                journal.add(&lines.collect::<Vec<_>>().concat())?;
+                let lines = other.points.iter();
+                let lines = lines.flat_map(|(point, runs)| journal::line(*point, runs));
+                journal.add(&lines.collect::<Vec<u8>>())?;
             }
-            found.points.extend(new);
+            found.points.extend(other.points);
         }
         Ok(Sweep {
             experiment,
