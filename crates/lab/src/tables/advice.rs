@@ -1,7 +1,7 @@
 //! The ticket block of an advice, the patches below it, and the table of a gate.
 //!
-//! A ticket is at most 25 lines: what was simulated and how well it fits, one column a limit, what is
-//! recommended, what doing nothing costs, how to get it again and how to apply it.
+//! A ticket is at most 25 lines: what is promised, one column a limit, what doing nothing costs, what is recommended, what was
+//! simulated and how well it fits, and how to get it again. How to apply it follows.
 
 use super::text::{Cell, RECORDED, Row, body, header, provenance, separated, words};
 use super::{Context, Scale, scale_for, wrap_to};

@@ -196,21 +196,21 @@ fn fit(fit: &[Fit], verbose: bool, columns: usize) -> String {
             scale.unit,
         ))
     };
-    let mut parts: Vec<String> = fit.iter().filter_map(part).collect();
-    if parts.is_empty() {
+    let figures = fit.iter().filter_map(|one| Some((one.miss(), part(one)?)));
+    let figures: Vec<(f64, String)> = figures.collect();
+    let Some((_, farthest)) = figures
+        .iter()
+        .max_by(|one, other| one.0.total_cmp(&other.0))
+    else {
         return String::new();
-    }
-    if parts.len() > FIT_SHOWN && !verbose {
-        let farthest = fit
-            .iter()
-            .filter(|one| part(one).is_some())
-            .max_by(|one, other| one.miss().total_cmp(&other.miss()));
-        let farthest = farthest.and_then(part).unwrap_or_default();
-        parts = vec![
-            format!("{} figures", parts.len()),
+    };
+    let parts: Vec<String> = match figures.len() > FIT_SHOWN && !verbose {
+        true => vec![
+            format!("{} figures", figures.len()),
             format!("farthest off: {farthest}; -v shows all"),
-        ];
-    }
+        ],
+        false => figures.into_iter().map(|(_, figure)| figure).collect(),
+    };
     let pieces = separated(&parts, ",").into_iter().flat_map(|part| {
         match indent + width(&part) <= columns {
             true => vec![part],

@@ -53,7 +53,7 @@ fn an_experiment() {
 }
 
 #[test]
-fn a_recording_shows_its_fit_first() {
+fn a_recording_shows_its_fit_below_the_table() {
     let mut comparison = example();
     comparison.tier = Some(Tier::Trace);
     comparison.title.clear();
