@@ -81,7 +81,7 @@ impl Guard {
     }
 }
 
-/// What a watchman removes, as strings made before the fork.
+/// Paths that a watchman removes, as C strings made before the fork.
 struct Charge {
     dir: CString,
     /// Where tasks left in a cgroup are listed, and where they are moved.

@@ -102,7 +102,7 @@ impl CommandSpec {
     }
 }
 
-/// What became of one command.
+/// Result of one command.
 #[derive(Debug, Clone)]
 pub struct CommandReport {
     /// The command as typed.
@@ -129,7 +129,7 @@ impl CommandReport {
     }
 }
 
-/// What the kernel counted for one group during a run.
+/// Counters of the kernel for one group during a run.
 #[derive(Debug, Clone)]
 pub struct GroupReport {
     /// Its path below the root group.
@@ -270,7 +270,7 @@ impl Pipes {
     }
 }
 
-/// What an attendant tells the conductor.
+/// Message of an attendant to the conductor.
 enum Ended {
     Failed(HostError),
     Finished(usize, Box<CommandReport>, u64),

@@ -74,7 +74,7 @@ impl CpuStat {
         }
     }
 
-    /// What was counted since `earlier`. Counters that went backwards (a group made anew) count from 0.
+    /// Counters since `earlier`. Counters that went backwards (a group made anew) count from 0.
     pub fn since(&self, earlier: &Self) -> Self {
         let option = |now: Option<u64>, then: Option<u64>| {
             now.map(|now| now.saturating_sub(then.unwrap_or(0)))
@@ -109,7 +109,7 @@ fn key_and_number(line: &str) -> Option<(&str, u64)> {
     Some((key, value.trim().parse().ok()?))
 }
 
-/// What one task has had so far, from `/proc/PID/task/TID/schedstat` (nanosecond exact).
+/// CPU and waiting time of one task so far, from `/proc/PID/task/TID/schedstat` (in ns).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskTimes {
     /// Thread id.

@@ -394,7 +394,7 @@ pub enum Ending {
     Killed(i32),
 }
 
-/// What the kernel accounted to a process and its waited-for children.
+/// Resource usage that the kernel accounted to a process and its waited-for children.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
     /// Time in user mode, ns (counted in µs).

@@ -84,7 +84,7 @@ fn started_ns() -> u64 {
     *STARTED_NS.get_or_init(sys::monotonic_ns)
 }
 
-/// Who has used the machine so far.
+/// CPU time used on the machine so far.
 struct Used {
     times: CpuTimes,
     /// CPU time of everybody, ns.

@@ -63,7 +63,7 @@ fn line(entry_permille: u64) -> i64 {
     inside as i64 - charged_ns as i64
 }
 
-/// What one side has written down of a round.
+/// Clock readings of one side in a round.
 #[derive(Clone, Copy, Default)]
 struct Side {
     /// Clock less own CPU time, before the call.

@@ -1,4 +1,4 @@
-//! What this machine's kernel paths cost: the constants a simulation of this machine needs.
+//! Costs of this machine's kernel paths: the constants that a simulation of this machine needs.
 //!
 //! Every function measures one thing, on CPUs the caller names, and returns raw samples in ns; [`Spread`]
 //! condenses them. Nothing here subtracts, averages over kinds or decides: a wakeup's cost, say, is the

@@ -66,7 +66,7 @@ const DRAIN_EVERY: Duration = Duration::from_millis(50);
 /// Recordings that this process has begun: each has a trace buffer of its own.
 static RECORDINGS: AtomicU32 = AtomicU32::new(0);
 
-/// What to record.
+/// Request for a recording.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// Folder that is made, or that holds no recording yet.
@@ -81,7 +81,7 @@ pub struct Request {
     pub perf: bool,
 }
 
-/// What was recorded.
+/// Summary of a finished recording.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     /// From trace on to trace off.
@@ -191,7 +191,7 @@ pub fn record(request: &Request, stop: &AtomicBool) -> Result<Report> {
     Ok(report)
 }
 
-/// What the groups that were described are called, by path. Those without a name are left out.
+/// Names of the described groups, by path. Those without a name are left out.
 fn names_of(
     groups: &Groups,
     described: &Map<String, serde_json::Value>,
@@ -303,7 +303,8 @@ impl Description {
         meta
     }
 
-    /// What is the same whatever is recorded: the host, from begin to end of the recording.
+    /// Facts that are independent of the recorded target: the host, and the begin and end of the
+    /// recording.
     fn of_host(&self, title: &str, span: (u64, u64)) -> serde_json::Value {
         let seconds = |ns: u64| ns as f64 / 1e9;
         serde_json::json!({
