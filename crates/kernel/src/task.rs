@@ -34,7 +34,7 @@ impl Policy {
     }
 }
 
-/// What a new task is made of.
+/// Attributes of a new task.
 #[derive(Clone, Debug)]
 pub struct TaskAttributes {
     /// Policy.

@@ -154,7 +154,7 @@ impl Kernel {
         }
     }
 
-    /// What a queue's tasks count as one level up.
+    /// Counts that a queue's tasks add one level up.
     fn counts_of_queue(&self, q: CfsRqId) -> Counts {
         let cfs_rq = &self.cfs_rqs[q.index()];
         Counts {

@@ -28,7 +28,7 @@ pub struct Hrtick {
     due_ns: Option<Ns>,
     /// A switch is under way, at whose end the timer is set (`hrtick_sched`).
     in_schedule: bool,
-    /// What it is set for then.
+    /// Delay that the timer is set for then, ns.
     delay_ns: Option<Ns>,
     /// Another CPU asks for it by an interrupt (`hrtick_csd`).
     asked_ns: Option<Ns>,

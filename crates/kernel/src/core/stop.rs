@@ -128,7 +128,7 @@ impl Kernel {
         self.attach_task(p, target, task);
     }
 
-    /// What a migration thread is made of.
+    /// Attributes of a migration thread.
     pub(crate) fn migration_thread_attributes(cpu: Cpu) -> crate::task::TaskAttributes {
         crate::task::TaskAttributes {
             policy: Policy::Stop,

@@ -28,7 +28,7 @@ enum Kind {
     Fixed,
 }
 
-/// What is remembered of one CPU.
+/// State of one CPU in cpufreq.
 #[derive(Clone, Debug)]
 struct FrequencyCpu {
     policy: usize,
@@ -47,7 +47,7 @@ struct FrequencyCpu {
     ticked: Counters,
 }
 
-/// What is remembered of CPUs that are decided about together.
+/// State of the CPUs of one policy, whose frequency is decided together.
 #[derive(Clone, Debug)]
 struct Policy {
     cpus: CpuSet,
@@ -183,7 +183,7 @@ impl Kernel {
         }
     }
 
-    /// What a tick does for cpufreq: deferrable timers (up to 4.5).
+    /// Work of a tick for cpufreq: deferrable timers (up to 4.5).
     #[inline(always)]
     pub(crate) fn cpufreq_tick<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         if self.cpufreq.kind != Kind::Off && !self.rules.frequency.scheduler_hooks {

@@ -1,4 +1,4 @@
-//! What differs between the frequency drivers and governors of kernel releases.
+//! Differences between the frequency drivers and governors of kernel releases.
 
 use crate::ids::Ns;
 use crate::rules::{Rules, Version};

@@ -23,7 +23,7 @@ struct Stay {
     left: Option<(Ns, bool)>,
 }
 
-/// What the idle loop remembers of one CPU.
+/// State of one CPU in the idle loop.
 #[derive(Clone, Debug)]
 pub struct IdleDevice {
     governor: Governor,

@@ -61,7 +61,7 @@ const MEAN_FACTOR: [u64; INTERVALS + 1] = {
     factors
 };
 
-/// What is left of the samples after leaving out outliers, in µs.
+/// Samples that remain after outliers are left out, in µs.
 #[derive(Clone, Copy)]
 pub(super) struct Samples<'a> {
     ascending: &'a [u32],

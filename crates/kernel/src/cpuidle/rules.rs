@@ -1,4 +1,4 @@
-//! What differs between the idle loops and governors of kernel releases.
+//! Differences between the idle loops and governors of kernel releases.
 
 use super::IdleState;
 use crate::ids::Ns;

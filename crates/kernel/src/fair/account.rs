@@ -92,7 +92,7 @@ impl Kernel {
         self.mind_others(p, q, curr, delta, expired);
     }
 
-    /// What follows from a charge of `delta` for those who wait; `expired` = it used the request up.
+    /// Effects of a charge of `delta` ns on waiting entities; `expired` = it used the request up.
     #[inline(never)]
     fn mind_others<P: Platform>(
         &mut self,

@@ -14,7 +14,7 @@ macro_rules! model {
             /// All rules, part by part.
             pub const ALL: &'static [Mark] = &[$($(Mark::$mark,)*)*];
 
-            /// What is known of it.
+            /// Description of the rule.
             pub const fn about(self) -> &'static About {
                 match self {
                     $($(Mark::$mark => &About {

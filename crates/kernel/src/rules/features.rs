@@ -20,7 +20,7 @@ pub struct Feature {
     /// First release in which turning it changes a simulation. A switch that is not modelled can only be left at
     /// its default.
     pub modelled: Option<Version>,
-    /// What it does, in a line.
+    /// Effect of the feature, in a line.
     pub description: &'static str,
     field: fn(&mut Features) -> &mut bool,
 }

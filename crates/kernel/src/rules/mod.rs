@@ -92,7 +92,7 @@ pub enum CgroupMode {
     Tasks,
 }
 
-/// What happens to the tasks of a throttled queue.
+/// Fate of the tasks of a throttled queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum ThrottleModel {
     /// Up to 6.17: the group entity is dequeued.
@@ -464,7 +464,7 @@ impl Rules {
 }
 
 impl Rules {
-    /// What a weight is in virtual time.
+    /// Weight in the form that virtual time uses.
     pub(crate) fn virtual_weight(&self, load: &LoadWeight) -> VirtualWeight {
         VirtualWeight::new(load, self.divides_by_full_weight, self.full_weight_in_sums)
     }

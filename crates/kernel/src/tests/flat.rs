@@ -35,7 +35,8 @@ fn shares(world: &mut World, group: GroupId, shares: u64) {
     });
 }
 
-/// What the group's entity on CPU 0 is to weigh when the group has `load` of `all` its load there, and `tasks` tasks in all.
+/// Weight of the group's entity on CPU 0 when the group has `load` of `all` its load there, and
+/// `tasks` tasks in all.
 fn weight(mode: CgroupMode, load: u64, all: u64, tasks: u64) -> u64 {
     let mut world = world(4, mode);
     let group = world.group(GroupId::ROOT);

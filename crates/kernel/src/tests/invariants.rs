@@ -1,4 +1,4 @@
-//! What must hold between any two operations, counted anew from the entities.
+//! Invariants that hold between any two operations, counted anew from the entities.
 
 use crate::cfs_rq::CfsRq;
 use crate::entity::Owner;

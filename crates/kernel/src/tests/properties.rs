@@ -395,8 +395,8 @@ proptest! {
         prop_assert!(idle == 0 || runnable <= 1, "{version}: {idle} idle, {runnable} on one CPU");
     }
 
-    /// What a hog is owed or owes in an EEVDF queue of hogs is at most what the kernel lets it keep when it leaves, two
-    /// requests or a tick (`entity_lag`), and the tick by which a request ends late.
+    /// The lag of a hog in an EEVDF queue of hogs is at most what the kernel lets it keep when it
+    /// leaves, two requests or a tick (`entity_lag`), plus the tick by which a request ends late.
     #[test]
     fn lag_of_hogs_is_bounded(
         nices in prop::collection::vec(-10..10i32, 2..6),

@@ -1,4 +1,4 @@
-//! What 6.19 to 7.2 changed in the fair class, by hand.
+//! Changes of 6.19 to 7.2 in the fair class, computed by hand.
 
 use super::world::{MS, US, World};
 use crate::ids::{CfsRqId, Cpu, GroupId, Ns};

@@ -1,4 +1,4 @@
-//! What changed from version to version, by hand-computed answers.
+//! Changes from version to version, by answers computed by hand.
 
 use crate::balance::averages::is_out_of_balance_by_load;
 use crate::balance::busiest::{Candidate, DomainStats};

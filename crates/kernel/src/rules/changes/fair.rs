@@ -3,7 +3,8 @@
 use super::changes;
 use crate::rules::{CgroupMode, FairClass, IdlePeltSync, Protection, Reweight};
 
-/// What the kernel's changes of the fair class were made of: the features that end and begin with it.
+/// Switches between CFS and EEVDF: the features that end and begin with the change of the fair
+/// class.
 fn set_eevdf(rules: &mut crate::rules::Rules, on: bool) {
     rules.fair = if on { FairClass::Eevdf } else { FairClass::Cfs };
     let features = &mut rules.features;
