@@ -35,7 +35,7 @@ pub struct Schema {
     private_data: *mut c_void,
 }
 
-/// What a [`Schema`] points to.
+/// Memory that a [`Schema`] points to.
 struct SchemaOwned {
     format: CString,
     name: CString,
@@ -57,7 +57,7 @@ pub struct Array {
     private_data: *mut c_void,
 }
 
-/// What an [`Array`] points to.
+/// Memory that an [`Array`] points to.
 struct ArrayOwned {
     /// Keeps the buffers alive.
     _columns: Arc<Columns>,
@@ -75,7 +75,7 @@ pub struct Stream {
     private_data: *mut c_void,
 }
 
-/// What a [`Stream`] points to.
+/// Memory that a [`Stream`] points to.
 struct StreamOwned {
     columns: Arc<Columns>,
     ended: bool,

@@ -63,7 +63,7 @@ impl Simulate for Stoppable {
 /// have ended.
 ///
 /// # Errors
-/// What `work` returns, an interrupt, or what `progress` raises.
+/// Result of `work`, an interrupt, or the exception that `progress` raises.
 pub fn run<T: Send>(
     py: Python<'_>,
     runs: u64,
