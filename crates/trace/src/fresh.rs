@@ -11,9 +11,10 @@
 //! A process that is killed removes nothing. It held a lock on its new file, though, and the kernel took that back; so
 //! the next process that writes into the folder recognises what was left behind, and removes it.
 //!
-//! What is no regular file (a pipe, a terminal, `/dev/null`, `/dev/stdout`) has no name to take and is written as it is.
-//! So is a file in a folder that takes no new ones: there is nothing better. Worked example: `--json /dev/stdout`
-//! behind `> both.txt` writes on where standard output stands, so that the table comes after the JSON and not over it.
+//! A path that is no regular file (a pipe, a terminal, `/dev/null`, `/dev/stdout`) cannot be
+//! replaced and is written directly. So is a file in a folder that takes no new ones: there is
+//! nothing better. Worked example: `--json /dev/stdout` behind `> both.txt` writes on where
+//! standard output stands, so that the table comes after the JSON and not over it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -68,7 +69,7 @@ impl Fresh {
     /// All is written: the file takes its name.
     ///
     /// # Errors
-    /// What the disk says late: that it is full, or broken.
+    /// Errors that the disk reports late: it is full, or broken.
     pub fn keep(mut self) -> io::Result<()> {
         let Some((beside, name)) = &self.beside else {
             return self.file.flush();

@@ -13,7 +13,7 @@ use crate::event::Event;
 use crate::names::{CommId, CommTable};
 use crate::source::{Counts, EventSource, Item, LostEvents};
 
-/// What a feed found: an event, with its name if it is not decoded, or a gap at a time.
+/// Result of a feed: an event, with its name if it is not decoded, or a gap at a time.
 #[derive(Clone, Copy, Debug)]
 enum Found {
     Event { event: Event, other: Option<CommId> },

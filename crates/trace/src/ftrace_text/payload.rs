@@ -62,7 +62,7 @@ pub(super) struct Task<'a> {
     pub(super) prio: i32,
 }
 
-/// What may follow the last field.
+/// Text that may follow the last field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Tail {
     /// Nothing but fields that some kernels add and nobody needs.

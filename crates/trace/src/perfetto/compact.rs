@@ -46,7 +46,7 @@ struct Task {
     prio: i32,
 }
 
-/// Who runs on each CPU, from bundle to bundle.
+/// Current task of each CPU, from bundle to bundle.
 #[derive(Debug, Default)]
 pub(super) struct Compact {
     current: BTreeMap<u32, Task>,

@@ -13,7 +13,7 @@ use super::cgroups::CgroupTree;
 use crate::clock::TraceClock;
 use crate::json;
 
-/// What is known about the machine and the trace.
+/// Facts about the machine and the trace.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Meta {
@@ -63,7 +63,7 @@ pub struct Meta {
     /// Share of the CPUs' time that the hypervisor took, 0 to 1.
     #[serde(default, deserialize_with = "ratio")]
     pub steal_ratio: Option<f64>,
-    /// What the recorded groups are called, by path: units, containers, pods.
+    /// Names of the recorded groups, by path: units, containers, pods.
     #[serde(default)]
     pub names: BTreeMap<String, GroupNames>,
     /// Name of the file with the application's requests.
@@ -118,7 +118,7 @@ impl Meta {
         tree.iter().map(named).collect()
     }
 
-    /// What contradicts itself across fields, if anything.
+    /// Contradiction between fields, if there is one.
     pub(super) fn contradiction(&self) -> Option<String> {
         if let (Some(start), Some(end)) = (self.start_ns, self.end_ns)
             && end < start

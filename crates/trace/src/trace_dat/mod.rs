@@ -38,7 +38,7 @@ mod option {
     pub(super) const BUFFER_TEXT: u16 = 22;
 }
 
-/// What a file tells besides its events.
+/// Content of a file besides its events.
 struct Contents {
     endian: Endian,
     page_bytes: u64,
