@@ -110,7 +110,7 @@ struct Host {
     lock: extern "C" fn(*mut Inner, c_int, c_int, c_int) -> c_int,
 }
 
-/// What the object's calls back see and change.
+/// State that the object's callbacks see and change.
 struct Inner {
     memory: HashMap<usize, Layout>,
     log: Vec<String>,
@@ -180,7 +180,7 @@ pub struct World {
 
 /// `SC_STAYS`.
 const STAYS: c_int = 0x100;
-/// What `sc_run` returns when the world is over, and when the caller of a call would wait.
+/// Results of `sc_run` when the world is over, and when the caller of a call would wait.
 const TRAPPED: c_long = -1_000_000;
 /// The caller of a call would wait for another CPU; it goes on without waiting here.
 pub const WAITS: i64 = -1_000_001;
@@ -349,7 +349,7 @@ impl World {
         (self.functions.task_new)(&raw const *task)
     }
 
-    /// What was set off since the last call of this.
+    /// Events scheduled since the last call of this.
     pub fn events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.inner.events)
     }
@@ -389,7 +389,7 @@ impl World {
         (self.functions.warnings)()
     }
 
-    /// What the kernel printed so far.
+    /// Messages that the kernel printed so far.
     pub fn log(&self) -> &[String] {
         &self.inner.log
     }

@@ -1,4 +1,4 @@
-//! What is compared after each step: everything that both sides keep.
+//! Comparison after each step: everything that both sides keep.
 //!
 //! Virtual runtimes are compared as distances: where the virtual time of an empty queue stands is of no consequence,
 //! so those of one queue may all differ by the same amount.
@@ -25,9 +25,9 @@ pub struct Difference {
     pub member: String,
     /// Whose.
     pub whose: String,
-    /// What the rules have.
+    /// Value in the rules.
     pub rust: i128,
-    /// What the tree has.
+    /// Value in the tree.
     pub tree: i128,
 }
 
@@ -255,7 +255,7 @@ fn last_update(avg: &SchedAvg) -> i128 {
     }
 }
 
-/// What can be compared with a tree.
+/// Members that can be compared with a tree.
 pub(super) struct Members {
     task: Found<Task>,
     entity: Found<Entity>,
