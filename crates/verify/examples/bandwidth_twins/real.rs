@@ -112,7 +112,7 @@ fn cpu_of(tasks: &[Used], name: &str) -> u64 {
     own.map(|task| task.cpu_ns).sum()
 }
 
-/// What counters and CPU times gained in the window.
+/// Growth of counters and CPU times in the window.
 struct Window {
     /// When it began, by `CLOCK_MONOTONIC`.
     start_ns: u64,

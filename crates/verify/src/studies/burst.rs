@@ -198,7 +198,7 @@ impl Burst {
     }
 }
 
-/// What the run gives for a row of the printed one.
+/// Value of the run for a row of the printed table.
 fn printed_value(run: &Outcome, question: &Question) -> Option<f64> {
     match question.metric.as_str() {
         "rps" => Some(metric(run, "schbench-classic/rps")),

@@ -36,7 +36,7 @@ struct Prices {
     write_ns: u64,
 }
 
-/// What one run shows.
+/// Observations of one run.
 struct Seen {
     mb_per_s: f64,
     latency_us: f64,
