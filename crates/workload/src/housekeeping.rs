@@ -1,4 +1,4 @@
-//! What the kernel itself does now and then on every CPU, of a machine that nobody recorded.
+//! Housekeeping of the kernel itself on every CPU, for a machine without a recording.
 //!
 //! On a machine on which nothing but the workload ever runs, ticks, time slices and the intervals of load balancing stay in step
 //! for the whole run, and of three threads on two CPUs the same one waits each time. Real CPUs are interrupted now and then by their

@@ -1,5 +1,5 @@
-//! What is inferred from the real recordings, against what is known about them from elsewhere:
-//! the requests that pgbench logged, and the kernel's own counters.
+//! Inferences from the real recordings, against independent knowledge of them: the requests that
+//! pgbench logged, and the kernel's own counters.
 
 use schedcast_trace::Recording;
 use schedcast_workload::replay::{

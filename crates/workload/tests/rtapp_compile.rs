@@ -1,4 +1,4 @@
-//! What compiled rt-app files do on an ideal machine, against times worked out by hand.
+//! Compiled rt-app files run on an ideal machine as worked out by hand.
 //!
 //! Prices are set so that numbers stay round: one nanosecond for a round of a phase, which shows as
 //! the last digit, and nothing for the log.

@@ -48,7 +48,7 @@ pub struct Placed {
     pub client_group: GroupId,
 }
 
-/// What client and threads share.
+/// Queues, metric and words that client and threads share.
 struct Shared {
     pool: QueueId,
     answers: QueueId,
@@ -61,7 +61,7 @@ struct Shared {
 impl Service {
     /// Adds the service to a workload.
     ///
-    /// What its clients see, from when a request is due to its last answer, goes to the metric
+    /// Latency for clients, from the time a request is due to its last answer, goes to the metric
     /// `NAME/request_latency`.
     ///
     /// # Errors
@@ -280,7 +280,7 @@ impl Service {
 
 /// Messages to a pool are the number of the request times this, plus the queue that answers go to.
 const QUEUES: u64 = 1 << 20;
-/// What an interrupt sends: nobody waits for an answer.
+/// Sender number of an interrupt, which waits for no answer.
 const NOBODY: u64 = 0;
 
 impl Shared {

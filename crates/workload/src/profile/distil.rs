@@ -30,7 +30,7 @@ pub struct Distilled {
     pub cgroup: String,
     /// Path of the client's cgroup.
     pub client_cgroup: String,
-    /// What they do.
+    /// Service of the threads.
     pub service: Service,
     /// Requests it was made of.
     pub requests: u64,
@@ -62,7 +62,7 @@ struct Demand {
 type Kind = (String, GroupIndex);
 
 impl Profile {
-    /// What stays of `replay`.
+    /// Profile of `replay`.
     pub fn distil(replay: &Replay) -> Profile {
         let mut served: BTreeSet<ActivationId> = BTreeSet::new();
         let mut by_kind: BTreeMap<Kind, Vec<&Exchange>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What both generations of schbench are made of: words that threads post and wait on, and the list
+//! Common parts of both generations of schbench: words that threads post and wait on, and the list
 //! of workers that wait for their message thread.
 //!
 //! A post sets a word from 0 to 1 and only then enters the kernel to wake whoever waits; a wait

@@ -243,7 +243,7 @@ impl Running {
         map
     }
 
-    /// What the tool would have printed.
+    /// Text that the tool would have printed.
     pub fn report(&self, probes: &Probes, now_ns: u64) -> String {
         self.model.report(&self.results(probes, now_ns))
     }

@@ -48,7 +48,7 @@ pub(super) enum Source {
     Outside { soft: bool },
 }
 
-/// What a thread does, or has done to it, at some event.
+/// Action of a thread, or an action on it, at some event.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deed {
     pub event: usize,
@@ -71,7 +71,7 @@ pub(super) enum DeedKind {
     Interrupted,
 }
 
-/// What the whole recording says, as the activations are made.
+/// Facts of the whole recording while the activations are made.
 #[derive(Debug)]
 pub(super) struct Context<'a> {
     pub wakings: &'a [Waking],
@@ -80,7 +80,7 @@ pub(super) struct Context<'a> {
     pub start_ns: u64,
 }
 
-/// What a waking began.
+/// Beginning that a waking caused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Begun {
     /// Nothing that is replayed.

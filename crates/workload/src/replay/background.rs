@@ -35,10 +35,10 @@ use super::model::{Activation, ActivationId, Step, Trigger};
 use super::subject::is_recorder;
 use super::threads::{Origin, ThreadId};
 
-/// What all threads of the background are counted as.
+/// Name under which all threads of the background are counted.
 pub const NAME: &str = "background";
 
-/// What paths of the background's groups begin with. A group of a workload begins with a slash.
+/// Prefix of the paths of the background's groups. A group of a workload begins with a slash.
 pub const GROUP_PREFIX: &str = "background:";
 
 /// Address spaces of the background are numbered from here, beyond those of any workload.
@@ -51,7 +51,7 @@ const SENT: Reg = Reg(1);
 /// Size of a message; inboxes are unbounded, so it says nothing.
 const MESSAGE_BYTES: u64 = 1;
 
-/// What was put behind a workload.
+/// Background added to a workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Background {
     /// Threads that run.
@@ -139,7 +139,7 @@ impl Replay {
     }
 }
 
-/// Who is part of the background.
+/// Members of the background.
 struct Members {
     /// By thread.
     is_member: Vec<bool>,

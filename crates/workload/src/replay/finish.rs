@@ -151,7 +151,7 @@ fn lengths_ns(draft: &Draft) -> Vec<u64> {
     lengths
 }
 
-/// What the simulator will charge for the recorded time of a draft.
+/// Events that the simulator will charge for within the recorded time of a draft.
 fn charged(draft: &Draft, wakings: &[Waking], depth: u32) -> Charged {
     let mut charged = Charged {
         switches: draft.activation.switches,

@@ -242,7 +242,7 @@ impl Pass {
     }
 }
 
-/// Who is behind a waking that is written while `current` runs.
+/// Source of a waking that is written while `current` runs.
 ///
 /// A trace without flag columns does not tell interrupts from tasks; then the running thread is
 /// taken for the waker.

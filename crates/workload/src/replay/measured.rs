@@ -1,4 +1,4 @@
-//! What the recording itself shows: the figures a re-simulation of it must meet.
+//! Figures that the recording itself shows, which a re-simulation of it must meet.
 
 use super::Replay;
 use super::groups::Group;
@@ -104,7 +104,7 @@ pub struct MeasuredGroup {
     pub usage_ns: u64,
 }
 
-/// What the recording itself shows.
+/// Figures that the recording itself shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measured {
     /// By subject, sorted.
@@ -114,8 +114,8 @@ pub struct Measured {
 }
 
 impl Replay {
-    /// What the recording itself shows, over its whole length. An activation counts if its begin
-    /// and its end are visible, a group if the recording has its `cpu.stat` at both ends.
+    /// Figures that the recording itself shows, over its whole length. An activation counts if its
+    /// begin and its end are visible, a group if the recording has its `cpu.stat` at both ends.
     pub fn measured(&self) -> Measured {
         let mut by_subject: BTreeMap<&str, Collected> = BTreeMap::new();
         for thread in &self.threads {
@@ -209,7 +209,7 @@ impl Replay {
     }
 }
 
-/// What a thread does between two sleeps.
+/// Activity of a thread between two sleeps.
 #[derive(Default)]
 struct Turn {
     /// Whether an activation of it has been seen.

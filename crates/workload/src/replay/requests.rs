@@ -25,7 +25,7 @@ const REQUESTS_MIN: u32 = 20;
 /// So many messages in a hundred are answered by who answers: one may be under way at each end, or have been cancelled.
 const ANSWERED_PERCENT: u32 = 95;
 
-/// What is known of all drafts.
+/// Facts known of all drafts.
 pub(super) struct Facts<'a> {
     pub wakings: &'a [Waking],
     /// Name and group of each thread.

@@ -88,7 +88,7 @@ impl Slot {
     }
 }
 
-/// What happened on one CPU, in order.
+/// Slots of one CPU, in order of time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CpuTimeline {
     pub slots: Vec<Slot>,

@@ -53,7 +53,7 @@ const LOG_SIZES: [(&str, LogSize); 3] = [
 
 const MEM_BUFFER_BYTES_DEFAULT: u32 = 4 << 20;
 
-/// What holds in a file without a `global` object. `span` is where a message may point to.
+/// Defaults of a file without a `global` object. `span` is where a message may point to.
 pub(super) fn absent(span: Span) -> Global {
     Global {
         duration_s: None,

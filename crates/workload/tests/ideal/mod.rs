@@ -19,7 +19,7 @@ struct Thread {
     registers: [u64; 64],
 }
 
-/// What happened.
+/// Result of a run.
 #[derive(Default)]
 pub struct Outcome {
     /// Log rows: time, registers.

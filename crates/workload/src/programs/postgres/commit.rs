@@ -9,7 +9,7 @@ use crate::programs::command::CommandError;
 use crate::programs::start::Compiler;
 use crate::programs::storage::FileSystem;
 
-/// What the committing process wants to be on disk.
+/// Log position that the committing process waits to have on disk.
 const WANTED: Reg = Reg(12);
 const TARGET: Reg = Reg(13);
 

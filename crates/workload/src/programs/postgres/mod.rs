@@ -39,7 +39,7 @@ pub(super) use statements::{Row, Script, Statement, replies_of, scaled};
 
 /// A message is a statement's number and, this many times, the row that it updates.
 pub(super) const ROW_UNIT: u64 = 1 << 16;
-/// What a piece of a reply carries that is not the last; the last carries the number of the connection.
+/// Value of a piece of a reply that is not the last; the last carries the number of the connection.
 const MORE: u64 = 1 << 20;
 /// The statement that ends a connection.
 const GOOD_BYE: u64 = ROW_UNIT - 1;
@@ -76,7 +76,7 @@ pub(super) const fn address(flag: Flag) -> Flag {
     flag.effect(Effect::Nothing("the server is always on this machine"))
 }
 
-/// What the server is like.
+/// Settings of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Cgroup of its processes; `None` = that of the client.
@@ -175,7 +175,7 @@ impl Server {
         Ok(server)
     }
 
-    /// What a client executes to be connected: asks, and waits for the greeting on `replies`.
+    /// Connects a client: it sends a request and waits for the greeting on `replies`.
     pub fn connect(&self, b: &mut ProgramBuilder, connection: Reg, replies: Reg, value: Reg) {
         b.send(self.inbox, 1, connection, self.epoll_sync);
         b.recv(replies, value);

@@ -22,7 +22,7 @@ const METHOD: Reg = Reg(6);
 /// CPU time at the begin of the slice, and at which a timed one ends.
 const SLICE_BEGIN: Reg = Reg(7);
 const SLICE_END: Reg = Reg(8);
-/// What the last sleep was too long.
+/// Excess of the last sleep over its length.
 const BIAS: Reg = Reg(9);
 const DELAY: Reg = Reg(10);
 const WAKE: Reg = Reg(11);

@@ -43,7 +43,7 @@ const WAITING: u64 = 1;
 /// The other thread got there first.
 const POSTED: u64 = 2;
 
-/// What opens a gate.
+/// Event that opens a gate.
 #[derive(Clone, Copy)]
 pub(super) enum Opens {
     /// The arrival of a request, at this time.
@@ -67,7 +67,7 @@ struct Place {
     word: WordId,
 }
 
-/// What comes after a reply.
+/// Consequence of a reply.
 #[derive(Clone, Copy)]
 enum Next {
     /// This request is due.
@@ -112,7 +112,7 @@ pub(super) struct Services {
     latency: Vec<MetricId>,
     /// Per request: whether it is answered. That of a closed loop holds when it is due.
     states: Vec<WordId>,
-    /// What the reply to a request leads to in a closed loop.
+    /// Consequences of the reply to a request in a closed loop.
     next: BTreeMap<RequestId, Vec<Next>>,
     /// By CPU: what delays the messages of clients that think.
     devices: Vec<DeviceId>,

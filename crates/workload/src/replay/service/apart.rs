@@ -1,4 +1,4 @@
-//! What piled up comes apart: requests that were served together while a limit held the service back.
+//! Separation of requests that were served together while a limit held the service back.
 //!
 //! Behind a limit, threads that pass requests on to each other take many of them in one activation: a
 //! proxy forwards all that waits, its backend answers all of it, and then the proxy sends all answers. Which
@@ -45,7 +45,7 @@ const SINGLES_MIN: usize = 20;
 /// A thread with so many percent of the CPU time and of the replies serves the requests by itself.
 const LOOP_PERCENT: u64 = 90;
 
-/// What is known of a service whose requests stand in the drafts.
+/// Facts about a service whose requests stand in the drafts.
 pub(super) struct Apart<'a> {
     pub inside: &'a [bool],
     pub wakings: &'a [Waking],
@@ -60,7 +60,7 @@ pub(super) struct Apart<'a> {
 struct Episode {
     from_ns: u64,
     to_ns: u64,
-    /// What it did, and what its clients did about the replies.
+    /// Activations of the service, and those of its clients for the replies.
     drafts: Vec<usize>,
     /// Positions of its requests.
     requests: Vec<usize>,

@@ -76,7 +76,7 @@ pub struct Service {
     pub group: GroupIndex,
     /// Subject of the threads that reply; its figures are the service's.
     pub subject: String,
-    /// Who asks.
+    /// Threads that send the requests.
     pub clients: Vec<ThreadId>,
     /// Connections of a closed loop; none if clients keep a schedule.
     pub closed_loop: Option<u32>,
@@ -108,7 +108,7 @@ pub struct Served {
     pub follows: Option<Follows>,
 }
 
-/// What is looked for services in.
+/// Evidence in which services are looked for.
 pub(super) struct Evidence<'a> {
     pub threads: &'a [Thread],
     pub groups: &'a [groups::Group],
@@ -139,7 +139,7 @@ struct Asked {
     after: Option<usize>,
 }
 
-/// Who talks with whom across the border of a group.
+/// Messages across the border of a group.
 struct Border<'a> {
     evidence: &'a Evidence<'a>,
     inside: Vec<bool>,

@@ -52,7 +52,7 @@ pub(super) fn event_loop(singles: u64) -> (Mini, u64) {
     (mini, piles)
 }
 
-/// Nobody asks while a pile waits, but these clients keep a schedule.
+/// Replay of a client that keeps a schedule and sends no request while a pile waits.
 pub(super) fn scheduled(mini: Mini, end_us: u64) -> Replay {
     infer(&mini.recording(end_us), &open()).unwrap()
 }
@@ -64,7 +64,7 @@ fn open() -> Options {
     }
 }
 
-/// What a pile's activation does, and the request of its first reply.
+/// Steps of a pile's activation, and the request of its first reply.
 fn of_pile(replay: &Replay, singles: usize) -> (Vec<Step>, RequestId) {
     let (trigger, _, steps) = of(replay, "server").swap_remove(singles);
     assert!(matches!(trigger, Trigger::Outside { soft: true, .. }));
