@@ -323,7 +323,8 @@ fn described(tool: &Tool) -> Value {
     })
 }
 
-/// Runs a tool. What the verb complains about is a result for the caller to read, and no error of the protocol.
+/// Runs a tool. A complaint of the verb is a result for the caller to read, and no error of the
+/// protocol.
 fn call(parameters: &Value, simulator: &impl Simulate) -> std::result::Result<Value, Refusal> {
     let name = parameters.get("name").and_then(Value::as_str);
     let name = name.ok_or((BAD_ARGUMENTS, "params.name names a tool".to_string()))?;
