@@ -98,8 +98,8 @@ fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A recording's folder: `recording.json`, `cgroups.json`, the trace, `requests.csv` and `measured.json`,
-/// each left out where it is empty. What it does is inferred.
+/// A recording's folder: `recording.json`, `cgroups.json`, the trace, `requests.csv` and
+/// `measured.json`, each left out where it is empty. Its activity is inferred.
 fn recording(bytes: &[u8]) {
     let text = lossy(bytes);
     let names = [
