@@ -41,7 +41,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed is a temporary file more.
+        // A folder that cannot be removed stays as one more temporary file.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -96,8 +96,9 @@ impl Shared {
         }
     }
 
-    /// Says who this side is and how its preparation went, and waits for the other one. Who the other one is, or `None`
-    /// if it has failed: its error is the one to tell.
+    /// Announces this side's thread and the result of its preparation, and waits for the other
+    /// side. Returns the other side's thread, or `None` if it has failed: its error is the one to
+    /// report.
     fn meet(
         &self,
         prepared: io::Result<()>,

@@ -207,7 +207,7 @@ impl Worker<'_> {
                 _ => return Ok(()),
             };
             let phase_ns = sys::monotonic_ns() - start_ns;
-            // Who waits for the answer is told of a failure too.
+            // The process that waits for the answer is told of a failure too.
             let call_ns = calls.map_or(f64::NAN, |calls| phase_ns as f64 / calls.max(1) as f64);
             answers.write_all(&call_ns.to_ne_bytes())?;
         }

@@ -245,7 +245,7 @@ fn own_users() -> Vec<u32> {
 }
 
 fn write_json(path: &Path, json: &serde_json::Value) -> Result<()> {
-    // What is there is replaced, not written through: it may be a link.
+    // An existing file is replaced, not written through: it may be a link.
     let made = fs::remove_file(path).or_else(|error| match error.kind() {
         io::ErrorKind::NotFound => Ok(()),
         _ => Err(error),
