@@ -100,8 +100,9 @@ impl Kernel {
         self.domains.set_newidle_ratio(ratio_1024ths);
     }
 
-    /// Some task asks for a slice of its own, or will. What the kernel loses of such slices depends on how its trees came to be,
-    /// so it is known best of queues that were empty before the first call.
+    /// Some task asks for a slice of its own, or will. Which of these slices the kernel loses
+    /// depends on the history of its trees, so the result is exact only for queues that were empty
+    /// before the first call.
     pub fn expect_custom_slices(&mut self) {
         self.custom_slices = true;
         let rules = &self.rules;

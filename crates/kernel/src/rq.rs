@@ -227,7 +227,8 @@ impl Rq {
         self.clock_pelt += (at_capacity * self.freq_scale) >> 10;
     }
 
-    /// The PELT clock of an idle CPU is its task clock. Who leaves the CPU in its sleep reads from here how far it got (`_update_idle_rq_clock_pelt`).
+    /// The PELT clock of an idle CPU is its task clock. A task that leaves the CPU while it sleeps
+    /// reads its position from here (`_update_idle_rq_clock_pelt`).
     #[inline(always)]
     pub(crate) fn sync_clock_pelt(&mut self) {
         self.clock_pelt = self.clock_task;

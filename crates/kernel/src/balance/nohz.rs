@@ -168,7 +168,7 @@ impl Kernel {
         let by_call = self.rules.balance.nohz_kick_by_call;
         let polling = by_call && rq.polling;
         if polling {
-            // What its idle loop watches is the flag for a reschedule (`set_nr_if_polling`).
+            // The idle loop watches the flag for a reschedule (`set_nr_if_polling`).
             rq.need_resched = true;
         } else {
             p.spend(self.here, Op::IpiSend, 1);

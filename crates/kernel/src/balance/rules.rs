@@ -201,7 +201,7 @@ impl BalanceRules {
         Rules::of(version, 1, 250).balance
     }
 
-    /// The rules of 4.5. What differs later is in the table of changes.
+    /// The rules of 4.5. Later differences are in the table of changes.
     pub(crate) fn oldest() -> Self {
         Self {
             imbalance_pct: 125,

@@ -380,7 +380,7 @@ impl Kernel {
         if flags.has(DequeueFlags::SLEEP) {
             self.tasks[task.index()].throttled = false;
         } else if self.tasks[task.index()].migrating {
-            // Nobody updates an empty throttled queue, so the levels above have to hear of it now.
+            // An empty throttled queue is not updated, so the levels above have to hear of it now.
             self.detach_task_cfs_rq(p, task);
         }
     }

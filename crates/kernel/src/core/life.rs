@@ -35,7 +35,8 @@ impl Kernel {
         if fair && self.rules.fair == FairClass::Cfs {
             self.place_forked(p, cpu, task);
         } else if fair && !self.rules.version.since(6, 12) {
-            // What it is placed by is forgotten at its first enqueue, but the forking task is charged.
+            // The task's placement is forgotten at its first enqueue, but the forking task is
+            // charged.
             self.update_curr(p, self.queue_of_running(cpu));
         }
         let target = self.select_task_rq(p, cpu, task, WakeKind::Fork, flags);

@@ -1,9 +1,9 @@
 //! CPU frequency: what the kernel asks of the hardware, and when.
 //!
-//! The scheduler tells cpufreq whenever the utilisation of a CPU changes
-//! (`cpufreq_update_util`); the driver in charge decides whether enough time has passed, looks at
-//! its counters or at the utilisation, and asks for another P-state. What the hardware makes of the
-//! request (clock domains, transition times, turbo limits) is the machine's business.
+//! The scheduler tells cpufreq whenever the utilisation of a CPU changes (`cpufreq_update_util`);
+//! the driver in charge decides whether enough time has passed, looks at its counters or at the
+//! utilisation, and asks for another P-state. The effect of the request on the hardware (clock
+//! domains, transition times, turbo limits) is part of the machine.
 //!
 //! | room | who decides |
 //! |---|---|

@@ -68,7 +68,7 @@ impl Kernel {
         }
         let expired = self.rules.fair == FairClass::Eevdf && self.update_deadline(q, curr);
         let cfs_rq = &self.cfs_rqs[q.index()];
-        // Who runs alone and without a limit is in nobody's way.
+        // A task that runs alone and without a limit delays no other.
         let eevdf_alone = self.rules.fair == FairClass::Eevdf && cfs_rq.nr_queued == 1;
         if server_used_up {
             self.fair_server_used_up(p, q, curr, delta, expired);

@@ -257,7 +257,7 @@ fn propagate_load(cfs_rq: &mut CfsRq, se: &mut Entity, child: &mut CfsRq) {
     if runnable_sum >= 0 {
         runnable_sum = (runnable_sum + se.avg.load_sum as i64).min(divider);
     } else {
-        // What is left below tells at most how long the entity was runnable.
+        // The load sum below is an upper bound of the time for which the entity was runnable.
         let load_sum = match child.load.unscaled() {
             0 => 0,
             weight => child.avg.load_sum / weight,

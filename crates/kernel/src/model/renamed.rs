@@ -1,7 +1,8 @@
 //! Names that functions of the kernel had in earlier releases.
 //!
-//! The table of rules has their names of 6.18. Who reads an explanation of 5.14 with the source of 5.14 beside it looks for
-//! `find_busiest_group`, which is `sched_balance_find_src_group` from 6.10 on.
+//! The table of rules has their names of 6.18. A reader of an explanation of 5.14 with the source
+//! of 5.14 beside it looks for `find_busiest_group`, which is `sched_balance_find_src_group` from
+//! 6.10 on.
 
 use crate::rules::Version;
 

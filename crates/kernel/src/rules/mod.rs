@@ -355,7 +355,7 @@ impl Rules {
         rules
     }
 
-    /// The rules of 4.5. What differs later is in the table of changes.
+    /// The rules of 4.5. Later differences are in the table of changes.
     fn oldest(cpus: u32, hz: u32) -> Self {
         let factor = tunable_scaling_factor(cpus);
         Self {

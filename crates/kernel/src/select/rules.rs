@@ -110,7 +110,7 @@ impl PlacementRules {
         Rules::of(version, 1, 250).placement
     }
 
-    /// The rules of 4.5. What differs later is in the table of changes.
+    /// The rules of 4.5. Later differences are in the table of changes.
     pub(crate) fn oldest() -> Self {
         Self {
             sched_idle_cpus: SchedIdleCpus::Busy,

@@ -147,7 +147,7 @@ fn burst_carries_unused_quota_over() {
         let before = world.runtime(task);
         world.advance_to(199 * MS);
         let used = (world.runtime(task) - before) / MS;
-        // What returned to the pool or stayed on the CPU: 22 ms in all.
+        // Runtime returned to the pool or kept on the CPU: 22 ms in all.
         let expected = if burst { 72 } else { 51 };
         assert!(
             (expected - 1..=expected + 1).contains(&used),
@@ -320,7 +320,7 @@ fn up_to_5_3_runtime_of_an_earlier_period_is_not_returned() {
         let before = pool(&world);
         world.block(CPU);
         assert_eq!(pool(&world) - before, (pool_ms - 50) * MS, "{version}");
-        // What runs in the period it was drawn in is returned by all of them.
+        // Runtime drawn in the current period is returned by all of them.
         world.advance_to(150 * MS);
         hog(&mut world, group, CPU);
         world.advance(MS);
@@ -485,7 +485,7 @@ fn from_6_18_tasks_are_parked_at_their_return_to_user_mode() {
     assert!(kthread.idle(CPU));
     kthread.advance_to(205 * MS);
     assert!(!kthread.idle(CPU));
-    // Whoever is moved to another group is free at once.
+    // A task that is moved to another group is free at once.
     let other = hog(&mut world, ROOT, CPU);
     world.call(CPU, |kernel, bench| kernel.set_group(bench, CPU, a, ROOT));
     world.advance_to(90 * MS);

@@ -281,7 +281,8 @@ fn check_group(kernel: &Kernel, group: GroupId) {
     assert_eq!(listed, throttled, "group {}: throttled list", group.0);
     let limit = &record.bandwidth.limit;
     if let Some(quota_ns) = limit.quota_ns {
-        // What CPUs return may exceed the cap until the next refill, never by more than they drew.
+        // The runtime that CPUs return may exceed the cap until the next refill, never by more
+        // than they drew.
         let drawn = kernel.cpus() as u64 * (quota_ns + limit.burst_ns);
         assert!(
             record.bandwidth.runtime_ns <= quota_ns + limit.burst_ns + drawn,

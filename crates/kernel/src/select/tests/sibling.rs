@@ -34,7 +34,7 @@ fn target_then_previous_cpu_then_a_scan() {
         // CPU 3 is busy too: somebody idle of the cache.
         let (mut world, task) = sleeping_on_3(&[0, 1, 3]);
         assert_eq!(wakeup(&mut world, 0, task, SYNC).0, 2, "{version}");
-        // Nobody is idle: the target.
+        // No CPU is idle: the target.
         let (mut world, task) = sleeping_on_3(&[0, 1, 2, 3]);
         assert_eq!(wakeup(&mut world, 0, task, SYNC).0, 0, "{version}");
     }
