@@ -10,8 +10,9 @@
 //! /kubepods/burstable/pod3f-09/8d1a…                                                a container of that pod
 //! ```
 //!
-//! [`GroupNames::of_path`] reads what the path tells. Whoever knows more (a runtime's files, a recording) fills in the rest,
-//! and [`find`] chooses the one group that somebody means, or says which ones come into question.
+//! [`GroupNames::of_path`] reads what the path tells. Other sources (a runtime's files, a
+//! recording) fill in the rest, and [`find`] chooses the one group that is meant, or lists the
+//! candidates.
 
 use serde::{Deserialize, Serialize};
 
