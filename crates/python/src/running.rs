@@ -91,7 +91,7 @@ pub fn run<T: Send>(
     std::thread::scope(|scope| {
         let (simulator, pool) = (&simulator, &pool);
         scope.spawn(move || {
-            // Nobody waits for the answer after an interrupt.
+            // After an interrupt the receiver is gone.
             let _ = sender.send(pool.install(|| work(simulator)));
         });
         loop {
