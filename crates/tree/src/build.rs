@@ -401,8 +401,8 @@ impl Builder {
         let objects = self.objects()?;
         let missing = self.folder.join("missing.S");
         self.write(&missing, &self.missing(&objects)?)?;
-        // What the tree defines comes before the overlay's stand-ins, and these before defaults of the tree that an
-        // architecture is to replace.
+        // Definitions of the tree come before the overlay's stand-ins, and these before defaults
+        // of the tree that an architecture is to replace.
         let services = self.out().join("arch/schedcast/core/services.o");
         let weak = self.folder.join("services.o");
         self.tool(

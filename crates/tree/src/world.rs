@@ -242,7 +242,7 @@ impl World {
         if c_long::from(result) == TRAPPED {
             return Err(world.trapped());
         }
-        // What booting drew does not count: how often it draws differs between trees.
+        // Draws while booting do not count: their number differs between trees.
         world.inner.draws = [0; 3];
         world.fields = (0..Object::KINDS)
             .map(|kind| world.fields_of(kind))
