@@ -117,8 +117,8 @@ pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     file.keep()
 }
 
-/// Whether [`fn@write`] will be able to begin, without leaving anything. What is no regular file is not tried: opening
-/// a pipe waits for its reader.
+/// Whether [`fn@write`] will be able to begin, without leaving anything. A path that is no regular
+/// file is not tried: opening a pipe waits for its reader.
 ///
 /// # Errors
 /// Those of [`Fresh::create`].
@@ -158,7 +158,7 @@ fn target(path: &Path) -> io::Result<Target> {
             Err(_) => {
                 return match fs::metadata(&name) {
                     Ok(there) if there.is_file() => {
-                        // Whoever may not write the file may not replace it either.
+                        // A user who may not write the file may not replace it either.
                         OpenOptions::new().write(true).open(&name)?;
                         Ok(Target::Regular(name))
                     }
@@ -320,7 +320,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let victim = folder.path().join("victim");
         fs::write(&victim, "untouched").unwrap();
-        // Whoever guesses the next names prepares a thousand of them.
+        // An attacker who guesses the next names prepares a thousand of them.
         let next = BEGUN.load(Ordering::Relaxed);
         for number in next..next + 1000 {
             let name = format!(".schedcast-{}-{number}.new", std::process::id());
