@@ -13,7 +13,8 @@ use crate::cases::{BEAT_S, Case, Task, rt_app_file};
 use crate::{FROM_MS, Measured, Outcome, Repeat, WINDOW_MS, quiet};
 
 const REPEATS: usize = 7;
-/// Length of a round of rt-app's work loop, about. What one really takes is seen in its CPU time.
+/// Length of a round of rt-app's work loop, about. The real length of a round is seen in its CPU
+/// time.
 const LOOP_NS: u64 = 8;
 
 /// Where in a line of rt-app's log the end of an activation stands, µs of `CLOCK_MONOTONIC`.
