@@ -7,8 +7,9 @@
 //!   thread:  take the oldest number of the pool, work what is drawn, wait for devices, send the number back
 //! ```
 //!
-//! All threads of a service wait on one queue; the one that waited longest is woken first. What is under way is noted in
-//! rows of words by the number of the request modulo [`ROWS`], so that far more may be under way than a machine could serve.
+//! All threads of a service wait on one queue; the one that waited longest is woken first.
+//! Unfinished requests are noted in rows of words by the number of the request modulo [`ROWS`], so
+//! that far more may be under way than a machine could serve.
 
 use super::{Arrivals, Client, Gaps, MILLION, Service};
 use schedcast_kernel::{Cpu, GroupId};
@@ -229,7 +230,7 @@ impl Service {
         b.set(VALUE, DUE);
         b.subtract(VALUE, NOW);
         b.recv_timeout(shared.answers, NUMBER, VALUE);
-        // Nobody has as many requests: the time was up.
+        // No run has as many requests: the time was up.
         b.jump_if(NUMBER, Compare::Less, Amount::FIXED_MAX, answer);
         b.jump(top);
         b.bind(answer);

@@ -42,8 +42,8 @@
 //! Commands that start another one, such as `taskset -c 0`, may stand in front: [`prefix`].
 //!
 //! A model does what the tool does, system call by system call, where that makes tasks sleep, wake
-//! or compute; prices come from [`Prices`] and the machine. What it leaves out, its page in
-//! `docs/programs/` says.
+//! or compute; prices come from [`Prices`] and the machine. Its page in `docs/programs/` lists what
+//! it leaves out.
 
 pub mod command;
 pub mod cyclictest;

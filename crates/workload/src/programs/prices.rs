@@ -244,8 +244,8 @@ impl Prices {
         Ok(prices)
     }
 
-    /// These prices on a machine that has some of its own. What was changed here, so for one command,
-    /// wins over the machine; what stands at its default gives way to it.
+    /// These prices on a machine that has some of its own. A price changed here, for one command,
+    /// takes precedence over the machine's; a price at its default gives way to it.
     ///
     /// # Errors
     /// A name that is no price, with the nearest one.

@@ -70,8 +70,8 @@ impl Replay {
         Members::of(self, cpus).background(self)
     }
 
-    /// Puts the threads behind a workload. What was recorded on a CPU that the machine does not have happens on that
-    /// number modulo its CPUs; threads bound to such a CPU are left out.
+    /// Puts the threads behind a workload. Activity recorded on a CPU that the machine does not
+    /// have happens on that number modulo its CPUs; threads bound to such a CPU are left out.
     ///
     /// # Errors
     /// If a program breaks a limit of the simulator.
@@ -236,7 +236,8 @@ impl Adding<'_> {
                     b.send(inbox, MESSAGE_BYTES, SENT, !kernel(from) && !kernel(to));
                 }
             }
-            // Children are there from the start, and nobody ends. Nobody asks for requests either.
+            // Children are there from the start, and no thread ends or sends requests. Nobody asks
+            // for requests either.
             Step::Post(_)
             | Step::Wait(_)
             | Step::Await(_)

@@ -6,8 +6,9 @@ use super::model::{Activation, Trigger};
 use super::threads::ThreadId;
 use std::collections::BTreeMap;
 
-/// Quantiles of a set of durations, ns. The q-quantile of n values is the ⌈q·n⌉-th smallest. What had no end when the
-/// recording ended is among them with its age, so that a service that starves does not look good.
+/// Quantiles of a set of durations, ns. The q-quantile of n values is the ⌈q·n⌉-th smallest.
+/// Unfinished ones are among them with their age at the end of the recording, so that a service
+/// that starves does not look good.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quantiles {
     /// Number of durations that ended; all others are 0 when there are no values.

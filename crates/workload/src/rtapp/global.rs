@@ -1,6 +1,6 @@
 //! The `global` object.
 //!
-//! Most of it is about rt-app itself, not about the workload. What matters to a forecast:
+//! Most of it is about rt-app itself, not about the workload. These keys matter to a forecast:
 //! `duration` is the horizon, `calibration` turns `run` into work, `default_policy` and
 //! `pi_enabled` reach the scheduler, `mem_buffer_size` and `cumulative_slack` the log.
 //!

@@ -162,7 +162,7 @@ impl Options {
             Length::Transactions(_) => b.loop_back(LEFT, top),
         }
         b.record_since(run, BEGIN);
-        // What the control connection tells the server.
+        // The value that the control connection sends to the server.
         b.set(VALUE, GOOD_BYE);
         b.send(TO_SERVER, 0, VALUE, true);
         b.exit();

@@ -84,7 +84,7 @@ impl Log {
         }
         b.word_store(self.flushed, TARGET);
         b.word_store(self.writing, 0);
-        // Whoever releases the lock calls the kernel only when somebody sleeps.
+        // The releasing task calls the kernel only when another one sleeps.
         b.word_load(self.waiting, SEEN);
         b.jump_if(SEEN, Compare::Equal, 0, done);
         b.word_store(self.waiting, 0);

@@ -122,7 +122,8 @@ pub(super) struct Services {
     posts: BTreeMap<HandoverId, Place>,
 }
 
-/// The handovers that threads of services wait for at gates. What was under way at the start has none.
+/// The handovers that threads of services wait for at gates. Activations under way at the start
+/// have none.
 pub(super) fn loose_waits(replay: &Replay) -> BTreeSet<HandoverId> {
     let members = replay.services.iter().map(|one| replay.members(one.group));
     let mut loose = BTreeSet::new();
@@ -230,7 +231,7 @@ impl Services {
             _ if served.follows.is_some() => {
                 b.word_load(state, due);
                 b.add(latency, served.read_ns);
-                // What is done for it may have been run before it was due.
+                // The work for it may have been run before it was due.
                 b.arithmetic(Arithmetic::Max, latency, due);
                 b.subtract(latency, due);
             }

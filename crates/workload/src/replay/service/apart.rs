@@ -14,7 +14,7 @@
 //!   that of the episode. It is stretched to be the same, by no more than [`STRETCH`] either way.
 //! * A long request is seldom alone: of requests that take `d`, and come at the rate r, a share of
 //!   exp(−r·d) is. Draws are weighted by the inverse, up to its cubic term.
-//! * What timers begin in an episode counts as its work: it is copied, or left out, like the rest.
+//! * Work that timers begin in an episode counts as its work: it is copied, or left out, like the rest.
 //!
 //! An event loop in one thread is left to the cuts at its replies (`placed`). They tell in which order it
 //! did what, which copies do not: with copies in their place redis came apart better without a limit (p99

@@ -13,9 +13,9 @@
 //! * An arrival keeps its time, whatever the limit: clients of a service send by a schedule (*open
 //!   loop*). One that was sent late, because connections were busy, arrives when it was due. Arrivals
 //!   wait where they do in reality, outside the CPU, and are served in the recorded order.
-//! * What piled up behind a limit comes apart: `apart`.
-//! * What follows a reply in the same activation is for the next request, and waits for its arrival
-//!   without keeping the thread from other messages. So what piled up behind a limit comes apart under
+//! * Requests that piled up behind a limit are separated: `apart`.
+//! * Work after a reply in the same activation is for the next request, and waits for its arrival
+//!   without keeping the thread from other messages. So requests that piled up behind a limit are separated under
 //!   a looser one.
 //!
 //! The latency of a request runs from when it was due to its reply, and to the client's look at it,

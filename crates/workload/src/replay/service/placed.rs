@@ -358,9 +358,9 @@ impl<'a> Chain<'a> {
         Some(Follows { request, after_ns })
     }
 
-    /// Cuts activations where they wait for requests that follow others: these come in any order. What
-    /// is behind the cut is an activation of its own, which the arrival begins. `positions` are those of the
-    /// requests in `asked`.
+    /// Cuts activations where they wait for requests that follow others: these come in any order.
+    /// The part behind the cut is an activation of its own, which the arrival begins. `positions`
+    /// are those of the requests in `asked`.
     fn split(
         &self,
         drafts: &mut Vec<Draft>,
