@@ -38,7 +38,7 @@ pub(crate) fn simulated_ns(experiment: &Experiment, recorded: &Recorded) -> u64 
 /// nothing where that is a part of the recording only.
 ///
 /// # Errors
-/// What the simulation refuses.
+/// Refusals by the simulation.
 pub(crate) fn refit(
     recorded: &Recorded,
     target: &str,

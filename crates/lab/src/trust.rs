@@ -1,7 +1,8 @@
 //! Whether an answer from a recording deserves trust: how well the recorded limit, simulated, fits the recording.
 //!
-//! The bands are those of "How far to trust a forecast" (`docs/validity.md`), in which forecasts of recorded services were
-//! found. What misses them even for the limit that was recorded is a poor fit: other limits will not be forecast better.
+//! The bands are those of "How far to trust a forecast" (`docs/validity.md`), in which forecasts of
+//! recorded services were found. A figure that misses them even for the recorded limit is a poor
+//! fit: other limits will not be forecast better.
 //!
 //! Worked example: the recording shows 102 throttled periods and a p95 of 100 ms. 80 periods (−22 %) and 129 ms (+29 %) are
 //! within the bands of 25 and 30 %; 131 ms are a poor fit.
@@ -122,7 +123,7 @@ pub fn poor_fit(fit: &[Fit]) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-/// What a reader must know before the numbers, a sentence each.
+/// Warnings that a reader needs before the numbers, a sentence each.
 pub fn warnings(fit: &[Fit], latency: Option<&Latency>) -> Vec<String> {
     let poor = poor_fit(fit).map(|figures| {
         format!(

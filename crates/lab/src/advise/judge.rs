@@ -19,7 +19,7 @@ use crate::statistics::{Interval, MeanKind, mean, prediction_interval_of_both};
 use crate::tables::Fit;
 use crate::trust;
 
-/// What is expected of one promise under one limit.
+/// Forecast for one promise under one limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Forecast {
     /// Full name of the metric.
@@ -96,7 +96,7 @@ pub fn refuse_few(runs: usize) -> Result<()> {
     }
 }
 
-/// What `runs` say of `slo`.
+/// Forecast that `runs` give for `slo`.
 ///
 /// # Errors
 /// Fewer than two runs.

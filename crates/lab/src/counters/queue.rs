@@ -26,7 +26,7 @@ pub(super) struct Job {
     pub(super) work_ns: u64,
 }
 
-/// What `cpu.stat` counts over a window.
+/// Counters of `cpu.stat` over a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     /// Periods of the window.

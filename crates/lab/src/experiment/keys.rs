@@ -10,18 +10,18 @@ use crate::error::Result;
 pub struct Key {
     /// Its name.
     pub name: &'static str,
-    /// What may be written.
+    /// Values that the key accepts.
     pub takes: Takes,
-    /// What counts when it is missing, for the page.
+    /// Effect of leaving the key out, for the page.
     pub default: &'static str,
-    /// What it means, in a sentence or two.
+    /// Meaning of the key, in a sentence or two.
     pub about: &'static str,
 }
 
-/// What a key takes.
+/// Values that a key accepts.
 #[derive(Clone, Copy)]
 pub enum Takes {
-    /// What the words say.
+    /// Values described by these words.
     Words(&'static str),
     /// A whole number from the first to the second, with its unit.
     Whole(i64, i64, &'static str),

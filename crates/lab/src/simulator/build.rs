@@ -157,7 +157,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// What the kernel itself does now and then.
+    /// Adds the kernel's own housekeeping.
     fn add_housekeeping(&mut self) -> Result<()> {
         self.refuse_background_threads()?;
         let (cpus, chance) = (self.scenario.machine.cpus(), self.chance);

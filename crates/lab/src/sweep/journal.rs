@@ -49,7 +49,7 @@ struct Run {
     at_least: BTreeSet<String>,
 }
 
-/// What a journal held when it was opened.
+/// Content of a journal when it was opened.
 #[derive(Debug, Default)]
 pub struct Found {
     /// The runs of every finished point by its fingerprint.
