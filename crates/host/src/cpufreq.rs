@@ -45,7 +45,7 @@ impl CpuFrequency {
             max_khz: number("cpuinfo_max_freq")?,
             base_khz: number("base_frequency"),
             policy_cpus: word("related_cpus").map_or(1, |cpus| cpus.split_whitespace().count()),
-            // 4294967295 is the kernel's "eternal": nobody knows.
+            // 4294967295 is the kernel's "eternal": unknown.
             transition_ns: number("cpuinfo_transition_latency")
                 .filter(|ns| *ns < u64::from(u32::MAX))
                 .unwrap_or(0),

@@ -70,7 +70,7 @@ impl Guard {
     }
 
     fn send(&self, message: i32) {
-        // A watchman that somebody killed cannot be told anything; the maker still cleans up itself.
+        // A watchman that was killed cannot be told anything; the maker still cleans up itself.
         let _ = (&self.pipe).write_all(&message.to_ne_bytes());
     }
 

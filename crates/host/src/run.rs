@@ -346,7 +346,7 @@ fn finish(index: usize, pid: i32, child: &mut Prepared) -> Result<Ended> {
     sys::wait_for_zombie(pid).map_err(failed)?;
     let end_ns = sys::monotonic_ns();
     let threads = TaskTimes::read(pid).into_iter().collect();
-    // While the zombie holds the group's number nobody else can have got it.
+    // While the zombie holds the group's number no other process can have got it.
     sys::kill_process_group(pid);
     let (ending, usage) = sys::reap(pid).map_err(failed)?;
     let mut stdout = Vec::new();

@@ -185,8 +185,8 @@ impl CpuTimes {
         })
     }
 
-    /// CPU time of everybody that is accounted exactly, ns: what cgroup v1 has counted for its root group. `/proc/stat` charges
-    /// a whole tick to whoever runs when one strikes. Throttling and refills are in step with ticks, so two hogs with 15 ms
+    /// CPU time of all tasks, accounted exactly, ns: the counter of cgroup v1 for its root group. `/proc/stat` charges
+    /// a whole tick to the task that runs at the time. Throttling and refills are in step with ticks, so two hogs with 15 ms
     /// in every 20 seemed to use a tenth more than they had. `None` without such a group.
     pub fn used_ns() -> Option<u64> {
         let text = std::fs::read_to_string("/sys/fs/cgroup/cpuacct/cpuacct.usage").ok()?;

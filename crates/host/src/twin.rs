@@ -224,7 +224,7 @@ const TICK_NS: u64 = 10_000_000;
 /// CPU time of all CPUs so far.
 struct Machine {
     times: CpuTimes,
-    /// CPU time of all programs; the kernel's own threads work for whoever sends packets or writes files.
+    /// CPU time of all programs; the kernel's own threads work for the senders of packets and the writers of files.
     used_ns: u64,
 }
 

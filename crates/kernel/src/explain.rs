@@ -249,7 +249,7 @@ impl Kernel {
         }
     }
 
-    /// Keeps the state of two entities that are compared, if anybody wants to know.
+    /// Keeps the state of two entities that are compared, if an explanation is wanted.
     #[inline(always)]
     pub(crate) fn note_siblings<P: Platform>(&mut self, se: EntityId, pse: EntityId) {
         if P::EXPLAIN {

@@ -77,7 +77,7 @@ pub struct Rq {
     pub lock_held_until_ns: Ns,
     /// Task that had the CPU before the last switch.
     pub switched_from: TaskId,
-    /// When that switch is over; until then whoever had the CPU is not quite off it (`on_cpu`).
+    /// When that switch is over; until then the previous task is not quite off it (`on_cpu`).
     pub switched_at_ns: Ns,
 
     /// The timer that ends requests (7.1).

@@ -45,7 +45,7 @@ pub struct Comparison {
     pub baseline: String,
     /// The variants in the order of the experiment.
     pub variants: Vec<Variant>,
-    /// Which changes between the last two variants' kernels make the difference; absent if nobody asked.
+    /// Which changes between the last two variants' kernels make the difference; absent if not asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bisection: Option<Bisection>,
 }

@@ -15,7 +15,7 @@ use crate::simulate::{Simulate, run_all};
 use crate::tables::Fit;
 use crate::trust;
 
-/// Shares of a recording above this are the whole of it: nobody types its length to the nanosecond.
+/// Shares of a recording above this are the whole of it: no user types its length to the nanosecond.
 const WHOLE_PERCENT: u64 = 99;
 
 /// Whether only the beginning of the recording is simulated, so that what the whole of it shows is no
@@ -115,7 +115,7 @@ fn fit(comparison: &Comparison, recorded: &Recorded, target: &str) -> Vec<Fit> {
 }
 
 /// Puts what the recording shows beside the baseline of `comparison`, and in front of it what must be known before numbers
-/// from a recording: a poor fit, and that nobody saw what clients wait for.
+/// from a recording: a poor fit, and that it does not show what clients wait for.
 pub(crate) fn tell_fit(
     comparison: &mut Comparison,
     fit: &[Fit],

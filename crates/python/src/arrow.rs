@@ -222,7 +222,7 @@ impl Drop for Stream {
 }
 
 unsafe extern "C" fn release_schema(schema: *mut Schema) {
-    // SAFETY: the caller passes a struct that `Schema::new` filled and nobody has released. Children
+    // SAFETY: the caller passes a struct that `Schema::new` filled and that has not been released. Children
     // are boxes; one that a consumer moved out has a null release and drops as an empty shell.
     unsafe {
         let owned = Box::from_raw((*schema).private_data.cast::<SchemaOwned>());

@@ -194,7 +194,7 @@ pub enum PrevState {
     Stopped,
     /// `t`: stopped by a debugger.
     Traced,
-    /// `X`: dead, nobody waits for it.
+    /// `X`: dead, no process waits for it.
     Dead,
     /// `Z`: dead, its parent has not reaped it.
     Zombie,

@@ -1,6 +1,6 @@
 //! Files that are written whole or not at all.
 //!
-//! An answer takes minutes; whoever kills the command, or fills the disk, must not be left with half a file that looks
+//! An answer takes minutes; a user who kills the command, or fills the disk, must not be left with half a file that looks
 //! like one. So the bytes go into a new file in the same folder, which takes the name once all of them are on disk:
 //!
 //! ```text
@@ -136,7 +136,7 @@ pub fn check(path: &Path) -> io::Result<()> {
 
 /// How a path is written.
 enum Target {
-    /// Not a regular file, or one that somebody else has open for us.
+    /// Not a regular file, or one that another process has open for us.
     InPlace(File),
     /// The name to take, links followed.
     Regular(PathBuf),
@@ -194,7 +194,7 @@ fn begin(name: &Path) -> io::Result<(File, PathBuf)> {
     let (file, beside) = begin_locked(name)?;
     if let Ok(old) = fs::metadata(name) {
         let keeps = file.set_permissions(old.permissions());
-        // Only root may give a file away; anybody else is its owner.
+        // Only root may give a file away; any other user is its owner.
         let _ = fchown(&file, Some(old.uid()), Some(old.gid()));
         if let Err(error) = keeps {
             let _ = fs::remove_file(&beside);
@@ -211,7 +211,7 @@ fn begin_locked(name: &Path) -> io::Result<(File, PathBuf)> {
         let (begin, end) = NEW;
         let beside = name.with_file_name(format!("{begin}{}-{number}{end}", std::process::id()));
         let mut options = OpenOptions::new();
-        // Neither a link that somebody prepared nor a file that another process of this number left is written to.
+        // Neither a link that another user prepared nor a file that another process of this number left is written to.
         let file = match options.write(true).create_new(true).open(&beside) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
             opened => opened?,

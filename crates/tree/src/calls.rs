@@ -55,7 +55,7 @@ pub struct NewTask {
     pub cpu: c_int,
     /// When.
     pub now: u64,
-    /// Task whose habit of waking others it takes over; −1 = nobody's.
+    /// Task whose habit of waking others it takes over; −1 = none.
     pub parent: c_int,
     /// 1 = it has slept since long ago, and is never started.
     pub asleep: c_int,
@@ -167,7 +167,7 @@ pub enum Lock {
     Take,
     /// It is given up.
     GiveUp,
-    /// It is taken again; nobody is waited for.
+    /// It is taken again; no CPU is waited for.
     Retake,
     /// Whether the CPU is still switching away from the task: 1 or 0.
     IsLeaving,

@@ -117,7 +117,7 @@ impl Mirror {
                 };
                 let spaces = [prev, next].map(|task| tables.tasks[task.index()].address_space);
                 p.observe(Cpu::from(cpu), Observation::Switch { prev, state, next });
-                // Kernel threads borrow the address space of whoever ran before.
+                // Kernel threads borrow the address space of the previous task.
                 let same = spaces[1].is_none() || spaces[0] == spaces[1];
                 let switch = match same {
                     true => Op::ContextSwitchThread,

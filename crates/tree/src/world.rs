@@ -116,7 +116,7 @@ struct Inner {
     log: Vec<String>,
     timers: Vec<u64>,
     events: Vec<Event>,
-    /// Whom all is told at once, during a call that somebody listens to.
+    /// Listener that is told every event at once, during a call that has one.
     hear: Option<*mut Hear<'static>>,
     set_now: extern "C" fn(c_longlong),
     seed: u64,
@@ -312,7 +312,7 @@ impl World {
         Ok(result)
     }
 
-    /// The same with somebody who is told at once all that is set off, and answers where a number is asked for. A call that
+    /// The same with a listener that is told every event at once, and answers where a number is asked for. A call that
     /// `stays` leaves the CPU in the kernel until [`Call::Nothing`] lets it out.
     ///
     /// # Errors
@@ -653,7 +653,7 @@ extern "C" fn random(world: *mut Inner, kind: c_int) -> c_uint {
     draw(inner.seed, kind.clamp(0, 2) as u64, *draws)
 }
 
-/// The `count`-th draw of a kind: the same for whoever asks with the same seed.
+/// The `count`-th draw of a kind: the same for every caller with the same seed.
 pub fn draw(seed: u64, kind: u64, count: u64) -> u32 {
     let mut mixed = seed ^ (kind << 62) ^ count.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

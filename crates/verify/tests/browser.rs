@@ -478,7 +478,7 @@ fn results_are_marked_out_of_date_after_an_error_and_the_panel_stays() {
     assert!(!answered.contains(banner));
     assert!(answered.contains("<h3>what you set</h3>"));
     assert!(answered.contains("echo 67000 &gt; cpu.cfs_quota_us"));
-    // From a file there is nobody who answers.
+    // A page opened from a file has no server that answers.
     let hash = "#quota_us=67000";
     let (found, _) = looked(
         browser,

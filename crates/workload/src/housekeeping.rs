@@ -6,7 +6,7 @@
 //!
 //! How often and how long is taken from `recordings/dev-vm-idle`, 30.15 s of two idle CPUs: `kworker`s, `rcu_preempt` and
 //! `kcompactd` ran 199 times there, 152 times on one CPU and 47 times on the other. Agents, monitors and DAMON, which that machine has and
-//! others need not have, are not in it: whoever knows a machine better gives it a recording of its own as background.
+//! others need not have, are not in it: a machine that is known better gets a recording of its own as background.
 //!
 //! # Worked example
 //!

@@ -300,7 +300,7 @@ fn sync_wakes_and_waits() {
     assert_eq!(rows_of(&outcome, 1)[0].end_us, 1500);
 }
 
-/// Measured with rt-app 1.0 too: the resume at 100 ms finds nobody, since it names a task whose
+/// Measured with rt-app 1.0 too: the resume at 100 ms finds no thread, since it names a task whose
 /// thread waits under another name.
 #[test]
 fn suspended_threads_wait_for_their_name() {

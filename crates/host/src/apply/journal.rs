@@ -30,7 +30,7 @@ const SCHEMA: &str = "schedcast.undo/2";
 const SCHEMA_UNCHECKED: &str = "schedcast.undo/1";
 /// The key of the checksum of all other keys.
 const CHECKSUM: &str = "crc32";
-/// The file that is locked while somebody applies or undoes.
+/// The file that is locked while a process applies or undoes.
 const LOCK: &str = "lock";
 
 /// The settings of a group as text, file by file.
@@ -113,7 +113,7 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    /// Waits for whoever holds it.
+    /// Waits for the process that holds it.
     pub fn take(directory: &Path) -> Result<Lock> {
         fs::create_dir_all(directory).map_err(|error| io_error("creating", directory, error))?;
         let path = directory.join(LOCK);

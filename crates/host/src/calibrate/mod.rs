@@ -375,7 +375,7 @@ fn ticks(topology: &Topology) -> Result<(Option<Spread>, Option<TimerLateness>)>
     Ok((Spread::of(&undisturbed(&lengths)), lateness))
 }
 
-/// Ticks in which nobody else ran: a slice of another program is a thousand times longer than they are.
+/// Ticks in which no other task ran: a slice of another program is a thousand times longer than they are.
 fn undisturbed(lengths: &[f64]) -> Vec<f64> {
     let longest = Spread::of(lengths).map_or(0.0, |spread| LONG_TICK * spread.p10);
     let short = lengths.iter().filter(|length| **length <= longest);

@@ -47,7 +47,7 @@ fn check_cpus(cpus: &[usize]) -> std::io::Result<()> {
         .expect("pinning does not panic")
 }
 
-/// Spins under `SCHED_IDLE` until told to stop: the CPU never idles, and anybody else preempts it.
+/// Spins under `SCHED_IDLE` until told to stop: the CPU never idles, and any other task preempts it.
 fn spin_idly(cpu: usize, over: &std::sync::atomic::AtomicBool) -> std::io::Result<()> {
     crate::sys::pin_thread(&[cpu])?;
     crate::sys::set_policy_idle()?;

@@ -73,7 +73,7 @@ pub struct Request {
     pub folder: PathBuf,
     /// Only this group, its ancestors and what is below it are described; a command starts in it.
     pub cgroup: Option<String>,
-    /// How long at most; `None` until the command ends or somebody stops it.
+    /// How long at most; `None` until the command ends or it is stopped.
     pub duration: Option<Duration>,
     /// Command to run meanwhile; empty for none.
     pub command: Vec<String>,
@@ -208,7 +208,7 @@ pub fn has_begun(folder: &Path) -> bool {
     pages::has_begun(&folder.join(TRACE))
 }
 
-/// Makes the folder, or accepts one that has no recording yet and in which nobody else can prepare anything.
+/// Makes the folder, or accepts one that has no recording yet and in which no other user can prepare a file.
 fn check_new(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).map_err(|error| io_error("creating", folder, error))?;
     let refuse = |why: String| Err(io_error("recording into", folder, io::Error::other(why)));

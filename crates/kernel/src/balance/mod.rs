@@ -430,7 +430,7 @@ impl Domains {
 }
 
 impl Kernel {
-    /// Notes the rule that decides, if anybody wants to know.
+    /// Notes the rule that decides, if an explanation is wanted.
     #[inline(always)]
     pub(crate) fn because<P: Platform>(&mut self, rule: Mark) {
         reached(rule);

@@ -60,7 +60,7 @@ impl Kernel {
         }
     }
 
-    /// A task that has slept on `cpu` since long before anybody looked: its load has decayed to nothing and the
+    /// A task that has slept on `cpu` since long before the begin of the run: its load has decayed to nothing and the
     /// queue has forgotten it, as after a migration in its sleep.
     pub fn adopt_sleeper(&mut self, cpu: Cpu, task: TaskId) {
         let record = &mut self.tasks[task.index()];
@@ -151,7 +151,7 @@ impl Kernel {
     }
 
     /// The current task of `cpu` ends. [`Kernel::leave_kernel`] has to follow, and
-    /// [`Kernel::task_reap`] when nobody refers to it any more.
+    /// [`Kernel::task_reap`] when no reference to it is left.
     pub fn exit<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         self.here = cpu;
         p.spend(cpu, Op::Exit, 1);

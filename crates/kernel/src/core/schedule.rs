@@ -220,7 +220,7 @@ impl Kernel {
             self.tasks[prev.index()].address_space,
             self.tasks[next.index()].address_space,
         );
-        // Kernel threads borrow the address space of whoever ran before.
+        // Kernel threads borrow the address space of the previous task.
         let same = to.is_none() || from == to;
         p.spend(
             cpu,

@@ -410,7 +410,7 @@ impl Kernel {
         rq.idle_time_ns + asleep.map_or(0, |entry_ns| now.saturating_sub(entry_ns))
     }
 
-    /// The idle loop stops sleeping, before a handler wakes anybody (`tick_nohz_stop_idle`).
+    /// The idle loop stops sleeping, before a handler wakes a task (`tick_nohz_stop_idle`).
     #[inline]
     pub(crate) fn count_idle_time(&mut self, cpu: Cpu, now: Ns) {
         let rq = &mut self.rqs[cpu.index()];

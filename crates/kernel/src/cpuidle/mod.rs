@@ -61,7 +61,7 @@ pub struct SleepLength {
 pub struct Question<'a> {
     /// States, shallow to deep; at least two.
     pub states: &'a [IdleState],
-    /// Largest exit latency anybody allows (PM QoS).
+    /// Largest exit latency that all requests allow (PM QoS).
     pub latency_limit_ns: Ns,
     /// How long the CPU can sleep.
     pub sleep: SleepLength,

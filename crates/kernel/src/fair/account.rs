@@ -2,7 +2,7 @@
 //!
 //! Worked example: a nice-5 task (weight 335) ran 1 ms on a queue with a 2.8 ms request. Its
 //! vruntime grows by 3,056,716 ns; if that passes its deadline the next one lies 2.8 ms · 1024 / 335
-//! = 8.56 ms of virtual time ahead, and somebody else may be due.
+//! = 8.56 ms of virtual time ahead, and another task may be due.
 
 use crate::cfs_rq::{CfsRq, before};
 use crate::entity::Owner;

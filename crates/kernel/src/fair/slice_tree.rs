@@ -305,7 +305,7 @@ mod tests {
             (entity.deadline, entity.vruntime, entity.slice) = (deadline, deadline, slice);
             entity
         };
-        // Row 0 is nobody's.
+        // Row 0 stands for no entity.
         [(0, 0)].iter().chain(rows).map(entity).collect()
     }
 

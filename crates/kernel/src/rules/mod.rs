@@ -70,7 +70,7 @@ pub enum IdlePeltSync {
     /// 5.4 on: with the fair class's pick, which is not asked like that when a real-time task ran last. Up to 5.0 every period was
     /// scaled as it was counted, which comes to the same.
     FairOnly,
-    /// 5.1 to 5.3, and from 6.18: whoever ran last, and before that is put.
+    /// 5.1 to 5.3, and from 6.18: the task that ran last, and before that is put.
     BeforePut,
     /// 6.18.8 and other stable series: when the idle task is set, after that.
     AfterPut,
@@ -296,7 +296,7 @@ pub struct Rules {
     pub flat_pick: bool,
     /// How many times its shares a group's entities weigh together (7.3).
     pub cgroup_mode: CgroupMode,
-    /// A queue is throttled when it is charged (7.3), before when its running task is put or somebody is picked.
+    /// A queue is throttled when it is charged (7.3), before when its running task is put or a task is picked.
     pub throttles_when_charged: bool,
     /// Shorter requests in the queue end protection at the vruntime from which the running task is not eligible, and a shorter
     /// request preempts whenever it is eligible (7.3); before, protection ended after the length of the shortest.

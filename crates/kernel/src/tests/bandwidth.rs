@@ -497,7 +497,7 @@ fn from_6_18_tasks_are_parked_at_their_return_to_user_mode() {
 #[test]
 fn a_parked_task_that_is_moved_takes_its_load_from_all_levels() {
     // 20 ms at full speed after a start at half of the CPU: the root queue carries that utilisation for
-    // the group's entity. The group's queue is empty and throttled, nobody updates it until its timer.
+    // the group's entity. The group's queue is empty and throttled, it is not updated until its timer.
     let (mut world, group) = limited("6.18", 2, 20, 100, 0);
     let task = hog(&mut world, group, CPU);
     world.advance_to(50 * MS);
@@ -561,7 +561,7 @@ fn a_task_woken_into_a_throttled_group_waits() {
 #[test]
 fn throttled_time_is_not_counted_for_empty_queues() {
     // The task goes to sleep between two ticks, having overrun its last slice by 0.2 ms: the queue is
-    // throttled though nobody waits. Up to 6.5 the 80 ms until the timer count, later nothing does.
+    // throttled though no task waits. Up to 6.5 the 80 ms until the timer count, later nothing does.
     for (version, counted) in [
         ("5.14", 80),
         ("6.5", 80),

@@ -77,7 +77,7 @@ fn check_queue(kernel: &Kernel, q: CfsRqId) {
 fn check_timeline(kernel: &Kernel, cfs_rq: &CfsRq, children: &[EntityId], name: &str) {
     let mut queued: Vec<EntityId> = children.to_vec();
     if kernel.rules.flat_pick {
-        // All tasks of the CPU are in the order of its root queue, nobody in any other.
+        // All tasks of the CPU are in the order of its root queue, none in any other.
         let tasks = kernel
             .tasks
             .iter()
@@ -231,7 +231,7 @@ fn check_idle_sets(kernel: &Kernel, cpu: Cpu) {
     );
 }
 
-/// The running fair task and its groups are the current entities of their queues, and nobody else.
+/// The running fair task and its groups are the current entities of their queues, and no others.
 fn check_curr(kernel: &Kernel, cpu: Cpu) {
     let rq = &kernel.rqs[cpu.index()];
     let task = &kernel.tasks[rq.curr.index()];

@@ -133,7 +133,7 @@ impl History {
         step
     }
 
-    /// Every nanosecond a CPU was not idle was charged to somebody.
+    /// Every nanosecond a CPU was not idle was charged to a task.
     fn time_is_conserved(&self) {
         let kernel = &self.world.kernel;
         let now = self.world.bench.now;
@@ -270,7 +270,7 @@ impl History {
         }
     }
 
-    /// Everybody is woken, has the same weight and no limit: each task must get to run.
+    /// All tasks are woken, have the same weight and no limit: each task must get to run.
     fn nobody_is_lost(&mut self) {
         for group in 1..GROUPS {
             self.take(&Step::Limit(group, None, 100));

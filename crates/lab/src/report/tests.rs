@@ -159,7 +159,7 @@ fn a_scene_agrees_with_the_counters() {
     }
 }
 
-/// The deepest state is left out if nobody enters it, in any variant.
+/// The deepest state is left out if no CPU enters it, in any variant.
 #[test]
 fn idle_states_that_nobody_enters_are_left_out() {
     let budget = scene::Budget {

@@ -39,7 +39,7 @@ pub(super) struct Built {
 /// Builds the workload of a scenario.
 ///
 /// # Errors
-/// A program nobody knows, a file that cannot be read, a recording that cannot be replayed.
+/// An unknown program, a file that cannot be read, a recording that cannot be replayed.
 pub(super) fn build(simulator: &Simulator, scenario: &Scenario, chance: Chance) -> Result<Built> {
     let mut builder = Builder {
         scenario,
@@ -248,7 +248,7 @@ impl Builder<'_> {
     }
 
     /// A run of rt-app files only ends when the last of them does: none of their threads has to finish an event for that.
-    /// Beside other programs a file's `duration` ends its own threads, and nobody else.
+    /// Beside other programs a file's `duration` ends its own threads, and no others.
     fn ends_with_rt_app(&mut self) {
         let end_ns = |running: &Running| {
             let is_rt_app = running.tool.name == programs::rt_app::TOOL.name;

@@ -8,7 +8,7 @@
 //!   them, commit 13bb06f8dd42, in all stable kernels since 2023). Before 6.4 the periods of all groups end at multiples of the
 //!   period since the boot too, so that a tick and the end of a period fall together there. From 6.4 on
 //!   (`timer_interleave`) the kernel draws where the periods of a group end, and so does the simulator.
-//! * **starts of programs**, each later by up to the price of a fork: whoever starts several does so one after the other.
+//! * **starts of programs**, each later by up to the price of a fork: several programs are started one after the other.
 //! * **prices**, each by a factor of its own with a standard deviation of [`PRICE_SPREAD`].
 //! * **the clocks of timer interrupts**, [`TIMER_OFFSET_NS`]: two CPUs never take their ticks in the same nanosecond.
 //!

@@ -1,8 +1,8 @@
 //! Settings that change nothing under the chosen kernel, machine or programs.
 //!
 //! Worked example: an rt-app file gives a fair thread a `dl-runtime` of 3 ms. From 6.12 on that is its
-//! slice; under 6.6 `sched_setattr` takes the number and nobody looks at it. The forecast for 6.6 is right
-//! to ignore it, and whoever wrote it should know.
+//! slice; under 6.6 `sched_setattr` takes the number and ignores it. The forecast for 6.6 is right
+//! to ignore it, and its author should know.
 
 use std::collections::BTreeSet;
 

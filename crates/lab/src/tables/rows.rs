@@ -10,7 +10,7 @@
 //! | machine | the whole machine |
 //!
 //! Everything else is hidden behind `-v`, and one line says how much that is. Worked example: a node with
-//! `/web` as the target and 16 names, of which `nginx` becomes 40 % slower and nobody else changes, has
+//! `/web` as the target and 16 names, of which `nginx` becomes 40 % slower and no other changes, has
 //! the rows of `web`, one row of `nginx`, one of the machine, and "hidden: 14 other neighbours".
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! Which group somebody means.
+//! The group that a name stands for.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ const ID_SHORTEST: usize = 4;
 /// Names that a refusal lists at most.
 const MOST_LISTED: usize = 12;
 
-/// A group as somebody named it.
+/// A group as the user named it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// The path of a group, the directory it has in a file system, or the end of its path.
@@ -277,7 +277,7 @@ fn alone(group: &NamedGroup, wanted: &Wanted, groups: &[NamedGroup]) -> String {
     let same = groups
         .iter()
         .filter(|other| other.names.flag().as_ref() == Some(&flag));
-    // A unit is its own name: whoever typed it saw it.
+    // A unit is its own name: its author saw it.
     let repeats = flag == format!("--{} {}", wanted.kind(), wanted.text());
     match same.count() > 1 || repeats || matches!(wanted, Wanted::Path(_)) {
         true => by_path(),

@@ -60,7 +60,7 @@ struct Columns {
 }
 
 impl Compact {
-    /// After a gap nobody knows who runs.
+    /// After a gap the running task is unknown.
     pub(super) fn forget(&mut self, cpu: u32) {
         self.current.remove(&cpu);
     }

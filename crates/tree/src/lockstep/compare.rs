@@ -32,7 +32,7 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// Whether somebody runs, waits or is throttled here who does not there. Everything else is what later decisions are
+    /// Whether a task runs, waits or is throttled on one side and not on the other. Everything else is what later decisions are
     /// made from.
     pub fn is_decision(&self) -> bool {
         DECISIONS.contains(&self.member.as_str())

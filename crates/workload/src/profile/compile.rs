@@ -197,7 +197,7 @@ impl Service {
         b.work(WORK);
         let closes = matches!(self.arrivals, Arrivals::Closed { .. });
         if self.client.is_some() || closes {
-            // Number and queue of whoever asked.
+            // Number and queue of the client.
             b.set(VALUE, NUMBER);
             b.arithmetic(Arithmetic::Remainder, VALUE, QUEUES);
             b.arithmetic(Arithmetic::Divide, NUMBER, QUEUES);

@@ -115,7 +115,7 @@ pub struct Running {
     /// When it ends by itself at the latest if every task gets to run, as far as the command says:
     /// the run time of schbench, the timeout of stress-ng. `None` = when its work is done.
     pub end_ns: Option<u64>,
-    /// Of a command that runs until somebody stops it: what would end it.
+    /// Of a command that runs until it is stopped: what would end it.
     pub endless_without: Option<&'static str>,
     /// When `timeout` ends it.
     pub timeout_ns: Option<u64>,

@@ -16,7 +16,7 @@ pub(super) trait Model: Debug + Send + Sync {
         None
     }
 
-    /// Of a command that runs until somebody stops it: what would end it, such as "-r 20".
+    /// Of a command that runs until it is stopped: what would end it, such as "-r 20".
     fn endless_without(&self) -> Option<&'static str> {
         None
     }

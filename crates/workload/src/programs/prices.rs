@@ -1,7 +1,7 @@
 //! Prices of the parts of a benchmark besides those of the scheduler and of a bare system call.
 //!
 //! Every price belongs to one system call or one user-space step, never to a benchmark, and was
-//! measured alone, in a loop of one process that nobody else talks to. The bare system call
+//! measured alone, in a loop of one process that no other process talks to. The bare system call
 //! (`getppid`, 157 ns there) is taken off, because the machine charges it already. Worked example:
 //! writing 100 bytes into a pipe took 265 to 290 ns; less 157 that is 120, of which 7 are the bytes.
 //!

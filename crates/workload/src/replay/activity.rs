@@ -1,7 +1,7 @@
 //! From runs and wakeups to activations and their steps.
 //!
 //! A thread's recording is turned into *marks* in the order of the trace: it is woken, it is switched
-//! in, it wakes somebody, an interrupt hits it, it sleeps. Folding the marks gives activations, each
+//! in, it wakes another thread, an interrupt hits it, it sleeps. Folding the marks gives activations, each
 //! from one wakeup to the next sleep, and places every deed at the CPU time the thread had executed
 //! by then. Queueing, preemption and throttling vanish in that step: they lie between runs.
 //!

@@ -1,7 +1,7 @@
 //! A recording as background: its threads run beside something else, as they did when the machine was recorded.
 //!
 //! A machine is never empty. Kernel threads look after memory, agents look every so many milliseconds whether there
-//! is something to do, and each of them takes a CPU for some µs from whoever runs there. A recording of an otherwise
+//! is something to do, and each of them takes a CPU for some µs from the task that runs there. A recording of an otherwise
 //! idle machine shows all of that, and [`Replay::add_background`] puts it behind any workload: threads wake when they
 //! woke in the recording, do the work they did, and wake each other as they did. Four things differ from a replay:
 //!
@@ -10,7 +10,7 @@
 //! * all threads are there from the start, asleep as they have been for long. One that was forked while recording
 //!   begins with a wakeup at that time, and one that ended sleeps till the next round;
 //! * waits for another thread inside an activation take no time;
-//! * whoever recorded is left out, with the children he started and what he woke.
+//! * the recorder is left out, with its children and the tasks that it woke.
 //!
 //! Everything is counted under one name, [`NAME`], so that no figure of the workload has background in it.
 //!
@@ -293,7 +293,7 @@ impl Adding<'_> {
         arrivals
     }
 
-    /// When, on which CPU and in which context; `None` for what a member wakes, and for what somebody woke who is left out.
+    /// When, on which CPU and in which context; `None` for what a member wakes, and for a task that a left-out task woke.
     fn woken_from_outside(&self, activation: &Activation) -> Option<(u64, u32, ArrivalContext)> {
         let thread = &self.replay.threads[activation.thread.index()];
         match activation.trigger {

@@ -86,7 +86,7 @@ pub enum Step {
         /// How much, ns, without the costs the simulator adds itself.
         work_ns: u64,
     },
-    /// The hypervisor takes the CPU away: time passes, and nobody is charged for it.
+    /// The hypervisor takes the CPU away: time passes, and no task is charged for it.
     Stolen {
         /// How long, ns.
         stolen_ns: u64,

@@ -1,7 +1,7 @@
 //! When the period timer of a limited group fires.
 //!
 //! A trace has no event for it, but it shows what it causes: threads of the group that were runnable
-//! and not running, beside an idle CPU, all start again at once, and nobody woke them. Only the
+//! and not running, beside an idle CPU, all start again at once, and no task woke them. Only the
 //! refill (or, rarely, the slack timer) does that. All those instants lie at one phase of the period.
 //!
 //! # Worked example
@@ -65,7 +65,7 @@ pub(super) fn infer(
     }
 }
 
-/// Instants at which an idle CPU took up a thread of a limited group that nobody had woken.
+/// Instants at which an idle CPU took up a thread of a limited group that no task had woken.
 fn resumptions(
     timelines: &[CpuTimeline],
     groups: &[Group],

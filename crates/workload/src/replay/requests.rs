@@ -114,7 +114,7 @@ pub(super) fn join(
     for &(place, client, length) in &requests {
         if let Some(length) = length
             && answers(drafts[place].activation.thread, client)
-            // Without a waking that is seen there is nobody to wait for.
+            // Without a waking that is seen there is no task to wait for.
             && began[place + 1..place + length].iter().all(Option::is_some)
         {
             first[place..place + length].fill(place);

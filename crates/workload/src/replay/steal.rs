@@ -1,7 +1,7 @@
 //! Time that the hypervisor took, taken out of the work.
 //!
 //! While another guest has the physical CPU, the clock of a virtual one goes on: the trace shows a task that executes,
-//! and it does not. The kernel knows better (`update_rq_clock_task` takes steal time off before anybody is charged), so
+//! and it does not. The kernel knows better (`update_rq_clock_task` takes steal time off before any task is charged), so
 //! that stolen time delays a request and costs its group nothing. Replayed as work it would be charged to the quota.
 //!
 //! A recording says how much was stolen in all (`steal_ratio`), not where. It is looked for where

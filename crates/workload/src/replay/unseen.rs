@@ -2,7 +2,7 @@
 //!
 //! A server that has answered and would wait for the next request does not always get to sleep: it is
 //! preempted or throttled on the way, and when it runs again the next request is already there. The
-//! kernel has nobody to wake, so the trace shows nothing, and one activation contains the work of two
+//! kernel has no task to wake, so the trace shows nothing, and one activation contains the work of two
 //! or more requests. Replayed like that the second request would be computed before its client sent
 //! it. So such an activation is split again, where the evidence allows it:
 //!

@@ -299,7 +299,7 @@ pub enum Action {
     Run(u32),
     /// Sleeps until the timer's next point.
     Timer(TimerUse),
-    /// Waits until a thread resumes this name. The wake is lost if nobody waits.
+    /// Waits until a thread resumes this name. The wake is lost if no thread waits.
     Suspend(String),
     /// Wakes all threads suspended on this name.
     Resume(String),

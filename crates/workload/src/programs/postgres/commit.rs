@@ -21,7 +21,7 @@ pub(super) struct Log {
     /// Records that were inserted, and those that are on disk.
     inserted: WordId,
     flushed: WordId,
-    /// 1 while somebody writes (`WALWriteLock`), and how many sleep until that ends.
+    /// 1 while a process writes (`WALWriteLock`), and how many sleep until that ends.
     writing: WordId,
     waiting: WordId,
     /// Tells the WAL writer to end.

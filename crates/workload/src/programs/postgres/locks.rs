@@ -5,7 +5,7 @@
 //! transaction and all others for the turn; a transaction that comes when the row is free just
 //! takes it.
 //!
-//! A wait is more than a sleep: the lock goes through the lock table of the server, whoever releases it sends the sleeper a
+//! A wait is more than a sleep: the lock goes through the lock table of the server, the task that releases it sends the sleeper a
 //! signal, and the sleeper looks for the row as it is by then (`EvalPlanQual`). That is `postgres_lock_wait_ns` for each.
 //!
 //! Worked example: A, B and C update the same row. A finds it free. B takes the turn and sleeps until A has committed, C

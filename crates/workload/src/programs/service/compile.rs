@@ -43,7 +43,7 @@ struct Queues {
 
 impl Options {
     pub(in crate::programs) fn compile(&self, compiler: &mut Compiler) -> Result<(), CommandError> {
-        // Queue 0 is nobody's, so that its number can mean something else.
+        // Queue 0 belongs to no thread, so that its number can mean something else.
         queues(compiler, 1);
         let queues = Queues {
             network: queues(compiler, 1),

@@ -53,7 +53,7 @@ impl Options {
         b.fork(worker, CHILD);
         b.add(EXITED, 1);
         b.loop_back(LEFT, top);
-        // `waitpid` for one worker after the other: an exit that is not the awaited one wakes nobody, as SIGCHLD is
+        // `waitpid` for one worker after the other: an exit that is not the awaited one wakes no task, as SIGCHLD is
         // ignored.
         b.set(EXITED, first);
         b.set(LEFT, self.workers);

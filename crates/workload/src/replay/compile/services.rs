@@ -3,7 +3,7 @@
 //! An activation that waits must not keep its thread from what comes meanwhile: where it waits it is
 //! cut, at a *gate*. A thread that reaches a gate after the arrival goes on. Before it, it leaves word
 //! and takes the next message. The arrival is a message of its own, and goes on behind the gate if
-//! somebody left word there.
+//! a message was left there.
 //!
 //! A wait that another thread ends is a gate, too. The threads of a service take their messages in
 //! another order than recorded, so that two of them, each in the middle of one activation, could wait

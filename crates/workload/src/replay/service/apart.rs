@@ -163,7 +163,7 @@ impl Apart<'_> {
         let mut spans: Vec<(u64, u64)> = Vec::new();
         for draft in drafts.iter().filter(|draft| self.is_own(draft)) {
             let activation = &draft.activation;
-            // An end that is not visible came when its work was done, as far as anybody can tell.
+            // An end that is not visible came when its work was done, as far as the trace tells.
             let done_ns = activation.woken_ns + activation.executed_ns;
             let to_ns = activation.end_ns.unwrap_or(done_ns);
             spans.push((activation.woken_ns, to_ns.min(length_ns)));

@@ -1,7 +1,7 @@
 //! Requests of services: what clients outside a group send into it, and when they are answered.
 //!
 //! An event loop or a pool of threads does not serve one request an activation: what arrives while it
-//! is busy, or held back by its limit, wakes nobody and is served in the same activation; several
+//! is busy, or held back by its limit, wakes no task and is served in the same activation; several
 //! threads take part in one request, and requests overlap. Activations then say little about what a
 //! client feels. A *service* is a group of which the recording shows at least 20 messages from client
 //! threads outside it and 20 back to them, and whose threads are not each busy with one client's
