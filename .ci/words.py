@@ -66,7 +66,7 @@ FAMILIES = {
 LINE_COMMENT = re.compile(r"([ \t]*)(//[/!]?|#!?)(?: (.*)|)$")
 
 ITEM = re.compile(r"(\s*)([*+-]|\d+[.)])(\s+)")
-# Lines that are no part of a paragraph: headings, tables, quotes, HTML, references, rules, licences.
+# Lines outside of paragraphs: headings, tables, quotes, HTML, references, rules, licences.
 APART = re.compile(
     r"\s*(#{1,6} |\||>|<[a-zA-Z/!]|\[[^\]]+\]: |(-{3,}|={3,}|\*{3,})\s*$|SPDX-License-Identifier:)"
 )
@@ -110,7 +110,7 @@ def filled(words, first, rest, width):
 
 
 class Paragraphs:
-    """Markdown line by line, in which paragraphs are wrapped; `faults` are numbers of wide lines."""
+    """Markdown line by line, with wrapped paragraphs; `faults` are numbers of wide lines."""
 
     def __init__(self, width):
         self.width, self.lines, self.faults, self.begins = width, [], [], []
@@ -200,7 +200,7 @@ def wrapped(lines, width):
 
 
 def comments(text, family):
-    """Runs of comment lines: number of the first, number behind the last, whether it is `/* … */`.
+    """Runs of comment lines: index of the first, index behind the last, whether it is `/* … */`.
 
     >>> list(comments('a; // behind code\\n// one\\n// two\\n"\\n// in a string"\\n', "c"))
     [(1, 3, False)]
@@ -264,7 +264,8 @@ class File:
         family = FAMILIES[self.path.suffix]
         for first, last, is_block in sorted(comments(self.text, family), reverse=True):
             lines = self.lines[first:last]
-            self.lines[first:last] = self.block(first, lines) if is_block else self.run(first, lines)
+            part = self.block if is_block else self.run
+            self.lines[first:last] = part(first, lines)
 
     def run(self, first, lines):
         """A run of line comments."""
@@ -296,7 +297,7 @@ class File:
     def asks(self, first, paragraphs):
         for row, text in paragraphs.begins:
             if word := ASKS.match(text):
-                fault = f"a documentation comment names its item, it does not begin with {word[0]!r}"
+                fault = f"a documentation comment names its item and begins with no {word[0]!r}"
                 self.faults.append((first + row, fault))
 
     def checked(self):
@@ -331,7 +332,7 @@ def main():
             print(f"{file.name}:{row}: {fault}")
         count += len(file.faults)
     if count:
-        print(f"{count} lines against docs/style.md; --wrap wraps what is too wide", file=sys.stderr)
+        print(f"{count} lines against docs/style.md; --wrap wraps wide ones", file=sys.stderr)
     return min(count, 1)
 
 
