@@ -131,7 +131,7 @@ const TOOLS: [Tool; 7] = [
     Tool {
         name: "check",
         verb: "check",
-        help: "Whether a recorded service keeps promises under limits",
+        help: "Check whether a recorded service keeps promises under limits",
         arguments: &[RECORDING, CGROUP, SLO, SET, VARIANTS, KERNEL, SEEDS],
         required: &["recording", "slo"],
     },
@@ -200,8 +200,8 @@ const TOOLS: [Tool; 7] = [
     Tool {
         name: "list",
         verb: "list",
-        help: "What can be named: machines, kernels, patches, programs or metrics",
-        arguments: &[argument("what", Form::Subject, "What to list")],
+        help: "List the valid names of machines, kernels, patches, programs or metrics",
+        arguments: &[argument("what", Form::Subject, "Kind of names to list")],
         required: &["what"],
     },
 ];

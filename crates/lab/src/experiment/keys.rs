@@ -176,7 +176,7 @@ unknown key is refused, with its place and the nearest valid name. `--set KEY=VA
         };
         add(
             "`[cgroup.\"/path\"]`",
-            "What is written to the files of a cpu cgroup. Groups above it are made as well. Values are read as the kernel reads them, \
+            "Values that are written to the files of a cpu cgroup. Groups above it are made as well. Values are read as the kernel reads them, \
              and what it would refuse is refused with its errno. The files of cgroup v1 and v2 are not mixed in one group.",
             &cgroup::keys(),
         );

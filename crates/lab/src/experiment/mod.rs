@@ -66,13 +66,13 @@ const DOCUMENT_KEYS: [Key; 9] = [
         "machine",
         Takes::Words("table"),
         "`preset = \"generic-8\"`",
-        "What it runs on.",
+        "Machine that the programs run on.",
     ),
     key(
         "kernel",
         Takes::Words("table"),
         "the default release",
-        "Which scheduler decides.",
+        "Kernel whose scheduler decides.",
     ),
     key(
         "cgroup",
@@ -80,7 +80,12 @@ const DOCUMENT_KEYS: [Key; 9] = [
         "no groups",
         "Groups and their limits.",
     ),
-    key("program", Takes::Words("tables"), "none", "What runs."),
+    key(
+        "program",
+        Takes::Words("tables"),
+        "none",
+        "Programs that run.",
+    ),
     key(
         "variant",
         Takes::Words("tables"),

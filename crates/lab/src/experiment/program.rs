@@ -33,7 +33,7 @@ pub(crate) const KEYS: [Key; 12] = [
         "run",
         Takes::Words("a command as typed in a shell, or an array of words"),
         "",
-        "What it starts: `schedcast list programs`. Quotes work, pipes do not.",
+        "Command to start, one of `schedcast list programs`. Quotes work, pipes do not.",
     ),
     key(
         "replay",
@@ -58,7 +58,7 @@ pub(crate) const KEYS: [Key; 12] = [
         "price",
         Takes::Words("table of whole numbers, 0 or more"),
         "those of the machine",
-        "What the pieces of a command cost, by name: `price.stress_ng_permille = 2000` halves the speed of the methods of stress-ng.",
+        "Prices of the parts of a command, by name: `price.stress_ng_permille = 2000` halves the speed of the methods of stress-ng.",
     ),
     key(
         "window",

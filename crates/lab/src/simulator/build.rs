@@ -188,7 +188,7 @@ impl Builder<'_> {
             let mut running = self.programs.iter();
             let running = running.find(|running| running.name == program.name);
             if let Some(end) = running.and_then(|running| running.endless_without) {
-                let message = format!("`{}` runs until somebody stops it", program.name);
+                let message = format!("`{}` runs until it is stopped", program.name);
                 let hint = format!("give it {end}, or all of the run a duration: --duration 20s");
                 return Err(Error::input(&program.action.place, message).hint(hint));
             }

@@ -191,7 +191,7 @@ pub fn compile(
     };
     let prefixes = prefix::read(words, &machine)?;
     if prefixes.unit.is_some() && start.group == schedcast_kernel::GroupId::ROOT {
-        let message = "starts its command in a group of its own, which nobody made";
+        let message = "starts its command in a group of its own, which does not exist";
         return Err(CommandError::new("systemd-run", 1, message));
     }
     let read = tool.parse_from(words, prefixes.words)?;

@@ -243,7 +243,7 @@ fn read_length(words: &Words, test: Test) -> Result<Length, CommandError> {
     };
     let Some(count) = given.text().strip_prefix('-') else {
         return match given.duration_ns(SECOND_NS)? {
-            0 => Err(given.error("a test of no time ends when somebody stops it: give `-l 20`")),
+            0 => Err(given.error("a test of length 0 has no end; give a length, such as `-l 20`")),
             time_ns => Ok(Length::Time(time_ns)),
         };
     };
