@@ -35,6 +35,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 WIDTH = 100
 # A code span of up to so many characters stays on one line.
 SPAN_MAX = 50
+WORD = re.compile(
+    rf"(?:(`+)(?!`)(?:(?!\1)[^\n]){{1,{SPAN_MAX}}}\1"
+    r"|(?<![\w.,])\d[\d.,]* (?:%|‰|[nµum]?s|[MG]Hz|[kKMG]B|W)(?!\w)|\S)+"
+)
 # A sentence that begins so asks instead of naming the item.
 ASKS = re.compile(r"(What|Who|Whoever|Nobody|Somebody)\b")
 # Pages that programs write as a whole, and sources of others.
@@ -79,13 +83,12 @@ def columns(text):
 
 
 def words_of(text):
-    """The words of a paragraph; a short code span is one with what touches it.
+    """The words of a paragraph; a short code span is one word, and so is a number with its unit.
 
-    >>> words_of("run `a b` (`c d`), then")
-    ['run', '`a b`', '(`c d`),', 'then']
+    >>> words_of("run `a b` (`c d`), then 5 % more")
+    ['run', '`a b`', '(`c d`),', 'then', '5 %', 'more']
     """
-    span = rf"(`+)(?!`)(?:(?!\2)[^\n]){{1,{SPAN_MAX}}}\2"
-    return [match[0] for match in re.finditer(rf"((?:{span}|\S)+)", text)]
+    return [match[0] for match in WORD.finditer(text)]
 
 
 def filled(words, first, rest, width):
