@@ -15,7 +15,7 @@
 //! and `--set 'cpu.max=60000'` on top changes the quota and keeps the period. Prices of operations are
 //! not in a recording; they stay those of the preset.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use schedcast_names::groups::{Miss, NamedGroup, Wanted, find, label_of};
@@ -61,6 +61,8 @@ pub struct Seen {
     pub drift_permille: BTreeMap<String, u64>,
     /// By cgroup that serves requests: whether its clients ask again when the last reply has come.
     pub closed_loops: BTreeMap<String, ClosedLoop>,
+    /// Cgroups of which the recording shows when their periods end.
+    pub timed_periods: BTreeSet<String>,
     /// Whether the machine shares its CPUs with other guests.
     pub is_virtual: bool,
 }
@@ -119,8 +121,10 @@ impl Seen {
             None => ClosedLoop::Unknown,
         };
         let path = |group: GroupIndex| replay.groups[group.index()].path.clone();
+        let timed = replay.groups.iter().filter(|group| group.phase.is_some());
         Seen {
             figures: Some(figures),
+            timed_periods: timed.map(|group| group.path.clone()).collect(),
             members,
             drift_permille,
             closed_loops: services.map(|one| (path(one.group), told(one))).collect(),

@@ -102,16 +102,24 @@ fn fit(comparison: &Comparison, recorded: &Recorded, target: &str) -> Vec<Fit> {
             seen.extend(values.map(|(suffix, ns)| (metric(suffix), ns as f64 / 1000.0)));
         }
     }
-    let predicted = |metric: &str| baseline.get(metric).map(|summary| summary.mean);
-    seen.into_iter()
-        .filter_map(|(metric, seen)| {
-            Some(Fit {
-                predicted: predicted(&metric)?,
-                metric,
-                seen,
-            })
+    let is_timed = recorded.seen.timed_periods.contains(target);
+    let fit = |(metric, seen): (String, f64)| {
+        let summary = baseline.get(&metric)?;
+        Some(Fit {
+            predicted: summary.mean,
+            chance: (!is_timed).then(|| range(&summary.samples)).flatten(),
+            metric,
+            seen,
         })
-        .collect()
+    };
+    seen.into_iter().filter_map(fit).collect()
+}
+
+/// Least and most of the values; `None` if there are none.
+fn range(samples: &[Option<f64>]) -> Option<[f64; 2]> {
+    let values = || samples.iter().flatten().copied();
+    let least = values().min_by(f64::total_cmp)?;
+    Some([least, values().max_by(f64::total_cmp)?])
 }
 
 /// Puts what the recording shows beside the baseline of `comparison`, and in front of it what must be known before numbers

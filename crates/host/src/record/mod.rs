@@ -30,11 +30,13 @@ use crate::topology::{KernelInfo, Topology};
 
 mod child;
 mod pages;
+mod periods;
 mod samples;
 mod tracer;
 mod tree;
 
 use child::Child;
+use periods::PeriodEnds;
 pub use samples::{Sampled, sample};
 use tracer::Tracer;
 
@@ -138,6 +140,7 @@ pub fn record(request: &Request, stop: &AtomicBool) -> Result<Report> {
         child.go_on();
     }
     let deadline = request.duration.map(|duration| Instant::now() + duration);
+    let mut period_ends = PeriodEnds::of(&hierarchy, &before);
     let mut exit_code = None;
     loop {
         tracer.drain()?;
@@ -146,7 +149,7 @@ pub fn record(request: &Request, stop: &AtomicBool) -> Result<Report> {
         if exit_code.is_some() || over || stop.load(Ordering::Relaxed) {
             break;
         }
-        std::thread::sleep(DRAIN_EVERY);
+        wait(&mut period_ends);
     }
     let end_ns = sys::monotonic_ns();
     tracer.stop()?;
@@ -181,6 +184,10 @@ pub fn record(request: &Request, stop: &AtomicBool) -> Result<Report> {
     if !names.is_empty() {
         meta["names"] = names.into();
     }
+    let found = period_ends.found();
+    if !found.is_empty() {
+        meta["period_ends"] = found.into();
+    }
     if let (Some(path), []) = (&request.cgroup, request.command.as_slice())
         && let Some(label) = groups.label(path)
     {
@@ -189,6 +196,14 @@ pub fn record(request: &Request, stop: &AtomicBool) -> Result<Report> {
     // Last, because it is what makes the folder a recording.
     write_json(&folder.join("recording.json"), &meta)?;
     Ok(report)
+}
+
+/// Waits until the buffer is to be emptied again, and looks at the groups' periods meanwhile.
+fn wait(period_ends: &mut PeriodEnds) {
+    let begun = Instant::now();
+    while let Some(rest) = DRAIN_EVERY.checked_sub(begun.elapsed()) {
+        std::thread::sleep(period_ends.look(rest));
+    }
 }
 
 /// Names of the described groups, by path. Those without a name are left out.

@@ -56,7 +56,7 @@ struct Sample {
 }
 
 /// The number behind a name, as in `usage_usec 1200`.
-fn counter(text: &str, name: &str) -> Option<u64> {
+pub(super) fn counter(text: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.split_once(' '));
     let (_, value) = lines.find(|(key, _)| *key == name)?;
     value.trim().parse().ok()

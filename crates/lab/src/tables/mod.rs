@@ -114,9 +114,21 @@ pub struct Fit {
     pub predicted: f64,
     /// Value that the recording shows, in the metric's unit.
     pub seen: f64,
+    /// Least and most of the seeds, where the recording does not show when its periods end. Each seed
+    /// draws that then, and the recorded run is one of the draws.
+    pub chance: Option<[f64; 2]>,
 }
 
 impl Fit {
+    /// The simulated value to judge the simulation by: the mean, or where chance decides when periods
+    /// end, the value in the range of the seeds that is nearest to the recorded one.
+    pub fn judged(&self) -> f64 {
+        match self.chance {
+            Some([least, most]) => self.seen.clamp(least, most),
+            None => self.predicted,
+        }
+    }
+
     /// How far the simulation is off, as a share of what the recording shows; without limit where that is 0.
     fn miss(&self) -> f64 {
         match self.predicted == self.seen {

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 pub use self::cgroups::{Bandwidth, Cgroup, CgroupTree, CpuStat, Weight};
 pub use self::measured::{FIGURES, Figure, Measured, Setting};
-pub use self::meta::{Meta, Preempt, TraceFormat};
+pub use self::meta::{Meta, PeriodEnd, Preempt, TraceFormat};
 pub use self::requests::Request;
 pub use self::snapshots::Snapshots;
 pub use crate::clock::TraceClock;

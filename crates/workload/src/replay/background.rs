@@ -236,8 +236,7 @@ impl Adding<'_> {
                     b.send(inbox, MESSAGE_BYTES, SENT, !kernel(from) && !kernel(to));
                 }
             }
-            // Children are there from the start, and no thread ends or sends requests. Nobody asks
-            // for requests either.
+            // Children are there from the start, and no thread ends or sends requests.
             Step::Post(_)
             | Step::Wait(_)
             | Step::Await(_)

@@ -98,6 +98,7 @@ impl Gathered {
             &placement.of_thread,
             self.start_ns,
             timeline::idle_exit_ns(&self.timelines),
+            &recording.meta.period_ends,
         );
         self.report.unlisted_threads = placement.unlisted;
         self.report.moved_threads = placement.moved;
