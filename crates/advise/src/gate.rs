@@ -4,19 +4,19 @@
 //! Worked example: `check pg --slo 'p99<80ms' --set cpu.max=60000` judges `cpu.max=60000` alone; what was
 //! recorded is simulated for comparison but need not keep the promise.
 
-use super::drift::{self, Drifting};
 use super::judge::{self, Forecast};
 use super::pace::Requests;
-use super::search::Limit;
 use super::{Case, Slo};
-use crate::answer;
-use crate::comparison::Comparison;
-use crate::error::Result;
-use crate::experiment::Scenario;
-use crate::question::Question;
-use crate::resimulated::{is_partial, refit, tell_fit};
-use crate::simulate::Simulate;
-use crate::tables::Context;
+use schedcast_lab::answer;
+use schedcast_lab::comparison::Comparison;
+use schedcast_lab::context::Context;
+use schedcast_lab::drift::{self, Drifting};
+use schedcast_lab::error::Result;
+use schedcast_lab::experiment::Scenario;
+use schedcast_lab::limit::Limit;
+use schedcast_lab::question::Question;
+use schedcast_lab::resimulated::{is_partial, refit, tell_fit};
+use schedcast_lab::simulate::Simulate;
 
 /// One column under judgement.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,7 +38,8 @@ pub struct Gate {
     pub context: Context,
     /// The columns that were asked about.
     pub judged: Vec<Judged>,
-    pub(crate) promises: Vec<Slo>,
+    /// What must hold.
+    pub promises: Vec<Slo>,
 }
 
 impl Gate {

@@ -10,14 +10,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::drift::Runs;
 use super::slo::Slo;
-use crate::error::{Error, Result};
-use crate::metrics;
-use crate::outcome::Outcome;
-use crate::statistics::{Interval, MeanKind, mean, prediction_interval_of_both};
-use crate::tables::Fit;
-use crate::trust;
+use schedcast_lab::context::Fit;
+use schedcast_lab::drift::Runs;
+use schedcast_lab::error::{Error, Result};
+use schedcast_lab::metrics;
+use schedcast_lab::outcome::Outcome;
+use schedcast_lab::statistics::{Interval, MeanKind, mean, prediction_interval_of_both};
+use schedcast_lab::trust;
 
 /// What is expected of one promise under one limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -133,7 +133,7 @@ pub fn forecast(slo: &Slo, runs: &Runs, fit: &[Fit]) -> Result<Forecast> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::advise::slo::Scope;
+    use crate::slo::Scope;
 
     fn runs(values: &[f64]) -> Runs {
         let outcome = |value: &f64| Outcome {

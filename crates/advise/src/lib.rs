@@ -20,34 +20,37 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::answer;
-use crate::comparison::Comparison;
-use crate::error::{Diagnostic, Error, Result, hint_for};
-use crate::experiment::Scenario;
-use crate::experiment::units::format_duration_ns;
-use crate::outcome::Outcome;
-use crate::question::{AS_RECORDED, Question, Subject};
-use crate::recording::Recorded;
-use crate::resimulated::{is_partial, refit, tell_fit};
-use crate::simulate::Simulate;
-use crate::tables::Context;
-use crate::trust;
-use crate::verdict::{periods_throttled, time_lost};
+use schedcast_lab::answer;
+use schedcast_lab::comparison::Comparison;
+use schedcast_lab::context::Context;
+use schedcast_lab::error::{Diagnostic, Error, Result, hint_for};
+use schedcast_lab::experiment::Scenario;
+use schedcast_lab::experiment::units::format_duration_ns;
+use schedcast_lab::outcome::Outcome;
+use schedcast_lab::question::{AS_RECORDED, Question, Subject};
+use schedcast_lab::recording::Recorded;
+use schedcast_lab::resimulated::{is_partial, refit, tell_fit};
+use schedcast_lab::simulate::Simulate;
+use schedcast_lab::trust;
+use schedcast_lab::verdict::{periods_throttled, time_lost};
 
-pub(crate) mod drift;
+pub mod counters;
+pub mod fleet;
+pub mod frontier;
 pub mod gate;
 pub mod judge;
 pub mod pace;
-pub mod patches;
 pub mod price;
 pub mod search;
 pub mod slo;
 
 use judge::Forecast;
 use pace::{Need, Requests};
-use patches::Patches;
 use price::Price;
-use search::{Bench, Limit, PERIODS_US};
+use schedcast_lab::drift;
+use schedcast_lab::limit::Limit;
+use schedcast_lab::patches::{self, Patches};
+use search::{Bench, PERIODS_US};
 use slo::{Scope, Slo};
 
 /// Name and version of the JSON form.
@@ -137,7 +140,8 @@ pub struct Advice {
     #[serde(skip)]
     pub context: Context,
     #[serde(skip)]
-    pub(crate) promises: Vec<Slo>,
+    /// What must hold.
+    pub promises: Vec<Slo>,
 }
 
 impl Advice {
@@ -267,7 +271,12 @@ pub fn advise(
     let whole = !is_partial(&experiment, case.recorded);
     bench.need = case.need(runs.hardest(), recorded, whole);
     bench.fit = refit(case.recorded, target, &experiment, simulator, finished)?;
-    let decisive = trust::decisive(&bench.fit, &case.promises);
+    let promised: Vec<&str> = case
+        .promises
+        .iter()
+        .map(|slo| slo.metric.as_str())
+        .collect();
+    let decisive = trust::decisive(&bench.fit, &promised);
     if let Some(figures) = trust::poor_fit(&decisive).filter(|_| !demands.force) {
         let message =
             format!("no advice: the recorded limit, simulated, misses the recording: {figures}");
@@ -455,7 +464,7 @@ struct LimitFile {
 /// A file that is no advice, or one that recommends nothing.
 pub fn read_recommendation(path: &Path) -> Result<(String, Limit)> {
     let shown = path.display();
-    let text = schedcast_trace::whole::read_text(path)
+    let text = schedcast_base::whole::read_text(path)
         .map_err(|error| Error::file("read", shown, &error))?;
     let bad = |why: String| Error::Input(Box::new(Diagnostic::general(why)));
     let file: AdviceFile = serde_json::from_str(&text)

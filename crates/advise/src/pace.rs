@@ -11,11 +11,11 @@
 //! wait at the end. Under a tighter limit 1161 finish and 9 wait: 7 fewer, allowed are 1.96 · √(2 + 9) = 6.5, so the limit does
 //! not suit. What seeds differ by under the recorded limit is allowed too.
 
-use super::search::Limit;
-use crate::metrics;
-use crate::outcome::Outcome;
-use crate::recording::Latency;
-use crate::statistics::{NORMAL_QUANTILE, standard_deviation};
+use schedcast_lab::limit::Limit;
+use schedcast_lab::metrics;
+use schedcast_lab::outcome::Outcome;
+use schedcast_lab::recording::Latency;
+use schedcast_lab::statistics::{NORMAL_QUANTILE, standard_deviation};
 
 /// Requests of the service under one limit, means over seeds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

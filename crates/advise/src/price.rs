@@ -7,8 +7,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::comparison::{Comparison, Variant};
-use crate::error::{Error, Place, Result, Source};
+use schedcast_lab::comparison::{Comparison, Variant};
+use schedcast_lab::error::{Error, Place, Result, Source};
 
 /// Neighbours that are watched: those that used most CPU time.
 const WATCHED: usize = 3;

@@ -11,74 +11,22 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use super::drift::{Drifting, Runs};
 use super::judge::{self, Forecast};
 use super::pace::{Need, Requests};
 use super::slo::Slo;
-use crate::error::Result;
-use crate::experiment::Scenario;
-use crate::experiment::cgroup::{CgroupVersion, ratio_of};
-use crate::simulate::Simulate;
-use crate::tables::Fit;
+use schedcast_base::limits::QUOTA_MIN_US;
+use schedcast_lab::context::Fit;
+use schedcast_lab::drift::{Drifting, Runs};
+use schedcast_lab::error::Result;
+use schedcast_lab::experiment::Scenario;
+use schedcast_lab::experiment::cgroup::{CgroupVersion, ratio_of};
+use schedcast_lab::limit::Limit;
+use schedcast_lab::simulate::Simulate;
 
 /// Steps of a bisection grid in one period.
 const STEPS: u64 = 100;
-/// The kernel's smallest quota, µs.
-const QUOTA_MIN_US: u64 = schedcast_kernel::bandwidth::MIN_PERIOD_NS / 1000;
 /// Periods that are tried, µs.
 pub const PERIODS_US: [u64; 7] = [5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000];
-
-/// Bandwidth limit of one group, µs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Limit {
-    /// CPU time per period; `None` is no limit.
-    pub quota_us: Option<u64>,
-    /// The period.
-    pub period_us: u64,
-    /// What may be carried over.
-    pub burst_us: u64,
-}
-
-impl Limit {
-    /// The limit of `target` in `scenario`.
-    pub fn of(scenario: &Scenario, target: &str) -> Limit {
-        let settings = scenario.cgroups.get(target).cloned().unwrap_or_default();
-        Limit {
-            quota_us: settings.quota_us,
-            period_us: settings.period_us,
-            burst_us: settings.burst_us,
-        }
-    }
-
-    /// `scenario` under the name `name`, with this limit on `target` and its periods where the seed puts them: what is
-    /// advised will meet other work than what was recorded.
-    pub fn applied(&self, scenario: &Scenario, target: &str, name: &str) -> Scenario {
-        let mut scenario = scenario.clone();
-        scenario.name = name.to_string();
-        if let Some(group) = scenario.cgroups.get_mut(target) {
-            group.quota_us = self.quota_us;
-            group.period_us = self.period_us;
-            group.burst_us = self.burst_us;
-            group.any_phase = true;
-        }
-        scenario
-    }
-
-    /// CPU time and burst that it grants in a million µs: what orders limits by how generous they are.
-    pub fn grants(&self) -> (u64, u64) {
-        let per_second = |part_us: u64| part_us * 1_000_000 / self.period_us.max(1);
-        (
-            self.quota_us.map_or(u64::MAX, per_second),
-            per_second(self.burst_us),
-        )
-    }
-
-    /// CPUs' worth of time that it grants at most in the long run.
-    pub fn cpus(&self) -> Option<f64> {
-        self.quota_us
-            .map(|quota_us| quota_us as f64 / self.period_us as f64)
-    }
-}
 
 /// Shares of a CPU that the groups around the target leave it, in 20-bit fixed point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -337,10 +285,10 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::advise::slo::Scope;
-    use crate::error::Source;
-    use crate::experiment::{self, Surroundings, document};
-    use crate::outcome::Outcome;
+    use crate::slo::Scope;
+    use schedcast_lab::error::Source;
+    use schedcast_lab::experiment::{self, Surroundings, document};
+    use schedcast_lab::outcome::Outcome;
 
     /// The latency is 10 s over the quota's share and as much less as there is burst; one share keeps
     /// no promise at all, as an unlucky step.

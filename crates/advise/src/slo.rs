@@ -13,11 +13,11 @@
 
 use std::sync::Arc;
 
-use crate::error::{Error, Place, Result, Source, hint_for};
-use crate::experiment::Scenario;
-use crate::metrics::{self, Better, Metric};
-use crate::recording::Latency;
-use crate::simulator::Simulator;
+use schedcast_lab::error::{Error, Place, Result, Source, hint_for};
+use schedcast_lab::experiment::Scenario;
+use schedcast_lab::metrics::{self, Better, Metric};
+use schedcast_lab::recording::Latency;
+use schedcast_lab::simulator::Simulator;
 
 /// Which values keep a promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -225,7 +225,7 @@ fn unknown(metric: &str, place: &Place) -> Error {
     known.extend(metrics::short_names());
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
     let error = Error::input(place, format!("there is no metric `{metric}`"));
-    match schedcast_names::nearest(name, known.iter().copied()) {
+    match schedcast_base::names::nearest(name, known.iter().copied()) {
         Some(near) => error.hint(format!("the nearest valid name is `{near}`")),
         None => error.hint("`schedcast list metrics` shows all; p99 is short for the target's"),
     }

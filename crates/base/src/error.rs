@@ -20,7 +20,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use schedcast_names::harmless::{one_line, shortened};
+use crate::harmless::{one_line, shortened};
 
 /// Longest message or hint that is shown, characters.
 const LONGEST_MESSAGE: usize = 2000;
@@ -300,11 +300,11 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// The hint for a name that is not in `valid`: the nearest one, or all of them if none is near.
 pub fn hint_for(word: &str, valid: &[&str]) -> String {
-    match schedcast_names::nearest(word, valid.iter().copied()) {
+    match crate::names::nearest(word, valid.iter().copied()) {
         Some(name) => format!("the nearest valid name is `{name}`"),
         None if valid.is_empty() => "no name is valid here".to_string(),
         None => {
-            format!("valid names are {}", schedcast_names::listed(valid))
+            format!("valid names are {}", crate::names::listed(valid))
         }
     }
 }

@@ -32,7 +32,7 @@ fn push_escaped(text: &mut String, character: char) {
 /// `text` in one line: newlines and tabs are escaped as well.
 ///
 /// ```
-/// use schedcast_names::harmless::one_line;
+/// use schedcast_base::harmless::one_line;
 ///
 /// assert_eq!(one_line("a\u{1b}[2J\nb"), "a\\u001b[2J\\nb");
 /// ```
@@ -52,7 +52,7 @@ pub fn one_line(text: &str) -> String {
 /// At most `longest` characters of `text` and, if there are more, how many.
 ///
 /// ```
-/// use schedcast_names::harmless::shortened;
+/// use schedcast_base::harmless::shortened;
 ///
 /// assert_eq!(shortened("four", 4), "four");
 /// assert_eq!(shortened("12345678", 4), "1234… (8 characters)");

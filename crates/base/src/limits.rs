@@ -20,18 +20,16 @@ use std::fmt;
 
 use thiserror::Error;
 
-use schedcast_kernel::bandwidth::{MAX_PERIOD_NS, MAX_RUNTIME_US, MIN_PERIOD_NS};
-
-pub use schedcast_kernel::weight::{shares_from_weight, weight_from_shares};
-
 /// Smallest quota the kernel stores (`min_cfs_quota_period`).
-pub const QUOTA_MIN_US: u64 = MIN_PERIOD_NS / 1_000;
+pub const QUOTA_MIN_US: u64 = 1_000;
 /// Largest finite quota (`max_cfs_runtime`): 44 bits, so that a 20-bit ratio of it fits 64 bits.
-pub const QUOTA_MAX_US: u64 = MAX_RUNTIME_US;
+pub const QUOTA_MAX_US: u64 = (1 << 44) - 1;
 /// Smallest period (`min_cfs_quota_period`).
-pub const PERIOD_MIN_US: u64 = MIN_PERIOD_NS / 1_000;
+pub const PERIOD_MIN_US: u64 = 1_000;
 /// Largest period (`max_cfs_quota_period`).
-pub const PERIOD_MAX_US: u64 = MAX_PERIOD_NS / 1_000;
+pub const PERIOD_MAX_US: u64 = 1_000_000;
+/// Periods that the kernel takes, µs.
+pub const PERIOD_US: std::ops::RangeInclusive<u64> = PERIOD_MIN_US..=PERIOD_MAX_US;
 /// Largest burst of a group without a quota: its nanoseconds must fit 64 bits.
 pub const BURST_MAX_UNLIMITED_US: u64 = u64::MAX / 1_000;
 /// Smallest value `cpu.shares` keeps; smaller ones are raised to it (`MIN_SHARES`).
@@ -42,6 +40,16 @@ pub const SHARES_MAX: u64 = 1 << 18;
 pub const WEIGHT_MIN: u64 = 1;
 /// Largest `cpu.weight` (`CGROUP_WEIGHT_MAX`).
 pub const WEIGHT_MAX: u64 = 10_000;
+/// `cpu.weight` (1..=10000) to unscaled shares: rounded weight · 1024 / 100.
+pub const fn shares_from_weight(weight: u64) -> u64 {
+    (weight * 1024 + 50) / 100
+}
+
+/// Unscaled shares to `cpu.weight`, as read back: rounded shares · 100 / 1024.
+pub const fn weight_from_shares(shares: u64) -> u64 {
+    (shares * 100 + 512) / 1024
+}
+
 /// Bits of a bandwidth ratio (`BW_SHIFT`).
 pub const RATIO_SHIFT: u32 = 20;
 
@@ -188,7 +196,7 @@ pub enum LimitError {
     },
 }
 
-/// What [`CpuMax`](crate::CpuMax) reads, for a refusal.
+/// What [`CpuMax`](crate::cpu_max::CpuMax) reads, for a refusal.
 const CPU_MAX_FORMS: &str = "`max`, microseconds, a time such as `50ms` or a share of a CPU such as `50%`, `500m` or \
      `0.5`, then optionally a period";
 

@@ -9,11 +9,7 @@
 //! far-fetched guess misleads more than a list of what is allowed. `spr` is three letters or more that
 //! `spr-2x56x2` begins with, so that one is meant.
 
-pub mod harmless;
-
 use strsim::damerau_levenshtein;
-
-pub mod groups;
 
 /// A longer word is no slip of the finger.
 const LONGEST_CHARACTERS: usize = 64;
@@ -28,7 +24,7 @@ const MOST_LISTED: usize = 20;
 /// Of two names equally near, the first listed wins.
 ///
 /// ```
-/// use schedcast_names::nearest;
+/// use schedcast_base::names::nearest;
 ///
 /// assert_eq!(nearest("vresion", ["version", "hz"]), Some("version"));
 /// assert_eq!(nearest("spr", ["icl-2x32x2", "spr-2x56x2"]), Some("spr-2x56x2"));
@@ -56,7 +52,7 @@ pub fn nearest<'a>(word: &str, valid: impl IntoIterator<Item = &'a str>) -> Opti
 /// The end of a refusal: the nearest valid name, or all of them if none is near and they are not too many.
 ///
 /// ```
-/// use schedcast_names::suggestion;
+/// use schedcast_base::names::suggestion;
 ///
 /// assert_eq!(suggestion("lop", &["loop", "delay"]), "nearest valid name: `loop`");
 /// assert_eq!(suggestion("colour", &["loop", "delay"]), "valid names: `loop`, `delay`");
@@ -86,7 +82,7 @@ pub fn listed(names: &[&str]) -> String {
 /// `None` for every other message.
 ///
 /// ```
-/// use schedcast_names::nearer;
+/// use schedcast_base::names::nearer;
 ///
 /// let message = "unknown field `wakup_ns`, expected one of `tick_ns`, `wakeup_ns`, `fork_ns`";
 /// assert_eq!(

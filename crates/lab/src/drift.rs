@@ -55,7 +55,7 @@ pub fn compared(title: &str, scenarios: &[Scenario], runs: &[Runs]) -> Result<Co
 }
 
 /// A simulator in whose replays requests take more or less CPU time, seed by seed.
-pub(crate) struct Drifting<'a, S> {
+pub struct Drifting<'a, S> {
     /// Behind it.
     pub simulator: &'a S,
     /// Deviation of a request's work.

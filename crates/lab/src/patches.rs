@@ -16,8 +16,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::search::Limit;
 use crate::experiment::cgroup::{CgroupSettings, CgroupVersion, limit_commands};
+use crate::limit::Limit;
 
 /// The period that a kubelet uses unless told otherwise, µs.
 const KUBELET_PERIOD_US: u64 = 100_000;

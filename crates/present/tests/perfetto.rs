@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use prost::Message;
 use schedcast_lab::experiment::{self, Scenario, Surroundings, document};
 use schedcast_lab::simulator::Simulator;
-use schedcast_lab::watch::perfetto;
+use schedcast_present::watch::perfetto;
 use schema::{Trace, TracePacket};
 
 const EXPERIMENT: &str = r#"

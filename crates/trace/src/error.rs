@@ -10,7 +10,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use schedcast_names::nearest;
+use schedcast_base::names::nearest;
 
 /// What kind of thing is wrong, for callers that treat some of it differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,11 +1,11 @@
 //! The limits a command line asks about.
 
-use schedcast_host::limits::{CpuLimits, LimitError, validate, validate_quota_and_period};
-use schedcast_host::{CpuMax, parse_burst_us};
+use schedcast_base::cpu_max::{CpuMax, parse_burst_us};
+use schedcast_base::limits::{CpuLimits, LimitError, validate, validate_quota_and_period};
 
 use super::Limit;
-use crate::error::{Error, Place, Result, Source, hint_for};
-use crate::question::{Columns, Setting};
+use schedcast_lab::error::{Error, Place, Result, Source, hint_for};
+use schedcast_lab::question::{Columns, Setting};
 
 const KEYS: [&str; 2] = ["cpu.max", "cpu.max.burst"];
 /// Limits by name: the settings before the first variant are one, unless there are variants only.

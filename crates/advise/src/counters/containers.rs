@@ -8,8 +8,8 @@ use std::path::PathBuf;
 
 use super::Known;
 use super::prometheus::{Beyond, CORES, PERIODS, Points, Range, THROTTLED, USAGE, series};
-use crate::error::{Error, Result};
-use crate::simulator::bad_input;
+use schedcast_lab::error::{Error, Result};
+use schedcast_lab::simulator::bad_input;
 
 /// Labels of a series.
 pub type Labels = BTreeMap<String, String>;
@@ -45,7 +45,7 @@ impl Dump {
     pub fn open(paths: &[PathBuf], cpus: Option<u32>) -> Result<Dump> {
         let mut all = Joined::new();
         for path in paths {
-            let text = schedcast_trace::whole::read_text(path)
+            let text = schedcast_base::whole::read_text(path)
                 .map_err(|error| Error::file("read", path.display(), &error))?;
             add(&mut all, &path.display().to_string(), &text)?;
         }

@@ -21,7 +21,7 @@ mod shown;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use schedcast_names::groups::{Wanted, label_of};
+use schedcast_base::groups::{Wanted, label_of};
 use schedcast_sim::random::SplitMix;
 use schedcast_trace::CgroupTree;
 use schedcast_trace::recording::Snapshots;
@@ -33,9 +33,9 @@ pub use self::queue::{Counted, Limit};
 use self::queue::{Job, serve, serve_within};
 pub use self::samples::Samples;
 use self::shapes::{Shape, Stream, family};
-use crate::error::{Error, Result, hint_for};
-use crate::recording::found;
-use crate::simulator::bad_input;
+use schedcast_lab::error::{Error, Result, hint_for};
+use schedcast_lab::recording::found;
+use schedcast_lab::simulator::bad_input;
 
 /// What is known of a group.
 #[derive(Clone, Debug, PartialEq)]

@@ -15,12 +15,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use schedcast_kernel::bandwidth::{MAX_PERIOD_NS, MIN_PERIOD_NS};
+use schedcast_base::limits::PERIOD_US;
 use serde::Deserialize;
 
 use super::{Known, Limit, NO_LIMIT};
-use crate::error::{Error, Result, hint_for};
-use crate::simulator::bad_input;
+use schedcast_lab::error::{Error, Result, hint_for};
+use schedcast_lab::simulator::bad_input;
 
 /// What the user knows beyond the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -105,7 +105,7 @@ impl Known {
     /// A file that cannot be read or is no range of counters, series of several containers, a limit or CPUs that nobody
     /// tells, counters that say too little.
     pub fn from_range(path: &Path, beyond: &Beyond) -> Result<Known> {
-        let text = schedcast_trace::whole::read_text(path)
+        let text = schedcast_base::whole::read_text(path)
             .map_err(|error| Error::file("read", path.display(), &error))?;
         let wrong = |message: String| bad_input(format!("{}: {message}", path.display()));
         let mut all = series(&text).map_err(wrong)?;
@@ -393,7 +393,7 @@ impl Range {
             ));
         }
         let period_ns = period_ns.unwrap_or(NO_LIMIT.period_ns);
-        if !(MIN_PERIOD_NS..=MAX_PERIOD_NS).contains(&period_ns) {
+        if !PERIOD_US.contains(&(period_ns / 1000)) {
             return Err(format!(
                 "{SPEC_PERIOD}: expected 1000 to 1000000 µs, as the kernel allows, found {}",
                 period_ns / 1000

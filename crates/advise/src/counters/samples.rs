@@ -15,7 +15,7 @@ use schedcast_sim::random::SplitMix;
 use super::queue::{Job, serve};
 use super::shapes::Stream;
 use super::{Demand, Known};
-use crate::error::{Error, Place, Result, Source};
+use schedcast_lab::error::{Error, Place, Result, Source};
 
 const FILE: &str = "samples.csv";
 /// The columns that are read; others may follow.
@@ -57,7 +57,7 @@ impl Samples {
         match std::fs::read_to_string(&file) {
             Ok(text) => Samples::parse(&file.display().to_string(), &text).map(Some),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(crate::simulator::bad_input(format!(
+            Err(error) => Err(schedcast_lab::simulator::bad_input(format!(
                 "reading {}: {error}",
                 file.display()
             ))),

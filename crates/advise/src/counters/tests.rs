@@ -142,7 +142,7 @@ fn counters_that_say_nothing_are_refused() {
 
 #[test]
 fn settings_become_limits() {
-    use crate::question::{Columns, Setting};
+    use schedcast_lab::question::{Columns, Setting};
     let recorded = Limit {
         quota_ns: Some(50_000_000),
         period_ns: 100_000_000,

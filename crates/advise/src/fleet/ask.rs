@@ -7,11 +7,11 @@
 
 use std::io::Read;
 
-use schedcast_trace::whole::MOST_BYTES;
+use schedcast_base::whole::MOST_BYTES;
 
 use crate::counters::quoted;
-use crate::error::{Error, Result};
-use crate::simulator::bad_input;
+use schedcast_lab::error::{Error, Result};
+use schedcast_lab::simulator::bad_input;
 
 /// Points of a series beyond the first.
 const STEPS: u64 = 120;

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::{Fleet, Row, Verdict};
 use crate::counters::{Limit, Range, selector};
-use crate::sweep::csv_line;
-use crate::tables::{pad_left, pad_right, width};
+use schedcast_base::columns::{pad_left, pad_right, width};
+use schedcast_lab::sweep::csv_line;
 
 const THROTTLED: &str = "container_cpu_cfs_throttled_periods_total";
 const PERIODS: &str = "container_cpu_cfs_periods_total";
@@ -32,7 +32,7 @@ fn percent(ratio: f64) -> String {
 }
 
 /// Names of the columns that people see.
-pub(super) const HEADER: [&str; 9] = [
+pub const HEADER: [&str; 9] = [
     "container",
     "limit",
     "used",
@@ -97,7 +97,7 @@ impl Fleet {
     }
 
     /// One sentence for each number that a reader asks for first.
-    pub(super) fn summary(&self) -> String {
+    pub fn summary(&self) -> String {
         let limited = self.rows.len();
         let throttled = limited - self.count(Verdict::Fine);
         let below = percent(self.question.throttled_below);
@@ -138,7 +138,8 @@ impl Fleet {
         text
     }
 
-    pub(super) fn cells(&self, row: &Row) -> [String; 9] {
+    /// What stands in the columns of a row.
+    pub fn cells(&self, row: &Row) -> [String; 9] {
         let enough = row.enough;
         let then = enough.map(|enough| {
             let Range { low, high } = enough.throttled_ratio;
@@ -160,7 +161,8 @@ impl Fleet {
         ]
     }
 
-    pub(super) fn legend(&self) -> String {
+    /// What the words of the table mean.
+    pub fn legend(&self) -> String {
         let below = percent(self.question.throttled_below);
         let mut text = format!(
             "enough: the least limit under which every demand that gives these counters is throttled in at most {below} of its periods,\n\

@@ -12,12 +12,12 @@
 mod ask;
 mod budget;
 mod files;
-mod page;
 
 use rayon::prelude::*;
 
 pub use self::ask::Server;
 pub use self::budget::Given;
+pub use self::files::HEADER;
 use crate::counters::{Container, Dump, Known, Labels, Limit, Matching, Range};
 
 /// What is asked of all containers.
@@ -269,7 +269,7 @@ impl Quotas {
     /// Up to the next hundredth of a CPU, and to what the kernel allows.
     fn rounded(&self, quota_ns: u64) -> u64 {
         let hundredth_ns = (self.known.period_ns / 100).max(1);
-        let least_ns = 1000 * schedcast_host::limits::QUOTA_MIN_US;
+        let least_ns = 1000 * schedcast_base::limits::QUOTA_MIN_US;
         (quota_ns.div_ceil(hundredth_ns) * hundredth_ns).max(least_ns)
     }
 

@@ -171,22 +171,3 @@ fn the_order_of_series_changes_nothing() {
     let backward = Fleet::new(&dump(&[hog, web, idle]), QUESTION);
     assert_eq!(forward.json(), backward.json());
 }
-
-#[test]
-fn a_page_shows_all_containers_and_no_markup_of_their_names() {
-    let containers = [
-        container("web", 20.0, 300, 12.0, 50_000),
-        container("<b>&x", 5.0, 0, 0.0, 50_000),
-    ];
-    let page = Fleet::new(&dump(&containers), QUESTION).page("<file>");
-    assert_eq!(page.matches("<tr class=").count(), 2);
-    assert!(
-        page.contains("shop/&lt;b&gt;&amp;x-0/&lt;b&gt;&amp;x"),
-        "{page}"
-    );
-    assert!(
-        page.contains("· &lt;file&gt; ·") && !page.contains("<b>"),
-        "{page}"
-    );
-    assert!(page.contains("<tr class=\"raise\">") || page.contains("<tr class=\"record\">"));
-}

@@ -11,27 +11,25 @@
 //! Seven quotas, those that were really measured among them, with bursts of 0, 25 and 50 ms, and no limit at all, are 22 limits.
 
 mod files;
-mod plot;
-mod svg;
-mod table;
 
 use serde::Serialize;
 
-use crate::advise::price::{self, Price};
-use crate::advise::search::{Bench, Limit};
-use crate::advise::{Case, judge};
-use crate::answer::LATENCY_FIGURES;
-use crate::comparison::Comparison;
-use crate::error::{Error, Result};
-use crate::experiment::{Experiment, Scenario};
-use crate::metrics;
-use crate::outcome::Outcome;
-use crate::question::{Question, Subject};
-use crate::recording::Recorded;
-use crate::resimulated::{is_partial, refit};
-use crate::simulate::Simulate;
-use crate::tables::Fit;
-use crate::verdict;
+use crate::price::{self, Price};
+use crate::search::Bench;
+use crate::{Case, judge};
+use schedcast_lab::answer::LATENCY_FIGURES;
+use schedcast_lab::comparison::Comparison;
+use schedcast_lab::context::Fit;
+use schedcast_lab::error::{Error, Result};
+use schedcast_lab::experiment::{Experiment, Scenario};
+use schedcast_lab::limit::Limit;
+use schedcast_lab::metrics;
+use schedcast_lab::outcome::Outcome;
+use schedcast_lab::question::{Question, Subject};
+use schedcast_lab::recording::Recorded;
+use schedcast_lab::resimulated::{is_partial, refit};
+use schedcast_lab::simulate::Simulate;
+use schedcast_lab::verdict;
 
 /// Name and version of the JSON form.
 pub const SCHEMA: &str = "schedcast.frontier/1";

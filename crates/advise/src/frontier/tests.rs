@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::question::Columns;
+use schedcast_lab::question::Columns;
 
 /// A service whose latency falls with its quota and its burst, as do requests that finish below 45 ms.
 struct Toy;
@@ -122,59 +122,4 @@ fn a_promise_that_nothing_reports_is_refused() {
         .unwrap_err()
         .to_string();
     assert!(error.contains("wakeup_latency"), "{error}");
-}
-
-/// Two lines, a promise, what was recorded and what was measured.
-pub(super) fn two_lines() -> Frontier {
-    let value = |mean: f64| {
-        Some(Value {
-            mean,
-            at_least: false,
-            interval: [mean * 0.8, mean * 1.3],
-        })
-    };
-    let grant = |quota_us: Option<u64>, burst_us: u64| Grant {
-        quota_us,
-        period_us: 100_000,
-        burst_us,
-    };
-    let point = |quota_us: Option<u64>, burst_us: u64, mean_ms: f64| Point {
-        limit: grant(quota_us, burst_us),
-        values: vec![value(mean_ms * 1000.0)],
-        falls_behind: None,
-        price: None,
-        periods_throttled: 0.1,
-    };
-    let line = |burst_us: u64, means_ms: [f64; 4]| Line {
-        burst_us,
-        points: [40_000, 50_000, 70_000, 100_000]
-            .into_iter()
-            .zip(means_ms)
-            .map(|(quota_us, mean_ms)| point(Some(quota_us), burst_us, mean_ms))
-            .collect(),
-    };
-    Frontier {
-        schema: SCHEMA,
-        target: "/pg".to_string(),
-        seeds: 10,
-        used_cpus: 0.4,
-        recorded: grant(Some(50_000), 0),
-        measures: vec![Measure {
-            metric: "postgres/request_latency.p95".to_string(),
-            name: "request_latency.p95".to_string(),
-            unit: "us",
-            seen: None,
-            promised: Some(40_000.0),
-            from_above: true,
-        }],
-        lines: vec![
-            line(0, [320.0, 92.0, 24.0, 15.5]),
-            line(25_000, [110.0, 27.0, 16.0, 15.2]),
-        ],
-        unlimited: point(None, 0, 15.2),
-        measured: vec![MeasuredPoint {
-            limit: grant(Some(50_000), 25_000),
-            values: vec![Some([21_000.0, 20_600.0, 35_400.0])],
-        }],
-    }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{GroupNames, NamedGroup, canonical};
-use crate::nearest;
+use crate::names::nearest;
 
 /// Beginnings of a container id shorter than this are taken for names only.
 const ID_SHORTEST: usize = 4;
@@ -325,7 +325,7 @@ fn unknown(wanted: &Wanted, groups: &[NamedGroup]) -> Miss {
         }
         (None, _) => {
             let names: Vec<&str> = known.iter().map(String::as_str).collect();
-            format!("there are {}", crate::listed(&names))
+            format!("there are {}", crate::names::listed(&names))
         }
     };
     Miss::Unknown {

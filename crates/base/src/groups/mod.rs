@@ -25,6 +25,12 @@ pub use find::{Miss, Wanted, find, label_of};
 /// Characters of a container id that people are shown, as docker and crictl show them.
 const ID_SHOWN: usize = 12;
 
+/// Whether the group `path` is `above` or below it.
+pub fn is_within(path: &str, above: &str) -> bool {
+    let rest = path.strip_prefix(above.trim_end_matches('/'));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 /// What a cgroup is called, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

@@ -267,3 +267,16 @@ fn a_group_within_a_container_is_called_by_what_it_is_in() {
     assert_eq!(label_of(&path, &groups).unwrap(), "db/container");
     assert_eq!(label_of("/pg/workers", &groups), None);
 }
+
+#[test]
+fn a_group_is_within_itself_and_those_above() {
+    for (path, above, expected) in [
+        ("/web", "/web", true),
+        ("/web/a", "/web", true),
+        ("/webb", "/web", false),
+        ("/web", "/", true),
+        ("/", "/web", false),
+    ] {
+        assert_eq!(is_within(path, above), expected, "{path} {above}");
+    }
+}

@@ -1,4 +1,4 @@
-// What the Rust side puts on the page: `schedcast.report/1` (crates/lab/src/report/data.rs, scene.rs).
+// What the Rust side puts on the page: `schedcast.report/1` (crates/present/src/report/data.rs, scene.rs).
 
 export interface Report {
   schema: string;
@@ -141,7 +141,7 @@ export interface Scene {
   waits: [number, number, string][];
 }
 
-/** `schedcast.frontier/1` (crates/lab/src/frontier). */
+/** `schedcast.frontier/1` (crates/advise/src/frontier). */
 export interface Frontier {
   target: string;
   seeds: number;

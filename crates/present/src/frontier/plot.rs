@@ -14,9 +14,9 @@
 //!
 //! Both axes are logarithmic. Where points fall on one place, the recorded one is shown, else the one with less burst.
 
-use super::{Frontier, Point, Value};
-use crate::metrics;
+use super::{Drawn, Point, Value};
 use crate::tables::scale_for;
+use schedcast_lab::metrics;
 
 /// Rows of the plot.
 const ROWS: usize = 12;
@@ -92,7 +92,7 @@ pub(super) fn value(point: &Point, measure: usize) -> Option<Value> {
     point.values.get(measure).copied().flatten()
 }
 
-impl Frontier {
+impl Drawn<'_> {
     /// The plot of one measure in lines of at most `columns` characters.
     pub fn plot(&self, measure: usize, columns: usize) -> String {
         let shown = &self.measures[measure];
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_plot_shows_every_line_the_promise_and_what_was_recorded() {
-        let plot = two_lines().plot(0, 70);
+        let plot = Drawn(&two_lines()).plot(0, 70);
         insta::assert_snapshot!(plot);
     }
 

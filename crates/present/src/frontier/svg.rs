@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use super::plot::{Range, number, value};
-use super::{Frontier, Point};
-use crate::metrics;
+use super::{Drawn, Point};
 use crate::svg::{begin, escape, line, text};
 use crate::tables::scale_for;
+use schedcast_lab::metrics;
 
 const WIDTH: f64 = 760.0;
 const LEFT: f64 = 64.0;
@@ -21,7 +21,7 @@ const APART: f64 = 14.0;
 /// Dark and apart from each other, also without colour vision.
 const COLOURS: [&str; 4] = ["#0072b2", "#d55e00", "#008060", "#5b4b9e"];
 
-impl Frontier {
+impl Drawn<'_> {
     /// The picture of one measure.
     pub fn svg(&self, measure: usize) -> String {
         let shown = &self.measures[measure];
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_picture_has_a_line_and_a_band_for_each_burst() {
-        let svg = two_lines().svg(0);
+        let svg = Drawn(&two_lines()).svg(0);
         assert_eq!(svg.matches("<polygon").count(), 2);
         for words in [
             "no burst",

@@ -1,15 +1,15 @@
 //! The points of a frontier as lines of text: a row a quota, a column a burst.
 
-use super::Frontier;
+use super::Drawn;
 use super::plot::value;
-use crate::metrics;
 use crate::tables::{Scale, pad_left, scale_for, wrap_to};
+use schedcast_lab::metrics;
 
 /// Columns of a quota, and of a value with its band.
 const QUOTA: usize = 9;
 const CELL: usize = 24;
 
-impl Frontier {
+impl Drawn<'_> {
     /// The values of one measure. `*` marks what keeps the promise.
     pub fn table(&self, measure: usize, columns: usize) -> String {
         let shown = &self.measures[measure];
@@ -113,6 +113,6 @@ mod tests {
 
     #[test]
     fn a_table_has_a_row_for_each_quota_and_a_column_for_each_burst() {
-        insta::assert_snapshot!(two_lines().table(0, 80));
+        insta::assert_snapshot!(Drawn(&two_lines()).table(0, 80));
     }
 }

@@ -7,12 +7,12 @@ use serde::Serialize;
 use super::gather::Gathered;
 use super::scene::Scene;
 use super::sentence;
-use crate::comparison::{Comparison, Summary};
-use crate::experiment::Scenario;
-use crate::experiment::cgroup::CgroupSettings;
-use crate::frontier::Frontier;
-use crate::metrics::{self, Better};
 use crate::tables::{Context, change_text, full_name, rows, scale_for, scale_of, shown_metrics};
+use schedcast_advise::frontier::Frontier;
+use schedcast_lab::comparison::{Comparison, Summary};
+use schedcast_lab::experiment::Scenario;
+use schedcast_lab::experiment::cgroup::CgroupSettings;
+use schedcast_lab::metrics::{self, Better};
 
 /// Version of the object.
 pub const SCHEMA: &str = "schedcast.report/1";
@@ -233,7 +233,7 @@ fn group_settings((path, settings): (&String, &CgroupSettings)) -> GroupSettings
 }
 
 fn variants(comparison: &Comparison, context: &Context, scenarios: &[Scenario]) -> Vec<Variant> {
-    let variant = |(variant, scenario): (&crate::comparison::Variant, &Scenario)| Variant {
+    let variant = |(variant, scenario): (&schedcast_lab::comparison::Variant, &Scenario)| Variant {
         name: variant.name.clone(),
         kernel: scenario.kernel.shown(),
         hz: scenario.kernel.hz,
@@ -321,7 +321,7 @@ fn table(comparison: &Comparison, context: &Context) -> Vec<Row> {
 }
 
 fn fit(context: &Context) -> Vec<FitRow> {
-    let row = |fit: &crate::tables::Fit| {
+    let row = |fit: &schedcast_lab::context::Fit| {
         let metric = metrics::parse(&fit.metric)?;
         let scale = scale_for(&metric, fit.predicted.abs().max(fit.seen.abs()));
         Some(FitRow {
@@ -390,7 +390,7 @@ fn curve(values: &Histogram) -> Vec<f64> {
 }
 
 fn waits(comparison: &Comparison, names: &[String]) -> Vec<Waits> {
-    let seconds = |variant: &crate::comparison::Variant, name: &str| {
+    let seconds = |variant: &schedcast_lab::comparison::Variant, name: &str| {
         let get = |metric: &str| Some(variant.get(&format!("{name}/{metric}"))?.mean);
         Some([
             get("cpu_time")?,
@@ -414,7 +414,7 @@ fn waits(comparison: &Comparison, names: &[String]) -> Vec<Waits> {
     rows
 }
 
-fn cpu_time(variant: &crate::comparison::Variant) -> CpuTime {
+fn cpu_time(variant: &schedcast_lab::comparison::Variant) -> CpuTime {
     let get = |metric: &str| variant.get(metric).map_or(0.0, |summary| summary.mean);
     let share = |op: &Op| (op.name(), get(&format!("machine/overhead.{}", op.name())));
     let mut overheads: Vec<(&'static str, f64)> = Op::ALL.iter().map(share).collect();

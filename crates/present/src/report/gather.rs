@@ -10,15 +10,15 @@ use schedcast_sim::histogram::Histogram;
 use super::hardware::leave_out_unused_states;
 use super::memory::Memory;
 use super::scene::{Budget, Scene, Sketch};
-use crate::answer::{Answer, answer};
-use crate::error::Result;
-use crate::experiment::{Experiment, Scenario};
-use crate::frontier::{Frontier, frontier};
-use crate::outcome::Outcome;
-use crate::question::Question;
-use crate::simulate::Simulate;
-use crate::simulator::{Finished, Simulator};
 use crate::watch::Follow;
+use schedcast_advise::frontier::{Frontier, frontier};
+use schedcast_lab::answer::{Answer, answer};
+use schedcast_lab::error::Result;
+use schedcast_lab::experiment::{Experiment, Scenario};
+use schedcast_lab::outcome::Outcome;
+use schedcast_lab::question::Question;
+use schedcast_lab::simulate::Simulate;
+use schedcast_lab::simulator::{Finished, Simulator};
 
 /// How much of a run is held back before it is drawn.
 const STEP_NS: Ns = 1_000_000;

@@ -14,9 +14,9 @@ use schedcast_kernel::Ns;
 
 use super::gather::Distributions;
 use super::scene::Scene;
-use crate::error::Result;
-use crate::experiment::Scenario;
-use crate::outcome::Outcome;
+use schedcast_lab::error::Result;
+use schedcast_lab::experiment::Scenario;
+use schedcast_lab::outcome::Outcome;
 
 /// Metrics of all runs that are kept, about 100 bytes each.
 const MOST_METRICS: usize = 1_000_000;
@@ -125,13 +125,13 @@ fn touched<T>(rows: &mut Vec<T>, known: impl Fn(&T) -> bool) -> Option<&T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::{self, Surroundings, document};
+    use schedcast_lab::experiment::{self, Surroundings, document};
 
     fn scenarios() -> Vec<Scenario> {
         let text = "[[variant]]\nname = \"six\"\nkernel.version = \"6.1\"\n\
                     [[variant]]\nname = \"five\"\nkernel.version = \"5.10\"\n\
                     [[program]]\nrun = \"hackbench -l 1\"\n";
-        let source = crate::error::Source::new("memory.toml", text);
+        let source = schedcast_lab::error::Source::new("memory.toml", text);
         let document = document::parse(&source).unwrap();
         let read = experiment::read(&document, &Surroundings::default());
         read.unwrap().scenarios

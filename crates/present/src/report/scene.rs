@@ -16,8 +16,8 @@ use serde::{Serialize, Serializer};
 use super::demand::Demand;
 use super::hardware::{Hardware, hardware};
 use super::pack::{self, Packed};
-use crate::tables::rows::is_within;
 use crate::watch::{Period, Picture, State, Thread};
+use schedcast_base::groups::is_within;
 
 /// Width of a bucket at first.
 const FIRST_BUCKET_NS: Ns = 250_000;

@@ -7,9 +7,9 @@
 //! With “burst 100 ms”, schbench/request_latency.p99 falls from 212.4 to 71.0 ms (÷3.0).
 //! ```
 
-use crate::comparison::{Comparison, Summary, Variant};
-use crate::metrics::{Better, Metric};
 use crate::tables::{Context, change_text, full_name, rows, scale_for, shown_metrics};
+use schedcast_lab::comparison::{Comparison, Summary, Variant};
+use schedcast_lab::metrics::{Better, Metric};
 
 /// Which metric people ask about first.
 const TELLING: [&str; 11] = [

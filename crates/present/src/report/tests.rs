@@ -1,12 +1,12 @@
 //! Pages of whole runs.
 
 use super::*;
-use crate::error::Source;
-use crate::experiment::{self, Experiment, Surroundings, document};
-use crate::question::{Columns, Question, Subject};
 use crate::report::hardware;
 use crate::report::scene::Scene;
-use crate::simulator::Simulator;
+use schedcast_lab::error::Source;
+use schedcast_lab::experiment::{self, Experiment, Surroundings, document};
+use schedcast_lab::question::{Columns, Question, Subject};
+use schedcast_lab::simulator::Simulator;
 
 /// The experiment that browsers are shown, with variants, and a title that tries to end what it stands in.
 fn text() -> String {
@@ -224,9 +224,10 @@ fn demand_is_what_an_unlimited_group_uses() {
 fn runs_are_those_of_an_answer_without_a_page() {
     let (gathered, experiment) = gathered();
     let simulator = Simulator::new();
-    let plain = crate::simulate::run_all(&simulator, &experiment.scenarios, 3, &|| {}).unwrap();
+    let plain =
+        schedcast_lab::simulate::run_all(&simulator, &experiment.scenarios, 3, &|| {}).unwrap();
     for (runs, variant) in plain.iter().zip(&gathered.answer.comparison.variants) {
-        let hash = format!("{:016x}", crate::outcome::combine_hashes(runs));
+        let hash = format!("{:016x}", schedcast_lab::outcome::combine_hashes(runs));
         assert_eq!(variant.event_hash, hash);
     }
     let of_all_seeds = &gathered.distributions[0]["schbench-classic/request_latency"];

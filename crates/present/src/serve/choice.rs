@@ -3,9 +3,9 @@
 use schedcast_kernel::rules::Version;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
-use crate::experiment::Experiment;
-use crate::question::{Question, Setting, Subject};
+use schedcast_lab::error::{Error, Result};
+use schedcast_lab::experiment::Experiment;
+use schedcast_lab::question::{Question, Setting, Subject};
 
 /// Name of the column that shows what was set.
 const CHOSEN: &str = "what you set";

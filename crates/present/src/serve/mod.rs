@@ -21,11 +21,11 @@ use std::sync::{Mutex, PoisonError};
 pub use choice::{Choice, Controls};
 use http::{Reply, Request, plain};
 
-use crate::error::{Error, Result};
-use crate::experiment::Experiment;
-use crate::question::Question;
 use crate::report::{self, Memory};
-use crate::simulator::Simulator;
+use schedcast_lab::error::{Error, Result};
+use schedcast_lab::experiment::Experiment;
+use schedcast_lab::question::Question;
+use schedcast_lab::simulator::Simulator;
 
 /// A page that is served.
 pub struct Server {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::question::{Columns, Subject};
+use schedcast_lab::question::{Columns, Subject};
 
 const EXPERIMENT: &str = r#"
 title = "served"

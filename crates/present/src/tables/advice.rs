@@ -5,13 +5,13 @@
 
 use super::text::{Cell, RECORDED, Row, body, header, provenance, separated, words};
 use super::{Context, Scale, scale_for, wrap_to};
-use crate::advise::gate::{Gate, Judged};
-use crate::advise::judge::Forecast;
-use crate::advise::patches::Patches;
-use crate::advise::slo::Slo;
-use crate::advise::{Advice, Candidate};
-use crate::comparison::Comparison;
-use crate::metrics;
+use schedcast_advise::gate::{Gate, Judged};
+use schedcast_advise::judge::Forecast;
+use schedcast_advise::slo::Slo;
+use schedcast_advise::{Advice, Candidate};
+use schedcast_lab::comparison::Comparison;
+use schedcast_lab::metrics;
+use schedcast_lab::patches::Patches;
 
 /// The whole answer: ticket, an empty line, patches.
 pub fn render(advice: &Advice) -> String {

@@ -9,12 +9,12 @@
 
 use std::path::{Path, PathBuf};
 
-use schedcast_trace::fresh;
+use schedcast_base::fresh;
 use serde_json::{Map, Value};
 
-use crate::comparison::{Comparison, Variant};
-use crate::error::{Error, Result};
-use crate::metrics;
+use schedcast_lab::comparison::{Comparison, Variant};
+use schedcast_lab::error::{Error, Result};
+use schedcast_lab::metrics;
 
 /// The rows of mmtests, every metric. Seeds without a value have no row.
 pub fn mmtests_tsv(variant: &Variant) -> String {
@@ -34,7 +34,7 @@ pub fn mmtests_tsv(variant: &Variant) -> String {
 
 /// lkp's object, every metric. Seeds without a value are 0, as lkp fills what a run did not report.
 pub fn matrix_json(variant: &Variant) -> String {
-    let row = |(name, summary): &(String, crate::comparison::Summary)| {
+    let row = |(name, summary): &(String, schedcast_lab::comparison::Summary)| {
         let metric = metrics::parse(name)?;
         let samples = summary.samples.iter().map(|value| value.unwrap_or(0.0));
         let name = format!("{}.{}", metric.subject, metric.name);
@@ -96,7 +96,7 @@ pub(crate) fn file_names<'a>(variants: impl Iterator<Item = &'a str>) -> Vec<Str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::comparison::tests::example;
+    use schedcast_lab::samples::example;
 
     #[test]
     fn rows_of_mmtests() {

@@ -12,9 +12,9 @@
 //! Worked example: 250 against a baseline of 200 prints as `+25.0%`.
 
 use super::{Context, WIDTH, full_name, reproduce, shorten, shown_metrics, width};
-use crate::comparison::{Comparison, Summary, Variant};
-use crate::metrics::Metric;
-use crate::statistics::{MeanKind, mean, standard_deviation};
+use schedcast_lab::comparison::{Comparison, Summary, Variant};
+use schedcast_lab::metrics::Metric;
+use schedcast_lab::statistics::{MeanKind, mean, standard_deviation};
 
 const ABSOLUTE: usize = 10;
 const RELATIVE: usize = 10;
@@ -214,7 +214,7 @@ fn spread(samples: &[f64], mean: f64) -> String {
 mod tests {
     use super::super::text::words;
     use super::*;
-    use crate::comparison::tests::example;
+    use schedcast_lab::samples::example;
 
     #[test]
     fn changes_are_raw() {

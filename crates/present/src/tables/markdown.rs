@@ -2,7 +2,7 @@
 
 use super::Context;
 use super::text::{RowKind, applied, contents, header, notes, provenance};
-use crate::comparison::Comparison;
+use schedcast_lab::comparison::Comparison;
 
 /// The whole answer: header, table, notes, commands in a code block.
 pub fn render(comparison: &Comparison, context: &Context) -> String {
@@ -61,7 +61,7 @@ fn escape(text: &str) -> String {
 mod tests {
     use super::super::text::words;
     use super::*;
-    use crate::comparison::tests::example;
+    use schedcast_lab::samples::example;
 
     #[test]
     fn an_experiment() {

@@ -8,9 +8,10 @@
 //! Worked example: 200 against a baseline of 250 us prints as `200.00 (  20.00%)`.
 
 use super::{Context, WIDTH, blocks, pad_left, reproduce, shown_metrics, width, wrap};
-use crate::comparison::{Comparison, Summary, Variant};
-use crate::metrics::{Better, Metric};
-use crate::statistics::{MeanKind, mean, percentile, standard_deviation};
+use schedcast_base::quantile::percentile;
+use schedcast_lab::comparison::{Comparison, Summary, Variant};
+use schedcast_lab::metrics::{Better, Metric};
+use schedcast_lab::statistics::{MeanKind, mean, standard_deviation};
 
 /// Columns of one kernel: a value of 12, a blank, and a percentage of 10 in its brackets.
 pub(super) const COLUMN: usize = 23;
@@ -254,7 +255,7 @@ fn cell(
 mod tests {
     use super::super::text::words;
     use super::*;
-    use crate::comparison::tests::example;
+    use schedcast_lab::samples::example;
 
     #[test]
     fn positive_is_better_whatever_the_metric() {

@@ -1,4 +1,4 @@
-//! Tables: pure functions from a [`Comparison`](crate::comparison::Comparison) to text.
+//! Tables: pure functions from a [`Comparison`](schedcast_lab::comparison::Comparison) to text.
 //!
 //! | layout | for | change is shown as |
 //! |---|---|---|
@@ -23,132 +23,45 @@ pub mod ratios;
 pub mod rows;
 pub mod text;
 
-use std::collections::BTreeMap;
+pub(crate) use schedcast_base::columns::{
+    WIDTH, pad_left, pad_right, shorten, width, wrap, wrap_to,
+};
+use schedcast_lab::answer::Answer;
+use schedcast_lab::comparison::Summary;
+pub(crate) use schedcast_lab::context::{Context, Style};
+use schedcast_lab::metrics::Metric;
+pub(crate) use schedcast_lab::metrics::scale::{Scale, full_name, scale_for};
 
-use self::paint::Paint;
-pub use self::rows::About;
 pub(crate) use self::rows::shown_metrics;
-use crate::advise::patches::Patches;
-use crate::comparison::Summary;
-use crate::metrics::{Metric, Selection};
 
-/// Columns of a table that is not shown on a terminal.
-pub const WIDTH: usize = 100;
-
-/// How a table is set.
+/// A layout of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Style {
-    /// Most columns of a line.
-    pub columns: usize,
-    /// Whether headings are bold and changes for the better green, for the worse red.
-    pub colour: bool,
+pub enum Layout {
+    /// For people.
+    Text,
+    /// For people, in Markdown.
+    Markdown,
+    /// As mmtests prints comparisons.
+    Mmtests,
+    /// Ratios to the baseline, as mmtests prints them.
+    MmtestsRatios,
+    /// As lkp-tests prints comparisons.
+    Lkp,
 }
 
-impl Default for Style {
-    fn default() -> Style {
-        Style {
-            columns: WIDTH,
-            colour: false,
-        }
-    }
-}
-
-impl Style {
-    /// The style for a terminal of so many columns: narrower ones break lines, and beyond the widest the eye loses its row.
-    pub fn of_terminal(columns: usize, colour: bool) -> Style {
-        Style {
-            columns: columns.clamp(80, 200),
-            colour,
-        }
-    }
-
-    pub(crate) fn paint(&self, text: &str, paint: Paint) -> String {
-        match self.colour {
-            true => paint.mark(text),
-            false => text.to_string(),
-        }
-    }
-}
-
-/// What a table says around its numbers.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Context {
-    /// What was run: an experiment file, or a recording with its length.
-    pub source: String,
-    /// Machine in a few words, such as `8 CPUs`.
-    pub machine: String,
-    /// The group a what-if is about, with its limits in the baseline, if there is one.
-    pub target: Option<String>,
-    /// The words of the command that gives this table again, quoted for a shell.
-    pub reproduce: Vec<String>,
-    /// For each variant that can be applied: its name and the shell commands.
-    pub apply: Vec<(String, Vec<String>)>,
-    /// The limit of each such variant in the words of every tool.
-    pub patches: Vec<(String, Patches)>,
-    /// Show every metric, not only the headline ones.
-    pub verbose: bool,
-    /// Rows that were asked for by name; none: the usual ones.
-    pub selection: Selection,
-    /// How the re-simulated recording compares with the recorded run.
-    pub fit: Vec<Fit>,
-    /// What an answer from a recording comes to, a sentence each.
-    pub verdict: Vec<String>,
-    /// Name of the column of the cheapest change that helps.
-    pub cheapest: Option<String>,
-    /// Why there is no such comparison, where the run is only a part of the recording.
-    pub part: Option<String>,
-    /// Whom an answer from a recording is about; `None`: everything in an experiment.
-    pub about: Option<About>,
-    /// How the table is set on paper or on a terminal.
-    pub style: Style,
-    /// What people call the groups of a recording, by path.
-    pub labels: BTreeMap<String, String>,
-}
-
-/// One figure of the recorded run and what the simulation of the same settings gives.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Fit {
-    /// Name of the metric.
-    pub metric: String,
-    /// Mean over the seeds, in the metric's unit.
-    pub predicted: f64,
-    /// What the recording shows, in the metric's unit.
-    pub seen: f64,
-}
-
-impl Fit {
-    /// How far the simulation is off, as a share of what the recording shows; without limit where that is 0.
-    fn miss(&self) -> f64 {
-        match self.predicted == self.seen {
-            true => 0.0,
-            false => (self.predicted / self.seen - 1.0).abs(),
-        }
-    }
-}
-
-pub(crate) fn full_name(metric: &Metric<'_>) -> String {
-    format!("{}/{}", metric.subject, metric.name)
-}
-
-/// How the values of one row are scaled and named.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Scale {
-    /// Values are divided by this.
-    pub divisor: f64,
-    /// Unit after division; empty for plain counts.
-    pub(crate) unit: &'static str,
-    /// Digits behind the point.
-    pub digits: usize,
-}
-
-/// Digits behind the point so that `value` has about four significant ones.
-fn digits_for(value: f64) -> usize {
-    match value.abs() {
-        value if value >= 1000.0 => 0,
-        value if value >= 100.0 => 1,
-        value if value >= 10.0 || value == 0.0 => 2,
-        value if value >= 0.1 => 3,
-        _ => 5,
+/// The table of an answer.
+pub fn table(answer: &Answer, layout: Layout) -> String {
+    let (comparison, context) = (&answer.comparison, &answer.context);
+    let table = match layout {
+        Layout::Text => text::render(comparison, context),
+        Layout::Markdown => markdown::render(comparison, context),
+        Layout::Mmtests => mmtests::render(comparison, context),
+        Layout::MmtestsRatios => ratios::render(comparison, context),
+        Layout::Lkp => lkp::render(comparison, context),
+    };
+    match (&comparison.bisection, layout) {
+        (Some(bisection), Layout::Text | Layout::Markdown) => table + &bisection.text(),
+        _ => table,
     }
 }
 
@@ -166,7 +79,7 @@ pub(crate) fn scale_of(metric: &Metric<'_>, summaries: &[Option<&Summary>]) -> S
 /// A ratio as people say it: `+12.3 %`, or as a factor from two on, `×1240`, and down to a half, `÷3.1`.
 ///
 /// ```
-/// use schedcast_lab::tables::change_text;
+/// use schedcast_present::tables::change_text;
 ///
 /// assert_eq!(change_text(1.123), "+12.3 %");
 /// assert_eq!(change_text(0.95), "−5.0 %");
@@ -185,92 +98,6 @@ pub fn change_text(ratio: f64) -> String {
         _ if percent < 0.0 => format!("−{:.1} %", -percent),
         _ => format!("+{percent:.1} %"),
     }
-}
-
-/// The scale of values up to `largest`.
-pub(crate) fn scale_for(metric: &Metric<'_>, largest: f64) -> Scale {
-    let named_unit = metric.name.ends_with("usec");
-    let (divisor, unit) = match metric.unit() {
-        "us" if named_unit => (1.0, "us"),
-        "us" if largest >= 10_000_000.0 => (1_000_000.0, "s"),
-        "us" if largest >= 10_000.0 => (1_000.0, "ms"),
-        "ratio" => (0.01, "%"),
-        "count" => (1.0, ""),
-        unit => (1.0, unit),
-    };
-    let whole = unit.is_empty() && largest >= 100.0;
-    let digits = match digits_for(largest / divisor) {
-        _ if whole || named_unit => 0,
-        digits if unit.is_empty() => digits.min(1),
-        digits => digits,
-    };
-    Scale {
-        divisor,
-        unit,
-        digits,
-    }
-}
-
-impl Scale {
-    /// `value`, or that it is at least so much.
-    pub(crate) fn bound(&self, value: f64, at_least: bool) -> String {
-        let sign = if at_least { "≥" } else { "" };
-        format!("{sign}{}", self.number(value))
-    }
-
-    pub(crate) fn number(&self, value: f64) -> String {
-        // Adding zero turns a negative zero into a plain one.
-        format!("{:.*}", self.digits, value / self.divisor + 0.0)
-    }
-}
-
-/// Characters, which is columns for everything these tables print.
-pub(crate) fn width(text: &str) -> usize {
-    text.chars().count()
-}
-
-pub(crate) fn pad_left(text: &str, columns: usize) -> String {
-    format!("{}{text}", " ".repeat(columns.saturating_sub(width(text))))
-}
-
-pub(crate) fn pad_right(text: &str, columns: usize) -> String {
-    format!("{text}{}", " ".repeat(columns.saturating_sub(width(text))))
-}
-
-/// `text` in at most `columns` characters, the rest replaced by `…`.
-fn shorten(text: &str, columns: usize) -> String {
-    if width(text) <= columns {
-        return text.to_string();
-    }
-    let kept: String = text.chars().take(columns.saturating_sub(1)).collect();
-    format!("{}…", kept.trim_end())
-}
-
-/// Joins `pieces` with blanks, breaking lines at [`WIDTH`]; further lines start with `indent` blanks.
-/// A piece longer than a line is not broken.
-pub(crate) fn wrap(first: &str, pieces: &[String], indent: usize) -> String {
-    wrap_to(WIDTH, first, pieces, indent)
-}
-
-/// As [`wrap`], in lines of `columns`.
-pub(crate) fn wrap_to(columns: usize, first: &str, pieces: &[String], indent: usize) -> String {
-    let mut text = String::new();
-    let mut line = first.to_string();
-    let mut fresh = true;
-    for piece in pieces {
-        if !fresh && width(&line) + 1 + width(piece) > columns {
-            text += line.trim_end();
-            text.push('\n');
-            line = " ".repeat(indent);
-            fresh = true;
-        }
-        if !fresh || (!line.is_empty() && !line.ends_with(' ')) {
-            line.push(' ');
-        }
-        line += piece;
-        fresh = false;
-    }
-    text + line.trim_end() + "\n"
 }
 
 /// The line with the command that gives a table again; where it is longer than a table is wide, several lines that paste as
@@ -342,28 +169,5 @@ mod tests {
             "too wide, but never dropped"
         );
         assert!(blocks(100, 40, &[]).is_empty());
-    }
-
-    #[test]
-    fn lines_wrap_at_the_width() {
-        let pieces: Vec<String> = (0..12)
-            .map(|index| format!("piece-number-{index}"))
-            .collect();
-        let text = wrap("start:", &pieces, 7);
-        assert!(text.lines().all(|line| width(line) <= WIDTH), "{text}");
-        assert!(text.starts_with("start: piece-number-0 piece-number-1"));
-        assert_eq!(text.lines().count(), 2);
-        assert!(
-            text.lines()
-                .nth(1)
-                .unwrap()
-                .starts_with("       piece-number-")
-        );
-    }
-
-    #[test]
-    fn long_names_are_shortened_visibly() {
-        assert_eq!(shorten("abcdef", 6), "abcdef");
-        assert_eq!(shorten("abcdef", 4), "abc…");
     }
 }

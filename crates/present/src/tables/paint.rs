@@ -4,6 +4,8 @@
 //! of a line by characters of Unicode's private use area, and the command puts the escape sequences in their place when
 //! it writes to a terminal. Text from a file that has such a character can make a line bold or coloured, nothing more.
 
+use super::Style;
+
 /// How a part of a line is painted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paint {
@@ -32,13 +34,21 @@ impl Paint {
     /// `text` between marks.
     ///
     /// ```
-    /// use schedcast_lab::tables::paint::Paint;
+    /// use schedcast_present::tables::paint::Paint;
     ///
     /// assert_eq!(Paint::Good.mark("a"), "\u{f8d1}a\u{f8df}");
     /// ```
     pub fn mark(self, text: &str) -> String {
         let (begin, _) = MARKS[self as usize];
         format!("{begin}{text}{END}")
+    }
+}
+
+/// `text` painted where the style has colour.
+pub(super) fn painted(style: &Style, text: &str, paint: Paint) -> String {
+    match style.colour {
+        true => paint.mark(text),
+        false => text.to_string(),
     }
 }
 

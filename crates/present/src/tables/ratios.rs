@@ -10,9 +10,9 @@
 
 use super::mmtests::{COLUMN, distance, heading, operation, report};
 use super::{Context, WIDTH, blocks, full_name, width};
-use crate::comparison::{Comparison, Summary, Variant};
-use crate::metrics::{Better, Metric};
-use crate::statistics::mean;
+use schedcast_lab::comparison::{Comparison, Summary, Variant};
+use schedcast_lab::metrics::{Better, Metric};
+use schedcast_lab::statistics::mean;
 
 /// What is said of a variant over all operations of a program.
 const SUMMARIES: [&str; 5] = ["Gmean Higher", "Gmean Lower", "Dmean", "Dmin", "Dmax"];
@@ -126,7 +126,7 @@ fn geometric_mean(known: &[Against], better: Better) -> Option<f64> {
 mod tests {
     use super::super::shown_metrics;
     use super::*;
-    use crate::comparison::tests::example;
+    use schedcast_lab::samples::example;
 
     fn one(ratio: f64, distance: f64, better: Better) -> Against {
         Against {

@@ -17,47 +17,16 @@ use std::collections::BTreeSet;
 
 use schedcast_workload::replay::subject::is_recorder;
 
+use schedcast_lab::context::About;
+
 use super::{Context, full_name};
-use crate::comparison::Comparison;
-use crate::metrics::{self, Better, CGROUP, Metric};
+use schedcast_lab::comparison::Comparison;
+use schedcast_lab::metrics::{self, Better, CGROUP, Metric};
 
 /// Names of the target whose rows are shown: one that serves, and those that it works with.
 const MEMBERS_MAX: usize = 4;
 /// Neighbours that are shown: more are a list, not an answer.
 const NEIGHBOURS_MAX: usize = 5;
-
-/// Whom an answer is about.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct About {
-    /// Path of the group; `/` is all of the machine.
-    pub path: String,
-    /// What people call it.
-    pub name: String,
-    /// Its threads and those of the groups below it, the most active first.
-    pub members: Vec<String>,
-}
-
-impl About {
-    /// Whether `path` is the group or one below it.
-    fn contains(&self, path: &str) -> bool {
-        is_within(path, &self.path)
-    }
-
-    /// Whether `path` is a group that the target is in.
-    fn is_within(&self, path: &str) -> bool {
-        is_within(&self.path, path)
-    }
-
-    fn member(&self, subject: &str) -> Option<usize> {
-        self.members.iter().position(|name| name == subject)
-    }
-}
-
-/// Whether the group `path` is `above` or below it.
-pub fn is_within(path: &str, above: &str) -> bool {
-    let rest = path.strip_prefix(above.trim_end_matches('/'));
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
 
 /// Rows under one heading.
 #[derive(Debug)]
@@ -324,8 +293,8 @@ fn change_of(comparison: &Comparison, metric: &Metric<'_>) -> Option<f64> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::comparison::tests::compared;
-    use crate::metrics::Selection;
+    use schedcast_lab::metrics::Selection;
+    use schedcast_lab::samples::compared;
 
     /// A node of the target `/web` with the names `web`, `log` and `cache`, and ten neighbours, of which two change.
     pub(in super::super) fn node() -> Comparison {
@@ -465,18 +434,5 @@ pub(super) mod tests {
             names
         };
         assert_eq!(sorted(names), sorted(expected.map(str::to_string).to_vec()));
-    }
-
-    #[test]
-    fn a_group_is_within_itself_and_those_above() {
-        for (path, above, expected) in [
-            ("/web", "/web", true),
-            ("/web/a", "/web", true),
-            ("/webb", "/web", false),
-            ("/web", "/", true),
-            ("/", "/web", false),
-        ] {
-            assert_eq!(is_within(path, above), expected, "{path} {above}");
-        }
     }
 }

@@ -10,15 +10,17 @@
 
 use std::ops::Range;
 
-use super::paint::Paint;
+use schedcast_lab::context::Fit;
+
+use super::paint::{Paint, painted};
 
 use super::{
-    Context, Fit, Scale, Style, blocks, change_text, full_name, pad_left, pad_right, reproduce,
+    Context, Scale, Style, blocks, change_text, full_name, pad_left, pad_right, reproduce,
     scale_for, scale_of, shorten, width, wrap_to,
 };
-use crate::comparison::{Comparison, Summary, Tier, Variant};
-use crate::metrics::{Better, Metric};
 use crate::tables::{advice, rows};
+use schedcast_lab::comparison::{Comparison, Summary, Tier, Variant};
+use schedcast_lab::metrics::{Better, Metric};
 
 /// Columns of a variant's name before it continues on a further heading line.
 const NAME_COLUMNS: usize = 22;
@@ -181,7 +183,7 @@ pub(super) fn separated(parts: &[String], separator: &str) -> Vec<String> {
 fn fit(fit: &[Fit], verbose: bool, columns: usize) -> String {
     let indent = FIT_LABEL.len() + 1;
     let part = |fit: &Fit| -> Option<String> {
-        let metric = crate::metrics::parse(&fit.metric)?;
+        let metric = schedcast_lab::metrics::parse(&fit.metric)?;
         let scale = scale_for(&metric, fit.predicted.abs().max(fit.seen.abs()));
         let unit = if scale.unit.is_empty() { "" } else { " " };
         let error = match fit.seen == 0.0 {
@@ -478,11 +480,11 @@ fn lines(comparison: &Comparison, rows: &[TableRow], style: &Style) -> String {
         };
         for row in rows.iter().filter(says_something) {
             text += &match row.kind {
-                RowKind::Heading => style.paint(&row.row.label, Paint::Bold) + "\n",
+                RowKind::Heading => painted(style, &row.row.label, Paint::Bold) + "\n",
                 RowKind::Recorded | RowKind::Measured => {
                     let line =
                         body_line(row, label_width, block.clone(), (&columns, &parts), &plain);
-                    style.paint(line.trim_end(), Paint::Dim) + "\n"
+                    painted(style, line.trim_end(), Paint::Dim) + "\n"
                 }
                 _ => body_line(row, label_width, block.clone(), (&columns, &parts), style),
             };
@@ -525,7 +527,7 @@ fn heading_lines(
                 .map_or("", |index| &heading[index]);
             line += &format!("{}  ", pad_left(part, column - 2));
         }
-        text += &style.paint(line.trim_end(), Paint::Bold);
+        text += &painted(style, line.trim_end(), Paint::Bold);
         text.push('\n');
     }
     text
@@ -550,11 +552,11 @@ fn body_line(
         let room = (columns[column] - 3).saturating_sub(width(&spread) + width(&change));
         let value = pad_left(&cell.value, room);
         match row.paints.get(column).copied().flatten() {
-            Some(paint) => line += &style.paint(&format!("{value} {spread} *{change}"), paint),
+            Some(paint) => line += &painted(style, &format!("{value} {spread} *{change}"), paint),
             None => {
                 let spread = match spread.trim().is_empty() {
                     true => spread,
-                    false => style.paint(&spread, Paint::Dim),
+                    false => painted(style, &spread, Paint::Dim),
                 };
                 let star = if cell.star { "*" } else { " " };
                 line += &format!("{value} {spread} {star}{change}");

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::comparison::tests::{compared, example};
-use crate::comparison::{Measured, Tier};
 use crate::tables::rows::tests::{about_web, node};
+use schedcast_lab::comparison::{Measured, Tier};
+use schedcast_lab::samples::{compared, example};
 
 fn context() -> Context {
     Context {
@@ -33,7 +33,7 @@ fn a_long_path_gives_way_to_what_its_group_is_called() {
         "8d1a".repeat(16)
     );
     let name = format!("cgroup:{path}/nr_throttled");
-    let metric = crate::metrics::parse(&name).unwrap();
+    let metric = schedcast_lab::metrics::parse(&name).unwrap();
     let scale = scale_for(&metric, 5.0);
     let labels = BTreeMap::from([(path, "shop/checkout/app".to_string())]);
     let labelled = Context {

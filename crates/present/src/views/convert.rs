@@ -4,12 +4,12 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use flate2::write::GzEncoder;
-use schedcast_trace::fresh::Fresh;
+use schedcast_base::fresh::Fresh;
 use schedcast_trace::write::{WriteFormat, sink};
 use schedcast_trace::{Counts, EventSource, open_trace, trace_of};
 
-use crate::error::{Error, Result};
-use crate::simulator::bad_input;
+use schedcast_lab::error::{Error, Result};
+use schedcast_lab::simulator::bad_input;
 
 /// Endings that tell a format.
 const ENDINGS: [(&str, WriteFormat); 5] = [

@@ -16,8 +16,8 @@ use std::path::Path;
 pub use schedcast_trace::write::WriteFormat as Format;
 use schedcast_trace::{CommId, Event, EventKind, Pid, Recording};
 
-use crate::error::Result;
-use crate::simulator::bad_input;
+use schedcast_lab::error::Result;
+use schedcast_lab::simulator::bad_input;
 
 mod convert;
 mod latency;
@@ -109,7 +109,7 @@ pub fn absent(recording: &Recording, selection: &Selection) -> Vec<String> {
         .as_ref()
         .filter(|task| !names.contains(*task))
     {
-        let near = schedcast_names::nearest(task, names.iter().map(String::as_str));
+        let near = schedcast_base::names::nearest(task, names.iter().map(String::as_str));
         let near = near.map_or(String::new(), |near| {
             format!("; the nearest name is `{near}`")
         });

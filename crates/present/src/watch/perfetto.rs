@@ -16,16 +16,16 @@ use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
+use schedcast_base::fresh::Fresh;
 use schedcast_kernel::platform::PrevState;
 use schedcast_kernel::{Cpu, GroupId, Ns, TaskId};
 use schedcast_sim::World;
-use schedcast_trace::fresh::Fresh;
 use schedcast_trace::perfetto::write::{self, Flow, MOST_WORLDS, PerfettoWriter, Track};
 
 use super::follow::{FIRST_TID, Follow, Period, Picture, State, Thread};
-use crate::error::{Error, Result};
-use crate::experiment::Scenario;
-use crate::simulator::Simulator;
+use schedcast_lab::error::{Error, Result};
+use schedcast_lab::experiment::Scenario;
+use schedcast_lab::simulator::Simulator;
 
 /// How much of a run is held back before it is written.
 const STEP_NS: Ns = 1_000_000;

@@ -12,12 +12,12 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use live::{files, has_groups, others_ratio};
+use schedcast_advise::gate::{Gate, check};
+use schedcast_advise::{Candidate, Demands, advise};
 use schedcast_host::apply::{self, Wish};
 use schedcast_host::record::{Request, record};
 use schedcast_host::server::{Postgres, Server};
 use schedcast_host::{CpuCgroup, CpuTimes};
-use schedcast_lab::advise::gate::{Gate, check};
-use schedcast_lab::advise::{Candidate, Demands, advise};
 use schedcast_lab::question::{Columns, Question, Subject};
 use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulator::Simulator;
@@ -153,7 +153,7 @@ fn a_database_gets_what_it_needs() {
         }
         Err(error) => panic!("{error}"),
     };
-    let table = schedcast_lab::tables::advice::render(&advice);
+    let table = schedcast_present::tables::advice::render(&advice);
     if advice.options[0].suits {
         eprintln!("skipped: this machine is fast enough for the tight limit\n{table}");
         return;

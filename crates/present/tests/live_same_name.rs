@@ -13,14 +13,14 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use live::{has_groups, others_ratio};
+use schedcast_advise::{Demands, advise};
+use schedcast_base::quantile::percentile;
 use schedcast_host::record::{Request, record};
 use schedcast_host::{CpuCgroup, CpuTimes};
-use schedcast_lab::advise::{Demands, advise};
 use schedcast_lab::answer::answer;
 use schedcast_lab::question::{Columns, Question, Subject};
 use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulator::Simulator;
-use schedcast_lab::statistics::percentile;
 
 const PYTHON: &str = "/usr/bin/python3";
 const SECONDS: u64 = 10;
@@ -187,7 +187,7 @@ fn each_of_two_services_of_one_program_is_told_what_its_own_clients_see() {
             ..Demands::default()
         };
         let advice = advise(&asked, &demands, &simulator, (&|_| {}, &|| {})).unwrap();
-        let told = schedcast_lab::tables::advice::render(&advice);
+        let told = schedcast_present::tables::advice::render(&advice);
         let best = advice.recommendation().unwrap_or_else(|| panic!("{told}"));
         quotas.push((
             service.quota_us,

@@ -6,8 +6,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use schedcast_lab::advise::gate::{self, Gate};
-use schedcast_lab::advise::{Advice, Demands, advise};
+use schedcast_advise::gate::{self, Gate};
+use schedcast_advise::{Advice, Demands, advise};
 use schedcast_lab::question::{Columns, Question, Setting, Subject};
 use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulator::Simulator;

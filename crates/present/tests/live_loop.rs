@@ -7,10 +7,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use live::{files, has_groups, others_ratio};
+use schedcast_advise::{Demands, advise};
 use schedcast_host::apply::{self, Wish};
 use schedcast_host::record::{Request, record};
 use schedcast_host::{CommandSpec, CpuCgroup, CpuTimes, Output, hog, run_in};
-use schedcast_lab::advise::{Demands, advise};
 use schedcast_lab::question::{Columns, Question, Subject};
 use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulator::Simulator;
@@ -141,7 +141,7 @@ fn the_loop_is_closed() {
         }
         (Err(refused), None) => panic!("{refused}"),
     };
-    let whole = schedcast_lab::tables::advice::render(&advice);
+    let whole = schedcast_present::tables::advice::render(&advice);
     let best = match advice.recommendation() {
         Some(best) if !advice.options[0].suits => best,
         found => {

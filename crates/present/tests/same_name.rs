@@ -7,7 +7,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use schedcast_lab::advise::{Advice, Demands, advise};
+use schedcast_advise::{Advice, Demands, advise};
 use schedcast_lab::answer::answer;
 use schedcast_lab::question::{Columns, Question, Subject};
 use schedcast_lab::recording::Recorded;
@@ -150,7 +150,7 @@ fn each_group_has_its_own_percentiles_and_advice() {
         .unwrap()
     };
     let limit_us = |advice: &Advice| {
-        let told = schedcast_lab::tables::advice::render(advice);
+        let told = schedcast_present::tables::advice::render(advice);
         let best = advice.recommendation().unwrap_or_else(|| panic!("{told}"));
         best.quota_us.unwrap() + best.burst_us
     };

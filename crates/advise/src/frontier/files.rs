@@ -1,12 +1,8 @@
-//! What a sweep of a recording leaves on disk.
+//! The frontier as CSV and JSON.
 
 use std::fmt::Write;
-use std::path::Path;
-
-use schedcast_trace::fresh;
 
 use super::{Frontier, Point};
-use crate::error::{Error, Result};
 
 impl Frontier {
     /// One row a limit: the limit, of each measure mean and both ends of the interval, what throttling and neighbours show.
@@ -27,26 +23,6 @@ impl Frontier {
     /// As indented JSON, ending in a newline.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
-    }
-
-    /// Writes `results.csv`, `results.json` and `frontier.svg` into `folder`.
-    ///
-    /// # Errors
-    /// A folder that cannot be made or written into.
-    pub fn save(&self, folder: &Path) -> Result<()> {
-        std::fs::create_dir_all(folder)
-            .map_err(|error| Error::file("create", folder.display(), &error))?;
-        let picture = self.svg(self.first_measure());
-        for (name, text) in [
-            ("results.csv", self.csv()),
-            ("results.json", self.to_json()),
-            ("frontier.svg", picture),
-        ] {
-            let path = folder.join(name);
-            fresh::write(&path, text)
-                .map_err(|error| Error::file("write", path.display(), &error))?;
-        }
-        Ok(())
     }
 }
 
