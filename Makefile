@@ -99,11 +99,11 @@ reference:
 
 # How soon the report and the served page are there, in Chromium: the tables of docs/report.md.
 page-speed: build
-	$(PYTHON) crates/lab/report/measure.py $(SCHEDCAST)
+	$(PYTHON) crates/present/report/measure.py $(SCHEDCAST)
 
 # The pictures in it, taken anew with Chromium.
 pictures: build
-	$(PYTHON) crates/lab/report/pictures.py $(SCHEDCAST) docs/pictures
+	$(PYTHON) crates/present/report/pictures.py $(SCHEDCAST) docs/pictures
 
 # What people install, in target/packages: a static program for each architecture whose standard library is here (rustup
 # target add x86_64-unknown-linux-musl aarch64-unknown-linux-musl), as archive, OCI image, .deb and .rpm; wheels and sdist.

@@ -121,7 +121,7 @@ def complaints(packages, shipped):
 
 
 def page_complaints():
-    folder = ROOT / "crates/lab"
+    folder = ROOT / "crates/present"
     wanted = json.loads((folder / "report/package.json").read_text())
     versions = {**wanted.get("dependencies", {}), **wanted.get("devDependencies", {})}
     known = {name: version for name, (version, _, _) in PAGE.items()}

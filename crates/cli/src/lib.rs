@@ -10,9 +10,9 @@ use std::path::Path;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use schedcast_lab::context::Style;
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::simulate::Simulate;
-use schedcast_lab::tables::Style;
 
 pub mod arguments;
 pub mod columns;

@@ -3,11 +3,11 @@
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
+use schedcast_base::harmless::HarmlessWriter;
 use schedcast_cli::paint::Painter;
 use schedcast_host::sys::terminal_columns;
+use schedcast_lab::context::Style;
 use schedcast_lab::simulator::Simulator;
-use schedcast_lab::tables::Style;
-use schedcast_names::harmless::HarmlessWriter;
 
 fn main() -> ExitCode {
     let simulator = Simulator::new().drawing();
@@ -32,6 +32,6 @@ fn style() -> Style {
         value.is_some_and(|value| test(&value.to_string_lossy()))
     };
     let plain = is("NO_COLOR", |value| !value.is_empty()) || is("TERM", |value| value == "dumb");
-    let columns = terminal_columns().unwrap_or(schedcast_lab::tables::WIDTH);
+    let columns = terminal_columns().unwrap_or(schedcast_base::columns::WIDTH);
     Style::of_terminal(columns, !plain)
 }

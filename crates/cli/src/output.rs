@@ -4,11 +4,11 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use schedcast_lab::answer::{Answer, Layout};
+use schedcast_base::fresh;
+use schedcast_lab::answer::Answer;
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::units::quote_word;
-use schedcast_lab::tables::export;
-use schedcast_trace::fresh;
+use schedcast_present::tables::{self, Layout, export};
 
 use crate::arguments::{Format, Output};
 use crate::written;
@@ -90,7 +90,7 @@ pub fn print(answer: &Answer, output: &Output, out: &mut impl Write) -> Result<(
     if output.format == Format::Json || output.json.as_deref() == Some(to_output) {
         return written(out.write_all(answer.comparison.to_json().as_bytes()));
     }
-    written(out.write_all(answer.table(layout).as_bytes()))
+    written(out.write_all(tables::table(answer, layout).as_bytes()))
 }
 
 /// The words of the command line, quoted for a shell.

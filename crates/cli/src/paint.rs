@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use schedcast_lab::tables::paint::{END, sequence};
+use schedcast_present::tables::paint::{END, sequence};
 
 /// A writer to a terminal, or to something that takes no colours.
 #[derive(Debug)]
@@ -58,8 +58,8 @@ impl<W: Write> Write for Painter<W> {
 
 #[cfg(test)]
 mod tests {
-    use schedcast_lab::tables::paint::Paint;
-    use schedcast_names::harmless::HarmlessWriter;
+    use schedcast_base::harmless::HarmlessWriter;
+    use schedcast_present::tables::paint::Paint;
 
     use super::*;
 

@@ -6,9 +6,9 @@
 use std::path::Path;
 
 /// From the lowest crate to the highest.
-const ORDER: [&str; 12] = [
-    "names", "kernel", "trace", "sim", "host", "workload", "tree", "lab", "verify", "python",
-    "cli", "fuzz",
+const ORDER: [&str; 14] = [
+    "base", "kernel", "trace", "sim", "host", "workload", "tree", "lab", "advise", "present",
+    "verify", "python", "cli", "fuzz",
 ];
 
 /// The crates of this workspace in the `dependencies`, `dev-dependencies` and

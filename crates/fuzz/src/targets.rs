@@ -4,11 +4,12 @@ use std::ffi::OsString;
 use std::io::sink;
 use std::path::Path;
 
-use schedcast_host::{CpuMax, limits, parse_burst_us};
-use schedcast_lab::advise::slo;
+use schedcast_advise::slo;
+use schedcast_base::cpu_max::{CpuMax, parse_burst_us};
+use schedcast_base::limits;
 use schedcast_lab::experiment::{self, Surroundings, document};
-use schedcast_lab::serve::Choice;
 use schedcast_lab::simulator::Simulator;
+use schedcast_present::serve::Choice;
 use schedcast_sim::machine::Machine;
 use schedcast_trace::{EventSource, FtraceTextReader, Recording, open_trace};
 use schedcast_workload::{replay, rtapp};

@@ -5,7 +5,7 @@
 //!
 //! let group = CpuCgroup::create("/", "trial")?;
 //! group.set_limits(&CpuLimits { quota_us: Some(13_000), ..CpuLimits::default() })?;
-//! println!("{} periods", group.stat()?.nr_periods);
+//! println!("{:?} periods", group.stat()?.nr_periods);
 //! # Ok::<(), schedcast_host::HostError>(())
 //! ```
 //!
@@ -18,13 +18,14 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use crate::cpu_max::{CpuMax, parse_burst_us};
 use crate::error::{HostError, Result, io_error, is_there, read_text};
 use crate::files::CpuFile;
 use crate::guard::Guard;
 use crate::hierarchy::{self, CgroupVersion, CpuHierarchy};
-use crate::limits::{self, CpuLimits, HierarchyBounds, LimitError, LimitWrite};
-use crate::stat::{CpuStat, TaskTimes};
+use crate::stat::{TaskTimes, read_cpu_stat};
+use schedcast_base::cpu_max::{CpuMax, parse_burst_us};
+use schedcast_base::cpu_stat::CpuStat;
+use schedcast_base::limits::{self, CpuLimits, HierarchyBounds, LimitError, LimitWrite};
 
 /// How often removal is tried, 10 ms apart, while dying tasks still hold the group; and how often a budget is asked for.
 const REMOVE_TRIES: usize = 500;
@@ -160,7 +161,7 @@ impl CpuCgroup {
     /// Its counters.
     pub fn stat(&self) -> Result<CpuStat> {
         let path = self.dir.join("cpu.stat");
-        CpuStat::parse(&read_text(&path)?, &path)
+        read_cpu_stat(&read_text(&path)?, &path)
     }
 
     /// The text of a file, without the newline.

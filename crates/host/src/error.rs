@@ -3,10 +3,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use schedcast_names::groups::Miss;
+use schedcast_base::groups::Miss;
 use thiserror::Error;
 
-use crate::limits::LimitError;
+use schedcast_base::limits::LimitError;
 
 /// Every error of this crate.
 #[derive(Debug, Error)]
@@ -70,7 +70,7 @@ pub enum HostError {
         instead: Option<&'static str>,
     },
     /// A file name that is no cpu file.
-    #[error("no cpu file `{name}`; {}", schedcast_names::suggestion(name, &crate::files::names()))]
+    #[error("no cpu file `{name}`; {}", schedcast_base::names::suggestion(name, &crate::files::names()))]
     UnknownFile {
         /// The name.
         name: String,

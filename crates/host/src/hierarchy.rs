@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-pub(crate) use schedcast_names::groups::canonical;
+pub(crate) use schedcast_base::groups::canonical;
 
 use crate::error::{HostError, Result, read_text};
 
@@ -146,7 +146,7 @@ impl CpuHierarchy {
                 continue;
             }
             let siblings = child_groups(&dir).ok()?;
-            return match schedcast_names::nearest(part, siblings.iter().map(String::as_str)) {
+            return match schedcast_base::names::nearest(part, siblings.iter().map(String::as_str)) {
                 Some(sibling) => Some(format!("{known}/{sibling}")),
                 None if known.is_empty() => None,
                 None => Some(known),

@@ -21,8 +21,6 @@
 //! * [`top`]: which limited groups are throttled, and how much.
 //! * [`self_check`]: what works on this host.
 //! * [`run_in`]: commands started together in a group, with a time limit.
-//! * [`limits`]: the kernel's own bounds on limits, as pure functions.
-//! * [`CpuMax`]: a limit as people write it.
 //! * [`Topology`] and [`KernelInfo`]: what machine and what kernel this is.
 //! * [`tracefs`]: a trace buffer of its own.
 //! * [`record`]: a recording of what runs here.
@@ -35,7 +33,6 @@
 pub mod apply;
 pub mod calibrate;
 mod cgroup;
-mod cpu_max;
 mod cpufreq;
 mod error;
 pub mod files;
@@ -43,7 +40,6 @@ pub mod groups;
 mod guard;
 mod hierarchy;
 pub mod hog;
-pub mod limits;
 pub mod measure;
 pub mod record;
 mod run;
@@ -59,14 +55,13 @@ pub mod twin;
 pub mod vm;
 
 pub use cgroup::{CpuCgroup, siblings};
-pub use cpu_max::{CpuMax, Quota, parse_burst_us};
 pub use cpufreq::CpuFrequency;
 pub use error::{HostError, Result};
 pub use files::CpuFile;
 pub use hierarchy::{CgroupVersion, CpuHierarchy};
-pub use limits::{CpuLimits, LimitError};
 pub use run::{CommandReport, CommandSpec, GroupReport, Output, RunReport, run_in, run_placed};
+pub use schedcast_base::limits::{CpuLimits, LimitError};
 pub use scratch::Scratch;
-pub use stat::{CpuStat, CpuTimes, TaskTimes};
+pub use stat::{CpuTimes, TaskTimes};
 pub use sys::{Ending, Usage};
 pub use topology::{CpuInfo, IdleState, KernelInfo, Topology, parse_cpu_list};

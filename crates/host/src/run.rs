@@ -26,9 +26,10 @@ use std::time::{Duration, Instant};
 
 use crate::cgroup::CpuCgroup;
 use crate::error::{HostError, Result, io_error};
-use crate::limits::CpuLimits;
-use crate::stat::{CpuStat, CpuTimes, TaskTimes};
+use crate::stat::{CpuTimes, TaskTimes};
 use crate::sys::{self, Ending, Usage};
+use schedcast_base::cpu_stat::CpuStat;
+use schedcast_base::limits::CpuLimits;
 
 /// Where a command's standard output goes. Standard error is always the caller's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -16,9 +16,10 @@ use crate::cgroup::read_limits;
 use crate::error::Result;
 use crate::groups::{GroupNames, Groups};
 use crate::hierarchy::{CgroupVersion, CpuHierarchy};
-use crate::limits::CpuLimits;
-use crate::stat::CpuStat;
+use crate::stat::read_cpu_stat;
 use crate::sys;
+use schedcast_base::cpu_stat::CpuStat;
+use schedcast_base::limits::CpuLimits;
 
 /// The counters of all groups at one moment.
 #[derive(Clone, Debug)]
@@ -134,8 +135,10 @@ impl Look {
     }
 
     fn row(&self, path: &str, now: &Counted, then: Option<&Counted>) -> Row {
-        let none = CpuStat::default();
-        let grown = now.stat.since(then.map_or(&none, |then| &then.stat));
+        let grown = match then {
+            Some(then) => now.stat.since(&then.stat),
+            None => now.stat,
+        };
         let used_before_ns = then.map_or(Some(0), |then| then.usage_ns);
         let used_ns = now.usage_ns.zip(used_before_ns);
         let group = self.groups.all().iter().find(|group| group.path == path);
@@ -145,9 +148,9 @@ impl Look {
             label: self.groups.label(path).unwrap_or_else(|| path.to_owned()),
             command: self.groups.first_command(path),
             limits: now.limits,
-            nr_periods: grown.nr_periods,
-            nr_throttled: grown.nr_throttled,
-            throttled_ns: grown.throttled_ns,
+            nr_periods: grown.nr_periods.unwrap_or(0),
+            nr_throttled: grown.nr_throttled.unwrap_or(0),
+            throttled_ns: grown.throttled_ns.unwrap_or(0),
             usage_ns: used_ns.map(|(now_ns, then_ns)| now_ns.saturating_sub(then_ns)),
         }
     }
@@ -159,7 +162,7 @@ fn count(hierarchy: &CpuHierarchy, accounting: Option<&PathBuf>, path: &str) -> 
     let limits = read_limits(hierarchy.version(), &dir).ok()?;
     let file = dir.join("cpu.stat");
     let text = std::fs::read_to_string(&file).ok()?;
-    let stat = CpuStat::parse(&text, &file).ok()?;
+    let stat = read_cpu_stat(&text, &file).ok()?;
     let accounted = || -> Option<u64> {
         let file = accounting?.join(path.trim_start_matches('/'));
         let text = std::fs::read_to_string(file.join("cpuacct.usage")).ok()?;

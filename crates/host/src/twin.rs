@@ -18,6 +18,7 @@ use crate::record::{Report, Request, has_begun, record};
 use crate::run::{CommandSpec, Output, RunReport, run_placed};
 use crate::server::{Client, Servers};
 use crate::stat::CpuTimes;
+use schedcast_base::cpu_stat::CpuStat;
 
 /// A group and what is written to its files, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +57,7 @@ pub struct Real {
     /// Commands in the order of the programs; counters of the groups that programs started in.
     pub run: RunReport,
     /// Counters of every group of the setup, in its order.
-    pub groups: Vec<crate::CpuStat>,
+    pub groups: Vec<CpuStat>,
     /// CPU time of the server of each program that has one, in the order of the programs.
     pub servers: Vec<Option<Duration>>,
     /// Share of the machine's time that programs of others took, 0 to 1; the recorder is none of them.
@@ -140,7 +141,7 @@ pub fn run_once(setup: &Setup, clients: &[Option<Client>], folder: Option<&Path>
 /// that others took.
 struct Counted {
     run: RunReport,
-    groups: Vec<crate::CpuStat>,
+    groups: Vec<CpuStat>,
     servers: Vec<Option<Duration>>,
     others_ratio: f64,
     /// Time of all CPUs meanwhile.
@@ -268,7 +269,7 @@ fn spec(words: &[String]) -> CommandSpec {
         .output(Output::Capture)
 }
 
-fn counters(groups: &[CpuCgroup]) -> Result<Vec<crate::CpuStat>> {
+fn counters(groups: &[CpuCgroup]) -> Result<Vec<CpuStat>> {
     groups.iter().map(CpuCgroup::stat).collect()
 }
 

@@ -14,10 +14,6 @@ pub const WEIGHT_SHIFT: u32 = 10;
 pub const NICE_0_LOAD: u64 = 1 << 20;
 /// Unscaled weight of a SCHED_IDLE task or group (`WEIGHT_IDLEPRIO`).
 pub const WEIGHT_IDLE: u64 = 3;
-/// Smallest `cpu.shares`, unscaled.
-pub const MIN_SHARES: u64 = 2;
-/// Largest `cpu.shares`, unscaled.
-pub const MAX_SHARES: u64 = 1 << 18;
 
 const INVERSE_SHIFT: u32 = 32;
 const INVERSE_MAX: u64 = u32::MAX as u64;
@@ -239,16 +235,6 @@ pub fn nice_weight(nice: i32) -> u64 {
     u64::from(NICE_TO_WEIGHT[(nice + 20) as usize])
 }
 
-/// `cpu.weight` (1..=10000) to unscaled shares: rounded weight · 1024 / 100.
-pub const fn shares_from_weight(weight: u64) -> u64 {
-    (weight * 1024 + 50) / 100
-}
-
-/// Unscaled shares to `cpu.weight`, as read back: rounded shares · 100 / 1024.
-pub const fn weight_from_shares(shares: u64) -> u64 {
-    (shares * 100 + 512) / 1024
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -341,15 +327,6 @@ mod tests {
         let rounded = by_inverse(&group);
         assert_eq!(calc_delta_fair(10_000_000, &rounded), 13_333_332);
         assert_eq!(rounded.in_sums(), 768);
-    }
-
-    #[test]
-    fn weight_and_shares_round_to_nearest() {
-        assert_eq!(shares_from_weight(1), 10);
-        assert_eq!(shares_from_weight(100), 1024);
-        assert_eq!(shares_from_weight(10_000), 102_400);
-        assert_eq!(weight_from_shares(10), 1);
-        assert_eq!(weight_from_shares(1024), 100);
     }
 
     #[test]

@@ -3,40 +3,25 @@
 use schedcast_workload::replay::ClientLoop;
 use schedcast_workload::replay::subject::is_recorder;
 
-use crate::advise::drift::Drifting;
-use crate::advise::patches::patches;
-use crate::advise::search::Limit;
 use crate::comparison::{Comparison, Measured};
+use crate::context::{About, Context};
+use crate::drift::Drifting;
 use crate::error::Result;
 use crate::experiment::cgroup::{CgroupSettings, limit_commands};
 use crate::experiment::program::Action;
 use crate::experiment::units::{format_duration_ns, quote_word};
 use crate::experiment::{Experiment, Scenario};
+use crate::limit::Limit;
 use crate::metrics;
 use crate::outcome::Outcome;
+use crate::patches::patches;
 use crate::question::{Question, Subject};
 use crate::recording::{ClosedLoop, Recorded};
 use crate::resimulated::{is_partial, refit, simulated_ns, tell_fit};
 use crate::simulate::{Simulate, run_all, run_seeds};
 use crate::simulator::Simulator;
-use crate::tables::rows::is_within;
-use crate::tables::{self, About, Context};
 use crate::verdict;
-
-/// A layout of the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
-    /// For people.
-    Text,
-    /// For people, in Markdown.
-    Markdown,
-    /// As mmtests prints comparisons.
-    Mmtests,
-    /// Ratios to the baseline, as mmtests prints them.
-    MmtestsRatios,
-    /// As lkp-tests prints comparisons.
-    Lkp,
-}
+use schedcast_base::groups::is_within;
 
 /// An answered question.
 #[derive(Clone, Debug)]
@@ -45,24 +30,6 @@ pub struct Answer {
     pub comparison: Comparison,
     /// Facts that stand around them.
     pub context: Context,
-}
-
-impl Answer {
-    /// The table.
-    pub fn table(&self, layout: Layout) -> String {
-        let (comparison, context) = (&self.comparison, &self.context);
-        let table = match layout {
-            Layout::Text => tables::text::render(comparison, context),
-            Layout::Markdown => tables::markdown::render(comparison, context),
-            Layout::Mmtests => tables::mmtests::render(comparison, context),
-            Layout::MmtestsRatios => tables::ratios::render(comparison, context),
-            Layout::Lkp => tables::lkp::render(comparison, context),
-        };
-        match (&comparison.bisection, layout) {
-            (Some(bisection), Layout::Text | Layout::Markdown) => table + &bisection.text(),
-            _ => table,
-        }
-    }
 }
 
 /// How many runs an answer takes: every variant, once more with drifting work and the recorded limit once more where the
@@ -160,9 +127,12 @@ pub fn answer(
 /// much more or less CPU time as they did at some time of the recording. The forecast is one of
 /// these runs, not the recorded run again: the mean is that of runs whose work is as recorded, the
 /// interval that of runs whose work drifts.
-pub(crate) struct ToCome<'a> {
+pub struct ToCome<'a> {
+    /// The recording.
     pub recorded: &'a Recorded,
+    /// The group that the question is about.
     pub target: String,
+    /// The question's settings with periods that fall anywhere.
     pub experiment: Experiment,
 }
 
@@ -185,7 +155,7 @@ impl<'a> ToCome<'a> {
     }
 
     /// Runs in which work drifts as it did in the recording.
-    fn drifting<'b, S>(&self, simulator: &'b S) -> Drifting<'b, S> {
+    pub fn drifting<'b, S>(&self, simulator: &'b S) -> Drifting<'b, S> {
         Drifting {
             simulator,
             drift_permille: self.recorded.seen.drift_of(&self.target),
@@ -270,7 +240,7 @@ const GROUP_FIGURES: [(&str, &str, f64); 6] = [
 
 /// Times of `measured.json`: figure, the distribution it is a value of, and which value. From sending to
 /// the reply a server handles a request; from the schedule to the reply is what the client sees.
-pub(crate) const LATENCY_FIGURES: [(&str, &str, &str); 10] = [
+pub const LATENCY_FIGURES: [(&str, &str, &str); 10] = [
     ("p50_ms", "activation_latency", "p50"),
     ("p75_ms", "activation_latency", "p75"),
     ("p90_ms", "activation_latency", "p90"),
@@ -392,7 +362,8 @@ fn limit_when_nothing_else_differs(
     (same == base).then_some((group.quota_us, group.period_us, group.burst_us))
 }
 
-pub(crate) fn context(question: &Question, experiment: &Experiment) -> Result<Context> {
+/// What is said around the numbers of a question, before there are any.
+pub fn context(question: &Question, experiment: &Experiment) -> Result<Context> {
     let mut context = Context {
         source: source(&question.subject),
         machine: machine(&experiment.scenarios),
@@ -501,116 +472,5 @@ fn machine(scenarios: &[Scenario]) -> String {
     match cpus.as_slice() {
         [one] if one == "1" => "1 CPU".to_string(),
         _ => format!("{} CPUs", cpus.join(", ")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use super::*;
-    use crate::question::{Columns, Setting};
-
-    /// Throttles once for every millisecond that the quota is below 100 ms.
-    struct Toy;
-
-    impl Simulate for Toy {
-        fn run(&self, scenario: &Scenario, seed: u64) -> Result<Outcome> {
-            let quota_us = scenario.cgroups["/pg"].quota_us.unwrap_or(100_000);
-            let throttled = (100_000 - quota_us) as f64 / 1000.0;
-            let metrics = [(
-                "cgroup:/pg/nr_throttled".to_string(),
-                throttled + seed as f64,
-            )]
-            .into();
-            Ok(Outcome {
-                event_hash: seed,
-                metrics,
-                ..Outcome::default()
-            })
-        }
-    }
-
-    fn what_if(columns: Columns) -> Question {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings/postgres-quota");
-        let mut recorded = Recorded::open(&folder).unwrap();
-        recorded.folder = "recordings/postgres-quota".to_string();
-        let subject = Subject::Recording(recorded);
-        Question {
-            subject,
-            cgroup: None,
-            columns,
-            seeds: Some(5),
-            duration: None,
-            measured: false,
-        }
-    }
-
-    fn set(argument: &str) -> Setting {
-        Setting::Set(argument.to_string())
-    }
-
-    #[test]
-    fn a_what_if_says_what_was_recorded_and_how_to_apply_the_rest() {
-        let question = what_if(Columns {
-            leading: vec![set("cpu.max=90000 100000"), set("cpu.max.burst=50000")],
-            variants: vec![("no limit".to_string(), vec![set("cpu.max=max")])],
-        });
-        let experiment = question.experiment().unwrap();
-        let mut answer = answer(&question, &experiment, &Toy, &|| {}).unwrap();
-        answer.context.reproduce =
-            vec!["schedcast what-if recordings/postgres-quota …".to_string()];
-        insta::assert_snapshot!(answer.table(Layout::Text));
-    }
-
-    #[test]
-    fn measured_values_stand_beside_equal_settings_only() {
-        let kernel = Setting::Flag {
-            flag: "--kernel",
-            key: ["kernel", "version"],
-            argument: "6.12".to_string(),
-        };
-        let question = what_if(Columns {
-            leading: vec![set("cpu.max=max")],
-            variants: vec![
-                ("never measured".to_string(), vec![set("cpu.max=51000")]),
-                ("other kernel".to_string(), vec![set("cpu.max=max"), kernel]),
-            ],
-        });
-        let experiment = question.experiment().unwrap();
-        let answer = answer(&question, &experiment, &Toy, &|| {}).unwrap();
-        let medians: Vec<Option<f64>> = answer
-            .comparison
-            .variants
-            .iter()
-            .map(|variant| {
-                variant
-                    .get("cgroup:/pg/nr_throttled")?
-                    .measured
-                    .map(|value| value.median)
-            })
-            .collect();
-        assert_eq!(medians, [Some(92.0), Some(0.0), None, None]);
-    }
-
-    #[test]
-    fn what_the_whole_recording_shows_is_no_measure_of_a_part() {
-        let ask = |duration: &str| {
-            let question = Question {
-                duration: Some(duration.to_string()),
-                ..what_if(Columns::default())
-            };
-            let experiment = question.experiment().unwrap();
-            answer(&question, &experiment, &Toy, &|| {}).unwrap()
-        };
-        let whole = ask("29.5s");
-        assert!(!whole.context.fit.is_empty());
-        assert_eq!(whole.context.part, None);
-        let part = ask("2s");
-        assert!(part.context.fit.is_empty());
-        let table = part.table(Layout::Text);
-        let expected = "fit to recording: not known, only 2s of its 29.5s are simulated\n";
-        assert!(table.contains(expected), "{table}");
-        assert!(!table.contains("measured"), "{table}");
     }
 }

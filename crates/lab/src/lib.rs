@@ -18,33 +18,28 @@
 //! [`statistics`] says how sure that is. Nothing in here knows how anything is scheduled:
 //! [`simulate::Simulate`] is all this crate asks of a simulator.
 
-pub mod advise;
 pub mod answer;
 pub mod bisect;
 pub mod comparison;
-pub mod counters;
-pub mod error;
+pub mod context;
+pub mod drift;
 pub mod experiment;
 pub mod explain;
-pub mod fleet;
-pub mod frontier;
 pub mod host_machine;
-pub mod lists;
+pub mod limit;
 pub mod metrics;
 pub mod outcome;
+pub mod patches;
 pub mod profile;
 pub mod question;
 pub mod recording;
-pub mod report;
-mod resimulated;
-pub mod serve;
+pub mod resimulated;
+pub mod samples;
 pub mod simulate;
 pub mod simulator;
 pub mod statistics;
-pub mod svg;
 pub mod sweep;
-pub mod tables;
 pub mod trust;
 pub mod verdict;
-pub mod views;
-pub mod watch;
+
+pub use schedcast_base::error;

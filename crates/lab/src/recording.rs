@@ -18,8 +18,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use schedcast_names::groups::{Miss, NamedGroup, Wanted, find, label_of};
-use schedcast_names::nearest;
+use schedcast_base::groups::{Miss, NamedGroup, Wanted, find, label_of};
+use schedcast_base::names::nearest;
 use schedcast_trace::recording::Preempt;
 use schedcast_trace::{CgroupTree, Measured, Meta, Recording};
 use schedcast_workload::replay::{self, GroupIndex, Replay};
@@ -361,7 +361,7 @@ impl Recorded {
 }
 
 /// The path of the group that is meant among those of a recording.
-pub(crate) fn found(wanted: &Wanted, named: &[NamedGroup]) -> Result<String> {
+pub fn found(wanted: &Wanted, named: &[NamedGroup]) -> Result<String> {
     match (find(wanted, named), wanted) {
         (Ok(group), _) => Ok(group.path.clone()),
         (Err(Miss::Unknown { .. }), Wanted::Path(path)) => Ok(path.clone()),

@@ -7,12 +7,12 @@
 use schedcast_workload::replay::Quantiles;
 
 use crate::comparison::Comparison;
+use crate::context::Fit;
 use crate::error::Result;
 use crate::experiment::{Experiment, Scenario};
 use crate::metrics;
 use crate::recording::Recorded;
 use crate::simulate::{Simulate, run_all};
-use crate::tables::Fit;
 use crate::trust;
 
 /// Shares of a recording above this are the whole of it: no user types its length to the nanosecond.
@@ -20,12 +20,12 @@ const WHOLE_PERCENT: u64 = 99;
 
 /// Whether only the beginning of the recording is simulated, so that what the whole of it shows is no
 /// measure.
-pub(crate) fn is_partial(experiment: &Experiment, recorded: &Recorded) -> bool {
+pub fn is_partial(experiment: &Experiment, recorded: &Recorded) -> bool {
     simulated_ns(experiment, recorded) < recorded.length_ns
 }
 
 /// How much of the recording is simulated, nanoseconds.
-pub(crate) fn simulated_ns(experiment: &Experiment, recorded: &Recorded) -> u64 {
+pub fn simulated_ns(experiment: &Experiment, recorded: &Recorded) -> u64 {
     let first = experiment.scenarios.first();
     let asked_ns = first.and_then(|scenario| scenario.duration_ns);
     match asked_ns {
@@ -39,7 +39,7 @@ pub(crate) fn simulated_ns(experiment: &Experiment, recorded: &Recorded) -> u64 
 ///
 /// # Errors
 /// Refusals by the simulation.
-pub(crate) fn refit(
+pub fn refit(
     recorded: &Recorded,
     target: &str,
     experiment: &Experiment,
@@ -124,7 +124,7 @@ fn range(samples: &[Option<f64>]) -> Option<[f64; 2]> {
 
 /// Puts what the recording shows beside the baseline of `comparison`, and in front of it what must be known before numbers
 /// from a recording: a poor fit, and that it does not show what clients wait for.
-pub(crate) fn tell_fit(
+pub fn tell_fit(
     comparison: &mut Comparison,
     fit: &[Fit],
     recorded: &Recorded,

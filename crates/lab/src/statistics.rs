@@ -82,22 +82,6 @@ pub fn standard_deviation(samples: &[f64]) -> f64 {
     (squares / (samples.len() - 1) as f64).sqrt()
 }
 
-/// The nearest-rank percentile of ascending `sorted`, a value that really occurred: the least one
-/// with at least `percent` % of the values at or below it. `None` without values.
-///
-/// ```
-/// use schedcast_lab::statistics::percentile;
-/// assert_eq!(percentile(&[1.0, 2.0, 3.0, 4.0], 50.0), Some(2.0));
-/// assert_eq!(percentile(&[1.0, 2.0, 3.0, 4.0], 99.0), Some(4.0));
-/// ```
-pub fn percentile(sorted: &[f64], percent: f64) -> Option<f64> {
-    let last = sorted.len().checked_sub(1)?;
-    // In whole millionths, as histograms count: in floats 99.9 % of 1000 are a little more than 999, and the rank 1000.
-    let per_million = (percent * 1e4).round() as u128;
-    let rank = (per_million * sorted.len() as u128).div_ceil(1_000_000) as usize;
-    Some(sorted[rank.saturating_sub(1).min(last)])
-}
-
 /// Resamples of every bootstrap.
 const RESAMPLES: usize = 4_000;
 /// Start of the resampling stream: any constant will do.
@@ -390,20 +374,6 @@ mod tests {
             (32.0_f64 / 7.0).sqrt()
         );
         assert_eq!(standard_deviation(&[2.0]), 0.0);
-    }
-
-    #[test]
-    fn percentiles_are_values_that_occurred() {
-        let hundred: Vec<f64> = (1..=100).map(f64::from).collect();
-        assert_eq!(percentile(&hundred, 50.0), Some(50.0));
-        assert_eq!(percentile(&hundred, 99.0), Some(99.0));
-        assert_eq!(percentile(&hundred, 99.9), Some(100.0));
-        assert_eq!(percentile(&hundred, 0.0), Some(1.0));
-        assert_eq!(percentile(&hundred, 100.0), Some(100.0));
-        assert_eq!(percentile(&[], 50.0), None);
-        let thousand: Vec<f64> = (1..=1000).map(f64::from).collect();
-        assert_eq!(percentile(&thousand, 99.9), Some(999.0));
-        assert_eq!(percentile(&hundred, 55.0), Some(55.0));
     }
 
     #[test]

@@ -7,10 +7,10 @@
 //! Worked example: the recording shows 102 throttled periods and a p95 of 100 ms. 80 periods (−22 %) and 129 ms (+29 %) are
 //! within the bands of 25 and 30 %; 131 ms are a poor fit.
 
-use crate::advise::slo::Slo;
+use crate::context::Fit;
 use crate::metrics;
+use crate::metrics::scale::scale_for;
 use crate::recording::Latency;
-use crate::tables::{Fit, scale_for};
 
 /// How far a figure may be off.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -87,18 +87,17 @@ pub fn poorest_factor(fit: &[Fit]) -> f64 {
     poor.map(off).fold(1.0, f64::max)
 }
 
-/// The figures that an advice about `promises` stands on: what is promised, how much finishes and how often and for how long
+/// The figures that an advice that promises `promised` stands on: what is promised, how much finishes and how often and for how long
 /// the limit stops it. A miss of any other figure is told and widens the promises, but refuses no advice; one of the number of
 /// activations neither, because where threads wait for each other one request is several of them, now more and now fewer.
-pub fn decisive(fit: &[Fit], promises: &[Slo]) -> Vec<Fit> {
+pub fn decisive(fit: &[Fit], promised: &[&str]) -> Vec<Fit> {
     let stops = |name: &str| {
         let finished = name.ends_with(metrics::COUNT) && !name.contains(Latency::ACTIVATION);
         finished || name.ends_with("nr_throttled") || name.ends_with("throttled_usec")
     };
-    let promised = |name: &str| promises.iter().any(|slo| slo.metric == name);
     let decisive = fit
         .iter()
-        .filter(|one| stops(&one.metric) || promised(&one.metric));
+        .filter(|one| stops(&one.metric) || promised.contains(&one.metric.as_str()));
     decisive.cloned().collect()
 }
 
@@ -145,7 +144,6 @@ pub fn warnings(fit: &[Fit], latency: Option<&Latency>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::advise::slo::Scope;
 
     fn fit(metric: &str, predicted: f64, seen: f64) -> Fit {
         Fit {
@@ -241,8 +239,7 @@ mod tests {
             "cgroup:/pg/throttled_usec",
         ]
         .map(|metric| fit(metric, 1.0, 1.0));
-        let promised = Slo::parse("pg/request_latency.p95<1ms", Scope::default()).unwrap();
-        let decisive = decisive(&all, &[promised]);
+        let decisive = decisive(&all, &["pg/request_latency.p95"]);
         let names: Vec<&str> = decisive.iter().map(|one| one.metric.as_str()).collect();
         let (left_out_p50, left_out_activations) = (&all[0].metric, &all[3].metric);
         assert_eq!(names.len(), 4, "{names:?}");

@@ -12,12 +12,12 @@
 //!
 //! A column without a limit says what the limit costs. It is never recommended: the neighbours pay for it.
 
-use crate::advise::search::Limit;
 use crate::comparison::{Comparison, Summary, Variant};
 use crate::experiment::Scenario;
+use crate::limit::Limit;
+use crate::metrics::scale::scale_for;
 use crate::metrics::{self, Metric};
 use crate::recording::Latency;
-use crate::tables::scale_for;
 
 /// Subject of the sentences.
 pub struct Subject<'a> {
@@ -35,24 +35,6 @@ pub struct Subject<'a> {
 
 /// Which value of the latency is told.
 const TOLD: &str = "p99";
-
-impl Limit {
-    /// The limit in the units that people type: `67 ms in 100 ms = 0.67 CPU = 670m`.
-    pub fn in_words(&self) -> String {
-        let Some(quota_us) = self.quota_us else {
-            return "no limit".to_string();
-        };
-        let ms = |us: u64| format!("{} ms", us as f64 / 1000.0);
-        let (quota, period) = (ms(quota_us), ms(self.period_us));
-        let milli = (quota_us * 1000).div_ceil(self.period_us.max(1));
-        let cpus = (quota_us as f64 * 1000.0 / self.period_us.max(1) as f64).round() / 1000.0;
-        let burst = match self.burst_us {
-            0 => String::new(),
-            burst_us => format!(", burst {}", ms(burst_us)),
-        };
-        format!("{quota} in {period} = {cpus} CPU = {milli}m{burst}")
-    }
-}
 
 /// The sentences, a line each; none where nothing is known of the latency.
 pub fn sentences(subject: &Subject<'_>) -> Vec<String> {

@@ -1,8 +1,8 @@
 //! `advise` and `judge`: the smallest limit that keeps promises, and whether given ones do.
 
 use pyo3::prelude::*;
-use schedcast_lab::advise::{Demands, advise as search, gate};
-use schedcast_lab::tables;
+use schedcast_advise::{Demands, advise as search, gate};
+use schedcast_present::tables;
 
 use crate::asked::Asked;
 use crate::error::raised;

@@ -1,11 +1,13 @@
 //! `ask`: a comparison, a run or a what-if.
 
 use pyo3::prelude::*;
-use schedcast_lab::answer::{self, Layout};
+use schedcast_lab::answer;
 use schedcast_lab::comparison::{Summary, Variant};
 use schedcast_lab::error::{Error, hint_for};
+use schedcast_lab::metrics;
 use schedcast_lab::question::refuse_several;
-use schedcast_lab::{lists, metrics};
+use schedcast_present::lists;
+use schedcast_present::tables::{self, Layout};
 
 use crate::asked::Asked;
 use crate::columns::{Column, Table};
@@ -95,7 +97,7 @@ impl Answer {
         };
         let mut answer = self.answer.clone();
         answer.context.verbose = verbose;
-        Ok(answer.table(layout))
+        Ok(tables::table(&answer, layout))
     }
 
     /// One row for each variant and metric.

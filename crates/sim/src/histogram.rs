@@ -8,6 +8,8 @@
 //! histogram takes a few kilobytes instead of the quarter of a megabyte that a flat one needs, and a
 //! [`crate::World`] stays cheap to copy. Memory is bounded by the range of values, not by their number.
 
+use schedcast_base::quantile::rank;
+
 const PRECISION_BITS: u32 = 11;
 const HALF: usize = 1 << (PRECISION_BITS - 1);
 const CHUNK_BITS: u32 = 7;
@@ -163,16 +165,14 @@ impl Histogram {
     /// The same of all values and `larger` ones that are larger than each of them, but not known; `None` if it is one of
     /// these, or without values.
     pub fn quantile_below(&self, per_million: u32, larger: u64) -> Option<u64> {
-        let all = u128::from(self.count) + u128::from(larger);
-        // Place among all values in ascending order: 1 is the smallest.
-        let rank = (all * u128::from(per_million)).div_ceil(1_000_000).max(1);
-        if rank > u128::from(self.count) {
+        let rank = rank(self.count.saturating_add(larger), per_million);
+        if rank > self.count {
             return None;
         }
         let mut seen = 0;
         for (low, high, count) in self.iter() {
             seen += count;
-            if u128::from(seen) >= rank {
+            if seen >= rank {
                 let middle = low + (high - low) / 2;
                 return Some(middle.clamp(self.min, self.max));
             }

@@ -10,7 +10,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use schedcast_names::nearest;
+use schedcast_base::names::nearest;
 
 /// Kind of the error, for callers that treat some kinds differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

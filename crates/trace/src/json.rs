@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use schedcast_names::{nearest, unknown_in};
+use schedcast_base::names::{nearest, unknown_in};
 use serde::de::{DeserializeOwned, Deserializer, Error};
 
 use crate::error::{ErrorKind, ReadError, unknown_name};
 
 /// Reads a whole file.
 pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<T, ReadError> {
-    let text = crate::whole::read(path).map_err(|error| ReadError::io(path, &error))?;
+    let text = schedcast_base::whole::read(path).map_err(|error| ReadError::io(path, &error))?;
     serde_json::from_slice(&text).map_err(|error| explain(path, &error))
 }
 

@@ -9,7 +9,6 @@ mod clock;
 pub mod error;
 pub mod event;
 mod event_format;
-pub mod fresh;
 pub mod ftrace_text;
 mod input;
 mod json;
@@ -23,7 +22,6 @@ pub mod recording;
 mod ring_buffer;
 pub mod source;
 mod trace_dat;
-pub mod whole;
 pub mod write;
 
 pub use error::{ErrorKind, ReadError};
@@ -33,7 +31,6 @@ pub use input::open_trace;
 pub use names::{CommId, CommTable};
 pub use recording::trace_of;
 pub use recording::{
-    Bandwidth, Cgroup, CgroupTree, CpuStat, Figure, Measured, Meta, Recording, Request, Setting,
-    Weight,
+    Bandwidth, Cgroup, CgroupTree, Figure, Measured, Meta, Recording, Request, Setting, Weight,
 };
 pub use source::{Backwards, BufferStart, Counts, EventSource, Item, LostEvents, OtherEvent};

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use schedcast_lab::experiment::Experiment;
 use schedcast_lab::question::{Columns, Question, Subject};
-use schedcast_lab::report;
-use schedcast_lab::serve::Server;
 use schedcast_lab::simulator::Simulator;
+use schedcast_present::report;
+use schedcast_present::serve::Server;
 
 #[path = "browser/axe.rs"]
 mod axe;
@@ -20,7 +20,7 @@ mod moving;
 #[path = "browser/node.rs"]
 mod node;
 
-const EXPERIMENT: &str = include_str!("../../lab/src/report/experiment.toml");
+const EXPERIMENT: &str = include_str!("../../present/src/report/experiment.toml");
 /// Script that audits the page.
 const AUDIT: &str = include_str!("browser/audit.js");
 /// Script that reports the texts and the reactions of the page.
@@ -200,10 +200,10 @@ fn get(address: std::net::SocketAddr) -> String {
 /// The committed page is the one that its sources build.
 #[test]
 fn the_built_page_is_that_of_its_sources() {
-    let lab = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab");
-    let sources = lab.join("report");
+    let present = Path::new(env!("CARGO_MANIFEST_DIR")).join("../present");
+    let sources = present.join("report");
     if !sources.join("node_modules/esbuild").exists() {
-        eprintln!("skipped: no esbuild; `npm install` in crates/lab/report brings it");
+        eprintln!("skipped: no esbuild; `npm install` in crates/present/report brings it");
         return;
     }
     let directory = tempfile::tempdir().unwrap();
@@ -213,7 +213,7 @@ fn the_built_page_is_that_of_its_sources() {
     assert!(built.status.success(), "{built:?}");
     for name in ["report.js", "report.css"] {
         let fresh = std::fs::read(directory.path().join(name)).unwrap();
-        let kept = std::fs::read(lab.join("src/report/page").join(name)).unwrap();
+        let kept = std::fs::read(present.join("src/report/page").join(name)).unwrap();
         assert!(fresh == kept, "npm run build makes another {name}");
     }
 }

@@ -7,7 +7,7 @@ pub mod serve;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use schedcast_lab::tables::Style;
+use schedcast_lab::context::Style;
 
 use crate::columns::ColumnArguments;
 pub use crate::verbs::explain::ExplainArguments;

@@ -1,7 +1,7 @@
 //! Which group is meant, by the names that operators use.
 
 use clap::Args;
-use schedcast_names::groups::Wanted;
+use schedcast_base::groups::Wanted;
 
 /// A group by its path, or by what it is called.
 #[derive(Clone, Debug, Default, Args)]

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use indicatif::ProgressBar;
+use schedcast_base::fresh;
 use schedcast_host::calibrate::derive::figures;
 use schedcast_host::calibrate::{Figure, Measured, measure};
 use schedcast_host::{KernelInfo, Topology};
@@ -12,7 +13,6 @@ use schedcast_lab::error::{Error, Result};
 use schedcast_lab::host_machine;
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::simulator::Simulator;
-use schedcast_trace::fresh;
 use schedcast_verify::fit::{self, Fitted};
 
 use super::host::host_error;

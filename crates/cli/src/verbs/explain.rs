@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use schedcast_base::fresh;
 use schedcast_lab::error::{Error, Result, hint_for};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::units::parse_duration_ns;
@@ -12,7 +13,6 @@ use schedcast_lab::explain::{
 };
 use schedcast_lab::question::{Question, Subject};
 use schedcast_lab::simulator::Simulator;
-use schedcast_trace::fresh;
 
 use super::{recording, say_backgrounds, target};
 use crate::arguments::target::Target;

@@ -4,10 +4,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use schedcast_lab::counters::Dump;
+use schedcast_advise::counters::Dump;
+use schedcast_advise::fleet::{Fleet, Question, Server};
+use schedcast_base::fresh;
 use schedcast_lab::error::{Error, Result};
-use schedcast_lab::fleet::{Fleet, Question, Server};
-use schedcast_trace::fresh;
+use schedcast_present::fleet_page;
 
 use crate::arguments::fleet::FleetArguments;
 use crate::written;
@@ -27,7 +28,7 @@ pub fn run(arguments: &FleetArguments, out: &mut impl Write) -> Result<()> {
     };
     let fleet = Fleet::new(&dump, question);
     let standard = Path::new("-");
-    let page = |fleet: &Fleet| fleet.page(&source);
+    let page = |fleet: &Fleet| fleet_page::page(fleet, &source);
     let files: [(&Option<PathBuf>, Text<'_>); 5] = [
         (&arguments.json, &Fleet::json),
         (&arguments.csv, &Fleet::csv),

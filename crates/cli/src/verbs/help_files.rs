@@ -7,8 +7,8 @@ use std::path::Path;
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
+use schedcast_base::fresh;
 use schedcast_lab::error::{Error, Result};
-use schedcast_trace::fresh;
 
 use crate::arguments::{Cli, HelpFilesArguments};
 

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use schedcast_base::fresh;
 use schedcast_host::top::{Look, Table};
 use schedcast_host::{CpuHierarchy, self_check, sys};
 use schedcast_lab::error::{Error, Result};
-use schedcast_trace::fresh;
 
 use super::host::host_error;
 use crate::arguments::here::{SelfArguments, SelfVerb, TopArguments};

@@ -3,10 +3,11 @@
 use std::io::Write;
 use std::time::Duration;
 
+use schedcast_advise::read_recommendation;
+use schedcast_base::cpu_max::Quota;
 use schedcast_host::apply::{self, Journal, Wish};
 use schedcast_host::record::{self as recorder, Request};
-use schedcast_host::{CpuCgroup, HostError, Quota, files, sys};
-use schedcast_lab::advise::read_recommendation;
+use schedcast_host::{CpuCgroup, HostError, files, sys};
 use schedcast_lab::error::{Diagnostic, Error, Place, Result, Source, hint_for};
 
 use super::target;

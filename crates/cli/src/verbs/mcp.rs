@@ -268,7 +268,7 @@ fn reply(line: &[u8], simulator: &impl Simulate) -> Option<Value> {
         "tools/call" => call(parameters, simulator),
         _ => {
             let known = ["initialize", "ping", "tools/list", "tools/call"];
-            let nearest = schedcast_names::suggestion(method, &known);
+            let nearest = schedcast_base::names::suggestion(method, &known);
             Err((NO_METHOD, format!("no method `{method}`; {nearest}")))
         }
     };
@@ -330,7 +330,7 @@ fn call(parameters: &Value, simulator: &impl Simulate) -> std::result::Result<Va
     let name = name.ok_or((BAD_ARGUMENTS, "params.name names a tool".to_string()))?;
     let tool = TOOLS.iter().find(|tool| tool.name == name).ok_or_else(|| {
         let known = TOOLS.map(|tool| tool.name);
-        let nearest = schedcast_names::suggestion(name, &known);
+        let nearest = schedcast_base::names::suggestion(name, &known);
         (BAD_ARGUMENTS, format!("no tool `{name}`; {nearest}"))
     })?;
     let words = command_line(tool, parameters.get("arguments").unwrap_or(&Value::Null))
@@ -355,7 +355,7 @@ fn command_line(tool: &Tool, given: &Value) -> std::result::Result<Vec<String>, 
     };
     let known: Vec<&str> = tool.arguments.iter().map(|one| one.name).collect();
     if let Some(name) = given.keys().find(|name| !known.contains(&name.as_str())) {
-        let nearest = schedcast_names::suggestion(name, &known);
+        let nearest = schedcast_base::names::suggestion(name, &known);
         return Err(format!("{} has no argument `{name}`; {nearest}", tool.name));
     }
     if let Some(name) = tool

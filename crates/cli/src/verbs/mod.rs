@@ -10,14 +10,15 @@ use std::path::Path;
 
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use schedcast_base::harmless::HarmlessWriter;
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::metrics::Selection;
 use schedcast_lab::question::{Question, Subject, refuse_several};
 use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulate::Simulate;
-use schedcast_lab::{answer, bisect, lists, metrics};
-use schedcast_names::harmless::HarmlessWriter;
+use schedcast_lab::{answer, bisect, metrics};
+use schedcast_present::lists;
 
 use crate::arguments::target::Target;
 use crate::arguments::{

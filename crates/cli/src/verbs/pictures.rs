@@ -1,16 +1,16 @@
 //! Pictures and pages that are written beside the table.
 
 use indicatif::ProgressBar;
+use schedcast_advise::frontier;
+use schedcast_base::fresh;
 use schedcast_lab::answer::{self, Answer};
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::experiment::Experiment;
-use schedcast_lab::frontier;
 use schedcast_lab::question::{Question, Subject};
-use schedcast_lab::report::{self, gather::Gathered};
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::simulator::Simulator;
-use schedcast_lab::watch::perfetto;
-use schedcast_trace::fresh;
+use schedcast_present::report::{self, gather::Gathered};
+use schedcast_present::watch::perfetto;
 
 use crate::arguments::Pictures;
 

@@ -6,11 +6,11 @@ use std::io::Write;
 use std::path::Path;
 
 use indicatif::ProgressBar;
-use schedcast_lab::advise::{Demands, Step, advise as ask_for_advice, gate};
+use schedcast_advise::{Demands, Step, advise as ask_for_advice, gate};
+use schedcast_base::fresh;
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::simulate::Simulate;
-use schedcast_lab::tables;
-use schedcast_trace::fresh;
+use schedcast_present::tables;
 
 use super::{progress, question_about, recording, say_newer_kernels};
 use crate::arguments::Cli;

@@ -4,8 +4,8 @@ use std::io::Write;
 use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use schedcast_base::fresh;
 use schedcast_lab::error::{Error, Result};
-use schedcast_trace::fresh;
 use schedcast_verify::studies::{self, Bench, Report};
 
 use crate::arguments::Cli;

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 
 use schedcast_lab::error::Result;
 use schedcast_lab::question::Subject;
-use schedcast_lab::serve::Server;
 use schedcast_lab::simulator::Simulator;
+use schedcast_present::serve::Server;
 
 use super::{question_about, recording, say_newer_kernels};
 use crate::arguments::Effort;

@@ -3,12 +3,13 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use schedcast_advise::frontier;
 use schedcast_lab::error::{Error, Result};
-use schedcast_lab::frontier;
 use schedcast_lab::metrics::Selection;
 use schedcast_lab::question::Subject;
 use schedcast_lab::simulate::Simulate;
 use schedcast_lab::sweep::{Options, Part, Results, Sweep, build_of};
+use schedcast_present::frontier::Drawn;
 
 use super::{progress, question_about, recording, say_backgrounds, say_empty, say_newer_kernels};
 use crate::arguments::{Cli, SweepArguments};
@@ -112,10 +113,10 @@ fn sweep_recording(
     });
     progress.finish_and_clear();
     let found = found?;
-    found.save(&folder)?;
+    Drawn(&found).save(&folder)?;
     let measure = found.first_measure();
-    let mut text = found.table(measure, cli.style.columns) + "\n";
-    text += &found.plot(measure, cli.style.columns);
+    let mut text = Drawn(&found).table(measure, cli.style.columns) + "\n";
+    text += &Drawn(&found).plot(measure, cli.style.columns);
     let (points, seeds, folder) = (found.points().count(), found.seeds, folder.display());
     text += &format!(
         "{points} limits × {seeds} seeds: {folder}/results.csv, {folder}/results.json, {folder}/frontier.svg\n"

@@ -3,11 +3,11 @@
 use std::io::Write;
 use std::path::Path;
 
-use schedcast_lab::counters::{self, Beyond, Known};
+use schedcast_advise::counters::{self, Beyond, Known};
+use schedcast_base::fresh;
 use schedcast_lab::error::{Error, Result};
 use schedcast_lab::question::{Columns as Limits, Setting};
-use schedcast_lab::views::{self, Columns, Format, Parts, Selection, Sort};
-use schedcast_trace::fresh;
+use schedcast_present::views::{self, Columns, Format, Parts, Selection, Sort};
 
 use super::say;
 use crate::arguments::views::{

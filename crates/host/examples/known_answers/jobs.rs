@@ -110,9 +110,9 @@ fn section(burst_ms: f64, rule: &str, ask_ns: Option<u64>) -> Outcome {
     writeln!(
         body,
         "\n`cpu.stat` over all runs: nr_periods {}, nr_throttled {}, throttled_time {} ns, nr_bursts {}, burst_time {} ns.",
-        stat.nr_periods,
-        stat.nr_throttled,
-        stat.throttled_ns,
+        stat.nr_periods.unwrap_or(0),
+        stat.nr_throttled.unwrap_or(0),
+        stat.throttled_ns.unwrap_or(0),
         stat.nr_bursts.unwrap_or(0),
         stat.burst_ns.unwrap_or(0)
     )?;

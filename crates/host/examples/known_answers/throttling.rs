@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::thread;
 use std::time::Duration;
 
-use schedcast_host::{CpuCgroup, CpuLimits, CpuStat, HostError, run_in, sys};
+use schedcast_base::cpu_stat::CpuStat;
+use schedcast_host::{CpuCgroup, CpuLimits, HostError, run_in, sys};
 
 use crate::{Outcome, hog_command, new_group, page, quiet};
 
@@ -36,18 +37,20 @@ pub fn section() -> Outcome {
             )
         });
         let (run, (stat, cpu_ns)) = (run?, window.map_err(|_| "the watcher panicked")??);
-        let periods = stat.nr_periods as f64;
+        let [nr_periods, nr_throttled, throttled_ns] =
+            [stat.nr_periods, stat.nr_throttled, stat.throttled_ns].map(|count| count.unwrap_or(0));
+        let periods = nr_periods as f64;
         let (throttled_ms, cpu_ms) = (
-            stat.throttled_ns as f64 / 1e6 / periods,
+            throttled_ns as f64 / 1e6 / periods,
             cpu_ns as f64 / 1e6 / periods,
         );
         lines.push(format!(
             "{} {} {throttled_ms:.4} {cpu_ms:.4} {:.2}",
-            stat.nr_periods,
-            stat.nr_throttled,
+            nr_periods,
+            nr_throttled,
             run.steal_ratio * 100.0
         ));
-        Ok((stat.nr_throttled as f64 / periods, throttled_ms, cpu_ms))
+        Ok((nr_throttled as f64 / periods, throttled_ms, cpu_ms))
     })?;
     let column =
         |pick: fn(&(f64, f64, f64)) -> f64| -> Vec<f64> { repeats.kept.iter().map(pick).collect() };
@@ -75,8 +78,8 @@ pub fn section() -> Outcome {
     Ok(body)
 }
 
-/// Growth of the group's counters and of its tasks' CPU time (ns) within the window.
-fn watch(group: &CpuCgroup) -> Result<(CpuStat, u64), HostError> {
+/// What the group's counters and its tasks' CPU time gain in the window.
+fn watch(group: &CpuCgroup) -> Result<(u64), HostError> {
     let start_ns = sys::monotonic_ns() + FROM_MS * 1_000_000;
     let read = |at_ns| {
         sys::sleep_until_ns(at_ns);

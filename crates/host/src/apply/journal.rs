@@ -15,7 +15,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use schedcast_trace::fresh;
+use schedcast_base::fresh;
 
 use crate::cgroup::CpuCgroup;
 use crate::error::{HostError, Result, io_error, is_there, read_text};

@@ -16,11 +16,11 @@
 use std::path::{Path, PathBuf};
 
 use crate::cgroup::CpuCgroup;
-use crate::cpu_max::{CpuMax, Quota, parse_burst_us};
 use crate::error::{HostError, Result};
 use crate::files::CpuFile;
 use crate::hierarchy::CgroupVersion;
-use crate::limits::{self, CpuLimits};
+use schedcast_base::cpu_max::{CpuMax, Quota, parse_burst_us};
+use schedcast_base::limits::{self, CpuLimits};
 
 mod journal;
 mod owner;

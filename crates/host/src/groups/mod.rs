@@ -11,13 +11,13 @@
 //! # Ok::<(), schedcast_host::HostError>(())
 //! ```
 //!
-//! Paths tell units, container ids and uids of pods ([`schedcast_names::groups`]). Names of containers and pods come from
+//! Paths tell units, container ids and uids of pods ([`schedcast_base::groups`]). Names of containers and pods come from
 //! the files that runtimes and kubelet keep ([`metadata`]); no daemon is asked and no API server.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-pub use schedcast_names::groups::{GroupNames, Miss, NamedGroup, Wanted, canonical, label_of};
+pub use schedcast_base::groups::{GroupNames, Miss, NamedGroup, Wanted, canonical, label_of};
 
 use crate::error::{HostError, Result, io_error};
 use crate::hierarchy::{CgroupVersion, CpuHierarchy, child_groups};
@@ -94,7 +94,7 @@ impl Groups {
                     ..group.clone()
                 };
                 let groups: Vec<NamedGroup> = self.groups.iter().map(with_tasks).collect();
-                schedcast_names::groups::find(wanted, &groups).cloned()
+                schedcast_base::groups::find(wanted, &groups).cloned()
             }
             _ => self.find_named(wanted),
         };
@@ -105,7 +105,7 @@ impl Groups {
     }
 
     fn find_named(&self, wanted: &Wanted) -> std::result::Result<NamedGroup, Miss> {
-        schedcast_names::groups::find(wanted, &self.groups).cloned()
+        schedcast_base::groups::find(wanted, &self.groups).cloned()
     }
 
     /// The first process in the group at `path` or below it, by name.

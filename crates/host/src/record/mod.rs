@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use schedcast_trace::fresh;
+use schedcast_base::fresh;
 use serde_json::Map;
 
 use crate::error::{Result, io_error, is_there};

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use schedcast_trace::fresh::Fresh;
+use schedcast_base::fresh::Fresh;
 
 use super::{Child, Description, Groups, Request, check_new, child, names_of, tree, write_json};
 use crate::error::{HostError, Result, io_error};

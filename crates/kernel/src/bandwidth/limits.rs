@@ -3,52 +3,14 @@
 //! Worked example: burst is 40 ms and quota is to be lowered from 50 to 30 ms. At that moment burst
 //! would exceed quota, so the write fails with EINVAL; burst has to be lowered first.
 
-use super::{MAX_PERIOD_NS, MAX_RUNTIME_US, MIN_PERIOD_NS};
+use schedcast_base::limits::{self, CpuLimits, LimitError};
+
 use crate::group::BandwidthLimit;
-use crate::ids::{Cpu, GroupId, Ns};
+use crate::ids::{Cpu, GroupId};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
 use crate::platform::Platform;
 use crate::rules::ThrottleModel;
-
-/// Which check refused a limit. The kernel answers EINVAL to every one of them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LimitError {
-    /// The root group cannot be limited.
-    Root,
-    /// Quota below 1 ms.
-    QuotaTooSmall,
-    /// Period below 1 ms.
-    PeriodTooSmall,
-    /// Period above 1 s.
-    PeriodTooLong,
-    /// Quota above 2^44 − 1 µs.
-    QuotaTooLarge,
-    /// Burst above quota, or burst + quota above 2^44 − 1 µs.
-    BurstTooLarge,
-    /// cgroup v1: the ratio exceeds the nearest limited ancestor's, or falls below a child's.
-    Hierarchy,
-}
-
-impl std::fmt::Display for LimitError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            LimitError::Root => "the root group cannot be limited (EINVAL)",
-            LimitError::QuotaTooSmall => "quota is below 1000 us (EINVAL)",
-            LimitError::PeriodTooSmall => "period is below 1000 us (EINVAL)",
-            LimitError::PeriodTooLong => "period is above 1000000 us (EINVAL)",
-            LimitError::QuotaTooLarge => "quota is above 17592186044415 us (EINVAL)",
-            LimitError::BurstTooLarge => {
-                "burst is above quota, or quota + burst above 17592186044415 us (EINVAL)"
-            }
-            LimitError::Hierarchy => {
-                "quota/period is above the parent's or below a child's (cgroup v1, EINVAL)"
-            }
-        })
-    }
-}
-
-impl std::error::Error for LimitError {}
 
 /// Which cgroup version's hierarchy rule applies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -60,37 +22,27 @@ pub enum Hierarchy {
     V2,
 }
 
+/// The limit in the units of its files; `burst_exists` says whether the kernel has the file for burst.
+fn in_us(limit: &BandwidthLimit, burst_exists: bool) -> CpuLimits {
+    CpuLimits {
+        quota_us: limit.quota_ns.map(|ns| ns / 1000),
+        period_us: limit.period_ns / 1000,
+        burst_us: if burst_exists {
+            limit.burst_ns / 1000
+        } else {
+            0
+        },
+    }
+}
+
 /// Checks 2 to 5 of `tg_set_cfs_bandwidth`, in the kernel's order.
-pub fn validate(limit: &BandwidthLimit, burst_exists: bool) -> Result<(), LimitError> {
-    let max_ns: Ns = MAX_RUNTIME_US * 1000;
-    if limit.quota_ns.is_some_and(|quota| quota < MIN_PERIOD_NS) {
-        return Err(LimitError::QuotaTooSmall);
-    }
-    if limit.period_ns < MIN_PERIOD_NS {
-        return Err(LimitError::PeriodTooSmall);
-    }
-    if limit.period_ns > MAX_PERIOD_NS {
-        return Err(LimitError::PeriodTooLong);
-    }
-    let Some(quota_ns) = limit.quota_ns else {
-        return Ok(());
-    };
-    if quota_ns > max_ns {
-        return Err(LimitError::QuotaTooLarge);
-    }
-    if burst_exists
-        && (limit.burst_ns > quota_ns || limit.burst_ns.saturating_add(quota_ns) > max_ns)
-    {
-        return Err(LimitError::BurstTooLarge);
-    }
-    Ok(())
+fn validate(limit: &BandwidthLimit, burst_exists: bool) -> Result<(), LimitError> {
+    limits::validate(&in_us(limit, burst_exists))
 }
 
 /// Quota over period in 20-bit fixed point (`to_ratio`); `None` = no limit.
-pub fn quota_ratio(limit: &BandwidthLimit) -> Option<u64> {
-    limit
-        .quota_ns
-        .map(|quota_ns| ((quota_ns / 1000) << 20) / (limit.period_ns / 1000))
+fn quota_ratio(limit: &BandwidthLimit) -> Option<u64> {
+    in_us(limit, false).ratio()
 }
 
 impl Kernel {
@@ -107,7 +59,7 @@ impl Kernel {
         hierarchy: Hierarchy,
     ) -> Result<(), LimitError> {
         if group == GroupId::ROOT {
-            return Err(LimitError::Root);
+            return Err(LimitError::RootGroup);
         }
         validate(&limit, self.rules.burst).inspect_err(|_| reached(Mark::LimitRefused))?;
         self.check_hierarchy(group, &limit, hierarchy)
@@ -147,16 +99,17 @@ impl Kernel {
         let inherited = parent.and_then(|parent| self.effective_ratio(parent));
         let own = quota_ratio(limit);
         if hierarchy == Hierarchy::V1 {
-            if let (Some(own), Some(inherited)) = (own, inherited)
-                && own > inherited
+            if let (Some(ratio), Some(ceiling)) = (own, inherited)
+                && ratio > ceiling
             {
-                return Err(LimitError::Hierarchy);
+                return Err(LimitError::AboveParent { ratio, ceiling });
             }
             let effective = own.or(inherited);
-            if let Some(effective) = effective
-                && self.largest_ratio_below(group) > effective
+            let floor = self.largest_ratio_below(group);
+            if let Some(ratio) = effective
+                && floor > ratio
             {
-                return Err(LimitError::Hierarchy);
+                return Err(LimitError::BelowChild { ratio, floor });
             }
         }
         self.groups[group.index()].bandwidth.hierarchical_quota = match (own, inherited) {
@@ -205,35 +158,19 @@ mod tests {
     }
 
     #[test]
-    fn bounds_of_the_kernel() {
-        let max = MAX_RUNTIME_US;
+    fn nanoseconds_are_checked_as_the_microseconds_of_the_files() {
         assert_eq!(validate(&limit(1000, 1000, 0), true), Ok(()));
         assert_eq!(
             validate(&limit(999, 1000, 0), true),
-            Err(LimitError::QuotaTooSmall)
+            Err(LimitError::QuotaTooSmall(999))
         );
-        assert_eq!(
-            validate(&limit(1000, 999, 0), true),
-            Err(LimitError::PeriodTooSmall)
-        );
-        assert_eq!(
-            validate(&limit(1000, 1_000_001, 0), true),
-            Err(LimitError::PeriodTooLong)
-        );
-        assert_eq!(validate(&limit(max, 1000, 0), true), Ok(()));
-        assert_eq!(
-            validate(&limit(max + 1, 1000, 0), true),
-            Err(LimitError::QuotaTooLarge)
-        );
-        assert_eq!(
-            validate(&limit(max, 1000, 1), true),
-            Err(LimitError::BurstTooLarge)
-        );
-        assert_eq!(
-            validate(&limit(5000, 10_000, 5001), true),
-            Err(LimitError::BurstTooLarge)
-        );
-        assert_eq!(validate(&limit(5000, 10_000, 5001), false), Ok(()));
+        let burst = limit(5000, 10_000, 5001);
+        let above = LimitError::BurstAboveQuota {
+            burst_us: 5001,
+            quota_us: 5000,
+        };
+        assert_eq!(validate(&burst, true), Err(above));
+        assert_eq!(validate(&burst, false), Ok(()), "before burst existed");
         let unlimited = BandwidthLimit {
             quota_ns: None,
             period_ns: 1_000_000,

@@ -15,6 +15,8 @@
 //! | `timers` | period timer, refill with burst, distribution, slack timer |
 //! | `limits` | setting quota, period and burst |
 
+use schedcast_base::limits::PERIOD_MAX_US;
+
 pub(crate) mod charge;
 pub mod limits;
 pub(crate) mod throttle;
@@ -27,8 +29,4 @@ pub(crate) const SLACK_PERIOD_NS: u64 = 5_000_000;
 /// A refill this near makes redistribution pointless (`min_bandwidth_expiration`).
 pub(crate) const MIN_EXPIRATION_NS: u64 = 2_000_000;
 /// Longest period (`max_cfs_quota_period`).
-pub const MAX_PERIOD_NS: u64 = 1_000_000_000;
-/// Shortest quota and period (`min_cfs_quota_period`).
-pub const MIN_PERIOD_NS: u64 = 1_000_000;
-/// Largest finite quota in µs (`max_cfs_runtime`): fits the 20-bit ratio in 64 bits.
-pub const MAX_RUNTIME_US: u64 = (1 << 44) - 1;
+pub(crate) const MAX_PERIOD_NS: u64 = PERIOD_MAX_US * 1_000;

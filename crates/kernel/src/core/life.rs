@@ -11,7 +11,8 @@ use crate::platform::{Observation, Op, Platform, PrevState};
 use crate::rules::FairClass;
 use crate::select::WakeKind;
 use crate::task::TaskState;
-use crate::weight::{MAX_SHARES, MIN_SHARES, NICE_0_LOAD, WEIGHT_IDLE, WEIGHT_SHIFT};
+use crate::weight::{NICE_0_LOAD, WEIGHT_IDLE, WEIGHT_SHIFT};
+use schedcast_base::limits::{SHARES_MAX, SHARES_MIN};
 
 impl Kernel {
     /// Starts a created task from `cpu` (`wake_up_new_task`). The forking task, if any, is the one
@@ -176,7 +177,7 @@ impl Kernel {
         shares: u64,
     ) {
         self.here = cpu;
-        let scaled = shares.clamp(MIN_SHARES, MAX_SHARES) << WEIGHT_SHIFT;
+        let scaled = shares.clamp(SHARES_MIN, SHARES_MAX) << WEIGHT_SHIFT;
         if group == GroupId::ROOT || self.groups[group.index()].shares == scaled {
             return;
         }

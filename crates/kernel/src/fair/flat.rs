@@ -20,7 +20,8 @@ use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
 use crate::platform::{Op, Platform};
 use crate::task::Policy;
-use crate::weight::{LoadWeight, MIN_SHARES, NICE_0_LOAD};
+use crate::weight::{LoadWeight, NICE_0_LOAD};
+use schedcast_base::limits::SHARES_MIN;
 
 impl Kernel {
     /// One level of a task's weight over all levels, from the task upwards and beginning with that of nice 0
@@ -32,7 +33,7 @@ impl Kernel {
             Some(_) => self.cfs_rqs[entity.cfs_rq.index()].load.weight,
             None => NICE_0_LOAD,
         };
-        (weight * entity.load.weight / of).max(MIN_SHARES)
+        (weight * entity.load.weight / of).max(SHARES_MIN)
     }
 
     /// A task's weight over all levels, as they are now.

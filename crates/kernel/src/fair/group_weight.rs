@@ -13,7 +13,8 @@ use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
 use crate::platform::{Access, Line, Op, Platform};
 use crate::rules::{CgroupMode, FairClass, Protection, Reweight, ThrottleModel};
-use crate::weight::{LoadWeight, MIN_SHARES};
+use crate::weight::LoadWeight;
+use schedcast_base::limits::SHARES_MIN;
 
 /// Signed `value · old / new`, truncated like the kernel's `div_s64`.
 #[inline]
@@ -98,7 +99,7 @@ impl Kernel {
         shares
             .checked_div(tg_weight)
             .unwrap_or(shares)
-            .clamp(MIN_SHARES, group.shares)
+            .clamp(SHARES_MIN, group.shares)
     }
 
     /// The same where groups may weigh more than their shares (7.3).
@@ -122,7 +123,7 @@ impl Kernel {
         let load = cfs_rq.load.unscaled().max(cfs_rq.avg.load_avg);
         let all = (group.load_avg + load).saturating_sub(cfs_rq.tg_load_avg_contrib);
         let part = (sum * load).checked_div(all).unwrap_or(sum * load);
-        part.clamp(MIN_SHARES, most)
+        part.clamp(SHARES_MIN, most)
     }
 
     /// Recomputes a group entity's weight (`update_cfs_group`).

@@ -311,7 +311,7 @@ fn apply_tunable(rules: &mut Rules, name: &str, value: i64) -> Result<(), Proble
 
 /// The refusal of a name, with the valid one it probably was meant to be.
 fn unknown(what: &'static str, word: &str, valid: impl Iterator<Item = &'static str>) -> Problem {
-    let nearest = schedcast_names::nearest(word, valid);
+    let nearest = schedcast_base::names::nearest(word, valid);
     Problem::Unknown { what, nearest }
 }
 

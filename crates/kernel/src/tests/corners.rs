@@ -1,13 +1,14 @@
 //! Rules that only special settings or rare moments reach.
 
 use super::world::{MS, US, World};
-use crate::bandwidth::limits::{Hierarchy, LimitError};
+use crate::bandwidth::limits::Hierarchy;
 use crate::group::BandwidthLimit;
 use crate::ids::{Cpu, GroupId};
 use crate::platform::Op;
 use crate::rules::{KernelChoice, Preemption, Rules};
 use crate::task::Policy;
 use crate::topology::Topology;
+use schedcast_base::limits::LimitError;
 
 const CPU: Cpu = Cpu(0);
 

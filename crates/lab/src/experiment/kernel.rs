@@ -8,12 +8,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use schedcast_base::names::nearest;
 use schedcast_host::KernelInfo;
 use schedcast_kernel::rules::{
     DEFAULT, Feature, KernelChoice, Preemption, Problem, Rules, RulesError, TUNABLES, Tunable,
     Version,
 };
-use schedcast_names::nearest;
 use schedcast_tree::trees;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};

@@ -11,7 +11,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use schedcast_names::nearest;
+use schedcast_base::names::nearest;
 use schedcast_sim::Machine;
 use schedcast_sim::machine::PRESETS;
 
@@ -336,7 +336,7 @@ pub fn preset_source(name: &str, value: Option<&Value>, directory: &Path) -> Res
         None if name.contains('/') || name.ends_with(".toml") => {
             let path = directory.join(name);
             let shown = path.display().to_string();
-            let text = schedcast_trace::whole::read_text(&path).map_err(|error| match value {
+            let text = schedcast_base::whole::read_text(&path).map_err(|error| match value {
                 Some(value) => Error::input(&value.place, format!("cannot read {shown}: {error}")),
                 None => Error::file("read", &shown, &error),
             })?;

@@ -194,7 +194,7 @@ pub fn load(path: &Path, mut surroundings: Surroundings) -> Result<Experiment> {
     let shown = path.display().to_string();
     refuse_others(path, &shown)?;
     let text =
-        schedcast_trace::whole::read(path).map_err(|error| Error::file("read", &shown, &error))?;
+        schedcast_base::whole::read(path).map_err(|error| Error::file("read", &shown, &error))?;
     let text = String::from_utf8(text).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
         Error::Input(Box::new(Diagnostic::general(format!(

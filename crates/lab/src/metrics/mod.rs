@@ -7,9 +7,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::statistics::MeanKind;
-use crate::tables::wrap;
+use schedcast_base::columns::wrap;
 
 mod refuse;
+pub mod scale;
 mod select;
 
 use refuse::subjects_of;

@@ -81,7 +81,7 @@ pub(super) fn subjects_of(
 
 fn refused<'a>(metric: &str, part: &str, valid: impl IntoIterator<Item = &'a str>) -> Error {
     let error = Error::usage(format!("there is no metric `{metric}`"));
-    match schedcast_names::nearest(part, valid) {
+    match schedcast_base::names::nearest(part, valid) {
         Some(near) => error.hint(format!("the nearest valid name for `{part}` is `{near}`")),
         None => error.hint("`schedcast list metrics` shows all"),
     }

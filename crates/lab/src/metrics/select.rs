@@ -4,7 +4,7 @@
 //! the program `web`, `*/nr_throttled` the throttled periods of all groups, and `machine/busy_ratio`
 //! that one row. The star in the name of a pool, such as `worker-*`, is matched by itself.
 
-use schedcast_names::nearest;
+use schedcast_base::names::nearest;
 
 use super::{FAMILIES, Suffix, refuse_unknown, refuse_unknown_subject, short_names, subjects_of};
 use crate::error::{Error, Result, hint_for};

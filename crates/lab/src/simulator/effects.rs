@@ -16,7 +16,7 @@ use super::chance::Chance;
 use crate::error::Result;
 use crate::experiment::Scenario;
 use crate::experiment::program::Action;
-use crate::tables::rows::is_within;
+use schedcast_base::groups::is_within;
 
 impl Simulator {
     /// Settings that have no effect in these scenarios, in one sentence.

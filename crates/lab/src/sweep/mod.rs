@@ -27,7 +27,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rayon::prelude::*;
 
-pub(crate) use self::results::csv_line;
+pub use self::results::csv_line;
 pub use self::results::{Brief, Results, Row};
 use crate::comparison::Comparison;
 use crate::error::{Diagnostic, Error, Result};

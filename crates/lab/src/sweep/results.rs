@@ -13,7 +13,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use schedcast_trace::fresh;
+use schedcast_base::fresh;
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 
@@ -22,8 +22,9 @@ use crate::error::{Error, Result};
 use crate::experiment::document::{Kind, Value};
 use crate::experiment::sweep::short;
 use crate::experiment::{Cell, Experiment};
+use crate::metrics::scale::{full_name, scale_for};
 use crate::metrics::{self, Better, Metric};
-use crate::tables;
+use schedcast_base::columns::{self, pad_left, pad_right, wrap};
 
 /// Name and version of the JSON form.
 pub const SCHEMA: &str = "schedcast.sweep/1";
@@ -85,7 +86,7 @@ impl Results {
             left.partial_cmp(&right)
                 .unwrap_or(std::cmp::Ordering::Equal)
         });
-        let metrics = metrics.iter().map(tables::full_name).collect();
+        let metrics = metrics.iter().map(full_name).collect();
         Results {
             title: experiment.title.clone(),
             seeds: experiment.seeds,
@@ -195,8 +196,8 @@ impl Results {
         let mut left_out = Vec::new();
         for metric in metrics.iter().filter_map(|name| metrics::parse(name)) {
             let column = self.metric_column(&metric);
-            if used + column.width() > tables::WIDTH {
-                left_out.push(tables::full_name(&metric));
+            if used + column.width() > columns::WIDTH {
+                left_out.push(full_name(&metric));
                 continue;
             }
             used += column.width();
@@ -211,7 +212,7 @@ impl Results {
         if let Some(last) = left_out.pop() {
             let mut names: Vec<String> = left_out.iter().map(|name| format!("{name},")).collect();
             names.push(last);
-            text += &tables::wrap("not shown:", &names, 2);
+            text += &wrap("not shown:", &names, 2);
         }
         text
     }
@@ -241,10 +242,10 @@ impl Results {
     }
 
     fn metric_column(&self, metric: &Metric<'_>) -> Column {
-        let name = tables::full_name(metric);
+        let name = full_name(metric);
         let briefs: Vec<Option<&Brief>> = self.rows.iter().map(|row| row.get(&name)).collect();
         let means = briefs.iter().flatten().map(|brief| brief.mean.abs());
-        let scale = tables::scale_for(metric, means.fold(0.0, f64::max));
+        let scale = scale_for(metric, means.fold(0.0, f64::max));
         let value = |brief: &Option<&Brief>| match brief {
             None => "-".to_string(),
             Some(brief) => {
@@ -278,21 +279,21 @@ struct Column {
 impl Column {
     /// With the two blanks that keep columns apart.
     fn width(&self) -> usize {
-        let widths = self.cells.iter().map(|cell| tables::width(cell));
+        let widths = self.cells.iter().map(|cell| columns::width(cell));
         widths.max().unwrap_or(0) + 2
     }
 
     fn cell(&self, index: usize) -> String {
         match self.left {
-            true => tables::pad_right(&self.cells[index], self.width()),
-            false => tables::pad_left(&self.cells[index], self.width()),
+            true => pad_right(&self.cells[index], self.width()),
+            false => pad_left(&self.cells[index], self.width()),
         }
     }
 }
 
 /// Fields with a comma, a quote or a line break are quoted, quotes doubled (RFC 4180). A name that a spreadsheet would
 /// calculate (`=cmd|…`, `@SUM(…)`) gets an apostrophe in front, which makes it text there.
-pub(crate) fn csv_line(fields: &[String]) -> String {
+pub fn csv_line(fields: &[String]) -> String {
     let field = |field: &String| {
         let is_formula = field.starts_with(['=', '+', '-', '@', '\t', '\r']);
         let field = match is_formula && field.parse::<f64>().is_err() {

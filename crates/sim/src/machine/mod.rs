@@ -135,7 +135,7 @@ impl Machine {
             place: None,
             message: format!(
                 "no such machine preset; {}",
-                schedcast_names::suggestion(name, &known)
+                schedcast_base::names::suggestion(name, &known)
             ),
         })
     }
@@ -238,7 +238,7 @@ fn explain(file: &str, text: Option<&str>, error: &toml::de::Error) -> MachineEr
     MachineError {
         file: file.to_owned(),
         place,
-        message: schedcast_names::nearer(message).unwrap_or_else(|| message.to_owned()),
+        message: schedcast_base::names::nearer(message).unwrap_or_else(|| message.to_owned()),
     }
 }
 

@@ -5,7 +5,8 @@
 //! tree is another, which keeps the tables that a world reads as its C says.
 
 use super::{RunError, World};
-use schedcast_kernel::bandwidth::limits::{Hierarchy, LimitError};
+use schedcast_base::limits::LimitError;
+use schedcast_kernel::bandwidth::limits::Hierarchy;
 use schedcast_kernel::cpufreq::FrequencyDriver;
 use schedcast_kernel::cpuidle::{GovernorKind, IdleState};
 use schedcast_kernel::cpuset::CpuSet;

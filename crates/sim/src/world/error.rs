@@ -1,8 +1,8 @@
 //! Errors when a world is built or run.
 
 use crate::workload_check::WorkloadError;
+use schedcast_base::limits::LimitError;
 use schedcast_kernel::Ns;
-use schedcast_kernel::bandwidth::limits::LimitError;
 use thiserror::Error;
 
 /// Why a world cannot be built.

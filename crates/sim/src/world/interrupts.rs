@@ -329,7 +329,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         cpu: Cpu,
         group: GroupId,
         setting: GroupSetting,
-    ) -> Result<(), schedcast_kernel::bandwidth::limits::LimitError> {
+    ) -> Result<(), schedcast_base::limits::LimitError> {
         let (kernel, out) = (&mut self.kernel, &mut self.out);
         match setting {
             GroupSetting::Limit(limit) => {

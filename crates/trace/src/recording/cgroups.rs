@@ -17,6 +17,9 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
+use schedcast_base::cpu_stat::{self, CpuStat, Refused};
+use schedcast_base::limits::{PERIOD_US, QUOTA_MAX_US};
+
 use crate::error::unknown_name;
 use crate::event::Pid;
 
@@ -99,76 +102,6 @@ pub enum Weight {
     Weight(u64),
 }
 
-/// `cpu.stat` in ns, whichever interface it came from. Values that the file does not have are
-/// `None`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CpuStat {
-    /// CPU time used.
-    pub usage_ns: Option<u64>,
-    /// Periods in which the group was active.
-    pub nr_periods: Option<u64>,
-    /// Periods in which it was throttled.
-    pub nr_throttled: Option<u64>,
-    /// Time its run queues were throttled, summed over CPUs.
-    pub throttled_ns: Option<u64>,
-    /// Periods in which it used more than its quota.
-    pub nr_bursts: Option<u64>,
-    /// Time it used beyond its quota.
-    pub burst_ns: Option<u64>,
-}
-
-impl CpuStat {
-    /// How much was counted since `before`; what either lacks is `None`. Counters never fall: where one did, the group
-    /// is another one of that name, as after a restart, and all it counted it counted since.
-    pub fn since(&self, before: &CpuStat) -> CpuStat {
-        let anew = self.began_anew(before);
-        let (was, is) = (before.counters(), self.counters());
-        let grown = |row: usize| {
-            let (was, is) = was[row].zip(is[row])?;
-            Some(if anew { is } else { is - was })
-        };
-        let [
-            usage_ns,
-            nr_periods,
-            nr_throttled,
-            throttled_ns,
-            nr_bursts,
-            burst_ns,
-        ] = std::array::from_fn(grown);
-        CpuStat {
-            usage_ns,
-            nr_periods,
-            nr_throttled,
-            throttled_ns,
-            nr_bursts,
-            burst_ns,
-        }
-    }
-
-    /// Whether a counter is smaller than it was in `before`.
-    pub fn began_anew(&self, before: &CpuStat) -> bool {
-        let mut pairs = before.counters().into_iter().zip(self.counters());
-        pairs.any(|(was, is)| was.zip(is).is_some_and(|(was, is)| is < was))
-    }
-
-    /// All of them, in the order of the fields.
-    fn counters(&self) -> [Option<u64>; 6] {
-        [
-            self.usage_ns,
-            self.nr_periods,
-            self.nr_throttled,
-            self.throttled_ns,
-            self.nr_bursts,
-            self.burst_ns,
-        ]
-    }
-}
-
-/// Periods that the kernel takes (`min_cfs_quota_period`, `max_cfs_quota_period`).
-const PERIOD_US: std::ops::RangeInclusive<u64> = 1000..=1_000_000;
-/// It keeps a quota or a burst in 44 bits of microseconds (`max_cfs_runtime`).
-const RUNTIME_US_END: u64 = 1 << 44;
-
 impl Cgroup {
     /// The group's bandwidth; `None` if it has no such files (a root of v2).
     ///
@@ -195,7 +128,7 @@ impl Cgroup {
         if let Some(far) = quota_us
             .into_iter()
             .chain([burst_us])
-            .find(|us| *us >= RUNTIME_US_END)
+            .find(|us| *us > QUOTA_MAX_US)
         {
             return Err(format!(
                 "expected a quota and a burst below 2^44 µs, as the kernel allows, found {far}"
@@ -303,49 +236,18 @@ fn cpu_stat(text: &str) -> Result<CpuStat, String> {
             return Err(unexpected("cpu.stat", "`NAME NUMBER`", line));
         };
         let value = number("cpu.stat", value)?;
-        let from_us = value
-            .checked_mul(1000)
-            .ok_or_else(|| unexpected("cpu.stat", "fewer µs", line));
-        match name {
-            "usage_usec" => stat.usage_ns = Some(from_us?),
-            "nr_periods" => stat.nr_periods = Some(value),
-            "nr_throttled" => stat.nr_throttled = Some(value),
-            "throttled_time" => stat.throttled_ns = Some(value),
-            "throttled_usec" => stat.throttled_ns = Some(from_us?),
-            "nr_bursts" => stat.nr_bursts = Some(value),
-            "burst_time" => stat.burst_ns = Some(value),
-            "burst_usec" => stat.burst_ns = Some(from_us?),
-            "user_usec"
-            | "system_usec"
-            | "nice_usec"
-            | "core_sched.force_idle_usec"
-            | "wait_sum" => {}
-            _ => {
-                return Err(format!(
+        stat.set(name, value).map_err(|why| match why {
+            Refused::TooLarge => unexpected("cpu.stat", "fewer µs", line),
+            Refused::Unknown => {
+                format!(
                     "`cpu.stat`: {}",
-                    unknown_name("line", name, &STAT_LINES)
-                ));
+                    unknown_name("line", name, &cpu_stat::NAMES)
+                )
             }
-        }
+        })?;
     }
     Ok(stat)
 }
-
-const STAT_LINES: [&str; 13] = [
-    "usage_usec",
-    "user_usec",
-    "system_usec",
-    "nice_usec",
-    "core_sched.force_idle_usec",
-    "nr_periods",
-    "nr_throttled",
-    "throttled_usec",
-    "throttled_time",
-    "nr_bursts",
-    "burst_usec",
-    "burst_time",
-    "wait_sum",
-];
 
 /// Files of a cgroup that may stand in `cgroups.json`, and the key of its members.
 const KEYS: [&str; 32] = [

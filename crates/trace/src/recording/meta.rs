@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use schedcast_names::groups::{GroupNames, NamedGroup};
+use schedcast_base::groups::{GroupNames, NamedGroup};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 

@@ -15,7 +15,7 @@ mod snapshots;
 
 use std::path::{Path, PathBuf};
 
-pub use self::cgroups::{Bandwidth, Cgroup, CgroupTree, CpuStat, Weight};
+pub use self::cgroups::{Bandwidth, Cgroup, CgroupTree, Weight};
 pub use self::measured::{FIGURES, Figure, Measured, Setting};
 pub use self::meta::{Meta, PeriodEnd, Preempt, TraceFormat};
 pub use self::requests::Request;

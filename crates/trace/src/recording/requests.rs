@@ -29,7 +29,7 @@ const COLUMNS: [&str; 4] = ["client", "scheduled_us", "sent_us", "replied_us"];
 
 /// Reads the whole file.
 pub(super) fn read(path: &Path) -> Result<Vec<Request>, ReadError> {
-    let text = crate::whole::read(path).map_err(|error| ReadError::io(path, &error))?;
+    let text = schedcast_base::whole::read(path).map_err(|error| ReadError::io(path, &error))?;
     parse(path, &text)
 }
 

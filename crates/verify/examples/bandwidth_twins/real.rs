@@ -4,9 +4,10 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use schedcast_base::cpu_stat::CpuStat;
 use schedcast_host::{
-    CgroupVersion, CommandSpec, CpuCgroup, CpuFile, CpuLimits, CpuStat, HostError, KernelInfo,
-    Output, TaskTimes, run_in, sys,
+    CgroupVersion, CommandSpec, CpuCgroup, CpuFile, CpuLimits, HostError, KernelInfo, Output,
+    TaskTimes, run_in, sys,
 };
 
 use crate::cases::{BEAT_S, Case, Task, rt_app_file};
@@ -69,9 +70,9 @@ fn once(case: &Case) -> Outcome<Repeat> {
         })
         .collect::<Outcome<_>>()?;
     Ok(Repeat {
-        periods: stat.nr_periods as f64,
-        throttled: stat.nr_throttled as f64,
-        throttled_ms: stat.throttled_ns as f64 / 1e6,
+        periods: stat.nr_periods.unwrap_or(0) as f64,
+        throttled: stat.nr_throttled.unwrap_or(0) as f64,
+        throttled_ms: stat.throttled_ns.unwrap_or(0) as f64 / 1e6,
         bursts: stat.nr_bursts.unwrap_or(0) as f64,
         burst_ms: stat.burst_ns.unwrap_or(0) as f64 / 1e6,
         cpu_ms,

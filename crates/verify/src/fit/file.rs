@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use schedcast_base::quantile::{MEDIAN, nearest_rank};
 use schedcast_lab::error::{Error, Place, Result, Source};
 use schedcast_lab::experiment::document::{self, Entry, Kind, Table, Value};
 use schedcast_lab::experiment::machine::preset_source;
@@ -45,7 +46,7 @@ pub(super) struct Given {
 /// A file that cannot be read, unknown and missing keys, a preset that does not exist, no figures.
 pub fn read(path: &Path) -> Result<Figures> {
     let shown = path.display().to_string();
-    let text = schedcast_trace::whole::read_text(path)
+    let text = schedcast_base::whole::read_text(path)
         .map_err(|error| Error::file("read", &shown, &error))?;
     let source = Source::new(shown, text);
     let mut base = document::parse(&source)?;
@@ -136,7 +137,7 @@ fn numbers(value: &Value) -> Result<Vec<f64>> {
 impl Given {
     /// Of an even number of repeats the lower one of the two in the middle.
     pub fn median(&self) -> f64 {
-        self.measured[(self.measured.len() - 1) / 2]
+        nearest_rank(&self.measured, MEDIAN).unwrap_or(f64::NAN)
     }
 
     /// The smallest and the largest repeat.

@@ -8,8 +8,8 @@
 //! tables              the published ones beside ours
 //! ```
 
-use schedcast_lab::report;
-use schedcast_lab::svg::escape;
+use schedcast_present::report;
+use schedcast_present::svg::escape;
 
 use super::report::{Report, StudyReport};
 

@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use schedcast_lab::svg::{begin, line, text};
+use schedcast_present::svg::{begin, line, text};
 
 use super::prediction::Series;
 

@@ -9,10 +9,10 @@
 //! At an offset of 25 ms the groups share half of their run time, and take
 //! T1 / (1 − L/2) = 27.6 / 0.8437 = 32.7 s. Over uniform offsets the mean is T1·(−ln(1 − L)/L) = 33.1 s.
 
+use schedcast_base::quantile::percentile;
 use schedcast_kernel::{Cpu, Ns};
 use schedcast_lab::error::Result;
 use schedcast_lab::experiment::Scenario;
-use schedcast_lab::statistics::percentile;
 use schedcast_sim::World;
 
 use super::bench::uniform_draws;

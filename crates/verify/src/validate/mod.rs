@@ -14,11 +14,11 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use schedcast_base::fresh;
 use schedcast_lab::error::{Diagnostic, Error, Result};
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::cgroup::{CgroupSettings, Weight};
 use schedcast_lab::outcome::Outcome;
-use schedcast_trace::fresh;
 use serde::{Deserialize, Serialize};
 
 mod page;
@@ -277,7 +277,7 @@ pub fn read_results(path: &Path) -> Result<Vec<Twin>> {
         return Ok(Vec::new());
     }
     let shown = path.display().to_string();
-    let text = schedcast_trace::whole::read_text(path)
+    let text = schedcast_base::whole::read_text(path)
         .map_err(|error| Error::file("read", shown.clone(), &error))?;
     serde_json::from_str(&text).map_err(|error| {
         let message = format!("{shown}: no results of a validation: {error}");
@@ -295,7 +295,7 @@ pub fn read_reasons(path: Option<&Path>) -> Result<BTreeMap<String, String>> {
         return Ok(BTreeMap::new());
     };
     let shown = path.display().to_string();
-    let text = schedcast_trace::whole::read_text(path)
+    let text = schedcast_base::whole::read_text(path)
         .map_err(|error| Error::file("read", shown.clone(), &error))?;
     toml::from_str(&text).map_err(|error| {
         let message =

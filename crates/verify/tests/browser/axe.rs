@@ -1,10 +1,10 @@
-//! axe-core on every kind of page. It is no part of the repository: `npm install` in crates/lab/report brings it.
+//! axe-core on every kind of page. It is no part of the repository: `npm install` in crates/present/report brings it.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use schedcast_lab::serve::Server;
 use schedcast_lab::simulator::Simulator;
+use schedcast_present::serve::Server;
 use schedcast_verify::studies;
 use schedcast_verify::studies::bench::Bench;
 use schedcast_verify::studies::report::Report;
@@ -16,10 +16,10 @@ const RUN: &str = include_str!("axe.js");
 /// The checker as a script.
 fn checker() -> Option<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../lab/report/node_modules/axe-core/axe.min.js");
+        .join("../present/report/node_modules/axe-core/axe.min.js");
     let found = std::fs::read_to_string(path).ok();
     if found.is_none() {
-        eprintln!("skipped: no axe-core; `npm install` in crates/lab/report brings it");
+        eprintln!("skipped: no axe-core; `npm install` in crates/present/report brings it");
     }
     found
 }

@@ -6,8 +6,8 @@ use super::{browser, console, left, open, page_of_node};
 use schedcast_lab::error::Source;
 use schedcast_lab::experiment::{self, Surroundings, document};
 use schedcast_lab::question::{Columns, Question, Subject};
-use schedcast_lab::report;
 use schedcast_lab::simulator::Simulator;
+use schedcast_present::report;
 
 const TIMELINE: &str = include_str!("timeline.js");
 

@@ -83,7 +83,7 @@ pub use start::Start;
 pub use unit::Unit;
 
 use model::Model;
-use schedcast_names::suggestion;
+use schedcast_base::names::suggestion;
 use start::Compiler;
 
 /// All tools, in the order of lists.

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use schedcast_names::suggestion;
+use schedcast_base::names::suggestion;
 
 macro_rules! prices {
     ($($(#[$doc:meta])* $name:ident = $default:literal),* $(,)?) => {

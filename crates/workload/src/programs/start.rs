@@ -11,7 +11,7 @@ use schedcast_sim::{ProgramBuilder, Reg, Workload};
 
 use super::command::CommandError;
 use super::prices::Prices;
-use schedcast_names::suggestion;
+use schedcast_base::names::suggestion;
 
 /// Where and how a program is started.
 #[derive(Clone, Debug)]

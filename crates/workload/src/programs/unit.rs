@@ -4,8 +4,8 @@
 //! `/system.slice/run-hackbench.scope`, whose `cpu.max` is `50000 100000`. The reader of the experiment makes the group; the attributes of
 //! the process are set here.
 
+use schedcast_base::names::suggestion;
 use schedcast_kernel::task::Policy;
-use schedcast_names::suggestion;
 
 use super::command::{CommandError, Effect, Flag, Given, Tool, Words};
 use super::prefix::{Machine, NEEDS_PROGRAM, Prefixes};

@@ -13,9 +13,10 @@
 //! when one shell started two programs, or one program was started in two sessions.
 
 use super::threads::{Origin, ThreadId};
+use schedcast_base::cpu_stat::CpuStat;
 use schedcast_kernel::group::BandwidthLimit;
 use schedcast_kernel::task::Policy;
-use schedcast_trace::{CgroupTree, CpuStat, Pid, Weight};
+use schedcast_trace::{CgroupTree, Pid, Weight};
 use std::collections::BTreeMap;
 
 /// Index into [`super::Replay::groups`]; 0 is the root group.

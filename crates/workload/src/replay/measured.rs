@@ -1,5 +1,7 @@
 //! Figures that the recording itself shows, which a re-simulation of it must meet.
 
+use schedcast_base::quantile::nearest_rank;
+
 use super::Replay;
 use super::groups::Group;
 use super::model::{Activation, Trigger};
@@ -45,7 +47,7 @@ impl Quantiles {
         let Some(&max_ns) = values.last() else {
             return Self::default();
         };
-        let at = |percent: usize| values[(values.len() * percent).div_ceil(100).max(1) - 1];
+        let at = |percent: u32| nearest_rank(&values, percent * 10_000).unwrap_or(max_ns);
         Self {
             count,
             unfinished: ages.len() as u64,

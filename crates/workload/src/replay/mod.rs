@@ -295,7 +295,7 @@ impl Replay {
             .map(|index| GroupIndex(index as u32))
             .ok_or_else(|| ReplayError::UnknownGroup {
                 path: path.to_owned(),
-                suggestion: schedcast_names::suggestion(path, &known()),
+                suggestion: schedcast_base::names::suggestion(path, &known()),
             })
     }
 
@@ -316,7 +316,7 @@ impl Replay {
             names.dedup();
             return Err(ReplayError::UnknownThread {
                 name: name.to_owned(),
-                suggestion: schedcast_names::suggestion(name, &names),
+                suggestion: schedcast_base::names::suggestion(name, &names),
             });
         }
         Ok(found)

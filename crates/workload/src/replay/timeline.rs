@@ -24,6 +24,7 @@
 //! doubt of 90 µs, the time between its wakeup and the first event that shows it.
 
 use super::threads::{ThreadId, Threads};
+use schedcast_base::quantile::{MEDIAN, nearest_rank};
 use schedcast_trace::{Event, EventKind, PrevState};
 
 /// Why a thread left its CPU.
@@ -413,7 +414,7 @@ pub(super) fn idle_exit_ns(timelines: &[CpuTimeline]) -> u64 {
 /// Lower median.
 pub(super) fn median(values: &mut [u64]) -> Option<u64> {
     values.sort_unstable();
-    values.get(values.len().checked_sub(1)? / 2).copied()
+    nearest_rank(values, MEDIAN)
 }
 
 /// Per thread: the run time that agrees with most of its runs whose end is unseen.

@@ -16,7 +16,7 @@ use std::ops::RangeInclusive;
 use super::ast::Located;
 use super::error::{Fault, Span, quoted};
 use super::json::{Kind, Member, Value};
-use schedcast_names::suggestion;
+use schedcast_base::names::suggestion;
 
 /// rt-app keeps every number in an `int`.
 pub(super) const INTEGER_MAX: i64 = i32::MAX as i64;

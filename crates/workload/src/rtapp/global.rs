@@ -11,7 +11,7 @@ use super::ast::{Calibration, FtraceCategory, Global, Located, LogSize, Note, Po
 use super::error::{Fault, Span, quoted};
 use super::fields::{Fields, INTEGER_MAX, object};
 use super::json::{Kind, Value};
-use schedcast_names::suggestion;
+use schedcast_base::names::suggestion;
 
 /// Every key of `global`. The last three are relics without effect that stand in many files.
 pub(super) const KEYS: [&str; 16] = [

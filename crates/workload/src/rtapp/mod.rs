@@ -94,7 +94,7 @@ pub fn parse(name: &str, text: &[u8]) -> Result<File, Error> {
 ///
 /// [`LoadError::Read`] if there is no such file, [`LoadError::Parse`] if it is not valid.
 pub fn load(path: &Path) -> Result<File, LoadError> {
-    let text = schedcast_trace::whole::read(path).map_err(|source| LoadError::Read {
+    let text = schedcast_base::whole::read(path).map_err(|source| LoadError::Read {
         path: path.to_owned(),
         source,
     })?;

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use super::ast::{Action, Event, File, MemoryRun, Note, Task, TimerMode, TimerUse};
 use super::error::{Fault, Span, quoted};
-use schedcast_names::{nearest, suggestion};
+use schedcast_base::names::{nearest, suggestion};
 
 impl File {
     /// Threads that must come to a barrier before it opens.

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use schedcast_host::{CpuCgroup, CpuLimits, CpuStat, limits, siblings};
+use schedcast_base::cpu_stat::CpuStat;
+use schedcast_base::limits::{self, CpuLimits};
+use schedcast_host::{CpuCgroup, siblings};
 use schedcast_lab::error::Result;
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::experiment::cgroup::CgroupSettings;
@@ -70,9 +72,12 @@ impl Tree {
                 None => stat,
             };
             let counts = [
-                ("nr_periods", Some(stat.nr_periods as f64)),
-                ("nr_throttled", Some(stat.nr_throttled as f64)),
-                ("throttled_usec", Some(stat.throttled_ns as f64 / 1e3)),
+                ("nr_periods", stat.nr_periods.map(|count| count as f64)),
+                ("nr_throttled", stat.nr_throttled.map(|count| count as f64)),
+                (
+                    "throttled_usec",
+                    stat.throttled_ns.map(|ns| ns as f64 / 1e3),
+                ),
                 ("nr_bursts", stat.nr_bursts.map(|count| count as f64)),
                 ("burst_usec", stat.burst_ns.map(|ns| ns as f64 / 1e3)),
                 ("usage_usec", stat.usage_ns.map(|ns| ns as f64 / 1e3)),

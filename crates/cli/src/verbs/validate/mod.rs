@@ -6,12 +6,12 @@
 use std::io::Write;
 use std::path::Path;
 
+use schedcast_base::fresh;
 use schedcast_host::vm::KernelImage;
 use schedcast_host::{KernelInfo, sys};
 use schedcast_lab::error::{Diagnostic, Error, Result};
 use schedcast_lab::experiment::{self, Experiment, Scenario, Surroundings, document};
 use schedcast_lab::simulate::{Simulate, run_all};
-use schedcast_trace::fresh;
 use schedcast_verify::validate::{self, AsReal, Measured, Twin};
 
 use super::host::host_error;
@@ -107,7 +107,7 @@ fn load<'a>(arguments: &'a ValidateArguments, real: &Real) -> Result<Vec<(&'a Pa
     let is_known = |name: &&String| names.contains(&name.as_str());
     if let Some(name) = arguments.variants.iter().find(|name| !is_known(name)) {
         let error = Error::usage(format!("no variant is named `{name}`"));
-        return Err(match schedcast_names::nearest(name, names) {
+        return Err(match schedcast_base::names::nearest(name, names) {
             Some(near) => error.hint(format!("did you mean `{near}`?")),
             None => error,
         });

@@ -228,9 +228,12 @@ fn counters(
         let mut put = |metric: &str, value: f64| {
             figures.insert(format!("cgroup:{}/{metric}", group.path), value);
         };
-        put("nr_periods", stat.nr_periods as f64);
-        put("nr_throttled", stat.nr_throttled as f64);
-        put("throttled_usec", stat.throttled_ns as f64 / 1000.0);
+        put("nr_periods", stat.nr_periods.unwrap_or(0) as f64);
+        put("nr_throttled", stat.nr_throttled.unwrap_or(0) as f64);
+        put(
+            "throttled_usec",
+            stat.throttled_ns.unwrap_or(0) as f64 / 1000.0,
+        );
         // Version 1 of cgroups counts it elsewhere.
         let of_programs = || used_in(&group.path, setup, clients, real);
         let usage_ns = match setup.window {

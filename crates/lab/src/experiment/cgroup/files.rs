@@ -1,8 +1,9 @@
 //! Values that each cgroup file accepts, and the errno for others.
 
-use schedcast_host::limits::{LimitError, validate_quota_and_period};
-use schedcast_host::{CpuMax, parse_burst_us};
-use schedcast_kernel::weight::{MAX_SHARES, MIN_SHARES};
+use schedcast_base::cpu_max::{CpuMax, parse_burst_us};
+use schedcast_base::limits::{
+    LimitError, SHARES_MAX, SHARES_MIN, WEIGHT_MAX, WEIGHT_MIN, validate_quota_and_period,
+};
 
 use super::super::document::{Kind, Value};
 use super::Weight;
@@ -108,10 +109,12 @@ pub fn read_weight(name: &str, value: &Value) -> Result<Weight> {
                     &format!("cpu.shares cannot be negative: {number}"),
                 )
             })?;
-            Ok(Weight::Shares(shares.clamp(MIN_SHARES, MAX_SHARES)))
+            Ok(Weight::Shares(shares.clamp(SHARES_MIN, SHARES_MAX)))
         }
-        "cpu.weight" if (1..=10_000).contains(&number) => Ok(Weight::Weight(number.unsigned_abs())),
-        "cpu.weight" => Err(out_of(1, 10_000)),
+        "cpu.weight" if (WEIGHT_MIN..=WEIGHT_MAX).contains(&number.max(0).unsigned_abs()) => {
+            Ok(Weight::Weight(number.unsigned_abs()))
+        }
+        "cpu.weight" => Err(out_of(WEIGHT_MIN as i64, WEIGHT_MAX as i64)),
         _ => match i8::try_from(number) {
             Ok(nice) if (-20..=19).contains(&nice) => Ok(Weight::Nice(nice)),
             _ => Err(out_of(-20, 19)),

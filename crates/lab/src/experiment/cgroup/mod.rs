@@ -6,13 +6,13 @@
 //! before left it. Worked example: over the layer `cpu.max = "50000 20000"` the write
 //! `cpu.max = "30000"` leaves 30,000 us in every 20,000 us, because the kernel keeps the period when
 //! none is given; a `cpu.max.burst = 40000` on top is EINVAL, because burst may not exceed quota.
-//! Limits may also be written as people say them, `50%` or `50ms/100ms`: see [`schedcast_host::CpuMax`].
+//! Limits may also be written as people say them, `50%` or `50ms/100ms`: see [`schedcast_base::cpu_max::CpuMax`].
 
 use std::collections::BTreeMap;
 
-use schedcast_host::limits::{self, CpuLimits, LimitError};
-use schedcast_kernel::weight::{WEIGHT_IDLE, nice_weight, shares_from_weight};
-use schedcast_names::nearest;
+use schedcast_base::limits::{self, CpuLimits, LimitError, shares_from_weight};
+use schedcast_base::names::nearest;
+use schedcast_kernel::weight::{WEIGHT_IDLE, nice_weight};
 
 use self::files::{
     check_limit, file_text, read_burst, read_cpu_max, read_quota_v1, read_unsigned, read_weight,
@@ -335,11 +335,10 @@ impl CgroupTree {
     }
 }
 
-/// Quota over period with 20 binary places, as `to_ratio` computes it; `None` is no limit.
-pub(crate) fn ratio_of(settings: &CgroupSettings) -> Option<u64> {
-    settings
-        .quota_us
-        .map(|quota| ((u128::from(quota) << 20) / u128::from(settings.period_us)) as u64)
+/// Quota over period with 20 binary places; `None` is no limit.
+pub fn ratio_of(settings: &CgroupSettings) -> Option<u64> {
+    let ratio = |quota_us| limits::bandwidth_ratio(quota_us, settings.period_us);
+    settings.quota_us.map(ratio)
 }
 
 impl Group {

@@ -1,7 +1,7 @@
 //! Reads words by a table, as `getopt_long` does.
 
 use super::{CommandError, Effect, Flag, Given, Tool, Value, Words};
-use schedcast_names::suggestion;
+use schedcast_base::names::suggestion;
 
 impl Tool {
     /// Reads a command line that begins with the tool's own words.

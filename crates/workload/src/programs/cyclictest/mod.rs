@@ -25,7 +25,7 @@ use schedcast_kernel::Cpu;
 use schedcast_kernel::task::Policy;
 
 use super::command::{CommandError, Effect, Flag, Tool, Words};
-use schedcast_names::suggestion;
+use schedcast_base::names::suggestion;
 
 const THREADS_MAX: u64 = 4096;
 const INTERVAL_US: u64 = 1000;

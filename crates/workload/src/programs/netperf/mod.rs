@@ -232,7 +232,7 @@ fn read_test(words: &Words) -> Result<Test, CommandError> {
         .find(|(name, _)| name.eq_ignore_ascii_case(given.text()));
     named.map(|(_, test)| *test).ok_or_else(|| {
         let names = Test::ALL.map(|(name, _)| name);
-        let hint = schedcast_names::suggestion(given.text(), &names);
+        let hint = schedcast_base::names::suggestion(given.text(), &names);
         given.error(format!("unknown test `{}`; {hint}", given.text()))
     })
 }

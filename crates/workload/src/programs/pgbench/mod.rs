@@ -26,7 +26,7 @@ use super::postgres::{
     FILE_SYSTEM, Row, SERVER_CGROUP, SYNCHRONOUS_COMMIT, Script, Settings, address,
 };
 use super::prices::Prices;
-use schedcast_names::suggestion;
+use schedcast_base::names::suggestion;
 
 const CLIENTS_MAX: u64 = 4096;
 const SCALE_MAX: u64 = 10_000;

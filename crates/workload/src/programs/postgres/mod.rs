@@ -35,7 +35,7 @@ use super::start::Compiler;
 use super::storage::FileSystem;
 use commit::Log;
 use locks::Locks;
-use schedcast_names::suggestion;
+use schedcast_base::names::suggestion;
 pub(super) use statements::{Row, Script, Statement, replies_of, scaled};
 
 /// A message is a statement's number and, this many times, the row that it updates.

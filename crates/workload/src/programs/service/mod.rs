@@ -24,7 +24,7 @@ use std::sync::Arc;
 use super::command::{CommandError, Flag, Tool, Words};
 use super::model::Model;
 use super::results::{MetricMap, Results};
-use schedcast_names::suggestion;
+use schedcast_base::names::suggestion;
 
 const SECOND_NS: u64 = 1_000_000_000;
 const RATE_MAX: u64 = 10_000_000;

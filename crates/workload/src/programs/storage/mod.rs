@@ -24,7 +24,7 @@ use schedcast_sim::{Distribution, ProgramBuilder, Reg};
 
 use super::command::{CommandError, Given};
 use super::start::Compiler;
-use schedcast_names::suggestion;
+use schedcast_base::names::suggestion;
 
 /// File systems that are modelled, as `--filesystem` takes them.
 pub const NAMES: [&str; 3] = ["ext4", "tmpfs", "xfs"];

@@ -24,7 +24,7 @@ use schedcast_kernel::task::Policy;
 
 use super::command::{CommandError, Effect, Flag, Tool, Words};
 use methods::{METHODS, Method};
-use schedcast_names::suggestion;
+use schedcast_base::names::suggestion;
 
 const WORKERS_MAX: u64 = 4096;
 /// Without `--timeout`: a day.

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use super::command::{CommandError, Effect, Flag, Tool, Words};
 use super::postgres::{FILE_SYSTEM, SERVER_CGROUP, SYNCHRONOUS_COMMIT, address};
 use oltp::Oltp;
-use schedcast_names::suggestion;
+use schedcast_base::names::suggestion;
 
 const THREADS_MAX: u64 = 4096;
 const SECOND_NS: u64 = 1_000_000_000;

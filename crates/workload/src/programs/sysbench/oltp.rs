@@ -3,7 +3,7 @@
 use crate::programs::Prices;
 use crate::programs::command::{CommandError, Words};
 use crate::programs::postgres::{Script, Settings, Statement, replies_of, scaled};
-use schedcast_names::suggestion;
+use schedcast_base::names::suggestion;
 
 /// The tests.
 pub(super) const NAMES: [&str; 8] = [

@@ -1,0 +1,102 @@
+//! The limits a command line asks about.
+
+use schedcast_base::cpu_max::{CpuMax, parse_burst_us};
+use schedcast_base::limits::{CpuLimits, LimitError, validate, validate_quota_and_period};
+
+use super::Limit;
+use schedcast_lab::error::{Error, Place, Result, Source, hint_for};
+use schedcast_lab::question::{Columns, Setting};
+
+const KEYS: [&str; 2] = ["cpu.max", "cpu.max.burst"];
+/// Limits by name: the settings before the first variant are one, unless there are variants only.
+///
+/// # Errors
+/// Unknown keys, values that no kernel accepts, or nothing to ask about.
+pub fn limits(recorded: Limit, columns: &Columns) -> Result<Vec<(String, Limit)>> {
+    let mut limits = Vec::new();
+    let mut base = recorded;
+    apply(&mut base, &columns.leading)?;
+    if !columns.leading.is_empty() {
+        let name: Vec<String> = columns.leading.iter().map(shown).collect();
+        limits.push((name.join(", "), base));
+    }
+    for (name, settings) in &columns.variants {
+        let mut limit = base;
+        apply(&mut limit, settings)?;
+        limits.push((name.clone(), limit));
+    }
+    if limits.is_empty() {
+        return Err(Error::usage("nothing is asked about")
+            .hint("name a limit, such as --set cpu.max='60000 100000'"));
+    }
+    Ok(limits)
+}
+
+/// A limit as typed, `cpu.max=…` and `cpu.max.burst=…`, over none; `None` if nothing was typed.
+///
+/// # Errors
+/// As [`limits`].
+pub fn settings(typed: &[String]) -> Result<Option<Limit>> {
+    if typed.is_empty() {
+        return Ok(None);
+    }
+    let mut limit = super::NO_LIMIT;
+    let typed: Vec<Setting> = typed.iter().cloned().map(Setting::Set).collect();
+    apply(&mut limit, &typed)?;
+    Ok(Some(limit))
+}
+
+fn shown(setting: &Setting) -> String {
+    match setting {
+        Setting::Set(text) => text.clone(),
+        Setting::Flag { flag, argument, .. } => format!("{flag} {argument}"),
+    }
+}
+
+fn apply(limit: &mut Limit, settings: &[Setting]) -> Result<()> {
+    let mut wanted = CpuLimits {
+        quota_us: limit.quota_ns.map(|quota_ns| quota_ns / 1000),
+        period_us: limit.period_ns / 1000,
+        burst_us: limit.burst_ns / 1000,
+    };
+    for setting in settings {
+        let text = match setting {
+            Setting::Set(text) => text,
+            Setting::Flag { flag, .. } => {
+                return Err(Error::usage(format!(
+                    "`{flag}` changes nothing that counters tell about"
+                ))
+                .hint("`schedcast what-if` simulates kernels and machines, from events"));
+            }
+        };
+        let (key, value) = text.split_once('=').ok_or_else(|| {
+            Error::usage(format!("expected KEY=VALUE behind --set, found `{text}`"))
+        })?;
+        let source = Source::new("--set", text);
+        let refuse = |rule: LimitError| {
+            let place = Place::new(&source, key.len() + 1..text.len());
+            Error::input(&place, format!("{}: {rule}", rule.errno()))
+        };
+        match key.trim() {
+            "cpu.max" => {
+                let written = CpuMax::parse(value).map_err(refuse)?;
+                (wanted.quota_us, wanted.period_us) = written.over(wanted.period_us);
+                validate_quota_and_period(wanted.quota_us, wanted.period_us).map_err(refuse)?;
+            }
+            "cpu.max.burst" => wanted.burst_us = parse_burst_us(value).map_err(refuse)?,
+            key => {
+                return Err(
+                    Error::usage(format!("`{key}` is no limit that counters tell about"))
+                        .hint(hint_for(key, &KEYS)),
+                );
+            }
+        }
+    }
+    validate(&wanted).map_err(|rule| Error::usage(format!("{}: {rule}", rule.errno())))?;
+    *limit = Limit {
+        quota_ns: wanted.quota_us.map(|quota_us| quota_us * 1000),
+        period_ns: wanted.period_us * 1000,
+        burst_ns: wanted.burst_us * 1000,
+    };
+    Ok(())
+}

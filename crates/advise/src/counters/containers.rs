@@ -1,0 +1,194 @@
+//! All containers of a dump of counters: the answers of `query_range` for a namespace, a node or a cluster.
+//!
+//! A container is what has the same labels in all counters but for `cpu`. cAdvisor counts the pod and the slices above it, too:
+//! where some series name a `container`, those that name none (or `POD`, the pause container) are such sums and are left aside.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use super::Known;
+use super::prometheus::{Beyond, CORES, PERIODS, Points, Range, THROTTLED, USAGE, series};
+use schedcast_lab::error::{Error, Result};
+use schedcast_lab::simulator::bad_input;
+
+/// Labels of a series.
+pub type Labels = BTreeMap<String, String>;
+
+/// One container.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Container {
+    /// `namespace/pod/container`, as far as its labels tell it.
+    pub name: String,
+    /// Labels that the series of the container share, without `cpu`.
+    pub labels: Labels,
+    /// Counters of the container, or the reason why they say nothing.
+    pub known: std::result::Result<Known, String>,
+}
+
+/// Containers of a dump.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Dump {
+    /// In order of their labels.
+    pub containers: Vec<Container>,
+    /// Sums over containers, which were left aside.
+    pub sums: usize,
+}
+
+/// Labels that tell which machine a series is of.
+const MACHINE: [&str; 2] = ["instance", "node"];
+
+impl Dump {
+    /// All containers in the files. `cpus` are those of every machine; otherwise the files must tell them.
+    ///
+    /// # Errors
+    /// Files that cannot be read or are no ranges of counters, points that stand in them twice, no counters at all.
+    pub fn open(paths: &[PathBuf], cpus: Option<u32>) -> Result<Dump> {
+        let mut all = Joined::new();
+        for path in paths {
+            let text = schedcast_base::whole::read_text(path)
+                .map_err(|error| Error::file("read", path.display(), &error))?;
+            add(&mut all, &path.display().to_string(), &text)?;
+        }
+        Dump::sorted(&all, cpus)
+    }
+
+    /// The same of a text; `source` is what it came from.
+    ///
+    /// # Errors
+    /// As [`Dump::open`].
+    pub fn read(source: &str, text: &str, cpus: Option<u32>) -> Result<Dump> {
+        let mut all = Joined::new();
+        add(&mut all, source, text)?;
+        Dump::sorted(&all, cpus)
+    }
+
+    fn sorted(all: &Joined, cpus: Option<u32>) -> Result<Dump> {
+        let mut by_container: BTreeMap<Labels, BTreeMap<String, Vec<Points>>> = BTreeMap::new();
+        for (name, series) in all.iter().filter(|(name, _)| *name != CORES) {
+            for (labels, points) in series {
+                let mut labels = labels.clone();
+                labels.remove("cpu");
+                let own = by_container.entry(labels).or_default();
+                own.entry(name.clone()).or_default().push(points.clone());
+            }
+        }
+        by_container.retain(|_, own| [USAGE, PERIODS].iter().any(|name| own.contains_key(*name)));
+        let named = |labels: &Labels| labels.get("container").is_some_and(|one| !one.is_empty());
+        let mut dump = Dump::default();
+        if by_container.keys().any(named) {
+            let before = by_container.len();
+            by_container.retain(|labels, _| named(labels) && labels["container"] != "POD");
+            dump.sums = before - by_container.len();
+        }
+        if by_container.is_empty() {
+            return Err(bad_input(format!(
+                "no counters of containers; ask for {USAGE}, {PERIODS} and {THROTTLED}"
+            )));
+        }
+        let no_cores = BTreeMap::new();
+        let cores = all.get(CORES).unwrap_or(&no_cores);
+        for (labels, mut own) in by_container {
+            let machine = cores.iter().filter(|(of, _)| same_machine(of, &labels));
+            let of_machine: Vec<Points> = machine.map(|(_, points)| points.clone()).collect();
+            own.insert(CORES.to_owned(), of_machine);
+            let beyond = Beyond {
+                cpus,
+                ..Beyond::default()
+            };
+            let known = Range { all: own }.known(&beyond).and_then(|known| {
+                known.refuse_silence().map_err(|error| error.to_string())?;
+                Ok(known)
+            });
+            dump.containers.push(Container {
+                name: name(&labels),
+                labels,
+                known,
+            });
+        }
+        Ok(dump)
+    }
+}
+
+/// Series by counter and labels, of all sources.
+type Joined = BTreeMap<String, BTreeMap<Labels, Points>>;
+
+/// Adds all series of a text.
+fn add(all: &mut Joined, source: &str, text: &str) -> Result<()> {
+    let wrong = |message: String| bad_input(format!("{source}: {message}"));
+    for (name, many) in series(text).map_err(wrong)? {
+        let known = all.entry(name.clone()).or_default();
+        for points in many {
+            join(known, points).map_err(|why| wrong(format!("{name}: {why}")))?;
+        }
+    }
+    Ok(())
+}
+
+/// Adds a series to those that are known: later points of a known one go behind it.
+fn join(known: &mut BTreeMap<Labels, Points>, more: Points) -> std::result::Result<(), String> {
+    let Some(points) = known.get_mut(&more.labels) else {
+        known.insert(more.labels.clone(), more);
+        return Ok(());
+    };
+    let last = points.points.last().map_or(0, |point| point.0);
+    if more.points.first().is_some_and(|point| point.0 <= last) {
+        let labels: Vec<String> = more
+            .labels
+            .iter()
+            .map(|(k, v)| format!("{k}={v}"))
+            .collect();
+        return Err(format!(
+            "two series of {} at the same times; name each file once, in order of time",
+            labels.join(",")
+        ));
+    }
+    points.points.extend(more.points);
+    Ok(())
+}
+
+/// True if what tells the machine is equal in both, as far as both tell it.
+fn same_machine(one: &Labels, other: &Labels) -> bool {
+    let both = MACHINE
+        .iter()
+        .filter_map(|label| one.get(*label).zip(other.get(*label)));
+    let (same, differing): (Vec<_>, Vec<_>) = both.partition(|(one, other)| one == other);
+    !same.is_empty() || differing.is_empty()
+}
+
+/// Name of a container: namespace, pod and container, else its name or id.
+fn name(labels: &Labels) -> String {
+    let told: Vec<&str> = ["namespace", "pod", "container"]
+        .iter()
+        .filter_map(|label| labels.get(*label).map(String::as_str))
+        .filter(|value| !value.is_empty())
+        .collect();
+    if !told.is_empty() {
+        return told.join("/");
+    }
+    let other = ["name", "id"].iter().find_map(|label| labels.get(*label));
+    other.cloned().unwrap_or_else(|| "container".to_owned())
+}
+
+/// Labels that change when a container starts anew: rules that outlive it must not name them.
+const PASSING: [&str; 8] = [
+    "pod", "id", "name", "image", "instance", "node", "uid", "endpoint",
+];
+
+/// A value in PromQL, which escapes as JSON does.
+pub fn quoted(value: &str) -> String {
+    serde_json::Value::from(value).to_string()
+}
+
+/// A selector of Prometheus for the container and those that come after it: `{namespace="shop",container="web"}`.
+pub fn selector(labels: &Labels) -> String {
+    let passing: BTreeSet<&str> = PASSING.into_iter().collect();
+    let lasting = |label: &&String| !passing.contains(label.as_str());
+    let mut kept: Vec<&String> = labels.keys().filter(lasting).collect();
+    if kept.is_empty() {
+        kept = labels.keys().collect();
+    }
+    let pairs = kept
+        .iter()
+        .map(|label| format!("{label}={}", quoted(&labels[*label])));
+    format!("{{{}}}", pairs.collect::<Vec<_>>().join(","))
+}

@@ -1,0 +1,333 @@
+//! The answer as text, JSON, CSV, rules for Prometheus and a dashboard for Grafana.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use super::{Fleet, Row, Verdict};
+use crate::counters::{Limit, Range, selector};
+use schedcast_base::columns::{pad_left, pad_right, width};
+use schedcast_lab::sweep::csv_line;
+
+const THROTTLED: &str = "container_cpu_cfs_throttled_periods_total";
+const PERIODS: &str = "container_cpu_cfs_periods_total";
+/// The time over which rules and panels look, of Prometheus.
+const OVER: &str = "10m";
+
+/// `850m`, as Kubernetes writes CPUs.
+fn milli(limit: Limit) -> String {
+    match limit.quota_ns {
+        Some(quota_ns) => format!("{}m", (quota_ns * 1000).div_ceil(limit.period_ns)),
+        None => "none".to_owned(),
+    }
+}
+
+fn cpus(limit: Limit) -> Option<f64> {
+    let quota_ns = limit.quota_ns?;
+    Some(quota_ns as f64 / limit.period_ns as f64)
+}
+
+fn percent(ratio: f64) -> String {
+    format!("{:.1} %", 100.0 * ratio)
+}
+
+/// Names of the columns that people see.
+pub const HEADER: [&str; 9] = [
+    "container",
+    "limit",
+    "used",
+    "lost",
+    "throttled",
+    "answer",
+    "enough",
+    "throttled then",
+    "budget",
+];
+
+impl Fleet {
+    /// The answer for people: `source` is what it was read from. At most `most` rows, if that is not none.
+    pub fn text(&self, source: &str, most: Option<usize>) -> String {
+        let mut text = format!(
+            "schedcast {} · {source} · tier counters\n",
+            env!("CARGO_PKG_VERSION")
+        );
+        let _ = writeln!(text, "{}\n", self.summary());
+        let mut table = vec![HEADER.map(str::to_owned)];
+        let shown = most.unwrap_or(usize::MAX);
+        table.extend(self.rows.iter().take(shown).map(|row| self.cells(row)));
+        // Columns without a value are left out.
+        let kept: Vec<usize> = (0..table[0].len())
+            .filter(|column| {
+                table.len() == 1 || table[1..].iter().any(|row| !row[*column].is_empty())
+            })
+            .collect();
+        let widths: Vec<usize> = kept
+            .iter()
+            .map(|column| {
+                table
+                    .iter()
+                    .map(|row| width(&row[*column]))
+                    .max()
+                    .unwrap_or(0)
+            })
+            .collect();
+        for row in &table {
+            let cells = kept
+                .iter()
+                .zip(&widths)
+                .map(|(column, width)| match *column {
+                    0 => pad_right(&row[0], *width),
+                    column => pad_left(&row[column], *width),
+                });
+            let line = cells.collect::<Vec<_>>().join("  ");
+            let _ = writeln!(text, "{}", line.trim_end());
+        }
+        let hidden = self.rows.len().saturating_sub(shown);
+        if hidden > 0 {
+            let _ = writeln!(
+                text,
+                "{hidden} more containers; --all shows them, --csv and --json write them"
+            );
+        }
+        text += "\n";
+        for (name, why) in self.silent.iter().take(shown) {
+            let _ = writeln!(text, "{name}: {why}");
+        }
+        text + &self.legend()
+    }
+
+    /// One sentence for each number that a reader asks for first.
+    pub fn summary(&self) -> String {
+        let limited = self.rows.len();
+        let throttled = limited - self.count(Verdict::Fine);
+        let below = percent(self.question.throttled_below);
+        let mut text = format!(
+            "{throttled} of {limited} limited containers are throttled in more than {below} of their periods"
+        );
+        if throttled > 0 {
+            let (raise, record) = (self.count(Verdict::Raise), self.count(Verdict::Record));
+            let _ = write!(
+                text,
+                ": {raise} can be raised now, {record} must be recorded first"
+            );
+        }
+        text.push('.');
+        let mut others = Vec::new();
+        for (number, what) in [
+            (self.unlimited, "without a limit"),
+            (self.silent.len(), "whose counters say nothing"),
+            (self.sums, "sums over pods and slices left aside"),
+        ] {
+            if number > 0 {
+                others.push(format!("{number} {what}"));
+            }
+        }
+        if !others.is_empty() {
+            let _ = write!(text, " Beside them: {}.", others.join(", "));
+        }
+        if let Some(budget) = self.question.budget_cpus {
+            let given = self.rows.iter().filter_map(|row| row.given);
+            let (used, saved) = given.fold((0.0, 0.0), |(used, saved), given| {
+                (used + given.cpus, saved + given.saved_cpus)
+            });
+            let _ = write!(
+                text,
+                "\nOf a budget of {budget} CPUs {used:.2} are given; they save at least {saved:.2} CPUs of throttled time."
+            );
+        }
+        text
+    }
+
+    /// What stands in the columns of a row.
+    pub fn cells(&self, row: &Row) -> [String; 9] {
+        let enough = row.enough;
+        let then = enough.map(|enough| {
+            let Range { low, high } = enough.throttled_ratio;
+            format!("{:.1} … {:.1} %", 100.0 * low, 100.0 * high)
+        });
+        let number = |value: Option<f64>| {
+            value.map_or(String::new(), |value| format!("{:.0}m", 1000.0 * value))
+        };
+        [
+            row.name.clone(),
+            milli(row.known.limit),
+            number(row.used_cpus()),
+            number(row.lost_cpus()),
+            percent(row.throttled_ratio()),
+            row.verdict.word().to_owned(),
+            enough.map_or("?".to_owned(), |enough| milli(enough.limit)),
+            then.unwrap_or_default(),
+            row.given.map_or(String::new(), |given| milli(given.limit)),
+        ]
+    }
+
+    /// What the words of the table mean.
+    pub fn legend(&self) -> String {
+        let below = percent(self.question.throttled_below);
+        let mut text = format!(
+            "enough: the least limit under which every demand that gives these counters is throttled in at most {below} of its periods,\n\
+             also if it takes 6 % more CPU time; lost: CPU time that throttling kept back; throttled then: the range under that limit\n"
+        );
+        if self.count(Verdict::Record) > 0 {
+            text += "record: demands that give these counters need limits too far apart; `schedcast record --pod …` gives a point\n";
+        }
+        text
+    }
+
+    /// The answer for programs, `schedcast.fleet/1`.
+    pub fn json(&self) -> String {
+        let value = json!({
+            "schema": "schedcast.fleet/1",
+            "tier": "counters",
+            "throttled_below": self.question.throttled_below,
+            "budget_cpus": self.question.budget_cpus,
+            "unlimited": self.unlimited,
+            "sums": self.sums,
+            "silent": self.silent.iter().map(|(name, why)| json!({"name": name, "why": why})).collect::<Vec<_>>(),
+            "containers": self.rows.iter().map(json_row).collect::<Vec<_>>(),
+        });
+        format!("{value:#}\n")
+    }
+
+    /// Comma-separated values with a header, a container a line; what is not known is empty.
+    pub fn csv(&self) -> String {
+        let header = [
+            "container",
+            "limit_cpus",
+            "period_us",
+            "used_cpus",
+            "lost_cpus",
+            "periods",
+            "throttled_ratio",
+            "answer",
+            "least_cpus",
+            "enough_cpus",
+            "enough_throttled_low",
+            "enough_throttled_high",
+            "budget_cpus",
+        ];
+        let mut text = csv_line(&header.map(str::to_owned));
+        let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
+        for row in &self.rows {
+            let range = row.enough.map(|enough| enough.throttled_ratio);
+            text += &csv_line(&[
+                row.name.clone(),
+                number(cpus(row.known.limit)),
+                (row.known.limit.period_ns / 1000).to_string(),
+                number(row.used_cpus()),
+                number(row.lost_cpus()),
+                row.known.nr_periods.to_string(),
+                row.throttled_ratio().to_string(),
+                row.verdict.word().to_owned(),
+                number(row.least.and_then(cpus)),
+                number(row.enough.and_then(|enough| cpus(enough.limit))),
+                number(range.map(|range| range.low)),
+                number(range.map(|range| range.high)),
+                number(row.given.and_then(|given| cpus(given.limit))),
+            ]);
+        }
+        text
+    }
+
+    /// Alerting rules for Prometheus, in JSON, which is YAML too: a container that is raised as told here and is still throttled
+    /// more often than any matching demand contradicts its forecast.
+    pub fn rules(&self) -> String {
+        let raised = self.rows.iter().filter(|row| row.verdict == Verdict::Raise);
+        let rules: Vec<Value> = raised
+            .filter_map(|row| {
+                let enough = row.enough?;
+                let high = enough.throttled_ratio.high.max(self.question.throttled_below);
+                let below = cpus(enough.limit)?;
+                let of = selector(&row.labels);
+                Some(json!({
+                    "alert": "ThrottledMoreThanForecast",
+                    "expr": format!(
+                        "sum(rate({THROTTLED}{of}[{OVER}])) / sum(rate({PERIODS}{of}[{OVER}])) > {high:.4}"
+                    ),
+                    "for": OVER,
+                    "labels": {"severity": "info"},
+                    "annotations": {
+                        "summary": format!("{} is throttled more often than forecast for {}", row.name, milli(enough.limit)),
+                        "description": format!(
+                            "With a limit of {below} CPUs at most {} of its periods were forecast to be throttled; record it with `schedcast record`.",
+                            percent(high)
+                        ),
+                    },
+                }))
+            })
+            .collect();
+        let groups = json!({"groups": [{"name": "schedcast", "rules": rules}]});
+        format!("{groups:#}\n")
+    }
+
+    /// A dashboard for Grafana: throttled share and CPUs used of the containers that are throttled too often.
+    pub fn dashboard(&self) -> String {
+        let throttled = self.rows.iter().filter(|row| row.verdict != Verdict::Fine);
+        let mut panels = Vec::new();
+        for (place, row) in throttled.enumerate() {
+            let of = selector(&row.labels);
+            let goal = row.enough.map(|enough| milli(enough.limit));
+            let goal = goal.filter(|_| row.verdict == Verdict::Raise);
+            let title = match goal {
+                Some(goal) => format!("{}: {} → {goal}", row.name, milli(row.known.limit)),
+                None => format!("{}: record it", row.name),
+            };
+            panels.push(json!({
+                "id": place + 1,
+                "type": "timeseries",
+                "title": title,
+                "datasource": {"type": "prometheus", "uid": "${source}"},
+                "gridPos": {"h": 8, "w": 12, "x": place % 2 * 12, "y": place / 2 * 8},
+                "fieldConfig": {"defaults": {"unit": "percentunit", "min": 0}},
+                "targets": [{
+                    "refId": "A",
+                    "legendFormat": "throttled periods",
+                    "expr": format!("sum(rate({THROTTLED}{of}[{OVER}])) / sum(rate({PERIODS}{of}[{OVER}]))"),
+                }, {
+                    "refId": "B",
+                    "legendFormat": "asked for",
+                    "expr": format!("vector({})", self.question.throttled_below),
+                }],
+            }));
+        }
+        let dashboard = json!({
+            "title": "schedcast: containers throttled too often",
+            "schemaVersion": 39,
+            "time": {"from": "now-6h", "to": "now"},
+            "templating": {"list": [{"name": "source", "type": "datasource", "query": "prometheus"}]},
+            "panels": panels,
+        });
+        format!("{dashboard:#}\n")
+    }
+}
+
+fn json_row(row: &Row) -> Value {
+    let limit = |limit: Limit| {
+        json!({
+            "cpus": cpus(limit),
+            "quota_us": limit.quota_ns.map(|ns| ns / 1000),
+            "period_us": limit.period_ns / 1000,
+        })
+    };
+    let enough = row.enough.map(|enough| {
+        let range = enough.throttled_ratio;
+        json!({"limit": limit(enough.limit), "throttled_ratio": [range.low, range.high]})
+    });
+    let given = row.given.map(|given| {
+        json!({"limit": limit(given.limit), "cpus": given.cpus, "saved_cpus": given.saved_cpus})
+    });
+    json!({
+        "name": row.name,
+        "labels": row.labels,
+        "limit": limit(row.known.limit),
+        "used_cpus": row.used_cpus(),
+        "lost_cpus": row.lost_cpus(),
+        "nr_periods": row.known.nr_periods,
+        "nr_throttled": row.known.nr_throttled,
+        "throttled_ratio": row.throttled_ratio(),
+        "answer": row.verdict.word(),
+        "least": row.least.map(limit),
+        "enough": enough,
+        "budget": given,
+    })
+}

@@ -1,0 +1,174 @@
+//! Small dumps whose answers are known.
+
+use super::*;
+use crate::counters::Dump;
+
+fn series(name: &str, labels: &str, values: &str) -> String {
+    format!("{{\"metric\":{{\"__name__\":\"container_{name}\",{labels}}},\"values\":[{values}]}}")
+}
+
+/// Series of a container that counted over 60 s: CPU seconds, throttled periods and seconds, under
+/// a quota in us in 100 ms.
+fn container(name: &str, used: f64, throttled: u64, seconds: f64, quota_us: i64) -> Vec<String> {
+    let labels = format!(
+        "\"namespace\":\"shop\",\"pod\":\"{name}-0\",\"container\":\"{name}\",\"node\":\"n1\""
+    );
+    let grown = |by: f64| format!("[100,\"7\"],[160,\"{}\"]", 7.0 + by);
+    let mut all = vec![
+        series("cpu_usage_seconds_total", &labels, &grown(used)),
+        series("spec_cpu_quota", &labels, &format!("[100,\"{quota_us}\"]")),
+        series("spec_cpu_period", &labels, "[100,\"100000\"]"),
+    ];
+    if quota_us > 0 {
+        all.push(series("cpu_cfs_periods_total", &labels, &grown(600.0)));
+        let throttled = grown(throttled as f64);
+        all.push(series(
+            "cpu_cfs_throttled_periods_total",
+            &labels,
+            &throttled,
+        ));
+        all.push(series(
+            "cpu_cfs_throttled_seconds_total",
+            &labels,
+            &grown(seconds),
+        ));
+    }
+    all
+}
+
+fn dump(containers: &[Vec<String>]) -> Dump {
+    let mut series = containers.concat();
+    for node in ["n1", "n2"] {
+        let cpus = if node == "n1" { 4 } else { 64 };
+        series.push(format!(
+            "{{\"metric\":{{\"__name__\":\"machine_cpu_cores\",\"node\":\"{node}\"}},\"values\":[[100,\"{cpus}\"]]}}"
+        ));
+    }
+    let all = series.join(",");
+    let text = format!(
+        "{{\"status\":\"success\",\"data\":{{\"resultType\":\"matrix\",\"result\":[{all}]}}}}"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("range.json");
+    std::fs::write(&path, text).unwrap();
+    Dump::open(&[path], None).unwrap()
+}
+
+const QUESTION: Question = Question {
+    throttled_below: 0.05,
+    budget_cpus: None,
+};
+
+/// Quota 0.5 CPUs. `idle` uses a fifth of it, `web` is throttled in a third of its periods, `hog` in each.
+fn three() -> [Vec<String>; 3] {
+    [
+        container("idle", 6.0, 0, 0.0, 50_000),
+        container("web", 20.0, 206, 11.5, 50_000),
+        container("hog", 30.0, 600, 60.0, 50_000),
+    ]
+}
+
+#[test]
+fn the_most_throttled_come_first_and_each_gets_an_answer() {
+    let fleet = Fleet::new(&dump(&three()), QUESTION);
+    let answers: Vec<_> = fleet
+        .rows
+        .iter()
+        .map(|row| (row.name.as_str(), row.verdict))
+        .collect();
+    let expected = [
+        // It may want two CPUs or four: no counter tells.
+        ("shop/hog-0/hog", Verdict::Record),
+        ("shop/web-0/web", Verdict::Raise),
+        ("shop/idle-0/idle", Verdict::Fine),
+    ];
+    assert_eq!(answers, expected);
+    let web = &fleet.rows[1];
+    assert_eq!(web.known.cpus, 4, "those of its node");
+    let quota = |limit: Limit| limit.quota_ns.unwrap();
+    let (least, enough) = (web.least.unwrap(), web.enough.unwrap());
+    assert!(quota(web.known.limit) < quota(least) && quota(least) <= quota(enough.limit));
+    assert!(enough.throttled_ratio.high <= 0.05, "{enough:?}");
+    // A container that is rarely throttled is not told to have less than it uses.
+    let idle = &fleet.rows[2];
+    assert!(quota(idle.enough.unwrap().limit) >= 10_000_000, "{idle:?}");
+}
+
+#[test]
+fn sums_and_containers_without_a_limit_are_told_apart() {
+    let mut pod = container("web", 40.0, 0, 0.0, 50_000);
+    for series in &mut pod {
+        *series = series.replace("\"container\":\"web\",", "");
+    }
+    let pause = container("POD", 0.1, 0, 0.0, 50_000);
+    let free = container("free", 40.0, 0, 0.0, -1);
+    let silent: Vec<String> = container("silent", 1.0, 0, 0.0, 50_000)
+        .into_iter()
+        .filter(|series| !series.contains("cfs_throttled_periods"))
+        .collect();
+    let [idle, ..] = three();
+    let fleet = Fleet::new(&dump(&[pod, pause, free, silent, idle]), QUESTION);
+    let counted = (fleet.rows.len(), fleet.unlimited, fleet.sums);
+    assert_eq!(counted, (1, 1, 2));
+    let [(name, why)] = &fleet.silent[..] else {
+        panic!("{:?}", fleet.silent)
+    };
+    assert_eq!(name, "shop/silent-0/silent");
+    assert!(why.contains("throttled_periods_total"), "{why}");
+}
+
+#[test]
+fn a_budget_goes_where_it_saves_most_and_no_further() {
+    let question = |budget| Question {
+        budget_cpus: Some(budget),
+        ..QUESTION
+    };
+    let given = |budget: f64| -> Vec<Option<Given>> {
+        let fleet = Fleet::new(&dump(&three()), question(budget));
+        fleet.rows.iter().map(|row| row.given).collect()
+    };
+    let spent = |given: &[Option<Given>]| given.iter().flatten().map(|one| one.cpus).sum::<f64>();
+    let plenty = given(100.0);
+    // Nothing for who must be recorded first, and nothing for who has enough.
+    assert!(plenty[0].is_none() && plenty[2].is_none(), "{plenty:?}");
+    let web = plenty[1].unwrap();
+    assert!(web.saved_cpus > 0.0 && web.cpus < 3.5, "{web:?}");
+    let little = given(web.cpus / 2.0);
+    assert!(spent(&little) <= web.cpus / 2.0, "{little:?}");
+    assert!(given(0.001).iter().all(Option::is_none));
+}
+
+#[test]
+fn files_name_each_container() {
+    let fleet = Fleet::new(&dump(&three()), QUESTION);
+    let rows = fleet.csv();
+    assert_eq!(rows.lines().count(), 4, "{rows}");
+    assert!(rows.contains("\nshop/web-0/web,0.5,100000,0.333"), "{rows}");
+    let rules: serde_json::Value = serde_json::from_str(&fleet.rules()).unwrap();
+    let rules = rules["groups"][0]["rules"].as_array().unwrap();
+    assert_eq!(
+        rules.len(),
+        1,
+        "only what is raised can contradict its forecast"
+    );
+    let expression = rules[0]["expr"].as_str().unwrap();
+    // The pod's name changes when it starts anew.
+    assert!(
+        expression.contains("{container=\"web\",namespace=\"shop\"}"),
+        "{expression}"
+    );
+    let board: serde_json::Value = serde_json::from_str(&fleet.dashboard()).unwrap();
+    assert_eq!(board["panels"].as_array().unwrap().len(), 2);
+    let text = fleet.text("range.json", Some(1));
+    assert!(text.contains("2 of 3 limited containers"), "{text}");
+    assert!(text.contains("2 more containers; --all"), "{text}");
+}
+
+/// The order in which a server answers changes nothing, nor does the number of CPUs that work on it.
+#[test]
+fn the_order_of_series_changes_nothing() {
+    let [idle, web, hog] = three();
+    let forward = Fleet::new(&dump(&[idle.clone(), web.clone(), hog.clone()]), QUESTION);
+    let backward = Fleet::new(&dump(&[hog, web, idle]), QUESTION);
+    assert_eq!(forward.json(), backward.json());
+}

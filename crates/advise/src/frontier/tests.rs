@@ -1,0 +1,125 @@
+//! A frontier of a toy, and one that is drawn.
+
+use std::path::Path;
+
+use super::*;
+use schedcast_lab::question::Columns;
+
+/// A service whose latency falls with its quota and its burst, as do requests that finish below 45 ms.
+struct Toy;
+
+impl Simulate for Toy {
+    fn run(&self, scenario: &Scenario, seed: u64) -> Result<Outcome> {
+        let limit = Limit::of(scenario, "/pg");
+        let granted_us = limit.quota_us.unwrap_or(1_000_000) + limit.burst_us / 2;
+        let latency_us = 10_000.0 + 4e8 / granted_us as f64 + seed as f64;
+        let mut metrics = std::collections::BTreeMap::new();
+        for (row, percentile) in PERCENTILES.iter().enumerate() {
+            let name = format!("postgres/request_latency.{percentile}");
+            metrics.insert(name, latency_us * (row + 1) as f64);
+        }
+        metrics.insert("postgres/request_latency.count".to_string(), 1170.0);
+        metrics.insert("pgbench/cpu_time".to_string(), 3.0);
+        metrics.insert("cgroup:/pg/nr_periods".to_string(), 295.0);
+        let throttled = 100_000_u64.saturating_sub(granted_us) as f64 / 1000.0;
+        metrics.insert("cgroup:/pg/nr_throttled".to_string(), throttled);
+        Ok(Outcome {
+            event_hash: seed,
+            metrics,
+            ..Outcome::default()
+        })
+    }
+}
+
+fn toy_frontier(slos: &[&str]) -> Result<Option<Frontier>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings/postgres-quota");
+    let question = Question {
+        subject: Subject::Recording(Recorded::open(&folder).unwrap()),
+        cgroup: None,
+        columns: Columns::default(),
+        seeds: Some(3),
+        duration: None,
+        measured: false,
+    };
+    let experiment = question.experiment().unwrap();
+    let slos: Vec<String> = slos.iter().map(ToString::to_string).collect();
+    frontier(&question, &experiment, (&slos, &[]), &Toy, &|| {})
+}
+
+#[test]
+fn quotas_reach_from_what_is_used_to_where_more_does_not_help() {
+    let found = toy_frontier(&[]).unwrap().unwrap();
+    assert!(
+        (found.used_cpus - 0.367).abs() < 0.001,
+        "{}",
+        found.used_cpus
+    );
+    let bursts: Vec<u64> = found.lines.iter().map(|line| line.burst_us).collect();
+    assert_eq!(bursts, [0, 25_000, 50_000]);
+    let quotas = |line: &Line| -> Vec<u64> {
+        let quotas = line.points.iter().filter_map(|point| point.limit.quota_us);
+        quotas.collect()
+    };
+    let first = quotas(&found.lines[0]);
+    assert!(first.is_sorted() && first.contains(&50_000), "{first:?}");
+    for measured in [60_000, 80_000] {
+        assert!(first.contains(&measured), "{first:?}");
+    }
+    // Without a limit the toy's p99 is 31.2 ms. At 200 ms it is 36.0 ms, still more than a tenth above that, but the
+    // machine has no third CPU to grant.
+    assert_eq!(first.last(), Some(&200_000));
+    assert_eq!(quotas(&found.lines[2]), first);
+    let narrow = &found.lines[2].points[0].limit;
+    assert_eq!(
+        Some(narrow.burst_us),
+        narrow.quota_us,
+        "no burst above the quota"
+    );
+    for line in &found.lines {
+        let means: Vec<f64> = line
+            .points
+            .iter()
+            .filter_map(|point| Some(point.values[2]?.mean))
+            .collect();
+        assert_eq!(means.len(), first.len());
+        assert!(means.is_sorted_by(|one, next| one >= next), "{means:?}");
+    }
+    assert!(found.unlimited.values[2].unwrap().mean < 40_000.0);
+    let price = found.unlimited.price.as_ref().unwrap();
+    assert_eq!((price.threads.as_str(), price.growth), ("pgbench", 0.0));
+}
+
+#[test]
+fn what_is_measured_stands_beside_what_is_simulated() {
+    let found = toy_frontier(&["p95<40ms"]).unwrap().unwrap();
+    assert_eq!(found.measures.len(), 3, "p95 is drawn anyway");
+    assert_eq!(found.first_measure(), 1);
+    assert_eq!(found.measures[1].promised, Some(40_000.0));
+    let at = |quota_us: Option<u64>, burst_us: u64| {
+        let mut points = found.measured.iter();
+        let limit =
+            |one: &&MeasuredPoint| (one.limit.quota_us, one.limit.burst_us) == (quota_us, burst_us);
+        points.find(limit).unwrap().values[1].unwrap()[0]
+    };
+    assert!((at(Some(50_000), 25_000) - 21_020.0).abs() < 10.0);
+    assert!(
+        found
+            .measured
+            .iter()
+            .all(|one| one.limit.period_us == 100_000)
+    );
+    let rows = found.csv();
+    assert_eq!(rows.lines().count(), 1 + found.points().count());
+    let width = |line: &str| line.matches(',').count();
+    let mut lines = rows.lines();
+    let head = width(lines.next().unwrap());
+    assert!(lines.all(|line| width(line) == head), "{rows}");
+}
+
+#[test]
+fn a_promise_that_nothing_reports_is_refused() {
+    let error = toy_frontier(&["wakeup_latency.p99<1ms"])
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("wakeup_latency"), "{error}");
+}

@@ -1,0 +1,150 @@
+//! The same promises as a gate: are they kept under these settings?
+//!
+//! `check` asks about the recorded limits, or about every column of settings that is given instead.
+//! Worked example: `check pg --slo 'p99<80ms' --set cpu.max=60000` judges `cpu.max=60000` alone; what was
+//! recorded is simulated for comparison but need not keep the promise.
+
+use super::judge::{self, Forecast};
+use super::pace::Requests;
+use super::{Case, Slo};
+use schedcast_lab::answer;
+use schedcast_lab::comparison::Comparison;
+use schedcast_lab::context::Context;
+use schedcast_lab::drift::{self, Drifting};
+use schedcast_lab::error::Result;
+use schedcast_lab::experiment::Scenario;
+use schedcast_lab::limit::Limit;
+use schedcast_lab::question::Question;
+use schedcast_lab::resimulated::{is_partial, refit, tell_fit};
+use schedcast_lab::simulate::Simulate;
+
+/// One column under judgement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judged {
+    /// Name of the column.
+    pub name: String,
+    /// One for each promise.
+    pub forecasts: Vec<Forecast>,
+    /// Why the service does not keep up with its requests.
+    pub falls_behind: Option<String>,
+}
+
+/// Every promise under every column.
+#[derive(Clone, Debug)]
+pub struct Gate {
+    /// The numbers in full.
+    pub comparison: Comparison,
+    /// Facts that stand around the table.
+    pub context: Context,
+    /// The columns that were asked about.
+    pub judged: Vec<Judged>,
+    /// What must hold.
+    pub promises: Vec<Slo>,
+}
+
+impl Gate {
+    /// Whether every promise is kept, and the service keeps up, in every column that was asked about.
+    pub fn passes(&self) -> bool {
+        let kept = |one: &Judged| one.forecasts.iter().all(|forecast| forecast.met);
+        let mut judged = self.judged.iter();
+        judged.all(|one| kept(one) && one.falls_behind.is_none())
+    }
+
+    /// As indented JSON, ending in a newline.
+    pub fn to_json(&self) -> String {
+        let columns: Vec<serde_json::Value> = self
+            .judged
+            .iter()
+            .map(|one| {
+                serde_json::json!({
+                    "name": one.name,
+                    "forecasts": one.forecasts,
+                    "falls_behind": one.falls_behind,
+                })
+            })
+            .collect();
+        let slos: Vec<String> = self.promises.iter().map(Slo::describe).collect();
+        let json = serde_json::json!({
+            "schema": "schedcast.check/1",
+            "schedcast": env!("CARGO_PKG_VERSION"),
+            "kernel": self.comparison.variants.first().map(|variant| &variant.kernel),
+            "slos": slos,
+            "passes": self.passes(),
+            "columns": columns,
+            "warnings": self.comparison.warnings,
+        });
+        format!("{json:#}\n")
+    }
+}
+
+/// Judges the columns of `question`, which is about a recording.
+///
+/// # Errors
+/// Promises that cannot be read or are not about anything the simulation reports; what the simulation
+/// refuses.
+pub fn check(
+    question: &Question,
+    slos: &[String],
+    simulator: &impl Simulate,
+    finished: &(impl Fn() + Sync),
+) -> Result<Gate> {
+    let experiment = question.experiment()?;
+    let case = Case::of(question, slos, &experiment.scenarios[0])?;
+    case.refuse_unknown(&experiment.scenarios[0], experiment.seeds, simulator)?;
+    let to_come: Vec<Scenario> = experiment
+        .scenarios
+        .iter()
+        .map(|scenario| {
+            Limit::of(scenario, &case.target).applied(scenario, &case.target, &scenario.name)
+        })
+        .collect();
+    let drifting = Drifting {
+        simulator,
+        drift_permille: case.recorded.seen.drift_of(&case.target),
+        seeds: experiment.seeds,
+    };
+    let runs = drifting.run_both(&to_come, finished)?;
+    for slo in &case.promises {
+        judge::refuse_unreported(slo, &runs[0].plain)?;
+    }
+    let mut comparison = drift::compared(&experiment.title, &to_come, &runs)?;
+    comparison.tier = Some(case.recorded.tier);
+    let whole = !is_partial(&experiment, case.recorded);
+    let need = case.need(
+        runs[0].hardest(),
+        Limit::of(&to_come[0], &case.target),
+        whole,
+    );
+    let fit = refit(
+        case.recorded,
+        &case.target,
+        &experiment,
+        simulator,
+        finished,
+    )?;
+    tell_fit(&mut comparison, &fit, case.recorded, Some(&case.target));
+    let first = usize::from(experiment.scenarios.len() > 1);
+    let mut judged = Vec::new();
+    for (scenario, runs) in experiment.scenarios.iter().zip(&runs).skip(first) {
+        let forecasts = case.promises.iter();
+        let falls_behind = need.as_ref().and_then(|need| {
+            let requests = Requests::of(runs.hardest(), &need.latency);
+            need.falls_behind(Limit::of(scenario, &case.target), &requests)
+        });
+        judged.push(Judged {
+            name: scenario.name.clone(),
+            falls_behind,
+            forecasts: forecasts
+                .map(|slo| judge::forecast(slo, runs, &fit))
+                .collect::<Result<_>>()?,
+        });
+    }
+    let mut context = answer::context(question, &experiment)?;
+    context.fit = fit;
+    Ok(Gate {
+        comparison,
+        context,
+        judged,
+        promises: case.promises,
+    })
+}

@@ -1,0 +1,260 @@
+//! Whether a promise is kept, with how much confidence.
+//!
+//! A forecast is the mean over seeds with the 95 % interval of *one* run: what is promised must hold when it is measured
+//! once, with the periods wherever they happen to fall and with work that drifts as it did in the recording. The mean is that
+//! of runs without drift. Where the recording shows the same figure for the recorded limit, the
+//! interval is stretched by what the re-simulation of that limit missed, to both sides, for under another limit the miss
+//! may be the other way. Worked example: recorded p99 160 ms, re-simulated 152 ms; a run under another limit is expected
+//! within 70 … 74 ms. The simulation was 5.3 % too low, so the ends become 66.5 and 77.9 ms. A promise `< 75 ms` is
+//! not kept with confidence.
+
+use serde::{Deserialize, Serialize};
+
+use super::slo::Slo;
+use schedcast_lab::context::Fit;
+use schedcast_lab::drift::Runs;
+use schedcast_lab::error::{Error, Result};
+use schedcast_lab::metrics;
+use schedcast_lab::outcome::Outcome;
+use schedcast_lab::statistics::{Interval, MeanKind, mean, prediction_interval_of_both};
+use schedcast_lab::trust;
+
+/// Forecast for one promise under one limit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Forecast {
+    /// Full name of the metric.
+    pub metric: String,
+    /// Unit of the values.
+    pub unit: String,
+    /// Mean over seeds; absent where a run has no such value.
+    pub mean: Option<f64>,
+    /// The mean is a lower bound, for in some run the percentile falls among what had not finished. No promise of less
+    /// is kept then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_least: bool,
+    /// 95 % interval of one run, stretched by the misfit of the re-simulated recording.
+    pub interval: Option<[f64; 2]>,
+    /// Whether the whole interval keeps the promise.
+    pub met: bool,
+}
+
+impl Forecast {
+    /// The end of the interval that is worse for `slo`, in multiples of what it allows.
+    pub(super) fn strain(&self, slo: &Slo) -> f64 {
+        match (self.interval, slo.bound.from_above()) {
+            _ if self.at_least => f64::INFINITY,
+            (Some([_, high]), true) if slo.limit > 0.0 => high / slo.limit,
+            (Some([low, _]), false) if low > 0.0 => slo.limit / low,
+            (Some(_), _) if self.met => 0.0,
+            _ => f64::INFINITY,
+        }
+    }
+}
+
+/// The ends of `spread`, moved apart by what the re-simulation of the recorded run missed: by the ratio of seen and
+/// predicted, or, where one of them is nothing and there is no ratio, by their difference. Where the recording does not
+/// show the metric they stay. A poor fit of any figure stretches all of them by its own miss.
+fn stretched(spread: Interval, metric: &str, fit: &[Fit]) -> [f64; 2] {
+    let Interval { low, high } = spread;
+    let poorest = trust::poorest_factor(fit);
+    match fit.iter().find(|one| one.metric == metric) {
+        Some(one) if one.judged() > 0.0 && one.seen > 0.0 => {
+            let misfit = (one.seen / one.judged()).max(one.judged() / one.seen);
+            let misfit = misfit.max(poorest);
+            [low / misfit, high * misfit]
+        }
+        Some(one) => {
+            let missed = (one.seen - one.judged()).abs();
+            [(low - missed).max(low.min(0.0)), high + missed]
+        }
+        None => [low / poorest, high * poorest],
+    }
+}
+
+/// Refuses a promise about something that the runs do not report.
+///
+/// # Errors
+/// The metric, with the nearest that is reported.
+pub fn refuse_unreported(slo: &Slo, outcomes: &[Outcome]) -> Result<()> {
+    let mut reported = outcomes.iter().flat_map(|outcome| outcome.metrics.keys());
+    if reported.any(|name| *name == slo.metric) {
+        return Ok(());
+    }
+    let first = outcomes.first().map(|outcome| outcome.metrics.keys());
+    let names: Vec<&str> = first.into_iter().flatten().map(String::as_str).collect();
+    Err(slo.unreported(&names))
+}
+
+/// Refuses fewer runs than an interval needs.
+///
+/// # Errors
+/// One run, or none.
+pub fn refuse_few(runs: usize) -> Result<()> {
+    match runs {
+        0 | 1 => Err(Error::usage("one seed has no confidence").hint("--seeds takes 2 or more")),
+        _ => Ok(()),
+    }
+}
+
+/// Forecast that `runs` give for `slo`.
+///
+/// # Errors
+/// Fewer than two runs.
+pub fn forecast(slo: &Slo, runs: &Runs, fit: &[Fit]) -> Result<Forecast> {
+    refuse_few(runs.plain.len())?;
+    let metric = metrics::parse(&slo.metric);
+    let mut forecast = Forecast {
+        metric: slo.metric.clone(),
+        unit: metric.map_or("", |metric| metric.unit()).to_string(),
+        mean: None,
+        at_least: runs.all().any(|run| run.at_least.contains(&slo.metric)),
+        interval: None,
+        met: false,
+    };
+    let values = |runs: &[Outcome]| -> Option<Vec<f64>> {
+        let value = |run: &Outcome| run.metrics.get(&slo.metric).copied();
+        runs.iter().map(value).collect()
+    };
+    let Some((values, drifted)) = values(&runs.plain).zip(values(&runs.drifted)) else {
+        return Ok(forecast);
+    };
+    let kind = metric.map_or(MeanKind::Arithmetic, |metric| metric.family.mean_kind());
+    let Some(spread) = prediction_interval_of_both(&values, &drifted) else {
+        return Ok(forecast);
+    };
+    let interval = stretched(spread, &slo.metric, fit);
+    forecast.mean = mean(kind, &values);
+    forecast.interval = Some(interval);
+    let unbounded = forecast.at_least && slo.bound.from_above();
+    forecast.met = !unbounded && slo.keeps(interval[usize::from(slo.bound.from_above())]);
+    Ok(forecast)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slo::Scope;
+
+    fn runs(values: &[f64]) -> Runs {
+        let outcome = |value: &f64| Outcome {
+            event_hash: 0,
+            metrics: [("a/activation_latency.p99".to_string(), *value)].into(),
+            ..Outcome::default()
+        };
+        Runs {
+            plain: values.iter().map(outcome).collect(),
+            drifted: Vec::new(),
+        }
+    }
+
+    fn slo(text: &str) -> Slo {
+        let scope = Scope {
+            threads: Some("a"),
+            ..Scope::default()
+        };
+        Slo::parse(text, scope).unwrap()
+    }
+
+    #[test]
+    fn a_mean_below_the_promise_is_not_enough() {
+        let slo = slo("p99<75ms");
+        let tight = forecast(&slo, &runs(&[72_000.0; 5]), &[]).unwrap();
+        assert!(
+            tight.met && tight.interval == Some([72_000.0; 2]),
+            "{tight:?}"
+        );
+        let spread = forecast(&slo, &runs(&[60_000.0, 84_000.0, 72_000.0]), &[]).unwrap();
+        assert!(spread.mean == Some(72_000.0) && !spread.met, "{spread:?}");
+        let alone = forecast(&slo, &runs(&[1.0]), &[]).unwrap_err();
+        assert_eq!(alone.exit_code(), 2);
+        let mut starved = runs(&[60_000.0, 60_000.0]);
+        starved.plain[1].metrics.clear();
+        let starved = forecast(&slo, &starved, &[]).unwrap();
+        assert_eq!((starved.mean, starved.met), (None, false));
+    }
+
+    #[test]
+    fn the_mean_is_without_drift_and_the_interval_with_it() {
+        let drifting = Runs {
+            drifted: runs(&[60_000.0, 84_000.0]).plain,
+            ..runs(&[70_000.0, 70_000.0])
+        };
+        let told = forecast(&slo("p99<75ms"), &drifting, &[]).unwrap();
+        assert_eq!(
+            told.mean,
+            Some(70_000.0),
+            "72 ms is the mean of runs with drift"
+        );
+        let [low, high] = told.interval.unwrap();
+        assert!(low < 60_000.0 && high > 84_000.0 && !told.met, "{told:?}");
+        let steady = forecast(&slo("p99<75ms"), &runs(&[70_000.0; 2]), &[]).unwrap();
+        assert!(steady.met, "{steady:?}");
+    }
+
+    #[test]
+    fn a_lower_bound_keeps_no_promise_of_less() {
+        let mut starved = runs(&[1_000.0; 3]);
+        starved.plain[2].at_least =
+            [starved.plain[2].metrics.keys().next().unwrap().clone()].into();
+        let starved = forecast(&slo("p99<75ms"), &starved, &[]).unwrap();
+        assert!(starved.at_least && !starved.met, "{starved:?}");
+        assert_eq!(starved.strain(&slo("p99<75ms")), f64::INFINITY);
+    }
+
+    #[test]
+    fn what_the_resimulation_misses_is_allowed_for() {
+        let fit = |predicted: f64| Fit {
+            metric: "a/activation_latency.p99".to_string(),
+            predicted,
+            seen: 160_000.0,
+            chance: None,
+        };
+        let slo = slo("p99<75ms");
+        let outcomes = runs(&[72_000.0; 4]);
+        let low = forecast(&slo, &outcomes, &[fit(150_000.0)]).unwrap();
+        assert_eq!((low.interval, low.met), (Some([67_500.0, 76_800.0]), false));
+        let high = forecast(&slo, &outcomes, &[fit(200_000.0)]).unwrap();
+        assert_eq!(
+            (high.interval, high.met),
+            (Some([57_600.0, 90_000.0]), false)
+        );
+    }
+
+    #[test]
+    fn a_poor_fit_of_another_figure_widens_every_promise() {
+        let poor = Fit {
+            metric: "cgroup:/pg/nr_throttled".to_string(),
+            predicted: 50.0,
+            seen: 100.0,
+            chance: None,
+        };
+        let widened = forecast(&slo("p99<75ms"), &runs(&[72_000.0; 4]), &[poor]).unwrap();
+        assert_eq!(
+            (widened.interval, widened.met),
+            (Some([36_000.0, 144_000.0]), false)
+        );
+    }
+
+    #[test]
+    fn what_is_seen_and_not_predicted_at_all_is_allowed_for_too() {
+        let fit = |predicted: f64, seen: f64| {
+            [Fit {
+                metric: "a/activation_latency.p99".to_string(),
+                predicted,
+                seen,
+                chance: None,
+            }]
+        };
+        let slo = slo("p99<75ms");
+        let outcomes = runs(&[72_000.0; 4]);
+        let missed = forecast(&slo, &outcomes, &fit(0.0, 10_000.0)).unwrap();
+        assert_eq!(
+            (missed.interval, missed.met),
+            (Some([62_000.0, 82_000.0]), false)
+        );
+        let nothing = forecast(&slo, &runs(&[0.0; 4]), &fit(5.0, 0.0)).unwrap();
+        assert_eq!(nothing.interval, Some([0.0, 5.0]));
+        let both = forecast(&slo, &outcomes, &fit(0.0, 0.0)).unwrap();
+        assert_eq!((both.interval, both.met), (Some([72_000.0; 2]), true));
+    }
+}

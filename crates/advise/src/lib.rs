@@ -1,0 +1,535 @@
+//! Advice: the smallest limit under which a recorded service keeps its promises, and who pays for it.
+//!
+//! ```text
+//! recording, --slo ──► slo: what is promised
+//!                          │
+//!                      search: smallest quota · smallest burst · best period · no limit
+//!                          │      each tried by simulation under the same seeds   judge: kept for sure?
+//!                          ▼
+//!                      price: the neighbour that loses most
+//!                          ▼
+//!                      Advice ──► ticket (tables::advice), patches for every tool, JSON
+//! ```
+//!
+//! Worked example: `recordings/postgres-quota` has 50 ms in 100 ms and a p95 of 101 ms. For
+//! `p95<40ms` 62 ms of quota suffice, or 37 ms of burst beside the recorded quota, or 230 ms in every
+//! 500 ms. Burst is recommended: in the long run the group is granted no more CPU time than before, and
+//! the period stays.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use schedcast_lab::answer;
+use schedcast_lab::comparison::Comparison;
+use schedcast_lab::context::Context;
+use schedcast_lab::error::{Diagnostic, Error, Result, hint_for};
+use schedcast_lab::experiment::Scenario;
+use schedcast_lab::experiment::units::format_duration_ns;
+use schedcast_lab::outcome::Outcome;
+use schedcast_lab::question::{AS_RECORDED, Question, Subject};
+use schedcast_lab::recording::Recorded;
+use schedcast_lab::resimulated::{is_partial, refit, tell_fit};
+use schedcast_lab::simulate::Simulate;
+use schedcast_lab::trust;
+use schedcast_lab::verdict::{periods_throttled, time_lost};
+
+pub mod counters;
+pub mod fleet;
+pub mod frontier;
+pub mod gate;
+pub mod judge;
+pub mod pace;
+pub mod price;
+pub mod search;
+pub mod slo;
+
+use judge::Forecast;
+use pace::{Need, Requests};
+use price::Price;
+use schedcast_lab::drift;
+use schedcast_lab::limit::Limit;
+use schedcast_lab::patches::{self, Patches};
+use search::{Bench, PERIODS_US};
+use slo::{Scope, Slo};
+
+/// Name and version of the JSON form.
+pub const SCHEMA: &str = "schedcast.advice/1";
+
+/// Demands that a limit must meet.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Demands {
+    /// Promises as typed: `p99<80ms`.
+    pub slos: Vec<String>,
+    /// How much worse a neighbour may become, as typed: `+5%`.
+    pub max_neighbour: Option<String>,
+    /// Whether to advise even if the recorded limit, simulated, misses the recording.
+    pub force: bool,
+}
+
+/// One limit that was looked at.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Candidate {
+    /// Name of its column.
+    pub name: String,
+    /// CPU time per period, µs; null is no limit.
+    pub quota_us: Option<u64>,
+    /// The period, µs.
+    pub period_us: u64,
+    /// Burst: runtime that may be carried over, µs.
+    pub burst_us: u64,
+    /// Whether it keeps every promise, the service keeps up, and its price can be paid.
+    pub suits: bool,
+    /// Why the service does not keep up with its requests; null where it does. Such a limit suits no promise.
+    pub falls_behind: Option<String>,
+    /// Requests that finish, or activations where no requests are known.
+    pub finished: f64,
+    /// One for each promise.
+    pub forecasts: Vec<Forecast>,
+    /// The neighbour that loses most; null for the recorded limit, or without neighbours.
+    pub price: Option<Price>,
+    /// Share of the wish to run that throttling denied to the group's threads.
+    pub time_lost: f64,
+    /// Share of the active periods that ended throttled.
+    pub periods_throttled: f64,
+}
+
+impl Candidate {
+    /// Its limit.
+    pub fn limit(&self) -> Limit {
+        Limit {
+            quota_us: self.quota_us,
+            period_us: self.period_us,
+            burst_us: self.burst_us,
+        }
+    }
+
+    /// Sort key of suitable limits, best first: a changed period comes last, because in many places
+    /// the period is a setting of the whole node; then CPU time granted in the long run, then
+    /// burst.
+    fn cost(&self, recorded: Limit) -> (bool, (u64, u64)) {
+        (self.period_us != recorded.period_us, self.limit().grants())
+    }
+}
+
+/// The answer.
+#[derive(Clone, Debug, Serialize)]
+pub struct Advice {
+    /// Always `schedcast.advice/1`.
+    pub schema: String,
+    /// Version of the program that computed this.
+    pub schedcast: String,
+    /// Folder of the recording.
+    pub recording: String,
+    /// The group that is advised about.
+    pub target: String,
+    /// The promises in full.
+    pub slos: Vec<String>,
+    /// Unit of finished work: `requests`, `replies`, or `activations` where the recording shows
+    /// neither.
+    pub counted: &'static str,
+    /// How much worse a neighbour may become, as a ratio − 1; null if that is no matter.
+    pub max_neighbour: Option<f64>,
+    /// Name of the recommended option; null if none suits.
+    pub recommended: Option<String>,
+    /// Candidates that were examined: first the recorded limit, last none at all.
+    pub options: Vec<Candidate>,
+    /// The recommended limit for every tool; null if none suits.
+    pub patches: Option<Patches>,
+    /// The options in full.
+    pub comparison: Comparison,
+    /// Facts that stand around the table.
+    #[serde(skip)]
+    pub context: Context,
+    #[serde(skip)]
+    /// What must hold.
+    pub promises: Vec<Slo>,
+}
+
+impl Advice {
+    /// The recommended option.
+    pub fn recommendation(&self) -> Option<&Candidate> {
+        let name = self.recommended.as_ref()?;
+        self.options.iter().find(|option| option.name == *name)
+    }
+
+    /// As indented JSON, ending in a newline.
+    pub fn to_json(&self) -> String {
+        let json = serde_json::to_string_pretty(self);
+        json.expect("keys are strings and numbers are finite or null") + "\n"
+    }
+}
+
+/// A question about a recording, taken apart.
+pub(crate) struct Case<'a> {
+    pub recorded: &'a Recorded,
+    pub target: String,
+    pub promises: Vec<Slo>,
+}
+
+impl<'a> Case<'a> {
+    pub fn of(question: &'a Question, slos: &[String], baseline: &Scenario) -> Result<Case<'a>> {
+        let Subject::Recording(recorded) = &question.subject else {
+            return Err(Error::usage("promises are about a recording"));
+        };
+        let Some(target) = question.target()? else {
+            let groups: Vec<&str> = baseline.cgroups.keys().map(String::as_str).collect();
+            return Err(
+                Error::usage("it is not clear which group's limits are in question")
+                    .hint(format!("name it with --cgroup: {}", groups.join(", "))),
+            );
+        };
+        if !baseline.cgroups.contains_key(&target) {
+            let groups: Vec<&str> = baseline.cgroups.keys().map(String::as_str).collect();
+            let message = format!("the recording has no cgroup `{target}`");
+            let diagnostic = Diagnostic::general(message).hint(hint_for(&target, &groups));
+            return Err(Error::Input(Box::new(diagnostic)));
+        }
+        if slos.is_empty() {
+            return Err(Error::usage("nothing is promised").hint("such as --slo 'p99<80ms'"));
+        }
+        let latency = recorded.seen.latency(&target);
+        let scope = Scope {
+            threads: recorded.seen.main_threads(&target),
+            latency: latency.as_ref().map(|latency| latency.name),
+            cgroup: Some(&target),
+        };
+        let promises = slos.iter().map(|text| Slo::parse(text, scope));
+        Ok(Case {
+            recorded,
+            promises: promises.collect::<Result<_>>()?,
+            target,
+        })
+    }
+
+    /// Need of the service, from the recording and from `outcomes` under the recorded `limit`,
+    /// which cover the `whole` of it or a part. `None` where the service has no threads.
+    pub fn need(&self, outcomes: &[Outcome], limit: Limit, whole: bool) -> Option<Need> {
+        let seen = &self.recorded.seen;
+        let latency = seen.latency(&self.target)?;
+        let mut recorded = Requests::of(outcomes, &latency);
+        if let Some(count) = seen.finished(&latency).filter(|_| whole) {
+            recorded.finished = recorded.finished.min(count as f64);
+        }
+        let used = seen.mean_cpus(&self.target, self.recorded.length_ns);
+        // The ends of a recording may cut one period more than fits, so it can show a little more than was granted.
+        Some(Need {
+            cpus: used.min(limit.cpus().unwrap_or(f64::INFINITY)),
+            latency,
+            recorded,
+        })
+    }
+
+    /// Refuses promises that runs cannot be held against, before any runs: about what none of them reports, or with one
+    /// seed, which has no interval.
+    pub fn refuse_unknown(
+        &self,
+        baseline: &Scenario,
+        seeds: u32,
+        simulator: &impl Simulate,
+    ) -> Result<()> {
+        judge::refuse_few(seeds as usize)?;
+        let Some(simulator) = simulator.simulator() else {
+            return Ok(());
+        };
+        let baseline = std::slice::from_ref(baseline);
+        let mut promises = self.promises.iter();
+        promises.try_for_each(|slo| slo.refuse_unknown(baseline, simulator))
+    }
+}
+
+/// Searches for limits that keep the promises. `question` is about a recording and has no columns of
+/// its own; `step` is called when a part of the search begins, `finished` after each run, from any thread.
+///
+/// # Errors
+/// Promises that cannot be read or are not about anything the simulation reports; what the simulation
+/// refuses.
+pub fn advise(
+    question: &Question,
+    demands: &Demands,
+    simulator: &impl Simulate,
+    (step, finished): (&dyn Fn(Step), &(impl Fn() + Sync)),
+) -> Result<Advice> {
+    let experiment = question.experiment()?;
+    let baseline = &experiment.scenarios[0];
+    let case = Case::of(question, &demands.slos, baseline)?;
+    case.refuse_unknown(baseline, experiment.seeds, simulator)?;
+    let most = demands.max_neighbour.as_deref().map(price::read_most);
+    let most = most.transpose()?;
+    let (target, seeds) = (case.target.as_str(), experiment.seeds);
+    let mut bench = Bench::new(simulator, finished, baseline, target, &case.promises, seeds);
+    bench.drift_permille = case.recorded.seen.drift_of(target);
+    let recorded = Limit::of(baseline, target);
+    step(Step {
+        name: "the recorded limit",
+        runs: bench.runs_of_a_limit() + u64::from(seeds),
+        // Upper bound of the runs to come: so many for each of a quota, a burst and a period, and
+        // once without a limit.
+        total: bench.runs_of_a_limit() * (2 + search_limits(&bench, recorded)) + u64::from(seeds),
+    });
+    let runs = bench.runs(recorded)?.clone();
+    for slo in &case.promises {
+        judge::refuse_unreported(slo, &runs.plain)?;
+    }
+    let whole = !is_partial(&experiment, case.recorded);
+    bench.need = case.need(runs.hardest(), recorded, whole);
+    bench.fit = refit(case.recorded, target, &experiment, simulator, finished)?;
+    let promised: Vec<&str> = case
+        .promises
+        .iter()
+        .map(|slo| slo.metric.as_str())
+        .collect();
+    let decisive = trust::decisive(&bench.fit, &promised);
+    if let Some(figures) = trust::poor_fit(&decisive).filter(|_| !demands.force) {
+        let message =
+            format!("no advice: the recorded limit, simulated, misses the recording: {figures}");
+        let error = Error::Input(Box::new(Diagnostic::general(message)));
+        return Err(
+            error.hint("record the busiest half minute you can get; --force advises all the same")
+        );
+    }
+    let limits = look_for(&mut bench, recorded, step)?;
+    build(question, &case, &mut bench, &limits, most)
+}
+
+/// Part of a search that begins.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    /// Goal of the search.
+    pub name: &'static str,
+    /// Most runs that it takes.
+    pub runs: u64,
+    /// Most runs of the whole search; nonzero in the first step only.
+    pub total: u64,
+}
+
+/// Most bursts that a bisection over a hundred steps tries, and the next larger one.
+const BURSTS_TRIED: u64 = 9;
+
+/// Most limits that a search tries besides the recorded one.
+fn search_limits<S: Simulate, F: Fn() + Sync>(bench: &Bench<'_, S, F>, recorded: Limit) -> u64 {
+    2 * bench.most_tried(recorded.period_us) + BURSTS_TRIED + PERIODS_US.len() as u64
+}
+
+/// Named limits worth a column; the recorded one is first.
+fn look_for<S: Simulate, F: Fn() + Sync>(
+    bench: &mut Bench<'_, S, F>,
+    recorded: Limit,
+    step: &dyn Fn(Step),
+) -> Result<Vec<(String, Limit)>> {
+    let runs_of_a_limit = bench.runs_of_a_limit();
+    let tell = |name: &'static str, limits: u64| {
+        step(Step {
+            name,
+            runs: limits * runs_of_a_limit,
+            total: 0,
+        });
+    };
+    let quotas = bench.most_tried(recorded.period_us);
+    let ms = |us: u64| format_duration_ns(us * 1000);
+    let mut limits = vec![(AS_RECORDED.to_string(), recorded)];
+    let mut add = |name: String, limit: Limit| {
+        if !limits.iter().any(|(_, known)| *known == limit) {
+            limits.push((name, limit));
+        }
+    };
+    tell("the smallest quota", quotas);
+    let quota = bench.smallest_quota(recorded.period_us, recorded.burst_us)?;
+    if let Some(limit) = quota {
+        add(format!("quota {}", ms(limit.quota_us.unwrap_or(0))), limit);
+    }
+    tell("the smallest burst", BURSTS_TRIED);
+    let burst = bench.smallest_burst(recorded)?;
+    // Where no burst suffices, the largest shows how far it goes.
+    if let Some(limit) = burst.or(bench.largest_burst(recorded)) {
+        add(format!("burst {}", ms(limit.burst_us)), limit);
+    }
+    let cpus = recorded.cpus().or(quota.and_then(|limit| limit.cpus()));
+    tell("the best period", quotas + PERIODS_US.len() as u64);
+    let period = cpus.map(|cpus| bench.best_period(cpus)).transpose()?;
+    if let Some(limit) = period.flatten() {
+        let (quota, period) = (ms(limit.quota_us.unwrap_or(0)), ms(limit.period_us));
+        add(format!("{quota} in {period}"), limit);
+    }
+    let none = Limit {
+        quota_us: None,
+        ..recorded
+    };
+    add("no limit".to_string(), none);
+    tell("no limit", 1);
+    Ok(limits)
+}
+
+fn build<S: Simulate, F: Fn() + Sync>(
+    question: &Question,
+    case: &Case<'_>,
+    bench: &mut Bench<'_, S, F>,
+    limits: &[(String, Limit)],
+    most: Option<f64>,
+) -> Result<Advice> {
+    let target = case.target.as_str();
+    let mut scenarios = Vec::new();
+    let mut runs = Vec::new();
+    let mut judged = Vec::new();
+    for (name, limit) in limits {
+        scenarios.push(limit.applied(bench.baseline, target, name));
+        runs.push(bench.runs(*limit)?.clone());
+        judged.push((bench.forecasts(*limit)?, bench.pace(*limit)?));
+    }
+    let mut comparison = drift::compared("", &scenarios, &runs)?;
+    comparison.tier = Some(case.recorded.tier);
+    tell_fit(&mut comparison, &bench.fit, case.recorded, Some(target));
+    let members = case.recorded.seen.members.get(target);
+    let members = members.cloned().unwrap_or_default();
+    let length_s = case.recorded.length_ns as f64 / 1e9;
+    let watched = price::watched(&comparison.variants[0], &members, length_s);
+    let mut options = Vec::new();
+    for (index, ((name, limit), judged)) in limits.iter().zip(judged).enumerate() {
+        let (forecasts, (requests, falls_behind)) = judged;
+        let variant = &comparison.variants[index];
+        let price = match index {
+            0 => None,
+            _ => price::highest(&comparison, variant, &watched),
+        };
+        let affordable = match (&price, most) {
+            (Some(price), Some(most)) => price.growth <= most,
+            _ => true,
+        };
+        options.push(Candidate {
+            name: name.clone(),
+            quota_us: limit.quota_us,
+            period_us: limit.period_us,
+            burst_us: limit.burst_us,
+            suits: affordable && falls_behind.is_none() && forecasts.iter().all(|one| one.met),
+            falls_behind,
+            finished: requests.finished,
+            forecasts,
+            price,
+            time_lost: time_lost(variant, &members),
+            periods_throttled: periods_throttled(variant, target),
+        });
+    }
+    let recorded = limits[0].1;
+    // To take a limit away is no advice about limits: the neighbours have no say in it.
+    let suitable = options
+        .iter()
+        .enumerate()
+        .filter(|(index, option)| option.suits && (*index == 0 || option.quota_us.is_some()));
+    let suitable = suitable.map(|(_, option)| option);
+    let best = suitable.min_by_key(|option| option.cost(recorded));
+    let mut context = answer::context(question, &question.experiment()?)?;
+    context.fit = bench.fit.clone();
+    Ok(Advice {
+        schema: SCHEMA.to_string(),
+        schedcast: env!("CARGO_PKG_VERSION").to_string(),
+        recording: case.recorded.folder.clone(),
+        target: target.to_string(),
+        slos: case.promises.iter().map(Slo::describe).collect(),
+        counted: bench
+            .need
+            .as_ref()
+            .map_or("activations", |need| need.latency.counted()),
+        max_neighbour: most,
+        recommended: best.map(|option| option.name.clone()),
+        patches: best.map(|option| {
+            let shares = bench.baseline.cgroups[target].shares();
+            patches::patches(target, recorded, option.limit(), shares)
+        }),
+        options,
+        comparison,
+        context,
+        promises: case.promises.clone(),
+    })
+}
+
+/// The parts of an advice that are applied.
+#[derive(Deserialize)]
+struct AdviceFile {
+    schema: String,
+    target: String,
+    recommended: Option<String>,
+    options: Vec<LimitFile>,
+}
+
+/// An option as far as it is applied. Its price may be without a number: a neighbour that gets no
+/// CPU time any more pays without bound.
+#[derive(Deserialize)]
+struct LimitFile {
+    name: String,
+    quota_us: Option<u64>,
+    period_us: u64,
+    burst_us: u64,
+}
+
+/// The group and the recommended limit of an advice that was written with `--json`.
+///
+/// # Errors
+/// A file that is no advice, or one that recommends nothing.
+pub fn read_recommendation(path: &Path) -> Result<(String, Limit)> {
+    let shown = path.display();
+    let text = schedcast_base::whole::read_text(path)
+        .map_err(|error| Error::file("read", shown, &error))?;
+    let bad = |why: String| Error::Input(Box::new(Diagnostic::general(why)));
+    let file: AdviceFile = serde_json::from_str(&text)
+        .map_err(|error| bad(format!("{}: no advice: {error}", path.display())))?;
+    if file.schema != SCHEMA {
+        let (found, path) = (&file.schema, path.display());
+        return Err(bad(format!("{path}: expected {SCHEMA}, found {found}")));
+    }
+    let best = file.recommended.and_then(|name| {
+        let mut options = file.options.into_iter();
+        options.find(|option| option.name == name)
+    });
+    match best {
+        Some(option) => {
+            let limit = Limit {
+                quota_us: option.quota_us,
+                period_us: option.period_us,
+                burst_us: option.burst_us,
+            };
+            Ok((file.target, limit))
+        }
+        None => Err(bad(format!("{}: it recommends nothing", path.display()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_advice_whose_neighbour_pays_without_bound_is_read() {
+        let none = f64::INFINITY;
+        let option = Candidate {
+            name: "burst 30ms".to_string(),
+            quota_us: Some(50_000),
+            period_us: 100_000,
+            burst_us: 30_000,
+            suits: true,
+            falls_behind: None,
+            finished: 1168.0,
+            forecasts: Vec::new(),
+            price: Some(Price {
+                threads: "batch".to_string(),
+                metric: "cpu_time".to_string(),
+                recorded: 1.0,
+                now: 0.5,
+                growth: 1.0,
+                growth_at_most: none,
+            }),
+            time_lost: 0.0,
+            periods_throttled: 0.0,
+        };
+        let limit = option.limit();
+        let json = serde_json::json!({
+            "schema": SCHEMA,
+            "target": "/pg",
+            "recommended": option.name,
+            "options": [option],
+        });
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), json.to_string()).unwrap();
+        let read = read_recommendation(file.path()).unwrap();
+        assert_eq!(read, ("/pg".to_string(), limit));
+    }
+}

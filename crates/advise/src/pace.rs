@@ -1,0 +1,159 @@
+//! Whether the service keeps up under a limit, whatever is promised.
+//!
+//! A limit that starves the service finishes few requests, and those may well be fast. So a limit suits only if
+//!
+//! * it grants at least the CPU time that the service used on average while it was recorded;
+//! * as many requests finish as were recorded, or as finish when the recorded limit is simulated if those are fewer;
+//! * the number of requests that wait does not grow from the begin to half of the run and from there to its end.
+//!
+//! Numbers of requests are compared as counts are: two of them, a and b, differ by chance by 1.96 ·
+//! √(a + b) at most, in 95 of 100 cases (the standard deviation of a Poisson count is its root).
+//! Worked example: 1168 requests were recorded, 2 of them wait at the end. Under a tighter limit
+//! 1161 finish and 9 wait: 7 fewer, allowed are 1.96 · √(2 + 9) = 6.5, so the limit does not suit.
+//! The difference between seeds under the recorded limit is allowed too.
+
+use schedcast_lab::limit::Limit;
+use schedcast_lab::metrics;
+use schedcast_lab::outcome::Outcome;
+use schedcast_lab::recording::Latency;
+use schedcast_lab::statistics::{NORMAL_QUANTILE, standard_deviation};
+
+/// Requests of the service under one limit, means over seeds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Requests {
+    /// Finished.
+    pub finished: f64,
+    /// Standard deviation of that over seeds.
+    pub deviation: f64,
+    /// Not finished at the end.
+    pub unfinished: f64,
+    /// Not finished at half the time.
+    pub halfway: f64,
+}
+
+impl Requests {
+    /// Requests timed by `latency` in `outcomes`.
+    pub fn of(outcomes: &[Outcome], latency: &Latency) -> Requests {
+        let values = |suffix: &str| -> Vec<f64> {
+            let metric = latency.metric(suffix);
+            let value = |run: &Outcome| run.metrics.get(&metric).copied().unwrap_or(0.0);
+            outcomes.iter().map(value).collect()
+        };
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
+        let finished = values(metrics::COUNT);
+        Requests {
+            finished: mean(&finished),
+            deviation: standard_deviation(&finished),
+            unfinished: mean(&values(metrics::UNFINISHED)),
+            halfway: mean(&values(metrics::HALFWAY)),
+        }
+    }
+}
+
+/// Need of the service.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Need {
+    /// The latency that clients see, or what comes nearest to it.
+    pub latency: Latency,
+    /// CPUs' worth of time that it used on average.
+    pub cpus: f64,
+    /// Requests under the recorded limit: those recorded, or those simulated if they are fewer.
+    pub recorded: Requests,
+}
+
+impl Need {
+    /// Why the service does not keep up under `limit`, as a part of a sentence; `None` if it does.
+    pub fn falls_behind(&self, limit: Limit, requests: &Requests) -> Option<String> {
+        let what = self.latency.counted();
+        if let Some(cpus) = limit.cpus()
+            && cpus < self.cpus
+        {
+            let used = self.cpus;
+            return Some(format!(
+                "it grants {cpus:.2} CPU, the service used {used:.2} on average"
+            ));
+        }
+        let recorded = &self.recorded;
+        let missing = recorded.finished - requests.finished;
+        let chance = recorded.unfinished + requests.unfinished + recorded.deviation.powi(2);
+        if missing > NORMAL_QUANTILE * chance.sqrt() {
+            return Some(format!(
+                "{:.0} of {:.0} {what} finish",
+                requests.finished, recorded.finished
+            ));
+        }
+        let grows =
+            |before: f64, after: f64| after - before > NORMAL_QUANTILE * (before + after).sqrt();
+        let (halfway, end) = (requests.halfway, requests.unfinished);
+        if grows(0.0, halfway) && grows(halfway, end) {
+            return Some(format!(
+                "the backlog grows: {halfway:.0} {what} wait at half the time, {end:.0} at the end"
+            ));
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn need() -> Need {
+        Need {
+            latency: Latency::new("pg", Latency::REQUEST),
+            cpus: 0.4,
+            recorded: Requests {
+                finished: 1168.0,
+                unfinished: 2.0,
+                ..Requests::default()
+            },
+        }
+    }
+
+    fn quota(quota_us: u64) -> Limit {
+        Limit {
+            quota_us: Some(quota_us),
+            period_us: 100_000,
+            burst_us: 0,
+        }
+    }
+
+    fn requests(finished: f64, unfinished: f64, halfway: f64) -> Requests {
+        Requests {
+            finished,
+            deviation: 0.0,
+            unfinished,
+            halfway,
+        }
+    }
+
+    #[test]
+    fn a_limit_below_the_mean_demand_never_keeps_up() {
+        let all = requests(1168.0, 2.0, 2.0);
+        let why = need().falls_behind(quota(39_000), &all).unwrap();
+        assert_eq!(why, "it grants 0.39 CPU, the service used 0.40 on average");
+        assert_eq!(need().falls_behind(quota(40_000), &all), None);
+    }
+
+    #[test]
+    fn fewer_requests_than_recorded_are_allowed_as_far_as_counts_vary() {
+        let why = |finished, unfinished| {
+            need().falls_behind(quota(50_000), &requests(finished, unfinished, 2.0))
+        };
+        assert_eq!(why(1162.0, 9.0), None);
+        assert_eq!(why(1161.0, 9.0).unwrap(), "1161 of 1168 requests finish");
+        let mut drifting = need();
+        drifting.recorded.deviation = 10.0;
+        let fewer = requests(1161.0, 9.0, 2.0);
+        assert_eq!(drifting.falls_behind(quota(50_000), &fewer), None);
+    }
+
+    #[test]
+    fn a_backlog_that_grows_through_the_whole_run_does_not_suit() {
+        let why =
+            |halfway, end| need().falls_behind(quota(50_000), &requests(1168.0, end, halfway));
+        assert!(why(30.0, 60.0).unwrap().contains("backlog grows: 30"));
+        assert_eq!(why(0.0, 60.0), None, "a burst at the end is no trend");
+        assert_eq!(why(60.0, 62.0), None);
+    }
+}

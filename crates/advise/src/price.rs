@@ -1,0 +1,118 @@
+//! Price of a limit: its effect on threads outside the group.
+//!
+//! A neighbour with requests pays in latency, one that only computes in CPU time it no longer gets.
+//! Worked example: pgbench outside the limited group has a p99 from wakeup to block of 3.4 ms as recorded
+//! and 3.5 ms with more quota for the servers: a price of +2.9 %. A batch job that had 12.0 s of CPU
+//! time and gets 11.5 s pays 12.0/11.5 − 1 = +4.3 %.
+
+use serde::{Deserialize, Serialize};
+
+use schedcast_lab::comparison::{Comparison, Variant};
+use schedcast_lab::error::{Error, Place, Result, Source};
+
+/// Neighbours that are watched: those that used most CPU time.
+const WATCHED: usize = 3;
+/// Activations from which on a 99th percentile means something.
+const ACTIVATIONS_MIN: f64 = 100.0;
+/// Share of one CPU from which on a thread without that many is worth watching.
+const CPU_SHARE_MIN: f64 = 0.01;
+
+/// The neighbour that pays most for a limit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Price {
+    /// Name of the threads.
+    pub threads: String,
+    /// Metric of the price: `activation_latency.p99` or `cpu_time`.
+    pub metric: String,
+    /// As recorded, in the metric's unit.
+    pub recorded: f64,
+    /// Under the limit.
+    pub now: f64,
+    /// How much worse, as a ratio − 1; negative is better.
+    pub growth: f64,
+    /// Upper end of the growth's 95 % interval over seeds.
+    pub growth_at_most: f64,
+}
+
+/// Metrics watched of each neighbour, by full name.
+pub fn watched(baseline: &Variant, members: &[String], length_s: f64) -> Vec<String> {
+    let value = |metric: &str| baseline.get(metric).map_or(0.0, |summary| summary.mean);
+    let mut neighbours: Vec<(f64, String)> = Vec::new();
+    for (name, summary) in &baseline.metrics {
+        let Some(threads) = name.strip_suffix("/cpu_time") else {
+            continue;
+        };
+        if members.iter().any(|member| member == threads) {
+            continue;
+        }
+        let busy = summary.mean >= CPU_SHARE_MIN * length_s;
+        if value(&format!("{threads}/activation_latency.count")) >= ACTIVATIONS_MIN {
+            let latency = format!("{threads}/activation_latency.p99");
+            neighbours.push((summary.mean, latency));
+        } else if busy {
+            neighbours.push((summary.mean, name.clone()));
+        }
+    }
+    neighbours.sort_by(|left, right| right.0.total_cmp(&left.0));
+    neighbours.truncate(WATCHED);
+    neighbours.into_iter().map(|(_, metric)| metric).collect()
+}
+
+/// The largest price that any watched neighbour pays in `variant`.
+pub fn highest(comparison: &Comparison, variant: &Variant, watched: &[String]) -> Option<Price> {
+    let baseline = comparison.variants.first()?;
+    let price = |metric: &String| {
+        let (recorded, now) = (baseline.get(metric)?, variant.get(metric)?);
+        let change = now.vs_baseline.as_ref()?;
+        let [low, high] = change.ci95.unwrap_or([change.ratio?; 2]);
+        let (threads, name) = metric.rsplit_once('/')?;
+        let (growth, most) = match name {
+            // Less CPU time than before: the ratio turned round.
+            "cpu_time" => (1.0 / change.ratio?, 1.0 / low),
+            _ => (change.ratio?, high),
+        };
+        Some(Price {
+            threads: threads.to_string(),
+            metric: name.to_string(),
+            recorded: recorded.mean,
+            now: now.mean,
+            growth: growth - 1.0,
+            growth_at_most: most - 1.0,
+        })
+    };
+    let prices = watched.iter().filter_map(price);
+    prices.max_by(|left, right| left.growth.total_cmp(&right.growth))
+}
+
+/// Reads `+5%`: how much worse a neighbour may become.
+///
+/// # Errors
+/// Anything else, with its place.
+pub fn read_most(text: &str) -> Result<f64> {
+    let source = Source::new("--max-neighbour", text);
+    let number = text.trim().strip_suffix('%').map(str::trim_end);
+    let number = number.map(|number| number.strip_prefix('+').unwrap_or(number));
+    let percent: Option<f64> = number.and_then(|number| number.parse().ok());
+    match percent.filter(|percent: &f64| percent.is_finite() && *percent >= 0.0) {
+        Some(percent) => Ok(percent / 100.0),
+        None => {
+            let place = Place::new(&source, 0..text.len());
+            Err(Error::input(&place, format!("`{text}` is no growth")).hint("such as +5%"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_is_read_in_per_cent() {
+        assert_eq!(read_most("+5%"), Ok(0.05));
+        assert_eq!(read_most(" 12.5 % "), Ok(0.125));
+        for wrong in ["5", "+%", "-5%", "5ms", "", "inf%"] {
+            let error = read_most(wrong).unwrap_err().to_string();
+            assert!(error.contains("--max-neighbour:1:1: "), "{error}");
+        }
+    }
+}

@@ -1,0 +1,393 @@
+//! The smallest limit that keeps every promise, by bisection over simulations.
+//!
+//! Limits are tried on a grid of a hundredth of the period, so quotas come out in whole per cent of a
+//! CPU. More quota or burst never makes a service slower, or nearly never: where a limit happens to fall
+//! well with the arrivals, one step more can be worse. So the bisection's answer stands only if the
+//! next step keeps the promises as well; else the search moves up until two in a row do.
+//! Worked example: with 100 ms periods on 2 CPUs there are 200 quotas. Bisection runs 8 of them; a
+//! promise kept from 62 ms on is found as 62 after trying 100, 50, 75, 62, 56, 59, 61 and, as the step
+//! above, 63.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use super::judge::{self, Forecast};
+use super::pace::{Need, Requests};
+use super::slo::Slo;
+use schedcast_base::limits::QUOTA_MIN_US;
+use schedcast_lab::context::Fit;
+use schedcast_lab::drift::{Drifting, Runs};
+use schedcast_lab::error::Result;
+use schedcast_lab::experiment::Scenario;
+use schedcast_lab::experiment::cgroup::{CgroupVersion, ratio_of};
+use schedcast_lab::limit::Limit;
+use schedcast_lab::simulate::Simulate;
+
+/// Steps of a bisection grid in one period.
+const STEPS: u64 = 100;
+/// Periods that are tried, µs.
+pub const PERIODS_US: [u64; 7] = [5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000];
+
+/// Shares of a CPU that the groups around the target leave it, in 20-bit fixed point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Room {
+    /// Largest limited child (v1 refuses less).
+    floor: u64,
+    /// Nearest limited ancestor, or all CPUs: more would not be granted.
+    ceiling: u64,
+}
+
+fn room(scenario: &Scenario, target: &str) -> Room {
+    let inside = |outer: &str, inner: &str| {
+        inner
+            .strip_prefix(outer)
+            .is_some_and(|rest| rest.starts_with('/'))
+    };
+    let groups = || scenario.cgroups.iter();
+    let above = groups().filter(|(path, _)| inside(path, target));
+    let ceiling = above.filter_map(|(_, group)| ratio_of(group)).min();
+    let below = groups().filter(|(path, _)| inside(target, path));
+    let floor = below.filter_map(|(_, group)| ratio_of(group)).max();
+    let v1 = scenario.cgroup_version == CgroupVersion::V1;
+    Room {
+        floor: floor.filter(|_| v1).unwrap_or(0),
+        ceiling: ceiling.unwrap_or((scenario.machine.cpus() as u64) << 20),
+    }
+}
+
+/// Runs limits and remembers what came of each.
+pub struct Bench<'a, S, F> {
+    simulator: &'a S,
+    finished: &'a F,
+    /// The recording as it was.
+    pub baseline: &'a Scenario,
+    /// The group whose limit varies.
+    pub target: &'a str,
+    /// Promises that must hold.
+    pub slos: &'a [Slo],
+    /// Need of the service besides the promises; `None` if it has none.
+    pub need: Option<Need>,
+    /// How far the re-simulated recording is from the recorded run.
+    pub fit: Vec<Fit>,
+    /// How much the work of a request drifted while it was recorded, in thousandths.
+    pub drift_permille: u64,
+    seeds: u32,
+    runs: BTreeMap<Limit, Runs>,
+}
+
+impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
+    /// A bench that has run nothing yet. `finished` is called after each run.
+    pub fn new(
+        simulator: &'a S,
+        finished: &'a F,
+        baseline: &'a Scenario,
+        target: &'a str,
+        slos: &'a [Slo],
+        seeds: u32,
+    ) -> Self {
+        Bench {
+            simulator,
+            finished,
+            baseline,
+            target,
+            slos,
+            need: None,
+            fit: Vec::new(),
+            drift_permille: 0,
+            seeds,
+            runs: BTreeMap::new(),
+        }
+    }
+
+    /// The runs under `limit`, one a seed.
+    ///
+    /// # Errors
+    /// Refusals by the simulation.
+    pub fn runs(&mut self, limit: Limit) -> Result<&Runs> {
+        if !self.runs.contains_key(&limit) {
+            let scenario = limit.applied(self.baseline, self.target, "candidate");
+            let mut rows = self.drifting().run_both(&[scenario], self.finished)?;
+            self.runs.insert(limit, rows.pop().unwrap_or_default());
+        }
+        Ok(&self.runs[&limit])
+    }
+
+    /// Forecasts of every promise under `limit`.
+    ///
+    /// # Errors
+    /// Fewer than two seeds; what the simulation refuses.
+    pub fn forecasts(&mut self, limit: Limit) -> Result<Vec<Forecast>> {
+        let (slos, fit) = (self.slos, self.fit.clone());
+        let runs = self.runs(limit)?;
+        slos.iter()
+            .map(|slo| judge::forecast(slo, runs, &fit))
+            .collect()
+    }
+
+    /// Requests under `limit` without drift, and why the service does not keep up if it does not.
+    ///
+    /// # Errors
+    /// Refusals by the simulation.
+    pub fn pace(&mut self, limit: Limit) -> Result<(Requests, Option<String>)> {
+        let Some(need) = self.need.clone() else {
+            return Ok((Requests::default(), None));
+        };
+        let runs = self.runs(limit)?;
+        let why = need.falls_behind(limit, &Requests::of(runs.hardest(), &need.latency));
+        Ok((Requests::of(&runs.plain, &need.latency), why))
+    }
+
+    fn keeps(&mut self, limit: Limit) -> Result<bool> {
+        let promised = self.forecasts(limit)?.iter().all(|forecast| forecast.met);
+        Ok(promised && self.pace(limit)?.1.is_none())
+    }
+
+    /// How far `limit` is from its promises: below 1 they are kept with confidence.
+    fn strain(&mut self, limit: Limit) -> Result<f64> {
+        if self.pace(limit)?.1.is_some() {
+            return Ok(f64::INFINITY);
+        }
+        let forecasts = self.forecasts(limit)?;
+        let strains = self.slos.iter().zip(&forecasts);
+        Ok(strains
+            .map(|(slo, one)| one.strain(slo))
+            .fold(0.0, f64::max))
+    }
+
+    /// The quotas that are worth trying with this period: the length of a step in µs, and the steps. Less than the service
+    /// used on average never suits, and more than the groups around the target grant is never granted.
+    pub fn quotas(&self, period_us: u64) -> (u64, RangeInclusive<u64>) {
+        let room = room(self.baseline, self.target);
+        let step_us = (period_us / STEPS).max(1);
+        let least = ((u128::from(room.floor) * u128::from(period_us)) >> 20) as u64 + 1;
+        let least = if room.floor == 0 { 0 } else { least };
+        let used = self.need.as_ref().map_or(0.0, |need| need.cpus);
+        let used_us = (used * period_us as f64).ceil() as u64;
+        let first = QUOTA_MIN_US.max(least).max(used_us).div_ceil(step_us);
+        let most_us = ((u128::from(room.ceiling) * u128::from(period_us)) >> 20) as u64;
+        (step_us, first..=most_us / step_us)
+    }
+
+    /// Runs of each limit.
+    pub fn runs_of_a_limit(&self) -> u64 {
+        self.drifting().runs_of_each()
+    }
+
+    fn drifting(&self) -> Drifting<'a, S> {
+        Drifting {
+            simulator: self.simulator,
+            drift_permille: self.drift_permille,
+            seeds: self.seeds,
+        }
+    }
+
+    /// Most quotas that a bisection with this period tries: the last, one for each halving, and the next larger one.
+    pub fn most_tried(&self, period_us: u64) -> u64 {
+        let (_, steps) = self.quotas(period_us);
+        let count = (steps.end() + 1).saturating_sub(*steps.start());
+        u64::from(count.max(1).ilog2()) + 3
+    }
+
+    /// The smallest quota with this period and burst, or as much of the burst as the quota allows.
+    ///
+    /// # Errors
+    /// Refusals by the simulation.
+    pub fn smallest_quota(&mut self, period_us: u64, burst_us: u64) -> Result<Option<Limit>> {
+        let (step_us, steps) = self.quotas(period_us);
+        let limit = |steps: u64| Limit {
+            quota_us: Some(steps * step_us),
+            period_us,
+            burst_us: burst_us.min(steps * step_us),
+        };
+        let found = self.least(*steps.start(), *steps.end(), limit)?;
+        Ok(found.map(limit))
+    }
+
+    /// The smallest burst beside the quota that `limit` has.
+    ///
+    /// # Errors
+    /// Refusals by the simulation.
+    pub fn smallest_burst(&mut self, limit: Limit) -> Result<Option<Limit>> {
+        let Some(largest) = self.largest_burst(limit) else {
+            return Ok(None);
+        };
+        let step_us = (limit.period_us / STEPS).max(1);
+        let with = |steps: u64| Limit {
+            burst_us: steps * step_us,
+            ..limit
+        };
+        let found = self.least(0, largest.burst_us / step_us, with)?;
+        Ok(found.map(with))
+    }
+
+    /// `limit` with as much burst as its quota allows; `None` where there is none to have.
+    pub fn largest_burst(&self, limit: Limit) -> Option<Limit> {
+        let burst_us = limit
+            .quota_us
+            .filter(|_| self.baseline.kernel.rules.burst)?;
+        Some(Limit { burst_us, ..limit })
+    }
+
+    /// Of all periods but the recorded one, the one that comes nearest to the promises at a share of
+    /// `cpus`, with the smallest quota that keeps them there.
+    ///
+    /// # Errors
+    /// Refusals by the simulation.
+    pub fn best_period(&mut self, cpus: f64) -> Result<Option<Limit>> {
+        let recorded = Limit::of(self.baseline, self.target);
+        let mut best: Option<(f64, Limit)> = None;
+        for period_us in PERIODS_US {
+            let quota_us = (cpus * period_us as f64) as u64;
+            if period_us == recorded.period_us || quota_us < QUOTA_MIN_US {
+                continue;
+            }
+            let limit = Limit {
+                quota_us: Some(quota_us),
+                period_us,
+                burst_us: recorded.burst_us.min(quota_us),
+            };
+            let strain = self.strain(limit)?;
+            if best.is_none_or(|(least, _)| strain < least) {
+                best = Some((strain, limit));
+            }
+        }
+        match best {
+            Some((_, limit)) => self.smallest_quota(limit.period_us, limit.burst_us),
+            None => Ok(None),
+        }
+    }
+
+    /// The least of `first..=last` that keeps the promises, as does the next one.
+    fn least(
+        &mut self,
+        first: u64,
+        last: u64,
+        limit: impl Fn(u64) -> Limit,
+    ) -> Result<Option<u64>> {
+        if first > last || !self.keeps(limit(last))? {
+            return Ok(None);
+        }
+        let (mut low, mut high) = (first, last);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.keeps(limit(middle))? {
+                true => high = middle,
+                false => low = middle + 1,
+            }
+        }
+        while high < last && !(self.keeps(limit(high))? && self.keeps(limit(high + 1))?) {
+            high += 1;
+        }
+        Ok(Some(high))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slo::Scope;
+    use schedcast_lab::error::Source;
+    use schedcast_lab::experiment::{self, Surroundings, document};
+    use schedcast_lab::outcome::Outcome;
+
+    /// The latency is 10 s over the quota's share and as much less as there is burst; one share keeps
+    /// no promise at all, as an unlucky step.
+    struct Toy {
+        unlucky_us: u64,
+    }
+
+    impl Simulate for Toy {
+        fn run(&self, scenario: &Scenario, seed: u64) -> Result<Outcome> {
+            let limit = Limit::of(scenario, "/a/b");
+            let cpus = limit.cpus().unwrap_or(2.0) + limit.burst_us as f64 / 1e6;
+            let mut latency_us = 10_000.0 / cpus + seed as f64 + limit.period_us as f64 / 100.0;
+            if limit.quota_us == Some(self.unlucky_us) {
+                latency_us = 1e9;
+            }
+            Ok(Outcome {
+                event_hash: seed,
+                metrics: [("a/activation_latency.p99".to_string(), latency_us)].into(),
+                ..Outcome::default()
+            })
+        }
+    }
+
+    fn scenario(extra: &str) -> Scenario {
+        let text =
+            format!("machine.cpus = 2\n[cgroup.\"/a/b\"]\n\"cpu.max\" = \"50000 100000\"\n{extra}");
+        let document = document::parse(&Source::new("t.toml", text)).unwrap();
+        let experiment = experiment::read(&document, &Surroundings::default()).unwrap();
+        experiment.scenarios[0].clone()
+    }
+
+    fn with_bench<T>(
+        scenario: &Scenario,
+        unlucky_us: u64,
+        promise: &str,
+        body: impl FnOnce(&mut Bench<'_, Toy, fn()>) -> T,
+    ) -> T {
+        let scope = Scope {
+            threads: Some("a"),
+            ..Scope::default()
+        };
+        let slos = [Slo::parse(promise, scope).unwrap()];
+        let finished: fn() = || {};
+        let toy = Toy { unlucky_us };
+        body(&mut Bench::new(&toy, &finished, scenario, "/a/b", &slos, 3))
+    }
+
+    fn quota(scenario: &Scenario, unlucky_us: u64, promise: &str) -> Option<u64> {
+        with_bench(scenario, unlucky_us, promise, |bench| {
+            bench.smallest_quota(100_000, 0).unwrap()?.quota_us
+        })
+    }
+
+    #[test]
+    fn the_smallest_quota_is_found_and_its_neighbour_keeps_the_promise_too() {
+        // 1 ms of period and 2.2 us of seeds leave 10 ms / 13.99 ms = 0.715 CPUs: 72 steps.
+        assert_eq!(quota(&scenario(""), 0, "p99<15ms"), Some(72_000));
+        assert_eq!(quota(&scenario(""), 73_000, "p99<15ms"), Some(74_000));
+        assert_eq!(quota(&scenario(""), 0, "p99<5ms"), None, "2 CPUs take 6 ms");
+        assert_eq!(
+            quota(&scenario(""), 0, "p99<1s"),
+            Some(2_000),
+            "10 ms / 0.01 is no less"
+        );
+    }
+
+    #[test]
+    fn groups_around_bound_the_search() {
+        let parent = scenario("[cgroup.\"/a\"]\n\"cpu.max\" = \"70000 100000\"\n");
+        assert_eq!(quota(&parent, 0, "p99<15ms"), None, "72 do not fit into 70");
+        assert_eq!(quota(&parent, 0, "p99<16ms"), Some(67_000));
+        let text = "[cgroup.\"/a/b/c\"]\n\"cpu.cfs_quota_us\" = 40000\n";
+        let document = document::parse(&Source::new(
+            "t.toml",
+            format!("machine.cpus = 2\n[cgroup.\"/a/b\"]\n\"cpu.cfs_quota_us\" = 50000\n{text}"),
+        ));
+        let experiment = experiment::read(&document.unwrap(), &Surroundings::default()).unwrap();
+        let child = &experiment.scenarios[0];
+        assert_eq!(
+            quota(child, 0, "p99<1s"),
+            Some(40_000),
+            "v1 refuses less than a child"
+        );
+    }
+
+    #[test]
+    fn bursts_and_periods_are_searched_beside_the_recorded_quota() {
+        let scenario = scenario("");
+        let recorded = Limit::of(&scenario, "/a/b");
+        with_bench(&scenario, 0, "p99<20.9ms", |bench| {
+            let burst = bench.smallest_burst(recorded).unwrap().unwrap();
+            assert_eq!((burst.quota_us, burst.burst_us), (Some(50_000), 3_000));
+            // Short periods are better for this toy: 5 ms at the same share.
+            let period = bench.best_period(0.5).unwrap().unwrap();
+            assert_eq!((period.period_us, period.quota_us), (5_000, Some(2_400)));
+        });
+        with_bench(&scenario, 0, "p99<15ms", |bench| {
+            assert_eq!(bench.smallest_burst(recorded).unwrap(), None);
+            assert_eq!(bench.largest_burst(recorded).unwrap().burst_us, 50_000);
+        });
+    }
+}

@@ -1,0 +1,434 @@
+//! Promises of a service, as typed: `p99<80ms`.
+//!
+//! A promise is a metric, a comparison and a value with its unit. Over a recording whose service runs
+//! in threads named `postgres` of the group `/pg`, and which shows what clients see, short names are completed:
+//!
+//! | typed | metric | bound |
+//! |---|---|---|
+//! | `p99<80ms` | `postgres/request_latency.p99` | below 80,000 us |
+//! | `reply_latency.p95 <= 20ms` | `postgres/reply_latency.p95` | 20,000 us at most |
+//! | `client/p99<80ms` | `client/activation_latency.p99` | below 80,000 us |
+//! | `nr_throttled<10` | `cgroup:/pg/nr_throttled` | below 10 |
+//! | `pgbench/wakeup_latency.p99<1ms` | itself | below 1,000 us |
+
+use std::sync::Arc;
+
+use schedcast_lab::error::{Error, Place, Result, Source, hint_for};
+use schedcast_lab::experiment::Scenario;
+use schedcast_lab::metrics::{self, Better, Metric};
+use schedcast_lab::recording::Latency;
+use schedcast_lab::simulator::Simulator;
+
+/// Which values keep a promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// `<`
+    Below,
+    /// `<=`
+    AtMost,
+    /// `>`
+    Above,
+    /// `>=`
+    AtLeast,
+}
+
+/// Spellings, those that begin with another one first.
+const BOUNDS: [(&str, Bound); 4] = [
+    ("<=", Bound::AtMost),
+    (">=", Bound::AtLeast),
+    ("<", Bound::Below),
+    (">", Bound::Above),
+];
+
+impl Bound {
+    /// As it is typed.
+    pub fn sign(self) -> &'static str {
+        let row = BOUNDS.iter().find(|(_, bound)| *bound == self);
+        row.map_or("", |(sign, _)| sign)
+    }
+
+    /// Whether the promise is about the upper end of an interval.
+    pub fn from_above(self) -> bool {
+        matches!(self, Bound::Below | Bound::AtMost)
+    }
+}
+
+/// Subject that completes short names of metrics.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Scope<'a> {
+    /// Name of the threads that do the work.
+    pub threads: Option<&'a str>,
+    /// Latency that `p99` stands for: `request_latency` or another one of these threads; `None` is
+    /// `activation_latency`.
+    pub latency: Option<&'a str>,
+    /// The group whose limits are in question.
+    pub cgroup: Option<&'a str>,
+}
+
+/// One promise.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Slo {
+    /// Full name of the metric.
+    pub metric: String,
+    /// How it is compared.
+    pub bound: Bound,
+    /// With what, in the metric's unit.
+    pub limit: f64,
+    /// The value as typed: `80ms`.
+    pub shown: String,
+    place: Place,
+}
+
+impl Slo {
+    /// Reads a promise as typed after `--slo`.
+    ///
+    /// # Errors
+    /// Anything that is no metric, comparison and value, with its place.
+    pub fn parse(text: &str, scope: Scope<'_>) -> Result<Slo> {
+        let source = Source::new("--slo", text);
+        let sign = text.char_indices().find_map(|(at, _)| {
+            let (sign, bound) = BOUNDS
+                .iter()
+                .find(|(sign, _)| text[at..].starts_with(sign))?;
+            Some((at, sign.len(), *bound))
+        });
+        let Some((at, length, bound)) = sign else {
+            let whole = Place::new(&source, 0..text.len());
+            return Err(
+                Error::input(&whole, "a promise compares a metric with a value")
+                    .hint("such as p99<80ms or nr_throttled<=10"),
+            );
+        };
+        let place = trimmed(&source, 0..at);
+        let metric = complete(&text[place.span.clone()], &place, scope)?;
+        let parsed = metrics::parse(&metric).ok_or_else(|| unknown(&metric, &place))?;
+        refuse_senseless(&parsed, bound, &Place::new(&source, at..at + length))?;
+        let value_place = trimmed(&source, at + length..text.len());
+        let shown = text[value_place.span.clone()].to_string();
+        let limit = read_value(&shown, parsed.unit(), &value_place)?;
+        Ok(Slo {
+            metric,
+            bound,
+            limit,
+            shown,
+            place,
+        })
+    }
+
+    /// Refuses, before anything runs, a promise about what no run of `scenarios` can report.
+    ///
+    /// # Errors
+    /// The part of the metric that is wrong, with the nearest that is right; or a scenario cannot be built.
+    pub fn refuse_unknown(&self, scenarios: &[Scenario], simulator: &Simulator) -> Result<()> {
+        metrics::refuse_unknown(&self.metric)
+            .and_then(|()| metrics::refuse_unknown_subject(&self.metric, scenarios, simulator))
+            .map_err(|error| error.at(&self.place))
+    }
+
+    /// Whether `value` keeps the promise.
+    pub fn keeps(&self, value: f64) -> bool {
+        match self.bound {
+            Bound::Below => value < self.limit,
+            Bound::AtMost => value <= self.limit,
+            Bound::Above => value > self.limit,
+            Bound::AtLeast => value >= self.limit,
+        }
+    }
+
+    /// The promise in full: `postgres/activation_latency.p99 < 80ms`.
+    pub fn describe(&self) -> String {
+        format!("{} {} {}", self.metric, self.bound.sign(), self.shown)
+    }
+
+    /// The error for a metric that a simulation does not report, with the nearest that it does.
+    pub fn unreported(&self, reported: &[&str]) -> Error {
+        let message = format!("the simulation reports no `{}`", self.metric);
+        // The promise for a subject is compared with the reported value of the same subject.
+        let (subject, metric) = self.metric.rsplit_once('/').unwrap_or(("", &self.metric));
+        let split = reported.iter().filter_map(|name| name.rsplit_once('/'));
+        let names: Vec<&str> = split
+            .filter(|(of, _)| *of == subject)
+            .map(|(_, name)| name)
+            .collect();
+        Error::input(&self.place, message).hint(hint_for(metric, &names))
+    }
+}
+
+/// A promise that no change of limits can be held against is a slip.
+fn refuse_senseless(metric: &Metric<'_>, bound: Bound, place: &Place) -> Result<()> {
+    let wrong_way = match metric.better() {
+        Better::Lower => !bound.from_above(),
+        Better::Higher => bound.from_above(),
+        Better::None => false,
+    };
+    if !wrong_way {
+        return Ok(());
+    }
+    let (word, sign) = match metric.better() {
+        Better::Lower => ("lower", "<"),
+        _ => ("higher", ">"),
+    };
+    let message = format!("of `{}` {word} is better", metric.name);
+    Err(Error::input(place, message).hint(format!("write {sign}")))
+}
+
+/// The place of a range without the blanks around it.
+fn trimmed(source: &Arc<Source>, range: std::ops::Range<usize>) -> Place {
+    let text = &source.text[range.clone()];
+    let start = range.start + (text.len() - text.trim_start().len());
+    Place::new(
+        source,
+        start..start.max(range.start + text.trim_end().len()),
+    )
+}
+
+/// `p99`, `activation_latency.p99` and `nr_throttled` to the full names of the scope.
+fn complete(name: &str, place: &Place, scope: Scope<'_>) -> Result<String> {
+    if let Some((subject, short)) = name.rsplit_once('/') {
+        let own = scope.threads == Some(subject);
+        let latency = scope.latency.filter(|_| own).unwrap_or(Latency::ACTIVATION);
+        let activation = format!("{subject}/{latency}.{short}");
+        let is_short = metrics::parse(name).is_none() && metrics::parse(&activation).is_some();
+        return Ok(if is_short {
+            activation
+        } else {
+            name.to_string()
+        });
+    }
+    let threads = |metric: String| match scope.threads {
+        Some(threads) => Ok(format!("{threads}/{metric}")),
+        None => Err(
+            Error::input(place, format!("whose `{metric}` is not known"))
+                .hint(format!("write it in full: NAME/{metric}")),
+        ),
+    };
+    let latency = scope.latency.unwrap_or(Latency::ACTIVATION);
+    let activation = format!("{latency}.{name}");
+    if metrics::parse(&format!("x/{activation}")).is_some() {
+        return threads(activation);
+    }
+    if metrics::parse(&format!("x/{name}")).is_some() {
+        return threads(name.to_string());
+    }
+    if metrics::parse(&format!("cgroup:/x/{name}")).is_some() {
+        return match scope.cgroup {
+            Some(cgroup) => Ok(format!("cgroup:{cgroup}/{name}")),
+            None => Err(Error::input(place, format!("the `{name}` of which group?"))
+                .hint(format!("write it in full: cgroup:/PATH/{name}"))),
+        };
+    }
+    Err(unknown(name, place))
+}
+
+fn unknown(metric: &str, place: &Place) -> Error {
+    let name = metric.rsplit_once('/').map_or(metric, |(_, name)| name);
+    let mut known = vec!["p50".to_string(), "p95".to_string(), "p99".to_string()];
+    known.extend(metrics::short_names());
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    let error = Error::input(place, format!("there is no metric `{metric}`"));
+    match schedcast_base::names::nearest(name, known.iter().copied()) {
+        Some(near) => error.hint(format!("the nearest valid name is `{near}`")),
+        None => error.hint("`schedcast list metrics` shows all; p99 is short for the target's"),
+    }
+}
+
+/// Units that values of a metric may be typed in, and what one of them is in the metric's own.
+fn units(unit: &str) -> &'static [(&'static str, f64)] {
+    match unit {
+        "us" => &[("us", 1.0), ("ms", 1e3), ("s", 1e6)],
+        "s" => &[("us", 1e-6), ("ms", 1e-3), ("s", 1.0)],
+        "ratio" => &[("%", 0.01), ("", 1.0)],
+        "W" => &[("W", 1.0), ("", 1.0)],
+        "MHz" => &[("MHz", 1.0), ("", 1.0)],
+        "MB/s" => &[("MB/s", 1.0), ("", 1.0)],
+        "1/s" => &[("", 1.0), ("/s", 1.0)],
+        _ => &[("", 1.0)],
+    }
+}
+
+fn read_value(text: &str, unit: &str, place: &Place) -> Result<f64> {
+    let digits_end = text
+        .find(|character: char| !character.is_ascii_digit() && character != '.')
+        .unwrap_or(text.len());
+    let (digits, typed_unit) = (&text[..digits_end], text[digits_end..].trim());
+    let units = units(unit);
+    let factor = units.iter().find(|(name, _)| *name == typed_unit);
+    let number: Option<f64> = digits.parse().ok();
+    match (number, factor) {
+        (Some(number), Some((_, factor))) => Ok(number * factor),
+        (None, _) => Err(
+            Error::input(place, "a promise ends in a number and its unit")
+                .hint(format!("such as 80{}", units[units.len() / 2].0)),
+        ),
+        (Some(_), None) => {
+            let names: Vec<&str> = units.iter().map(|(name, _)| *name).collect();
+            let names: Vec<&str> = names.into_iter().filter(|name| !name.is_empty()).collect();
+            let message = match typed_unit {
+                "" => format!("`{text}` has no unit"),
+                other => format!("`{other}` is no unit of this metric"),
+            };
+            Err(Error::input(place, message).hint(match names.as_slice() {
+                [] => "it is a plain count".to_string(),
+                names => format!("write one of {}", names.join(", ")),
+            }))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCOPE: Scope<'static> = Scope {
+        threads: Some("postgres"),
+        latency: None,
+        cgroup: Some("/pg"),
+    };
+
+    fn parsed(text: &str) -> (String, Bound, f64) {
+        let slo = Slo::parse(text, SCOPE).unwrap();
+        (slo.metric, slo.bound, slo.limit)
+    }
+
+    #[test]
+    fn short_names_are_completed_and_units_converted() {
+        let expected = [
+            (
+                "p99<80ms",
+                "postgres/activation_latency.p99",
+                Bound::Below,
+                80_000.0,
+            ),
+            (
+                " p99.9 <= 1.5 s ",
+                "postgres/activation_latency.p99.9",
+                Bound::AtMost,
+                1.5e6,
+            ),
+            (
+                "reply_latency.p95<900us",
+                "postgres/reply_latency.p95",
+                Bound::Below,
+                900.0,
+            ),
+            (
+                "client/p99<80ms",
+                "client/activation_latency.p99",
+                Bound::Below,
+                80_000.0,
+            ),
+            (
+                "nr_throttled<=10",
+                "cgroup:/pg/nr_throttled",
+                Bound::AtMost,
+                10.0,
+            ),
+            (
+                "wait.throttled<250ms",
+                "postgres/wait.throttled",
+                Bound::Below,
+                0.25,
+            ),
+            (
+                "machine/busy_ratio<50%",
+                "machine/busy_ratio",
+                Bound::Below,
+                0.5,
+            ),
+            ("web/rps>=100", "web/rps", Bound::AtLeast, 100.0),
+            (
+                "a/b/latency.max<1ms",
+                "a/b/latency.max",
+                Bound::Below,
+                1000.0,
+            ),
+        ];
+        for (text, metric, bound, limit) in expected {
+            assert_eq!(parsed(text), (metric.to_string(), bound, limit), "{text}");
+        }
+    }
+
+    #[test]
+    fn short_names_mean_what_clients_see_where_that_is_known() {
+        let scope = Scope {
+            latency: Some(Latency::REQUEST),
+            ..SCOPE
+        };
+        let metric = |text: &str| Slo::parse(text, scope).unwrap().metric;
+        assert_eq!(metric("p99<80ms"), "postgres/request_latency.p99");
+        assert_eq!(metric("postgres/p99<80ms"), "postgres/request_latency.p99");
+        assert_eq!(metric("client/p99<80ms"), "client/activation_latency.p99");
+    }
+
+    #[test]
+    fn promises_are_kept_on_their_side_of_the_bound() {
+        let keeps = |text: &str, value: f64| Slo::parse(text, SCOPE).unwrap().keeps(value);
+        assert!(keeps("p99<80ms", 79_999.0) && !keeps("p99<80ms", 80_000.0));
+        assert!(keeps("p99<=80ms", 80_000.0) && !keeps("p99<=80ms", 80_001.0));
+        assert!(keeps("x/rps>10", 10.5) && !keeps("x/rps>10", 10.0));
+        assert!(keeps("x/rps>=10", 10.0));
+    }
+
+    #[test]
+    fn mistakes_are_shown_at_their_place() {
+        let error = |text: &str| Slo::parse(text, SCOPE).unwrap_err().to_string();
+        let expected = [
+            (
+                "p99",
+                "--slo:1:1: a promise compares a metric with a value (such as p99<80ms or nr_throttled<=10)",
+            ),
+            (
+                "p99<80",
+                "--slo:1:5: `80` has no unit (write one of us, ms, s)",
+            ),
+            (
+                "p99<80min",
+                "--slo:1:5: `min` is no unit of this metric (write one of us, ms, s)",
+            ),
+            (
+                "p99<",
+                "--slo:1:5: a promise ends in a number and its unit (such as 80ms)",
+            ),
+            (
+                "nr_throtled<3",
+                "--slo:1:1: there is no metric `nr_throtled` (the nearest valid name is `nr_throttled`)",
+            ),
+            (
+                "x/actvation_latency.p99<3ms",
+                "--slo:1:1: there is no metric `x/actvation_latency.p99` (the nearest valid name is `activation_latency.p99`)",
+            ),
+            (
+                "p99>3ms",
+                "--slo:1:4: of `activation_latency.p99` lower is better (write <)",
+            ),
+            (
+                "nr_throttled<3ms",
+                "--slo:1:14: `ms` is no unit of this metric (it is a plain count)",
+            ),
+        ];
+        for (text, message) in expected {
+            assert_eq!(error(text), message, "{text}");
+        }
+        let nobody = Slo::parse("p99<80ms", Scope::default()).unwrap_err();
+        assert!(
+            nobody.to_string().contains("NAME/activation_latency.p99"),
+            "{nobody}"
+        );
+    }
+
+    #[test]
+    fn metrics_that_are_not_reported_name_the_nearest_that_are() {
+        let slo = Slo::parse("p98<80ms", SCOPE).unwrap();
+        let reported = [
+            "postgres/activation_latency.p95",
+            "postgres/activation_latency.p99",
+            "machine/wakeups",
+        ];
+        let error = slo.unreported(&reported).to_string();
+        assert_eq!(
+            error,
+            "--slo:1:1: the simulation reports no `postgres/activation_latency.p98` \
+             (the nearest valid name is `activation_latency.p95`)"
+        );
+    }
+}

@@ -1,0 +1,30 @@
+//! Facts that every crate needs and that stand in one place: it uses no other crate of this workspace.
+//!
+//! | module | fact |
+//! |---|---|
+//! | [`limits`] | what the kernel takes as a CPU limit, and the error number of what it refuses |
+//! | [`cpu_max`] | a limit as people and the kernel write it |
+//! | [`cpu_stat`] | the counters of a group, whichever version of cgroups printed them |
+//! | [`quantile`] | the one definition of a quantile |
+//! | [`names`] | the valid name that was most likely meant |
+//! | [`groups`] | cgroups as operators name them |
+//! | [`error`] | an error with its place in a file or on the command line |
+//! | [`harmless`] | text from files, shown so that a terminal obeys none of it |
+//! | [`columns`] | text set in columns and lines |
+//! | [`fresh`], [`whole`] | files that are written whole or not at all, and read whole |
+//!
+//! Worked example: `cpu.max = "50% 20000"` in an experiment is read by [`cpu_max::CpuMax::parse`] as
+//! 10 000 µs in 20 000 µs, checked by [`limits::validate`], and the same text given to
+//! `schedcast apply` is read and checked by the same two functions.
+
+pub mod columns;
+pub mod cpu_max;
+pub mod cpu_stat;
+pub mod error;
+pub mod fresh;
+pub mod groups;
+pub mod harmless;
+pub mod limits;
+pub mod names;
+pub mod quantile;
+pub mod whole;

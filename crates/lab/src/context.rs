@@ -1,0 +1,138 @@
+//! What is said around the numbers of a comparison: where they come from, whom they are about, what
+//! they come to, and how they are set.
+//!
+//! Worked example: an answer about `/web` of a recording has the recording as its source, `/web` as
+//! its target, the simulated against the recorded p99 as one line of the fit, and a verdict of two
+//! sentences.
+
+use std::collections::BTreeMap;
+
+use schedcast_base::columns::WIDTH;
+use schedcast_base::groups::is_within;
+
+use crate::metrics::Selection;
+use crate::patches::Patches;
+
+/// How a table is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// Most columns of a line.
+    pub columns: usize,
+    /// Whether headings are bold and changes for the better green, for the worse red.
+    pub colour: bool,
+}
+
+impl Default for Style {
+    fn default() -> Style {
+        Style {
+            columns: WIDTH,
+            colour: false,
+        }
+    }
+}
+
+impl Style {
+    /// The style for a terminal of so many columns: narrower ones break lines, and beyond the widest the eye loses its row.
+    pub fn of_terminal(columns: usize, colour: bool) -> Style {
+        Style {
+            columns: columns.clamp(80, 200),
+            colour,
+        }
+    }
+}
+
+/// What a table says around its numbers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Context {
+    /// What was run: an experiment file, or a recording with its length.
+    pub source: String,
+    /// Machine in a few words, such as `8 CPUs`.
+    pub machine: String,
+    /// The group a what-if is about, with its limits in the baseline, if there is one.
+    pub target: Option<String>,
+    /// The words of the command that gives this table again, quoted for a shell.
+    pub reproduce: Vec<String>,
+    /// For each variant that can be applied: its name and the shell commands.
+    pub apply: Vec<(String, Vec<String>)>,
+    /// The limit of each such variant in the words of every tool.
+    pub patches: Vec<(String, Patches)>,
+    /// Show every metric, not only the headline ones.
+    pub verbose: bool,
+    /// Rows that were asked for by name; none: the usual ones.
+    pub selection: Selection,
+    /// How the re-simulated recording compares with the recorded run.
+    pub fit: Vec<Fit>,
+    /// What an answer from a recording comes to, a sentence each.
+    pub verdict: Vec<String>,
+    /// Name of the column of the cheapest change that helps.
+    pub cheapest: Option<String>,
+    /// Why there is no such comparison, where the run is only a part of the recording.
+    pub part: Option<String>,
+    /// Whom an answer from a recording is about; `None`: everything in an experiment.
+    pub about: Option<About>,
+    /// How the table is set on paper or on a terminal.
+    pub style: Style,
+    /// Names of the groups of a recording, by path.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// One figure of the recorded run and what the simulation of the same settings gives.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fit {
+    /// Name of the metric.
+    pub metric: String,
+    /// Mean over the seeds, in the metric's unit.
+    pub predicted: f64,
+    /// Value that the recording shows, in the metric's unit.
+    pub seen: f64,
+    /// Least and most of the seeds, where the recording does not show when its periods end. Each seed
+    /// draws that then, and the recorded run is one of the draws.
+    pub chance: Option<[f64; 2]>,
+}
+
+impl Fit {
+    /// The simulated value to judge the simulation by: the mean, or where chance decides when periods
+    /// end, the value in the range of the seeds that is nearest to the recorded one.
+    pub fn judged(&self) -> f64 {
+        match self.chance {
+            Some([least, most]) => self.seen.clamp(least, most),
+            None => self.predicted,
+        }
+    }
+
+    /// How far the simulation is off, as a share of what the recording shows; without limit where that is 0.
+    pub fn miss(&self) -> f64 {
+        match self.predicted == self.seen {
+            true => 0.0,
+            false => (self.predicted / self.seen - 1.0).abs(),
+        }
+    }
+}
+
+/// Whom an answer is about.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct About {
+    /// Path of the group; `/` is all of the machine.
+    pub path: String,
+    /// What people call it.
+    pub name: String,
+    /// Its threads and those of the groups below it, the most active first.
+    pub members: Vec<String>,
+}
+
+impl About {
+    /// Whether `path` is the group or one below it.
+    pub fn contains(&self, path: &str) -> bool {
+        is_within(path, &self.path)
+    }
+
+    /// Whether `path` is a group that the target is in.
+    pub fn is_within(&self, path: &str) -> bool {
+        is_within(&self.path, path)
+    }
+
+    /// The row of `subject` among the members.
+    pub fn member(&self, subject: &str) -> Option<usize> {
+        self.members.iter().position(|name| name == subject)
+    }
+}

@@ -1,0 +1,153 @@
+//! Runs that are still to come find the machine as fast or as slow as it was at some time of the recording.
+//!
+//! A recording shows how the CPU time of a request drifted from window to window ([`Replay::drift_permille`]); each seed
+//! takes another value of that range. Worked example: a drift of 100 ‰ and six seeds make requests take 856, 913, 971, 1029, 1087 and 1144 ‰
+//! of what they took: values as far apart as possible that deviate by 100 ‰ or so, evenly, and 1000 ‰ in the mean.
+//!
+//! [`Replay::drift_permille`]: schedcast_workload::replay::Replay::drift_permille
+
+use crate::comparison::Comparison;
+use crate::error::Result;
+use crate::experiment::Scenario;
+use crate::experiment::program::Action;
+use crate::outcome::Outcome;
+use crate::simulate::{Simulate, run_all};
+use crate::simulator::Simulator;
+
+/// Half the width of an even spread of deviation 1, in thousandths: √3.
+const HALF_WIDTH_PERMILLE: i64 = 1732;
+/// Whatever drifted, work does not become less than this.
+const LEAST_PERMILLE: i64 = 100;
+
+/// Runs of one limit under the same seeds.
+#[derive(Clone, Debug, Default)]
+pub struct Runs {
+    /// Requests take the CPU time that they took in the recording: the means are those of these runs.
+    pub plain: Vec<Outcome>,
+    /// They take more or less, as the machine drifted: the intervals cover these, too. Empty where nothing drifted.
+    pub drifted: Vec<Outcome>,
+}
+
+impl Runs {
+    /// The runs with drift, or those without where nothing drifted.
+    pub fn hardest(&self) -> &[Outcome] {
+        match self.drifted.is_empty() {
+            true => &self.plain,
+            false => &self.drifted,
+        }
+    }
+
+    /// Every run.
+    pub fn all(&self) -> impl Iterator<Item = &Outcome> {
+        self.plain.iter().chain(&self.drifted)
+    }
+}
+
+/// The comparison of scenarios by their runs: means of those without drift, intervals of one run that cover drift.
+pub fn compared(title: &str, scenarios: &[Scenario], runs: &[Runs]) -> Result<Comparison> {
+    let rows = runs
+        .iter()
+        .map(|one| (one.plain.clone(), one.drifted.clone()));
+    let (plain, drifted): (Vec<_>, Vec<_>) = rows.unzip();
+    let mut comparison = Comparison::new(title, scenarios, &plain)?;
+    comparison.add_intervals_of_one_run(&drifted);
+    Ok(comparison)
+}
+
+/// A simulator in whose replays requests take more or less CPU time, seed by seed.
+pub struct Drifting<'a, S> {
+    /// Behind it.
+    pub simulator: &'a S,
+    /// Deviation of a request's work.
+    pub drift_permille: u64,
+    /// Number of seeds.
+    pub seeds: u32,
+}
+
+impl<S: Simulate> Drifting<'_, S> {
+    /// Runs in which work drifts, a row for each scenario; nothing where nothing drifted or one seed shows no spread.
+    pub fn run(
+        &self,
+        scenarios: &[Scenario],
+        finished: &(impl Fn() + Sync),
+    ) -> Result<Vec<Vec<Outcome>>> {
+        match self.drifts() {
+            true => run_all(self, scenarios, self.seeds, finished),
+            false => Ok(Vec::new()),
+        }
+    }
+
+    /// Runs without drift and with it, a row for each scenario.
+    pub fn run_both(
+        &self,
+        scenarios: &[Scenario],
+        finished: &(impl Fn() + Sync),
+    ) -> Result<Vec<Runs>> {
+        let plain = run_all(self.simulator, scenarios, self.seeds, finished)?;
+        let mut drifted = self.run(scenarios, finished)?.into_iter();
+        let rows = plain.into_iter().map(|plain| Runs {
+            plain,
+            drifted: drifted.next().unwrap_or_default(),
+        });
+        Ok(rows.collect())
+    }
+}
+
+impl<S> Drifting<'_, S> {
+    /// Whether anything drifted, and there are seeds enough to show a spread.
+    fn drifts(&self) -> bool {
+        self.drift_permille > 0 && self.seeds > 1
+    }
+
+    /// Runs of each scenario without drift and with it.
+    pub fn runs_of_each(&self) -> u64 {
+        u64::from(self.seeds) * (1 + u64::from(self.drifts()))
+    }
+
+    /// Work of requests under `seed`, in thousandths of the recorded work.
+    fn work_permille(&self, seed: u64) -> u64 {
+        let seeds = i64::from(self.seeds.max(1));
+        // From −(seeds − 1) to seeds − 1 in steps of two.
+        let place = 2 * (seed as i64 % seeds) - (seeds - 1);
+        let half_width = self.drift_permille as i64 * HALF_WIDTH_PERMILLE / 1000;
+        (1000 + half_width * place / seeds).max(LEAST_PERMILLE) as u64
+    }
+}
+
+impl<S: Simulate> Simulate for Drifting<'_, S> {
+    fn run(&self, scenario: &Scenario, seed: u64) -> Result<Outcome> {
+        let mut scenario = scenario.clone();
+        for program in &mut scenario.programs {
+            if let Action::Replay(_, adjust) = &mut program.action.value {
+                adjust.work_permille = self.work_permille(seed);
+            }
+        }
+        self.simulator.run(&scenario, seed)
+    }
+
+    fn simulator(&self) -> Option<&Simulator> {
+        self.simulator.simulator()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_cover_what_drifted() {
+        let drifting = |drift_permille, seeds| Drifting {
+            simulator: &(),
+            drift_permille,
+            seeds,
+        };
+        let all = |one: Drifting<'_, ()>| -> Vec<u64> {
+            (0..u64::from(one.seeds))
+                .map(|seed| one.work_permille(seed))
+                .collect()
+        };
+        assert_eq!(all(drifting(100, 6)), [856, 914, 972, 1028, 1086, 1144]);
+        assert_eq!(all(drifting(0, 3)), [1000; 3]);
+        assert_eq!(all(drifting(900, 2)), [221, 1779]);
+    }
+}

@@ -1,0 +1,73 @@
+//! The bandwidth limit of one group, as it stands in a scenario and as people say it.
+//!
+//! Worked example: 67 000 µs in 100 000 µs are `67 ms in 100 ms = 0.67 CPU = 670m`.
+
+use crate::experiment::Scenario;
+
+/// Bandwidth limit of one group, µs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Limit {
+    /// CPU time per period; `None` is no limit.
+    pub quota_us: Option<u64>,
+    /// The period.
+    pub period_us: u64,
+    /// What may be carried over.
+    pub burst_us: u64,
+}
+
+impl Limit {
+    /// The limit of `target` in `scenario`.
+    pub fn of(scenario: &Scenario, target: &str) -> Limit {
+        let settings = scenario.cgroups.get(target).cloned().unwrap_or_default();
+        Limit {
+            quota_us: settings.quota_us,
+            period_us: settings.period_us,
+            burst_us: settings.burst_us,
+        }
+    }
+
+    /// `scenario` under the name `name`, with this limit on `target` and its periods where the seed puts them: what is
+    /// advised will meet other work than what was recorded.
+    pub fn applied(&self, scenario: &Scenario, target: &str, name: &str) -> Scenario {
+        let mut scenario = scenario.clone();
+        scenario.name = name.to_string();
+        if let Some(group) = scenario.cgroups.get_mut(target) {
+            group.quota_us = self.quota_us;
+            group.period_us = self.period_us;
+            group.burst_us = self.burst_us;
+            group.any_phase = true;
+        }
+        scenario
+    }
+
+    /// CPU time and burst that it grants in a million µs: what orders limits by how generous they are.
+    pub fn grants(&self) -> (u64, u64) {
+        let per_second = |part_us: u64| part_us * 1_000_000 / self.period_us.max(1);
+        (
+            self.quota_us.map_or(u64::MAX, per_second),
+            per_second(self.burst_us),
+        )
+    }
+
+    /// CPUs' worth of time that it grants at most in the long run.
+    pub fn cpus(&self) -> Option<f64> {
+        self.quota_us
+            .map(|quota_us| quota_us as f64 / self.period_us as f64)
+    }
+
+    /// The limit in the units that people type: `67 ms in 100 ms = 0.67 CPU = 670m`.
+    pub fn in_words(&self) -> String {
+        let Some(quota_us) = self.quota_us else {
+            return "no limit".to_string();
+        };
+        let ms = |us: u64| format!("{} ms", us as f64 / 1000.0);
+        let (quota, period) = (ms(quota_us), ms(self.period_us));
+        let milli = (quota_us * 1000).div_ceil(self.period_us.max(1));
+        let cpus = (quota_us as f64 * 1000.0 / self.period_us.max(1) as f64).round() / 1000.0;
+        let burst = match self.burst_us {
+            0 => String::new(),
+            burst_us => format!(", burst {}", ms(burst_us)),
+        };
+        format!("{quota} in {period} = {cpus} CPU = {milli}m{burst}")
+    }
+}

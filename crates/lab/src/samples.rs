@@ -1,0 +1,76 @@
+//! Comparisons whose numbers are given: what tests of tables and pages set.
+//!
+//! Worked example: in [`example`] the p99 of `schbench` falls from 212.4, 208.9, 216.0 and 211.1 ms
+//! to 71.0, 70.2 and 73.5 ms.
+#![allow(clippy::missing_panics_doc)] // the texts are constant, and tests read them
+
+use std::collections::BTreeSet;
+
+use crate::comparison::Comparison;
+use crate::error::Source;
+use crate::experiment::{self, Surroundings, document};
+use crate::outcome::{MetricMap, Outcome};
+
+/// Two variants of four seeds with one metric of every kind; seed 3 of the second has no p99.
+pub fn example() -> Comparison {
+    let rows = [
+        (
+            "no burst",
+            [212.4, 208.9, 216.0, 211.1],
+            [9.9, 9.8, 9.9, 9.7],
+            [40.0, 41.0, 39.0, 44.0],
+        ),
+        (
+            "burst 100 ms",
+            [71.0, 70.2, 73.5, 69.9],
+            [9.9, 9.9, 9.9, 9.8],
+            [0.0; 4],
+        ),
+    ];
+    let text = "title = \"t\"\n[kernel]\nversion = \"5.14\"\n\
+                [[variant]]\nname = \"no burst\"\n[[variant]]\nname = \"burst 100 ms\"\n";
+    let document = document::parse(&Source::new("t.toml", text)).unwrap();
+    let experiment = experiment::read(&document, &Surroundings::default()).unwrap();
+    let outcomes: Vec<Vec<Outcome>> = rows
+        .iter()
+        .map(|(name, p99, rps, throttled)| {
+            (0..4)
+                .map(|seed| {
+                    let mut metrics = MetricMap::new();
+                    metrics.insert("machine/busy_ratio".into(), 0.1125 + 0.0005 * seed as f64);
+                    metrics.insert("cgroup:/test/nr_throttled".into(), throttled[seed]);
+                    metrics.insert("schbench/rps".into(), rps[seed]);
+                    if (*name, seed) != ("burst 100 ms", 3) {
+                        let p99_us = p99[seed] * 1000.0;
+                        metrics.insert("schbench/request_latency.p99".into(), p99_us);
+                    }
+                    Outcome {
+                        event_hash: seed as u64,
+                        metrics,
+                        ..Outcome::default()
+                    }
+                })
+                .collect()
+        })
+        .collect();
+    Comparison::new("Burst and \"schbench\"", &experiment.scenarios, &outcomes).unwrap()
+}
+
+/// Two variants of four seeds with these metrics: name, values of the first, values of the second.
+pub fn compared(rows: &[(String, [f64; 4], [f64; 4])]) -> Comparison {
+    let text = "[[variant]]\nname = \"before\"\n[[variant]]\nname = \"after\"\n";
+    let document = document::parse(&Source::new("t.toml", text)).unwrap();
+    let experiment = experiment::read(&document, &Surroundings::default()).unwrap();
+    let outcomes = [0, 1].map(|variant| {
+        let outcome = |seed: usize| Outcome {
+            event_hash: seed as u64,
+            metrics: rows
+                .iter()
+                .map(|(name, before, after)| (name.clone(), [before, after][variant][seed]))
+                .collect(),
+            at_least: BTreeSet::new(),
+        };
+        (0..4).map(outcome).collect()
+    });
+    Comparison::new("", &experiment.scenarios, &outcomes).unwrap()
+}

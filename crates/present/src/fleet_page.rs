@@ -1,0 +1,78 @@
+//! The answer as a page for a browser: one file, no script, nothing from elsewhere.
+
+use std::fmt::Write;
+
+use crate::report;
+use crate::svg::escape;
+use schedcast_advise::fleet::{Fleet, HEADER, Verdict};
+
+/// A page with all containers; `source` is what the answer was read from.
+pub fn page(fleet: &Fleet, source: &str) -> String {
+    let title = "Limits that hold back";
+    let mut text = report::head(title, "");
+    let _ = write!(
+        text,
+        "<main class=\"scroll\">\n<h1>{title}</h1>\n<pre>{}</pre>\n<table>\n<thead><tr>",
+        escape(&fleet.summary()),
+    );
+    for name in HEADER {
+        let _ = write!(text, "<th scope=\"col\">{name}</th>");
+    }
+    text += "</tr></thead>\n<tbody>\n";
+    for row in &fleet.rows {
+        let class = match row.verdict {
+            Verdict::Fine => "",
+            verdict => verdict.word(),
+        };
+        let _ = write!(text, "<tr class=\"{class}\">");
+        let cells = fleet.cells(row);
+        let _ = write!(text, "<th scope=\"row\">{}</th>", escape(&cells[0]));
+        for (name, cell) in HEADER.iter().zip(&cells).skip(1) {
+            let _ = write!(text, "<td data-name=\"{name}\">{}</td>", escape(cell));
+        }
+        text += "</tr>\n";
+    }
+    text += "</tbody>\n</table>\n";
+    for (name, why) in &fleet.silent {
+        let _ = writeln!(text, "<p>{}: {}</p>", escape(name), escape(why));
+    }
+    let version = env!("CARGO_PKG_VERSION");
+    let (legend, source) = (escape(&fleet.legend()), escape(source));
+    text + &format!(
+        "<pre>{legend}</pre>\n<p>schedcast {version} · {source} · tier counters</p>\n</main>\n</body>\n</html>\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use schedcast_advise::counters::Dump;
+    use schedcast_advise::fleet::Question;
+
+    use super::*;
+
+    #[test]
+    fn a_page_shows_all_containers_and_no_markup_of_their_names() {
+        let question = Question {
+            throttled_below: 0.05,
+            budget_cpus: None,
+        };
+        let text = include_str!("../../../examples/fleet.json").replace("php", "<b>&x");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("range.json");
+        std::fs::write(&path, text).unwrap();
+        let page = page(
+            &Fleet::new(&Dump::open(&[path], None).unwrap(), question),
+            "<file>",
+        );
+        assert_eq!(page.matches("<tr class=").count(), 10);
+        assert!(
+            page.contains("shop/&lt;b&gt;&amp;x-005/&lt;b&gt;&amp;x"),
+            "{page}"
+        );
+        assert!(
+            page.contains("· &lt;file&gt; ·") && !page.contains("<b>"),
+            "{page}"
+        );
+        assert!(page.contains("<tr class=\"raise\">") && page.contains("<tr class=\"record\">"));
+    }
+}

@@ -1,0 +1,416 @@
+//! The ticket block of an advice, the patches below it, and the table of a gate.
+//!
+//! A ticket is at most 25 lines: what is promised, one column a limit, what doing nothing costs, what is recommended, what was
+//! simulated and how well it fits, and how to get it again. How to apply it follows.
+
+use super::text::{Cell, RECORDED, Row, body, header, provenance, separated, words};
+use super::{Context, Scale, scale_for, wrap_to};
+use schedcast_advise::gate::{Gate, Judged};
+use schedcast_advise::judge::Forecast;
+use schedcast_advise::slo::Slo;
+use schedcast_advise::{Advice, Candidate};
+use schedcast_lab::comparison::Comparison;
+use schedcast_lab::metrics;
+use schedcast_lab::patches::Patches;
+
+/// The whole answer: ticket, an empty line, patches.
+pub fn render(advice: &Advice) -> String {
+    let mut text = ticket(advice);
+    if let Some(patches) = &advice.patches {
+        text.push('\n');
+        text += &block(&advice.target, patches, advice.context.style.columns);
+    }
+    text
+}
+
+/// The ticket alone.
+pub fn ticket(advice: &Advice) -> String {
+    let mut text = heading(&advice.comparison, &advice.context, &advice.promises);
+    let mut rows: Vec<Row> = Vec::new();
+    for (index, slo) in advice.promises.iter().enumerate() {
+        let forecasts = advice.options.iter().map(|option| &option.forecasts[index]);
+        let forecasts: Vec<&Forecast> = forecasts.collect();
+        rows.push(promise_row(slo, &forecasts));
+        rows.extend(recorded_row(&advice.comparison, slo, &forecasts));
+    }
+    let share = |label: &str, of: fn(&Candidate) -> f64| Row {
+        label: format!("{label} (%)"),
+        cells: advice
+            .options
+            .iter()
+            .map(|option| plain(format!("{:.1}", of(option) * 100.0)))
+            .collect(),
+    };
+    rows.push(Row {
+        label: format!("{} finished", advice.counted),
+        cells: advice
+            .options
+            .iter()
+            .map(|option| plain(format!("{:.0}", option.finished)))
+            .collect(),
+    });
+    rows.push(share("time lost to throttling", |option| option.time_lost));
+    rows.push(share("periods throttled", |option| {
+        option.periods_throttled
+    }));
+    rows.extend(price_row(&advice.options));
+    rows.push(Row {
+        label: "suits".to_string(),
+        cells: advice
+            .options
+            .iter()
+            .map(|one| suits(advice, one))
+            .collect(),
+    });
+    text += &body(&advice.comparison, &rows, &advice.context.style);
+    let misfit = match advice.context.part {
+        None => "with the misfit",
+        Some(_) => "the misfit not known",
+    };
+    let legend =
+        format!("≤ (≥): worse end of the 95 % interval of one run, {misfit}; * recommended");
+    text += &wrap_to(advice.context.style.columns, "", &words(&legend), 2);
+    text += &behind(advice);
+    text += &now(advice);
+    text += &verdict(advice);
+    text += &judged_from(&advice.comparison, &advice.context, &advice.promises);
+    text
+}
+
+/// Provenance of the advice, with the fit of the promised metrics alone.
+fn judged_from(comparison: &Comparison, context: &Context, promises: &[Slo]) -> String {
+    let mut context = context.clone();
+    context.fit.retain(|fit| {
+        let promised = promises.iter().any(|slo| slo.metric == fit.metric);
+        promised || fit.metric.ends_with("/nr_throttled")
+    });
+    context.verbose = true;
+    provenance(comparison, &context)
+}
+
+/// Header, and what is promised.
+fn heading(comparison: &Comparison, context: &Context, promises: &[Slo]) -> String {
+    let mut text = header(comparison, context);
+    let all: Vec<String> = promises.iter().map(Slo::describe).collect();
+    text += &wrap_to(
+        context.style.columns,
+        "promised:",
+        &separated(&all, ","),
+        10,
+    );
+    text.push('\n');
+    text
+}
+
+/// Recorded values of the promised metric, below the forecast for its limit.
+fn recorded_row(comparison: &Comparison, slo: &Slo, forecasts: &[&Forecast]) -> Option<Row> {
+    let summary = comparison.variants.first()?.get(&slo.metric)?;
+    let scale = promise_scale(slo, forecasts);
+    let mut cells = vec![plain(scale.number(summary.recorded?))];
+    cells.extend(forecasts.iter().skip(1).map(|_| Cell::default()));
+    Some(Row {
+        label: format!("  {RECORDED}"),
+        cells,
+    })
+}
+
+/// A growth below this prints as nothing.
+const NOTHING: f64 = 0.0005;
+
+/// A growth in percent with its sign; nothing has none.
+fn percent(growth: f64) -> String {
+    match growth.abs() < NOTHING {
+        true => "0.0".to_string(),
+        false => format!("{:+.1}", growth * 100.0),
+    }
+}
+
+fn plain(value: String) -> Cell {
+    Cell {
+        value,
+        ..Cell::default()
+    }
+}
+
+fn promise_scale(slo: &Slo, forecasts: &[&Forecast]) -> Scale {
+    let means = forecasts.iter().filter_map(|one| one.mean);
+    let largest = means.fold(0.0, f64::max);
+    let scale = metrics::parse(&slo.metric).map(|metric| scale_for(&metric, largest));
+    scale.unwrap_or(Scale {
+        divisor: 1.0,
+        unit: "",
+        digits: 1,
+    })
+}
+
+fn promise_row(slo: &Slo, forecasts: &[&Forecast]) -> Row {
+    let scale = promise_scale(slo, forecasts);
+    let unit = match scale.unit {
+        "" => String::new(),
+        unit => format!(" ({unit})"),
+    };
+    let name = slo.metric.rsplit('/').next().unwrap_or("");
+    Row {
+        label: format!("{name}{unit}"),
+        cells: forecasts
+            .iter()
+            .map(|one| forecast_cell(slo, one, &scale))
+            .collect(),
+    }
+}
+
+fn forecast_cell(slo: &Slo, forecast: &Forecast, scale: &Scale) -> Cell {
+    let (Some(mean), Some([low, high])) = (forecast.mean, forecast.interval) else {
+        return plain("-".to_string());
+    };
+    let spread = match slo.bound.from_above() {
+        true => format!("≤{}", scale.number(high)),
+        false => format!("≥{}", scale.number(low)),
+    };
+    Cell {
+        value: scale.bound(mean, forecast.at_least),
+        spread: if forecast.at_least {
+            String::new()
+        } else {
+            spread
+        },
+        ..Cell::default()
+    }
+}
+
+/// The price of every option but the recorded one; nothing without neighbours.
+fn price_row(options: &[Candidate]) -> Option<Row> {
+    let first = options.iter().find_map(|option| option.price.as_ref())?;
+    let same = |option: &Candidate| {
+        let price = option.price.as_ref();
+        price.is_none_or(|price| price.threads == first.threads)
+    };
+    let alone = options.iter().all(same);
+    let label = match alone {
+        true => {
+            let short = first.metric.rsplit("latency.").next().unwrap_or("");
+            format!("neighbour {} {short} (%)", first.threads)
+        }
+        false => "neighbour that pays most (%)".to_string(),
+    };
+    let cell = |option: &Candidate| {
+        let Some(price) = &option.price else {
+            return plain("0".to_string());
+        };
+        Cell {
+            value: percent(price.growth),
+            spread: match alone {
+                true => format!("≤{}", percent(price.growth_at_most)),
+                false => price.threads.clone(),
+            },
+            ..Cell::default()
+        }
+    };
+    Some(Row {
+        label,
+        cells: options.iter().map(cell).collect(),
+    })
+}
+
+fn suits(advice: &Advice, option: &Candidate) -> Cell {
+    Cell {
+        value: if option.suits { "yes" } else { "no" }.to_string(),
+        star: advice.recommended.as_ref() == Some(&option.name),
+        ..Cell::default()
+    }
+}
+
+/// Why columns suit no promise.
+fn behind(advice: &Advice) -> String {
+    let line = |option: &Candidate| {
+        let why = option.falls_behind.as_ref()?;
+        Some(wrap_to(
+            advice.context.style.columns,
+            "",
+            &words(&format!("{} does not suit: {why}", option.name)),
+            2,
+        ))
+    };
+    advice.options.iter().filter_map(line).collect()
+}
+
+fn describe(option: &Candidate) -> String {
+    let quota = option
+        .quota_us
+        .map_or("max".to_string(), |us| us.to_string());
+    let files = format!("cpu.max \"{quota} {}\"", option.period_us);
+    let burst = match option.burst_us {
+        0 => String::new(),
+        burst_us => format!(", cpu.max.burst {burst_us}"),
+    };
+    format!("{} ({files}{burst})", option.limit().in_words())
+}
+
+fn verdict(advice: &Advice) -> String {
+    let line = match advice.recommendation() {
+        Some(option) if option.name == advice.options[0].name => {
+            "advice: leave it as it is: no smaller limit suits".to_string()
+        }
+        Some(option) => {
+            let price = match &option.price {
+                None => String::new(),
+                Some(price) if price.growth_at_most < NOTHING => "; no neighbour pays".to_string(),
+                Some(price) => format!(
+                    "; {} pays {} %, at most {} %",
+                    price.threads,
+                    percent(price.growth),
+                    percent(price.growth_at_most)
+                ),
+            };
+            let brings: Vec<String> = brings(advice, option);
+            let lost = 100.0 * option.periods_throttled;
+            format!(
+                "advice: {}: {}: {}; {lost:.1} % of its periods are still throttled{price}",
+                option.name,
+                describe(option),
+                brings.join(", ")
+            )
+        }
+        None if advice.options.iter().any(kept) => {
+            "advice: none: what keeps the promise costs the neighbours more than allowed"
+                .to_string()
+        }
+        None if advice.options.iter().any(|option| option.suits) => {
+            "advice: none: only without any limit is the promise kept".to_string()
+        }
+        None => "advice: none: not even without a limit is the promise kept".to_string(),
+    };
+    wrap_to(advice.context.style.columns, "", &words(&line), 8)
+}
+
+fn kept(option: &Candidate) -> bool {
+    option.falls_behind.is_none() && option.forecasts.iter().all(|forecast| forecast.met)
+}
+
+/// Forecast of each promised metric under an option, in words.
+fn brings(advice: &Advice, option: &Candidate) -> Vec<String> {
+    let pairs = advice.promises.iter().zip(&option.forecasts);
+    let told = pairs.filter_map(|(slo, forecast)| {
+        let name = slo.metric.rsplit('/').next().unwrap_or("");
+        let scale = promise_scale(slo, &[forecast]);
+        let (value, [low, high]) = (forecast.mean?, forecast.interval?);
+        let (word, end) = match slo.bound.from_above() {
+            true => ("most", high),
+            false => ("least", low),
+        };
+        let unit = if scale.unit.is_empty() { "" } else { " " };
+        Some(format!(
+            "{name} becomes {}{unit}{}, at {word} {} in 95 of 100 runs",
+            scale.number(value),
+            scale.unit,
+            scale.number(end)
+        ))
+    });
+    told.collect()
+}
+
+/// Cost of keeping the recorded limit.
+fn now(advice: &Advice) -> String {
+    let recorded = &advice.options[0];
+    let unlimited = advice
+        .options
+        .iter()
+        .skip(1)
+        .find(|one| one.quota_us.is_none());
+    let mut parts = Vec::new();
+    for (index, (slo, forecast)) in advice.promises.iter().zip(&recorded.forecasts).enumerate() {
+        let name = slo.metric.rsplit('/').next().unwrap_or("");
+        let scale = promise_scale(slo, &[forecast]);
+        let shown = |one: &Forecast| {
+            let unit = if scale.unit.is_empty() { "" } else { " " };
+            let value = scale.bound(one.mean?, one.at_least);
+            Some(format!("{value}{unit}{}", scale.unit))
+        };
+        let (Some(mean), Some(value)) = (forecast.mean, shown(forecast)) else {
+            continue;
+        };
+        let judged = match (slo.limit > 0.0, forecast.met) {
+            (_, true) => " and keeps its promise".to_string(),
+            (true, _) => format!(", {:.2} times what is promised", mean / slo.limit),
+            (false, _) => " and breaks its promise".to_string(),
+        };
+        let without = unlimited.and_then(|option| shown(&option.forecasts[index]));
+        let without = without.map_or(String::new(), |value| format!(" (without a limit {value})"));
+        parts.push(format!("{name} is {value}{without}{judged}"));
+    }
+    let lost = recorded.time_lost * 100.0;
+    parts.push(format!(
+        "{lost:.1} % of the time its threads want to run is lost"
+    ));
+    let limit = format!("{}:", recorded.limit().in_words());
+    let mut pieces = words(&limit);
+    pieces.extend(words(&parts.join(", ")));
+    wrap_to(advice.context.style.columns, "now:", &pieces, 5)
+}
+
+/// The recommended limit for every tool, in lines of `columns`.
+pub(super) fn block(target: &str, patches: &Patches, columns: usize) -> String {
+    let weight = patches.weight;
+    let mut text = format!("cd to the directory of {target}, then\n");
+    for (tool, line) in patches.lines() {
+        text += &format!("{tool:<12}{line}\n");
+    }
+    text += &format!(
+        "weight      unchanged: cpu.shares {} is cpu.weight {} (linear: kubelet, runc < 1.3.2)\n            \
+         or {} (quadratic: runc 1.3.2, crun 1.23)\n",
+        weight.shares, weight.linear, weight.quadratic
+    );
+    for note in &patches.notes {
+        text += &wrap_to(columns, "note        ", &words(note), 12);
+    }
+    text
+}
+
+/// A gate: one line a promise and column, and the verdict.
+pub fn render_gate(gate: &Gate) -> String {
+    let mut text = heading(&gate.comparison, &gate.context, &gate.promises);
+    let cells = |of: &dyn Fn(&Judged) -> Cell| gate.judged.iter().map(of).collect::<Vec<_>>();
+    let mut rows = Vec::new();
+    for (index, slo) in gate.promises.iter().enumerate() {
+        let forecasts: Vec<&Forecast> = gate
+            .judged
+            .iter()
+            .map(|one| &one.forecasts[index])
+            .collect();
+        rows.push(promise_row(slo, &forecasts));
+        if gate.judged.first().map(|one| &one.name) == Some(&gate.comparison.baseline) {
+            rows.extend(recorded_row(&gate.comparison, slo, &forecasts));
+        }
+        rows.push(Row {
+            label: format!("  {} {}", slo.bound.sign(), slo.shown),
+            cells: cells(&|one| {
+                plain(
+                    if one.forecasts[index].met {
+                        "kept"
+                    } else {
+                        "broken"
+                    }
+                    .to_string(),
+                )
+            }),
+        });
+    }
+    let mut judged = gate.comparison.clone();
+    let names: Vec<&str> = gate.judged.iter().map(|one| one.name.as_str()).collect();
+    judged
+        .variants
+        .retain(|variant| names.contains(&variant.name.as_str()));
+    text += &body(&judged, &rows, &gate.context.style);
+    for one in &gate.judged {
+        if let Some(why) = &one.falls_behind {
+            let line = format!("{}: the service falls behind: {why}", one.name);
+            text += &wrap_to(gate.context.style.columns, "", &words(&line), 2);
+        }
+    }
+    text += match gate.passes() {
+        true => "passed\n",
+        false => "failed: a promise is kept only if the worse end of its interval keeps it\n",
+    };
+    text += &judged_from(&gate.comparison, &gate.context, &gate.promises);
+    text
+}

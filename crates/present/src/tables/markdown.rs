@@ -1,0 +1,78 @@
+//! The table for people, in Markdown: the same rows and cells as [`super::text`].
+
+use super::Context;
+use super::text::{RowKind, applied, contents, header, notes, provenance};
+use schedcast_lab::comparison::Comparison;
+
+/// The whole answer: header, table, notes, commands in a code block.
+pub fn render(comparison: &Comparison, context: &Context) -> String {
+    let table = contents(comparison, context);
+    let mut text = String::new();
+    for line in header(comparison, context).lines() {
+        // Two blanks at the end keep the line breaks of the header.
+        text += &format!("{}  \n", escape(line));
+    }
+    text += if text.is_empty() { "| |" } else { "\n| |" };
+    for variant in &comparison.variants {
+        text += &format!(" {} |", escape(&variant.name));
+    }
+    text += "\n|---|";
+    text += &"---:|".repeat(comparison.variants.len());
+    text.push('\n');
+    for row in &table.rows {
+        if row.kind == RowKind::Heading {
+            let empty = " |".repeat(comparison.variants.len());
+            text += &format!("| **{}** |{empty}\n", escape(&row.row.label));
+            continue;
+        }
+        text += &format!("| {} |", escape(row.row.label.trim_start()));
+        for cell in &row.row.cells {
+            text += &format!(" {} |", escape(&cell.plain()));
+        }
+        text.push('\n');
+    }
+    let notes = notes(comparison, &table, &context.style);
+    if !notes.is_empty() {
+        text += &format!("\n{}\n", escape(notes.trim_end()));
+    }
+    let applied = applied(context);
+    if !applied.is_empty() {
+        text += &format!("\n```\n{applied}```\n");
+    }
+    for sentence in &context.verdict {
+        text += &format!("\n{}\n", escape(sentence));
+    }
+    text + &format!("\n```\n{}```\n", provenance(comparison, context))
+}
+
+/// Characters that Markdown would take for markup.
+fn escape(text: &str) -> String {
+    let mut escaped = String::new();
+    for character in text.chars() {
+        if "|*_<>`\\".contains(character) {
+            escaped.push('\\');
+        }
+        escaped.push(character);
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::text::words;
+    use super::*;
+    use schedcast_lab::samples::example;
+
+    #[test]
+    fn an_experiment() {
+        let context = Context {
+            source: "exp.toml".to_string(),
+            machine: "8 CPUs".to_string(),
+            reproduce: words("schedcast compare exp.toml --format markdown"),
+            ..Context::default()
+        };
+        let mut comparison = example();
+        comparison.variants[1].name = "burst | 100 ms".to_string();
+        insta::assert_snapshot!(render(&comparison, &context));
+    }
+}

@@ -1,0 +1,173 @@
+//! Tables: pure functions from a [`Comparison`](schedcast_lab::comparison::Comparison) to text.
+//!
+//! | layout | for | change is shown as |
+//! |---|---|---|
+//! | [`text`] | people, tickets | values beside one another, `*` where the paired interval excludes zero |
+//! | [`markdown`] | the same in Markdown | the same |
+//! | [`mmtests`] | mails beside mmtests reports | percentage, **positive is better** |
+//! | [`ratios`] | the same, over all operations | new/base, geometric means |
+//! | [`lkp`] | mails beside lkp reports | **raw** percentage of the mean, `%change` |
+//!
+//! [`export`] writes the samples as mmtests and lkp keep theirs.
+//!
+//! No table is wider than 100 columns, or than the terminal that it is for: variants that do not fit continue in a
+//! further block.
+
+pub mod advice;
+pub mod export;
+pub mod lkp;
+pub mod markdown;
+pub mod mmtests;
+pub mod paint;
+pub mod ratios;
+pub mod rows;
+pub mod text;
+
+pub(crate) use schedcast_base::columns::{
+    WIDTH, pad_left, pad_right, shorten, width, wrap, wrap_to,
+};
+use schedcast_lab::answer::Answer;
+use schedcast_lab::comparison::Summary;
+pub(crate) use schedcast_lab::context::{Context, Style};
+use schedcast_lab::metrics::Metric;
+pub(crate) use schedcast_lab::metrics::scale::{Scale, full_name, scale_for};
+
+pub(crate) use self::rows::shown_metrics;
+
+/// A layout of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// For people.
+    Text,
+    /// For people, in Markdown.
+    Markdown,
+    /// As mmtests prints comparisons.
+    Mmtests,
+    /// Ratios to the baseline, as mmtests prints them.
+    MmtestsRatios,
+    /// As lkp-tests prints comparisons.
+    Lkp,
+}
+
+/// The table of an answer.
+pub fn table(answer: &Answer, layout: Layout) -> String {
+    let (comparison, context) = (&answer.comparison, &answer.context);
+    let table = match layout {
+        Layout::Text => text::render(comparison, context),
+        Layout::Markdown => markdown::render(comparison, context),
+        Layout::Mmtests => mmtests::render(comparison, context),
+        Layout::MmtestsRatios => ratios::render(comparison, context),
+        Layout::Lkp => lkp::render(comparison, context),
+    };
+    match (&comparison.bisection, layout) {
+        (Some(bisection), Layout::Text | Layout::Markdown) => table + &bisection.text(),
+        _ => table,
+    }
+}
+
+/// The scale of a row: microseconds become milliseconds or seconds where the number would be long, ratios become per cent.
+/// The first column's value decides, since that is the one a reader knows; where it is zero, the largest.
+pub(crate) fn scale_of(metric: &Metric<'_>, summaries: &[Option<&Summary>]) -> Scale {
+    let mut means = summaries.iter().flatten().map(|summary| summary.mean.abs());
+    let first = means.next().unwrap_or(0.0);
+    match first > 0.0 {
+        true => scale_for(metric, first),
+        false => scale_for(metric, means.fold(0.0, f64::max)),
+    }
+}
+
+/// A ratio as people say it: `+12.3 %`, or as a factor from two on, `×1240`, and down to a half, `÷3.1`.
+///
+/// ```
+/// use schedcast_present::tables::change_text;
+///
+/// assert_eq!(change_text(1.123), "+12.3 %");
+/// assert_eq!(change_text(0.95), "−5.0 %");
+/// assert_eq!(change_text(1240.4), "×1240");
+/// assert_eq!(change_text(0.32), "÷3.1");
+/// ```
+pub fn change_text(ratio: f64) -> String {
+    let factor = |sign: &str, factor: f64| {
+        let digits = usize::from(factor < 100.0);
+        format!("{sign}{factor:.digits$}")
+    };
+    let percent = 100.0 * (ratio - 1.0);
+    match ratio {
+        _ if ratio >= 2.0 => factor("×", ratio),
+        _ if ratio > 0.0 && ratio <= 0.5 => factor("÷", 1.0 / ratio),
+        _ if percent < 0.0 => format!("−{:.1} %", -percent),
+        _ => format!("+{percent:.1} %"),
+    }
+}
+
+/// The line with the command that gives a table again; where it is longer than a table is wide, several lines that paste as
+/// one command:
+///
+/// ```text
+/// reproduce: schedcast compare exp.toml --cgroup /test \
+///            --set 'cpu.max=50000 100000'
+/// ```
+fn reproduce(context: &Context) -> String {
+    const LABEL: &str = "reproduce:";
+    const CONTINUED: &str = " \\";
+    let columns = context.style.columns;
+    if context.reproduce.is_empty() {
+        return String::new();
+    }
+    // A flag and its value stay together.
+    let is_flag = |word: &String| word.starts_with('-');
+    let parts = context
+        .reproduce
+        .chunk_by(|left, right| is_flag(left) && !is_flag(right));
+    let mut lines: Vec<String> = Vec::new();
+    for part in parts.map(|part| part.join(" ")) {
+        match lines.last_mut() {
+            None => lines.push(format!("{LABEL} {part}")),
+            Some(line) if width(line) + 1 + width(&part) + width(CONTINUED) <= columns => {
+                *line = format!("{line} {part}");
+            }
+            Some(line) => {
+                *line += CONTINUED;
+                lines.push(format!("{} {part}", " ".repeat(LABEL.len())));
+            }
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+/// Splits columns of the given widths into blocks that fit beside `label_width` into a line of `most`; every block has
+/// at least one column.
+fn blocks(most: usize, label_width: usize, widths: &[usize]) -> Vec<std::ops::Range<usize>> {
+    let mut blocks = Vec::new();
+    let mut start = 0;
+    let mut used = label_width;
+    for (index, column) in widths.iter().enumerate() {
+        if index > start && used + column > most {
+            blocks.push(start..index);
+            start = index;
+            used = label_width;
+        }
+        used += column;
+    }
+    if start < widths.len() {
+        blocks.push(start..widths.len());
+    }
+    blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_fill_lines_and_never_stay_empty() {
+        assert_eq!(blocks(100, 40, &[30, 30, 30]), [0..2, 2..3]);
+        assert_eq!(blocks(100, 40, &[60, 60]), [0..1, 1..2]);
+        assert_eq!(
+            blocks(100, 40, &[200]),
+            vec![0..1; 1],
+            "too wide, but never dropped"
+        );
+        assert!(blocks(100, 40, &[]).is_empty());
+    }
+}

@@ -1,0 +1,677 @@
+//! The table for people: one row a metric, one column a variant.
+//!
+//! ```text
+//!                                            recorded     cpu.max=60000 100000
+//! postgres/activation_latency.p99 (ms)     179.8 ±3.1               71.0 ±1.2 *
+//! ```
+//!
+//! `±` is half the 95 % interval of the mean over seeds; `*` marks a change whose paired interval
+//! excludes zero, with the change beside it where there is room. `≤` stands for the upper end where the lower one would be 0 or less. Where a recording knows what really happened, a line below the row says so.
+
+use std::ops::Range;
+
+use schedcast_lab::context::Fit;
+
+use super::paint::{Paint, painted};
+
+use super::{
+    Context, Scale, Style, blocks, change_text, full_name, pad_left, pad_right, reproduce,
+    scale_for, scale_of, shorten, width, wrap_to,
+};
+use crate::tables::{advice, rows};
+use schedcast_lab::comparison::{Comparison, Summary, Tier, Variant};
+use schedcast_lab::metrics::{Better, Metric};
+
+/// Columns of a variant's name before it continues on a further heading line.
+const NAME_COLUMNS: usize = 22;
+/// Longest word of a variant's name that is shown in full.
+const LONGEST_WORD: usize = 40;
+/// From so many columns on a change stands beside its star.
+const CHANGE_COLUMNS: usize = 120;
+/// Label of the rows with what the recording shows.
+pub(super) const RECORDED: &str = "recorded";
+/// Label of the rows with what really happened.
+const MEASURED: &str = "measured";
+/// Longest row label that is shown in full, in per cent of a line.
+const LONGEST_LABEL_PERCENT: usize = 52;
+
+/// Kind of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RowKind {
+    /// The begin of a section.
+    Heading,
+    /// Values of one metric.
+    Values,
+    /// Value that the recording itself shows of the metric above.
+    Recorded,
+    /// Measured value of the metric above.
+    Measured,
+}
+
+/// One line of cells below the header.
+#[derive(Clone)]
+pub(super) struct Row {
+    pub(super) label: String,
+    pub(super) cells: Vec<Cell>,
+}
+
+/// A row with what it is about.
+pub(super) struct TableRow {
+    pub(super) kind: RowKind,
+    /// Name of the metric; empty in headings.
+    metric: String,
+    pub(super) row: Row,
+    /// How each cell is painted: for the better or for the worse.
+    paints: Vec<Option<Paint>>,
+}
+
+/// The rows of a table, and what it leaves out.
+pub(super) struct Body {
+    pub(super) rows: Vec<TableRow>,
+    hidden: Option<String>,
+}
+
+/// Content of a cell, in parts that align.
+#[derive(Clone, Default)]
+pub(super) struct Cell {
+    pub(super) value: String,
+    pub(super) spread: String,
+    pub(super) star: bool,
+    /// The change that the star is about, in words.
+    pub(super) change: String,
+}
+
+impl Cell {
+    /// The parts in one text, without padding.
+    pub(super) fn plain(&self) -> String {
+        let spread = if self.spread.is_empty() { "" } else { " " };
+        let star = if self.star { " *" } else { "" };
+        format!("{}{spread}{}{star}", self.value, self.spread)
+    }
+}
+
+/// The whole table.
+pub fn render(comparison: &Comparison, context: &Context) -> String {
+    let table = contents(comparison, context);
+    let mut text = header(comparison, context);
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text += &lines(comparison, &table.rows, &context.style);
+    text += &notes(comparison, &table, &context.style);
+    text += &applied(context);
+    text += &verdict(context);
+    text + &provenance(comparison, context)
+}
+
+/// The lines above the table: what to beware of, and what was asked.
+pub(super) fn header(comparison: &Comparison, context: &Context) -> String {
+    let columns = context.style.columns;
+    let wrap = |first: &str, pieces: &[String], indent| wrap_to(columns, first, pieces, indent);
+    let mut text = String::new();
+    for warning in &comparison.warnings {
+        text += &wrap("warning:", &words(warning), 9);
+    }
+    if !comparison.title.is_empty() {
+        text += &wrap("", &words(&comparison.title), 0);
+    }
+    text.extend(
+        context
+            .target
+            .iter()
+            .map(|target| wrap("target ", &words(target), 8)),
+    );
+    text
+}
+
+/// The last lines: what was computed from what, how well it fits what was measured, how to get it again.
+pub(super) fn provenance(comparison: &Comparison, context: &Context) -> String {
+    let mut parts = vec![
+        format!("schedcast {}", comparison.schedcast),
+        context.source.clone(),
+    ];
+    let mut kernels: Vec<String> = comparison
+        .variants
+        .iter()
+        .map(|variant| variant.kernel.shown())
+        .collect();
+    kernels.dedup();
+    let kernel = match kernels.as_slice() {
+        [one] => format!("kernel {one}"),
+        _ => format!("kernels {}", kernels.join(", ")),
+    };
+    parts.push(
+        [context.machine.clone(), kernel]
+            .iter()
+            .filter(|part| !part.is_empty())
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(", "),
+    );
+    parts.extend(comparison.tier.map(|tier| format!("tier {}", tier.name())));
+    parts.push(format!("seeds {}", comparison.seeds));
+    parts.retain(|part| !part.is_empty());
+    let columns = context.style.columns;
+    let mut text = wrap_to(columns, "", &separated(&parts, " ·"), 0);
+    if let Some(part) = &context.part {
+        let unknown = words(&format!("not known, {part}"));
+        text += &wrap_to(columns, FIT_LABEL, &unknown, FIT_LABEL.len() + 1);
+    }
+    text + &fit(&context.fit, context.verbose, columns) + &reproduce(context)
+}
+
+/// Label of the line that says how the recorded run compares with its simulation.
+const FIT_LABEL: &str = "fit to recording:";
+/// Figures of a fit that are all shown; of more only the one that is farthest off.
+const FIT_SHOWN: usize = 2;
+
+pub(super) fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_string).collect()
+}
+
+/// Every part but the last with `separator` behind it.
+pub(super) fn separated(parts: &[String], separator: &str) -> Vec<String> {
+    let last = parts.len().saturating_sub(1);
+    let part = |(index, part): (usize, &String)| match index == last {
+        true => part.clone(),
+        false => format!("{part}{separator}"),
+    };
+    parts.iter().enumerate().map(part).collect()
+}
+
+/// How far the re-simulated recording is from the recorded run. Figures stay whole where a line has room for them.
+fn fit(fit: &[Fit], verbose: bool, columns: usize) -> String {
+    let indent = FIT_LABEL.len() + 1;
+    let part = |fit: &Fit| -> Option<String> {
+        let metric = schedcast_lab::metrics::parse(&fit.metric)?;
+        let scale = scale_for(&metric, fit.predicted.abs().max(fit.seen.abs()));
+        let unit = if scale.unit.is_empty() { "" } else { " " };
+        let error = match fit.seen == 0.0 {
+            true => String::new(),
+            false => format!(" ({})", change_text(fit.predicted / fit.seen)),
+        };
+        Some(format!(
+            "{} {} re-simulated vs {}{unit}{} recorded{error}",
+            metric.shown(),
+            scale.number(fit.predicted),
+            scale.number(fit.seen),
+            scale.unit,
+        ))
+    };
+    let figures = fit.iter().filter_map(|one| Some((one.miss(), part(one)?)));
+    let figures: Vec<(f64, String)> = figures.collect();
+    let Some((_, farthest)) = figures
+        .iter()
+        .max_by(|one, other| one.0.total_cmp(&other.0))
+    else {
+        return String::new();
+    };
+    let parts: Vec<String> = match figures.len() > FIT_SHOWN && !verbose {
+        true => vec![
+            format!("{} figures", figures.len()),
+            format!("farthest off: {farthest}; -v shows all"),
+        ],
+        false => figures.into_iter().map(|(_, figure)| figure).collect(),
+    };
+    let pieces = separated(&parts, ",").into_iter().flat_map(|part| {
+        match indent + width(&part) <= columns {
+            true => vec![part],
+            false => words(&part),
+        }
+    });
+    wrap_to(columns, FIT_LABEL, &pieces.collect::<Vec<_>>(), indent)
+}
+
+/// The rows of the table, with headings where it has sections.
+pub(super) fn contents(comparison: &Comparison, context: &Context) -> Body {
+    let shown = rows::rows(comparison, context);
+    let mut rows = Vec::new();
+    for section in shown.sections {
+        rows.extend(section.heading.map(TableRow::heading));
+        for metric in &section.metrics {
+            push_rows(&mut rows, comparison, context, metric);
+        }
+    }
+    Body {
+        rows,
+        hidden: shown.hidden,
+    }
+}
+
+/// The row of a metric, and one of what was measured where something was.
+fn push_rows(
+    rows: &mut Vec<TableRow>,
+    comparison: &Comparison,
+    context: &Context,
+    metric: &Metric<'_>,
+) {
+    let name = full_name(metric);
+    let variants = comparison.variants.iter();
+    let summaries: Vec<Option<&Summary>> = variants.map(|variant| variant.get(&name)).collect();
+    let scale = scale_of(metric, &summaries);
+    let cells = |cell: fn(Option<&Summary>, &Scale) -> Cell| {
+        let summaries = summaries.iter();
+        summaries.map(|summary| cell(*summary, &scale)).collect()
+    };
+    let paints = summaries.iter().map(|summary| paint_of((*summary)?));
+    rows.push(TableRow {
+        kind: RowKind::Values,
+        metric: name.clone(),
+        row: Row {
+            label: row_label(metric, &scale, context),
+            cells: cells(value_cell),
+        },
+        paints: paints.collect(),
+    });
+    let known = || summaries.iter().flatten();
+    if known().any(|summary| summary.recorded.is_some()) {
+        rows.push(TableRow {
+            kind: RowKind::Recorded,
+            metric: name.clone(),
+            row: Row {
+                label: format!("  {RECORDED}"),
+                cells: cells(recorded_cell),
+            },
+            paints: Vec::new(),
+        });
+    }
+    if known().any(|summary| summary.measured.is_some()) {
+        rows.push(TableRow {
+            kind: RowKind::Measured,
+            metric: name,
+            row: Row {
+                label: format!("  {MEASURED}"),
+                cells: cells(measured_cell),
+            },
+            paints: Vec::new(),
+        });
+    }
+}
+
+impl TableRow {
+    fn heading(label: String) -> TableRow {
+        TableRow {
+            kind: RowKind::Heading,
+            metric: String::new(),
+            row: Row {
+                label,
+                cells: Vec::new(),
+            },
+            paints: Vec::new(),
+        }
+    }
+
+    fn plain(row: &Row) -> TableRow {
+        TableRow {
+            kind: match row.label.trim() {
+                RECORDED => RowKind::Recorded,
+                _ => RowKind::Values,
+            },
+            metric: String::new(),
+            row: row.clone(),
+            paints: Vec::new(),
+        }
+    }
+}
+
+/// A name that does not fit has the label of its group instead of the path: `cgroup:shop/checkout/app/nr_throttled`.
+fn row_label(metric: &Metric<'_>, scale: &Scale, context: &Context) -> String {
+    let unit = if scale.unit.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", scale.unit)
+    };
+    let room = context.style.columns * LONGEST_LABEL_PERCENT / 100 - width(&unit);
+    let name = format!("{}/{}", metric.subject, metric.shown());
+    if width(&name) <= room {
+        return name + &unit;
+    }
+    let path = metric.subject.strip_prefix("cgroup:");
+    let label = path.and_then(|path| context.labels.get(path));
+    let labelled = label.map(|label| format!("cgroup:{label}/{}", metric.shown()));
+    if let Some(name) = labelled.filter(|name| width(name) <= room) {
+        return name + &unit;
+    }
+    // Of a long cgroup path the last part tells most: `cgroup:…/checkout/nr_throttled`.
+    let kept: String = name.chars().skip(width(&name) - (room - 1)).collect();
+    format!("…{kept}{unit}")
+}
+
+fn value_cell(summary: Option<&Summary>, scale: &Scale) -> Cell {
+    let Some(summary) = summary else {
+        return Cell {
+            value: "-".to_string(),
+            ..Cell::default()
+        };
+    };
+    // Of what is never negative only the upper end says something where the lower one would be 0 or less.
+    let is_counted = summary.values().iter().all(|value| *value >= 0.0);
+    let half = |[low, high]: [f64; 2]| match is_counted && low <= 0.0 && high > summary.mean {
+        true => format!("≤{}", scale.number(high)),
+        false => format!("±{}", scale.number((high - low) / 2.0)),
+    };
+    let ends = || {
+        let values = summary.values();
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        format!("{}..{}", scale.number(least), scale.number(most))
+    };
+    let sure = summary.vs_baseline.as_ref();
+    let sure = sure.filter(|change| change.significant);
+    Cell {
+        value: scale.bound(summary.mean, summary.at_least),
+        spread: match summary.phases_decide() {
+            true => ends(),
+            false => summary
+                .one_run95
+                .or(summary.ci95)
+                .map(half)
+                .unwrap_or_default(),
+        },
+        star: sure.is_some(),
+        change: sure
+            .and_then(|change| change.ratio)
+            .map_or_else(String::new, change_text),
+    }
+}
+
+/// Green for a sure change for the better, red for one for the worse.
+fn paint_of(summary: &Summary) -> Option<Paint> {
+    let change = summary.vs_baseline.as_ref()?;
+    let rises = change.ratio.filter(|_| change.significant)? > 1.0;
+    match summary.better {
+        Better::None => None,
+        Better::Higher if rises => Some(Paint::Good),
+        Better::Lower if !rises => Some(Paint::Good),
+        _ => Some(Paint::Bad),
+    }
+}
+
+fn recorded_cell(summary: Option<&Summary>, scale: &Scale) -> Cell {
+    let recorded = summary.and_then(|summary| summary.recorded);
+    recorded.map_or(Cell::default(), |value| Cell {
+        value: scale.number(value),
+        ..Cell::default()
+    })
+}
+
+fn measured_cell(summary: Option<&Summary>, scale: &Scale) -> Cell {
+    let Some(measured) = summary.and_then(|summary| summary.measured) else {
+        return Cell::default();
+    };
+    let range = format!(
+        "{}..{}",
+        scale.number(measured.min),
+        scale.number(measured.max)
+    );
+    let spread = if measured.min == measured.max {
+        String::new()
+    } else {
+        range
+    };
+    Cell {
+        value: scale.number(measured.median),
+        spread,
+        ..Cell::default()
+    }
+}
+
+/// Widths of the value, the spread and the change of one column; none of the change where there is no room for it.
+fn part_widths(rows: &[TableRow], column: usize, style: &Style) -> [usize; 3] {
+    let widest = |part: fn(&Cell) -> &str| {
+        rows.iter()
+            .filter_map(|row| Some(width(part(row.row.cells.get(column)?))))
+            .max()
+            .unwrap_or(0)
+    };
+    let has_room = usize::from(style.columns >= CHANGE_COLUMNS);
+    let change = has_room * widest(|cell| &cell.change);
+    let value = widest(|cell| &cell.value);
+    [value, widest(|cell| &cell.spread), change]
+}
+
+/// Rows without headings.
+pub(super) fn body(comparison: &Comparison, rows: &[Row], style: &Style) -> String {
+    let rows: Vec<TableRow> = rows.iter().map(TableRow::plain).collect();
+    lines(comparison, &rows, style)
+}
+
+fn lines(comparison: &Comparison, rows: &[TableRow], style: &Style) -> String {
+    if rows.is_empty() {
+        return "no metrics to show; -v shows all there are\n".to_string();
+    }
+    let labels = rows.iter().map(|row| width(&row.row.label));
+    let label_width = labels.max().unwrap_or(0);
+    let parts: Vec<[usize; 3]> = (0..comparison.variants.len())
+        .map(|column| part_widths(rows, column, style))
+        .collect();
+    let headings: Vec<Vec<String>> = comparison.variants.iter().map(heading).collect();
+    let columns: Vec<usize> = headings
+        .iter()
+        .zip(&parts)
+        // Three blanks in front, then value, blank, spread, two columns for the star, and the change behind a blank.
+        .map(|(heading, [value, spread, change])| {
+            let widest = heading.iter().map(|line| width(line)).max().unwrap_or(0);
+            3 + widest.max(value + 1 + spread) + 2 + change + usize::from(*change > 0)
+        })
+        .collect();
+    let mut text = String::new();
+    for (index, block) in blocks(style.columns, label_width, &columns)
+        .into_iter()
+        .enumerate()
+    {
+        if index > 0 {
+            text.push('\n');
+        }
+        text += &heading_lines(
+            &headings[block.clone()],
+            &columns[block.clone()],
+            label_width,
+            style,
+        );
+        let plain = Style {
+            colour: false,
+            ..*style
+        };
+        let says_something = |row: &&TableRow| {
+            let beside = matches!(row.kind, RowKind::Recorded | RowKind::Measured);
+            let mut cells = row.row.cells.get(block.clone()).into_iter().flatten();
+            !beside || cells.any(|cell| !cell.value.is_empty())
+        };
+        for row in rows.iter().filter(says_something) {
+            text += &match row.kind {
+                RowKind::Heading => painted(style, &row.row.label, Paint::Bold) + "\n",
+                RowKind::Recorded | RowKind::Measured => {
+                    let line =
+                        body_line(row, label_width, block.clone(), (&columns, &parts), &plain);
+                    painted(style, line.trim_end(), Paint::Dim) + "\n"
+                }
+                _ => body_line(row, label_width, block.clone(), (&columns, &parts), style),
+            };
+        }
+    }
+    text
+}
+
+/// A variant's name in lines of about [`NAME_COLUMNS`].
+fn heading(variant: &Variant) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in variant.name.split_whitespace() {
+        let word = shorten(word, LONGEST_WORD);
+        match lines.last_mut() {
+            Some(line) if width(line) + 1 + width(&word) <= NAME_COLUMNS => {
+                line.push(' ');
+                line.push_str(&word);
+            }
+            _ => lines.push(word),
+        }
+    }
+    lines
+}
+
+/// The headings of one block, their last lines beside one another.
+fn heading_lines(
+    headings: &[Vec<String>],
+    columns: &[usize],
+    label_width: usize,
+    style: &Style,
+) -> String {
+    let height = headings.iter().map(Vec::len).max().unwrap_or(0);
+    let mut text = String::new();
+    for line_index in 0..height {
+        let mut line = pad_right("", label_width);
+        for (heading, column) in headings.iter().zip(columns) {
+            let missing = height - heading.len();
+            let part = line_index
+                .checked_sub(missing)
+                .map_or("", |index| &heading[index]);
+            line += &format!("{}  ", pad_left(part, column - 2));
+        }
+        text += &painted(style, line.trim_end(), Paint::Bold);
+        text.push('\n');
+    }
+    text
+}
+
+fn body_line(
+    row: &TableRow,
+    label_width: usize,
+    block: Range<usize>,
+    (columns, parts): (&[usize], &[[usize; 3]]),
+    style: &Style,
+) -> String {
+    let mut line = pad_right(&row.row.label, label_width);
+    for column in block {
+        let cell = &row.row.cells[column];
+        let [_, spread_width, change_width] = parts[column];
+        let spread = pad_right(&cell.spread, spread_width);
+        let change = match change_width {
+            0 => String::new(),
+            wide => format!(" {}", pad_left(&cell.change, wide)),
+        };
+        let room = (columns[column] - 3).saturating_sub(width(&spread) + width(&change));
+        let value = pad_left(&cell.value, room);
+        match row.paints.get(column).copied().flatten() {
+            Some(paint) => line += &painted(style, &format!("{value} {spread} *{change}"), paint),
+            None => {
+                let spread = match spread.trim().is_empty() {
+                    true => spread,
+                    false => painted(style, &spread, Paint::Dim),
+                };
+                let star = if cell.star { "*" } else { " " };
+                line += &format!("{value} {spread} {star}{change}");
+            }
+        }
+    }
+    format!("{}\n", line.trim_end())
+}
+
+/// Legend of the marks that occur.
+pub(super) fn notes(comparison: &Comparison, table: &Body, style: &Style) -> String {
+    let rows = &table.rows;
+    let wrap = |text: &str| wrap_to(style.columns, "", &words(text), 2);
+    let cells = || rows.iter().flat_map(|row| &row.row.cells);
+    let mut notes = Vec::new();
+    if cells().any(|cell| cell.spread.starts_with('±')) {
+        let of = match comparison.tier {
+            Some(Tier::Trace) => {
+                "of one run, wherever its periods fall and however the machine drifts"
+            }
+            _ => "over seeds",
+        };
+        notes.push(format!("± half the 95 % interval {of}"));
+    }
+    if cells().any(|cell| cell.spread.starts_with('≤')) {
+        notes.push("≤ the upper end of an interval that reaches down to 0".to_string());
+    }
+    let values = || rows.iter().filter(|row| row.kind == RowKind::Values);
+    let spreads = || values().flat_map(|row| &row.row.cells);
+    if spreads().any(|cell| cell.spread.contains("..")) {
+        notes.push("a..b least and most of all seeds, where phases decide".to_string());
+    }
+    if cells().any(|cell| cell.star) {
+        let baseline = &comparison.baseline;
+        notes.push(format!("* differs from \"{baseline}\" (99 %, paired)"));
+    }
+    if cells().any(|cell| cell.value.starts_with('≥')) {
+        notes.push("≥ at least: falls among what had not finished at the end".to_string());
+    }
+    if rows.iter().any(|row| row.kind == RowKind::Recorded) {
+        notes.push("recorded: what the recording itself shows".to_string());
+    }
+    if rows.iter().any(|row| row.kind == RowKind::Measured) {
+        notes.push("measured: median and range of the real repeats".to_string());
+    }
+    let floor = chaos_floor(comparison, rows);
+    let marks = (!notes.is_empty()).then(|| separated(&notes, ";").join(" "));
+    let told = table.hidden.iter().chain(&marks).chain(&floor);
+    told.map(|note| wrap(note)).collect()
+}
+
+/// Rows whose chaos floor is told.
+const FLOORS: usize = 3;
+
+/// Chaos floor of the first rows: the difference of the baseline from itself under other draws.
+fn chaos_floor(comparison: &Comparison, rows: &[TableRow]) -> Option<String> {
+    if comparison.variants.len() < 2 {
+        return None;
+    }
+    let baseline = comparison.variants.first()?;
+    let values = rows.iter().filter(|row| row.kind == RowKind::Values);
+    let told = values.filter_map(|row| {
+        let name = row.metric.as_str();
+        let summary = baseline.get(name)?;
+        let floor = summary.chaos_floor.filter(|floor| *floor > 0.0)?;
+        if summary.better == Better::None || name.starts_with("machine/") {
+            return None;
+        }
+        Some(format!("{:.1} % ({name})", 100.0 * floor))
+    });
+    // One number of a program tells more than a percentile of its latencies.
+    let (percentiles, plain): (Vec<String>, Vec<String>) = told.partition(|told: &String| {
+        told.rsplit('/')
+            .next()
+            .is_some_and(|name| name.contains('.'))
+    });
+    let told: Vec<String> = plain.into_iter().chain(percentiles).take(FLOORS).collect();
+    (!told.is_empty()).then(|| {
+        let (name, told) = (&baseline.name, told.join(", "));
+        format!("chaos floor: \"{name}\" differs from itself under other seeds by up to {told}")
+    })
+}
+
+/// Verdict, wrapped to the width of the terminal.
+pub(super) fn verdict(context: &Context) -> String {
+    let sentences = context.verdict.iter();
+    let columns = context.style.columns;
+    sentences
+        .map(|one| wrap_to(columns, "", &words(one), 5))
+        .collect()
+}
+
+/// The lines below the table: how to apply what it recommends.
+pub(super) fn applied(context: &Context) -> String {
+    let mut text = String::new();
+    for (name, commands) in &context.apply {
+        let line = format!("apply:     {}    # {name}", commands.join("; "));
+        text += &match width(&line) <= context.style.columns {
+            true => line + "\n",
+            false => format!("apply:     # {name}\n           {}\n", commands.join("; ")),
+        };
+    }
+    let cheapest = context
+        .patches
+        .iter()
+        .find(|(name, _)| Some(name) == context.cheapest.as_ref());
+    if let (Some((name, patches)), Some(about)) = (cheapest, &context.about) {
+        text += &format!(
+            "\n“{name}” for every tool: {}",
+            advice::block(&about.path, patches, context.style.columns)
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+#[path = "text_tests.rs"]
+mod tests;

@@ -1,0 +1,218 @@
+//! Golden tables, and the bounds of their lines.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::tables::rows::tests::{about_web, node};
+use schedcast_lab::comparison::{Measured, Tier};
+use schedcast_lab::samples::{compared, example};
+
+fn context() -> Context {
+    Context {
+        source: "exp.toml".to_string(),
+        machine: "8 CPUs".to_string(),
+        reproduce: words("schedcast compare exp.toml --seeds 4"),
+        ..Context::default()
+    }
+}
+
+fn wide() -> Comparison {
+    let mut comparison = example();
+    for copy in 0..4 {
+        let mut variant = comparison.variants[1].clone();
+        variant.name = format!("a rather long variant name, number {copy}");
+        comparison.variants.push(variant);
+    }
+    comparison
+}
+
+#[test]
+fn a_long_path_gives_way_to_what_its_group_is_called() {
+    let path = format!(
+        "/kubepods/burstable/pod3f09-6c1e-0d1b-4c57/{}",
+        "8d1a".repeat(16)
+    );
+    let name = format!("cgroup:{path}/nr_throttled");
+    let metric = schedcast_lab::metrics::parse(&name).unwrap();
+    let scale = scale_for(&metric, 5.0);
+    let labels = BTreeMap::from([(path, "shop/checkout/app".to_string())]);
+    let labelled = Context {
+        labels,
+        ..Context::default()
+    };
+    assert_eq!(
+        row_label(&metric, &scale, &labelled),
+        "cgroup:shop/checkout/app/nr_throttled"
+    );
+    assert!(row_label(&metric, &scale, &Context::default()).starts_with("…"));
+}
+
+#[test]
+fn an_experiment() {
+    insta::assert_snapshot!(render(&example(), &context()));
+}
+
+#[test]
+fn a_recording_shows_its_fit_below_the_table() {
+    let mut comparison = example();
+    comparison.tier = Some(Tier::Trace);
+    comparison.title.clear();
+    let nr_throttled = Measured {
+        median: 40.0,
+        min: 39.0,
+        max: 44.0,
+    };
+    let p99 = Measured {
+        median: 209_000.0,
+        min: 209_000.0,
+        max: 209_000.0,
+    };
+    comparison.set_measured("no burst", "cgroup:/test/nr_throttled", nr_throttled);
+    comparison.set_measured("no burst", "schbench/request_latency.p99", p99);
+    let never = Measured {
+        median: 0.0,
+        min: 0.0,
+        max: 0.0,
+    };
+    comparison.set_measured("burst 100 ms", "cgroup:/test/nr_throttled", never);
+    let context = Context {
+        source: "recording pg, 29.5 s".to_string(),
+        target: Some("/test   baseline cpu.max \"50000 100000\" burst 0".to_string()),
+        apply: vec![(
+            "burst 100 ms".to_string(),
+            vec![
+                "echo \"100000 100000\" > cpu.max".into(),
+                "echo 100000 > cpu.max.burst".into(),
+            ],
+        )],
+        fit: vec![
+            Fit {
+                metric: "cgroup:/test/nr_throttled".to_string(),
+                predicted: 41.0,
+                seen: 40.0,
+                chance: None,
+            },
+            Fit {
+                metric: "schbench/request_latency.p99".to_string(),
+                predicted: 212_100.0,
+                seen: 209_000.0,
+                chance: None,
+            },
+        ],
+        ..context()
+    };
+    insta::assert_snapshot!(render(&comparison, &context));
+}
+
+#[test]
+fn many_variants_continue_in_further_blocks() {
+    let text = render(&wide(), &context());
+    assert!(
+        text.lines().all(|line| width(line) <= super::super::WIDTH),
+        "{text}"
+    );
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn verbose_shows_every_metric_and_one_seed_has_no_interval() {
+    let mut comparison = example();
+    comparison.seeds = 1;
+    for variant in &mut comparison.variants {
+        for (_, summary) in &mut variant.metrics {
+            summary.ci95 = None;
+            if let Some(change) = &mut summary.vs_baseline {
+                change.significant = false;
+            }
+        }
+    }
+    comparison.variants[1].metrics.remove(0);
+    insta::assert_snapshot!(render(
+        &comparison,
+        &Context {
+            verbose: true,
+            ..context()
+        }
+    ));
+}
+
+#[test]
+fn long_paths_keep_their_end() {
+    let mut comparison = example();
+    for variant in &mut comparison.variants {
+        for (name, _) in &mut variant.metrics {
+            *name = name.replace(
+                "/test",
+                "/kubepods/burstable/pod-0123456789/checkout-frontend",
+            );
+        }
+    }
+    let text = render(&comparison, &context());
+    assert!(
+        text.contains("…table/pod-0123456789/checkout-frontend/nr_throttled"),
+        "{text}"
+    );
+    assert!(
+        text.lines().all(|line| width(line) <= super::super::WIDTH),
+        "{text}"
+    );
+}
+
+/// Without the marks that a terminal's colours are made of.
+fn without_paint(text: &str) -> String {
+    let is_mark = |one: &char| super::super::paint::sequence(*one).is_some();
+    text.chars().filter(|one| !is_mark(one)).collect()
+}
+
+#[test]
+fn the_target_leads_at_80_100_and_160_columns() {
+    for columns in [80, 100, 160] {
+        let context = Context {
+            source: "recording node, 30s".to_string(),
+            style: Style::of_terminal(columns, false),
+            reproduce: words("schedcast what-if node --cgroup /web --set cpu.max=90%"),
+            ..about_web()
+        };
+        let text = render(&node(), &context);
+        assert!(text.lines().all(|line| width(line) <= columns), "{text}");
+        insta::assert_snapshot!(format!("the_target_at_{columns}"), text);
+        let painted = Context {
+            style: Style::of_terminal(columns, true),
+            ..context
+        };
+        let painted = render(&node(), &painted);
+        assert_eq!(without_paint(&painted), text);
+        assert!(painted.contains(&Paint::Bold.mark("/web")), "{painted}");
+    }
+}
+
+#[test]
+fn many_variants_fill_the_line_at_80_and_160_columns() {
+    for columns in [80, 160] {
+        let context = Context {
+            style: Style::of_terminal(columns, false),
+            ..context()
+        };
+        let text = render(&wide(), &context);
+        assert!(text.lines().all(|line| width(line) <= columns), "{text}");
+        insta::assert_snapshot!(format!("many_variants_at_{columns}"), text);
+    }
+}
+
+#[test]
+fn a_terminal_of_any_size_has_80_to_200_columns() {
+    let columns = |terminal| Style::of_terminal(terminal, false).columns;
+    assert_eq!([1, 80, 132, 5000].map(columns), [80, 80, 132, 200]);
+}
+
+#[test]
+fn the_first_column_decides_the_unit() {
+    let values = |us: f64| [us, us + 1.0, us, us];
+    let rows = [(
+        "a/request_latency.p99".to_string(),
+        values(3_200.0),
+        values(3_968_000.0),
+    )];
+    let text = render(&compared(&rows), &context());
+    assert!(text.contains("a/request_latency.p99 (us)"), "{text}");
+}

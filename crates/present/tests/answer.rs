@@ -1,0 +1,114 @@
+//! Answers about a recording, and what their table says of it.
+
+use std::path::Path;
+
+use schedcast_lab::answer::answer;
+use schedcast_lab::error::Result;
+use schedcast_lab::experiment::Scenario;
+use schedcast_lab::outcome::Outcome;
+use schedcast_lab::question::{Columns, Question, Setting, Subject};
+use schedcast_lab::recording::Recorded;
+use schedcast_lab::simulate::Simulate;
+use schedcast_present::tables::{Layout, table};
+
+/// Throttles once for every millisecond that the quota is below 100 ms.
+struct Toy;
+
+impl Simulate for Toy {
+    fn run(&self, scenario: &Scenario, seed: u64) -> Result<Outcome> {
+        let quota_us = scenario.cgroups["/pg"].quota_us.unwrap_or(100_000);
+        let throttled = (100_000 - quota_us) as f64 / 1000.0;
+        let metrics = [(
+            "cgroup:/pg/nr_throttled".to_string(),
+            throttled + seed as f64,
+        )]
+        .into();
+        Ok(Outcome {
+            event_hash: seed,
+            metrics,
+            ..Outcome::default()
+        })
+    }
+}
+
+fn what_if(columns: Columns) -> Question {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings/postgres-quota");
+    let mut recorded = Recorded::open(&folder).unwrap();
+    recorded.folder = "recordings/postgres-quota".to_string();
+    let subject = Subject::Recording(recorded);
+    Question {
+        subject,
+        cgroup: None,
+        columns,
+        seeds: Some(5),
+        duration: None,
+        measured: false,
+    }
+}
+
+fn set(argument: &str) -> Setting {
+    Setting::Set(argument.to_string())
+}
+
+#[test]
+fn a_what_if_says_what_was_recorded_and_how_to_apply_the_rest() {
+    let question = what_if(Columns {
+        leading: vec![set("cpu.max=90000 100000"), set("cpu.max.burst=50000")],
+        variants: vec![("no limit".to_string(), vec![set("cpu.max=max")])],
+    });
+    let experiment = question.experiment().unwrap();
+    let mut answer = answer(&question, &experiment, &Toy, &|| {}).unwrap();
+    answer.context.reproduce = vec!["schedcast what-if recordings/postgres-quota …".to_string()];
+    insta::assert_snapshot!(table(&answer, Layout::Text));
+}
+
+#[test]
+fn measured_values_stand_beside_equal_settings_only() {
+    let kernel = Setting::Flag {
+        flag: "--kernel",
+        key: ["kernel", "version"],
+        argument: "6.12".to_string(),
+    };
+    let question = what_if(Columns {
+        leading: vec![set("cpu.max=max")],
+        variants: vec![
+            ("never measured".to_string(), vec![set("cpu.max=51000")]),
+            ("other kernel".to_string(), vec![set("cpu.max=max"), kernel]),
+        ],
+    });
+    let experiment = question.experiment().unwrap();
+    let answer = answer(&question, &experiment, &Toy, &|| {}).unwrap();
+    let medians: Vec<Option<f64>> = answer
+        .comparison
+        .variants
+        .iter()
+        .map(|variant| {
+            variant
+                .get("cgroup:/pg/nr_throttled")?
+                .measured
+                .map(|value| value.median)
+        })
+        .collect();
+    assert_eq!(medians, [Some(92.0), Some(0.0), None, None]);
+}
+
+#[test]
+fn what_the_whole_recording_shows_is_no_measure_of_a_part() {
+    let ask = |duration: &str| {
+        let question = Question {
+            duration: Some(duration.to_string()),
+            ..what_if(Columns::default())
+        };
+        let experiment = question.experiment().unwrap();
+        answer(&question, &experiment, &Toy, &|| {}).unwrap()
+    };
+    let whole = ask("29.5s");
+    assert!(!whole.context.fit.is_empty());
+    assert_eq!(whole.context.part, None);
+    let part = ask("2s");
+    assert!(part.context.fit.is_empty());
+    let text = table(&part, Layout::Text);
+    let expected = "fit to recording: not known, only 2s of its 29.5s are simulated\n";
+    assert!(text.contains(expected), "{text}");
+    assert!(!text.contains("measured"), "{text}");
+}
