@@ -334,15 +334,16 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         let now = out.now;
         for row in 0..out.cpus.len() {
             let state = &mut out.cpus[row];
-            if state.idle && state.idle_since < now {
-                state.time.idle_ns += now - state.idle_since;
-                state.idle_since = now;
+            if state.idle && state.idle_counted < now {
+                state.time.idle_ns += now - state.idle_counted;
+                state.idle_counted = now;
             }
-            let Some(task) = state.running else { continue };
-            out.execute(Cpu::from(row));
-            debug_assert!(out.tasks.contexts[task.index()].name != Name::Kernel);
-            out.probes.settle(task, now);
+            if let Some(task) = state.running {
+                out.execute(Cpu::from(row));
+                debug_assert!(out.tasks.contexts[task.index()].name != Name::Kernel);
+            }
         }
+        out.probes.settle(now);
         self.kernel.settle();
         let alive = charges(self.kernel.tables());
         self.out.probes.charge_alive(alive);

@@ -91,8 +91,10 @@ pub(crate) struct CpuState {
     pub running: Option<TaskId>,
     /// Up to when the execution of `running` is accounted.
     pub started: Ns,
-    /// Since when it idles; only while `idle`.
+    /// Since when it sleeps in its idle state; only while `idle`, and only where the hardware is modelled.
     pub idle_since: Ns,
+    /// Up to when its idle time is accounted; only while `idle`.
+    pub idle_counted: Ns,
     /// Since when it executes; only while not `idle`.
     pub awake_since: Ns,
     /// Speed with warm caches, [`crate::segment::SPEED_NOMINAL`] = nominal.

@@ -255,6 +255,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
                 running: None,
                 started: 0,
                 idle_since: 0,
+                idle_counted: 0,
                 awake_since: 0,
                 warm_speed: speed,
                 speed,
