@@ -78,6 +78,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         let Some((key, slot)) = self.out.wheel.pop(until) else {
             return Ok(false);
         };
+        debug_assert!(key.time() >= self.out.now, "time goes back");
         self.out.now = key.time();
         let outcome = self.dispatch(slot);
         if let Some(fault) = self.kernel.fault() {
@@ -107,6 +108,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
             Source::Starts => self.start_next(slot),
             Source::Changes => self.change_next(slot),
             Source::Arrivals(row) => self.arrive(slot, row as usize),
+            Source::Callers(cpu) => self.take_caller(cpu, slot),
             Source::Io(task) => self.io_done(slot, task),
             Source::Completion(row) => self.request_done(slot, row as usize),
             Source::PollLimit(cpu) => self.poll_limit(cpu),

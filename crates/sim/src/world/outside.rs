@@ -3,6 +3,7 @@
 use super::devices::Devices;
 use super::explain::Explained;
 use super::hardware::HardwareSlots;
+use super::interrupts::Callers;
 use super::script::Script;
 use super::tasks::Tasks;
 use crate::hardware::lateness::Lateness;
@@ -53,6 +54,8 @@ pub(super) enum Source {
     Changes,
     /// Next arrival of a source.
     Arrivals(u32),
+    /// The first of those that wait until a CPU takes them.
+    Callers(Cpu),
     /// Completion of a task's I/O.
     Io(TaskId),
     /// A device is done with the request of this row.
@@ -192,6 +195,8 @@ pub struct Outside<const EXPLAIN: bool = false> {
     pub(super) timer_lateness: Vec<Lateness>,
     pub(super) arrivals: Vec<SourceState>,
     pub(super) devices: Devices,
+    /// By CPU.
+    pub(super) callers: Vec<Callers>,
     pub(super) next_start: usize,
     pub(super) next_change: usize,
     /// Requests under way: (metric, key) to begin.
@@ -230,6 +235,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         if key.time() > self.limit || self.wheel.peek() <= key {
             return false;
         }
+        self.wheel.pass(key);
         self.now = key.time();
         true
     }
