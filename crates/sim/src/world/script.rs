@@ -127,17 +127,19 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         for (at, deed) in &steps[next..] {
             let at = at + delay_ns;
             let key = Key::new(at, class::SEGMENT);
-            if at > self.now && !self.advance_to(key) {
-                self.wheel.arm(<Outside>::slot(cpu, per_cpu::SEGMENT), key);
-                self.scripts[row] = Script {
-                    steps,
-                    next,
-                    delay_ns,
-                    resume: Some(stage),
-                };
+            if at > self.now {
                 // Whoever ran is accounted; nobody runs before the script is over.
                 self.cpus[row].running = None;
-                return false;
+                if !self.advance_to(key) {
+                    self.wheel.arm(<Outside>::slot(cpu, per_cpu::SEGMENT), key);
+                    self.scripts[row] = Script {
+                        steps,
+                        next,
+                        delay_ns,
+                        resume: Some(stage),
+                    };
+                    return false;
+                }
             }
             next += 1;
             delay_ns += self.perform(cpu, at, deed);
