@@ -89,6 +89,8 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         Ok(true)
     }
 
+    // Always, or the loop of a plain run would call it, because that of a checked run does too.
+    #[inline(always)]
     fn dispatch(&mut self, slot: Slot) -> Run<()> {
         let cpu = Cpu(slot.0 / per_cpu::COUNT);
         if cpu.index() >= self.out.cpus.len() {

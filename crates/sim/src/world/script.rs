@@ -44,6 +44,13 @@ pub(super) struct Script {
     resume: Option<Stage>,
 }
 
+impl Script {
+    /// How long the operation under way has waited so far.
+    pub(super) fn delay_ns(&self) -> Ns {
+        self.delay_ns
+    }
+}
+
 impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     /// Whether deeds of the operation that `cpu` executes have to be written down.
     #[inline(always)]
