@@ -23,6 +23,7 @@ pub mod answer;
 pub mod bisect;
 pub mod comparison;
 pub mod counters;
+pub mod determinism;
 pub mod error;
 pub mod experiment;
 pub mod explain;
