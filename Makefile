@@ -5,7 +5,7 @@ SCHEDCAST ?= target/release/schedcast
 PYTHON ?= python3
 VENV := target/venv
 
-.PHONY: demo test oracle fuzz lint bill bench speed build fast python studies book pictures page-speed twins twin-pages robot validate validate-pages validate-quick single-hog single-hog-guests null-test reference kernels packages packages-test wheels services services-pages clean
+.PHONY: demo test oracle fuzz swarm lint bill bench speed build fast python studies book pictures page-speed twins twin-pages robot validate validate-pages validate-quick single-hog single-hog-guests null-test reference kernels packages packages-test wheels services services-pages clean
 
 build:
 	$(CARGO) build --release --locked -p schedcast-cli
@@ -65,6 +65,16 @@ $(VENV)/ready: python/requirements-test.txt
 FUZZ_SECONDS ?= 600
 fuzz:
 	$(PYTHON) .ci/fuzz.py $(FUZZ_SECONDS) --page docs/validity/fuzzing.md
+
+# Drawn worlds, checked after every event: SWARM_WORLDS with assertions, five times as many without; writes the page.
+# What breaks is shrunk to an experiment in target/swarm. A minute of CPU time for each 10,000 without.
+SWARM_WORLDS ?= 2000
+SWARM := target/swarm
+SWARM_RUN := run --locked -p schedcast-verify --example swarm --
+swarm:
+	$(CARGO) $(SWARM_RUN) run $(SWARM_WORLDS) 0 $(SWARM)/debug.json
+	$(CARGO) $(subst run --locked,run --release --locked,$(SWARM_RUN)) run $$((5 * $(SWARM_WORLDS))) 0 $(SWARM)/release.json
+	$(CARGO) $(SWARM_RUN) page docs/validity/swarm.md $(SWARM)/debug.json $(SWARM)/release.json
 
 lint:
 	$(CARGO) fmt --all --check

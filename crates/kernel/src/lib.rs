@@ -17,6 +17,7 @@ pub mod explain;
 pub mod fair;
 pub mod group;
 pub mod ids;
+pub mod invariants;
 pub mod kernel;
 pub mod model;
 pub mod pelt;

@@ -22,6 +22,7 @@ pub mod answer;
 pub mod bisect;
 pub mod comparison;
 pub mod context;
+pub mod determinism;
 pub mod drift;
 pub mod experiment;
 pub mod explain;

@@ -139,6 +139,12 @@ impl Timers {
         Some(Cpu(cpu))
     }
 
+    /// Whether a timer is armed.
+    pub fn is_armed(&self, timer: TimerId) -> bool {
+        let row = self.rows.get((self.cpus + timer.0) as usize);
+        row.is_some_and(|row| row.cpu != NOT_ARMED)
+    }
+
     /// The timer the hardware of `cpu` is programmed for.
     #[inline(always)]
     pub fn first(&self, cpu: Cpu) -> Option<Armed> {

@@ -99,6 +99,12 @@ impl Waiting {
         };
     }
 
+    /// Whether a task is in a queue.
+    pub fn holds(&self, task: TaskId) -> bool {
+        let link = self.links.get(task.index());
+        link.is_some_and(|link| link.queue != NONE)
+    }
+
     /// First task of a queue.
     #[inline(always)]
     pub fn first(&self, queue: QueueNumber) -> Option<TaskId> {

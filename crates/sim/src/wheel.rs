@@ -74,8 +74,10 @@ pub struct Wheel {
     occupied: [u64; LEVELS],
     /// Which levels have one.
     levels: u32,
-    /// Key of the last event that left.
+    /// Key of the last event that left; places are relative to it.
     last: u64,
+    /// The present: that key, or one that was [passed](Wheel::pass) since.
+    present: u64,
     /// Smallest armed key and the slot that leaves with it, or [`NOTHING`], or [`UNKNOWN`].
     earliest: (u64, u32),
 }
@@ -101,6 +103,7 @@ impl Wheel {
             occupied: [0; LEVELS],
             levels: 0,
             last: 0,
+            present: 0,
             earliest: NOTHING,
         };
         for _ in 0..slots {
@@ -125,7 +128,7 @@ impl Wheel {
     #[inline(always)]
     pub fn arm(&mut self, slot: Slot, key: Key) {
         self.disarm(slot);
-        let key = key.0.max(self.last);
+        let key = key.0.max(self.present);
         self.keys[slot.0 as usize] = key;
         self.hang(slot.0, key);
         if key < self.earliest.0 {
@@ -184,12 +187,19 @@ impl Wheel {
         let list = usize::from(self.places[slot as usize]);
         self.unhang(slot);
         self.last = key;
+        self.present = key;
         self.earliest = UNKNOWN;
         let others_hang_there = self.links[list].next >= LISTS as u32;
         if list >= DIGITS && others_hang_there {
             self.spread(list);
         }
         Some((Key(key), Slot(slot)))
+    }
+
+    /// The present is `key` from now on, which is before the next event: as if an event had left with it.
+    #[inline(always)]
+    pub fn pass(&mut self, key: Key) {
+        self.present = key.0;
     }
 
     /// The list with the smallest keys.
@@ -318,6 +328,19 @@ mod tests {
         wheel.arm(Slot(1), Key::new(1001, 0));
         wheel.arm(Slot(0), Key::new(10, 0));
         assert_eq!(wheel.pop(Ns::MAX), Some((Key::new(1000, 3), Slot(0))));
+    }
+
+    #[test]
+    fn what_was_passed_is_the_present_too() {
+        let mut wheel = Wheel::new(3);
+        wheel.arm(Slot(0), Key::new(1000, 3));
+        wheel.arm(Slot(1), Key::new(5000, 0));
+        wheel.pop(Ns::MAX);
+        wheel.pass(Key::new(4000, 5));
+        // As after an event at 4000: nothing leaves before it.
+        wheel.arm(Slot(2), Key::new(2000, 0));
+        assert_eq!(wheel.pop(Ns::MAX), Some((Key::new(4000, 5), Slot(2))));
+        assert_eq!(wheel.pop(Ns::MAX), Some((Key::new(5000, 0), Slot(1))));
     }
 
     #[derive(Clone, Debug)]

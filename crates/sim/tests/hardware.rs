@@ -577,3 +577,43 @@ fn what_comes_after_the_clock_is_charged_to_the_wakee() {
     machine.syscall_exit_ns = 60;
     assert_eq!(preempting_wakeups(machine), [waker, wakee]);
 }
+
+/// Leaves after a thousandth of the stay.
+const DEEPER_AND_DEEPER: &str = r#"
+[idle]
+governor = "menu"
+[[idle.state]]
+name = "POLL"
+exit_latency_ns = 0
+target_residency_ns = 0
+wakes_by = "polling"
+[[idle.state]]
+name = "halt"
+exit_latency_ns = 1_000
+target_residency_ns = 1_000
+exit_after_stay_ns = [[0, 0], [100_000_000, 100_000]]
+wakes_by = "interrupt"
+"#;
+
+#[test]
+fn a_stay_that_was_looked_at_takes_as_long_to_leave() {
+    let woken = |look_ns: &[u64]| {
+        let mut workload = Workload::default();
+        task(&mut workload, "t", 0, |b| {
+            b.sleep(30 * MS);
+            b.mark(0);
+        });
+        let mut world = world((6, 18), machine([1, 1, 1, 1], DEEPER_AND_DEEPER), workload);
+        for &at_ns in look_ns {
+            world.run_until(at_ns).unwrap();
+            let time = world.cpu_time(Cpu(0));
+            assert_eq!(time.idle_ns, at_ns, "all of it is counted");
+        }
+        world.run_until(100 * MS).unwrap();
+        us(&world)
+    };
+    // 30 ms asleep, so 30 us to leave; from the looks on it would be 10 and 1 us.
+    assert_eq!(woken(&[]), [(30_030, 0)]);
+    assert_eq!(woken(&[20 * MS]), [(30_030, 0)]);
+    assert_eq!(woken(&[20 * MS, 29 * MS]), [(30_030, 0)]);
+}

@@ -11,4 +11,5 @@
 
 pub mod fit;
 pub mod studies;
+pub mod swarm;
 pub mod validate;

@@ -169,6 +169,9 @@ pub struct RunArguments {
     /// Inside the virtual machine: measure here and print JSON
     #[arg(long, hide = true)]
     pub guest: bool,
+    /// Run each seed twice and in steps, and name the first event at which two runs differ
+    #[arg(long)]
+    pub check_determinism: bool,
     /// How much to run
     #[command(flatten)]
     pub effort: Effort,

@@ -11,13 +11,13 @@ use std::path::Path;
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use schedcast_base::harmless::HarmlessWriter;
-use schedcast_lab::error::{Error, Result};
-use schedcast_lab::experiment::Scenario;
+use schedcast_lab::error::{Diagnostic, Error, Result};
+use schedcast_lab::experiment::{Experiment, Scenario};
 use schedcast_lab::metrics::Selection;
 use schedcast_lab::question::{Question, Subject, refuse_several};
 use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulate::Simulate;
-use schedcast_lab::{answer, bisect, metrics};
+use schedcast_lab::{answer, bisect, determinism, metrics};
 use schedcast_present::lists;
 
 use crate::arguments::target::Target;
@@ -134,6 +134,9 @@ pub fn run(
             (out, err),
         );
     }
+    if arguments.check_determinism {
+        return check_determinism(&experiment, simulator, out);
+    }
     if arguments.output.format == Format::Tool && arguments.output.json.is_none() {
         if arguments.output.writes_files() {
             let error = Error::usage("`--format tool` prints one run and keeps no samples");
@@ -151,6 +154,32 @@ pub fn run(
         simulator,
         out,
     )
+}
+
+/// Runs each seed in several ways, which have to come to the same.
+fn check_determinism(
+    experiment: &Experiment,
+    simulator: &impl Simulate,
+    out: &mut impl Write,
+) -> Result<()> {
+    let simulator = simulator
+        .simulator()
+        .ok_or_else(|| Error::usage("--check-determinism is for simulations"))?;
+    let scenario = &experiment.scenarios[0];
+    for seed in 0..experiment.seeds {
+        let seed = u64::from(seed);
+        match determinism::check(simulator, scenario, seed)? {
+            Ok(hash) => {
+                let told = writeln!(out, "seed {seed}: all runs have the events {hash:016x}");
+                written(told)?;
+            }
+            Err(difference) => {
+                let message = format!("seed {seed}: {difference}");
+                return Err(Error::Input(Box::new(Diagnostic::general(message))));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// A place named twice would run once and be shown as two columns.

@@ -7,7 +7,7 @@
 use super::changes::{self, Change};
 use super::features::{FEATURES, Feature};
 use super::tunables::{TUNABLES, Tunable};
-use super::{FairClass, Preemption, Rules, Version, own};
+use super::{FairClass, Preemption, Rules, ThrottleModel, Version, own};
 use std::fmt;
 
 /// Tick frequencies a kernel can be built with.
@@ -72,6 +72,8 @@ pub enum Problem {
     PatchAbsent,
     /// The patch changes the other fair class.
     PatchNeeds(FairClass),
+    /// The patch builds on another one, which this kernel is left without.
+    PatchBuildsOn(&'static str),
     /// The version has no such feature or tunable; first and last release that have it.
     NotInVersion {
         /// "feature" or "tunable".
@@ -135,6 +137,10 @@ impl fmt::Display for RulesError {
                     "`{word}` changes {class}, which kernel {version} does not have"
                 )
             }
+            Problem::PatchBuildsOn(other) => write!(
+                f,
+                "`{word}` needs `{other}`, which this kernel {version} does not have"
+            ),
             Problem::NotInVersion { what, since, until } => {
                 write!(
                     f,
@@ -205,6 +211,10 @@ impl Rules {
         rules.autogroup = choice.autogroup;
         for &word in choice.patches {
             apply_patch(&mut rules, word).map_err(|problem| refuse(word, problem))?;
+        }
+        // A queue that is throttled leaves the order of its parent's entities; of tasks in one order there is none to leave.
+        if rules.flat_pick && rules.throttle_model == ThrottleModel::Queue {
+            return Err(refuse("flat-pick", Problem::PatchBuildsOn("task-throttle")));
         }
         for &word in choice.features {
             apply_feature(&mut rules, word).map_err(|problem| refuse(word, problem))?;
@@ -426,6 +436,20 @@ mod tests {
             "unknown patch `timer-interlace` (the nearest valid name is `timer-interleave`)"
         );
         assert_eq!(refuse("6.1", "-zzz"), "unknown patch `-zzz`");
+    }
+
+    #[test]
+    fn flat_picks_need_the_throttling_of_single_tasks() {
+        let needs = |version: &str| {
+            format!("`flat-pick` needs `task-throttle`, which this kernel {version} does not have")
+        };
+        assert_eq!(
+            resolve("6.12", &["flat-pick"], &[]).unwrap_err(),
+            needs("6.12")
+        );
+        let without = resolve("7.3", &["-task-throttle"], &[]).unwrap_err();
+        assert_eq!(without, needs("7.3"));
+        assert!(resolve("6.12", &["flat-pick", "task-throttle"], &[]).is_ok());
     }
 
     #[test]

@@ -419,7 +419,7 @@ fn a_new_weight_rescales_lag_and_deadline_by_version() {
         let se = world.kernel.tasks[b.index()].se;
         world.kernel.update_rq_clock(&world.bench, CPU);
         world.kernel.reweight_entity(&mut world.bench, q, se, load);
-        super::invariants::check(&world.kernel);
+        crate::invariants::check(&world.kernel);
         let entity = world.entity(b);
         let at = |time: u64| time.wrapping_sub(origin) as i64;
         let (v, d) = (at(entity.vruntime), at(entity.deadline));

@@ -6,7 +6,6 @@ mod corners;
 mod eevdf;
 mod flat;
 mod groups;
-mod invariants;
 mod irqtime;
 mod oracle;
 mod pelt;

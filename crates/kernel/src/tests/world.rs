@@ -116,7 +116,13 @@ impl World {
             self.kernel.leave_kernel(&mut self.bench, cpu);
         }
         if self.checked {
-            super::invariants::check(&self.kernel);
+            crate::invariants::check(&self.kernel);
+            let mut cpus = (0..self.kernel.cpus()).map(Cpu::from);
+            let works = |cpu| {
+                let thread = self.kernel.migration_thread(cpu);
+                self.kernel.tasks[thread.index()].on_rq
+            };
+            assert!(!cpus.any(works), "migration threads finish their work");
         }
     }
 

@@ -346,6 +346,14 @@ impl Simulator {
         })
     }
 
+    /// As [`Simulator::finish`], with a way of one's own to let the world run until a time.
+    ///
+    /// # Errors
+    /// As for [`Simulator::finish`].
+    pub fn finish_by(&self, scenario: &Scenario, seed: u64, run: Advance<'_>) -> Result<Finished> {
+        self.go(scenario, seed, false, run)
+    }
+
     /// As [`Simulator::finish`], with the phases and prices that the scenario has.
     ///
     /// # Errors
@@ -541,7 +549,7 @@ impl<K: Core> Course<K> {
 }
 
 /// Lets a world run until a time.
-type Advance<'a, K = Kernel> =
+pub type Advance<'a, K = Kernel> =
     &'a mut dyn FnMut(&mut World<false, K>, Ns) -> std::result::Result<(), RunError>;
 
 impl Simulate for Simulator {

@@ -170,6 +170,8 @@ pub struct Probes {
     clocks: Table<ThrottledClock>,
     /// Every group with all groups below it.
     subtrees: Vec<Vec<GroupId>>,
+    /// By CPU, whom the last switch that was observed went to; its idle task before the first.
+    current: Table<TaskId>,
     cpus: usize,
 }
 
@@ -201,6 +203,7 @@ impl Probes {
             tasks: Table::new(),
             clocks: vec![ThrottledClock::default(); parents.len() * cpus].into(),
             subtrees,
+            current: (0..cpus).map(TaskId::from).collect(),
             cpus,
         }
     }
@@ -287,13 +290,15 @@ impl Probes {
         }
     }
 
-    /// Runs of tasks that are current on a CPU are counted up to `now`.
-    pub(crate) fn settle(&mut self, task: TaskId, now: Ns) {
-        let probe = &mut self.tasks[task.index()];
-        if probe.statistics != NOBODY {
-            let ran = now.saturating_sub(probe.running_since);
-            probe.running_since = probe.running_since.max(now);
-            self.names[probe.statistics as usize].run_ns += ran;
+    /// Runs of tasks that are current on a CPU, as far as switches were observed, are counted up to `now`.
+    pub(crate) fn settle(&mut self, now: Ns) {
+        for task in &self.current {
+            let probe = &mut self.tasks[task.index()];
+            if probe.statistics != NOBODY {
+                let ran = now.saturating_sub(probe.running_since);
+                probe.running_since = probe.running_since.max(now);
+                self.names[probe.statistics as usize].run_ns += ran;
+            }
         }
     }
 
@@ -427,6 +432,7 @@ impl Probes {
     #[inline(always)]
     fn switch(&mut self, now: Ns, cpu: Cpu, prev: TaskId, state: PrevState, next: TaskId) {
         self.machine.context_switches += 1;
+        self.current[cpu.index()] = next;
         let probe = &mut self.tasks[prev.index()];
         if probe.statistics != NOBODY {
             let statistics = &mut self.names[probe.statistics as usize];

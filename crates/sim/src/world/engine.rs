@@ -78,6 +78,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         let Some((key, slot)) = self.out.wheel.pop(until) else {
             return Ok(false);
         };
+        debug_assert!(key.time() >= self.out.now, "time goes back");
         self.out.now = key.time();
         let outcome = self.dispatch(slot);
         if let Some(fault) = self.kernel.fault() {
@@ -88,6 +89,8 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         Ok(true)
     }
 
+    // Always, or the loop of a plain run would call it, because that of a checked run does too.
+    #[inline(always)]
     fn dispatch(&mut self, slot: Slot) -> Run<()> {
         let cpu = Cpu(slot.0 / per_cpu::COUNT);
         if cpu.index() >= self.out.cpus.len() {
@@ -107,6 +110,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
             Source::Starts => self.start_next(slot),
             Source::Changes => self.change_next(slot),
             Source::Arrivals(row) => self.arrive(slot, row as usize),
+            Source::Callers(cpu) => self.take_caller(cpu, slot),
             Source::Io(task) => self.io_done(slot, task),
             Source::Completion(row) => self.request_done(slot, row as usize),
             Source::PollLimit(cpu) => self.poll_limit(cpu),
@@ -334,15 +338,16 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         let now = out.now;
         for row in 0..out.cpus.len() {
             let state = &mut out.cpus[row];
-            if state.idle && state.idle_since < now {
-                state.time.idle_ns += now - state.idle_since;
-                state.idle_since = now;
+            if state.idle && state.idle_counted < now {
+                state.time.idle_ns += now - state.idle_counted;
+                state.idle_counted = now;
             }
-            let Some(task) = state.running else { continue };
-            out.execute(Cpu::from(row));
-            debug_assert!(out.tasks.contexts[task.index()].name != Name::Kernel);
-            out.probes.settle(task, now);
+            if let Some(task) = state.running {
+                out.execute(Cpu::from(row));
+                debug_assert!(out.tasks.contexts[task.index()].name != Name::Kernel);
+            }
         }
+        out.probes.settle(now);
         self.kernel.settle();
         let alive = charges(self.kernel.tables());
         self.out.probes.charge_alive(alive);

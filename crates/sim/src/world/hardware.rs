@@ -80,7 +80,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         }
         let state = &mut out.cpus[cpu.index()];
         state.idle = false;
-        state.time.idle_ns += out.now - state.idle_since + exit_ns;
+        state.time.idle_ns += out.now - state.idle_counted + exit_ns;
         state.cursor += exit_ns;
         state.awake_since = state.cursor;
         let at = state.cursor;
@@ -95,7 +95,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         state.running = None;
         if !out.hardware.on {
             state.idle = true;
-            state.idle_since = state.cursor;
+            state.idle_counted = state.cursor;
             return;
         }
         let key = Key::new(state.cursor, class::SEGMENT);
@@ -113,6 +113,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         let state = &mut out.cpus[cpu.index()];
         state.idle = true;
         state.idle_since = now;
+        state.idle_counted = now;
         let row = state.idle_row;
         let limit = state.poll_limit_ns;
         out.note_watched();
@@ -137,7 +138,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
             return Ok(());
         }
         state.idle = false;
-        state.time.idle_ns += now - state.idle_since;
+        state.time.idle_ns += now - state.idle_counted;
         state.cursor = now;
         out.executing = cpu;
         out.note_watched();

@@ -16,9 +16,46 @@ use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::platform::Op;
 use schedcast_kernel::task::TaskAttributes;
 use schedcast_kernel::{Context as WakeContext, Cpu, GroupId, Ns, Platform, TaskId};
+use std::collections::VecDeque;
 
 /// How often the timer interrupt looks again for timers that expired meanwhile.
 const RETRIES: usize = 3;
+
+/// What comes for a CPU from outside.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Caller {
+    /// The task in this row of the workload starts.
+    Start(u32),
+    /// A device interrupts.
+    Arrival(Arrival),
+}
+
+impl Caller {
+    fn class(self) -> u8 {
+        match self {
+            Caller::Start(_) => class::START,
+            Caller::Arrival(_) => class::ARRIVAL,
+        }
+    }
+}
+
+/// Who waits until a CPU is out of its idle state or through with an operation, in order of arrival. Those of other CPUs do
+/// not wait for them.
+///
+/// Worked example: tasks start on CPU 0 at 0 and on CPU 1 at 5 us, and both CPUs take 18 us to leave their idle states. The
+/// first begins at 18 us, the second at 23 us, and not at 36.
+#[derive(Clone, Debug)]
+pub(super) struct Callers {
+    slot: Slot,
+    waiting: VecDeque<Caller>,
+}
+
+impl Callers {
+    pub fn new(slot: Slot) -> Self {
+        let waiting = VecDeque::new();
+        Self { slot, waiting }
+    }
+}
 
 impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     /// The hardware's signal takes a while to become an interrupt, in which the CPU executes nothing.
@@ -152,15 +189,52 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         let Some(arrival) = self.next_arrival(row) else {
             return Ok(());
         };
-        if !self.enter(arrival.cpu, slot, class::ARRIVAL) {
-            return Ok(());
-        }
         self.take_arrival(row);
         if let Some(next) = self.next_arrival(row) {
             self.out
                 .wheel
                 .arm(slot, Key::new(next.at_ns, class::ARRIVAL));
         }
+        self.call(arrival.cpu, Caller::Arrival(arrival))
+    }
+
+    /// Somebody calls a CPU that may not be ready, behind those who wait for it.
+    fn call(&mut self, cpu: Cpu, caller: Caller) -> Run<()> {
+        let callers = &self.out.callers[cpu.index()];
+        let (slot, is_first) = (callers.slot, callers.waiting.is_empty());
+        if !is_first || !self.enter(cpu, slot, caller.class()) {
+            self.out.callers[cpu.index()].waiting.push_back(caller);
+            return Ok(());
+        }
+        self.answer(cpu, caller)
+    }
+
+    /// The first of those who wait for a CPU tries again.
+    pub(super) fn take_caller(&mut self, cpu: Cpu, slot: Slot) -> Run<()> {
+        let Some(&caller) = self.out.callers[cpu.index()].waiting.front() else {
+            return Ok(());
+        };
+        if !self.enter(cpu, slot, caller.class()) {
+            return Ok(());
+        }
+        let out = &mut self.out;
+        let waiting = &mut out.callers[cpu.index()].waiting;
+        waiting.pop_front();
+        if let Some(next) = waiting.front() {
+            out.wheel.arm(slot, Key::new(out.now, next.class()));
+        }
+        self.answer(cpu, caller)
+    }
+
+    fn answer(&mut self, cpu: Cpu, caller: Caller) -> Run<()> {
+        match caller {
+            Caller::Start(row) => self.start(cpu, row),
+            Caller::Arrival(arrival) => self.interrupted_by(arrival),
+        }
+        self.run(cpu, Flow::Entered)
+    }
+
+    fn interrupted_by(&mut self, arrival: Arrival) {
         self.device_interrupt(arrival.cpu);
         let context = match arrival.context {
             ArrivalContext::HardIrq => WakeContext::HardIrq,
@@ -197,7 +271,6 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
                 }
             }
         }
-        self.run(arrival.cpu, Flow::Entered)
     }
 
     /// The arrival that is due next.
@@ -243,19 +316,28 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         let Some(&row) = shared.starts.get(self.out.next_start) else {
             return Ok(());
         };
-        let spec = &shared.workload.tasks[row as usize];
-        let affinity = spec
-            .affinity
-            .unwrap_or_else(|| CpuSet::first(self.out.cpus.len()));
-        let cpu = spec.start_cpu.or(affinity.lowest()).unwrap_or(Cpu(0));
-        if !self.enter(cpu, slot, class::START) {
-            return Ok(());
-        }
         self.out.next_start += 1;
         if let Some(&next) = shared.starts.get(self.out.next_start) {
             let at_ns = shared.workload.tasks[next as usize].start_ns;
             self.out.wheel.arm(slot, Key::new(at_ns, class::START));
         }
+        let (_, cpu) = self.begins_on(&shared.workload.tasks[row as usize]);
+        self.call(cpu, Caller::Start(row))
+    }
+
+    /// CPUs that a task of the workload may use, and on which of them it begins.
+    pub(super) fn begins_on(&self, spec: &TaskSpec) -> (CpuSet, Cpu) {
+        let affinity = spec
+            .affinity
+            .unwrap_or_else(|| CpuSet::first(self.out.cpus.len()));
+        let cpu = spec.start_cpu.or(affinity.lowest()).unwrap_or(Cpu(0));
+        (affinity, cpu)
+    }
+
+    fn start(&mut self, cpu: Cpu, row: u32) {
+        let shared = std::sync::Arc::clone(&self.out.shared);
+        let spec = &shared.workload.tasks[row as usize];
+        let (affinity, _) = self.begins_on(spec);
         let task = self.create_from_spec(spec, row, affinity, cpu);
         if spec.latency_limit_ns.is_some() {
             let limit_ns = spec.latency_limit_ns;
@@ -263,7 +345,6 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
                 .set_latency_limit(&mut self.out, cpu, task, limit_ns);
         }
         self.kernel.wake_up_new_task(&mut self.out, cpu, task);
-        self.run(cpu, Flow::Entered)
     }
 
     pub(super) fn create_from_spec(

@@ -16,6 +16,7 @@
 //! its idle state; at 4900 it handles the interrupt, switches, and executes B.
 
 mod calls;
+mod check;
 mod core;
 mod devices;
 mod engine;

@@ -3,6 +3,7 @@
 use super::devices::Devices;
 use super::explain::Explained;
 use super::hardware::HardwareSlots;
+use super::interrupts::Callers;
 use super::script::Script;
 use super::tasks::Tasks;
 use crate::hardware::lateness::Lateness;
@@ -53,6 +54,8 @@ pub(super) enum Source {
     Changes,
     /// Next arrival of a source.
     Arrivals(u32),
+    /// The first of those that wait until a CPU takes them.
+    Callers(Cpu),
     /// Completion of a task's I/O.
     Io(TaskId),
     /// A device is done with the request of this row.
@@ -91,8 +94,10 @@ pub(crate) struct CpuState {
     pub running: Option<TaskId>,
     /// Up to when the execution of `running` is accounted.
     pub started: Ns,
-    /// Since when it idles; only while `idle`.
+    /// Since when it sleeps in its idle state; only while `idle`, and only where the hardware is modelled.
     pub idle_since: Ns,
+    /// Up to when its idle time is accounted; only while `idle`.
+    pub idle_counted: Ns,
     /// Since when it executes; only while not `idle`.
     pub awake_since: Ns,
     /// Speed with warm caches, [`crate::segment::SPEED_NOMINAL`] = nominal.
@@ -190,6 +195,8 @@ pub struct Outside<const EXPLAIN: bool = false> {
     pub(super) timer_lateness: Vec<Lateness>,
     pub(super) arrivals: Vec<SourceState>,
     pub(super) devices: Devices,
+    /// By CPU.
+    pub(super) callers: Vec<Callers>,
     pub(super) next_start: usize,
     pub(super) next_change: usize,
     /// Requests under way: (metric, key) to begin.
@@ -228,6 +235,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         if key.time() > self.limit || self.wheel.peek() <= key {
             return false;
         }
+        self.wheel.pass(key);
         self.now = key.time();
         true
     }

@@ -44,6 +44,13 @@ pub(super) struct Script {
     resume: Option<Stage>,
 }
 
+impl Script {
+    /// How long the operation under way has waited so far.
+    pub(super) fn delay_ns(&self) -> Ns {
+        self.delay_ns
+    }
+}
+
 impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     /// Whether deeds of the operation that `cpu` executes have to be written down.
     #[inline(always)]
@@ -127,17 +134,19 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         for (at, deed) in &steps[next..] {
             let at = at + delay_ns;
             let key = Key::new(at, class::SEGMENT);
-            if at > self.now && !self.advance_to(key) {
-                self.wheel.arm(<Outside>::slot(cpu, per_cpu::SEGMENT), key);
-                self.scripts[row] = Script {
-                    steps,
-                    next,
-                    delay_ns,
-                    resume: Some(stage),
-                };
+            if at > self.now {
                 // The previous task is accounted; no task runs before the script is over.
                 self.cpus[row].running = None;
-                return false;
+                if !self.advance_to(key) {
+                    self.wheel.arm(<Outside>::slot(cpu, per_cpu::SEGMENT), key);
+                    self.scripts[row] = Script {
+                        steps,
+                        next,
+                        delay_ns,
+                        resume: Some(stage),
+                    };
+                    return false;
+                }
             }
             next += 1;
             delay_ns += self.perform(cpu, at, deed);

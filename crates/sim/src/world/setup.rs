@@ -2,6 +2,7 @@
 
 use super::error::WorldError;
 use super::hardware::{HardwareSlots, price_scale};
+use super::interrupts::Callers;
 use super::outside::{CpuState, CpuTime, Outside, Shared, Source, SourceState, class, per_cpu};
 use super::platform::{ARRIVALS, NEWIDLE, TIMER_LATENESS, TIMER_OFFSET};
 use super::script::Script;
@@ -20,7 +21,6 @@ use crate::wheel::{Key, Wheel};
 use crate::workload::{
     ArrivalSource, ArrivalSpec, ForkSpec, GroupSetting, GroupSpec, TaskSpec, Workload,
 };
-use schedcast_kernel::cpuset::CpuSet;
 use schedcast_kernel::group::BandwidthLimit;
 use schedcast_kernel::rules::Rules;
 use schedcast_kernel::task::TaskAttributes;
@@ -118,10 +118,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
             let Some(queue) = spec.asleep_in else {
                 continue;
             };
-            let affinity = spec
-                .affinity
-                .unwrap_or_else(|| CpuSet::first(self.out.cpus.len()));
-            let cpu = spec.start_cpu.or(affinity.lowest()).unwrap_or(Cpu(0));
+            let (affinity, cpu) = self.begins_on(spec);
             let task = self.create_from_spec(spec, row, affinity, cpu);
             self.kernel.adopt_sleeper(cpu, task);
             let tasks = &mut self.out.tasks;
@@ -180,6 +177,10 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
                     .wheel
                     .arm(slot, Key::new(arrival.at_ns, class::ARRIVAL));
             }
+        }
+        for cpu in (0..self.out.cpus.len()).map(Cpu::from) {
+            let slot = self.out.add_source(Source::Callers(cpu));
+            self.out.callers.push(Callers::new(slot));
         }
     }
 
@@ -255,6 +256,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
                 running: None,
                 started: 0,
                 idle_since: 0,
+                idle_counted: 0,
                 awake_since: 0,
                 warm_speed: speed,
                 speed,
@@ -297,6 +299,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
             machine,
             shared: Arc::new(Shared::new(workload)),
             seed,
+            callers: Vec::new(),
             next_start: 0,
             next_change: 0,
             requests: BTreeMap::new(),

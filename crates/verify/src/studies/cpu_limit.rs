@@ -13,7 +13,7 @@
 use schedcast_lab::error::Result;
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::outcome::Outcome;
-use schedcast_lab::statistics::percentile;
+use schedcast_base::quantile::percentile;
 
 use super::bench::uniform_draws;
 use super::published::{Kernel, broken};
