@@ -267,6 +267,7 @@ fn names(svg: &mut String, mut ends: Vec<(f64, String, &str)>) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Drawn;
     use crate::frontier::tests::two_lines;
 
     #[test]

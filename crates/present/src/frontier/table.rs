@@ -109,6 +109,7 @@ impl Drawn<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Drawn;
     use crate::frontier::tests::two_lines;
 
     #[test]
