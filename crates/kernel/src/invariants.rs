@@ -162,7 +162,7 @@ fn check_cpu(kernel: &Kernel, cpu: Cpu) {
     let stop = u32::from(kernel.tasks[kernel.migration_thread(cpu).index()].on_rq);
     assert_eq!(
         rq.nr_running,
-        root.h_nr_queued + rq.rt.counted + stop,
+        root.h_nr_queued + rq.rt.counted + stop + kernel.dl.counted(&kernel.rules, cpu),
         "CPU {}: nr_running",
         cpu.0
     );

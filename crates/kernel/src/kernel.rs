@@ -10,6 +10,7 @@
 //! | [`Kernel::period_timer`], [`Kernel::slack_timer`] | a bandwidth timer fires |
 //! | [`Kernel::rt_period_timer`], [`Kernel::fair_server_timer`] | a timer of the real-time class fires |
 //! | [`Kernel::wake`] | a task or an interrupt wakes a task |
+//! | [`Kernel::dl_timer`], [`Kernel::dl_inactive_timer`] | a timer of a deadline task fires |
 //! | [`Kernel::block`], [`Kernel::exit`], [`Kernel::yield_current`] | the running task gives up its CPU |
 //! | [`Kernel::leave_kernel`] | always last, on the way back to user mode or the idle loop |
 
@@ -75,6 +76,8 @@ pub struct Kernel {
     pub cpuidle: crate::cpuidle::Cpuidle,
     /// Real-time state of the whole machine.
     pub rt_domain: crate::rt::RtDomain,
+    /// The deadline class.
+    pub dl: crate::dl::Deadlines,
     /// Tick length, to count jiffies with.
     pub(crate) tick: Divisor,
     /// CPU that executes the current kernel operation.
@@ -127,6 +130,7 @@ impl Kernel {
             cpufreq: crate::cpufreq::Cpufreq::default(),
             cpuidle: crate::cpuidle::Cpuidle::default(),
             rt_domain: crate::rt::RtDomain::new(),
+            dl: crate::dl::Deadlines::new(cpus, &rules),
             tick: Divisor::new(rules.tick_ns),
             here: Cpu(0),
             custom_slices: false,
@@ -360,7 +364,9 @@ impl Kernel {
     /// Frees the row of a dead task for a later [`Kernel::task_create`].
     pub fn task_reap(&mut self, task: TaskId) {
         debug_assert_eq!(self.tasks[task.index()].state, TaskState::Dead);
-        self.free_tasks.push(task);
+        if self.dl.reap(task) {
+            self.free_tasks.push(task);
+        }
     }
 
     /// Replaces the rules while the machine runs. Requests under way keep their size.
@@ -368,6 +374,7 @@ impl Kernel {
         // Slices of both sizes are queued for a while.
         self.custom_slices |= rules.base_slice_ns != self.rules.base_slice_ns;
         self.tick = Divisor::new(rules.tick_ns);
+        self.dl.set_limit(&rules);
         self.rules = rules;
     }
 

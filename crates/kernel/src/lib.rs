@@ -12,6 +12,7 @@ pub mod cpufreq;
 pub mod cpuidle;
 pub mod cpuset;
 pub mod divide;
+pub mod dl;
 pub mod entity;
 pub mod explain;
 pub mod fair;

@@ -173,6 +173,10 @@ pub enum Timer {
     RtPeriod,
     /// Zero laxity or new period of a CPU's fair server (6.12): [`crate::Kernel::fair_server_timer`].
     FairServer(Cpu),
+    /// Next period of a deadline task: [`crate::Kernel::dl_timer`].
+    Deadline(TaskId),
+    /// 0-lag time of a deadline task: [`crate::Kernel::dl_inactive_timer`].
+    Inactive(TaskId),
     /// End of the running fair task's request (7.1): [`crate::Kernel::hrtick_timer`].
     Hrtick(Cpu),
 }
@@ -299,6 +303,11 @@ pub trait Platform {
     /// Expiry of the next timer that would interrupt `cpu`, its tick not counted
     /// (`tick_nohz_next_event`). `Ns::MAX` when there is none.
     fn next_timer(&self, cpu: Cpu) -> Ns;
+
+    /// When the clock event device of `cpu` fires, its tick counted (`hrtimer_cpu_base.expires_next`).
+    fn next_expiry(&self, cpu: Cpu) -> Ns {
+        self.next_timer(cpu)
+    }
 
     /// `cpu` enters an idle state (a row of the states it was registered with) at its cursor, and
     /// leaves it by itself after `poll_limit_ns`.

@@ -62,6 +62,8 @@ pub struct Rq {
     pub distribute_cpu_prev: Cpu,
     /// Real-time class.
     pub rt: RtRq,
+    /// Deadline tasks in their order, the fair server included (`dl.dl_nr_running`).
+    pub dl_nr_running: u32,
     /// Reservation for the fair class under real-time load (6.12).
     pub fair_server: FairServer,
     /// `TIF_NEED_RESCHED` of the current task.
@@ -170,6 +172,7 @@ impl Rq {
             stop_works: VecDeque::new(),
             distribute_cpu_prev: Cpu(0),
             rt: RtRq::new(rules.rt_runtime_ns),
+            dl_nr_running: 0,
             fair_server: FairServer::default(),
             need_resched: false,
             need_resched_lazy: false,

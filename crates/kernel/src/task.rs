@@ -16,6 +16,8 @@ pub enum Policy {
     Fifo,
     /// SCHED_RR with `rt_priority`.
     RoundRobin,
+    /// SCHED_DEADLINE: a task becomes one by [`crate::Kernel::set_deadline`].
+    Deadline,
     /// The stop class: migration threads only.
     Stop,
 }
@@ -25,6 +27,17 @@ impl Policy {
     #[inline(always)]
     pub const fn is_fair(self) -> bool {
         matches!(self, Policy::Normal | Policy::Batch | Policy::Idle)
+    }
+
+    /// Order of the classes: stop 4, deadline 3, real-time 2, fair 1.
+    #[inline(always)]
+    pub const fn rank(self) -> u8 {
+        match self {
+            Policy::Normal | Policy::Batch | Policy::Idle => 1,
+            Policy::Fifo | Policy::RoundRobin => 2,
+            Policy::Deadline => 3,
+            Policy::Stop => 4,
+        }
     }
 
     /// Whether the real-time class runs it.

@@ -6,6 +6,7 @@
 use crate::program::{Distribution, ObjectId, Program, Reg};
 use crate::world::{MessageSpec, RequestSpec};
 use schedcast_kernel::bandwidth::limits::Hierarchy;
+use schedcast_kernel::dl::Reservation;
 use schedcast_kernel::group::BandwidthLimit;
 use schedcast_kernel::task::Policy;
 use schedcast_kernel::{Cpu, GroupId, Ns, cpuset::CpuSet};
@@ -283,6 +284,8 @@ pub struct ForkSpec {
 pub struct AttributesSpec {
     /// Policy and real-time priority (0 for fair policies).
     pub policy: Option<(Policy, u8)>,
+    /// What it reserves as a deadline task; nothing else is changed then.
+    pub deadline: Option<Reservation>,
     /// Nice value.
     pub nice: Option<i32>,
     /// CPUs it may run on.

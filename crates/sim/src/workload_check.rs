@@ -42,6 +42,12 @@ pub enum WorkloadError {
         /// Where.
         place: String,
     },
+    /// Deadline tasks have to reserve something.
+    #[error("{place}: a task becomes a deadline task by what it reserves, not by its policy")]
+    DeadlinePolicy {
+        /// Where.
+        place: String,
+    },
     /// A value outside its range.
     #[error("{place}: {what} {value} is out of range, expected {expected}")]
     OutOfRange {
@@ -361,6 +367,9 @@ fn policy_in_range(
     let priority = i64::from(priority);
     if policy == Policy::Stop {
         return Err(WorkloadError::StopPolicy { place: place() });
+    }
+    if policy == Policy::Deadline {
+        return Err(WorkloadError::DeadlinePolicy { place: place() });
     }
     if policy.is_rt() {
         in_range(place, "real-time priority", priority, 1..=99, "1 to 99")

@@ -72,13 +72,24 @@ const SHAPES: [Shape; 8] = [
     },
 ];
 
-/// Name of a mix of steps, and groups, limits, real-time, changes, switches.
-const MIXES: [(&str, [bool; 5]); 5] = [
-    ("tasks", [false, false, false, false, false]),
-    ("tasks in groups", [true, false, false, false, false]),
-    ("groups with limits", [true, true, false, false, false]),
-    ("groups, switches turned", [true, true, false, false, true]),
-    ("all kinds", [true, true, true, true, false]),
+/// Name of a mix of steps, and groups, limits, real-time, changes, switches, deadlines.
+const MIXES: [(&str, [bool; 6]); 7] = [
+    ("tasks", [false, false, false, false, false, false]),
+    ("tasks in groups", [true, false, false, false, false, false]),
+    (
+        "groups with limits",
+        [true, true, false, false, false, false],
+    ),
+    (
+        "groups, switches turned",
+        [true, true, false, false, true, false],
+    ),
+    ("all kinds", [true, true, true, true, false, false]),
+    ("deadlines", [false, false, false, false, false, true]),
+    (
+        "all kinds with deadlines",
+        [true, true, true, true, false, true],
+    ),
 ];
 
 /// Where the table begins in the page; it goes on to the end.
@@ -146,11 +157,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 }
             };
         for shape in SHAPES {
-            for (name, [groups, limits, real_time, changes, features]) in MIXES {
+            for (name, [groups, limits, real_time, changes, features, deadline]) in MIXES {
                 let kinds = Kinds {
                     groups,
                     limits,
                     real_time,
+                    deadline,
                     changes,
                     features,
                 };

@@ -8,12 +8,13 @@ use schedcast_kernel::task::Policy;
 use schedcast_kernel::topology::Topology;
 
 /// Policies by their numbers in `uapi/linux/sched.h`.
-const POLICIES: [(i32, Policy); 5] = [
+const POLICIES: [(i32, Policy); 6] = [
     (0, Policy::Normal),
     (1, Policy::Fifo),
     (2, Policy::RoundRobin),
     (3, Policy::Batch),
     (5, Policy::Idle),
+    (6, Policy::Deadline),
 ];
 
 /// Number of a policy; that of `SCHED_NORMAL` where the C is not to know it.
@@ -89,6 +90,7 @@ pub fn rules_as_built(version: Version, cpus: usize, model: Preemption) -> Rules
     rules.preemption = model;
     rules.config_preemption = matches!(model, Preemption::Full | Preemption::Lazy);
     rules.features.hrtick = false;
+    rules.features.hrtick_dl = false;
     rules
 }
 
@@ -98,7 +100,7 @@ mod tests {
 
     #[test]
     fn policies_have_the_numbers_of_the_system_call() {
-        let numbers = [0, 1, 2, 3, 5];
+        let numbers = [0, 1, 2, 3, 5, 6];
         assert_eq!(numbers.map(policy_of).map(policy_number), numbers);
         assert_eq!(policy_of(3), Policy::Batch);
     }

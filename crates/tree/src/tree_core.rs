@@ -24,6 +24,8 @@ use schedcast_kernel::bandwidth::limits::Hierarchy;
 use schedcast_kernel::cpufreq::FrequencyDriver;
 use schedcast_kernel::cpuidle::{GovernorKind, IdleState};
 use schedcast_kernel::cpuset::CpuSet;
+use schedcast_kernel::dl::Reservation;
+use schedcast_kernel::dl::change::Refused;
 use schedcast_kernel::group::{BandwidthLimit, BandwidthStat};
 use schedcast_kernel::platform::{Access, Draw, Ipi, Line, Observation, Op, Platform, Timer};
 use schedcast_kernel::rules::Rules;
@@ -304,6 +306,10 @@ impl Core for TreeCore {
 
     fn hrtick_timer<P: Platform>(&mut self, _: &mut P, _: Cpu) {}
 
+    fn dl_timer<P: Platform>(&mut self, _: &mut P, _: Cpu, _: TaskId) {}
+
+    fn dl_inactive_timer<P: Platform>(&mut self, _: &mut P, _: Cpu, _: TaskId) {}
+
     fn rt_period_timer<P: Platform>(&mut self, _: &mut P, _: Cpu) {}
 
     fn period_timer<P: Platform>(&mut self, _: &mut P, _: Cpu, _: GroupId) {}
@@ -393,6 +399,35 @@ impl Core for TreeCore {
         let record = &mut self.mirror.tables.tasks[task.index()];
         (record.policy, record.nice, record.rt_priority) = (policy, nice, rt_priority);
         self.set_policy_of(p, cpu, task, 0);
+    }
+
+    fn set_deadline<P: Platform>(
+        &mut self,
+        p: &mut P,
+        cpu: Cpu,
+        task: TaskId,
+        asked: Reservation,
+    ) -> Result<(), Refused> {
+        let times = [asked.runtime_ns, asked.deadline_ns, asked.period_ns];
+        let [runtime, deadline, period] = times.map(|ns| ns as i64);
+        let reclaims = i64::from(asked.reclaims);
+        let number = i64::from(policy_number(Policy::Deadline));
+        let arguments = [
+            self.pid(task),
+            number,
+            0,
+            0,
+            runtime,
+            deadline,
+            period,
+            reclaims,
+        ];
+        let set = self.enter(p, cpu, Call::Policy, &arguments);
+        if let Some(code @ ..0) = set {
+            self.fault = Some(format!("the tree refuses {asked:?}: error {code}"));
+        }
+        self.mirror.tables.tasks[task.index()].policy = Policy::Deadline;
+        Ok(())
     }
 
     fn set_custom_slice<P: Platform>(

@@ -302,7 +302,7 @@ impl World {
         call: Call,
         arguments: &[i64],
     ) -> Result<i64, WorldError> {
-        let mut all = [0; 6];
+        let mut all = [0; 8];
         all[..arguments.len()].copy_from_slice(arguments);
         let result =
             (self.functions.run)(cpu as c_int, now as c_longlong, call as c_int, all.as_ptr());
@@ -329,7 +329,7 @@ impl World {
         arguments: &[i64],
         hear: &mut Hear<'_>,
     ) -> Result<i64, WorldError> {
-        let mut all = [0; 6];
+        let mut all = [0; 8];
         all[..arguments.len()].copy_from_slice(arguments);
         // SAFETY: forgotten before `hear` ends; the object calls back within `run` only.
         self.inner.hear = Some(unsafe {

@@ -17,6 +17,7 @@ const ONE_CPU: Shape = Shape {
 const PLAIN: Kinds = Kinds {
     groups: false,
     limits: false,
+    deadline: false,
     real_time: false,
     changes: false,
     features: false,
@@ -31,6 +32,7 @@ const LIMITED: Kinds = Kinds {
 const ALL: Kinds = Kinds {
     groups: true,
     limits: true,
+    deadline: false,
     real_time: true,
     changes: true,
     features: false,

@@ -584,8 +584,9 @@ fn what_cannot_run_is_refused_with_its_place() {
         .collect();
     let cases = [
         (
-            String::from("{'tasks':{'a':{'run':1,'policy':'SCHED_DEADLINE','util_min':1}}}"),
-            "1:33: SCHED_DEADLINE cannot run: the deadline class is not modelled (and 1 more)",
+            String::from("{'tasks':{'a':{'run':1,'nodes_membind':[0],'util_min':1}}}"),
+            "1:40: nodes_membind cannot run: memory has no place in the model, so that binding it would \
+             change nothing (and 1 more)",
         ),
         (
             String::from("{'tasks':{'a':{'run':1,'cpus':[0,4]}}}"),

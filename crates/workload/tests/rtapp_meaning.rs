@@ -239,23 +239,35 @@ fn refusals(text: &str) -> Vec<String> {
 
 #[test]
 fn what_cannot_run_loads_and_is_refused_with_its_place() {
-    let deadline = "SCHED_DEADLINE: the deadline class is not modelled";
+    let deadline = |runtime_us: u32, period_us: u32| {
+        format!(
+            "SCHED_DEADLINE with a runtime of {runtime_us} us, a deadline of {period_us} us and a period of \
+             {period_us} us: the kernel refuses it: expected 2 us <= dl-runtime <= dl-deadline <= dl-period, and a \
+             period from 100 us to 4194304 us"
+        )
+    };
+    assert_eq!(
+        refusals(
+            "{'tasks':{'a':{'policy':'SCHED_DEADLINE','dl-runtime':10,'dl-period':100,'run':1}}}"
+        ),
+        [""; 0]
+    );
     let clamp = "utilization clamps are not modelled";
     assert_eq!(refusals("{'tasks':{'a':{'run':1}}}"), [""; 0]);
     assert_eq!(
         refusals("{'tasks':{'a':{'policy':'SCHED_DEADLINE','dl-runtime':1,'run':1}}}"),
-        [format!("1:25: {deadline}")]
+        [format!("1:25: {}", deadline(1, 1))]
     );
     // By default policy there is no better place than the task.
     assert_eq!(
         refusals("{'tasks':{'a':{'run':1}},'global':{'default_policy':'SCHED_DEADLINE'}}"),
-        [format!("1:11: {deadline}")]
+        [format!("1:11: {}", deadline(0, 0))]
     );
     assert_eq!(
         refusals(
             "{'tasks':{'a':{'phases':{'p':{'run':1},'q':{'policy':'SCHED_DEADLINE','run':1}}}}}"
         ),
-        [format!("1:54: {deadline}")]
+        [format!("1:54: {}", deadline(0, 0))]
     );
     assert_eq!(
         refusals(

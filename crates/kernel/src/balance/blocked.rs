@@ -45,7 +45,11 @@ impl Kernel {
             .is_rt();
         let avg = &mut self.rqs[cpu.index()].rt.avg;
         let mut decayed = avg.update(now, Inputs::of_class(running), 1);
-        let blocked = avg.util_avg > 0;
+        let mut blocked = avg.util_avg > 0;
+        if self.dl.used {
+            decayed |= self.update_dl_rq_load_avg(cpu, self.runs_deadline_task(cpu));
+            blocked |= self.dl.rqs[cpu.index()].avg.util_avg > 0;
+        }
         let interrupted = self.rqs[cpu.index()].avg_irq.util_sum > 0;
         decayed |= interrupted && self.update_irq_load_avg(cpu, 0);
         let interrupted = self.rqs[cpu.index()].avg_irq.util_avg > 0;

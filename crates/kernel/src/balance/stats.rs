@@ -158,12 +158,13 @@ impl Kernel {
         }
     }
 
-    /// Capacity that real-time tasks and interrupts leave of a CPU (`scale_rt_capacity`), at least
-    /// 1.
+    /// Capacity that real-time and deadline tasks and interrupts leave of a CPU
+    /// (`scale_rt_capacity`), at least 1.
     fn scale_rt_capacity(&self, cpu: Cpu) -> u64 {
         let max = self.domains.cpus[cpu.index()].capacity_orig;
         let rq = &self.rqs[cpu.index()];
-        let (used, irq) = (rq.rt.avg.util_avg, rq.avg_irq.util_avg);
+        let used = rq.rt.avg.util_avg + self.dl.rqs[cpu.index()].avg.util_avg;
+        let irq = rq.avg_irq.util_avg;
         if irq >= max || used >= max {
             return 1;
         }

@@ -28,12 +28,12 @@ struct Held {
 }
 
 impl Kernel {
-    /// Kernel priority: smaller is more urgent. 0..=98 real-time, 100..=139 fair.
+    /// Kernel priority: smaller is more urgent. −1 deadline, 0..=98 real-time, 100..=139 fair.
     #[inline]
     pub(crate) fn prio(&self, task: TaskId) -> i32 {
         let record = &self.tasks[task.index()];
         match record.policy {
-            Policy::Stop => -1,
+            Policy::Stop | Policy::Deadline => -1,
             Policy::Fifo | Policy::RoundRobin => 99 - i32::from(record.rt_priority),
             Policy::Normal | Policy::Batch | Policy::Idle => 120 + record.nice,
         }
@@ -124,7 +124,7 @@ impl Kernel {
     /// for the fair policies; `rt_priority` is 1..=99 for FIFO and RR and 0 otherwise.
     ///
     /// # Panics
-    /// When nice or priority do not fit the policy, or the policy is [`Policy::Stop`].
+    /// When nice or priority do not fit the policy, or the policy is [`Policy::Stop`] or [`Policy::Deadline`].
     pub fn set_policy<P: Platform>(
         &mut self,
         p: &mut P,
@@ -135,8 +135,8 @@ impl Kernel {
         rt_priority: u8,
     ) {
         assert!(
-            policy != Policy::Stop,
-            "only migration threads are stop tasks"
+            !matches!(policy, Policy::Stop | Policy::Deadline),
+            "only migration threads are stop tasks, and deadline tasks need a reservation"
         );
         assert!((-20..=19).contains(&nice), "nice {nice} is not in -20..=19");
         assert!(
@@ -156,17 +156,39 @@ impl Kernel {
         if unchanged && !asks_anew {
             return;
         }
+        self.change_class(
+            p,
+            task,
+            policy,
+            policy.is_fair().then_some(nice),
+            rt_priority,
+            None,
+        );
+    }
+
+    /// The part of `__sched_setscheduler` behind its checks.
+    pub(crate) fn change_class<P: Platform>(
+        &mut self,
+        p: &mut P,
+        task: TaskId,
+        policy: Policy,
+        nice: Option<i32>,
+        rt_priority: u8,
+        reservation: Option<crate::dl::Reservation>,
+    ) {
         let (old_policy, old_prio) = (self.tasks[task.index()].policy, self.prio(task));
-        let class_changes = old_policy.is_fair() != policy.is_fair();
+        let class_changes = old_policy.rank() != policy.rank();
         if class_changes {
             self.finish_delayed_dequeue(p, task);
         }
-        let new_prio = if policy.is_fair() {
-            120 + nice
-        } else {
-            99 - i32::from(rt_priority)
+        let new_prio = match (policy, nice) {
+            (Policy::Deadline, _) => -1,
+            (_, Some(nice)) => 120 + nice,
+            _ => 99 - i32::from(rt_priority),
         };
-        let held = self.hold_task(p, task, new_prio != old_prio);
+        let moved =
+            new_prio != old_prio || (policy == Policy::Deadline && self.rules.dl_moved_renews);
+        let held = self.hold_task(p, task, moved);
         let leaves_first = class_changes && self.rules.class_change_detaches_first;
         if leaves_first && old_policy.is_fair() {
             self.detach_task_cfs_rq(p, task);
@@ -174,12 +196,20 @@ impl Kernel {
         let record = &mut self.tasks[task.index()];
         record.policy = policy;
         record.rt_priority = rt_priority;
-        if policy.is_fair() {
+        if let Some(nice) = nice {
             record.nice = nice;
+        }
+        let old_deadline_ns = self.dl.of(task).deadline_ns;
+        if let Some(reservation) = reservation {
+            self.dl_set_parameters(task, reservation);
         }
         self.set_load_weight(p, task, old_policy.is_fair());
         self.release_task(p, task, held, old_prio < new_prio);
-        self.class_or_prio_changed(p, held.cpu, task, old_policy, old_prio);
+        if policy == Policy::Deadline && !class_changes {
+            self.prio_changed_dl(p, held.cpu, task, old_deadline_ns);
+        } else {
+            self.class_or_prio_changed(p, held.cpu, task, old_policy, old_prio);
+        }
         self.balance_callbacks(p, held.cpu);
     }
 
@@ -192,23 +222,27 @@ impl Kernel {
         old_policy: Policy,
         old_prio: i32,
     ) {
-        match (
-            old_policy.is_fair(),
-            self.tasks[task.index()].policy.is_fair(),
-        ) {
-            (true, false) => {
-                if !self.rules.class_change_detaches_first {
-                    self.detach_task_cfs_rq(p, task);
-                }
-                self.switched_to_rt(p, cpu, task);
-            }
-            (false, true) => {
+        let policy = self.tasks[task.index()].policy;
+        if old_policy.rank() != policy.rank() {
+            if old_policy == Policy::Deadline {
+                self.switched_from_dl(p, cpu, task);
+            } else if old_policy.is_rt() {
                 self.switched_from_rt(cpu, task);
+            } else if !self.rules.class_change_detaches_first {
+                self.detach_task_cfs_rq(p, task);
+            }
+            if policy == Policy::Deadline {
+                self.switched_to_dl(p, cpu, task);
+            } else if policy.is_rt() {
+                self.switched_to_rt(p, cpu, task);
+            } else {
                 self.switched_to_fair(p, cpu, task);
             }
-            _ if self.prio(task) == old_prio => {}
-            (true, true) => self.prio_changed_fair(p, cpu, task, old_prio),
-            (false, false) => self.prio_changed_rt(p, cpu, task, old_prio),
+        } else if self.prio(task) == old_prio {
+        } else if policy.is_fair() {
+            self.prio_changed_fair(p, cpu, task, old_prio);
+        } else {
+            self.prio_changed_rt(p, cpu, task, old_prio);
         }
     }
 

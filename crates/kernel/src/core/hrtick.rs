@@ -13,6 +13,7 @@ use crate::ids::{Cpu, Ns, TaskId};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
 use crate::platform::{Ipi, Op, Platform, Timer};
+use crate::task::Policy;
 use crate::weight::NICE_0_LOAD;
 
 /// All of a CPU in averages of utilisation.
@@ -84,7 +85,7 @@ impl Kernel {
     }
 
     /// `hrtick_start`.
-    fn hrtick_start<P: Platform>(&mut self, p: &mut P, cpu: Cpu, delay_ns: Ns) {
+    pub(crate) fn hrtick_start<P: Platform>(&mut self, p: &mut P, cpu: Cpu, delay_ns: Ns) {
         let delay_ns = delay_ns.max(MIN_DELAY_NS);
         let rq = &mut self.rqs[cpu.index()];
         if rq.hrtick.in_schedule {
@@ -144,6 +145,8 @@ impl Kernel {
             self.resched_curr(p, cpu);
         } else if policy.is_rt() {
             self.task_tick_rt(p, cpu, curr);
+        } else if policy == Policy::Deadline {
+            self.task_tick_dl(p, cpu, curr, true);
         }
     }
 }

@@ -56,9 +56,7 @@ impl Kernel {
         self.activate_task(p, target, task, flags);
         p.observe(target, Observation::Wakeup { task, cpu: target });
         self.wakeup_preempt(p, target, task, true);
-        if self.tasks[task.index()].policy.is_rt() {
-            self.task_woken_rt(p, target, task);
-        }
+        self.task_woken(p, target, task);
     }
 
     /// A task that has slept on `cpu` since long before the begin of the run: its load has decayed to nothing and the

@@ -12,7 +12,7 @@ use crate::model::{Mark, reached};
 use crate::pelt::LOAD_AVG_MAX;
 use crate::platform::{Observation, Op, Platform, PrevState};
 use crate::rules::{IdlePeltSync, Preemption};
-use crate::task::TaskState;
+use crate::task::{Policy, TaskState};
 
 impl Kernel {
     /// Asks for a reschedule of a CPU at its next preemption point (`resched_curr`).
@@ -71,12 +71,13 @@ impl Kernel {
     /// The current task of `cpu` yields (`sched_yield`).
     pub fn yield_current<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         self.here = cpu;
-        self.update_rq_clock(p, cpu);
         let task = self.rqs[cpu.index()].curr;
         if self.tasks[task.index()].policy.is_fair() {
             self.yield_task_fair(p, cpu, task);
         } else if self.tasks[task.index()].policy.is_rt() {
             self.requeue_task_rt(cpu, task, false);
+        } else if self.tasks[task.index()].policy == Policy::Deadline {
+            self.yield_task_dl(p, cpu, task);
         }
         self.schedule(p, cpu, PrevState::Runnable);
     }
@@ -93,7 +94,7 @@ impl Kernel {
                 false => self.update_curr(p, self.entities[se.index()].cfs_rq),
             }
         } else {
-            self.update_curr_rt(p, cpu);
+            self.update_curr_above_fair(p, cpu);
         }
         self.entities[se.index()].sum_exec_runtime
     }
@@ -237,7 +238,8 @@ impl Kernel {
     fn pick_next_task<P: Platform>(&mut self, p: &mut P, cpu: Cpu, prev: TaskId) -> TaskId {
         self.balance_rt(p, cpu, prev);
         let rq = &self.rqs[cpu.index()];
-        let mut has_work = rq.fair_server.queued || self.cfs_rqs[cpu.index()].nr_queued > 0;
+        let above_fair = rq.dl_nr_running > 0;
+        let mut has_work = above_fair || self.cfs_rqs[cpu.index()].nr_queued > 0;
         loop {
             if let Some(next) = self.pick_task_above_fair(p, cpu) {
                 self.switch_above_fair(p, cpu, prev, next);
@@ -247,7 +249,7 @@ impl Kernel {
                 self.switch_to_fair(p, cpu, prev, next);
                 return next;
             }
-            if (has_work && self.balances_before_picking(prev))
+            if (has_work && self.balances_before_picking(prev, above_fair))
                 || self.sched_balance_newidle(p, cpu) == 0
             {
                 break;
@@ -264,24 +266,27 @@ impl Kernel {
         idle
     }
 
-    /// Behind a task of a higher class the kernel balanced once, before it picked, and only if nothing was queued then.
-    fn balances_before_picking(&self, prev: TaskId) -> bool {
+    /// Behind a task of a higher class the kernel balanced once, before it picked, and only if nothing was queued then. Behind
+    /// the idle task it did not, if somebody `above_fair` was there who then had nothing to run: the fair server.
+    fn balances_before_picking(&self, prev: TaskId, above_fair: bool) -> bool {
         self.rules.balances_before_picking
-            && !self.is_idle_task(prev)
-            && !self.tasks[prev.index()].policy.is_fair()
+            && if self.is_idle_task(prev) {
+                above_fair
+            } else {
+                !self.tasks[prev.index()].policy.is_fair()
+            }
     }
 
-    /// The classes above the fair one: stop, the fair server in place of the deadline class,
-    /// real-time.
+    /// The classes above the fair one: stop, deadline with the fair server, real-time.
     fn pick_task_above_fair<P: Platform>(&mut self, p: &mut P, cpu: Cpu) -> Option<TaskId> {
         self.pick_task_stop(cpu)
-            .or_else(|| self.pick_task_fair_server(p, cpu))
+            .or_else(|| self.pick_task_dl(p, cpu))
             .or_else(|| self.pick_task_rt(cpu))
     }
 
     #[inline(never)]
     fn switch_above_fair<P: Platform>(&mut self, p: &mut P, cpu: Cpu, prev: TaskId, next: TaskId) {
-        if prev != next {
+        if prev != next || self.rules.puts_before_picking {
             self.put_prev_task(p, prev);
             self.set_next_task(p, cpu, next, true);
         }
@@ -317,6 +322,8 @@ impl Kernel {
             self.put_prev_task_fair(p, prev);
         } else if policy.is_rt() {
             self.put_prev_task_rt(p, prev);
+        } else if policy == Policy::Deadline {
+            self.put_prev_task_dl(p, prev);
         }
     }
 
@@ -338,6 +345,8 @@ impl Kernel {
             }
         } else if self.tasks[next.index()].policy.is_rt() {
             self.set_next_task_rt(cpu, next, first);
+        } else if self.tasks[next.index()].policy == Policy::Deadline {
+            self.set_next_task_dl(p, cpu, next, first);
         }
     }
 
@@ -354,6 +363,8 @@ impl Kernel {
             self.enqueue_task_fair(p, cpu, task, flags);
         } else if self.tasks[task.index()].policy.is_rt() {
             self.enqueue_task_rt(p, cpu, task, flags);
+        } else if self.tasks[task.index()].policy == Policy::Deadline {
+            self.enqueue_task_dl(p, cpu, task, flags, false);
         } else {
             self.count_stop_task(cpu, true);
         }
@@ -373,6 +384,8 @@ impl Kernel {
         }
         if self.tasks[task.index()].policy.is_rt() {
             self.dequeue_task_rt(p, cpu, task, flags);
+        } else if self.tasks[task.index()].policy == Policy::Deadline {
+            self.dequeue_task_dl(p, cpu, task, flags);
         } else {
             self.count_stop_task(cpu, false);
         }
@@ -397,7 +410,8 @@ impl Kernel {
     fn update_idle_clock_pelt(&mut self, cpu: Cpu) {
         let saturated = ((u64::from(LOAD_AVG_MAX) - 1024) << 10) - u64::from(LOAD_AVG_MAX);
         let util_sum = u64::from(self.cfs_rqs[cpu.index()].avg.util_sum)
-            + u64::from(self.rqs[cpu.index()].rt.avg.util_sum);
+            + u64::from(self.rqs[cpu.index()].rt.avg.util_sum)
+            + u64::from(self.dl.rqs[cpu.index()].avg.util_sum);
         let rq = &mut self.rqs[cpu.index()];
         if util_sum >= saturated {
             reached(Mark::LostIdleTime);

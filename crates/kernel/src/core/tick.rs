@@ -8,6 +8,7 @@ use crate::ids::{Cpu, Ns};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
 use crate::platform::{Op, Platform, Timer};
+use crate::task::Policy;
 
 impl Kernel {
     /// First tick after `now` on the grid.
@@ -39,6 +40,8 @@ impl Kernel {
             self.task_tick_fair(p, curr);
         } else if policy.is_rt() {
             self.task_tick_rt(p, cpu, curr);
+        } else if policy == Policy::Deadline {
+            self.task_tick_dl(p, cpu, curr, false);
         }
         self.cpufreq_tick(p, cpu);
         self.sched_balance_trigger(p, cpu);

@@ -11,7 +11,7 @@ use crate::model::{Mark, reached};
 use crate::platform::{Observation, Op, Platform};
 use crate::rules::FairClass;
 use crate::select::WakeKind;
-use crate::task::TaskState;
+use crate::task::{Policy, TaskState};
 
 impl Kernel {
     /// Wakes a task from `cpu` (`try_to_wake_up`). Returns `false` when it was not asleep.
@@ -193,11 +193,20 @@ impl Kernel {
         self.tasks[task.index()].state = TaskState::Running;
         p.observe(cpu, Observation::Wakeup { task, cpu });
         self.wakeup_preempt(p, cpu, task, false);
-        if self.tasks[task.index()].policy.is_rt() {
-            self.task_woken_rt(p, cpu, task);
-        }
+        self.task_woken(p, cpu, task);
         if !self.rules.avg_idle_at_every_start {
             self.end_idle_stamp(cpu);
+        }
+    }
+
+    /// A task was put on a queue where it may have to wait: it looks for another CPU (`task_woken`).
+    #[inline(always)]
+    pub(crate) fn task_woken<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
+        let policy = self.tasks[task.index()].policy;
+        if policy.is_rt() {
+            self.task_woken_rt(p, cpu, task);
+        } else if policy == Policy::Deadline {
+            self.task_woken_dl(p, cpu, task);
         }
     }
 
@@ -243,13 +252,19 @@ impl Kernel {
         let curr = self.rqs[cpu.index()].curr;
         let idle = self.is_idle_task(curr);
         let (curr_rank, rank) = (
-            if idle { 0 } else { self.class_rank(curr) },
-            self.class_rank(task),
+            if idle {
+                0
+            } else {
+                self.tasks[curr.index()].policy.rank()
+            },
+            self.tasks[task.index()].policy.rank(),
         );
         if rank > curr_rank {
             self.resched_curr(p, cpu);
         } else if rank == curr_rank && self.tasks[task.index()].policy.is_fair() {
             self.check_preempt_wakeup_fair(p, cpu, task, fork);
+        } else if rank == curr_rank && rank == Policy::Deadline.rank() {
+            self.wakeup_preempt_dl(p, cpu, task);
         } else if rank == curr_rank {
             self.wakeup_preempt_rt(p, cpu, task);
         }
@@ -257,18 +272,6 @@ impl Kernel {
         let curr_queued = idle || self.tasks[curr.index()].on_rq;
         let rq = &mut self.rqs[cpu.index()];
         rq.skip_clock_update |= rq.need_resched && curr_queued;
-    }
-
-    /// Order of the classes: stop 3, real-time 2, fair 1 (idle 0).
-    fn class_rank(&self, task: TaskId) -> u8 {
-        let policy = self.tasks[task.index()].policy;
-        if policy.is_fair() {
-            1
-        } else if policy.is_rt() {
-            2
-        } else {
-            3
-        }
     }
 
     /// Chooses the CPU of a waking or starting task (`select_task_rq`).
@@ -287,6 +290,8 @@ impl Kernel {
         }
         let cpu = if record.policy.is_fair() {
             self.select_task_rq_fair(p, waker_cpu, task, kind, flags)
+        } else if record.policy == Policy::Deadline {
+            self.select_task_rq_dl(task, kind)
         } else {
             self.select_task_rq_rt(task, kind)
         };
@@ -307,6 +312,8 @@ impl Kernel {
         }
         if record.policy.is_fair() {
             self.migrate_task_rq_fair(p, task);
+        } else if record.policy == Policy::Deadline && record.state == TaskState::Waking {
+            self.migrate_task_rq_dl(p, task);
         }
         self.tasks[task.index()].cpu = new_cpu;
         self.set_task_rq(se, group, new_cpu);

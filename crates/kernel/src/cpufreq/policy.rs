@@ -351,6 +351,8 @@ impl Kernel {
             },
             rt: rq.rt.avg.util_avg,
             irq: rq.avg_irq.util_avg,
+            deadline: self.dl.rqs[cpu.index()].avg.util_avg,
+            deadline_bandwidth: self.dl.rqs[cpu.index()].running_bw >> 10,
             rt_runnable: rq.rt.nr_running > 0,
             capacity: rq.cpu_capacity_orig,
         }

@@ -56,6 +56,8 @@ pub struct FrequencyRules {
     pub margin_on_current: bool,
     /// schedutil holds the frequency of a CPU that was not idle since its last decision (4.12).
     pub hold_while_busy: bool,
+    /// The bandwidth of deadline tasks is the least that is asked for (6.8); before, it was added to the utilisation.
+    pub deadline_bandwidth_is_least: bool,
     /// Default rate limit.
     pub rate_limit: RateLimit,
     /// x86 CPUs with APERF and MPERF make the scheduler frequency invariant (5.7).
@@ -79,6 +81,7 @@ impl FrequencyRules {
             runnable_boost: false,
             margin_on_current: false,
             hold_while_busy: false,
+            deadline_bandwidth_is_least: false,
             rate_limit: RateLimit::ThousandLatencies,
             x86_invariance: false,
         }

@@ -40,6 +40,10 @@ pub struct Utilisation {
     pub rt: u64,
     /// Of interrupts and of the hypervisor, where that is counted.
     pub irq: u64,
+    /// Of the deadline class.
+    pub deadline: u64,
+    /// What deadline tasks that are not inactive reserved, as part of a CPU of 1024 (`cpu_bw_dl`).
+    pub deadline_bandwidth: u64,
     /// A real-time task is runnable.
     pub rt_runnable: bool,
     /// Capacity of the CPU.
@@ -47,7 +51,7 @@ pub struct Utilisation {
 }
 
 impl Utilisation {
-    /// `effective_cpu_util` for frequency selection, without deadline tasks.
+    /// `effective_cpu_util` for frequency selection.
     pub fn effective(&self, rules: &FrequencyRules) -> u64 {
         if self.rt_runnable || self.irq >= self.capacity {
             return self.capacity;
@@ -57,12 +61,19 @@ impl Utilisation {
             fair = fair.max(self.fair_runnable);
         }
         let fair = fair.max(self.estimate).min(self.capacity);
-        let tasks = fair + self.rt;
+        let tasks = fair + self.rt + self.deadline;
         if tasks >= self.capacity {
             return self.capacity;
         }
         let tasks = scale_irq_capacity(tasks, self.irq, self.capacity);
-        (tasks + self.irq).min(self.capacity)
+        let all = tasks + self.irq;
+        if rules.deadline_bandwidth_is_least {
+            // The quarter to spare that is added later is not for what was reserved.
+            let least = (self.irq + self.deadline_bandwidth) * 4 / 5;
+            all.max(least).min(self.capacity)
+        } else {
+            (all + self.deadline_bandwidth).min(self.capacity)
+        }
     }
 }
 
@@ -240,6 +251,8 @@ mod tests {
             estimate: 0,
             rt: 0,
             irq: 0,
+            deadline: 0,
+            deadline_bandwidth: 0,
             rt_runnable: false,
             capacity: 1024,
         };
@@ -292,6 +305,8 @@ mod tests {
             estimate: 400,
             rt: 100,
             irq: 0,
+            deadline: 0,
+            deadline_bandwidth: 0,
             rt_runnable: false,
             capacity: 1024,
         };
@@ -302,5 +317,22 @@ mod tests {
             ..waiting
         };
         assert_eq!(urgent.effective(&rules(6, 1)), 1024);
+        // 300 or 400 of the fair class, 100 and 20 of the others; 205 reserved are added up to 6.7.
+        let reserved = Utilisation {
+            deadline: 20,
+            deadline_bandwidth: 205,
+            fair_runnable: 0,
+            ..waiting
+        };
+        assert_eq!(reserved.effective(&rules(6, 1)), 725);
+        assert_eq!(reserved.effective(&rules(6, 8)), 520);
+        let idle = Utilisation {
+            fair: 0,
+            estimate: 0,
+            rt: 0,
+            ..reserved
+        };
+        // 4/5 of 205, to which a quarter is added again.
+        assert_eq!(idle.effective(&rules(6, 8)), 164);
     }
 }

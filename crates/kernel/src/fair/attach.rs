@@ -5,8 +5,8 @@
 //! vruntime is placed as if it woke now and made relative to A's `min_vruntime`, so that it can
 //! neither save up its sleep nor carry A's clock into B.
 
-use super::EnqueueFlags;
 use super::load::LoadUpdate;
+use super::{DequeueFlags, EnqueueFlags};
 use crate::ids::{CfsRqId, Cpu, EntityId, TaskId};
 use crate::kernel::Kernel;
 use crate::platform::Platform;
@@ -141,7 +141,7 @@ impl Kernel {
     pub(crate) fn finish_delayed_dequeue<P: Platform>(&mut self, p: &mut P, task: TaskId) {
         let se = self.tasks[task.index()].se;
         if self.entities[se.index()].sched_delayed {
-            self.dequeue_delayed_entity(p, se);
+            self.dequeue_task_fair(p, task, DequeueFlags::SLEEP | DequeueFlags::DELAYED);
         }
     }
 

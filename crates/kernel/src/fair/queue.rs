@@ -339,7 +339,8 @@ impl Kernel {
             return true;
         }
         let se = self.tasks[task.index()].se;
-        if !self.entities[se.index()].sched_delayed {
+        let again = flags.has(DequeueFlags::DELAYED) && self.rules.delayed_estimate_leaves_twice;
+        if !self.entities[se.index()].sched_delayed || again {
             self.util_est_dequeue(task);
         }
         let sleeps = flags.has(DequeueFlags::SLEEP);
@@ -598,6 +599,7 @@ impl Kernel {
         let se = self.tasks[task.index()].se;
         let q = self.order_of(se);
         self.clear_buddies(q, se);
+        self.update_rq_clock(p, cpu);
         match self.rules.fair {
             FairClass::Cfs => {
                 if self.tasks[task.index()].policy != Policy::Batch {

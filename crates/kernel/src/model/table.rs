@@ -271,6 +271,23 @@ model! {
     FairServerRuns "dl_server_start" "+fair-server" "rt/fair_server.rs" "fair tasks have 50 ms a second under real-time load";
     StopFirst "pick_task_stop" "4.5 –" "core/stop.rs" "the migration thread runs before everything";
 }
+"Deadline" {
+    DlPick "pick_task_dl" "6.1 –" "dl/queue.rs" "the earliest deadline";
+    DlPreempts "wakeup_preempt_dl" "6.1 –" "dl/queue.rs" "an earlier deadline preempts";
+    DlYields "yield_task_dl" "6.1 –" "dl/queue.rs" "a deadline task that yields waits for its next period";
+    DlNewDeadline "update_dl_entity" "6.1 –" "dl/budget.rs" "a woken task begins a new period: its deadline has passed, or what is left is too much for the time to it";
+    DlKeepsDeadline "update_dl_entity" "6.1 –" "dl/budget.rs" "a woken task keeps runtime and deadline";
+    DlRevised "update_dl_revised_wakeup" "6.1 –" "dl/budget.rs" "a woken task with a deadline shorter than its period gets what fits until then";
+    DlConstrained "dl_check_constrained_dl" "6.1 –" "dl/budget.rs" "a task whose deadline has passed waits for the end of its period";
+    DlThrottled "update_curr_dl_se" "6.1 –" "dl/budget.rs" "a task that used its runtime up waits for its next period";
+    DlReplenished "replenish_dl_entity" "6.1 –" "dl/budget.rs" "a new period pays, for as many as were overrun";
+    DlReclaims "grub_reclaim" "6.1 –" "dl/bandwidth.rs" "runtime is used up more slowly while others leave theirs unused (SCHED_FLAG_RECLAIM)";
+    DlZeroLag "task_non_contending" "6.1 –" "dl/bandwidth.rs" "a sleeper counts as active until its 0-lag time";
+    DlRefused "sched_dl_overflow" "6.1 –" "dl/bandwidth.rs" "a reservation beyond what may be reserved is refused";
+    DlPlace "select_task_rq_dl" "6.1 –" "dl/place.rs" "a CPU without deadline tasks, or that with the latest deadline";
+    DlPush "push_dl_task" "6.1 –" "dl/push.rs" "a waiting task is pushed to a CPU where it has the earliest deadline";
+    DlPull "pull_dl_task" "6.1 –" "dl/push.rs" "a CPU whose deadline task leaves pulls";
+}
 "Main sequence" {
     TickUpdates "sched_tick" "4.5 –" "core/tick.rs" "the tick charges, ages and checks";
     NontaskTime "update_rq_clock_task" "4.5 –" "core/irqtime.rs" "interrupts (irq_time_accounting) and stolen time are no task's";

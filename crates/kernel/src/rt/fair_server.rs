@@ -25,15 +25,13 @@
 //! beside a FIFO hog gets 48.5 ms from there on, a twentieth of the 970 to the deadline; up to 6.16 it waits until 1930 ms, zero
 //! laxity of a period that begins with its wakeup.
 
+use crate::dl::to_ratio;
 use crate::ids::{Cpu, Ns, TaskId};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
 use crate::platform::{Op, Platform, Timer};
+use crate::rules::Rules;
 
-/// Runtime per period.
-const RUNTIME_NS: i64 = 50_000_000;
-/// Period, and relative deadline.
-const PERIOD_NS: Ns = 1_000_000_000;
 /// A zero-laxity timer that fires this early waits again (`dl_server_min_res`).
 const MIN_RESOLUTION_NS: Ns = 1_000_000;
 
@@ -46,8 +44,6 @@ pub struct FairServer {
     pub runtime_ns: i64,
     /// End of this period.
     pub deadline_ns: Ns,
-    /// On the deadline run queue, i.e. more urgent than real-time tasks.
-    pub queued: bool,
     /// Waits for a timer (`dl_throttled`).
     pub throttled: bool,
     /// That timer is the zero-laxity one (`dl_defer_armed`).
@@ -65,9 +61,9 @@ pub struct FairServer {
 
 impl FairServer {
     /// `replenish_dl_new_period`.
-    fn replenish_new_period(&mut self, now: Ns) {
-        self.deadline_ns = now + PERIOD_NS;
-        self.runtime_ns = RUNTIME_NS;
+    fn replenish_new_period(&mut self, now: Ns, reserved: (Ns, Ns)) {
+        self.deadline_ns = now + reserved.1;
+        self.runtime_ns = reserved.0 as i64;
         if !self.defer_running {
             self.throttled = true;
             self.defer_armed = true;
@@ -76,9 +72,9 @@ impl FairServer {
 
     /// Whether the runtime left does not fit the time left at the reserved rate
     /// (`dl_entity_overflow`).
-    fn overflows(&self, now: Ns) -> bool {
-        let left = (PERIOD_NS >> 10) as i64 * (self.runtime_ns >> 10);
-        let right = (self.deadline_ns.wrapping_sub(now) as i64 >> 10) * (RUNTIME_NS >> 10);
+    fn overflows(&self, now: Ns, (runtime_ns, period_ns): (Ns, Ns)) -> bool {
+        let left = (period_ns >> 10) as i64 * (self.runtime_ns >> 10);
+        let right = (self.deadline_ns.wrapping_sub(now) as i64 >> 10) * (runtime_ns >> 10) as i64;
         right < left
     }
 
@@ -93,11 +89,18 @@ impl FairServer {
     }
 }
 
+impl Rules {
+    /// Runtime and period of the fair servers.
+    fn fair_server_reserves(&self) -> (Ns, Ns) {
+        (self.fair_server_runtime_ns, self.fair_server_period_ns)
+    }
+}
+
 impl Kernel {
     /// The first fair task of a CPU was queued (`dl_server_start`).
     #[inline(always)]
     pub(crate) fn fair_server_start<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        if !self.rules.fair_server {
+        if !self.rules.fair_server || self.rules.fair_server_runtime_ns == 0 {
             return;
         }
         self.rqs[cpu.index()].fair_server.defer_idle = false;
@@ -119,7 +122,7 @@ impl Kernel {
         } else if self.tasks[curr.index()].policy.is_fair() {
             self.update_curr_fair(p, cpu);
         } else {
-            self.update_curr_rt(p, cpu);
+            self.update_curr_above_fair(p, cpu);
         }
     }
 
@@ -154,22 +157,34 @@ impl Kernel {
     #[inline(never)]
     fn fair_server_starts<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         let now = self.rqs[cpu.index()].clock;
+        let reserved = self.rules.fair_server_reserves();
+        self.dl.rqs[cpu.index()].running_bw += self.rules.fair_server_bw();
         let server = &mut self.rqs[cpu.index()].fair_server;
         server.active = true;
         // `update_dl_entity`: a period that is over, or too full, starts anew.
-        if server.deadline_ns == 0 || server.deadline_ns < now || server.overflows(now) {
+        if server.deadline_ns == 0 || server.deadline_ns < now || server.overflows(now, reserved) {
             if server.defer_running && server.deadline_ns >= now {
-                server.runtime_ns = revised_runtime(server.deadline_ns - now);
+                server.runtime_ns = revised_runtime(reserved, server.deadline_ns - now);
             } else {
                 server.defer_running &= self.rules.fair_server_starts_running;
-                server.replenish_new_period(now);
+                server.replenish_new_period(now, reserved);
             }
         } else if !server.defer_running {
             server.defer_armed = true;
             server.throttled = true;
         }
         self.fair_server_enqueue(p, cpu);
-        self.resched_curr(p, cpu);
+        self.fair_server_preempts(p, cpu);
+    }
+
+    /// Whoever runs gives way unless it is a deadline task with an earlier deadline.
+    fn fair_server_preempts<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        let rq = &self.rqs[cpu.index()];
+        let deadline_ns = rq.fair_server.deadline_ns as i64;
+        let other = self.dl.of(rq.curr).deadline_ns as i64;
+        if !self.runs_deadline_task(cpu) || deadline_ns.wrapping_sub(other) < 0 {
+            self.resched_curr(p, cpu);
+        }
     }
 
     /// On the deadline queue, unless it has to wait for a timer (`enqueue_dl_entity`).
@@ -180,7 +195,8 @@ impl Kernel {
         }
         server.throttled = false;
         server.defer_armed = false;
-        server.queued = true;
+        let deadline_ns = server.deadline_ns;
+        self.dl_put_on(cpu, None, deadline_ns);
     }
 
     /// Fair tasks ran for `delta`, on the server's behalf or not (`dl_server_update`). Returns whether its budget
@@ -199,17 +215,19 @@ impl Kernel {
     /// The rest of `dl_server_update`.
     pub(crate) fn fair_server_spent<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         let now = self.rqs[cpu.index()].clock;
+        let reserved = self.rules.fair_server_reserves();
         let server = &mut self.rqs[cpu.index()].fair_server;
         if server.throttled {
             // The fair class had its share without help.
             server.defer_running = false;
             server.timer_stays = false;
-            server.replenish_new_period(now);
+            server.replenish_new_period(now, reserved);
             fair_server_arm(p, cpu, server);
             return;
         }
         server.throttled = true;
-        server.queued = false;
+        self.dl_take_off(cpu, None);
+        let server = &mut self.rqs[cpu.index()].fair_server;
         if !fair_server_arm(p, cpu, server) {
             self.fair_server_replenish(p, cpu);
         }
@@ -219,17 +237,18 @@ impl Kernel {
     /// `replenish_dl_entity`, then back on the queue or to wait for zero laxity.
     fn fair_server_replenish<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         let now = self.rqs[cpu.index()].clock;
+        let reserved = self.rules.fair_server_reserves();
         let server = &mut self.rqs[cpu.index()].fair_server;
-        if server.defer_armed && server.overflows(now) {
-            server.deadline_ns = now + PERIOD_NS;
-            server.runtime_ns = RUNTIME_NS;
+        if server.defer_armed && server.overflows(now, reserved) {
+            server.deadline_ns = now + reserved.1;
+            server.runtime_ns = reserved.0 as i64;
         }
         while server.runtime_ns <= 0 {
-            server.deadline_ns += PERIOD_NS;
-            server.runtime_ns += RUNTIME_NS;
+            server.deadline_ns += reserved.1;
+            server.runtime_ns += reserved.0 as i64;
         }
         if server.deadline_ns < now {
-            server.replenish_new_period(now);
+            server.replenish_new_period(now, reserved);
         }
         server.throttled = false;
         if server.defer_armed {
@@ -276,26 +295,15 @@ impl Kernel {
             server.defer_running = true;
         }
         self.fair_server_replenish(p, cpu);
-        self.resched_curr(p, cpu);
-    }
-
-    /// Task that the server runs when it is due: the fair class's choice. Without a choice the
-    /// server stops (`__pick_task_dl`).
-    #[inline]
-    pub(crate) fn pick_task_fair_server<P: Platform>(
-        &mut self,
-        p: &mut P,
-        cpu: Cpu,
-    ) -> Option<TaskId> {
-        if !self.rqs[cpu.index()].fair_server.queued {
-            return None;
+        self.fair_server_preempts(p, cpu);
+        if self.dl.used {
+            self.push_one_dl_task(p, cpu);
         }
-        self.fair_server_picks(p, cpu)
     }
 
-    #[cold]
-    #[inline(never)]
-    fn fair_server_picks<P: Platform>(&mut self, p: &mut P, cpu: Cpu) -> Option<TaskId> {
+    /// Task that the server runs when it is due: the fair class's choice. Without one it stops
+    /// (`__pick_task_dl`).
+    pub(crate) fn fair_server_picks<P: Platform>(&mut self, p: &mut P, cpu: Cpu) -> Option<TaskId> {
         reached(Mark::FairServerRuns);
         let task = self.pick_task_fair(p, cpu);
         if task.is_none() {
@@ -314,8 +322,13 @@ impl Kernel {
 
     /// The same without its timer.
     fn fair_server_ends(&mut self, cpu: Cpu) {
+        self.dl_take_off(cpu, None);
+        let bw = self.rules.fair_server_bw();
+        let running = &mut self.dl.rqs[cpu.index()].running_bw;
         let server = &mut self.rqs[cpu.index()].fair_server;
-        server.queued = false;
+        if server.active {
+            *running -= bw;
+        }
         server.defer_armed = false;
         server.throttled = false;
         server.defer_idle = false;
@@ -352,11 +365,10 @@ impl Kernel {
     }
 }
 
-/// Runtime that the time left to the deadline allows at the reserved rate, computed in 20-bit fixed
-/// point (`update_dl_revised_wakeup`): 52428 / 2^20, a little less than a twentieth.
-const fn revised_runtime(laxity_ns: Ns) -> i64 {
-    const DENSITY: u64 = ((RUNTIME_NS as u64) << 20) / PERIOD_NS;
-    ((DENSITY * laxity_ns) >> 20) as i64
+/// Runtime that the time left to the deadline allows at the reserved rate, in 20-bit fixed point
+/// (`update_dl_revised_wakeup`): 52428 / 2^20, a little less than a twentieth.
+const fn revised_runtime((runtime_ns, period_ns): (Ns, Ns), laxity_ns: Ns) -> i64 {
+    ((to_ratio(period_ns, runtime_ns) * laxity_ns) >> 20) as i64
 }
 
 /// Arms the server's timer; `false` when it would be due already (`start_dl_timer`).
@@ -379,7 +391,8 @@ mod tests {
     #[test]
     fn the_reserved_rate_is_rounded_down_to_20_bits() {
         // 50 · 2^20 / 1000 = 52428.8. For 500 ms: 500,000,000 · 52428 / 1048576 = 24,999,618.5 ns.
-        assert_eq!(revised_runtime(500_000_000), 24_999_618);
-        assert_eq!(revised_runtime(0), 0);
+        let reserved = (50_000_000, 1_000_000_000);
+        assert_eq!(revised_runtime(reserved, 500_000_000), 24_999_618);
+        assert_eq!(revised_runtime(reserved, 0), 0);
     }
 }

@@ -34,6 +34,30 @@ pub(crate) const NO_RT_PRIO: i32 = 99;
 /// Priority of idle tasks (`MAX_PRIO`).
 pub(crate) const MAX_PRIO: i32 = 140;
 
+/// Pushes and pulls of the real-time and of the deadline class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Callbacks(u8);
+
+impl Callbacks {
+    pub const RT_PUSH: Self = Self(1 << 0);
+    pub const RT_PULL: Self = Self(1 << 1);
+    pub const DL_PUSH: Self = Self(1 << 2);
+    pub const DL_PULL: Self = Self(1 << 3);
+
+    #[inline(always)]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    pub const fn add(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+}
+
 /// Queues of the real-time class on one CPU (`struct rt_rq`).
 #[derive(Clone, Debug)]
 pub struct RtRq {
@@ -52,9 +76,10 @@ pub struct RtRq {
     pub(crate) pushable: Vec<TaskId>,
     /// Another CPU asked this one to push (`rto_push_work`).
     pub(crate) push_asked: bool,
-    /// Push and pull that wait for the end of the current operation (`balance_callback`).
-    pub(crate) push_callback: bool,
-    pub(crate) pull_callback: bool,
+    /// What waits for the end of the current operation (`balance_callback`).
+    pub(crate) callbacks: Callbacks,
+    /// The CPU took its place for deadline tasks, and its real-time priority has not changed since (`CPUPRI_HIGHER`).
+    pub(crate) behind_deadlines: bool,
     /// Time the class ran in the current throttling period (≤ 6.11).
     pub rt_time_ns: Ns,
     /// Runtime of this CPU per period, borrowed and lent time included; `None` = unlimited.
@@ -76,8 +101,8 @@ impl RtRq {
             nr_migratory: 0,
             pushable: Vec::new(),
             push_asked: false,
-            push_callback: false,
-            pull_callback: false,
+            callbacks: Callbacks::default(),
+            behind_deadlines: false,
             rt_time_ns: 0,
             rt_runtime_ns,
             throttled: false,

@@ -24,6 +24,9 @@ impl Kernel {
             let Some(rq) = self.rqs.get(cpu.index()) else {
                 break;
             };
+            if rq.rt.behind_deadlines {
+                continue;
+            }
             let highest = rq.rt.highest_prio();
             if highest > least_urgent {
                 least_urgent = highest;
@@ -49,6 +52,7 @@ impl Kernel {
         let curr = self.rqs[cpu.index()].curr;
         let curr_prio = self.curr_prio(cpu);
         let stays = curr_prio >= NO_RT_PRIO
+            || (self.rules.rt_is_not_deadline && self.runs_deadline_task(cpu))
             || (self.tasks[curr.index()].nr_cpus_allowed > 1 && curr_prio > self.prio(task));
         if stays {
             return cpu;
@@ -64,33 +68,39 @@ impl Kernel {
     /// (`find_lowest_rq`).
     pub(crate) fn find_lowest_rq(&mut self, task: TaskId) -> Option<Cpu> {
         let record = &self.tasks[task.index()];
-        let (cpu, here) = (record.cpu, self.here);
         if record.nr_cpus_allowed == 1 {
             return None;
         }
+        let cpu = record.cpu;
         let lowest = self.cpupri_find(task)?;
-        if lowest.contains(cpu) {
-            return Some(cpu);
+        Some(self.nearest_of(cpu, &lowest))
+    }
+
+    /// Of equally good CPUs the one given, the executing one, one near the one given.
+    pub(crate) fn nearest_of(&mut self, cpu: Cpu, good: &CpuSet) -> Cpu {
+        let here = self.here;
+        if good.contains(cpu) {
+            return cpu;
         }
-        let here_will_do = lowest.contains(here);
+        let here_will_do = good.contains(here);
         for row in self.domains.rows(cpu) {
             let domain = self.domains.domain(row);
             if !domain.flags.wake_affine {
                 continue;
             }
             if here_will_do && domain.span.contains(here) {
-                return Some(here);
+                return here;
             }
-            let near = lowest.and(&domain.span);
+            let near = good.and(&domain.span);
             if !near.is_empty() {
-                return Some(self.any_lowest(&near));
+                return self.any_lowest(&near);
             }
         }
-        Some(if here_will_do {
+        if here_will_do {
             here
         } else {
-            self.any_lowest(&lowest)
-        })
+            self.any_lowest(good)
+        }
     }
 
     /// The first CPU; in turn from 5.11 (`cpumask_any_and_distribute`).

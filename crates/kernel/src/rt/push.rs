@@ -6,8 +6,7 @@
 //! CPU 1 blocks its task of priority 70; nothing real-time is left there, so it asks: an interrupt
 //! goes to CPU 0, which pushes the 50 over and reschedules CPU 1.
 
-use super::NO_RT_PRIO;
-use crate::fair::EnqueueFlags;
+use super::{Callbacks, NO_RT_PRIO};
 use crate::ids::{Cpu, TaskId};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
@@ -57,22 +56,35 @@ impl Kernel {
     /// `rt_queue_push_tasks`.
     pub(crate) fn rt_queue_push_tasks(&mut self, cpu: Cpu) {
         let rt = &mut self.rqs[cpu.index()].rt;
-        rt.push_callback |= !rt.pushable.is_empty();
+        if !rt.pushable.is_empty() {
+            rt.callbacks.add(Callbacks::RT_PUSH);
+        }
     }
 
     /// Work deferred to the end of an operation (`balance_callbacks`).
     #[inline]
     pub(crate) fn balance_callbacks<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
-        let rt = &mut self.rqs[cpu.index()].rt;
-        if rt.push_callback || rt.pull_callback {
-            let push = std::mem::take(&mut rt.push_callback);
-            let pull = std::mem::take(&mut rt.pull_callback);
-            if pull {
-                self.pull_rt_task(p, cpu);
-            }
-            if push {
-                self.push_rt_tasks(p, cpu);
-            }
+        let asked = std::mem::take(&mut self.rqs[cpu.index()].rt.callbacks);
+        if !asked.is_empty() {
+            self.push_and_pull(p, cpu, asked);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push_and_pull<P: Platform>(&mut self, p: &mut P, cpu: Cpu, asked: Callbacks) {
+        let deadlines_first = self.dl_callbacks_first(cpu);
+        if deadlines_first {
+            self.dl_callbacks(p, cpu, asked);
+        }
+        if asked.has(Callbacks::RT_PULL) {
+            self.pull_rt_task(p, cpu);
+        }
+        if asked.has(Callbacks::RT_PUSH) {
+            self.push_rt_tasks(p, cpu);
+        }
+        if !deadlines_first {
+            self.dl_callbacks(p, cpu, asked);
         }
     }
 
@@ -85,7 +97,7 @@ impl Kernel {
         let needs_push = !self.tasks[task.index()].on_cpu
             && !rq.need_resched
             && self.tasks[task.index()].nr_cpus_allowed > 1
-            && (0..NO_RT_PRIO).contains(&curr_prio)
+            && ((0..NO_RT_PRIO).contains(&curr_prio) || self.runs_deadline_task(cpu))
             && (self.tasks[rq.curr.index()].nr_cpus_allowed < 2 || curr_prio <= self.prio(task));
         if needs_push {
             self.push_rt_tasks(p, cpu);
@@ -117,24 +129,18 @@ impl Kernel {
         });
         let Some(target) = target else { return false };
         reached(Mark::RtPush);
-        self.move_rt_task(p, cpu, task, target);
+        self.move_locked(p, cpu, task, target);
         self.resched_curr(p, target);
         true
-    }
-
-    fn move_rt_task<P: Platform>(&mut self, p: &mut P, from: Cpu, task: TaskId, to: Cpu) {
-        self.update_rq_clock(p, from);
-        self.deactivate_task(p, from, task);
-        self.set_task_cpu(p, task, to);
-        self.update_rq_clock(p, to);
-        self.activate_task(p, to, task, EnqueueFlags::NONE);
-        self.tasks[task.index()].migrating = false;
     }
 
     /// A CPU is about to run something less urgent than before (`balance_rt`).
     pub(crate) fn balance_rt<P: Platform>(&mut self, p: &mut P, cpu: Cpu, prev: TaskId) {
         let record = &self.tasks[prev.index()];
         if self.is_idle_task(prev) || record.policy.is_fair() || record.rt_on_rq {
+            return;
+        }
+        if self.dl.used && self.balance_dl(p, cpu, prev) {
             return;
         }
         if self.rqs[cpu.index()].rt.highest_prio() > self.prio(prev) {
@@ -181,7 +187,7 @@ impl Kernel {
             return false;
         }
         reached(Mark::RtPull);
-        self.move_rt_task(p, source, task, cpu);
+        self.move_locked(p, source, task, cpu);
         true
     }
 

@@ -1,8 +1,8 @@
 //! Lists of the real-time class: enqueue, dequeue, pick, tick.
 
-use super::{MAX_PRIO, NO_RT_PRIO};
+use super::{Callbacks, MAX_PRIO, NO_RT_PRIO};
 use crate::fair::{DequeueFlags, EnqueueFlags};
-use crate::ids::{Cpu, TaskId};
+use crate::ids::{Cpu, Ns, TaskId};
 use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
 use crate::pelt::Inputs;
@@ -34,6 +34,7 @@ impl Kernel {
         p.spend(self.here, Op::EnqueueLevel, 1);
         let prio = self.prio(task) as usize;
         let rt = &mut self.rqs[cpu.index()].rt;
+        rt.behind_deadlines &= rt.highest_prio() <= prio as i32;
         if rt.queues.is_empty() {
             rt.queues.resize(NO_RT_PRIO as usize, Vec::new());
         }
@@ -79,6 +80,7 @@ impl Kernel {
         if flags.has(DequeueFlags::MOVED) || !flags.has(DequeueFlags::SAVE) {
             rt.queues[prio].retain(|&other| other != task);
             if rt.queues[prio].is_empty() {
+                rt.behind_deadlines &= rt.highest_prio() != prio as i32;
                 rt.bitmap &= !(1 << prio);
             }
         }
@@ -135,19 +137,36 @@ impl Kernel {
     /// Charges the running real-time task (`update_curr_rt`).
     pub(crate) fn update_curr_rt<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         let rq = &self.rqs[cpu.index()];
-        let curr = &self.tasks[rq.curr.index()];
-        if rq.curr_is_idle() || !curr.policy.is_rt() {
+        if rq.curr_is_idle() || !self.tasks[rq.curr.index()].policy.is_rt() {
             return;
         }
-        let (se, group, now) = (curr.se, curr.group, rq.clock_task);
-        let entity = &mut self.entities[se.index()];
-        let Some(delta) = now.checked_sub(entity.exec_start).filter(|&ns| ns > 0) else {
-            return;
-        };
-        entity.exec_start = now;
-        entity.sum_exec_runtime += delta;
-        self.groups[group.index()].usage_ns += delta;
-        self.charge_rt_runtime(p, cpu, delta);
+        let delta = self.update_curr_common(cpu);
+        if delta > 0 {
+            self.charge_rt_runtime(p, cpu, delta);
+        }
+    }
+
+    /// Time that the running task of a class above the fair one has had since it was asked last (`update_curr_common`).
+    pub(crate) fn update_curr_common(&mut self, cpu: Cpu) -> Ns {
+        let rq = &self.rqs[cpu.index()];
+        let (curr, now) = (&self.tasks[rq.curr.index()], rq.clock_task);
+        let entity = &mut self.entities[curr.se.index()];
+        let delta = now.saturating_sub(entity.exec_start);
+        if delta > 0 {
+            entity.exec_start = now;
+            entity.sum_exec_runtime += delta;
+            self.groups[curr.group.index()].usage_ns += delta;
+        }
+        delta
+    }
+
+    /// Charges the running task if it is a real-time or a deadline task.
+    pub(crate) fn update_curr_above_fair<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
+        if self.runs_deadline_task(cpu) {
+            self.update_curr_dl(p, cpu);
+        } else {
+            self.update_curr_rt(p, cpu);
+        }
     }
 
     /// Load tracking of the class, `running` since the last call or not
@@ -264,7 +283,7 @@ impl Kernel {
     pub(crate) fn switched_from_rt(&mut self, cpu: Cpu, task: TaskId) {
         let rt = &mut self.rqs[cpu.index()].rt;
         if self.tasks[task.index()].on_rq && rt.nr_running == 0 {
-            rt.pull_callback = true;
+            rt.callbacks.add(Callbacks::RT_PULL);
         }
     }
 
@@ -288,7 +307,7 @@ impl Kernel {
         }
         let rt = &mut self.rqs[cpu.index()].rt;
         if old_prio < prio {
-            rt.pull_callback = true;
+            rt.callbacks.add(Callbacks::RT_PULL);
         }
         if prio > rt.highest_prio() {
             self.resched_curr(p, cpu);

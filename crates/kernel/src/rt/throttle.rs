@@ -15,7 +15,7 @@ use crate::platform::{Op, Platform, Timer};
 
 impl Kernel {
     /// Whether the class is throttled at all.
-    fn rt_bandwidth_enabled(&self) -> bool {
+    pub(crate) fn rt_bandwidth_enabled(&self) -> bool {
         self.rules.rt_throttling && self.rules.rt_runtime_ns.is_some()
     }
 

@@ -236,6 +236,8 @@ pub struct Rules {
     /// That is done before the averages of a task that goes to sleep are brought up to date (6.12), so that what it ran last is
     /// missing; before 6.12 after that.
     pub util_est_before_dequeue: bool,
+    /// The estimate of a sleeper whose dequeue is delayed leaves its queue once more when its class changes (6.12 to 6.17).
+    pub delayed_estimate_leaves_twice: bool,
     /// Utilisation above the CPU's capacity is no sample for the estimate to come down to (up to 6.15).
     pub util_est_within_capacity: bool,
     /// The first `util_avg` of a task uses its weight without fraction bits (6.10); with them the
@@ -320,6 +322,29 @@ pub struct Rules {
     /// Idle time uses its budget up as it passes, and a period that begins in idle ends it (7.1);
     /// before, idle time was taken off when idle ended.
     pub fair_server_waits_out_idle: bool,
+    /// Runtime of the fair servers in each of their periods, 0 = none (6.12).
+    pub fair_server_runtime_ns: Ns,
+    /// Their period.
+    pub fair_server_period_ns: Ns,
+    /// They count among the runnable tasks of their CPU while they run (6.12 to 6.17).
+    pub fair_server_counts: bool,
+    /// A task that is pushed or pulled may preempt, as after a wakeup (7.1).
+    pub moved_locked_preempts: bool,
+    /// A task of a class above the fair one is put and set again when it is picked once more (up to 6.11).
+    pub puts_before_picking: bool,
+    /// Deadline tasks are none of the real-time ones where a real-time task looks for a CPU (6.12).
+    pub rt_is_not_deadline: bool,
+    /// A CPU counts as overloaded with deadline tasks when one waits that may go (6.7), before when
+    /// there are two of which one may go.
+    pub dl_overload_by_pushable: bool,
+    /// Reclaiming is scaled by what may be reserved (6.5); before, tasks below their reservation were charged too much.
+    pub grub_of_max_bw: bool,
+    /// Another reservation pulls and reschedules only if the deadline changed (6.19).
+    pub dl_change_compares: bool,
+    /// A deadline that has passed is renewed by changes that move the task (6.19), before by all.
+    pub dl_moved_renews: bool,
+    /// Pushes pass over a task that still runs (7.3).
+    pub dl_pushes_waiting_only: bool,
     /// An idle CPU that is asked to reschedule for nothing looks for no tasks elsewhere (`SM_IDLE`, 6.12).
     pub idle_reenters: bool,
     /// A CPU counts as overloaded with real-time tasks when one waits that may go (6.7), before when
@@ -434,6 +459,7 @@ impl Rules {
             idle_pelt_sync: IdlePeltSync::FairOnly,
             util_est_single_value: false,
             util_est_before_dequeue: false,
+            delayed_estimate_leaves_twice: true,
             util_est_within_capacity: true,
             initial_util_unscaled: false,
             first_request_halved: false,
@@ -451,6 +477,17 @@ impl Rules {
             fair_server_stops_when_empty: true,
             fair_server_starts_running: true,
             fair_server_waits_out_idle: false,
+            fair_server_runtime_ns: 50_000_000,
+            fair_server_period_ns: 1_000_000_000,
+            fair_server_counts: true,
+            moved_locked_preempts: false,
+            puts_before_picking: true,
+            rt_is_not_deadline: false,
+            dl_overload_by_pushable: false,
+            grub_of_max_bw: false,
+            dl_change_compares: false,
+            dl_moved_renews: false,
+            dl_pushes_waiting_only: false,
             idle_reenters: false,
             rt_overload_by_pushable: false,
             rt_distributes: false,

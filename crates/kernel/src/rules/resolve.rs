@@ -92,8 +92,8 @@ pub enum Problem {
         /// Largest value.
         most: i64,
     },
-    /// `sched_rt_runtime_us` above `sched_rt_period_us`.
-    RuntimeAbovePeriod,
+    /// Runtime above its period, which is this tunable.
+    RuntimeAbovePeriod(&'static str),
     /// Tick frequency that no kernel can be built with.
     Hz,
     /// Lazy preemption before 6.13.
@@ -160,8 +160,8 @@ impl fmt::Display for RulesError {
             Problem::Range { least, most } => {
                 write!(f, "`{word}` must be {least} to {most}")
             }
-            Problem::RuntimeAbovePeriod => {
-                write!(f, "`{word}` must not be above sched_rt_period_us")
+            Problem::RuntimeAbovePeriod(period) => {
+                write!(f, "`{word}` must not be above {period}")
             }
             Problem::Hz => write!(
                 f,
@@ -231,7 +231,12 @@ impl Rules {
             .rt_runtime_ns
             .is_some_and(|runtime| runtime > rules.rt_period_ns)
         {
-            return Err(refuse("sched_rt_runtime_us", Problem::RuntimeAbovePeriod));
+            let problem = Problem::RuntimeAbovePeriod("sched_rt_period_us");
+            return Err(refuse("sched_rt_runtime_us", problem));
+        }
+        if rules.fair_server_runtime_ns > rules.fair_server_period_ns {
+            let problem = Problem::RuntimeAbovePeriod("fair_server_period_ns");
+            return Err(refuse("fair_server_runtime_ns", problem));
         }
         Ok(rules)
     }
@@ -513,6 +518,21 @@ mod tests {
         assert_eq!(
             refuse("6.1", "sched_rt_runtime_us", 1_000_001),
             "`sched_rt_runtime_us` must not be above sched_rt_period_us"
+        );
+    }
+
+    #[test]
+    fn a_fair_server_has_a_runtime_within_its_period() {
+        let rules = tune("6.12", &[("fair_server_runtime_ns", 100_000_000)]).unwrap();
+        // A tenth of a CPU: 2^20 / 10.
+        assert_eq!(rules.fair_server_bw(), 104_857);
+        assert_eq!(
+            tune("6.12", &[("fair_server_period_ns", 40_000_000)]).unwrap_err(),
+            "`fair_server_runtime_ns` must not be above fair_server_period_ns"
+        );
+        assert_eq!(
+            tune("6.6", &[("fair_server_runtime_ns", 1)]).unwrap_err(),
+            "kernel 6.6 has no tunable `fair_server_runtime_ns` (it exists from 6.12)"
         );
     }
 

@@ -3,6 +3,7 @@
 mod bandwidth;
 mod cfs;
 mod corners;
+mod deadline;
 mod eevdf;
 mod flat;
 mod groups;

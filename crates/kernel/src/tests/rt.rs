@@ -182,6 +182,18 @@ fn the_fair_server_runs_50_ms_a_second() {
 }
 
 #[test]
+fn fair_servers_run_for_what_they_are_given_or_not_at_all() {
+    // 100 ms in 500: zero laxity at 400, deadlines at 900 and 1400 from then on.
+    let mut given = World::with("6.12", 1, |rules| {
+        rules.fair_server_runtime_ns = 100 * MS;
+        rules.fair_server_period_ns = 500 * MS;
+    });
+    assert_eq!(fair_beside_hog(&mut given), [200, 400, 600]);
+    let mut none = World::with("6.12", 1, |rules| rules.fair_server_runtime_ns = 0);
+    assert_eq!(fair_beside_hog(&mut none), [0, 0, 0]);
+}
+
+#[test]
 fn the_fair_server_counts_what_ran_without_it() {
     let mut world = World::new("6.12", 1);
     let fair = world.spawn(CPU);

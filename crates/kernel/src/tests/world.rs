@@ -144,6 +144,8 @@ impl World {
                 Timer::RtPeriod => self.kernel.rt_period_timer(&mut self.bench, cpu),
                 Timer::FairServer(cpu) => self.kernel.fair_server_timer(&mut self.bench, cpu),
                 Timer::Hrtick(cpu) => self.kernel.hrtick_timer(&mut self.bench, cpu),
+                Timer::Deadline(task) => self.kernel.dl_timer(&mut self.bench, cpu, task),
+                Timer::Inactive(task) => self.kernel.dl_inactive_timer(&mut self.bench, cpu, task),
             }
             self.settle(cpu);
         }

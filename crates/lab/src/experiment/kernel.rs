@@ -419,7 +419,7 @@ impl KernelSettings {
         let place = match error.problem {
             Problem::Hz => places.hz.clone(),
             Problem::NoLazyPreemption => places.preempt.clone(),
-            Problem::Range { .. } | Problem::RuntimeAbovePeriod => tunable_value(),
+            Problem::Range { .. } | Problem::RuntimeAbovePeriod(_) => tunable_value(),
             // The last of equal words: the first was fine.
             _ => listed
                 .rev()

@@ -15,6 +15,7 @@ use crate::waiting::QueueNumber;
 use crate::wheel::Key;
 use crate::workload::{BarrierId, ConditionId, MutexId, QueueId, SemaphoreId, WordId};
 use schedcast_kernel::platform::{Access, Line, Op};
+use schedcast_kernel::task::Policy;
 use schedcast_kernel::{Context as WakeContext, Cpu, Ns, TaskId};
 
 impl<const EXPLAIN: bool> Outside<EXPLAIN> {
@@ -103,7 +104,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
 
     /// How much later than asked the task's timers may be (`hrtimer_set_expires_range_ns`).
     fn slack_ns(&self, task: TaskId) -> Ns {
-        if self.kernel.tables().tasks[task.index()].policy.is_rt() {
+        if self.kernel.tables().tasks[task.index()].policy.rank() > Policy::Normal.rank() {
             return 0;
         }
         self.out.tasks.contexts[task.index()].slack_ns

@@ -10,6 +10,8 @@ use schedcast_kernel::bandwidth::limits::Hierarchy;
 use schedcast_kernel::cpufreq::FrequencyDriver;
 use schedcast_kernel::cpuidle::{GovernorKind, IdleState};
 use schedcast_kernel::cpuset::CpuSet;
+use schedcast_kernel::dl::Reservation;
+use schedcast_kernel::dl::change::Refused;
 use schedcast_kernel::group::BandwidthLimit;
 use schedcast_kernel::rules::Rules;
 use schedcast_kernel::task::{Policy, TaskAttributes};
@@ -117,6 +119,8 @@ core! {
         ipi(cpu: Cpu) -> ();
         fair_server_timer(cpu: Cpu) -> ();
         hrtick_timer(cpu: Cpu) -> ();
+        dl_timer(cpu: Cpu, task: TaskId) -> ();
+        dl_inactive_timer(cpu: Cpu, task: TaskId) -> ();
         rt_period_timer(cpu: Cpu) -> ();
         period_timer(cpu: Cpu, group: GroupId) -> ();
         slack_timer(cpu: Cpu, group: GroupId) -> ();
@@ -129,6 +133,7 @@ core! {
         task_sched_runtime(cpu: Cpu) -> Ns;
         set_nice(cpu: Cpu, task: TaskId, nice: i32) -> ();
         set_policy(cpu: Cpu, task: TaskId, policy: Policy, nice: i32, rt_priority: u8) -> ();
+        set_deadline(cpu: Cpu, task: TaskId, asked: Reservation) -> Result<(), Refused>;
         set_custom_slice(cpu: Cpu, task: TaskId, slice_ns: Option<Ns>) -> ();
         set_affinity(cpu: Cpu, task: TaskId, affinity: CpuSet) -> ();
         set_group(cpu: Cpu, task: TaskId, group: GroupId) -> ();

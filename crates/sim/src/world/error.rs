@@ -1,8 +1,10 @@
 //! Errors when a world is built or run.
 
 use crate::workload_check::WorkloadError;
+
 use schedcast_base::limits::LimitError;
 use schedcast_kernel::Ns;
+use schedcast_kernel::dl::change::Refused;
 use thiserror::Error;
 
 /// Why a world cannot be built.
@@ -61,6 +63,24 @@ pub enum RunError {
         steps: u64,
         /// Time.
         time_ns: Ns,
+    },
+    /// The kernel refuses what a task asks for itself.
+    #[error("task {task} at {at_ns} ns: {error}")]
+    Refused {
+        /// Task.
+        task: String,
+        /// When.
+        at_ns: Ns,
+        /// The kernel's reason.
+        error: Refused,
+    },
+    /// A deadline task forks, which the kernel refuses (EAGAIN).
+    #[error("task {task} at {at_ns} ns: a SCHED_DEADLINE task cannot fork (EAGAIN)")]
+    DeadlineForks {
+        /// Task.
+        task: String,
+        /// When.
+        at_ns: Ns,
     },
     /// Failure of the scheduler, which cannot go on.
     #[error("{0}")]

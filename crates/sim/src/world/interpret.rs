@@ -208,7 +208,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
             I::Signal(condition) => self.signal(cpu, task, condition, 1),
             I::Broadcast(condition) => self.signal(cpu, task, condition, usize::MAX),
             I::Barrier(barrier) => self.barrier(cpu, task, barrier),
-            I::Fork { fork, child } => Ok(self.fork(cpu, task, fork, child)),
+            I::Fork { fork, child } => self.fork(cpu, task, fork, child),
             I::Join(child) => Ok(self.join(cpu, task, child)),
             I::JoinAll => Ok(self.join_all(cpu, task)),
             I::Exit => Ok(self.exit(cpu, task)),
@@ -225,7 +225,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
                 // Being charged may have used up the task's request or its group's runtime.
                 Ok(ENTERED)
             }
-            I::SetAttributes(attributes) => Ok(self.set_attributes(cpu, task, attributes)),
+            I::SetAttributes(attributes) => self.set_attributes(cpu, task, attributes),
             _ => self.measure(cpu, task, instruction),
         }
     }

@@ -137,13 +137,27 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         if timer.0 < 2 * groups {
             return self.run_group_timer(cpu, timer);
         }
-        let task = TaskId(timer.0 - 2 * groups);
-        if self.kernel.tables().is_idle_task(task) {
+        let number = timer.0 - 2 * groups;
+        let task = TaskId(number >> self.out.timer_shift);
+        let of_task = number & ((1 << self.out.timer_shift) - 1);
+        if of_task > 0 {
+            self.run_deadline_timer(cpu, task, of_task == 2);
+        } else if self.kernel.tables().is_idle_task(task) {
             self.kernel.fair_server_timer(&mut self.out, Cpu(task.0));
         } else if (task.index()) < 2 * self.kernel.tables().cpus() {
             self.kernel.hrtick_timer(&mut self.out, cpu);
         } else {
             self.task_timer_expires(cpu, task);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn run_deadline_timer(&mut self, cpu: Cpu, task: TaskId, inactive: bool) {
+        if inactive {
+            self.kernel.dl_inactive_timer(&mut self.out, cpu, task);
+        } else {
+            self.kernel.dl_timer(&mut self.out, cpu, task);
         }
     }
 

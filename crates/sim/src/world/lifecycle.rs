@@ -1,20 +1,29 @@
 //! Instructions about tasks themselves: fork, join, exit, attributes.
 
+use super::engine::Run;
+use super::error::RunError;
 use super::interpret::{ENTERED, Next};
 use super::tasks::Name;
 use super::{Core, World};
 use crate::program::Reg;
 use crate::random;
 use crate::workload::{AttributesId, ForkId};
+use schedcast_kernel::dl::change::Refused;
 use schedcast_kernel::platform::Op;
-use schedcast_kernel::task::TaskAttributes;
+use schedcast_kernel::task::{Policy, TaskAttributes};
 use schedcast_kernel::{Context as WakeContext, Cpu, Platform, TaskId};
 
 /// Address spaces of forked processes are numbered from here, by task row and generation.
 const FORKED_ADDRESS_SPACES: u32 = 1 << 31;
 
 impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
-    pub(super) fn fork(&mut self, cpu: Cpu, task: TaskId, fork: ForkId, child: Reg) -> Next {
+    pub(super) fn fork(&mut self, cpu: Cpu, task: TaskId, fork: ForkId, child: Reg) -> Run<Next> {
+        if self.kernel.tables().tasks[task.index()].policy == Policy::Deadline {
+            return Err(Box::new(RunError::DeadlineForks {
+                task: self.task_name(task).to_owned(),
+                at_ns: self.out.clock(cpu),
+            }));
+        }
         let shared = std::sync::Arc::clone(&self.out.shared);
         let spec = &shared.workload.forks[fork.0 as usize];
         let parent = &self.kernel.tables().tasks[task.index()];
@@ -51,7 +60,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         tasks.contexts[task.index()].children += 1;
         self.set(task, child, handle);
         self.kernel.wake_up_new_task(&mut self.out, cpu, new);
-        ENTERED
+        Ok(ENTERED)
     }
 
     pub(super) fn join(&mut self, cpu: Cpu, task: TaskId, child: Reg) -> Next {
@@ -110,7 +119,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         cpu: Cpu,
         task: TaskId,
         attributes: AttributesId,
-    ) -> Next {
+    ) -> Run<Next> {
         let shared = std::sync::Arc::clone(&self.out.shared);
         let change = &shared.workload.attributes[attributes.0 as usize];
         self.syscall(cpu);
@@ -122,6 +131,13 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         let nice = change
             .nice
             .unwrap_or(kernel.tables().tasks[task.index()].nice);
+        if let Some(reservation) = change.deadline {
+            let set = kernel.set_deadline(out, cpu, task, reservation);
+            return match set {
+                Ok(()) => Ok(ENTERED),
+                Err(error) => Err(self.refused(cpu, task, error)),
+            };
+        }
         match change.policy {
             Some((policy, priority)) => kernel.set_policy(out, cpu, task, policy, nice, priority),
             None => kernel.set_nice(out, cpu, task, nice),
@@ -135,8 +151,20 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
             kernel.set_group(out, cpu, task, group);
         }
         if let Some(affinity) = change.affinity {
+            if let Err(error) = kernel.tables().check_affinity(task, affinity.len()) {
+                return Err(self.refused(cpu, task, error));
+            }
             kernel.set_affinity(out, cpu, task, affinity);
         }
-        ENTERED
+        Ok(ENTERED)
+    }
+
+    #[cold]
+    fn refused(&self, cpu: Cpu, task: TaskId, error: Refused) -> Box<RunError> {
+        Box::new(RunError::Refused {
+            task: self.task_name(task).to_owned(),
+            at_ns: self.out.clock(cpu),
+            error,
+        })
     }
 }

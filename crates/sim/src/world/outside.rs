@@ -186,6 +186,8 @@ pub struct Outside<const EXPLAIN: bool = false> {
     pub(super) wheel: Wheel,
     pub(super) sources: Vec<Source>,
     pub(super) timers: Timers,
+    /// How many timers a task has, as a power of 2.
+    pub(super) timer_shift: u32,
     pub(crate) tasks: Tasks,
     pub(crate) probes: Probes,
     pub(crate) shared: Arc<Shared>,
@@ -240,10 +242,15 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         true
     }
 
-    /// Timers of groups come first, then those of tasks.
+    /// Timers of groups come first, then those of tasks: one each, or four where there are deadline tasks.
     #[inline(always)]
     pub(super) fn task_timer(&self, task: TaskId) -> TimerId {
-        TimerId(2 * (self.shared.workload.groups.len() as u32 + 1) + task.0)
+        TimerId(2 * (self.shared.workload.groups.len() as u32 + 1) + (task.0 << self.timer_shift))
+    }
+
+    /// Timers of a deadline task, behind its own: of its next period and of its 0-lag time.
+    pub(super) fn deadline_timer(&self, task: TaskId, inactive: bool) -> TimerId {
+        TimerId(self.task_timer(task).0 + 1 + u32::from(inactive))
     }
 
     /// Timer of a CPU's fair server: its idle task, whose number this is, never sleeps.

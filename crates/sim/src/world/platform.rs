@@ -67,6 +67,8 @@ impl<const EXPLAIN: bool> Platform for Outside<EXPLAIN> {
             Timer::RtPeriod => self.arm_timer(cpu, RT_PERIOD, at, 0),
             Timer::FairServer(of) => self.arm_timer(cpu, self.fair_server_timer(of), at, 0),
             Timer::Hrtick(of) => self.arm_timer(cpu, self.hrtick_timer(of), at, 0),
+            Timer::Deadline(task) => self.arm_timer(cpu, self.deadline_timer(task, false), at, 0),
+            Timer::Inactive(task) => self.arm_timer(cpu, self.deadline_timer(task, true), at, 0),
         }
     }
 
@@ -82,6 +84,8 @@ impl<const EXPLAIN: bool> Platform for Outside<EXPLAIN> {
             Timer::RtPeriod => self.cancel_timer(RT_PERIOD),
             Timer::FairServer(of) => self.cancel_timer(self.fair_server_timer(of)),
             Timer::Hrtick(of) => self.cancel_timer(self.hrtick_timer(of)),
+            Timer::Deadline(task) => self.cancel_timer(self.deadline_timer(task, false)),
+            Timer::Inactive(task) => self.cancel_timer(self.deadline_timer(task, true)),
         }
     }
 
@@ -107,6 +111,10 @@ impl<const EXPLAIN: bool> Platform for Outside<EXPLAIN> {
     #[inline]
     fn next_timer(&self, cpu: Cpu) -> Ns {
         self.timers.first(cpu).map_or(Ns::MAX, |armed| armed.hard)
+    }
+
+    fn next_expiry(&self, cpu: Cpu) -> Ns {
+        Outside::next_expiry(self, cpu)
     }
 
     #[inline]

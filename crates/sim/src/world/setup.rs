@@ -273,6 +273,8 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         });
         let mut timers = Timers::new(cpus);
         timers.grow(2 * parents.len());
+        let reserves = workload.attributes.iter().any(|set| set.deadline.is_some());
+        let timer_shift = if reserves { 2 } else { 0 };
         let streams = |purpose| (0..cpus as u64).map(move |cpu| random::stream(seed, cpu, purpose));
         Self {
             now: 0,
@@ -288,6 +290,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
             wheel: Wheel::new(cpus * per_cpu::COUNT as usize),
             sources: Vec::new(),
             timers,
+            timer_shift,
             tasks: Tasks::new(&workload),
             probes: Probes::new(cpus, &parents, &workload.metrics),
             newidle_dice: streams(NEWIDLE).collect(),

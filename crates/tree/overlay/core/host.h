@@ -68,7 +68,7 @@ enum sc_call {
 	SC_START,		/* task: what is left of fork */
 	/* calls whose caller does not wait for other CPUs: on a stack of their own */
 	SC_NICE,		/* task, nice */
-	SC_POLICY,		/* task, policy, nice, priority, slice */
+	SC_POLICY,		/* task, policy, nice, priority, slice or runtime, deadline, period, 1 = reclaims; 0 or an error */
 	SC_AFFINITY,		/* task, bits of the CPUs */
 	SC_MOVE,		/* task, group */
 	SC_GROUP_NEW,		/* parent; returns its number */

@@ -231,6 +231,12 @@ static int set_policy(struct task_struct *task, const long *to)
 	struct sched_attr attr = { .size = sizeof(attr), .sched_policy = to[0], .sched_nice = to[1],
 		.sched_priority = to[2], .sched_runtime = to[3] };
 
+	if (dl_policy(to[0])) {
+		attr.sched_deadline = to[4];
+		attr.sched_period = to[5];
+		attr.sched_flags = to[6] ? SCHED_FLAG_RECLAIM : 0;
+	}
+
 #ifdef SC_CUSTOM_SLICE
 	/* As sched_setscheduler(2) does, which has no word for slices. */
 	if (!attr.sched_runtime && task->se.custom_slice)

@@ -10,7 +10,7 @@ use schedcast_kernel::entity::Entity;
 use schedcast_kernel::group::Group;
 use schedcast_kernel::pelt::SchedAvg;
 use schedcast_kernel::rq::Rq;
-use schedcast_kernel::task::{Task, TaskState};
+use schedcast_kernel::task::{Policy, Task, TaskState};
 use schedcast_kernel::{Cpu, Kernel};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -56,6 +56,7 @@ const DECISIONS: &[&str] = &[
     "h_nr_running",
     "h_nr_queued",
     "cfs_bandwidth.nr_throttled",
+    "refused",
 ];
 
 impl fmt::Display for Difference {
@@ -208,6 +209,19 @@ const RQ: &[Row<Rq>] = &[
     (&["rt.rt_nr_running"], |_, rq| i128::from(rq.rt.nr_running)),
     (&["avg_rt.util_avg"], |_, rq| i128::from(rq.rt.avg.util_avg)),
     (&["avg_rt.util_sum"], |_, rq| i128::from(rq.rt.avg.util_sum)),
+    (&["avg_dl.util_avg"], |kernel, rq| {
+        i128::from(kernel.dl.rqs[rq.cpu.index()].avg.util_avg)
+    }),
+    (&["avg_dl.util_sum"], |kernel, rq| {
+        i128::from(kernel.dl.rqs[rq.cpu.index()].avg.util_sum)
+    }),
+    (&["dl.dl_nr_running"], |_, rq| i128::from(rq.dl_nr_running)),
+    (&["dl.extra_bw"], |kernel, rq| {
+        i128::from(kernel.dl.rqs[rq.cpu.index()].extra_bw)
+    }),
+    (&["dl.this_bw"], |kernel, rq| {
+        i128::from(kernel.dl.rqs[rq.cpu.index()].this_bw)
+    }),
 ];
 
 const GROUP: &[Row<Group>] = &[
@@ -319,6 +333,9 @@ impl Pair {
             found: Vec::new(),
             origins: BTreeMap::new(),
         };
+        if self.refusals_differ {
+            seen.note("refused", || "a reservation".into(), 0, 1);
+        }
         for cpu in 0..self.rust.cpus() {
             let (rust, tree) = (self.runs_rust(cpu), self.runs_tree(cpu));
             let number = |task: Option<usize>| task.map_or(-1, |task| task as i128);
@@ -333,6 +350,19 @@ impl Pair {
             let task = &self.rust.tasks[rust.index()];
             let whose = || format!("task {number}");
             seen.rows(&self.members.task, Object::Task(tree), task, whose);
+            if task.policy == Policy::Deadline && task.state != TaskState::Dead {
+                let entity = self.rust.dl.of(rust);
+                let kept = [
+                    ("dl.runtime", i128::from(entity.runtime_ns)),
+                    ("dl.deadline", i128::from(entity.deadline_ns)),
+                    ("dl.dl_bw", i128::from(entity.bw)),
+                ];
+                for (member, rust) in kept {
+                    if let Some(tree) = self.tree.read(Object::Task(tree), member) {
+                        seen.note(member, whose, rust, tree);
+                    }
+                }
+            }
             if task.policy.is_fair() && task.state != TaskState::Dead {
                 let entity = &self.rust.entities[task.se.index()];
                 seen.entity(Object::TaskEntity(tree), entity, whose);

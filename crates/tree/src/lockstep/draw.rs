@@ -1,6 +1,7 @@
 //! Drawing histories: a seed says which kinds of steps are used, on which machine, and how often.
 
 use super::{Action, Class, History, Step};
+use schedcast_kernel::dl::Reservation;
 use schedcast_kernel::topology::{CpuPlace, Topology};
 use schedcast_sim::random::SplitMix;
 
@@ -96,6 +97,8 @@ pub struct Kinds {
     pub limits: bool,
     /// SCHED_FIFO and SCHED_RR.
     pub real_time: bool,
+    /// SCHED_DEADLINE.
+    pub deadline: bool,
     /// Everything that changes a task while it exists, SCHED_BATCH, SCHED_IDLE and idle groups.
     pub changes: bool,
     /// Switches of `sched/features`.
@@ -233,6 +236,7 @@ impl Drawn {
             30 | 31 if self.yields => Action::Yield,
             32 if self.exits && self.tasks > 2 => Action::Exit,
             33 if self.nice => Action::Nice(self.task(dice), dice.below(40) as i32 - 20),
+            35 | 39 if self.kinds.deadline => self.reservation(dice),
             34 if self.policies => Action::Policy(self.task(dice), self.class(dice)),
             35 if self.affinity => Action::Affinity(self.task(dice), self.mask(dice)),
             36 if self.moves => Action::Move(self.task(dice), dice.index(self.groups)),
@@ -287,6 +291,23 @@ impl Drawn {
             class.policy = dice.pick(&[3, 5]);
         }
         class
+    }
+
+    /// Deadline and period of some are the same; a runtime of a twentieth to a half.
+    fn reservation(&self, dice: &mut Dice) -> Action {
+        let period_ns = dice.pick(&[1_000_000, 5_000_000, 10_000_000, 33_000_000, 100_000_000]);
+        let deadline_ns = match dice.one_in(3) {
+            true => period_ns / 10 * (5 + dice.below(5)),
+            false => period_ns,
+        };
+        let runtime_ns = deadline_ns / 100 * (5 + dice.below(45));
+        let reservation = Reservation {
+            runtime_ns,
+            deadline_ns,
+            period_ns,
+            reclaims: false,
+        };
+        Action::Deadline(self.task(dice), reservation)
     }
 
     fn mask(&self, dice: &mut Dice) -> u64 {

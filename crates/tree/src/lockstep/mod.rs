@@ -19,13 +19,14 @@ pub use pair::Pair;
 pub use shrink::shrink;
 
 use crate::WorldError;
+use schedcast_kernel::dl::Reservation;
 use schedcast_kernel::ids::Ns;
 use std::path::Path;
 
 /// Kernel number of a policy and what goes with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Class {
-    /// 0 = normal, 1 = FIFO, 2 = RR, 3 = batch, 5 = idle.
+    /// 0 = normal, 1 = FIFO, 2 = RR, 3 = batch, 5 = idle; 6 = deadline is an action of its own.
     pub policy: i32,
     /// Nice value.
     pub nice: i32,
@@ -54,6 +55,8 @@ pub enum Action {
     Nice(usize, i32),
     /// A task gets another policy.
     Policy(usize, Class),
+    /// A task becomes a deadline task, or gets another reservation.
+    Deadline(usize, Reservation),
     /// A task may run on these CPUs.
     Affinity(usize, u64),
     /// A task goes to another group.

@@ -69,6 +69,14 @@ impl Platform for Bench {
     fn next_timer(&self, _: Cpu) -> Ns {
         Ns::MAX
     }
+    /// Ticks are none of the device's on either side.
+    fn next_expiry(&self, cpu: Cpu) -> Ns {
+        let of_cpu =
+            |(timer, on, _): &&(Timer, Cpu, Ns)| *on == cpu && !matches!(timer, Timer::Tick(_));
+        let mut timers = self.timers.iter().filter(of_cpu).map(|(.., at)| *at);
+        let first = timers.next().unwrap_or(Ns::MAX);
+        timers.fold(first, Ns::min)
+    }
     fn observe(&mut self, cpu: Cpu, observation: Observation) {
         self.note(|| format!("rules: CPU {} {observation:?}", cpu.0));
     }
@@ -88,6 +96,8 @@ pub struct Pair {
     tick_ns: Ns,
     interrupted: VecDeque<(usize, Vec<Call>)>,
     pub(super) members: super::compare::Members,
+    /// One side refused a reservation that the other one accepted.
+    pub(super) refusals_differ: bool,
 }
 
 impl Pair {
@@ -129,6 +139,7 @@ impl Pair {
             groups: vec![(GroupId::ROOT, 0)],
             tick_ns,
             interrupted: VecDeque::new(),
+            refusals_differ: false,
         };
         // The rules begin with ticks that are stopped; some trees stop them after a first one.
         for cpu in 0..cpus {
@@ -330,6 +341,8 @@ impl Pair {
                 Timer::BandwidthSlack(group) => self.rust.slack_timer(bench, here, group),
                 Timer::RtPeriod => self.rust.rt_period_timer(bench, here),
                 Timer::FairServer(cpu) => self.rust.fair_server_timer(bench, cpu),
+                Timer::Deadline(task) => self.rust.dl_timer(bench, here, task),
+                Timer::Inactive(task) => self.rust.dl_inactive_timer(bench, here, task),
                 Timer::Hrtick(cpu) => self.rust.hrtick_timer(bench, cpu),
             }
         }
@@ -441,6 +454,29 @@ impl Pair {
                     .set_policy(&mut self.bench, here, rust, to, nice, class.priority as u8);
                 let arguments = [tree, class.policy, nice, class.priority, 0].map(i64::from);
                 self.tree(cpu, Call::Policy, &arguments)?;
+            }
+            Action::Deadline(task, asked) => {
+                let Some((rust, tree)) = self.living(task) else {
+                    return Ok(false);
+                };
+                let set = self
+                    .rust
+                    .set_deadline_nocheck(&mut self.bench, here, rust, asked);
+                let times = [asked.runtime_ns, asked.deadline_ns, asked.period_ns];
+                let [runtime, deadline, period] = times.map(|ns| ns as i64);
+                let reclaims = i64::from(asked.reclaims);
+                let arguments = [
+                    i64::from(tree),
+                    6,
+                    0,
+                    0,
+                    runtime,
+                    deadline,
+                    period,
+                    reclaims,
+                ];
+                let result = self.tree(cpu, Call::Policy, &arguments)?;
+                self.refusals_differ = set.is_err() != (result != 0);
             }
             Action::Affinity(task, bits) => {
                 let Some((rust, tree)) = self.living(task) else {

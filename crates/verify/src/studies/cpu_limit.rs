@@ -10,10 +10,10 @@
 //!
 //! Nothing is fitted: the load's published numbers are the flags of the program `http-service`.
 
+use schedcast_base::quantile::percentile;
 use schedcast_lab::error::Result;
 use schedcast_lab::experiment::Scenario;
 use schedcast_lab::outcome::Outcome;
-use schedcast_base::quantile::percentile;
 
 use super::bench::uniform_draws;
 use super::published::{Kernel, broken};

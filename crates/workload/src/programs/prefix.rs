@@ -70,7 +70,7 @@ struct Prefix {
 
 pub(super) const NEEDS_PROGRAM: &str = "needs a program behind it, such as `hackbench -g 2`";
 const PID: Effect = Effect::Refused("it changes a process that exists already");
-const DEADLINE: Effect = Effect::Refused("SCHED_DEADLINE is not modelled");
+const DEADLINE: Effect = Effect::Refused("only threads of an rt-app file can be SCHED_DEADLINE");
 const MEMORY: Effect = Effect::Nothing("the distance of memory has no cost in the model");
 
 const fn policy_flag(short: char, long: &'static str, help: &'static str) -> Flag {

@@ -190,7 +190,7 @@ fn what_cannot_be_forecast_is_refused_with_the_nearest_name() {
         ),
         (
             "chrt --deadline --sched-runtime 5 0 hackbench",
-            "cannot be forecast: SCHED_DEADLINE is not modelled",
+            "cannot be forecast: only threads of an rt-app file can be SCHED_DEADLINE",
         ),
         ("systemd-run --user hackbench", "cannot be forecast"),
     ] {

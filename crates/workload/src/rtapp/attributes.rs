@@ -17,6 +17,7 @@
 
 use super::ast::{File, Note, Policy, Scheduling, Task};
 use super::error::{Fault, Span, quoted};
+use schedcast_kernel::dl::Reservation;
 
 const REAL_TIME_PRIORITY_DEFAULT: i32 = 10;
 
@@ -46,6 +47,19 @@ pub struct Attributed {
     pub start: Attributes,
     /// Set at the beginning of each phase; `None` leaves everything as it is.
     pub phases: Vec<Option<Attributes>>,
+}
+
+impl Attributes {
+    /// What `SCHED_DEADLINE` reserves; `None` under another policy.
+    pub fn reservation(&self) -> Option<Reservation> {
+        let ns = |us: u32| u64::from(us) * 1000;
+        (self.policy == Policy::Deadline).then(|| Reservation {
+            runtime_ns: ns(self.runtime_us),
+            deadline_ns: ns(self.deadline_us),
+            period_ns: ns(self.period_us),
+            reclaims: false,
+        })
+    }
 }
 
 impl Task {

@@ -18,7 +18,8 @@ pub struct Refusal {
     pub why: &'static str,
 }
 
-const NO_DEADLINE: &str = "the deadline class is not modelled";
+const BAD_RESERVATION: &str = "the kernel refuses it: expected 2 us <= dl-runtime <= dl-deadline <= dl-period, \
+                               and a period from 100 us to 4194304 us";
 const NO_UCLAMP: &str = "utilization clamps are not modelled";
 const NO_NUMA: &str = "memory has no place in the model, so that binding it would change nothing";
 const NO_OBSOLETE: &str = "rt-app stopped reading this grammar in 2014; write the task with events";
@@ -109,12 +110,17 @@ impl File {
 
 /// Refuses what the keys of a task or a phase ask for; `change` is what they make of it.
 fn refuse(said: &Scheduling, change: Option<Attributes>, span: Span, refusals: &mut Vec<Refusal>) {
-    if change.is_some_and(|attributes| attributes.policy == Policy::Deadline) {
+    let reservation = change.and_then(|attributes| attributes.reservation());
+    if let Some(asked) = reservation.filter(|asked| !asked.is_valid()) {
         let span = said.policy.as_ref().map_or(span, |policy| policy.span);
+        let [runtime, deadline, period] =
+            [asked.runtime_ns, asked.deadline_ns, asked.period_ns].map(|ns| ns / 1000);
         refusals.push(Refusal {
             span,
-            what: String::from("SCHED_DEADLINE"),
-            why: NO_DEADLINE,
+            what: format!(
+                "SCHED_DEADLINE with a runtime of {runtime} us, a deadline of {deadline} us and a period of {period} us"
+            ),
+            why: BAD_RESERVATION,
         });
     }
     for (name, clamp) in [("util_min", &said.util_min), ("util_max", &said.util_max)] {

@@ -25,6 +25,26 @@ changes! {
         "A request to skip an update of the clock that comes up during a pick is left for the next switch.";
     "fair-server" "557a6bfc662c" (6, 12): (on fair_server) (off rt_throttling),
         "Fair tasks have 50 ms a second under real-time load, instead of real-time throttling.";
+    "moved-locked-preempts" release (7, 1): (on moved_locked_preempts),
+        "A real-time or deadline task that is pushed or pulled may preempt, as after a wakeup.";
+    "put-when-picked" "436f3eed5c69" (6, 12): (off puts_before_picking),
+        "A real-time or deadline task that is picked once more is not put and set again.";
+    "rt-runtime-whole" release (7, 3): (rt_runtime_ns: Some(950_000_000) => Some(1_000_000_000)),
+        "All of a CPU may be reserved by deadline tasks and fair servers, not 95 %.";
+    "rt-is-not-deadline" release (6, 12): (on rt_is_not_deadline),
+        "A real-time task that wakes where a deadline task runs stays there.";
+    "dl-overload-by-pushable" "5fe7765997b1" (6, 7): (on dl_overload_by_pushable),
+        "Only waiting deadline tasks that may move make a CPU overloaded.";
+    "grub-of-max-bw" "6a9d623aad89" (6, 5): (on grub_of_max_bw),
+        "Reclaiming (GRUB) is scaled by what may be reserved of a CPU.";
+    "server-does-not-count" "52d15521eb75" (6, 17): (off fair_server_counts),
+        "A fair server that runs is none of the runnable tasks of its CPU.";
+    "dl-change-compares" "6455ad5346c9" (6, 19): (on dl_change_compares),
+        "Another reservation pulls and reschedules only if the deadline changed.";
+    "dl-moved-renews" "627cc25f8446" (6, 19): (on dl_moved_renews),
+        "A deadline that has passed is renewed by changes that move the task, not by all.";
+    "dl-pushes-waiting" release (7, 3): (on dl_pushes_waiting_only),
+        "Pushes of deadline tasks pass over one that still runs.";
     "idle-reentry" "3dcac251b066" (6, 12): (on idle_reenters),
         "An idle CPU that is asked to reschedule for nothing looks for no tasks elsewhere.";
     "fair-server-stays" "cccb45d7c429" (6, 17) also [(6, 12, 92)]: (off fair_server_stops_when_empty),

@@ -114,6 +114,8 @@ changes! {
         "The base slice is 0.70 ms per CPU step instead of 0.75.";
     "idle-loses-protection" "f553741ac8c0" (6, 15) also [(6, 12, 23)] for Eevdf: (on idle_preemption_cancels_protection),
         "A non-idle entity that preempts an idle one ends its protection.";
+    "delayed-estimate-once" release (6, 18): (off delayed_estimate_leaves_twice),
+        "The estimate of a delayed sleeper that changes its class leaves its queue once, not twice.";
     "util-est-above-capacity" release (6, 16): (off util_est_within_capacity),
         "Utilisation above the CPU's capacity is a sample for the estimate to come down to.";
     "vprot" "052c3d87c82e" (6, 17) for Eevdf: (protection: Protection::UntilDeadline => Protection::Vprot),

@@ -20,6 +20,8 @@ changes! {
         "schedutil holds the frequency of a CPU that was not idle since its last decision.";
     "iowait-doubling" "a5a0809bc58e" (4, 13): (frequency.iowait_boost: IowaitBoost::AtOnce => IowaitBoost::Doubling),
         "The boost for I/O starts at an eighth and doubles with each further wakeup.";
+    "deadline-bandwidth-least" "9c0b4bb7f630" (6, 8): (on frequency.deadline_bandwidth_is_least),
+        "What deadline tasks reserved is the least that schedutil asks for, not added to the utilisation.";
     "pstate-pid-gone" "9d0ef7af1f2d" (4, 14): (off frequency.pid),
         "intel_pstate has no PID controller any more.";
     "governor-stops-tick" "45f1ff59e27c" (4, 17): (on idle.governor_stops_tick),

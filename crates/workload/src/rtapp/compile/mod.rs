@@ -472,7 +472,7 @@ fn kernel_policy(attributes: &Attributes) -> schedcast_kernel::task::Policy {
     use super::ast::Policy;
     use schedcast_kernel::task::Policy as Kernel;
     match attributes.policy {
-        // SCHED_DEADLINE is refused before this.
+        // The thread makes a deadline task of itself: clone(2) makes none.
         Policy::Other | Policy::Deadline => Kernel::Normal,
         Policy::Batch => Kernel::Batch,
         Policy::Idle => Kernel::Idle,

@@ -112,6 +112,11 @@ impl<'a> Compiler<'a> {
         // (2³² − 1)(2³² + 1) = 2⁶⁴ − 1
         builder.set(MINUS_ONE, u64::from(u32::MAX));
         builder.arithmetic(Arithmetic::Multiply, MINUS_ONE, (1 << 32) + 1);
+        let start = body.task.attributes(self.file.global.default_policy).start;
+        if role == Role::First && start.reservation().is_some() {
+            self.set_attributes(body, &start);
+        }
+        let builder = &mut body.builder;
         match role {
             Role::First => {
                 let others = builder.label();
@@ -173,6 +178,7 @@ impl<'a> Compiler<'a> {
     fn set_attributes(&mut self, body: &mut Body<'a>, attributes: &Attributes) {
         let change = AttributesSpec {
             policy: Some((kernel_policy(attributes), rt_priority(attributes))),
+            deadline: attributes.reservation(),
             nice: nice(attributes),
             ..AttributesSpec::default()
         };
