@@ -18,11 +18,15 @@
 //! replies get the requests of such a period in proportion to the work the client did for each, and
 //! no reply is given to a request that had not arrived.
 //!
+//! A client has a reply when it has read it, not when it begins to run: what it does from there until it
+//! sleeps, or sends again, is reading. Requests that share a reply share that work in order.
+//!
 //! # Worked example
 //!
 //! In one period a client was woken by timers at 1, 2 and 3 ms, and by replies at 90 and 91 ms, which
 //! it worked 40 and 22 µs for. Of three requests the first reply is given 3 · 40 / 62 = 1.9, rounded
-//! to two, and the second the last.
+//! to two, and the second the last. The client begins to run 2 µs after each reply, so it has the three
+//! replies at 90.022, 90.042 and 91.024 ms.
 
 use super::super::activity::{Begun, Draft, DraftStep};
 use super::super::model::Trigger;
@@ -255,7 +259,7 @@ fn answered(
     let mut at = 0;
     // Weights of the replies up to and with the one at `at`.
     let mut reached = replies.first().map_or(0, |(_, weight)| *weight);
-    let mut given = Vec::with_capacity(requests.len());
+    let mut given: Vec<Asked> = Vec::with_capacity(requests.len());
     for (number, request) in (0u64..).zip(requests) {
         let too_early = |at: usize| (border.time_ns(replies[at].0) as i64) < request.sent_ns;
         // This one is given out when the replies' share of all requests, rounded, exceeds those before it.
@@ -268,15 +272,38 @@ fn answered(
         let Some((reply, _)) = replies.get(at).filter(|_| !too_early(at)) else {
             continue;
         };
-        let reader = match border.begun[*reply] {
-            Begun::Draft(draft) => drafts[draft].activation.first_run_ns,
-            _ => None,
-        };
         given.push(Asked {
-            replied_ns: reader.unwrap_or_else(|| border.time_ns(*reply)),
+            replied_ns: border.time_ns(*reply),
             reply: Some(*reply),
             ..request
         });
     }
+    for shared in given.chunk_by_mut(|one, next| one.reply == next.reply) {
+        let count = shared.len() as u64;
+        let reading = shared[0].reply.and_then(|it| reading(border, drafts, it));
+        if let Some((from_ns, work_ns)) = reading {
+            for (number, one) in (1..).zip(shared) {
+                one.replied_ns = from_ns + work_ns * number / count;
+            }
+        }
+    }
     given
+}
+
+/// When the client of a reply begins to read, and for how much of its CPU time.
+fn reading(border: &Border<'_>, drafts: &[Draft], reply: usize) -> Option<(u64, u64)> {
+    let Begun::Draft(draft) = border.begun[reply] else {
+        return None;
+    };
+    let draft = &drafts[draft];
+    let sent = |(into_ns, step): &(u64, DraftStep)| match step {
+        DraftStep::Wakes(waking) => {
+            let wakee = border.evidence.wakings[*waking].wakee;
+            border.inside[wakee.index()].then_some(*into_ns)
+        }
+        _ => None,
+    };
+    let until_ns = draft.deeds.iter().find_map(sent);
+    let work_ns = until_ns.unwrap_or(draft.activation.executed_ns);
+    Some((draft.activation.first_run_ns?, work_ns))
 }

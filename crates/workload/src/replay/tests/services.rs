@@ -149,6 +149,18 @@ fn what_piled_up_is_told_apart_by_the_trace() {
 }
 
 #[test]
+fn a_client_has_a_reply_when_it_has_read_it() {
+    let (mini, piles) = event_loop(25);
+    let replay = scheduled(mini, piles + 500_000);
+    // The reply wakes the client after 120 µs, which runs from 130 to 140.
+    let first = replay.requests[0];
+    assert_eq!((first.read_ns, first.latency_ns), (20_000, 140_000));
+    // Woken at 90.070 ms, it runs from 90.075 to 90.085.
+    let of_pile = replay.requests[25];
+    assert_eq!((of_pile.read_ns, of_pile.latency_ns), (15_000, 90_085_000));
+}
+
+#[test]
 fn the_log_says_when_requests_were_due() {
     let (mini, piles) = event_loop(25);
     let mut recording = mini.recording(piles + 500_000);
