@@ -7,7 +7,7 @@ use schedcast_sim::{Machine, Workload, World};
 use schedcast_trace::Request;
 
 /// One request to an event loop with nothing else to do: due at `at`, 100 µs of work, read 20 µs later.
-fn single(mini: &mut Mini, at: u64) {
+pub(super) fn single(mini: &mut Mini, at: u64) {
     mini.waking(at, 0, 0, HARD, 1);
     mini.switch(at + 2, 0, 0, "R", 1);
     mini.waking(at + 10, 0, 1, SOFT, 2);
