@@ -87,7 +87,7 @@ def metadata():
 
 
 def shipped_ids(graph, packages):
-    """What the shipped crates are built from, tests and benchmarks left out."""
+    """Dependencies of the shipped crates, tests and benchmarks left out."""
     nodes = {node["id"]: node["deps"] for node in graph["nodes"]}
     waiting = [key for key, package in packages.items() if package["name"] in SHIPPED]
     if len(waiting) != len(SHIPPED):

@@ -51,7 +51,7 @@ class Mutant:
         return f"{self.path}:{self.line}: {self.old.strip()}  →  {self.new.strip()}"
 
     def key(self):
-        """What identifies it when lines move."""
+        """Key of the mutant that stays when lines move."""
         return (self.path, self.old.strip(), self.new.strip())
 
 

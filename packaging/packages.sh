@@ -1,6 +1,6 @@
 #!/bin/sh
 # Packages of one static program: packages.sh PROGRAM ARCHITECTURE VERSION FOLDER
-# What is written depends on the input alone: the same program gives the same archive, image and Debian package.
+# The output depends on the input alone: the same program gives the same archive, image and Debian package.
 set -eu
 program=$1 architecture=$2 version=$3 out=$4
 here=$(cd "$(dirname "$0")" && pwd)

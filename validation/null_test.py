@@ -87,7 +87,7 @@ def true_change(schedcast, load, kernel, price, value):
 
 
 def dearer(schedcast, load, kernel, wanted):
-    """What the price is so that the metric changes as wanted, as a ratio, and how much it changes then."""
+    """Price at which the metric changes as wanted, as a ratio, and the change at that price."""
     price = load[2]
     more = 1.0
     for _ in range(3):

@@ -98,7 +98,7 @@ def test_check(command):
     assert not verdict.passes
     assert not verdict.columns["as recorded, simulated"][0].met
     slos = ["p99<500ms", "nr_throttled<=100"]
-    # What two runs say of a third one is hardly anything.
+    # Two runs hardly bound a third one.
     words = ["--seeds", "4", *words[2:], "--slo", slos[0], "--slo", slos[1]]
     words += ["--set", "cpu.max.burst=50000", "--variant", "free", "--set", "cpu.max=max"]
     kept = command("check", recording, *words)

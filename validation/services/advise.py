@@ -52,7 +52,7 @@ def promises(raw):
 
 
 def forecast(name, raw, options):
-    """What is advised and judged, without anything measured."""
+    """Advice and its judgement, without a measurement."""
     folder = options.work / name
     group = f"/bench-{name}"
     wanted, seen = promises(raw)

@@ -215,7 +215,7 @@ def rows(path):
 
 
 def latencies(log, begin_s, end_s):
-    """What the client saw of requests due in the window."""
+    """Latencies that the client saw of requests due in the window."""
     begin, end = begin_s * 1e6, end_s * 1e6
     replies, requests, unfinished = [], [], 0
     for path in (log, log.with_name(log.name + ".unfinished")):

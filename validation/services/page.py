@@ -47,7 +47,7 @@ def table(head, lines):
 
 
 def services():
-    """What ran."""
+    """Table of the services and their loads."""
     lines = []
     for name, raw in measured():
         about = bench.SERVICES[name]

@@ -125,7 +125,7 @@ def settings(copy, schedcast, seeds):
     found = []
     for setting in measured["settings"]:
         name = setting["name"]
-        # What a recording was made under is called `recorded` in the forecast.
+        # The limit of a recording is called `recorded` in the forecast.
         if name not in variants or name == "recorded":
             continue
         metrics = variants[name]

@@ -91,7 +91,7 @@ impl Args for ColumnArguments {
     }
 }
 
-/// What one occurrence of a flag means.
+/// Effect of one occurrence of a flag: it opens a column or changes a setting of the open one.
 enum Step {
     Open(String),
     Change(Setting),

@@ -11,8 +11,8 @@ use schedcast_names::harmless::HarmlessWriter;
 
 fn main() -> ExitCode {
     let simulator = Simulator::new().drawing();
-    // Not locked: the threads that simulate draw the progress bar on standard error.
-    // What comes from files reaches a terminal through these two only, without its escape sequences.
+    // Not locked: the threads that simulate draw the progress bar on standard error. Text from
+    // files reaches a terminal through these two only, without its escape sequences.
     let style = style();
     let mut out = HarmlessWriter::new(Painter::new(std::io::stdout(), style.colour));
     let mut err = HarmlessWriter::new(std::io::stderr());

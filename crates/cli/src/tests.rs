@@ -421,7 +421,7 @@ fn advise_finds_the_smallest_limit_and_says_how_to_apply_it() {
         ticket.split("\n\ncd ").next().unwrap().lines().count() <= 25,
         "{ticket}"
     );
-    // What has to be typed is not broken.
+    // Text to be typed is not broken over lines.
     let fits = |line: &str| line.chars().count() <= 100 || line.starts_with("reproduce:");
     assert!(ticket.lines().all(fits), "{ticket}");
     insta::assert_snapshot!(ticket);

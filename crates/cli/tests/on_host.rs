@@ -15,7 +15,7 @@ fn alone() -> MutexGuard<'static, ()> {
 /// Burns some 150 ms.
 const STUB: &str = "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; echo Time: 1";
 
-/// What `schedcast` printed, and the group it made while it ran.
+/// Output of `schedcast`, and the path of the group that it made while it ran.
 fn schedcast(words: &[&str]) -> (Output, String) {
     let child = Command::new(env!("CARGO_BIN_EXE_schedcast"))
         .args(words)

@@ -44,7 +44,7 @@ fn progress_on_a_terminal_does_not_stop_the_threads_that_report_it() {
     assert!(seen.contains("cyclictest/latency"), "no table: {seen}");
 }
 
-/// What is printed for a recording, as a reader sees it on terminals of three widths. `INSTA_UPDATE=always` renews it.
+/// Output for a recording on terminals of three widths. `INSTA_UPDATE=always` renews it.
 #[test]
 fn answers_are_set_to_the_width_of_the_terminal() {
     for (name, words) in [
@@ -74,7 +74,7 @@ fn answers_are_set_to_the_width_of_the_terminal() {
             };
             let text = String::from_utf8(output.stdout).unwrap().replace('\r', "");
             assert!(output.status.success(), "{text}");
-            // What has to be typed or pasted is not broken.
+            // Text to be typed or pasted is not broken over lines.
             let read = text.split("\ncgroup v1 ").next().unwrap();
             for line in read.lines().filter(|line| !line.starts_with("reproduce:")) {
                 assert!(line.chars().count() <= columns, "{columns}: {line}");

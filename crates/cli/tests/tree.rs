@@ -1,4 +1,5 @@
-//! Kernel trees on the command line. What needs a tree or a compiler skips, saying so, where there is none.
+//! Kernel trees on the command line. Tests that need a tree or a compiler skip, saying so, where
+//! there is none.
 
 mod command;
 

@@ -1,4 +1,4 @@
-//! What a command writes is whole or not there: on a disk that takes no more, the file of before stays.
+//! Files that a command writes are complete or absent: on a full disk the file from before stays.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What is tortured.
+//! Readers and verbs that the fuzzer feeds.
 
 use std::ffi::OsString;
 use std::io::sink;
@@ -18,7 +18,7 @@ use schedcast_workload::{replay, rtapp};
 pub struct Target {
     /// Its name on the command line, and of its folder of inputs.
     pub name: &'static str,
-    /// What is done with the bytes.
+    /// Function that gets the drawn bytes.
     pub run: fn(&[u8]),
     /// Whether inputs are text, of which lines and numbers are varied.
     pub text: bool,
@@ -98,8 +98,8 @@ fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A recording's folder: `recording.json`, `cgroups.json`, the trace, `requests.csv` and `measured.json`,
-/// each left out where it is empty. What it does is inferred.
+/// A recording's folder: `recording.json`, `cgroups.json`, the trace, `requests.csv` and
+/// `measured.json`, each left out where it is empty. Its activity is inferred.
 fn recording(bytes: &[u8]) {
     let text = lossy(bytes);
     let names = [

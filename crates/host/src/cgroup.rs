@@ -41,7 +41,7 @@ pub struct CpuCgroup {
     owned: Option<Owned>,
 }
 
-/// What has to be undone for a group that was created here.
+/// Cleanup of a group that was created here.
 #[derive(Debug)]
 struct Owned {
     guard: Guard,
@@ -271,7 +271,7 @@ impl CpuCgroup {
         read_ids(&self.dir.join("cgroup.procs"))
     }
 
-    /// What each live task of the group has had so far.
+    /// Times of each live task of the group so far.
     pub fn tasks(&self) -> Result<Vec<TaskTimes>> {
         let file = match self.version() {
             CgroupVersion::V1 => "tasks",

@@ -1,4 +1,4 @@
-//! What does not need a live controller: names, write plans and file trees in a temporary directory.
+//! Tests that need no live controller: names, write plans and file trees in a temporary directory.
 
 use super::*;
 

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-/// What `cpufreq` says of a CPU.
+/// State of a CPU in `cpufreq`'s files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CpuFrequency {
     /// `scaling_driver`.
@@ -19,7 +19,7 @@ pub struct CpuFrequency {
     pub base_khz: Option<u64>,
     /// CPUs of one policy.
     pub policy_cpus: usize,
-    /// What the driver announces for a transition, ns; 0 where it is unknown.
+    /// Transition latency that the driver announces, ns; 0 where it is unknown.
     pub transition_ns: u64,
     /// `energy_performance_preference`; present when the hardware chooses P-states.
     pub preference: Option<String>,
@@ -45,7 +45,7 @@ impl CpuFrequency {
             max_khz: number("cpuinfo_max_freq")?,
             base_khz: number("base_frequency"),
             policy_cpus: word("related_cpus").map_or(1, |cpus| cpus.split_whitespace().count()),
-            // 4294967295 is the kernel's "eternal": nobody knows.
+            // 4294967295 is the kernel's "eternal": unknown.
             transition_ns: number("cpuinfo_transition_latency")
                 .filter(|ns| *ns < u64::from(u32::MAX))
                 .unwrap_or(0),

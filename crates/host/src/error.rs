@@ -1,4 +1,4 @@
-//! What can go wrong on a live host, said so that the reader knows what to do about it.
+//! Errors on a live host, each worded so that the reader knows the remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ pub enum HostError {
     /// The kernel wants more rights than this process has.
     #[error("{action} {path} {}", rights_for(path))]
     NotPermitted {
-        /// What was tried: "creating", "writing", …
+        /// Action that failed: "creating", "writing", …
         action: &'static str,
         /// On what.
         path: PathBuf,
@@ -38,9 +38,9 @@ pub enum HostError {
     /// A unit, container, pod, process or path that no group, or more than one, is called by.
     #[error("{miss}")]
     NoSuchGroup {
-        /// What was asked for, and why no group was chosen.
+        /// Request, and why no group was chosen for it.
         miss: Miss,
-        /// What would help.
+        /// Advice that would help.
         hint: String,
     },
     /// A cgroup that should be new but is already there.
@@ -66,7 +66,7 @@ pub enum HostError {
         belongs: &'static str,
         /// The version of this host.
         here: &'static str,
-        /// What does the same here.
+        /// File with the same effect on this version of cgroups, if there is one.
         instead: Option<&'static str>,
     },
     /// A file name that is no cpu file.
@@ -102,9 +102,9 @@ pub enum HostError {
         path: PathBuf,
         /// Line number, from 1; 0 when it is the file as a whole.
         line: usize,
-        /// What should be there.
+        /// Expected content.
         expected: &'static str,
-        /// What is there.
+        /// Content found.
         found: String,
     },
     /// An undo of a group that nothing was applied to.
@@ -150,7 +150,7 @@ pub enum HostError {
     /// Any other input or output error.
     #[error("{action} {path}: {source}")]
     Io {
-        /// What was tried.
+        /// Action that failed.
         action: &'static str,
         /// On what.
         path: PathBuf,

@@ -70,7 +70,7 @@ impl Guard {
     }
 
     fn send(&self, message: i32) {
-        // A watchman that somebody killed cannot be told anything; the maker still cleans up itself.
+        // A watchman that was killed cannot be told anything; the maker still cleans up itself.
         let _ = (&self.pipe).write_all(&message.to_ne_bytes());
     }
 
@@ -81,7 +81,7 @@ impl Guard {
     }
 }
 
-/// What a watchman removes, as strings made before the fork.
+/// Paths that a watchman removes, as C strings made before the fork.
 struct Charge {
     dir: CString,
     /// Where tasks left in a cgroup are listed, and where they are moved.

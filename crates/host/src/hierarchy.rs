@@ -103,7 +103,7 @@ impl CpuHierarchy {
         &self.mount
     }
 
-    /// What is below this mount of a path in the file system: `/sys/fs/cgroup/cpu/pg` is `/pg`.
+    /// Path below this mount: `/sys/fs/cgroup/cpu/pg` in the file system is `/pg`.
     pub(crate) fn below_mount<'a>(&self, path: &'a str) -> Option<&'a str> {
         let below = path.strip_prefix(self.mount.to_str()?)?;
         match below {

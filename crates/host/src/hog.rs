@@ -241,7 +241,7 @@ mod tests {
         for ask_ns in [None, Some(20_000)] {
             let before_ns = sys::thread_cpu_ns();
             let gaps = burn(2_000_000, ask_ns);
-            // What looks like running without gaps may hide up to 100 µs a time of not running.
+            // Running that seems without gaps may hide up to 100 µs a time of not running.
             assert!(sys::thread_cpu_ns() - before_ns >= 1_000_000, "{gaps:?}");
         }
     }

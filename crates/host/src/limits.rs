@@ -57,7 +57,7 @@ pub struct CpuLimits {
 }
 
 impl Default for CpuLimits {
-    /// What a new group has: no limit, 100 ms periods, no burst.
+    /// Limits of a new group: no quota, 100 ms periods, no burst.
     fn default() -> Self {
         Self {
             quota_us: None,
@@ -165,7 +165,7 @@ pub enum LimitError {
     NotALimit {
         /// The part that is wrong.
         part: String,
-        /// What was given.
+        /// Given text.
         found: String,
     },
     /// Text that the file does not parse.
@@ -173,9 +173,9 @@ pub enum LimitError {
     NotANumber {
         /// The file written to.
         file: &'static str,
-        /// What it takes.
+        /// Forms that the setting accepts.
         expected: &'static str,
-        /// What was given.
+        /// Given text.
         found: String,
     },
     /// A number that does not fit the file's integer.
@@ -183,12 +183,12 @@ pub enum LimitError {
     NumberTooLong {
         /// The file written to.
         file: &'static str,
-        /// What was given.
+        /// Given text.
         found: String,
     },
 }
 
-/// What [`CpuMax`](crate::CpuMax) reads, for a refusal.
+/// Forms that [`CpuMax`](crate::CpuMax) reads, for a refusal.
 const CPU_MAX_FORMS: &str = "`max`, microseconds, a time such as `50ms` or a share of a CPU such as `50%`, `500m` or \
      `0.5`, then optionally a period";
 
@@ -235,7 +235,7 @@ fn validate_finite(quota_us: u64, burst_us: u64) -> Result<(), LimitError> {
     Ok(())
 }
 
-/// What the groups around one group allow it, in 20-bit shares of a CPU (cgroup v1 only).
+/// Bounds that the groups around a group set for it, in 20-bit shares of a CPU (cgroup v1 only).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HierarchyBounds {
     /// Share of the nearest limited ancestor.

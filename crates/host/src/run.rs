@@ -102,7 +102,7 @@ impl CommandSpec {
     }
 }
 
-/// What became of one command.
+/// Result of one command.
 #[derive(Debug, Clone)]
 pub struct CommandReport {
     /// The command as typed.
@@ -129,7 +129,7 @@ impl CommandReport {
     }
 }
 
-/// What the kernel counted for one group during a run.
+/// Counters of the kernel for one group during a run.
 #[derive(Debug, Clone)]
 pub struct GroupReport {
     /// Its path below the root group.
@@ -270,7 +270,7 @@ impl Pipes {
     }
 }
 
-/// What an attendant tells the conductor.
+/// Message of an attendant to the conductor.
 enum Ended {
     Failed(HostError),
     Finished(usize, Box<CommandReport>, u64),
@@ -346,7 +346,7 @@ fn finish(index: usize, pid: i32, child: &mut Prepared) -> Result<Ended> {
     sys::wait_for_zombie(pid).map_err(failed)?;
     let end_ns = sys::monotonic_ns();
     let threads = TaskTimes::read(pid).into_iter().collect();
-    // While the zombie holds the group's number nobody else can have got it.
+    // While the zombie holds the group's number no other process can have got it.
     sys::kill_process_group(pid);
     let (ending, usage) = sys::reap(pid).map_err(failed)?;
     let mut stdout = Vec::new();

@@ -1,7 +1,7 @@
-//! Folders for files that nobody keeps.
+//! Folders for temporary files.
 //!
-//! `/tmp` is everybody's. A name that can be guessed, such as one made of a process number, can be prepared: as a folder of
-//! somebody else, or as a link to a file that root may write. So the kernel makes the folder, under a random name, and
+//! Every user may write to `/tmp`. A name that can be guessed, such as one made of a process number, can be prepared: as a folder of
+//! another user, or as a link to a file that root may write. So the kernel makes the folder, under a random name, and
 //! only its owner may enter it.
 
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed is a temporary file more.
+        // A folder that cannot be removed stays as one more temporary file.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! What works on this host, and what each missing right would add.
+//! Check of the features that work on this host, and of what each missing permission would add.
 //!
 //! Nothing is changed and nothing is started: files are looked at and opened, never written. Worked example: in an
 //! unprivileged container with cgroup v2 the cpu controller is there but its files cannot be written, so `top` works and
@@ -40,9 +40,9 @@ pub struct Finding {
     pub what: &'static str,
     /// Whether it is there.
     pub state: State,
-    /// What was found.
+    /// Finding.
     pub found: String,
-    /// What would help, and what that would add; empty where nothing is missing.
+    /// Remedy and its gain; empty where nothing is missing.
     pub missing: String,
 }
 
@@ -63,7 +63,7 @@ fn finding(
 /// Facilities of the host, then the verbs that need them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
-    /// What the kernel and this process's rights offer.
+    /// Facilities that the kernel and this process's permissions offer.
     pub facilities: Vec<Finding>,
     /// Which verbs work with that.
     pub verbs: Vec<Finding>,

@@ -74,7 +74,7 @@ impl CpuStat {
         }
     }
 
-    /// What was counted since `earlier`. Counters that went backwards (a group made anew) count from 0.
+    /// Counters since `earlier`. Counters that went backwards (a group made anew) count from 0.
     pub fn since(&self, earlier: &Self) -> Self {
         let option = |now: Option<u64>, then: Option<u64>| {
             now.map(|now| now.saturating_sub(then.unwrap_or(0)))
@@ -109,7 +109,7 @@ fn key_and_number(line: &str) -> Option<(&str, u64)> {
     Some((key, value.trim().parse().ok()?))
 }
 
-/// What one task has had so far, from `/proc/PID/task/TID/schedstat` (nanosecond exact).
+/// CPU and waiting time of one task so far, from `/proc/PID/task/TID/schedstat` (in ns).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskTimes {
     /// Thread id.
@@ -185,8 +185,8 @@ impl CpuTimes {
         })
     }
 
-    /// CPU time of everybody that is accounted exactly, ns: what cgroup v1 has counted for its root group. `/proc/stat` charges
-    /// a whole tick to whoever runs when one strikes. Throttling and refills are in step with ticks, so two hogs with 15 ms
+    /// CPU time of all tasks, accounted exactly, ns: the counter of cgroup v1 for its root group. `/proc/stat` charges
+    /// a whole tick to the task that runs at the time. Throttling and refills are in step with ticks, so two hogs with 15 ms
     /// in every 20 seemed to use a tenth more than they had. `None` without such a group.
     pub fn used_ns() -> Option<u64> {
         let text = std::fs::read_to_string("/sys/fs/cgroup/cpuacct/cpuacct.usage").ok()?;

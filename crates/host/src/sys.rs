@@ -103,7 +103,7 @@ pub(crate) fn end_with_parent(command: &mut std::process::Command) {
     }
 }
 
-/// Makes a folder of its own, which nobody else may enter, below `place`; its name begins with `begin`.
+/// Makes a folder of its own, which no other user may enter, below `place`; its name begins with `begin`.
 pub(crate) fn make_folder(place: &Path, begin: &str) -> io::Result<PathBuf> {
     let pattern = place.join(format!("{begin}XXXXXX")).into_os_string();
     let mut pattern = CString::new(pattern.into_vec())?.into_bytes_with_nul();
@@ -289,7 +289,7 @@ pub(crate) fn timer_file() -> io::Result<File> {
     // SAFETY: timerfd_create takes numbers only.
     let fd =
         check(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC) }.into())?;
-    // SAFETY: the descriptor is new and owned by nobody else.
+    // SAFETY: the descriptor is new and has no other owner.
     Ok(unsafe { File::from_raw_fd(fd as i32) })
 }
 
@@ -310,7 +310,7 @@ pub(crate) fn memory_file() -> io::Result<File> {
     let fd = check(
         unsafe { libc::memfd_create(c"schedcast-output".as_ptr(), libc::MFD_CLOEXEC) }.into(),
     )?;
-    // SAFETY: the descriptor is new and owned by nobody else.
+    // SAFETY: the descriptor is new and has no other owner.
     Ok(unsafe { File::from_raw_fd(fd as i32) })
 }
 
@@ -394,7 +394,7 @@ pub enum Ending {
     Killed(i32),
 }
 
-/// What the kernel accounted to a process and its waited-for children.
+/// Resource usage that the kernel accounted to a process and its waited-for children.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
     /// Time in user mode, ns (counted in µs).

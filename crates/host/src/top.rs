@@ -36,12 +36,12 @@ struct Counted {
     usage_ns: Option<u64>,
 }
 
-/// What one group did between two looks.
+/// Counters of one group between two looks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// Its path.
     pub path: String,
-    /// What it is called.
+    /// Names of the group.
     pub names: GroupNames,
     /// The name people know, or the path.
     pub label: String,
@@ -72,7 +72,7 @@ impl Row {
     }
 }
 
-/// What all groups did between two looks.
+/// Counters of all groups between two looks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
     /// Time between the looks.
@@ -104,7 +104,8 @@ impl Look {
         })
     }
 
-    /// What happened since `earlier`: groups with a limit, or all with `all`. A group that is new counts from its beginning.
+    /// Counters since `earlier`: of groups with a limit, or of all groups if `all`. A group that is
+    /// new counts from its beginning.
     pub fn since(&self, earlier: &Look, version: CgroupVersion, all: bool) -> Table {
         let mut rows: Vec<Row> = self
             .counted

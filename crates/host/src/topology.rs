@@ -1,4 +1,5 @@
-//! What machine and what kernel this is, from sysfs and the kernel's own configuration.
+//! Topology of this machine and facts about its kernel, from sysfs and the kernel's own
+//! configuration.
 //!
 //! A two-socket machine with two cores of two threads each shows CPUs 0–7. CPU 0 has package 0, core 0,
 //! siblings `0,4`; its largest cache is shared by `0-1,4-5`. That gives sockets {0,1}, SMT width 2 and two
@@ -218,7 +219,7 @@ pub fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
     Some(cpus)
 }
 
-/// What is known of the running kernel. Fields are `None` where the host does not tell.
+/// Facts about the running kernel. Fields are `None` where the host does not tell.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KernelInfo {
     /// As `uname -r` prints it.

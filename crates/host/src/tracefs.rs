@@ -1,4 +1,4 @@
-//! A trace buffer of one's own: a tracefs *instance*, so that nobody else's tracing is touched.
+//! A separate trace buffer: a tracefs *instance*, so that other tracing is not touched.
 //!
 //! Where no tracefs is mounted, one is mounted on a private directory for the time of the trace. Both are
 //! taken away on drop, and by a watchman process if this process dies first.

@@ -37,7 +37,7 @@ pub struct ProgramSetup {
     pub cgroup: String,
 }
 
-/// What one real run is made of.
+/// Setup of one real run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Setup {
     /// The groups.
@@ -50,7 +50,7 @@ pub struct Setup {
     pub window: Option<(Duration, Duration)>,
 }
 
-/// What one real run gave.
+/// Results of one real run.
 #[derive(Debug)]
 pub struct Real {
     /// Commands in the order of the programs; counters of the groups that programs started in.
@@ -61,7 +61,7 @@ pub struct Real {
     pub servers: Vec<Option<Duration>>,
     /// Share of the machine's time that programs of others took, 0 to 1; the recorder is none of them.
     pub others_ratio: f64,
-    /// What the recorder says of itself, where there was one.
+    /// Recorder's own report, where there was a recorder.
     pub recorded: Option<Report>,
 }
 
@@ -136,7 +136,8 @@ pub fn run_once(setup: &Setup, clients: &[Option<Client>], folder: Option<&Path>
     })
 }
 
-/// What the programs and their servers did, what the groups counted, and what others took of the machine.
+/// Results of the programs and their servers, counters of the groups, and the share of the machine
+/// that others took.
 struct Counted {
     run: RunReport,
     groups: Vec<crate::CpuStat>,
@@ -192,7 +193,7 @@ fn measure(
     })
 }
 
-/// What `measure` returns while a recorder writes to `folder`, and what that says of itself.
+/// Result of `measure` while a recorder writes to `folder`, and the recorder's report.
 fn recorded(folder: &Path, measure: impl FnOnce() -> Result<Counted>) -> Result<(Counted, Report)> {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -220,10 +221,10 @@ fn recorded(folder: &Path, measure: impl FnOnce() -> Result<Counted>) -> Result<
 /// Nanoseconds of a tick of `/proc/stat`.
 const TICK_NS: u64 = 10_000_000;
 
-/// What all CPUs did so far.
+/// CPU time of all CPUs so far.
 struct Machine {
     times: CpuTimes,
-    /// CPU time of all programs; the kernel's own threads work for whoever sends packets or writes files.
+    /// CPU time of all programs; the kernel's own threads work for the senders of packets and the writers of files.
     used_ns: u64,
 }
 
@@ -245,7 +246,8 @@ impl Machine {
         Ok(Machine { times, used_ns })
     }
 
-    /// What of the time since `before` was busy and not spent by the commands of `run` or their servers, 0 to 1.
+    /// Share of the time since `before` that was busy and not spent by the commands of `run` or
+    /// their servers, 0 to 1.
     fn others_since(&self, before: &Machine, run: &RunReport, served: Duration) -> f64 {
         let own_ns = run.cpu_ns() + served.as_nanos() as u64;
         let others_ns = self.used_ns.saturating_sub(before.used_ns + own_ns);

@@ -27,7 +27,8 @@ pub const fn capacity_greater(one: u64, other: u64) -> bool {
 }
 
 impl Kernel {
-    /// What a task needs: its utilisation, or the estimate of it (`task_util_est`).
+    /// Utilisation that a task needs: its present one or the estimate, the larger
+    /// (`task_util_est`).
     #[inline]
     pub(crate) fn util_needed(&self, task: TaskId) -> u64 {
         let se = self.tasks[task.index()].se;

@@ -175,9 +175,9 @@ pub struct CfsRq {
     pub avg: SchedAvg,
     /// Averages waiting to be subtracted.
     pub removed: RemovedLoad,
-    /// What this queue last added to `tg->load_avg`.
+    /// Load that this queue last added to `tg->load_avg`.
     pub tg_load_avg_contrib: u64,
-    /// What it last added to `tg->runnable_avg` (7.3).
+    /// Runnable average that this queue last added to `tg->runnable_avg` (7.3).
     pub tg_runnable_avg_contrib: u64,
     /// Time of that addition, ns (6.7).
     pub last_update_tg_load_avg_ns: Ns,

@@ -4,7 +4,7 @@ use crate::ids::{CfsRqId, EntityId, GroupId, Ns, TaskId};
 use crate::pelt::SchedAvg;
 use crate::weight::{LoadWeight, VirtualWeight};
 
-/// What an entity stands for.
+/// Task or group that an entity stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Owner {
     /// One task.
@@ -102,7 +102,7 @@ impl Entity {
         }
     }
 
-    /// What fills row 0 of the table.
+    /// Placeholder in row 0 of the table.
     pub(crate) fn nobody() -> Self {
         Self::new(
             Owner::Task(TaskId(0)),

@@ -105,7 +105,7 @@ pub enum Decision {
         preempts: bool,
         /// Why.
         rule: Mark,
-        /// What was compared, if it came to that.
+        /// Comparison of the sibling groups, if the balancer came to that.
         siblings: Option<Box<Siblings>>,
     },
     /// A CPU was chosen for a waking or starting task.
@@ -145,9 +145,9 @@ pub enum Decision {
         limit: BandwidthLimit,
         /// Why.
         rule: Mark,
-        /// What it had left, ns (negative: debt).
+        /// Remaining runtime of the queue, ns (negative: debt).
         runtime_remaining_ns: i64,
-        /// What the pool had left, ns.
+        /// Remaining runtime of the pool, ns.
         pool_ns: Ns,
         /// When the pool is refilled, ns.
         refill_at_ns: Ns,
@@ -166,7 +166,7 @@ pub enum Decision {
         domain: &'static str,
         /// Tasks moved.
         moved: u32,
-        /// What was left to move, in the unit of `migration`.
+        /// Remaining imbalance, in the unit of `migration`.
         imbalance: i64,
         /// Load, utilisation or tasks.
         migration: Migration,
@@ -249,7 +249,7 @@ impl Kernel {
         }
     }
 
-    /// Keeps the state of two entities that are compared, if anybody wants to know.
+    /// Keeps the state of two entities that are compared, if an explanation is wanted.
     #[inline(always)]
     pub(crate) fn note_siblings<P: Platform>(&mut self, se: EntityId, pse: EntityId) {
         if P::EXPLAIN {

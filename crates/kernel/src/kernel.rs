@@ -9,7 +9,7 @@
 //! | [`Kernel::ipi`] | an interprocessor interrupt arrives |
 //! | [`Kernel::period_timer`], [`Kernel::slack_timer`] | a bandwidth timer fires |
 //! | [`Kernel::rt_period_timer`], [`Kernel::fair_server_timer`] | a timer of the real-time class fires |
-//! | [`Kernel::wake`] | somebody wakes a task |
+//! | [`Kernel::wake`] | a task or an interrupt wakes a task |
 //! | [`Kernel::block`], [`Kernel::exit`], [`Kernel::yield_current`] | the running task gives up its CPU |
 //! | [`Kernel::leave_kernel`] | always last, on the way back to user mode or the idle loop |
 
@@ -57,7 +57,7 @@ pub struct Kernel {
     pub topology: Topology,
     /// Tasks; rows `0..cpus` are the idle tasks, rows `cpus..2 · cpus` the migration threads.
     pub tasks: Table<Task>,
-    /// Entities of tasks and groups; row 0 is nobody's.
+    /// Entities of tasks and groups; row 0 stands for none.
     pub entities: Table<Entity>,
     /// Fair queues, row `group · cpus + cpu`.
     pub cfs_rqs: Table<CfsRq>,
@@ -100,8 +100,9 @@ impl Kernel {
         self.domains.set_newidle_ratio(ratio_1024ths);
     }
 
-    /// Some task asks for a slice of its own, or will. What the kernel loses of such slices depends on how its trees came to be,
-    /// so it is known best of queues that were empty before the first call.
+    /// Some task asks for a slice of its own, or will. Which of these slices the kernel loses
+    /// depends on the history of its trees, so the result is exact only for queues that were empty
+    /// before the first call.
     pub fn expect_custom_slices(&mut self) {
         self.custom_slices = true;
         let rules = &self.rules;

@@ -1,4 +1,4 @@
-//! What Linux decides: the fair class, groups, bandwidth control, placement, balancing.
+//! Rules of the Linux scheduler: the fair class, groups, bandwidth control, placement, balancing.
 //!
 //! A pure state machine over tables of integers. It knows no files, no workloads and no time
 //! source: the world behind it is a [`platform::Platform`].

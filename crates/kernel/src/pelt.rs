@@ -130,7 +130,7 @@ impl Default for SchedAvg {
     }
 }
 
-/// What an update adds for the time since the last one.
+/// Contributions of an update for the time since the last one.
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs {
     /// 0 or 1 for entities, Σ weights for queues.
@@ -153,7 +153,7 @@ impl Inputs {
 }
 
 impl SchedAvg {
-    /// What a full average divides by at this point of the period (`get_pelt_divider`).
+    /// Divisor of a full average at this point of the period (`get_pelt_divider`).
     #[inline(always)]
     pub const fn divider(&self) -> u32 {
         LOAD_AVG_MAX - (self.period_left_ns >> 10) as u32

@@ -36,7 +36,7 @@ pub enum Op {
     Wakeup,
     /// The rest of a wakeup after that, without the enqueue: on the CPU that enqueues.
     WakeupEnd,
-    /// What a call that sleeps does until `__schedule` reads the clock of the run queue.
+    /// Path of a call that sleeps until `__schedule` reads the clock of the run queue.
     Block,
     /// One CPU examined by a placement scan (`select_idle_cpu`, `select_idle_core`).
     SelectScanCpu,
@@ -208,7 +208,7 @@ pub enum PrevState {
     Dead,
 }
 
-/// What an observer may want to know; never fed back into decisions.
+/// Decision or event that an observer may record; never fed back into decisions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Observation {
     /// `cpu` switches from one task to another (idle tasks included).

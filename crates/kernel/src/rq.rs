@@ -56,7 +56,7 @@ pub struct Rq {
     pub curr: TaskId,
     /// Idle task.
     pub idle: TaskId,
-    /// What the migration thread has to do, in order.
+    /// Works queued for the migration thread, in order.
     pub stop_works: VecDeque<StopWork>,
     /// CPU chosen last for a task whose affinity changed (`distribute_cpu_mask_prev`).
     pub distribute_cpu_prev: Cpu,
@@ -75,9 +75,9 @@ pub struct Rq {
     /// Until when it is held: by its own CPU, to switch, or by another, to wake a task here and to send the interrupt
     /// that asks for a reschedule.
     pub lock_held_until_ns: Ns,
-    /// Who had the CPU before the last switch.
+    /// Task that had the CPU before the last switch.
     pub switched_from: TaskId,
-    /// When that switch is over; until then whoever had the CPU is not quite off it (`on_cpu`).
+    /// When that switch is over; until then the previous task is not quite off it (`on_cpu`).
     pub switched_at_ns: Ns,
 
     /// The timer that ends requests (7.1).
@@ -122,7 +122,7 @@ pub struct Rq {
     pub cfs_tasks: Vec<TaskId>,
     /// Capacity of this CPU.
     pub cpu_capacity_orig: u64,
-    /// What is left for the fair class.
+    /// Capacity left for the fair class.
     pub cpu_capacity: u64,
     /// Frequency scale for the PELT clock, 1024 = full speed.
     pub freq_scale: u64,
@@ -227,7 +227,8 @@ impl Rq {
         self.clock_pelt += (at_capacity * self.freq_scale) >> 10;
     }
 
-    /// The PELT clock of an idle CPU is its task clock. Who leaves the CPU in its sleep reads from here how far it got (`_update_idle_rq_clock_pelt`).
+    /// The PELT clock of an idle CPU is its task clock. A task that leaves the CPU while it sleeps
+    /// reads its position from here (`_update_idle_rq_clock_pelt`).
     #[inline(always)]
     pub(crate) fn sync_clock_pelt(&mut self) {
         self.clock_pelt = self.clock_task;

@@ -34,7 +34,7 @@ impl Policy {
     }
 }
 
-/// What a new task is made of.
+/// Attributes of a new task.
 #[derive(Clone, Debug)]
 pub struct TaskAttributes {
     /// Policy.
@@ -121,7 +121,7 @@ pub struct Task {
     pub throttled: bool,
     /// Has throttle work to do at its return to user mode (6.18).
     pub throttle_work: bool,
-    /// Exiting: never throttled, wakes nobody synchronously.
+    /// Exiting: never throttled, wakes no task synchronously.
     pub exiting: bool,
     /// Utilisation when it slept last (`enqueued`); from 6.8 the only estimate.
     pub util_est: u32,

@@ -122,9 +122,9 @@ impl LoadWeight {
 pub struct VirtualWeight {
     /// Scaled weight.
     pub weight: u64,
-    /// What counts in sums of virtual time: the weight without its fraction bits up to 7.0, with them later.
+    /// Weight in sums of virtual time: without its fraction bits up to 7.0, with them later.
     in_sums: u64,
-    /// What real time is multiplied with to become virtual …
+    /// Multiplier that turns real time into virtual time …
     factor: u32,
     /// … and by how much it is shifted then; [`DIVIDES`] = it is divided instead.
     shift: u32,

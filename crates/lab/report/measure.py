@@ -51,7 +51,7 @@ field.dispatchEvent(new Event("input", { bubbles: true }));
 
 
 def ask(path, body=None, method="POST"):
-    """What chromedriver answers."""
+    """Answer of chromedriver."""
     data = json.dumps(body or {}).encode() if method == "POST" else None
     request = urllib.request.Request(f"http://127.0.0.1:{PORT}{path}", data, method=method)
     request.add_header("Content-Type", "application/json")

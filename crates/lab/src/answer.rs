@@ -43,7 +43,7 @@ pub enum Layout {
 pub struct Answer {
     /// The numbers.
     pub comparison: Comparison,
-    /// What stands around them.
+    /// Facts that stand around them.
     pub context: Context,
 }
 
@@ -156,9 +156,10 @@ pub fn answer(
     })
 }
 
-/// Runs of a recording that are still to come: their periods fall anywhere, and requests take as much more or less CPU time as
-/// they did at some time of the recording. What is forecast is one of these, not the recorded run again: the mean is that of
-/// runs whose work is as recorded, the interval that of runs whose work drifts.
+/// Runs of a recording that are still to come: their periods fall anywhere, and requests take as
+/// much more or less CPU time as they did at some time of the recording. The forecast is one of
+/// these runs, not the recorded run again: the mean is that of runs whose work is as recorded, the
+/// interval that of runs whose work drifts.
 pub(crate) struct ToCome<'a> {
     pub recorded: &'a Recorded,
     pub target: String,
@@ -202,9 +203,9 @@ const PRECISION: f64 = 0.01;
 /// Switches between tasks in all runs so far from which on further seeds are not added: some seconds on one CPU.
 const CHEAP_SWITCHES: f64 = 3e6;
 
-/// Runs the experiment and compares its variants. Where nobody said how many seeds there are to be, it adds some as long as that
-/// is cheap and the intervals are wider than [`PRECISION`]. What decides are results only, never a time, so that
-/// every machine takes the same seeds.
+/// Runs the experiment and compares its variants. Where the number of seeds is not given, it adds
+/// some as long as that is cheap and the intervals are wider than [`PRECISION`]. The decision
+/// depends on results only, never on a time, so that every machine takes the same seeds.
 ///
 /// Worked example: two kernels that differ by 0.5 % where seeds spread by 4 %. With 10 seeds the interval of the ratio
 /// is ±4 %, with 20 ±2.6 and with 40 ±1.8: it stays so.

@@ -25,7 +25,7 @@ use crate::question::Question;
 use crate::recording::Latency;
 use crate::simulate::{Simulate, run_all};
 
-/// What makes the difference between two kernels.
+/// Result of a bisection: the changes that make the difference between two kernels.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Bisection {
@@ -74,7 +74,7 @@ pub struct Link {
     pub commit: Option<String>,
     /// Release that brought it, or that took it back.
     pub release: Option<String>,
-    /// What it does, in a sentence.
+    /// Effect of the change, in a sentence.
     pub description: String,
 }
 

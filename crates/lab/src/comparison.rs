@@ -38,19 +38,19 @@ pub struct Comparison {
     /// Quality of an answer that starts from a recording; absent for experiments without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tier: Option<Tier>,
-    /// What a reader must know before the numbers, a sentence each; absent if there is nothing.
+    /// Warnings that a reader needs before the numbers, a sentence each; absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// Name of the variant that the others are compared with: the first.
     pub baseline: String,
     /// The variants in the order of the experiment.
     pub variants: Vec<Variant>,
-    /// Which changes between the last two variants' kernels make the difference; absent if nobody asked.
+    /// Which changes between the last two variants' kernels make the difference; absent if not asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bisection: Option<Bisection>,
 }
 
-/// What an answer from a recording rests on.
+/// Basis of an answer from a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -121,7 +121,7 @@ pub struct Summary {
     /// 95 % interval of one more run, in answers from a recording; absent elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub one_run95: Option<[f64; 2]>,
-    /// What the recording itself shows, in the column of its settings; absent elsewhere.
+    /// Value that the recording itself shows, in the column of its settings; absent elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recorded: Option<f64>,
     /// One value for each seed, in seed order; null where the run had none.
@@ -132,7 +132,7 @@ pub struct Summary {
     pub chaos_floor: Option<f64>,
     /// The change against the baseline; null in the baseline and where it lacks the metric.
     pub vs_baseline: Option<Change>,
-    /// What really happened under these settings, where a recording knows; absent otherwise.
+    /// Value measured under these settings, where a recording knows it; absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measured: Option<Measured>,
 }

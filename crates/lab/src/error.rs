@@ -1,4 +1,4 @@
-//! What can go wrong, where it went wrong, and what to type instead.
+//! Errors: the mistake, its place, and what to type instead.
 //!
 //! Every mistake in a file or on the command line becomes a [`Diagnostic`]: a sentence, the
 //! [`Place`] it is about and, where one is near, the name that was probably meant. For the file
@@ -13,8 +13,8 @@
 //! hint: the nearest valid name is `cpu.max`
 //! ```
 //!
-//! What stands in a file may be megabytes long or made to fool a terminal, so a complaint quotes only the neighbourhood
-//! of its place, escaped, and cuts a message that is too long to read.
+//! Text in a file may be megabytes long or made to fool a terminal, so a complaint quotes only the
+//! neighbourhood of its place, escaped, and cuts a message that is too long to read.
 
 use std::fmt;
 use std::ops::Range;
@@ -143,11 +143,11 @@ pub struct Located<T> {
 /// One complaint, with its place if it has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// What is wrong, one sentence without a full stop.
+    /// Description of the mistake, one sentence without a full stop.
     pub message: String,
-    /// What it is about.
+    /// Place of the mistake, if it has one.
     pub place: Option<Place>,
-    /// What to do instead.
+    /// Remedy, if one is known.
     pub hint: Option<String>,
 }
 

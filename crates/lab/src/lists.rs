@@ -1,4 +1,4 @@
-//! What `schedcast list` prints besides metrics: machines, kernels, patches.
+//! Lists that `schedcast list` prints besides metrics: machines, kernels, patches.
 
 use schedcast_kernel::rules::own::OWN;
 use schedcast_kernel::rules::{FEATURES, Origin, TUNABLES, Version, changes as table};
@@ -78,8 +78,8 @@ pub fn kernels() -> String {
     text + "\nLower case: patches. Upper case: features. With _ns, _us, _ms: tunables. A minus: gone.\n"
 }
 
-/// What came with a release, then what it no longer has. The oldest one brings nothing: what it has
-/// was there before.
+/// Changes that came with a release, then those that it no longer has. The oldest release brings
+/// none: its changes were there before.
 fn changes(version: Version) -> Vec<String> {
     let releases: Vec<Version> = Version::releases().collect();
     let before = releases.iter().rev().find(|release| **release < version);
@@ -123,7 +123,7 @@ mod tests {
         }
     }
 
-    /// What stands in the list from the line of `version` up to that of `next`.
+    /// Text of the list from the line of `version` up to that of `next`.
     fn entry<'a>(text: &'a str, version: &str, next: &str) -> &'a str {
         let start = text.find(&format!("\n{version} ")).unwrap();
         let end = text.find(&format!("\n{next} ")).unwrap();

@@ -1,4 +1,4 @@
-//! What one run of one variant produced.
+//! Outcome of one run of one variant.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ pub type MetricMap = BTreeMap<String, f64>;
 pub struct Outcome {
     /// Hash over every event of the run; equal runs have equal hashes.
     pub event_hash: u64,
-    /// What was measured. A metric without a value (a percentile of nothing) is absent.
+    /// Measured values by metric. A metric without a value (a percentile of nothing) is absent.
     pub metrics: MetricMap,
     /// Metrics whose value is a lower bound: a percentile that falls among what has not finished, counted with its age.
     pub at_least: BTreeSet<String>,

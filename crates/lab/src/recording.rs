@@ -1,4 +1,4 @@
-//! What a recording says about the machine, kernel and cgroups it was made on, as a document layer.
+//! Facts that a recording holds about its machine, kernel and cgroups, as a document layer.
 //!
 //! A what-if writes its settings over this layer. Worked example: the recording of a group `/pg` with
 //! `cpu.cfs_quota_us` 50000 on two CPUs and kernel 6.18.44 is the layer
@@ -15,7 +15,7 @@
 //! and `--set 'cpu.max=60000'` on top changes the quota and keeps the period. Prices of operations are
 //! not in a recording; they stay those of the preset.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use schedcast_names::groups::{Miss, NamedGroup, Wanted, find, label_of};
@@ -29,7 +29,7 @@ use crate::error::{Diagnostic, Error, Place, Result, Source};
 use crate::experiment::document::{Entry, Kind, Table, Value, nest};
 use crate::experiment::{self, Surroundings};
 
-/// What a recording says about itself.
+/// Facts that a recording holds about itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recorded {
     /// The folder as typed.
@@ -38,15 +38,15 @@ pub struct Recorded {
     pub layer: Table,
     /// Length in nanoseconds.
     pub length_ns: u64,
-    /// What an answer from it rests on.
+    /// Basis of an answer from the recording.
     pub tier: Tier,
-    /// What really happened under other settings, where that is known.
+    /// Measurements under other settings, where the recording has them.
     pub measured: Option<Measured>,
-    /// What the recording itself shows of its threads and groups.
+    /// Figures that the recording itself shows of its threads and groups.
     pub seen: Box<Seen>,
     /// Its groups with what they are called: units, containers, pods.
     pub named: Vec<NamedGroup>,
-    /// What a person should know before trusting an answer from it, a sentence each.
+    /// Notes that a reader needs before trusting an answer from it, a sentence each.
     pub notes: Vec<String>,
 }
 
@@ -61,6 +61,8 @@ pub struct Seen {
     pub drift_permille: BTreeMap<String, u64>,
     /// By cgroup that serves requests: whether its clients ask again when the last reply has come.
     pub closed_loops: BTreeMap<String, ClosedLoop>,
+    /// Cgroups of which the recording shows when their periods end.
+    pub timed_periods: BTreeSet<String>,
     /// Whether the machine shares its CPUs with other guests.
     pub is_virtual: bool,
 }
@@ -85,7 +87,7 @@ pub enum ClosedLoop {
 }
 
 impl Seen {
-    /// What `replay` shows.
+    /// Figures that `replay` shows.
     fn of(replay: &Replay, has_log: bool, is_virtual: bool) -> Seen {
         let figures = replay.measured();
         let served = |name: &str| {
@@ -119,8 +121,10 @@ impl Seen {
             None => ClosedLoop::Unknown,
         };
         let path = |group: GroupIndex| replay.groups[group.index()].path.clone();
+        let timed = replay.groups.iter().filter(|group| group.phase.is_some());
         Seen {
             figures: Some(figures),
+            timed_periods: timed.map(|group| group.path.clone()).collect(),
             members,
             drift_permille,
             closed_loops: services.map(|one| (path(one.group), told(one))).collect(),
@@ -138,9 +142,10 @@ impl Seen {
         }
     }
 
-    /// What times the requests of `cgroup` as its clients see them, where the recording shows that for a service or for most
-    /// of what its main threads do: from when a request is due to its answer, else from the message to its reply. Where it
-    /// shows neither, the time that these threads are about something.
+    /// Latency of the requests of `cgroup` as its clients see it, where the recording shows that
+    /// for a service or for most of what its main threads do: from the time a request is due to its
+    /// answer, else from the message to its reply. Where the recording shows neither: the
+    /// activations of these threads.
     pub fn latency(&self, cgroup: &str) -> Option<Latency> {
         let main = self.main_threads(cgroup)?;
         let figures = self.figures.as_ref();
@@ -226,7 +231,7 @@ impl Latency {
         self.name != Latency::ACTIVATION
     }
 
-    /// What it times, in the plural.
+    /// Unit that the latency times, in the plural.
     pub fn counted(&self) -> &'static str {
         match self.name {
             Latency::REQUEST => "requests",
@@ -273,7 +278,7 @@ impl Recorded {
         Ok(recorded)
     }
 
-    /// What `recording`, read from `folder`, says.
+    /// Facts that `recording`, read from `folder`, holds.
     ///
     /// # Errors
     /// A topology that is not regular.
@@ -324,7 +329,7 @@ impl Recorded {
         found(wanted, &self.named)
     }
 
-    /// What people call the group at `path`, if it has another name than its path.
+    /// Name of the group at `path`, if it has one other than its path.
     pub fn label(&self, path: &str) -> Option<String> {
         label_of(path, &self.named)
     }

@@ -15,7 +15,7 @@ use crate::simulate::{Simulate, run_all};
 use crate::tables::Fit;
 use crate::trust;
 
-/// Shares of a recording above this are the whole of it: nobody types its length to the nanosecond.
+/// Shares of a recording above this are the whole of it: no user types its length to the nanosecond.
 const WHOLE_PERCENT: u64 = 99;
 
 /// Whether only the beginning of the recording is simulated, so that what the whole of it shows is no
@@ -38,7 +38,7 @@ pub(crate) fn simulated_ns(experiment: &Experiment, recorded: &Recorded) -> u64 
 /// nothing where that is a part of the recording only.
 ///
 /// # Errors
-/// What the simulation refuses.
+/// Refusals by the simulation.
 pub(crate) fn refit(
     recorded: &Recorded,
     target: &str,
@@ -102,20 +102,28 @@ fn fit(comparison: &Comparison, recorded: &Recorded, target: &str) -> Vec<Fit> {
             seen.extend(values.map(|(suffix, ns)| (metric(suffix), ns as f64 / 1000.0)));
         }
     }
-    let predicted = |metric: &str| baseline.get(metric).map(|summary| summary.mean);
-    seen.into_iter()
-        .filter_map(|(metric, seen)| {
-            Some(Fit {
-                predicted: predicted(&metric)?,
-                metric,
-                seen,
-            })
+    let is_timed = recorded.seen.timed_periods.contains(target);
+    let fit = |(metric, seen): (String, f64)| {
+        let summary = baseline.get(&metric)?;
+        Some(Fit {
+            predicted: summary.mean,
+            chance: (!is_timed).then(|| range(&summary.samples)).flatten(),
+            metric,
+            seen,
         })
-        .collect()
+    };
+    seen.into_iter().filter_map(fit).collect()
+}
+
+/// Least and most of the values; `None` if there are none.
+fn range(samples: &[Option<f64>]) -> Option<[f64; 2]> {
+    let values = || samples.iter().flatten().copied();
+    let least = values().min_by(f64::total_cmp)?;
+    Some([least, values().max_by(f64::total_cmp)?])
 }
 
 /// Puts what the recording shows beside the baseline of `comparison`, and in front of it what must be known before numbers
-/// from a recording: a poor fit, and that nobody saw what clients wait for.
+/// from a recording: a poor fit, and that it does not show what clients wait for.
 pub(crate) fn tell_fit(
     comparison: &mut Comparison,
     fit: &[Fit],

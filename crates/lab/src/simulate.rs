@@ -18,7 +18,8 @@ pub trait Simulate: Sync {
     /// Runs `scenario` under `seed` and returns what it measured.
     ///
     /// # Errors
-    /// What the scenario asks for and cannot be had, with its place where it has one.
+    /// Features that the scenario asks for and that cannot be had, with their place where they have
+    /// one.
     fn run(&self, scenario: &Scenario, seed: u64) -> Result<Outcome>;
 
     /// Runs scenarios of one [family](families) under `seed`: their outcomes, in their order.

@@ -309,7 +309,7 @@ impl Bootstrap {
 struct Means<'a> {
     kind: MeanKind,
     samples: &'a [f64],
-    /// What is summed up: the samples, or their reciprocals.
+    /// Terms of the sum: the samples, or their reciprocals.
     terms: Vec<f64>,
     /// There are zeros among the samples of a harmonic mean.
     zeros: bool,
@@ -327,8 +327,8 @@ impl<'a> Means<'a> {
         }
     }
 
-    /// What `other` has more, seed by seed; of rates, what its reciprocals have less, of which the mean is made. Nothing where
-    /// a rate is zero.
+    /// Excess of `other`, seed by seed; for rates the deficit of the reciprocals, of which the mean
+    /// is made. Empty where a rate is zero.
     fn differences(&self, other: &Self) -> Vec<f64> {
         let (below, above) = match self.zeros || other.zeros {
             true => (self.samples, other.samples),
@@ -412,7 +412,7 @@ mod tests {
         let reach = 4.303 * 2.0 * (4.0_f64 / 3.0).sqrt();
         assert!((interval.high - 72.0 - reach).abs() < 1e-9);
         assert!((interval.low - 72.0 + reach).abs() < 1e-9);
-        // What is never negative is not predicted to be.
+        // A quantity that is never negative is not predicted to be negative.
         assert_eq!(prediction_interval(&[0.0, 1.0]).unwrap().low, 0.0);
         assert_eq!(prediction_interval(&[1.0]), None);
     }

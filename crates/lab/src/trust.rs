@@ -1,7 +1,8 @@
 //! Whether an answer from a recording deserves trust: how well the recorded limit, simulated, fits the recording.
 //!
-//! The bands are those of "How far to trust a forecast" (`docs/validity.md`), in which forecasts of recorded services were
-//! found. What misses them even for the limit that was recorded is a poor fit: other limits will not be forecast better.
+//! The bands are those of "How far to trust a forecast" (`docs/validity.md`), in which forecasts of
+//! recorded services were found. A figure that misses them even for the recorded limit is a poor
+//! fit: other limits will not be forecast better.
 //!
 //! Worked example: the recording shows 102 throttled periods and a p95 of 100 ms. 80 periods (−22 %) and 129 ms (+29 %) are
 //! within the bands of 25 and 30 %; 131 ms are a poor fit.
@@ -38,7 +39,7 @@ fn is_poor(fit: &Fit, all: &[Fit]) -> bool {
     let name = fit.metric.rsplit('/').next().unwrap_or("");
     let counts = metrics::parse(&fit.metric).is_some_and(|metric| metric.unit() == "count");
     let band = Band::of(name);
-    let missed = (fit.predicted - fit.seen).abs();
+    let missed = (fit.judged() - fit.seen).abs();
     let one = match throttled_period(fit, all) {
         Some(usec) => usec,
         None => f64::from(u8::from(counts)),
@@ -56,7 +57,7 @@ fn throttled_period(fit: &Fit, all: &[Fit]) -> Option<f64> {
     let periods = all
         .iter()
         .find(|one| one.metric.strip_suffix("nr_throttled") == Some(group))?;
-    [(fit.seen, periods.seen), (fit.predicted, periods.predicted)]
+    [(fit.seen, periods.seen), (fit.judged(), periods.judged())]
         .into_iter()
         .find(|(_, number)| *number > 0.0)
         .map(|(usec, number)| usec / number)
@@ -78,8 +79,8 @@ fn comparable(fit: &[Fit]) -> impl Iterator<Item = &Fit> {
 
 /// By which factor the worst of the figures that miss their bands is off; 1 where none does.
 pub fn poorest_factor(fit: &[Fit]) -> f64 {
-    let off = |fit: &Fit| match fit.predicted > 0.0 && fit.seen > 0.0 {
-        true => (fit.predicted / fit.seen).max(fit.seen / fit.predicted),
+    let off = |fit: &Fit| match fit.judged() > 0.0 && fit.seen > 0.0 {
+        true => (fit.judged() / fit.seen).max(fit.seen / fit.judged()),
         false => 1.0,
     };
     let poor = comparable(fit).filter(|one| is_poor(one, fit));
@@ -122,7 +123,7 @@ pub fn poor_fit(fit: &[Fit]) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-/// What a reader must know before the numbers, a sentence each.
+/// Warnings that a reader needs before the numbers, a sentence each.
 pub fn warnings(fit: &[Fit], latency: Option<&Latency>) -> Vec<String> {
     let poor = poor_fit(fit).map(|figures| {
         format!(
@@ -151,6 +152,7 @@ mod tests {
             metric: metric.to_string(),
             predicted,
             seen,
+            chance: None,
         }
     }
 
@@ -169,6 +171,18 @@ mod tests {
         assert!(poor("pg/request_latency.p95", 131e3, 100e3));
         assert!(poor("pg/request_latency.p50", 11.2, 10.0));
         assert!(poor("pg/request_latency.count", 900.0, 1100.0));
+    }
+
+    #[test]
+    fn where_chance_decides_when_periods_end_the_recorded_run_is_one_of_the_draws() {
+        let drawn = |seen| Fit {
+            chance: Some([40.0, 120.0]),
+            ..fit("cgroup:/pg/nr_throttled", 80.0, seen)
+        };
+        assert!(!is_poor(&drawn(115.0), &[]), "80 would miss 115 by 30 %");
+        assert!(!is_poor(&drawn(150.0), &[]), "120 is 20 % below");
+        assert!(is_poor(&drawn(200.0), &[]));
+        assert_eq!(poorest_factor(&[drawn(240.0)]), 2.0);
     }
 
     #[test]

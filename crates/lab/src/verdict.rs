@@ -1,5 +1,5 @@
-//! What an answer from a recording comes to, in two sentences: what the limit costs now, and what the cheapest change brings
-//! and what it does not.
+//! Verdict of an answer from a recording, in two sentences: the cost of the limit now, and the gain
+//! and the limits of the cheapest change.
 //!
 //! Worked example: a service with 50 ms in 100 ms and three columns, 60 ms, 80 ms and no limit:
 //!
@@ -19,7 +19,7 @@ use crate::metrics::{self, Metric};
 use crate::recording::Latency;
 use crate::tables::scale_for;
 
-/// What the sentences are about.
+/// Subject of the sentences.
 pub struct Subject<'a> {
     /// The columns, the recorded settings first.
     pub comparison: &'a Comparison,
@@ -142,7 +142,7 @@ fn at_most(metric: &Metric<'_>, summary: &Summary) -> String {
     })
 }
 
-/// What a change does not bring.
+/// Sentence on the throttling that remains after a change.
 fn still(variant: &Variant, target: &str) -> String {
     match periods_throttled(variant, target) {
         share if share > 0.0 => {

@@ -81,7 +81,7 @@ fn a_machine_with_background_takes_the_cpu_away_more_often() {
     assert!((1.0..1.05).contains(&time), "{time}");
     let charged = |column: &str| value(column, "stress-ng/charged_time");
     assert!((charged("idle") / charged("empty") - 1.0).abs() < 0.01);
-    // What the background did is counted apart, and its groups are nobody's.
+    // The background's activity is counted apart, and its groups belong to no program.
     assert!(value("idle", "background/wakeups") > 50.0);
     let foreign = |name: &&&str| name.contains("kworker") || name.starts_with("cgroup:background");
     assert_eq!(names("idle").iter().find(foreign), None);

@@ -22,7 +22,7 @@ const COUNT: usize = 20;
 /// Takes 22 ms of a request in one period and 8 ms in the next: one that is due x ms into a period takes 108 − x ms
 /// while x < 78, so that p90 is between 88 and 108 ms.
 const TIGHT: &str = "22000 100000";
-/// What it promises: more than twice its work, well below p90 under the tight limit.
+/// Promise of the service: more than twice its work, well below p90 under the tight limit.
 const PROMISE: &str = "p90<75ms";
 const PROMISE_MS: f64 = 75.0;
 
@@ -99,7 +99,7 @@ fn the_loop_is_closed() {
         folder: folder.clone(),
         cgroup: Some(group.path().to_owned()),
         duration: Some(Duration::from_secs(10)),
-        // What the service prints is wanted below, not here.
+        // The service's output is wanted below, not here.
         command: ["/bin/sh", "-c", "exec \"$0\" \"$@\" > /dev/null"]
             .map(str::to_owned)
             .into_iter()

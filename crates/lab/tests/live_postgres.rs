@@ -108,7 +108,7 @@ fn question(folder: &Path, group: &CpuCgroup) -> Question {
     }
 }
 
-/// What the recording itself shows of the promised figure, us.
+/// Recorded value of the promised figure, us.
 fn seen_us(gate: &Gate) -> f64 {
     let metric = "postgres/activation_latency.p95";
     let found = gate.context.fit.iter().find(|fit| fit.metric == metric);

@@ -58,7 +58,7 @@ fn a_distilled_service_is_throttled_like_the_recorded_one() {
         (throttled / seen - 1.0).abs() < 0.25,
         "{throttled} of {seen}"
     );
-    // What it uses is what was used.
+    // The simulated usage is the recorded usage.
     let usage = value(&comparison, "no limit", "cgroup:/pg/usage_usec");
     let used = group.usage_ns as f64 / 1000.0;
     assert!((usage / used - 1.0).abs() < 0.05, "{usage} of {used}");

@@ -110,7 +110,7 @@ fn each_group_has_its_own_percentiles_and_advice() {
     write_recording(folder.path());
     let simulator = Simulator::new();
 
-    // What was recorded, and what the simulation of it says.
+    // Recorded and simulated figures.
     let asked = question(folder.path(), "/web");
     let Subject::Recording(recorded) = &asked.subject else {
         unreachable!("the question is about a recording")

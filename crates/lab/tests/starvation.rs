@@ -30,7 +30,7 @@ impl Draw {
     }
 }
 
-/// What was drawn: gap before each request and its work, µs.
+/// Drawn requests: gap before each, and its work, µs.
 fn drawn(seed: u64) -> Vec<(u64, u64)> {
     let mut draw = Draw(SplitMix(seed));
     let mean_us = 4_000 + draw.below(6_000);
@@ -159,7 +159,7 @@ fn question(folder: &Path, columns: Columns) -> Question {
     }
 }
 
-/// What is advised for a recording of `requests` under a quota.
+/// Advice for a recording of `requests` under a quota.
 fn advised(requests: &[(u64, u64)], quota_us: u64, slo: &str) -> Advice {
     let folder = tempfile::tempdir().unwrap();
     record(folder.path(), requests, quota_us);

@@ -1,4 +1,4 @@
-//! What does not count: the counters of groups begin after the warm-up, as all other statistics do.
+//! The counters of groups begin after the warm-up, as all other statistics do.
 
 use schedcast_lab::error::Source;
 use schedcast_lab::experiment::{self, Surroundings, document};

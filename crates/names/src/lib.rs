@@ -1,4 +1,4 @@
-//! The valid name that somebody most likely meant.
+//! The valid name that was most likely meant.
 //!
 //! Every refusal of an unknown name, in whatever file, flag or cgroup it stands, says which valid one is
 //! nearest. Nearness is the number of single-character edits: insert, delete, replace, or swap two
@@ -19,7 +19,7 @@ pub mod groups;
 const LONGEST_CHARACTERS: usize = 64;
 /// Fewer letters begin too many names.
 const SHORTEST_BEGINNING: usize = 3;
-/// More names than anybody reads in one line.
+/// More names than a reader takes in from one line.
 const MOST_LISTED: usize = 20;
 
 /// The name in `valid` nearest to `word`, unless even that one is too far to be what was meant.

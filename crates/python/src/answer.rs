@@ -45,7 +45,7 @@ pub fn check(asked: Asked) -> PyResult<Vec<String>> {
     Ok(scenarios.map(|scenario| scenario.name).collect())
 }
 
-/// What `schedcast list WHAT` prints.
+/// Text that `schedcast list WHAT` prints.
 #[pyfunction]
 pub fn list_names(what: &str) -> PyResult<String> {
     match what {

@@ -35,7 +35,7 @@ pub struct Schema {
     private_data: *mut c_void,
 }
 
-/// What a [`Schema`] points to.
+/// Memory that a [`Schema`] points to.
 struct SchemaOwned {
     format: CString,
     name: CString,
@@ -57,7 +57,7 @@ pub struct Array {
     private_data: *mut c_void,
 }
 
-/// What an [`Array`] points to.
+/// Memory that an [`Array`] points to.
 struct ArrayOwned {
     /// Keeps the buffers alive.
     _columns: Arc<Columns>,
@@ -75,7 +75,7 @@ pub struct Stream {
     private_data: *mut c_void,
 }
 
-/// What a [`Stream`] points to.
+/// Memory that a [`Stream`] points to.
 struct StreamOwned {
     columns: Arc<Columns>,
     ended: bool,
@@ -222,7 +222,7 @@ impl Drop for Stream {
 }
 
 unsafe extern "C" fn release_schema(schema: *mut Schema) {
-    // SAFETY: the caller passes a struct that `Schema::new` filled and nobody has released. Children
+    // SAFETY: the caller passes a struct that `Schema::new` filled and that has not been released. Children
     // are boxes; one that a consumer moved out has a null release and drops as an empty shell.
     unsafe {
         let owned = Box::from_raw((*schema).private_data.cast::<SchemaOwned>());

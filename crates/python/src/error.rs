@@ -10,7 +10,7 @@ create_exception!(
     schedcast,
     Error,
     PyException,
-    "What schedcast refuses or cannot do. `str()` is the message of the command line, with the place."
+    "Refusal or failure of schedcast. `str()` is the message of the command line, with the place."
 );
 create_exception!(
     schedcast,

@@ -63,7 +63,7 @@ impl Simulate for Stoppable {
 /// have ended.
 ///
 /// # Errors
-/// What `work` returns, an interrupt, or what `progress` raises.
+/// Result of `work`, an interrupt, or the exception that `progress` raises.
 pub fn run<T: Send>(
     py: Python<'_>,
     runs: u64,
@@ -91,7 +91,7 @@ pub fn run<T: Send>(
     std::thread::scope(|scope| {
         let (simulator, pool) = (&simulator, &pool);
         scope.spawn(move || {
-            // Nobody waits for the answer after an interrupt.
+            // After an interrupt the receiver is gone.
             let _ = sender.send(pool.install(|| work(simulator)));
         });
         loop {

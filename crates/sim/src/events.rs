@@ -1,4 +1,4 @@
-//! What happened, as it is traced, logged and hashed.
+//! Events that are traced, logged and hashed.
 //!
 //! The hash tells two runs apart: it is fed with time, CPU and subject of every switch, wakeup,
 //! migration and throttling, in order. Worked example: a run in which task 7 wakes on CPU 1 instead of
@@ -14,11 +14,11 @@ pub struct TraceEvent {
     pub time: Ns,
     /// CPU it happened on.
     pub cpu: Cpu,
-    /// What.
+    /// Kind of the event.
     pub event: TraceKind,
 }
 
-/// What the event trace tells.
+/// Kinds of events in the event trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TraceKind {
     /// Something the kernel did.

@@ -15,7 +15,7 @@ pub const SPEED_NOMINAL: u32 = 1 << FRACTION_BITS;
 /// Most work one segment can hold, 39 hours; what never ends is cut to this.
 const WORK_MAX_NS: Ns = 1 << 47;
 
-/// What a task executes between two instructions that matter.
+/// Activity of a task between two instructions with an effect on others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Segment {
     /// Nothing: the next instruction is due.
@@ -29,7 +29,7 @@ pub enum Segment {
     },
     /// Work, ns · 2¹⁶ left.
     Work {
-        /// What is left.
+        /// Work left, in ns · 2¹⁶.
         left: u64,
     },
     /// A spin on the clock.

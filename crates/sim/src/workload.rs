@@ -1,6 +1,6 @@
 //! Everything that runs: groups, programs, the objects they share, tasks, outside events.
 //!
-//! A [`Workload`] is filled by whoever compiles something to programs; several may add to the same
+//! A [`Workload`] is filled by compilers of programs; several may add to the same
 //! one. Objects are named by the number their `add_…` method returns.
 
 use crate::program::{Distribution, ObjectId, Program, Reg};
@@ -118,7 +118,7 @@ pub struct QueueSpec {
     /// A sender blocks when its message would not fit; a message larger than all of it fits into
     /// the empty queue.
     pub capacity_bytes: u64,
-    /// What each message takes besides its payload.
+    /// Size of each message besides its payload, bytes.
     pub overhead_bytes: u64,
     /// Blocked senders are woken when the bytes in use have fallen to this (hysteresis).
     pub wake_sender_at_bytes: u64,
@@ -126,12 +126,13 @@ pub struct QueueSpec {
     pub wake_sender_sync: bool,
     /// Whom of them a receive wakes.
     pub sender_wakes: SenderWakes,
-    /// What sends and receives take longer than their program says, by where the queue and its messages have been.
+    /// Extra costs of sends and receives beyond their program's prices, by where the queue and its
+    /// messages have been.
     pub costs: QueueCosts,
 }
 
-/// What a send or a receive takes longer than the same on a queue that only this CPU uses, that holds something and whose
-/// messages are in its cache.
+/// Extra cost of a send or a receive over the same on a queue that only this CPU uses, that is not
+/// empty and whose messages are in the CPU's cache.
 ///
 /// Worked example: two CPUs send to the same socket, `send_contended_ns` 200. Each send that follows one of the other CPU
 /// takes 200 more; a CPU that sends three in a row pays for the first of them.
@@ -264,7 +265,7 @@ pub struct DeviceSpec {
     pub interrupt_cpu: Option<Cpu>,
 }
 
-/// What is started by a fork.
+/// Task that a fork starts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ForkSpec {
     /// Name of the child.
@@ -301,7 +302,7 @@ pub struct TaskSpec {
     pub name: String,
     /// Name its statistics go to; several tasks may share it. `None` = `name`.
     pub statistics: Option<String>,
-    /// What it does.
+    /// Program of the task.
     pub program: ProgramId,
     /// Initial registers; all others are 0.
     pub registers: Vec<(Reg, u64)>,
@@ -373,7 +374,7 @@ pub enum ArrivalContext {
 /// The value of an [`ArrivalAction::Send`] that stands for the time of the arrival.
 pub const ARRIVAL_TIME: u64 = u64::MAX - 1;
 
-/// What an arrival does.
+/// Action of an arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ArrivalAction {
     /// Puts a message into a queue, full or not.
@@ -400,7 +401,7 @@ pub struct Arrival {
     pub context: ArrivalContext,
     /// Wakes with the sync hint.
     pub sync: bool,
-    /// What it does.
+    /// Action of the arrival.
     pub action: ArrivalAction,
 }
 
@@ -442,7 +443,7 @@ pub struct GroupChange {
     pub at_ns: Ns,
     /// Group.
     pub group: GroupId,
-    /// What.
+    /// Setting that changes.
     pub setting: GroupSetting,
 }
 

@@ -17,9 +17,9 @@ pub enum WorkloadError {
     /// A name for something that is not there.
     #[error("{place}: {kind} {number} does not exist, the workload has {count}")]
     UnknownObject {
-        /// Who names it.
+        /// Place that names the object.
         place: String,
-        /// What kind of object.
+        /// Kind of the object.
         kind: &'static str,
         /// Its number.
         number: u32,
@@ -29,7 +29,7 @@ pub enum WorkloadError {
     /// A CPU that the machine does not have.
     #[error("{place}: CPU {cpu} does not exist, the machine has CPUs 0 to {last}")]
     UnknownCpu {
-        /// Who names it.
+        /// Place that names the object.
         place: String,
         /// CPU.
         cpu: u32,
@@ -47,7 +47,7 @@ pub enum WorkloadError {
     OutOfRange {
         /// Where.
         place: String,
-        /// What.
+        /// Name of the value.
         what: &'static str,
         /// The value.
         value: i64,
@@ -59,7 +59,7 @@ pub enum WorkloadError {
         "{place}: asleep from the start, but its program does not begin by receiving from that queue"
     )]
     AsleepElsewhere {
-        /// Who.
+        /// Place at fault.
         place: String,
     },
     /// A distribution that cannot be drawn from.
@@ -67,7 +67,7 @@ pub enum WorkloadError {
     Distribution {
         /// Number.
         number: usize,
-        /// What is wrong.
+        /// Mistake in the distribution.
         problem: DistributionError,
     },
     /// A list that must ascend in time does not.

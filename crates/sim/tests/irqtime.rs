@@ -10,7 +10,8 @@ use schedcast_sim::{Reg, Workload, World};
 
 const VALUE: Reg = Reg(0);
 
-/// What the root group was charged in 101 ms, of which a task on CPU 0 computed all it could, and what else CPU 0 did.
+/// Time charged to the root group in 101 ms, of which a task on CPU 0 computed all it could, and
+/// the rest of CPU 0's busy time, ns.
 fn usage(accounting: bool) -> (Ns, Ns) {
     let mut workload = Workload::default();
     let disk = workload.add_device(DeviceSpec {

@@ -159,7 +159,7 @@ fn two_hogs_with_half_a_cpu_are_throttled_150_ms_of_every_period() {
     assert!(stat.nr_throttled + 1 >= stat.nr_periods, "{stat:?}");
     let per_period_ms = stat.throttled_time_ns as f64 / 1e6 / stat.nr_throttled as f64;
     assert!((per_period_ms - 150.0).abs() <= 1.5, "{per_period_ms}");
-    // What a period overruns is paid back: in the long run exactly the quota is used.
+    // An overrun of a period is paid back: in the long run exactly the quota is used.
     let usage_ms = world.kernel().group_usage_ns(group) as f64 / 1e6;
     assert!((usage_ms - 300.0 * 50.0).abs() <= 60.0, "{usage_ms}");
 }

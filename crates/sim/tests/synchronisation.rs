@@ -129,8 +129,9 @@ fn queues_block_both_sides() {
     assert_eq!(values(&world, 10), [[1], [2], [3]]);
 }
 
-/// A pipe of four pages with two messages each is full; two senders wait for room, a receiver takes one message a
-/// millisecond from 10 ms on. Who sends when, and how often both were woken, the end of their sleep included.
+/// A pipe of four pages with two messages each is full; two senders wait for room, a receiver takes
+/// one message a millisecond from 10 ms on. Returns the order and times of sends, and how often
+/// both senders were woken, the end of their sleep included.
 fn senders_of_a_full_pipe(wakes: PageWakes) -> (Vec<(u64, u16)>, u64) {
     let mut workload = Workload::default();
     let queue = workload.add_queue(QueueSpec {

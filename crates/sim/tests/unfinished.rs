@@ -1,4 +1,4 @@
-//! What is under way when a run ends is told with its age.
+//! Requests that are unfinished when a run ends are reported with their age.
 
 mod common;
 

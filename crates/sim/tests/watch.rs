@@ -1,4 +1,4 @@
-//! What somebody who watches a run is shown.
+//! Events that an observer of a run receives.
 
 mod common;
 

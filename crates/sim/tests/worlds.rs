@@ -133,7 +133,7 @@ fn run_time_of_tasks_is_busy_time() {
         .map(|cpu| world.cpu_time(Cpu(cpu)))
         .map(|time| time.user_ns + time.overhead_ns)
         .sum();
-    // Interrupts of idle CPUs and the switches to tasks are nobody's run time.
+    // Interrupts of idle CPUs and the switches to tasks are no task's run time.
     assert!(run <= busy && busy < run + run / 20, "{run} of {busy}");
 }
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use schedcast_names::nearest;
 
-/// What kind of thing is wrong, for callers that treat some of it differently.
+/// Kind of the error, for callers that treat some kinds differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The operating system refused (missing file, permission, device).
@@ -78,7 +78,7 @@ impl ReadError {
         self
     }
 
-    /// What kind of error this is.
+    /// Kind of the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind
@@ -108,7 +108,7 @@ impl ReadError {
         self.offset
     }
 
-    /// What was expected and what was found, without the place.
+    /// Expected and found text, without the place.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message

@@ -20,7 +20,7 @@ use crate::names::CommId;
 /// A process or thread id as the kernel prints it. Some tools write -1 where they do not know it.
 pub type Pid = i32;
 
-/// What happened, when, on which CPU, and in which context.
+/// Event with its time, CPU and context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Time on the trace's clock, in ns (text with microseconds gives multiples of 1000).
@@ -31,7 +31,7 @@ pub struct Event {
     pub task: Pid,
     /// Interrupt context and pending reschedule at that moment.
     pub context: Context,
-    /// What happened.
+    /// Kind of the event with its fields.
     pub kind: EventKind,
 }
 
@@ -194,7 +194,7 @@ pub enum PrevState {
     Stopped,
     /// `t`: stopped by a debugger.
     Traced,
-    /// `X`: dead, nobody waits for it.
+    /// `X`: dead, no process waits for it.
     Dead,
     /// `Z`: dead, its parent has not reaped it.
     Zombie,

@@ -1,6 +1,6 @@
 //! Files that are written whole or not at all.
 //!
-//! An answer takes minutes; whoever kills the command, or fills the disk, must not be left with half a file that looks
+//! An answer takes minutes; a user who kills the command, or fills the disk, must not be left with half a file that looks
 //! like one. So the bytes go into a new file in the same folder, which takes the name once all of them are on disk:
 //!
 //! ```text
@@ -11,9 +11,10 @@
 //! A process that is killed removes nothing. It held a lock on its new file, though, and the kernel took that back; so
 //! the next process that writes into the folder recognises what was left behind, and removes it.
 //!
-//! What is no regular file (a pipe, a terminal, `/dev/null`, `/dev/stdout`) has no name to take and is written as it is.
-//! So is a file in a folder that takes no new ones: there is nothing better. Worked example: `--json /dev/stdout`
-//! behind `> both.txt` writes on where standard output stands, so that the table comes after the JSON and not over it.
+//! A path that is no regular file (a pipe, a terminal, `/dev/null`, `/dev/stdout`) cannot be
+//! replaced and is written directly. So is a file in a folder that takes no new ones: there is
+//! nothing better. Worked example: `--json /dev/stdout` behind `> both.txt` writes on where
+//! standard output stands, so that the table comes after the JSON and not over it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -68,7 +69,7 @@ impl Fresh {
     /// All is written: the file takes its name.
     ///
     /// # Errors
-    /// What the disk says late: that it is full, or broken.
+    /// Errors that the disk reports late: it is full, or broken.
     pub fn keep(mut self) -> io::Result<()> {
         let Some((beside, name)) = &self.beside else {
             return self.file.flush();
@@ -116,8 +117,8 @@ pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     file.keep()
 }
 
-/// Whether [`fn@write`] will be able to begin, without leaving anything. What is no regular file is not tried: opening
-/// a pipe waits for its reader.
+/// Whether [`fn@write`] will be able to begin, without leaving anything. A path that is no regular
+/// file is not tried: opening a pipe waits for its reader.
 ///
 /// # Errors
 /// Those of [`Fresh::create`].
@@ -135,7 +136,7 @@ pub fn check(path: &Path) -> io::Result<()> {
 
 /// How a path is written.
 enum Target {
-    /// Not a regular file, or one that somebody else has open for us.
+    /// Not a regular file, or one that another process has open for us.
     InPlace(File),
     /// The name to take, links followed.
     Regular(PathBuf),
@@ -157,7 +158,7 @@ fn target(path: &Path) -> io::Result<Target> {
             Err(_) => {
                 return match fs::metadata(&name) {
                     Ok(there) if there.is_file() => {
-                        // Whoever may not write the file may not replace it either.
+                        // A user who may not write the file may not replace it either.
                         OpenOptions::new().write(true).open(&name)?;
                         Ok(Target::Regular(name))
                     }
@@ -193,7 +194,7 @@ fn begin(name: &Path) -> io::Result<(File, PathBuf)> {
     let (file, beside) = begin_locked(name)?;
     if let Ok(old) = fs::metadata(name) {
         let keeps = file.set_permissions(old.permissions());
-        // Only root may give a file away; anybody else is its owner.
+        // Only root may give a file away; any other user is its owner.
         let _ = fchown(&file, Some(old.uid()), Some(old.gid()));
         if let Err(error) = keeps {
             let _ = fs::remove_file(&beside);
@@ -210,7 +211,7 @@ fn begin_locked(name: &Path) -> io::Result<(File, PathBuf)> {
         let (begin, end) = NEW;
         let beside = name.with_file_name(format!("{begin}{}-{number}{end}", std::process::id()));
         let mut options = OpenOptions::new();
-        // Neither a link that somebody prepared nor a file that another process of this number left is written to.
+        // Neither a link that another user prepared nor a file that another process of this number left is written to.
         let file = match options.write(true).create_new(true).open(&beside) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
             opened => opened?,
@@ -319,7 +320,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let victim = folder.path().join("victim");
         fs::write(&victim, "untouched").unwrap();
-        // Whoever guesses the next names prepares a thousand of them.
+        // An attacker who guesses the next names prepares a thousand of them.
         let next = BEGUN.load(Ordering::Relaxed);
         for number in next..next + 1000 {
             let name = format!(".schedcast-{}-{number}.new", std::process::id());

@@ -25,7 +25,7 @@ pub(crate) enum Pages {
     Zstd { offset: u64, chunks_left: u32 },
 }
 
-/// What one CPU wrote.
+/// Pages that one CPU wrote.
 #[derive(Debug)]
 pub(crate) struct CpuPages {
     pub(crate) cpu: u32,

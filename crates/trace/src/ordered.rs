@@ -1,8 +1,9 @@
 //! Events that a file holds in no order of time, put in order with as little memory as the file allows.
 //!
-//! perf writes the buffers of its CPUs one after the other and closes a *round* when it has emptied them all; Perfetto's
-//! packets hold one CPU each. A [`Feed`] reads such a file piece by piece and says up to which time nothing more can
-//! come. What lies before that time is sorted and handed out; events of equal time keep the order of the file.
+//! perf writes the buffers of its CPUs one after the other and closes a *round* when it has emptied
+//! them all; Perfetto's packets hold one CPU each. A [`Feed`] reads such a file piece by piece and
+//! says up to which time nothing more can come. Events before that time are sorted and handed out;
+//! events of equal time keep the order of the file.
 //!
 //! Worked example. A feed gives 30, 10, then "complete up to 20": 10 is handed out. It gives 25 and ends: 25, 30 follow.
 
@@ -13,7 +14,7 @@ use crate::event::Event;
 use crate::names::{CommId, CommTable};
 use crate::source::{Counts, EventSource, Item, LostEvents};
 
-/// What a feed found: an event, with its name if it is not decoded, or a gap at a time.
+/// Result of a feed: an event, with its name if it is not decoded, or a gap at a time.
 #[derive(Clone, Copy, Debug)]
 enum Found {
     Event { event: Event, other: Option<CommId> },

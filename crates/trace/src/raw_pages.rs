@@ -128,7 +128,7 @@ fn cpu_of(path: &Path, suffix: &str) -> Option<u32> {
     number.parse().ok().filter(|cpu| *cpu <= CPU_MAX)
 }
 
-/// What a folder holds, by name, so that nothing depends on the order of the file system.
+/// Paths in a folder, sorted by name, so that nothing depends on the order of the file system.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, ReadError> {
     let io = |error: std::io::Error| ReadError::io(folder, &error);
     let mut paths = fs::read_dir(folder)

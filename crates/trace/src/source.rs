@@ -1,9 +1,10 @@
-//! What every reader offers, whatever its format.
+//! Interface of every reader, whatever its format.
 //!
-//! A reader is an [`EventSource`]: it hands out [`Item`]s until the end, keeps a [`CommTable`], and counts what it could
-//! not hand out. Nothing is dropped in silence: an event of an unknown name comes as [`EventKind::Other`] and is counted
-//! by name, a gap in the recording comes as [`Item::Lost`], and a clock that steps back is counted with its largest step.
-//! What to do about any of that is the caller's business.
+//! A reader is an [`EventSource`]: it hands out [`Item`]s until the end, keeps a [`CommTable`], and
+//! counts what it could not hand out. Nothing is dropped in silence: an event of an unknown name
+//! comes as [`EventKind::Other`] and is counted by name, a gap in the recording comes as
+//! [`Item::Lost`], and a clock that steps back is counted with its largest step. The caller decides
+//! how to treat any of these.
 //!
 //! [`EventKind::Other`]: crate::EventKind::Other
 
@@ -120,7 +121,8 @@ impl Counts {
             .map(|(cpu, _)| cpu)
     }
 
-    /// What a person should know before trusting an answer, one plain sentence each; empty if nothing is odd.
+    /// Notes that a reader needs before trusting an answer, one sentence each; empty if nothing is
+    /// odd.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
@@ -238,7 +240,7 @@ pub trait EventSource {
     /// The names seen so far.
     fn comms(&self) -> &CommTable;
 
-    /// What was counted so far.
+    /// Counts so far.
     fn counts(&self) -> &Counts;
 
     /// Ends the reading and gives what was collected.

@@ -115,7 +115,8 @@ fn gzip_with_any_one_byte_changed() {
     }
 }
 
-/// What each file of `tests/corpus` leads to: an error, word for word, or the notes of a trace that can be read.
+/// Result of each file of `tests/corpus`: an error, word for word, or the notes of a trace that can
+/// be read.
 const CORPUS: [(&str, &str); 28] = [
     (
         "bad-checksum.gz",
@@ -219,7 +220,7 @@ const CORPUS: [(&str, &str); 28] = [
     ),
 ];
 
-/// What `{LINE}` stands for in [`CORPUS`].
+/// Text that `{LINE}` stands for in [`CORPUS`].
 const LINE: &str = "expected an event line, `TASK-PID [CPU] FLAGS TIME: EVENT` \
     (trace options raw, hex, bin and verbose must be off), found ";
 

@@ -111,6 +111,28 @@ fn the_folder_is_fine_as_it_is() {
 }
 
 #[test]
+fn a_span_in_which_a_period_ended_is_read_to_the_microsecond() {
+    let with = |end: &str| {
+        let line = format!(r#""period_ends": {{"/pg": {end}}}, "events""#);
+        open_with("recording.json", r#""events""#, &line)
+    };
+    let meta = with(r#"{"after_s": 1.25, "before_s": 1.2500004}"#)
+        .unwrap()
+        .meta;
+    let end = meta.period_ends["/pg"];
+    assert_eq!(
+        (end.after_ns, end.before_ns),
+        (1_250_000_000, 1_250_000_000)
+    );
+    let refusal = |end: &str| with(end).err().unwrap();
+    let reversed = refusal(r#"{"after_s": 2.0, "before_s": 1.0}"#);
+    let expected = "expected `before_s` at or after `after_s` in `period_ends` of `/pg`";
+    assert!(reversed.contains(expected), "{reversed}");
+    let missing = refusal(r#"{"after_s": 2.0}"#);
+    assert!(missing.contains("missing field `before_s`"), "{missing}");
+}
+
+#[test]
 fn recording_json() {
     for (from, to, message) in [
         (

@@ -1,4 +1,4 @@
-//! What recordings contain besides events, and events that kernels and tools print differently.
+//! Content of recordings besides events, and events that kernels and tools print differently.
 
 mod common;
 

@@ -1,8 +1,9 @@
 //! One real recording printed in thirteen ways.
 //!
-//! The fixtures are cut from a recording of threads with awkward names on Linux 6.18: tracefs printed it under several
-//! trace options, and trace-cmd 3.1.6 extracted the same buffer and reported it under several of its own. All must give
-//! the same events. What a spelling leaves out is compared as left out: flags, nanoseconds, the `+` of `R+`.
+//! The fixtures are cut from a recording of threads with awkward names on Linux 6.18: tracefs
+//! printed it under several trace options, and trace-cmd 3.1.6 extracted the same buffer and
+//! reported it under several of its own. All must give the same events. Facts that a spelling
+//! leaves out are compared as left out: flags, nanoseconds, the `+` of `R+`.
 
 mod common;
 

@@ -15,7 +15,7 @@ fn read(name: &str) -> Read {
     read_file(&fixture(name)).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// What an event says besides the numbers of names.
+/// Time, CPU, task and context of an event: everything besides the numbers of names.
 fn place(event: &Event) -> (u64, u32, i32, schedcast_trace::Context) {
     (event.time_ns, event.cpu, event.task, event.context)
 }

@@ -1,4 +1,4 @@
-//! What is written is read back as it was, in every format that is written.
+//! Written recordings read back unchanged, in every format that is written.
 
 mod common;
 

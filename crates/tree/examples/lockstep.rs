@@ -9,7 +9,7 @@ use schedcast_tree::lockstep::{
 };
 use std::path::Path;
 
-/// What happens on both sides in the last two steps.
+/// Trail of both sides in the last two steps.
 fn trail(object: &Path, version: &str, history: &History) -> Vec<String> {
     let mut pair = Pair::boot(object, version, history).expect("a history that ran before");
     let last = history.steps.len().saturating_sub(2);

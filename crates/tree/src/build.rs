@@ -92,9 +92,9 @@ pub enum BuildError {
     Make {
         /// The tree.
         tree: PathBuf,
-        /// What was being done.
+        /// Step of the build that failed.
         step: &'static str,
-        /// What the compiler said.
+        /// Messages of the compiler.
         errors: String,
         /// Where the rest is.
         log: PathBuf,
@@ -181,7 +181,7 @@ impl Builder {
     /// The object, compiled where its sources are not those of the last time.
     ///
     /// # Errors
-    /// What is missing, or what the compiler said.
+    /// Missing file or tool, or the messages of the compiler.
     pub fn object(&self) -> Result<PathBuf, BuildError> {
         self.make_folder(&self.folder)?;
         let lock = self.folder.join("lock");
@@ -333,7 +333,8 @@ impl Builder {
         Ok(objects)
     }
 
-    /// What nothing defines: functions become traps with their names, the rest zeros.
+    /// Definitions for the symbols that no object defines: functions become traps with their names,
+    /// the rest zeros.
     fn missing(&self, objects: &[PathBuf]) -> Result<String, BuildError> {
         let lines = |program: &str, argument: &str| -> Result<Vec<String>, BuildError> {
             let output = Command::new(program)
@@ -400,8 +401,8 @@ impl Builder {
         let objects = self.objects()?;
         let missing = self.folder.join("missing.S");
         self.write(&missing, &self.missing(&objects)?)?;
-        // What the tree defines comes before the overlay's stand-ins, and these before defaults of the tree that an
-        // architecture is to replace.
+        // Definitions of the tree come before the overlay's stand-ins, and these before defaults
+        // of the tree that an architecture is to replace.
         let services = self.out().join("arch/schedcast/core/services.o");
         let weak = self.folder.join("services.o");
         self.tool(

@@ -1,4 +1,5 @@
-//! What CPUs are made to execute, and what the scheduler tells meanwhile: the words of `host.h`.
+//! Calls that CPUs are made to execute, and messages of the scheduler meanwhile: the words of
+//! `host.h`.
 
 use schedcast_kernel::platform::Op;
 use std::ffi::{c_int, c_ulong};
@@ -28,7 +29,7 @@ pub struct Machine {
     pub capacities: Vec<c_ulong>,
     /// Distances between nodes, row by row; 10 = local.
     pub distances: Vec<c_int>,
-    /// What chance is drawn from.
+    /// Seed of random numbers.
     pub seed: u64,
 }
 
@@ -54,13 +55,13 @@ pub struct NewTask {
     pub cpu: c_int,
     /// When.
     pub now: u64,
-    /// Task whose habit of waking others it takes over; −1 = nobody's.
+    /// Task whose habit of waking others it takes over; −1 = none.
     pub parent: c_int,
     /// 1 = it has slept since long ago, and is never started.
     pub asleep: c_int,
 }
 
-/// What a CPU is made to execute (`enum sc_call`), with its arguments.
+/// Call that a CPU is made to execute (`enum sc_call`), with its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Call {
@@ -114,7 +115,7 @@ pub enum Call {
     GroupPhase,
 }
 
-/// What the scheduler set off for later.
+/// Event that the scheduler schedules for later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// An interrupt for a CPU: [`Call::Resched`], [`Call::Function`] or [`Call::IrqWork`].
@@ -144,10 +145,10 @@ pub enum Left {
     Throttled,
 }
 
-/// What the scheduler tells, or asks, while it executes a call.
+/// Message or question of the scheduler while it executes a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// What it sets off.
+    /// Event that it schedules.
     Event(Event),
     /// When the clock event device of a CPU is to fire; [`u64::MAX`] = never.
     Timer(usize, u64),
@@ -159,14 +160,14 @@ pub enum Told {
     Lock(Lock, usize, c_int),
 }
 
-/// What happens to the lock of a queue (`enum sc_lock`).
+/// Operation on the lock of a queue (`enum sc_lock`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {
     /// It is taken, when it is free.
     Take,
     /// It is given up.
     GiveUp,
-    /// It is taken again; nobody is waited for.
+    /// It is taken again; no CPU is waited for.
     Retake,
     /// Whether the CPU is still switching away from the task: 1 or 0.
     IsLeaving,
@@ -174,7 +175,7 @@ pub enum Lock {
     Await,
 }
 
-/// What a drawn number is for (`enum sc_random`).
+/// Purpose of a random number (`enum sc_random`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chance {
     /// First expiry of a period timer, below the period.
@@ -185,5 +186,6 @@ pub enum Chance {
     Other,
 }
 
-/// Who listens. The answer is the number that was asked for, else the time when the CPU goes on, 0 = at once.
+/// Listener of a call. Its answer is the number that was asked for, else the time when the CPU goes
+/// on, 0 = at once.
 pub(crate) type Hear<'a> = dyn FnMut(Told) -> u64 + 'a;

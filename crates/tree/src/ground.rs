@@ -1,4 +1,5 @@
-//! What a tree and the rules of its release have in common: the machine, numbers of policies, build options.
+//! Common ground of a tree and the rules of its release: the machine, numbers of policies, build
+//! options.
 
 use crate::calls::{Machine, Place};
 use crate::config::Config;

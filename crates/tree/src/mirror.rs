@@ -1,11 +1,12 @@
-//! What a simulated world reads of the C: tables that follow what the C tells, and a platform that hears it.
+//! Mirror of the C for a simulated world: tables that follow what the C reports, and a platform
+//! that hears it.
 
 use crate::world::{Call, Chance, Event, Left, Lock, Told};
 use schedcast_kernel::platform::{Draw, Ipi, Observation, Op, Platform, PrevState, Timer};
 use schedcast_kernel::task::TaskState;
 use schedcast_kernel::{Cpu, GroupId, Kernel, Ns, TaskId};
 
-/// What the C tells while it executes, as the world has it.
+/// Mirror of the C's reports while it executes, in the form of the world.
 #[derive(Debug)]
 pub(crate) struct Mirror {
     pub tables: Kernel,
@@ -116,7 +117,7 @@ impl Mirror {
                 };
                 let spaces = [prev, next].map(|task| tables.tasks[task.index()].address_space);
                 p.observe(Cpu::from(cpu), Observation::Switch { prev, state, next });
-                // Kernel threads borrow the address space of whoever ran before.
+                // Kernel threads borrow the address space of the previous task.
                 let same = spaces[1].is_none() || spaces[0] == spaces[1];
                 let switch = match same {
                     true => Op::ContextSwitchThread,

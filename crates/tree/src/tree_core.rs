@@ -113,7 +113,7 @@ impl TreeCore {
         })
     }
 
-    /// What the kernel printed, and how many of it were warnings.
+    /// Messages that the kernel printed, and the number of warnings among them.
     pub fn log(&self) -> (&[String], i32) {
         (self.tree.log(), self.tree.warnings())
     }

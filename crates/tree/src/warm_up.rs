@@ -1,8 +1,9 @@
 //! From a scheduler that has just booted to one of a machine that has been idle for long.
 //!
-//! What runs while a kernel boots leaves load behind, and CPUs that never ran anything have never balanced. A simulated
-//! world begins without such traces. Worked example with two CPUs: each runs a task for two ticks, then CPU 0 runs one for
-//! 1.5 s, in which its ticks let the load of CPU 1 decay; all of this twice. What is left then is forgotten.
+//! Tasks that run while a kernel boots leave load behind, and CPUs that never ran a task have never
+//! balanced. A simulated world begins without such traces. Worked example with two CPUs: each runs
+//! a task for two ticks, then CPU 0 runs one for 1.5 s, in which its ticks let the load of CPU 1
+//! decay; all of this twice. Loads and times left then are reset (`sc_forget_past`).
 
 use crate::world::{Call, Event, NewTask, World, WorldError};
 use std::collections::VecDeque;

@@ -110,13 +110,13 @@ struct Host {
     lock: extern "C" fn(*mut Inner, c_int, c_int, c_int) -> c_int,
 }
 
-/// What the object's calls back see and change.
+/// State that the object's callbacks see and change.
 struct Inner {
     memory: HashMap<usize, Layout>,
     log: Vec<String>,
     timers: Vec<u64>,
     events: Vec<Event>,
-    /// Whom all is told at once, during a call that somebody listens to.
+    /// Listener that is told every event at once, during a call that has one.
     hear: Option<*mut Hear<'static>>,
     set_now: extern "C" fn(c_longlong),
     seed: u64,
@@ -180,7 +180,7 @@ pub struct World {
 
 /// `SC_STAYS`.
 const STAYS: c_int = 0x100;
-/// What `sc_run` returns when the world is over, and when the caller of a call would wait.
+/// Results of `sc_run` when the world is over, and when the caller of a call would wait.
 const TRAPPED: c_long = -1_000_000;
 /// The caller of a call would wait for another CPU; it goes on without waiting here.
 pub const WAITS: i64 = -1_000_001;
@@ -242,7 +242,7 @@ impl World {
         if c_long::from(result) == TRAPPED {
             return Err(world.trapped());
         }
-        // What booting drew does not count: how often it draws differs between trees.
+        // Draws while booting do not count: their number differs between trees.
         world.inner.draws = [0; 3];
         world.fields = (0..Object::KINDS)
             .map(|kind| world.fields_of(kind))
@@ -312,7 +312,7 @@ impl World {
         Ok(result)
     }
 
-    /// The same with somebody who is told at once all that is set off, and answers where a number is asked for. A call that
+    /// The same with a listener that is told every event at once, and answers where a number is asked for. A call that
     /// `stays` leaves the CPU in the kernel until [`Call::Nothing`] lets it out.
     ///
     /// # Errors
@@ -349,7 +349,7 @@ impl World {
         (self.functions.task_new)(&raw const *task)
     }
 
-    /// What was set off since the last call of this.
+    /// Events scheduled since the last call of this.
     pub fn events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.inner.events)
     }
@@ -389,7 +389,7 @@ impl World {
         (self.functions.warnings)()
     }
 
-    /// What the kernel printed so far.
+    /// Messages that the kernel printed so far.
     pub fn log(&self) -> &[String] {
         &self.inner.log
     }
@@ -653,7 +653,7 @@ extern "C" fn random(world: *mut Inner, kind: c_int) -> c_uint {
     draw(inner.seed, kind.clamp(0, 2) as u64, *draws)
 }
 
-/// The `count`-th draw of a kind: the same for whoever asks with the same seed.
+/// The `count`-th draw of a kind: the same for every caller with the same seed.
 pub fn draw(seed: u64, kind: u64, count: u64) -> u32 {
     let mut mixed = seed ^ (kind << 62) ^ count.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

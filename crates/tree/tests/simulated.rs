@@ -69,7 +69,7 @@ const VOLUNTARY: [Build; 3] = [
     ("7.3.4", Preemption::Voluntary),
 ];
 
-/// What only preemptible kernels do.
+/// Builds of preemptible kernels, for behaviour that only they have.
 const PREEMPTIBLE: [Build; 4] = [
     ("6.12.107", Preemption::Full),
     ("6.18.15", Preemption::Lazy),

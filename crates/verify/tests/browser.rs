@@ -21,9 +21,9 @@ mod moving;
 mod node;
 
 const EXPERIMENT: &str = include_str!("../../lab/src/report/experiment.toml");
-/// What the page is looked at with.
+/// Script that audits the page.
 const AUDIT: &str = include_str!("browser/audit.js");
-/// What the page says and does to a reader.
+/// Script that reports the texts and the reactions of the page.
 const LOOK: &str = include_str!("browser/look.js");
 /// Has the browser say that its user prefers dark pages.
 const DARK: &str = "--blink-settings=preferredColorScheme=0";
@@ -77,7 +77,7 @@ fn open(browser: &str, url: &str, directory: &Path, more: &[&str]) -> (String, S
     (text(stdout), text(stderr))
 }
 
-/// What the page's own console said.
+/// Messages of the page's own console.
 fn console(said: &str) -> Vec<&str> {
     said.lines()
         .filter(|line| line.contains("CONSOLE"))
@@ -136,7 +136,7 @@ fn a_page_draws_itself_without_complaint_and_without_network() {
     }
 }
 
-/// What the audit found on the page at `url`.
+/// Findings of the audit on the page at `url`.
 fn audit(browser: &str, url: &str, directory: &Path, more: &[&str]) -> serde_json::Value {
     let (document, said) = open(browser, url, directory, more);
     assert_eq!(console(&said), Vec::<&str>::new());
@@ -186,7 +186,7 @@ fn pages_can_be_read_and_used_from_the_keyboard() {
     }
 }
 
-/// What a server answers to a plain request.
+/// Answer of a server to a plain request.
 fn get(address: std::net::SocketAddr) -> String {
     let mut stream = std::net::TcpStream::connect(address).unwrap();
     let request = format!("GET / HTTP/1.0\r\nHost: {address}\r\n\r\n");
@@ -197,7 +197,7 @@ fn get(address: std::net::SocketAddr) -> String {
     body.to_string()
 }
 
-/// What is committed is what the sources make.
+/// The committed page is the one that its sources build.
 #[test]
 fn the_built_page_is_that_of_its_sources() {
     let lab = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab");
@@ -341,7 +341,7 @@ fn page_of_node() -> String {
     report::page(&data, None)
 }
 
-/// What a reader finds on the page with this text, opened with `hash` behind its address.
+/// Findings on the page with this text, opened with `hash` behind its address.
 fn looked(
     browser: &str,
     text: &str,
@@ -352,7 +352,8 @@ fn looked(
     left(browser, (text, LOOK, "looked"), hash, directory, more)
 }
 
-/// What a script leaves in an element of the page with this text, and what the browser said.
+/// Content that a script leaves in an element of the page with this text, and the messages of the
+/// browser.
 fn left(
     browser: &str,
     (page, script, element): (&str, &str, &str),
@@ -477,7 +478,7 @@ fn results_are_marked_out_of_date_after_an_error_and_the_panel_stays() {
     assert!(!answered.contains(banner));
     assert!(answered.contains("<h3>what you set</h3>"));
     assert!(answered.contains("echo 67000 &gt; cpu.cfs_quota_us"));
-    // From a file there is nobody who answers.
+    // A page opened from a file has no server that answers.
     let hash = "#quota_us=67000";
     let (found, _) = looked(
         browser,

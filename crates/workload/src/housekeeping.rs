@@ -1,4 +1,4 @@
-//! What the kernel itself does now and then on every CPU, of a machine that nobody recorded.
+//! Housekeeping of the kernel itself on every CPU, for a machine without a recording.
 //!
 //! On a machine on which nothing but the workload ever runs, ticks, time slices and the intervals of load balancing stay in step
 //! for the whole run, and of three threads on two CPUs the same one waits each time. Real CPUs are interrupted now and then by their
@@ -6,7 +6,7 @@
 //!
 //! How often and how long is taken from `recordings/dev-vm-idle`, 30.15 s of two idle CPUs: `kworker`s, `rcu_preempt` and
 //! `kcompactd` ran 199 times there, 152 times on one CPU and 47 times on the other. Agents, monitors and DAMON, which that machine has and
-//! others need not have, are not in it: whoever knows a machine better gives it a recording of its own as background.
+//! others need not have, are not in it: a machine that is known better gets a recording of its own as background.
 //!
 //! # Worked example
 //!

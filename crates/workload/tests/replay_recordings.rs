@@ -1,5 +1,5 @@
-//! What is inferred from the real recordings, against what is known about them from elsewhere:
-//! the requests that pgbench logged, and the kernel's own counters.
+//! Inferences from the real recordings, against independent knowledge of them: the requests that
+//! pgbench logged, and the kernel's own counters.
 
 use schedcast_trace::Recording;
 use schedcast_workload::replay::{
@@ -163,7 +163,7 @@ fn the_period_timer_shows_in_the_quota_recording_only() {
     let group = quota.group("/pg").unwrap();
     let phase = quota.groups[group.index()].phase.unwrap();
     assert!(
-        phase.agreeing >= 70 && phase.confidence() > 0.95,
+        phase.agreeing >= 70 && phase.agreeing * 20 > phase.seen * 19,
         "{phase:?}"
     );
     // Resumptions lie at 5372.6219 s and so on: 39.1 ms after the start at 5371.782 781 s.

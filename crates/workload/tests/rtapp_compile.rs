@@ -1,4 +1,4 @@
-//! What compiled rt-app files do on an ideal machine, against times worked out by hand.
+//! Compiled rt-app files run on an ideal machine as worked out by hand.
 //!
 //! Prices are set so that numbers stay round: one nanosecond for a round of a phase, which shows as
 //! the last digit, and nothing for the log.
@@ -300,7 +300,7 @@ fn sync_wakes_and_waits() {
     assert_eq!(rows_of(&outcome, 1)[0].end_us, 1500);
 }
 
-/// Measured with rt-app 1.0 too: the resume at 100 ms finds nobody, since it names a task whose
+/// Measured with rt-app 1.0 too: the resume at 100 ms finds no thread, since it names a task whose
 /// thread waits under another name.
 #[test]
 fn suspended_threads_wait_for_their_name() {

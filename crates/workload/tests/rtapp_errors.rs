@@ -316,7 +316,7 @@ fn scheduling_keys() {
     }
 }
 
-/// What is in force when a phase begins decides what its keys mean.
+/// The attributes in force when a phase begins decide the meaning of its keys.
 #[test]
 fn scheduling_keys_of_phases_are_judged_by_what_is_in_force() {
     check(&[

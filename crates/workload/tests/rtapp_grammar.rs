@@ -1,4 +1,4 @@
-//! What each key of an rt-app file becomes, and what holds where a key is missing.
+//! Meaning of each key of an rt-app file, and the default where a key is missing.
 
 use schedcast_workload::rtapp::{
     Action, Body, Calibration, Condition, EVENT_KINDS, File, FtraceCategory, LogSize, MemoryAccess,

@@ -1,4 +1,4 @@
-//! What an rt-app file means beyond its keys: attributes in force, shared names, notes, refusals.
+//! Meaning of an rt-app file beyond its keys: attributes in force, shared names, notes, refusals.
 
 use schedcast_workload::rtapp::{Action, Attributes, File, Policy, Task, TimerMode, parse};
 

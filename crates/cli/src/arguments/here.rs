@@ -42,15 +42,15 @@ fn interval(text: &str) -> Result<f64, String> {
 /// `schedcast self`
 #[derive(Debug, Args)]
 pub struct SelfArguments {
-    /// What to do
+    /// Verb of `schedcast self` to run
     #[command(subcommand)]
     pub what: SelfVerb,
 }
 
-/// What `self` does.
+/// Verbs of `self`.
 #[derive(Debug, Subcommand)]
 pub enum SelfVerb {
-    /// What works on this host, and what each missing right would add
+    /// Check which features work on this host and what each missing permission would add
     Check(SelfCheckArguments),
 }
 

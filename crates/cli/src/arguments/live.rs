@@ -92,7 +92,7 @@ fn positive_seconds(text: &str) -> Result<f64, String> {
 #[derive(Debug, Args)]
 #[command(mut_arg("cgroup", |arg| arg.help("The group, by its path or the end of its path [default: that of the advice]")))]
 pub struct ApplyArguments {
-    /// What `schedcast advise --json` wrote
+    /// File that `schedcast advise --json` wrote
     #[arg(
         value_name = "ADVICE.json",
         required_unless_present = "set",

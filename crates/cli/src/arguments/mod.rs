@@ -32,7 +32,7 @@ pub use self::sweep::SweepArguments;
 #[command(name = "schedcast", version, max_term_width = 100)]
 #[command(arg_required_else_help = true, disable_help_subcommand = true)]
 pub struct Cli {
-    /// What to do
+    /// Verb to run
     #[command(subcommand)]
     pub verb: Verb,
     /// No progress bar
@@ -355,14 +355,14 @@ pub enum Format {
     Markdown,
     /// The results as JSON, as --json - prints them
     Json,
-    /// What the benchmark itself would print about one run
+    /// Figures that the benchmark program itself would print about one run
     Tool,
 }
 
 /// `schedcast list`
 #[derive(Debug, Args)]
 pub struct ListArguments {
-    /// What to list; without it, what can be listed
+    /// Kind of thing to list; without it, the kinds that can be listed
     #[arg(value_enum)]
     pub what: Option<Listing>,
 }

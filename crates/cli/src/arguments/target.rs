@@ -25,7 +25,8 @@ pub struct Target {
 }
 
 impl Target {
-    /// What was named, if anything.
+    /// Group named on the command line by path, unit, container, pod or PID; `None` if no option
+    /// names one.
     pub fn wanted(&self) -> Option<Wanted> {
         let text = |text: &Option<String>, kind: fn(String) -> Wanted| text.clone().map(kind);
         text(&self.cgroup, Wanted::Path)

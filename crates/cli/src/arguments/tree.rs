@@ -13,12 +13,12 @@ What is built is kept in the cache folder, and built anew when a file of the tre
 /// `schedcast tree`
 #[derive(Debug, Args)]
 pub struct TreeArguments {
-    /// What to do
+    /// Verb of `schedcast tree` to run
     #[command(subcommand)]
     pub what: TreeVerb,
 }
 
-/// What `tree` does.
+/// Verbs of `tree`.
 #[derive(Debug, Subcommand)]
 pub enum TreeVerb {
     /// Compile kernel/sched of a tree and boot it once

@@ -112,7 +112,7 @@ pub enum Target {
     Perfetto,
 }
 
-/// What to show.
+/// Selection of the events to show.
 #[derive(Clone, Debug, Args)]
 pub struct Selected {
     /// Only these CPUs, such as 0-3,7
@@ -201,7 +201,7 @@ pub struct TimehistArguments {
     /// Trace of any format, or the folder of a recording
     #[arg(value_name = "TRACE")]
     pub trace: PathBuf,
-    /// What to show
+    /// Events to show
     #[command(flatten)]
     pub selected: Selected,
     /// Only the summary by task
@@ -230,7 +230,7 @@ pub struct LatencyArguments {
     /// Trace of any format, or the folder of a recording
     #[arg(value_name = "TRACE")]
     pub trace: PathBuf,
-    /// What to show
+    /// Events to show
     #[command(flatten)]
     pub selected: Selected,
     /// Order of the rows, largest first
@@ -260,7 +260,7 @@ pub struct MapArguments {
     /// Trace of any format, or the folder of a recording
     #[arg(value_name = "TRACE")]
     pub trace: PathBuf,
-    /// What to show
+    /// Events to show
     #[command(flatten)]
     pub selected: Selected,
 }

@@ -131,7 +131,7 @@ const TOOLS: [Tool; 7] = [
     Tool {
         name: "check",
         verb: "check",
-        help: "Whether a recorded service keeps promises under limits",
+        help: "Check whether a recorded service keeps promises under limits",
         arguments: &[RECORDING, CGROUP, SLO, SET, VARIANTS, KERNEL, SEEDS],
         required: &["recording", "slo"],
     },
@@ -200,8 +200,8 @@ const TOOLS: [Tool; 7] = [
     Tool {
         name: "list",
         verb: "list",
-        help: "What can be named: machines, kernels, patches, programs or metrics",
-        arguments: &[argument("what", Form::Subject, "What to list")],
+        help: "List the valid names of machines, kernels, patches, programs or metrics",
+        arguments: &[argument("what", Form::Subject, "Kind of names to list")],
         required: &["what"],
     },
 ];
@@ -323,7 +323,8 @@ fn described(tool: &Tool) -> Value {
     })
 }
 
-/// Runs a tool. What the verb complains about is a result for the caller to read, and no error of the protocol.
+/// Runs a tool. A complaint of the verb is a result for the caller to read, and no error of the
+/// protocol.
 fn call(parameters: &Value, simulator: &impl Simulate) -> std::result::Result<Value, Refusal> {
     let name = parameters.get("name").and_then(Value::as_str);
     let name = name.ok_or((BAD_ARGUMENTS, "params.name names a tool".to_string()))?;

@@ -257,7 +257,8 @@ fn say_newer_kernels(scenarios: &[Scenario]) {
     }
 }
 
-/// What is odd about the kernels of scenarios and about the recordings that run beside their programs.
+/// Prints notes on kernels newer than the rules, and on recordings that run beside the programs of
+/// scenarios.
 fn say_backgrounds(scenarios: &[Scenario], simulator: &impl Simulate) -> Result<()> {
     say_newer_kernels(scenarios);
     if let Some(simulator) = simulator.simulator() {
@@ -268,7 +269,8 @@ fn say_backgrounds(scenarios: &[Scenario], simulator: &impl Simulate) -> Result<
     Ok(())
 }
 
-/// What has no effect in these scenarios. The first point of a sweep does not tell that of all of them.
+/// Prints a note on settings that have no effect in these scenarios. The first point of a sweep
+/// does not tell that of all of them.
 fn say_without_effect(scenarios: &[Scenario], simulator: &impl Simulate) -> Result<()> {
     if let Some(simulator) = simulator.simulator() {
         let note = simulator.without_effect(scenarios)?;
@@ -309,7 +311,7 @@ fn question(
     }
 }
 
-/// What is asked about `subject` and the group that `target` names in it.
+/// Question about `subject` and the group that `target` names in it.
 ///
 /// # Errors
 /// A group that the subject does not have, or a name that several have.
@@ -375,7 +377,7 @@ fn progress(runs: u64, quiet: bool) -> ProgressBar {
     }
 }
 
-/// What can be listed: name and meaning, a line each.
+/// Table of the listings, a line each with name and meaning.
 fn listings() -> String {
     let line = |value: clap::builder::PossibleValue| {
         let help = value.get_help().map(ToString::to_string);

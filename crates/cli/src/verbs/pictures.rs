@@ -1,4 +1,4 @@
-//! What is written beside the table to be looked at.
+//! Pictures and pages that are written beside the table.
 
 use indicatif::ProgressBar;
 use schedcast_lab::answer::{self, Answer};

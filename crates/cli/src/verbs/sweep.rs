@@ -134,7 +134,8 @@ fn folder(arguments: &SweepArguments) -> PathBuf {
     }
 }
 
-/// What an earlier sweep left, if anything.
+/// Note on the progress of an earlier sweep in `folder`: finished points and damaged lines; empty
+/// without any.
 fn found(sweep: &Sweep<'_>, folder: &Path) -> String {
     let mut text = String::new();
     if sweep.finished() > 0 {

@@ -10,7 +10,7 @@ use schedcast_lab::question::Subject;
 use super::host::host_error;
 use crate::arguments::target::Target;
 
-/// The group of this host that is meant, if any is named. A path that no group has is given back as it is: whoever opens it
+/// The group of this host that is meant, if any is named. A path that no group has is given back as it is: the code that opens it
 /// says what is there instead.
 pub fn on_host(target: &Target) -> Result<Option<NamedGroup>> {
     let Some(wanted) = target.wanted() else {

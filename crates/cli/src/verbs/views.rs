@@ -100,7 +100,7 @@ fn counters(arguments: &CountersArguments, out: &mut impl Write) -> Result<()> {
     written(out.write_all(bounds.text(&source).as_bytes()))
 }
 
-/// What is known, and from what. The CPUs of a range's machine are no column.
+/// Known counters and the name of their source. The CPUs of a range's machine are no column.
 fn known(arguments: &CountersArguments, columns: &mut Limits) -> Result<(Known, String)> {
     let path = &arguments.recording;
     if path.is_dir() {

@@ -47,7 +47,7 @@ fn link_examples(folder: &Path, directory: &Path) {
     }
 }
 
-/// What a live command printed, without the note that the hypervisor took time meanwhile.
+/// Output of a live command without the note on CPU time that the hypervisor took meanwhile.
 fn without_steal(printed: &str) -> String {
     let lines = printed.split_inclusive('\n');
     lines

@@ -117,7 +117,7 @@ fn every_page_opens_with_its_question() {
     }
 }
 
-/// What people type into the search of the book.
+/// Words that operators type into the search of the book.
 #[test]
 fn the_search_finds_the_words_of_operators() {
     let docs = root().join("docs");

@@ -71,7 +71,8 @@ fn words(command: &str) -> Vec<String> {
     words
 }
 
-/// What a command prints in `directory`. Behind `; echo $?` any exit code is fine, and is printed; else it must be 0.
+/// Output of a command in `directory`. Behind `; echo $?` any exit code is fine, and is printed;
+/// else it must be 0.
 pub fn output(command: &str, directory: &Path) -> String {
     let (asked, with_code) = match command.strip_suffix("; echo $?") {
         Some(asked) => (asked, true),
@@ -99,7 +100,7 @@ pub fn output(command: &str, directory: &Path) -> String {
     printed
 }
 
-/// What `ls` prints.
+/// Output of `ls`.
 fn names(folder: &Path) -> String {
     let entries = std::fs::read_dir(folder).unwrap();
     let mut names: Vec<OsString> = entries.map(|entry| entry.unwrap().file_name()).collect();

@@ -10,7 +10,7 @@ pub fn schedcast(words: &[&str]) -> Output {
         .unwrap()
 }
 
-/// What the command printed.
+/// Text of the bytes that the command printed.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -41,7 +41,7 @@ impl<T> Repeats<T> {
 pub enum Others {
     /// It does: idle CPUs, latencies, a busy neighbour.
     Matter,
-    /// It does not: a ratio between tasks of a group that outweighs everybody else.
+    /// It does not: a ratio between tasks of a group that outweighs all others.
     DoNotMatter,
 }
 
@@ -84,10 +84,10 @@ fn started_ns() -> u64 {
     *STARTED_NS.get_or_init(sys::monotonic_ns)
 }
 
-/// Who has used the machine so far.
+/// CPU time used on the machine so far.
 struct Used {
     times: CpuTimes,
-    /// CPU time of everybody, ns.
+    /// CPU time of all tasks, ns.
     all_ns: u64,
     /// CPU time of this program and its ended children, ns.
     own_ns: u64,

@@ -75,7 +75,7 @@ fn runs_until(stays: &[traced::Stay], other: i32, interruptions: &mut usize) -> 
     slices
 }
 
-/// What one repeat of the sleeper gave, µs.
+/// Wakeups of the sleeper in one repeat, µs.
 struct Wakes {
     late: Vec<f64>,
     waiting: Vec<f64>,

@@ -4,8 +4,8 @@
 //! is `%25`, so that `/web+api` has another. A journal is written beside its place, synced, renamed, and the directory
 //! synced: after a crash it is there as a whole or not at all. A checksum tells values that a disk has changed since.
 //!
-//! Who applies or undoes holds a lock on the directory of the journals from the first look at a group to the last, so that
-//! two of them do not write in turns.
+//! `apply` and `undo` hold a lock on the directory of the journals from the first look at a group
+//! to the last, so that two processes do not write alternately.
 //!
 //! A group may end before it is undone, with a restart of its service or of the machine, and another be made at its path. The
 //! values of the one are nothing to the other, so a journal says which group it is of: the boot, and the inode of the
@@ -30,7 +30,7 @@ const SCHEMA: &str = "schedcast.undo/2";
 const SCHEMA_UNCHECKED: &str = "schedcast.undo/1";
 /// The key of the checksum of all other keys.
 const CHECKSUM: &str = "crc32";
-/// The file that is locked while somebody applies or undoes.
+/// The file that is locked while a process applies or undoes.
 const LOCK: &str = "lock";
 
 /// The settings of a group as text, file by file.
@@ -41,7 +41,7 @@ pub struct Saved {
 }
 
 impl Saved {
-    /// What `group` has now.
+    /// Reads the present settings of `group`.
     pub fn read(group: &CpuCgroup) -> Result<Saved> {
         let files: &[CpuFile] = match group.version() {
             CgroupVersion::V1 => &[
@@ -98,7 +98,7 @@ pub(super) struct Found {
     pub of_this_group: bool,
 }
 
-/// What tells a group from all others at its path, before it and after it.
+/// Identity of a group: distinguishes it from earlier and later groups at the same path.
 fn identity(group: &CpuCgroup) -> Result<String> {
     let boot = read_text(Path::new("/proc/sys/kernel/random/boot_id"))?;
     let dir = group.dir();
@@ -113,7 +113,7 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    /// Waits for whoever holds it.
+    /// Waits for the process that holds it.
     pub fn take(directory: &Path) -> Result<Lock> {
         fs::create_dir_all(directory).map_err(|error| io_error("creating", directory, error))?;
         let path = directory.join(LOCK);

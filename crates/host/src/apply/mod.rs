@@ -34,7 +34,7 @@ pub use owner::{Owner, owner};
 /// Where journals are kept unless told otherwise.
 pub const JOURNALS: &str = "/var/lib/schedcast/undo";
 
-/// What a group should have; `None` leaves a setting as it is.
+/// Settings that a group should have; `None` leaves a setting as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wish {
     /// CPU time a period.
@@ -118,11 +118,11 @@ impl Wish {
 pub struct Write {
     /// The file.
     pub file: CpuFile,
-    /// What is written to it.
+    /// Text to write to the file.
     pub value: String,
 }
 
-/// What happened during an apply or undo, in order.
+/// Events of an apply or undo, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The previous values are safe on disk.
@@ -160,7 +160,7 @@ pub fn plan(group: &CpuCgroup, wish: &Wish) -> Result<Vec<Write>> {
 /// goes back to the very beginning. `notice` is told every step.
 ///
 /// # Errors
-/// What the kernel or the rules refuse; nothing is changed then.
+/// Refusals by the kernel or the rules; nothing is changed then.
 pub fn apply(
     group: &CpuCgroup,
     wish: &Wish,

@@ -1,8 +1,8 @@
-//! Who keeps a group's settings.
+//! Owners of a group's settings: the program that writes them and may overwrite others.
 //!
-//! kubelet writes everything below a group named `kubepods…`, systemd the group of every unit. What
-//! somebody else writes there is overwritten sooner or later: at the next sync of the pod, at the next
-//! `daemon-reload`. A group *inside* a service is the service's own.
+//! kubelet writes everything below a group named `kubepods…`, systemd the group of every unit.
+//! Values of other writers are overwritten there sooner or later: at the next sync of the pod, at
+//! the next `daemon-reload`. A group *inside* a service is the service's own.
 
 /// A program that keeps the settings of groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Owner {
     }
 }
 
-/// Who keeps the group at `path`; `None` if nobody is known to.
+/// Owner of the settings of the group at `path`; `None` if no owner is known.
 pub fn owner(path: &str) -> Option<Owner> {
     let mut parts = path.split('/').filter(|part| !part.is_empty());
     if parts.any(|part| part.starts_with("kubepods")) {

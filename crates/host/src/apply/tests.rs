@@ -140,7 +140,7 @@ fn all_or_nothing() {
     let journals = root.path().join("undo");
     let group = fake(root.path());
     let before = text(&group);
-    // Somebody else writes in between: what is read back is not what was written.
+    // Another process writes in between: the value read back is not the one written.
     let wanted = wish(&[("cpu.max", "60000 100000"), ("cpu.weight", "50")]);
     let stranger = group.dir().join("cpu.max");
     let mut meddle = |step: &Step| {

@@ -341,7 +341,7 @@ pub(super) fn exits_after_stays(
         .collect()
 }
 
-/// What an interrupt from another CPU takes from a task beyond its handler.
+/// Time that an interrupt from another CPU takes from a task beyond its handler.
 fn add_stall(measured: &Measured, receive_ns: f64, figures: &mut Vec<Figure>) {
     let Some((called, quiet)) = &measured.stalls else {
         return;

@@ -20,7 +20,7 @@ const SHARED: Load = Load {
     channels: 8,
     depth: 200,
 };
-/// What the buffer of a byte takes of a socket's memory.
+/// Size of the kernel buffer that a byte takes of a socket's memory.
 const BUFFER_BYTES: usize = 768;
 const DEPTH: usize = 16;
 const BATCHES: usize = 200;

@@ -30,11 +30,12 @@ pub struct Figure {
     pub value: u64,
     /// The same from the 10 % and the 90 % quantile of what it comes from.
     pub spread: (u64, u64),
-    /// What it comes from.
+    /// Measurement and derivation of the figure.
     pub source: &'static str,
 }
 
-/// What was measured, ns unless the name says otherwise. `None`: this machine has no such thing.
+/// Measured samples, in ns unless the name says otherwise. `None`: this machine does not have the
+/// facility.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
     /// `getppid`.
@@ -63,13 +64,14 @@ pub struct Measured {
     pub idle_wake: Option<(Spread, Spread)>,
     /// The same with the other CPU kept busy by a `SCHED_IDLE` task.
     pub busy_wake: Option<(Spread, Spread)>,
-    /// What a task loses for each interrupt from another CPU, and in as much time without any.
+    /// Loss of a task for each interrupt from another CPU, and its loss in as much time without
+    /// any.
     pub stalls: Option<(Spread, Spread)>,
     /// From the waker's call to the wakee on a CPU that idled for each of [`IDLE_RESTS_NS`].
     pub idle_exits: Vec<Spread>,
     /// A timer armed and disarmed: ahead of all others, and behind them.
     pub arming: (Spread, Spread),
-    /// What a tick takes from a task.
+    /// Time that a tick takes from a task.
     pub tick: Option<Spread>,
     /// How late the tick's handler begins.
     pub lateness: Option<TimerLateness>,
@@ -85,7 +87,8 @@ pub struct Measured {
     pub steal_ratio: f64,
 }
 
-/// What a byte through a pipe or a pair of stream sockets takes, written by processes of one thread, ns.
+/// Times of a byte through a pipe or a pair of stream sockets, written by processes of one thread,
+/// ns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Messages {
     /// A write and a read, 16 writes to a pipe and then 16 reads.
@@ -291,8 +294,8 @@ fn wakes(pair: (usize, usize), never_idle: bool) -> Result<(Spread, Spread)> {
     ))
 }
 
-/// What interrupts take from a task, and what is taken without them. Twenty milliseconds each hold the same number of
-/// ticks at every usual HZ.
+/// Time that interrupts take from a task, and time taken without them. Twenty milliseconds each
+/// hold the same number of ticks at every usual HZ.
 fn stalls(pair: (usize, usize)) -> Result<Option<(Spread, Spread)>> {
     let stalls = interrupt_stalls(pair, 50, 200, 100_000)
         .map_err(|error| on_cpu("measuring on", pair.1, error))?;
@@ -332,7 +335,8 @@ pub fn idle_exits() -> Result<Vec<[u64; 2]>> {
     ))
 }
 
-/// What follows the waker's call, by how long the other CPU has idled.
+/// Rest of a wakeup's latency after the waker's call, one spread for each idle time of the other
+/// CPU.
 fn idle_exit_spreads(pair: (usize, usize)) -> Result<Vec<Spread>> {
     let exit = |rest_ns: u64| {
         // Two seconds of rests at the most.
@@ -371,7 +375,7 @@ fn ticks(topology: &Topology) -> Result<(Option<Spread>, Option<TimerLateness>)>
     Ok((Spread::of(&undisturbed(&lengths)), lateness))
 }
 
-/// Ticks in which nobody else ran: a slice of another program is a thousand times longer than they are.
+/// Ticks in which no other task ran: a slice of another program is a thousand times longer than they are.
 fn undisturbed(lengths: &[f64]) -> Vec<f64> {
     let longest = Spread::of(lengths).map_or(0.0, |spread| LONG_TICK * spread.p10);
     let short = lengths.iter().filter(|length| **length <= longest);

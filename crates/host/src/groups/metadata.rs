@@ -25,10 +25,10 @@ use crate::hierarchy::CpuHierarchy;
 
 /// Larger files than this are not what they seem.
 const LARGEST_BYTES: u64 = 16 << 20;
-/// What the container that holds a pod's namespaces is called, as in cAdvisor's metrics.
+/// Container name of a pod's namespace holder (the pause container), as in cAdvisor's metrics.
 const SANDBOX: &str = "POD";
 
-/// What is known of one container.
+/// Names of one container and its pod, as far as they are known.
 #[derive(Clone, Debug, Default)]
 struct Known {
     container: Option<String>,

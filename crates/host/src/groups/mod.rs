@@ -120,7 +120,7 @@ impl Groups {
         })
     }
 
-    /// What people call the group at `path`, or what it is a part of.
+    /// Names of the group at `path`, or of the group that it is a part of.
     pub fn label(&self, path: &str) -> Option<String> {
         label_of(path, &self.groups)
     }

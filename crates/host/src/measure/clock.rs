@@ -63,7 +63,7 @@ fn line(entry_permille: u64) -> i64 {
     inside as i64 - charged_ns as i64
 }
 
-/// What one side has written down of a round.
+/// Clock readings of one side in a round.
 #[derive(Clone, Copy, Default)]
 struct Side {
     /// Clock less own CPU time, before the call.
@@ -96,8 +96,9 @@ impl Shared {
         }
     }
 
-    /// Says who this side is and how its preparation went, and waits for the other one. Who the other one is, or `None`
-    /// if it has failed: its error is the one to tell.
+    /// Announces this side's thread and the result of its preparation, and waits for the other
+    /// side. Returns the other side's thread, or `None` if it has failed: its error is the one to
+    /// report.
     fn meet(
         &self,
         prepared: io::Result<()>,

@@ -1,4 +1,4 @@
-//! What it takes to write the deadline of a CPU's timer hardware.
+//! Cost of writing the deadline of a CPU's timer hardware.
 //!
 //! A timer that becomes the first of its CPU is written to the hardware when it is armed, and the one behind it when it is
 //! disarmed again; a timer behind others is not written at all. In a virtual machine such a write leaves the guest.

@@ -1,4 +1,4 @@
-//! What a task loses that goes on on another CPU: its data is read once more from a farther cache.
+//! Cost of a migration to the task: its data is read once more from a farther cache.
 //!
 //! A thread reads a working set until it is hot, moves, and reads it again. The refill is how much longer the
 //! first pass after the move takes than a hot one. Worked example: 256 KiB that take 8 µs hot and
@@ -18,11 +18,11 @@ const LINE_WORDS: usize = 8;
 pub struct Refill {
     /// A pass over the data before it, ns.
     pub hot_ns: f64,
-    /// What the first pass after it took longer, ns; 0 where noise makes it negative.
+    /// Extra time of the first pass after the move, ns; 0 where noise makes it negative.
     pub refill_ns: f64,
 }
 
-/// What each of `moves` moves between two CPUs costs a thread with `kib` of data.
+/// Cost of each of `moves` moves between two CPUs to a thread with `kib` of data.
 pub fn migration_refills(
     cpus: (usize, usize),
     kib: usize,

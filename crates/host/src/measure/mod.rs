@@ -1,4 +1,4 @@
-//! What this machine's kernel paths cost: the constants a simulation of this machine needs.
+//! Costs of this machine's kernel paths: the constants that a simulation of this machine needs.
 //!
 //! Every function measures one thing, on CPUs the caller names, and returns raw samples in ns; [`Spread`]
 //! condenses them. Nothing here subtracts, averages over kinds or decides: a wakeup's cost, say, is the
@@ -47,7 +47,7 @@ fn check_cpus(cpus: &[usize]) -> std::io::Result<()> {
         .expect("pinning does not panic")
 }
 
-/// Spins under `SCHED_IDLE` until told to stop: the CPU never idles, and anybody else preempts it.
+/// Spins under `SCHED_IDLE` until told to stop: the CPU never idles, and any other task preempts it.
 fn spin_idly(cpu: usize, over: &std::sync::atomic::AtomicBool) -> std::io::Result<()> {
     crate::sys::pin_thread(&[cpu])?;
     crate::sys::set_policy_idle()?;

@@ -22,7 +22,7 @@ pub enum Channel {
     Futex,
 }
 
-/// What the other side is.
+/// Kind of the other side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Partner {
     /// A thread: the switch keeps the address space.

@@ -7,7 +7,7 @@ use super::check_cpus;
 use crate::sys;
 
 const TOKEN: u8 = 1;
-/// The token that ends everybody it passes.
+/// The token that ends every thread it passes.
 const LAST: u8 = 2;
 
 type Pipe = (PipeReader, PipeWriter);

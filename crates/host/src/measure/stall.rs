@@ -15,8 +15,8 @@ use crate::sys;
 /// Shorter gaps are readings of the clock.
 const GAP_NS: u64 = 500;
 
-/// What a spinning task loses in a stretch with interrupts, and in one of the same length without, ns for each of the
-/// interrupts.
+/// Loss of a spinning task in a stretch with interrupts, and in one of the same length without, ns
+/// for each of the interrupts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stall {
     /// With interrupts.
@@ -25,7 +25,7 @@ pub struct Stall {
     pub quiet_ns: f64,
 }
 
-/// What is lost between two readings of the clock.
+/// Time lost between two readings of the clock, ns; 0 for gaps of at most `GAP_NS`.
 const fn lost_between(last_ns: u64, now_ns: u64) -> u64 {
     match now_ns.saturating_sub(last_ns) {
         short if short <= GAP_NS => 0,
@@ -89,7 +89,8 @@ fn spin(lost_ns: &AtomicU64, over: &AtomicBool) {
     }
 }
 
-/// What the spinner loses for each of `calls` turns of `every_ns`, interrupted once in each or not at all.
+/// Loss of the spinner for each of `calls` steps of `every_ns`, each interrupted once if `called`,
+/// ns.
 fn lost_in_stretch(
     lost_ns: &AtomicU64,
     calls: u32,

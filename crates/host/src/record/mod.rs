@@ -30,11 +30,13 @@ use crate::topology::{KernelInfo, Topology};
 
 mod child;
 mod pages;
+mod periods;
 mod samples;
 mod tracer;
 mod tree;
 
 use child::Child;
+use periods::PeriodEnds;
 pub use samples::{Sampled, sample};
 use tracer::Tracer;
 
@@ -66,14 +68,14 @@ const DRAIN_EVERY: Duration = Duration::from_millis(50);
 /// Recordings that this process has begun: each has a trace buffer of its own.
 static RECORDINGS: AtomicU32 = AtomicU32::new(0);
 
-/// What to record.
+/// Request for a recording.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// Folder that is made, or that holds no recording yet.
     pub folder: PathBuf,
     /// Only this group, its ancestors and what is below it are described; a command starts in it.
     pub cgroup: Option<String>,
-    /// How long at most; `None` until the command ends or somebody stops it.
+    /// How long at most; `None` until the command ends or it is stopped.
     pub duration: Option<Duration>,
     /// Command to run meanwhile; empty for none.
     pub command: Vec<String>,
@@ -81,7 +83,7 @@ pub struct Request {
     pub perf: bool,
 }
 
-/// What was recorded.
+/// Summary of a finished recording.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     /// From trace on to trace off.
@@ -138,6 +140,7 @@ pub fn record(request: &Request, stop: &AtomicBool) -> Result<Report> {
         child.go_on();
     }
     let deadline = request.duration.map(|duration| Instant::now() + duration);
+    let mut period_ends = PeriodEnds::of(&hierarchy, &before);
     let mut exit_code = None;
     loop {
         tracer.drain()?;
@@ -146,7 +149,7 @@ pub fn record(request: &Request, stop: &AtomicBool) -> Result<Report> {
         if exit_code.is_some() || over || stop.load(Ordering::Relaxed) {
             break;
         }
-        std::thread::sleep(DRAIN_EVERY);
+        wait(&mut period_ends);
     }
     let end_ns = sys::monotonic_ns();
     tracer.stop()?;
@@ -181,6 +184,10 @@ pub fn record(request: &Request, stop: &AtomicBool) -> Result<Report> {
     if !names.is_empty() {
         meta["names"] = names.into();
     }
+    let found = period_ends.found();
+    if !found.is_empty() {
+        meta["period_ends"] = found.into();
+    }
     if let (Some(path), []) = (&request.cgroup, request.command.as_slice())
         && let Some(label) = groups.label(path)
     {
@@ -191,7 +198,15 @@ pub fn record(request: &Request, stop: &AtomicBool) -> Result<Report> {
     Ok(report)
 }
 
-/// What the groups that were described are called, by path. Those without a name are left out.
+/// Waits until the buffer is to be emptied again, and looks at the groups' periods meanwhile.
+fn wait(period_ends: &mut PeriodEnds) {
+    let begun = Instant::now();
+    while let Some(rest) = DRAIN_EVERY.checked_sub(begun.elapsed()) {
+        std::thread::sleep(period_ends.look(rest));
+    }
+}
+
+/// Names of the described groups, by path. Those without a name are left out.
 fn names_of(
     groups: &Groups,
     described: &Map<String, serde_json::Value>,
@@ -208,7 +223,7 @@ pub fn has_begun(folder: &Path) -> bool {
     pages::has_begun(&folder.join(TRACE))
 }
 
-/// Makes the folder, or accepts one that has no recording yet and in which nobody else can prepare anything.
+/// Makes the folder, or accepts one that has no recording yet and in which no other user can prepare a file.
 fn check_new(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).map_err(|error| io_error("creating", folder, error))?;
     let refuse = |why: String| Err(io_error("recording into", folder, io::Error::other(why)));
@@ -245,7 +260,7 @@ fn own_users() -> Vec<u32> {
 }
 
 fn write_json(path: &Path, json: &serde_json::Value) -> Result<()> {
-    // What is there is replaced, not written through: it may be a link.
+    // An existing file is replaced, not written through: it may be a link.
     let made = fs::remove_file(path).or_else(|error| match error.kind() {
         io::ErrorKind::NotFound => Ok(()),
         _ => Err(error),
@@ -303,7 +318,8 @@ impl Description {
         meta
     }
 
-    /// What is the same whatever is recorded: the host, from begin to end of the recording.
+    /// Facts that are independent of the recorded target: the host, and the begin and end of the
+    /// recording.
     fn of_host(&self, title: &str, span: (u64, u64)) -> serde_json::Value {
         let seconds = |ns: u64| ns as f64 / 1e9;
         serde_json::json!({

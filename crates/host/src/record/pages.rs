@@ -1,8 +1,8 @@
 //! The kernel's own pages on their way to disk.
 //!
-//! Full pages of a CPU's ring buffer are moved, not copied: spliced from tracefs into a pipe and from there into a file. What
-//! is left in pages that are not full yet is read once, at the end. The folder looks like tracefs, with the formats that
-//! tell how to read the pages:
+//! Full pages of a CPU's ring buffer are moved, not copied: spliced from tracefs into a pipe and
+//! from there into a file. Data in pages that are not full yet are read once, at the end. The
+//! folder looks like tracefs, with the formats that tell how to read the pages:
 //!
 //! ```text
 //! events/header_page  events/sched/sched_switch/format …  trace_clock  per_cpu/cpu0/{trace_pipe_raw,stats} …
@@ -94,8 +94,8 @@ impl Sink {
     }
 }
 
-/// Makes the file `name` below `folder`, and the folders that it needs. What an earlier attempt or somebody else put there
-/// is removed; nothing is written through a link.
+/// Makes the file `name` below `folder`, and the folders that it needs. A file of an earlier
+/// attempt or of another user is removed; nothing is written through a link.
 fn create(folder: &Path, name: &str) -> Result<File> {
     let mut below = folder.to_owned();
     let (parents, _) = name.rsplit_once('/').unwrap_or(("", name));

@@ -1,4 +1,5 @@
-//! What a group's own counters say every few milliseconds: a recording that needs no right but reading them.
+//! Samples of a group's own counters every few milliseconds: a recording that needs no permission
+//! but to read them.
 //!
 //! Tracing needs root. A pod may still read its own `cpu.stat`, and mostly `cpu.pressure`. Read every 10 ms they show how its
 //! CPU time came: 30 s are 3000 lines of 30 bytes. `schedcast counters` answers from them with ranges.
@@ -19,7 +20,7 @@ use crate::sys;
 
 const FILE: &str = "samples.csv";
 
-/// What was sampled.
+/// Summary of the samples.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sampled {
     /// The group.
@@ -55,7 +56,7 @@ struct Sample {
 }
 
 /// The number behind a name, as in `usage_usec 1200`.
-fn counter(text: &str, name: &str) -> Option<u64> {
+pub(super) fn counter(text: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.split_once(' '));
     let (_, value) = lines.find(|(key, _)| *key == name)?;
     value.trim().parse().ok()

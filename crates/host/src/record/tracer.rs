@@ -25,7 +25,7 @@ pub(super) enum Tracer {
     Perf(Perf),
 }
 
-/// What was traced.
+/// Summary of the trace.
 pub(super) struct Traced {
     pub events: u64,
     pub bytes: u64,
@@ -200,7 +200,7 @@ impl Perf {
         }
     }
 
-    /// What it printed.
+    /// Output that the tracer printed.
     fn said(&mut self) -> String {
         let mut text = String::new();
         if let Some((_, words)) = &mut self.running {

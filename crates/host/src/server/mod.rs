@@ -272,7 +272,7 @@ impl Servers {
             .collect()
     }
 
-    /// What each has used since it came to rest.
+    /// CPU time of each server since it came to rest; `None` where it could not be read.
     pub fn used(&self) -> Vec<Option<Duration>> {
         self.settle();
         let both = self.cpu_times().into_iter().zip(&self.before);

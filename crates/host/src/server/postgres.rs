@@ -95,7 +95,7 @@ impl Postgres {
     /// Fills pgbench's tables: `scale` times 100,000 accounts. The server has to run.
     ///
     /// # Errors
-    /// What pgbench says.
+    /// Output of pgbench if it fails.
     pub fn fill(&self, scale: &str) -> Result<()> {
         must(self.pgbench().args(["-i", "-q", "-s", scale, "postgres"]))
     }
@@ -126,7 +126,7 @@ impl Postgres {
     }
 }
 
-/// What stands behind `-s`, `-sN`, `--scale` or `--scale=N` in a command line.
+/// Value of `-s`, `-sN`, `--scale` or `--scale=N` in a command line.
 fn scale(words: &[String]) -> String {
     let behind = |at: usize, word: &String| match word.as_str() {
         "-s" | "--scale" => words.get(at + 1).cloned(),

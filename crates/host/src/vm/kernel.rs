@@ -63,7 +63,7 @@ impl KernelImage {
             .ok_or_else(|| missing(series, folders))
     }
 
-    /// What `path` holds.
+    /// Reads the release of the kernel image at `path`.
     ///
     /// # Errors
     /// A file that cannot be read or is no bzImage.

@@ -1,4 +1,4 @@
-//! What a program needs beside itself: its shared libraries and its loader.
+//! Files that a program needs beside itself: its shared libraries and its loader.
 //!
 //! `ldd` says which, one a line: `libm.so.6 => /lib/x86_64-linux-gnu/libm.so.6 (0x…)`, and the loader without an arrow.
 

@@ -26,7 +26,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// The archive is unpacked into memory, and its packed form is there at the same time.
 const MEMORY_MB: usize = 1024;
 
-/// What the guest wrote on the line `name`.
+/// Text that the guest wrote to its port `name`; empty if it wrote nothing.
 fn said(scratch: &Scratch, name: &str) -> String {
     let bytes = fs::read(scratch.path().join(name)).unwrap_or_default();
     String::from_utf8_lossy(&bytes).replace('\r', "")
@@ -101,7 +101,7 @@ fn attend(running: &mut Running, limit: Duration, scratch: &Scratch) -> Result<(
     }
 }
 
-/// What the guest said.
+/// Result that the guest reported; `None` if it never came to the end.
 fn done(scratch: &Scratch, accelerator: Accelerator) -> Option<Done> {
     let text = said(scratch, "stdout");
     let (_, printed) = text.split_once(&format!("{READY}\n"))?;

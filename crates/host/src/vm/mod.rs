@@ -40,7 +40,7 @@ pub const ACCELERATOR: &str = "SCHEDCAST_ACCELERATOR";
 /// The one that names it to programs in the guest.
 const GUEST: &str = "SCHEDCAST_GUEST";
 
-/// What executes the guest's instructions.
+/// Accelerator: executes the guest's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accelerator {
     /// The host's CPUs, through `/dev/kvm`.
@@ -50,7 +50,7 @@ pub enum Accelerator {
 }
 
 impl Accelerator {
-    /// What it is called.
+    /// Name of the accelerator.
     pub fn name(self) -> &'static str {
         match self {
             Accelerator::Kvm => "KVM",
@@ -67,7 +67,8 @@ impl Accelerator {
         }
     }
 
-    /// What executes the guest that this process is in, if it is in one that [`run`] booted.
+    /// Accelerator of the guest that this process runs in; `None` outside of guests that [`run`]
+    /// booted.
     pub fn around() -> Option<Accelerator> {
         Self::named(GUEST)
     }
@@ -87,7 +88,7 @@ impl Accelerator {
     }
 }
 
-/// What to run in a guest.
+/// Order: the program to run in a guest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Order {
     /// The program, a path on this host, and its arguments. It starts in this process's folder.
@@ -102,16 +103,16 @@ pub struct Order {
     pub limit: Duration,
 }
 
-/// What became of an order.
+/// Result of an order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done {
-    /// What the program printed.
+    /// Standard output of the program.
     pub stdout: String,
-    /// What it complained.
+    /// Standard error of the program.
     pub stderr: String,
     /// Its exit code.
     pub code: i32,
-    /// What executed the guest.
+    /// Accelerator of the guest.
     pub accelerator: Accelerator,
 }
 

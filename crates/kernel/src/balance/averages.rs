@@ -262,7 +262,7 @@ pub(crate) fn imbalance_by_load(stats: &DomainStats, busiest: &GroupStats) -> u6
     if busiest.avg_load <= stats.avg_load || local.avg_load >= stats.avg_load {
         return fix_small_imbalance(local, &busiest);
     }
-    // When nobody has an idle CPU, do not create one.
+    // When no group has an idle CPU, do not create one.
     let mut above_capacity = u64::MAX;
     if busiest.group_type == GroupType::Overloaded && local.group_type == GroupType::Overloaded {
         let wanted = u64::from(busiest.nr_running) * 1024;

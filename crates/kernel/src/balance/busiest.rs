@@ -277,7 +277,7 @@ impl Kernel {
         (imbalance.amount != 0).then_some(busiest.group)
     }
 
-    /// Keeps what is compared, if anybody wants to know.
+    /// Keeps what is compared, if an explanation is wanted.
     pub(crate) fn note_groups<P: Platform>(&mut self, local: &Candidate, busiest: &Candidate) {
         if P::EXPLAIN {
             let state = |candidate: &Candidate| GroupState {

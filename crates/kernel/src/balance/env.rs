@@ -15,7 +15,7 @@ pub enum CpuIdle {
     NewlyIdle,
 }
 
-/// What is to be evened out, and so the unit of the imbalance.
+/// Quantity to even out, and so the unit of the imbalance (`enum migration_type`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Migration {
     /// Load.

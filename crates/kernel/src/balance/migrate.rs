@@ -68,7 +68,7 @@ impl Kernel {
         env.other_dst = env.dst_group.and(&env.cpus).and(affinity).lowest();
     }
 
-    /// Whether a task that lags behind nobody would lag behind nobody there either
+    /// Whether a task that lags behind no other would lag behind no other there either
     /// (`task_is_ineligible_on_dst_cpu`).
     fn ineligible_at(&self, task: TaskId, dst: Cpu) -> bool {
         let record = &self.tasks[task.index()];

@@ -66,7 +66,7 @@ pub use queue::nr_idle_scan;
 pub use rules::{BalanceRules, BusiestGroup, LoadGate, NumaAllowance};
 pub use stats::{GroupStats, GroupType};
 
-/// What the CPUs of a domain share.
+/// Resource that the CPUs of a domain share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Level {
     /// A core.
@@ -117,7 +117,7 @@ pub struct DomainFlags {
 /// A scheduling domain of one CPU (`struct sched_domain`).
 #[derive(Clone, Debug)]
 pub struct Domain {
-    /// What is shared.
+    /// Shared resource.
     pub level: Level,
     /// CPUs in it.
     pub span: CpuSet,
@@ -183,7 +183,7 @@ pub struct SchedGroup {
     pub(crate) capacity: u32,
 }
 
-/// What a group can do; groups with the same span share it (`struct sched_group_capacity`).
+/// Capacity of a group; groups with the same span share it (`struct sched_group_capacity`).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GroupCapacity {
     /// Capacity left for the fair class, summed over the CPUs.
@@ -211,7 +211,7 @@ pub struct LlcShared {
     pub nr_idle_scan: u32,
 }
 
-/// What one CPU needs to know at hand.
+/// State of one CPU that the balancer reads often, kept in one place.
 #[derive(Clone, Debug)]
 pub(crate) struct CpuView {
     /// Its domains, bottom-up, as rows `first..first + count`.
@@ -430,7 +430,7 @@ impl Domains {
 }
 
 impl Kernel {
-    /// Notes the rule that decides, if anybody wants to know.
+    /// Notes the rule that decides, if an explanation is wanted.
     #[inline(always)]
     pub(crate) fn because<P: Platform>(&mut self, rule: Mark) {
         reached(rule);

@@ -70,7 +70,8 @@ impl Kernel {
         pulled
     }
 
-    /// Somebody has two tasks, and the CPU idles long enough on average.
+    /// True if some run queue is overloaded (has two tasks) and the CPU idles long enough on
+    /// average.
     fn newidle_is_worthwhile(&self, cpu: Cpu) -> bool {
         let Some(row) = self.domains.rows(cpu).next() else {
             return false;
@@ -150,7 +151,8 @@ impl Kernel {
         Some((1024 + weight / 2) / weight)
     }
 
-    /// What a balance counts as: its cost, or more than ever before if it found nothing.
+    /// Cost that a balance counts as: its own, or one and a half times the largest so far if it
+    /// found nothing.
     fn newidle_cost_of(&self, row: u32, cost_ns: Ns, found: bool) -> Ns {
         if found || !self.rules.balance.newidle_failure_costs {
             return cost_ns;
@@ -202,7 +204,8 @@ mod tests {
     use crate::ids::Ns;
     use crate::tests::world::World;
 
-    /// What the first domain is thought to cost after a success at 0.2 ms and three failures at 0.01 ms.
+    /// Estimated cost of the first domain after a success at 0.2 ms and three failures at 0.01 ms,
+    /// ns.
     fn cost_after_failures(version: &str) -> Ns {
         let World {
             mut kernel, bench, ..

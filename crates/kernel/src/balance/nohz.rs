@@ -21,7 +21,7 @@ const STATS: u8 = 2;
 const NEWILB: u8 = 4;
 /// Recompute `nohz.next_balance`.
 const NEXT: u8 = 8;
-/// What a kick can ask for.
+/// Flags that a kick can ask for.
 const KICK_MASK: u8 = BALANCE | STATS | NEXT;
 /// LOAD_AVG_PERIOD, ms: time between two updates of blocked load.
 const BLOCKED_PERIOD_MS: u64 = 32;
@@ -130,7 +130,8 @@ impl Kernel {
                 .is_some_and(|row| self.domains.shared[row as usize].nr_busy_cpus > 1)
     }
 
-    /// Who does the job: the first of the tickless CPUs that is idle; from 7.3 on one whose whole core is, if there is one.
+    /// CPU that balances for the tickless ones: the first of them that is idle; from 7.3 on the
+    /// first whose whole core is, if there is such a core.
     fn find_new_ilb(&self) -> Option<Cpu> {
         let tickless = &self.nohz.idle_cpus;
         if self.rules.balance.nohz_kicks_first_only {
@@ -167,7 +168,7 @@ impl Kernel {
         let by_call = self.rules.balance.nohz_kick_by_call;
         let polling = by_call && rq.polling;
         if polling {
-            // What its idle loop watches is the flag for a reschedule (`set_nr_if_polling`).
+            // The idle loop watches the flag for a reschedule (`set_nr_if_polling`).
             rq.need_resched = true;
         } else {
             p.spend(self.here, Op::IpiSend, 1);

@@ -1,8 +1,8 @@
-//! What load balancing rules a kernel has.
+//! Load-balancing rules of a kernel.
 
 use crate::rules::{Rules, Version};
 
-/// What the balancer compares.
+/// Quantity that the balancer compares.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum BusiestGroup {
     /// Up to 5.4: average loads, with `fix_small_imbalance`.
@@ -62,7 +62,7 @@ pub struct BalanceRules {
     /// Capacity of a core whose threads share it evenly; 0 = a thread counts as a CPU (1178, i.e. 15 %
     /// gain, up to 5.0).
     pub smt_gain: u32,
-    /// What is compared (5.5).
+    /// Quantity that is compared (5.5).
     pub busiest_group: BusiestGroup,
     /// SMT groups with two tasks are pulled apart (`group_smt_balance`), groups are compared by
     /// tasks per core, and an idle CPU of an idle core balances first (6.6).
@@ -201,7 +201,7 @@ impl BalanceRules {
         Rules::of(version, 1, 250).balance
     }
 
-    /// The rules of 4.5. What differs later is in the table of changes.
+    /// The rules of 4.5. Later differences are in the table of changes.
     pub(crate) fn oldest() -> Self {
         Self {
             imbalance_pct: 125,

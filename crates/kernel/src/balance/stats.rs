@@ -45,7 +45,7 @@ impl GroupType {
     }
 }
 
-/// What the balancer knows of a group (`struct sg_lb_stats`).
+/// Statistics of a group for the balancer (`struct sg_lb_stats`).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GroupStats {
     /// Load per capacity, where it is computed.
@@ -119,7 +119,7 @@ impl GroupStats {
     }
 }
 
-/// What several groups of CPUs can do together.
+/// Sum of the capacities of several groups of CPUs.
 fn sum_of(parts: impl Iterator<Item = GroupCapacity>) -> GroupCapacity {
     let none = GroupCapacity {
         min_capacity: u64::MAX,
@@ -158,7 +158,8 @@ impl Kernel {
         }
     }
 
-    /// What real-time tasks and interrupts leave of a CPU (`scale_rt_capacity`).
+    /// Capacity that real-time tasks and interrupts leave of a CPU (`scale_rt_capacity`), at least
+    /// 1.
     fn scale_rt_capacity(&self, cpu: Cpu) -> u64 {
         let max = self.domains.cpus[cpu.index()].capacity_orig;
         let rq = &self.rqs[cpu.index()];

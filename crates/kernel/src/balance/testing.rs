@@ -24,7 +24,7 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// Nobody yet, on some machine.
+    /// World without programs on a machine of the given topology.
     pub fn on(topology: Topology, version: &str) -> Self {
         Self {
             world: World::on(topology, version, |_| {}),

@@ -26,7 +26,8 @@ impl Kernel {
     /// `__account_cfs_rq_runtime`.
     #[inline(never)]
     fn charge_limited_queue<P: Platform>(&mut self, p: &mut P, q: CfsRqId, delta_ns: u64) -> bool {
-        // What ran is docked before anything expires: it may have run in an earlier period.
+        // The running queue is charged before any runtime expires: it may have run in an earlier
+        // period.
         reached(Mark::ChargeLocal);
         self.cfs_rqs[q.index()].runtime_remaining_ns -= delta_ns as i64;
         if self.rules.slice_expiry {

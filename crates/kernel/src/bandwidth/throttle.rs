@@ -2,7 +2,7 @@
 //!
 //! Up to 6.17 a throttled queue's group entity leaves the parent queue, and all its tasks with it.
 //! From 6.18 the queue is only marked; each of its tasks parks itself on the queue's limbo list at
-//! its return to user mode, so that nobody is stopped while it holds a kernel lock.
+//! its return to user mode, so that no task is stopped while it holds a kernel lock.
 //!
 //! Worked example (6.18): a hog's queue runs out of runtime at the tick at 28 ms. The tick asks for
 //! a reschedule; the pick finds the queue out of runtime, marks it throttled, picks the hog again
@@ -154,7 +154,7 @@ impl Kernel {
         }
     }
 
-    /// What a queue's tasks count as one level up.
+    /// Counts that a queue's tasks add one level up.
     fn counts_of_queue(&self, q: CfsRqId) -> Counts {
         let cfs_rq = &self.cfs_rqs[q.index()];
         Counts {
@@ -380,7 +380,7 @@ impl Kernel {
         if flags.has(DequeueFlags::SLEEP) {
             self.tasks[task.index()].throttled = false;
         } else if self.tasks[task.index()].migrating {
-            // Nobody updates an empty throttled queue, so the levels above have to hear of it now.
+            // An empty throttled queue is not updated, so the levels above have to hear of it now.
             self.detach_task_cfs_rq(p, task);
         }
     }

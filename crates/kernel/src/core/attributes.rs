@@ -1,7 +1,7 @@
 //! Changing what a task is while it may be running: nice, policy, affinity, group, slice.
 //!
 //! The kernel does all of them the same way: take the task off its queue, put it if it runs, change
-//! it, queue it and set it again, and see whether somebody else should run now. Worked example: a
+//! it, queue it and set it again, and see whether another task should run now. Worked example: a
 //! nice-0 hog (weight 1024) runs beside another; at nice 5 (weight 335) its lag and the distance to
 //! its deadline are stretched by 1024 / 335 in virtual time, and the CPU is rescheduled because its
 //! priority fell.

@@ -1,8 +1,9 @@
 //! The timer that ends requests exactly (HRTICK, on by default on x86 from 7.1).
 //!
-//! Without it a request ends at the first tick after its last nanosecond. With it a timer is set whenever a fair task begins
-//! to run while others wait, for the time at which its vruntime reaches its deadline, and also when the first one to wait
-//! arrives. Whoever runs when the timer fires is rescheduled, firmly and not lazily.
+//! Without it a request ends at the first tick after its last nanosecond. With it a timer is set
+//! whenever a fair task begins to run while others wait, for the time at which its vruntime reaches
+//! its deadline, and also when the first one to wait arrives. The task that runs when the timer
+//! fires is rescheduled, firmly and not lazily.
 //!
 //! Worked example: 250 Hz, 8 CPUs, two tasks of nice 0. The request is 2.8 ms. Without the timer they change at ticks, every
 //! 4 ms; with it every 2.8 ms. A task of nice 5 (weight 335) that is 3 ms of virtual time before its deadline has
@@ -28,7 +29,7 @@ pub struct Hrtick {
     due_ns: Option<Ns>,
     /// A switch is under way, at whose end the timer is set (`hrtick_sched`).
     in_schedule: bool,
-    /// What it is set for then.
+    /// Delay that the timer is set for then, ns.
     delay_ns: Option<Ns>,
     /// Another CPU asks for it by an interrupt (`hrtick_csd`).
     asked_ns: Option<Ns>,

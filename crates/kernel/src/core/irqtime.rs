@@ -38,7 +38,8 @@ impl Kernel {
         self.rqs[cpu.index()].nontask_ns += steal_ns;
     }
 
-    /// What is left of an advance of the clock for tasks (`update_rq_clock_task`). More than that stays for the next one.
+    /// Part of an advance of the clock that remains for tasks, ns (`update_rq_clock_task`).
+    /// Interrupt time beyond `delta` stays for the next advance.
     #[cold]
     #[inline(never)]
     pub(crate) fn take_nontask_time(&mut self, cpu: Cpu, delta: Ns) -> Ns {
@@ -68,7 +69,7 @@ impl Kernel {
     }
 }
 
-/// What interrupts leave of `util` on a CPU whose capacity is `max` (`scale_irq_capacity`).
+/// Part of `util` that interrupts leave on a CPU whose capacity is `max` (`scale_irq_capacity`).
 pub(crate) const fn scale_irq_capacity(util: u64, irq: u64, max: u64) -> u64 {
     util * (max - irq) / max
 }

@@ -35,7 +35,8 @@ impl Kernel {
         if fair && self.rules.fair == FairClass::Cfs {
             self.place_forked(p, cpu, task);
         } else if fair && !self.rules.version.since(6, 12) {
-            // What it is placed by is forgotten at its first enqueue, but the forking task is charged.
+            // The task's placement is forgotten at its first enqueue, but the forking task is
+            // charged.
             self.update_curr(p, self.queue_of_running(cpu));
         }
         let target = self.select_task_rq(p, cpu, task, WakeKind::Fork, flags);
@@ -59,7 +60,7 @@ impl Kernel {
         }
     }
 
-    /// A task that has slept on `cpu` since long before anybody looked: its load has decayed to nothing and the
+    /// A task that has slept on `cpu` since long before the begin of the run: its load has decayed to nothing and the
     /// queue has forgotten it, as after a migration in its sleep.
     pub fn adopt_sleeper(&mut self, cpu: Cpu, task: TaskId) {
         let record = &mut self.tasks[task.index()];
@@ -150,7 +151,7 @@ impl Kernel {
     }
 
     /// The current task of `cpu` ends. [`Kernel::leave_kernel`] has to follow, and
-    /// [`Kernel::task_reap`] when nobody refers to it any more.
+    /// [`Kernel::task_reap`] when no reference to it is left.
     pub fn exit<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         self.here = cpu;
         p.spend(cpu, Op::Exit, 1);

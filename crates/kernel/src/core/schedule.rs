@@ -196,7 +196,7 @@ impl Kernel {
         if next == rq.idle {
             self.note_idle_state(cpu);
         }
-        // Whoever is queued has ended the idleness already.
+        // The enqueue of any queued task has ended the idleness already.
         debug_assert!(next == self.rqs[cpu.index()].idle || !self.rqs[cpu.index()].noted_idle);
         self.tasks[prev.index()].on_cpu = false;
         self.tasks[next.index()].on_cpu = true;
@@ -220,7 +220,7 @@ impl Kernel {
             self.tasks[prev.index()].address_space,
             self.tasks[next.index()].address_space,
         );
-        // Kernel threads borrow the address space of whoever ran before.
+        // Kernel threads borrow the address space of the previous task.
         let same = to.is_none() || from == to;
         p.spend(
             cpu,

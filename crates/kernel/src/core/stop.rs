@@ -1,6 +1,6 @@
 //! The stop class: one migration thread per CPU that nothing preempts.
 //!
-//! A task that runs cannot be moved: somebody has to take its CPU first. That is the migration
+//! A task that runs cannot be moved: another task has to take its CPU first. That is the migration
 //! thread, which is woken with a piece of work, switches in over whatever runs (now only queued),
 //! does the work and goes back to sleep. Worked example: the affinity of a hog on CPU 0 shrinks to
 //! CPU 1. The migration thread of CPU 0 is woken, the hog is switched out, moved to CPU 1's queue
@@ -128,7 +128,7 @@ impl Kernel {
         self.attach_task(p, target, task);
     }
 
-    /// What a migration thread is made of.
+    /// Attributes of a migration thread.
     pub(crate) fn migration_thread_attributes(cpu: Cpu) -> crate::task::TaskAttributes {
         crate::task::TaskAttributes {
             policy: Policy::Stop,

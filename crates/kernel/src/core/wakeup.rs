@@ -144,7 +144,7 @@ impl Kernel {
         self.rqs[cpu.index()].lock_held_from_ns = p.now(self.here);
     }
 
-    /// The lock is taken again after it was given up on the way through `__schedule`: whoever wants it before has it.
+    /// The lock is taken again after it was given up on the way through `__schedule`: a CPU that wanted it earlier has it first.
     pub fn rq_relock<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         self.rqs[cpu.index()].lock_held_from_ns = p.now(self.here);
     }

@@ -10,7 +10,7 @@ use crate::ids::Ns;
 
 const HOLD_NS: Ns = 3_000_000;
 
-/// What the kernel remembers of one CPU.
+/// State of one CPU in the HWP driver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HwpCpu {
     /// Limits without boost.

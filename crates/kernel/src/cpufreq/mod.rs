@@ -1,9 +1,9 @@
 //! CPU frequency: what the kernel asks of the hardware, and when.
 //!
-//! The scheduler tells cpufreq whenever the utilisation of a CPU changes
-//! (`cpufreq_update_util`); the driver in charge decides whether enough time has passed, looks at
-//! its counters or at the utilisation, and asks for another P-state. What the hardware makes of the
-//! request (clock domains, transition times, turbo limits) is the machine's business.
+//! The scheduler tells cpufreq whenever the utilisation of a CPU changes (`cpufreq_update_util`);
+//! the driver in charge decides whether enough time has passed, looks at its counters or at the
+//! utilisation, and asks for another P-state. The effect of the request on the hardware (clock
+//! domains, transition times, turbo limits) is part of the machine.
 //!
 //! | room | who decides |
 //! |---|---|
@@ -40,7 +40,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// What was counted since `before`.
+    /// Counts since `before`, with wrap-around.
     pub fn since(self, before: Counters) -> Counters {
         Counters {
             aperf: self.aperf.wrapping_sub(before.aperf),
@@ -50,7 +50,7 @@ impl Counters {
     }
 }
 
-/// What is asked of hardware that manages its own P-states (`MSR_HWP_REQUEST`), in P-states.
+/// Request to hardware that manages its own P-states (`MSR_HWP_REQUEST`), in P-states.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HwpRequest {
     /// Lowest P-state.
@@ -97,7 +97,7 @@ impl PStates {
     }
 }
 
-/// Who decides about frequency.
+/// Governor that decides about frequency.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FrequencyGovernor {
     /// intel_pstate, active mode, policy "powersave", without HWP: PID or load-based by version.
@@ -123,12 +123,12 @@ pub enum FrequencyGovernor {
     Userspace(u32),
 }
 
-/// What the driver knows about the hardware.
+/// Facts that the driver knows about the hardware.
 #[derive(Clone, Debug)]
 pub struct FrequencyDriver {
     /// P-states.
     pub pstates: PStates,
-    /// Who decides.
+    /// Governor in charge.
     pub governor: FrequencyGovernor,
     /// Policy of each CPU: CPUs with the same number are decided about together.
     pub policy_of: Vec<u32>,

@@ -8,7 +8,7 @@ use crate::ids::Ns;
 
 const UP_THRESHOLD_PERCENT: u64 = 95;
 
-/// What ondemand remembers of one CPU.
+/// State of one CPU in ondemand.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OndemandCpu {
     previous_ns: Ns,

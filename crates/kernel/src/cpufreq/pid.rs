@@ -31,10 +31,10 @@ fn fixed(x: i64) -> i64 {
     x << FRACTION_BITS
 }
 
-/// What is measured over one sample.
+/// Measurement over one sample.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// What the counters counted.
+    /// Counts of APERF, MPERF and TSC in the sample.
     pub counted: Counters,
     /// Time since the sample before.
     pub duration_ns: Ns,

@@ -28,7 +28,7 @@ enum Kind {
     Fixed,
 }
 
-/// What is remembered of one CPU.
+/// State of one CPU in cpufreq.
 #[derive(Clone, Debug)]
 struct FrequencyCpu {
     policy: usize,
@@ -47,7 +47,7 @@ struct FrequencyCpu {
     ticked: Counters,
 }
 
-/// What is remembered of CPUs that are decided about together.
+/// State of the CPUs of one policy, whose frequency is decided together.
 #[derive(Clone, Debug)]
 struct Policy {
     cpus: CpuSet,
@@ -183,7 +183,7 @@ impl Kernel {
         }
     }
 
-    /// What a tick does for cpufreq: deferrable timers (up to 4.5).
+    /// Work of a tick for cpufreq: deferrable timers (up to 4.5).
     #[inline(always)]
     pub(crate) fn cpufreq_tick<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         if self.cpufreq.kind != Kind::Off && !self.rules.frequency.scheduler_hooks {
@@ -410,7 +410,7 @@ impl Kernel {
         rq.idle_time_ns + asleep.map_or(0, |entry_ns| now.saturating_sub(entry_ns))
     }
 
-    /// The idle loop stops sleeping, before a handler wakes anybody (`tick_nohz_stop_idle`).
+    /// The idle loop stops sleeping, before a handler wakes a task (`tick_nohz_stop_idle`).
     #[inline]
     pub(crate) fn count_idle_time(&mut self, cpu: Cpu, now: Ns) {
         let rq = &mut self.rqs[cpu.index()];

@@ -1,4 +1,4 @@
-//! What differs between the frequency drivers and governors of kernel releases.
+//! Differences between the frequency drivers and governors of kernel releases.
 
 use crate::ids::Ns;
 use crate::rules::{Rules, Version};
@@ -68,7 +68,7 @@ impl FrequencyRules {
         Rules::of(version, 1, 250).frequency
     }
 
-    /// The rules of 4.5. What differs later is in the table of changes.
+    /// The rules of 4.5. Later differences are in the table of changes.
     pub(crate) fn oldest() -> Self {
         Self {
             pid: true,

@@ -17,7 +17,7 @@ const CAPACITY: u64 = 1024;
 /// `IOWAIT_BOOST_MIN`.
 const BOOST_MIN: u64 = CAPACITY / 8;
 
-/// What schedutil remembers of one CPU.
+/// State of one CPU in schedutil.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SugovCpu {
     boost: u64,
@@ -132,7 +132,7 @@ impl SugovCpu {
     }
 }
 
-/// What schedutil remembers of one policy.
+/// State of one policy in schedutil.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SugovPolicy {
     last_change_ns: Option<Ns>,

@@ -23,7 +23,7 @@ struct Stay {
     left: Option<(Ns, bool)>,
 }
 
-/// What the idle loop remembers of one CPU.
+/// State of one CPU in the idle loop.
 #[derive(Clone, Debug)]
 pub struct IdleDevice {
     governor: Governor,
@@ -57,7 +57,7 @@ impl Cpuidle {
         }
     }
 
-    /// Largest exit latency that everybody allows.
+    /// Largest exit latency that all requests allow.
     pub fn latency_limit_ns(&self) -> Ns {
         let limits = self.limits.iter().map(|&(_, limit_ns)| limit_ns);
         limits.min().unwrap_or(Ns::MAX)

@@ -17,7 +17,7 @@ use crate::ids::Ns;
 pub const MOST_NS: Ns = 200_000;
 const GROW_START_NS: Ns = 50_000;
 
-/// What `haltpoll` remembers of one CPU.
+/// State of one CPU in `haltpoll`.
 #[derive(Clone, Debug)]
 pub struct Haltpoll {
     /// `guest_halt_poll_ns`: the longest it polls; 0 = it never does.
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(limits(8), [500, 1000, 500, 250, 125, 125]);
     }
 
-    /// What it chooses a millisecond before the next timer.
+    /// Choice of the governor a millisecond before the next timer.
     fn select(haltpoll: &mut Haltpoll, latency_limit_ns: Ns) -> Choice {
         let states = [super::super::test_states::SKX[0]; 2];
         haltpoll.select(&Question {

@@ -61,7 +61,7 @@ const MEAN_FACTOR: [u64; INTERVALS + 1] = {
     factors
 };
 
-/// What is left of the samples after leaving out outliers, in µs.
+/// Samples that remain after outliers are left out, in µs.
 #[derive(Clone, Copy)]
 pub(super) struct Samples<'a> {
     ascending: &'a [u32],
@@ -129,8 +129,9 @@ impl Samples<'_> {
     #[inline(always)]
     pub fn are_alike(self, mean: u64, mean_square: bool) -> bool {
         let enough = self.count() * 4 >= INTERVALS as u64 * 3;
-        // Whoever lies between the extremes is no further from the mean than they are from each other: the variance is at most
-        // 100, seen from a rounded mean 101, and the mean square adds less than twice the mean.
+        // A sample between the extremes is no further from the mean than they are from each other:
+        // the variance is at most 100, seen from a rounded mean 101, and the mean square adds less
+        // than twice the mean.
         let close = self.distance() <= 20 && (!mean_square || mean < 150);
         close || (!self.are_far_apart(mean, enough) && self.vary_little(mean, enough, mean_square))
     }

@@ -21,7 +21,7 @@ const MAX_INTERESTING_NS: Ns = 50_000_000;
 /// "No idea", in µs.
 const UNKNOWN_US: u32 = u32::MAX;
 
-/// What `menu` remembers of one CPU.
+/// State of one CPU in `menu`.
 #[derive(Clone, Debug)]
 pub struct Menu {
     next_timer_ns: Ns,

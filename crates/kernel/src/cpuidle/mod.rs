@@ -56,12 +56,12 @@ pub struct SleepLength {
     pub tick_ns: Ns,
 }
 
-/// What a governor is asked.
+/// Question to a governor.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
     /// States, shallow to deep; at least two.
     pub states: &'a [IdleState],
-    /// Largest exit latency anybody allows (PM QoS).
+    /// Largest exit latency that all requests allow (PM QoS).
     pub latency_limit_ns: Ns,
     /// How long the CPU can sleep.
     pub sleep: SleepLength,
@@ -75,7 +75,7 @@ pub struct Question<'a> {
     pub rules: &'a IdleRules,
 }
 
-/// What a governor answers.
+/// Answer of a governor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Choice {
     /// Row of the state.
@@ -134,7 +134,7 @@ impl GovernorKind {
     }
 }
 
-/// What a governor remembers of one CPU.
+/// State of one CPU in its governor.
 #[derive(Clone, Debug)]
 pub enum Governor {
     /// `menu`.

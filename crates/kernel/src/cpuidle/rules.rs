@@ -1,4 +1,4 @@
-//! What differs between the idle loops and governors of kernel releases.
+//! Differences between the idle loops and governors of kernel releases.
 
 use super::IdleState;
 use crate::ids::Ns;
@@ -101,7 +101,7 @@ impl IdleRules {
         Rules::of(version, 1, 250).idle
     }
 
-    /// The rules of 4.5. What differs later is in the table of changes.
+    /// The rules of 4.5. Later differences are in the table of changes.
     pub(crate) fn oldest() -> Self {
         Self {
             governor_stops_tick: false,

@@ -32,7 +32,7 @@ struct Bin {
     recent: u32,
 }
 
-/// What `teo` remembers of one CPU.
+/// State of one CPU in `teo`.
 #[derive(Clone, Debug)]
 pub struct Teo {
     sleep_length_ns: Ns,

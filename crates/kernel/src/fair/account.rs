@@ -2,7 +2,7 @@
 //!
 //! Worked example: a nice-5 task (weight 335) ran 1 ms on a queue with a 2.8 ms request. Its
 //! vruntime grows by 3,056,716 ns; if that passes its deadline the next one lies 2.8 ms · 1024 / 335
-//! = 8.56 ms of virtual time ahead, and somebody else may be due.
+//! = 8.56 ms of virtual time ahead, and another task may be due.
 
 use crate::cfs_rq::{CfsRq, before};
 use crate::entity::Owner;
@@ -68,7 +68,7 @@ impl Kernel {
         }
         let expired = self.rules.fair == FairClass::Eevdf && self.update_deadline(q, curr);
         let cfs_rq = &self.cfs_rqs[q.index()];
-        // Who runs alone and without a limit is in nobody's way.
+        // A task that runs alone and without a limit delays no other.
         let eevdf_alone = self.rules.fair == FairClass::Eevdf && cfs_rq.nr_queued == 1;
         if server_used_up {
             self.fair_server_used_up(p, q, curr, delta, expired);
@@ -92,7 +92,7 @@ impl Kernel {
         self.mind_others(p, q, curr, delta, expired);
     }
 
-    /// What follows from a charge of `delta` for those who wait; `expired` = it used the request up.
+    /// Effects of a charge of `delta` ns on waiting entities; `expired` = it used the request up.
     #[inline(never)]
     fn mind_others<P: Platform>(
         &mut self,

@@ -249,7 +249,7 @@ impl Kernel {
         if ran > ideal {
             reached(Mark::SliceUsedUp);
             self.resched_curr(p, cpu);
-            // Or a buddy would get the CPU although it is somebody else's turn.
+            // Or a buddy would get the CPU although another entity is due.
             self.clear_buddies(q, curr);
             return;
         }

@@ -346,7 +346,7 @@ impl Kernel {
                 reached(Mark::EarliestDeadline);
                 Some(node.entity)
             }
-            // Rounding can leave nobody eligible; then the first in line is as good as any.
+            // Rounding can leave no entity eligible; then the first in line is as good as any.
             (None, _) => curr.or(first),
         }
     }

@@ -1,6 +1,6 @@
 //! The flat pick (7.3): one order for all tasks of a CPU, whatever their groups.
 //!
-//! Groups still have queues, weights and load averages on each CPU, but nobody is picked from them. A task competes in the
+//! Groups still have queues, weights and load averages on each CPU, but no entity is picked from them. A task competes in the
 //! CPU's root queue with the weight that its part of the CPU over all levels comes to: the product of its weight and, level by
 //! level, the weight of its group's entity over the sum of weights on the queue below. That weight is worked out when the task
 //! is enqueued, when it begins to run, and at each tick while it runs.

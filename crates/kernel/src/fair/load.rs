@@ -19,7 +19,7 @@ use crate::pelt::{Inputs, MIN_DIVIDER};
 use crate::platform::Platform;
 use crate::table::Table;
 
-/// What [`Kernel::update_load_avg`] does besides ageing.
+/// Actions of [`Kernel::update_load_avg`] besides ageing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LoadUpdate {
     /// Nothing.
@@ -100,7 +100,7 @@ fn add_tg_cfs_propagate(cfs_rq: &mut CfsRq, runnable_sum: i64) {
     cfs_rq.prop_runnable_sum += runnable_sum;
 }
 
-/// What `__update_load_avg_cfs_rq` adds.
+/// Inputs of `__update_load_avg_cfs_rq`.
 #[inline(always)]
 fn cfs_rq_inputs(cfs_rq: &CfsRq) -> Inputs {
     Inputs {
@@ -138,14 +138,14 @@ fn subtract_removed(cfs_rq: &mut CfsRq) {
     add_tg_cfs_propagate(cfs_rq, -((removed.runnable_avg * divider) as i64) >> 10);
 }
 
-/// What is added for an entity that sleeps.
+/// Inputs of an entity that sleeps.
 const ASLEEP: Inputs = Inputs {
     load: 0,
     runnable: 0,
     running: false,
 };
 
-/// What `__update_load_avg_se` adds.
+/// Inputs of `__update_load_avg_se`.
 #[inline(always)]
 fn entity_inputs(se: &Entity, is_curr: bool) -> Inputs {
     Inputs {
@@ -257,7 +257,7 @@ fn propagate_load(cfs_rq: &mut CfsRq, se: &mut Entity, child: &mut CfsRq) {
     if runnable_sum >= 0 {
         runnable_sum = (runnable_sum + se.avg.load_sum as i64).min(divider);
     } else {
-        // What is left below tells at most how long the entity was runnable.
+        // The load sum below is an upper bound of the time for which the entity was runnable.
         let load_sum = match child.load.unscaled() {
             0 => 0,
             weight => child.avg.load_sum / weight,

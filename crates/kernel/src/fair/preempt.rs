@@ -303,7 +303,7 @@ impl Kernel {
             return self.pick_eevdf(q, protect) == Some(pse);
         }
         while self.nr_competing(q) > 0 {
-            // Nobody is picked when a delayed entity was taken off instead.
+            // No entity is picked when a delayed one was taken off instead.
             if let Some(picked) = self.pick_next_entity(p, q, protect) {
                 return picked == pse;
             }

@@ -254,7 +254,7 @@ impl Kernel {
     ) {
         let is_curr = self.cfs_rqs[q.index()].curr == Some(se);
         let eevdf = self.rules.fair == FairClass::Eevdf;
-        // CFS: whoever did not sleep here carries a vruntime relative to the queue it left.
+        // CFS: an entity that did not sleep here carries a vruntime relative to the queue it left.
         let renormalise =
             !eevdf && (!flags.has(EnqueueFlags::WAKEUP) || flags.has(EnqueueFlags::MIGRATED));
         if is_curr {

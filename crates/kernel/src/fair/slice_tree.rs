@@ -8,8 +8,9 @@
 //! Worked example: A, B and C with deadlines 1, 2 and 3 and requests of 0.7, 2.8 and 2.8 ms come in this order. B stands below A,
 //! C below B; then B is rotated to the top. It still says what it said of itself and C: 2.8 ms.
 //!
-//! What is lost depends on the shape of the tree, so it has to be that of the kernel's (`lib/rbtree.c`): its order of
-//! recolouring and rotations is the textbook's. A tree is kept only where somebody asked for a slice.
+//! The result depends on the shape of the tree, so the tree follows the kernel's (`lib/rbtree.c`):
+//! its order of recolouring and rotations is the textbook's. A tree is kept only in queues where a
+//! task has a custom slice.
 
 use crate::cfs_rq::{Timeline, before};
 use crate::entity::Entity;
@@ -70,7 +71,7 @@ impl SliceTrees {
         trees
     }
 
-    /// What the root says: the shortest and the longest request, if anybody waits.
+    /// Shortest and longest request in the tree, from its root, ns; `None` if no entity waits.
     pub fn root(&self, queue: usize) -> Option<(Ns, Ns)> {
         let root = self
             .roots
@@ -304,7 +305,7 @@ mod tests {
             (entity.deadline, entity.vruntime, entity.slice) = (deadline, deadline, slice);
             entity
         };
-        // Row 0 is nobody's.
+        // Row 0 stands for no entity.
         [(0, 0)].iter().chain(rows).map(entity).collect()
     }
 

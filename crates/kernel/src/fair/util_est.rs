@@ -86,7 +86,7 @@ fn estimate(average: &mut u32, util: u32, runnable: u32, highest: u32) -> bool {
         return true;
     }
     if util > highest {
-        // More than the CPU has: somebody else's time was counted.
+        // More than the CPU has: another task's time was counted.
         return false;
     }
     // A task that had to wait would have used more.

@@ -18,7 +18,7 @@ use crate::rules::changes::{Change, From};
 
 pub use table::Mark;
 
-/// What is known of a rule.
+/// Description of a rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct About {
     /// Part of the scheduler, as a heading.
@@ -32,7 +32,7 @@ pub struct About {
     pub kernels: &'static str,
     /// File of `crates/kernel/src` it lives in.
     pub file: &'static str,
-    /// What it says, in a line.
+    /// Statement of the rule, in a line.
     pub says: &'static str,
 }
 

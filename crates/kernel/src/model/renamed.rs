@@ -1,7 +1,8 @@
-//! What functions of the kernel were called in earlier releases.
+//! Names that functions of the kernel had in earlier releases.
 //!
-//! The table of rules has their names of 6.18. Who reads an explanation of 5.14 with the source of 5.14 beside it looks for
-//! `find_busiest_group`, which is `sched_balance_find_src_group` from 6.10 on.
+//! The table of rules has their names of 6.18. A reader of an explanation of 5.14 with the source
+//! of 5.14 beside it looks for `find_busiest_group`, which is `sched_balance_find_src_group` from
+//! 6.10 on.
 
 use crate::rules::Version;
 
@@ -48,7 +49,7 @@ const RENAMED: [(&str, &[Earlier]); 11] = [
     ("sched_tick", &[(V6_9, "scheduler_tick")]),
 ];
 
-/// What `version` calls the function that 6.18 calls `function`.
+/// Name in `version` of the function that 6.18 calls `function`.
 pub(super) fn name_in(function: &'static str, version: Version) -> &'static str {
     // A stable release has the names of the release it began with.
     let release = Version::new(version.major, version.minor);

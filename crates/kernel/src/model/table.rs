@@ -14,7 +14,7 @@ macro_rules! model {
             /// All rules, part by part.
             pub const ALL: &'static [Mark] = &[$($(Mark::$mark,)*)*];
 
-            /// What is known of it.
+            /// Description of the rule.
             pub const fn about(self) -> &'static About {
                 match self {
                     $($(Mark::$mark => &About {
@@ -150,7 +150,7 @@ model! {
     UnthrottleAsync "unthrottle_cfs_rq_async" "+async-unthrottle" "bandwidth/timers.rs" "another CPU unthrottles its own queues, by interrupt";
     TimerStarts "start_cfs_bandwidth" "4.5 –" "bandwidth/timers.rs" "the period timer starts, its phase stays";
     TimerStops "do_sched_cfs_period_timer" "4.5 –" "bandwidth/timers.rs" "a period without consumption stops the timer";
-    TimerGoesIdle "do_sched_cfs_period_timer" "4.5 –" "bandwidth/timers.rs" "nobody was throttled: idle unless runtime is drawn";
+    TimerGoesIdle "do_sched_cfs_period_timer" "4.5 –" "bandwidth/timers.rs" "no queue was throttled: idle unless runtime is drawn";
     PeriodThrottled "do_sched_cfs_period_timer" "4.5 –" "bandwidth/timers.rs" "nr_throttled counts a period at whose end a queue is throttled";
     PeriodDoubles "sched_cfs_period_timer" "4.5 –" "bandwidth/timers.rs" "a timer that cannot keep up doubles its period";
     RefillReplaces "__refill_cfs_bandwidth_runtime" "-burst" "bandwidth/timers.rs" "the pool becomes the quota";

@@ -107,7 +107,7 @@ impl Kernel {
         }
     }
 
-    /// Whoever runs is charged up to now, where the server minds that
+    /// Charges the running task up to now, where the server's rules need that
     /// (`rq->donor->sched_class->update_curr`, 7.1).
     fn charge_donor<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         let curr = self.rqs[cpu.index()].curr;
@@ -279,8 +279,8 @@ impl Kernel {
         self.resched_curr(p, cpu);
     }
 
-    /// What the server runs, when it is due: the fair class's choice. Without one it stops
-    /// (`__pick_task_dl`).
+    /// Task that the server runs when it is due: the fair class's choice. Without a choice the
+    /// server stops (`__pick_task_dl`).
     #[inline]
     pub(crate) fn pick_task_fair_server<P: Platform>(
         &mut self,
@@ -352,8 +352,8 @@ impl Kernel {
     }
 }
 
-/// What the time left to the deadline allows at the reserved rate, in 20-bit fixed point
-/// (`update_dl_revised_wakeup`): 52428 / 2^20, a little less than a twentieth.
+/// Runtime that the time left to the deadline allows at the reserved rate, computed in 20-bit fixed
+/// point (`update_dl_revised_wakeup`): 52428 / 2^20, a little less than a twentieth.
 const fn revised_runtime(laxity_ns: Ns) -> i64 {
     const DENSITY: u64 = ((RUNTIME_NS as u64) << 20) / PERIOD_NS;
     ((DENSITY * laxity_ns) >> 20) as i64

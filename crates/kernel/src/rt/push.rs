@@ -60,7 +60,7 @@ impl Kernel {
         rt.push_callback |= !rt.pushable.is_empty();
     }
 
-    /// What waits for the end of an operation (`balance_callbacks`).
+    /// Work deferred to the end of an operation (`balance_callbacks`).
     #[inline]
     pub(crate) fn balance_callbacks<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         let rt = &mut self.rqs[cpu.index()].rt;

@@ -20,7 +20,7 @@ pub struct Feature {
     /// First release in which turning it changes a simulation. A switch that is not modelled can only be left at
     /// its default.
     pub modelled: Option<Version>,
-    /// What it does, in a line.
+    /// Effect of the feature, in a line.
     pub description: &'static str,
     field: fn(&mut Features) -> &mut bool,
 }
@@ -57,7 +57,8 @@ impl Feature {
 macro_rules! features {
     ($($field:ident $name:literal $since:tt $(..= $until:tt)? $(also $backports:tt)?
         : $modelled:ident, $description:literal;)*) => {
-        /// Switches of `sched/features` by their kernel names. What a version does not have is `false`.
+        /// Switches of `sched/features` by their kernel names. Switches that a version does not
+        /// have are `false`.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
         pub struct Features {
             $(#[doc = $description] pub $field: bool,)*

@@ -70,7 +70,7 @@ pub enum IdlePeltSync {
     /// 5.4 on: with the fair class's pick, which is not asked like that when a real-time task ran last. Up to 5.0 every period was
     /// scaled as it was counted, which comes to the same.
     FairOnly,
-    /// 5.1 to 5.3, and from 6.18: whoever ran last, and before that is put.
+    /// 5.1 to 5.3, and from 6.18: the task that ran last, and before that is put.
     BeforePut,
     /// 6.18.8 and other stable series: when the idle task is set, after that.
     AfterPut,
@@ -92,7 +92,7 @@ pub enum CgroupMode {
     Tasks,
 }
 
-/// What happens to the tasks of a throttled queue.
+/// Fate of the tasks of a throttled queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum ThrottleModel {
     /// Up to 6.17: the group entity is dequeued.
@@ -296,7 +296,7 @@ pub struct Rules {
     pub flat_pick: bool,
     /// How many times its shares a group's entities weigh together (7.3).
     pub cgroup_mode: CgroupMode,
-    /// A queue is throttled when it is charged (7.3), before when its running task is put or somebody is picked.
+    /// A queue is throttled when it is charged (7.3), before when its running task is put or a task is picked.
     pub throttles_when_charged: bool,
     /// Shorter requests in the queue end protection at the vruntime from which the running task is not eligible, and a shorter
     /// request preempts whenever it is eligible (7.3); before, protection ended after the length of the shortest.
@@ -355,7 +355,7 @@ impl Rules {
         rules
     }
 
-    /// The rules of 4.5. What differs later is in the table of changes.
+    /// The rules of 4.5. Later differences are in the table of changes.
     fn oldest(cpus: u32, hz: u32) -> Self {
         let factor = tunable_scaling_factor(cpus);
         Self {
@@ -464,7 +464,7 @@ impl Rules {
 }
 
 impl Rules {
-    /// What a weight is in virtual time.
+    /// Weight in the form that virtual time uses.
     pub(crate) fn virtual_weight(&self, load: &LoadWeight) -> VirtualWeight {
         VirtualWeight::new(load, self.divides_by_full_weight, self.full_weight_in_sums)
     }

@@ -33,7 +33,7 @@ fn waker_sibling(kernel: &Kernel, at: &Placement) -> Option<Cpu> {
         .find(|&cpu| cpu != at.waker_cpu && kernel.available_idle_cpu(cpu))
 }
 
-/// What a rule about placement is told.
+/// Facts that a rule about placement gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Placement {
     /// The task that wakes.
@@ -46,7 +46,7 @@ pub struct Placement {
     pub target: Cpu,
 }
 
-/// What a rule about wakeup preemption is told.
+/// Facts that a rule about wakeup preemption gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Preemption {
     /// CPU on which both are.
@@ -80,7 +80,7 @@ impl Hooks {
 pub struct OwnPatch {
     /// Name in experiment files.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// Effect of the patch, in a line.
     pub description: &'static str,
     /// Where it is asked.
     pub hooks: Hooks,
@@ -115,7 +115,7 @@ impl Own {
             .map(|(_, patch)| &patch.hooks)
     }
 
-    /// What the first patch with an opinion says about a placement.
+    /// Placement by the first patch whose rule decides it; `None` if no patch does.
     #[inline]
     pub(crate) fn place(self, kernel: &Kernel, asked: impl FnOnce() -> Placement) -> Option<Cpu> {
         if self.0 == 0 {
@@ -127,7 +127,7 @@ impl Own {
             .find_map(|rule| rule(kernel, at))
     }
 
-    /// What the first patch with an opinion says about a wakeup preemption.
+    /// Wakeup preemption by the first patch whose rule decides it; `None` if no patch does.
     #[inline]
     pub(crate) fn preempts(
         self,

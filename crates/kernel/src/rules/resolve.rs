@@ -56,7 +56,7 @@ impl KernelChoice<'_> {
     }
 }
 
-/// What is wrong with a word of a [`KernelChoice`].
+/// Mistake in a word of a [`KernelChoice`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Problem {
     /// No such name; the nearest valid one, if one is near.
@@ -92,7 +92,7 @@ pub enum Problem {
     },
     /// `sched_rt_runtime_us` above `sched_rt_period_us`.
     RuntimeAbovePeriod,
-    /// Nobody builds a kernel with this tick frequency.
+    /// Tick frequency that no kernel can be built with.
     Hz,
     /// Lazy preemption before 6.13.
     NoLazyPreemption,
@@ -105,7 +105,7 @@ pub struct RulesError {
     pub word: String,
     /// The version it was asked of.
     pub version: Version,
-    /// What is wrong with it.
+    /// Mistake in the word.
     pub problem: Problem,
 }
 

@@ -24,7 +24,7 @@ pub struct Tunable {
     pub least: i64,
     /// Largest value.
     pub most: i64,
-    /// What it does, in a line.
+    /// Effect of the tunable, in a line.
     pub description: &'static str,
     apply: fn(&mut Rules, i64),
 }

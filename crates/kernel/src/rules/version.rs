@@ -166,7 +166,7 @@ impl FromStr for Version {
     type Err = VersionError;
 
     /// Reads `5.14` or `6.12.117`, the tag `v6.12`, and what `uname -r` says: `6.12.117+deb-amd64` is 6.12.117 with
-    /// a vendor's changes, which nobody here knows.
+    /// a vendor's changes, which are not known here.
     fn from_str(text: &str) -> Result<Self, VersionError> {
         let bad_form = || VersionError::Form(text.to_string());
         let version = text.strip_prefix('v').unwrap_or(text);

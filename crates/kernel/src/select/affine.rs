@@ -243,7 +243,7 @@ mod tests {
         world.checked = false;
         let group = world.group(crate::ids::GroupId::ROOT);
         let tasks = [0, 1, 1].map(|cpu| world.spawn_in(group, Cpu(cpu), Policy::Normal, 0));
-        // What else runs there is a task of the root group.
+        // The other tasks there are tasks of the root group.
         let others = [0, 1].map(|cpu| world.spawn(Cpu(cpu)));
         let kernel = &mut world.kernel;
         kernel.groups[group.index()].load_avg = 1000;

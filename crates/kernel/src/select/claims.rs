@@ -1,9 +1,10 @@
 //! Idle CPUs that a wakeup has chosen and that do not show it yet.
 //!
-//! A waker looks at a CPU, finds it idle, takes the task's load from its old CPU (`migrate_task_rq_fair`, under a lock
-//! of that queue), asks about the new one and only then marks it (`rq->ttwu_pending`, or `nr_running` where it enqueues
-//! itself). Whoever looks in between finds the CPU idle as well, and two tasks end up on it while another CPU stays
-//! without one. All of that touches lines of other CPUs, so on a large machine it takes a microsecond and more.
+//! A waker looks at a CPU, finds it idle, takes the task's load from its old CPU
+//! (`migrate_task_rq_fair`, under a lock of that queue), asks about the new one and only then marks
+//! it (`rq->ttwu_pending`, or `nr_running` where it enqueues itself). A waker that looks in between
+//! finds the CPU idle as well, and two tasks end up on it while another CPU stays without one. All
+//! of that touches lines of other CPUs, so on a large machine it takes a microsecond and more.
 //!
 //! Worked example, 250 ns from choice to mark: CPU 0 chooses idle CPU 5 at 1000 ns and marks it at 1250. A search that
 //! begins on CPU 3 at 1100 chooses CPU 5 too; one that begins at 1300 does not.

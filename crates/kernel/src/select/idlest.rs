@@ -141,7 +141,7 @@ impl Kernel {
         }
     }
 
-    /// What the task itself adds to a CPU (`cpu_load_without` and its like).
+    /// Task's own contribution to a CPU (`cpu_load_without` and its like).
     fn own_share(&mut self, cpu: Cpu, task: TaskId) -> Own {
         let record = &self.tasks[task.index()];
         let (home, se, queued) = (record.cpu, record.se, record.on_rq);

@@ -19,7 +19,7 @@ const PACKED_PERCENT: u64 = 100 - 15;
 const FITS_MARGIN: u64 = 1280;
 
 impl Kernel {
-    /// Whether a CPU has room for a task beside its waker (`vcpu_pack_room`): nobody waits there, and both fit.
+    /// Whether a CPU has room for a task beside its waker (`vcpu_pack_room`): no task waits there, and both fit.
     pub(super) fn vcpu_pack_room(&self, cpu: Cpu, task: TaskId) -> bool {
         // The waker is one; a second one would have to wait with the wakee.
         if self.rqs[cpu.index()].nr_running > 1 {

@@ -1,8 +1,8 @@
-//! What placement rules a kernel has.
+//! Placement rules of a kernel.
 
 use crate::rules::{Rules, Version};
 
-/// What a CPU that runs nothing but SCHED_IDLE tasks counts as when a CPU is searched for.
+/// Status of a CPU that runs nothing but SCHED_IDLE tasks in a search for a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum SchedIdleCpus {
     /// Up to 5.3: as busy.
@@ -50,7 +50,7 @@ pub enum IdlestGroup {
 /// Placement rules of one kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlacementRules {
-    /// What SCHED_IDLE-only CPUs count as (5.4, 5.7).
+    /// Status of CPUs with nothing but SCHED_IDLE tasks (5.4, 5.7).
     pub sched_idle_cpus: SchedIdleCpus,
     /// They are no such thing for a task that is SCHED_IDLE itself (7.1).
     pub sched_idle_cpus_for_others: bool,
@@ -110,7 +110,7 @@ impl PlacementRules {
         Rules::of(version, 1, 250).placement
     }
 
-    /// The rules of 4.5. What differs later is in the table of changes.
+    /// The rules of 4.5. Later differences are in the table of changes.
     pub(crate) fn oldest() -> Self {
         Self {
             sched_idle_cpus: SchedIdleCpus::Busy,

@@ -86,7 +86,7 @@ impl Kernel {
         found.or(spare).unwrap_or(target)
     }
 
-    /// What CPUs with nothing but SCHED_IDLE tasks count as for the task that is being placed
+    /// Status of CPUs with nothing but SCHED_IDLE tasks for the task that is being placed
     /// (`choose_sched_idle_rq`).
     #[inline]
     pub(super) fn sched_idle_cpus(&self) -> SchedIdleCpus {

@@ -47,7 +47,7 @@ impl Kernel {
     }
 
     /// A forked task begins with its parent's record: `dup_task_struct` copies the task as it is and nothing
-    /// clears these fields. The workers of a program that a busy shell started have flips before they wake anybody.
+    /// clears these fields. The workers of a program that a busy shell started have flips before they wake a task.
     pub fn inherit_wakees(&mut self, parent: TaskId, child: TaskId) {
         let parent = &self.tasks[parent.index()];
         let (flips, decay_ns, last) = (

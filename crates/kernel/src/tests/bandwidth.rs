@@ -147,7 +147,7 @@ fn burst_carries_unused_quota_over() {
         let before = world.runtime(task);
         world.advance_to(199 * MS);
         let used = (world.runtime(task) - before) / MS;
-        // What returned to the pool or stayed on the CPU: 22 ms in all.
+        // Runtime returned to the pool or kept on the CPU: 22 ms in all.
         let expected = if burst { 72 } else { 51 };
         assert!(
             (expected - 1..=expected + 1).contains(&used),
@@ -320,7 +320,7 @@ fn up_to_5_3_runtime_of_an_earlier_period_is_not_returned() {
         let before = pool(&world);
         world.block(CPU);
         assert_eq!(pool(&world) - before, (pool_ms - 50) * MS, "{version}");
-        // What runs in the period it was drawn in is returned by all of them.
+        // Runtime drawn in the current period is returned by all of them.
         world.advance_to(150 * MS);
         hog(&mut world, group, CPU);
         world.advance(MS);
@@ -485,7 +485,7 @@ fn from_6_18_tasks_are_parked_at_their_return_to_user_mode() {
     assert!(kthread.idle(CPU));
     kthread.advance_to(205 * MS);
     assert!(!kthread.idle(CPU));
-    // Whoever is moved to another group is free at once.
+    // A task that is moved to another group is free at once.
     let other = hog(&mut world, ROOT, CPU);
     world.call(CPU, |kernel, bench| kernel.set_group(bench, CPU, a, ROOT));
     world.advance_to(90 * MS);
@@ -497,7 +497,7 @@ fn from_6_18_tasks_are_parked_at_their_return_to_user_mode() {
 #[test]
 fn a_parked_task_that_is_moved_takes_its_load_from_all_levels() {
     // 20 ms at full speed after a start at half of the CPU: the root queue carries that utilisation for
-    // the group's entity. The group's queue is empty and throttled, nobody updates it until its timer.
+    // the group's entity. The group's queue is empty and throttled, it is not updated until its timer.
     let (mut world, group) = limited("6.18", 2, 20, 100, 0);
     let task = hog(&mut world, group, CPU);
     world.advance_to(50 * MS);
@@ -561,7 +561,7 @@ fn a_task_woken_into_a_throttled_group_waits() {
 #[test]
 fn throttled_time_is_not_counted_for_empty_queues() {
     // The task goes to sleep between two ticks, having overrun its last slice by 0.2 ms: the queue is
-    // throttled though nobody waits. Up to 6.5 the 80 ms until the timer count, later nothing does.
+    // throttled though no task waits. Up to 6.5 the 80 ms until the timer count, later nothing does.
     for (version, counted) in [
         ("5.14", 80),
         ("6.5", 80),

@@ -195,7 +195,7 @@ fn the_preempted_task_is_resumed_among_many() {
         let waker = world.spawn(CPU);
         world.block(CPU);
         spawn_many(&mut world, 9);
-        // Well into somebody's turn, so that others have a smaller vruntime by now.
+        // Well into the slice of a task, so that others have a smaller vruntime by now.
         world.advance_to(500 * MS);
         let turn = world.current(CPU);
         while world.current(CPU) == turn {

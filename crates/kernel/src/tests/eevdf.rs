@@ -105,7 +105,7 @@ fn the_owed_one_runs_although_its_deadline_is_later() {
             let entity = &mut kernel.entities[se.index()];
             entity.vruntime = origin.wrapping_add(vruntime);
             entity.deadline = origin.wrapping_add(deadline);
-            // Nobody is protected.
+            // No entity is protected.
             entity.vprot = origin;
         }
         kernel.timeline_insert(QUEUE, b);

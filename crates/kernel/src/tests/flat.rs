@@ -35,7 +35,8 @@ fn shares(world: &mut World, group: GroupId, shares: u64) {
     });
 }
 
-/// What the group's entity on CPU 0 is to weigh when the group has `load` of `all` its load there, and `tasks` tasks in all.
+/// Weight of the group's entity on CPU 0 when the group has `load` of `all` its load there, and
+/// `tasks` tasks in all.
 fn weight(mode: CgroupMode, load: u64, all: u64, tasks: u64) -> u64 {
     let mut world = world(4, mode);
     let group = world.group(GroupId::ROOT);
@@ -256,7 +257,7 @@ fn a_sleeper_that_wakes_before_it_left_ages_the_root_queue_not_its_own() {
 #[test]
 fn a_task_that_returns_to_the_fair_class_has_the_rest_of_its_request() {
     // SCHED_IDLE (weight 3), half a request of 0.7 ms: 119.467 ms of virtual time. After 0.25 ms,
-    // 85.333 of it are used up. What is left, 34.133, are 0.1 ms at nice 0 (weight 1024).
+    // 85.333 of it are used up. The remaining 34.133 ms are 0.1 ms at nice 0 (weight 1024).
     let mut world = world(1, CgroupMode::Smp);
     let task = world.spawn_in(GroupId::ROOT, CPU, Policy::Idle, 0);
     world.advance(250 * US);

@@ -1,4 +1,4 @@
-//! What must hold between any two operations, counted anew from the entities.
+//! Invariants that hold between any two operations, counted anew from the entities.
 
 use crate::cfs_rq::CfsRq;
 use crate::entity::Owner;
@@ -77,7 +77,7 @@ fn check_queue(kernel: &Kernel, q: CfsRqId) {
 fn check_timeline(kernel: &Kernel, cfs_rq: &CfsRq, children: &[EntityId], name: &str) {
     let mut queued: Vec<EntityId> = children.to_vec();
     if kernel.rules.flat_pick {
-        // All tasks of the CPU are in the order of its root queue, nobody in any other.
+        // All tasks of the CPU are in the order of its root queue, none in any other.
         let tasks = kernel
             .tasks
             .iter()
@@ -231,7 +231,7 @@ fn check_idle_sets(kernel: &Kernel, cpu: Cpu) {
     );
 }
 
-/// The running fair task and its groups are the current entities of their queues, and nobody else.
+/// The running fair task and its groups are the current entities of their queues, and no others.
 fn check_curr(kernel: &Kernel, cpu: Cpu) {
     let rq = &kernel.rqs[cpu.index()];
     let task = &kernel.tasks[rq.curr.index()];
@@ -281,7 +281,8 @@ fn check_group(kernel: &Kernel, group: GroupId) {
     assert_eq!(listed, throttled, "group {}: throttled list", group.0);
     let limit = &record.bandwidth.limit;
     if let Some(quota_ns) = limit.quota_ns {
-        // What CPUs return may exceed the cap until the next refill, never by more than they drew.
+        // The runtime that CPUs return may exceed the cap until the next refill, never by more
+        // than they drew.
         let drawn = kernel.cpus() as u64 * (quota_ns + limit.burst_ns);
         assert!(
             record.bandwidth.runtime_ns <= quota_ns + limit.burst_ns + drawn,

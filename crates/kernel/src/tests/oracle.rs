@@ -1,4 +1,5 @@
-//! What the kernel's own C did otherwise than the rules, by hand (docs/validation/oracle.md).
+//! Cases in which the kernel's own C differed from the rules, computed by hand
+//! (docs/validation/oracle.md).
 
 use super::world::{MS, US, World};
 use crate::cpuset::CpuSet;

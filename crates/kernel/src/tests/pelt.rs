@@ -24,7 +24,7 @@ fn sleeper_to_be_moved(version: &str) -> (World, TaskId) {
 
 #[test]
 fn a_sleeper_that_moves_is_aged_for_all_its_sleep() {
-    // After 32 periods half is left, whoever wakes it: CPU 1 has idled since time 0 and so has its clock.
+    // After 32 periods half is left, whichever CPU wakes it: CPU 1 has idled since time 0 and so has its clock.
     for version in ["6.0", "6.12", "6.18"] {
         let (mut world, task) = sleeper_to_be_moved(version);
         let before = world.entity(task).avg;

@@ -133,7 +133,7 @@ impl History {
         step
     }
 
-    /// Every nanosecond a CPU was not idle was charged to somebody.
+    /// Every nanosecond a CPU was not idle was charged to a task.
     fn time_is_conserved(&self) {
         let kernel = &self.world.kernel;
         let now = self.world.bench.now;
@@ -270,7 +270,7 @@ impl History {
         }
     }
 
-    /// Everybody is woken, has the same weight and no limit: each task must get to run.
+    /// All tasks are woken, have the same weight and no limit: each task must get to run.
     fn nobody_is_lost(&mut self) {
         for group in 1..GROUPS {
             self.take(&Step::Limit(group, None, 100));
@@ -395,8 +395,8 @@ proptest! {
         prop_assert!(idle == 0 || runnable <= 1, "{version}: {idle} idle, {runnable} on one CPU");
     }
 
-    /// What a hog is owed or owes in an EEVDF queue of hogs is at most what the kernel lets it keep when it leaves, two
-    /// requests or a tick (`entity_lag`), and the tick by which a request ends late.
+    /// The lag of a hog in an EEVDF queue of hogs is at most what the kernel lets it keep when it
+    /// leaves, two requests or a tick (`entity_lag`), plus the tick by which a request ends late.
     #[test]
     fn lag_of_hogs_is_bounded(
         nices in prop::collection::vec(-10..10i32, 2..6),

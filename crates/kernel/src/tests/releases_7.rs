@@ -1,4 +1,4 @@
-//! What 6.19 to 7.2 changed in the fair class, by hand.
+//! Changes of 6.19 to 7.2 in the fair class, computed by hand.
 
 use super::world::{MS, US, World};
 use crate::ids::{CfsRqId, Cpu, GroupId, Ns};
@@ -146,7 +146,7 @@ fn a_task_that_becomes_real_time_leaves_load_behind_from_6_19_on() {
 
 #[test]
 fn the_same_policy_again_takes_a_task_off_and_back_from_6_12_on() {
-    // At 1.5 ms the last tick has charged 1 ms. Whoever is taken off is charged up to now.
+    // At 1.5 ms the last tick has charged 1 ms. A task that is taken off is charged up to now.
     for (version, policy, charged_us) in [
         ("6.11", Policy::Normal, 1000),
         ("6.12", Policy::Normal, 1500),

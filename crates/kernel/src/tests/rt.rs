@@ -77,7 +77,7 @@ fn a_new_priority_means_a_new_place_in_line() {
     assert_eq!(world.kernel.rqs[0].rt.queues[59], [second, third]);
     set(&mut world, third, 60);
     assert_eq!(world.current(CPU), third);
-    // Lowered to 40: before the one that is there, and runs on while nobody is more urgent.
+    // Lowered to 40: before the one that is there, and runs on while no task is more urgent.
     set(&mut world, third, 40);
     assert_eq!(world.kernel.rqs[0].rt.queues[59], [third, second]);
     assert_eq!(world.current(CPU), first);
@@ -132,7 +132,7 @@ fn the_throttling_timer_is_active_while_there_is_something_to_count() {
 
 #[test]
 fn the_throttling_timer_keeps_its_phase_over_a_short_stop() {
-    // The round at 0 finds a task, that at 1000 ms nobody and stops. A hog that comes at 1500 ms starts
+    // The round at 0 finds a task, that at 1000 ms none and stops. A hog that comes at 1500 ms starts
     // it for 2000 ms, where it was due anyway: what was charged by then, 499 ms, is forgiven, and the
     // tick at 2950 ms finds 951. One that comes after the next expiry, at 2500 ms, has a round at once
     // and is set aside by the tick 951 ms later.

@@ -216,8 +216,8 @@ impl Walk {
         true
     }
 
-    /// What holds besides the invariants: tasks run where they may, and no CPU idles beside a task
-    /// of its own that could run.
+    /// Checks besides the invariants: tasks run where they may, and no CPU idles beside a task of
+    /// its own that could run.
     fn judge(&self, world: &World, path: &[Step]) {
         let kernel = &world.kernel;
         for &task in &self.tasks {

@@ -45,7 +45,7 @@ fn late_stable_kernels_stop_it_when_a_tick_finds_the_cpu_idle() {
 
 #[test]
 fn an_idle_cpu_is_known_to_have_been_idle() {
-    // What schedutil asks before it lowers a frequency.
+    // The condition that schedutil checks before it lowers a frequency.
     let mut world = World::new("6.1", 1);
     let task = world.spawn(CPU);
     let before = world.kernel.rqs[0].idle_calls;

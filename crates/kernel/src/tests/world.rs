@@ -23,7 +23,7 @@ pub(crate) struct Bench {
     timers: Vec<(Timer, Cpu, Ns)>,
     ipis: Vec<(Cpu, Ipi)>,
     pub observed: Vec<(Ns, Cpu, Observation)>,
-    /// What the next draws return; 0 when used up.
+    /// Results of the next draws; 0 when used up.
     pub draws: Vec<u64>,
     pub spent: Vec<(Cpu, Op, u32)>,
     /// Lines touched.

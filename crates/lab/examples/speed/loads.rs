@@ -1,4 +1,4 @@
-//! What is run, each in a process of its own so that its memory can be told.
+//! Loads to run, each in a process of its own so that its memory can be told apart.
 
 use std::fs::File;
 use std::io::Read;
@@ -21,7 +21,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// Text that is read, at least.
 const TEXT_BYTES: usize = 16 << 20;
 
-/// What is counted.
+/// Unit of the count.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     Dispatches,

@@ -29,7 +29,7 @@ const SIMSO_SECONDS: u64 = 1;
 pub struct Measured {
     /// Of real time.
     pub seconds: f64,
-    /// What was done in them.
+    /// Number of units done in them.
     pub count: u64,
     /// Largest size of the process.
     pub memory_kib: u64,
@@ -37,7 +37,7 @@ pub struct Measured {
 
 /// A load and its runs.
 pub struct Row {
-    /// What is run.
+    /// Load to run.
     pub load: &'static loads::Load,
     /// By the program as `cargo build --release` makes it.
     pub plain: Vec<Measured>,

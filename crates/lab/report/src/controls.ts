@@ -15,7 +15,7 @@ const MOST_PINNED = 6;
 /** How long a control rests before the server is asked, ms. */
 const REST_MS = 25;
 
-/** What the page shows while the numbers are not those of what is set. */
+/** State of the page while its numbers are not those of the settings. */
 export type Freshness = "fresh" | "simulating" | "failed";
 
 interface Knob {
@@ -73,7 +73,7 @@ function settings(words: Iterable<[string, string]>, start: Choice): Partial<Cho
   return out as Partial<Choice>;
 }
 
-/** What was set and pinned, from the address behind #. */
+/** Settings and pins, from the address behind #. */
 function fromAddress(start: Choice): { set: Partial<Choice>; pinned: Choice[] } {
   const words = new URLSearchParams(location.hash.slice(1));
   const pinned = words.getAll("pin").map((text) => ({ ...start, ...settings(new URLSearchParams(text), start) }));
@@ -142,7 +142,7 @@ function numbers(report: Report, set: number): HTMLElement {
   return element("table", { class: "numbers" }, element("thead", {}, head), element("tbody", {}, ...rows));
 }
 
-/** What the server says to a choice. */
+/** Answer of the server to a choice. */
 async function simulated(choice: Choice): Promise<Report> {
   const reply = await fetch("simulate", { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(choice) });
   const text = await reply.text();

@@ -1,4 +1,4 @@
-// What other limits would do: the latency against the quota, a line for each burst; below it what the neighbours pay.
+// Forecasts of other limits: the latency against the quota, a line for each burst; below it the price for the neighbours.
 
 import { scaleOf, css, duration, element, number } from "./dom";
 import { onPromise, percentileOf, promise, promised } from "./promise";
@@ -7,7 +7,7 @@ import { Frontier, FrontierLine, FrontierPoint, Grant } from "./types";
 
 /** A limit that was set with the controls or pinned, and what came of it. */
 export interface Chosen {
-  /** What stands beside its mark. */
+  /** Text beside its mark. */
   name: string;
   limit: Grant;
   /** By full name of the metric, in its own unit. */

@@ -305,7 +305,7 @@ export class Drawing {
     }
   }
 
-  /** What lies outside the kept window is only known in buckets. */
+  /** Runs outside the kept window are only known in buckets. */
   private edges(context: CanvasRenderingContext2D): void {
     context.fillStyle = css("--text-soft");
     for (const edge of this.lanes.scene.window_ms) {
@@ -318,7 +318,7 @@ export class Drawing {
     return shown.from + ((x - GUTTER) / (this.width - GUTTER)) * (shown.to - shown.from);
   }
 
-  /** What lies under a point, in words. */
+  /** Description of the run or bucket under a point. */
   under(x: number, y: number): string {
     if (x < GUTTER) return "";
     const { scene } = this.lanes;

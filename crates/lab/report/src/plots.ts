@@ -263,7 +263,7 @@ function isPower(us: number): boolean {
   return mantissa === 1 || mantissa === 2 || mantissa === 5;
 }
 
-/** What a period had beyond its quota, where saving is allowed. */
+/** Runtime of a period beyond its quota, where saving is allowed. */
 function saved(periods: Periods, settings: GroupSettings | undefined): number[] | null {
   if (!settings?.burst_us || settings.quota_us === null) return null;
   const quota = settings.quota_us / 1e3;

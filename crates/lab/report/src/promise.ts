@@ -1,4 +1,4 @@
-// What is promised: which percentile, and how long it may be. It stands in the address as `promise=p95<40ms`.
+// Promise: a percentile and its upper bound. It stands in the address as `promise=p95<40ms`.
 
 import { Frontier } from "./types";
 
@@ -33,7 +33,7 @@ export function percentileOf(name: string): string {
   return name.slice(name.lastIndexOf(".") + 1);
 }
 
-/** What the address promises, else what was promised on the command line. */
+/** Promise in the address, else that of the command line. */
 export function start(frontier: Frontier): void {
   const asked = frontier.measures.findIndex((one) => one.promised !== null);
   promised.measure = asked >= 0 ? asked : frontier.measures.findIndex((one) => one.name.endsWith(".p99"));

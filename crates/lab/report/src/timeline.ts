@@ -1,4 +1,4 @@
-// Who ran where: CPUs and groups of the first seed of every variant, on one time axis that zooms.
+// Timeline of CPUs and groups of the first seed of every variant, on one time axis that zooms.
 
 import { css, element, number, perVariant } from "./dom";
 import { Drawing, GUTTER, lanes, MOST_CPUS } from "./lanes";

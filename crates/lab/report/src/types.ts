@@ -1,4 +1,4 @@
-// What the Rust side puts on the page: `schedcast.report/1` (crates/lab/src/report/data.rs, scene.rs).
+// Data that the Rust side puts on the page: `schedcast.report/1` (crates/lab/src/report/data.rs, scene.rs).
 
 export interface Report {
   schema: string;
@@ -9,7 +9,7 @@ export interface Report {
   seeds: number;
   tier: string | null;
   target: string | null;
-  /** What the answer is about: the heading of the page. */
+  /** Subject of the answer: the heading of the page. */
   subject: string;
   warnings: string[];
   sentences: string[];
@@ -171,7 +171,7 @@ export interface FrontierPoint extends Grant {
   periods_throttled: number;
 }
 
-/** What a served page can change. */
+/** Settings that a served page can change. */
 export interface Controls {
   kernels: string[];
   groups: string[];
@@ -190,6 +190,6 @@ export interface Choice {
   kernel: string;
   cpus: number | null;
   seeds: number;
-  /** What was set before and is kept as a column. */
+  /** Earlier settings that are kept as columns. */
   pinned?: Choice[];
 }

@@ -104,7 +104,7 @@ impl<S> Drifting<'_, S> {
         u64::from(self.seeds) * (1 + u64::from(self.drifts()))
     }
 
-    /// What requests take under `seed`, in thousandths of what they took.
+    /// Work of requests under `seed`, in thousandths of the recorded work.
     fn work_permille(&self, seed: u64) -> u64 {
         let seeds = i64::from(self.seeds.max(1));
         // From −(seeds − 1) to seeds − 1 in steps of two.

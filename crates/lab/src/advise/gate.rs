@@ -34,7 +34,7 @@ pub struct Judged {
 pub struct Gate {
     /// The numbers in full.
     pub comparison: Comparison,
-    /// What stands around the table.
+    /// Facts that stand around the table.
     pub context: Context,
     /// The columns that were asked about.
     pub judged: Vec<Judged>,

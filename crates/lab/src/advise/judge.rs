@@ -19,7 +19,7 @@ use crate::statistics::{Interval, MeanKind, mean, prediction_interval_of_both};
 use crate::tables::Fit;
 use crate::trust;
 
-/// What is expected of one promise under one limit.
+/// Forecast for one promise under one limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Forecast {
     /// Full name of the metric.
@@ -58,13 +58,13 @@ fn stretched(spread: Interval, metric: &str, fit: &[Fit]) -> [f64; 2] {
     let Interval { low, high } = spread;
     let poorest = trust::poorest_factor(fit);
     match fit.iter().find(|one| one.metric == metric) {
-        Some(one) if one.predicted > 0.0 && one.seen > 0.0 => {
-            let misfit = (one.seen / one.predicted).max(one.predicted / one.seen);
+        Some(one) if one.judged() > 0.0 && one.seen > 0.0 => {
+            let misfit = (one.seen / one.judged()).max(one.judged() / one.seen);
             let misfit = misfit.max(poorest);
             [low / misfit, high * misfit]
         }
         Some(one) => {
-            let missed = (one.seen - one.predicted).abs();
+            let missed = (one.seen - one.judged()).abs();
             [(low - missed).max(low.min(0.0)), high + missed]
         }
         None => [low / poorest, high * poorest],
@@ -96,7 +96,7 @@ pub fn refuse_few(runs: usize) -> Result<()> {
     }
 }
 
-/// What `runs` say of `slo`.
+/// Forecast that `runs` give for `slo`.
 ///
 /// # Errors
 /// Fewer than two runs.
@@ -207,6 +207,7 @@ mod tests {
             metric: "a/activation_latency.p99".to_string(),
             predicted,
             seen: 160_000.0,
+            chance: None,
         };
         let slo = slo("p99<75ms");
         let outcomes = runs(&[72_000.0; 4]);
@@ -225,6 +226,7 @@ mod tests {
             metric: "cgroup:/pg/nr_throttled".to_string(),
             predicted: 50.0,
             seen: 100.0,
+            chance: None,
         };
         let widened = forecast(&slo("p99<75ms"), &runs(&[72_000.0; 4]), &[poor]).unwrap();
         assert_eq!(
@@ -240,6 +242,7 @@ mod tests {
                 metric: "a/activation_latency.p99".to_string(),
                 predicted,
                 seen,
+                chance: None,
             }]
         };
         let slo = slo("p99<75ms");

@@ -53,7 +53,7 @@ use slo::{Scope, Slo};
 /// Name and version of the JSON form.
 pub const SCHEMA: &str = "schedcast.advice/1";
 
-/// What must hold.
+/// Demands that a limit must meet.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Demands {
     /// Promises as typed: `p99<80ms`.
@@ -73,7 +73,7 @@ pub struct Candidate {
     pub quota_us: Option<u64>,
     /// The period, µs.
     pub period_us: u64,
-    /// What may be carried over, µs.
+    /// Burst: runtime that may be carried over, µs.
     pub burst_us: u64,
     /// Whether it keeps every promise, the service keeps up, and its price can be paid.
     pub suits: bool,
@@ -101,8 +101,9 @@ impl Candidate {
         }
     }
 
-    /// What orders suitable limits: a period that changes comes last, because in many places it is
-    /// one for the whole node; then CPU time granted in the long run, then burst.
+    /// Sort key of suitable limits, best first: a changed period comes last, because in many places
+    /// the period is a setting of the whole node; then CPU time granted in the long run, then
+    /// burst.
     fn cost(&self, recorded: Limit) -> (bool, (u64, u64)) {
         (self.period_us != recorded.period_us, self.limit().grants())
     }
@@ -121,19 +122,20 @@ pub struct Advice {
     pub target: String,
     /// The promises in full.
     pub slos: Vec<String>,
-    /// What is counted as finished: `requests`, `replies`, or `activations` where the recording shows neither.
+    /// Unit of finished work: `requests`, `replies`, or `activations` where the recording shows
+    /// neither.
     pub counted: &'static str,
     /// How much worse a neighbour may become, as a ratio − 1; null if that is no matter.
     pub max_neighbour: Option<f64>,
     /// Name of the recommended option; null if none suits.
     pub recommended: Option<String>,
-    /// What was looked at: first the recorded limit, last none at all.
+    /// Candidates that were examined: first the recorded limit, last none at all.
     pub options: Vec<Candidate>,
     /// The recommended limit for every tool; null if none suits.
     pub patches: Option<Patches>,
     /// The options in full.
     pub comparison: Comparison,
-    /// What stands around the table.
+    /// Facts that stand around the table.
     #[serde(skip)]
     pub context: Context,
     #[serde(skip)]
@@ -196,8 +198,8 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// What the service needs, by the recording and by `outcomes` under the recorded `limit`, which are of the `whole` of it or
-    /// of a part. `None` where it has no threads.
+    /// Need of the service, from the recording and from `outcomes` under the recorded `limit`,
+    /// which cover the `whole` of it or a part. `None` where the service has no threads.
     pub fn need(&self, outcomes: &[Outcome], limit: Limit, whole: bool) -> Option<Need> {
         let seen = &self.recorded.seen;
         let latency = seen.latency(&self.target)?;
@@ -257,7 +259,8 @@ pub fn advise(
     step(Step {
         name: "the recorded limit",
         runs: bench.runs_of_a_limit() + u64::from(seeds),
-        // What is to come: at most so much for each of a quota, a burst and a period, and once without a limit.
+        // Upper bound of the runs to come: so many for each of a quota, a burst and a period, and
+        // once without a limit.
         total: bench.runs_of_a_limit() * (2 + search_limits(&bench, recorded)) + u64::from(seeds),
     });
     let runs = bench.runs(recorded)?.clone();
@@ -283,7 +286,7 @@ pub fn advise(
 /// Part of a search that begins.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
-    /// What is looked for.
+    /// Goal of the search.
     pub name: &'static str,
     /// Most runs that it takes.
     pub runs: u64,
@@ -439,8 +442,8 @@ struct AdviceFile {
     options: Vec<LimitFile>,
 }
 
-/// An option as far as it is applied. What it costs may be without a number: a neighbour that gets no CPU time any more
-/// pays without bound.
+/// An option as far as it is applied. Its price may be without a number: a neighbour that gets no
+/// CPU time any more pays without bound.
 #[derive(Deserialize)]
 struct LimitFile {
     name: String,

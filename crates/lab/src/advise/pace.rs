@@ -6,10 +6,11 @@
 //! * as many requests finish as were recorded, or as finish when the recorded limit is simulated if those are fewer;
 //! * the number of requests that wait does not grow from the begin to half of the run and from there to its end.
 //!
-//! Numbers of requests are compared as counts are: two of them, a and b, differ by chance by 1.96 · √(a + b) at most, in 95 of
-//! 100 cases (the standard deviation of a Poisson count is its root). Worked example: 1168 requests were recorded, 2 of them
-//! wait at the end. Under a tighter limit 1161 finish and 9 wait: 7 fewer, allowed are 1.96 · √(2 + 9) = 6.5, so the limit does
-//! not suit. What seeds differ by under the recorded limit is allowed too.
+//! Numbers of requests are compared as counts are: two of them, a and b, differ by chance by 1.96 ·
+//! √(a + b) at most, in 95 of 100 cases (the standard deviation of a Poisson count is its root).
+//! Worked example: 1168 requests were recorded, 2 of them wait at the end. Under a tighter limit
+//! 1161 finish and 9 wait: 7 fewer, allowed are 1.96 · √(2 + 9) = 6.5, so the limit does not suit.
+//! The difference between seeds under the recorded limit is allowed too.
 
 use super::search::Limit;
 use crate::metrics;
@@ -31,7 +32,7 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// What `outcomes` tell of the requests that `latency` times.
+    /// Requests timed by `latency` in `outcomes`.
     pub fn of(outcomes: &[Outcome], latency: &Latency) -> Requests {
         let values = |suffix: &str| -> Vec<f64> {
             let metric = latency.metric(suffix);
@@ -49,7 +50,7 @@ impl Requests {
     }
 }
 
-/// What the service needs.
+/// Need of the service.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Need {
     /// The latency that clients see, or what comes nearest to it.

@@ -24,7 +24,7 @@ const KUBELET_PERIOD_US: u64 = 100_000;
 /// The kubelet's smallest quota, µs.
 const KUBELET_QUOTA_MIN_US: u64 = 1_000;
 
-/// What to type, by tool.
+/// Commands and settings to type, by tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Patches {
     /// Shell commands in the group's directory, cgroup v1.
@@ -39,7 +39,7 @@ pub struct Patches {
     pub kubernetes: serde_json::Value,
     /// The group's weight, which stays as it is.
     pub weight: WeightOf,
-    /// What these tools cannot say.
+    /// Settings that these tools cannot express.
     pub notes: Vec<String>,
 }
 

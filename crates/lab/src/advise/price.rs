@@ -1,4 +1,4 @@
-//! Who pays for a limit: threads outside the group.
+//! Price of a limit: its effect on threads outside the group.
 //!
 //! A neighbour with requests pays in latency, one that only computes in CPU time it no longer gets.
 //! Worked example: pgbench outside the limited group has a p99 from wakeup to block of 3.4 ms as recorded
@@ -22,7 +22,7 @@ const CPU_SHARE_MIN: f64 = 0.01;
 pub struct Price {
     /// Name of the threads.
     pub threads: String,
-    /// What it is counted in: `activation_latency.p99` or `cpu_time`.
+    /// Metric of the price: `activation_latency.p99` or `cpu_time`.
     pub metric: String,
     /// As recorded, in the metric's unit.
     pub recorded: f64,
@@ -34,7 +34,7 @@ pub struct Price {
     pub growth_at_most: f64,
 }
 
-/// What is watched of each neighbour: the metric's full name.
+/// Metrics watched of each neighbour, by full name.
 pub fn watched(baseline: &Variant, members: &[String], length_s: f64) -> Vec<String> {
     let value = |metric: &str| baseline.get(metric).map_or(0.0, |summary| summary.mean);
     let mut neighbours: Vec<(f64, String)> = Vec::new();

@@ -35,7 +35,7 @@ pub struct Limit {
     pub quota_us: Option<u64>,
     /// The period.
     pub period_us: u64,
-    /// What may be carried over.
+    /// Burst: runtime that may be carried over, µs.
     pub burst_us: u64,
 }
 
@@ -115,9 +115,9 @@ pub struct Bench<'a, S, F> {
     pub baseline: &'a Scenario,
     /// The group whose limit varies.
     pub target: &'a str,
-    /// What must hold.
+    /// Promises that must hold.
     pub slos: &'a [Slo],
-    /// What the service needs whatever is promised; `None` is nothing.
+    /// Need of the service besides the promises; `None` if it has none.
     pub need: Option<Need>,
     /// How far the re-simulated recording is from the recorded run.
     pub fit: Vec<Fit>,
@@ -154,7 +154,7 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
     /// The runs under `limit`, one a seed.
     ///
     /// # Errors
-    /// What the simulation refuses.
+    /// Refusals by the simulation.
     pub fn runs(&mut self, limit: Limit) -> Result<&Runs> {
         if !self.runs.contains_key(&limit) {
             let scenario = limit.applied(self.baseline, self.target, "candidate");
@@ -164,7 +164,7 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
         Ok(&self.runs[&limit])
     }
 
-    /// What is expected of every promise under `limit`.
+    /// Forecasts of every promise under `limit`.
     ///
     /// # Errors
     /// Fewer than two seeds; what the simulation refuses.
@@ -179,7 +179,7 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
     /// Requests under `limit` without drift, and why the service does not keep up if it does not.
     ///
     /// # Errors
-    /// What the simulation refuses.
+    /// Refusals by the simulation.
     pub fn pace(&mut self, limit: Limit) -> Result<(Requests, Option<String>)> {
         let Some(need) = self.need.clone() else {
             return Ok((Requests::default(), None));
@@ -243,7 +243,7 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
     /// The smallest quota with this period and burst, or as much of the burst as the quota allows.
     ///
     /// # Errors
-    /// What the simulation refuses.
+    /// Refusals by the simulation.
     pub fn smallest_quota(&mut self, period_us: u64, burst_us: u64) -> Result<Option<Limit>> {
         let (step_us, steps) = self.quotas(period_us);
         let limit = |steps: u64| Limit {
@@ -258,7 +258,7 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
     /// The smallest burst beside the quota that `limit` has.
     ///
     /// # Errors
-    /// What the simulation refuses.
+    /// Refusals by the simulation.
     pub fn smallest_burst(&mut self, limit: Limit) -> Result<Option<Limit>> {
         let Some(largest) = self.largest_burst(limit) else {
             return Ok(None);
@@ -284,7 +284,7 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
     /// `cpus`, with the smallest quota that keeps them there.
     ///
     /// # Errors
-    /// What the simulation refuses.
+    /// Refusals by the simulation.
     pub fn best_period(&mut self, cpus: f64) -> Result<Option<Limit>> {
         let recorded = Limit::of(self.baseline, self.target);
         let mut best: Option<(f64, Limit)> = None;

@@ -1,4 +1,4 @@
-//! What a service promises, as typed: `p99<80ms`.
+//! Promises of a service, as typed: `p99<80ms`.
 //!
 //! A promise is a metric, a comparison and a value with its unit. Over a recording whose service runs
 //! in threads named `postgres` of the group `/pg`, and which shows what clients see, short names are completed:
@@ -53,12 +53,13 @@ impl Bound {
     }
 }
 
-/// What short names are completed with.
+/// Subject that completes short names of metrics.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scope<'a> {
     /// Name of the threads that do the work.
     pub threads: Option<&'a str>,
-    /// What `p99` is short for: `request_latency`, or another one of these threads; nothing is `activation_latency`.
+    /// Latency that `p99` stands for: `request_latency` or another one of these threads; `None` is
+    /// `activation_latency`.
     pub latency: Option<&'a str>,
     /// The group whose limits are in question.
     pub cgroup: Option<&'a str>,
@@ -142,7 +143,7 @@ impl Slo {
     /// The error for a metric that a simulation does not report, with the nearest that it does.
     pub fn unreported(&self, reported: &[&str]) -> Error {
         let message = format!("the simulation reports no `{}`", self.metric);
-        // What is promised of somebody is compared with what is reported of the same.
+        // The promise for a subject is compared with the reported value of the same subject.
         let (subject, metric) = self.metric.rsplit_once('/').unwrap_or(("", &self.metric));
         let split = reported.iter().filter_map(|name| name.rsplit_once('/'));
         let names: Vec<&str> = split

@@ -19,13 +19,13 @@ pub type Labels = BTreeMap<String, String>;
 pub struct Container {
     /// `namespace/pod/container`, as far as its labels tell it.
     pub name: String,
-    /// What its series are called by, without `cpu`.
+    /// Labels that the series of the container share, without `cpu`.
     pub labels: Labels,
-    /// What is known of it, or why its counters say nothing.
+    /// Counters of the container, or the reason why they say nothing.
     pub known: std::result::Result<Known, String>,
 }
 
-/// What a dump holds.
+/// Containers of a dump.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Dump {
     /// In order of their labels.
@@ -155,7 +155,7 @@ fn same_machine(one: &Labels, other: &Labels) -> bool {
     !same.is_empty() || differing.is_empty()
 }
 
-/// What people call it.
+/// Name of a container: namespace, pod and container, else its name or id.
 fn name(labels: &Labels) -> String {
     let told: Vec<&str> = ["namespace", "pod", "container"]
         .iter()

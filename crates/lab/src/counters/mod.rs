@@ -37,12 +37,12 @@ use crate::error::{Error, Result, hint_for};
 use crate::recording::found;
 use crate::simulator::bad_input;
 
-/// What is known of a group.
+/// Counters of a group, with its limit and the window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Known {
     /// The group.
     pub cgroup: String,
-    /// What people call it, where that is known and not its path.
+    /// Name of the group, where one is known that is not its path.
     pub label: Option<String>,
     /// CPUs of the machine.
     pub cpus: u32,
@@ -50,7 +50,7 @@ pub struct Known {
     pub window_ns: u64,
     /// The limit in it.
     pub limit: Limit,
-    /// What was counted; usage may be unknown.
+    /// Counters; usage may be unknown.
     pub nr_periods: u64,
     /// Periods in which the group was throttled.
     pub nr_throttled: u64,
@@ -60,7 +60,7 @@ pub struct Known {
     pub usage_ns: Option<u64>,
     /// How often a counter fell: the group began anew, and what it had counted since the look before is not known.
     pub restarts: u32,
-    /// What it used every few milliseconds, where that was recorded.
+    /// Usage of the group every few milliseconds, where that was recorded.
     pub samples: Option<Samples>,
 }
 
@@ -85,10 +85,10 @@ impl Range {
     }
 }
 
-/// What a limit would count.
+/// Forecast of the counters under a limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outlook {
-    /// What the limit is called.
+    /// Name of the limit.
     pub name: String,
     /// The limit.
     pub limit: Limit,
@@ -101,7 +101,7 @@ pub struct Outlook {
 /// The answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bounds {
-    /// What it starts from.
+    /// Counters that the forecast starts from.
     pub known: Known,
     /// Demands that were simulated under the recorded limit.
     pub tried: u64,
@@ -118,7 +118,7 @@ pub struct Bounds {
 }
 
 impl Known {
-    /// What the recording in `folder` counted for `cgroup`, or for the only group that was limited.
+    /// Counters in the recording in `folder` for `cgroup`, or for the only group that was limited.
     ///
     /// # Errors
     /// If the folder cannot be read, has no such group, or its counters say too little.
@@ -209,7 +209,7 @@ impl Known {
         )))
     }
 
-    /// What all CPUs of the machine give in the window.
+    /// CPU time that all CPUs of the machine provide in the window, ns.
     fn all_cpus_ns(&self) -> u128 {
         u128::from(self.window_ns) * u128::from(self.cpus)
     }
@@ -447,7 +447,8 @@ impl Known {
         (found, tried)
     }
 
-    /// What levels are parts of: the usage, or what the limit grants, in a window.
+    /// CPU time that levels are fractions of, ns: the usage, or the grant of the limit, in a
+    /// window.
     fn full_ns(&self, window_ns: u64) -> u64 {
         let share = u128::from(window_ns);
         let full_ns = match (self.usage_ns, self.limit.quota_ns) {
@@ -507,7 +508,8 @@ fn part(whole: u64, permille: u64) -> u64 {
 }
 
 impl Demand {
-    /// What it counts under a limit in another run, in which its jobs take more or less time.
+    /// Counters under a limit in another run, in which the jobs take `work_permille` thousandths of
+    /// their time.
     fn again(&self, limit: Limit, work_permille: u64) -> Counted {
         let mut jobs = self.jobs.clone();
         for job in &mut jobs {
@@ -525,7 +527,7 @@ impl Matching<'_> {
         }
     }
 
-    /// What a limit counts over these demands in another run of theirs.
+    /// Forecast of a limit's counters over these demands in another run of theirs.
     pub(crate) fn outlook(&self, name: &str, limit: Limit) -> Outlook {
         let drift = self.drift_permille();
         let (mut throttled_ratio, mut throttled_ms) = (Range::NONE, Range::NONE);

@@ -22,7 +22,7 @@ use super::{Known, Limit, NO_LIMIT};
 use crate::error::{Error, Result, hint_for};
 use crate::simulator::bad_input;
 
-/// What the user knows beyond the file.
+/// Facts that the user knows beyond the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Beyond {
     /// Labels and values that the series must have.
@@ -99,7 +99,7 @@ impl Points {
 }
 
 impl Known {
-    /// What the range in the file at `path` counted.
+    /// Counters of the range in the file at `path`.
     ///
     /// # Errors
     /// A file that cannot be read or is no range of counters, series of several containers, a limit or CPUs that nobody
@@ -295,7 +295,7 @@ impl Range {
         Ok(())
     }
 
-    /// What the container is called: the most telling of its labels.
+    /// Name of the container: the most specific of its labels.
     fn name(&self) -> String {
         let labels = [PERIODS, USAGE]
             .into_iter()

@@ -26,12 +26,12 @@ pub(super) struct Job {
     pub(super) work_ns: u64,
 }
 
-/// What `cpu.stat` counts over a window.
+/// Counters of `cpu.stat` over a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     /// Periods of the window.
     pub nr_periods: u64,
-    /// Periods in which the runtime was used up while somebody wanted more.
+    /// Periods in which the runtime was used up while a job wanted more.
     pub nr_throttled: u64,
     /// Time that queues were throttled, summed over CPUs, in ns.
     pub throttled_ns: u64,
@@ -111,7 +111,7 @@ impl Queue<'_> {
         self.coming.first().map_or(u64::MAX, |job| job.at_ns)
     }
 
-    /// Runs until `end_ns`, or until `pool_ns` is used up and somebody wants more. Gives what is left of it.
+    /// Runs until `end_ns`, or until `pool_ns` is used up and a job wants more. Gives what is left of it.
     fn run(&mut self, mut pool_ns: u64, end_ns: u64) -> u64 {
         while self.now_ns < end_ns {
             self.take_arrivals();

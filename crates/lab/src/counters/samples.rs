@@ -1,4 +1,5 @@
-//! What a group used every few milliseconds, `samples.csv` of `schedcast record --unprivileged`: its demand as it came.
+//! Usage of a group every few milliseconds, from `samples.csv` of `schedcast record
+//! --unprivileged`: its demand over time.
 //!
 //! While no limit holds a group back, what it uses is what it wants. So what it used between two samples is work that came with the
 //! first of them, and no demand has to be guessed. Three things stay unknown and make the range: on how many CPUs at once the
@@ -38,7 +39,7 @@ pub struct Samples {
     pressure: Option<f64>,
 }
 
-/// What was used from one sample to the next.
+/// Usage from one sample to the next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Interval {
     /// Begin, from the first sample.
@@ -170,7 +171,7 @@ impl Samples {
         intervals
     }
 
-    /// What a reader has to know of them.
+    /// Note that a reader needs about the samples.
     pub(super) fn note(&self, known: &Known) -> String {
         let every_ms = self.window_ns() as f64 / 1e6 / self.intervals.len() as f64;
         let mut text = format!(
@@ -187,7 +188,7 @@ impl Samples {
     }
 }
 
-/// What was used in each interval as one job a worker that comes with its begin.
+/// Usage of each interval as one job a worker that arrives at its begin.
 fn jobs(intervals: &[Interval], workers: usize) -> Vec<Job> {
     let mut jobs = Vec::new();
     for one in intervals.iter().filter(|one| one.used_ns > 0) {

@@ -69,7 +69,7 @@ fn usage_narrows_the_range() {
     };
     let limits = [("80 ms".to_owned(), limit)];
     let wide = bounds(&known, &limits).unwrap();
-    // What the events of the same recording add up to.
+    // The sum of the events of the same recording.
     let known = Known {
         usage_ns: Some(9_870_000_000),
         ..known
@@ -115,7 +115,7 @@ fn who_is_always_throttled_may_want_any_amount() {
     let high = (narrow.throttled_ratio.high, narrow.throttled_ms.high);
     assert!(high.0 > 0.99 && high.1 >= 7400.0, "{narrow:?}");
     assert_eq!(whole.throttled_ratio.low, 0.0, "{whole:?}");
-    // Nobody who is throttled in a third of the periods is so hungry.
+    // No group that is throttled in a third of its periods demands so much.
     let known = Known {
         nr_throttled: 100,
         ..known

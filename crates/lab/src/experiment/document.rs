@@ -22,13 +22,13 @@ use crate::error::{Error, Place, Result, Source, hint_for};
 /// A value with its place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Value {
-    /// What was written.
+    /// Value as written.
     pub kind: Kind,
     /// Where it was written.
     pub place: Place,
 }
 
-/// What was written.
+/// Value as written.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
     /// A quoted string.

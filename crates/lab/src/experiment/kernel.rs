@@ -60,7 +60,7 @@ pub struct KernelSettings {
     pub tunables: BTreeMap<&'static str, Located<i64>>,
     /// Kernel tree whose C decides instead of the rules; its makefile says the version.
     pub tree: Option<Located<PathBuf>>,
-    /// What all of this comes to on the variant's machine.
+    /// Rules that result on the variant's machine.
     pub rules: Rules,
 }
 

@@ -10,18 +10,18 @@ use crate::error::Result;
 pub struct Key {
     /// Its name.
     pub name: &'static str,
-    /// What may be written.
+    /// Values that the key accepts.
     pub takes: Takes,
-    /// What counts when it is missing, for the page.
+    /// Effect of leaving the key out, for the page.
     pub default: &'static str,
-    /// What it means, in a sentence or two.
+    /// Meaning of the key, in a sentence or two.
     pub about: &'static str,
 }
 
-/// What a key takes.
+/// Values that a key accepts.
 #[derive(Clone, Copy)]
 pub enum Takes {
-    /// What the words say.
+    /// Values described by these words.
     Words(&'static str),
     /// A whole number from the first to the second, with its unit.
     Whole(i64, i64, &'static str),
@@ -176,7 +176,7 @@ unknown key is refused, with its place and the nearest valid name. `--set KEY=VA
         };
         add(
             "`[cgroup.\"/path\"]`",
-            "What is written to the files of a cpu cgroup. Groups above it are made as well. Values are read as the kernel reads them, \
+            "Values that are written to the files of a cpu cgroup. Groups above it are made as well. Values are read as the kernel reads them, \
              and what it would refuse is refused with its errno. The files of cgroup v1 and v2 are not mixed in one group.",
             &cgroup::keys(),
         );

@@ -41,7 +41,7 @@ pub(crate) const KEYS: [Key; 16] = [
         "background",
         Takes::Words("the folder of a recording, or `none`"),
         "a kernel thread for each CPU that works now and then",
-        "What runs beside the programs: the threads of a machine that has nothing else to do.",
+        "Threads of an otherwise idle machine that run beside the programs.",
     ),
     key(
         "title",
@@ -77,13 +77,13 @@ pub(crate) const KEYS: [Key; 16] = [
         "migration",
         Takes::Words("table"),
         "the preset's",
-        "What a task loses on another CPU.",
+        "Time that a task loses when it continues on another CPU.",
     ),
     key(
         "history",
         Takes::Words("table"),
         "the preset's",
-        "What a kernel that ran for long remembers.",
+        "State of a kernel that has run for long.",
     ),
     key(
         "frequency",

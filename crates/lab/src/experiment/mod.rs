@@ -66,13 +66,13 @@ const DOCUMENT_KEYS: [Key; 9] = [
         "machine",
         Takes::Words("table"),
         "`preset = \"generic-8\"`",
-        "What it runs on.",
+        "Machine that the programs run on.",
     ),
     key(
         "kernel",
         Takes::Words("table"),
         "the default release",
-        "Which scheduler decides.",
+        "Kernel whose scheduler decides.",
     ),
     key(
         "cgroup",
@@ -80,7 +80,12 @@ const DOCUMENT_KEYS: [Key; 9] = [
         "no groups",
         "Groups and their limits.",
     ),
-    key("program", Takes::Words("tables"), "none", "What runs."),
+    key(
+        "program",
+        Takes::Words("tables"),
+        "none",
+        "Programs that run.",
+    ),
     key(
         "variant",
         Takes::Words("tables"),
@@ -129,7 +134,7 @@ pub struct ExtraVariant {
     pub layers: Vec<Table>,
 }
 
-/// What stands around a document when it is read.
+/// Defaults and places around a document when it is read.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings {
     /// Directory that relative paths start from.
@@ -151,7 +156,8 @@ pub struct Experiment {
     pub title: String,
     /// How often each variant runs, with seeds 0 to `seeds` − 1.
     pub seeds: u32,
-    /// Nobody said how often, so that a comparison may add seeds where effects are small.
+    /// True if the number of seeds was not given, so that a comparison may add seeds where effects
+    /// are small.
     pub seeds_are_default: bool,
     /// One scenario per variant and grid point, the first variant being the baseline.
     pub scenarios: Vec<Scenario>,

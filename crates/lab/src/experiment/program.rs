@@ -33,7 +33,7 @@ pub(crate) const KEYS: [Key; 12] = [
         "run",
         Takes::Words("a command as typed in a shell, or an array of words"),
         "",
-        "What it starts: `schedcast list programs`. Quotes work, pipes do not.",
+        "Command to start, one of `schedcast list programs`. Quotes work, pipes do not.",
     ),
     key(
         "replay",
@@ -58,7 +58,7 @@ pub(crate) const KEYS: [Key; 12] = [
         "price",
         Takes::Words("table of whole numbers, 0 or more"),
         "those of the machine",
-        "What the pieces of a command cost, by name: `price.stress_ng_permille = 2000` halves the speed of the methods of stress-ng.",
+        "Prices of the parts of a command, by name: `price.stress_ng_permille = 2000` halves the speed of the methods of stress-ng.",
     ),
     key(
         "window",
@@ -92,7 +92,7 @@ pub(crate) const KEYS: [Key; 12] = [
     ),
 ];
 
-/// What a program does.
+/// Action of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// A command line, split into words.
@@ -108,13 +108,13 @@ pub enum Action {
 pub struct Program {
     /// Its name in metrics, unique in the variant.
     pub name: String,
-    /// What it does, and where that was written.
+    /// Action of the program, and its place in the document.
     pub action: Located<Action>,
     /// The cgroup it starts in; recorded threads start in their own.
     pub cgroup: String,
     /// Time from the start of the run to the start of a command.
     pub start_ns: u64,
-    /// What the pieces of a command cost.
+    /// Prices of the parts of a command.
     pub prices: Prices,
 }
 
@@ -444,7 +444,7 @@ fn merge_section(table: &mut Table, over: &Table) {
             }
         }
     }
-    // Who asks, and how often, are two ways that exclude each other, too.
+    // The client and the rate are two ways that exclude each other, too.
     let inner = |table: &Table, key: &str| {
         let profile = table.get("profile").and_then(|value| value.table("").ok());
         profile.is_some_and(|profile| profile.get(key).is_some())

@@ -28,7 +28,7 @@ pub struct Scenario {
     pub cgroups: BTreeMap<String, CgroupSettings>,
     /// The programs, in file order.
     pub programs: Vec<Program>,
-    /// What changes while they run, in time order.
+    /// Changes of settings during the run, in time order.
     pub changes: Vec<TimedChange>,
     /// How long to simulate; `None` until the programs end.
     pub duration_ns: Option<u64>,

@@ -119,7 +119,7 @@ const QUANTILES_MAX: usize = 10_000;
 /// A service and the cgroup of its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profiled {
-    /// What runs.
+    /// Service that runs.
     pub service: Service,
     /// Path of the client's cgroup.
     pub client_cgroup: String,

@@ -19,7 +19,7 @@ const DURATION_UNITS: [(&str, u64); 6] = [
 /// Nanoseconds of a duration such as `20s`, `1.5ms` or `250us`.
 ///
 /// # Errors
-/// What is wrong with the text, to be completed by its place.
+/// Description of the mistake in the text, to be completed with its place by the caller.
 ///
 /// ```
 /// use schedcast_lab::experiment::units::parse_duration_ns;
@@ -97,7 +97,7 @@ impl CpuList {
     /// Reads the kernel's list format: `0-3,8` or `0-7:1/2` (the first of every two).
     ///
     /// # Errors
-    /// What is wrong with the text, to be completed by its place.
+    /// Description of the mistake in the text, to be completed with its place by the caller.
     pub fn parse(text: &str) -> Result<CpuList, String> {
         let mut cpus = Vec::new();
         for part in text.trim().split(',') {

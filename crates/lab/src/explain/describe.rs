@@ -52,7 +52,7 @@ fn cpus(set: &CpuSet) -> String {
     }
 }
 
-/// What a CPU that pulls does itself.
+/// State of a CPU that pulls, in words.
 pub(super) fn pulling_cpu(idle: CpuIdle) -> &'static str {
     match idle {
         CpuIdle::NotIdle => "busy",
@@ -61,7 +61,7 @@ pub(super) fn pulling_cpu(idle: CpuIdle) -> &'static str {
     }
 }
 
-/// What is counted when an imbalance is moved.
+/// Unit in which an imbalance is moved, in words.
 pub(super) fn unit_of(migration: Migration) -> &'static str {
     match migration {
         Migration::Load => "load",
@@ -91,7 +91,7 @@ impl Writer<'_> {
         format!("  rule     {}\n", self.mirrored(mark))
     }
 
-    /// What a rule says and, below it, where the kernel does.
+    /// Statement of a rule and, below it, its place in the kernel.
     fn mirrored(&self, mark: Mark) -> String {
         let about = mark.about();
         format!(

@@ -23,7 +23,7 @@ use crate::simulator::Simulator;
 /// Both worlds advance by about this much before their decisions are compared.
 const WINDOW_NS: Ns = 1_000_000;
 
-/// What was decided, without the state behind it.
+/// Decision without the state behind it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Answer {
     Picked(TaskId),

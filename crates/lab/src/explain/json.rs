@@ -46,7 +46,7 @@ pub fn decisions_json(told: &[Told], scenario: &Scenario, seed: u64) -> String {
     }))
 }
 
-/// What two scenarios decide differently first, as a document; `null` when nothing.
+/// First decision in which two scenarios differ, as a document; `null` when there is none.
 pub fn difference_json(
     found: Option<&Difference>,
     a: &Scenario,

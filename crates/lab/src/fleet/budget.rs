@@ -14,13 +14,13 @@ use crate::counters::Limit;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Step {
     pub(super) limit: Limit,
-    /// What it costs, from the limit that is in force.
+    /// Cost of the step in CPUs, from the limit that is in force.
     pub(super) cpus: f64,
     /// Throttled time that it saves, in CPUs.
     pub(super) saved_cpus: f64,
 }
 
-/// What a container gets of the budget.
+/// Share of the budget for a container.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Given {
     /// Its new limit.

@@ -55,7 +55,7 @@ impl Fleet {
         let mut table = vec![HEADER.map(str::to_owned)];
         let shown = most.unwrap_or(usize::MAX);
         table.extend(self.rows.iter().take(shown).map(|row| self.cells(row)));
-        // Columns that nobody fills are left out.
+        // Columns without a value are left out.
         let kept: Vec<usize> = (0..table[0].len())
             .filter(|column| {
                 table.len() == 1 || table[1..].iter().any(|row| !row[*column].is_empty())

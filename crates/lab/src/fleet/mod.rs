@@ -20,7 +20,7 @@ pub use self::ask::Server;
 pub use self::budget::Given;
 use crate::counters::{Container, Dump, Known, Labels, Limit, Matching, Range};
 
-/// What is asked of all containers.
+/// Question that is asked of all containers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Question {
     /// Share of its periods in which a container may be throttled.
@@ -38,7 +38,7 @@ pub struct Enough {
     pub throttled_ratio: Range,
 }
 
-/// What becomes of a container.
+/// Verdict on a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It is throttled too often, and what is enough is known.
@@ -67,13 +67,13 @@ pub struct Row {
     pub name: String,
     /// Labels of its series.
     pub labels: Labels,
-    /// What it counted.
+    /// Counters of the container.
     pub known: Known,
     /// The least limit that is not certainly too little.
     pub least: Option<Limit>,
     /// The least limit that is enough.
     pub enough: Option<Enough>,
-    /// What follows.
+    /// Verdict on the container.
     pub verdict: Verdict,
     /// Its part of the budget.
     pub given: Option<Given>,
@@ -101,7 +101,7 @@ impl Row {
 /// The answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fleet {
-    /// What was asked.
+    /// Question that was asked.
     pub question: Question,
     /// Limited containers, those that are throttled most often first.
     pub rows: Vec<Row>,
@@ -213,7 +213,7 @@ fn raise_or_record(row: &Row) -> Verdict {
     }
 }
 
-/// What each step of a raise saves at least.
+/// Steps of a raise, each with a lower bound of what it saves.
 fn steps(row: &Row, matching: &Matching<'_>, all: &Quotas) -> Vec<budget::Step> {
     let (Some(now_ns), Some(enough)) = (row.known.limit.quota_ns, row.enough) else {
         return Vec::new();

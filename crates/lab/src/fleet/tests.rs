@@ -7,7 +7,8 @@ fn series(name: &str, labels: &str, values: &str) -> String {
     format!("{{\"metric\":{{\"__name__\":\"container_{name}\",{labels}}},\"values\":[{values}]}}")
 }
 
-/// What a container counted in 60 s: CPU seconds, throttled periods and seconds, under a quota in us in 100 ms.
+/// Series of a container that counted over 60 s: CPU seconds, throttled periods and seconds, under
+/// a quota in us in 100 ms.
 fn container(name: &str, used: f64, throttled: u64, seconds: f64, quota_us: i64) -> Vec<String> {
     let labels = format!(
         "\"namespace\":\"shop\",\"pod\":\"{name}-0\",\"container\":\"{name}\",\"node\":\"n1\""

@@ -1,4 +1,4 @@
-//! What a sweep of a recording leaves on disk.
+//! Files that a sweep of a recording leaves on disk.
 
 use std::fmt::Write;
 use std::path::Path;

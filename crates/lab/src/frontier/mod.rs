@@ -1,4 +1,5 @@
-//! What a recorded service gets from every limit that is worth a thought: a latency against the quota, a line for each burst.
+//! Latency of a recorded service under every limit that is worth considering: latency against the
+//! quota, a line for each burst.
 //!
 //! ```text
 //! recording ──► Bench (the one that `advise` searches with) ──► Frontier ──► page, plot on a terminal, SVG, CSV, JSON
@@ -59,13 +60,14 @@ pub struct Frontier {
     pub used_cpus: f64,
     /// The recorded limit.
     pub recorded: Grant,
-    /// What the values of a point are about: the percentiles of the latency, then what is promised beyond them.
+    /// Measures of a point's values: the percentiles of the latency, then the other promised
+    /// metrics.
     pub measures: Vec<Measure>,
     /// One for each burst, the smallest first.
     pub lines: Vec<Line>,
     /// Without any limit.
     pub unlimited: Point,
-    /// What really happened under limits with the recorded period.
+    /// Measured values under limits with the recorded period.
     pub measured: Vec<MeasuredPoint>,
 }
 
@@ -76,7 +78,7 @@ pub struct Grant {
     pub quota_us: Option<u64>,
     /// The period.
     pub period_us: u64,
-    /// What may be carried over.
+    /// Burst: runtime that may be carried over, µs.
     pub burst_us: u64,
 }
 
@@ -99,9 +101,9 @@ pub struct Measure {
     pub name: String,
     /// Unit of the values.
     pub unit: &'static str,
-    /// What the recording itself shows, where it shows that.
+    /// Value that the recording itself shows, where it shows one.
     pub seen: Option<f64>,
-    /// What is promised of it, if anything was.
+    /// Promised bound, if there is a promise.
     pub promised: Option<f64>,
     /// Whether a smaller value keeps a promise.
     pub from_above: bool,
@@ -132,7 +134,7 @@ pub struct Point {
     pub periods_throttled: f64,
 }
 
-/// What is expected under one limit.
+/// Forecast under one limit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Value {
     /// Mean over seeds.
@@ -143,7 +145,7 @@ pub struct Value {
     pub interval: [f64; 2],
 }
 
-/// What really happened under one limit.
+/// Measurement under one limit.
 #[derive(Clone, Debug, Serialize)]
 pub struct MeasuredPoint {
     /// The limit.
@@ -154,7 +156,7 @@ pub struct MeasuredPoint {
 }
 
 impl Line {
-    /// What the line is called: `burst 25 ms`.
+    /// Name of the line: `burst 25 ms`.
     pub fn name(&self) -> String {
         match self.burst_us {
             0 => "no burst".to_string(),
@@ -422,7 +424,7 @@ fn bursts<S: Simulate, F: Fn() + Sync>(
     bursts
 }
 
-/// What comes of each limit; the first is the one that prices are held against.
+/// Points of all limits; the first is the baseline of prices.
 fn points<S: Simulate, F: Fn() + Sync>(
     bench: &mut Bench<'_, S, F>,
     recorded: &Recorded,
@@ -477,11 +479,11 @@ fn measured(recorded: &Recorded, limit: Limit) -> Vec<&schedcast_trace::Setting>
         .collect()
 }
 
-/// What was measured of each measure.
+/// Measured value of each measure.
 fn beside(setting: &schedcast_trace::Setting, measures: &[Measure]) -> MeasuredPoint {
     let value = |measure: &Measure| {
         let mut names = LATENCY_FIGURES.iter();
-        // What was measured is about the service's main threads, as the percentiles are.
+        // Measured values are about the service's main threads, as the percentiles are.
         let threads = measures[0].metric.strip_suffix(&measures[0].name)?;
         let (figure, ..) = names.find(|(_, latency, suffix)| {
             measure.metric == format!("{threads}{latency}.{suffix}")

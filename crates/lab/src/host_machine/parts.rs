@@ -1,4 +1,4 @@
-//! What sysfs tells of this machine, as sections of a machine description.
+//! Sections of a machine description from this machine's sysfs.
 
 use std::collections::BTreeMap;
 

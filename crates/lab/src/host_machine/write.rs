@@ -1,4 +1,4 @@
-//! What was measured, as a machine description with a comment on every figure.
+//! Measured figures as a machine description with a comment on each.
 
 use std::fmt::Write as _;
 

@@ -16,7 +16,7 @@ use refuse::subjects_of;
 pub use refuse::{refuse_unknown, refuse_unknown_subject, short_names};
 pub use select::Selection;
 
-/// What the subject of a group begins with.
+/// Prefix of the subject of a group.
 pub const CGROUP: &str = "cgroup:";
 
 /// Which change is an improvement.
@@ -32,7 +32,7 @@ pub enum Better {
     None,
 }
 
-/// What a metric is measured on.
+/// Subject that a metric is measured on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
     /// A program, or the threads of one name.
@@ -43,7 +43,7 @@ pub enum Subject {
     Machine,
 }
 
-/// What follows the metric's own name.
+/// Suffix after the metric's own name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Suffix {
     /// Nothing.
@@ -59,7 +59,7 @@ enum Suffix {
 /// One family of metrics.
 #[derive(Debug)]
 pub struct Family {
-    /// What it is measured on.
+    /// Subject that it is measured on.
     pub subject: Subject,
     /// The metric's own name, without subject and suffix.
     pub name: &'static str,
@@ -373,11 +373,11 @@ pub struct Metric<'a> {
     pub family: &'static Family,
     /// Position of the family in [`FAMILIES`].
     pub rank: usize,
-    /// What it is measured on: `schbench`, `cgroup:/test` or `machine`.
+    /// Subject of the metric: `schbench`, `cgroup:/test` or `machine`.
     pub subject: &'a str,
     /// Everything behind the subject: `request_latency.p99`.
     pub name: &'a str,
-    /// What follows the family's name, without the point; empty if nothing does.
+    /// Suffix after the family's name, without the point; empty if there is none.
     pub suffix: &'a str,
 }
 
@@ -388,7 +388,8 @@ impl Metric<'_> {
         self.family.suffix == Suffix::Distribution && is_count
     }
 
-    /// What a table calls it behind the subject: counts of finished requests and activations in words.
+    /// Name of the metric in a table behind the subject: counts of finished requests and
+    /// activations in words.
     pub fn shown(&self) -> &str {
         match self.name {
             "request_latency.count" => "requests finished",

@@ -1,4 +1,4 @@
-//! Rows that somebody asked for by name.
+//! Rows that were asked for by name.
 //!
 //! A name may have `*` for any characters and `?` for one. Worked example: `web/*` is every metric of
 //! the program `web`, `*/nr_throttled` the throttled periods of all groups, and `machine/busy_ratio`

@@ -1,4 +1,4 @@
-//! What a user asks, before it is an experiment: a file, a command or a recording, and settings.
+//! Question of a user before it is an experiment: a file, a command or a recording, and settings.
 //!
 //! Settings are grouped into columns as they are typed. For
 //!
@@ -22,7 +22,7 @@ mod settings;
 
 pub use settings::{Columns, Setting};
 
-/// What the question is about.
+/// Subject of the question.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Subject {
     /// An experiment file; all its variants, or the named one alone.
@@ -34,7 +34,7 @@ pub enum Subject {
     },
     /// The text of an experiment file that is not a file; all its variants, or the named one alone.
     Text {
-        /// What messages call it.
+        /// Name of the subject in messages.
         name: String,
         /// The text (TOML).
         text: String,
@@ -59,7 +59,7 @@ const RECORDED: &str = "recorded";
 /// A whole question.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
-    /// What it is about.
+    /// Subject of the question.
     pub subject: Subject,
     /// The group that `cpu.*` settings belong to; a command also starts in it.
     pub cgroup: Option<String>,
@@ -111,7 +111,7 @@ impl Question {
                 let document = experiment::command_document(words, self.cgroup.as_deref());
                 let mut experiment = experiment::read(&document, &surroundings)?;
                 if self.columns.all_name_a_kernel() {
-                    // Nobody asked for the default kernel.
+                    // The default kernel was not asked for.
                     experiment.scenarios.remove(0);
                 }
                 Ok(experiment)
@@ -220,7 +220,7 @@ impl Question {
         if self.measured {
             surroundings.variants.extend(self.measured_columns()?);
         }
-        // What was typed for every column lies below what the run as a whole is given.
+        // Settings typed for every column lie below those of the run as a whole.
         surroundings.settings.splice(0..0, leading);
         for (name, settings) in &self.columns.variants {
             let variant = ExtraVariant {

@@ -18,7 +18,7 @@ pub enum Setting {
         flag: &'static str,
         /// Section and key.
         key: [&'static str; 2],
-        /// What was typed.
+        /// Argument as typed.
         argument: String,
     },
 }
@@ -27,7 +27,7 @@ impl Setting {
     /// The setting as a layer over an experiment; `cgroup` is the group that `cpu.*` files belong to.
     ///
     /// # Errors
-    /// What is wrong in it, at its place.
+    /// Description of the mistake in the argument, at its place.
     pub(super) fn layer(&self, cgroup: Option<&str>) -> Result<document::Table> {
         match self {
             Setting::Set(argument) => document::parse_setting(argument, "--set", cgroup),

@@ -1,4 +1,4 @@
-//! What a page says, as one object: `schedcast.report/1`.
+//! Content of a page as one object: `schedcast.report/1`.
 
 use schedcast_kernel::platform::Op;
 use schedcast_sim::histogram::Histogram;
@@ -32,15 +32,15 @@ pub struct Report {
     seeds: u32,
     tier: Option<&'static str>,
     target: Option<String>,
-    /// What the answer is about, as people call it: the heading of the page.
+    /// Name of the answer's subject: the heading of the page.
     subject: String,
-    /// What a reader must know before the numbers.
+    /// Warnings that a reader needs before the numbers.
     warnings: Vec<String>,
     /// The answer, a sentence each.
     sentences: Vec<String>,
     /// The variant of the cheapest change that helps.
     cheapest: Option<usize>,
-    /// What other limits would do, where the answer is from a recording.
+    /// Frontier of other limits, where the answer is from a recording.
     frontier: Option<Frontier>,
     reproduce: String,
     variants: Vec<Variant>,
@@ -80,7 +80,7 @@ struct GroupSettings {
 
 #[derive(Debug, Serialize)]
 struct Row {
-    /// What stands above the rows of a part of the table; the same in all of them.
+    /// Heading above the rows of a part of the table; the same in all of them.
     section: Option<String>,
     metric: String,
     subject: String,
@@ -99,7 +99,7 @@ struct Cell {
     at_least: bool,
     /// 95 % interval: of one run where the answer is from a recording, of the mean elsewhere.
     ci95: Option<[f64; 2]>,
-    /// What the recording itself shows.
+    /// Value that the recording itself shows.
     recorded: Option<f64>,
     /// Change against the first variant in words: in per cent, large ones as factors.
     change: Option<String>,

@@ -1,4 +1,5 @@
-//! What a group wanted in each of its periods: the CPU time its threads would have used had none of them ever waited.
+//! Demand of a group in each of its periods: the CPU time its threads would have used had none of
+//! them ever waited.
 //!
 //! A thread that is woken at 10 ms and uses 40 ms of CPU time until it blocks wants the CPU from 10 to 50 ms, however
 //! long it really takes. One that is still awake when the run ends wants it up to the end.
@@ -14,7 +15,7 @@ use schedcast_kernel::Ns;
 pub struct Demand {
     /// Ends of the rows that are closed; what is before the first one is in no row.
     ends_ns: Vec<Ns>,
-    /// What was wanted up to each end since the one before, and, last, what since the last end.
+    /// Demand from each end to the next, and last the demand since the last end, ns.
     sums_ns: Vec<Ns>,
 }
 

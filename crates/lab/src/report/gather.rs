@@ -38,7 +38,7 @@ pub struct Gathered {
     pub distributions: Vec<Distributions>,
     /// Of each variant, its first seed.
     pub scenes: Vec<Scene>,
-    /// What other limits would do, where the answer is from a recording.
+    /// Frontier of other limits, where the answer is from a recording.
     pub frontier: Option<Frontier>,
 }
 
@@ -114,7 +114,8 @@ fn distributions(finished: &Finished) -> Distributions {
     distributions
 }
 
-/// Runs the question's experiment and gathers what a page shows. What `memory` has is not run again.
+/// Runs the question's experiment and gathers what a page shows. Runs that `memory` has are not
+/// repeated.
 ///
 /// # Errors
 /// The first run's that fails.

@@ -1,4 +1,4 @@
-//! What the hardware did in a run, as a page shows it: turbostat's columns and shares of idle states.
+//! Hardware in a run, as a page shows it: turbostat's columns and shares of idle states.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use super::scene::Scene;
 
-/// What turbostat calls an idle state: `CPU%C6`.
+/// Prefix of turbostat's names of idle states: `CPU%C6`.
 const STATE_COLUMN: &str = "CPU%";
 
-/// What the hardware did over the whole run.
+/// Hardware over the whole run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Hardware {
     /// turbostat's columns, of all CPUs together.
@@ -33,7 +33,7 @@ pub struct Column {
     pub most: f64,
 }
 
-/// What the hardware did, where the machine's model has any of it.
+/// Hardware over the run; `None` where the machine's model has no part of it.
 pub fn hardware(world: &mut World) -> Option<Hardware> {
     let report = world.hardware_report()?;
     let cpus = report.cpus.len().max(1) as f64;
@@ -49,7 +49,7 @@ pub fn hardware(world: &mut World) -> Option<Hardware> {
     })
 }
 
-/// Leaves out idle states that no CPU of any scene entered: a machine may have more than anybody uses.
+/// Leaves out idle states that no CPU of any scene entered: a machine may have more states than its CPUs use.
 pub fn leave_out_unused_states(scenes: &mut [Scene]) {
     let used: BTreeSet<String> = scenes
         .iter()
@@ -74,7 +74,7 @@ pub fn leave_out_unused_states(scenes: &mut [Scene]) {
     }
 }
 
-/// What turbostat would have shown, as far as the machine's model has it.
+/// Columns of turbostat that the machine's model has.
 fn columns(report: &HardwareReport, residency: &[f64]) -> Vec<Column> {
     let percent = |share: f64| 100.0 * share;
     let column = |name: &str, mean: f64, most: f64| Column {

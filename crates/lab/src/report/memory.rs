@@ -23,7 +23,7 @@ const MOST_METRICS: usize = 1_000_000;
 /// Pictures that are kept, at most half a megabyte each.
 const MOST_SCENES: usize = 16;
 
-/// What was simulated lately. It may be asked from several threads.
+/// Memory of recent simulations. It may be asked from several threads.
 #[derive(Debug, Default)]
 pub struct Memory {
     runs: Mutex<Vec<Run>>,

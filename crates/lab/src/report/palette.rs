@@ -2,8 +2,9 @@
 
 /// The style of the page.
 const STYLE: &str = include_str!("page/report.css");
-/// What a reader without the cones for medium wavelengths sees, in linear light: Machado, Oliveira and Fernandes, "A
-/// Physiologically-based Model for Simulation of Color Vision Deficiency", 2009, severity 1.0.
+/// Matrix that simulates the sight of a reader without the cones for medium wavelengths, in linear
+/// light: Machado, Oliveira and Fernandes, "A Physiologically-based Model for Simulation of Color
+/// Vision Deficiency", 2009, severity 1.0.
 const DEUTERANOPIA: [[f64; 3]; 3] = [
     [0.367_322, 0.860_646, -0.227_968],
     [0.280_085, 0.672_501, 0.047_413],

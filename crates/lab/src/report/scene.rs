@@ -1,4 +1,5 @@
-//! What a page shows of one run: drawn while it goes on, in memory that does not grow with it.
+//! Scene that a page shows of one run: drawn while the run goes on, in memory that does not grow
+//! with it.
 //!
 //! Three layers: every run of a thread on a CPU (*slices*), from a chosen time until a budget is used up; how busy CPUs
 //! and groups were in each of a fixed number of *buckets* over the whole run, whose width doubles when there would be
@@ -41,7 +42,7 @@ pub struct Budget {
     pub target: Option<String>,
 }
 
-/// What a page shows of one run.
+/// Scene that a page shows of one run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Scene {
     /// Length of the run, ms.
@@ -82,7 +83,7 @@ pub struct Scene {
     pub watts: Vec<f32>,
     /// Mean clock of all CPUs, MHz, at the end of each bucket; empty where clocks are not modelled.
     pub mhz: Vec<f32>,
-    /// What the hardware did, where it is modelled.
+    /// Hardware over the run, where it is modelled.
     pub hardware: Option<Hardware>,
     /// Begin and length of the longest waits of the target's threads, ms, and whose they were; the longest first.
     pub waits: Vec<(f64, f64, String)>,
@@ -102,7 +103,7 @@ pub struct GroupPeriods {
     pub merged: usize,
     /// Ends of the rows, ms.
     pub at_ms: Vec<f64>,
-    /// What the pool had after the refill at the begin of the period, ms.
+    /// Runtime in the pool after the refill at the begin of the period, ms.
     pub granted_ms: Vec<f64>,
     /// CPU time used, ms.
     pub used_ms: Vec<f64>,
@@ -110,7 +111,7 @@ pub struct GroupPeriods {
     pub wanted_ms: Vec<f64>,
     /// Throttled time summed over CPUs, ms.
     pub throttled_ms: Vec<f64>,
-    /// What was left at its end, ms: the burst balance.
+    /// Runtime left in the pool at the end of the period, ms: the burst balance.
     #[serde(skip)]
     pub left_ms: Vec<f64>,
 }
@@ -202,7 +203,7 @@ pub struct Sketch {
     in_target: Vec<bool>,
     /// CPUs, then three rows a group, then power and clock.
     buckets: Buckets,
-    /// What the pool of each group had at the begin of its period.
+    /// Runtime in the pool of each group at the begin of its period, ns.
     granted_ns: Vec<Option<i64>>,
     /// Periods of each row of `scene.periods` that are not a row yet.
     pending: Vec<Vec<[f64; 5]>>,

@@ -89,7 +89,8 @@ pub fn answer(comparison: &Comparison, context: &Context) -> String {
     )
 }
 
-/// What the sentence may be about: the first section, which is the target's, as long as it says anything.
+/// Metrics that the sentence may be about: those of the first section that has any with a better
+/// direction; it is the target's if it has one.
 fn telling<'a>(comparison: &'a Comparison, context: &Context) -> Vec<Metric<'a>> {
     let mut sections = rows::rows(comparison, context).sections.into_iter();
     let is_telling = |metric: &Metric<'_>| metric.better() != Better::None;
@@ -133,7 +134,7 @@ fn change(metric: &Metric<'_>, before: &Summary, after: &Summary) -> String {
     )
 }
 
-/// What it does to throttling, where a group is limited.
+/// Sentence part on the change of throttling, where a group is limited.
 fn side(
     comparison: &Comparison,
     context: &Context,

@@ -159,7 +159,7 @@ fn a_scene_agrees_with_the_counters() {
     }
 }
 
-/// The deepest state is left out if nobody enters it, in any variant.
+/// The deepest state is left out if no CPU enters it, in any variant.
 #[test]
 fn idle_states_that_nobody_enters_are_left_out() {
     let budget = scene::Budget {
@@ -187,7 +187,8 @@ fn idle_states_that_nobody_enters_are_left_out() {
     }
 }
 
-/// What is wanted does not depend on the limit, as long as it does not change when threads are woken; what is used does.
+/// Demand does not depend on the limit, as long as the limit does not change when threads are
+/// woken; usage does.
 #[test]
 fn demand_is_what_an_unlimited_group_uses() {
     let scene = |limit: &str| {

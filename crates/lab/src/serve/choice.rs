@@ -1,4 +1,4 @@
-//! What the controls of a served page are set to, and what they can be set to.
+//! Settings of the controls of a served page, and the range of each.
 
 use schedcast_kernel::rules::Version;
 use serde::{Deserialize, Serialize};
@@ -36,12 +36,12 @@ pub struct Choice {
     pub cpus: Option<usize>,
     /// Runs of each variant.
     pub seeds: u32,
-    /// What was set before and is kept as a column; of these, seeds and further pins do not count.
+    /// Earlier settings kept as columns; their own seeds and pins do not count.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pinned: Vec<Choice>,
 }
 
-/// What the controls offer.
+/// Values that the controls offer.
 #[derive(Clone, Debug, Serialize)]
 pub struct Controls {
     kernels: Vec<String>,
@@ -54,7 +54,7 @@ pub struct Controls {
 }
 
 impl Controls {
-    /// What can be changed about an experiment.
+    /// Controls of the settings that can be changed in an experiment.
     ///
     /// # Errors
     /// A question that does not say which group it is about.
@@ -98,7 +98,7 @@ impl Controls {
         })
     }
 
-    /// What nobody has changed yet.
+    /// Settings before any change.
     pub fn start(&self) -> &Choice {
         &self.start
     }
@@ -164,7 +164,8 @@ impl Choice {
         alone(self) == alone(other)
     }
 
-    /// What differs from the start, as the heading of a column: `67 ms in 100 ms, burst 20 ms, kernel 6.5`.
+    /// Difference from the start as the heading of a column: `67 ms in 100 ms, burst 20 ms, kernel
+    /// 6.5`.
     fn name(&self, start: &Choice) -> String {
         let ms = |us: u64| format!("{} ms", us as f64 / 1e3);
         let mut name = match self.quota_us {

@@ -45,10 +45,10 @@ const ONLY_ONCE: [&str; 5] = [
 pub struct Request {
     /// `GET`, `POST`, …
     pub method: String,
-    /// What was asked for, as sent.
+    /// Target of the request, as sent.
     pub target: String,
     headers: Vec<(String, String)>,
-    /// What was sent, at most [`LARGEST_BODY`] bytes.
+    /// Body of the request, at most [`LARGEST_BODY`] bytes.
     pub body: Vec<u8>,
 }
 
@@ -61,7 +61,7 @@ impl Request {
     }
 }
 
-/// What is answered.
+/// Answer to a request.
 pub struct Reply {
     /// Three digits.
     pub status: u16,
@@ -161,7 +161,7 @@ fn attend(
 /// Why there is no request.
 enum Refusal {
     Answered(Reply),
-    /// Nobody is there to be answered.
+    /// The client has left.
     Gone,
 }
 

@@ -6,10 +6,11 @@
 //!                 → the page's data: the baseline beside what was pinned and set
 //! ```
 //!
-//! The server listens on 127.0.0.1 only. A page of another site can make a browser send requests here, so a request
-//! whose `Host` is not this server (a name that was pointed at 127.0.0.1), or whose `Origin` is another site, is
-//! refused. What may be asked are numbers and names of the experiment that was given; no request opens a file. One
-//! request simulates at a time; the page itself is sent meanwhile.
+//! The server listens on 127.0.0.1 only. A page of another site can make a browser send requests
+//! here, so a request whose `Host` is not this server (a name that was pointed at 127.0.0.1), or
+//! whose `Origin` is another site, is refused. Requests may contain numbers and names of the given
+//! experiment; no request opens a file. One request simulates at a time; the page itself is sent
+//! meanwhile.
 
 mod choice;
 mod http;
@@ -42,8 +43,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Answers the question once and listens on `port` (0: any that is free). What is set with the controls is run
-    /// with `seeds` seeds.
+    /// Answers the question once and listens on `port` (0: any that is free). Settings of the
+    /// controls are run with `seeds` seeds.
     ///
     /// # Errors
     /// A question that cannot be answered, a port that is taken.

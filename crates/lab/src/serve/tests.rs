@@ -114,7 +114,7 @@ fn what_is_set_is_simulated_beside_the_baseline() {
     });
 }
 
-/// What was set before stays as a column; what is set and pinned is one column.
+/// Earlier settings stay as columns; settings that are both current and pinned are one column.
 #[test]
 fn pinned_settings_are_columns() {
     let with_pins = |set: u64, pinned: &[String]| {
@@ -252,7 +252,7 @@ fn impossible_settings_are_told() {
     });
 }
 
-/// What the server sends to a client that sends these bytes and then waits.
+/// Answer of the server to a client that sends these bytes and then waits.
 fn raw(address: SocketAddr, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(bytes).unwrap();

@@ -39,7 +39,7 @@ pub(super) struct Built {
 /// Builds the workload of a scenario.
 ///
 /// # Errors
-/// A program nobody knows, a file that cannot be read, a recording that cannot be replayed.
+/// An unknown program, a file that cannot be read, a recording that cannot be replayed.
 pub(super) fn build(simulator: &Simulator, scenario: &Scenario, chance: Chance) -> Result<Built> {
     let mut builder = Builder {
         scenario,
@@ -157,7 +157,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// What the kernel itself does now and then.
+    /// Adds the kernel's own housekeeping.
     fn add_housekeeping(&mut self) -> Result<()> {
         self.refuse_background_threads()?;
         let (cpus, chance) = (self.scenario.machine.cpus(), self.chance);
@@ -188,7 +188,7 @@ impl Builder<'_> {
             let mut running = self.programs.iter();
             let running = running.find(|running| running.name == program.name);
             if let Some(end) = running.and_then(|running| running.endless_without) {
-                let message = format!("`{}` runs until somebody stops it", program.name);
+                let message = format!("`{}` runs until it is stopped", program.name);
                 let hint = format!("give it {end}, or all of the run a duration: --duration 20s");
                 return Err(Error::input(&program.action.place, message).hint(hint));
             }
@@ -248,7 +248,7 @@ impl Builder<'_> {
     }
 
     /// A run of rt-app files only ends when the last of them does: none of their threads has to finish an event for that.
-    /// Beside other programs a file's `duration` ends its own threads, and nobody else.
+    /// Beside other programs a file's `duration` ends its own threads, and no others.
     fn ends_with_rt_app(&mut self) {
         let end_ns = |running: &Running| {
             let is_rt_app = running.tool.name == programs::rt_app::TOOL.name;

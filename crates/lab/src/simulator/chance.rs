@@ -1,4 +1,4 @@
-//! What differs between two real runs of the same thing, drawn from the seed.
+//! Differences between two real runs of the same workload, drawn from the seed.
 //!
 //! A simulation that always begins at the same moment of the tick, with the same prices to the nanosecond, answers for one
 //! phase only. Where a tick, a period and a time slice fall together, that phase decides the whole answer, and a price that
@@ -8,11 +8,11 @@
 //!   them, commit 13bb06f8dd42, in all stable kernels since 2023). Before 6.4 the periods of all groups end at multiples of the
 //!   period since the boot too, so that a tick and the end of a period fall together there. From 6.4 on
 //!   (`timer_interleave`) the kernel draws where the periods of a group end, and so does the simulator.
-//! * **starts of programs**, each later by up to the price of a fork: whoever starts several does so one after the other.
+//! * **starts of programs**, each later by up to the price of a fork: several programs are started one after the other.
 //! * **prices**, each by a factor of its own with a standard deviation of [`PRICE_SPREAD`].
 //! * **the clocks of timer interrupts**, [`TIMER_OFFSET_NS`]: two CPUs never take their ticks in the same nanosecond.
 //!
-//! What a recording shows stays as recorded: its wakeups and its periods.
+//! Recorded wakeups and periods stay as recorded.
 //!
 //! Draws belong to names. Two variants under one seed have the same time since the boot, and a program that both of them
 //! have starts at the same moment in both, with the same prices, so that they are compared pair by pair.
@@ -141,7 +141,7 @@ impl Chance {
     }
 }
 
-/// What draws are for: numbers that no other purpose of the simulator has.
+/// Purposes of draws: numbers that no other purpose of the simulator has.
 mod purpose {
     pub const BOOT: u64 = 0x626f_6f74;
     pub const START: u64 = 0x7374_6172;

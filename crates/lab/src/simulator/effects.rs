@@ -1,8 +1,8 @@
 //! Settings that change nothing under the chosen kernel, machine or programs.
 //!
 //! Worked example: an rt-app file gives a fair thread a `dl-runtime` of 3 ms. From 6.12 on that is its
-//! slice; under 6.6 `sched_setattr` takes the number and nobody looks at it. The forecast for 6.6 is right
-//! to ignore it, and whoever wrote it should know.
+//! slice; under 6.6 `sched_setattr` takes the number and ignores it. The forecast for 6.6 is right
+//! to ignore it, and its author should know.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ use crate::experiment::program::Action;
 use crate::tables::rows::is_within;
 
 impl Simulator {
-    /// What has no effect in these scenarios, in one sentence.
+    /// Settings that have no effect in these scenarios, in one sentence.
     ///
     /// # Errors
     /// A program that cannot be built.
@@ -134,7 +134,7 @@ fn tunables(scenario: &Scenario) -> Vec<String> {
     .collect()
 }
 
-/// What is to happen when the run is over.
+/// Programs and changes that are due only after the end of the run.
 fn after_the_end(scenario: &Scenario) -> Vec<String> {
     let Some(end_ns) = scenario.duration_ns else {
         return Vec::new();
@@ -154,7 +154,7 @@ fn after_the_end(scenario: &Scenario) -> Vec<String> {
     programs.chain(changes).collect()
 }
 
-/// What the rules leave out where CPUs have different capacities.
+/// Behaviour that the rules leave out where CPUs have different capacities.
 fn capacities(scenario: &Scenario) -> Option<String> {
     let machine = &scenario.machine.machine;
     let capacities = &machine.topology.capacities;

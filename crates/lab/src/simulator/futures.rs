@@ -21,8 +21,8 @@ pub(super) fn run(simulator: &Simulator, family: &[&Scenario], seed: u64) -> Vec
         }
         _ => return family.iter().map(alone).collect(),
     };
-    // Who runs until its programs end looks at times of its own whether they have, so it cannot be shared; an
-    // error belongs to the scenario it comes from.
+    // A run until the end of its programs decides at times of its own whether they have ended, so
+    // it cannot be shared; an error belongs to the scenario it comes from.
     let Some(course) = course.ok().filter(|course| course.duration_ns.is_some()) else {
         return family.iter().map(alone).collect();
     };
@@ -62,7 +62,7 @@ fn fail(
     }
 }
 
-/// What becomes of scenarios that were the same so far.
+/// Course of scenarios that were the same so far: the same to the end, or parted.
 enum Parting {
     /// They stay the same.
     Never(Box<Course>),

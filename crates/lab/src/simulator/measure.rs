@@ -48,7 +48,7 @@ pub(super) fn outcome<K: Core>(
     }
 }
 
-/// What has not finished, at the end and halfway to it.
+/// Unfinished requests at the end and halfway to it.
 struct UnderWay<'a> {
     now: Unfinished,
     halfway: &'a Unfinished,
@@ -80,9 +80,10 @@ impl UnderWay<'_> {
     }
 }
 
-/// A distribution of times under `name`, in µs; nothing when there is no time in it. What has not finished is in it with its
-/// age, so that starvation does not look good: a percentile that falls among the unfinished is a lower bound. One that is
-/// younger than a percentile says nothing about it: see [`quantile_of`].
+/// A distribution of times under `name`, in µs; nothing when there is no time in it. Unfinished
+/// requests count with their age, so that starvation does not look good: a percentile that falls
+/// among the unfinished is a lower bound. One that is younger than a percentile says nothing about
+/// it: see [`quantile_of`].
 ///
 /// Worked example: 60 requests took 10 ms, 40 wait since 1 s. The median is 10 ms; the 95th percentile is at least 1 s. The
 /// largest and the mean are lower bounds too.
@@ -195,7 +196,7 @@ fn add_names<K: Core>(
     }
 }
 
-/// What threads of one name used and how often they came and went.
+/// Adds the CPU time, the waiting times and the event counts of the threads of one name.
 fn add_counters(threads: &NameStatistics, metrics: &mut MetricMap) {
     let name = &threads.name;
     let mut seconds = |metric: &str, ns: Ns| {
@@ -213,7 +214,8 @@ fn add_counters(threads: &NameStatistics, metrics: &mut MetricMap) {
     count("migrations", threads.migrations);
 }
 
-/// What programs recorded themselves. A program that measures what a probe measures knows better.
+/// Adds the metrics that programs recorded themselves. They take precedence over a probe's metric
+/// of the same name.
 fn add_program_metrics<K: Core>(
     world: &World<false, K>,
     programs: &[Running],
@@ -239,7 +241,7 @@ fn add_program_metrics<K: Core>(
     }
 }
 
-/// What the groups counted since `before`, which is what they had counted when statistics began.
+/// Adds the counters of the groups since `before`, their values when statistics began.
 fn add_groups<K: Core>(world: &World<false, K>, before: &MetricMap, metrics: &mut MetricMap) {
     for (metric, value) in group_counters(world) {
         let earlier = before.get(&metric).copied().unwrap_or(0.0);
@@ -327,7 +329,7 @@ fn access_name(access: Access) -> &'static str {
     }
 }
 
-/// What turbostat would have printed over the time that counts.
+/// Adds turbostat's columns over the time that counts.
 fn add_hardware(report: &HardwareReport, metrics: &mut MetricMap) {
     let mut put = |metric: &str, value: f64| {
         metrics.insert(format!("machine/{metric}"), value);

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Worked example: the scenario "quota 60 ms" of a recording is the recorded threads compiled to
-//! programs, `/pg` with 60 ms of every 100 ms and the recorded phase of its period timer, and 29.5 s of
-//! virtual time. What it measures is named `postgres/activation_latency.p95`,
+//! programs, `/pg` with 60 ms of every 100 ms and the recorded phase of its period timer, and 29.5
+//! s of virtual time. Its metrics are named `postgres/activation_latency.p95`,
 //! `cgroup:/pg/nr_throttled` and so on.
 
 mod build;
@@ -96,7 +96,7 @@ impl Simulator {
         self
     }
 
-    /// What the threads of a recording do, on a machine with these prices.
+    /// Actions of the threads of a recording, on a machine with these prices.
     ///
     /// # Errors
     /// A recording that cannot be read or replayed so.
@@ -132,7 +132,8 @@ impl Simulator {
         Ok(replay)
     }
 
-    /// What the threads behind a scenario's programs do; `None` where it names no background.
+    /// Actions of the threads in the background of a scenario's programs; `None` where it names no
+    /// background.
     ///
     /// # Errors
     /// A folder that is no recording; a scenario that replays a recording, which has its own background.
@@ -163,7 +164,7 @@ impl Simulator {
         self.draws && scenario.machine.housekeeping && !scenario.programs.iter().any(replays)
     }
 
-    /// What a person should know about the backgrounds of scenarios, a sentence each.
+    /// Notes that a reader needs about the backgrounds of scenarios, a sentence each.
     ///
     /// # Errors
     /// As [`Simulator::background`].
@@ -296,14 +297,14 @@ pub struct Finished<K: Core = Kernel> {
     pub world: World<false, K>,
     /// The benchmarks, which know their own metrics and print as their tools do.
     pub programs: Vec<Running>,
-    /// What the groups had counted when statistics began.
+    /// Counters of the groups when statistics began.
     before: MetricMap,
-    /// What was under way at half the time.
+    /// Unfinished requests at half the time.
     halfway: Unfinished,
 }
 
 impl<K: Core> Finished<K> {
-    /// What it measured; counters of hardware are brought up to its end.
+    /// Measured outcome of the run; counters of hardware are brought up to its end.
     pub fn outcome(&mut self) -> Outcome {
         measure::outcome(&mut self.world, &self.programs, &self.before, &self.halfway)
     }
@@ -313,7 +314,7 @@ impl Simulator {
     /// Runs a scenario to its end.
     ///
     /// # Errors
-    /// What the scenario asks for and cannot be had, programs at fault.
+    /// Features that the scenario asks for and that cannot be had; programs at fault.
     pub fn finish(&self, scenario: &Scenario, seed: u64) -> Result<Finished> {
         self.go(scenario, seed, false, &mut |world, until| {
             world.run_until(until)
@@ -429,11 +430,11 @@ struct Course<K: Core = Kernel> {
     programs: Vec<Running>,
     /// When statistics begin, if they have not yet.
     warmup_ns: Option<Ns>,
-    /// What the groups had counted by then.
+    /// Counters of the groups by then.
     before: MetricMap,
     /// Changes of the scenario that are made, or made by the world itself.
     changes: usize,
-    /// What was under way at half the time.
+    /// Unfinished requests at half the time.
     halfway: Unfinished,
 }
 
@@ -505,7 +506,7 @@ impl<K: Core> Course<K> {
                 self.warm_up(change.time_ns)?;
                 run(&mut self.world, change.time_ns).map_err(bad_input)?;
                 let mut rules = kernel.rules.clone();
-                // What a write to a tunable changes is not when ticks come.
+                // A write to a tunable does not change the times of ticks.
                 rules.tick_phase_ns = self.world.kernel().rules.tick_phase_ns;
                 self.world.set_rules(rules);
             }
@@ -569,7 +570,7 @@ impl Simulate for Simulator {
     }
 }
 
-/// What the benchmarks print at their end.
+/// Text that the benchmarks print at their end.
 fn printed<K: Core>(finished: &Finished<K>) -> Result<String> {
     let (world, programs) = (&finished.world, &finished.programs);
     if programs.is_empty() {

@@ -21,7 +21,7 @@ use crate::experiment::Scenario;
 use crate::experiment::document::parse;
 use crate::experiment::kernel::KernelSettings;
 
-/// What a world with a tree leaves out, for readers of a report.
+/// Parts that a world with a tree leaves out, for readers of a report.
 pub const LEFT_OUT: &str =
     "with a kernel tree the machine has neither idle states nor changing clocks";
 

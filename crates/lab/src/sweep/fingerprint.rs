@@ -15,7 +15,7 @@ use crate::experiment::kernel::KernelSettings;
 use crate::experiment::program::{Action, Program};
 use crate::outcome::Fnv;
 
-/// What of a kernel tree decides what its scheduler does: its release and its C.
+/// Files of a kernel tree that decide the behaviour of its scheduler: its release and its C.
 const TREE: [&str; 2] = ["Makefile", "kernel/sched"];
 
 /// Computes fingerprints; reads every file that programs refer to once.

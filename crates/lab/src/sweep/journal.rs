@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::outcome::{Fnv, Outcome};
 
-/// How often a lock that somebody holds is asked for again, and after which time: 0.2 s in all.
+/// How often a lock that another process holds is asked for again, and after which time: 0.2 s in all.
 const LOCK_TRIES: u32 = 20;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 /// Digits of the checksum and of all other hashes.
@@ -49,7 +49,7 @@ struct Run {
     at_least: BTreeSet<String>,
 }
 
-/// What a journal held when it was opened.
+/// Content of a journal when it was opened.
 #[derive(Debug, Default)]
 pub struct Found {
     /// The runs of every finished point by its fingerprint.

@@ -48,7 +48,7 @@ pub struct Options {
     pub folder: Option<PathBuf>,
     /// Threads; `None` is one for each CPU.
     pub workers: Option<usize>,
-    /// What tells this program from others that would compute something else.
+    /// Identity of the program: differs from that of any program that would compute something else.
     pub build: String,
     /// The part of the grid to run; `None` is all of it.
     pub part: Option<Part>,
@@ -88,7 +88,7 @@ impl Part {
     }
 }
 
-/// What tells the program in the file `program` from others: a hash of its bytes.
+/// Identity of the program in the file `program`: a hash of its bytes.
 ///
 /// # Errors
 /// A file that cannot be read.
@@ -176,8 +176,8 @@ impl<'a> Sweep<'a> {
     /// Runs what is still to do. `ran` is called after each run, from any thread.
     ///
     /// # Errors
-    /// The error of the first run, by point and then by seed, that has one; a failed write. What was
-    /// finished before stays in the journal.
+    /// The error of the first run, by point and then by seed, that has one; a failed write. Points
+    /// finished before stay in the journal.
     pub fn run(mut self, simulator: &impl Simulate, ran: &(impl Fn() + Sync)) -> Result<Results> {
         let pool = pool(self.options.workers)?;
         let mut known = Vec::new();
@@ -238,7 +238,7 @@ struct Finished {
     row: Row,
 }
 
-/// What workers share.
+/// State that workers share.
 struct Work<'a> {
     experiment: &'a Experiment,
     fingerprints: &'a BTreeMap<usize, u64>,

@@ -1,4 +1,4 @@
-//! What a sweep found: one row a point, as CSV, JSON and a table for a terminal.
+//! Results of a sweep: one row a point, as CSV, JSON and a table for a terminal.
 //!
 //! Worked example: the sweep of `kernel.hz` over 250 and 1000 is in CSV
 //!

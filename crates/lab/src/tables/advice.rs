@@ -77,7 +77,7 @@ pub fn ticket(advice: &Advice) -> String {
     text
 }
 
-/// What it was computed from, with the fit of the promised metrics alone.
+/// Provenance of the advice, with the fit of the promised metrics alone.
 fn judged_from(comparison: &Comparison, context: &Context, promises: &[Slo]) -> String {
     let mut context = context.clone();
     context.fit.retain(|fit| {
@@ -102,7 +102,7 @@ fn heading(comparison: &Comparison, context: &Context, promises: &[Slo]) -> Stri
     text
 }
 
-/// What the recording shows of what is promised, below the forecast for its limit.
+/// Recorded values of the promised metric, below the forecast for its limit.
 fn recorded_row(comparison: &Comparison, slo: &Slo, forecasts: &[&Forecast]) -> Option<Row> {
     let summary = comparison.variants.first()?.get(&slo.metric)?;
     let scale = promise_scale(slo, forecasts);
@@ -287,7 +287,7 @@ fn kept(option: &Candidate) -> bool {
     option.falls_behind.is_none() && option.forecasts.iter().all(|forecast| forecast.met)
 }
 
-/// What each promised metric becomes under an option.
+/// Forecast of each promised metric under an option, in words.
 fn brings(advice: &Advice, option: &Candidate) -> Vec<String> {
     let pairs = advice.promises.iter().zip(&option.forecasts);
     let told = pairs.filter_map(|(slo, forecast)| {
@@ -309,7 +309,7 @@ fn brings(advice: &Advice, option: &Candidate) -> Vec<String> {
     told.collect()
 }
 
-/// What the recorded limit costs if it stays.
+/// Cost of keeping the recorded limit.
 fn now(advice: &Advice) -> String {
     let recorded = &advice.options[0];
     let unlimited = advice

@@ -79,7 +79,7 @@ fn changed(comparison: &Comparison, metric: &Metric<'_>) -> bool {
     };
     let least_ratio = if metric.headline() { 1.01 } else { 1.05 };
     let samples = |variant: &Variant| Range::of(&variant.get(&name)?.values());
-    // What only one side has is a change as well.
+    // A value that only one side has is a change as well.
     let Some(base) = samples(base) else {
         return others.iter().any(|other| samples(other).is_some());
     };
@@ -87,7 +87,7 @@ fn changed(comparison: &Comparison, metric: &Metric<'_>) -> bool {
     others.any(|other| base.left_for(&other, least_ratio))
 }
 
-/// What lkp looks at of a metric's samples.
+/// Statistics of a metric's samples that lkp looks at.
 struct Range {
     smallest: f64,
     mean: f64,

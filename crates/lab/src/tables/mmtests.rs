@@ -161,7 +161,7 @@ pub(super) fn report(
     text
 }
 
-/// What mmtests calls the operation: metric and unit. Ratios are shown in per cent.
+/// Name of the operation in mmtests: metric and unit. Ratios are shown in per cent.
 pub(super) fn operation(metric: &Metric<'_>) -> String {
     let unit = if metric.unit() == "ratio" {
         "%"
@@ -241,7 +241,7 @@ fn cell(
         return format!("{value:12.2}{}", " ".repeat(COLUMN - 12));
     };
     let percent = improvement(statistic.better(better), base, value);
-    // What rounds to nothing has no sign.
+    // A change that rounds to nothing has no sign.
     let percent = if percent.abs() < 0.005 { 0.0 } else { percent };
     let starred = || distance(&base_samples, &own, kind).is_some_and(|gap| gap.abs() > 1.0);
     if statistic == Statistic::Mean && starred() {

@@ -70,10 +70,10 @@ impl Style {
     }
 }
 
-/// What a table says around its numbers.
+/// Text of a table around its numbers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Context {
-    /// What was run: an experiment file, or a recording with its length.
+    /// Source of the runs: an experiment file, or a recording with its length.
     pub source: String,
     /// Machine in a few words, such as `8 CPUs`.
     pub machine: String,
@@ -91,7 +91,7 @@ pub struct Context {
     pub selection: Selection,
     /// How the re-simulated recording compares with the recorded run.
     pub fit: Vec<Fit>,
-    /// What an answer from a recording comes to, a sentence each.
+    /// Verdict of an answer from a recording, a sentence each.
     pub verdict: Vec<String>,
     /// Name of the column of the cheapest change that helps.
     pub cheapest: Option<String>,
@@ -101,7 +101,7 @@ pub struct Context {
     pub about: Option<About>,
     /// How the table is set on paper or on a terminal.
     pub style: Style,
-    /// What people call the groups of a recording, by path.
+    /// Names of the groups of a recording, by path.
     pub labels: BTreeMap<String, String>,
 }
 
@@ -112,11 +112,23 @@ pub struct Fit {
     pub metric: String,
     /// Mean over the seeds, in the metric's unit.
     pub predicted: f64,
-    /// What the recording shows, in the metric's unit.
+    /// Value that the recording shows, in the metric's unit.
     pub seen: f64,
+    /// Least and most of the seeds, where the recording does not show when its periods end. Each seed
+    /// draws that then, and the recorded run is one of the draws.
+    pub chance: Option<[f64; 2]>,
 }
 
 impl Fit {
+    /// The simulated value to judge the simulation by: the mean, or where chance decides when periods
+    /// end, the value in the range of the seeds that is nearest to the recorded one.
+    pub fn judged(&self) -> f64 {
+        match self.chance {
+            Some([least, most]) => self.seen.clamp(least, most),
+            None => self.predicted,
+        }
+    }
+
     /// How far the simulation is off, as a share of what the recording shows; without limit where that is 0.
     fn miss(&self) -> f64 {
         match self.predicted == self.seen {

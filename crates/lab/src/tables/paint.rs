@@ -13,7 +13,7 @@ pub enum Paint {
     Good,
     /// A change for the worse: red.
     Bad,
-    /// What stands beside a value: its interval, what was recorded and measured.
+    /// Text beside a value: its interval, the recorded and the measured value.
     Dim,
 }
 

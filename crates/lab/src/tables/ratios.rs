@@ -14,7 +14,7 @@ use crate::comparison::{Comparison, Summary, Variant};
 use crate::metrics::{Better, Metric};
 use crate::statistics::mean;
 
-/// What is said of a variant over all operations of a program.
+/// Summaries of a variant over all operations of a program.
 const SUMMARIES: [&str; 5] = ["Gmean Higher", "Gmean Lower", "Dmean", "Dmin", "Dmax"];
 
 /// One operation of one variant against the baseline.

@@ -10,7 +10,7 @@
 //! | machine | the whole machine |
 //!
 //! Everything else is hidden behind `-v`, and one line says how much that is. Worked example: a node with
-//! `/web` as the target and 16 names, of which `nginx` becomes 40 % slower and nobody else changes, has
+//! `/web` as the target and 16 names, of which `nginx` becomes 40 % slower and no other changes, has
 //! the rows of `web`, one row of `nginx`, one of the machine, and "hidden: 14 other neighbours".
 
 use std::collections::BTreeSet;
@@ -31,7 +31,7 @@ const NEIGHBOURS_MAX: usize = 5;
 pub struct About {
     /// Path of the group; `/` is all of the machine.
     pub path: String,
-    /// What people call it.
+    /// Name of the section's subject.
     pub name: String,
     /// Its threads and those of the groups below it, the most active first.
     pub members: Vec<String>,
@@ -62,7 +62,7 @@ pub fn is_within(path: &str, above: &str) -> bool {
 /// Rows under one heading.
 #[derive(Debug)]
 pub(crate) struct Section<'a> {
-    /// What stands above them; an experiment's only section has no heading.
+    /// Heading above the rows; an experiment's only section has none.
     pub(crate) heading: Option<String>,
     /// The rows.
     pub(crate) metrics: Vec<Metric<'a>>,

@@ -33,16 +33,16 @@ const MEASURED: &str = "measured";
 /// Longest row label that is shown in full, in per cent of a line.
 const LONGEST_LABEL_PERCENT: usize = 52;
 
-/// What a row says.
+/// Kind of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RowKind {
     /// The begin of a section.
     Heading,
     /// Values of one metric.
     Values,
-    /// What the recording itself shows of the metric above.
+    /// Value that the recording itself shows of the metric above.
     Recorded,
-    /// What was really measured of the metric above.
+    /// Measured value of the metric above.
     Measured,
 }
 
@@ -69,7 +69,7 @@ pub(super) struct Body {
     hidden: Option<String>,
 }
 
-/// What stands in a cell, in parts that align.
+/// Content of a cell, in parts that align.
 #[derive(Clone, Default)]
 pub(super) struct Cell {
     pub(super) value: String,
@@ -564,7 +564,7 @@ fn body_line(
     format!("{}\n", line.trim_end())
 }
 
-/// What the marks mean, for those that occur.
+/// Legend of the marks that occur.
 pub(super) fn notes(comparison: &Comparison, table: &Body, style: &Style) -> String {
     let rows = &table.rows;
     let wrap = |text: &str| wrap_to(style.columns, "", &words(text), 2);
@@ -609,7 +609,7 @@ pub(super) fn notes(comparison: &Comparison, table: &Body, style: &Style) -> Str
 /// Rows whose chaos floor is told.
 const FLOORS: usize = 3;
 
-/// What the baseline differs by from itself under other draws, of the first rows.
+/// Chaos floor of the first rows: the difference of the baseline from itself under other draws.
 fn chaos_floor(comparison: &Comparison, rows: &[TableRow]) -> Option<String> {
     if comparison.variants.len() < 2 {
         return None;
@@ -638,7 +638,7 @@ fn chaos_floor(comparison: &Comparison, rows: &[TableRow]) -> Option<String> {
     })
 }
 
-/// What it comes to.
+/// Verdict, wrapped to the width of the terminal.
 pub(super) fn verdict(context: &Context) -> String {
     let sentences = context.verdict.iter();
     let columns = context.style.columns;

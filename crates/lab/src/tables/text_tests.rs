@@ -90,11 +90,13 @@ fn a_recording_shows_its_fit_below_the_table() {
                 metric: "cgroup:/test/nr_throttled".to_string(),
                 predicted: 41.0,
                 seen: 40.0,
+                chance: None,
             },
             Fit {
                 metric: "schbench/request_latency.p99".to_string(),
                 predicted: 212_100.0,
                 seen: 209_000.0,
+                chance: None,
             },
         ],
         ..context()

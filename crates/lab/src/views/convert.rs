@@ -78,7 +78,7 @@ fn format_of(to: &Path) -> Result<WriteFormat> {
     })
 }
 
-/// What failed.
+/// Failure of the input or of the output.
 enum Broken {
     Input(schedcast_trace::ReadError),
     Output(io::Error),
@@ -89,7 +89,7 @@ fn copy(
     format: WriteFormat,
     out: impl Write,
 ) -> std::result::Result<u64, Broken> {
-    // What the head of the file says is there before the first item is.
+    // The facts in the head of the file are known before the first item.
     let mut item = source.next_item().map_err(Broken::Input)?;
     let mut to = sink(format, out, source.counts().cpus_declared);
     while let Some(one) = item {
@@ -112,7 +112,7 @@ fn finish(result: std::result::Result<u64, Broken>, shown: &str, may_close: bool
     }
 }
 
-/// What is odd about the trace, and how much the format has no words for.
+/// Notes on oddities of the trace, and on the number of events that the format cannot express.
 fn notes(counts: &Counts, left_out: u64) -> Vec<String> {
     let mut notes = counts.notes();
     if left_out > 0 {

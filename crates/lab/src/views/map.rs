@@ -1,4 +1,4 @@
-//! Who runs where: a row a switch, a column a CPU, two letters a task.
+//! Map of tasks and CPUs: a row a switch, a column a CPU, two letters a task.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -39,7 +39,7 @@ pub fn open(path: &Path) -> Result<(Recording, Vec<String>)> {
     Ok((recording, notes))
 }
 
-/// What to show of a trace.
+/// Selection of a trace to show.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     /// Only these CPUs; empty for all.
@@ -85,7 +85,8 @@ fn name(recording: &Recording, comm: CommId) -> String {
     name.replace(char::is_control, "?")
 }
 
-/// What of the selection the trace does not have, a sentence each: a view of nothing should not be silent.
+/// Parts of the selection that the trace does not have, a sentence each, so that an empty view is
+/// explained.
 pub fn absent(recording: &Recording, selection: &Selection) -> Vec<String> {
     let mut notes = Vec::new();
     let mut names = BTreeSet::new();
@@ -134,8 +135,8 @@ pub fn absent(recording: &Recording, selection: &Selection) -> Vec<String> {
 /// The task that came last to a CPU, and when.
 type Present = (Pid, u64);
 
-/// Notes a switch, and gives when the task that leaves came to the CPU. Nobody knows where a switch is missing: in a
-/// trace that leaves some out, and after a gap.
+/// Notes a switch, and gives when the task that leaves came to the CPU. `None` where a switch is
+/// missing: in a trace that leaves some out, and after a gap.
 fn came(
     present: &mut BTreeMap<u32, Present>,
     (cpu, time_ns): (u32, u64),

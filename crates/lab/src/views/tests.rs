@@ -130,7 +130,7 @@ fn latency_by_hand() {
 fn missing_switches_are_told() {
     assert!(!latency(&recording(), &Selection::default(), Sort::Max, false).contains("INFO"));
     let mut recording = recording();
-    // Without the switch at 5.2 ms nobody knows when task 9 came.
+    // Without the switch at 5.2 ms the arrival of task 9 is unknown.
     recording.events.remove(4);
     let text = latency(&recording, &Selection::default(), Sort::Max, true);
     assert!(

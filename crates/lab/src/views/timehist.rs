@@ -7,7 +7,7 @@ use schedcast_trace::{CommId, EventKind, Pid, PrevState, Recording};
 
 use super::{Present, Selection, Wakeups, came, milliseconds, name, seconds};
 
-/// What to print.
+/// Parts to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parts {
     /// The rows.
@@ -34,7 +34,7 @@ pub struct Columns {
 /// Idle tasks all have number 0: there is one for each CPU.
 type Key = (Pid, u32);
 
-/// What is known of a task.
+/// Facts known of a task.
 #[derive(Clone, Debug)]
 struct Task {
     comm: CommId,
@@ -90,7 +90,7 @@ struct History<'a> {
     selection: &'a Selection,
     columns: Columns,
     tasks: BTreeMap<Key, Task>,
-    /// Who came last to each CPU.
+    /// Last task that came to each CPU.
     present: BTreeMap<u32, Present>,
     switches: u64,
     /// First and last time inside the selection.

@@ -1,11 +1,11 @@
-//! Who is where: the state of every thread, followed through a run.
+//! State of every thread, followed through a run.
 
 use schedcast_kernel::platform::{Observation, PrevState};
 use schedcast_kernel::{Cpu, GroupId, Ns, TaskId};
 use schedcast_sim::events::{TraceEvent, TraceKind};
 use schedcast_sim::{Watch, World};
 
-/// What a thread does.
+/// State of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
     /// Sleeps, or is gone.
@@ -27,7 +27,7 @@ pub struct Thread {
     pub name: String,
     /// Group.
     pub group: GroupId,
-    /// What it does.
+    /// Present state.
     pub state: State,
     /// Since when, ns.
     pub since_ns: Ns,
@@ -48,9 +48,9 @@ pub struct Period {
     pub at_ns: Ns,
     /// Group.
     pub group: GroupId,
-    /// What the pool still had, ns.
+    /// Runtime that the pool still had, ns.
     pub pool_before_ns: i64,
-    /// What it has after the refill, ns.
+    /// Runtime in the pool after the refill, ns.
     pub pool_after_ns: i64,
     /// CPU time the group used since the expiry before, children included, ns.
     pub used_ns: Ns,
@@ -58,7 +58,7 @@ pub struct Period {
     pub throttled_ns: Ns,
 }
 
-/// What is drawn of a run. All times in nanoseconds of virtual time.
+/// Receiver of the events that are drawn of a run. All times in nanoseconds of virtual time.
 pub trait Picture {
     /// The machine and its groups, before anything happens. Group `n` is row `n` of `paths`, the root included.
     fn begins(&mut self, _cpus: usize, _paths: &[String], _parents: &[Option<GroupId>]) {}
@@ -99,7 +99,7 @@ pub trait Picture {
 /// Follows a run and tells a picture.
 #[derive(Debug)]
 pub struct Follow<P> {
-    /// What is told.
+    /// Receiver of the events.
     pub picture: P,
     begun: bool,
     closing: bool,

@@ -98,9 +98,9 @@ struct Drawing<W: Write> {
     clocks_mhz: Vec<u32>,
     asleep: Vec<bool>,
     energy_j: Option<(Ns, f64)>,
-    /// What was last written of each thread's counters, by its number.
+    /// Last written values of each thread's counters, by its number.
     standings: BTreeMap<u64, [Option<f64>; 3]>,
-    /// What was last written of each CPU's utilisation.
+    /// Last written utilisation of each CPU.
     cpu_utils: Vec<Option<u64>>,
 }
 

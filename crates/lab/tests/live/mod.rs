@@ -1,4 +1,4 @@
-//! What the tests of the closed loop share.
+//! Helpers that the tests of the closed loop share.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub fn others_ratio(before: &CpuTimes, own_ns: u64) -> f64 {
     (busy + now.steal_ticks - before.steal_ticks) as f64 / total as f64
 }
 
-/// What the files of a group say that a limit is written to.
+/// Contents of the files of a group that a limit is written to.
 #[allow(dead_code, reason = "not every test of the loop restores files")]
 pub fn files(group: &CpuCgroup) -> BTreeMap<&'static str, String> {
     let files = [

@@ -1,4 +1,4 @@
-//! Which group somebody means.
+//! The group that a name stands for.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ const ID_SHORTEST: usize = 4;
 /// Names that a refusal lists at most.
 const MOST_LISTED: usize = 12;
 
-/// A group as somebody named it.
+/// A group as the user named it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// The path of a group, the directory it has in a file system, or the end of its path.
@@ -59,14 +59,14 @@ impl fmt::Display for Wanted {
 pub enum Miss {
     /// None is called so.
     Unknown {
-        /// What was asked for.
+        /// Name that was asked for.
         wanted: Wanted,
-        /// What would help: the nearest name, or all of them.
+        /// Advice: the nearest name, or all of them.
         hint: String,
     },
     /// Several are called so.
     Ambiguous {
-        /// What was asked for.
+        /// Name that was asked for.
         wanted: Wanted,
         /// Each of them, by what names it alone.
         candidates: Vec<String>,
@@ -74,7 +74,7 @@ pub enum Miss {
 }
 
 impl Miss {
-    /// What would help, for a line of its own.
+    /// Advice on a line of its own.
     pub fn hint(&self) -> String {
         match self {
             Miss::Unknown { hint, .. } => hint.clone(),
@@ -143,8 +143,8 @@ pub fn find<'a>(wanted: &Wanted, groups: &'a [NamedGroup]) -> Result<&'a NamedGr
     }
 }
 
-/// What a group is called: its own name, or the name of what it is a part of and where in it. `None` where nothing around it
-/// has a name.
+/// Name of a group: its own, or the name of what it is a part of and its place therein. `None`
+/// where nothing around it has a name.
 pub fn label_of(path: &str, groups: &[NamedGroup]) -> Option<String> {
     let named = |path: &str| {
         let group = groups.iter().find(|group| group.path == path);
@@ -268,7 +268,7 @@ fn pod_rank(text: &str, names: &GroupNames) -> Option<u8> {
     begins.then_some(2)
 }
 
-/// What names `group` alone: its flag, if no other has the same, or its path.
+/// Option that names `group` alone: its flag, if no other group has the same, or its path.
 fn alone(group: &NamedGroup, wanted: &Wanted, groups: &[NamedGroup]) -> String {
     let by_path = || format!("--cgroup {}", group.path);
     let Some(flag) = group.names.flag() else {
@@ -277,7 +277,7 @@ fn alone(group: &NamedGroup, wanted: &Wanted, groups: &[NamedGroup]) -> String {
     let same = groups
         .iter()
         .filter(|other| other.names.flag().as_ref() == Some(&flag));
-    // A unit is its own name: whoever typed it saw it.
+    // A unit is its own name: its author saw it.
     let repeats = flag == format!("--{} {}", wanted.kind(), wanted.text());
     match same.count() > 1 || repeats || matches!(wanted, Wanted::Path(_)) {
         true => by_path(),

@@ -1,4 +1,4 @@
-//! What a cgroup's path tells: the layouts of systemd, kubelet and the container runtimes.
+//! Names in a cgroup's path: the layouts of systemd, kubelet and the container runtimes.
 //!
 //! | who | systemd driver | cgroupfs driver |
 //! |---|---|---|

@@ -10,8 +10,9 @@
 //! /kubepods/burstable/pod3f-09/8d1a…                                                a container of that pod
 //! ```
 //!
-//! [`GroupNames::of_path`] reads what the path tells. Whoever knows more (a runtime's files, a recording) fills in the rest,
-//! and [`find`] chooses the one group that somebody means, or says which ones come into question.
+//! [`GroupNames::of_path`] reads what the path tells. Other sources (a runtime's files, a
+//! recording) fill in the rest, and [`find`] chooses the one group that is meant, or lists the
+//! candidates.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,14 +26,14 @@ pub use find::{Miss, Wanted, find, label_of};
 /// Characters of a container id that people are shown, as docker and crictl show them.
 const ID_SHOWN: usize = 12;
 
-/// What a cgroup is called, as far as it is known.
+/// Names of a cgroup, as far as they are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct GroupNames {
     /// The systemd unit that this group is: `nginx.service`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
-    /// Who made a container: `docker`, `containerd`, `cri-o`, `podman`, `lxc`.
+    /// Runtime of the container: `docker`, `containerd`, `cri-o`, `podman`, `lxc`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runtime: Option<String>,
     /// The whole id of the container that this group is.
@@ -53,7 +54,7 @@ pub struct GroupNames {
 }
 
 impl GroupNames {
-    /// What the path of a group tells about it.
+    /// Names that the path of a group tells.
     pub fn of_path(path: &str) -> GroupNames {
         layout::of_path(path)
     }
@@ -73,7 +74,8 @@ impl GroupNames {
         self.pod_uid.is_some() && !self.is_container()
     }
 
-    /// What people call it: `shop/checkout/app`, `web`, `nginx.service`. `None` for a group that has no name of its own.
+    /// Short name of the group: `shop/checkout/app`, `web`, `nginx.service`. `None` for a group
+    /// that has no name of its own.
     pub fn label(&self) -> Option<String> {
         let short = |id: &str| id.chars().take(ID_SHOWN).collect::<String>();
         let container = self
@@ -111,7 +113,7 @@ impl GroupNames {
 pub struct NamedGroup {
     /// Its path below the root of the cpu controller.
     pub path: String,
-    /// What it is called.
+    /// Names of the group.
     pub names: GroupNames,
     /// Ids of processes or threads in it.
     pub tasks: Vec<i32>,

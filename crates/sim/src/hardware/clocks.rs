@@ -16,7 +16,7 @@ use schedcast_kernel::{Cpu, Ns};
 /// CPUs that share a clock.
 #[derive(Clone, Debug)]
 struct Domain {
-    /// What was granted by the last transition.
+    /// Frequency granted by the last transition, MHz.
     granted_mhz: u32,
     /// A transition under way: when it is over, and to what.
     pending: Option<(Ns, u32)>,
@@ -38,7 +38,7 @@ pub(super) struct Clocks {
     /// Clocks that hardware looks at again, and when, the earliest first.
     looks: Vec<(usize, Ns)>,
     domains: Table<Domain>,
-    /// What each CPU asked for last.
+    /// Last request of each CPU, MHz.
     requests_mhz: Vec<u32>,
     limits_mhz: Table<u32>,
 }

@@ -15,12 +15,12 @@ const FRACTION_BITS: u32 = 16;
 /// A lag of this many time constants is over.
 const FORGOTTEN: u64 = 20;
 
-/// What hardware knows of one clock.
+/// State of one clock in the hardware.
 #[derive(Clone, Debug)]
 pub(super) struct HwpDomain {
     cpus: Vec<HwpCpu>,
     looked_ns: Ns,
-    /// What follows from the limits.
+    /// Clock as a function of the share awake, within the limits of the request.
     slope: Slope,
     step_mhz: u32,
     /// The next look is armed.
@@ -31,7 +31,7 @@ pub(super) struct HwpDomain {
     full_clock_busy_percent: u64,
 }
 
-/// What it knows of one CPU.
+/// State of one CPU in the hardware.
 #[derive(Clone, Copy, Debug)]
 struct HwpCpu {
     /// Average share awake, 1024ths · 2¹⁶.
@@ -136,7 +136,7 @@ impl HwpDomain {
     #[inline(always)]
     pub fn look(&mut self, awake_ns: impl Iterator<Item = Ns>, now: Ns) -> u32 {
         let elapsed = now - self.looked_ns;
-        // What a CPU did before it fell asleep belongs to the first interval.
+        // The time that a CPU was awake before it fell asleep belongs to the first interval.
         let first = elapsed.min(self.interval_ns);
         for (cpu, awake) in self.cpus.iter_mut().zip(awake_ns) {
             let since = awake - std::mem::replace(&mut cpu.awake_ns, awake);

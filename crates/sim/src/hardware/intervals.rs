@@ -1,8 +1,8 @@
 //! The highest value that each of turbostat's columns shows in any interval.
 //!
-//! Intervals have one length and follow each other from where statistics begin. What is counted is brought to the end
-//! of an interval before anything changes behind it, so a value is that of exactly its interval; one that is not over yet
-//! does not count.
+//! Intervals have one length and follow each other from where statistics begin. Counts are brought
+//! to the end of an interval before anything changes behind it, so a value is that of exactly its
+//! interval; one that is not over yet does not count.
 //!
 //! Worked example: intervals of 10 ms, a CPU that is awake from 4 to 12 ms, at 3000 MHz until 9 ms and at 1000 MHz since.
 //! The first interval has it awake for 6 ms (Busy% 60) with 5 · 3000 + 1 · 1000 = 16,000 MHz · ms (Bzy_MHz 2667), the
@@ -17,7 +17,7 @@ use schedcast_kernel::Ns;
 /// Length where power is not modelled, which gives it otherwise: turbostat's default.
 const TURBOSTAT_INTERVAL_NS: Ns = 5_000_000_000;
 
-/// What a CPU counts, or all of them together.
+/// Counts of a CPU, or of all together.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counted {
     pub awake_ns: Ns,
@@ -148,7 +148,7 @@ impl Hardware {
         }
     }
 
-    /// What every CPU has counted.
+    /// Counts of every CPU.
     pub(super) fn counted(&self) -> Vec<Counted> {
         let threads = self.threads.iter().map(|thread| Counted {
             awake_ns: thread.awake_ns,

@@ -8,7 +8,7 @@ use crate::program::interpolate;
 use crate::random::{self, Stream};
 use schedcast_kernel::Ns;
 
-/// What a CPU's next interrupt depends on.
+/// State of a CPU from which the lateness of its next interrupt is drawn.
 #[derive(Clone, Debug)]
 pub(crate) struct Lateness {
     stream: Stream,

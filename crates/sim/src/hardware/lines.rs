@@ -1,7 +1,7 @@
 //! Cache lines that many CPUs write: each is a serial resource.
 //!
 //! A CPU that writes needs the line for itself, one that reads needs a copy. Getting it from where it is
-//! takes a transfer time that depends on the distance, and while the line is on its way nobody else gets
+//! takes a transfer time that depends on the distance, and while the line is on its way no other CPU gets
 //! it. Worked example, 50 ns between cores: CPUs 0, 1 and 2 add to a counter at the same time; the line is
 //! with CPU 0. CPU 0 has it at once, CPU 1 after 50 ns, CPU 2 has to wait for CPU 1's transfer and has
 //! it after 100 ns. However many CPUs ask, 20 million additions per second is all there is.
@@ -58,7 +58,7 @@ impl LineKind {
     }
 }
 
-/// What reads of lines of one kind, or writes to them, took.
+/// Statistics of the time that reads of lines of one kind, or writes to them, took.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LineStatistics {
     /// Accesses.
@@ -78,7 +78,7 @@ struct LineState {
     owner: Option<u32>,
     /// CPUs with a valid copy.
     holders: CpuSet,
-    /// Nobody but the owner has a copy.
+    /// True if no CPU but the owner has a copy.
     exclusive: bool,
     /// When the last transfer is over.
     free_ns: Ns,
@@ -152,7 +152,7 @@ impl LineTable {
     }
 
     /// An operation will want a line in its course. `true` when it has to ask for it at its time;
-    /// `false` when it costs nothing: the line is not modelled, or at hand and nobody else is under way
+    /// `false` when it costs nothing: the line is not modelled, or at hand and no other access is under way
     /// to it.
     #[inline]
     pub fn expect(&mut self, cpu: Cpu, line: Line, access: Access) -> bool {
@@ -189,7 +189,8 @@ impl LineTable {
         statistics.transfers += 1;
         statistics.waited_ns += begin - at;
         statistics.spent_ns += granted - at;
-        // Who reads first after a write takes the line out of the writer's cache; from then on there are copies.
+        // The first reader after a write takes the line out of the writer's cache; from then on
+        // there are copies.
         let service_percent = Ns::from(match access {
             Access::Read if !state.exclusive => self.part.read_service_percent,
             _ => self.part.write_service_percent,

@@ -32,7 +32,7 @@ use schedcast_kernel::table::Table;
 use schedcast_kernel::topology::CpuPlace;
 use schedcast_kernel::{Cpu, Ns};
 
-/// What a hardware thread does.
+/// Activity of a hardware thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Activity {
     /// Executes instructions.
@@ -117,8 +117,8 @@ impl Core {
         self.awake - self.polling
     }
 
-    /// What the speed of its threads depends on: twice the threads that execute, at least one, and one more when any
-    /// polls.
+    /// Key of the speed of the core's threads: twice the threads that execute, at least one, and
+    /// one more when any polls.
     fn find_sharing(&self) -> usize {
         if self.told_apart == 0 {
             return 0;
@@ -168,7 +168,8 @@ pub(crate) struct Hardware {
     halted: usize,
     /// CPUs whose speed may have changed since they were last taken.
     pub changed: Vec<Cpu>,
-    /// Somebody looks at the clocks: threads tell theirs whenever one of their core does something else.
+    /// True if the clocks are observed: threads then report theirs whenever one of their core
+    /// changes its activity.
     pub watched: bool,
     /// Events to arm since they were last taken.
     pub clock_events: Vec<ClockEvent>,
@@ -329,7 +330,7 @@ impl Hardware {
         core.count(before, activity);
         let awake = core.awake > 0;
         let alone = core.threads.len() == 1;
-        // Of one thread nobody asks how many execute.
+        // The number of executing threads does not matter on a core of one thread.
         let polling = before == Activity::Polling || activity == Activity::Polling;
         if !alone || polling || self.watched {
             self.note_sharing(core_row);

@@ -93,7 +93,7 @@ pub(crate) struct Meter {
     complete: u64,
 }
 
-/// What one core draws.
+/// Power of one core.
 #[derive(Clone, Copy, Debug)]
 struct CoreMeter {
     package: usize,
@@ -166,8 +166,8 @@ impl Meter {
         meter
     }
 
-    /// What a core does from now on: threads executing, or how deep it sleeps (`None` = it is awake),
-    /// and its clock.
+    /// Sets the state of a core from now on: threads executing, or how deep it sleeps (`None` = it
+    /// is awake), and its clock.
     #[inline(always)]
     pub fn set_core(
         &mut self,
@@ -199,7 +199,7 @@ impl Meter {
         }
     }
 
-    /// What a core draws in a state of [`Meter::set_core`].
+    /// Power of a core in a state of [`Meter::set_core`], µW.
     #[inline(always)]
     fn core_uw(&mut self, executing: usize, depth: Option<usize>, mhz: u32) -> u64 {
         match (depth.map(|row| self.asleep[row]), executing) {

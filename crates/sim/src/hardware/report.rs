@@ -1,4 +1,4 @@
-//! What the hardware did, in the words of turbostat.
+//! Report on the hardware, in the words of turbostat.
 
 use super::Hardware;
 use super::intervals::Counted;
@@ -84,7 +84,7 @@ impl Hardware {
         }
     }
 
-    /// What happened between `baseline` and `now`, up to which everything is settled.
+    /// Report on the time between `baseline` and `now`, up to which everything is settled.
     pub fn report(&self, baseline: &Baseline, names: &[String], now: Ns) -> HardwareReport {
         let elapsed = now - baseline.at_ns;
         let nothing = Counted::default();

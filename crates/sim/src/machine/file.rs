@@ -26,9 +26,9 @@ pub(super) struct MachineFile {
     latency: LatencyFile,
     /// Speed of hardware threads that share a core; without it each is as fast as alone.
     smt: Option<Smt>,
-    /// What a task loses when it goes on on another CPU; without it nothing.
+    /// Time that a task loses when it continues on another CPU; without it none.
     migration: Option<Migration>,
-    /// What a kernel that has run for long remembers; without it the kernel is just booted.
+    /// State of a kernel that has run for long; without it the kernel is freshly booted.
     history: Option<History>,
     /// Clocks of the CPUs; without it they run at nominal speed.
     frequency: Option<Frequency>,
@@ -107,7 +107,8 @@ macro_rules! costs {
             /// The part of `syscall_ns` that comes at the end of a call, on the way back to user mode: at most `syscall_ns`.
             #[serde(default)]
             syscall_exit_ns: Ns,
-            /// What a switch takes longer to an address space of which the CPU holds no translations any more.
+            /// Extra time of a switch to an address space of which the CPU holds no translations
+            /// any more.
             #[serde(default)]
             tlb_refill_ns: Ns,
             /// Writing the timer's next deadline, where that is not a part of other costs.
@@ -176,7 +177,7 @@ costs! {
     tick_reprogram_ns => TickReprogram;
     /// The rest of a wakeup after that, without the enqueue: on the CPU that enqueues.
     wakeup_end_ns => WakeupEnd,
-    /// What a call that sleeps does until `__schedule` reads the clock of the run queue.
+    /// Path of a call that sleeps until `__schedule` reads the clock of the run queue.
     block_ns => Block,
 }
 

@@ -1,4 +1,4 @@
-//! What the hardware is and what it charges.
+//! Model of the hardware and its prices.
 //!
 //! A machine is described by a small TOML file whose keys carry their units; unknown keys are
 //! refused. Worked example: on `generic-8` a wakeup of a task for an idle CPU costs the waker a
@@ -6,7 +6,7 @@
 //! interrupt (200); 1000 ns later the interrupt arrives, the CPU needs 2000 ns to leave its idle
 //! state, 410 to handle the interrupt and 1300 to switch: the task runs 5.8 µs after the call.
 //!
-//! Prices are per [`Op`] and CPU time of the executing CPU; latencies are time nobody executes.
+//! Prices are per [`Op`] and CPU time of the executing CPU; latencies are time in which no CPU executes.
 
 mod file;
 pub mod parts;
@@ -56,11 +56,12 @@ pub struct Machine {
     pub topology: Topology,
     /// Price of each operation, ns, by `op as usize`.
     pub cost_ns: [Ns; Op::COUNT],
-    /// What of a system call's price comes at its end, on the way back to user mode, ns: a task that is
+    /// Part of a system call's price at its end, on the way back to user mode, ns: a task that is
     /// preempted there pays it when it runs again.
     pub syscall_exit_ns: Ns,
-    /// What a switch takes longer to an address space of which the CPU holds no translations any more, ns: with more than
-    /// six in turn, that is each one. Counted as `context_switch`; 0 = part of the price of a switch.
+    /// Extra time of a switch to an address space of which the CPU holds no translations any more,
+    /// ns: with more than six in turn, that is each switch. Counted as `context_switch`; 0 = part
+    /// of the price of a switch.
     pub tlb_refill_ns: Ns,
     /// Writing the timer's next deadline, ns, where a sleep becomes the first timer of its CPU and where a
     /// timer interrupt ends; 0 = part of the other prices. Counted as `tick_reprogram`.
@@ -83,9 +84,9 @@ pub struct Machine {
     pub timer_interrupt: Option<TimerInterrupt>,
     /// Speed of threads that share a core; `None` = each as fast as alone.
     pub smt: Option<Smt>,
-    /// What tasks lose that change CPUs; `None` = nothing.
+    /// Time that tasks lose when they change CPUs; `None` = none.
     pub migration: Option<Migration>,
-    /// What its kernel remembers; `None` = just booted.
+    /// State of its long-running kernel; `None` = freshly booted.
     pub history: Option<History>,
     /// Clocks; `None` = nominal speed.
     pub frequency: Option<Frequency>,
@@ -106,7 +107,7 @@ pub struct MachineError {
     pub file: String,
     /// Line and column, from 1, when the problem has a place.
     pub place: Option<(usize, usize)>,
-    /// What is wrong and what was expected.
+    /// Description of the mistake and of what was expected.
     pub message: String,
 }
 
@@ -184,7 +185,7 @@ impl Machine {
         self
     }
 
-    /// What the parts demand of each other.
+    /// Checks the conditions between the parts.
     fn check(&self) -> Result<(), String> {
         let call_ns = self.price_ns(Op::Syscall);
         if self.syscall_exit_ns > call_ns {

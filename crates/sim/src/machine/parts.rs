@@ -22,7 +22,7 @@ pub struct Smt {
     pub polling_sibling_speed_percent: u32,
 }
 
-/// What a task loses when it goes on on another CPU.
+/// Time that a task loses when it continues on another CPU.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -40,7 +40,7 @@ pub struct Migration {
     pub other_node_refill_ns: Ns,
 }
 
-/// What a kernel that has run for long remembers and a freshly booted one does not.
+/// State of a kernel that has run for long, which a freshly booted one does not have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -166,7 +166,7 @@ pub struct Frequency {
     pub hwp: Option<Hwp>,
 }
 
-/// What wakes a CPU from an idle state.
+/// Events that wake a CPU from an idle state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -197,11 +197,11 @@ pub struct IdleStatePart {
     /// states get deeper. Instead of `hardware_exit_ns`.
     #[serde(default)]
     pub exit_after_stay_ns: Vec<[Ns; 2]>,
-    /// What of it remains when the CPU's own timer ends the stay while another CPU executes: less of what both
-    /// share is asleep. All of it when missing. An interrupt from another CPU always comes beside one that executes, which is how
-    /// `exit_after_stay_ns` is measured.
+    /// Percentage of the exit time that remains when the CPU's own timer ends the stay while another
+    /// CPU executes: less of what both share is asleep. 100 when missing. An interrupt from another
+    /// CPU always comes beside one that executes, which is how `exit_after_stay_ns` is measured.
     pub timer_exit_beside_busy_percent: Option<u32>,
-    /// What wakes the CPU.
+    /// Events that wake the CPU.
     pub wakes_by: WakesBy,
     /// Power of a core all of whose threads are at least this deep.
     pub core_mw: Option<u64>,
@@ -256,7 +256,7 @@ pub struct ActivePower {
 pub struct Power {
     /// By clock, ascending; straight lines in between.
     pub active: Vec<ActivePower>,
-    /// What each further executing thread of a core adds, in percent of the first.
+    /// Power that each further executing thread of a core adds, in percent of the first.
     pub further_thread_percent: u64,
     /// Everything but the cores while any core is awake.
     pub uncore_mw: u64,

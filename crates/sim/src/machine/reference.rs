@@ -67,7 +67,7 @@ fn kind_of(schema: &Value) -> &str {
     }
 }
 
-/// What may be written, with its bounds.
+/// Values that a key accepts, with their bounds.
 fn takes(root: &Value, schema: &Value) -> String {
     let schema = resolved(root, schema);
     if let Some(words) = words(schema) {

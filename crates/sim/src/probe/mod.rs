@@ -1,4 +1,4 @@
-//! What is measured: streaming statistics fed by what the kernel says and what programs record.
+//! Measurement: streaming statistics fed by observations of the kernel and by records of programs.
 //!
 //! Memory does not grow with simulated time: durations go into histograms, everything else into
 //! counters. Tasks that share a statistics name share a row.
@@ -42,8 +42,9 @@ pub struct NameStatistics {
     turns: Option<Box<Histogram>>,
     /// Time as a CPU's current task.
     pub run_ns: Ns,
-    /// What the kernel charged to those that have ended (`sum_exec_runtime`, as `getrusage` tells it): from a wakeup that
-    /// preempts on, so with the rest of the waker's call or of the interrupt.
+    /// Time that the kernel charged to tasks that have ended, ns (`sum_exec_runtime`, as
+    /// `getrusage` tells it): from a wakeup that preempts on, so with the rest of the waker's call
+    /// or of the interrupt.
     pub charged_ns: Ns,
     /// The same of those that live, when accounting was last brought to the present.
     pub charged_alive_ns: Ns,
@@ -65,7 +66,7 @@ impl NameStatistics {
         self.turns.as_deref().unwrap_or(&self.activation_latency)
     }
 
-    /// What the kernel charged to all tasks, ended or not.
+    /// Time that the kernel charged to all tasks, ended or not, ns.
     pub fn all_charged_ns(&self) -> Ns {
         self.charged_ns + self.charged_alive_ns
     }
@@ -114,7 +115,7 @@ pub struct Metric {
     pub span: Option<(Ns, Ns)>,
 }
 
-/// What is remembered of each task between events.
+/// State of each task between events.
 #[derive(Clone, Copy, Debug)]
 struct TaskProbe {
     statistics: u32,
@@ -125,7 +126,7 @@ struct TaskProbe {
     activated_at: Ns,
     /// Begin of the turn: the wakeup before any message that was found waiting.
     turned_at: Ns,
-    /// What the kernel had charged to it when statistics began.
+    /// Time charged to the task when statistics began, ns.
     charged_before: Ns,
     /// Switched to.
     running_since: Ns,
@@ -275,7 +276,7 @@ impl Probes {
         self.since = now;
         for probe in &mut self.tasks {
             probe.running_since = probe.running_since.max(now);
-            // What remains of a wait counts from here on.
+            // The rest of a wait counts from here on.
             if probe.waiting_since != NEVER && probe.waiting_since < now {
                 let clock =
                     &self.clocks[probe.group.index() * self.cpus + probe.waiting_cpu.index()];
@@ -322,7 +323,7 @@ impl Probes {
         }
     }
 
-    /// What was charged so far does not count.
+    /// Starts the count of charges: earlier charges are subtracted.
     pub(crate) fn forget_charges(&mut self, alive: impl Iterator<Item = (TaskId, Ns)>) {
         for (task, charged_ns) in alive {
             if let Some(probe) = self.tasks.get_mut(task.index()) {

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-/// What an amount is drawn from.
+/// Distribution from which an amount is drawn.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Distribution {
     /// Every integer from `low` to `high`, both included.

@@ -1,4 +1,4 @@
-//! What a task does: a small instruction set that every workload compiles to.
+//! Programs of tasks: a small instruction set that every workload compiles to.
 //!
 //! A [`Program`] is a list of 16-byte [`Instruction`]s. Each task that runs it has registers of its
 //! own (`u64`, times in nanoseconds of virtual time); everything tasks share (semaphores, queues,
@@ -115,7 +115,7 @@ impl Amount {
         Self(Self::TAG_DRAW << Self::TAG_SHIFT | (stream as u64) << 32 | distribution.0 as u64)
     }
 
-    /// What kind of operand this is.
+    /// Kind of the operand.
     #[inline(always)]
     pub const fn kind(self) -> AmountKind {
         match self.0 >> Self::TAG_SHIFT {
@@ -189,7 +189,7 @@ pub enum RefKind {
 impl<K> Ref<K> {
     const BY_REGISTER: u32 = 1 << 31;
 
-    /// What kind of reference this is.
+    /// Kind of the reference.
     #[inline(always)]
     pub const fn kind(self) -> RefKind {
         if self.0 & Self::BY_REGISTER == 0 {
@@ -267,8 +267,8 @@ pub enum Instruction {
     /// Uses CPU time in kernel mode with preemption off, e.g. copying a message. For short pieces:
     /// interrupts of this CPU wait until it ends.
     KernelWork(Amount),
-    /// The hypervisor takes the CPU away for this wall time (steal): nothing runs there and nobody is charged. It
-    /// happens when the task gets there, so that whoever replays a slow moment need not know the CPU.
+    /// The hypervisor takes the CPU away for this wall time (steal): nothing runs there and no task is charged. It
+    /// happens when the task gets there, so that a replay of a slow moment need not know the CPU.
     Stolen(Amount),
     /// `nanosleep`: relative, expires up to the task's timer slack later.
     Sleep(Amount),
@@ -291,7 +291,7 @@ pub enum Instruction {
         service: Amount,
     },
 
-    /// `sem_post`: adds one and wakes the first waiter. Whoever runs first takes it.
+    /// `sem_post`: adds one and wakes the first waiter. The first task to run takes it.
     SemPost(Ref<SemaphoreId>),
     /// `sem_wait`: takes one, blocks while there is none.
     SemWait(Ref<SemaphoreId>),
@@ -389,7 +389,7 @@ pub enum Instruction {
 
     /// Starts a child whose registers begin as a copy of this task's.
     Fork {
-        /// What to start.
+        /// Task to start.
         fork: ForkId,
         /// Gets a handle for [`Instruction::Join`].
         child: Reg,
@@ -493,7 +493,7 @@ pub enum Instruction {
         key: Amount,
     },
     /// Hands `count` registers from `first` on to the log, as one row of `channel`. Kept only while
-    /// somebody listens.
+    /// a listener is there.
     Log {
         /// Tells kinds of rows apart.
         channel: u16,

@@ -1,9 +1,9 @@
 //! Instructions that enter the kernel: sleeping, waiting, waking, messages.
 //!
 //! Locks, semaphores and barriers are built on futexes as in user space: without contention they
-//! cost nothing, a waiter is woken and tries again, and whoever runs first gets it. Waiters of a futex are woken by real-time
+//! cost nothing, a waiter is woken and tries again, and the first to run gets it. Waiters of a futex are woken by real-time
 //! priority, those of one priority and all fair ones in order of arrival. Queues are sockets or pipes: every operation is a
-//! system call, and whoever waits is woken in order of arrival.
+//! system call, and waiters are woken in order of arrival.
 
 use super::engine::Run;
 use super::interpret::{ENTERED, Next};
@@ -43,7 +43,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         self.out.charge(cpu, Op::Syscall, entry_ns, 1);
     }
 
-    /// The running task goes to sleep until somebody wakes it.
+    /// The running task goes to sleep until it is woken.
     fn block(&mut self, cpu: Cpu) -> Next {
         self.kernel.block(&mut self.out, cpu);
         ENTERED
@@ -119,7 +119,8 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     pub(super) fn sleep_until(&mut self, cpu: Cpu, task: TaskId, reg: Reg) -> Next {
         let until = self.out.tasks.register(task, reg.0);
         self.syscall(cpu);
-        // What is late by less than the slack still waits for the hardware, which is programmed for its end.
+        // A sleep that is late by less than the slack still waits for the hardware, which is
+        // programmed for its end.
         if until.saturating_add(self.slack_ns(task)) <= self.out.clock(cpu) {
             self.skip(task);
             return ENTERED;
@@ -251,7 +252,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     }
 
     /// Takes the oldest message and wakes senders when there is room again. The flag tells whether
-    /// somebody was woken.
+    /// a task was woken.
     fn take_message(&mut self, cpu: Cpu, row: usize) -> Option<(u64, bool)> {
         if self.out.tasks.queues[row].messages.is_empty() {
             return None;

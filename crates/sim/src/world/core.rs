@@ -19,7 +19,8 @@ macro_rules! core {
         with a platform { $($name:ident ($($argument:ident: $kind:ty),*) -> $result:ty;)* }
         without { $($plain:ident ($($given:ident: $type:ty),*) -> $returned:ty;)* }
     ) => {
-        /// What decides in a [`World`]: the methods of [`Kernel`] that a world calls, and how it reads the tables.
+        /// Scheduler of a [`World`]: the methods of [`Kernel`] that a world calls, and how it reads
+        /// the tables.
         pub trait Core: Sized + std::fmt::Debug {
             /// Tasks, groups and counters, as far as a world reads them.
             fn tables(&self) -> &Kernel;

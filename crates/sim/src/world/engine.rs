@@ -22,7 +22,7 @@ pub(crate) enum Flow {
     Segment,
     /// The scheduler was entered and has to be left.
     Entered,
-    /// What it executed is over: its next instructions are due.
+    /// End of what the task executed: its next instructions are due.
     Due,
 }
 
@@ -349,7 +349,8 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     }
 }
 
-/// What each task that lives is charged with up to its CPU's last look at the clock (`task_sched_runtime`).
+/// Time that each live task is charged with up to its CPU's last look at the clock, ns
+/// (`task_sched_runtime`).
 pub(super) fn charges(
     kernel: &schedcast_kernel::Kernel,
 ) -> impl Iterator<Item = (TaskId, Ns)> + '_ {

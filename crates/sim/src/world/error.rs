@@ -1,4 +1,4 @@
-//! What can go wrong when a world is built or run.
+//! Errors when a world is built or run.
 
 use crate::workload_check::WorkloadError;
 use schedcast_kernel::Ns;
@@ -40,7 +40,7 @@ pub enum RunError {
         register: u8,
         /// Kind of object.
         kind: &'static str,
-        /// What the register holds.
+        /// Number in the register.
         number: u64,
         /// How many there are.
         count: usize,
@@ -62,7 +62,7 @@ pub enum RunError {
         /// Time.
         time_ns: Ns,
     },
-    /// What decides cannot go on.
+    /// Failure of the scheduler, which cannot go on.
     #[error("{0}")]
     Kernel(String),
     /// The kernel refuses a timed change.

@@ -21,7 +21,7 @@ pub struct Explained {
     pub time_ns: Ns,
     /// CPU it is about.
     pub cpu: Cpu,
-    /// What was decided, and why.
+    /// Decision, and the reason for it.
     pub decision: Decision,
 }
 

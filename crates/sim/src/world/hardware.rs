@@ -153,7 +153,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         out.hardware.package_joules(out.now)
     }
 
-    /// What the hardware did since statistics count; everything is brought to the present.
+    /// Report on the hardware since statistics count; everything is brought up to the present.
     pub fn hardware_report(&mut self) -> Option<HardwareReport> {
         let out = &mut self.out;
         if !out.hardware.on {
@@ -256,7 +256,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         self.retime(cpu);
     }
 
-    /// What was accounted up to now goes on at the speed that clock and caches allow.
+    /// Continues the accounted segment at the speed that clock and caches now allow.
     fn retime(&mut self, cpu: Cpu) {
         let at = self.clock(cpu);
         let state = &mut self.cpus[cpu.index()];
@@ -399,7 +399,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
     }
 }
 
-/// What a price is multiplied with, in 65536ths, on a CPU of this speed.
+/// Factor of prices on a CPU of this speed, in 65536ths.
 pub(super) fn price_scale(speed: u32) -> u64 {
     u64::from(SPEED_NOMINAL) * u64::from(SPEED_NOMINAL) / u64::from(speed)
 }

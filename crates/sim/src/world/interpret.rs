@@ -1,9 +1,10 @@
 //! Executes instructions of the running task until it has something to execute, or enters the
 //! scheduler.
 //!
-//! Everything here happens at one moment. What takes time either becomes the task's segment, or is
-//! charged as a kernel operation and ends this call: the next instruction is then due at the CPU's
-//! cursor, as an event of its own, so that other CPUs see the effects of two system calls at two times.
+//! Everything here happens at one moment. An instruction that takes time either becomes the task's
+//! segment, or is charged as a kernel operation and ends this call: the next instruction is then
+//! due at the CPU's cursor, as an event of its own, so that other CPUs see the effects of two
+//! system calls at two times.
 
 use super::engine::{Flow, Run};
 use super::error::RunError;
@@ -20,7 +21,7 @@ const STEPS_MAX: u64 = 10_000_000;
 /// Most instructions executed ahead of their time; a longer run of them goes on as an event.
 const STEPS_AHEAD_MAX: usize = 64;
 
-/// What comes after an instruction.
+/// Continuation after an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Next {
     /// The following instruction, at the same time.
@@ -54,7 +55,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         }
     }
 
-    /// Executes what is due at the cursor as far as nobody else can notice, so that the event at which
+    /// Executes what is due at the cursor as far as no other CPU can notice, so that the event at which
     /// the task begins its next segment need not take place. The outcome is the same: what is executed
     /// here depends on the task alone.
     #[inline]

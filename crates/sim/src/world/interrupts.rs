@@ -1,4 +1,4 @@
-//! What reaches CPUs from outside their tasks: timers, devices, new tasks, changed limits.
+//! Events that reach CPUs from outside their tasks: timers, devices, new tasks, changed limits.
 
 use super::engine::{Flow, Run};
 use super::error::RunError;
@@ -29,7 +29,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
             return false;
         };
         let state = &mut self.cpus[cpu.index()];
-        // Nobody programs the hardware meanwhile: the flag tells that it is on its way already.
+        // The hardware is not programmed meanwhile: the flag tells that it is on its way already.
         if std::mem::replace(&mut state.in_timer_interrupt, true) {
             return false;
         }
@@ -304,7 +304,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         let Some(change) = changes.get(self.out.next_change) else {
             return Ok(());
         };
-        // Whoever writes the file does so on the first CPU.
+        // The file is written on the first CPU.
         let cpu = Cpu(0);
         if !self.enter(cpu, slot, class::CHANGE) {
             return Ok(());

@@ -69,7 +69,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         self.kernel.tables()
     }
 
-    /// What runs.
+    /// Workload that runs.
     pub fn workload(&self) -> &Workload {
         &self.out.shared.workload
     }
@@ -89,13 +89,13 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         self.out.probes.event_hash.hex()
     }
 
-    /// What a CPU did with its time since statistics count.
+    /// Time of a CPU by use since statistics count.
     pub fn cpu_time(&self, cpu: Cpu) -> CpuTime {
         self.out.cpus[cpu.index()].time
     }
 
-    /// What accesses to contended lines of a kind took since statistics count; `None` when none are
-    /// modelled.
+    /// Statistics of accesses to contended lines of a kind since statistics count; `None` when none
+    /// are modelled.
     pub fn line_statistics(&self, kind: LineKind, access: Access) -> Option<LineStatistics> {
         let lines = self.out.lines.as_ref()?;
         Some(lines.statistics[kind as usize][access as usize])

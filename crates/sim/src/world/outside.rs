@@ -29,7 +29,7 @@ pub(super) mod class {
     pub const ARRIVAL: u8 = 3;
     pub const START: u8 = 4;
     pub const SEGMENT: u8 = 5;
-    /// What waits for an operation that waits for a line.
+    /// Interrupts that wait for the next step of an operation in progress.
     pub const PENDING: u8 = 6;
 }
 
@@ -44,7 +44,7 @@ pub(super) mod per_cpu {
     pub const COUNT: u32 = 4;
 }
 
-/// What the event slots behind those of the CPUs are for.
+/// Purpose of the event slots behind those of the CPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Source {
     /// Next task of the workload to start.
@@ -65,7 +65,7 @@ pub(super) enum Source {
     PollLimit(Cpu),
 }
 
-/// What a CPU did with its time. The three sum up to the time that passed (to its cursor).
+/// Use of a CPU's time. The three sum up to the time that passed (to its cursor).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CpuTime {
     /// Executing instructions of tasks.
@@ -99,8 +99,8 @@ pub(crate) struct CpuState {
     pub warm_speed: u32,
     /// Speed at which the task executes: `warm_speed`, less while its caches are cold.
     pub speed: u32,
-    /// What prices are multiplied with because of `warm_speed`, 65536ths. The caches of a task are its own: what the
-    /// kernel does for it costs the same before and after they are refilled.
+    /// Factor of prices because of `warm_speed`, in 65536ths. The caches of a task are its own: the
+    /// kernel's work for it costs the same before and after they are refilled.
     pub price_scale: u64,
     /// It executes with cold caches.
     pub cold: bool,
@@ -197,7 +197,7 @@ pub struct Outside<const EXPLAIN: bool = false> {
     /// Instructions executed at `steps_at`.
     pub(super) steps: u64,
     pub(super) steps_at: Ns,
-    /// Decisions that nobody has taken yet; none unless `EXPLAIN`.
+    /// Decisions not yet taken by the caller; none unless `EXPLAIN`.
     pub(super) decisions: Vec<Explained>,
 }
 

@@ -32,7 +32,7 @@ pub(super) enum Deed {
     Waking(TaskId, Option<TaskId>),
 }
 
-/// What an operation of one CPU has still to do to the outside.
+/// Remaining effects of one CPU's operation on the outside.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Script {
     /// Deeds and when they would happen without waiting.
@@ -135,7 +135,7 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
                     delay_ns,
                     resume: Some(stage),
                 };
-                // Whoever ran is accounted; nobody runs before the script is over.
+                // The previous task is accounted; no task runs before the script is over.
                 self.cpus[row].running = None;
                 return false;
             }

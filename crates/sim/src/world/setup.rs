@@ -78,7 +78,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         world.create_groups()?;
         world.attach_hardware();
         world.adopt_sleepers();
-        // What configuring touched belongs to the time before the run.
+        // The lines touched by the setup belong to the time before the run.
         world.out.lines = LineTable::new(&world.out.machine);
         world.arm_sources();
         Ok(world)
@@ -102,7 +102,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
             }
             self.configure_group(group, spec)?;
         }
-        // What configuring costs belongs to the time before the run.
+        // The costs of the setup belong to the time before the run.
         for cpu in &mut self.out.cpus {
             cpu.cursor = 0;
             cpu.time = CpuTime::default();

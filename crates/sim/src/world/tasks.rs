@@ -1,4 +1,4 @@
-//! What every task is doing, and the objects tasks share.
+//! Activity of every task, and the objects tasks share.
 
 use crate::program::ObjectId;
 use crate::random::Stream;
@@ -47,7 +47,7 @@ pub(crate) struct Context {
     pub joins_all: bool,
     /// It entered the kernel and has not come back.
     pub in_call: bool,
-    /// What it executes.
+    /// Segment that the task executes.
     pub segment: Segment,
     pub slack_ns: Ns,
     pub program: u32,
@@ -121,7 +121,7 @@ pub(crate) struct Tasks {
     pub waiting: Waiting,
     pub semaphores: Vec<u64>,
     pub queues: Vec<MessageQueue>,
-    /// What the waiting messages take of the queues that tell caches from memory.
+    /// Total size of the waiting messages in the queues that tell caches from memory.
     waiting_bytes: u64,
     pub words: Vec<u64>,
     /// Owner of each mutex.
@@ -194,7 +194,7 @@ impl Tasks {
         Some(message)
     }
 
-    /// What a send on this CPU takes longer, by who used the queue before and what is in it.
+    /// Extra time of a send on this CPU, ns, by who used the queue before and what is in it.
     pub fn send_extra_ns(&mut self, costs: &QueueCosts, cpu: Cpu, row: usize) -> Ns {
         let queue = &mut self.queues[row];
         let last = queue.last_cpu.replace(cpu);

@@ -1,4 +1,4 @@
-//! What is still under way when a run ends.
+//! Requests still unfinished when a run ends.
 //!
 //! A latency is recorded when something finishes. Statistics of finished things alone look best where a service starves:
 //! what waits for ever is never recorded. So a workload may say where its messages and requests stand

@@ -9,10 +9,11 @@ use super::error::RunError;
 use crate::events::{TraceEvent, TraceKind};
 use schedcast_kernel::{Ns, TaskId};
 
-/// Someone who watches a run.
+/// Observer of a run.
 pub trait Watch {
-    /// What happened since the last call, in the order in which it was decided; times of different
-    /// CPUs may overlap by the length of a kernel operation. `world` is as it is after these events.
+    /// Events since the last call, in the order in which they were decided. Times
+    /// of different CPUs may overlap by the length of a kernel operation. `world` is as it is
+    /// after these events.
     fn events(&mut self, world: &mut World, events: &[TraceEvent]);
 }
 
@@ -46,7 +47,7 @@ impl World {
         Ok(())
     }
 
-    /// The machine's own threads, which were there before the run and so before anybody watched.
+    /// The machine's own threads, which were there before the run and so before the observation.
     fn sleepers(&self) -> Vec<TraceEvent> {
         let contexts = (0..self.out.tasks.contexts.len()).map(TaskId::from);
         let of_machine = |task: &TaskId| {

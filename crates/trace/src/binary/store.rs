@@ -112,7 +112,8 @@ pub(crate) fn unpack_zstd_stream(
     Ok(unpacked)
 }
 
-/// What a file packed with zstd unpacks to; parallel packers write several frames one behind the other.
+/// Decoded content of a file packed with zstd; parallel packers write several frames one behind the
+/// other.
 pub(crate) struct ZstdFrames<R: Read> {
     state: State<R>,
 }

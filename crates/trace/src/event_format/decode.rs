@@ -31,7 +31,7 @@ struct Common {
     pid: Field,
 }
 
-/// What to do with records of one event.
+/// Plan for records of one event.
 #[derive(Clone, Debug)]
 struct Plan {
     name: Box<[u8]>,

@@ -16,7 +16,7 @@ use super::cursor::{Cursor, Malformed};
 use super::flags::{Layout, looks_like_flags};
 use crate::event::{Context, Pid};
 
-/// What stands before the event.
+/// Header before the event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) task: Pid,

@@ -37,7 +37,7 @@ pub(super) struct BadLine {
     pub(super) is_stack: bool,
 }
 
-/// What the comments above the events tell about the lines below.
+/// Properties of the lines below, as the comments above the events tell them.
 #[derive(Debug, Default)]
 pub(super) struct Dialect {
     pub(super) layout: Layout,
@@ -283,7 +283,7 @@ pub(super) fn kind(known: Known, fields: &Fields, comms: &mut CommTable) -> Even
     }
 }
 
-/// What a line says that is not an event.
+/// Content of a line that is not an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Remark {
     /// Nothing that matters: a comment, an empty line, trace-cmd's version.
@@ -302,7 +302,7 @@ pub(super) enum Remark {
     Lost { cpu: u32, events: Option<u64> },
 }
 
-/// What `trace-cmd report -w` writes below the events.
+/// Beginnings of the lines that `trace-cmd report -w` writes below the events.
 const SUMMARY: [&[u8]; 4] = [
     b"Average wakeup latency: ",
     b"Maximum Latency: ",

@@ -8,7 +8,7 @@ use std::io::{ErrorKind, Read};
 /// No line may be longer. A trace entry has at most one memory page.
 pub(super) const LINE_BYTES_MAX: usize = 256 * 1024;
 
-/// What stands at the current place.
+/// Input at the current place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Peek {
     /// The wished number of lines; this many bytes without the last newline.
@@ -41,7 +41,7 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// What is buffered from the current place on.
+    /// Buffered bytes from the current place on.
     pub(super) fn ahead(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }

@@ -12,8 +12,9 @@
 //!
 //! Text of `perf script` is read as well: the same events, with the header in another order.
 //!
-//! What the text cannot say stays unknown: without flags the context is [`Context::UNKNOWN`](crate::Context::UNKNOWN),
-//! and trace-cmd's default spelling prints `R` for `R+`.
+//! Facts that the text does not contain stay unknown: without flags the context is
+//! [`Context::UNKNOWN`](crate::Context::UNKNOWN), and trace-cmd's default spelling prints `R` for
+//! `R+`.
 
 mod cursor;
 mod flags;
@@ -193,7 +194,7 @@ impl<R: Read> EventSource for FtraceTextReader<R> {
     }
 }
 
-/// What a line led to.
+/// Outcome of a line.
 enum Outcome {
     Item(Item),
     Skip,

@@ -62,10 +62,10 @@ pub(super) struct Task<'a> {
     pub(super) prio: i32,
 }
 
-/// What may follow the last field.
+/// Text that may follow the last field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Tail {
-    /// Nothing but fields that some kernels add and nobody needs.
+    /// Nothing but fields that some kernels add and no reader needs.
     Known,
     /// Any further ` key=value`: a kernel newer than this code.
     Any,

@@ -38,7 +38,7 @@ pub(super) struct Layout {
     sample_id_all: bool,
 }
 
-/// What a sample says; `raw` are the kernel's own bytes, which only tracepoints have.
+/// Fields of a sample; `raw` are the kernel's own bytes, which only tracepoints have.
 pub(super) struct Sample<'a> {
     pub(super) time_ns: u64,
     pub(super) cpu: u32,
@@ -46,7 +46,7 @@ pub(super) struct Sample<'a> {
     pub(super) raw: Option<&'a [u8]>,
 }
 
-/// What other records say at their end.
+/// Fields at the end of other records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Trailer {
     pub(super) time_ns: u64,

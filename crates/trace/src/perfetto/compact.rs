@@ -46,7 +46,7 @@ struct Task {
     prio: i32,
 }
 
-/// Who runs on each CPU, from bundle to bundle.
+/// Current task of each CPU, from bundle to bundle.
 #[derive(Debug, Default)]
 pub(super) struct Compact {
     current: BTreeMap<u32, Task>,
@@ -60,7 +60,7 @@ struct Columns {
 }
 
 impl Compact {
-    /// After a gap nobody knows who runs.
+    /// After a gap the running task is unknown.
     pub(super) fn forget(&mut self, cpu: u32) {
         self.current.remove(&cpu);
     }

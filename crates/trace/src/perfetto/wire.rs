@@ -116,7 +116,7 @@ pub const fn unzigzag(value: u64) -> i64 {
 pub struct WireError {
     /// Offset in the bytes that were given, from 0.
     pub offset: usize,
-    /// What should have stood there.
+    /// Expected content.
     pub expected: &'static str,
 }
 

@@ -103,7 +103,7 @@ const TIDS_OF_A_WORLD: u64 = 1 << 22;
 pub const MOST_WORLDS: usize = (i32::MAX as u64 / TIDS_OF_A_WORLD) as usize;
 const INCREMENTAL_STATE_CLEARED: u64 = 1;
 const NEEDS_INCREMENTAL_STATE: u64 = 2;
-/// What `cpu_idle` says when the CPU leaves its idle state.
+/// State number in `cpu_idle` when the CPU leaves its idle state.
 const NO_IDLE_STATE: u64 = 0xffff_ffff;
 /// Priority of `SCHED_OTHER` at nice 0 as tracepoints print it.
 const NORMAL_PRIORITY: u64 = 120;

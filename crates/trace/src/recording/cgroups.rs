@@ -99,7 +99,8 @@ pub enum Weight {
     Weight(u64),
 }
 
-/// `cpu.stat` in ns, whichever interface it came from. What the file does not have is `None`.
+/// `cpu.stat` in ns, whichever interface it came from. Values that the file does not have are
+/// `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuStat {
     /// CPU time used.

@@ -13,7 +13,7 @@ use super::cgroups::CgroupTree;
 use crate::clock::TraceClock;
 use crate::json;
 
-/// What is known about the machine and the trace.
+/// Facts about the machine and the trace.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Meta {
@@ -63,12 +63,27 @@ pub struct Meta {
     /// Share of the CPUs' time that the hypervisor took, 0 to 1.
     #[serde(default, deserialize_with = "ratio")]
     pub steal_ratio: Option<f64>,
-    /// What the recorded groups are called, by path: units, containers, pods.
+    /// Names of the recorded groups, by path: units, containers, pods.
     #[serde(default)]
     pub names: BTreeMap<String, GroupNames>,
+    /// A span of time in which a period of each limited group ended, by path, where the recorder saw one.
+    #[serde(default)]
+    pub period_ends: BTreeMap<String, PeriodEnd>,
     /// Name of the file with the application's requests.
     #[serde(default, deserialize_with = "file_name")]
     pub requests: Option<String>,
+}
+
+/// A span of time in which a period of a group ended, on the trace's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PeriodEnd {
+    /// Time at which the period still lasted, in ns (key `after_s`, in seconds).
+    #[serde(rename = "after_s", deserialize_with = "known_seconds_as_ns")]
+    pub after_ns: u64,
+    /// Time at which it was over, in ns (key `before_s`, in seconds).
+    #[serde(rename = "before_s", deserialize_with = "known_seconds_as_ns")]
+    pub before_ns: u64,
 }
 
 impl Meta {
@@ -118,12 +133,18 @@ impl Meta {
         tree.iter().map(named).collect()
     }
 
-    /// What contradicts itself across fields, if anything.
+    /// Contradiction between fields, if there is one.
     pub(super) fn contradiction(&self) -> Option<String> {
         if let (Some(start), Some(end)) = (self.start_ns, self.end_ns)
             && end < start
         {
             return Some("expected `end_s` at or after `start_s`".to_owned());
+        }
+        let reversed = |end: &PeriodEnd| end.before_ns < end.after_ns;
+        if let Some((path, _)) = self.period_ends.iter().find(|(_, end)| reversed(end)) {
+            return Some(format!(
+                "expected `before_s` at or after `after_s` in `period_ends` of `{path}`"
+            ));
         }
         let mut seen = std::collections::BTreeSet::new();
         for cpu in self.llc.iter().flatten().flatten() {
@@ -256,6 +277,10 @@ fn seconds_as_ns<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u6
         ))),
         value => Ok(value.map(|seconds| (seconds * 1e6).round() as u64 * 1000)),
     }
+}
+
+fn known_seconds_as_ns<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    seconds_as_ns(deserializer)?.ok_or_else(|| D::Error::custom("expected seconds, found null"))
 }
 
 /// The name of a file in the same folder.

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 pub use self::cgroups::{Bandwidth, Cgroup, CgroupTree, CpuStat, Weight};
 pub use self::measured::{FIGURES, Figure, Measured, Setting};
-pub use self::meta::{Meta, Preempt, TraceFormat};
+pub use self::meta::{Meta, PeriodEnd, Preempt, TraceFormat};
 pub use self::requests::Request;
 pub use self::snapshots::Snapshots;
 pub use crate::clock::TraceClock;
@@ -41,15 +41,15 @@ pub struct Recording {
     pub cgroups_before: Option<CgroupTree>,
     /// The cgroups when recording ended; `None` if not recorded.
     pub cgroups_after: Option<CgroupTree>,
-    /// What the application saw; `None` if not recorded.
+    /// Requests that the application logged; `None` if not recorded.
     pub requests: Option<Vec<Request>>,
-    /// What happened under other settings; `None` if not measured.
+    /// Measurements under other settings; `None` if not measured.
     pub measured: Option<Measured>,
     /// All decoded events by time. Events of equal time are in the order of the file.
     pub events: Vec<Event>,
     /// The names that events refer to.
     pub comms: CommTable,
-    /// What the reader noticed: gaps, undecoded events, steps of the clock.
+    /// Observations of the reader: gaps, undecoded events, steps of the clock.
     pub counts: Counts,
 }
 
@@ -181,7 +181,8 @@ impl Recording {
         )
     }
 
-    /// What a person should know before trusting an answer, one plain sentence each; empty if nothing is odd.
+    /// Notes that a reader needs before trusting an answer, one sentence each; empty if nothing is
+    /// odd.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let mut notes = self.counts.notes();

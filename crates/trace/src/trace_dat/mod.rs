@@ -1,9 +1,10 @@
 //! Reader of trace.dat, the file of trace-cmd, versions 6 and 7.
 //!
-//! Both begin with the bytes `17 08 44`, `tracing`, the version, byte order, size of a long and size of a page. Then
-//! version 6 has everything in a fixed order: page header, event formats, symbols, names, options, and where the pages of
-//! each CPU lie. Version 7 has *sections* that options point to, each possibly compressed; its pages are compressed in
-//! chunks. What both tell is the same, a [`Contents`], and is read the same way from there on.
+//! Both begin with the bytes `17 08 44`, `tracing`, the version, byte order, size of a long and
+//! size of a page. Then version 6 has everything in a fixed order: page header, event formats,
+//! symbols, names, options, and where the pages of each CPU lie. Version 7 has *sections* that
+//! options point to, each possibly compressed; its pages are compressed in chunks. The content of
+//! both is the same, a [`Contents`], and is read the same way from there on.
 //!
 //! Formats come from the file, so traces of any kernel, byte order and width are read alike.
 
@@ -38,7 +39,7 @@ mod option {
     pub(super) const BUFFER_TEXT: u16 = 22;
 }
 
-/// What a file tells besides its events.
+/// Content of a file besides its events.
 struct Contents {
     endian: Endian,
     page_bytes: u64,

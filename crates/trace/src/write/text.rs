@@ -48,7 +48,7 @@ impl<W: Write> TextSink<W> {
         }
     }
 
-    /// What stands above the events; perf script has nothing there.
+    /// Writes the lines above the events; perf script has none.
     fn begin(&mut self) -> io::Result<()> {
         if self.begun {
             return Ok(());

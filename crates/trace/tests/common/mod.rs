@@ -1,4 +1,4 @@
-//! What several test files need.
+//! Helpers that several test files need.
 #![allow(dead_code)] // each test file uses its own part
 
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ impl Read {
         self.items.iter().filter_map(event).collect()
     }
 
-    /// What each decoded event says, with its time: lines that are equal for equal events.
+    /// Text of each decoded event with its time: lines that are equal for equal events.
     pub fn lines(&self) -> Vec<String> {
         let line = |event: &Event| {
             dump(event, &self.comms).map(|what| format!("{} {what}", event.time_ns))

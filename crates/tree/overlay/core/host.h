@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the shared object asks of its host program and what it offers. Plain C types: both sides know them.
+ * Interface between the shared object and its host program, in plain C types that both sides know.
  *
  * A CPU is entered with sc_run(): its current task executes one call (an interrupt, a system call) on its own stack,
  * and whatever that sets off on this CPU follows at once: soft interrupts, switches, the work on the way back to user
@@ -30,13 +30,16 @@ struct sc_host {
 /* In which state a task is left: it could go on, it sleeps, it has ended, its group has no runtime left. */
 enum sc_left { SC_LEFT_RUNNABLE, SC_LEFT_ASLEEP, SC_LEFT_DEAD, SC_LEFT_THROTTLED };
 
-/* What takes time on a machine, and is told where the scheduler does it. */
+/* Operations that take time on a machine, reported where the scheduler does them. */
 enum sc_operation {
 	SC_ENQUEUE_LEVEL, SC_DEQUEUE_LEVEL, SC_UPDATE_CFS_GROUP, SC_TICK_LEVEL, SC_SCAN_CPU, SC_BALANCE_CPU,
 	SC_BALANCE_MOVE_TASK, SC_PERIOD_TIMER, SC_UNTHROTTLE, SC_WAKEUP, SC_WAKEUP_END,
 };
 
-/* What happens to the lock of a queue, and to a task that its CPU is still switching away from: here it has left at once. */
+/*
+ * Operations on the lock of a queue, and on a task that its CPU may still switch away from: in a
+ * simulated world it has left at once.
+ */
 enum sc_lock {
 	SC_LOCK, SC_UNLOCK,
 	SC_RELOCK,		/* taken again after it was given up: nobody is waited for */
@@ -82,7 +85,7 @@ enum sc_call {
  */
 #define SC_STAYS 0x100
 
-/* What sc_run() returns besides the result of a call. */
+/* Results of sc_run() besides the result of a call. */
 #define SC_TRAPPED (-1000000)	/* the world is over; the log says why */
 #define SC_WAITS (-1000001)	/* the caller would wait for another CPU */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* A part of sched_core.c: members of structures, for the host to read. */
-/* What the host may read: one table of members for each structure. */
+/* Values that the host may read: one table of members for each structure. */
 #define NONE(...)
 #define SC_BIT NONE
 #define SC_FIELD(list, type, member) SC_FIELD_##list(type, member)

@@ -49,7 +49,7 @@ static struct css_set *set_for(struct task_group *group)
 	return set;
 }
 
-/* What is left of copy_process(). */
+/* Remaining part of copy_process(). */
 static struct task_struct *task_new(const struct sc_task *like, void (*entry)(void))
 {
 	struct task_struct *task = sc_host->alloc(sc_host->world, sizeof(*task)), *was = current;
@@ -475,7 +475,7 @@ static void place_cpus(const struct sc_machine *machine)
 	}
 }
 
-/* What is booted; read on the stack of boot(), so that a trap there has a host to go back to. */
+/* Configuration to boot; read on the stack of boot(), so that a trap there has a host to go back to. */
 static const struct sc_machine *booting;
 int sc_boot(const struct sc_machine *machine, const struct sc_host *host, long long now)
 {
@@ -568,7 +568,7 @@ static void boot(void)
 
 #include <arch/schedcast/core/readable.h>
 int sc_current_task(int cpu) { return sc_curr[cpu]->pid; }
-/* What ran so far leaves load and times behind, which the host wants forgotten. All CPUs are idle. */
+/* Resets the loads and times that earlier tasks left behind. All CPUs are idle. */
 void sc_forget_past(void)
 {
 	int cpu;

@@ -1,4 +1,4 @@
-//! What is compared after each step: everything that both sides keep.
+//! Comparison after each step: everything that both sides keep.
 //!
 //! Virtual runtimes are compared as distances: where the virtual time of an empty queue stands is of no consequence,
 //! so those of one queue may all differ by the same amount.
@@ -25,14 +25,14 @@ pub struct Difference {
     pub member: String,
     /// Whose.
     pub whose: String,
-    /// What the rules have.
+    /// Value in the rules.
     pub rust: i128,
-    /// What the tree has.
+    /// Value in the tree.
     pub tree: i128,
 }
 
 impl Difference {
-    /// Whether somebody runs, waits or is throttled here who does not there. Everything else is what later decisions are
+    /// Whether a task runs, waits or is throttled on one side and not on the other. Everything else is what later decisions are
     /// made from.
     pub fn is_decision(&self) -> bool {
         DECISIONS.contains(&self.member.as_str())
@@ -255,7 +255,7 @@ fn last_update(avg: &SchedAvg) -> i128 {
     }
 }
 
-/// What can be compared with a tree.
+/// Members that can be compared with a tree.
 pub(super) struct Members {
     task: Found<Task>,
     entity: Found<Entity>,

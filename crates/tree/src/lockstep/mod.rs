@@ -75,7 +75,7 @@ pub struct Step {
     pub after_ns: Ns,
     /// Where.
     pub cpu: usize,
-    /// What.
+    /// Action of the step.
     pub action: Action,
 }
 
@@ -84,7 +84,7 @@ pub struct Step {
 pub struct History {
     /// The machine.
     pub shape: Shape,
-    /// What chance is drawn from.
+    /// Seed of random numbers.
     pub seed: u64,
     /// Switches of `sched/features` that are not as by default, as far as the kernel has them.
     pub features: Vec<(&'static str, bool)>,

@@ -22,7 +22,7 @@ pub(super) struct Bench {
     draws: [u64; 2],
     timers: Vec<(Timer, Cpu, Ns)>,
     interrupted: VecDeque<Cpu>,
-    /// What happens on both sides, if anybody wants to read it.
+    /// Trail of both sides, kept from the first request for it on.
     trail: Option<Vec<String>>,
 }
 
@@ -186,7 +186,7 @@ impl Pair {
         Ok(done)
     }
 
-    /// What happened on both sides since the last call of this, which is kept from the first one on.
+    /// Trail of both sides since the last call of this, which is kept from the first call on.
     pub fn trail(&mut self) -> Vec<String> {
         self.bench.trail.replace(Vec::new()).unwrap_or_default()
     }
@@ -203,7 +203,7 @@ impl Pair {
         self.tasks.iter().position(|task| task.1 == current)
     }
 
-    /// What the tree's CPU executes now is idle.
+    /// True if the tree's CPU executes its idle task now.
     fn idles(&self, cpu: usize) -> bool {
         self.rust.is_idle_task(self.rust.current(Cpu::from(cpu)))
     }

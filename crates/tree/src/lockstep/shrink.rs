@@ -6,7 +6,7 @@
 
 use super::History;
 
-/// What is left after so many tries is short enough to read.
+/// Limit of tries: the history left after so many is short enough to read.
 const MOST_TRIES: u32 = 600;
 
 /// Shrinks a history; `parts` says after which of its steps the two sides part, if they do.

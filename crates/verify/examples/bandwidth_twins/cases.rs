@@ -1,4 +1,4 @@
-//! What is compared: quota, period, burst, and what runs under them.
+//! Cases of the comparison: quota, period, burst, and the load under them.
 
 use std::path::Path;
 

@@ -10,8 +10,8 @@
 //! two CPUs under 50 ms of every 100 ms show 40 periods, all throttled, 6 s of throttled time (75 ms a
 //! period on each CPU), and one second of CPU time each.
 //!
-//! What a loop of rt-app takes drifts on a virtual machine. So each repeat is simulated with the work that
-//! its own activations were seen to take; the counters are compared, not the work.
+//! The duration of rt-app's loop drifts on a virtual machine. So each repeat is simulated with the
+//! work that its own activations were seen to take; the counters are compared, not the work.
 
 mod cases;
 #[path = "../../../host/examples/shared/command.rs"]
@@ -39,7 +39,7 @@ const FROM_MS: u64 = 500;
 /// Between the two readings.
 const WINDOW_MS: u64 = 4_000;
 
-/// What a case's counters gained in the window of one repeat.
+/// Growth of a case's counters in the window of one repeat.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Repeat {
     /// `nr_periods`.
@@ -60,7 +60,7 @@ pub struct Repeat {
     pub activations: Vec<f64>,
 }
 
-/// What was measured of a case.
+/// Measurements of a case.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Measured {
     /// Name of the case.

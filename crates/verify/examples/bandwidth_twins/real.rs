@@ -13,7 +13,8 @@ use crate::cases::{BEAT_S, Case, Task, rt_app_file};
 use crate::{FROM_MS, Measured, Outcome, Repeat, WINDOW_MS, quiet};
 
 const REPEATS: usize = 7;
-/// Length of a round of rt-app's work loop, about. What one really takes is seen in its CPU time.
+/// Length of a round of rt-app's work loop, about. The real length of a round is seen in its CPU
+/// time.
 const LOOP_NS: u64 = 8;
 
 /// Where in a line of rt-app's log the end of an activation stands, µs of `CLOCK_MONOTONIC`.
@@ -112,7 +113,7 @@ fn cpu_of(tasks: &[Used], name: &str) -> u64 {
     own.map(|task| task.cpu_ns).sum()
 }
 
-/// What counters and CPU times gained in the window.
+/// Growth of counters and CPU times in the window.
 struct Window {
     /// When it began, by `CLOCK_MONOTONIC`.
     start_ns: u64,

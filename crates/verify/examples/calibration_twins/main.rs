@@ -30,7 +30,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 /// Rounds over all cases.
 const ROUNDS: usize = 7;
 
-/// What is compared.
+/// Cases of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
     /// Pipe round trips of two threads, pinned to these CPUs; ns each.
@@ -49,7 +49,7 @@ pub const CASES: [Case; 6] = [
     Case::Hackbench("-p -g 2 -l 500"),
 ];
 
-/// What was measured.
+/// Measurements.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Measured {
     /// Date and kernel.

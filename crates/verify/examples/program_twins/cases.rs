@@ -1,6 +1,6 @@
-//! What is compared.
+//! Cases of the comparison.
 
-/// What the tool reports of itself.
+/// Figure that the tool reports of itself.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Value {
     /// Seconds, as the tool prints them behind this word.
@@ -22,7 +22,7 @@ pub struct Case {
     /// `cpu.max` of its group.
     pub limit: Option<&'static str>,
     pub value: Value,
-    /// What the counts are divided by: messages, round trips, rounds, seconds.
+    /// Divisor of the counts: messages, round trips, rounds, seconds.
     pub units: f64,
     pub unit: &'static str,
     /// Thread names of the tool, for the wakeup filter.

@@ -34,7 +34,7 @@ use simulated::Ground;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// What was measured of a case, or what its simulation says.
+/// Figures of a case, measured or simulated.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Measured {
     /// Name of the case.

@@ -4,7 +4,7 @@ use schedcast_kernel::rules::{KernelChoice, Preemption, Rules, Version};
 
 /// Its release.
 pub const VERSION: Version = Version::stable(6, 18, 44);
-/// What its provider added, found by experiment (`docs/validity/measured-kernel.md`).
+/// Patches that its provider added, found by experiment (`docs/validity/measured-kernel.md`).
 pub const PATCHES: &[&str] = &["vcpu-pack"];
 /// Its tick.
 pub const HZ: u32 = 250;

@@ -38,7 +38,7 @@ pub fn render(rows: &[(&Case, Measured, Measured)], ground: &str) -> String {
     text + &tables
 }
 
-/// What was run and where, and the head of its table.
+/// Heading: the command, its CPUs and limit, and the head of its table.
 pub fn heading(name: &str, command: &str, cpus: &[usize], limit: Option<&str>) -> String {
     let limit = match limit {
         Some(limit) => format!(", `cpu.max` \"{limit}\""),

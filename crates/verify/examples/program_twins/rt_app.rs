@@ -33,7 +33,7 @@ const WAKEUP_TOLERANCE_US: f64 = 30.0;
 /// Medians of one run: thread, then column.
 type Medians = BTreeMap<String, [f64; COLUMNS.len()]>;
 
-/// What was measured of a file.
+/// Measurements of a file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Measured {
     file: String,

@@ -40,7 +40,7 @@ const QUANTITIES: [(&str, f64); 7] = [
 /// Values of the repeats by quantity. All but the first two are those of one transaction.
 type Values = BTreeMap<String, Vec<f64>>;
 
-/// What was measured of a case.
+/// Measurements of a case.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Measured {
     case: String,

@@ -15,7 +15,8 @@ use crate::cases::{Case, Value};
 use crate::measured_kernel;
 use crate::{Measured, Outcome};
 
-/// What hackbench does depends on the seed as much as on the run for real: medians of five scatter by a tenth.
+/// Number of seeds: results of hackbench depend on the seed as much as real ones on the run;
+/// medians of five scatter by a tenth.
 pub const SEEDS: u64 = 15;
 const STEP_NS: u64 = 20_000_000;
 const LIMIT_NS: u64 = 60_000_000_000;
@@ -39,12 +40,12 @@ pub fn run(case: &Case, ground: &Ground) -> Outcome<Measured> {
     Ok(simulated)
 }
 
-/// What everything is simulated on.
+/// Machine, kernel and background that everything is simulated on.
 #[derive(Clone)]
 pub struct Ground {
     pub machine: Machine,
     name: String,
-    /// What the machine does besides, and the name of its recording.
+    /// Background activity of the machine, and the name of its recording.
     background: Option<(Replay, String)>,
 }
 

@@ -23,7 +23,7 @@ type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 /// Messages of a loop, all pairs of the 20 senders and 20 receivers of a group.
 const MESSAGES_A_LOOP: u64 = 400;
-/// What the robot takes for them: one for each task.
+/// Messages of a loop as the robot counts them: one for each task.
 const COUNTED_A_LOOP: u64 = 40;
 /// Their size.
 const MESSAGE_BYTES: u64 = 100;
@@ -51,11 +51,11 @@ pub struct Report {
     pub loops: u64,
     /// Where it was published.
     pub url: String,
-    /// What was measured, a kernel at a time.
+    /// Measured reports, one a kernel.
     pub kernel: Vec<Reported>,
 }
 
-/// What a report says of a kernel.
+/// Report on one kernel.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reported {
@@ -63,7 +63,7 @@ pub struct Reported {
     pub version: String,
     /// Where that has another one.
     pub base_slice_ns: Option<u64>,
-    /// What was measured.
+    /// Commit that was measured.
     pub commit: String,
     /// As the robot counts it, see above.
     pub throughput_kib_per_s: f64,

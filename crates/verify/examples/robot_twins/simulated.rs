@@ -37,7 +37,7 @@ pub fn run(report: &Report, kernel: &Reported) -> Outcome<Seen> {
     })
 }
 
-/// What a user would write.
+/// Experiment that a user would write for the report.
 fn experiment(report: &Report, kernel: &Reported) -> String {
     let slice = kernel.base_slice_ns.map_or(String::new(), |slice_ns| {
         format!("base_slice_ns = {slice_ns}\n")

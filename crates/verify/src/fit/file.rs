@@ -59,7 +59,7 @@ pub fn read(path: &Path) -> Result<Figures> {
     let machine = base.get("machine").map(|value| value.table("[machine]"));
     let machine = machine.transpose()?;
     if let Some(machine) = machine {
-        // What else were changed here would be missing in the preset that is written.
+        // Other keys changed here would be missing in the preset that is written.
         machine.refuse_unknown(&["preset"], "[machine] of a file of figures")?;
     }
     let Some(preset) = machine.and_then(|table| table.get("preset")) else {

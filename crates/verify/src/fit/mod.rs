@@ -1,13 +1,14 @@
 //! Named machine constants from given figures: for a machine that cannot be measured from here.
 //!
-//! Somebody ran a few benchmarks on a machine and has their results. Each of them decides one constant: the value with
-//! which the simulated benchmark has the given result.
+//! A user has results of a few benchmarks on a machine. Each of them decides one constant: the
+//! value with which the simulated benchmark has the given result.
 //!
-//! Worked example: on that machine 20,000 round trips of `perf bench sched pipe -T` took 0.212 s on one CPU. A trip is two
-//! switches, so 1 ns more for a switch between threads makes the run 40 µs longer. With the 1000 ns of `generic-8` it takes
-//! 0.080 s; what is missing, 0.132 s, are 3300 ns. The search knows nothing of trips: it doubles until the result is between two values
-//! (2048 ns: 0.122 s; 4096 ns: 0.204 s; 8192 ns: 0.367 s), halves until it knows the nanosecond, and arrives at 4306.
-//! What the smallest and the largest repeat would give is the spread.
+//! Worked example: on that machine 20,000 round trips of `perf bench sched pipe -T` took 0.212 s on
+//! one CPU. A trip is two switches, so 1 ns more for a switch between threads makes the run 40 µs
+//! longer. With the 1000 ns of `generic-8` it takes 0.080 s; what is missing, 0.132 s, are 3300 ns.
+//! The search knows nothing of trips: it doubles until the result is between two values (2048 ns:
+//! 0.122 s; 4096 ns: 0.204 s; 8192 ns: 0.367 s), halves until it knows the nanosecond, and arrives
+//! at 4306. The spread is the pair of values that the smallest and the largest repeat would give.
 //!
 //! Constants act on several results, so all of them are searched again until none moves by more than a hundredth.
 
@@ -47,7 +48,7 @@ pub struct Fitted {
     pub spread: (u64, u64),
     /// The given result: its median.
     pub measured: f64,
-    /// What the simulation has with all constants in place.
+    /// Simulated result with all constants in place.
     pub simulated: f64,
     /// Where it comes from: metric and command.
     pub source: String,
@@ -83,7 +84,7 @@ pub fn fit(figures: &Figures, simulator: &impl Simulate) -> Result<Vec<Fitted>> 
     (0..values.len()).map(fitted).collect()
 }
 
-/// What simulations of a search have in common.
+/// State that simulations of a search share.
 struct Search<'a, S> {
     figures: &'a Figures,
     simulator: &'a S,

@@ -29,7 +29,7 @@ use serde::Deserialize;
 use super::prediction::Prediction;
 use super::published::{Kernel, Published, Row, broken};
 
-/// What a claim is about.
+/// Kind of a claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -38,9 +38,9 @@ pub enum Kind {
     Published,
     /// The mechanism behind it.
     Mechanism,
-    /// What would be otherwise.
+    /// Claim about a change that was not made.
     Counterfactual,
-    /// What nobody has measured yet.
+    /// Claim that no published measurement covers.
     Free,
 }
 
@@ -72,7 +72,7 @@ struct Accept {
     same_sign: bool,
     #[serde(default)]
     change_rule: bool,
-    /// What was published, where it is no row.
+    /// Published value, where it is no row.
     published: Option<String>,
 }
 
@@ -97,7 +97,7 @@ struct TableLayout {
     layout: Layout,
 }
 
-/// What the null predictors are compared over.
+/// Scope and method of the comparison with the null predictors.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Score {
@@ -123,15 +123,15 @@ pub(super) struct Acceptance {
 /// A judged claim.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Verdict {
-    /// What is claimed.
+    /// Text of the claim.
     pub claim: String,
-    /// What it is about.
+    /// Kind of the claim.
     pub kind: Kind,
-    /// What was published, as text; empty if nothing was.
+    /// Published value, as text; empty if there is none.
     pub published: String,
-    /// What passes, as text.
+    /// Accepted values, as text.
     pub band: String,
-    /// What we have, as text.
+    /// Predicted value, as text.
     pub ours: String,
     /// Our value; null if the predictor said nothing.
     pub value: Option<f64>,

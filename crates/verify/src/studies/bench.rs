@@ -1,4 +1,4 @@
-//! What predictors run their experiments on.
+//! Test bench that predictors run their experiments on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,7 +48,7 @@ impl<'a> Bench<'a> {
     /// The experiment of a file's text, with a layer of constants (TOML) over it.
     ///
     /// # Errors
-    /// What is wrong in either, at its place.
+    /// Description of the mistake in either, at its place.
     pub fn experiment(&self, file: &str, text: &str, constants: &str) -> Result<Experiment> {
         let layer = Source::new("fitted constants", constants);
         let surroundings = Surroundings {

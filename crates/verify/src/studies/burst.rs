@@ -1,12 +1,13 @@
 //! `burst`: unused quota carried over (Linux 5.14).
 //!
-//! The workload posts two requests every 200 ms and each spins 80 ms of wall time: 160 ms of CPU time out of
-//! the 200 ms that two periods of 100 ms allow. What happens depends on where in the period they come. Worked example: they come 60 ms after a refill. Two CPUs use 80 ms up
-//! to the next refill, and 80 ms after it: nobody waits. They come 20 ms after one: the quota is gone
-//! at 70 ms, both sleep until 100 ms, and when they wake only 80 − 80 = 0 ms of their 80 ms of wall time
-//! are left: throttled, but nobody is late. They come 10 ms *before* a refill: 20 ms are used by then,
-//! another 100 up to 50 ms after it, and the throttle lasts until 100 ms after it: 110 ms of wall time
-//! for a spin of 80, late by 30.
+//! The workload posts two requests every 200 ms and each spins 80 ms of wall time: 160 ms of CPU
+//! time out of the 200 ms that two periods of 100 ms allow. The result depends on where in the
+//! period they come. Worked example: they come 60 ms after a refill. Two CPUs use 80 ms up to the
+//! next refill, and 80 ms after it: no thread waits. They come 20 ms after one: the quota is gone
+//! at 70 ms, both sleep until 100 ms, and when they wake only 80 − 80 = 0 ms of their 80 ms of wall
+//! time are left: throttled, but no thread is late. They come 10 ms *before* a refill: 20 ms are
+//! used by then, another 100 up to 50 ms after it, and the throttle lasts until 100 ms after it:
+//! 110 ms of wall time for a spin of 80, late by 30.
 
 use schedcast_kernel::Ns;
 use schedcast_lab::error::Result;
@@ -198,7 +199,7 @@ impl Burst {
     }
 }
 
-/// What the run gives for a row of the printed one.
+/// Value of the run for a row of the printed table.
 fn printed_value(run: &Outcome, question: &Question) -> Option<f64> {
     match question.metric.as_str() {
         "rps" => Some(metric(run, "schbench-classic/rps")),

@@ -44,7 +44,7 @@ struct File {
 /// Reads the file.
 ///
 /// # Errors
-/// What is no constant.
+/// Text that is no list of constants.
 pub(super) fn parse(file: &str, text: &str) -> Result<Vec<Fitted>> {
     let read: File = toml::from_str(text).map_err(|error| broken(format!("{file}: {error}")))?;
     Ok(read.constant)

@@ -20,6 +20,7 @@ pub mod accept;
 pub mod bench;
 mod burst;
 mod calibration;
+mod cpu_limit;
 mod page;
 mod picture;
 pub mod prediction;
@@ -87,6 +88,7 @@ pub static STUDIES: &[&dyn Study] = &[
     &recent_used_cpu::RecentUsedCpu,
     &pstate_holdoff::PstateHoldoff,
     &tg_load_ratelimit::TgLoadRatelimit,
+    &cpu_limit::CpuLimit,
 ];
 
 /// The studies of these names, or all.

@@ -30,7 +30,8 @@ fn section(id: &str, title: &str, body: &str) -> String {
     )
 }
 
-/// What may be wider than the page, reachable with the keyboard.
+/// Wraps content that may be wider than the page, so that it scrolls and is reachable with the
+/// keyboard.
 fn scroll(label: &str, inside: &str) -> String {
     format!(
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\">\n{inside}</div>\n"

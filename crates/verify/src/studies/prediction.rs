@@ -1,4 +1,5 @@
-//! What a predictor hands back: answers to the questions, figures of the mechanism, constants.
+//! Prediction that a predictor returns: answers to the questions, figures of the mechanism,
+//! constants.
 
 use super::published::Question;
 
@@ -38,7 +39,7 @@ pub struct Answer {
 /// A line of a picture.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// What it shows.
+    /// Name of the figure.
     pub name: String,
     /// Points in the order they are drawn.
     pub points: Vec<(f64, f64)>,

@@ -36,7 +36,7 @@ struct Prices {
     write_ns: u64,
 }
 
-/// What one run shows.
+/// Observations of one run.
 struct Seen {
     mb_per_s: f64,
     latency_us: f64,
@@ -268,8 +268,8 @@ fn cyclictest(pair: &[Scenario; 2], bench: &Bench, prediction: &mut Prediction) 
     Ok(())
 }
 
-/// Datagrams from one CPU to another, in every size of the table. What was sent and what was received is the same
-/// up to the loss at the end, and answered alike.
+/// Datagrams from one CPU to another, in every size of the table. The amounts sent and received are
+/// the same up to the loss at the end, and answered alike.
 fn udp_stream(
     pair: &[Scenario; 2],
     known: &Calibration,

@@ -13,7 +13,7 @@
 use schedcast_lab::error::{Diagnostic, Error, Result};
 use schedcast_lab::metrics::Better;
 
-/// What a row may be used for.
+/// Role that a row may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// Constants may be fitted to it.
@@ -44,7 +44,7 @@ pub struct Question {
     pub workload: String,
     /// Point of the workload: clients, groups, which run.
     pub point: String,
-    /// What was measured.
+    /// Measured metric.
     pub metric: String,
     /// Its unit; may be empty.
     pub unit: String,
@@ -100,7 +100,7 @@ pub struct Known {
     pub value: f64,
 }
 
-/// What a predictor sees of a study.
+/// Part of a study that a predictor may see.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Calibration {
     known: Vec<Known>,
@@ -162,7 +162,7 @@ impl Published {
         Ok(Published { rows })
     }
 
-    /// What a predictor may see.
+    /// Part of the study that a predictor may see.
     pub fn calibration(&self) -> Calibration {
         let known = self.rows.iter().filter(|row| row.role == Role::Calibrate);
         Calibration {

@@ -208,7 +208,7 @@ fn answer_dbench(
     Ok(())
 }
 
-/// What else the change touches, and dbench with a clock that does not depend on load.
+/// Other workloads that the change touches, and dbench with a clock that does not depend on load.
 fn other_workloads(pair: &[Scenario; 2], bench: &Bench, prediction: &mut Prediction) -> Result<()> {
     let seeds = bench.pick(4, 2);
     let seconds = bench.pick(5, 3);

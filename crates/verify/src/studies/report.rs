@@ -1,4 +1,4 @@
-//! What `schedcast reproduce` prints.
+//! Report that `schedcast reproduce` prints.
 
 use schedcast_lab::error::Result;
 use serde::Serialize;
@@ -201,7 +201,7 @@ impl StudyReport {
         text + &self.score_text()
     }
 
-    /// What was fitted, then the published tables beside ours.
+    /// Text of the fitted constants, then the published tables beside ours.
     pub(super) fn constants_and_tables(&self) -> String {
         let mut text = String::new();
         for constant in &self.constants {

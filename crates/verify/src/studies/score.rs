@@ -12,7 +12,7 @@ use super::accept::Score;
 use super::prediction::Prediction;
 use super::published::Published;
 
-/// What the "+5 %" predictor says.
+/// Gain that the "+5 %" predictor predicts, as a factor.
 const GAIN: f64 = 1.05;
 
 /// Mean distances; 0 is perfect.

@@ -261,7 +261,7 @@ fn overlaps(
     Ok(())
 }
 
-/// What nobody has published: other duties, other periods, a third group.
+/// Free predictions: other duties, other periods, a third group, none of which is published.
 fn free_predictions(
     variants: &Variants,
     (_, t2): (f64, f64),

@@ -27,7 +27,7 @@ mod phase;
 pub use page::{render_page, render_text};
 pub use phase::{AsReal, GRACE_NS, tick_phase_ns};
 
-/// What kind of figure a metric is, and so how near a prediction must come.
+/// Kind of a metric, which decides how near a prediction must come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -58,7 +58,7 @@ impl Kind {
         })
     }
 
-    /// What it is called.
+    /// Name of the kind.
     pub fn title(self) -> &'static str {
         match self {
             Kind::Usage => "CPU time and rates",
@@ -147,11 +147,11 @@ pub struct Twin {
     pub repeats: [usize; 2],
     /// Largest share of a repeat that the hypervisor took.
     pub steal: f64,
-    /// What was compared.
+    /// Rows of the comparison.
     pub rows: Vec<Row>,
 }
 
-/// What the real side of one scenario gave.
+/// Results of the real side of one scenario.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// CPUs of the machine.
@@ -285,7 +285,7 @@ pub fn read_results(path: &Path) -> Result<Vec<Twin>> {
     })
 }
 
-/// What is known about figures that are far off: reasons by scenario, from a TOML file of lines such as
+/// Known reasons of figures that are far off, by scenario, from a TOML file of lines such as
 /// `"bursts / two loads" = "why"`. No file, no reasons.
 ///
 /// # Errors
@@ -321,7 +321,8 @@ pub fn replace(all: &mut Vec<Twin>, new: Vec<Twin>) {
     all.sort_by(|a, b| a.scenario.cmp(&b.scenario));
 }
 
-/// What a real group must have written to its files to be the one of `scenario`, by path, parents first.
+/// Texts that a real group must have in its files to be the one of `scenario`, by path, parents
+/// first.
 pub fn settings(scenario: &Scenario) -> Vec<(String, Vec<(String, String)>)> {
     let groups = scenario.cgroups.iter();
     groups

@@ -99,7 +99,7 @@ fn summary(twins: &[Twin], begin: &str, bold: &str) -> String {
 
 /// Part of a kernel's name where a guest was emulated.
 const EMULATED: &str = "(TCG)";
-/// What that means for the figures.
+/// Consequence of emulation for the figures.
 const EMULATION: &str = "\
 The guest was emulated: one CPU, and a clock by which every instruction takes 1 ns, whatever the host does meanwhile \
 ([how](../commands/vm.md)). Figures are those of the last 3.5 of 4 seconds; latencies and speeds are not compared.\n\n";

@@ -19,7 +19,7 @@ pub const NEIGHBOURS: [&str; 10] = [
     "archiver",
 ];
 
-/// What a burst would do to the service of the node.
+/// Question about the effect of a burst on the service of the node.
 pub fn question(seeds: u32) -> Question {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings/ten-neighbours");
     let recorded = Recorded::open(&folder).unwrap();

@@ -7,8 +7,9 @@
 //!   thread:  take the oldest number of the pool, work what is drawn, wait for devices, send the number back
 //! ```
 //!
-//! All threads of a service wait on one queue; the one that waited longest is woken first. What is under way is noted in
-//! rows of words by the number of the request modulo [`ROWS`], so that far more may be under way than a machine could serve.
+//! All threads of a service wait on one queue; the one that waited longest is woken first.
+//! Unfinished requests are noted in rows of words by the number of the request modulo [`ROWS`], so
+//! that far more may be under way than a machine could serve.
 
 use super::{Arrivals, Client, Gaps, MILLION, Service};
 use schedcast_kernel::{Cpu, GroupId};
@@ -48,7 +49,7 @@ pub struct Placed {
     pub client_group: GroupId,
 }
 
-/// What client and threads share.
+/// Queues, metric and words that client and threads share.
 struct Shared {
     pool: QueueId,
     answers: QueueId,
@@ -61,7 +62,7 @@ struct Shared {
 impl Service {
     /// Adds the service to a workload.
     ///
-    /// What its clients see, from when a request is due to its last answer, goes to the metric
+    /// Latency for clients, from the time a request is due to its last answer, goes to the metric
     /// `NAME/request_latency`.
     ///
     /// # Errors
@@ -196,7 +197,7 @@ impl Service {
         b.work(WORK);
         let closes = matches!(self.arrivals, Arrivals::Closed { .. });
         if self.client.is_some() || closes {
-            // Number and queue of whoever asked.
+            // Number and queue of the client.
             b.set(VALUE, NUMBER);
             b.arithmetic(Arithmetic::Remainder, VALUE, QUEUES);
             b.arithmetic(Arithmetic::Divide, NUMBER, QUEUES);
@@ -229,7 +230,7 @@ impl Service {
         b.set(VALUE, DUE);
         b.subtract(VALUE, NOW);
         b.recv_timeout(shared.answers, NUMBER, VALUE);
-        // Nobody has as many requests: the time was up.
+        // No run has as many requests: the time was up.
         b.jump_if(NUMBER, Compare::Less, Amount::FIXED_MAX, answer);
         b.jump(top);
         b.bind(answer);
@@ -280,7 +281,7 @@ impl Service {
 
 /// Messages to a pool are the number of the request times this, plus the queue that answers go to.
 const QUEUES: u64 = 1 << 20;
-/// What an interrupt sends: nobody waits for an answer.
+/// Sender number of an interrupt, which waits for no answer.
 const NOBODY: u64 = 0;
 
 impl Shared {

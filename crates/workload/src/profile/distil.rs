@@ -30,7 +30,7 @@ pub struct Distilled {
     pub cgroup: String,
     /// Path of the client's cgroup.
     pub client_cgroup: String,
-    /// What they do.
+    /// Service of the threads.
     pub service: Service,
     /// Requests it was made of.
     pub requests: u64,
@@ -62,7 +62,7 @@ struct Demand {
 type Kind = (String, GroupIndex);
 
 impl Profile {
-    /// What stays of `replay`.
+    /// Profile of `replay`.
     pub fn distil(replay: &Replay) -> Profile {
         let mut served: BTreeSet<ActivationId> = BTreeSet::new();
         let mut by_kind: BTreeMap<Kind, Vec<&Exchange>> = BTreeMap::new();
@@ -211,7 +211,7 @@ fn without_client(
     for (kind, (threads, ids)) in &by_kind {
         let activations = || ids.iter().map(|id| &replay.activations[id.index()]);
         let work_ns: u64 = activations().map(|one| work_of(replay, one)).sum();
-        // What was under way at the start came at no time that is known.
+        // The arrival of an activation that was under way at the start is not known.
         let demands: Vec<Demand> = activations()
             .filter(|one| one.trigger != Trigger::Start)
             .map(|one| Demand {
@@ -236,8 +236,8 @@ fn without_client(
     (found, left_out)
 }
 
-/// A service of these demands; `None` for too few. What a client `asked` for at one time are pieces of one request;
-/// wakeups that nobody waits for stay apart.
+/// A service of these demands; `None` for too few. Messages that a client `asked` for at one time
+/// are pieces of one request; wakeups without a waiting client stay apart.
 fn distilled(
     replay: &Replay,
     kind: &Kind,

@@ -34,7 +34,7 @@ pub struct Service {
     pub work_ns: Vec<u64>,
     /// Waits for devices.
     pub io: Option<Io>,
-    /// Who asks; `None`: requests come with interrupts.
+    /// Client of the service; `None`: requests come with interrupts.
     pub client: Option<Client>,
     /// Nice value of the threads.
     pub nice: i32,
@@ -81,7 +81,7 @@ pub struct Io {
     pub wait_ns: Vec<u64>,
 }
 
-/// Who asks a service.
+/// Client of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client {
     /// Its name in metrics.

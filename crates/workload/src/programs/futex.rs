@@ -1,7 +1,7 @@
-//! What both generations of schbench are made of: words that threads post and wait on, and the list
+//! Common parts of both generations of schbench: words that threads post and wait on, and the list
 //! of workers that wait for their message thread.
 //!
-//! A post sets a word from 0 to 1 and only then enters the kernel to wake whoever waits; a wait
+//! A post sets a word from 0 to 1 and only then enters the kernel to wake a waiter; a wait
 //! takes the 1 back. So a post to a thread that does not wait yet costs a system call but is not
 //! lost, and a second one costs nothing. The list is last in, first out.
 //!
@@ -144,7 +144,7 @@ impl Layout {
         b.add(ADDRESS, base);
     }
 
-    /// Takes the whole list and wakes everybody on it.
+    /// Takes the whole list and wakes all threads on it.
     pub fn wake_list(&self, b: &mut ProgramBuilder) {
         b.word_load(HEAD, AT);
         b.word_store(HEAD, 0);
@@ -263,7 +263,7 @@ impl Layout {
     }
 }
 
-/// Sets a word from 0 to 1 and wakes whoever waits for that.
+/// Sets a word from 0 to 1 and wakes a thread that waits for that.
 pub(super) fn post(b: &mut ProgramBuilder, word: Reg) {
     let done = b.label();
     b.word_load(word, VALUE);

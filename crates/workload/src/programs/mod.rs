@@ -42,8 +42,8 @@
 //! Commands that start another one, such as `taskset -c 0`, may stand in front: [`prefix`].
 //!
 //! A model does what the tool does, system call by system call, where that makes tasks sleep, wake
-//! or compute; prices come from [`Prices`] and the machine. What it leaves out, its page in
-//! `docs/programs/` says.
+//! or compute; prices come from [`Prices`] and the machine. Its page in `docs/programs/` lists what
+//! it leaves out.
 
 pub mod command;
 pub mod cyclictest;
@@ -115,7 +115,7 @@ pub struct Running {
     /// When it ends by itself at the latest if every task gets to run, as far as the command says:
     /// the run time of schbench, the timeout of stress-ng. `None` = when its work is done.
     pub end_ns: Option<u64>,
-    /// Of a command that runs until somebody stops it: what would end it.
+    /// Of a command that runs until it is stopped: what would end it.
     pub endless_without: Option<&'static str>,
     /// When `timeout` ends it.
     pub timeout_ns: Option<u64>,
@@ -191,7 +191,7 @@ pub fn compile(
     };
     let prefixes = prefix::read(words, &machine)?;
     if prefixes.unit.is_some() && start.group == schedcast_kernel::GroupId::ROOT {
-        let message = "starts its command in a group of its own, which nobody made";
+        let message = "starts its command in a group of its own, which does not exist";
         return Err(CommandError::new("systemd-run", 1, message));
     }
     let read = tool.parse_from(words, prefixes.words)?;
@@ -243,7 +243,7 @@ impl Running {
         map
     }
 
-    /// What the tool would have printed.
+    /// Text that the tool would have printed.
     pub fn report(&self, probes: &Probes, now_ns: u64) -> String {
         self.model.report(&self.results(probes, now_ns))
     }

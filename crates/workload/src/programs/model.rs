@@ -1,4 +1,4 @@
-//! What is asked of a program's model once its run is over.
+//! Interface of a program's model once its run is over.
 //!
 //! A tool ([`Tool`](super::Tool)) compiles a command line and leaves a model behind, mostly the options it
 //! read. A new benchmark is a folder with a table of flags, a compiler and this trait, and its line in
@@ -16,7 +16,7 @@ pub(super) trait Model: Debug + Send + Sync {
         None
     }
 
-    /// Of a command that runs until somebody stops it: what would end it, such as "-r 20".
+    /// Of a command that runs until it is stopped: what would end it, such as "-r 20".
     fn endless_without(&self) -> Option<&'static str> {
         None
     }
@@ -45,6 +45,6 @@ pub(super) trait Model: Debug + Send + Sync {
     /// Adds its metrics.
     fn metrics(&self, _results: &Results, _map: &mut MetricMap) {}
 
-    /// What the tool would have printed.
+    /// Text that the tool would have printed.
     fn report(&self, results: &Results) -> String;
 }

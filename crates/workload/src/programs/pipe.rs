@@ -143,7 +143,7 @@ impl Model for Options {
         results.put(map, "time", results.seconds("time"));
     }
 
-    /// What perf prints.
+    /// Text that perf prints.
     fn report(&self, results: &Results) -> String {
         let seconds = results
             .seconds("time")

@@ -15,7 +15,7 @@ use super::command::{CommandError, Effect, Flag, Given, Tool, Words, cpus as cpu
 use super::start::Start;
 use super::unit::{self, Unit};
 
-/// What the prefixes need to know of the machine.
+/// Facts about the machine that the prefixes need.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine<'a> {
     /// Number of CPUs.
@@ -24,7 +24,7 @@ pub struct Machine<'a> {
     pub nodes: &'a [u32],
 }
 
-/// What the prefixes of a command line set, and where the program itself begins.
+/// Settings from the prefixes of a command line, and where the program itself begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prefixes {
     /// CPUs that the program may use; `None` = all.

@@ -1,7 +1,7 @@
-//! What the pieces of a benchmark cost besides what the scheduler and a bare system call cost.
+//! Prices of the parts of a benchmark besides those of the scheduler and of a bare system call.
 //!
 //! Every price belongs to one system call or one user-space step, never to a benchmark, and was
-//! measured alone, in a loop of one process that nobody else talks to. The bare system call
+//! measured alone, in a loop of one process that no other process talks to. The bare system call
 //! (`getppid`, 157 ns there) is taken off, because the machine charges it already. Worked example:
 //! writing 100 bytes into a pipe took 265 to 290 ns; less 157 that is 120, of which 7 are the bytes.
 //!
@@ -53,18 +53,19 @@ prices! {
     unix_receive_ns = 655,
     /// Each byte copied into or out of a socket.
     unix_byte_ps = 90,
-    /// What that `write` takes longer when the pipe was touched last by a reader on another CPU. This and those that follow, down
-    /// to `shared_files_ns`, are figures of the machine, 0 where they were not measured.
+    /// Extra time of that `write` when the pipe was touched last by a reader on another CPU. This
+    /// price and those that follow, down to `shared_files_ns`, are figures of the machine, 0 where
+    /// they were not measured.
     pipe_write_transfer_ns = 0,
-    /// What the `read` takes longer when the pipe was touched last on another CPU.
+    /// Extra time of the `read` when the pipe was touched last on another CPU.
     pipe_read_transfer_ns = 0,
-    /// What a `write` takes longer when the last one into the pipe was on another CPU.
+    /// Extra time of a `write` when the last one into the pipe was on another CPU.
     pipe_write_contended_ns = 0,
-    /// What a `read` takes longer when only the message was written on another CPU.
+    /// Extra time of a `read` when only the message was written on another CPU.
     pipe_read_remote_ns = 0,
-    /// What a `write` into an empty pipe takes longer: a page of its own, and a look for readers.
+    /// Extra time of a `write` into an empty pipe: a page of its own, and a look for readers.
     pipe_write_empty_ns = 0,
-    /// What the `read` takes longer that empties the pipe.
+    /// Extra time of the `read` that empties the pipe.
     pipe_read_last_ns = 0,
     /// The same for a `write` to a stream socket that was touched last by a reader on another CPU.
     unix_send_transfer_ns = 0,
@@ -74,22 +75,26 @@ prices! {
     unix_send_contended_ns = 0,
     /// and for the `read` of a message that was written there.
     unix_receive_remote_ns = 0,
-    /// What a `write` to a stream socket takes longer when its buffer is in none of this CPU's own caches. Of the messages that
-    /// wait, what `message_cache_kib` has no room for is.
+    /// Extra time of a `write` to a stream socket when its buffer is in none of this CPU's own
+    /// caches. That holds for those waiting messages for which `message_cache_kib` has no room.
     unix_send_far_ns = 0,
-    /// What the `read` takes longer then.
+    /// Extra time of the `read` in the same case.
     unix_receive_far_ns = 0,
     /// The cache of a CPU that keeps waiting messages. 0: all are kept.
     message_cache_kib = 0,
-    /// What a `read` or `write` of a pipe or a socket takes longer in a process of several threads, which share their descriptors.
+    /// Extra time of a `read` or `write` of a pipe or a socket in a process of several threads,
+    /// which share their descriptors.
     shared_files_ns = 0,
-    /// What perf computes before its benchmark begins: `perf bench sched pipe -T -l 1` takes 7.1 ms (6.5 to 8.3) of CPU time.
+    /// CPU time of perf before its benchmark begins: `perf bench sched pipe -T -l 1` takes 7.1 ms
+    /// (6.5 to 8.3).
     perf_start_ns = 7_000_000,
-    /// What a fork of `perf bench sched messaging` takes longer than that of a small process: 40 more processes take main
-    /// 9.3 ms until "go", those of hackbench 2.8 (one message each, 1 to 8 groups, medians of 12).
+    /// Extra time of a fork of `perf bench sched messaging` over that of a small process: 40 more
+    /// processes take main 9.3 ms until "go", those of hackbench 2.8 (one message each, 1 to 8
+    /// groups, medians of 12).
     perf_fork_ns = 164_000,
-    /// What its children take longer to end, the destructors of perf's 27 libraries and the pages that they touch in it: 40 more
-    /// of them take 26 ms of CPU time from "go" on, 40 more of hackbench's 6.
+    /// Extra time of its children to end, for the destructors of perf's 27 libraries and the pages
+    /// that they touch: 40 more of them take 26 ms of CPU time from "go" on, 40 more of hackbench's
+    /// 6.
     perf_exit_ns = 500_000,
     /// `sendto` of a short datagram over loopback, the receive softirq in it.
     udp_send_ns = 2020,
@@ -103,7 +108,7 @@ prices! {
     tcp_acknowledge_ns = 2200,
     /// Each byte copied into or out of a network buffer, in cache.
     net_byte_ps = 15,
-    /// What netperf does itself between two calls.
+    /// Netperf's own work between two calls.
     netperf_round_ns = 100,
     /// `poll` of one descriptor, without waiting.
     poll_ns = 165,
@@ -136,35 +141,35 @@ prices! {
     xfs_log_submit_ns = 4000,
     /// XFS worker for a log buffer that is on disk.
     xfs_log_done_ns = 3000,
-    /// What a new PostgreSQL backend computes until it greets its client.
+    /// CPU time of a new PostgreSQL backend until it greets its client.
     postgres_connect_ns = 1_500_000,
-    /// What a backend's first statement takes longer, until its caches know the tables: first transactions of
-    /// `pgbench -S` on one CPU took 452 to 493 µs, the sixth 31 to 43.
+    /// Extra time of a backend's first statement, until its caches know the tables: first
+    /// transactions of `pgbench -S` on one CPU took 452 to 493 µs, the sixth 31 to 43.
     postgres_first_statement_ns = 420_000,
     /// Writing a commit's log records to the file, before the disk is asked to keep them.
     postgres_wal_write_ns = 15_000,
-    /// What a wait for a row lock costs the server besides sleeping and waking. On one CPU an update of a row that all
-    /// clients share took 31 µs longer than one of a row each with two clients, which wait 1.0 times a transaction, and
-    /// 72 with four, which wait 2.6 times: 28 a wait. Sleeping and waking are 9 of them, and PostgreSQL's work took 1.8
-    /// times the table's.
+    /// Cost of a wait for a row lock to the server besides sleeping and waking. On one CPU an
+    /// update of a row that all clients share took 31 µs longer than one of a row each with two
+    /// clients, which wait 1.0 times a transaction, and 72 with four, which wait 2.6 times: 28 a
+    /// wait. Sleeping and waking are 9 of them, and PostgreSQL's work took 1.8 times the table's.
     postgres_lock_wait_ns = 11_000,
-    /// What pgbench itself computes for one statement.
+    /// CPU time of pgbench itself for one statement.
     pgbench_statement_ns = 3200,
-    /// What a backend computes for one transaction of `pgbench -S`.
+    /// CPU time of a backend for one transaction of `pgbench -S`.
     pgbench_select_ns = 11_500,
     /// … of `pgbench -N`: on one CPU the server took 115 to 126 µs for one, 157 to 165 for one of `pgbench`.
     pgbench_simple_update_ns = 83_000,
     /// … of `pgbench`.
     pgbench_tpcb_ns = 115_000,
-    /// What of it is left with `-M extended`, in thousandths.
+    /// Part of it that is left with `-M extended`, in thousandths.
     pgbench_extended_permille = 1140,
     /// … with `-M prepared`.
     pgbench_prepared_permille = 420,
     /// One trial division of `sysbench cpu`.
     sysbench_division_ps = 1720,
-    /// What a thread of `sysbench oltp_*` itself computes for one statement.
+    /// CPU time of a thread of `sysbench oltp_*` itself for one statement.
     sysbench_statement_ns = 3200,
-    /// What a backend computes for a BEGIN of sysbench, or a COMMIT.
+    /// CPU time of a backend for a BEGIN of sysbench, or a COMMIT.
     sysbench_begin_ns = 300,
     /// … for a select of one row.
     sysbench_point_select_ns = 3300,
@@ -184,9 +189,9 @@ prices! {
     sysbench_delete_ns = 7000,
     /// … for an insert.
     sysbench_insert_ns = 10_000,
-    /// What wrk itself does for one request: its HTTP parser and four calls that only ask.
+    /// CPU time of wrk itself for one request: its HTTP parser and four calls that only ask.
     wrk_request_ns = 6100,
-    /// What nginx does for a small file besides receiving the request and sending the reply.
+    /// CPU time of nginx for a small file besides receiving the request and sending the reply.
     nginx_request_ns = 6500,
     /// A `write` to a file whose pages are in memory: 1 KB records take 0.96 µs on ext4, less the bytes.
     file_write_call_ns = 680,
@@ -198,13 +203,13 @@ prices! {
     file_read_call_ns = 440,
     /// Each byte of it: 64 KB records at 18.7 GB/s.
     file_read_byte_ps = 50,
-    /// What a call that writes or reads only a part of a page takes for that page, as if it were the whole.
+    /// Time for a page of which a call writes or reads only a part, as if it were the whole.
     file_page_ns = 0,
     /// How much of the bytes' time is waiting for memory at the nominal clock, %: it stays when the clock changes.
     file_memory_percent = 0,
     /// Each byte that goes to the storage device (2 GB/s), where much of it is written at once.
     storage_byte_ps = 500,
-    /// What the CPU does for each byte that `fsync` writes back: 205.5 MB took 9.6 ms (6.6 to 11.4).
+    /// CPU time for each byte that `fsync` writes back: 205.5 MB took 9.6 ms (6.6 to 11.4).
     write_back_byte_ps = 47,
     /// Each byte of a file that is freed, its pages taken out of the page cache: 205.5 MB took 13.6 ms.
     file_free_byte_ps = 66,
@@ -212,8 +217,9 @@ prices! {
     file_free_commit_ns = 0,
     /// PostgreSQL's statements against the tables', in thousandths: 2000 is a machine of half the speed.
     postgres_permille = 1000,
-    /// What a loop of rt-app takes while it runs, in thousandths of what its calibration said before:
-    /// that keeps the fastest of its tries and whole nanoseconds. For files that ask for a calibration.
+    /// Duration of a loop of rt-app while it runs, in thousandths of the duration that its
+    /// calibration found before: calibration keeps the fastest of its tries and whole nanoseconds.
+    /// For files that ask for a calibration.
     rt_app_loop_permille = 1000,
     /// stress-ng's methods against the table's, in thousandths: 2000 is a machine of half the speed.
     stress_ng_permille = 1000,
@@ -238,8 +244,8 @@ impl Prices {
         Ok(prices)
     }
 
-    /// These prices on a machine that has some of its own. What was changed here, so for one command,
-    /// wins over the machine; what stands at its default gives way to it.
+    /// These prices on a machine that has some of its own. A price changed here, for one command,
+    /// takes precedence over the machine's; a price at its default gives way to it.
     ///
     /// # Errors
     /// A name that is no price, with the nearest one.
@@ -274,7 +280,8 @@ impl Prices {
         self.unix_send_ns + bytes.saturating_mul(self.unix_byte_ps) / 1000
     }
 
-    /// What each call for a pipe or a socket takes longer for a thread, or a process of one thread.
+    /// Extra time of each call for a pipe or a socket, by whether the caller is one of several
+    /// threads, ns.
     pub fn descriptor(&self, threads: bool) -> u64 {
         if threads { self.shared_files_ns } else { 0 }
     }

@@ -1,4 +1,5 @@
-//! What a real tool printed, as metrics: the other direction of [`super::Running::report`].
+//! Parser of text that a real tool printed, into metrics: the other direction of
+//! [`super::Running::report`].
 //!
 //! Worked example: the line `T: 0 ( 2417) P:80 I:1000 C:   1500 Min:     14 Act:   16 Avg:   16 Max:     97`
 //! of cyclictest is `cyclictest/latency.min` 14, `.avg` 16, `.max` 97 and `.count` 1500. Names and units

@@ -22,7 +22,7 @@ pub const PERCENTILES: [(&str, u32); 8] = [
     ("p99.9", 999_000),
 ];
 
-/// What a run measured, seen by one program.
+/// Measurements of a run for one program.
 #[derive(Clone, Copy, Debug)]
 pub struct Results<'a> {
     /// Everything the run measured.
@@ -106,7 +106,8 @@ impl<'a> Results<'a> {
         self.sum_s(|row| row.run_ns)
     }
 
-    /// What every program has: CPU time, executed and charged, and waiting of all its tasks.
+    /// Adds the metrics of every program: CPU time, executed and charged, and waiting of all its
+    /// tasks.
     pub(super) fn put_shared(&self, map: &mut MetricMap) {
         let throttled = self.sum_s(|row| row.wait_throttled_ns);
         let contention = self.sum_s(|row| row.wait_contention_ns);

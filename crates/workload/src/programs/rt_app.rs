@@ -21,7 +21,7 @@ pub static TOOL: Tool = Tool {
     compile: |words, compiler| Ok(Arc::new(compile(words, compiler)?)),
 };
 
-/// What became of a file.
+/// Result of compiling a file.
 #[derive(Debug)]
 struct Compiled {
     length_ns: Option<u64>,

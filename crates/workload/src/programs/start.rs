@@ -34,7 +34,7 @@ pub struct Start {
     pub start_ns: u64,
     /// Kernel release, for what file systems do in which thread.
     pub kernel: Version,
-    /// What its pieces cost.
+    /// Prices of the program's parts.
     pub prices: Prices,
     /// Folder that file names of the command line count from.
     pub directory: PathBuf,
@@ -68,7 +68,7 @@ pub(super) struct Compiler<'a> {
     pub tool: &'static str,
     /// Where and how it is started.
     pub start: &'a Start,
-    /// What it is added to.
+    /// Workload that it is added to.
     pub workload: &'a mut Workload,
 }
 
@@ -82,7 +82,7 @@ impl Compiler<'_> {
     /// A finished program.
     ///
     /// # Errors
-    /// What the builder refuses: a program too large for it.
+    /// Refusal by the builder: a program too large for it.
     pub fn program(&mut self, builder: ProgramBuilder) -> Result<ProgramId, CommandError> {
         let message = |error| format!("cannot be compiled: {error}");
         let program = builder

@@ -1,7 +1,7 @@
 //! `systemd-run`: a command in a group of its own, with the limits of a unit.
 //!
 //! Worked example: `systemd-run --scope -p CPUQuota=50% -p Nice=5 hackbench -g 2` starts `hackbench` with nice value 5 in
-//! `/system.slice/run-hackbench.scope`, whose `cpu.max` is `50000 100000`. The group is made by whoever reads the experiment; the attributes of
+//! `/system.slice/run-hackbench.scope`, whose `cpu.max` is `50000 100000`. The reader of the experiment makes the group; the attributes of
 //! the process are set here.
 
 use schedcast_kernel::task::Policy;

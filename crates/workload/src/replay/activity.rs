@@ -1,7 +1,7 @@
 //! From runs and wakeups to activations and their steps.
 //!
 //! A thread's recording is turned into *marks* in the order of the trace: it is woken, it is switched
-//! in, it wakes somebody, an interrupt hits it, it sleeps. Folding the marks gives activations, each
+//! in, it wakes another thread, an interrupt hits it, it sleeps. Folding the marks gives activations, each
 //! from one wakeup to the next sleep, and places every deed at the CPU time the thread had executed
 //! by then. Queueing, preemption and throttling vanish in that step: they lie between runs.
 //!
@@ -48,7 +48,7 @@ pub(super) enum Source {
     Outside { soft: bool },
 }
 
-/// What a thread does, or has done to it, at some event.
+/// Action of a thread, or an action on it, at some event.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deed {
     pub event: usize,
@@ -71,7 +71,7 @@ pub(super) enum DeedKind {
     Interrupted,
 }
 
-/// What the whole recording says, as the activations are made.
+/// Facts of the whole recording while the activations are made.
 #[derive(Debug)]
 pub(super) struct Context<'a> {
     pub wakings: &'a [Waking],
@@ -80,7 +80,7 @@ pub(super) struct Context<'a> {
     pub start_ns: u64,
 }
 
-/// What a waking began.
+/// Beginning that a waking caused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Begun {
     /// Nothing that is replayed.

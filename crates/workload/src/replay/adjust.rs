@@ -70,8 +70,9 @@ impl Adjust {
         cut.events.retain(|event| inside.contains(&event.time_ns));
         cut.meta.start_ns = Some(*inside.start());
         cut.meta.end_ns = Some(*inside.end());
-        // Counters of the whole recording say nothing about a part of it. Who was in which group does: a thread that was
-        // forked before the window is listed at the end only.
+        // Counters of the whole recording say nothing about a part of it. The membership of groups
+        // holds for the part too: a thread that was forked before the window is listed at the end
+        // only.
         let trees = [&mut cut.cgroups_before, &mut cut.cgroups_after];
         for tree in trees.into_iter().flatten() {
             tree.forget("cpu.stat");

@@ -1,7 +1,7 @@
 //! A recording as background: its threads run beside something else, as they did when the machine was recorded.
 //!
 //! A machine is never empty. Kernel threads look after memory, agents look every so many milliseconds whether there
-//! is something to do, and each of them takes a CPU for some µs from whoever runs there. A recording of an otherwise
+//! is something to do, and each of them takes a CPU for some µs from the task that runs there. A recording of an otherwise
 //! idle machine shows all of that, and [`Replay::add_background`] puts it behind any workload: threads wake when they
 //! woke in the recording, do the work they did, and wake each other as they did. Four things differ from a replay:
 //!
@@ -10,7 +10,7 @@
 //! * all threads are there from the start, asleep as they have been for long. One that was forked while recording
 //!   begins with a wakeup at that time, and one that ended sleeps till the next round;
 //! * waits for another thread inside an activation take no time;
-//! * whoever recorded is left out, with the children he started and what he woke.
+//! * the recorder is left out, with its children and the tasks that it woke.
 //!
 //! Everything is counted under one name, [`NAME`], so that no figure of the workload has background in it.
 //!
@@ -35,10 +35,10 @@ use super::model::{Activation, ActivationId, Step, Trigger};
 use super::subject::is_recorder;
 use super::threads::{Origin, ThreadId};
 
-/// What all threads of the background are counted as.
+/// Name under which all threads of the background are counted.
 pub const NAME: &str = "background";
 
-/// What paths of the background's groups begin with. A group of a workload begins with a slash.
+/// Prefix of the paths of the background's groups. A group of a workload begins with a slash.
 pub const GROUP_PREFIX: &str = "background:";
 
 /// Address spaces of the background are numbered from here, beyond those of any workload.
@@ -51,7 +51,7 @@ const SENT: Reg = Reg(1);
 /// Size of a message; inboxes are unbounded, so it says nothing.
 const MESSAGE_BYTES: u64 = 1;
 
-/// What was put behind a workload.
+/// Background added to a workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Background {
     /// Threads that run.
@@ -70,8 +70,8 @@ impl Replay {
         Members::of(self, cpus).background(self)
     }
 
-    /// Puts the threads behind a workload. What was recorded on a CPU that the machine does not have happens on that
-    /// number modulo its CPUs; threads bound to such a CPU are left out.
+    /// Puts the threads behind a workload. Activity recorded on a CPU that the machine does not
+    /// have happens on that number modulo its CPUs; threads bound to such a CPU are left out.
     ///
     /// # Errors
     /// If a program breaks a limit of the simulator.
@@ -139,7 +139,7 @@ impl Replay {
     }
 }
 
-/// Who is part of the background.
+/// Members of the background.
 struct Members {
     /// By thread.
     is_member: Vec<bool>,
@@ -236,7 +236,7 @@ impl Adding<'_> {
                     b.send(inbox, MESSAGE_BYTES, SENT, !kernel(from) && !kernel(to));
                 }
             }
-            // Children are there from the start, and nobody ends. Nobody asks for requests either.
+            // Children are there from the start, and no thread ends or sends requests.
             Step::Post(_)
             | Step::Wait(_)
             | Step::Await(_)
@@ -292,7 +292,7 @@ impl Adding<'_> {
         arrivals
     }
 
-    /// When, on which CPU and in which context; `None` for what a member wakes, and for what somebody woke who is left out.
+    /// When, on which CPU and in which context; `None` for what a member wakes, and for a task that a left-out task woke.
     fn woken_from_outside(&self, activation: &Activation) -> Option<(u64, u32, ArrivalContext)> {
         let thread = &self.replay.threads[activation.thread.index()];
         match activation.trigger {

@@ -1,4 +1,4 @@
-//! What the simulator charges by itself, so that it is not charged twice.
+//! Costs that the simulator charges by itself, so that they are not charged twice.
 //!
 //! The time between a thread's switch in and its switch out is not all its own. It contains the rest
 //! of the context switch, the wakeups it did for others, the tick interrupts that arrived meanwhile.
@@ -25,7 +25,7 @@ pub struct Costs {
     tick_ns: Option<u64>,
 }
 
-/// What happened in a stretch of recorded time.
+/// Counts of chargeable events in a stretch of recorded time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Charged {
     pub switches: u32,
@@ -59,7 +59,7 @@ impl Costs {
         self.price_ns[op as usize]
     }
 
-    /// What the simulator will charge for this within `executed_ns` of recorded time.
+    /// Time that the simulator will charge for this within `executed_ns` of recorded time, ns.
     pub(super) fn of(&self, charged: Charged, executed_ns: u64) -> u64 {
         let levels = u64::from(charged.depth) + 1;
         let enqueue = levels * self.price(Op::EnqueueLevel);

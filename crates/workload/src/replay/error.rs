@@ -70,7 +70,7 @@ pub enum ReplayError {
     /// No group of this path.
     #[error("unknown cgroup `{path}`; {suggestion}")]
     UnknownGroup {
-        /// What was asked for.
+        /// Path that was asked for.
         path: String,
         /// The nearest path, or all of them.
         suggestion: String,
@@ -78,7 +78,7 @@ pub enum ReplayError {
     /// No thread of this name.
     #[error("unknown thread name `{name}`; {suggestion}")]
     UnknownThread {
-        /// What was asked for.
+        /// Name that was asked for.
         name: String,
         /// The nearest name, or all of them.
         suggestion: String,

@@ -37,9 +37,9 @@
 //!
 //! # Latency
 //!
-//! What a client calls the latency of a request begins when the request is *due*, at its schedule or
-//! when an arrival from outside asks for it, and ends when the client gets the answer. It spans threads:
-//! waiting for a free server and for the client itself is part of it.
+//! Latency for a client begins when the request is *due*, at its schedule or when an arrival from
+//! outside asks for it, and ends when the client gets the answer. It spans threads: waiting for a
+//! free server and for the client itself is part of it.
 //!
 //! # Worked example
 //!
@@ -89,9 +89,9 @@ pub struct Exchanged {
 /// A client and servers that take one of its requests at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// Who asks.
+    /// Thread that sends the requests.
     pub client: ThreadId,
-    /// Who answers. More than one are a pool, in the order in which they are first asked.
+    /// Threads that answer. More than one are a pool, in the order in which they are first asked.
     pub servers: Vec<ThreadId>,
     /// How many of the servers are asked: all, unless the replay was adjusted to fewer.
     pub asked: usize,

@@ -70,7 +70,7 @@ pub(super) fn finish(
     }
     number_activations(&mut replay);
     replay.exchanges = exchange::find(&mut replay, recording.requests.as_deref());
-    // What threads of a service ask each other is part of its requests.
+    // Messages between threads of a service are part of its requests.
     let mut serving = BTreeSet::new();
     for service in &replay.services {
         serving.extend(replay.members(service.group));
@@ -151,7 +151,7 @@ fn lengths_ns(draft: &Draft) -> Vec<u64> {
     lengths
 }
 
-/// What the simulator will charge for the recorded time of a draft.
+/// Events that the simulator will charge for within the recorded time of a draft.
 fn charged(draft: &Draft, wakings: &[Waking], depth: u32) -> Charged {
     let mut charged = Charged {
         switches: draft.activation.switches,
@@ -171,7 +171,7 @@ fn charged(draft: &Draft, wakings: &[Waking], depth: u32) -> Charged {
                 charged.remote_wakes += u32::from(*remote);
             }
             DraftStep::Posts(_) => charged.wakes += 1,
-            // Nobody was woken, so nothing was recorded for it.
+            // No thread was woken, so nothing was recorded for it.
             DraftStep::Sends(_) => {}
             DraftStep::Forks(_) => charged.forks += 1,
             DraftStep::Exit => charged.exits += 1,

@@ -29,7 +29,8 @@ pub(super) struct Gathered {
 impl Gathered {
     pub(super) fn of(recording: &Recording) -> Self {
         let (mut start_ns, end_ns) = recording.span_ns();
-        // What a CPU did before its buffer begins is unknown: start when all of them are known.
+        // The activity of a CPU before its buffer begins is unknown: start when all of them are
+        // known.
         for begin in &recording.counts.buffer_starts {
             start_ns = start_ns.max(begin.after_ns.unwrap_or(0));
         }
@@ -97,6 +98,7 @@ impl Gathered {
             &placement.of_thread,
             self.start_ns,
             timeline::idle_exit_ns(&self.timelines),
+            &recording.meta.period_ends,
         );
         self.report.unlisted_threads = placement.unlisted;
         self.report.moved_threads = placement.moved;
@@ -130,7 +132,7 @@ fn thread(identity: &Identity, recording: &Recording) -> Thread {
     let name = identity.name(&recording.comms);
     let kernel = identity.is_kernel(&name);
     let (policy, nice, rt_priority) = identity.scheduling();
-    // What the stopper thread of a CPU does (moving tasks) the simulated kernel does by itself.
+    // The simulated kernel itself does the work of a CPU's stopper thread (moving tasks).
     let stopper = name.starts_with("migration/") && policy != Policy::Normal;
     Thread {
         pid: identity.pid,
@@ -242,7 +244,7 @@ impl Pass {
     }
 }
 
-/// Who is behind a waking that is written while `current` runs.
+/// Source of a waking that is written while `current` runs.
 ///
 /// A trace without flag columns does not tell interrupts from tasks; then the running thread is
 /// taken for the waker.

@@ -68,7 +68,7 @@ impl Group {
     }
 }
 
-/// What is asked of a thread to place it.
+/// Facts of a thread that decide its placement.
 #[derive(Debug)]
 pub(super) struct Member<'a> {
     pub pid: Pid,

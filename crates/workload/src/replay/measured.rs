@@ -1,4 +1,4 @@
-//! What the recording itself shows: the figures a re-simulation of it must meet.
+//! Figures that the recording itself shows, which a re-simulation of it must meet.
 
 use super::Replay;
 use super::groups::Group;
@@ -6,8 +6,9 @@ use super::model::{Activation, Trigger};
 use super::threads::ThreadId;
 use std::collections::BTreeMap;
 
-/// Quantiles of a set of durations, ns. The q-quantile of n values is the ⌈q·n⌉-th smallest. What had no end when the
-/// recording ended is among them with its age, so that a service that starves does not look good.
+/// Quantiles of a set of durations, ns. The q-quantile of n values is the ⌈q·n⌉-th smallest.
+/// Unfinished ones are among them with their age at the end of the recording, so that a service
+/// that starves does not look good.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quantiles {
     /// Number of durations that ended; all others are 0 when there are no values.
@@ -104,7 +105,7 @@ pub struct MeasuredGroup {
     pub usage_ns: u64,
 }
 
-/// What the recording itself shows.
+/// Figures that the recording itself shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measured {
     /// By subject, sorted.
@@ -114,8 +115,8 @@ pub struct Measured {
 }
 
 impl Replay {
-    /// What the recording itself shows, over its whole length. An activation counts if its begin
-    /// and its end are visible, a group if the recording has its `cpu.stat` at both ends.
+    /// Figures that the recording itself shows, over its whole length. An activation counts if its
+    /// begin and its end are visible, a group if the recording has its `cpu.stat` at both ends.
     pub fn measured(&self) -> Measured {
         let mut by_subject: BTreeMap<&str, Collected> = BTreeMap::new();
         for thread in &self.threads {
@@ -209,7 +210,7 @@ impl Replay {
     }
 }
 
-/// What a thread does between two sleeps.
+/// Activity of a thread between two sleeps.
 #[derive(Default)]
 struct Turn {
     /// Whether an activation of it has been seen.

@@ -31,12 +31,13 @@
 //! postgres for 60 ms, C is sent 60 ms later, and so is everything that follows from it; message A
 //! stays at 0 µs.
 //!
-//! What cannot be seen, and the rule taken instead, stands with the module that takes it:
-//! `timeline` (missing switches), `threads` (kernel threads, priorities), `groups` (cgroups and
-//! autogroups), `subject` (threads of one name in several groups), `phase` (period timers), `activity` (activations),
-//! `requests` (sleeps inside requests), `sends` (messages over sockets), `service` (requests of event loops and pools), `unseen` (messages
-//! without a wakeup), `steal` (time the hypervisor took), `exchange` (clients that wait for answers),
-//! `costs` (what the simulator charges itself).
+//! Each rule for a fact that cannot be seen stands with the module that applies it: `timeline`
+//! (missing switches), `threads` (kernel threads, priorities), `groups` (cgroups and autogroups),
+//! `subject` (threads of one name in several groups), `phase` (period timers), `activity`
+//! (activations), `requests` (sleeps inside requests), `sends` (messages over sockets), `service`
+//! (requests of event loops and pools), `unseen` (messages without a wakeup), `steal` (time the
+//! hypervisor took), `exchange` (clients that wait for answers), `costs` (charges of the simulator
+//! itself).
 
 mod activity;
 mod adjust;
@@ -85,7 +86,7 @@ use activity::{Begun, Draft, Folder};
 use gather::Gathered;
 use schedcast_trace::{Recording, Request};
 
-/// What the user decides about a replay.
+/// User's choices about a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Replay a trace with gaps all the same; the report says so.
@@ -93,7 +94,7 @@ pub struct Options {
     /// Whether user threads of the root group are grouped by session; `None`: as the recording says,
     /// and if it does not, no.
     pub autogroup: Option<bool>,
-    /// What the simulated machine charges by itself.
+    /// Costs that the simulated machine charges by itself.
     pub costs: Costs,
     /// How clients of services decide when to ask.
     pub client_loop: ClientLoop,
@@ -110,7 +111,7 @@ impl Default for Options {
     }
 }
 
-/// What the threads of a recording do.
+/// Actions of the threads of a recording.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replay {
     /// Start of the recording on the trace's clock. All other times count from it.
@@ -135,7 +136,7 @@ pub struct Replay {
     pub services: Vec<Service>,
     /// Their requests.
     pub requests: Vec<Served>,
-    /// What was seen, guessed and left out.
+    /// Report on observations, inferences and omissions.
     pub report: Report,
 }
 

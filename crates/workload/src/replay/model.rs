@@ -1,4 +1,4 @@
-//! What a replay knows: threads, activations, steps, and what made each activation begin.
+//! Model of a replay: threads, activations, steps, and the trigger of each activation.
 
 use super::groups::GroupIndex;
 use super::service::{Follows, RequestId};
@@ -29,7 +29,7 @@ pub struct Thread {
     pub pid: Pid,
     /// Its name (the one most events give it).
     pub name: String,
-    /// What its figures are kept under: the name, as far as it tells threads apart; see `subject`.
+    /// Subject of its figures: the name, as far as it tells threads apart; see `subject`.
     pub subject: String,
     /// Where it comes from.
     pub origin: Origin,
@@ -55,7 +55,7 @@ pub struct Thread {
     pub executed_ns: u64,
 }
 
-/// What made an activation begin. Times are ns since the start of the recording.
+/// Trigger of an activation. Times are ns since the start of the recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
     /// It was under way when the recording started.
@@ -86,7 +86,7 @@ pub enum Step {
         /// How much, ns, without the costs the simulator adds itself.
         work_ns: u64,
     },
-    /// The hypervisor takes the CPU away: time passes, and nobody is charged for it.
+    /// The hypervisor takes the CPU away: time passes, and no task is charged for it.
     Stolen {
         /// How long, ns.
         stolen_ns: u64,

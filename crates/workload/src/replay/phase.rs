@@ -1,7 +1,7 @@
 //! When the period timer of a limited group fires.
 //!
 //! A trace has no event for it, but it shows what it causes: threads of the group that were runnable
-//! and not running, beside an idle CPU, all start again at once, and nobody woke them. Only the
+//! and not running, beside an idle CPU, all start again at once, and no task woke them. Only the
 //! refill (or, rarely, the slack timer) does that. All those instants lie at one phase of the period.
 //!
 //! # Worked example
@@ -10,7 +10,15 @@
 //! Modulo 100 ms that is 21.903, 21.952, 22.010 ms. They fall into one window of 0.5 ms; the median is
 //! 21.952 ms, and leaving idle takes 28 µs on that machine, so the timer fires at 21.924 ms (mod
 //! 100 ms) on the trace's clock. Resumptions at other phases (a slack timer, a missing wakeup) count
-//! against the confidence, which is the share inside the window.
+//! against the phase, which needs half of them inside the window.
+//!
+//! On a busy machine no CPU is idle when the timer fires, and resumed threads wait for others first. There
+//! the recorder's looks at the group's counter of periods decide. If it still read 41 periods 20.95 ms
+//! after the start of the recording and 42 at 21.05 ms, the timer fires at 21.00 ms (mod 100 ms).
+
+use std::collections::BTreeMap;
+
+use schedcast_trace::recording::PeriodEnd;
 
 use super::groups::{Group, GroupIndex, lineage};
 use super::threads::ThreadId;
@@ -21,17 +29,10 @@ use super::timeline::{Boundaries, CpuTimeline, Leave, median};
 pub struct Phase {
     /// Expiries lie at this time after the start of the recording, plus whole periods, ns.
     pub offset_ns: u64,
-    /// Resumptions that agree.
+    /// Resumptions that agree; 0 where only the group's counter of periods shows the phase.
     pub agreeing: u32,
-    /// Resumptions seen.
+    /// Resumptions seen; 0 where only the group's counter of periods shows the phase.
     pub seen: u32,
-}
-
-impl Phase {
-    /// Share of the resumptions that agree, 0..=1.
-    pub fn confidence(&self) -> f64 {
-        f64::from(self.agreeing) / f64::from(self.seen.max(1))
-    }
 }
 
 /// Fewer agreeing resumptions than this prove nothing.
@@ -46,6 +47,7 @@ pub(super) fn infer(
     of_thread: &[GroupIndex],
     start_ns: u64,
     idle_exit_ns: u64,
+    ends: &BTreeMap<String, PeriodEnd>,
 ) {
     let resumed = resumptions(timelines, groups, of_thread);
     for (index, group) in (0u32..).map(GroupIndex).zip(groups.iter_mut()) {
@@ -58,14 +60,39 @@ pub(super) fn infer(
             .filter(|(of, _)| *of == index)
             .map(|(_, at_ns)| at_ns.saturating_sub(start_ns) % period_ns)
             .collect();
-        group.phase = densest(&mut phases, period_ns).map(|phase| Phase {
+        let resumed = densest(&mut phases, period_ns).map(|phase| Phase {
             offset_ns: (phase.offset_ns + period_ns - idle_exit_ns % period_ns) % period_ns,
             ..phase
         });
+        group.phase = match ends.get(&group.path) {
+            Some(end) => Some(counted(*end, resumed, start_ns, period_ns)),
+            None => resumed,
+        };
     }
 }
 
-/// Instants at which an idle CPU took up a thread of a limited group that nobody had woken.
+/// The phase that the group's counter shows: that of the resumptions if it lies in the span, which is
+/// closer, else the middle of the span.
+fn counted(end: PeriodEnd, resumed: Option<Phase>, start_ns: u64, period_ns: u64) -> Phase {
+    let width_ns = end.before_ns - end.after_ns;
+    let middle_ns = end.after_ns + width_ns / 2;
+    // A span may lie before the start, which is when the trace of all CPUs begins.
+    let offset_ns = (middle_ns % period_ns + period_ns - start_ns % period_ns) % period_ns;
+    let apart_ns = |phase: &Phase| {
+        let ahead_ns = (phase.offset_ns + period_ns - offset_ns) % period_ns;
+        ahead_ns.min(period_ns - ahead_ns)
+    };
+    let near_ns = width_ns / 2 + period_ns / WINDOW_DIVISOR;
+    resumed
+        .filter(|phase| apart_ns(phase) <= near_ns)
+        .unwrap_or(Phase {
+            offset_ns,
+            agreeing: 0,
+            seen: 0,
+        })
+}
+
+/// Instants at which an idle CPU took up a thread of a limited group that no task had woken.
 fn resumptions(
     timelines: &[CpuTimeline],
     groups: &[Group],
@@ -163,7 +190,6 @@ mod tests {
         let phase = densest(&mut phases, 100_000_000).unwrap();
         assert_eq!(phase.offset_ns, 21_952_000);
         assert_eq!((phase.agreeing, phase.seen), (3, 4));
-        assert_eq!(phase.confidence(), 0.75);
     }
 
     #[test]
@@ -180,5 +206,36 @@ mod tests {
         assert_eq!(densest(&mut [5, 6], 100_000_000), None);
         let mut scattered: Vec<u64> = (0..20).map(|i| i * 5_000_000).collect();
         assert_eq!(densest(&mut scattered, 100_000_000), None);
+    }
+
+    #[test]
+    fn the_counter_of_periods_decides_where_resumptions_say_nothing_or_something_else() {
+        const MS: u64 = 1_000_000;
+        let start_ns = 5_000 * MS;
+        let end = PeriodEnd {
+            after_ns: start_ns + 320 * MS + 950_000,
+            before_ns: start_ns + 321 * MS + 50_000,
+        };
+        let of = |resumed| counted(end, resumed, start_ns, 100 * MS).offset_ns;
+        let resumed = |offset_ns| {
+            Some(Phase {
+                offset_ns,
+                agreeing: 9,
+                seen: 9,
+            })
+        };
+        assert_eq!(of(None), 21 * MS);
+        assert_eq!(of(resumed(21 * MS + 400_000)), 21 * MS + 400_000);
+        assert_eq!(
+            of(resumed(30 * MS)),
+            21 * MS,
+            "threads that waited for a CPU"
+        );
+        // A span before the start: 80.0 ms before it is 20.0 ms into a period.
+        let early = PeriodEnd {
+            after_ns: start_ns - 80 * MS,
+            before_ns: start_ns - 80 * MS,
+        };
+        assert_eq!(counted(early, None, start_ns, 100 * MS).offset_ns, 20 * MS);
     }
 }

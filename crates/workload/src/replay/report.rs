@@ -1,4 +1,4 @@
-//! What was seen, guessed and left out.
+//! Report on observations, inferences and omissions.
 
 use super::Replay;
 use super::activity::Incomplete;
@@ -6,7 +6,7 @@ use super::model::{Step, Trigger};
 use super::timeline::Repairs;
 use super::unseen::Unseen;
 
-/// What an inference rests on.
+/// Basis of an inference.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// Events used.
@@ -29,7 +29,7 @@ pub struct Report {
     pub handovers: u32,
     /// Switches that the trace does not show.
     pub repairs: Repairs,
-    /// What had to be guessed or is cut off by start and end.
+    /// Facts that had to be guessed or are cut off by start and end.
     pub incomplete: Incomplete,
     /// User threads of unknown group, put into the root group.
     pub unlisted_threads: u32,
@@ -49,7 +49,7 @@ pub struct Report {
     pub steal_ratio: Option<f64>,
     /// Part of that time that was found in requests and is not replayed as work, ns.
     pub stolen_ns: u64,
-    /// What the reader of the trace noticed.
+    /// Notes of the trace's reader.
     pub trace_notes: Vec<String>,
 }
 
@@ -84,7 +84,7 @@ pub(super) fn count(replay: &mut Replay) {
 }
 
 impl Report {
-    /// What a person should know before trusting an answer: one plain sentence each.
+    /// Notes that a reader needs before trusting an answer: one sentence each.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = self.trace_notes.clone();
         if let Some(steal) = self.steal_ratio.filter(|steal| *steal > STEAL_NOTED) {

@@ -25,7 +25,7 @@ const REQUESTS_MIN: u32 = 20;
 /// So many messages in a hundred are answered by who answers: one may be under way at each end, or have been cancelled.
 const ANSWERED_PERCENT: u32 = 95;
 
-/// What is known of all drafts.
+/// Facts known of all drafts.
 pub(super) struct Facts<'a> {
     pub wakings: &'a [Waking],
     /// Name and group of each thread.
@@ -114,7 +114,7 @@ pub(super) fn join(
     for &(place, client, length) in &requests {
         if let Some(length) = length
             && answers(drafts[place].activation.thread, client)
-            // Without a waking that is seen there is nobody to wait for.
+            // Without a waking that is seen there is no task to wait for.
             && began[place + 1..place + length].iter().all(Option::is_some)
         {
             first[place..place + length].fill(place);

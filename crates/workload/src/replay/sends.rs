@@ -7,7 +7,7 @@
 //! that thread. A replay must tell them apart: a message is sent when the sender gets there, a packet
 //! keeps its time.
 //!
-//! Interrupts do not choose whom they hit: packets for a thread come at the same rate whoever is
+//! Interrupts hit any task: packets for a thread come at the same rate whichever task is
 //! current. Messages come while their sender is current and at no other time. So softirqs that wake
 //! threads of one subject while user threads of another are current are messages if they come at least
 //! [`RATIO`] times as often in a second of that CPU time as in a second of the other CPU time, which is

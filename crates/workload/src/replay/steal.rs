@@ -1,14 +1,16 @@
 //! Time that the hypervisor took, taken out of the work.
 //!
 //! While another guest has the physical CPU, the clock of a virtual one goes on: the trace shows a task that executes,
-//! and it does not. The kernel knows better (`update_rq_clock_task` takes steal time off before anybody is charged), so
+//! and it does not. The kernel knows better (`update_rq_clock_task` takes steal time off before any task is charged), so
 //! that stolen time delays a request and costs its group nothing. Replayed as work it would be charged to the quota.
 //!
-//! A recording says how much was stolen in all (`steal_ratio`), not where. It is looked for where it shows: in requests of
-//! one kind that take longer than others of that kind do. Requests are taken in rows of [`ROW`], in the order in which they
-//! began; over a row their different sizes even out. What a row's mean exceeds a level by was stolen from its requests,
-//! each giving the same share of its time. The level is as low as the stolen total allows, yet not below that of the
-//! cheapest quarter of the rows, which is taken to be undisturbed: the rest was stolen from CPUs that woke up, or from others.
+//! A recording says how much was stolen in all (`steal_ratio`), not where. It is looked for where
+//! it shows: in requests of one kind that take longer than others of that kind do. Requests are
+//! taken in rows of [`ROW`], in the order in which they began; over a row their different sizes
+//! even out. The excess of a row's mean over a level was stolen from its requests, each giving the
+//! same share of its time. The level is as low as the stolen total allows, yet not below that of
+//! the cheapest quarter of the rows, which is taken to be undisturbed: the rest was stolen from
+//! CPUs that woke up, or from others.
 //!
 //! # Worked example
 //!

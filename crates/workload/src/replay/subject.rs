@@ -1,4 +1,4 @@
-//! What the figures of a thread are kept under.
+//! Subjects: keys under which the figures of threads are kept.
 //!
 //! A thread's name alone does not tell threads apart: two services of one node may both run
 //! `python3`. A subject is a name that does. Three rules make it:
@@ -30,7 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Between the name and the cgroup of a subject.
 const AT: &str = "@/";
-/// What may stand before the number at the end of the name of a pool's thread.
+/// Characters that may stand before the number at the end of the name of a pool's thread.
 const BEFORE_NUMBER: [char; 5] = ['-', '/', '_', '#', ':'];
 /// Programs that record. Their threads may have more behind it, as in `perf_6.1` and `perf-exec`.
 const RECORDERS: [&str; 3] = ["schedcast", "perf", "trace-cmd"];
@@ -50,7 +50,8 @@ pub fn split(subject: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// What two threads have in common that may be one pool; the name itself where it has no number.
+/// Common part of the names of threads that may be one pool; the name itself where it has no
+/// number.
 fn stem(name: &str) -> &str {
     let stem = name.trim_end_matches(|last: char| last.is_ascii_digit());
     let counts = stem.len() < name.len() && stem.len() > 1 && stem.ends_with(BEFORE_NUMBER);

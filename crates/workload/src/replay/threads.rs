@@ -29,7 +29,7 @@ pub enum Origin {
     UnknownFork,
 }
 
-/// What is known of a thread before its deeds are looked at.
+/// Facts known of a thread before its actions are examined.
 #[derive(Clone, Debug)]
 pub(super) struct Identity {
     pub pid: Pid,
@@ -229,7 +229,7 @@ impl Identity {
     }
 }
 
-/// What the names of kernel threads that may never be seen asleep begin with.
+/// Prefixes of the names of kernel threads that may never be seen asleep.
 const KERNEL_NAMES: [&str; 12] = [
     "kworker/",
     "ksoftirqd/",

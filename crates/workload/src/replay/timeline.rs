@@ -1,11 +1,11 @@
 //! Which thread ran where and when, with reconstructed switches where the trace lacks them.
 //!
-//! A recording ought to contain every `sched_switch`. Some do not: on a guest that was restored from
-//! a snapshot, for instance, a few tasks (the idle task of one CPU among them) write no event of
-//! their own in task context any more, so each of their switches *out* is missing. What remains
-//! visible is that the next event of the CPU was written by somebody else. Such a switch lies
-//! somewhere between the last event that shows the old task and the first one that shows the new
-//! task; `resolve` decides where, with these rules in this order:
+//! A recording ought to contain every `sched_switch`. Some do not: on a guest that was restored
+//! from a snapshot, for instance, a few tasks (the idle task of one CPU among them) write no event
+//! of their own in task context any more, so each of their switches *out* is missing. It remains
+//! visible that another task wrote the next event of the CPU. Such a switch lies somewhere between
+//! the last event that shows the old task and the first one that shows the new task; `resolve`
+//! decides where, with these rules in this order:
 //!
 //! 0. The first event that shows the new task is a `sched_stat_runtime`: it says how long it has run.
 //! 1. The CPU was idle and the new task was woken or moved there in between: it starts the usual
@@ -88,7 +88,7 @@ impl Slot {
     }
 }
 
-/// What happened on one CPU, in order.
+/// Slots of one CPU, in order of time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CpuTimeline {
     pub slots: Vec<Slot>,

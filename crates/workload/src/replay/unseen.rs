@@ -2,7 +2,7 @@
 //!
 //! A server that has answered and would wait for the next request does not always get to sleep: it is
 //! preempted or throttled on the way, and when it runs again the next request is already there. The
-//! kernel has nobody to wake, so the trace shows nothing, and one activation contains the work of two
+//! kernel has no task to wake, so the trace shows nothing, and one activation contains the work of two
 //! or more requests. Replayed like that the second request would be computed before its client sent
 //! it. So such an activation is split again, where the evidence allows it:
 //!
@@ -17,11 +17,12 @@
 //! * The client must have handled that reply before the server went on: the activation that the reply
 //!   began ended before the server's next reply, or its activation.
 //!
-//! What follows the reply and a median tail becomes an activation of its own. It is begun by a message
-//! from the client. Which of the client's activations sent it is not certain: if at least four in five
-//! that a timer or device began send something visible, the first such one after the reply that sends
-//! nothing visible is taken; otherwise the one that handled the reply (a client that was late and
-//! sent at once). The message is as far from its end as the client's visible requests usually are.
+//! Execution after the reply and a median tail becomes an activation of its own. It is begun by a
+//! message from the client. Which of the client's activations sent it is not certain: if at least
+//! four in five that a timer or device began send something visible, the first such one after the
+//! reply that sends nothing visible is taken; otherwise the one that handled the reply (a client
+//! that was late and sent at once). The message is as far from its end as the client's visible
+//! requests usually are.
 //!
 //! The other way round, a server's activation that shows no reply answered a client that was awake.
 //! Its reply is put in, a median tail before the end, as a message without any work: what the client
@@ -197,7 +198,7 @@ fn servers<'a>(drafts: &[Draft], wakings: &[Waking], kind_of: &[Kind<'a>]) -> Se
         .collect()
 }
 
-/// What the activations of one kind look like.
+/// Shape of the activations of one kind.
 #[derive(Default)]
 struct Shape {
     requests: usize,

@@ -1,4 +1,4 @@
-//! What an rt-app file says, typed, with the place of everything that may still be refused.
+//! Content of an rt-app file, typed, with the place of everything that may still be refused.
 //!
 //! ```text
 //! File ─┬─ Global                     duration, calibration, log
@@ -17,7 +17,7 @@ use super::error::Span;
 /// A value with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Located<T> {
-    /// What is said.
+    /// Value as written.
     pub value: T,
     /// Where it is said.
     pub span: Span,
@@ -34,7 +34,7 @@ pub struct File {
     pub tasks: Vec<Task>,
     /// The `resources` object of files from before 2015, which declares what events now create.
     pub resources: Vec<Resource>,
-    /// What rt-app would do in silence and the writer may not expect.
+    /// Silent actions of rt-app that the writer may not expect.
     pub notes: Vec<Note>,
     /// Where the tasks are, or would be.
     pub tasks_span: Span,
@@ -45,7 +45,7 @@ pub struct File {
 pub struct Note {
     /// Where.
     pub span: Span,
-    /// What.
+    /// Text of the note.
     pub message: String,
 }
 
@@ -54,7 +54,7 @@ pub struct Note {
 pub struct Global {
     /// Length of the run in seconds; `None` is until every thread has ended.
     pub duration_s: Option<u32>,
-    /// What one loop of `run` costs.
+    /// Cost of one loop of `run`.
     pub calibration: Calibration,
     /// Policy of a task that names none.
     pub default_policy: Policy,
@@ -194,13 +194,13 @@ pub struct Task {
     pub delay_us: u32,
     /// How often the phases are gone through.
     pub repeat: Repeat,
-    /// What holds from the start of the thread.
+    /// Scheduling attributes from the start of the thread.
     pub scheduling: Scheduling,
-    /// What the thread does.
+    /// Body of the thread.
     pub body: Body,
 }
 
-/// What a thread does.
+/// Body of a thread.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
     /// Phases in order, at least one.
@@ -234,9 +234,9 @@ pub struct Phase {
     pub span: Span,
     /// How often its events are gone through.
     pub repeat: Repeat,
-    /// What changes when it begins.
+    /// Changes of scheduling attributes when the phase begins.
     pub scheduling: Scheduling,
-    /// What is done, in order, at least one thing.
+    /// Events in order, at least one.
     pub events: Vec<Event>,
 }
 
@@ -272,11 +272,11 @@ pub struct Event {
     pub key: String,
     /// Where the key is written.
     pub span: Span,
-    /// What it does.
+    /// Action of the event.
     pub action: Action,
 }
 
-/// What an event does.
+/// Action of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Takes a mutex.
@@ -299,7 +299,7 @@ pub enum Action {
     Run(u32),
     /// Sleeps until the timer's next point.
     Timer(TimerUse),
-    /// Waits until a thread resumes this name. The wake is lost if nobody waits.
+    /// Waits until a thread resumes this name. The wake is lost if no thread waits.
     Suspend(String),
     /// Wakes all threads suspended on this name.
     Resume(String),
@@ -345,7 +345,7 @@ pub struct TimerUse {
     pub mode: Option<TimerMode>,
 }
 
-/// What a timer does when its next point has passed before it was asked for.
+/// Behaviour of a timer when its next point has passed before it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimerMode {
     /// Starts over from now.
@@ -357,7 +357,7 @@ pub enum TimerMode {
 /// A walk through memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryRun {
-    /// What is done with each step.
+    /// Access at each step.
     pub access: MemoryAccess,
     /// Size of the buffer in bytes.
     pub size_bytes: u32,
@@ -367,7 +367,7 @@ pub struct MemoryRun {
     pub shared: Option<String>,
 }
 
-/// What a memory walk does with each step.
+/// Access of a memory walk at each step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryAccess {
     /// Reads bytes.

@@ -23,7 +23,7 @@ const REAL_TIME_PRIORITY_DEFAULT: i32 = 10;
 /// cgroups that rt-app as Debian and upstream build it can hold.
 const TASKGROUPS_MAX: usize = 32;
 
-/// What a thread asks the scheduler for.
+/// Scheduling attributes that a thread asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
     /// The policy.
@@ -49,7 +49,7 @@ pub struct Attributed {
 }
 
 impl Task {
-    /// What the task's threads ask the scheduler for, at their start and phase by phase.
+    /// Scheduling attributes that the task's threads ask for, at their start and phase by phase.
     pub fn attributes(&self, default_policy: Policy) -> Attributed {
         let policy = self
             .scheduling
@@ -82,7 +82,8 @@ fn default_priority(policy: Policy) -> i32 {
     }
 }
 
-/// What a phase changes. Without a policy or a priority only `SCHED_DEADLINE` looks further.
+/// Change of attributes by a phase; `None` if there is none. Without a policy or a priority only
+/// `SCHED_DEADLINE` looks further.
 fn change(said: &Scheduling, in_force: Attributes) -> Option<Attributes> {
     let policy = said
         .policy

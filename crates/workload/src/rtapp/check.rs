@@ -1,4 +1,4 @@
-//! What loads but cannot run: said with its place, so that a file can be changed there.
+//! Content that loads but cannot run: reported with its place, so that a file can be changed there.
 //!
 //! Loading and running are asked apart because a file is often read only to look at it, or to
 //! change one task of it. Nothing here is a mistake of the file.
@@ -12,7 +12,7 @@ use super::error::{Span, quoted};
 pub struct Refusal {
     /// Where the file asks for it.
     pub span: Span,
-    /// What it asks for.
+    /// Feature that it asks for.
     pub what: String,
     /// Why that does not run.
     pub why: &'static str,

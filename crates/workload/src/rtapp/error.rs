@@ -18,7 +18,7 @@ impl fmt::Display for Span {
     }
 }
 
-/// What is wrong with a file and where, printed as `file:line:column: message`.
+/// Mistake in a file with its place, printed as `file:line:column: message`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{span}: {message}")]
 pub struct Error {
@@ -26,7 +26,7 @@ pub struct Error {
     pub file: String,
     /// Where.
     pub span: Span,
-    /// What is wrong, what was expected and, for an unknown name, the nearest valid one.
+    /// Mistake, what was expected and, for an unknown name, the nearest valid one.
     pub message: String,
 }
 
@@ -35,7 +35,7 @@ pub struct Error {
 pub struct Fault {
     /// Where.
     pub span: Span,
-    /// What is wrong.
+    /// Description of the mistake.
     pub message: String,
 }
 

@@ -1,6 +1,6 @@
 //! The `global` object.
 //!
-//! Most of it is about rt-app itself, not about the workload. What matters to a forecast:
+//! Most of it is about rt-app itself, not about the workload. These keys matter to a forecast:
 //! `duration` is the horizon, `calibration` turns `run` into work, `default_policy` and
 //! `pi_enabled` reach the scheduler, `mem_buffer_size` and `cumulative_slack` the log.
 //!
@@ -53,7 +53,7 @@ const LOG_SIZES: [(&str, LogSize); 3] = [
 
 const MEM_BUFFER_BYTES_DEFAULT: u32 = 4 << 20;
 
-/// What holds in a file without a `global` object. `span` is where a message may point to.
+/// Defaults of a file without a `global` object. `span` is where a message may point to.
 pub(super) fn absent(span: Span) -> Global {
     Global {
         duration_s: None,

@@ -305,7 +305,7 @@ impl TaskReader<'_> {
             .map_or(self.default_policy, |policy| policy.value);
         let runtime = match event_members.iter().find(|member| member.key == "runtime") {
             // An event of this name is a budget as well, but only where one is needed: under a
-            // fair policy it would set a slice that nobody asked for.
+            // fair policy it would set a slice that was not asked for.
             Some(event) if policy == Policy::Deadline => {
                 Fields::new("", [*event], &["runtime"])?.unsigned("runtime")?
             }

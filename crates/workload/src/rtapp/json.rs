@@ -13,8 +13,8 @@
 //! ```
 //!
 //! Members keep their order and their duplicates, and every key and value keeps its line and
-//! column, because an error without its place is of no use in a file of five hundred lines.
-//! What json-c accepts by accident is refused: text after the end of the top value, `1e` for 1.
+//! column, because an error without its place is of no use in a file of five hundred lines. Text
+//! that json-c accepts by accident is refused: text after the end of the top value, `1e` for 1.
 
 use super::error::{Fault, Span, quoted};
 
@@ -26,7 +26,7 @@ pub const DEPTH_MAX: usize = 32;
 pub struct Value {
     /// Place of the value's first character; for [`Kind::Absent`] the place of its key.
     pub span: Span,
-    /// What the value is.
+    /// Kind of the value.
     pub kind: Kind,
 }
 
@@ -58,7 +58,7 @@ pub struct Member {
     pub key: String,
     /// Where the key begins.
     pub span: Span,
-    /// What it stands for.
+    /// Value that it stands for.
     pub value: Value,
 }
 

@@ -62,7 +62,7 @@ pub enum LoadError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
     /// It is not an rt-app file.

@@ -1,4 +1,4 @@
-//! What rt-app read before 2014: a period, an amount of work and a nested list of resources.
+//! Form that rt-app read before 2014: a period, an amount of work and a nested list of resources.
 //!
 //! ```text
 //! "thread0": { "exec": 5000, "period": 20000, "lock_order": ["m0"],

@@ -3,11 +3,11 @@
 //!
 //! rt-app creates whatever an event names, so that a misspelt name becomes a second lock and a
 //! thread that waits forever. Names that cannot work are errors here; names that work but do
-//! nothing (a barrier with one user, a semaphore nobody posts) become [notes](super::Note).
+//! nothing (a barrier with one user, a semaphore that no thread posts) become [notes](super::Note).
 //!
 //! A barrier's users are counted from the text: each use counts once for every instance of its
 //! task. Two instances of `"a"` with one `"barrier": "B"` and one instance of `"b"` with two are
-//! four users, so nobody passes before the fourth arrival. (rt-app 1.0 counts each use once.)
+//! four users, so no thread passes before the fourth arrival. (rt-app 1.0 counts each use once.)
 
 use std::collections::BTreeMap;
 

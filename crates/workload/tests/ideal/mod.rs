@@ -1,5 +1,5 @@
-//! An ideal machine: every thread has a CPU of its own and nothing but work takes time. What a
-//! program does on it can be worked out by hand, which is what the tests compare with.
+//! An ideal machine: every thread has a CPU of its own and nothing but work takes time. The run of
+//! a program on it can be worked out by hand for the tests to compare with.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -19,7 +19,7 @@ struct Thread {
     registers: [u64; 64],
 }
 
-/// What happened.
+/// Result of a run.
 #[derive(Default)]
 pub struct Outcome {
     /// Log rows: time, registers.

@@ -38,7 +38,7 @@ const HOST: &str = "host";
 /// Name of the simulated one.
 const SIM: &str = "sim";
 
-/// What was measured, by column, then what is simulated.
+/// Measured outcomes by column, and the simulator for the others.
 struct Both<'a, S> {
     measured: BTreeMap<String, Vec<Outcome>>,
     simulator: &'a S,
@@ -252,7 +252,7 @@ pub fn run(
     let mut answered = answer::answer(question, &experiment, &both, &|| {})?;
     let context = &mut answered.context;
     context.reproduce = output::reproduce(words);
-    // What can be measured is little enough to be shown whole.
+    // The measurable figures are few enough to be shown whole.
     context.verbose = true;
     context.apply.clear();
     if !simulated {

@@ -14,7 +14,7 @@ use super::host_error;
 pub struct Tree {
     /// By path in the variant; `/` is the fresh group itself.
     groups: BTreeMap<String, CpuCgroup>,
-    /// What they had counted when programs began.
+    /// Counters of each group when the programs began, by path.
     before: BTreeMap<String, CpuStat>,
 }
 
@@ -51,7 +51,7 @@ impl Tree {
         self.groups.get(path).unwrap_or(&self.groups["/"])
     }
 
-    /// What was counted until now does not count: servers have started.
+    /// Starts the window of the counters: what servers used while they started is subtracted later.
     pub fn begin(&mut self) -> Result<()> {
         for (path, group) in &self.groups {
             let stat = group.stat().map_err(host_error)?;
@@ -60,7 +60,7 @@ impl Tree {
         Ok(())
     }
 
-    /// What the kernel counted since [`Tree::begin`], under their paths in the variant.
+    /// Counters of the kernel since [`Tree::begin`], under the groups' paths in the variant.
     pub fn metrics(&self) -> Result<MetricMap> {
         let mut map = MetricMap::new();
         for (path, group) in self.groups.iter().filter(|(path, _)| *path != "/") {

@@ -81,7 +81,7 @@ impl Real {
     }
 }
 
-/// What a variant of a file is called in results: `limits / half a CPU`.
+/// Name of a variant of a file in results: `limits / half a CPU`.
 fn title(path: &Path, scenario: &Scenario) -> String {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     format!("{stem} / {}", scenario.name)
@@ -132,7 +132,7 @@ fn refuse_empty(path: &Path, experiment: &Experiment) -> Result<()> {
     }
 }
 
-/// What was recorded on the host says nothing about a guest.
+/// Refuses a recording of the host as background of a guest.
 fn refuse_foreign_background(arguments: &ValidateArguments) -> Result<()> {
     match (&arguments.background, &arguments.on) {
         (Some(_), Place::Vm(_)) => {
@@ -188,7 +188,7 @@ pub fn validate(
             let measured_on = (today(), kernel.to_owned());
             let simulated = (&scenarios[index], simulated[index].as_slice());
             twins.push(Twin::of(name, measured_on, measured, simulated));
-            // What was measured stays measured, whatever happens to the next.
+            // Finished measurements are kept, whatever happens to the next.
             keep(arguments, &twins)
         })?;
     }

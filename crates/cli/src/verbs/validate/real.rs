@@ -24,7 +24,8 @@ const STEAL_MAX: f64 = 0.01;
 const OTHERS_MAX: f64 = 0.03;
 /// A measurement with this many disturbed repeats is refused.
 const DISTURBED_MAX: usize = 6;
-/// What a recorded event costs the task in which it happens (measured: `docs/commands/record.md`).
+/// Cost of a recorded event to the task in which it happens, ns (measured:
+/// `docs/commands/record.md`).
 const EVENT_NS: u64 = 350;
 /// Where events cost more of what the programs used, counters come from runs without a recorder.
 const EVENTS_MAX: f64 = 0.005;
@@ -137,7 +138,8 @@ fn once(setup: &Setup, clients: &[Option<Client>], folder: Option<&Path>) -> Res
     Ok(counts.then_some(real))
 }
 
-/// What being recorded took of the CPU time that the programs used. 400,000 events in a second of hackbench take 0.14 s of it.
+/// Share of the programs' CPU time that recording took, 0 to 1. 400,000 events in a second of
+/// hackbench take 0.14 s of it.
 fn recording_cost(real: &Real) -> f64 {
     let events = real.recorded.as_ref().map_or(0, |report| report.events);
     let served: Duration = real.servers.iter().flatten().sum();
@@ -156,7 +158,8 @@ pub fn longest(scenario: &Scenario) -> Duration {
     }
 }
 
-/// What the simulation counts in too: all but the warm-up.
+/// Window that the simulation counts too, from the end of the warm-up to the end; `None` without a
+/// warm-up or a duration.
 fn window(scenario: &Scenario) -> Option<(Duration, Duration)> {
     let from = Duration::from_nanos(scenario.warmup_ns);
     let to = Duration::from_nanos(scenario.duration_ns?);
@@ -200,7 +203,7 @@ fn refuse_failed(real: &Real) -> Result<()> {
     Ok(())
 }
 
-/// What tools and counters say of one run, under the names that the simulation gives the figures.
+/// Figures of one run from tools and counters, under the names that the simulation gives them.
 fn counters(
     scenario: &Scenario,
     setup: &Setup,
@@ -211,7 +214,8 @@ fn counters(
     for (index, (program, command)) in scenario.programs.iter().zip(&real.run.commands).enumerate()
     {
         let name = &program.name;
-        // What was ended has not told what its children used, and none has told what it used in a part of the time.
+        // Ended programs have not told the usage of their children, and no program tells its usage
+        // in a part of the time.
         if !real.run.timed_out && setup.window.is_none() {
             figures.extend(cpu_times(name, command, real.servers[index]));
         }
@@ -292,7 +296,8 @@ fn latencies(
     figures
 }
 
-/// What the threads of most programs are called.
+/// Name of the program's executable, which is also that of most of its threads; empty for programs
+/// that are no command.
 fn tool_of(program: &Program) -> &str {
     let Action::Run(words) = &program.action.value else {
         return "";

@@ -1,4 +1,4 @@
-//! What changed from version to version, by hand-computed answers.
+//! Changes from version to version, by answers computed by hand.
 
 use crate::balance::averages::is_out_of_balance_by_load;
 use crate::balance::busiest::{Candidate, DomainStats};
@@ -58,7 +58,7 @@ fn a_newly_idle_cpu_of_a_preemptible_kernel_takes_one_task() {
 
 #[test]
 fn waiting_counts_in_the_search_for_utilisation_from_6_5() {
-    // CPU 2 is used to 600, and to 1000 with those who wait; CPU 3 to 700, nobody waits for long.
+    // CPU 2 is used to 600, and to 1000 with those who wait; CPU 3 to 700, no task waits for long.
     for (version, expected) in [("6.4", 3), ("6.5", 2), ("6.18", 2)] {
         let world = two_llcs(version, [(900, 600, 1000, 2), (900, 700, 700, 2)]);
         let (mut env, group) = highest(&world, CpuIdle::Idle);

@@ -19,7 +19,7 @@ fn as_many_hogs_as_cpus_get_a_cpu_each() {
         let mut machine = Programs::on(Topology::flat(4), version);
         let hogs = [0; 4].map(|_| machine.hog(0, CpuSet::first(4)));
         machine.run_until(500 * MS);
-        // However they started, after half a second nobody shares a CPU any more.
+        // However they started, after half a second no two tasks share a CPU any more.
         let mut cpus = hogs.map(|hog| machine.cpu_of(hog));
         cpus.sort_unstable();
         assert_eq!(cpus, [0, 1, 2, 3], "{version}");

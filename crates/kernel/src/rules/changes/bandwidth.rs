@@ -32,5 +32,5 @@ changes! {
     "task-throttle" "e1fad12dcb66" (6, 18): (throttle_model: ThrottleModel::Queue => ThrottleModel::Task),
         "Tasks are throttled at their return to user mode instead of queues at once.";
     "throttle-when-charged" "f666241e6bd5" (7, 3): (on throttles_when_charged),
-        "A queue is throttled when it is charged, instead of when its running task is put or somebody is picked.";
+        "A queue is throttled when it is charged, instead of when its running task is put or a task is picked.";
 }

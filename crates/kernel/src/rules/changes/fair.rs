@@ -3,7 +3,8 @@
 use super::changes;
 use crate::rules::{CgroupMode, FairClass, IdlePeltSync, Protection, Reweight};
 
-/// What the kernel's changes of the fair class were made of: the features that end and begin with it.
+/// Switches between CFS and EEVDF: the features that end and begin with the change of the fair
+/// class.
 fn set_eevdf(rules: &mut crate::rules::Rules, on: bool) {
     rules.fair = if on { FairClass::Eevdf } else { FairClass::Cfs };
     let features = &mut rules.features;
@@ -44,7 +45,7 @@ changes! {
         "A task's utilisation at its last sleep is remembered (UTIL_EST).";
     "pelt-clock-before-put" "23127296889f" (5, 1) until (5, 4):
         (idle_pelt_sync: IdlePeltSync::FairOnly => IdlePeltSync::BeforePut),
-        "The load-tracking clock of a CPU that goes idle catches up, whoever ran last.";
+        "The load-tracking clock of a CPU that goes idle catches up, whichever task ran last.";
     "util-est-fastup" "b8c96361402a" (5, 5) until (6, 8): (on features.util_est_fastup),
         "The estimate of utilisation follows increases at once (UTIL_EST_FASTUP).";
     "alt-period" "0c2de3f054a5" (5, 13) until (6, 6) for Cfs: (on features.alt_period),

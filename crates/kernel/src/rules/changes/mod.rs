@@ -73,7 +73,7 @@ pub struct Change {
     pub until: Option<From>,
     /// The fair class it changes; `None` = either.
     pub needs: Option<FairClass>,
-    /// What it does, in a sentence.
+    /// Effect of the change, in a sentence.
     pub description: &'static str,
     has: fn(&Rules) -> bool,
     set: fn(&mut Rules, bool),

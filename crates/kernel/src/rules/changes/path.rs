@@ -35,7 +35,8 @@ pub fn between(older: &Rules, newer: &Rules) -> Vec<Step> {
             (dated.map(|dated| dated.release), on, change)
         })
         .collect();
-    // What a release takes back comes behind what it brings, which may have done that already.
+    // Changes that a release takes back come behind those that it brings, which may have done that
+    // already.
     differences.sort_by_key(|&(release, on, _)| (release.is_none(), release, !on));
     let mut rules = older.clone();
     let mut steps = Vec::new();

@@ -29,7 +29,7 @@ fn sleeper(world: &mut World, cpu: u32) -> TaskId {
     task
 }
 
-/// Sets an affinity without moving anybody.
+/// Sets an affinity without moving a task.
 fn allow(world: &mut World, task: TaskId, affinity: CpuSet) {
     let record = &mut world.kernel.tasks[task.index()];
     record.affinity = affinity;

@@ -29,7 +29,7 @@ fn set_idle_scan(world: &mut World, nr_idle_scan: u32) {
     world.kernel.domains.shared[0].nr_idle_scan = nr_idle_scan;
 }
 
-/// The task's previous CPU is the target, whoever wakes it.
+/// The task's previous CPU is the target, whichever task wakes it.
 fn prev_is(world: &mut World, task: TaskId, cpu: u32) {
     world.kernel.set_task_cpu(&mut world.bench, task, Cpu(cpu));
 }

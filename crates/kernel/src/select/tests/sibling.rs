@@ -31,10 +31,10 @@ fn target_then_previous_cpu_then_a_scan() {
         // The waker's CPU becomes the target in sync; it is busy with the waker, CPU 3 is idle.
         let (mut world, task) = sleeping_on_3(&[0]);
         assert_eq!(wakeup(&mut world, 0, task, SYNC), (3, 0), "{version}");
-        // CPU 3 is busy too: somebody idle of the cache.
+        // CPU 3 is busy too: an idle CPU of the cache.
         let (mut world, task) = sleeping_on_3(&[0, 1, 3]);
         assert_eq!(wakeup(&mut world, 0, task, SYNC).0, 2, "{version}");
-        // Nobody is idle: the target.
+        // No CPU is idle: the target.
         let (mut world, task) = sleeping_on_3(&[0, 1, 2, 3]);
         assert_eq!(wakeup(&mut world, 0, task, SYNC).0, 0, "{version}");
     }

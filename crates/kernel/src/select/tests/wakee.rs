@@ -32,7 +32,7 @@ fn flips_count_changes_of_wakee_and_are_halved_after_a_second() {
     busy(&mut world, [0]);
     let waker = world.current(Cpu(0));
     let flips = |world: &World| world.kernel.tasks[waker.index()].wakee_flips;
-    // a, a, b, a, b: four changes, the first from nobody.
+    // a, a, b, a, b: four changes, the first from no wakee.
     for wakee in [a, a, b, a, b] {
         wakeup(&mut world, 0, wakee, PLAIN);
     }

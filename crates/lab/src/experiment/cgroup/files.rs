@@ -1,4 +1,4 @@
-//! What each cgroup file accepts, and the errno it answers with otherwise.
+//! Values that each cgroup file accepts, and the errno for others.
 
 use schedcast_host::limits::{LimitError, validate_quota_and_period};
 use schedcast_host::{CpuMax, parse_burst_us};
@@ -13,7 +13,7 @@ pub fn refused(value: &Value, errno: &str, why: &str) -> Error {
     Error::input(&value.place, format!("{errno}: {why}"))
 }
 
-/// What would be written to the file.
+/// Text that would be written to the file.
 pub fn file_text(value: &Value) -> Result<String> {
     match &value.kind {
         Kind::Text(text) | Kind::Bare(text) => Ok(text.trim().to_string()),

@@ -64,7 +64,7 @@ pub struct CgroupSettings {
     /// `cpuset.cpus`; `None` is all of the parent's.
     pub cpus: Option<CpuList>,
     /// Whether a replay forgets when the group's period timer fired and lets the seed choose: for runs that are still to
-    /// come, since nobody knows how their work will fall into the periods.
+    /// come, since it is unknown how their work will fall into the periods.
     pub any_phase: bool,
     /// When its period timer expires first, ns; `None` = as recorded, or as the kernel sets it when the run begins.
     pub period_phase_ns: Option<u64>,

@@ -14,7 +14,7 @@ use thiserror::Error;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Label(u32);
 
-/// What is wrong with a program.
+/// Mistake in a program.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum ProgramError {
     /// A label was used but never bound.

@@ -1,2 +1,2 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Nobody asks this machine about system calls. */
+/* No code asks this machine about system calls. */

@@ -1,4 +1,4 @@
-//! What is compared.
+//! Cases of the comparison.
 
 use schedcast_host::server;
 use schedcast_kernel::Cpu;

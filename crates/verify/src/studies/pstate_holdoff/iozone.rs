@@ -27,7 +27,7 @@ const LARGE: [u64; 6] = [32, 64, 128, 256, 512, 1024];
 /// The two tests that were published.
 const TESTS: [&str; 2] = ["SeqWrite", "Rewrite"];
 
-/// What is fitted.
+/// Fitted prices.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Prices {
     call_ns: f64,
@@ -66,12 +66,12 @@ impl Times {
         pairs.map(|(test, file)| self.of(test, file, record)).sum()
     }
 
-    /// What the calls for whole pages take longer than those for large records.
+    /// Excess of the time of calls for whole pages over that of calls for large records.
     fn calls(&self) -> f64 {
         self.all(4) - self.large(0) - self.large(1)
     }
 
-    /// What four calls for a page take longer than one.
+    /// Excess of the time of four calls for a page over that of one call.
     fn parts(&self) -> f64 {
         self.all(1) - self.all(4)
     }

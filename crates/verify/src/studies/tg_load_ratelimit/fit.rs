@@ -1,4 +1,5 @@
-//! What is fitted: the price of kernel work on each machine, what a read takes of the line, what a move costs.
+//! Fit of three constants: the price of kernel work on each machine, the cost of a read of the
+//! line, the cost of a move.
 //!
 //! Worked example: UDP_RR on SPR makes 56 · 2 · 104,954 = 11.8 million messages a second with pairs on a quarter of the
 //! CPUs, 12.4 million on half of them, and with the change 12.1 million on three quarters: not more, however many
@@ -82,7 +83,7 @@ impl Fit {
     }
 }
 
-/// What a run of the unpatched or patched kernel should show.
+/// Target of a run of the unpatched or patched kernel.
 struct Target {
     share: u64,
     kernel: Kernel,
@@ -130,7 +131,7 @@ fn best(machine: &Machine, candidates: &[Fit], targets: &[Target], bench: &Bench
     Ok(fit)
 }
 
-/// What a quick run takes, so what the full fit finds.
+/// Constants of a quick run, which are the results of the full fit.
 const QUICK: Fit = Fit {
     price_percent: 60,
     read_percent: 25,

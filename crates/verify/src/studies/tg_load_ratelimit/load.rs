@@ -1,4 +1,4 @@
-//! What runs, and what is seen of it.
+//! Loads, and observations of their runs.
 
 use schedcast_lab::error::Result;
 use schedcast_lab::experiment::Scenario;
@@ -96,8 +96,8 @@ impl Load {
         }
     }
 
-    /// What it does a second, of one pair; of hackbench, KiB as lkp-tests counts them: a message for each task and loop,
-    /// though each of the 20 senders of a group sends 20.
+    /// Rate a second, of one pair; for hackbench KiB as lkp-tests counts them: a message for each
+    /// task and loop, though each of the 20 senders of a group sends 20.
     fn rate(&self, outcome: &Outcome, world: &mut World, seconds: f64) -> f64 {
         let count =
             |name: &str| world.probes().metric(name).map_or(0, |metric| metric.count) as f64;
@@ -118,7 +118,7 @@ impl Load {
     }
 }
 
-/// What is seen of a run, or of the mean of several.
+/// Observations of a run, or the mean of several.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
     pub rate: f64,

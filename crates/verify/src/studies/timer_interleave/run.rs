@@ -75,7 +75,7 @@ pub(super) fn correlation(draws: &[Draw]) -> f64 {
     both / (times * powers).sqrt()
 }
 
-/// What was seen of two groups over two seconds.
+/// Observations of two groups over two seconds.
 pub(super) struct Overlap {
     /// Share of their run time that both run.
     pub share: f64,

@@ -32,7 +32,7 @@ fn scenario(groups: &Scenario, workers: u64) -> Scenario {
     scenario
 }
 
-/// What a question asks of a run: mean over both groups, us.
+/// Value in a run that a question asks for: mean over both groups, us.
 fn percentile(question: &Question, run: &schedcast_lab::outcome::Outcome) -> f64 {
     // latency.p50.0 of the table is wakeup_latency.p50 here.
     let wanted = question.metric.trim_start_matches("latency.");

@@ -1,4 +1,4 @@
-//! What was given: flags with their values, and the typed readings of those.
+//! Given arguments: flags with their values, and the typed readings of those.
 
 use std::ops::RangeInclusive;
 
@@ -13,7 +13,7 @@ pub struct Words {
     tool: &'static Tool,
     /// Flags in the order given.
     pub given: Vec<Given>,
-    /// What stands behind the flags: text and number of the word.
+    /// Operands behind the flags: text and number of the word.
     pub operands: Vec<(String, usize)>,
 }
 

@@ -43,7 +43,7 @@ pub enum Value {
     Optional(&'static str),
 }
 
-/// What a flag does to scheduling.
+/// Effect of a flag on scheduling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Changes what the tasks do.
@@ -65,11 +65,11 @@ pub struct Flag {
     pub long: Option<&'static str>,
     /// Its value.
     pub value: Value,
-    /// What holds without it, for help; empty if nothing.
+    /// Value that holds without the flag, for help; empty if there is none.
     pub default: &'static str,
     /// One line.
     pub help: &'static str,
-    /// What it does to scheduling.
+    /// Effect on scheduling.
     pub effect: Effect,
 }
 
@@ -114,7 +114,7 @@ impl Flag {
         self
     }
 
-    /// What holds without it.
+    /// Sets the value that holds without the flag.
     pub const fn default(mut self, default: &'static str) -> Self {
         self.default = default;
         self
@@ -160,7 +160,7 @@ pub struct Tool {
     pub name: &'static str,
     /// One line.
     pub about: &'static str,
-    /// What stands behind the flags, for help; empty if nothing may.
+    /// Operands behind the flags, for help; empty if there may be none.
     pub operands: &'static str,
     /// Its flags.
     pub flags: &'static [Flag],
@@ -179,7 +179,7 @@ pub struct CommandError {
     pub tool: String,
     /// Number of the word in the command line, from 1; the tool's own name is word 1.
     pub word: usize,
-    /// What is wrong, what was expected, and the nearest valid name.
+    /// Mistake, what was expected, and the nearest valid name.
     pub message: String,
 }
 

@@ -84,7 +84,7 @@ fn unknown_flags_are_refused_with_place_and_nearest() {
         message.starts_with("toy, word 2: unknown flag `-x`"),
         "{message}"
     );
-    // What is refused anyway is not offered.
+    // A name that is refused anyway is not offered.
     assert!(!refuse("toy --zzz").contains("--auto"));
     assert_eq!(
         refuse("toy --r 2"),

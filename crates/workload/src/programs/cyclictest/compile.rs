@@ -19,10 +19,10 @@ const CHILD: Reg = Reg(6);
 
 /// Main looks whether a thread has ended this often.
 const LOOK_NS: u64 = 10_000_000;
-/// What it waits for the others then.
+/// Time that it waits for the others then.
 const END_NS: u64 = 50_000_000;
 
-/// What main and the threads tell each other.
+/// Words through which main and the threads communicate.
 #[derive(Clone, Copy)]
 struct Shared {
     /// A thread has done its loops.

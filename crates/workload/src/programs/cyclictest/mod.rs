@@ -155,7 +155,7 @@ pub struct Options {
     priority_spread: bool,
     /// Interval of the first thread.
     pub interval_us: u64,
-    /// What each further one has more.
+    /// Increment of the interval from thread to thread, µs.
     pub distance_us: u64,
     /// Loops after which the first to have them ends all; 0 = endless.
     pub loops: u64,
@@ -166,7 +166,7 @@ pub struct Options {
     main_cpus: Option<schedcast_kernel::cpuset::CpuSet>,
     relative: bool,
     quiet: bool,
-    /// What it allows idle CPUs to take to wake up.
+    /// Limit of the wakeup latency of idle CPUs, µs (`/dev/cpu_dma_latency`).
     pub idle_latency_limit_us: Option<u32>,
     histogram_us: Option<u64>,
     histogram_of_all: bool,

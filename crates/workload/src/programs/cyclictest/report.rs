@@ -6,7 +6,7 @@ use super::{Options, thread_metric};
 use crate::programs::model::Model;
 use crate::programs::results::{MetricMap, Results};
 
-/// What one thread measured, in the printed unit.
+/// Measurements of one thread, in the printed unit.
 #[derive(Default)]
 struct Row {
     cycles: u64,

@@ -98,9 +98,9 @@ pub struct Options {
     pub clients: u64,
     /// Length of the measured part.
     pub time_ns: u64,
-    /// What goes before it.
+    /// Warm-up before the measured time, ns.
     pub warmup_ns: u64,
-    /// What the files are on.
+    /// File system of the files.
     pub file_system: FileSystem,
 }
 

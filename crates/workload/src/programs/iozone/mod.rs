@@ -10,9 +10,9 @@
 //! of 0.9 µs and 205.5 MB at 79 ps a byte, 3 ms and 16 ms; the first write, which finds no pages, takes
 //! 41 ms. With `-e` the file is on disk before the clock stops (see the storage module).
 //!
-//! What the clock does not see still happens: every pass ends with an `fsync`, and before the first write that of
-//! the file just created puts on disk what freeing the file before it changed. So passes begin after the CPU has slept,
-//! which governors of its clock do not forget.
+//! Actions outside the measured time still happen: every pass ends with an `fsync`, and before the
+//! first write that of the file just created puts on disk what freeing the file before it changed.
+//! So passes begin after the CPU has slept, which governors of its clock do not forget.
 
 #[cfg(test)]
 mod tests;

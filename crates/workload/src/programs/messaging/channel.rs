@@ -1,4 +1,4 @@
-//! What messages go through: stream sockets of one host, or pipes.
+//! Channels of messages: stream sockets of one host, or pipes.
 //!
 //! **Sockets** (`AF_UNIX` stream). The sender pays with the send memory of the socket it writes to,
 //! until the receiver has read the message: not the bytes but the buffer that holds them
@@ -19,7 +19,7 @@ use schedcast_sim::workload::{PageWakes, QueueCosts, QueueSpec, SenderWakes};
 
 use crate::programs::{Prices, Start};
 
-/// What messages go through.
+/// Channel of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Channel {
     /// A pair of `AF_UNIX` stream sockets.
@@ -68,7 +68,7 @@ impl Channel {
         }
     }
 
-    /// What calls take longer by where its lines are and how much is in it.
+    /// Extra costs of calls, by where the channel's lines are and how much is in it.
     pub fn costs(self, prices: &Prices) -> QueueCosts {
         match self {
             Channel::Socket => QueueCosts {
@@ -121,7 +121,7 @@ fn page_wakes(kernel: Version) -> PageWakes {
     }
 }
 
-/// What a message takes of the send memory: its buffer and the buffer's head.
+/// Send memory of a message, bytes: its buffer and the buffer's head.
 fn buffer_bytes(bytes: u64) -> u64 {
     // Of a long message only what does not fill whole pages goes into the buffer itself.
     let linear_max = PAGE - BUFFER_TAIL;
@@ -134,8 +134,8 @@ fn buffer_bytes(bytes: u64) -> u64 {
     linear.next_power_of_two().max(512) + BUFFER_HEAD + paged.next_multiple_of(PAGE)
 }
 
-/// What a message takes of a pipe, and how many fit. Short ones share pages; long ones take, on
-/// average, their share of the pages that a row of them fills.
+/// Space of a message in a pipe, bytes, and the number of messages that fit. Short ones share
+/// pages; long ones take, on average, their share of the pages that a row of them fills.
 fn pipe_room(bytes: u64) -> (u64, u64) {
     if bytes <= PAGE {
         let in_a_page = PAGE / bytes;

@@ -20,7 +20,7 @@ const BEGIN: Reg = Reg(5);
 const LOOPS_LEFT: Reg = Reg(6);
 const TARGET: Reg = Reg(7);
 
-/// What main and its children share.
+/// Queue, word and semaphore that main and its children share.
 struct Shared {
     /// Children say that they are ready.
     ready: QueueId,
@@ -123,7 +123,7 @@ impl Options {
         b.bind(go);
     }
 
-    /// What perf's processes take longer, which have many libraries.
+    /// Adds extra work of perf's processes, which have many libraries.
     fn of_perf(&self, b: &mut ProgramBuilder, work_ns: u64) {
         if self.perf && !self.threads {
             b.work(work_ns);

@@ -112,7 +112,7 @@ pub struct Options {
     pub loops: u64,
     /// Bytes in a message.
     pub bytes: u64,
-    /// What they go through.
+    /// Channel of the messages.
     pub channel: Channel,
     /// Threads instead of processes.
     pub threads: bool,
@@ -212,7 +212,7 @@ impl Model for Options {
         results.put(map, "time", results.seconds("time"));
     }
 
-    /// What the tool prints.
+    /// Text that the tool prints.
     fn report(&self, results: &Results) -> String {
         let seconds = results
             .seconds("time")

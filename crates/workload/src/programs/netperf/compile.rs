@@ -26,8 +26,8 @@ const USED: Reg = Reg(10);
 const DATA: u64 = 0;
 const GOOD_BYE: u64 = 1;
 
-/// What a TCP connection over loopback grows its buffers to (`tcp_wmem`, `tcp_rmem`): about 2.5 MB go
-/// through before the sender waits.
+/// Size to which a TCP connection over loopback grows its buffers (`tcp_wmem`, `tcp_rmem`): about
+/// 2.5 MB go through before the sender waits.
 const TCP_WINDOW: u64 = 2_621_440;
 /// `net.core.rmem_default`, which a UDP socket may hold, overhead included.
 const UDP_BUFFER: u64 = 212_992;
@@ -162,7 +162,7 @@ impl Options {
             Length::Transactions(_) => b.loop_back(LEFT, top),
         }
         b.record_since(run, BEGIN);
-        // What the control connection tells the server.
+        // The value that the control connection sends to the server.
         b.set(VALUE, GOOD_BYE);
         b.send(TO_SERVER, 0, VALUE, true);
         b.exit();
@@ -269,7 +269,7 @@ impl Options {
         compiler.program(b)
     }
 
-    /// What a datagram takes of the receiver's buffer.
+    /// Space of a datagram in the receiver's buffer, bytes.
     fn room(&self) -> u64 {
         match self.request_bytes < PAGE {
             true => self.request_bytes.next_power_of_two() + DATAGRAM_HEAD,

@@ -7,11 +7,11 @@
 //!         server  loop: receive what there is
 //! ```
 //!
-//! What is sent through the loopback device is received in the context of the sender: its `sendto` runs
-//! the transmit path and then, before it returns, the receive softirq, which puts the data into the
-//! peer's socket and wakes it with the sync hint. So one `send` here is one price and one wakeup.
-//! Worked example: with 2 µs for a send, 0.6 µs for a receive and 3 µs for wakeup and switch, one
-//! round trip (two of each) takes 11.2 µs: 89,000 transactions a second.
+//! Data sent through the loopback device is received in the context of the sender: its `sendto`
+//! runs the transmit path and then, before it returns, the receive softirq, which puts the data
+//! into the peer's socket and wakes it with the sync hint. So one `send` here is one price and one
+//! wakeup. Worked example: with 2 µs for a send, 0.6 µs for a receive and 3 µs for wakeup and
+//! switch, one round trip (two of each) takes 11.2 µs: 89,000 transactions a second.
 //!
 //! UDP sockets are not connected, as in the tool's omni tests, so each datagram takes its IP identification from the
 //! generator that all of them share (`__ip_select_ident`): one counter, whose cache line travels where the machine has
@@ -97,7 +97,7 @@ pub static TOOL: Tool = Tool {
     },
 };
 
-/// What a pair does.
+/// Test that a pair runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Test {
     /// Data in one direction, with flow control.
@@ -140,7 +140,7 @@ pub enum Length {
 /// A command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// What a pair does.
+    /// Test that each pair runs.
     pub test: Test,
     /// Client and server processes.
     pub pairs: u64,
@@ -243,7 +243,7 @@ fn read_length(words: &Words, test: Test) -> Result<Length, CommandError> {
     };
     let Some(count) = given.text().strip_prefix('-') else {
         return match given.duration_ns(SECOND_NS)? {
-            0 => Err(given.error("a test of no time ends when somebody stops it: give `-l 20`")),
+            0 => Err(given.error("a test of length 0 has no end; give a length, such as `-l 20`")),
             time_ns => Ok(Length::Time(time_ns)),
         };
     };

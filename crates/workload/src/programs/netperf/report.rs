@@ -46,7 +46,7 @@ impl Model for Options {
         }
     }
 
-    /// What one of the netperfs would have printed, with the mean of all.
+    /// Text that one of the netperfs would have printed, with the mean of all.
     fn report(&self, results: &Results) -> String {
         let elapsed_s = self
             .duration_ns()

@@ -9,7 +9,8 @@ use crate::programs::command::CommandError;
 use crate::programs::postgres::{ROW_UNIT, Script, Server, barrier, queues, spread};
 use crate::programs::start::Compiler;
 
-/// What a thread is born with: its first client, how many it has, and the queue of their replies.
+/// Registers that a thread is created with: its first client, the number of its clients, and the
+/// queue of their replies.
 const FIRST: Reg = Reg(0);
 const CLIENTS: Reg = Reg(1);
 const INBOX: Reg = Reg(2);
@@ -273,7 +274,7 @@ impl Thread<'_> {
         self.b.jump(next);
     }
 
-    /// What the thread does when a client has to wait: begin with the next one, or poll.
+    /// Continuation of the thread when a client has to wait: begin with the next one, or poll.
     fn next(&mut self) {
         let (begin, send, next) = (self.begin, self.send, self.next);
         let (wait, end, got) = (self.b.label(), self.b.label(), self.b.label());

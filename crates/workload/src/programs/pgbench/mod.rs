@@ -188,7 +188,7 @@ impl Builtin {
         }
     }
 
-    /// What the backend computes for one transaction.
+    /// CPU time of the backend for one transaction, ns.
     fn work_ns(self, prices: &Prices) -> u64 {
         match self {
             Builtin::TpcbLike => prices.pgbench_tpcb_ns,
@@ -217,7 +217,7 @@ impl Protocol {
         ("prepared", Protocol::Prepared),
     ];
 
-    /// What the backend computes, in thousandths of what it does with [`Protocol::Simple`].
+    /// CPU time of the backend, in thousandths of that with [`Protocol::Simple`].
     fn permille(self, prices: &Prices) -> u64 {
         match self {
             Protocol::Simple => 1000,
@@ -245,7 +245,7 @@ pub struct Options {
     pub threads: u64,
     /// When a client stops.
     pub length: Length,
-    /// What a transaction is.
+    /// Transaction script.
     pub builtin: Builtin,
     /// How statements are sent.
     pub protocol: Protocol,
@@ -298,7 +298,7 @@ impl Options {
         }
     }
 
-    /// What the server does for one transaction.
+    /// Script of the server for one transaction.
     fn script(&self, prices: &Prices) -> Script {
         let permille = self.protocol.permille(prices);
         let work_ns = self.builtin.work_ns(prices).saturating_mul(permille) / 1000;

@@ -9,7 +9,7 @@ use crate::programs::command::CommandError;
 use crate::programs::start::Compiler;
 use crate::programs::storage::FileSystem;
 
-/// What the committing process wants to be on disk.
+/// Log position that the committing process waits to have on disk.
 const WANTED: Reg = Reg(12);
 const TARGET: Reg = Reg(13);
 
@@ -21,7 +21,7 @@ pub(super) struct Log {
     /// Records that were inserted, and those that are on disk.
     inserted: WordId,
     flushed: WordId,
-    /// 1 while somebody writes (`WALWriteLock`), and how many sleep until that ends.
+    /// 1 while a process writes (`WALWriteLock`), and how many sleep until that ends.
     writing: WordId,
     waiting: WordId,
     /// Tells the WAL writer to end.
@@ -84,7 +84,7 @@ impl Log {
         }
         b.word_store(self.flushed, TARGET);
         b.word_store(self.writing, 0);
-        // Whoever releases the lock calls the kernel only when somebody sleeps.
+        // The releasing task calls the kernel only when another one sleeps.
         b.word_load(self.waiting, SEEN);
         b.jump_if(SEEN, Compare::Equal, 0, done);
         b.word_store(self.waiting, 0);

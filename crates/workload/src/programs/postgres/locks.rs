@@ -1,10 +1,11 @@
 //! Locks of rows that several transactions update, and what waiting for one costs.
 //!
-//! Whoever finds a row updated by an open transaction takes the row's **turn** first (`heap_acquire_tuplock`) and then
-//! waits for the **transaction's end**, so one waits for the transaction and all others for the turn; whoever comes when
-//! the row is free just takes it.
+//! A transaction that finds a row updated by an open one takes the row's **turn** first
+//! (`heap_acquire_tuplock`) and then waits for the **transaction's end**, so one waits for the
+//! transaction and all others for the turn; a transaction that comes when the row is free just
+//! takes it.
 //!
-//! A wait is more than a sleep: the lock goes through the lock table of the server, whoever releases it sends the sleeper a
+//! A wait is more than a sleep: the lock goes through the lock table of the server, the task that releases it sends the sleeper a
 //! signal, and the sleeper looks for the row as it is by then (`EvalPlanQual`). That is `postgres_lock_wait_ns` for each.
 //!
 //! Worked example: A, B and C update the same row. A finds it free. B takes the turn and sleeps until A has committed, C
@@ -23,7 +24,7 @@ const TURNS: Reg = Reg(14);
 /// Rows that several transactions update.
 pub(super) struct Locks {
     kinds: Vec<Kind>,
-    /// What a wait costs besides sleeping and waking.
+    /// Cost of a wait besides sleeping and waking.
     wait: DistributionId,
 }
 

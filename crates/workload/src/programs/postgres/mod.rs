@@ -12,9 +12,10 @@
 //! A **commit** inserts its record and wants the log on disk up to it (`XLogFlush`). One backend at a time
 //! writes, everything that was inserted by then; the others sleep until it is done and look again.
 //!
-//! Backends share memory, which costs next to nothing: with each client of `pgbench -S` pinned beside its backend, a select
-//! took 19.2 µs beside another such pair and 18.9 alone. What a backend keeps **for itself**, descriptions of tables above
-//! all, its first statement has to fetch (`postgres_first_statement_ns`).
+//! Backends share memory, which costs next to nothing: with each client of `pgbench -S` pinned
+//! beside its backend, a select took 19.2 µs beside another such pair and 18.9 alone. A backend's
+//! first statement has to fetch what each backend keeps **for itself**, descriptions of tables
+//! above all (`postgres_first_statement_ns`).
 //!
 //! Worked example: commits 5, 6 and 7 are inserted while 4 is written. The writer of 4 wakes three
 //! backends; the first of them writes 5 to 7 at once and the two others find theirs done.
@@ -39,7 +40,7 @@ pub(super) use statements::{Row, Script, Statement, replies_of, scaled};
 
 /// A message is a statement's number and, this many times, the row that it updates.
 pub(super) const ROW_UNIT: u64 = 1 << 16;
-/// What a piece of a reply carries that is not the last; the last carries the number of the connection.
+/// Value of a piece of a reply that is not the last; the last carries the number of the connection.
 const MORE: u64 = 1 << 20;
 /// The statement that ends a connection.
 const GOOD_BYE: u64 = ROW_UNIT - 1;
@@ -76,7 +77,7 @@ pub(super) const fn address(flag: Flag) -> Flag {
     flag.effect(Effect::Nothing("the server is always on this machine"))
 }
 
-/// What the server is like.
+/// Settings of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Cgroup of its processes; `None` = that of the client.
@@ -175,7 +176,7 @@ impl Server {
         Ok(server)
     }
 
-    /// What a client executes to be connected: asks, and waits for the greeting on `replies`.
+    /// Connects a client: it sends a request and waits for the greeting on `replies`.
     pub fn connect(&self, b: &mut ProgramBuilder, connection: Reg, replies: Reg, value: Reg) {
         b.send(self.inbox, 1, connection, self.epoll_sync);
         b.recv(replies, value);

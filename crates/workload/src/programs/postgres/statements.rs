@@ -1,4 +1,4 @@
-//! What statements do, and what they cost.
+//! Actions and costs of statements.
 
 use crate::programs::Prices;
 

@@ -24,7 +24,7 @@ const LOCK_LOOK_NS: u64 = 1000;
 /// A worker with more requests than this is passed over.
 const PENDING_MAX: u64 = 128;
 
-/// What all threads share besides [`Layout`].
+/// State that all threads share besides [`Layout`].
 pub(super) struct Shared {
     pub layout: Layout,
     /// How often results have been forgotten so far.

@@ -207,7 +207,7 @@ impl Options {
     }
 }
 
-/// What message threads and workers are called, behind the program's name.
+/// Suffixes of the names of message threads and workers, behind the program's name.
 const MESSAGE: &str = "-msg";
 const WORKER: &str = "-worker";
 

@@ -17,7 +17,7 @@ const PERCENTILES: [(&str, u32); 5] = [
 const LATENCIES: [&str; 4] = ["50.0", "90.0", "99.0", "99.9"];
 const RATES: [&str; 3] = ["20.0", "50.0", "90.0"];
 
-/// What a block shows.
+/// Content of a block.
 struct Block<'a> {
     label: &'a str,
     unit: &'a str,

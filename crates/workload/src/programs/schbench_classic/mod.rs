@@ -178,7 +178,7 @@ impl Model for Options {
         results.put(map, "rps", Some(self.rps(results)));
     }
 
-    /// What schbench printed.
+    /// Text that schbench printed.
     fn report(&self, results: &Results) -> String {
         const ROWS: [(&str, u32); 7] = [
             ("50.0000", 500_000),

@@ -25,7 +25,7 @@ const PIECE: Reg = Reg(7);
 
 /// Between two looks at the clock of a loop with nothing else in it, ns: what `clock_gettime` takes in user mode (vDSO).
 const CLOCK_STEP_NS: u32 = 25;
-/// What a request and a reply have.
+/// Size of a request and of a reply, bytes.
 const MESSAGE_BYTES: u64 = 512;
 /// Tells a thread to end; no request arrives at this time, no queue has this number.
 const GOOD_BYE: u64 = 0;
@@ -43,7 +43,7 @@ struct Queues {
 
 impl Options {
     pub(in crate::programs) fn compile(&self, compiler: &mut Compiler) -> Result<(), CommandError> {
-        // Queue 0 is nobody's, so that its number can mean something else.
+        // Queue 0 belongs to no thread, so that its number can mean something else.
         queues(compiler, 1);
         let queues = Queues {
             network: queues(compiler, 1),

@@ -18,7 +18,7 @@ fn a_service_that_keeps_up_answers_what_arrives() {
     assert_eq!(world.live_tasks(), 0);
     let rate = metric(&running, &world, "http-service/requests_per_s");
     assert!(close(rate, 200.0, 0.01), "{rate}");
-    // Nobody else is there: the work, the reply, and three wakeups on the way.
+    // No other load: the work, the reply, and three wakeups on the way.
     let latency = metric(&running, &world, "http-service/latency.p50");
     assert!((500.0..560.0).contains(&latency), "{latency}");
 }

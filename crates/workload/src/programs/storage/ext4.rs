@@ -1,7 +1,7 @@
 //! ext4 with ordered data: `fsync` waits for the data, then for a commit of the journal.
 //!
 //! One thread, `jbd2`, commits: it waits for the journal's blocks, then for the commit record, and wakes
-//! everybody whose change the commit holds. Commits are numbered. Worked example: task A asks for
+//! every task whose change the commit holds. Commits are numbered. Worked example: task A asks for
 //! commit 7 and wakes jbd2. While 7 is written B and C come; their changes are in 8. Both ask for 8,
 //! jbd2 writes it once, and one wakeup of all wakes both.
 
@@ -21,7 +21,7 @@ pub(super) struct Ext4 {
     requests: QueueId,
     /// Commit that changes go to now.
     running: WordId,
-    /// Highest commit somebody asked for.
+    /// Highest commit that was asked for.
     requested: WordId,
     /// Highest commit that is on disk.
     committed: WordId,

@@ -2,7 +2,7 @@
 //!
 //! A file system brings kernel threads and a device; [`Storage::fsync`] is what one task executes when
 //! it calls `fsync`. Tasks of one program share the file system, so their commits are grouped as the
-//! kernel groups them: whoever comes while a commit is under way waits for the next one, which
+//! kernel groups them: a task that comes while a commit is under way waits for the next one, which
 //! takes all of them.
 //!
 //! | file system | chain of one `fsync` |

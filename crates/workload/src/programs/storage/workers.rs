@@ -36,7 +36,7 @@ pub(super) fn queues(compiler: &mut Compiler, count: u64) -> QueueId {
     QueueId(first)
 }
 
-/// What kind of workers serve a workqueue.
+/// Kind of the workers that serve a workqueue.
 pub(super) struct Pool {
     /// Name of the threads, before `/CPU`.
     pub name: &'static str,

@@ -5,7 +5,7 @@
 //! 2. The task has the committed item list pushed: a worker formats the checkpoint and wakes the
 //!    tasks that wait for it. Bound to the CPU before 5.14, one of four unbound workers since.
 //! 3. The first task of the checkpoint submits the log buffer. Its interrupt hands it to the log
-//!    worker of the CPU (high priority), which wakes everybody who waits for this buffer.
+//!    worker of the CPU (high priority), which wakes all waiters of this buffer.
 //!
 //! Checkpoints are numbered, and a checkpoint has a log buffer to itself; there are eight buffers.
 
@@ -33,7 +33,7 @@ pub(super) struct Xfs {
     log_done: Workqueue,
     /// Checkpoint that changes go to now.
     open: WordId,
-    /// Highest checkpoint somebody wants pushed.
+    /// Highest checkpoint that was asked to be pushed.
     wanted: WordId,
     /// Highest checkpoint that is in a log buffer.
     pushed: WordId,

@@ -22,7 +22,7 @@ const METHOD: Reg = Reg(6);
 /// CPU time at the begin of the slice, and at which a timed one ends.
 const SLICE_BEGIN: Reg = Reg(7);
 const SLICE_END: Reg = Reg(8);
-/// What the last sleep was too long.
+/// Excess of the last sleep over its length.
 const BIAS: Reg = Reg(9);
 const DELAY: Reg = Reg(10);
 const WAKE: Reg = Reg(11);
@@ -53,7 +53,7 @@ impl Options {
         b.fork(worker, CHILD);
         b.add(EXITED, 1);
         b.loop_back(LEFT, top);
-        // `waitpid` for one worker after the other: an exit that is not the awaited one wakes nobody, as SIGCHLD is
+        // `waitpid` for one worker after the other: an exit that is not the awaited one wakes no task, as SIGCHLD is
         // ignored.
         b.set(EXITED, first);
         b.set(LEFT, self.workers);

@@ -19,7 +19,7 @@ pub struct Method {
 }
 
 impl Method {
-    /// What one call adds to the counter of bogo operations, in millionths of one.
+    /// Growth of the counter of bogo operations with one call, in millionths of an operation.
     pub const fn call_millionths(&self) -> u64 {
         let millionths = self.call_ns * 1_000_000 / self.operation_ns;
         if millionths == 0 { 1 } else { millionths }

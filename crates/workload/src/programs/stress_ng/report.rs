@@ -58,7 +58,7 @@ impl Model for Options {
     }
 
     fn endless_without(&self) -> Option<&'static str> {
-        // A day, as the tool takes it, is longer than anybody simulates.
+        // A day, as the tool takes it, is longer than any simulation.
         (!self.timeout_given && self.operations.is_none()).then_some("-t 20s or --cpu-ops 1000")
     }
 

@@ -26,7 +26,7 @@ const LEFT: Reg = Reg(11);
 /// Time spent in events.
 const BUSY: Reg = Reg(12);
 
-/// What every thread shares.
+/// Word and metrics that all threads share.
 struct Shared {
     /// Events that were begun.
     begun: WordId,
@@ -37,7 +37,7 @@ struct Shared {
     thread_time: MetricId,
 }
 
-/// What a thread executes.
+/// Code of a thread.
 struct Body {
     event_ns: u64,
     server: Option<(Server, Script)>,

@@ -140,7 +140,7 @@ pub static TOOL: Tool = Tool {
     },
 };
 
-/// What the threads do.
+/// Test that the threads run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Test {
     /// All primes up to this number.
@@ -152,7 +152,7 @@ pub enum Test {
 /// A command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// What the threads do.
+    /// Test that the threads run.
     pub test: Test,
     /// How many.
     pub threads: u64,

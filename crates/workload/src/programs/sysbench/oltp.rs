@@ -110,7 +110,7 @@ impl Oltp {
         })
     }
 
-    /// What the server executes for a transaction.
+    /// Script of the server for a transaction.
     pub(super) fn script(&self, prices: &Prices) -> Script {
         let in_transaction = self.statements.first() == Some(&Kind::Begin);
         let writes = self.statements.iter().any(|kind| kind.writes());

@@ -28,7 +28,7 @@ const BEGIN: Reg = Reg(11);
 const CHILD: Reg = Reg(12);
 const LEFT: Reg = Reg(13);
 
-/// What wrk asks, and what nginx answers with a file of 612 bytes.
+/// Sizes of wrk's request and of nginx's answer with a file of 612 bytes.
 const REQUEST_BYTES: u64 = 41;
 const REPLY_BYTES: u64 = 850;
 /// `RECORD_INTERVAL_MS`.

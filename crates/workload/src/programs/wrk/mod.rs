@@ -110,7 +110,7 @@ impl Options {
         let cgroup = words.last("server-cgroup");
         Ok(Self {
             threads,
-            // What does not divide is left out, as the tool does.
+            // The remainder of the division is left out, as the tool does.
             connections_each: connections / threads,
             duration_ns: words
                 .last("duration")

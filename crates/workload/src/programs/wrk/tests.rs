@@ -13,7 +13,7 @@ fn one_connection_is_a_ping_pong() {
     assert_eq!(world.live_tasks(), 0);
     let rate = metric(&running, &world, "wrk/requests_per_s");
     let mean_us = metric(&running, &world, "wrk/latency.avg");
-    // What is not latency is what the thread does between a reply and the next request.
+    // The time beyond the latency is the thread's work between a reply and the next request.
     assert!(
         rate * mean_us < 1.001e6 && rate * mean_us > 0.9e6,
         "{rate} {mean_us}"

@@ -1,8 +1,9 @@
 //! How a client sends that waits for answers.
 //!
-//! It does not send a request where the recording does. It *permits* it there, or at the schedule if
-//! that is later, and sends the next permitted request whenever a server is free. What is permitted,
-//! sent and answered is counted in words of memory that only the client touches; rows of words hold
+//! It does not send a request where the recording does. It *permits* it there, or at the schedule
+//! if that is later, and sends the next permitted request whenever a server is free. Permitted,
+//! sent and answered requests are counted in words of memory that only the client touches; rows of
+//! words hold
 //!
 //! * the messages: the number of the message that each request is;
 //! * the inboxes: the inbox of each server;

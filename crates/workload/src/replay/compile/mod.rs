@@ -49,7 +49,7 @@ use services::{Gate, Opens, Services};
 use std::collections::BTreeSet;
 use units::{Unit, Units, under_way};
 
-/// What the user decides about the programs.
+/// User's choices about the programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompileOptions {
     /// Whether wakeups of user threads by user threads carry the sync hint (`WF_SYNC`), as those of
@@ -104,7 +104,7 @@ const REPLIED: Reg = Reg(4);
 const SEND: [Reg; 3] = [Reg(5), Reg(6), Reg(7)];
 /// Inbox of a task whose program serves several.
 const INBOX: Reg = Reg(8);
-/// What such a task was about at the start, plus 1.
+/// Number of the activation that such a task was in at the start, plus 1.
 const UNDER_WAY: Reg = Reg(9);
 /// Size of a message; inboxes are unbounded, so it says nothing.
 const MESSAGE_BYTES: u64 = 1;
@@ -311,7 +311,7 @@ impl<'a> Compiler<'a> {
         b.finish()
     }
 
-    /// What the threads of a unit do before they wait for the first message.
+    /// Emits the instructions of a unit's threads before they wait for the first message.
     fn begin(&self, b: &mut ProgramBuilder, unit: &Unit, wait: Label) {
         let ids: Vec<Option<ActivationId>> = unit
             .threads
@@ -336,7 +336,8 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// What a thread does for a message. Without gates it waits for arrivals where it is.
+    /// Emits the instructions of a thread for a message. Without gates it waits for arrivals where
+    /// it is.
     fn handler(&self, b: &mut ProgramBuilder, id: ActivationId, mut gates: Option<Gates<'_, '_>>) {
         let activation = &self.replay.activations[id.index()];
         // From here on the client may ask again, at the latest when it has done with the answer.

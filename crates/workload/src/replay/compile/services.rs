@@ -3,7 +3,7 @@
 //! An activation that waits must not keep its thread from what comes meanwhile: where it waits it is
 //! cut, at a *gate*. A thread that reaches a gate after the arrival goes on. Before it, it leaves word
 //! and takes the next message. The arrival is a message of its own, and goes on behind the gate if
-//! somebody left word there.
+//! a message was left there.
 //!
 //! A wait that another thread ends is a gate, too. The threads of a service take their messages in
 //! another order than recorded, so that two of them, each in the middle of one activation, could wait
@@ -93,7 +93,7 @@ impl Looping {
     }
 }
 
-/// What opens a gate.
+/// Event that opens a gate.
 #[derive(Clone, Copy)]
 pub(super) enum Opens {
     /// The arrival of a request, at this time.
@@ -117,7 +117,7 @@ struct Place {
     word: WordId,
 }
 
-/// What comes after a reply.
+/// Consequence of a reply.
 #[derive(Clone, Copy)]
 enum Next {
     /// This request is due.
@@ -162,7 +162,7 @@ pub(super) struct Services {
     latency: Vec<MetricId>,
     /// Per request: whether it is answered. That of a closed loop holds when it is due.
     states: Vec<WordId>,
-    /// What the reply to a request leads to in a closed loop.
+    /// Consequences of the reply to a request in a closed loop.
     next: BTreeMap<RequestId, Vec<Next>>,
     /// By CPU: what delays the messages of clients that think.
     devices: Vec<DeviceId>,
@@ -174,7 +174,8 @@ pub(super) struct Services {
     looping: BTreeMap<ThreadId, Looping>,
 }
 
-/// The handovers that threads of services wait for at gates. What was under way at the start has none.
+/// The handovers that threads of services wait for at gates. Activations under way at the start
+/// have none.
 pub(super) fn loose_waits(replay: &Replay) -> BTreeSet<HandoverId> {
     let members = replay.services.iter().map(|one| replay.members(one.group));
     let mut loose = BTreeSet::new();
@@ -285,7 +286,7 @@ impl Services {
             _ if served.follows.is_some() => {
                 b.word_load(state, due);
                 b.add(latency, served.read_ns);
-                // What is done for it may have been run before it was due.
+                // The work for it may have been run before it was due.
                 b.arithmetic(Arithmetic::Max, latency, due);
                 b.subtract(latency, due);
             }

@@ -1,4 +1,4 @@
-//! What piled up comes apart: requests that were served together while a limit held the service back.
+//! Separation of requests that were served together while a limit held the service back.
 //!
 //! Behind a limit, threads that pass requests on to each other take many of them in one activation: a
 //! proxy forwards all that waits, its backend answers all of it, and then the proxy sends all answers. Which
@@ -14,7 +14,7 @@
 //!   that of the episode. It is stretched to be the same, by no more than [`STRETCH`] either way.
 //! * A long request is seldom alone: of requests that take `d`, and come at the rate r, a share of
 //!   exp(−r·d) is. Draws are weighted by the inverse, up to its cubic term.
-//! * What timers begin in an episode counts as its work: it is copied, or left out, like the rest.
+//! * Work that timers begin in an episode counts as its work: it is copied, or left out, like the rest.
 //!
 //! An event loop in one thread is left to the cuts at its replies (`placed`), which tell in which order it did
 //! what, as copies do not; or, if it answers at the end of a round, to `rounds`.
@@ -44,7 +44,7 @@ const SINGLES_MIN: usize = 20;
 /// A thread with so many percent of the CPU time and of the replies serves the requests by itself.
 pub(super) const LOOP_PERCENT: u64 = 90;
 
-/// What is known of a service whose requests stand in the drafts.
+/// Facts about a service whose requests stand in the drafts.
 pub(super) struct Apart<'a> {
     pub inside: &'a [bool],
     pub wakings: &'a [Waking],
@@ -59,7 +59,7 @@ pub(super) struct Apart<'a> {
 struct Episode {
     from_ns: u64,
     to_ns: u64,
-    /// What it did, and what its clients did about the replies.
+    /// Activations of the service, and those of its clients for the replies.
     drafts: Vec<usize>,
     /// Positions of its requests.
     requests: Vec<usize>,
@@ -162,7 +162,7 @@ impl Apart<'_> {
         let mut spans: Vec<(u64, u64)> = Vec::new();
         for draft in drafts.iter().filter(|draft| self.is_own(draft)) {
             let activation = &draft.activation;
-            // An end that is not visible came when its work was done, as far as anybody can tell.
+            // An end that is not visible came when its work was done, as far as the trace tells.
             let done_ns = activation.woken_ns + activation.executed_ns;
             let to_ns = activation.end_ns.unwrap_or(done_ns);
             spans.push((activation.woken_ns, to_ns.min(length_ns)));

@@ -186,7 +186,7 @@ fn sends<'a>(border: &'a Border<'_>, draft: &'a Draft) -> impl Iterator<Item = u
     })
 }
 
-/// What the client did for each reply, ns of its CPU time.
+/// CPU time of the client for each reply, ns.
 fn client_work_ns(border: &Border<'_>, drafts: &[Draft]) -> BTreeMap<usize, u64> {
     let work_ns = |reply: &usize| match border.begun[*reply] {
         Begun::Draft(draft) => Some((*reply, drafts[draft].activation.executed_ns)),

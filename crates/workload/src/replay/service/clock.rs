@@ -1,4 +1,4 @@
-//! What a thread had executed, and in which activation it was, at a time of the recording.
+//! Executed time and current activation of a thread at a time of the recording.
 
 use super::super::activity::Draft;
 use super::super::threads::ThreadId;
@@ -62,7 +62,7 @@ impl<'a> Clock<'a> {
             .checked_sub(1)
     }
 
-    /// What a thread had executed by `at_ns`.
+    /// Time that a thread had executed by `at_ns`, ns.
     fn executed_ns(&self, thread: ThreadId, at_ns: u64) -> u64 {
         let Some(position) = self.run_at(thread, at_ns) else {
             return 0;

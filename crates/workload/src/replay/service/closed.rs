@@ -107,7 +107,7 @@ fn by_connection(asked: &[Asked], names: &[u32]) -> Vec<Option<usize>> {
         .collect()
 }
 
-/// A request of a client that is nobody in particular follows the reply that is longest without one.
+/// A request of a client without an identity follows the reply that is longest without one.
 fn by_turns(asked: &[Asked], connections: usize) -> Vec<Option<usize>> {
     let mut replied: Vec<usize> = (0..asked.len()).collect();
     replied.sort_by_key(|position| asked[*position].replied_ns);
@@ -329,7 +329,7 @@ mod tests {
         let (asked, _) = held_back();
         let intervals = intervals(&asked);
         assert_eq!(intervals.len(), 19);
-        // From 5 to 10 ms one of two waits, from 10 to 90 both, and from 90 to 105 nobody.
+        // From 5 to 10 ms one of two waits, from 10 to 90 both, and from 90 to 105 none.
         let of = |one: &Interval| (one.length_ns, one.waiting_ns, one.under_way);
         assert_eq!(of(&intervals[0]), (5e6, 5e6, 1));
         assert_eq!(of(&intervals[1]), (95e6, 160e6, 0));

@@ -1,7 +1,7 @@
 //! Requests of services: what clients outside a group send into it, and when they are answered.
 //!
 //! An event loop or a pool of threads does not serve one request an activation: what arrives while it
-//! is busy, or held back by its limit, wakes nobody and is served in the same activation; several
+//! is busy, or held back by its limit, wakes no task and is served in the same activation; several
 //! threads take part in one request, and requests overlap. Activations then say little about what a
 //! client feels. A *service* is a group of which the recording shows at least 20 messages from client
 //! threads outside it and 20 back to them, and whose threads are not each busy with one client's
@@ -13,10 +13,10 @@
 //! * An arrival keeps its time, whatever the limit: clients of a service send by a schedule (*open
 //!   loop*). One that was sent late, because connections were busy, arrives when it was due. Arrivals
 //!   wait where they do in reality, outside the CPU, and are served in the recorded order.
-//! * What piled up behind a limit comes apart: `apart`. Event loops may answer at the end of a round:
-//!   `rounds`.
-//! * What follows a reply in the same activation is for the next request, and waits for its arrival
-//!   without keeping the thread from other messages. So what piled up behind a limit comes apart under
+//! * Requests that piled up behind a limit are separated: `apart`. Event loops may answer at the end of
+//!   a round: `rounds`.
+//! * Work after a reply in the same activation is for the next request, and waits for its arrival
+//!   without keeping the thread from other messages. So requests that piled up behind a limit are separated under
 //!   a looser one.
 //!
 //! The latency of a request runs from when it was due to its reply, and to the client's look at it,
@@ -79,7 +79,7 @@ pub struct Service {
     pub group: GroupIndex,
     /// Subject of the threads that reply; its figures are the service's.
     pub subject: String,
-    /// Who asks.
+    /// Threads that send the requests.
     pub clients: Vec<ThreadId>,
     /// Connections of a closed loop; none if clients keep a schedule.
     pub closed_loop: Option<u32>,
@@ -113,7 +113,7 @@ pub struct Served {
     pub follows: Option<Follows>,
 }
 
-/// What is looked for services in.
+/// Evidence in which services are looked for.
 pub(super) struct Evidence<'a> {
     pub threads: &'a [Thread],
     pub groups: &'a [groups::Group],
@@ -144,7 +144,7 @@ struct Asked {
     after: Option<usize>,
 }
 
-/// Who talks with whom across the border of a group.
+/// Messages across the border of a group.
 struct Border<'a> {
     evidence: &'a Evidence<'a>,
     inside: Vec<bool>,

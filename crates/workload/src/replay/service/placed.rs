@@ -27,7 +27,7 @@ const LATE_NS: i64 = 1_000_000;
 const SAME_NS: i64 = 1_000_000;
 /// A reply that takes longer to be read than this was misplaced, or its client was held up.
 const READ_MAX_NS: u64 = 1_000_000;
-/// What is executed this long after it could have been was held back.
+/// Limit of delay, ns: work executed this long after it could have been was held back.
 const PILED_NS: u64 = 1_000_000;
 /// Threads whose subject sends fewer percent of the visible replies do not send the others.
 const REPLIER_PERCENT: usize = 5;
@@ -362,16 +362,17 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// What happened at `at_ns` for a request, told from the reply that its client had before.
+    /// Place of `at_ns` in a request's history: the reply that its client had before, and the time
+    /// since.
     fn follows(&self, position: usize, at_ns: u64) -> Option<Follows> {
         let (request, replied_ns) = *self.known.get(&self.asked[position].after?)?;
         let after_ns = at_ns.checked_sub(replied_ns)?;
         Some(Follows { request, after_ns })
     }
 
-    /// Cuts activations where they wait for requests that follow others: these come in any order. What
-    /// is behind the cut is an activation of its own, which the arrival begins. `positions` are those of the
-    /// requests in `asked`.
+    /// Cuts activations where they wait for requests that follow others: these come in any order.
+    /// The part behind the cut is an activation of its own, which the arrival begins. `positions`
+    /// are those of the requests in `asked`.
     fn split(
         &self,
         drafts: &mut Vec<Draft>,

@@ -98,7 +98,7 @@ fn threads_of_a_cpu_that_is_not_there_are_left_out() {
     assert_eq!((more.tasks.len(), background.without_cpu.len()), (4, 0));
 }
 
-/// What the background of so many ms did under a seed: wakeups, µs of CPU time, tasks that somebody waits for.
+/// Activity of the background in so many ms under a seed: wakeups, µs of CPU time, and live tasks.
 fn alone(ms: u64, seed: u64) -> (u64, u64, usize) {
     let (workload, _) = behind_nothing(2);
     let machine = Machine::preset("dev-vm").unwrap();

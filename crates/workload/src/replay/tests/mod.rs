@@ -46,8 +46,8 @@ fn hard(us: u64, cpu: u32) -> Trigger {
     }
 }
 
-/// What the activations of each thread execute is what its runs show, and nothing is lost on the
-/// way to steps.
+/// Each thread's activations execute the time that its runs show, and no time is lost on the way to
+/// steps.
 fn assert_conserved(replay: &Replay) {
     for (id, thread) in (0u32..).map(ThreadId).zip(&replay.threads) {
         let activations = replay.activations_of(id);

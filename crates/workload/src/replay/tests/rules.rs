@@ -561,7 +561,7 @@ fn a_part_of_a_recording_knows_who_was_in_which_group() {
     let pg = replay.group("/pg").unwrap();
     let thread = replay.threads.iter().find(|thread| thread.pid == 2);
     assert_eq!(thread.unwrap().group, pg);
-    // What was counted over all of it says nothing of a part.
+    // Counters of the whole recording say nothing of a part.
     assert!(replay.measured().groups.is_empty());
 }
 

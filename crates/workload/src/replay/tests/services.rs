@@ -52,7 +52,7 @@ pub(super) fn event_loop(singles: u64) -> (Mini, u64) {
     (mini, piles)
 }
 
-/// Nobody asks while a pile waits, but these clients keep a schedule.
+/// Replay of a client that keeps a schedule and sends no request while a pile waits.
 pub(super) fn scheduled(mini: Mini, end_us: u64) -> Replay {
     infer(&mini.recording(end_us), &open()).unwrap()
 }
@@ -64,7 +64,7 @@ fn open() -> Options {
     }
 }
 
-/// What a pile's activation does, and the request of its first reply.
+/// Steps of a pile's activation, and the request of its first reply.
 fn of_pile(replay: &Replay, singles: usize) -> (Vec<Step>, RequestId) {
     let (trigger, _, steps) = of(replay, "server").swap_remove(singles);
     assert!(matches!(trigger, Trigger::Outside { soft: true, .. }));
@@ -97,7 +97,7 @@ fn a_softirq_is_a_message_of_the_thread_it_follows() {
 #[test]
 fn a_softirq_that_hits_anybody_comes_from_outside() {
     let mut mini = Mini::new(&[(1, "busy"), (2, "server")]);
-    // A packet each millisecond, whoever runs: every other millisecond nobody does.
+    // A packet each millisecond, whichever task runs: every other millisecond none does.
     for number in 0..60 {
         let at = 2_000 * number;
         mini.waking(at, 0, 0, HARD, 1);
@@ -238,7 +238,7 @@ fn a_client_that_waits_for_answers_keeps_no_schedule() {
         mini.switch(at + 910, 0, 2, "S", 1);
     }
     mini.switch(60_000, 0, 1, "S", 0);
-    // Idle time in which no softirq wakes anybody.
+    // Idle time in which no softirq wakes a task.
     let replay = inferred(mini, 161_000);
     assert!(replay.services.is_empty());
     let client = replay.threads_named("client").unwrap()[0];

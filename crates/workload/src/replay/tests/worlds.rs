@@ -1,4 +1,4 @@
-//! What is compiled from a replay.
+//! Workloads compiled from a replay.
 
 use super::*;
 use schedcast_kernel::GroupId;

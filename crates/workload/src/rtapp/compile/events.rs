@@ -109,7 +109,7 @@ impl<'a> Compiler<'a> {
         };
         let builder = &mut body.builder;
         if let Some(word) = word {
-            // Whoever uses a shared timer first starts it, at its own beginning.
+            // The first user of a shared timer starts it, at its own beginning.
             builder.word_load(word, next);
             let started = builder.label();
             builder.jump_if(next, Compare::NotEqual, 0, started);

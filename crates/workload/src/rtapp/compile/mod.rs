@@ -43,15 +43,15 @@ const THREADS_MAX: u64 = 32_768;
 /// (`__setparam_fair`, since 6.12).
 const SLICE_NS: (u64, u64) = (100_000, 100_000_000);
 
-/// What the pieces of an rt-app thread cost, at the nominal speed of the machine. The defaults were
+/// Prices of the parts of an rt-app thread, at the nominal speed of the machine. The defaults were
 /// measured with rt-app 1.0 on a virtual x86-64 CPU of 2023 and are good to ±30 %.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prices {
     /// One loop of `run`, in picoseconds. `None`: what the file says, or what calibration finds.
     pub loop_ps: Option<u64>,
-    /// What calibration finds, in whole nanoseconds, where the file asks for it (`"CPU0"`).
+    /// Result of calibration, in whole nanoseconds, where the file asks for it (`"CPU0"`).
     pub calibrated_loop_ns: u32,
-    /// What a loop then takes, in thousandths of that, where `loop_ps` is left out.
+    /// Duration of a loop then, in thousandths of that, where `loop_ps` is left out.
     pub calibrated_loop_permille: u64,
     /// One byte of `mem` (`memset`), in picoseconds.
     pub memset_byte_ps: u64,
@@ -114,7 +114,7 @@ impl Options {
     }
 }
 
-/// What became of a file.
+/// Result of compiling a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compiled {
     /// Threads that exist from the start, in the order of their numbers.
@@ -138,8 +138,8 @@ pub struct Thread {
 ///
 /// # Errors
 ///
-/// What cannot run ([`File::unsupported`]), CPUs the machine does not have, more threads than Linux
-/// can hold; always with its place.
+/// Features that cannot run ([`File::unsupported`]), CPUs the machine does not have, more threads
+/// than Linux can hold; always with the place.
 pub fn compile(file: &File, options: &Options, workload: &mut Workload) -> Result<Compiled, Error> {
     compile_file(file, options, workload).map_err(|fault| fault.in_file(&file.name))
 }
@@ -435,7 +435,7 @@ impl<'a> Compiler<'a> {
         Some(group)
     }
 
-    /// What calibration says a loop costs, by which rt-app divides.
+    /// Cost of a loop by calibration, ns, by which rt-app divides.
     fn calibrated_ns(&self) -> u64 {
         match self.file.global.calibration {
             Calibration::NanosecondsPerLoop(nanoseconds) => u64::from(nanoseconds),

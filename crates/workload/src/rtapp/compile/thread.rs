@@ -22,7 +22,7 @@ pub(super) const SLACK: Reg = Reg(6);
 pub(super) const CONFIGURED_DURATION: Reg = Reg(7);
 pub(super) const CONFIGURED_PERIOD: Reg = Reg(8);
 pub(super) const WAKEUP_LATENCY: Reg = Reg(9);
-/// What the clock said last.
+/// Last reading of the clock.
 pub(super) const NOW: Reg = Reg(10);
 /// Beginning of the event, where that matters.
 pub(super) const BEGIN: Reg = Reg(11);
@@ -180,8 +180,7 @@ impl<'a> Compiler<'a> {
         body.builder.set_attributes(change);
     }
 
-    /// What a phase changes, in rt-app's order. rt-app remembers what it set last and leaves out
-    /// what is in force already.
+    /// Emits the changes of a phase, in rt-app's order.
     fn phase_begin(
         &mut self,
         body: &mut Body<'a>,
