@@ -77,7 +77,7 @@ pub use measured::{Measured, MeasuredGroup, Quantiles};
 pub use model::{Activation, ActivationId, HandoverId, Step, Thread, Trigger};
 pub use phase::Phase;
 pub use report::Report;
-pub use service::{ClientLoop, Follows, RequestId, Served, Service};
+pub use service::{ClientLoop, Follows, RequestId, Rounds, Served, Service};
 pub use threads::{Origin, ThreadId};
 pub use timeline::Repairs;
 pub use unseen::Unseen;

@@ -279,7 +279,11 @@ impl<'a> Compiler<'a> {
         self.begin(&mut b, unit, wait);
         b.bind(wait);
         match (&unit.threads[..], self.inboxes[unit.threads[0].index()]) {
-            ([_], Some(inbox)) => b.recv(inbox, MESSAGE),
+            ([thread], Some(inbox)) => {
+                if !self.take_in_rounds(&mut b, *thread, inbox, unit.messages) {
+                    b.recv(inbox, MESSAGE);
+                }
+            }
             _ => b.recv(INBOX, MESSAGE),
         }
         b.set(SINCE, MESSAGE);
@@ -431,7 +435,7 @@ impl<'a> Compiler<'a> {
                 b.io(rest);
                 b.bind(here);
             }
-            Step::Reply(request) => self.answer(b, request),
+            Step::Reply(request) => self.executed(b, activation.thread, request),
             Step::Fork(child) => {
                 if let Some(fork) = self.forks[child.index()] {
                     b.fork(fork, CHILD);

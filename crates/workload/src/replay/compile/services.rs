@@ -21,18 +21,30 @@
 //!          work 200 µs, reply                     the rest of the activation
 //!          jump wait
 //! ```
+//!
+//! An event loop that answers in rounds (see `service::rounds`) keeps a list of the requests it has
+//! executed. Before it takes a message that was sent after the round began, or one more than there are
+//! connections, or goes to sleep, it answers them all:
+//!
+//! ```text
+//!   wait:  take the oldest message                none: jump flush, then sleep for the next
+//!          if it was sent after the round began: jump flush, then begin a round
+//!          jump to its handler
+//!   h0:    work 600 µs, put request 0 on the list
+//!          jump wait
+//! ```
 
 use super::super::Replay;
 use super::super::model::{ActivationId, HandoverId, Step, Trigger};
-use super::super::service::{Follows, RequestId, Served};
+use super::super::service::{Follows, RequestId, Rounds, Served};
 use super::super::threads::ThreadId;
 use super::units::under_way;
-use super::{Compiler, SEND, SENT};
+use super::{Compiler, MESSAGE, SEND, SENT, SINCE};
 use schedcast_kernel::Cpu;
 use schedcast_sim::program::Label;
-use schedcast_sim::workload::{DeviceId, DeviceSpec, MetricId, WordId};
+use schedcast_sim::workload::{DeviceId, DeviceSpec, MetricId, QueueId, WordId};
 use schedcast_sim::{
-    ANSWERED, Arithmetic, Compare, NOT_DUE, ProgramBuilder, RequestSpec, Workload,
+    ANSWERED, Arithmetic, Compare, NOT_DUE, ProgramBuilder, Reg, RequestSpec, Workload,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,6 +54,44 @@ const PASSED: u64 = 0;
 const WAITING: u64 = 1;
 /// The other thread got there first.
 const POSTED: u64 = 2;
+
+/// Request that was executed last in a round and is not answered, by its place in the list, plus 1; 0 is
+/// none.
+const EXECUTED: Reg = Reg(10);
+/// When the round began.
+const ROUND: Reg = Reg(11);
+/// Requests executed in it.
+const COUNT: Reg = Reg(12);
+/// Whether a message was taken that belongs to the next round.
+const TAKEN: Reg = Reg(13);
+
+/// An event loop that answers in rounds.
+struct Looping {
+    at_most: u32,
+    /// The requests it answers, each with a word for the one executed before it, as [`EXECUTED`].
+    answers: Vec<(RequestId, WordId)>,
+    /// Their places.
+    places: BTreeMap<RequestId, usize>,
+}
+
+impl Looping {
+    fn new(replay: &Replay, rounds: Rounds, workload: &mut Workload) -> Self {
+        let own = replay.activations_of(rounds.thread).iter();
+        let answers: Vec<(RequestId, WordId)> = own
+            .flat_map(|activation| replay.steps_of(activation))
+            .filter_map(|step| match step {
+                Step::Reply(request) => Some((*request, workload.add_word(0))),
+                _ => None,
+            })
+            .collect();
+        let places = answers.iter().enumerate();
+        Self {
+            at_most: rounds.at_most.max(1),
+            places: places.map(|(place, (id, _))| (*id, place)).collect(),
+            answers,
+        }
+    }
+}
 
 /// Event that opens a gate.
 #[derive(Clone, Copy)]
@@ -120,6 +170,8 @@ pub(super) struct Services {
     gates: BTreeMap<ThreadId, Vec<Gate>>,
     /// Handovers whose wait is a gate.
     posts: BTreeMap<HandoverId, Place>,
+    /// Event loops that answer in rounds.
+    looping: BTreeMap<ThreadId, Looping>,
 }
 
 /// The handovers that threads of services wait for at gates. Activations under way at the start
@@ -195,6 +247,8 @@ impl Services {
                 of_thread.push(Gate { opens, word });
             }
         }
+        let rounds = replay.services.iter().filter_map(|one| one.rounds);
+        let looping = rounds.map(|one| (one.thread, Looping::new(replay, one, workload)));
         Self {
             latency,
             states,
@@ -202,6 +256,7 @@ impl Services {
             devices,
             gates,
             posts,
+            looping: looping.collect(),
         }
     }
 
@@ -270,8 +325,67 @@ impl Gate {
 }
 
 impl Compiler<'_> {
+    /// A thread has done what a request asks for: it answers, at once or at the end of its round.
+    pub(super) fn executed(&self, b: &mut ProgramBuilder, thread: ThreadId, request: RequestId) {
+        let of_round = self.services.looping.get(&thread);
+        let place =
+            of_round.and_then(|looping| looping.places.get(&request).map(|at| (looping, *at)));
+        let Some((looping, place)) = place else {
+            self.answer(b, request);
+            return;
+        };
+        b.word_store(looping.answers[place].1, EXECUTED);
+        b.set(EXECUTED, place as u64 + 1);
+        b.add(COUNT, 1);
+    }
+
+    /// Takes the next message of a thread that answers in rounds, from its inbox; `messages` is how many
+    /// kinds of them it has. Returns whether it is such a thread.
+    pub(super) fn take_in_rounds(
+        &self,
+        b: &mut ProgramBuilder,
+        thread: ThreadId,
+        inbox: QueueId,
+        messages: u64,
+    ) -> bool {
+        let Some(looping) = self.services.looping.get(&thread) else {
+            return false;
+        };
+        let [empty, next, flush, take] = [(); 4].map(|()| b.label());
+        b.try_recv(inbox, MESSAGE, empty);
+        b.set(SINCE, MESSAGE);
+        b.arithmetic(Arithmetic::Divide, SINCE, messages);
+        b.jump_if(SINCE, Compare::Greater, ROUND, next);
+        b.jump_if(COUNT, Compare::Less, u64::from(looping.at_most), take);
+        b.bind(next);
+        b.set(TAKEN, 1);
+        b.jump(flush);
+        b.bind(empty);
+        b.set(TAKEN, 0);
+        b.bind(flush);
+        let done = b.label();
+        let replies: Vec<Label> = looping.answers.iter().map(|_| b.label()).collect();
+        let table: Vec<Label> = std::iter::once(done).chain(replies.clone()).collect();
+        b.jump_indexed(EXECUTED, &table);
+        for (reply, (request, before)) in replies.iter().zip(&looping.answers) {
+            b.bind(*reply);
+            b.word_load(*before, EXECUTED);
+            self.answer(b, *request);
+            b.jump(flush);
+        }
+        b.bind(done);
+        b.set(COUNT, 0);
+        let begin = b.label();
+        b.jump_if(TAKEN, Compare::Equal, 1, begin);
+        b.recv(inbox, MESSAGE);
+        b.bind(begin);
+        b.now(ROUND);
+        b.bind(take);
+        true
+    }
+
     /// A request ends; in a closed loop its client will ask again.
-    pub(super) fn answer(&self, b: &mut ProgramBuilder, request: RequestId) {
+    fn answer(&self, b: &mut ProgramBuilder, request: RequestId) {
         self.services.reply(b, &self.replay.requests, request);
         let [state, value, _] = SEND;
         for next in self.services.next.get(&request).into_iter().flatten() {

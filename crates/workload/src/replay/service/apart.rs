@@ -16,9 +16,8 @@
 //!   exp(−r·d) is. Draws are weighted by the inverse, up to its cubic term.
 //! * Work that timers begin in an episode counts as its work: it is copied, or left out, like the rest.
 //!
-//! An event loop in one thread is left to the cuts at its replies (`placed`). They tell in which order it
-//! did what, which copies do not: with copies in their place redis came apart better without a limit (p99
-//! 17 ms, 16 measured; 44 by the cuts), but was throttled in 20 periods with a burst instead of 31 (49).
+//! An event loop in one thread is left to the cuts at its replies (`placed`), which tell in which order it did
+//! what, as copies do not; or, if it answers at the end of a round, to `rounds`.
 //!
 //! # Worked example
 //!
@@ -43,7 +42,7 @@ const STRETCH: u64 = 2;
 /// Fewer requests that were alone do not show what requests do.
 const SINGLES_MIN: usize = 20;
 /// A thread with so many percent of the CPU time and of the replies serves the requests by itself.
-const LOOP_PERCENT: u64 = 90;
+pub(super) const LOOP_PERCENT: u64 = 90;
 
 /// Facts about a service whose requests stand in the drafts.
 pub(super) struct Apart<'a> {
@@ -308,7 +307,7 @@ impl Apart<'_> {
 
 /// When what a copy begins comes, if its request follows another: as long after its due time as it does
 /// in the recording.
-fn moved(activation: &Activation, one: &Served) -> Option<Follows> {
+pub(super) fn moved(activation: &Activation, one: &Served) -> Option<Follows> {
     let Trigger::Outside { at_ns, .. } = activation.trigger else {
         return None;
     };

@@ -14,15 +14,21 @@
 //! Which reply is whose is not in a trace. While the service is busy, from its first wakeup to when all
 //! threads that clients wake or that reply are asleep, requests are answered in the order of their
 //! arrival, and all of them. (A client whose connections are all busy keeps requests back, and sends
-//! them when it has answers: if such a message follows, the service was not done.) Replies that follow each other closely wake the client once: so the visible
-//! replies get the requests of such a period in proportion to the work the client did for each, and
-//! no reply is given to a request that had not arrived.
+//! them when it has answers: if such a message follows, the service was not done.) Replies that follow
+//! each other closely wake the client once: so every visible reply gets one request of such a period,
+//! and the others are given to replies in proportion to the work the client did for each. Where there
+//! are fewer requests than replies, work alone decides. No reply is given to a request that had not
+//! arrived.
+//!
+//! A client has a reply when it has read it, not when it begins to run: what it does from there until it
+//! sleeps, or sends again, is reading. Requests that share a reply share that work in order.
 //!
 //! # Worked example
 //!
 //! In one period a client was woken by timers at 1, 2 and 3 ms, and by replies at 90 and 91 ms, which
-//! it worked 40 and 22 µs for. Of three requests the first reply is given 3 · 40 / 62 = 1.9, rounded
-//! to two, and the second the last.
+//! it worked 40 and 22 µs for. Of three requests the first reply is given 1 + 1 · 40 / 62 = 1.6, rounded
+//! to two, and the second the last. The client begins to run 2 µs after each reply, so it has the three
+//! replies at 90.022, 90.042 and 91.024 ms.
 
 use super::super::activity::{Begun, Draft, DraftStep};
 use super::super::model::Trigger;
@@ -252,31 +258,59 @@ fn answered(
 ) -> Vec<Asked> {
     let all: u64 = replies.iter().map(|(_, weight)| weight).sum();
     let count = requests.len() as u64;
+    // Every reply answers one, and weights tell where the others are. Of fewer requests, weights tell.
+    let each = u64::from(replies.len() as u64 <= count);
+    let others = count - each * replies.len() as u64;
+    // Whether a request is among those, rounded, that the replies up to this one answer.
+    let is_of = |at: usize, reached: u64, number: u64| {
+        let answered = each * (at as u64 + 1) * all + others * reached;
+        answered * 2 >= (number * 2 + 1) * all
+    };
     let mut at = 0;
     // Weights of the replies up to and with the one at `at`.
     let mut reached = replies.first().map_or(0, |(_, weight)| *weight);
-    let mut given = Vec::with_capacity(requests.len());
+    let mut given: Vec<Asked> = Vec::with_capacity(requests.len());
     for (number, request) in (0u64..).zip(requests) {
         let too_early = |at: usize| (border.time_ns(replies[at].0) as i64) < request.sent_ns;
-        // This one is given out when the replies' share of all requests, rounded, exceeds those before it.
-        while at + 1 < replies.len()
-            && (reached * count * 2 < (number * 2 + 1) * all || too_early(at))
-        {
+        while at + 1 < replies.len() && (!is_of(at, reached, number) || too_early(at)) {
             at += 1;
             reached += replies[at].1;
         }
         let Some((reply, _)) = replies.get(at).filter(|_| !too_early(at)) else {
             continue;
         };
-        let reader = match border.begun[*reply] {
-            Begun::Draft(draft) => drafts[draft].activation.first_run_ns,
-            _ => None,
-        };
         given.push(Asked {
-            replied_ns: reader.unwrap_or_else(|| border.time_ns(*reply)),
+            replied_ns: border.time_ns(*reply),
             reply: Some(*reply),
             ..request
         });
     }
+    for shared in given.chunk_by_mut(|one, next| one.reply == next.reply) {
+        let count = shared.len() as u64;
+        let reading = shared[0].reply.and_then(|it| reading(border, drafts, it));
+        if let Some((from_ns, work_ns)) = reading {
+            for (number, one) in (1..).zip(shared) {
+                one.replied_ns = from_ns + work_ns * number / count;
+            }
+        }
+    }
     given
+}
+
+/// When the client of a reply begins to read, and for how much of its CPU time.
+fn reading(border: &Border<'_>, drafts: &[Draft], reply: usize) -> Option<(u64, u64)> {
+    let Begun::Draft(draft) = border.begun[reply] else {
+        return None;
+    };
+    let draft = &drafts[draft];
+    let sent = |(into_ns, step): &(u64, DraftStep)| match step {
+        DraftStep::Wakes(waking) => {
+            let wakee = border.evidence.wakings[*waking].wakee;
+            border.inside[wakee.index()].then_some(*into_ns)
+        }
+        _ => None,
+    };
+    let until_ns = draft.deeds.iter().find_map(sent);
+    let work_ns = until_ns.unwrap_or(draft.activation.executed_ns);
+    Some((draft.activation.first_run_ns?, work_ns))
 }

@@ -13,7 +13,8 @@
 //! * An arrival keeps its time, whatever the limit: clients of a service send by a schedule (*open
 //!   loop*). One that was sent late, because connections were busy, arrives when it was due. Arrivals
 //!   wait where they do in reality, outside the CPU, and are served in the recorded order.
-//! * Requests that piled up behind a limit are separated: `apart`.
+//! * Requests that piled up behind a limit are separated: `apart`. Event loops may answer at the end of
+//!   a round: `rounds`.
 //! * Work after a reply in the same activation is for the next request, and waits for its arrival
 //!   without keeping the thread from other messages. So requests that piled up behind a limit are separated under
 //!   a looser one.
@@ -40,6 +41,7 @@ mod asked;
 mod clock;
 mod closed;
 mod placed;
+mod rounds;
 
 use super::activity::{Begun, Draft, DraftStep, Source, Waking};
 use super::groups::{self, GroupIndex};
@@ -48,6 +50,7 @@ use super::threads::ThreadId;
 use super::timeline::Run;
 use clock::Clock;
 pub use closed::ClientLoop;
+pub use rounds::Rounds;
 use schedcast_trace::Request;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -80,6 +83,8 @@ pub struct Service {
     pub clients: Vec<ThreadId>,
     /// Connections of a closed loop; none if clients keep a schedule.
     pub closed_loop: Option<u32>,
+    /// Its event loop, where that answers all it took at once when it has done it all.
+    pub rounds: Option<Rounds>,
 }
 
 /// Something comes so long after the reply to a request was sent.
@@ -198,12 +203,18 @@ pub(super) fn find(
             service,
         };
         let first = found.requests.len();
-        let loosened = placing.put(&asked, drafts, &mut found.requests);
+        let (loosened, answering) = placing.put(&asked, drafts, &mut found.requests);
+        let connections: Option<BTreeSet<u32>> = connections.map(|of| of.into_iter().collect());
+        let rounds = answering.map(|(thread, largest)| Rounds {
+            thread,
+            at_most: connections.map_or(largest, |all| all.len() as u32),
+        });
         found.services.push(Service {
             group: index,
             subject,
             clients: border.clients.iter().copied().collect(),
             closed_loop,
+            rounds,
         });
         let apart = apart::Apart {
             inside: &border.inside.clone(),

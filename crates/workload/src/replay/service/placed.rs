@@ -17,6 +17,7 @@ use super::super::model::{Activation, Trigger};
 use super::super::threads::ThreadId;
 use super::super::timeline::median;
 use super::clock::Clock;
+use super::rounds::Found as Rounds;
 use super::{Asked, Border, Follows, RequestId, Served};
 use std::collections::BTreeMap;
 
@@ -40,22 +41,23 @@ pub(super) struct Placing<'a> {
 
 /// A reply in the work of a draft.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Reply {
-    draft: usize,
-    into_ns: u64,
-    at_ns: u64,
-    asked: usize,
+pub(super) struct Reply {
+    pub draft: usize,
+    pub into_ns: u64,
+    pub at_ns: u64,
+    pub asked: usize,
 }
 
 impl Placing<'_> {
     /// Puts arrivals, waits and replies of requests, which are in the order of sending, into the drafts.
-    /// Returns the wakings that begin nothing any more, because what they began keeps its time.
+    /// Returns the wakings that begin nothing any more, because what they began keeps its time, and the
+    /// event loop that answers in rounds, if there is one, with the size of the largest.
     pub(super) fn put(
         &self,
         asked: &[Asked],
         drafts: &mut Vec<Draft>,
         requests: &mut Vec<Served>,
-    ) -> Vec<usize> {
+    ) -> (Vec<usize>, Option<(ThreadId, u32)>) {
         let arrives_ns = arrivals(asked);
         let began = self.enter(asked, &arrives_ns, drafts);
         let mut replies = self.replies(asked, drafts);
@@ -87,7 +89,14 @@ impl Placing<'_> {
             }
         }
         let inside = |draft: &usize| self.border.inside[drafts[*draft].activation.thread.index()];
-        let mut in_order: Vec<usize> = (0..drafts.len()).filter(inside).collect();
+        let sent_ns = |reply: &Reply| asked[reply.asked].sent_ns.max(0) as u64;
+        let rounds = Rounds::new(drafts, &self.border.inside, &replies, sent_ns, first);
+        let answering = rounds.as_ref().map(|found| (found.thread, found.largest()));
+        let looping = answering.map(|(thread, _)| thread);
+        let mut in_order: Vec<usize> = (0..drafts.len())
+            .filter(inside)
+            .filter(|draft| Some(drafts[*draft].activation.thread) != looping)
+            .collect();
         in_order.sort_by_key(|draft| drafts[*draft].activation.woken_ns);
         let mut levels = BTreeMap::new();
         for index in in_order {
@@ -105,8 +114,11 @@ impl Placing<'_> {
             }
         }
         chain.split(drafts, requests, replies.iter().map(|reply| reply.asked));
+        if let Some(rounds) = rounds {
+            rounds.split(drafts, &requests[first as usize..], first);
+        }
         let entries = self.border.entries.iter();
-        entries.map(|(_, waking)| *waking).collect()
+        (entries.map(|(_, waking)| *waking).collect(), answering)
     }
 
     /// Replies of a draft, and the waits between the parts of it that are for different requests.

@@ -6,6 +6,7 @@ mod closed_loops;
 mod exchanges;
 mod mini;
 mod pipeline;
+mod rounds;
 mod rules;
 mod sends;
 mod servers;

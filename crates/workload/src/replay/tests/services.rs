@@ -7,7 +7,7 @@ use schedcast_sim::{Machine, Workload, World};
 use schedcast_trace::Request;
 
 /// One request to an event loop with nothing else to do: due at `at`, 100 µs of work, read 20 µs later.
-fn single(mini: &mut Mini, at: u64) {
+pub(super) fn single(mini: &mut Mini, at: u64) {
     mini.waking(at, 0, 0, HARD, 1);
     mini.switch(at + 2, 0, 0, "R", 1);
     mini.waking(at + 10, 0, 1, SOFT, 2);
@@ -146,6 +146,18 @@ fn what_piled_up_is_told_apart_by_the_trace() {
     let second = replay.requests[second.index()];
     assert_eq!(second.due_ns, (piles as i64 + 1_000) * 1_000);
     assert_eq!(second.arrives_ns, (piles + 1_012) * 1_000);
+}
+
+#[test]
+fn a_client_has_a_reply_when_it_has_read_it() {
+    let (mini, piles) = event_loop(25);
+    let replay = scheduled(mini, piles + 500_000);
+    // The reply wakes the client after 120 µs, which runs from 130 to 140.
+    let first = replay.requests[0];
+    assert_eq!((first.read_ns, first.latency_ns), (20_000, 140_000));
+    // Woken at 90.070 ms, it runs from 90.075 to 90.085.
+    let of_pile = replay.requests[25];
+    assert_eq!((of_pile.read_ns, of_pile.latency_ns), (15_000, 90_085_000));
 }
 
 #[test]
