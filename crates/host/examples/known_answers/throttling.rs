@@ -78,8 +78,8 @@ pub fn section() -> Outcome {
     Ok(body)
 }
 
-/// What the group's counters and its tasks' CPU time gain in the window.
-fn watch(group: &CpuCgroup) -> Result<(u64), HostError> {
+/// Growth of the group's counters and of its tasks' CPU time (ns) within the window.
+fn watch(group: &CpuCgroup) -> Result<(CpuStat, u64), HostError> {
     let start_ns = sys::monotonic_ns() + FROM_MS * 1_000_000;
     let read = |at_ns| {
         sys::sleep_until_ns(at_ns);

@@ -229,7 +229,6 @@ impl Deadlines {
     }
 
     /// How many of a CPU's runnable tasks are of this class.
-    #[cfg(test)]
     pub(crate) fn counted(&self, rules: &Rules, cpu: Cpu) -> u32 {
         let queue = &self.rqs[cpu.index()].queue;
         let counts = |queued: &&Queued| queued.task.is_some() || rules.fair_server_counts;
