@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::hierarchy::{CgroupVersion, CpuHierarchy};
+use crate::record::{Rights, VMLINUX, lockdown};
 
 /// How much of something there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +96,7 @@ pub fn check(root: &Path, hierarchy: Option<&CpuHierarchy>) -> Checked {
     let bandwidth = host.bandwidth(hierarchy);
     let limits = host.limits_can_be_written(hierarchy);
     let tracefs = host.tracefs();
+    let bpf = host.bpf();
     let perf = host.perf();
     let names = host.names();
     let capabilities = host.capabilities();
@@ -102,8 +104,7 @@ pub fn check(root: &Path, hierarchy: Option<&CpuHierarchy>) -> Checked {
         &cgroups,
         &bandwidth,
         &limits,
-        &tracefs,
-        &perf,
+        [&tracefs, &bpf, &perf],
         host.is_root(),
     );
     Checked {
@@ -113,8 +114,8 @@ pub fn check(root: &Path, hierarchy: Option<&CpuHierarchy>) -> Checked {
             bandwidth,
             limits,
             tracefs,
+            bpf,
             perf,
-            host.btf(),
             capabilities,
             host.frequency(),
             host.pressure(),
@@ -128,8 +129,7 @@ fn verbs(
     cgroups: &Finding,
     bandwidth: &Finding,
     limits: &Finding,
-    tracefs: &Finding,
-    perf: &Finding,
+    recorders: [&Finding; 3],
     is_root: bool,
 ) -> Vec<Finding> {
     let all = |parts: &[&Finding]| match parts.iter().any(|part| part.state == State::No) {
@@ -144,18 +144,19 @@ fn verbs(
             false => format!("needs {}", lacking.join(", ")),
         }
     };
-    let record = match (cgroups.state, tracefs.state, perf.state) {
-        (State::No, ..) => finding("record", State::No, "", "needs the cpu controller"),
-        (_, State::Yes, _) => finding("record", State::Yes, "through tracefs", ""),
-        (_, _, State::Yes) => finding("record", State::Yes, "through perf", ""),
+    let open = recorders.iter().filter(|one| one.state == State::Yes);
+    let open: Vec<&str> = open.map(|one| one.what).collect();
+    let record = match (cgroups.state, open.is_empty()) {
+        (State::No, _) => finding("record", State::No, "", "needs the cpu controller"),
+        (_, false) => finding("record", State::Yes, format!("by {}", open.join(", ")), ""),
         _ => finding(
             "record",
             State::No,
             "",
-            "needs tracefs or perf; `schedcast counters` answers with ranges from cpu.stat or Prometheus",
+            "needs tracefs, bpf or perf; `record --unprivileged` and `schedcast counters` answer with ranges",
         ),
     };
-    let calibrate = match is_root && tracefs.state == State::Yes {
+    let calibrate = match is_root && recorders[0].state == State::Yes {
         true => finding("calibrate", State::Yes, "", ""),
         false => finding("calibrate", State::No, "", "needs root and tracefs"),
     };
@@ -326,16 +327,8 @@ impl Host<'_> {
     }
 
     fn tracefs(&self) -> Finding {
-        let lockdown = self
-            .text("sys/kernel/security/lockdown")
-            .unwrap_or_default();
-        if lockdown.contains("[confidentiality]") {
-            return finding(
-                "tracefs",
-                State::No,
-                "kernel lockdown is at confidentiality",
-                "lockdown=integrity at boot: record would work",
-            );
+        if let Some(why) = lockdown(self.root) {
+            return finding("tracefs", State::No, why, "record would work");
         }
         let known = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
         let Some(at) = known
@@ -409,15 +402,15 @@ impl Host<'_> {
         }
     }
 
-    fn btf(&self) -> Finding {
-        match self.has("sys/kernel/btf/vmlinux") {
-            true => finding(
-                "BTF",
-                State::Yes,
-                "/sys/kernel/btf/vmlinux; nothing here needs it yet",
-                "",
+    fn bpf(&self) -> Finding {
+        match Rights::read(self.root).refusal() {
+            None => finding("bpf", State::Yes, format!("types in {VMLINUX}"), ""),
+            Some(why) => finding(
+                "bpf",
+                State::No,
+                why,
+                "record would work without root and tracefs, and leave out what has nothing to do with the group",
             ),
-            false => finding("BTF", State::No, "nothing here needs it yet", ""),
         }
     }
 

@@ -1,12 +1,13 @@
 //! Recordings of the running kernel, read back. Skips, saying why, where the host cannot do it.
 
-use std::sync::atomic::AtomicBool;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use schedcast_host::record::{Request, record};
+use schedcast_host::record::{Request, Way, has_begun, record};
 use schedcast_host::{CgroupVersion, CpuCgroup, CpuHierarchy, sys};
-use schedcast_trace::Recording;
+use schedcast_trace::{Event, EventKind, Recording};
 
 const HOG: &str = env!("CARGO_BIN_EXE_schedcast-hog");
 
@@ -48,7 +49,7 @@ fn a_throttled_job_is_recorded_and_read_back() {
         cgroup: Some(group.path().to_owned()),
         duration: Some(Duration::from_secs(20)),
         command: words.map(str::to_owned).to_vec(),
-        perf: false,
+        way: None,
     };
     let report = record(&request, &AtomicBool::new(false)).unwrap();
     assert_eq!(report.exit_code, Some(0));
@@ -124,7 +125,7 @@ fn perf_records_where_tracefs_is_closed() {
     let request = Request {
         folder: directory.path().join("all"),
         command: ["sleep".to_owned(), "0.2".to_owned()].to_vec(),
-        perf: true,
+        way: Some(Way::Perf),
         ..Request::default()
     };
     let report = match record(&request, &AtomicBool::new(false)) {
@@ -138,4 +139,221 @@ fn perf_records_where_tracefs_is_closed() {
     let recording = Recording::open(&request.folder).unwrap();
     assert_eq!(recording.counts.events, report.events);
     assert!(recording.comms.find(b"sleep").is_some(), "{report:?}");
+}
+
+/// Waits until a recorder takes events.
+fn wait_for_begin(folder: &Path, has_ended: impl Fn() -> bool) {
+    while !has_begun(folder) && !has_ended() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // Between the begin of the files and that of the trace.
+    std::thread::sleep(Duration::from_millis(800));
+}
+
+/// What `record` says, or nothing where BPF is not to be had here.
+fn by_bpf(request: &Request) -> Option<Recording> {
+    match record(request, &AtomicBool::new(false)) {
+        Err(error) if error.to_string().contains("BPF is not available") => {
+            eprintln!("skipped: {error}");
+            None
+        }
+        report => {
+            let report = report.unwrap();
+            assert_eq!(report.way, Way::Bpf);
+            assert_eq!(report.lost.iter().sum::<u64>() + report.lost_elsewhere, 0);
+            let recording = Recording::open(&request.folder).unwrap();
+            assert_eq!(recording.counts.events, report.events);
+            Some(recording)
+        }
+    }
+}
+
+fn job(cpu_ms: &str, count: &str) -> Vec<String> {
+    let words = [
+        HOG,
+        "job",
+        "--cpu-ms",
+        cpu_ms,
+        "--every-ms",
+        "20",
+        "--count",
+        count,
+    ];
+    words.map(str::to_owned).to_vec()
+}
+
+/// The thread that executed the hog.
+fn hog(recording: &Recording) -> i32 {
+    let file = recording
+        .comms
+        .find(&HOG.as_bytes()[..HOG.len().min(63)])
+        .unwrap();
+    let executed = recording.events.iter().find_map(|event| match event.kind {
+        EventKind::Exec { filename, pid, .. } if filename == file => Some(pid),
+        _ => None,
+    });
+    executed.unwrap()
+}
+
+/// Every event about this thread since it executed its program, without its time.
+fn about(recording: &Recording, thread: i32) -> Vec<String> {
+    let name = |comm| recording.comms.display(comm).into_owned();
+    let told = |event: &Event| {
+        let (cpu, level) = (event.cpu, event.context.level());
+        Some(match event.kind {
+            EventKind::Switch {
+                prev_pid,
+                prev_state,
+                next_pid,
+                next_prio,
+                ..
+            } if prev_pid == thread || next_pid == thread => {
+                format!("{cpu} switch {prev_pid} {prev_state:?} {next_pid} {next_prio}")
+            }
+            EventKind::Waking(woken) if woken.pid == thread => {
+                format!("{cpu} {level:?} waking on {}", woken.target_cpu)
+            }
+            EventKind::Wakeup(woken) if woken.pid == thread => {
+                format!(
+                    "{cpu} {level:?} wakeup {} {}",
+                    name(woken.comm),
+                    woken.target_cpu
+                )
+            }
+            EventKind::Migrate { pid, dest_cpu, .. } if pid == thread => {
+                format!("{cpu} migrate to {dest_cpu}")
+            }
+            EventKind::Exit { pid, comm, .. } if pid == thread => format!("exit {}", name(comm)),
+            _ => return None,
+        })
+    };
+    let executed = recording
+        .events
+        .iter()
+        .rposition(|event| matches!(event.kind, EventKind::Exec { pid, .. } if pid == thread));
+    let behind = &recording.events[executed.unwrap()..];
+    behind.iter().filter_map(told).collect()
+}
+
+#[test]
+fn bpf_records_of_a_job_what_tracefs_records() {
+    let _turn = turn();
+    let Some(_group) = group("both") else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let request = |name: &str, way: Way| Request {
+        folder: directory.path().join(name),
+        way: Some(way),
+        ..Request::default()
+    };
+    let (around, stop) = (request("tracefs", Way::Tracefs), AtomicBool::new(false));
+    let inside = Request {
+        command: job("4", "20"),
+        ..request("bpf", Way::Bpf)
+    };
+    let (traced, bpf) = std::thread::scope(|scope| {
+        let traced = scope.spawn(|| record(&around, &stop));
+        wait_for_begin(&around.folder, || traced.is_finished());
+        let bpf = by_bpf(&inside);
+        stop.store(true, Ordering::Relaxed);
+        (traced.join().unwrap(), bpf)
+    });
+    let Some(bpf) = bpf else { return };
+    assert!(traced.unwrap().lost.iter().all(|lost| *lost == 0));
+    let traced = Recording::open(&around.folder).unwrap();
+    let thread = hog(&bpf);
+    let told = about(&bpf, thread);
+    assert!(told.len() > 40, "20 sleeps and wakeups: {told:#?}");
+    let by_tracefs = about(&traced, thread);
+    // What tells of a thread while a guest's own agent runs may be missing: some hide their context from BPF.
+    let mut rest = by_tracefs.iter();
+    let unknown: Vec<_> = told
+        .iter()
+        .filter(|one| !rest.any(|other| other == *one))
+        .collect();
+    assert!(
+        unknown.is_empty(),
+        "{unknown:?} of {told:#?} in {by_tracefs:#?}"
+    );
+    let (bpf, tracefs) = (told.len(), by_tracefs.len());
+    assert!(bpf * 20 >= tracefs * 19, "{bpf} of {tracefs}");
+}
+
+/// How often a job in the group was woken, and how often a stranger beside it was run and woken, by what BPF kept.
+fn member_and_stranger(group: &CpuCgroup) -> Option<(usize, usize, usize)> {
+    let directory = tempfile::tempdir().unwrap();
+    let mut stranger = std::process::Command::new(HOG)
+        .args(&job("1", "10000")[1..])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    // Started by the test itself, before the recording.
+    std::thread::sleep(Duration::from_millis(50));
+    let recording = by_bpf(&Request {
+        folder: directory.path().join("only"),
+        cgroup: Some(group.path().to_owned()),
+        command: job("2", "20"),
+        way: Some(Way::Bpf),
+        ..Request::default()
+    });
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
+    let recording = recording?;
+    let count = |wanted: &dyn Fn(&EventKind) -> bool| {
+        let events = recording.events.iter();
+        events.filter(|event| wanted(&event.kind)).count()
+    };
+    let woken = |thread: i32| {
+        count(&|kind| matches!(kind, EventKind::Waking(woken) if woken.pid == thread))
+    };
+    let (member, stranger) = (hog(&recording), stranger.id() as i32);
+    let run =
+        count(&|kind| matches!(kind, EventKind::Switch { next_pid, .. } if *next_pid == stranger));
+    Some((woken(member), run, woken(stranger)))
+}
+
+#[test]
+fn bpf_leaves_out_the_wakeups_of_threads_that_have_nothing_to_do_with_the_group() {
+    let _turn = turn();
+    let Some(group) = group("only") else { return };
+    // A soft interrupt that wakes somebody while the stranger runs makes it a partner, so that more is kept: on a busy host
+    // that comes now and then.
+    let mut kept = Vec::new();
+    for _ in 0..5 {
+        let Some((member, run, stranger)) = member_and_stranger(&group) else {
+            return;
+        };
+        assert!(member >= 1, "{member} wakings of the member");
+        kept.push((run, stranger));
+        if run > 2 && stranger == 0 {
+            return;
+        }
+    }
+    panic!("runs and kept wakings of a stranger: {kept:?}");
+}
+
+#[test]
+fn a_group_that_goes_away_ends_the_recording() {
+    let _turn = turn();
+    let Some(group) = group("gone") else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let request = Request {
+        folder: directory.path().join("gone"),
+        cgroup: Some(group.path().to_owned()),
+        duration: Some(Duration::from_secs(20)),
+        ..Request::default()
+    };
+    let path = group.path().to_owned();
+    let report = std::thread::scope(|scope| {
+        let recorder = scope.spawn(|| record(&request, &AtomicBool::new(false)));
+        wait_for_begin(&request.folder, || recorder.is_finished());
+        drop(group);
+        recorder.join().unwrap().unwrap()
+    });
+    assert!(report.is_group_gone && report.duration < Duration::from_secs(15));
+    let recording = Recording::open(&request.folder).unwrap();
+    assert!(
+        recording
+            .cgroups_before
+            .is_some_and(|groups| groups.get(&path).is_some())
+    );
 }

@@ -105,7 +105,7 @@ fn the_loop_is_closed() {
             .into_iter()
             .chain(command())
             .collect(),
-        perf: false,
+        way: None,
     };
     let times = CpuTimes::read().unwrap();
     let report = record(&request, &AtomicBool::new(false)).unwrap();

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::Effort;
 use super::target::Target;
@@ -45,7 +45,7 @@ schedcast record -o pg --unit postgresql --seconds 30
 schedcast record -o shop --pod shop/checkout/app --seconds 30
 schedcast record -o job --cgroup /test -- ./job --threads 4
 schedcast record -o own --unprivileged --seconds 30
-Ctrl-C ends a recording and keeps it. Recording needs root, or perf where perf_event_paranoid allows it.";
+Ctrl-C ends a recording and keeps it. Recording needs root, or CAP_BPF and CAP_PERFMON.";
 
 /// Below the help of `apply`.
 const APPLY_HELP: &str = "\
@@ -66,11 +66,14 @@ pub struct RecordArguments {
     /// Longest recording in seconds [default: until COMMAND ends, or 30 without one]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = positive_seconds)]
     pub seconds: Option<f64>,
-    /// Record with perf even where tracefs is open
-    #[arg(long)]
+    /// How to record [default: bpf for a group and tracefs for the machine, or else what is open here]
+    #[arg(long, value_name = "WAY")]
+    pub by: Option<Way>,
+    /// The same as --by perf
+    #[arg(long, hide = true, conflicts_with = "by")]
     pub perf: bool,
     /// Sample the group's own counters instead of events, which needs no right: for `schedcast counters`
-    #[arg(long, conflicts_with = "perf")]
+    #[arg(long, conflicts_with_all = ["by", "perf"])]
     pub unprivileged: bool,
     /// With --unprivileged: milliseconds from one look at the counters to the next
     #[arg(long, value_name = "MS", default_value_t = 10, requires = "unprivileged", value_parser = clap::value_parser!(u64).range(1..=1000))]
@@ -78,6 +81,17 @@ pub struct RecordArguments {
     /// Command to run during the recording
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
+}
+
+/// Where events come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Way {
+    /// A trace buffer of its own in tracefs: root
+    Tracefs,
+    /// Programs of BPF: CAP_BPF and CAP_PERFMON; with a group only what has to do with it
+    Bpf,
+    /// The program perf: as perf_event_paranoid allows
+    Perf,
 }
 
 fn positive_seconds(text: &str) -> Result<f64, String> {

@@ -6,12 +6,12 @@ use std::time::Duration;
 use schedcast_advise::read_recommendation;
 use schedcast_base::cpu_max::Quota;
 use schedcast_host::apply::{self, Journal, Wish};
-use schedcast_host::record::{self as recorder, Request};
+use schedcast_host::record::{self as recorder, Request, Way};
 use schedcast_host::{CpuCgroup, HostError, files, sys};
 use schedcast_lab::error::{Diagnostic, Error, Place, Result, Source, hint_for};
 
 use super::target;
-use crate::arguments::live::{ApplyArguments, RecordArguments, UndoArguments};
+use crate::arguments::live::{ApplyArguments, RecordArguments, UndoArguments, Way as By};
 use crate::written;
 
 /// Recorded without a command and without a time.
@@ -37,7 +37,7 @@ pub fn record(arguments: &RecordArguments, out: &mut impl Write) -> Result<u8> {
         cgroup: group.as_ref().map(|group| group.path.clone()),
         duration: seconds.map(Duration::from_secs_f64),
         command: arguments.command.clone(),
-        perf: arguments.perf,
+        way: way(arguments),
     };
     if arguments.unprivileged {
         return sample(arguments, &request, out);
@@ -60,11 +60,18 @@ pub fn record(arguments: &RecordArguments, out: &mut impl Write) -> Result<u8> {
     let lost: Vec<String> = (0..report.lost.len())
         .map(|cpu| format!("CPU {cpu}: {}", report.lost[cpu]))
         .collect();
-    let lost = match lost.is_empty() {
+    let mut lost = match lost.is_empty() {
         true => "told when the trace is read".to_string(),
         false => lost.join(", "),
     };
+    if report.lost_elsewhere > 0 {
+        lost += &format!(", on a CPU that is not known: {}", report.lost_elsewhere);
+    }
     text += &format!("lost events: {lost}\n");
+    text += &format!("recorded by {}: {}\n", report.way.name(), report.why);
+    if report.is_group_gone {
+        text += "note: the group went away, which ended the recording\n";
+    }
     if report.steal_ratio >= 0.01 {
         let percent = report.steal_ratio * 100.0;
         text += &format!("note: the hypervisor took {percent:.1} % of the machine's time\n");
@@ -79,6 +86,15 @@ pub fn record(arguments: &RecordArguments, out: &mut impl Write) -> Result<u8> {
     text += &format!("next: schedcast what-if {folder}{named}\n");
     written(out.write_all(text.as_bytes()))?;
     Ok(0)
+}
+
+fn way(arguments: &RecordArguments) -> Option<Way> {
+    match arguments.by {
+        Some(By::Tracefs) => Some(Way::Tracefs),
+        Some(By::Bpf) => Some(Way::Bpf),
+        Some(By::Perf) => Some(Way::Perf),
+        None => arguments.perf.then_some(Way::Perf),
+    }
 }
 
 /// `schedcast record --unprivileged`

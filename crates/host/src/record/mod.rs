@@ -28,6 +28,7 @@ use crate::stat::CpuTimes;
 use crate::sys;
 use crate::topology::{KernelInfo, Topology};
 
+mod bpf;
 mod child;
 mod pages;
 mod periods;
@@ -35,6 +36,7 @@ mod samples;
 mod tracer;
 mod tree;
 
+pub use bpf::{Rights, VMLINUX, lockdown};
 use child::Child;
 use periods::PeriodEnds;
 pub use samples::{Sampled, sample};
@@ -55,8 +57,8 @@ pub const EVENTS: [&str; 8] = [
 /// Says how long a task has run that did not leave its CPU. Some guests write no switch out of the idle task; only
 /// this shows when a task started that a limit had held back.
 const LONG_RUN: &str = "sched/sched_stat_runtime";
-/// Only charges beyond this are wanted: at most about one a tick.
-const LONG_RUN_FILTER: &str = "runtime > 900000";
+/// Only charges beyond this are wanted, in ns: at most about one a tick.
+const LONG_RUN_NS: i32 = 900_000;
 
 /// Buffer of each CPU, kB: half a second of 100,000 events a second.
 const BUFFER_KB: u32 = 8192;
@@ -79,19 +81,67 @@ pub struct Request {
     pub duration: Option<Duration>,
     /// Command to run meanwhile; empty for none.
     pub command: Vec<String>,
-    /// Record with `perf` even where tracefs is open.
-    pub perf: bool,
+    /// How to record; `None` for the first way that is open.
+    pub way: Option<Way>,
+}
+
+/// Where events come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// An instance of tracefs.
+    Tracefs,
+    /// Programs of BPF, which leave out what has nothing to do with the group.
+    Bpf,
+    /// `perf record`.
+    Perf,
+}
+
+impl Way {
+    /// All of them, the one that is tried first in front.
+    fn in_order(for_a_group: bool) -> [Way; 3] {
+        match for_a_group {
+            true => [Way::Bpf, Way::Tracefs, Way::Perf],
+            false => [Way::Tracefs, Way::Bpf, Way::Perf],
+        }
+    }
+
+    /// What it has, where it is tried first.
+    fn merit(self) -> &'static str {
+        match self {
+            Way::Tracefs => "it is open here, and keeps every event",
+            Way::Bpf => "it leaves out wakeups that have nothing to do with the group",
+            Way::Perf => "it is open here",
+        }
+    }
+
+    /// What it is called.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Way::Tracefs => "tracefs",
+            Way::Bpf => "bpf",
+            Way::Perf => "perf",
+        }
+    }
 }
 
 /// Summary of a finished recording.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
+    /// How it was recorded.
+    pub way: Way,
+    /// Why so.
+    pub why: String,
+    /// The group went away, which ended the recording.
+    pub is_group_gone: bool,
     /// From trace on to trace off.
     pub duration: Duration,
     /// Events written.
     pub events: u64,
     /// Events lost, by CPU; empty with `perf`, whose file tells when it is read.
     pub lost: Vec<u64>,
+    /// Events lost on a CPU that is not known.
+    pub lost_elsewhere: u64,
     /// Size of the trace on disk.
     pub trace_bytes: u64,
     /// CPU time that the recorder used, ns.
@@ -107,7 +157,7 @@ pub struct Report {
 impl Report {
     /// Events lost on all CPUs; `None` with `perf`, where only the trace itself tells.
     fn lost_events(&self) -> Option<u64> {
-        (!self.lost.is_empty()).then(|| self.lost.iter().sum())
+        (!self.lost.is_empty()).then(|| self.lost.iter().sum::<u64>() + self.lost_elsewhere)
     }
 }
 
@@ -125,10 +175,19 @@ pub fn record(request: &Request, stop: &AtomicBool) -> Result<Report> {
     };
     let description = Description::read(&hierarchy)?;
     let groups = Groups::read(&hierarchy, Path::new("/"))?;
+    let is_folder_new = !is_there(&request.folder)?;
     check_new(&request.folder)?;
     let number = RECORDINGS.fetch_add(1, Ordering::Relaxed);
     let name = format!("schedcast-record-{}-{number}", std::process::id());
-    let mut tracer = Tracer::open(&request.folder, &name, request.perf)?;
+    // The root group has every thread.
+    let filter = group_dir.as_deref().filter(|dir| *dir != hierarchy.mount());
+    let opened = Tracer::open(&request.folder, &name, request.way, filter);
+    let (mut tracer, way, why) = opened.inspect_err(|_| {
+        if is_folder_new {
+            // Fails where something was written already, which says what was tried.
+            let _ = fs::remove_dir(&request.folder);
+        }
+    })?;
     let mut child = Child::start_stopped(&request.command, group_dir.as_deref())?;
     let scope = request.cgroup.as_deref();
     let before = tree::read(&hierarchy, scope)?;
@@ -142,15 +201,16 @@ pub fn record(request: &Request, stop: &AtomicBool) -> Result<Report> {
     let deadline = request.duration.map(|duration| Instant::now() + duration);
     let mut period_ends = PeriodEnds::of(&hierarchy, &before);
     let mut exit_code = None;
-    loop {
+    let is_group_gone = loop {
         tracer.drain()?;
         exit_code = exit_code.or(child.as_mut().and_then(Child::ended));
         let over = deadline.is_some_and(|deadline| Instant::now() >= deadline);
-        if exit_code.is_some() || over || stop.load(Ordering::Relaxed) {
-            break;
+        let is_group_gone = group_dir.as_ref().is_some_and(|dir| !dir.exists());
+        if exit_code.is_some() || over || is_group_gone || stop.load(Ordering::Relaxed) {
+            break is_group_gone;
         }
         wait(&mut period_ends);
-    }
+    };
     let end_ns = sys::monotonic_ns();
     tracer.stop()?;
     let after = tree::read(&hierarchy, scope)?;
@@ -160,9 +220,13 @@ pub fn record(request: &Request, stop: &AtomicBool) -> Result<Report> {
     let duration = Duration::from_nanos(end_ns - start_ns);
     let all_ns = (end_ns - start_ns).max(1) * description.cpus() as u64;
     let report = Report {
+        way,
+        why,
+        is_group_gone,
         duration,
         events: traced.events,
         lost: traced.lost,
+        lost_elsewhere: traced.lost_elsewhere,
         trace_bytes: traced.bytes,
         own_cpu_ns,
         own_share: own_cpu_ns as f64 / all_ns as f64,

@@ -96,7 +96,7 @@ impl Sink {
 
 /// Makes the file `name` below `folder`, and the folders that it needs. A file of an earlier
 /// attempt or of another user is removed; nothing is written through a link.
-fn create(folder: &Path, name: &str) -> Result<File> {
+pub(super) fn create(folder: &Path, name: &str) -> Result<File> {
     let mut below = folder.to_owned();
     let (parents, _) = name.rsplit_once('/').unwrap_or(("", name));
     make_real_folder(&below)?;

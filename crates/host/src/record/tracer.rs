@@ -1,4 +1,7 @@
-//! Where events come from: pages of tracefs, or `perf` where tracefs is closed.
+//! Where events come from: pages of tracefs, programs of BPF, or `perf`.
+//!
+//! Each of the three needs something else of the kernel and of this process's rights. Whoever asks for none gets the first
+//! that is open, and is told why.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -6,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use super::bpf::{BpfTrace, lockdown};
 use super::pages::Sink;
-use super::{BUFFER_KB, EVENTS, LONG_RUN, LONG_RUN_FILTER, TRACE};
+use super::{BUFFER_KB, EVENTS, LONG_RUN, LONG_RUN_NS, TRACE, Way};
 use crate::error::{HostError, Result, io_error};
 use crate::sys;
 use crate::tracefs::TraceInstance;
@@ -22,6 +26,7 @@ const PERF_ENDS: Duration = Duration::from_secs(30);
 /// A trace while it is made.
 pub(super) enum Tracer {
     Pages { trace: TraceInstance, sink: Sink },
+    Bpf(Box<BpfTrace>),
     Perf(Perf),
 }
 
@@ -31,40 +36,81 @@ pub(super) struct Traced {
     pub bytes: u64,
     /// By CPU; empty where only the file tells.
     pub lost: Vec<u64>,
+    /// Lost on a CPU that is not known.
+    pub lost_elsewhere: u64,
     /// Name of the trace in the recording, and its format.
     pub name: &'static str,
     pub format: &'static str,
 }
 
+impl Traced {
+    fn of_pages(events: u64, bytes: u64, lost: Vec<u64>, lost_elsewhere: u64) -> Traced {
+        Traced {
+            events,
+            bytes,
+            lost,
+            lost_elsewhere,
+            name: TRACE,
+            format: "tracefs-raw",
+        }
+    }
+}
+
 impl Tracer {
-    /// Through tracefs if that is possible, else through `perf`.
-    pub fn open(folder: &Path, instance: &str, only_perf: bool) -> Result<Self> {
-        let closed = match only_perf {
-            true => None,
-            false => match Self::pages(folder, instance) {
-                Err(error) if is_closed(&error) => Some(error),
-                opened => return opened,
+    /// By the `wanted` way, else by the first that is open. Tells which it is, and why.
+    pub fn open(
+        folder: &Path,
+        instance: &str,
+        wanted: Option<Way>,
+        group: Option<&Path>,
+    ) -> Result<(Self, Way, String)> {
+        if let Some(way) = wanted {
+            let tracer = Self::by(way, folder, instance, group)?;
+            return Ok((tracer, way, "it was asked for".to_owned()));
+        }
+        let mut closed: Vec<String> = Vec::new();
+        for way in Way::in_order(group.is_some()) {
+            match Self::by(way, folder, instance, group) {
+                Ok(tracer) if closed.is_empty() => {
+                    return Ok((tracer, way, way.merit().to_owned()));
+                }
+                Ok(tracer) => return Ok((tracer, way, closed.join("; "))),
+                Err(error) if is_closed(&error) => closed.push(error.to_string()),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(HostError::Unavailable {
+            what: "recording",
+            why: format!("{}: run it with sudo", closed.join("; and ")),
+        })
+    }
+
+    fn by(way: Way, folder: &Path, instance: &str, group: Option<&Path>) -> Result<Self> {
+        match way {
+            Way::Tracefs => match lockdown(Path::new("/")) {
+                Some(why) => Err(HostError::Unavailable {
+                    what: "tracefs",
+                    why: why.to_owned(),
+                }),
+                None => Self::pages(folder, instance),
             },
-        };
-        Perf::check().map_err(|why| match closed {
-            Some(closed) => HostError::Unavailable {
-                what: "recording",
-                why: format!("{closed}; and {why}: run it with sudo"),
-            },
-            None => HostError::Unavailable {
-                what: "recording with perf",
-                why,
-            },
-        })?;
-        Ok(Tracer::Perf(Perf {
-            file: folder.join(PERF_DATA),
-            running: None,
-        }))
+            Way::Bpf => Ok(Tracer::Bpf(Box::new(BpfTrace::open(folder, group)?))),
+            Way::Perf => {
+                Perf::check().map_err(|why| HostError::Unavailable {
+                    what: "recording with perf",
+                    why,
+                })?;
+                Ok(Tracer::Perf(Perf {
+                    file: folder.join(PERF_DATA),
+                    running: None,
+                }))
+            }
+        }
     }
 
     fn pages(folder: &Path, instance: &str) -> Result<Self> {
         let trace = TraceInstance::create(instance, BUFFER_KB, &EVENTS)?;
-        trace.set(&format!("events/{LONG_RUN}/filter"), LONG_RUN_FILTER)?;
+        trace.set(&format!("events/{LONG_RUN}/filter"), &long_run_filter())?;
         trace.set(&format!("events/{LONG_RUN}/enable"), "1")?;
         let wanted: Vec<&str> = EVENTS.into_iter().chain([LONG_RUN]).collect();
         let sink = Sink::create(&folder.join(TRACE), &trace, &wanted)?;
@@ -74,6 +120,7 @@ impl Tracer {
     pub fn start(&mut self) -> Result<()> {
         match self {
             Tracer::Pages { trace, .. } => trace.start(),
+            Tracer::Bpf(trace) => trace.start(),
             Tracer::Perf(perf) => perf.start(),
         }
     }
@@ -82,6 +129,7 @@ impl Tracer {
     pub fn drain(&mut self) -> Result<()> {
         match self {
             Tracer::Pages { sink, .. } => sink.drain(),
+            Tracer::Bpf(trace) => trace.drain(),
             Tracer::Perf(perf) => perf.is_alive(),
         }
     }
@@ -89,6 +137,10 @@ impl Tracer {
     pub fn stop(&mut self) -> Result<()> {
         match self {
             Tracer::Pages { trace, .. } => trace.stop(),
+            Tracer::Bpf(trace) => {
+                trace.stop();
+                Ok(())
+            }
             Tracer::Perf(perf) => perf.stop(),
         }
     }
@@ -98,14 +150,13 @@ impl Tracer {
             Tracer::Pages { trace, sink } => {
                 let lost = trace.lost_by_cpu()?;
                 let (events, bytes) = sink.finish(&trace)?;
-                let (name, format) = (TRACE, "tracefs-raw");
-                Ok(Traced {
-                    events,
-                    bytes,
-                    lost,
-                    name,
-                    format,
-                })
+                Ok(Traced::of_pages(events, bytes, lost, 0))
+            }
+            Tracer::Bpf(trace) => {
+                let all = trace.finish()?;
+                Ok(Traced::of_pages(
+                    all.events, all.bytes, all.lost, all.missed,
+                ))
             }
             Tracer::Perf(perf) => perf.finish(),
         }
@@ -156,7 +207,7 @@ impl Perf {
         for event in EVENTS {
             command.args(["-e", &perf_name(event)]);
         }
-        command.args(["-e", &perf_name(LONG_RUN), "--filter", LONG_RUN_FILTER]);
+        command.args(["-e", &perf_name(LONG_RUN), "--filter", &long_run_filter()]);
         let said = words.try_clone().map_err(fail)?;
         command
             .stdin(Stdio::null())
@@ -235,6 +286,7 @@ impl Perf {
             events,
             bytes: file.len(),
             lost: Vec::new(),
+            lost_elsewhere: 0,
             name: PERF_DATA,
             format: "perf-data",
         })
@@ -248,6 +300,10 @@ impl Drop for Perf {
             let _ = child.wait();
         }
     }
+}
+
+fn long_run_filter() -> String {
+    format!("runtime > {LONG_RUN_NS}")
 }
 
 fn perf_name(event: &str) -> String {
