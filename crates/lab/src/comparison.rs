@@ -428,6 +428,8 @@ fn summarise(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Source;
+    use crate::experiment::{self, Surroundings, document};
     use crate::samples::example;
 
     #[test]

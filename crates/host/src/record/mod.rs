@@ -97,15 +97,11 @@ pub enum Way {
 }
 
 impl Way {
-    /// All of them, the one that is tried first in front.
-    fn in_order(for_a_group: bool) -> [Way; 3] {
-        match for_a_group {
-            true => [Way::Bpf, Way::Tracefs, Way::Perf],
-            false => [Way::Tracefs, Way::Bpf, Way::Perf],
-        }
-    }
+    /// All ways, the first choice in front: tracefs keeps every event, also those of neighbours whose
+    /// waiting time an answer tells.
+    const IN_ORDER: [Way; 3] = [Way::Tracefs, Way::Bpf, Way::Perf];
 
-    /// What it has, where it is tried first.
+    /// Reason to record this way, for the reader.
     fn merit(self) -> &'static str {
         match self {
             Way::Tracefs => "it is open here, and keeps every event",
@@ -114,7 +110,7 @@ impl Way {
         }
     }
 
-    /// What it is called.
+    /// Name, as `--by` takes it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

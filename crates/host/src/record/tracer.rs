@@ -69,7 +69,7 @@ impl Tracer {
             return Ok((tracer, way, "it was asked for".to_owned()));
         }
         let mut closed: Vec<String> = Vec::new();
-        for way in Way::in_order(group.is_some()) {
+        for way in Way::IN_ORDER {
             match Self::by(way, folder, instance, group) {
                 Ok(tracer) if closed.is_empty() => {
                     return Ok((tracer, way, way.merit().to_owned()));
