@@ -58,10 +58,12 @@ impl Answer {
             Layout::MmtestsRatios => tables::ratios::render(comparison, context),
             Layout::Lkp => tables::lkp::render(comparison, context),
         };
-        match (&comparison.bisection, layout) {
-            (Some(bisection), Layout::Text | Layout::Markdown) => table + &bisection.text(),
-            _ => table,
+        if !matches!(layout, Layout::Text | Layout::Markdown) {
+            return table;
         }
+        let earlier = comparison.earlier_bisections.iter();
+        let all = earlier.chain(&comparison.bisection);
+        all.fold(table, |text, bisection| text + &bisection.text())
     }
 }
 

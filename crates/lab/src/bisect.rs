@@ -21,6 +21,7 @@ use crate::error::{Error, Result, hint_for};
 use crate::experiment::{Experiment, Scenario};
 use crate::metrics::{self, Metric};
 use crate::outcome::{Outcome, combine_hashes};
+use crate::outside::{self, Outside};
 use crate::question::Question;
 use crate::recording::Latency;
 use crate::simulate::{Simulate, run_all};
@@ -49,6 +50,8 @@ pub struct Bisection {
     pub points: usize,
     /// Parts of the way that move the metric beyond what seeds make, in the order of the way.
     pub parts: Vec<Part>,
+    /// What is known to lie between the two kernels besides, and is not modelled.
+    pub outside: Vec<Outside>,
 }
 
 /// A part of the way that moves the metric and cannot be divided further.
@@ -86,15 +89,15 @@ struct Point {
     release: Option<Version>,
 }
 
-/// Adds to `answer` which changes make the difference between the last two columns of `question`, in runs like those
-/// that the columns show. `metric` is as for [`bisect`].
+/// Adds to `answer` which changes make the differences between the last `pairs` + 1 columns of `question`, each to the
+/// next, in runs like those that the columns show. `metric` is as for [`bisect`].
 ///
 /// # Errors
 /// As for [`bisect`].
 pub fn add(
     answer: &mut Answer,
     (question, experiment): (&Question, &Experiment),
-    metric: Option<&str>,
+    (metric, pairs): (Option<&str>, usize),
     simulator: &impl Simulate,
     finished: &(impl Fn() + Sync),
 ) -> Result<()> {
@@ -103,9 +106,27 @@ pub fn add(
     let about = answer.context.about.as_ref();
     let followed = (metric, about.map(|about| about.members.as_slice()));
     let seeds = answer.comparison.seeds;
-    let found = bisect(&experiment.scenarios, seeds, followed, simulator, finished)?;
-    answer.comparison.bisection = Some(found);
+    let columns = (experiment.scenarios.as_slice(), pairs);
+    let mut found = chain(columns, seeds, followed, simulator, finished)?;
+    answer.comparison.bisection = found.pop();
+    answer.comparison.earlier_bisections = found;
     Ok(())
+}
+
+/// What makes the differences between the last `pairs` + 1 of `scenarios`, each to the next; the rest is as for [`bisect`].
+///
+/// # Errors
+/// As for [`bisect`].
+pub fn chain(
+    (scenarios, pairs): (&[Scenario], usize),
+    seeds: u32,
+    followed: (Option<&str>, Option<&[String]>),
+    simulator: &impl Simulate,
+    finished: &(impl Fn() + Sync),
+) -> Result<Vec<Bisection>> {
+    let ends = scenarios.len().saturating_sub(pairs) + 1..=scenarios.len();
+    ends.map(|end| bisect(&scenarios[..end], seeds, followed, simulator, finished))
+        .collect()
 }
 
 /// Finds the changes that make the difference between the last two of `scenarios`, each run with `seeds`
@@ -265,6 +286,10 @@ impl Way {
                 .filter(|point| point.link.is_some())
                 .count(),
             points: self.outcomes.len(),
+            outside: outside::between(
+                self.points[0].scenario.kernel.version,
+                self.points[last].scenario.kernel.version,
+            ),
             metric: self.metric,
             parts,
         })
@@ -423,18 +448,21 @@ impl Bisection {
         };
         let mut text = format!("\nfrom {from} to {to} lie {between} of the kernel; ");
         if self.same_events {
-            text += "they decide alike here, event by event.\n\
-                What the code of a release costs beyond the prices given is not modelled.\n";
-            return text;
-        }
-        if !self.change.significant && self.parts.is_empty() {
+            text += "they decide alike here, event by event.\n";
+        } else if !self.change.significant && self.parts.is_empty() {
             text += &format!(
                 "{metric} {}: seeds alone may make that\n",
                 percent(&self.change)
             );
-            return text;
+        } else {
+            text += &self.causes();
         }
-        text += &format!("{metric} {}\n", percent(&self.change));
+        text + &self.what_is_outside()
+    }
+
+    /// The changes that move the metric.
+    fn causes(&self) -> String {
+        let mut text = format!("{} {}\n", self.metric, percent(&self.change));
         if self.parts.is_empty() {
             text += "no single one of them moves it beyond what seeds make\n";
         }
@@ -459,11 +487,28 @@ impl Bisection {
             .iter()
             .map(|part| part.changes.len())
             .sum::<usize>();
-        text += &format!(
+        text + &format!(
             "the other {} do not move it beyond what seeds make; {} kernels were run\n",
             self.changes - rest,
             self.points
-        );
+        )
+    }
+
+    /// What two kernels differ in besides.
+    fn what_is_outside(&self) -> String {
+        let mut text =
+            "What the code of a release costs beyond the prices given is not modelled".to_owned();
+        text += if self.outside.is_empty() {
+            ".\n"
+        } else {
+            "; published:\n"
+        };
+        for one in &self.outside {
+            text += &format!(
+                "  {}  {}\n      {} ({})\n",
+                one.release, one.what, one.size, one.source
+            );
+        }
         text
     }
 }
@@ -506,16 +551,25 @@ mod tests {
         }
     }
 
-    fn found(from: &str, to: &str, prices: &'static [(&'static [&'static str], f64)]) -> Bisection {
-        let text = format!(
-            "[[program]]\nrun = \"hackbench -g 1\"\n[[variant]]\nname = \"from\"\nkernel.version = \"{from}\"\n\
-             [[variant]]\nname = \"to\"\nkernel.version = \"{to}\"\n"
-        );
-        let document = document::parse(&Source::new("two.toml", &text)).unwrap();
+    /// Between each of the `kernels` and the next.
+    fn chained(
+        kernels: &[&str],
+        prices: &'static [(&'static [&'static str], f64)],
+    ) -> Vec<Bisection> {
+        let mut text = "[[program]]\nrun = \"hackbench -g 1\"\n".to_owned();
+        for kernel in kernels {
+            text += &format!("[[variant]]\nname = \"{kernel}\"\nkernel.version = \"{kernel}\"\n");
+        }
+        let document = document::parse(&Source::new("kernels.toml", &text)).unwrap();
         let experiment = experiment::read(&document, &Surroundings::default()).unwrap();
         let runs = AtomicU32::new(0);
         let simulator = Priced { prices, runs };
-        bisect(&experiment.scenarios, 10, (None, None), &simulator, &|| {}).unwrap()
+        let columns = (experiment.scenarios.as_slice(), kernels.len() - 1);
+        chain(columns, 10, (None, None), &simulator, &|| {}).unwrap()
+    }
+
+    fn found(from: &str, to: &str, prices: &'static [(&'static [&'static str], f64)]) -> Bisection {
+        chained(&[from, to], prices).remove(0)
     }
 
     fn patches(bisection: &Bisection) -> Vec<Vec<&str>> {
@@ -572,5 +626,24 @@ mod tests {
             patches(&found("6.5", "6.8", prices)),
             [["reweight-vruntime"]]
         );
+    }
+
+    #[test]
+    fn three_kernels_are_two_ways_each_with_its_own_reason() {
+        let prices: &[(&[&str], f64)] = &[(&["hrtick"], 10.0), (&["flat-pick"], 5.0)];
+        let [first, second] = chained(&["6.18", "7.1", "7.3"], prices).try_into().unwrap();
+        assert_eq!((first.from.as_str(), first.to.as_str()), ("6.18", "7.1"));
+        assert_eq!(patches(&first), [["hrtick"]]);
+        assert_eq!((second.from.as_str(), second.to.as_str()), ("7.1", "7.3"));
+        assert_eq!(patches(&second), [["flat-pick"]]);
+    }
+
+    #[test]
+    fn what_no_rule_has_is_named_with_its_published_size() {
+        let text = found("6.19", "7.0", &[]).text();
+        assert!(text.contains("decide alike"), "{text}");
+        assert!(text.contains("48.5 % fewer transactions"), "{text}");
+        let text = found("7.1", "7.2", &[]).text();
+        assert!(text.ends_with("is not modelled.\n"), "{text}");
     }
 }

@@ -32,6 +32,7 @@ pub mod host_machine;
 pub mod lists;
 pub mod metrics;
 pub mod outcome;
+pub mod outside;
 pub mod profile;
 pub mod question;
 pub mod recording;
