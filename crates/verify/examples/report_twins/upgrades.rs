@@ -212,7 +212,11 @@ fn render(
             report.name,
             capital(&report.published)
         );
-        let _ = writeln!(text, "Source: <{}>", report.source.replace(" (", "> ("));
+        let (address, note) = match report.source.split_once(' ') {
+            Some((address, note)) => (address, format!(" {note}")),
+            None => (report.source.as_str(), String::new()),
+        };
+        let _ = writeln!(text, "Source: <{address}>{note}");
         if let Some(taken) = &report.taken {
             let _ = writeln!(text, "\nTaken for what it leaves open: {taken}.");
         }
