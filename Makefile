@@ -5,7 +5,7 @@ SCHEDCAST ?= target/release/schedcast
 PYTHON ?= python3
 VENV := target/venv
 
-.PHONY: demo test oracle fuzz swarm lint bill bench speed build fast python studies book pictures page-speed twins twin-pages robot validate validate-pages validate-quick single-hog single-hog-guests null-test reference kernels packages packages-test wheels services services-pages clean
+.PHONY: demo test oracle fuzz swarm lint bill bench speed build fast python studies book pictures page-speed twins twin-pages robot upgrades validate validate-pages validate-quick single-hog single-hog-guests null-test reference kernels packages packages-test wheels services services-pages clean
 
 build:
 	$(CARGO) build --release --locked -p schedcast-cli
@@ -192,7 +192,12 @@ twin-pages:
 
 # hackbench on 128 and 224 CPUs beside reports of the kernel test robot: simulations only, half an hour of CPU time.
 robot:
-	$(CARGO) run --release --locked -p schedcast-verify --example robot_twins -- validation/robot.toml $(MEASURED)/robot.md
+	$(CARGO) run --release --locked -p schedcast-verify --example report_twins -- robot validation/robot.toml $(MEASURED)/robot.md
+
+# What upgrades and single commits did, as others published it, beside forecasts: simulations only, minutes of CPU time.
+upgrades:
+	cd validation && $(CARGO) run --release --locked -p schedcast-verify --example report_twins -- upgrades upgrades.toml \
+		upgrade-reasons.toml $(abspath $(MEASURED))/upgrades.md
 
 # The experiments of validation/ in simulation and for real, on this kernel and on those of virtual machines: an hour, as
 # root, on an otherwise idle machine with stress-ng, rt-app, rt-tests, postgresql, nginx, wrk and qemu-system-x86.
@@ -217,6 +222,13 @@ validate-%: build kernels
 	cd validation/guest && SCHEDCAST_KERNELS="$(KERNELS)" $(abspath $(SCHEDCAST)) validate --on vm:$* $(IN_GUEST) \
 		--results $(VALIDATION)/vm-$*.json --page $(VALIDATION)/vm-$*.md $(REASONS) \
 		$(if $(AGAIN),--measured $(VALIDATION)/vm-$*.json)
+
+# Guests with two CPUs, translated on a thread for each: placement, shares and limits. Their machine was described by
+#   SCHEDCAST_ACCELERATOR=MTTCG schedcast calibrate --on vm:6.18 --output docs/validation/guest2-machine.toml
+validate-two-%: build kernels
+	cd validation/guest2 && SCHEDCAST_ACCELERATOR=MTTCG SCHEDCAST_KERNELS="$(KERNELS)" $(abspath $(SCHEDCAST)) validate \
+		--on vm:$* messages.toml shares.toml --results $(VALIDATION)/vm2-$*.json --page $(VALIDATION)/vm2-$*.md $(REASONS) \
+		$(if $(AGAIN),--measured $(VALIDATION)/vm2-$*.json)
 
 # Twelve real services under seven limits, recorded, forecast, and their advice applied: an hour and a half as root, on an
 # otherwise idle machine with cgroup v1 and the packages of validation/services/services.toml (bench.py install).

@@ -21,6 +21,7 @@ use crate::error::{Error, Result, hint_for};
 use crate::experiment::{Experiment, Scenario};
 use crate::metrics::{self, Metric};
 use crate::outcome::{Outcome, combine_hashes};
+use crate::outside::{self, Outside};
 use crate::question::Question;
 use crate::recording::Latency;
 use crate::simulate::{Simulate, run_all};
@@ -49,6 +50,8 @@ pub struct Bisection {
     pub points: usize,
     /// Parts of the way that move the metric beyond what seeds make, in the order of the way.
     pub parts: Vec<Part>,
+    /// What is known to lie between the two kernels besides, and is not modelled.
+    pub outside: Vec<Outside>,
 }
 
 /// A part of the way that moves the metric and cannot be divided further.
@@ -86,15 +89,15 @@ struct Point {
     release: Option<Version>,
 }
 
-/// Adds to `answer` which changes make the difference between the last two columns of `question`, in runs like those
-/// that the columns show. `metric` is as for [`bisect`].
+/// Adds to `answer` which changes make the differences between the last `pairs` + 1 columns of `question`, each to the
+/// next, in runs like those that the columns show. `metric` is as for [`bisect`].
 ///
 /// # Errors
 /// As for [`bisect`].
 pub fn add(
     answer: &mut Answer,
     (question, experiment): (&Question, &Experiment),
-    metric: Option<&str>,
+    (metric, pairs): (Option<&str>, usize),
     simulator: &impl Simulate,
     finished: &(impl Fn() + Sync),
 ) -> Result<()> {
@@ -103,9 +106,27 @@ pub fn add(
     let about = answer.context.about.as_ref();
     let followed = (metric, about.map(|about| about.members.as_slice()));
     let seeds = answer.comparison.seeds;
-    let found = bisect(&experiment.scenarios, seeds, followed, simulator, finished)?;
-    answer.comparison.bisection = Some(found);
+    let columns = (experiment.scenarios.as_slice(), pairs);
+    let mut found = chain(columns, seeds, followed, simulator, finished)?;
+    answer.comparison.bisection = found.pop();
+    answer.comparison.earlier_bisections = found;
     Ok(())
+}
+
+/// What makes the differences between the last `pairs` + 1 of `scenarios`, each to the next; the rest is as for [`bisect`].
+///
+/// # Errors
+/// As for [`bisect`].
+pub fn chain(
+    (scenarios, pairs): (&[Scenario], usize),
+    seeds: u32,
+    followed: (Option<&str>, Option<&[String]>),
+    simulator: &impl Simulate,
+    finished: &(impl Fn() + Sync),
+) -> Result<Vec<Bisection>> {
+    let ends = scenarios.len().saturating_sub(pairs) + 1..=scenarios.len();
+    ends.map(|end| bisect(&scenarios[..end], seeds, followed, simulator, finished))
+        .collect()
 }
 
 /// Finds the changes that make the difference between the last two of `scenarios`, each run with `seeds`
@@ -265,6 +286,10 @@ impl Way {
                 .filter(|point| point.link.is_some())
                 .count(),
             points: self.outcomes.len(),
+            outside: outside::between(
+                self.points[0].scenario.kernel.version,
+                self.points[last].scenario.kernel.version,
+            ),
             metric: self.metric,
             parts,
         })
@@ -423,18 +448,21 @@ impl Bisection {
         };
         let mut text = format!("\nfrom {from} to {to} lie {between} of the kernel; ");
         if self.same_events {
-            text += "they decide alike here, event by event.\n\
-                What the code of a release costs beyond the prices given is not modelled.\n";
-            return text;
-        }
-        if !self.change.significant && self.parts.is_empty() {
+            text += "they decide alike here, event by event.\n";
+        } else if !self.change.significant && self.parts.is_empty() {
             text += &format!(
                 "{metric} {}: seeds alone may make that\n",
                 percent(&self.change)
             );
-            return text;
+        } else {
+            text += &self.causes();
         }
-        text += &format!("{metric} {}\n", percent(&self.change));
+        text + &self.what_is_outside()
+    }
+
+    /// The changes that move the metric.
+    fn causes(&self) -> String {
+        let mut text = format!("{} {}\n", self.metric, percent(&self.change));
         if self.parts.is_empty() {
             text += "no single one of them moves it beyond what seeds make\n";
         }
@@ -459,118 +487,31 @@ impl Bisection {
             .iter()
             .map(|part| part.changes.len())
             .sum::<usize>();
-        text += &format!(
+        text + &format!(
             "the other {} do not move it beyond what seeds make; {} kernels were run\n",
             self.changes - rest,
             self.points
-        );
+        )
+    }
+
+    /// What two kernels differ in besides.
+    fn what_is_outside(&self) -> String {
+        let mut text =
+            "What the code of a release costs beyond the prices given is not modelled".to_owned();
+        text += if self.outside.is_empty() {
+            ".\n"
+        } else {
+            "; published:\n"
+        };
+        for one in &self.outside {
+            text += &format!(
+                "  {}  {}\n      {} ({})\n",
+                one.release, one.what, one.size, one.source
+            );
+        }
         text
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering};
-
-    use schedcast_kernel::rules::Change as KernelChange;
-
-    use super::*;
-    use crate::error::Source;
-    use crate::experiment::{self, Surroundings, document};
-
-    /// Takes 100 ms, and so much more for each of its changes that the kernel has; each seed moves
-    /// that by up to a hundredth.
-    struct Priced {
-        prices: &'static [(&'static [&'static str], f64)],
-        runs: AtomicU32,
-    }
-
-    impl Simulate for Priced {
-        fn run(&self, scenario: &Scenario, seed: u64) -> Result<Outcome> {
-            self.runs.fetch_add(1, Ordering::Relaxed);
-            let has = |name: &&str| {
-                let change = KernelChange::named(name).unwrap();
-                change.is_in(&scenario.kernel.rules)
-            };
-            let paid = self
-                .prices
-                .iter()
-                .filter(|(names, _)| names.iter().all(&has));
-            let ms = 100.0 + paid.map(|(_, price)| price).sum::<f64>();
-            let time = ms * (1.0 + seed as f64 / 1000.0);
-            Ok(Outcome {
-                event_hash: (time * 1e6) as u64,
-                metrics: [("hackbench/time".to_string(), time)].into(),
-                at_least: std::collections::BTreeSet::new(),
-            })
-        }
-    }
-
-    fn found(from: &str, to: &str, prices: &'static [(&'static [&'static str], f64)]) -> Bisection {
-        let text = format!(
-            "[[program]]\nrun = \"hackbench -g 1\"\n[[variant]]\nname = \"from\"\nkernel.version = \"{from}\"\n\
-             [[variant]]\nname = \"to\"\nkernel.version = \"{to}\"\n"
-        );
-        let document = document::parse(&Source::new("two.toml", &text)).unwrap();
-        let experiment = experiment::read(&document, &Surroundings::default()).unwrap();
-        let runs = AtomicU32::new(0);
-        let simulator = Priced { prices, runs };
-        bisect(&experiment.scenarios, 10, (None, None), &simulator, &|| {}).unwrap()
-    }
-
-    fn patches(bisection: &Bisection) -> Vec<Vec<&str>> {
-        let parts = bisection.parts.iter();
-        let links = |part: &Part| part.changes.len();
-        parts
-            .map(|part| {
-                (0..links(part))
-                    .map(|at| part.changes[at].patch.as_str())
-                    .collect()
-            })
-            .collect()
-    }
-
-    #[test]
-    fn two_changes_of_different_releases_are_both_found_though_they_cancel_each_other() {
-        let prices: &[(&[&str], f64)] = &[(&["eevdf"], 10.0), (&["tg-load-ratelimit"], -9.99)];
-        let bisection = found("6.1", "6.12", prices);
-        assert_eq!(patches(&bisection), [["eevdf"], ["tg-load-ratelimit"]]);
-        let ratios: Vec<f64> = bisection
-            .parts
-            .iter()
-            .filter_map(|part| part.change.ratio)
-            .collect();
-        assert!((ratios[0] - 1.1).abs() < 1e-9 && (ratios[1] - 100.01 / 110.0).abs() < 1e-9);
-        assert!(
-            bisection.points < bisection.changes,
-            "not every change is run"
-        );
-    }
-
-    #[test]
-    fn the_way_back_takes_the_change_away() {
-        let bisection = found("6.12", "6.1", &[(&["eevdf"], 10.0)]);
-        assert_eq!(patches(&bisection), [["-eevdf"]]);
-        assert!(bisection.change.ratio.is_some_and(|ratio| ratio < 1.0));
-    }
-
-    #[test]
-    fn kernels_that_decide_alike_have_no_change_to_name() {
-        let bisection = found("6.1", "6.12", &[]);
-        assert!(bisection.same_events && bisection.parts.is_empty());
-        assert!(
-            bisection.text().contains("decide alike"),
-            "{}",
-            bisection.text()
-        );
-    }
-
-    #[test]
-    fn what_only_two_changes_do_together_is_named_by_the_one_that_comes_last() {
-        let prices: &[(&[&str], f64)] = &[(&["eevdf", "reweight-vruntime"], 10.0)];
-        assert_eq!(
-            patches(&found("6.5", "6.8", prices)),
-            [["reweight-vruntime"]]
-        );
-    }
-}
+mod tests;

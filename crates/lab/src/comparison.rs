@@ -48,6 +48,9 @@ pub struct Comparison {
     /// Which changes between the last two variants' kernels make the difference; absent if not asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bisection: Option<Bisection>,
+    /// The same between the kernels before, pair by pair; absent if nobody asked about three.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub earlier_bisections: Vec<Bisection>,
 }
 
 /// Basis of an answer from a recording.
@@ -222,6 +225,7 @@ impl Comparison {
                 .unwrap_or_default(),
             variants,
             bisection: None,
+            earlier_bisections: Vec::new(),
         })
     }
 

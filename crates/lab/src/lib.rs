@@ -30,6 +30,7 @@ pub mod host_machine;
 pub mod limit;
 pub mod metrics;
 pub mod outcome;
+pub mod outside;
 pub mod patches;
 pub mod profile;
 pub mod question;

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::Effort;
 use super::target::Target;
+use super::validate::Place;
 use crate::columns::ColumnArguments;
 
 /// The verbs.
@@ -155,9 +156,9 @@ pub struct CalibrateArguments {
     /// Machine description to write, - for standard output [default: where preset = "host" looks]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Machine to measure: only this host can be measured
-    #[arg(long, value_name = "WHERE", default_value = "host", value_parser = ["host"])]
-    pub on: String,
+    /// Machine to measure: host, or vm:6.12 for a virtual machine with that kernel and as many CPUs as this host
+    #[arg(long, value_name = "WHERE", default_value = "host")]
+    pub on: Place,
     /// Fit constants to the results in FILE, of another machine, instead of measuring this one
     #[arg(long, value_name = "FILE", conflicts_with = "on", requires = "output")]
     pub figures: Option<PathBuf>,

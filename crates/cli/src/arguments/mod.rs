@@ -110,6 +110,7 @@ schedcast what-if recordings/pg --set 'cpu.max=60000 100000' --variant more --se
 
 const UPGRADE_HELP: &str = "\
 schedcast upgrade recordings/pg --to 6.18
+schedcast upgrade recordings/pg --to 7.1 --to 7.3
 schedcast upgrade recordings/pg --from 6.1 --to 6.12 --follow postgres/activation_latency.p99";
 
 /// `schedcast compare`
@@ -256,9 +257,9 @@ pub struct UpgradeArguments {
     /// Kernel to come from, such as 6.1 [default: the recorded one]
     #[arg(long, value_name = "V")]
     pub from: Option<String>,
-    /// Kernel to go to, such as 6.12
-    #[arg(long, value_name = "V")]
-    pub to: String,
+    /// Kernel to go to, such as 6.12; further ones in the order of the way
+    #[arg(long, value_name = "V", required = true)]
+    pub to: Vec<String>,
     /// Metric whose change is explained [default: what differs most in the group]
     #[arg(long, value_name = "METRIC")]
     pub follow: Option<String>,
@@ -282,10 +283,10 @@ pub struct Bisect {
 }
 
 impl Bisect {
-    /// The metric to follow, if one is named; nothing if no bisection is wanted.
-    pub fn wanted(&self) -> Option<Option<&str>> {
+    /// The metric to follow, if one is named, and the number of pairs of columns; nothing if no bisection is wanted.
+    pub fn wanted(&self) -> Option<(Option<&str>, usize)> {
         let metric = self.bisect.as_deref()?;
-        Some((!metric.is_empty()).then_some(metric))
+        Some(((!metric.is_empty()).then_some(metric), 1))
     }
 }
 

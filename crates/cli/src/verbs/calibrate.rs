@@ -16,7 +16,9 @@ use schedcast_lab::simulator::Simulator;
 use schedcast_verify::fit::{self, Fitted};
 
 use super::host::host_error;
+use super::in_vm;
 use crate::arguments::live::CalibrateArguments;
+use crate::arguments::validate::Place;
 use crate::{output, written};
 
 /// Above this share of time taken by the hypervisor figures are too large.
@@ -33,6 +35,18 @@ pub fn calibrate(arguments: &CalibrateArguments, quiet: bool, out: &mut impl Wri
         output::refuse_unwritable([arguments.output.as_ref()])?;
     }
     let topology = Topology::read().map_err(host_error)?;
+    if let Place::Vm(series) = &arguments.on {
+        let text = in_vm::calibrated(series, topology.cpus.len())?;
+        return match output_of(arguments) {
+            output if output == Path::new("-") => {
+                written(out.write_all(text.as_bytes())).map(|()| 0)
+            }
+            output => {
+                keep(output, &text)?;
+                written(writeln!(out, "written to {}", output.display())).map(|()| 0)
+            }
+        };
+    }
     let kernel = KernelInfo::read().map_err(host_error)?;
     let progress = match quiet {
         true => ProgressBar::hidden(),

@@ -18,6 +18,8 @@ use super::on_host::tools;
 
 /// Where the settings come from, in messages.
 const FLAG: &str = "--on";
+/// A minute on this host; a translated guest takes ten to twenty times as long for some of it.
+const CALIBRATION: Duration = Duration::from_secs(1200);
 
 /// The keys that make a simulation one of the kernel in `image`, on as many CPUs as the guest can have.
 fn keys(image: &KernelImage) -> Vec<([&'static str; 2], String)> {
@@ -32,7 +34,7 @@ fn keys(image: &KernelImage) -> Vec<([&'static str; 2], String)> {
 /// The keys that an emulated guest has besides: its one CPU, and time in which programs start, which takes them longer.
 fn emulated(accelerator: Accelerator) -> Vec<([&'static str; 2], String)> {
     match accelerator {
-        Accelerator::Kvm => Vec::new(),
+        Accelerator::Kvm | Accelerator::Threads => Vec::new(),
         Accelerator::Emulation => vec![
             (["machine", "cpus"], "1".to_owned()),
             (["run", "warmup"], "500ms".to_owned()),
@@ -119,7 +121,29 @@ pub fn run(
         let named = words.iter().skip(1).map(PathBuf::from);
         order.files.extend(named.filter(|path| path.is_file()));
     }
-    let done = vm::run(image, &order).map_err(host_error)?;
+    printed(vm::run(image, &order).map_err(host_error)?)
+}
+
+/// What `schedcast calibrate` finds in a guest with `cpus` CPUs: a machine's file.
+///
+/// # Errors
+/// As for [`run`].
+pub fn calibrated(series: &str, cpus: usize) -> Result<String> {
+    let image = KernelImage::find(series).map_err(host_error)?;
+    let own = std::env::current_exe().map_err(|error| Error::file("find", "schedcast", &error))?;
+    let order = Order {
+        words: [own.as_os_str(), "calibrate".as_ref(), "--output=-".as_ref()]
+            .map(OsString::from)
+            .to_vec(),
+        cpus,
+        limit: CALIBRATION,
+        ..Order::default()
+    };
+    printed(vm::run(&image, &order).map_err(host_error)?).map(|done| done.stdout)
+}
+
+/// What a guest gave, if it ended well.
+fn printed(done: Done) -> Result<Done> {
     match done.code {
         0 => Ok(done),
         code => {

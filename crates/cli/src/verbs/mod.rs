@@ -228,8 +228,8 @@ pub fn what_if(
     )
 }
 
-/// `schedcast upgrade`: two columns of a what-if that differ in their kernels, and what makes the
-/// difference between them.
+/// `schedcast upgrade`: columns of a what-if that differ in their kernels, and what makes the
+/// difference between each and the next.
 pub fn upgrade(
     arguments: &UpgradeArguments,
     cli: &Cli,
@@ -239,16 +239,15 @@ pub fn upgrade(
 ) -> Result<()> {
     let subject = recording(&arguments.recording, err)?;
     let mut columns = ColumnArguments::default();
-    let kernels = arguments.from.iter().chain([&arguments.to]);
+    let kernels = arguments.from.iter().chain(&arguments.to);
     columns
         .0
         .variants
         .extend(kernels.map(|version| kernel_column(version)));
     let question = question_about(subject, &columns, &arguments.target, &arguments.effort)?;
-    let metric = Some(arguments.follow.as_deref());
     ask(
         &question,
-        metric,
+        Some((arguments.follow.as_deref(), arguments.to.len())),
         cli,
         words,
         &arguments.output,
@@ -357,7 +356,7 @@ fn question_about(
 
 fn ask(
     question: &Question,
-    bisect: Option<Option<&str>>,
+    bisect: Option<(Option<&str>, usize)>,
     cli: &Cli,
     words: &[OsString],
     output: &Output,
@@ -381,8 +380,14 @@ fn ask(
     progress.finish_and_clear();
     let mut gathered = gathered?;
     let answered = gathered.answer_mut();
-    if let Some(metric) = bisect {
-        bisect::add(answered, (question, &experiment), metric, simulator, &|| {})?;
+    if let Some(followed) = bisect {
+        bisect::add(
+            answered,
+            (question, &experiment),
+            followed,
+            simulator,
+            &|| {},
+        )?;
     }
     answered.context.reproduce = output::reproduce(words);
     answered.context.verbose = output.verbose;

@@ -10,7 +10,7 @@
 //! second under Linux 6.1 has an archive of 30 MB and takes about ten seconds, most of them to boot.
 //!
 //! With KVM the guest runs on this host's CPUs. Under [`Accelerator::Emulation`] it has one CPU and a clock that counts
-//! instructions, so that nothing outside disturbs it.
+//! instructions, so that nothing outside disturbs it; under [`Accelerator::Threads`] it has several slow ones and the host's clock.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -35,7 +35,7 @@ const READY: &str = "schedcast-guest-ready";
 /// Stands before the exit code.
 const ENDED: &str = "schedcast-guest-ended";
 
-/// Environment variable that chooses the accelerator: KVM or TCG.
+/// Environment variable that chooses the accelerator: KVM, TCG or MTTCG.
 pub const ACCELERATOR: &str = "SCHEDCAST_ACCELERATOR";
 /// The one that names it to programs in the guest.
 const GUEST: &str = "SCHEDCAST_GUEST";
@@ -47,6 +47,8 @@ pub enum Accelerator {
     Kvm,
     /// Qemu's translator (TCG), with a clock that counts instructions.
     Emulation,
+    /// The translator with a thread for each CPU (multi-threaded TCG), and the host's clock: a slow machine.
+    Threads,
 }
 
 impl Accelerator {
@@ -55,6 +57,7 @@ impl Accelerator {
         match self {
             Accelerator::Kvm => "KVM",
             Accelerator::Emulation => "TCG",
+            Accelerator::Threads => "MTTCG",
         }
     }
 
@@ -75,14 +78,18 @@ impl Accelerator {
 
     fn named(variable: &str) -> Option<Accelerator> {
         let name = std::env::var(variable).ok()?;
-        let all = [Accelerator::Kvm, Accelerator::Emulation];
+        let all = [
+            Accelerator::Kvm,
+            Accelerator::Emulation,
+            Accelerator::Threads,
+        ];
         all.into_iter().find(|one| one.name() == name)
     }
 
-    /// CPUs of a guest that should have `wanted`: an emulated one has one.
+    /// CPUs of a guest that should have `wanted`: one whose clock counts instructions has one.
     pub fn cpus(self, wanted: usize) -> usize {
         match self {
-            Accelerator::Kvm => wanted,
+            Accelerator::Kvm | Accelerator::Threads => wanted,
             Accelerator::Emulation => 1,
         }
     }

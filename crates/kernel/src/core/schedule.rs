@@ -11,7 +11,7 @@ use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
 use crate::pelt::LOAD_AVG_MAX;
 use crate::platform::{Observation, Op, Platform, PrevState};
-use crate::rules::{IdlePeltSync, Preemption};
+use crate::rules::{IdleAverage, IdlePeltSync, Preemption};
 use crate::task::{Policy, TaskState};
 
 impl Kernel {
@@ -315,7 +315,7 @@ impl Kernel {
             let cpu = self.tasks[prev.index()].cpu;
             self.fair_server_update_idle(cpu);
             self.update_curr_idle(p, cpu);
-            if self.rules.avg_idle_at_every_start {
+            if self.rules.idle_average != IdleAverage::AtWakeups {
                 self.end_idle_stamp(cpu);
             }
         } else if policy.is_fair() {

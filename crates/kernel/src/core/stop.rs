@@ -13,6 +13,7 @@ use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
 use crate::platform::{Observation, Op, Platform, PrevState};
 use crate::rq::StopWork;
+use crate::rules::IdleAverage;
 use crate::task::{Policy, TaskState};
 
 impl Kernel {
@@ -35,7 +36,7 @@ impl Kernel {
         self.activate_task(p, cpu, stopper, EnqueueFlags::NONE);
         p.observe(cpu, Observation::Wakeup { task: stopper, cpu });
         self.wakeup_preempt(p, cpu, stopper, false);
-        if !self.rules.avg_idle_at_every_start {
+        if self.rules.idle_average == IdleAverage::AtWakeups {
             self.end_idle_stamp(cpu);
         }
     }

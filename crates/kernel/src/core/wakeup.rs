@@ -9,7 +9,7 @@ use crate::ids::{Cpu, TaskId};
 use crate::kernel::{Kernel, WakeFlags};
 use crate::model::{Mark, reached};
 use crate::platform::{Observation, Op, Platform};
-use crate::rules::FairClass;
+use crate::rules::{FairClass, IdleAverage};
 use crate::select::WakeKind;
 use crate::task::{Policy, TaskState};
 
@@ -194,7 +194,7 @@ impl Kernel {
         p.observe(cpu, Observation::Wakeup { task, cpu });
         self.wakeup_preempt(p, cpu, task, false);
         self.task_woken(p, cpu, task);
-        if !self.rules.avg_idle_at_every_start {
+        if self.rules.idle_average == IdleAverage::AtWakeups {
             self.end_idle_stamp(cpu);
         }
     }
@@ -226,7 +226,7 @@ impl Kernel {
     #[inline(always)]
     pub(crate) fn end_idle_stamp(&mut self, cpu: Cpu) {
         let rq = &mut self.rqs[cpu.index()];
-        if rq.idle_stamp == 0 {
+        if rq.idle_stamp == 0 && self.rules.idle_average != IdleAverage::AtEveryEnd {
             return;
         }
         let idle_ns = rq.clock - rq.idle_stamp;

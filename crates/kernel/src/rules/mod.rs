@@ -54,6 +54,18 @@ pub enum Reweight {
     Rescale,
 }
 
+/// When the average idle time of a CPU follows.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub enum IdleAverage {
+    /// Up to 6.19: at wakeups that end an idle period whose start was noted.
+    AtWakeups,
+    /// 7.0 to 7.2.6: whenever the CPU leaves idle. Where no start was noted, because a wakeup was on its way before
+    /// balancing, all time since boot counts as idle.
+    AtEveryEnd,
+    /// From 7.2.7 on: whenever the CPU leaves an idle period whose start was noted.
+    AtEndsWithStart,
+}
+
 /// How long a picked entity is protected from preemption by `RUN_TO_PARITY`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Protection {
@@ -291,8 +303,8 @@ pub struct Rules {
     /// A request to skip an update of the clock that comes up during a pick is left for the next switch (6.7); before, the switch
     /// at hand dropped it.
     pub clock_skip_stays: bool,
-    /// The average idle time follows whenever a CPU leaves idle (7.0), before at wakeups only.
-    pub avg_idle_at_every_start: bool,
+    /// When the average idle time of a CPU follows.
+    pub idle_average: IdleAverage,
     /// One order for all tasks of a CPU, each with its part of the CPU over all levels as its weight (7.3); before, one order for each
     /// group's queue.
     pub flat_pick: bool,
@@ -432,7 +444,7 @@ impl Rules {
             changes_read_clock_first: true,
             balances_before_picking: false,
             clock_skip_stays: false,
-            avg_idle_at_every_start: false,
+            idle_average: IdleAverage::AtWakeups,
             yield_forfeits: false,
             burst: false,
             burst_statistics: false,

@@ -187,3 +187,26 @@ fn a_task_that_is_moved_to_another_group_may_preempt_from_7_1_on() {
         assert_eq!(world.current(CPU) == waits, preempts, "{version}");
     }
 }
+
+#[test]
+fn an_idle_period_without_a_start_counts_as_all_time_since_boot_from_7_0_to_7_2_6() {
+    // The CPU idled for 300 µs, or a wakeup that was on its way kept it from noting when it began. The average
+    // was 200 µs: an eighth of the difference makes 212.5. At one second of uptime an eighth of the difference is
+    // 125 ms, and the average stops at twice the dearest balancing, 1 ms.
+    let cases = [("6.19", 200_000), ("7.0", 1_000_000), ("7.2.6", 1_000_000)];
+    for (version, unstarted_ns) in cases
+        .into_iter()
+        .chain([("7.2.7", 200_000), ("7.3", 200_000)])
+    {
+        for (start, expected_ns) in [(1000 * MS - 300 * US, 212_500), (0, unstarted_ns)] {
+            let mut world = World::with(version, 2, |_| {});
+            world.call(CPU, |kernel, _| {
+                let rq = &mut kernel.rqs[CPU.index()];
+                (rq.clock, rq.idle_stamp, rq.avg_idle) = (1000 * MS, start, 200 * US);
+                kernel.end_idle_stamp(CPU);
+                let average_ns = kernel.rqs[CPU.index()].avg_idle;
+                assert_eq!(average_ns, expected_ns, "{version} {start}");
+            });
+        }
+    }
+}

@@ -59,10 +59,12 @@ pub fn table(answer: &Answer, layout: Layout) -> String {
         Layout::MmtestsRatios => ratios::render(comparison, context),
         Layout::Lkp => lkp::render(comparison, context),
     };
-    match (&comparison.bisection, layout) {
-        (Some(bisection), Layout::Text | Layout::Markdown) => table + &bisection.text(),
-        _ => table,
+    if !matches!(layout, Layout::Text | Layout::Markdown) {
+        return table;
     }
+    let earlier = comparison.earlier_bisections.iter();
+    let all = earlier.chain(&comparison.bisection);
+    all.fold(table, |text, bisection| text + &bisection.text())
 }
 
 /// The scale of a row: microseconds become milliseconds or seconds where the number would be long, ratios become per cent.

@@ -35,6 +35,8 @@ pub enum Kind {
     Usage,
     /// Periods, throttled periods, throttled time.
     Throttling,
+    /// Wakeups and changes of CPU.
+    Placement,
     /// Median and mean latencies.
     Median,
     /// 99th percentiles of latencies beyond 1 ms.
@@ -42,7 +44,13 @@ pub enum Kind {
 }
 
 /// All kinds, in the order of pages.
-pub const KINDS: [Kind; 4] = [Kind::Usage, Kind::Throttling, Kind::Median, Kind::Tail];
+pub const KINDS: [Kind; 5] = [
+    Kind::Usage,
+    Kind::Throttling,
+    Kind::Placement,
+    Kind::Median,
+    Kind::Tail,
+];
 
 impl Kind {
     /// The kind of `metric`; `None` for metrics that are not compared.
@@ -52,6 +60,7 @@ impl Kind {
             "usage_usec" | "cpu_time" | "time" => Kind::Usage,
             "tps" | "events_per_s" | "requests_per_s" | "throughput" => Kind::Usage,
             "nr_periods" | "nr_throttled" | "throttled_usec" => Kind::Throttling,
+            "wakeups" | "migrations" => Kind::Placement,
             _ if name.ends_with("latency.p50") || name.ends_with("latency.avg") => Kind::Median,
             _ if name.ends_with("latency.p99") => Kind::Tail,
             _ => return None,
@@ -63,6 +72,7 @@ impl Kind {
         match self {
             Kind::Usage => "CPU time and rates",
             Kind::Throttling => "periods and throttling",
+            Kind::Placement => "wakeups and migrations",
             Kind::Median => "p50 and means of latencies beyond 1 ms",
             Kind::Tail => "p99 of latencies beyond 1 ms",
         }
@@ -73,6 +83,8 @@ impl Kind {
         match self {
             Kind::Usage => 0.03,
             Kind::Throttling => 0.05,
+            // One that counts differently by a few is no other placement.
+            Kind::Placement => 0.20,
             Kind::Median => 0.10,
             Kind::Tail => 0.20,
         }
@@ -85,6 +97,7 @@ impl Kind {
             Kind::Usage => 0.02,
             Kind::Throttling if metric.ends_with("_usec") => 10_000.0,
             Kind::Throttling => 4.0,
+            Kind::Placement => 20.0,
             Kind::Median | Kind::Tail => 1000.0,
         }
     }

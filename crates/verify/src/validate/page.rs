@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{KINDS, Row, Twin, median_error};
+use super::{KINDS, Kind, Row, Twin, median_error};
 
 /// A figure in the unit people read: seconds, milliseconds or a count.
 fn figure(metric: &str, value: f64) -> String {
@@ -67,6 +67,10 @@ fn summary(twins: &[Twin], begin: &str, bold: &str) -> String {
     let mut text = String::new();
     for kind in KINDS {
         let Some(median) = median_error(twins, kind) else {
+            if kind == Kind::Placement {
+                // Counted in guests of several CPUs only.
+                continue;
+            }
             let target = kind.target() * 100.0;
             let _ = writeln!(
                 text,
@@ -104,6 +108,14 @@ const EMULATION: &str = "\
 The guest was emulated: one CPU, and a clock by which every instruction takes 1 ns, whatever the host does meanwhile \
 ([how](../commands/vm.md)). Figures are those of the last 3.5 of 4 seconds; latencies and speeds are not compared.\n\n";
 
+/// Part of the name of a kernel whose guest had several CPUs.
+const TRANSLATED: &str = "(MTTCG)";
+/// What that means for the figures.
+const TRANSLATION: &str = "\
+The guest was translated, a thread of the host for each of its CPUs, by the host's clock ([how](../commands/vm.md)). Its machine was described by \
+`schedcast calibrate --on vm:…`. Other work of the host slows it down and disturbs it, so shares and counts say more than rates. Nothing is recorded; wakeups and \
+changes of CPU are counted in runs of their own.\n\n";
+
 /// The page of all scenarios that were ever measured into one file; `reasons` say of scenarios why figures are far off.
 pub fn render_page(twins: &[Twin], reasons: &BTreeMap<String, String>) -> String {
     let kernels: std::collections::BTreeSet<&str> =
@@ -117,8 +129,10 @@ pub fn render_page(twins: &[Twin], reasons: &BTreeMap<String, String>) -> String
         kernels.join(", "),
         twins.len()
     );
-    if kernels.iter().any(|kernel| kernel.contains(EMULATED)) {
-        text += EMULATION;
+    for (part, meaning) in [(EMULATED, EMULATION), (TRANSLATED, TRANSLATION)] {
+        if kernels.iter().any(|kernel| kernel.contains(part)) {
+            text += meaning;
+        }
     }
     text += &summary(twins, "* ", "**");
     text += &far_off(twins, reasons);

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use schedcast_host::server::Client;
+use schedcast_host::tracefs::TraceInstance;
 use schedcast_host::twin::{self, GroupSetup, ProgramSetup, Real, Setup};
 use schedcast_host::vm::Accelerator;
 use schedcast_host::{Ending, Scratch, Topology};
@@ -16,7 +17,7 @@ use schedcast_verify::validate::{self, Measured};
 use schedcast_workload::programs::{self, printed};
 
 use super::super::host::host_error;
-use super::super::on_host::cpu_times;
+use super::super::on_host::{cpu_times, tools};
 
 /// Repeats of which the hypervisor took more do not count.
 const STEAL_MAX: f64 = 0.01;
@@ -31,6 +32,9 @@ const EVENT_NS: u64 = 350;
 const EVENTS_MAX: f64 = 0.005;
 /// Where they cost more than this, latencies are those of another, slower program, and are not compared.
 const EVENTS_MOST: f64 = 0.05;
+/// The buffers in which placements are counted, and room in each for half a million of them.
+const INSTANCE: &str = "schedcast-placements";
+const BUFFER_KB: u32 = 32_768;
 /// Real runs of a scenario without a duration end after this.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -94,11 +98,19 @@ fn repeat(
     folder: &Folder,
 ) -> Result<Option<(BTreeMap<String, f64>, f64)>> {
     // An emulator's latencies say nothing about the kernel, and recording them would cost it dear.
-    if Accelerator::around() == Some(Accelerator::Emulation) {
+    if matches!(
+        Accelerator::around(),
+        Some(Accelerator::Emulation | Accelerator::Threads)
+    ) {
         let real = once(setup, clients, None)?;
-        let figures = |real: Real| (counters(scenario, setup, clients, &real), real);
-        let kept = real.map(figures);
-        return Ok(kept.map(|(figures, real)| (figures, real.run.steal_ratio)));
+        let Some(real) = real else {
+            return Ok(None);
+        };
+        let mut figures = counters(scenario, setup, clients, &real);
+        if Accelerator::around() == Some(Accelerator::Threads) && setup.window.is_none() {
+            figures.extend(placements(scenario, setup, clients)?);
+        }
+        return Ok(Some((figures, real.run.steal_ratio)));
     }
     let Some(mut real) = once(setup, clients, Some(folder.path()))? else {
         return Ok(None);
@@ -136,6 +148,40 @@ fn once(setup: &Setup, clients: &[Option<Client>], folder: Option<&Path>) -> Res
         );
     }
     Ok(counts.then_some(real))
+}
+
+/// Wakeups and migrations of the threads of each program, in a run of its own.
+fn placements(
+    scenario: &Scenario,
+    setup: &Setup,
+    clients: &[Option<Client>],
+) -> Result<BTreeMap<String, f64>> {
+    const EVENTS: [(&str, &str); 2] = [
+        ("sched_waking", "wakeups"),
+        ("sched_migrate_task", "migrations"),
+    ];
+    let names = EVENTS.map(|(event, _)| format!("sched/{event}"));
+    let trace = TraceInstance::create(INSTANCE, BUFFER_KB, &names.each_ref().map(String::as_str));
+    let trace = trace.map_err(host_error)?;
+    trace.start().map_err(host_error)?;
+    let ran = once(setup, clients, None)?;
+    trace.stop().map_err(host_error)?;
+    let mut figures = BTreeMap::new();
+    if ran.is_none() || trace.lost_events().map_err(host_error)? > 0 {
+        return Ok(figures);
+    }
+    let kept = trace.text().map_err(host_error)?;
+    for (program, setup) in scenario.programs.iter().zip(&setup.programs) {
+        let tool = programs::tool(&setup.words).map_or("", |tool| tool.name);
+        let comm = tools::threads(tool, setup.words.first().map_or("", String::as_str));
+        let comm = format!(": comm={}", comm.trim_end_matches('*'));
+        for (event, counted) in EVENTS {
+            let wanted = format!("{event}{comm}");
+            let count = kept.lines().filter(|line| line.contains(&wanted)).count();
+            figures.insert(format!("{}/{counted}", program.name), count as f64);
+        }
+    }
+    Ok(figures)
 }
 
 /// Share of the programs' CPU time that recording took, 0 to 1. 400,000 events in a second of

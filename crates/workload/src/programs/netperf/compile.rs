@@ -47,13 +47,19 @@ impl Options {
             true => None,
             false => Some(compiler.workload.add_word(0)),
         };
-        let server = match self.test.is_stream() {
-            true => self.stream_server(compiler)?,
-            false => self.rr_server(compiler, identifications)?,
-        };
-        let client = match self.test.is_stream() {
-            true => self.stream_client(compiler, identifications)?,
-            false => self.rr_client(compiler, identifications)?,
+        let (server, client) = match self.test {
+            Test::TcpMaerts => (
+                self.sending_server(compiler)?,
+                self.receiving_client(compiler)?,
+            ),
+            Test::TcpStream | Test::UdpStream => (
+                self.stream_server(compiler)?,
+                self.stream_client(compiler, identifications)?,
+            ),
+            Test::TcpRr | Test::UdpRr => (
+                self.rr_server(compiler, identifications)?,
+                self.rr_client(compiler, identifications)?,
+            ),
         };
         let server = compiler.fork("-server", server, true);
         let client = compiler.fork("", client, true);
@@ -67,7 +73,7 @@ impl Options {
 
     fn queue(&self) -> QueueSpec {
         match self.test {
-            Test::TcpStream => QueueSpec {
+            Test::TcpStream | Test::TcpMaerts => QueueSpec {
                 capacity_bytes: TCP_WINDOW,
                 overhead_bytes: 0,
                 // `sk_stream_write_space`: when a third is free, from the acknowledgement's softirq.
@@ -128,7 +134,9 @@ impl Options {
         let prices = &compiler.start.prices;
         match self.test {
             Test::TcpRr => prices.tcp_receive(bytes),
-            Test::TcpStream => prices.tcp_receive(bytes) + prices.tcp_acknowledge_ns,
+            Test::TcpStream | Test::TcpMaerts => {
+                prices.tcp_receive(bytes) + prices.tcp_acknowledge_ns
+            }
             _ => prices.udp_receive(bytes),
         }
     }
@@ -162,9 +170,17 @@ impl Options {
             Length::Transactions(_) => b.loop_back(LEFT, top),
         }
         b.record_since(run, BEGIN);
-        // The value that the control connection sends to the server.
-        b.set(VALUE, GOOD_BYE);
-        b.send(TO_SERVER, 0, VALUE, true);
+        if self.test == Test::TcpMaerts {
+            // The connection is shut down; what the server had sent until it noticed is thrown away.
+            b.word_fetch_add(GIVEN, 1, NOW);
+            let top = b.here();
+            b.recv(TO_CLIENT, VALUE);
+            b.jump_if(VALUE, Compare::Equal, DATA, top);
+        } else {
+            // The value that the control connection sends to the server.
+            b.set(VALUE, GOOD_BYE);
+            b.send(TO_SERVER, 0, VALUE, true);
+        }
         b.exit();
         compiler.program(b)
     }
@@ -265,6 +281,33 @@ impl Options {
         }
         b.jump(top);
         b.bind(end);
+        b.exit();
+        compiler.program(b)
+    }
+
+    /// `TCP_MAERTS`: the client receives until its time is up.
+    fn receiving_client(&self, compiler: &mut Compiler) -> Result<ProgramId, CommandError> {
+        let bytes = compiler.metric("bytes");
+        self.client(compiler, |b, compiler| {
+            b.recv(TO_CLIENT, VALUE);
+            b.kernel_work(self.receive_ns(compiler, self.request_bytes));
+            b.count(bytes, self.request_bytes);
+        })
+    }
+
+    /// Its server sends until the client has shut the connection down.
+    fn sending_server(&self, compiler: &mut Compiler) -> Result<ProgramId, CommandError> {
+        let mut b = ProgramBuilder::new("netperf-server");
+        self.bind(compiler, &mut b, self.remote_cpu);
+        b.set(VALUE, DATA);
+        let top = b.here();
+        b.work(compiler.start.prices.netperf_round_ns);
+        self.send_work(&mut b, compiler, self.request_bytes, None);
+        b.send(TO_CLIENT, self.request_bytes, VALUE, true);
+        b.word_load(GIVEN, NOW);
+        b.jump_if(NOW, Compare::Equal, 0, top);
+        b.set(VALUE, GOOD_BYE);
+        b.send(TO_CLIENT, 0, VALUE, true);
         b.exit();
         compiler.program(b)
     }

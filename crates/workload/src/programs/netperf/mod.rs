@@ -43,7 +43,7 @@ pub static TOOL: Tool = Tool {
     flags: &[
         Flag::short('t', "TEST")
             .default("TCP_STREAM")
-            .says("TCP_STREAM, UDP_STREAM, TCP_RR or UDP_RR"),
+            .says("TCP_STREAM, TCP_MAERTS, UDP_STREAM, TCP_RR or UDP_RR"),
         Flag::short('l', "SECONDS")
             .default("10")
             .says("how long; negative = so many transactions"),
@@ -102,6 +102,8 @@ pub static TOOL: Tool = Tool {
 pub enum Test {
     /// Data in one direction, with flow control.
     TcpStream,
+    /// The same from the server to the client.
+    TcpMaerts,
     /// Data in one direction; what the receiver has no room for is lost.
     UdpStream,
     /// Request and response over TCP.
@@ -112,19 +114,20 @@ pub enum Test {
 
 impl Test {
     /// All of them with their names.
-    pub const ALL: [(&str, Test); 4] = [
+    pub const ALL: [(&str, Test); 5] = [
         ("TCP_STREAM", Test::TcpStream),
+        ("TCP_MAERTS", Test::TcpMaerts),
         ("UDP_STREAM", Test::UdpStream),
         ("TCP_RR", Test::TcpRr),
         ("UDP_RR", Test::UdpRr),
     ];
 
     fn is_tcp(self) -> bool {
-        matches!(self, Test::TcpStream | Test::TcpRr)
+        matches!(self, Test::TcpStream | Test::TcpMaerts | Test::TcpRr)
     }
 
     fn is_stream(self) -> bool {
-        matches!(self, Test::TcpStream | Test::UdpStream)
+        matches!(self, Test::TcpStream | Test::TcpMaerts | Test::UdpStream)
     }
 }
 
@@ -170,7 +173,7 @@ impl Options {
             request_bytes: match test {
                 Test::TcpRr | Test::UdpRr => 1,
                 // The send buffer of a new connection; the largest datagram.
-                Test::TcpStream => 16_384,
+                Test::TcpStream | Test::TcpMaerts => 16_384,
                 Test::UdpStream => 65_507,
             },
             response_bytes: 1,

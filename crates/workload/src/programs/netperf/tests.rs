@@ -43,6 +43,21 @@ fn netperf_streams_lose_only_what_udp_has_no_room_for() {
 }
 
 #[test]
+fn netperf_maerts_is_a_stream_from_the_server_to_the_client() {
+    // One CPU each, so neither direction finds the other in its way: the same bytes but for the last window.
+    let throughput = |line: &str| {
+        let (running, world) = run(line, 2, 5);
+        assert_eq!(world.live_tasks(), 0);
+        metric(&running, &world, "netperf/throughput")
+    };
+    let (stream, maerts) = (
+        throughput("netperf -t TCP_STREAM -l 1 -T 0,1"),
+        throughput("netperf -t TCP_MAERTS -l 1 -T 0,1"),
+    );
+    assert!((maerts / stream - 1.0).abs() < 0.05, "{stream} {maerts}");
+}
+
+#[test]
 fn netperf_refuses_by_name() {
     assert!(refuse("netperf -t UDP_R").contains("nearest valid name: `UDP_RR`"));
     assert!(refuse("netperf -t UDP_RR -c").contains("calibration run"));

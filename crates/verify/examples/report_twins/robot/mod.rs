@@ -1,25 +1,15 @@
 //! hackbench on machines with 128 and 224 CPUs: what the kernel test robot reported, and what is forecast.
 //!
-//! ```text
-//! robot_twins REPORTS PAGE   simulates every report of the file, writes PAGE
-//! ```
-//!
 //! Worked example: a report has a throughput of 423,258 KiB/s. The robot counts 100 bytes for each of 40 tasks of a group and
 //! each loop, in which 400 messages go: 423,258 · 1024 / 100 · 10 = 43.3 million messages a second. With 1,706,905
 //! switches in that second, 0.039 of them are for a message.
 
-#[path = "../../../host/examples/shared/command.rs"]
-mod command;
 mod page;
-mod simulated;
-
-use std::error::Error;
-use std::process::ExitCode;
 
 use rayon::prelude::*;
 use serde::Deserialize;
 
-type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+use crate::{Outcome, run};
 
 /// Messages of a loop, all pairs of the 20 senders and 20 receivers of a group.
 const MESSAGES_A_LOOP: u64 = 400;
@@ -28,7 +18,7 @@ const COUNTED_A_LOOP: u64 = 40;
 /// Their size.
 const MESSAGE_BYTES: u64 = 100;
 
-/// All reports.
+/// All reports of a file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Reports {
@@ -98,15 +88,9 @@ impl Reported {
     }
 }
 
-fn main() -> ExitCode {
-    command::run("robot_twins", |words| match words {
-        [reports, page] => write(reports, page),
-        _ => Err("expected `REPORTS PAGE`".into()),
-    })
-}
-
-fn write(file: &str, page: &str) -> Outcome<()> {
-    let reports: Reports = toml::from_str(&std::fs::read_to_string(file)?)?;
+/// Simulates every report of a file; the page.
+pub fn page(file: &str) -> Outcome<String> {
+    let reports: Reports = toml::from_str(file)?;
     let pairs: Vec<(&Report, &Reported)> = reports
         .report
         .iter()
@@ -114,9 +98,36 @@ fn write(file: &str, page: &str) -> Outcome<()> {
         .collect();
     let forecast = pairs
         .par_iter()
-        .map(|(report, kernel)| simulated::run(report, kernel))
+        .map(|(report, kernel)| forecast(report, kernel))
         .collect::<Outcome<Vec<Seen>>>()?;
     let rows: Vec<_> = pairs.into_iter().zip(forecast).collect();
-    std::fs::write(page, page::render(&rows))?;
-    Ok(())
+    Ok(page::render(&rows))
+}
+
+/// Runs one, to its end.
+fn forecast(report: &Report, kernel: &Reported) -> Outcome<Seen> {
+    let seen = run::every_seed(&report.what, experiment(report, kernel), 1)?;
+    let metric = |name: &str| {
+        let value = seen.outcomes[0][0].metrics.get(name).copied();
+        value.ok_or_else(|| format!("a run of `{}` without {name}", report.what))
+    };
+    let messages = (MESSAGES_A_LOOP * report.groups * report.loops) as f64;
+    Ok(Seen {
+        messages_per_s: messages / metric("bench/time")?,
+        switches: Some(metric("machine/context_switches")? / messages),
+        migrations: Some(metric("machine/migrations")? / messages),
+    })
+}
+
+/// What a user would write.
+fn experiment(report: &Report, kernel: &Reported) -> String {
+    let slice = kernel.base_slice_ns.map_or(String::new(), |slice_ns| {
+        format!("base_slice_ns = {slice_ns}\n")
+    });
+    format!(
+        "[machine]\npreset = \"{}\"\n\
+         [kernel]\nversion = \"{}\"\nhz = 1000\npreempt_dynamic = false\nirq_time_accounting = true\n{slice}\
+         [[program]]\nname = \"bench\"\nrun = \"hackbench {} -l {}\"\n",
+        report.machine, kernel.version, report.hackbench, report.loops
+    )
 }

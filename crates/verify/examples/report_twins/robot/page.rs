@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::{Report, Reported, Seen};
+use super::{Report, Reported, Seen};
 
 /// A reported kernel and its forecast.
 pub type Row<'a> = ((&'a Report, &'a Reported), Seen);

@@ -1,0 +1,50 @@
+//! One experiment of a table, simulated under every seed.
+
+use std::path::Path;
+
+use rayon::prelude::*;
+use schedcast_lab::experiment::Scenario;
+use schedcast_lab::outcome::Outcome as Run;
+use schedcast_lab::question::{Columns, Question, Subject};
+use schedcast_lab::simulate::Simulate as _;
+use schedcast_lab::simulator::Simulator;
+
+use crate::Outcome;
+
+/// What was run, a column at a time, and what came of it, by column and seed.
+pub struct Seen {
+    /// The columns.
+    pub scenarios: Vec<Scenario>,
+    /// Their runs.
+    pub outcomes: Vec<Vec<Run>>,
+}
+
+/// Runs every column of the experiment in `text` under the seeds 0 to `seeds` − 1. Paths in it count from the folder
+/// in which the program is started.
+pub fn every_seed(name: &str, text: String, seeds: u32) -> Outcome<Seen> {
+    let question = Question {
+        subject: Subject::Text {
+            name: name.to_owned(),
+            text,
+            directory: Path::new(".").to_owned(),
+            only: None,
+        },
+        cgroup: None,
+        columns: Columns::default(),
+        seeds: Some(seeds),
+        duration: None,
+        measured: false,
+    };
+    let scenarios = question.experiment()?.scenarios;
+    let simulator = Simulator::new();
+    let runs = |scenario: &Scenario| {
+        let seeds = 0..u64::from(seeds);
+        let run = |seed| simulator.run(scenario, seed);
+        seeds.into_par_iter().map(run).collect::<Result<_, _>>()
+    };
+    let outcomes = scenarios.par_iter().map(runs).collect::<Result<_, _>>()?;
+    Ok(Seen {
+        scenarios,
+        outcomes,
+    })
+}
