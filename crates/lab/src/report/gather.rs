@@ -16,7 +16,7 @@ use crate::experiment::{Experiment, Scenario};
 use crate::frontier::{Frontier, frontier};
 use crate::outcome::Outcome;
 use crate::question::Question;
-use crate::simulate::Simulate;
+use crate::simulate::{Simulate, start_threads};
 use crate::simulator::{Finished, Simulator};
 use crate::watch::Follow;
 
@@ -134,6 +134,7 @@ pub fn gather(
         kept: Mutex::new(vec![Distributions::new(); scenarios.len()]),
     };
     let target = question.target()?;
+    start_threads()?;
     let (answer, scenes) = rayon::join(
         || answer(question, experiment, &keeping, finished),
         || scenes(&keeping, scenarios, target.as_deref()),
