@@ -66,8 +66,8 @@ FUZZ_SECONDS ?= 600
 fuzz:
 	$(PYTHON) .ci/fuzz.py $(FUZZ_SECONDS) --page docs/validity/fuzzing.md
 
-# A fault at each system call of apply, undo, record, run and sweep, as root: an hour; FAULTS_ONLY=apply takes one of them.
-# Writes the table of the page.
+# A fault at each system call of apply, undo, record, run and sweep, as root: half an hour on two
+# cores. FAULTS_ONLY=apply takes one of them. Writes the table of the page, or its row.
 faults:
 	$(CARGO) test --locked -p schedcast-cli --test faults -- --ignored --nocapture
 

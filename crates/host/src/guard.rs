@@ -39,14 +39,14 @@ pub(crate) struct Guard {
     pipe: PipeWriter,
 }
 
-/// What could not be made, and why.
+/// A step that failed, and why.
 #[derive(Debug)]
 pub(crate) struct NotMade {
     pub step: Step,
     pub source: io::Error,
 }
 
-/// What a watchman makes, in this order; the numbers are those of its answer.
+/// Steps of a watchman, in this order; the numbers are those of its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Step {
@@ -79,7 +79,8 @@ impl Guard {
         Self::start(dir, &charge)
     }
 
-    /// Has a watchman make a trace instance, and before it the tracefs at `mount`, a folder that is not there yet.
+    /// Has a watchman make a trace instance, and before it the tracefs at `mount`, a folder that is
+    /// not there yet.
     pub fn for_trace(dir: &Path, mount: Option<&Path>) -> std::result::Result<Self, NotMade> {
         let charge = Charge {
             dir: c_path(dir)?,
@@ -221,7 +222,8 @@ fn clean_up(charge: &Charge) {
     }
 }
 
-/// Whether the mount and its folder are gone. What is not mounted (`EINVAL`) or not there (`ENOENT`) is.
+/// Whether the mount and its folder are gone. A folder without a mount (`EINVAL`) and a missing
+/// folder (`ENOENT`) are.
 fn remove_mount(mount: &CStr) -> bool {
     let _ = sys::unmount(mount);
     remove_dir(mount)

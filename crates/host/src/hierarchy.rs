@@ -183,7 +183,8 @@ struct Mount {
 }
 
 /// One line of mountinfo: id parent dev root POINT options `[optional]`… - KIND source SUPER-OPTIONS.
-/// Whether an error says that there is no such file, not even its folder, or that there cannot be one of that name.
+/// Whether an error says that there is no such file, not even its folder, or that there cannot be
+/// one of that name.
 fn says_missing(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidFilename, InvalidInput, NotADirectory, NotFound};
     matches!(

@@ -126,7 +126,8 @@ fn distinct<T: Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
     values
 }
 
-/// A CPU that came or went while its description was read: its caches are not those that its neighbours tell of.
+/// Refuses a CPU that came or went while its description was read: its caches are not those that
+/// its neighbours tell of.
 fn refuse_overlap(system: &Path, cpus: &[CpuInfo]) -> Result<()> {
     for one in cpus {
         let other = cpus

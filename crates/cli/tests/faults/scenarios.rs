@@ -14,13 +14,14 @@ use crate::tracer::{self, Ending, Run};
 /// Rooms that this process has made: each has a group of its own.
 static ROOMS: AtomicU32 = AtomicU32::new(0);
 
-/// The program under test: `FAULTS_PROGRAM`, such as a static one from a package, or the one just built.
+/// The program under test: `FAULTS_PROGRAM`, such as a static one from a package, or the one just
+/// built.
 fn program() -> OsString {
     let built = env!("CARGO_BIN_EXE_schedcast").into();
     std::env::var_os("FAULTS_PROGRAM").unwrap_or(built)
 }
 
-/// What stood in an output before.
+/// Text of an output before.
 const OLD: &str = "what was there before";
 /// Files of version 1 that a limit is made of.
 const FILES: [&str; 5] = [
@@ -260,7 +261,8 @@ fn recorded(room: &Room, run: &Run) -> Result<(), String> {
     }
 }
 
-/// Every output is the old file or a whole new one, and the next run removes what a killed one left.
+/// Every output is the old file or a whole new one, and the next run removes what a killed one
+/// left.
 fn written_whole(room: &Room, run: &Run, outputs: &[(&str, &str)]) -> Result<(), String> {
     let fresh = |name: &String| name.starts_with(".schedcast-");
     for (name, end) in outputs {

@@ -1,12 +1,13 @@
 //! One run of a command under `ptrace`, with one fault at one system call.
 //!
-//! The driver sees each system call of the command twice, before and after. It counts them and, at the one that it was
-//! told, kills the process, sends it a signal, or replaces the number of the call by −1, which the kernel answers with an
-//! error, and that error by the one wanted. Worked example: `At { task: 0, call: 41 }` with `Fault::Fail(ENOSPC)` makes
-//! the 42nd call of the first thread fail as on a full disk.
+//! The driver sees each system call of the command twice, before and after. It counts them and, at
+//! the one that it was told, kills the process, sends it a signal, or replaces the number of the
+//! call by −1, which the kernel answers with an error, and that error by the one wanted. Worked
+//! example: `At { task: 0, call: 41 }` with `Fault::Fail(ENOSPC)` makes the 42nd call of the first
+//! thread fail as on a full disk.
 //!
-//! Tasks are numbered as they are made. Threads, and forked copies such as the watchman, are followed. A copy that becomes
-//! another program is let go, and seen to have ended afterwards.
+//! Tasks are numbered as they are made. Threads, and forked copies such as the watchman, are
+//! followed. A copy that becomes another program is let go, and seen to have ended afterwards.
 #![allow(unsafe_code)]
 
 use std::collections::HashMap;
@@ -20,8 +21,8 @@ use std::time::{Duration, Instant};
 
 use crate::errors::{self, Object};
 
-/// A command that is still there then hangs: twice the 10 s after which the recorder gives up by itself, because the
-/// driver may share its CPUs.
+/// A command that is still there then hangs: twice the 10 s after which the recorder gives up by
+/// itself, because the driver may share its CPUs.
 const HANGS: Duration = Duration::from_secs(20);
 /// A program that was started may take as long to go away behind the recorder.
 const ENDS: Duration = Duration::from_secs(5);
@@ -50,7 +51,7 @@ pub enum Place {
     Meant(fn(&Call) -> bool, usize),
 }
 
-/// What happens at a system call.
+/// A disturbance of a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The whole process gets this signal before the call.
@@ -90,12 +91,13 @@ pub enum Ending {
     Killed(i32),
 }
 
-/// What became of a run.
+/// The outcome of a run.
 #[derive(Debug)]
 pub struct Run {
     pub process: i32,
     pub ending: Ending,
-    /// All calls with their objects, if there was no fault; else the one that it struck, if it was reached.
+    /// All calls with their objects, if there was no fault; else the one that it struck, if it was
+    /// reached.
     pub calls: Vec<Call>,
     pub stderr: String,
     /// Whether somebody had to end it.
@@ -115,7 +117,8 @@ struct Task {
 }
 
 fn ptrace(request: libc::c_uint, pid: i32, address: usize, data: usize) -> io::Result<()> {
-    // SAFETY: each caller passes what the request asks for: addresses of live variables, or numbers.
+    // SAFETY: each caller passes what the request asks for: addresses of live variables, or
+    // numbers.
     match unsafe { libc::ptrace(request, pid, address, data) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
@@ -171,7 +174,8 @@ fn watch(process: i32, tasks: &Mutex<Vec<i32>>, over: &mpsc::Receiver<()>) -> bo
         let tasks = tasks.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let first = [process];
         for pid in if round == 0 { &first[..] } else { &tasks[..] } {
-            // SAFETY: kill has no memory preconditions; the tasks are traced, so their numbers are not used anew.
+            // SAFETY: kill has no memory preconditions; the tasks are traced, so their numbers are
+            // not used anew.
             unsafe { libc::kill(*pid, libc::SIGKILL) };
         }
     }
@@ -401,7 +405,8 @@ impl Tracer {
         match strikes {
             Some(Fault::Signal(signal)) => {
                 let group = thread_group(pid).unwrap_or(pid);
-                // SAFETY: kill has no memory preconditions; the process is traced, so it is not another.
+                // SAFETY: kill has no memory preconditions; the process is traced, so it is not
+                // another.
                 unsafe { libc::kill(group, signal) };
             }
             // Threads may come in another order than in the run that was counted.
@@ -437,7 +442,8 @@ impl Tracer {
                             continue;
                         }
                         left.push(format!("process {pid} in state {letter}"));
-                        // SAFETY: kill has no memory preconditions; the start shows that it is the one we started.
+                        // SAFETY: kill has no memory preconditions; the start shows that it is the
+                        // one we started.
                         unsafe { libc::kill(*pid, libc::SIGKILL) };
                     }
                     _ => {}
@@ -455,7 +461,8 @@ fn thread_group(pid: i32) -> Option<i32> {
     line.trim().parse().ok()
 }
 
-/// A mount namespace for this thread and what it starts, without tracefs: nobody else's is used, and nobody sees ours.
+/// A mount namespace for this thread and what it starts, without tracefs: nobody else's is used,
+/// and nobody sees ours.
 pub fn own_mounts() -> io::Result<()> {
     // SAFETY: strings are constants, and the thread shares nothing that it needs afterwards.
     unsafe {

@@ -94,7 +94,8 @@ impl Tree {
 }
 
 impl Drop for Tree {
-    /// Children first here too: a map drops its smallest key first, and a parent with children is busy.
+    /// Children first here too: a map drops its smallest key first, and a parent with children is
+    /// busy.
     fn drop(&mut self) {
         while self.groups.pop_last().is_some() {}
     }
