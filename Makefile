@@ -5,7 +5,7 @@ SCHEDCAST ?= target/release/schedcast
 PYTHON ?= python3
 VENV := target/venv
 
-.PHONY: demo test oracle fuzz swarm lint bill bench speed build fast python studies book pictures page-speed twins twin-pages robot upgrades validate validate-pages validate-quick single-hog single-hog-guests null-test reference kernels packages packages-test wheels services services-pages clean
+.PHONY: demo test oracle fuzz swarm faults lint bill bench speed build fast python studies book pictures page-speed twins twin-pages robot upgrades validate validate-pages validate-quick single-hog single-hog-guests null-test reference kernels packages packages-test wheels services services-pages clean
 
 build:
 	$(CARGO) build --release --locked -p schedcast-cli
@@ -75,6 +75,11 @@ swarm:
 	$(CARGO) $(SWARM_RUN) run $(SWARM_WORLDS) 0 $(SWARM)/debug.json
 	$(CARGO) $(subst run --locked,run --release --locked,$(SWARM_RUN)) run $$((5 * $(SWARM_WORLDS))) 0 $(SWARM)/release.json
 	$(CARGO) $(SWARM_RUN) page docs/validity/swarm.md $(SWARM)/debug.json $(SWARM)/release.json
+
+# A fault at each system call of apply, undo, record, run and sweep, as root: half an hour on two
+# cores. FAULTS_ONLY=apply takes one of them. Writes the table of the page, or its row.
+faults:
+	$(CARGO) test --locked -p schedcast-cli --test faults -- --ignored --nocapture
 
 lint:
 	$(CARGO) fmt --all --check

@@ -219,8 +219,13 @@ fn begin_locked(name: &Path) -> io::Result<(File, PathBuf)> {
         // Where a file system has no locks nothing is swept either.
         let _ = file.lock();
         // Between the two calls another process may have taken the file for one that was left behind.
-        if file.metadata()?.nlink() > 0 {
-            return Ok((file, beside));
+        match file.metadata() {
+            Ok(there) if there.nlink() > 0 => return Ok((file, beside)),
+            Ok(_) => {}
+            Err(error) => {
+                let _ = fs::remove_file(&beside);
+                return Err(error);
+            }
         }
     }
 }

@@ -72,14 +72,11 @@ impl CpuCgroup {
             CgroupVersion::V1 => None,
             CgroupVersion::V2 => enable_controller(&parent_dir)?,
         };
-        fs::create_dir(&dir).map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => HostError::CgroupExists { path: path.clone() },
-            _ => io_error("creating", &dir, error),
-        })?;
-        let guard = Guard::for_cgroup(&dir, &refuge).map_err(|error| {
-            let _ = fs::remove_dir(&dir);
-            io_error("starting the watchman of", &dir, error)
-        })?;
+        let guard =
+            Guard::for_cgroup(&dir, &refuge).map_err(|error| match error.source.kind() {
+                io::ErrorKind::AlreadyExists => HostError::CgroupExists { path: path.clone() },
+                _ => io_error("creating", &dir, error.source),
+            })?;
         let owned = Some(Owned {
             guard,
             refuge,

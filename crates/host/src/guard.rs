@@ -2,17 +2,25 @@
 //! it dies.
 //!
 //! Destructors do not run on SIGKILL, on an abort or when a signal's default action ends the process.
-//! So each created cgroup and trace instance has a forked child that does nothing but read a pipe. While the maker lives
-//! the pipe is silent. When the maker dies the kernel closes its end; the watchman then kills the
-//! commands that ran in the group, moves whatever is left into the group the maker came from, and
-//! removes the directory (and, for a trace instance on a tracefs of its own, that mount). When the maker cleans up itself it dismisses the watchman first.
+//! So each created cgroup and trace instance has a forked child. The child itself makes the
+//! directory (and mounts the tracefs that it may need) and says so: whatever is there has a process
+//! that removes it. From then on it does nothing but read a pipe. While the maker lives the pipe is
+//! silent. When the maker dies the kernel closes its end; the watchman then kills the commands that
+//! ran in the group, moves whatever is left into the group the maker came from, and removes the
+//! directory (and, for a trace instance on a tracefs of its own, that mount). When the maker cleans
+//! up itself it dismisses the watchman first.
+//!
+//! Worked example: `record` dies by SIGKILL between two of its calls. The watchman reads the end of
+//! the pipe, removes `instances/schedcast-record-4711-0`, unmounts the tracefs and removes its
+//! folder. It tries that up to 3,000 times at 10 ms.
 //!
 //! Messages are four bytes: a positive number is a process group to kill on death, a negative one
 //! takes it back, 0 dismisses.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString};
-use std::io::{self, PipeReader, PipeWriter, Write};
+use std::fs;
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -31,32 +39,87 @@ pub(crate) struct Guard {
     pipe: PipeWriter,
 }
 
+/// A step that failed, and why.
+#[derive(Debug)]
+pub(crate) struct NotMade {
+    pub step: Step,
+    pub source: io::Error,
+}
+
+/// Steps of a watchman, in this order; the numbers are those of its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Step {
+    /// The folder that a tracefs is mounted on.
+    Folder = 1,
+    /// That mount.
+    Mount = 2,
+    /// The directory of the cgroup or the trace instance, and the watchman itself.
+    Directory = 3,
+}
+
+impl From<io::Error> for NotMade {
+    fn from(source: io::Error) -> NotMade {
+        let step = Step::Directory;
+        NotMade { step, source }
+    }
+}
+
 impl Guard {
-    /// Forks a watchman for the cgroup directory `dir`; strays go to the cgroup directory `refuge`.
-    pub fn for_cgroup(dir: &Path, refuge: &Path) -> io::Result<Self> {
-        Self::start(&Charge {
+    /// Has a watchman make the cgroup directory `dir`; strays go to the cgroup directory `refuge`.
+    pub fn for_cgroup(dir: &Path, refuge: &Path) -> std::result::Result<Self, NotMade> {
+        let charge = Charge {
             dir: c_path(dir)?,
             strays: Some((
                 c_path(&dir.join("cgroup.procs"))?,
                 c_path(&refuge.join("cgroup.procs"))?,
             )),
             mount: None,
-        })
+        };
+        Self::start(dir, &charge)
     }
 
-    /// Forks a watchman for a trace instance, and for the tracefs mounted for it if there is one.
-    pub fn for_trace(dir: &Path, mount: Option<&Path>) -> io::Result<Self> {
-        Self::start(&Charge {
+    /// Has a watchman make a trace instance, and before it the tracefs at `mount`, a folder that is
+    /// not there yet.
+    pub fn for_trace(dir: &Path, mount: Option<&Path>) -> std::result::Result<Self, NotMade> {
+        let charge = Charge {
             dir: c_path(dir)?,
             strays: None,
             mount: mount.map(c_path).transpose()?,
-        })
+        };
+        Self::start(dir, &charge)
     }
 
-    fn start(charge: &Charge) -> io::Result<Self> {
+    fn start(dir: &Path, charge: &Charge) -> std::result::Result<Self, NotMade> {
+        // Not made here, so not to be removed here.
+        if fs::symlink_metadata(dir).is_ok() {
+            return Err(io::Error::from_raw_os_error(libc::EEXIST).into());
+        }
         let (reader, pipe) = io::pipe()?;
-        let pid = sys::fork_child(|| watch(&reader, charge))?;
-        Ok(Self { pid, pipe })
+        let (mut answers, answer) = io::pipe()?;
+        let pid = sys::fork_child(|| watch(&reader, &answer, charge))?;
+        // The watchman has its own copies of both.
+        drop((reader, answer));
+        let mut bytes = [0u8; 5];
+        let answered = answers.read_exact(&mut bytes);
+        if answered.is_ok() && bytes[0] == 0 {
+            return Ok(Self { pid, pipe });
+        }
+        drop(pipe);
+        let _ = sys::reap(pid);
+        if let Err(source) = answered {
+            // Somebody killed it before it answered.
+            clean_up(charge);
+            return Err(source.into());
+        }
+        let step = match bytes[0] {
+            1 => Step::Folder,
+            2 => Step::Mount,
+            _ => Step::Directory,
+        };
+        let [_, errno @ ..] = bytes;
+        let source = io::Error::from_raw_os_error(i32::from_ne_bytes(errno));
+        Err(NotMade { step, source })
     }
 
     /// Asks that a process group be killed should the maker die.
@@ -81,7 +144,7 @@ impl Guard {
     }
 }
 
-/// Paths that a watchman removes, as C strings made before the fork.
+/// Paths that a watchman makes and removes, as C strings made before the fork.
 struct Charge {
     dir: CString,
     /// Where tasks left in a cgroup are listed, and where they are moved.
@@ -94,9 +157,20 @@ fn c_path(path: &Path) -> io::Result<CString> {
 }
 
 /// Body of the watchman. No allocation, no locks: see `sys::fork_child`.
-fn watch(pipe: &PipeReader, charge: &Charge) -> i32 {
+fn watch(pipe: &PipeReader, answer: &PipeWriter, charge: &Charge) -> i32 {
     let fd = pipe.as_raw_fd();
-    detach(fd);
+    ignore_signals();
+    let made = make(charge);
+    let (step, errno) = match made {
+        Ok(()) => (0, 0),
+        Err((step, errno)) => (step as u8, errno),
+    };
+    let [a, b, c, d] = errno.to_ne_bytes();
+    let _ = (&*answer).write_all(&[step, a, b, c, d]);
+    if made.is_err() {
+        return 0;
+    }
+    close_others(fd);
     let mut groups = [0i32; GROUPS_MAX];
     loop {
         match read_message(fd) {
@@ -108,20 +182,51 @@ fn watch(pipe: &PipeReader, charge: &Charge) -> i32 {
     for group in groups.into_iter().filter(|group| *group > 1) {
         sys::kill_process_group(group);
     }
+    clean_up(charge);
+    0
+}
+
+/// Makes all of it, or removes what it made and says which step failed with which error.
+fn make(charge: &Charge) -> std::result::Result<(), (Step, i32)> {
+    let make_dir = |dir: &CStr, mode| {
+        // SAFETY: `dir` is a valid string.
+        let made = unsafe { libc::mkdir(dir.as_ptr(), mode) == 0 };
+        made.then_some(()).ok_or_else(errno)
+    };
+    if let Some(mount) = &charge.mount {
+        make_dir(mount, 0o700).map_err(|errno| (Step::Folder, errno))?;
+        if let Err(error) = sys::mount_tracefs(mount) {
+            remove_dir(mount);
+            return Err((Step::Mount, error.raw_os_error().unwrap_or(libc::EIO)));
+        }
+    }
+    make_dir(&charge.dir, 0o777).map_err(|errno| {
+        if let Some(mount) = &charge.mount {
+            let _ = sys::unmount(mount);
+            remove_dir(mount);
+        }
+        (Step::Directory, errno)
+    })
+}
+
+/// Removes all of it, as often as that takes.
+fn clean_up(charge: &Charge) {
     for _ in 0..REMOVE_TRIES {
         if let Some((procs, refuge)) = &charge.strays {
             move_tasks(procs, refuge);
         }
-        if remove_dir(&charge.dir) {
-            break;
+        if remove_dir(&charge.dir) && charge.mount.as_deref().is_none_or(remove_mount) {
+            return;
         }
         sys::sleep_until_ns(sys::monotonic_ns() + 10_000_000);
     }
-    if let Some(mount) = &charge.mount {
-        let _ = sys::unmount(mount);
-        remove_dir(mount);
-    }
-    0
+}
+
+/// Whether the mount and its folder are gone. A folder without a mount (`EINVAL`) and a missing
+/// folder (`ENOENT`) are.
+fn remove_mount(mount: &CStr) -> bool {
+    let _ = sys::unmount(mount);
+    remove_dir(mount)
 }
 
 fn remove_dir(dir: &CStr) -> bool {
@@ -129,10 +234,9 @@ fn remove_dir(dir: &CStr) -> bool {
     unsafe { libc::rmdir(dir.as_ptr()) == 0 || errno() == libc::ENOENT }
 }
 
-/// Leaves the maker's process group, terminal signals and open files behind.
-fn detach(keep: RawFd) {
-    let keep = keep as u32;
-    // SAFETY: plain system calls; closing every other descriptor is safe in this forked copy.
+/// Leaves the maker's process group and terminal signals behind.
+fn ignore_signals() {
+    // SAFETY: plain system calls.
     unsafe {
         libc::setpgid(0, 0);
         for signal in [
@@ -145,6 +249,14 @@ fn detach(keep: RawFd) {
             libc::signal(signal, libc::SIG_IGN);
         }
         libc::prctl(libc::PR_SET_NAME, c"schedcast-guard".as_ptr());
+    }
+}
+
+/// Leaves the maker's open files behind.
+fn close_others(keep: RawFd) {
+    let keep = keep as u32;
+    // SAFETY: closing every other descriptor is safe in this forked copy.
+    unsafe {
         if keep > 0 {
             libc::syscall(libc::SYS_close_range, 0u32, keep - 1, 0u32);
         }
@@ -203,5 +315,65 @@ fn move_tasks(procs: &CStr, refuge: &CStr) {
                 libc::close(fd);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Plain directories behave as those of cgroups do here.
+    fn place() -> tempfile::TempDir {
+        tempfile::tempdir().unwrap()
+    }
+
+    fn gone_within_10_s(path: &Path) -> bool {
+        let is_there = || fs::symlink_metadata(path).is_ok();
+        for _ in 0..1_000 {
+            if !is_there() {
+                return true;
+            }
+            sys::sleep_until_ns(sys::monotonic_ns() + 10_000_000);
+        }
+        false
+    }
+
+    #[test]
+    fn a_watchman_makes_the_directory_and_removes_it_when_the_pipe_ends() {
+        let place = place();
+        let dir = place.path().join("group");
+        let guard = Guard::for_cgroup(&dir, place.path()).unwrap();
+        assert!(dir.is_dir());
+        // The maker's death closes its end of the pipe.
+        drop(guard);
+        assert!(gone_within_10_s(&dir));
+    }
+
+    #[test]
+    fn a_watchman_that_is_dismissed_removes_nothing() {
+        let place = place();
+        let dir = place.path().join("group");
+        Guard::for_cgroup(&dir, place.path()).unwrap().dismiss();
+        assert!(dir.is_dir());
+    }
+
+    #[test]
+    fn a_directory_that_was_there_is_refused_and_stays() {
+        let place = place();
+        let error = Guard::for_cgroup(place.path(), place.path()).unwrap_err();
+        assert_eq!(error.source.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(error.step, Step::Directory);
+        assert!(place.path().is_dir());
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_made_is_told_with_the_kernels_answer() {
+        let place = place();
+        let dir = place.path().join("missing/group");
+        let error = Guard::for_cgroup(&dir, place.path()).unwrap_err();
+        assert_eq!(error.source.raw_os_error(), Some(libc::ENOENT));
+        let mount = place.path().join("missing/mount");
+        let error = Guard::for_trace(&dir, Some(&mount)).unwrap_err();
+        assert_eq!(error.step, Step::Folder);
     }
 }

@@ -4,11 +4,13 @@
 //! table it is version 1, even if a version 2 tree is mounted beside it. With only `cgroup2` mounts it
 //! is version 2, if the root's `cgroup.controllers` lists `cpu`.
 
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 pub(crate) use schedcast_base::groups::canonical;
 
-use crate::error::{HostError, Result, read_text};
+use crate::error::{HostError, Result, io_error, read_text};
 
 const MOUNTS: &str = "/proc/self/mountinfo";
 
@@ -126,8 +128,14 @@ impl CpuHierarchy {
         let path = self.below_mount(path).unwrap_or(path);
         let dir = self.dir(path);
         let upwards = path.split('/').any(|part| part == "..");
-        if !upwards && dir.join("cgroup.procs").is_file() {
-            return Ok(dir);
+        let members = dir.join("cgroup.procs");
+        match fs::metadata(&members) {
+            Ok(there) if there.is_file() && !upwards => return Ok(dir),
+            // A look that fails does not show that the group is missing.
+            Err(error) if !says_missing(&error) => {
+                return Err(io_error("looking for", &members, error));
+            }
+            _ => {}
         }
         Err(HostError::UnknownCgroup {
             path: path.to_owned(),
@@ -175,6 +183,16 @@ struct Mount {
 }
 
 /// One line of mountinfo: id parent dev root POINT options `[optional]`… - KIND source SUPER-OPTIONS.
+/// Whether an error says that there is no such file, not even its folder, or that there cannot be
+/// one of that name.
+fn says_missing(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidFilename, InvalidInput, NotADirectory, NotFound};
+    matches!(
+        error.kind(),
+        NotFound | NotADirectory | InvalidFilename | InvalidInput
+    )
+}
+
 fn parse_mount(line: &str) -> Option<Mount> {
     let (left, right) = line.split_once(" - ")?;
     let point = left.split(' ').nth(4)?;
@@ -234,6 +252,22 @@ mod tests {
 31 28 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw,nsdelegate
 ";
     const UNIFIED: &str = "31 28 0:28 / /mnt/my\\040cgroups rw - cgroup2 cgroup2 rw\n";
+
+    #[test]
+    fn a_look_that_fails_is_an_error_and_not_a_missing_group() {
+        let root = tempfile::tempdir().unwrap();
+        let tree = CpuHierarchy::at(CgroupVersion::V1, root.path());
+        std::fs::create_dir(root.path().join("g")).unwrap();
+        let members = root.path().join("g/cgroup.procs");
+        // A link to itself: ELOOP.
+        std::os::unix::fs::symlink(&members, &members).unwrap();
+        let error = tree.existing("/g").unwrap_err().to_string();
+        assert!(error.starts_with("looking for"), "{error}");
+        for missing in ["/h", "/h/i", &"/h".repeat(3_000), &"h".repeat(300)] {
+            let error = tree.existing(missing).unwrap_err();
+            assert!(matches!(error, HostError::UnknownCgroup { .. }), "{error}");
+        }
+    }
 
     #[test]
     fn a_v1_mount_with_cpu_wins() {

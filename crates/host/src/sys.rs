@@ -115,6 +115,14 @@ pub(crate) fn make_folder(place: &Path, begin: &str) -> io::Result<PathBuf> {
     Ok(OsString::from_vec(pattern).into())
 }
 
+/// A number that nobody can guess.
+pub(crate) fn random() -> io::Result<u64> {
+    let mut bytes = [0u8; 8];
+    // SAFETY: there is room for the bytes. So few are never given in part.
+    check(unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) } as libc::c_long)?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
 /// The user whose rights this process has.
 pub(crate) fn user() -> u32 {
     // SAFETY: geteuid has no preconditions.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
 
-use crate::error::{HostError, Result, io_error, read_text};
+use crate::error::{HostError, Result, io_error, is_there, read_text};
 
 /// One online CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,6 +72,7 @@ impl Topology {
             .iter()
             .map(|cpu| read_cpu(system, *cpu))
             .collect::<Result<Vec<_>>>()?;
+        refuse_overlap(system, &cpus)?;
         let word = |name: &str| {
             read_text(&system.join("cpu/cpuidle").join(name))
                 .map_or("none".to_owned(), |text| text.trim().to_owned())
@@ -125,6 +126,28 @@ fn distinct<T: Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
     values
 }
 
+/// Refuses a CPU that came or went while its description was read: its caches are not those that
+/// its neighbours tell of.
+fn refuse_overlap(system: &Path, cpus: &[CpuInfo]) -> Result<()> {
+    for one in cpus {
+        let other = cpus
+            .iter()
+            .find(|other| other.llc != one.llc && other.llc.contains(&one.cpu));
+        if let Some(other) = other {
+            return Err(HostError::Parse {
+                path: system.join(format!("cpu/cpu{}/cache", one.cpu)),
+                line: 0,
+                expected: "the last-level cache that all CPUs of it name; try again",
+                found: format!(
+                    "CPUs {:?}, and {:?} of CPU {}",
+                    one.llc, other.llc, other.cpu
+                ),
+            });
+        }
+    }
+    Ok(())
+}
+
 fn read_cpu(system: &Path, cpu: usize) -> Result<CpuInfo> {
     let dir = system.join(format!("cpu/cpu{cpu}"));
     let topology = dir.join("topology");
@@ -145,7 +168,7 @@ fn read_llc(cache: &Path) -> Result<Option<Vec<usize>>> {
     let mut best: Option<(usize, PathBuf)> = None;
     for index in 0.. {
         let dir = cache.join(format!("index{index}"));
-        if !dir.exists() {
+        if !is_there(&dir)? {
             break;
         }
         let level = read_number(&dir.join("level"))?;
@@ -379,6 +402,18 @@ mod tests {
         }
         let topology = Topology::read_from(root.path()).unwrap();
         assert_eq!(topology.llc_groups().len(), 4);
+    }
+
+    #[test]
+    fn a_cpu_whose_caches_are_gone_while_others_name_it_is_refused() {
+        let root = example();
+        fs::remove_dir_all(root.path().join("cpu/cpu5/cache")).unwrap();
+        let error = Topology::read_from(root.path()).unwrap_err().to_string();
+        let expected = "found \"CPUs [1, 5], and [0, 1, 4, 5] of CPU 0\"";
+        assert!(
+            error.contains("cpu5/cache") && error.contains(expected),
+            "{error}"
+        );
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{HostError, Result, io_error, read_text};
-use crate::guard::Guard;
+use crate::guard::{Guard, Step};
 use crate::sys;
 
 /// A running or stopped trace buffer.
@@ -34,22 +34,32 @@ impl TraceInstance {
         }
         let (root, own_mount) = match mounted_tracefs()? {
             Some(root) => (root, None),
-            None => mount_privately().map(|root| (root.clone(), Some(root)))?,
+            None => {
+                let place = std::env::temp_dir();
+                // Nobody can prepare a name of 64 random bits.
+                let number =
+                    sys::random().map_err(|error| io_error("naming a folder in", &place, error))?;
+                let root = place.join(format!("schedcast-tracefs-{number:016x}"));
+                (root.clone(), Some(root))
+            }
         };
         let dir = root.join("instances").join(name);
-        let made = fs::create_dir(&dir).map_err(|error| io_error("creating", &dir, error));
-        let mut instance = Self {
+        let guard = Guard::for_trace(&dir, own_mount.as_deref()).map_err(|error| {
+            let source = error.source;
+            match error.step {
+                Step::Mount => HostError::Unavailable {
+                    what: "tracing",
+                    why: format!("mounting tracefs on {} failed: {source}", root.display()),
+                },
+                Step::Folder => io_error("creating the folder", &root, source),
+                Step::Directory => io_error("creating", &dir, source),
+            }
+        })?;
+        let instance = Self {
             dir,
             own_mount,
-            guard: None,
+            guard: Some(guard),
         };
-        if let Err(error) = made {
-            // Not made here, so not to be removed here: only the mount is.
-            instance.unmount();
-            std::mem::forget(instance);
-            return Err(error);
-        }
-        instance.guard = Guard::for_trace(&instance.dir, instance.own_mount.as_deref()).ok();
         instance.set("tracing_on", "0")?;
         instance.set("trace_clock", "mono")?;
         instance.set("buffer_size_kb", &buffer_kb.to_string())?;
@@ -125,25 +135,24 @@ impl TraceInstance {
         Ok(lost)
     }
 
-    fn unmount(&mut self) {
-        if let Some(mount) = self.own_mount.take()
-            && let Ok(path) = CString::new(mount.as_os_str().as_bytes())
-        {
-            let _ = sys::unmount(&path);
-            let _ = fs::remove_dir(&mount);
-        }
+    fn unmount(&mut self) -> io::Result<()> {
+        let Some(mount) = self.own_mount.take() else {
+            return Ok(());
+        };
+        let path = CString::new(mount.as_os_str().as_bytes())?;
+        sys::unmount(&path).and_then(|()| fs::remove_dir(&mount))
     }
 }
 
 impl Drop for TraceInstance {
     fn drop(&mut self) {
         let _ = self.stop();
-        if let Err(error) = fs::remove_dir(&self.dir) {
+        let removed = fs::remove_dir(&self.dir).and_then(|()| self.unmount());
+        if let Err(error) = removed {
             // The watchman is not dismissed and tries again when this process ends.
             eprintln!("schedcast: removing {}: {error}", self.dir.display());
             return;
         }
-        self.unmount();
         if let Some(guard) = self.guard.take() {
             guard.dismiss();
         }
@@ -171,21 +180,6 @@ fn find_tracefs(mounts: &str) -> Option<PathBuf> {
         let point = words.next()?;
         (words.next()? == "tracefs").then(|| point.into())
     })
-}
-
-fn mount_privately() -> Result<PathBuf> {
-    let place = std::env::temp_dir();
-    let at = sys::make_folder(&place, "schedcast-tracefs-")
-        .map_err(|error| io_error("creating a folder in", &place, error))?;
-    let path = CString::new(at.as_os_str().as_bytes()).expect("made from a path without NUL");
-    sys::mount_tracefs(&path).map_err(|source| {
-        let _ = fs::remove_dir(&at);
-        HostError::Unavailable {
-            what: "tracing",
-            why: format!("mounting tracefs failed: {source}"),
-        }
-    })?;
-    Ok(at)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use crate::error::Result;
+use crate::error::{Diagnostic, Error, Result};
 use crate::experiment::Scenario;
 use crate::outcome::Outcome;
 use crate::simulator::Simulator;
@@ -69,6 +69,7 @@ pub fn run_seeds(
     seeds: Range<u32>,
     finished: &(impl Fn() + Sync),
 ) -> Result<Vec<Vec<Outcome>>> {
+    start_threads()?;
     let families = families(scenarios);
     let first = u64::from(seeds.start);
     let seeds = seeds.end.saturating_sub(seeds.start);
@@ -91,6 +92,30 @@ pub fn run_seeds(
         .chunks(seeds.max(1) as usize)
         .map(<[Outcome]>::to_vec)
         .collect())
+}
+
+/// Starts the threads that simulate, unless this is one of them. Left to itself rayon does so at its
+/// first use, and panics where a limit of processes is reached.
+///
+/// # Errors
+/// The system's answer.
+pub fn start_threads() -> Result<()> {
+    use std::error::Error as _;
+    if rayon::current_thread_index().is_some() {
+        return Ok(());
+    }
+    match rayon::ThreadPoolBuilder::new().build_global() {
+        // An error without a source is that they run already.
+        Err(error) if error.source().is_some() => Err(not_started(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Threads that the system refused.
+pub(crate) fn not_started(error: impl std::fmt::Display) -> Error {
+    let message = format!("threads cannot be started: {error}");
+    let hint = "a limit of processes may be reached: `ulimit -u`, or pids.max of the group";
+    Error::Input(Box::new(Diagnostic::general(message))).hint(hint)
 }
 
 /// Scenarios that differ only in what changes while they run, by their places; all others are alone.

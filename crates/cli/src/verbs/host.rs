@@ -217,7 +217,12 @@ pub fn apply(arguments: &ApplyArguments, out: &mut impl Write) -> Result<u8> {
             undo_command(path, arguments)
         ),
     };
-    written(out.write_all(text.as_bytes()))?;
+    written(out.write_all(text.as_bytes())).map_err(|error| {
+        // Whoever sees an error would take the group for unchanged.
+        let message = format!("{error}; {path} has the new settings all the same");
+        let undo = format!("undo: {}", undo_command(path, arguments));
+        Error::Input(Box::new(Diagnostic::general(message).hint(undo)))
+    })?;
     Ok(0)
 }
 

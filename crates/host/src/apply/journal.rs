@@ -12,6 +12,7 @@
 //! directory, which no later group of that boot has.
 
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -22,7 +23,7 @@ use crate::error::{HostError, Result, io_error, is_there, read_text};
 use crate::files::CpuFile;
 use crate::hierarchy::CgroupVersion;
 
-use super::Wish;
+use super::{Wish, Write};
 
 /// Name and version of the form on disk.
 const SCHEMA: &str = "schedcast.undo/2";
@@ -65,6 +66,19 @@ impl Saved {
             }
         }
         Ok(saved)
+    }
+
+    /// Refuses writes to files whose value is not among these: an undo could not take them back.
+    pub(super) fn refuse_without(&self, group: &CpuCgroup, writes: &[Write]) -> Result<()> {
+        let is_saved = |write: &&Write| self.files.iter().any(|(file, _)| *file == write.file);
+        match writes.iter().find(|write| !is_saved(write)) {
+            Some(write) => Err(io_error(
+                "saving",
+                &group.dir().join(write.file.name()),
+                io::Error::other("it was there a moment ago and is gone, so nothing was written"),
+            )),
+            None => Ok(()),
+        }
     }
 
     /// These settings as a wish.

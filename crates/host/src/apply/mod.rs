@@ -173,6 +173,7 @@ pub fn apply(
         return Ok(writes);
     }
     let now = Saved::read(group)?;
+    now.refuse_without(group, &writes)?;
     let (journal, fresh) = Journal::open_or_save(journals, group, &now)?;
     notice(&Step::Saved(journal.path().to_owned()));
     if let Err(error) = make(group, &writes, notice) {

@@ -217,6 +217,26 @@ fn journals_without_a_checksum_are_still_undone() {
 }
 
 #[test]
+fn a_file_that_the_journal_would_lack_is_not_written() {
+    let root = tempfile::tempdir().unwrap();
+    let group = fake(root.path());
+    let write = |file| Write {
+        file,
+        value: "50".to_owned(),
+    };
+    let weight = [write(CpuFile::Weight)];
+    // The file comes back after the values were read.
+    let file = group.dir().join("cpu.weight");
+    fs::remove_file(&file).unwrap();
+    let saved = Saved::read(&group).unwrap();
+    fs::write(&file, "100\n").unwrap();
+    let error = saved.refuse_without(&group, &weight).unwrap_err();
+    assert!(error.to_string().contains("web/cpu.weight"), "{error}");
+    let saved = Saved::read(&group).unwrap();
+    saved.refuse_without(&group, &weight).unwrap();
+}
+
+#[test]
 fn two_at_once_take_turns() {
     let root = tempfile::tempdir().unwrap();
     let journals = root.path().join("undo");

@@ -25,8 +25,13 @@ const PERF_ENDS: Duration = Duration::from_secs(30);
 
 /// A trace while it is made.
 pub(super) enum Tracer {
-    Pages { trace: TraceInstance, sink: Sink },
     Bpf(Box<BpfTrace>),
+    /// The sink has files of the instance open and so ends first: a busy instance cannot be
+    /// removed.
+    Pages {
+        sink: Sink,
+        trace: TraceInstance,
+    },
     Perf(Perf),
 }
 

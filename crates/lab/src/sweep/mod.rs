@@ -30,10 +30,10 @@ use rayon::prelude::*;
 pub use self::results::csv_line;
 pub use self::results::{Brief, Results, Row};
 use crate::comparison::Comparison;
-use crate::error::{Diagnostic, Error, Result};
+use crate::error::{Error, Result};
 use crate::experiment::Experiment;
 use crate::outcome::{Fnv, Outcome};
-use crate::simulate::Simulate;
+use crate::simulate::{Simulate, not_started};
 
 use self::fingerprint::Fingerprints;
 use self::journal::{Found, Journal};
@@ -204,13 +204,15 @@ impl<'a> Sweep<'a> {
         };
         let (sender, receiver) = channel();
         let written = std::thread::scope(|scope| {
-            let writer = scope.spawn(|| write(receiver, journal, &work));
+            let writer = std::thread::Builder::new()
+                .spawn_scoped(scope, || write(receiver, journal, &work))
+                .map_err(not_started)?;
             pool.broadcast(|_| work.until_done(simulator, ran, sender.clone()));
             drop(sender);
-            writer
+            Ok(writer
                 .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        });
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        })?;
         if let Some((_, error)) = work
             .failure
             .into_inner()
@@ -225,10 +227,7 @@ impl<'a> Sweep<'a> {
 
 fn pool(workers: Option<usize>) -> Result<rayon::ThreadPool> {
     let builder = rayon::ThreadPoolBuilder::new().num_threads(workers.unwrap_or(0));
-    builder.build().map_err(|error| {
-        let message = format!("threads cannot be started: {error}");
-        Error::Input(Box::new(Diagnostic::general(message)))
-    })
+    builder.build().map_err(not_started)
 }
 
 /// A finished point on its way to the journal.

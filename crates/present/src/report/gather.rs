@@ -17,7 +17,7 @@ use schedcast_lab::error::Result;
 use schedcast_lab::experiment::{Experiment, Scenario};
 use schedcast_lab::outcome::Outcome;
 use schedcast_lab::question::Question;
-use schedcast_lab::simulate::Simulate;
+use schedcast_lab::simulate::{Simulate, start_threads};
 use schedcast_lab::simulator::{Finished, Simulator};
 
 /// How much of a run is held back before it is drawn.
@@ -134,6 +134,7 @@ pub fn gather(
         kept: Mutex::new(vec![Distributions::new(); scenarios.len()]),
     };
     let target = question.target()?;
+    start_threads()?;
     let (answer, scenes) = rayon::join(
         || answer(question, experiment, &keeping, finished),
         || scenes(&keeping, scenarios, target.as_deref()),

@@ -98,6 +98,14 @@ impl Tree {
     }
 }
 
+impl Drop for Tree {
+    /// Children first here too: a map drops its smallest key first, and a parent with children is
+    /// busy.
+    fn drop(&mut self) {
+        while self.groups.pop_last().is_some() {}
+    }
+}
+
 fn set(group: &CpuCgroup, settings: &CgroupSettings) -> schedcast_host::Result<()> {
     let limits = CpuLimits {
         quota_us: settings.quota_us,

@@ -1,0 +1,229 @@
+//! Which errors a system call may answer with, by `x86_64` numbers and the manual pages of
+//! section 2.
+
+use libc::{
+    EACCES, EAGAIN, EBUSY, EINTR, EIO, EMFILE, ENOENT, ENOLCK, ENOMEM, ENOSPC, EPERM, EROFS, ESRCH,
+};
+
+/// A system call and how it may fail.
+pub struct Known {
+    pub number: i64,
+    pub name: &'static str,
+    /// Its arguments that are a path or a descriptor, as `strace` would show them.
+    pub object: Object,
+    pub errors: &'static [i32],
+}
+
+/// Where the object of a call is told.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Object {
+    /// Argument that points to a path.
+    Path(usize),
+    /// Argument that is a descriptor.
+    Descriptor(usize),
+    None,
+}
+
+const fn call(number: i64, name: &'static str, object: Object, errors: &'static [i32]) -> Known {
+    Known {
+        number,
+        name,
+        object,
+        errors,
+    }
+}
+
+use Object::{Descriptor, None as NoObject, Path};
+
+/// Calls that fail in practice. Those that are missing (`futex`, `rt_sigaction`, `munmap`, clocks)
+/// fail only when the program is wrong. `mmap` and `brk` are left out as well: Rust's answer to
+/// memory that cannot be had is an abort.
+const CALLS: &[Known] = &[
+    call(
+        libc::SYS_openat,
+        "openat",
+        Path(1),
+        &[EACCES, EIO, EMFILE, ENOENT, ENOMEM, ENOSPC, EROFS, EINTR],
+    ),
+    call(
+        libc::SYS_open,
+        "open",
+        Path(0),
+        &[EACCES, EIO, EMFILE, ENOENT, ENOSPC, EROFS, EINTR],
+    ),
+    call(libc::SYS_read, "read", Descriptor(0), &[EIO, EINTR, ENOMEM]),
+    call(
+        libc::SYS_write,
+        "write",
+        Descriptor(0),
+        &[ENOSPC, EIO, EINTR, EACCES, EBUSY],
+    ),
+    call(libc::SYS_close, "close", Descriptor(0), &[EIO, EINTR]),
+    call(
+        libc::SYS_statx,
+        "statx",
+        Path(1),
+        &[EACCES, EIO, ENOENT, ENOMEM],
+    ),
+    call(
+        libc::SYS_newfstatat,
+        "newfstatat",
+        Path(1),
+        &[EACCES, EIO, ENOENT],
+    ),
+    call(
+        libc::SYS_getdents64,
+        "getdents64",
+        Descriptor(0),
+        &[EIO, ENOENT],
+    ),
+    call(
+        libc::SYS_readlink,
+        "readlink",
+        Path(0),
+        &[EACCES, EIO, ENOENT],
+    ),
+    call(libc::SYS_fsync, "fsync", Descriptor(0), &[EIO, ENOSPC]),
+    call(
+        libc::SYS_fdatasync,
+        "fdatasync",
+        Descriptor(0),
+        &[EIO, ENOSPC],
+    ),
+    call(
+        libc::SYS_ftruncate,
+        "ftruncate",
+        Descriptor(0),
+        &[EIO, EINTR, EROFS],
+    ),
+    call(libc::SYS_lseek, "lseek", Descriptor(0), &[EIO]),
+    call(
+        libc::SYS_rename,
+        "rename",
+        Path(0),
+        &[ENOSPC, EIO, EACCES, EROFS],
+    ),
+    call(
+        libc::SYS_mkdir,
+        "mkdir",
+        Path(0),
+        &[ENOSPC, EACCES, EROFS, EIO, ENOMEM],
+    ),
+    call(libc::SYS_rmdir, "rmdir", Path(0), &[EBUSY, EIO, EACCES]),
+    call(libc::SYS_unlink, "unlink", Path(0), &[EIO, EACCES, EROFS]),
+    call(
+        libc::SYS_fchmod,
+        "fchmod",
+        Descriptor(0),
+        &[EPERM, EIO, EROFS],
+    ),
+    call(
+        libc::SYS_fchown,
+        "fchown",
+        Descriptor(0),
+        &[EPERM, EIO, EROFS],
+    ),
+    call(libc::SYS_flock, "flock", Descriptor(0), &[EINTR, ENOLCK]),
+    call(
+        libc::SYS_splice,
+        "splice",
+        Descriptor(0),
+        &[EIO, ENOSPC, EINTR, ENOMEM],
+    ),
+    call(
+        libc::SYS_copy_file_range,
+        "copy_file_range",
+        Descriptor(2),
+        &[EIO, ENOSPC],
+    ),
+    call(libc::SYS_mount, "mount", Path(1), &[EPERM, ENOMEM, EBUSY]),
+    call(libc::SYS_umount2, "umount2", Path(0), &[EBUSY, EPERM]),
+    call(libc::SYS_pipe2, "pipe2", NoObject, &[EMFILE, ENOMEM]),
+    call(libc::SYS_clone, "clone", NoObject, &[EAGAIN, ENOMEM]),
+    call(libc::SYS_clone3, "clone3", NoObject, &[EAGAIN, ENOMEM]),
+    call(libc::SYS_fork, "fork", NoObject, &[EAGAIN, ENOMEM]),
+    call(libc::SYS_vfork, "vfork", NoObject, &[EAGAIN, ENOMEM]),
+    call(
+        libc::SYS_execve,
+        "execve",
+        Path(0),
+        &[ENOENT, EACCES, ENOMEM],
+    ),
+    call(libc::SYS_dup2, "dup2", Descriptor(0), &[EMFILE, EINTR]),
+    call(libc::SYS_prctl, "prctl", NoObject, &[EPERM]),
+    call(libc::SYS_setpgid, "setpgid", NoObject, &[EPERM, ESRCH]),
+    call(libc::SYS_kill, "kill", NoObject, &[EPERM, ESRCH]),
+    call(libc::SYS_wait4, "wait4", NoObject, &[EINTR]),
+    call(libc::SYS_waitid, "waitid", NoObject, &[EINTR]),
+    call(
+        libc::SYS_clock_nanosleep,
+        "clock_nanosleep",
+        NoObject,
+        &[EINTR],
+    ),
+    call(libc::SYS_poll, "poll", NoObject, &[EINTR, ENOMEM]),
+    call(libc::SYS_ppoll, "ppoll", NoObject, &[EINTR, ENOMEM]),
+];
+
+/// The system call with this number, if it may fail.
+pub fn known(number: i64) -> Option<&'static Known> {
+    CALLS.iter().find(|call| call.number == number)
+}
+
+/// Whether a call may change what another process sees. `openat` does where its third argument says
+/// so.
+pub fn changes(number: i64, third: u64) -> bool {
+    const LOOKS: &[i64] = &[
+        libc::SYS_read,
+        libc::SYS_pread64,
+        libc::SYS_statx,
+        libc::SYS_newfstatat,
+        libc::SYS_fstat,
+        libc::SYS_getdents64,
+        libc::SYS_readlink,
+        libc::SYS_lseek,
+        libc::SYS_fcntl,
+        libc::SYS_ioctl,
+        libc::SYS_mmap,
+        libc::SYS_munmap,
+        libc::SYS_mprotect,
+        libc::SYS_madvise,
+        libc::SYS_brk,
+        libc::SYS_getpid,
+        libc::SYS_gettid,
+        libc::SYS_getrandom,
+        libc::SYS_sigaltstack,
+        libc::SYS_sched_getaffinity,
+    ];
+    let writes = (libc::O_CREAT | libc::O_TRUNC) as u64;
+    match number {
+        libc::SYS_openat => third & writes != 0,
+        _ => !LOOKS.contains(&number),
+    }
+}
+
+/// Whether a system call may answer so.
+pub fn are_plausible(number: i64, errno: i32) -> bool {
+    known(number).is_some_and(|call| call.errors.contains(&errno))
+}
+
+/// The name of an error, as in the manual.
+pub fn name(errno: i32) -> String {
+    let names = [
+        (EACCES, "EACCES"),
+        (EAGAIN, "EAGAIN"),
+        (EBUSY, "EBUSY"),
+        (EINTR, "EINTR"),
+        (EIO, "EIO"),
+        (EMFILE, "EMFILE"),
+        (ENOENT, "ENOENT"),
+        (ENOLCK, "ENOLCK"),
+        (ENOMEM, "ENOMEM"),
+        (ENOSPC, "ENOSPC"),
+        (EPERM, "EPERM"),
+        (EROFS, "EROFS"),
+        (ESRCH, "ESRCH"),
+    ];
+    let known = names.iter().find(|(number, _)| *number == errno);
+    known.map_or(errno.to_string(), |(_, name)| (*name).to_owned())
+}
