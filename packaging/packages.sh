@@ -1,6 +1,6 @@
 #!/bin/sh
-# Packages of one static program: packages.sh PROGRAM ARCHITECTURE VERSION FOLDER
-# The output depends on the input alone: the same program gives the same archive, image and Debian package.
+# Packages of one static program: packages.sh PROGRAM ARCHITECTURE VERSION FOLDER The output depends
+# on the input alone: the same program gives the same archive, image and Debian package.
 set -eu
 program=$1 architecture=$2 version=$3 out=$4
 here=$(cd "$(dirname "$0")" && pwd)
@@ -12,7 +12,8 @@ mkdir -p "$out"
 # mktemp's folders are for their owner alone; what is installed is for everybody.
 umask 022
 
-# Man pages and completions are written by the program itself, natively or by the one of this machine.
+# Man pages and completions are written by the program itself, natively or by the one of this
+# machine.
 helper=$program
 if [ -x "${HELPER:-}" ]; then helper=$HELPER; fi
 "$helper" help-files "$work/help"

@@ -13,8 +13,9 @@ import pathlib
 import subprocess
 import sys
 
-# Command, its headline metric, a price that it pays often while that is measured, and its CPUs. hackbench measures from
-# when all its processes are forked, so its time does not depend on `fork_ns`.
+# Command, its headline metric, a price that it pays often while that is measured, and its CPUs.
+# hackbench measures from when all its processes are forked, so its time does not depend on
+# `fork_ns`.
 LOADS = [
     ("hackbench -g 1 -l 20", "hackbench/time", "syscall_ns", 4),
     ("hackbench -p -g 2 -l 10", "hackbench/time", "syscall_ns", 4),
@@ -48,7 +49,8 @@ NOMINAL = {
     "syscall_ns": 200,
     "balance_cpu_ns": 60,
 }
-# Most seeds that a comparison takes of itself, and the further draws that a true effect is found with.
+# Most seeds that a comparison takes of itself, and the further draws that a true effect is found
+# with.
 TESTED_SEEDS = 40
 OTHER_SEEDS = 200
 FLOORS = 3

@@ -25,9 +25,11 @@ RUNS = 30
 SECONDS = 20
 # Drawn sleeps are below this: longer than a period and a tick, in microseconds.
 LONGEST_SLEEP_US = 1_000_000
-# QEMU translates up to 512 instructions at a time; a block of `nop` costs the host nothing but the counting.
+# QEMU translates up to 512 instructions at a time; a block of `nop` costs the host nothing but the
+# counting.
 NOPS = 500
-# The neighbour of guest/rt-app/pulse.json computes for so many instructions, then sleeps for so long.
+# The neighbour of guest/rt-app/pulse.json computes for so many instructions, then sleeps for so
+# long.
 PULSE_NS = 60_000
 PULSE_SLEEP_NS = 29_000_000
 BASE = 0x400000

@@ -47,7 +47,8 @@ CALM_TRIES = 1000
 # So many disturbed runs of a setting are repeated.
 DISTURBED_MAX = 2
 PERCENTILES = (50, 75, 90, 95, 99)
-# Name, quota as a share of demand, period in ms, burst as a share of the quota. "recorded" is the limit of the recording.
+# Name, quota as a share of demand, period in ms, burst as a share of the quota. "recorded" is the
+# limit of the recording.
 SETTINGS = (
     ("no limit", None, 100, 0.0),
     ("recorded", 1.15, 100, 0.0),

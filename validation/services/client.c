@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// A client for the bench of services: one thread, epoll, many connections, and a log of requests on CLOCK_MONOTONIC, which
-// is the clock of `schedcast record`.
+// A client for the bench of services: one thread, epoll, many connections, and a log of requests on
+// CLOCK_MONOTONIC, which is the clock of `schedcast record`.
 //
 //     client KEY=VALUE...
 //
@@ -15,8 +15,9 @@
 //                            sigma `sigma`, {k} a key number below `keys`, {NxPREFIX} N keys PREFIX0 ... in one go.
 //                            TEXT is a path (http), words (redis), a line (memcached; `set` gets its bytes) or SQL.
 //
-// Columns of the log: client,scheduled_us,sent_us,replied_us,kind. What had no reply when the client ended stands in
-// FILE.unfinished with the same columns and replied_us 0. The first line on standard output is the begin of the load in ns.
+// Columns of the log: client,scheduled_us,sent_us,replied_us,kind. What had no reply when the
+// client ended stands in FILE.unfinished with the same columns and replied_us 0. The first line on
+// standard output is the begin of the load in ns.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -520,7 +521,8 @@ int main(int count, char **words)
 				}
 			}
 		} else {
-			// The connection after the last one that has room, so that all of them are used.
+			// The connection after the last one that has room, so that all of them are
+			// used.
 			while (sent < total && requests[sent].due <= t) {
 				int tried = 0;
 				while (tried < nr_conns && conns[last].under_way == depth)

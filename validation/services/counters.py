@@ -28,7 +28,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 RECORDED = {"limited": "recorded", "nolimit": "no limit"}
 ROUNDING = 0.005
 SAMPLE_US = 10_000
-# A row of `timehist`: end in seconds, CPU, name, thread, three times, of which the last is the run time in ms.
+# A row of `timehist`: end in seconds, CPU, name, thread, three times, of which the last is the run
+# time in ms.
 ROW = re.compile(r"\s*(\d+\.\d+) \[\d+\]\s+.*\[(\d+)(?:/\d+)?\]\s+\S+\s+\S+\s+(\S+)")
 
 

@@ -1,8 +1,8 @@
 //! The same promises as a gate: are they kept under these settings?
 //!
 //! `check` asks about the recorded limits, or about every column of settings that is given instead.
-//! Worked example: `check pg --slo 'p99<80ms' --set cpu.max=60000` judges `cpu.max=60000` alone; what was
-//! recorded is simulated for comparison but need not keep the promise.
+//! Worked example: `check pg --slo 'p99<80ms' --set cpu.max=60000` judges `cpu.max=60000` alone;
+//! what was recorded is simulated for comparison but need not keep the promise.
 
 use super::judge::{self, Forecast};
 use super::pace::Requests;
@@ -43,7 +43,8 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Whether every promise is kept, and the service keeps up, in every column that was asked about.
+    /// Whether every promise is kept, and the service keeps up, in every column that was asked
+    /// about.
     pub fn passes(&self) -> bool {
         let kept = |one: &Judged| one.forecasts.iter().all(|forecast| forecast.met);
         let mut judged = self.judged.iter();
@@ -80,8 +81,8 @@ impl Gate {
 /// Judges the columns of `question`, which is about a recording.
 ///
 /// # Errors
-/// Promises that cannot be read or are not about anything the simulation reports; what the simulation
-/// refuses.
+/// Promises that cannot be read or are not about anything the simulation reports; what the
+/// simulation refuses.
 pub fn check(
     question: &Question,
     slos: &[String],

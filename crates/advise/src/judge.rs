@@ -1,12 +1,13 @@
 //! Whether a promise is kept, with how much confidence.
 //!
-//! A forecast is the mean over seeds with the 95 % interval of *one* run: what is promised must hold when it is measured
-//! once, with the periods wherever they happen to fall and with work that drifts as it did in the recording. The mean is that
-//! of runs without drift. Where the recording shows the same figure for the recorded limit, the
-//! interval is stretched by what the re-simulation of that limit missed, to both sides, for under another limit the miss
-//! may be the other way. Worked example: recorded p99 160 ms, re-simulated 152 ms; a run under another limit is expected
-//! within 70 … 74 ms. The simulation was 5.3 % too low, so the ends become 66.5 and 77.9 ms. A promise `< 75 ms` is
-//! not kept with confidence.
+//! A forecast is the mean over seeds with the 95 % interval of *one* run: what is promised must
+//! hold when it is measured once, with the periods wherever they happen to fall and with work that
+//! drifts as it did in the recording. The mean is that of runs without drift. Where the recording
+//! shows the same figure for the recorded limit, the interval is stretched by what the
+//! re-simulation of that limit missed, to both sides, for under another limit the miss may be the
+//! other way. Worked example: recorded p99 160 ms, re-simulated 152 ms; a run under another limit
+//! is expected within 70 … 74 ms. The simulation was 5.3 % too low, so the ends become 66.5 and
+//! 77.9 ms. A promise `< 75 ms` is not kept with confidence.
 
 use serde::{Deserialize, Serialize};
 
@@ -28,8 +29,8 @@ pub struct Forecast {
     pub unit: String,
     /// Mean over seeds; absent where a run has no such value.
     pub mean: Option<f64>,
-    /// The mean is a lower bound, for in some run the percentile falls among what had not finished. No promise of less
-    /// is kept then.
+    /// The mean is a lower bound, for in some run the percentile falls among what had not finished.
+    /// No promise of less is kept then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_least: bool,
     /// 95 % interval of one run, stretched by the misfit of the re-simulated recording.
@@ -51,9 +52,10 @@ impl Forecast {
     }
 }
 
-/// The ends of `spread`, moved apart by what the re-simulation of the recorded run missed: by the ratio of seen and
-/// predicted, or, where one of them is nothing and there is no ratio, by their difference. Where the recording does not
-/// show the metric they stay. A poor fit of any figure stretches all of them by its own miss.
+/// The ends of `spread`, moved apart by what the re-simulation of the recorded run missed: by the
+/// ratio of seen and predicted, or, where one of them is nothing and there is no ratio, by their
+/// difference. Where the recording does not show the metric they stay. A poor fit of any figure
+/// stretches all of them by its own miss.
 fn stretched(spread: Interval, metric: &str, fit: &[Fit]) -> [f64; 2] {
     let Interval { low, high } = spread;
     let poorest = trust::poorest_factor(fit);

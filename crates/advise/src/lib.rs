@@ -1,4 +1,5 @@
-//! Advice: the smallest limit under which a recorded service keeps its promises, and who pays for it.
+//! Advice: the smallest limit under which a recorded service keeps its promises, and who pays for
+//! it.
 //!
 //! ```text
 //! recording, --slo ──► slo: what is promised
@@ -12,9 +13,9 @@
 //! ```
 //!
 //! Worked example: `recordings/postgres-quota` has 50 ms in 100 ms and a p95 of 101 ms. For
-//! `p95<40ms` 62 ms of quota suffice, or 37 ms of burst beside the recorded quota, or 230 ms in every
-//! 500 ms. Burst is recommended: in the long run the group is granted no more CPU time than before, and
-//! the period stays.
+//! `p95<40ms` 62 ms of quota suffice, or 37 ms of burst beside the recorded quota, or 230 ms in
+//! every 500 ms. Burst is recommended: in the long run the group is granted no more CPU time than
+//! before, and the period stays.
 
 use std::path::Path;
 
@@ -80,7 +81,8 @@ pub struct Candidate {
     pub burst_us: u64,
     /// Whether it keeps every promise, the service keeps up, and its price can be paid.
     pub suits: bool,
-    /// Why the service does not keep up with its requests; null where it does. Such a limit suits no promise.
+    /// Why the service does not keep up with its requests; null where it does. Such a limit suits
+    /// no promise.
     pub falls_behind: Option<String>,
     /// Requests that finish, or activations where no requests are known.
     pub finished: f64,
@@ -212,7 +214,8 @@ impl<'a> Case<'a> {
             recorded.finished = recorded.finished.min(count as f64);
         }
         let used = seen.mean_cpus(&self.target, self.recorded.length_ns);
-        // The ends of a recording may cut one period more than fits, so it can show a little more than was granted.
+        // The ends of a recording may cut one period more than fits, so it can show a little more
+        // than was granted.
         Some(Need {
             cpus: used.min(limit.cpus().unwrap_or(f64::INFINITY)),
             latency,
@@ -220,8 +223,8 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// Refuses promises that runs cannot be held against, before any runs: about what none of them reports, or with one
-    /// seed, which has no interval.
+    /// Refuses promises that runs cannot be held against, before any runs: about what none of them
+    /// reports, or with one seed, which has no interval.
     pub fn refuse_unknown(
         &self,
         baseline: &Scenario,
@@ -238,12 +241,13 @@ impl<'a> Case<'a> {
     }
 }
 
-/// Searches for limits that keep the promises. `question` is about a recording and has no columns of
-/// its own; `step` is called when a part of the search begins, `finished` after each run, from any thread.
+/// Searches for limits that keep the promises. `question` is about a recording and has no columns
+/// of its own; `step` is called when a part of the search begins, `finished` after each run, from
+/// any thread.
 ///
 /// # Errors
-/// Promises that cannot be read or are not about anything the simulation reports; what the simulation
-/// refuses.
+/// Promises that cannot be read or are not about anything the simulation reports; what the
+/// simulation refuses.
 pub fn advise(
     question: &Question,
     demands: &Demands,

@@ -1,10 +1,13 @@
 //! Whether the service keeps up under a limit, whatever is promised.
 //!
-//! A limit that starves the service finishes few requests, and those may well be fast. So a limit suits only if
+//! A limit that starves the service finishes few requests, and those may well be fast. So a limit
+//! suits only if
 //!
 //! * it grants at least the CPU time that the service used on average while it was recorded;
-//! * as many requests finish as were recorded, or as finish when the recorded limit is simulated if those are fewer;
-//! * the number of requests that wait does not grow from the begin to half of the run and from there to its end.
+//! * as many requests finish as were recorded, or as finish when the recorded limit is simulated if
+//!   those are fewer;
+//! * the number of requests that wait does not grow from the begin to half of the run and from
+//!   there to its end.
 //!
 //! Numbers of requests are compared as counts are: two of them, a and b, differ by chance by 1.96 ·
 //! √(a + b) at most, in 95 of 100 cases (the standard deviation of a Poisson count is its root).

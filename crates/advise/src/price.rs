@@ -1,9 +1,9 @@
 //! Price of a limit: its effect on threads outside the group.
 //!
 //! A neighbour with requests pays in latency, one that only computes in CPU time it no longer gets.
-//! Worked example: pgbench outside the limited group has a p99 from wakeup to block of 3.4 ms as recorded
-//! and 3.5 ms with more quota for the servers: a price of +2.9 %. A batch job that had 12.0 s of CPU
-//! time and gets 11.5 s pays 12.0/11.5 − 1 = +4.3 %.
+//! Worked example: pgbench outside the limited group has a p99 from wakeup to block of 3.4 ms as
+//! recorded and 3.5 ms with more quota for the servers: a price of +2.9 %. A batch job that had
+//! 12.0 s of CPU time and gets 11.5 s pays 12.0/11.5 − 1 = +4.3 %.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,12 +1,12 @@
 //! The smallest limit that keeps every promise, by bisection over simulations.
 //!
-//! Limits are tried on a grid of a hundredth of the period, so quotas come out in whole per cent of a
-//! CPU. More quota or burst never makes a service slower, or nearly never: where a limit happens to fall
-//! well with the arrivals, one step more can be worse. So the bisection's answer stands only if the
-//! next step keeps the promises as well; else the search moves up until two in a row do.
-//! Worked example: with 100 ms periods on 2 CPUs there are 200 quotas. Bisection runs 8 of them; a
-//! promise kept from 62 ms on is found as 62 after trying 100, 50, 75, 62, 56, 59, 61 and, as the step
-//! above, 63.
+//! Limits are tried on a grid of a hundredth of the period, so quotas come out in whole per cent of
+//! a CPU. More quota or burst never makes a service slower, or nearly never: where a limit happens
+//! to fall well with the arrivals, one step more can be worse. So the bisection's answer stands
+//! only if the next step keeps the promises as well; else the search moves up until two in a row
+//! do. Worked example: with 100 ms periods on 2 CPUs there are 200 quotas. Bisection runs 8 of
+//! them; a promise kept from 62 ms on is found as 62 after trying 100, 50, 75, 62, 56, 59, 61 and,
+//! as the step above, 63.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -154,8 +154,9 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
             .fold(0.0, f64::max))
     }
 
-    /// The quotas that are worth trying with this period: the length of a step in µs, and the steps. Less than the service
-    /// used on average never suits, and more than the groups around the target grant is never granted.
+    /// The quotas that are worth trying with this period: the length of a step in µs, and the
+    /// steps. Less than the service used on average never suits, and more than the groups around
+    /// the target grant is never granted.
     pub fn quotas(&self, period_us: u64) -> (u64, RangeInclusive<u64>) {
         let room = room(self.baseline, self.target);
         let step_us = (period_us / STEPS).max(1);
@@ -181,7 +182,8 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
         }
     }
 
-    /// Most quotas that a bisection with this period tries: the last, one for each halving, and the next larger one.
+    /// Most quotas that a bisection with this period tries: the last, one for each halving, and the
+    /// next larger one.
     pub fn most_tried(&self, period_us: u64) -> u64 {
         let (_, steps) = self.quotas(period_us);
         let count = (steps.end() + 1).saturating_sub(*steps.start());
@@ -228,8 +230,8 @@ impl<'a, S: Simulate, F: Fn() + Sync> Bench<'a, S, F> {
         Some(Limit { burst_us, ..limit })
     }
 
-    /// Of all periods but the recorded one, the one that comes nearest to the promises at a share of
-    /// `cpus`, with the smallest quota that keeps them there.
+    /// Of all periods but the recorded one, the one that comes nearest to the promises at a share
+    /// of `cpus`, with the smallest quota that keeps them there.
     ///
     /// # Errors
     /// Refusals by the simulation.
@@ -290,8 +292,8 @@ mod tests {
     use schedcast_lab::experiment::{self, Surroundings, document};
     use schedcast_lab::outcome::Outcome;
 
-    /// The latency is 10 s over the quota's share and as much less as there is burst; one share keeps
-    /// no promise at all, as an unlucky step.
+    /// The latency is 10 s over the quota's share and as much less as there is burst; one share
+    /// keeps no promise at all, as an unlucky step.
     struct Toy {
         unlucky_us: u64,
     }

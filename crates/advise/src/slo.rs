@@ -1,7 +1,8 @@
 //! Promises of a service, as typed: `p99<80ms`.
 //!
-//! A promise is a metric, a comparison and a value with its unit. Over a recording whose service runs
-//! in threads named `postgres` of the group `/pg`, and which shows what clients see, short names are completed:
+//! A promise is a metric, a comparison and a value with its unit. Over a recording whose service
+//! runs in threads named `postgres` of the group `/pg`, and which shows what clients see, short
+//! names are completed:
 //!
 //! | typed | metric | bound |
 //! |---|---|---|
@@ -118,7 +119,8 @@ impl Slo {
     /// Refuses, before anything runs, a promise about what no run of `scenarios` can report.
     ///
     /// # Errors
-    /// The part of the metric that is wrong, with the nearest that is right; or a scenario cannot be built.
+    /// The part of the metric that is wrong, with the nearest that is right; or a scenario cannot
+    /// be built.
     pub fn refuse_unknown(&self, scenarios: &[Scenario], simulator: &Simulator) -> Result<()> {
         metrics::refuse_unknown(&self.metric)
             .and_then(|()| metrics::refuse_unknown_subject(&self.metric, scenarios, simulator))

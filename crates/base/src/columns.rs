@@ -1,7 +1,7 @@
 //! Text set in columns: padded, shortened and broken into lines.
 //!
-//! Worked example: [`wrap_to`] with 20 columns sets `not shown:` and the names `wakeups`, `switches`
-//! as `not shown: wakeups` and, in a second line behind two blanks, `switches`.
+//! Worked example: [`wrap_to`] with 20 columns sets `not shown:` and the names `wakeups`,
+//! `switches` as `not shown: wakeups` and, in a second line behind two blanks, `switches`.
 
 /// Columns of a text that is not shown on a terminal.
 pub const WIDTH: usize = 100;
@@ -30,8 +30,8 @@ pub fn shorten(text: &str, columns: usize) -> String {
     format!("{}…", kept.trim_end())
 }
 
-/// Joins `pieces` with blanks, breaking lines at [`WIDTH`]; further lines start with `indent` blanks.
-/// A piece longer than a line is not broken.
+/// Joins `pieces` with blanks, breaking lines at [`WIDTH`]; further lines start with `indent`
+/// blanks. A piece longer than a line is not broken.
 pub fn wrap(first: &str, pieces: &[String], indent: usize) -> String {
     wrap_to(WIDTH, first, pieces, indent)
 }

@@ -9,8 +9,8 @@
 //! | `max`, `max 100000` | none | as it was, 100 ms |
 //!
 //! A number without a unit is microseconds, as in the kernel's file `cpu.max`, and a number with a
-//! point is CPUs, as in Kubernetes and Docker. Every text that the kernel takes means the same here,
-//! with one exception: text behind the period is refused, not ignored.
+//! point is CPUs, as in Kubernetes and Docker. Every text that the kernel takes means the same
+//! here, with one exception: text behind the period is refused, not ignored.
 
 use crate::limits::LimitError;
 
@@ -56,7 +56,8 @@ pub struct CpuMax {
 }
 
 impl CpuMax {
-    /// Reads a limit. Bounds are checked by [`validate`](crate::limits::validate), once the period is known.
+    /// Reads a limit. Bounds are checked by [`validate`](crate::limits::validate), once the period
+    /// is known.
     ///
     /// # Errors
     /// Text that is no limit, or a number that fits no 64 bits.

@@ -49,8 +49,9 @@ pub struct CpuStat {
 }
 
 impl CpuStat {
-    /// How much was counted since `before`; what either lacks is `None`. Counters never fall: where one did, the group
-    /// is another one of that name, as after a restart, and all it counted it counted since.
+    /// How much was counted since `before`; what either lacks is `None`. Counters never fall: where
+    /// one did, the group is another one of that name, as after a restart, and all it counted it
+    /// counted since.
     pub fn since(&self, before: &CpuStat) -> CpuStat {
         let anew = self.began_anew(before);
         let (was, is) = (before.counters(), self.counters());

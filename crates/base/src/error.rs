@@ -94,8 +94,8 @@ impl Place {
         text[line_start..line_end].trim_end_matches('\r')
     }
 
-    /// The line that the place starts in, as it is shown: what stands before the place, the characters of the place in
-    /// this line, and what follows.
+    /// The line that the place starts in, as it is shown: what stands before the place, the
+    /// characters of the place in this line, and what follows.
     fn quoted(&self) -> [String; 3] {
         let text = &self.source.text;
         let start = self.boundary(self.span.start);
@@ -271,7 +271,8 @@ impl Error {
         }
     }
 
-    /// The same complaint about something at `place`: an input error (no effect on [`Error::File`]).
+    /// The same complaint about something at `place`: an input error (no effect on
+    /// [`Error::File`]).
     pub fn at(self, place: &Place) -> Error {
         match self {
             Error::Usage(diagnostic) | Error::Input(diagnostic) => {

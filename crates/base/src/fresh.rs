@@ -1,15 +1,17 @@
 //! Files that are written whole or not at all.
 //!
-//! An answer takes minutes; a user who kills the command, or fills the disk, must not be left with half a file that looks
-//! like one. So the bytes go into a new file in the same folder, which takes the name once all of them are on disk:
+//! An answer takes minutes; a user who kills the command, or fills the disk, must not be left with
+//! half a file that looks like one. So the bytes go into a new file in the same folder, which takes
+//! the name once all of them are on disk:
 //!
 //! ```text
 //! out.json (old) ─────────────────────────────► out.json (new)
 //! .schedcast-4711-0.new  ── write ── sync ── rename ┘   an error, or a panic: removed, the old one stays
 //! ```
 //!
-//! A process that is killed removes nothing. It held a lock on its new file, though, and the kernel took that back; so
-//! the next process that writes into the folder recognises what was left behind, and removes it.
+//! A process that is killed removes nothing. It held a lock on its new file, though, and the kernel
+//! took that back; so the next process that writes into the folder recognises what was left behind,
+//! and removes it.
 //!
 //! A path that is no regular file (a pipe, a terminal, `/dev/null`, `/dev/stdout`) cannot be
 //! replaced and is written directly. So is a file in a folder that takes no new ones: there is
@@ -31,7 +33,8 @@ const MOST_LINKS: u32 = 40;
 /// Files that this process has begun: each has a name of its own.
 static BEGUN: AtomicU32 = AtomicU32::new(0);
 
-/// How the names of files in the making begin and end; between them stand the process and its number of the file.
+/// How the names of files in the making begin and end; between them stand the process and its
+/// number of the file.
 const NEW: (&str, &str) = (".schedcast-", ".new");
 
 /// Folders that this process has looked through for what killed processes left.
@@ -188,7 +191,8 @@ fn descriptor(folder: &Path, name: &Path) -> io::Result<File> {
     }
 }
 
-/// A new file in the folder of `name`, with the rights and the owner of the file that it will replace.
+/// A new file in the folder of `name`, with the rights and the owner of the file that it will
+/// replace.
 fn begin(name: &Path) -> io::Result<(File, PathBuf)> {
     sweep(name);
     let (file, beside) = begin_locked(name)?;
@@ -211,14 +215,16 @@ fn begin_locked(name: &Path) -> io::Result<(File, PathBuf)> {
         let (begin, end) = NEW;
         let beside = name.with_file_name(format!("{begin}{}-{number}{end}", std::process::id()));
         let mut options = OpenOptions::new();
-        // Neither a link that another user prepared nor a file that another process of this number left is written to.
+        // Neither a link that another user prepared nor a file that another process of this number
+        // left is written to.
         let file = match options.write(true).create_new(true).open(&beside) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
             opened => opened?,
         };
         // Where a file system has no locks nothing is swept either.
         let _ = file.lock();
-        // Between the two calls another process may have taken the file for one that was left behind.
+        // Between the two calls another process may have taken the file for one that was left
+        // behind.
         match file.metadata() {
             Ok(there) if there.nlink() > 0 => return Ok((file, beside)),
             Ok(_) => {}
@@ -262,7 +268,8 @@ fn remove_left(path: &Path) {
     }
 }
 
-/// [`begin`]; nothing where the folder takes no new files and `name` is there to be written in place.
+/// [`begin`]; nothing where the folder takes no new files and `name` is there to be written in
+/// place.
 fn begin_if_taken(name: &Path) -> io::Result<Option<(File, PathBuf)>> {
     use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
     match begin(name) {

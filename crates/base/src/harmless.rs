@@ -1,20 +1,22 @@
 //! Text from files, shown so that it cannot be anything but text.
 //!
-//! A title, a cgroup path or the line of a file that an error quotes may contain escape sequences. A terminal would
-//! obey them: they hide lines, write others over them, or set the clipboard. Everything that is printed therefore goes
-//! through a [`HarmlessWriter`], which writes control characters and invisible ones as JSON would, so that JSON stays
-//! JSON with the same meaning. Worked example: the ten characters `a`, ESC, `[2J`, TAB, `é`, U+202E, `b`, newline become
+//! A title, a cgroup path or the line of a file that an error quotes may contain escape sequences.
+//! A terminal would obey them: they hide lines, write others over them, or set the clipboard.
+//! Everything that is printed therefore goes through a [`HarmlessWriter`], which writes control
+//! characters and invisible ones as JSON would, so that JSON stays JSON with the same meaning.
+//! Worked example: the ten characters `a`, ESC, `[2J`, TAB, `é`, U+202E, `b`, newline become
 //! `a\u001b[2J`, a tab, `é\u202eb` and a newline.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-/// Whether a character may reach a terminal: not one that is obeyed, reorders its neighbours or is invisible. A tab and
-/// a newline do neither.
+/// Whether a character may reach a terminal: not one that is obeyed, reorders its neighbours or is
+/// invisible. A tab and a newline do neither.
 pub fn is_harmless(character: char) -> bool {
     match character {
         '\n' | '\t' => true,
-        // Marks and embeddings of right-to-left text, line and paragraph separators, joiners of nothing, tags.
+        // Marks and embeddings of right-to-left text, line and paragraph separators, joiners of
+        // nothing, tags.
         '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{feff}' => false,
         '\u{2060}'..='\u{206f}' | '\u{e0000}'..='\u{e007f}' => false,
         _ => !character.is_control(),
@@ -64,7 +66,8 @@ pub fn shortened(text: &str, longest: usize) -> String {
     }
 }
 
-/// A writer of text for people, which escapes what is not harmless. Bytes that are no UTF-8 become U+FFFD.
+/// A writer of text for people, which escapes what is not harmless. Bytes that are no UTF-8 become
+/// U+FFFD.
 #[derive(Debug)]
 pub struct HarmlessWriter<W> {
     inner: W,

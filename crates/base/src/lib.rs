@@ -1,4 +1,5 @@
-//! Facts that every crate needs and that stand in one place: it uses no other crate of this workspace.
+//! Facts that every crate needs and that stand in one place: it uses no other crate of this
+//! workspace.
 //!
 //! | module | fact |
 //! |---|---|
@@ -13,8 +14,8 @@
 //! | [`columns`] | text set in columns and lines |
 //! | [`fresh`], [`whole`] | files that are written whole or not at all, and read whole |
 //!
-//! Worked example: `cpu.max = "50% 20000"` in an experiment is read by [`cpu_max::CpuMax::parse`] as
-//! 10 000 µs in 20 000 µs, checked by [`limits::validate`], and the same text given to
+//! Worked example: `cpu.max = "50% 20000"` in an experiment is read by [`cpu_max::CpuMax::parse`]
+//! as 10 000 µs in 20 000 µs, checked by [`limits::validate`], and the same text given to
 //! `schedcast apply` is read and checked by the same two functions.
 
 pub mod columns;

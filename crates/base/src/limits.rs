@@ -1,8 +1,8 @@
 //! The kernel's own bounds on CPU bandwidth limits, as pure functions.
 //!
-//! A group with quota 50 000 µs, period 100 000 µs and burst 20 000 µs may use 50 ms of CPU in every
-//! 100 ms, and up to 70 ms in a period that follows idle ones. The kernel stores such a triple only
-//! when all of these hold (`tg_set_cfs_bandwidth`, then `__cfs_schedulable`):
+//! A group with quota 50 000 µs, period 100 000 µs and burst 20 000 µs may use 50 ms of CPU in
+//! every 100 ms, and up to 70 ms in a period that follows idle ones. The kernel stores such a
+//! triple only when all of these hold (`tg_set_cfs_bandwidth`, then `__cfs_schedulable`):
 //!
 //! | check                        | bound                                   | the example |
 //! |------------------------------|-----------------------------------------|-------------|
@@ -12,9 +12,9 @@
 //! | burst, without a limit       | ≤ (2^64 − 1) / 1 000 µs                 | –           |
 //! | share of a CPU, cgroup v1    | floor(quota · 2^20 / period) ≤ the parent's | 524 288 ≤ … |
 //!
-//! The share is 20-bit fixed point, so it is blunt: below a parent of 50 000/100 000 the kernel takes
-//! 100 000/200 000 (524 288 again) but refuses 100 001/200 000 (524 293). cgroup v2 never refuses for
-//! the hierarchy; there the tightest level wins at run time.
+//! The share is 20-bit fixed point, so it is blunt: below a parent of 50 000/100 000 the kernel
+//! takes 100 000/200 000 (524 288 again) but refuses 100 001/200 000 (524 293). cgroup v2 never
+//! refuses for the hierarchy; there the tightest level wins at run time.
 
 use std::fmt;
 
@@ -210,7 +210,8 @@ impl LimitError {
     }
 }
 
-/// Checks one group's limits in the kernel's order (`tg_set_cfs_bandwidth`); the hierarchy is separate.
+/// Checks one group's limits in the kernel's order (`tg_set_cfs_bandwidth`); the hierarchy is
+/// separate.
 pub fn validate(limits: &CpuLimits) -> Result<(), LimitError> {
     validate_quota_and_period(limits.quota_us, limits.period_us)?;
     if limits.burst_us > BURST_MAX_UNLIMITED_US {
@@ -284,15 +285,15 @@ pub enum LimitWrite {
     Burst(u64),
 }
 
-/// The order of single-file writes that leads from `current` to `target` without an intermediate state
-/// that the kernel refuses. Files that already have their value are left alone.
+/// The order of single-file writes that leads from `current` to `target` without an intermediate
+/// state that the kernel refuses. Files that already have their value are left alone.
 ///
 /// Burst comes first when it shrinks and last when it grows, because it may at no moment exceed the
 /// quota. Quota and period change one after the other, and in between the group has a share that is
-/// neither the old nor the new one: from 50/100 ms to 150/300 ms, quota first passes through 150/100,
-/// period first through 50/300. The first fails under a parent of 0.5 CPU, the second above a child of
-/// 0.5 CPU. When neither order fits between the two, the limit is lifted for a moment, which is always
-/// allowed.
+/// neither the old nor the new one: from 50/100 ms to 150/300 ms, quota first passes through
+/// 150/100, period first through 50/300. The first fails under a parent of 0.5 CPU, the second
+/// above a child of 0.5 CPU. When neither order fits between the two, the limit is lifted for a
+/// moment, which is always allowed.
 pub fn plan_writes(
     current: &CpuLimits,
     target: &CpuLimits,
@@ -344,8 +345,8 @@ fn plan_quota_and_period(
     }
 }
 
-/// Reads an unsigned number as the kernel's file parser does (`kstrtou64`, base 0): an optional `+`,
-/// `0x` for hexadecimal, a leading 0 for octal, and at most one newline at the end.
+/// Reads an unsigned number as the kernel's file parser does (`kstrtou64`, base 0): an optional
+/// `+`, `0x` for hexadecimal, a leading 0 for octal, and at most one newline at the end.
 pub fn parse_u64(file: &'static str, text: &str) -> Result<u64, LimitError> {
     let refuse = || LimitError::NotANumber {
         file,
@@ -423,7 +424,8 @@ pub fn parse_weight(text: &str) -> Result<u64, LimitError> {
     }
 }
 
-/// Parses what `cpu.shares` takes; like the kernel it moves values outside 2 … 262 144 to the bound.
+/// Parses what `cpu.shares` takes; like the kernel it moves values outside 2 … 262 144 to the
+/// bound.
 pub fn parse_shares(text: &str) -> Result<u64, LimitError> {
     parse_u64("cpu.shares", text).map(|shares| shares.clamp(SHARES_MIN, SHARES_MAX))
 }

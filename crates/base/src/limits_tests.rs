@@ -1,4 +1,5 @@
-//! Every bound from both sides. The same values are put to the running kernel in `tests/live_cgroup.rs`.
+//! Every bound from both sides. The same values are put to the running kernel in
+//! `tests/live_cgroup.rs`.
 
 use super::*;
 

@@ -1,13 +1,13 @@
 //! The valid name that was most likely meant.
 //!
-//! Every refusal of an unknown name, in whatever file, flag or cgroup it stands, says which valid one is
-//! nearest. Nearness is the number of single-character edits: insert, delete, replace, or swap two
-//! neighbours. Capitals cost nothing.
+//! Every refusal of an unknown name, in whatever file, flag or cgroup it stands, says which valid
+//! one is nearest. Nearness is the number of single-character edits: insert, delete, replace, or
+//! swap two neighbours. Capitals cost nothing.
 //!
-//! Worked example: `slep` → `sleep` is one edit and `piroirty` → `priority` two, of at most 5 / 3 = 1 and
-//! 8 / 3 = 2. `foo` → `loop` is two as well, but that is half the word, so it gets no suggestion: a
-//! far-fetched guess misleads more than a list of what is allowed. `spr` is three letters or more that
-//! `spr-2x56x2` begins with, so that one is meant.
+//! Worked example: `slep` → `sleep` is one edit and `piroirty` → `priority` two, of at most 5 / 3 =
+//! 1 and 8 / 3 = 2. `foo` → `loop` is two as well, but that is half the word, so it gets no
+//! suggestion: a far-fetched guess misleads more than a list of what is allowed. `spr` is three
+//! letters or more that `spr-2x56x2` begins with, so that one is meant.
 
 use strsim::damerau_levenshtein;
 
@@ -20,8 +20,8 @@ const MOST_LISTED: usize = 20;
 
 /// The name in `valid` nearest to `word`, unless even that one is too far to be what was meant.
 ///
-/// Near is up to a third of the longer of the two, at least one character, or that one is how the other begins.
-/// Of two names equally near, the first listed wins.
+/// Near is up to a third of the longer of the two, at least one character, or that one is how the
+/// other begins. Of two names equally near, the first listed wins.
 ///
 /// ```
 /// use schedcast_base::names::nearest;
@@ -49,7 +49,8 @@ pub fn nearest<'a>(word: &str, valid: impl IntoIterator<Item = &'a str>) -> Opti
     near.min_by_key(|(edits, _)| *edits).map(|(_, name)| name)
 }
 
-/// The end of a refusal: the nearest valid name, or all of them if none is near and they are not too many.
+/// The end of a refusal: the nearest valid name, or all of them if none is near and they are not
+/// too many.
 ///
 /// ```
 /// use schedcast_base::names::suggestion;
@@ -67,7 +68,8 @@ pub fn suggestion(word: &str, valid: &[&str]) -> String {
     }
 }
 
-/// Names for a sentence, each in backticks: all of them, or the first 20 and how many more there are.
+/// Names for a sentence, each in backticks: all of them, or the first 20 and how many more there
+/// are.
 pub fn listed(names: &[&str]) -> String {
     let shown = names.iter().take(MOST_LISTED);
     let shown: Vec<String> = shown.map(|name| format!("`{name}`")).collect();
@@ -77,7 +79,8 @@ pub fn listed(names: &[&str]) -> String {
     }
 }
 
-/// A complaint of serde about an unknown field or variant, with the nearest valid name instead of the list of all.
+/// A complaint of serde about an unknown field or variant, with the nearest valid name instead of
+/// the list of all.
 ///
 /// `None` for every other message.
 ///
@@ -97,7 +100,8 @@ pub fn nearer(message: &str) -> Option<String> {
     Some(format!("{what}`{name}`; {}", suggestion(name, &valid)))
 }
 
-/// The unknown name in a complaint of serde, and those that are valid: it writes all of them between backticks.
+/// The unknown name in a complaint of serde, and those that are valid: it writes all of them
+/// between backticks.
 ///
 /// `None` for every other message.
 pub fn unknown_in(message: &str) -> Option<(&str, Vec<&str>)> {

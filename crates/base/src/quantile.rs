@@ -1,9 +1,9 @@
 //! The one definition of a quantile: nearest rank, a value that really occurred.
 //!
-//! The quantile of n values is the ⌈share · n⌉-th smallest, and the smallest for a share of 0: the least
-//! value with at least that share of all values at or below it. Worked example: of 1, 2, 3 and 4 the
-//! median is the second, 2, and the 99th percentile the fourth. Shares are whole millionths, because in
-//! floats 99.9 % of 1000 are a little more than 999, and the rank 1000.
+//! The quantile of n values is the ⌈share · n⌉-th smallest, and the smallest for a share of 0: the
+//! least value with at least that share of all values at or below it. Worked example: of 1, 2, 3
+//! and 4 the median is the second, 2, and the 99th percentile the fourth. Shares are whole
+//! millionths, because in floats 99.9 % of 1000 are a little more than 999, and the rank 1000.
 
 /// The share of the median.
 pub const MEDIAN: u32 = 500_000;

@@ -1,7 +1,8 @@
 //! Files that are read as a whole, unless they go on for longer than any such file does.
 //!
-//! An experiment, an rt-app file, a list of requests or an answer of Prometheus is small; a device or a pipe without an
-//! end, given by mistake, is refused once [`MOST_BYTES`] of it are read, instead of taking all memory.
+//! An experiment, an rt-app file, a list of requests or an answer of Prometheus is small; a device
+//! or a pipe without an end, given by mistake, is refused once [`MOST_BYTES`] of it are read,
+//! instead of taking all memory.
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -97,7 +97,8 @@ enum Step {
     Change(Setting),
 }
 
-/// Several kernels or trees in front of all columns are meant to be compared: a column for each. One holds for all.
+/// Several kernels or trees in front of all columns are meant to be compared: a column for each.
+/// One holds for all.
 fn one_each(mut columns: Columns) -> Columns {
     let is_kernel = |setting: &Setting| matches!(setting, Setting::Flag { flag, .. } if [KERNEL, TREE].contains(flag));
     if columns.leading.iter().filter(|one| is_kernel(one)).count() < 2 {

@@ -2,7 +2,8 @@
 //!
 //! Nothing is decided here. [`arguments`] turns a command line into a question of the laboratory,
 //! [`run`] has it answered and prints the answer: text on standard output, complaints on standard
-//! error, exit code 0 for an answer, 1 for a broken promise, 2 for a command line that makes no sense, 3 for bad input.
+//! error, exit code 0 for an answer, 1 for a broken promise, 2 for a command line that makes no
+//! sense, 3 for bad input.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -94,7 +95,8 @@ pub fn run_in_style(
     }
 }
 
-/// Makes `root` the root of this process, so that every file is the host's. A static binary needs nothing of the old root.
+/// Makes `root` the root of this process, so that every file is the host's. A static binary needs
+/// nothing of the old root.
 fn enter(root: &Path) -> Result<()> {
     let entered = std::os::unix::fs::chroot(root).and_then(|()| std::env::set_current_dir("/"));
     entered.map_err(|error| {
@@ -103,8 +105,8 @@ fn enter(root: &Path) -> Result<()> {
     })
 }
 
-/// `schedcast help VERB`, as git and perf know it, is `schedcast VERB --help`. The flag stands right behind the verb: behind
-/// the `--` of `help run -- hackbench` it would be hackbench's.
+/// `schedcast help VERB`, as git and perf know it, is `schedcast VERB --help`. The flag stands
+/// right behind the verb: behind the `--` of `help run -- hackbench` it would be hackbench's.
 fn help_as_flag(mut words: Vec<OsString>) -> Vec<OsString> {
     if words.get(1).is_some_and(|word| word == "help") {
         words.remove(1);
@@ -115,7 +117,8 @@ fn help_as_flag(mut words: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
-/// Whether a command was typed behind `run` without the `--` that keeps its flags from being schedcast's.
+/// Whether a command was typed behind `run` without the `--` that keeps its flags from being
+/// schedcast's.
 fn is_bare_command(error: &clap::Error, words: &[OsString]) -> bool {
     let is = |place: usize, test: fn(&str) -> bool| {
         let word = words.get(place).map(|word| word.to_string_lossy());

@@ -21,8 +21,9 @@ fn main() -> ExitCode {
     ExitCode::from(code)
 }
 
-/// How tables are set: to the width of the terminal, in colour unless `NO_COLOR` (<https://no-color.org>) or a terminal
-/// without any says otherwise; a file or a pipe gets the same bytes everywhere.
+/// How tables are set: to the width of the terminal, in colour unless `NO_COLOR`
+/// (<https://no-color.org>) or a terminal without any says otherwise; a file or a pipe gets the
+/// same bytes everywhere.
 fn style() -> Style {
     if !std::io::stdout().is_terminal() {
         return Style::default();

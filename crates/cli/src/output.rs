@@ -36,8 +36,8 @@ pub fn layout(output: &Output) -> Result<Layout> {
     }
 }
 
-/// Refuses files that cannot be written later, before anything is simulated for them: folders, files
-/// in folders that do not exist or take no files.
+/// Refuses files that cannot be written later, before anything is simulated for them: folders,
+/// files in folders that do not exist or take no files.
 ///
 /// # Errors
 /// The first such file.

@@ -1,6 +1,7 @@
 //! Escape sequences in place of a table's marks.
 //!
-//! This is the innermost writer: what comes from files has lost its own escape sequences before it gets here.
+//! This is the innermost writer: what comes from files has lost its own escape sequences before it
+//! gets here.
 
 use std::io::{self, Write};
 

@@ -1,14 +1,17 @@
-//! How many instructions the shipped program needs: a slower hot loop fails here, on a busy machine too.
+//! How many instructions the shipped program needs: a slower hot loop fails here, on a busy machine
+//! too.
 //!
-//! `make instructions` builds the release binary and runs this test with it, under valgrind's callgrind.
-//! Counts repeat to the last digits, so a count may grow by [`GROWTH_MAX`] only. After a change that is worth more,
-//! or that saves some, `UPDATE_INSTRUCTIONS=1 make instructions` writes the table anew.
+//! `make instructions` builds the release binary and runs this test with it, under valgrind's
+//! callgrind. Counts repeat to the last digits, so a count may grow by [`GROWTH_MAX`] only. After a
+//! change that is worth more, or that saves some, `UPDATE_INSTRUCTIONS=1 make instructions` writes
+//! the table anew.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// By how much a count may grow. Compilers of one version give the same code; C libraries pick other copy loops.
+/// By how much a count may grow. Compilers of one version give the same code; C libraries pick
+/// other copy loops.
 const GROWTH_MAX: f64 = 0.03;
 /// (name, arguments)
 const RUNS: [(&str, &str); 3] = [

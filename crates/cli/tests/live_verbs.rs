@@ -1,4 +1,5 @@
-//! `record`, `apply` and `undo` on the running kernel. Skips, saying why, where the host cannot do it.
+//! `record`, `apply` and `undo` on the running kernel. Skips, saying why, where the host cannot do
+//! it.
 
 mod command;
 
@@ -89,7 +90,8 @@ fn a_recorded_command_can_be_replayed() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().join("recording");
     let at = folder.to_str().unwrap();
-    // A fifth of a second of computing in a shell: at a fifth of a CPU it is throttled in each of ten periods.
+    // A fifth of a second of computing in a shell: at a fifth of a CPU it is throttled in each of
+    // ten periods.
     let job = "n=0; while [ $n -lt 300000 ]; do n=$((n+1)); done";
     let record = |at: &str| {
         schedcast(&[
@@ -152,7 +154,8 @@ fn a_recorded_command_can_be_replayed() {
     assert_eq!(throttled(1), 0.0, "no limit does not");
 }
 
-/// Trace buffers whose recorder is gone: of a machine that was switched off in a recording, for instance.
+/// Trace buffers whose recorder is gone: of a machine that was switched off in a recording, for
+/// instance.
 fn traces_without_recorder() -> Vec<String> {
     let instances = Path::new("/sys/kernel/tracing/instances");
     let entries = std::fs::read_dir(instances).into_iter().flatten();

@@ -1,5 +1,5 @@
-//! Groups by their names on the running kernel: a node of kind, made of cgroups and processes of equal names. Skips, saying
-//! why, where the host cannot do it.
+//! Groups by their names on the running kernel: a node of kind, made of cgroups and processes of
+//! equal names. Skips, saying why, where the host cannot do it.
 
 mod command;
 
@@ -10,7 +10,8 @@ use command::{schedcast, text};
 use schedcast_host::{CgroupVersion, CpuCgroup, CpuHierarchy, sys};
 use serde_json::Value;
 
-/// A container with a limit and a thread that computes in it; its pod is told by the name of its host.
+/// A container with a limit and a thread that computes in it; its pod is told by the name of its
+/// host.
 struct Container {
     groups: Vec<CpuCgroup>,
     child: Child,

@@ -1,6 +1,8 @@
-//! Two weights and a limit under another kernel, booted for it, as predicted: the quick part of `make validate`.
+//! Two weights and a limit under another kernel, booted for it, as predicted: the quick part of
+//! `make validate`.
 //!
-//! `make validate-quick` runs it with the release binary. Without qemu, stress-ng or a kernel it skips, saying so.
+//! `make validate-quick` runs it with the release binary. Without qemu, stress-ng or a kernel it
+//! skips, saying so.
 
 use std::path::Path;
 use std::process::Command;
@@ -37,7 +39,8 @@ seeds = 4
 duration = "2s"
 "#;
 
-/// Of every figure. Two seconds have thirty periods in the part that counts, and one more or less is 3 %.
+/// Of every figure. Two seconds have thirty periods in the part that counts, and one more or less
+/// is 3 %.
 const ERROR_MAX: f64 = 0.06;
 
 fn is_here(program: &str) -> bool {

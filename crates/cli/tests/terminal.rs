@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 /// Far more than the command takes on any machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The command on a terminal of its own; `None` where util-linux' `script`, which has one, is missing.
+/// The command on a terminal of its own; `None` where util-linux' `script`, which has one, is
+/// missing.
 fn on_terminal(command: &str) -> Option<Child> {
     let shell = format!("{} {command}", env!("CARGO_BIN_EXE_schedcast"));
     let child = Command::new("script")

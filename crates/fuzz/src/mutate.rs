@@ -1,10 +1,11 @@
 //! Variations of text that keep its form: what a byte at a time rarely reaches.
 //!
-//! A byte that is changed makes most files unreadable at its first line. Here a line goes, comes twice or
-//! changes places, or a number becomes one at the edge of what a type holds, and the rest stays readable.
+//! A byte that is changed makes most files unreadable at its first line. Here a line goes, comes
+//! twice or changes places, or a number becomes one at the edge of what a type holds, and the rest
+//! stays readable.
 //!
-//! Worked example: of `quota = 50000` under the seed that draws the number and the value 2⁶³, `quota =
-//! 9223372036854775808` is left: the reader meets a number that no signed type holds.
+//! Worked example: of `quota = 50000` under the seed that draws the number and the value 2⁶³,
+//! `quota = 9223372036854775808` is left: the reader meets a number that no signed type holds.
 
 use schedcast_sim::random::SplitMix;
 

@@ -137,14 +137,16 @@ fn machine(bytes: &[u8]) {
     let _ = Machine::parse("machine.toml", &lossy(bytes));
 }
 
-/// Runs a command line of the program in this process. Nothing here writes a file or leaves the simulator.
+/// Runs a command line of the program in this process. Nothing here writes a file or leaves the
+/// simulator.
 fn schedcast(words: &[&str]) -> u8 {
     let words = std::iter::once("schedcast").chain(words.iter().copied());
     let words = words.map(OsString::from);
     schedcast_cli::run(words, &Simulator::new(), &mut sink(), &mut sink())
 }
 
-/// How long a fuzzed world runs: long enough for a limit's first period to end, short enough for many.
+/// How long a fuzzed world runs: long enough for a limit's first period to end, short enough for
+/// many.
 const LENGTH: &str = "--duration=2ms";
 
 /// The whole way of `compare`: an experiment is read, built, simulated and printed.

@@ -1,4 +1,5 @@
-//! Committed inputs of every target, and variations of them, end without a panic and in bounded time.
+//! Committed inputs of every target, and variations of them, end without a panic and in bounded
+//! time.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

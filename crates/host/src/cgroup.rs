@@ -9,8 +9,8 @@
 //! # Ok::<(), schedcast_host::HostError>(())
 //! ```
 //!
-//! The same calls work on cgroup v1 and v2; `write` takes one version's file names, `apply` takes v2
-//! names and says the same thing in v1 files where needed.
+//! The same calls work on cgroup v1 and v2; `write` takes one version's file names, `apply` takes
+//! v2 names and says the same thing in v1 files where needed.
 
 use std::fs;
 use std::io::{self, Write};
@@ -27,13 +27,15 @@ use schedcast_base::cpu_max::{CpuMax, parse_burst_us};
 use schedcast_base::cpu_stat::CpuStat;
 use schedcast_base::limits::{self, CpuLimits, HierarchyBounds, LimitError, LimitWrite};
 
-/// How often removal is tried, 10 ms apart, while dying tasks still hold the group; and how often a budget is asked for.
+/// How often removal is tried, 10 ms apart, while dying tasks still hold the group; and how often a
+/// budget is asked for.
 const REMOVE_TRIES: usize = 500;
-/// Real-time budget of a group that may have such tasks, us in each second: below the root's 950,000.
+/// Real-time budget of a group that may have such tasks, us in each second: below the root's
+/// 950,000.
 const REAL_TIME_BUDGET_US: u32 = 900_000;
 
-/// A cpu cgroup. One that was created here is removed on drop, and by a watchman process should this
-/// process die before; one that was opened is left as it is.
+/// A cpu cgroup. One that was created here is removed on drop, and by a watchman process should
+/// this process die before; one that was opened is left as it is.
 #[derive(Debug)]
 pub struct CpuCgroup {
     hierarchy: CpuHierarchy,
@@ -90,11 +92,12 @@ impl CpuCgroup {
         })
     }
 
-    /// Lets tasks of this group have real-time policies. A kernel with `CONFIG_RT_GROUP_SCHED` starts a group of
-    /// version 1 with no real-time budget and refuses them with `EPERM`; others have no such file and need nothing.
+    /// Lets tasks of this group have real-time policies. A kernel with `CONFIG_RT_GROUP_SCHED`
+    /// starts a group of version 1 with no real-time budget and refuses them with `EPERM`; others
+    /// have no such file and need nothing.
     ///
-    /// Budgets of siblings may not exceed their parent's in sum: each of `siblings` gets the same share of it. Two groups at
-    /// the top get 450 ms of every second.
+    /// Budgets of siblings may not exceed their parent's in sum: each of `siblings` gets the same
+    /// share of it. Two groups at the top get 450 ms of every second.
     pub fn allow_real_time(&self, siblings: usize) -> Result<()> {
         const FILE: &str = "cpu.rt_runtime_us";
         let path = self.dir.join(FILE);
@@ -178,9 +181,10 @@ impl CpuCgroup {
         })
     }
 
-    /// Writes a setting by its v2 name (`cpu.max`, `cpu.max.burst`, `cpu.weight`, `cpu.idle`) or its
-    /// v1 name; v2 names work on a v1 host too, with `cpu.weight` as the `cpu.shares` of equal weight. On a v2 host
-    /// `cpu.shares` is the `cpu.weight` of equal weight where there is one, such as 200 for 2048.
+    /// Writes a setting by its v2 name (`cpu.max`, `cpu.max.burst`, `cpu.weight`, `cpu.idle`) or
+    /// its v1 name; v2 names work on a v1 host too, with `cpu.weight` as the `cpu.shares` of equal
+    /// weight. On a v2 host `cpu.shares` is the `cpu.weight` of equal weight where there is one,
+    /// such as 200 for 2048.
     pub fn apply(&self, key: &str, value: &str) -> Result<()> {
         let file = CpuFile::from_name(key)?;
         let refuse = |rule| self.refused(file, value, rule);
@@ -225,8 +229,8 @@ impl CpuCgroup {
         read_limits(self.version(), &self.dir)
     }
 
-    /// Changes the bandwidth limit: checked first against the kernel's bounds, then written in an order
-    /// that passes through no state the kernel refuses, then read back.
+    /// Changes the bandwidth limit: checked first against the kernel's bounds, then written in an
+    /// order that passes through no state the kernel refuses, then read back.
     pub fn set_limits(&self, target: &CpuLimits) -> Result<()> {
         for (file, value) in self.limit_writes(target)? {
             self.write(file, &value)?;
@@ -243,8 +247,8 @@ impl CpuCgroup {
         })
     }
 
-    /// The writes that lead from the limit it has to `target`, checked against the kernel's bounds and in
-    /// an order that it accepts at every step.
+    /// The writes that lead from the limit it has to `target`, checked against the kernel's bounds
+    /// and in an order that it accepts at every step.
     pub(crate) fn limit_writes(&self, target: &CpuLimits) -> Result<Vec<(CpuFile, String)>> {
         let refuse = |rule| HostError::Refused {
             path: self.dir.clone(),
@@ -279,8 +283,8 @@ impl CpuCgroup {
         Ok(ids.into_iter().filter_map(TaskTimes::read).collect())
     }
 
-    /// Removes a created group now, with the error that a drop could only print. Tasks still in it are
-    /// moved to the group this process is in.
+    /// Removes a created group now, with the error that a drop could only print. Tasks still in it
+    /// are moved to the group this process is in.
     pub fn close(mut self) -> Result<()> {
         match self.owned.take() {
             Some(owned) => remove(&self.dir, owned),
@@ -413,7 +417,8 @@ pub(crate) fn parent_of(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
 
-/// How many of `paths` have the parent of `path`, itself included: among `/a`, `/a/x` and `/b`, `/a` is one of two.
+/// How many of `paths` have the parent of `path`, itself included: among `/a`, `/a/x` and `/b`,
+/// `/a` is one of two.
 pub fn siblings<'a>(path: &str, paths: impl Iterator<Item = &'a str>) -> usize {
     paths
         .filter(|other| parent_of(other).0 == parent_of(path).0)

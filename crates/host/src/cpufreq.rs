@@ -1,6 +1,8 @@
-//! How clocks are managed here: driver, governor and range of the first CPU, from `cpufreq` in sysfs.
+//! How clocks are managed here: driver, governor and range of the first CPU, from `cpufreq` in
+//! sysfs.
 //!
-//! `scaling_driver` says `intel_pstate`, `cpuinfo_min_freq` 800000 and `cpuinfo_max_freq` 5000000: from 800 to 5000 MHz.
+//! `scaling_driver` says `intel_pstate`, `cpuinfo_min_freq` 800000 and `cpuinfo_max_freq` 5000000:
+//! from 800 to 5000 MHz.
 
 use std::path::Path;
 

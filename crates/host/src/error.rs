@@ -189,7 +189,8 @@ pub(crate) fn io_error(action: &'static str, path: &Path, source: io::Error) -> 
     }
 }
 
-/// Whether there is such a file. A look that fails is no answer: what is there would be left out, or written over.
+/// Whether there is such a file. A look that fails is no answer: what is there would be left out,
+/// or written over.
 pub(crate) fn is_there(path: &Path) -> Result<bool> {
     path.try_exists()
         .map_err(|source| io_error("looking for", path, source))

@@ -90,7 +90,8 @@ impl CpuFile {
             })
     }
 
-    /// Refuses the file when the host's version does not have it, naming the one that does the same.
+    /// Refuses the file when the host's version does not have it, naming the one that does the
+    /// same.
     pub fn check_version(self, here: CgroupVersion) -> Result<()> {
         let (_, file, version, instead) = *self.row();
         match version {

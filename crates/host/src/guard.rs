@@ -1,14 +1,14 @@
-//! A watchman process that cleans up when the process that made a cgroup or a trace buffer dies, however
-//! it dies.
+//! A watchman process that cleans up when the process that made a cgroup or a trace buffer dies,
+//! however it dies.
 //!
-//! Destructors do not run on SIGKILL, on an abort or when a signal's default action ends the process.
-//! So each created cgroup and trace instance has a forked child. The child itself makes the
-//! directory (and mounts the tracefs that it may need) and says so: whatever is there has a process
-//! that removes it. From then on it does nothing but read a pipe. While the maker lives the pipe is
-//! silent. When the maker dies the kernel closes its end; the watchman then kills the commands that
-//! ran in the group, moves whatever is left into the group the maker came from, and removes the
-//! directory (and, for a trace instance on a tracefs of its own, that mount). When the maker cleans
-//! up itself it dismisses the watchman first.
+//! Destructors do not run on SIGKILL, on an abort or when a signal's default action ends the
+//! process. So each created cgroup and trace instance has a forked child. The child itself makes
+//! the directory (and mounts the tracefs that it may need) and says so: whatever is there has a
+//! process that removes it. From then on it does nothing but read a pipe. While the maker lives the
+//! pipe is silent. When the maker dies the kernel closes its end; the watchman then kills the
+//! commands that ran in the group, moves whatever is left into the group the maker came from, and
+//! removes the directory (and, for a trace instance on a tracefs of its own, that mount). When the
+//! maker cleans up itself it dismisses the watchman first.
 //!
 //! Worked example: `record` dies by SIGKILL between two of its calls. The watchman reads the end of
 //! the pipe, removes `instances/schedcast-record-4711-0`, unmounts the tracefs and removes its

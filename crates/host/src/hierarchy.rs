@@ -1,8 +1,8 @@
 //! Where the cpu controller is mounted, and which cgroup version it is.
 //!
-//! A host has the controller in exactly one place. With `cgroup /sys/fs/cgroup/cpu … rw,cpu` in the mount
-//! table it is version 1, even if a version 2 tree is mounted beside it. With only `cgroup2` mounts it
-//! is version 2, if the root's `cgroup.controllers` lists `cpu`.
+//! A host has the controller in exactly one place. With `cgroup /sys/fs/cgroup/cpu … rw,cpu` in the
+//! mount table it is version 1, even if a version 2 tree is mounted beside it. With only `cgroup2`
+//! mounts it is version 2, if the root's `cgroup.controllers` lists `cpu`.
 
 use std::fs;
 use std::io;
@@ -78,7 +78,8 @@ impl CpuHierarchy {
             .map(|found| Self::at(CgroupVersion::V2, &found.point))
     }
 
-    /// Where version 1 counts CPU time used, which is a controller of its own; `None` with version 2 and where it is not mounted.
+    /// Where version 1 counts CPU time used, which is a controller of its own; `None` with version
+    /// 2 and where it is not mounted.
     pub fn accounting(&self) -> Option<PathBuf> {
         if self.mount.join("cpuacct.usage").is_file() {
             return Some(self.mount.clone());
@@ -122,8 +123,8 @@ impl CpuHierarchy {
         }
     }
 
-    /// The directory of an existing group, whose path may be one of the file system; an unknown one is an error that names
-    /// the nearest.
+    /// The directory of an existing group, whose path may be one of the file system; an unknown one
+    /// is an error that names the nearest.
     pub fn existing(&self, path: &str) -> Result<PathBuf> {
         let path = self.below_mount(path).unwrap_or(path);
         let dir = self.dir(path);
@@ -143,8 +144,8 @@ impl CpuHierarchy {
         })
     }
 
-    /// Follows the path as far as it exists and offers the sibling most like the first unknown part,
-    /// or the deepest existing group.
+    /// Follows the path as far as it exists and offers the sibling most like the first unknown
+    /// part, or the deepest existing group.
     fn nearest_existing(&self, path: &str) -> Option<String> {
         let mut known = String::new();
         for part in path.split('/').filter(|part| !part.is_empty()) {
@@ -182,9 +183,9 @@ struct Mount {
     options: String,
 }
 
-/// One line of mountinfo: id parent dev root POINT options `[optional]`… - KIND source SUPER-OPTIONS.
-/// Whether an error says that there is no such file, not even its folder, or that there cannot be
-/// one of that name.
+/// One line of mountinfo: id parent dev root POINT options `[optional]`… - KIND source
+/// SUPER-OPTIONS. Whether an error says that there is no such file, not even its folder, or that
+/// there cannot be one of that name.
 fn says_missing(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidFilename, InvalidInput, NotADirectory, NotFound};
     matches!(

@@ -1,21 +1,22 @@
 //! The test program: it burns CPU in simple, exactly known ways and says when it got to run.
 //!
 //! * `spin [--cpu-ms X]` runs until killed, or until it has had X ms of CPU time.
-//! * `job --cpu-ms X --every-ms P --count N [--slack-ns S] [--ask-ns A]` has a due time every P ms; at each it
-//!   burns X ms of CPU time and then remembers a line, printed at the end:
+//! * `job --cpu-ms X --every-ms P --count N [--slack-ns S] [--ask-ns A]` has a due time every P ms;
+//!   at each it burns X ms of CPU time and then remembers a line, printed at the end:
 //!
 //! ```text
 //! due_ns start_ns end_ns gap_end_ns:gap_ns …
 //! ```
 //!
-//! all on `CLOCK_MONOTONIC`. The response is end − due. A gap is a time of more than 100 µs in which the job
-//! wanted to run and did not: under a quota its ends are the moments of being let go again. A 30 ms job that
-//! gets 13 ms in every 100 ms and is due 20 ms into a period shows two gaps, ends at 204 ms of that clock
-//! and so has a response of 184 ms.
+//! all on `CLOCK_MONOTONIC`. The response is end − due. A gap is a time of more than 100 µs in
+//! which the job wanted to run and did not: under a quota its ends are the moments of being let go
+//! again. A 30 ms job that gets 13 ms in every 100 ms and is due 20 ms into a period shows two
+//! gaps, ends at 204 ms of that clock and so has a response of 184 ms.
 //!
-//! By default the job never enters the kernel while it burns: its CPU time is the wall time without the gaps.
-//! So the kernel charges it at ticks only, as it does any computation. With `--ask-ns A` it asks for its CPU time
-//! every A ns by a system call, and each such call makes the kernel charge it up to that moment.
+//! By default the job never enters the kernel while it burns: its CPU time is the wall time without
+//! the gaps. So the kernel charges it at ticks only, as it does any computation. With `--ask-ns A`
+//! it asks for its CPU time every A ns by a system call, and each such call makes the kernel charge
+//! it up to that moment.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -137,7 +138,8 @@ fn flags<const N: usize>(
     Ok(values)
 }
 
-/// Spins until `end_ns` or until `cpu_ns` of it were not gaps; adds the gaps seen. Returns the time spun.
+/// Spins until `end_ns` or until `cpu_ns` of it were not gaps; adds the gaps seen. Returns the time
+/// spun.
 fn spin_until(end_ns: u64, cpu_ns: u64, gaps: &mut Vec<(u64, u64)>) -> u64 {
     let mut spun_ns = 0;
     let mut last_ns = sys::monotonic_ns();

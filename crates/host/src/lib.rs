@@ -1,7 +1,8 @@
-//! The live Linux machine: cgroups made and limited, commands run in them, counters and topology read.
+//! The live Linux machine: cgroups made and limited, commands run in them, counters and topology
+//! read.
 //!
-//! Everything that says how a *real* kernel behaves comes through here, so that a prediction can be put
-//! beside it. A run under a 13 ms quota, start to finish:
+//! Everything that says how a *real* kernel behaves comes through here, so that a prediction can be
+//! put beside it. A run under a 13 ms quota, start to finish:
 //!
 //! ```no_run
 //! use std::time::Duration;

@@ -1,8 +1,9 @@
 //! Run commands inside cgroups and report what the kernel counted.
 //!
 //! Each command is a forked child that joins its group, sets affinity and nice, and then waits at a
-//! line; when all have reached it they are let go together and exec. So `cpu.stat` covers the commands
-//! from their first instruction, and two hogs that share a CPU start within microseconds of each other:
+//! line; when all have reached it they are let go together and exec. So `cpu.stat` covers the
+//! commands from their first instruction, and two hogs that share a CPU start within microseconds
+//! of each other:
 //!
 //! ```text
 //!   caller   fork a   fork b   wait for both   stat, clock   go          … both ended, stat, clock
@@ -10,8 +11,8 @@
 //!   child b           join cgroup, affinity, nice, ready ───► exec …
 //! ```
 //!
-//! A command that outlives the time limit is killed with its whole process group. If this process dies
-//! first, the parent-death signal and the group's watchman end the commands.
+//! A command that outlives the time limit is killed with its whole process group. If this process
+//! dies first, the parent-death signal and the group's watchman end the commands.
 #![allow(unsafe_code)]
 
 use std::ffi::OsString;
@@ -36,7 +37,8 @@ use schedcast_base::limits::CpuLimits;
 pub enum Output {
     /// To the caller's.
     Inherit,
-    /// Into `CommandReport::stdout`. Kept in memory by the kernel, so no reader competes for the CPU.
+    /// Into `CommandReport::stdout`. Kept in memory by the kernel, so no reader competes for the
+    /// CPU.
     Capture,
     /// Nowhere.
     #[default]
@@ -116,8 +118,9 @@ pub struct CommandReport {
     pub wall_ns: u64,
     /// CPU time and switches of it and the children it waited for.
     pub usage: Usage,
-    /// Its threads with nanosecond-exact times: all that lived when the time limit struck, or just the
-    /// first one of a command that ended by itself (the kernel forgets the others as they exit).
+    /// Its threads with nanosecond-exact times: all that lived when the time limit struck, or just
+    /// the first one of a command that ended by itself (the kernel forgets the others as they
+    /// exit).
     pub threads: Vec<TaskTimes>,
     /// Captured standard output; empty unless asked for.
     pub stdout: Vec<u8>,
@@ -239,8 +242,9 @@ struct Pipes {
     go: (PipeReader, PipeWriter),
 }
 
-/// The children's ends, and the end of the other side that each child must close in its own copy: while
-/// a child holds the writing end itself, it would never see that the conductor has let go of it.
+/// The children's ends, and the end of the other side that each child must close in its own copy:
+/// while a child holds the writing end itself, it would never see that the conductor has let go of
+/// it.
 #[derive(Clone, Copy)]
 struct Gates {
     ready: RawFd,
@@ -466,7 +470,8 @@ impl<'a> Conductor<'a> {
         })
     }
 
-    /// Waits until each child is at the line; a zero instead of a process id means it failed to get there.
+    /// Waits until each child is at the line; a zero instead of a process id means it failed to get
+    /// there.
     fn wait_until_ready(&mut self, ready: &mut PipeReader) -> Result<()> {
         for _ in self.placed {
             let mut bytes = [0u8; 4];

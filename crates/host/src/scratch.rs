@@ -1,8 +1,8 @@
 //! Folders for temporary files.
 //!
-//! Every user may write to `/tmp`. A name that can be guessed, such as one made of a process number, can be prepared: as a folder of
-//! another user, or as a link to a file that root may write. So the kernel makes the folder, under a random name, and
-//! only its owner may enter it.
+//! Every user may write to `/tmp`. A name that can be guessed, such as one made of a process
+//! number, can be prepared: as a folder of another user, or as a link to a file that root may
+//! write. So the kernel makes the folder, under a random name, and only its owner may enter it.
 
 use std::path::{Path, PathBuf};
 

@@ -1,8 +1,9 @@
 //! Check of the features that work on this host, and of what each missing permission would add.
 //!
-//! Nothing is changed and nothing is started: files are looked at and opened, never written. Worked example: in an
-//! unprivileged container with cgroup v2 the cpu controller is there but its files cannot be written, so `top` works and
-//! `apply` does not; tracefs is not mounted, so `record` has no events and says which mount would give them.
+//! Nothing is changed and nothing is started: files are looked at and opened, never written. Worked
+//! example: in an unprivileged container with cgroup v2 the cpu controller is there but its files
+//! cannot be written, so `top` works and `apply` does not; tracefs is not mounted, so `record` has
+//! no events and says which mount would give them.
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -70,7 +71,8 @@ pub struct Checked {
     pub verbs: Vec<Finding>,
 }
 
-/// Capabilities that make a difference: bit in `CapEff` and name (`include/uapi/linux/capability.h`).
+/// Capabilities that make a difference: bit in `CapEff` and name
+/// (`include/uapi/linux/capability.h`).
 const CAPABILITIES: [(u32, &str); 6] = [
     (1, "CAP_DAC_OVERRIDE"),
     (19, "CAP_SYS_PTRACE"),
@@ -89,7 +91,8 @@ const NAMES: [&str; 5] = [
     "var/lib/containers/storage/overlay-containers",
 ];
 
-/// Looks at the host whose files are below `root` (`/`, but for tests) and whose cpu controller is `hierarchy`.
+/// Looks at the host whose files are below `root` (`/`, but for tests) and whose cpu controller is
+/// `hierarchy`.
 pub fn check(root: &Path, hierarchy: Option<&CpuHierarchy>) -> Checked {
     let host = Host { root };
     let cgroups = host.cgroups(hierarchy);

@@ -1,7 +1,7 @@
 //! Counters of the live kernel: `cpu.stat`, `schedstat` of a task, steal in `/proc/stat`.
 //!
-//! Worked example: `/proc/PID/task/TID/schedstat` with `1200688 92929 2` is a task that ran for 1.2 ms
-//! in two turns and waited 0.09 ms for them.
+//! Worked example: `/proc/PID/task/TID/schedstat` with `1200688 92929 2` is a task that ran for
+//! 1.2 ms in two turns and waited 0.09 ms for them.
 
 use std::path::Path;
 
@@ -9,8 +9,8 @@ use schedcast_base::cpu_stat::{CpuStat, Refused};
 
 use crate::error::{HostError, Result, read_text};
 
-/// Reads the text of a group's `cpu.stat`, of either version; `path` is for error messages. Lines that no kernel known here
-/// prints are left out.
+/// Reads the text of a group's `cpu.stat`, of either version; `path` is for error messages. Lines
+/// that no kernel known here prints are left out.
 pub(crate) fn read_cpu_stat(text: &str, path: &Path) -> Result<CpuStat> {
     let mut stat = CpuStat::default();
     for (index, line) in text.lines().enumerate() {
@@ -116,9 +116,10 @@ impl CpuTimes {
         })
     }
 
-    /// CPU time of all tasks, accounted exactly, ns: the counter of cgroup v1 for its root group. `/proc/stat` charges
-    /// a whole tick to the task that runs at the time. Throttling and refills are in step with ticks, so two hogs with 15 ms
-    /// in every 20 seemed to use a tenth more than they had. `None` without such a group.
+    /// CPU time of all tasks, accounted exactly, ns: the counter of cgroup v1 for its root group.
+    /// `/proc/stat` charges a whole tick to the task that runs at the time. Throttling and refills
+    /// are in step with ticks, so two hogs with 15 ms in every 20 seemed to use a tenth more than
+    /// they had. `None` without such a group.
     pub fn used_ns() -> Option<u64> {
         let text = std::fs::read_to_string("/sys/fs/cgroup/cpuacct/cpuacct.usage").ok()?;
         text.trim().parse().ok()

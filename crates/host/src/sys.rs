@@ -55,7 +55,8 @@ pub fn thread_number() -> i32 {
 
 /// CPU time of a thread of this process in ns; 0 when it has ended.
 pub fn cpu_ns_of_thread(thread: i32) -> u64 {
-    // The kernel's clock of one thread's scheduled time: its number inverted, then 4 for "thread" and 2 for that clock.
+    // The kernel's clock of one thread's scheduled time: its number inverted, then 4 for "thread"
+    // and 2 for that clock.
     clock_ns((!thread << 3) | 4 | 2)
 }
 
@@ -103,11 +104,13 @@ pub(crate) fn end_with_parent(command: &mut std::process::Command) {
     }
 }
 
-/// Makes a folder of its own, which no other user may enter, below `place`; its name begins with `begin`.
+/// Makes a folder of its own, which no other user may enter, below `place`; its name begins with
+/// `begin`.
 pub(crate) fn make_folder(place: &Path, begin: &str) -> io::Result<PathBuf> {
     let pattern = place.join(format!("{begin}XXXXXX")).into_os_string();
     let mut pattern = CString::new(pattern.into_vec())?.into_bytes_with_nul();
-    // SAFETY: the pattern ends in NUL and has room for the name, which replaces its last six letters.
+    // SAFETY: the pattern ends in NUL and has room for the name, which replaces its last six
+    // letters.
     if unsafe { libc::mkdtemp(pattern.as_mut_ptr().cast()) }.is_null() {
         return Err(io::Error::last_os_error());
     }
@@ -196,10 +199,11 @@ pub fn set_nice(nice: i32) -> io::Result<()> {
     check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) }.into()).map(drop)
 }
 
-/// Puts the calling thread under `SCHED_IDLE`: it keeps its CPU out of idle and yields to any other.
+/// Puts the calling thread under `SCHED_IDLE`: it keeps its CPU out of idle and yields to any
+/// other.
 pub fn set_policy_idle() -> io::Result<()> {
-    // The kernel's structure is this one number. Not through the C library: musl's function refuses, because POSIX wants the
-    // policy of a whole process.
+    // The kernel's structure is this one number. Not through the C library: musl's function
+    // refuses, because POSIX wants the policy of a whole process.
     let priority: libc::c_int = 0;
     // SAFETY: `priority` is valid and outlives the call.
     let done = unsafe {
@@ -282,7 +286,8 @@ pub fn register_membarrier() -> io::Result<()> {
     membarrier_command(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
 }
 
-/// Interrupts every other CPU that runs a thread of this process, and waits until they have handled it.
+/// Interrupts every other CPU that runs a thread of this process, and waits until they have handled
+/// it.
 pub fn membarrier() -> io::Result<()> {
     membarrier_command(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED)
 }
@@ -322,7 +327,8 @@ pub(crate) fn memory_file() -> io::Result<File> {
     Ok(unsafe { File::from_raw_fd(fd as i32) })
 }
 
-/// Moves up to `bytes` from one descriptor to another, one of them a pipe, without waiting for the source.
+/// Moves up to `bytes` from one descriptor to another, one of them a pipe, without waiting for the
+/// source.
 pub(crate) fn splice(from: &impl AsRawFd, to: &impl AsRawFd, bytes: usize) -> io::Result<usize> {
     let (nowhere, flags) = (
         std::ptr::null_mut(),
@@ -350,7 +356,8 @@ pub(crate) fn kill_process_group(group: i32) {
 
 /// Asks a process to end.
 pub(crate) fn terminate(pid: i32) {
-    // SAFETY: kill has no memory preconditions. The process is a child that has not been waited for.
+    // SAFETY: kill has no memory preconditions. The process is a child that has not been waited
+    // for.
     unsafe { libc::kill(pid, libc::SIGTERM) };
 }
 
@@ -373,8 +380,8 @@ extern "C" fn remember_stop(_signal: libc::c_int) {
     STOP.store(true, Ordering::Relaxed);
 }
 
-/// From now on SIGINT, SIGTERM and SIGHUP (a terminal or a remote login that went away) set the returned flag and do
-/// nothing else. Those that were ignored, as `nohup` has it, stay ignored.
+/// From now on SIGINT, SIGTERM and SIGHUP (a terminal or a remote login that went away) set the
+/// returned flag and do nothing else. Those that were ignored, as `nohup` has it, stay ignored.
 pub fn stop_flag() -> &'static AtomicBool {
     let handler: extern "C" fn(libc::c_int) = remember_stop;
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {

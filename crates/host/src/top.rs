@@ -1,11 +1,12 @@
 //! Which limited groups of this host are throttled, and how much.
 //!
-//! Two looks at every group's `cpu.stat` give rates. Worked example: in one second a group with `cpu.max 20000 100000` counted
-//! 10 periods, 9 of them throttled, 0.8 s of throttled time and 0.2 s of CPU time: 90 % of its periods are throttled, it
-//! uses 0.20 of the 0.20 CPUs that it may, and 0.8 of its CPUs' seconds are lost each second.
+//! Two looks at every group's `cpu.stat` give rates. Worked example: in one second a group with
+//! `cpu.max 20000 100000` counted 10 periods, 9 of them throttled, 0.8 s of throttled time and
+//! 0.2 s of CPU time: 90 % of its periods are throttled, it uses 0.20 of the 0.20 CPUs that it may,
+//! and 0.8 of its CPUs' seconds are lost each second.
 //!
-//! The kernel counts a period only while the group is active, so the share is one of active periods, and a group that
-//! slept has none.
+//! The kernel counts a period only while the group is active, so the share is one of active
+//! periods, and a group that slept has none.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -156,7 +157,8 @@ impl Look {
     }
 }
 
-/// `None` for a group without bandwidth control, such as the root of version 2, and for one that went away.
+/// `None` for a group without bandwidth control, such as the root of version 2, and for one that
+/// went away.
 fn count(hierarchy: &CpuHierarchy, accounting: Option<&PathBuf>, path: &str) -> Option<Counted> {
     let dir = hierarchy.dir(path);
     let limits = read_limits(hierarchy.version(), &dir).ok()?;
@@ -256,7 +258,8 @@ mod tests {
 
     use super::*;
 
-    /// A group with this limit and these counters: periods, throttled ones, throttled and used time in µs.
+    /// A group with this limit and these counters: periods, throttled ones, throttled and used time
+    /// in µs.
     fn group(root: &Path, path: &str, max: &str, [periods, throttled, lost, used]: [u64; 4]) {
         let mut dir = root.to_owned();
         for part in path.split('/') {

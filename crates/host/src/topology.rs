@@ -1,9 +1,9 @@
 //! Topology of this machine and facts about its kernel, from sysfs and the kernel's own
 //! configuration.
 //!
-//! A two-socket machine with two cores of two threads each shows CPUs 0–7. CPU 0 has package 0, core 0,
-//! siblings `0,4`; its largest cache is shared by `0-1,4-5`. That gives sockets {0,1}, SMT width 2 and two
-//! last-level-cache groups: {0,1,4,5} and {2,3,6,7}.
+//! A two-socket machine with two cores of two threads each shows CPUs 0–7. CPU 0 has package 0,
+//! core 0, siblings `0,4`; its largest cache is shared by `0-1,4-5`. That gives sockets {0,1}, SMT
+//! width 2 and two last-level-cache groups: {0,1,4,5} and {2,3,6,7}.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -163,7 +163,8 @@ fn read_cpu(system: &Path, cpu: usize) -> Result<CpuInfo> {
     })
 }
 
-/// The CPUs of the cache of the highest level that holds data; `None` where caches are not described.
+/// The CPUs of the cache of the highest level that holds data; `None` where caches are not
+/// described.
 fn read_llc(cache: &Path) -> Result<Option<Vec<usize>>> {
     let mut best: Option<(usize, PathBuf)> = None;
     for index in 0.. {

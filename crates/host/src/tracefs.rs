@@ -1,7 +1,7 @@
 //! A separate trace buffer: a tracefs *instance*, so that other tracing is not touched.
 //!
-//! Where no tracefs is mounted, one is mounted on a private directory for the time of the trace. Both are
-//! taken away on drop, and by a watchman process if this process dies first.
+//! Where no tracefs is mounted, one is mounted on a private directory for the time of the trace.
+//! Both are taken away on drop, and by a watchman process if this process dies first.
 
 use std::ffi::CString;
 use std::fs;

@@ -1,12 +1,14 @@
-//! An experiment run for real: its groups made, its programs started together, everything recorded meanwhile.
+//! An experiment run for real: its groups made, its programs started together, everything recorded
+//! meanwhile.
 //!
 //! ```text
 //! groups made, settings written ──► recorder on ──► programs go together … all ended ──► recorder off ──► groups gone
 //! ```
 //!
-//! The groups get names of their own, so that an experiment's `/pg` never touches a group that is in use: it becomes
-//! `/schedcast-4711-pg`, and `/pg/worker` becomes `/schedcast-4711-pg/worker`. Worked example: two programs of 4 s
-//! with 2000 scheduling events a second leave a recording of 8000 events and two rows of counters.
+//! The groups get names of their own, so that an experiment's `/pg` never touches a group that is
+//! in use: it becomes `/schedcast-4711-pg`, and `/pg/worker` becomes `/schedcast-4711-pg/worker`.
+//! Worked example: two programs of 4 s with 2000 scheduling events a second leave a recording of
+//! 8000 events and two rows of counters.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,7 +49,8 @@ pub struct Setup {
     pub programs: Vec<ProgramSetup>,
     /// Programs that have not ended by then are killed.
     pub timeout: Duration,
-    /// Counters are those between these two times; without them, from the first program's start to the last one's end.
+    /// Counters are those between these two times; without them, from the first program's start to
+    /// the last one's end.
     pub window: Option<(Duration, Duration)>,
 }
 
@@ -60,7 +63,8 @@ pub struct Real {
     pub groups: Vec<CpuStat>,
     /// CPU time of the server of each program that has one, in the order of the programs.
     pub servers: Vec<Option<Duration>>,
-    /// Share of the machine's time that programs of others took, 0 to 1; the recorder is none of them.
+    /// Share of the machine's time that programs of others took, 0 to 1; the recorder is none of
+    /// them.
     pub others_ratio: f64,
     /// Recorder's own report, where there was a recorder.
     pub recorded: Option<Report>,
@@ -82,8 +86,8 @@ pub fn prepare(setup: &Setup) -> Result<Vec<Option<Client>>> {
         .collect()
 }
 
-/// Runs `setup` once; the recording goes to `folder`, a new one. Without a folder nothing is recorded. `clients` are the
-/// programs that [`prepare`] made servers' files for.
+/// Runs `setup` once; the recording goes to `folder`, a new one. Without a folder nothing is
+/// recorded. `clients` are the programs that [`prepare`] made servers' files for.
 ///
 /// # Errors
 /// Missing rights, a setting the kernel refuses, a program or server that does not start.
@@ -225,7 +229,8 @@ const TICK_NS: u64 = 10_000_000;
 /// CPU time of all CPUs so far.
 struct Machine {
     times: CpuTimes,
-    /// CPU time of all programs; the kernel's own threads work for the senders of packets and the writers of files.
+    /// CPU time of all programs; the kernel's own threads work for the senders of packets and the
+    /// writers of files.
     used_ns: u64,
 }
 

@@ -177,7 +177,8 @@ fn the_hierarchy_is_checked_as_the_kernel_does() {
             floor: 524_288
         }
     );
-    // From 50/100 to 150/300 with a child of the same share, only lifting the limit in between works.
+    // From 50/100 to 150/300 with a child of the same share, only lifting the limit in between
+    // works.
     parent
         .set_limits(&limits(Some(150_000), 300_000, 0))
         .unwrap();
@@ -338,8 +339,9 @@ fn a_command_that_does_not_exist_fails_the_whole_run() {
 #[ignore = "a part of the test of sudden death"]
 #[allow(unsafe_code)]
 fn maker_that_gets_killed() {
-    // A shell starts background jobs, and so perhaps these tests, with SIGINT ignored; nothing would end the maker then.
-    // SAFETY: no handler is installed, and no other thread cares for this signal.
+    // A shell starts background jobs, and so perhaps these tests, with SIGINT ignored; nothing
+    // would end the maker then. SAFETY: no handler is installed, and no other thread cares for this
+    // signal.
     unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
     let group = CpuCgroup::create("/", &std::env::var("SCHEDCAST_TEST_GROUP").unwrap()).unwrap();
     let hog = CommandSpec::new("sh")

@@ -264,7 +264,8 @@ fn bpf_records_of_a_job_what_tracefs_records() {
     let told = about(&bpf, thread);
     assert!(told.len() > 40, "20 sleeps and wakeups: {told:#?}");
     let by_tracefs = about(&traced, thread);
-    // What tells of a thread while a guest's own agent runs may be missing: some hide their context from BPF.
+    // What tells of a thread while a guest's own agent runs may be missing: some hide their context
+    // from BPF.
     let mut rest = by_tracefs.iter();
     let unknown: Vec<_> = told
         .iter()
@@ -278,7 +279,8 @@ fn bpf_records_of_a_job_what_tracefs_records() {
     assert!(bpf * 20 >= tracefs * 19, "{bpf} of {tracefs}");
 }
 
-/// How often a job in the group was woken, and how often a stranger beside it was run and woken, by what BPF kept.
+/// How often a job in the group was woken, and how often a stranger beside it was run and woken, by
+/// what BPF kept.
 fn member_and_stranger(group: &CpuCgroup) -> Option<(usize, usize, usize)> {
     let directory = tempfile::tempdir().unwrap();
     let mut stranger = std::process::Command::new(HOG)
@@ -315,8 +317,8 @@ fn member_and_stranger(group: &CpuCgroup) -> Option<(usize, usize, usize)> {
 fn bpf_leaves_out_the_wakeups_of_threads_that_have_nothing_to_do_with_the_group() {
     let _turn = turn();
     let Some(group) = group("only") else { return };
-    // A soft interrupt that wakes somebody while the stranger runs makes it a partner, so that more is kept: on a busy host
-    // that comes now and then.
+    // A soft interrupt that wakes somebody while the stranger runs makes it a partner, so that more
+    // is kept: on a busy host that comes now and then.
     let mut kept = Vec::new();
     for _ in 0..5 {
         let Some((member, run, stranger)) = member_and_stranger(&group) else {

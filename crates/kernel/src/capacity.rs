@@ -1,13 +1,14 @@
 //! CPUs of unequal capacity: which task fits on which CPU, and which one runs where it does not
 //! (`util_fits_cpu`, `update_misfit_status`).
 //!
-//! A CPU of capacity 446 does at its full clock 446/1024 of the work that the fastest one does. A task fits when its utilisation is
-//! below 80 % of what the CPU has for the fair class; one that runs where it does not fit is a *misfit* task, which
-//! balancing pulls to a CPU that is at least 5 % faster.
+//! A CPU of capacity 446 does at its full clock 446/1024 of the work that the fastest one does. A
+//! task fits when its utilisation is below 80 % of what the CPU has for the fair class; one that
+//! runs where it does not fit is a *misfit* task, which balancing pulls to a CPU that is at least
+//! 5 % faster.
 //!
-//! Worked example (446 and 1024): a task with a utilisation of 356 fits on the small CPU, as 356 · 1280 = 455,680 is less than
-//! 446 · 1024 = 456,704; one with 357 does not (456,960). A CPU of 446 is greater than one of 423 (456,704 > 455,994) and
-//! not than one of 424 (457,072).
+//! Worked example (446 and 1024): a task with a utilisation of 356 fits on the small CPU, as 356 ·
+//! 1280 = 455,680 is less than 446 · 1024 = 456,704; one with 357 does not (456,960). A CPU of 446
+//! is greater than one of 423 (456,704 > 455,994) and not than one of 424 (457,072).
 
 use crate::cpuset::CpuSet;
 use crate::ids::{Cpu, TaskId};
@@ -63,7 +64,8 @@ impl Kernel {
         }
     }
 
-    /// Load of a task that could go to a CPU where it fits, at least 1; 0 = it fits, or has nowhere to go.
+    /// Load of a task that could go to a CPU where it fits, at least 1; 0 = it fits, or has nowhere
+    /// to go.
     fn misfit_load(&mut self, cpu: Cpu, task: TaskId) -> u64 {
         let record = &self.tasks[task.index()];
         let on_largest = || self.capacity_orig_of(cpu) == self.largest_capacity(&record.affinity);
@@ -87,7 +89,8 @@ impl Kernel {
             && (self.rules.balance.misfit_always_kicks || could_be_faster())
     }
 
-    /// Whether all of a CPU's core is idle, which from 7.2 on matters where capacities are unequal and cores have several threads.
+    /// Whether all of a CPU's core is idle, which from 7.2 on matters where capacities are unequal
+    /// and cores have several threads.
     #[inline]
     pub(crate) fn has_whole_core(&self, cpu: Cpu) -> bool {
         !self.rules.balance.asym_looks_at_cores

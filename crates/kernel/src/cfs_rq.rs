@@ -154,8 +154,8 @@ pub struct CfsRq {
     pub min_vruntime: u64,
     /// Queued entities without the running one.
     pub timeline: Timeline,
-    /// The running entity, of those that compete in this queue's virtual time; with the flat pick the running task, on root
-    /// queues only.
+    /// The running entity, of those that compete in this queue's virtual time; with the flat pick
+    /// the running task, on root queues only.
     pub curr: Option<EntityId>,
     /// The entity of this queue that the running task is or belongs to.
     pub h_curr: Option<EntityId>,

@@ -1,9 +1,10 @@
 //! Division by a number that hardly ever changes, without dividing.
 //!
-//! A 64-bit division takes as long as ten other instructions. Multiplying by ⌊(2⁶⁴ − 1) / d⌋ and keeping the
-//! upper half gives the quotient or one less; the remainder tells which. Worked example in decimal with
-//! three digits and d = 4: the inverse is ⌊999 / 4⌋ = 249. 7 · 249 = 1743, upper part 1; the remainder
-//! 7 − 4 is below 4, so 7 / 4 = 1. 8 · 249 = 1992, upper part 1; the remainder 8 − 4 is not, so 8 / 4 = 2.
+//! A 64-bit division takes as long as ten other instructions. Multiplying by ⌊(2⁶⁴ − 1) / d⌋ and
+//! keeping the upper half gives the quotient or one less; the remainder tells which. Worked example
+//! in decimal with three digits and d = 4: the inverse is ⌊999 / 4⌋ = 249. 7 · 249 = 1743, upper
+//! part 1; the remainder 7 − 4 is below 4, so 7 / 4 = 1. 8 · 249 = 1992, upper part 1; the
+//! remainder 8 − 4 is not, so 8 / 4 = 2.
 
 /// A divisor with its inverse.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -13,7 +13,8 @@ pub enum Owner {
     Group(GroupId, CfsRqId),
 }
 
-/// `struct sched_entity`. Looked up more often than anything else, and by a shift where a row has a round size.
+/// `struct sched_entity`. Looked up more often than anything else, and by a shift where a row has a
+/// round size.
 #[derive(Clone, Debug)]
 #[repr(align(256))]
 pub struct Entity {
@@ -30,7 +31,8 @@ pub struct Entity {
     pub slice: Ns,
     /// Weight on its queue.
     pub load: LoadWeight,
-    /// Weight in virtual time: that on its queue, or from 7.3 its part of the CPU over all levels (`h_load`).
+    /// Weight in virtual time: that on its queue, or from 7.3 its part of the CPU over all levels
+    /// (`h_load`).
     pub h_load: VirtualWeight,
     /// `clock_task` up to which its runtime is accounted.
     pub exec_start: Ns,

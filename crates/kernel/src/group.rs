@@ -105,7 +105,8 @@ pub struct Group {
     pub idle: bool,
     /// Σ of the queues' contributions.
     pub load_avg: u64,
-    /// Σ of the queues' runnable averages, 1024 for each task that runs or waits all the time (7.3).
+    /// Σ of the queues' runnable averages, 1024 for each task that runs or waits all the time
+    /// (7.3).
     pub runnable_avg: u64,
     /// CPUs that its tasks may use, as its cpuset says.
     pub nr_cpus: u32,

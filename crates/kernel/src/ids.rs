@@ -52,8 +52,8 @@ index! {
 
 /// A scheduling entity: a task's, or a group's on one CPU.
 ///
-/// Queues and hierarchies are full of entities that may be missing. No entity has row 0, so that `None` is 0
-/// and an `Option` is compared, copied and passed on like a plain number.
+/// Queues and hierarchies are full of entities that may be missing. No entity has row 0, so that
+/// `None` is 0 and an `Option` is compared, copied and passed on like a plain number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntityId(NonZeroU32);
 

@@ -1,8 +1,8 @@
 //! Invariants that hold between any two operations, counted anew from the entities.
 //!
-//! A run does not ask; tests do, and worlds that are drawn to be tortured. Worked example: a queue says that two tasks of
-//! weight 1024 are in it, so its load has to be 2048, its timeline has to hold the one that does not run, and the
-//! counters of the queues above have to say two.
+//! A run does not ask; tests do, and worlds that are drawn to be tortured. Worked example: a queue
+//! says that two tasks of weight 1024 are in it, so its load has to be 2048, its timeline has to
+//! hold the one that does not run, and the counters of the queues above have to say two.
 
 use crate::cfs_rq::CfsRq;
 use crate::entity::Owner;

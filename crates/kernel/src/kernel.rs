@@ -93,7 +93,8 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// How long a wakeup on another CPU takes from the choice of an idle CPU until others see it taken, ns.
+    /// How long a wakeup on another CPU takes from the choice of an idle CPU until others see it
+    /// taken, ns.
     pub fn set_wakeup_mark(&mut self, mark_ns: crate::ids::Ns) {
         self.domains.claims.mark_ns = mark_ns;
     }
@@ -282,8 +283,9 @@ impl Kernel {
         cfs_rq.pelt_clock_throttled = cfs_rq.throttle_count > 0;
         cfs_rq.throttled_clock_pelt_ns = self.rq_clock_pelt(cpu);
         self.cfs_rqs.push(cfs_rq);
-        // Attached while it has no load (`online_fair_sched_group`): left to its first enqueue, what its
-        // first task brings would count twice in the parent, as propagated and as attached.
+        // Attached while it has no load (`online_fair_sched_group`): left to its first enqueue,
+        // what its first task brings would count twice in the parent, as propagated and as
+        // attached.
         self.attach_entity_cfs_rq(p, parent_queue, entity);
     }
 

@@ -5,10 +5,10 @@
 //! [`LOAD_AVG_MAX`] = 47742, and `util_avg` = 1024 · sum / divider climbs 0 → 21 after 1 ms → 504
 //! after 32 ms → 1009 after 200 ms.
 //!
-//! Worked example: an entity that has counted 1000 units of its period runs 2048 units more. It crosses
-//! (1000 + 2048) / 1024 = 2 boundaries. The old sums decay by y²; the 24 units that complete the
-//! old period count decay(24, 2) = 22; one full period in between counts
-//! 47742 − decay(47742, 2) − 1024 = 1001; and the 1000 units of the new, incomplete period count in full.
+//! Worked example: an entity that has counted 1000 units of its period runs 2048 units more. It
+//! crosses (1000 + 2048) / 1024 = 2 boundaries. The old sums decay by y²; the 24 units that
+//! complete the old period count decay(24, 2) = 22; one full period in between counts 47742 −
+//! decay(47742, 2) − 1024 = 1001; and the 1000 units of the new, incomplete period count in full.
 
 use crate::model::{Mark, reached};
 
@@ -105,7 +105,8 @@ pub struct SchedAvg {
     pub runnable_sum: u64,
     /// Σ of the running input · 1024.
     pub util_sum: u32,
-    /// From the last update to the end of its period, ns; the kernel counts the units since the start (`period_contrib`).
+    /// From the last update to the end of its period, ns; the kernel counts the units since the
+    /// start (`period_contrib`).
     pub period_left_ns: u64,
     /// load_sum · weight / divider.
     pub load_avg: u64,
@@ -178,8 +179,9 @@ impl SchedAvg {
         }
     }
 
-    /// Brings the sums to `now` (`___update_load_sum`), and the averages too when a period boundary was
-    /// crossed (`___update_load_avg`). Returns whether it was. `weight` is unscaled, 1 for queues.
+    /// Brings the sums to `now` (`___update_load_sum`), and the averages too when a period boundary
+    /// was crossed (`___update_load_avg`). Returns whether it was. `weight` is unscaled, 1 for
+    /// queues.
     #[inline(always)]
     pub fn update(&mut self, now: u64, inputs: Inputs, weight: u64) -> bool {
         if self.stays_within_period(now) {
@@ -233,8 +235,8 @@ impl SchedAvg {
         true
     }
 
-    /// Adds units to the sums. An entity off the queue neither runs nor wants to, whatever stale flags
-    /// say.
+    /// Adds units to the sums. An entity off the queue neither runs nor wants to, whatever stale
+    /// flags say.
     #[inline(always)]
     fn add(&mut self, contribution: u32, inputs: Inputs) {
         if inputs.load == 0 {
@@ -258,8 +260,8 @@ impl SchedAvg {
     }
 }
 
-/// Contribution of `first` units that complete a period, the full periods after it and `rest` units of
-/// the current one; `decay` is over the first and the full ones (`__accumulate_pelt_segments`).
+/// Contribution of `first` units that complete a period, the full periods after it and `rest` units
+/// of the current one; `decay` is over the first and the full ones (`__accumulate_pelt_segments`).
 #[inline]
 fn segments(decay: Decay, first: u32, rest: u32) -> u32 {
     let completed = decay.of(u64::from(first)) as u32;

@@ -11,8 +11,8 @@
 //! forward; whatever the operation sets off later in its course takes effect at the cursor. Worked
 //! example: at t = 1000 ns CPU 0 wakes a task for idle CPU 1. `spend(Cpu(0), Op::Wakeup, 1)` with a
 //! price of 700 ns moves the cursor of CPU 0 to 1700; `send_ipi(Cpu(0), Cpu(1), …)` leaves at 1700
-//! and arrives, with 1000 ns of delivery, at 2700. A timer of CPU 0 that expires at 1200 waits until
-//! the cursor, 1700.
+//! and arrives, with 1000 ns of delivery, at 2700. A timer of CPU 0 that expires at 1200 waits
+//! until the cursor, 1700.
 //!
 //! # Contended lines
 //!
@@ -50,12 +50,13 @@ pub enum Op {
     Tick,
     /// Tick work at one level of the hierarchy.
     TickLevel,
-    /// Sending an interprocessor interrupt, on the sender; and on who waits for the lock of a queue held meanwhile.
+    /// Sending an interprocessor interrupt, on the sender; and on who waits for the lock of a queue
+    /// held meanwhile.
     IpiSend,
     /// Handling an interprocessor interrupt, on the receiver.
     IpiReceive,
-    /// Interrupt entry and exit of a timer (hrtimer) interrupt. Charged by the platform: one interrupt
-    /// may run several timers.
+    /// Interrupt entry and exit of a timer (hrtimer) interrupt. Charged by the platform: one
+    /// interrupt may run several timers.
     TimerInterrupt,
     /// Interrupt entry and exit of a device interrupt.
     DeviceInterrupt,
@@ -171,7 +172,8 @@ pub enum Timer {
     BandwidthSlack(GroupId),
     /// Period of real-time throttling (≤ 6.11): [`crate::Kernel::rt_period_timer`].
     RtPeriod,
-    /// Zero laxity or new period of a CPU's fair server (6.12): [`crate::Kernel::fair_server_timer`].
+    /// Zero laxity or new period of a CPU's fair server (6.12):
+    /// [`crate::Kernel::fair_server_timer`].
     FairServer(Cpu),
     /// Next period of a deadline task: [`crate::Kernel::dl_timer`].
     Deadline(TaskId),
@@ -281,7 +283,8 @@ pub trait Platform {
     /// Charges `count` times the price of `op` to `cpu` and moves its cursor.
     fn spend(&mut self, cpu: Cpu, op: Op, count: u32);
 
-    /// `cpu` spins for a lock that another one gives up at `until`; nothing where operations take no time.
+    /// `cpu` spins for a lock that another one gives up at `until`; nothing where operations take
+    /// no time.
     fn spin_until(&mut self, _cpu: Cpu, _until: Ns) {}
 
     /// Asks for a cache line on behalf of `cpu`.
@@ -304,7 +307,8 @@ pub trait Platform {
     /// (`tick_nohz_next_event`). `Ns::MAX` when there is none.
     fn next_timer(&self, cpu: Cpu) -> Ns;
 
-    /// When the clock event device of `cpu` fires, its tick counted (`hrtimer_cpu_base.expires_next`).
+    /// When the clock event device of `cpu` fires, its tick counted
+    /// (`hrtimer_cpu_base.expires_next`).
     fn next_expiry(&self, cpu: Cpu) -> Ns {
         self.next_timer(cpu)
     }
@@ -318,7 +322,8 @@ pub trait Platform {
         Counters::default()
     }
 
-    /// Asks for a P-state on behalf of `cpu`; what other CPUs of its clock domain ask for counts too.
+    /// Asks for a P-state on behalf of `cpu`; what other CPUs of its clock domain ask for counts
+    /// too.
     fn request_pstate(&mut self, _cpu: Cpu, _pstate: u32) {}
 
     /// Tells hardware that manages its own P-states what it may choose for `cpu`.

@@ -34,8 +34,8 @@ pub struct Rq {
     pub clock: Ns,
     /// Clock without interrupt and steal time.
     pub clock_task: Ns,
-    /// Time of interrupts and of the hypervisor that `clock_task` has not been told of yet (`prev_irq_time`, `prev_steal_time_rq` seen from
-    /// the other side).
+    /// Time of interrupts and of the hypervisor that `clock_task` has not been told of yet
+    /// (`prev_irq_time`, `prev_steal_time_rq` seen from the other side).
     pub nontask_ns: Ns,
     /// Since when the CPU is in an interrupt, where that is counted (`irq_start_time`).
     pub irq_start_ns: Option<Ns>,
@@ -70,12 +70,14 @@ pub struct Rq {
     pub need_resched: bool,
     /// `TIF_NEED_RESCHED_LAZY` (6.13).
     pub need_resched_lazy: bool,
-    /// The next `schedule()` does not read the clock: a wakeup that preempts has just done so (`RQCF_REQ_SKIP`).
+    /// The next `schedule()` does not read the clock: a wakeup that preempts has just done so
+    /// (`RQCF_REQ_SKIP`).
     pub skip_clock_update: bool,
-    /// Since when this queue's lock is held, if it is: a CPU that looks for tasks elsewhere lets go of it before its switch.
+    /// Since when this queue's lock is held, if it is: a CPU that looks for tasks elsewhere lets go
+    /// of it before its switch.
     pub lock_held_from_ns: Ns,
-    /// Until when it is held: by its own CPU, to switch, or by another, to wake a task here and to send the interrupt
-    /// that asks for a reschedule.
+    /// Until when it is held: by its own CPU, to switch, or by another, to wake a task here and to
+    /// send the interrupt that asks for a reschedule.
     pub lock_held_until_ns: Ns,
     /// Task that had the CPU before the last switch.
     pub switched_from: TaskId,
@@ -137,7 +139,8 @@ pub struct Rq {
     pub idle_entry_ns: Option<Ns>,
     /// How often the idle loop stopped the tick or found it stopped.
     pub idle_calls: u64,
-    /// A tick came since the idle loop last went round, on a CPU without a cpuidle driver (`got_idle_tick`).
+    /// A tick came since the idle loop last went round, on a CPU without a cpuidle driver
+    /// (`got_idle_tick`).
     pub got_idle_tick: bool,
     /// In the nohz mask (`nohz_tick_stopped`).
     pub nohz_tick_stopped: bool,

@@ -1,14 +1,15 @@
 //! Tables whose rows are named by the dense numbers of [`crate::ids`].
 //!
 //! One dispatch looks up some 250 rows, so asking each time whether the row exists was a seventh of
-//! all instructions. A [`Table`] therefore trusts its numbers in optimised builds. That is sound only
-//! because numbers are never computed from input: every one was handed out when its row was added,
-//! tables of a running world never shrink, and whatever comes from outside (workloads, machines,
-//! topologies) is checked once before a world is built. Builds with debug assertions, those of all
-//! tests among them, check every access.
+//! all instructions. A [`Table`] therefore trusts its numbers in optimised builds. That is sound
+//! only because numbers are never computed from input: every one was handed out when its row was
+//! added, tables of a running world never shrink, and whatever comes from outside (workloads,
+//! machines, topologies) is checked once before a world is built. Builds with debug assertions,
+//! those of all tests among them, check every access.
 //!
-//! Worked example: a machine with 8 CPUs and 2 groups has 16 fair queues; `cfs_rq_of(group 1, CPU 3)`
-//! is row 1 · 8 + 3 = 11, which exists as soon as `group_create` returned group 1.
+//! Worked example: a machine with 8 CPUs and 2 groups has 16 fair queues;
+//! `cfs_rq_of(group 1, CPU 3)` is row 1 · 8 + 3 = 11, which exists as soon as `group_create`
+//! returned group 1.
 
 use std::ops::{Deref, DerefMut, Index, IndexMut, Range, RangeFrom};
 

@@ -5,8 +5,9 @@
 //!
 //! Virtual time is real time divided by weight. The kernel never divides: it multiplies by a 32-bit
 //! inverse. Worked example: 1,000,000 ns at nice 5 (weight 335, inverse 12,820,798):
-//! `1024 · 12,820,798 = 13,128,497,152`, which needs 34 bits, so two are dropped (3,282,124,288) and
-//! the final shift becomes 30: `1,000,000 · 3,282,124,288 >> 30 = 3,056,716` ns of virtual time.
+//! `1024 · 12,820,798 = 13,128,497,152`, which needs 34 bits, so two are dropped (3,282,124,288)
+//! and the final shift becomes 30: `1,000,000 · 3,282,124,288 >> 30 = 3,056,716` ns of virtual
+//! time.
 
 /// Fraction bits of a scaled weight (`SCHED_FIXEDPOINT_SHIFT`).
 pub const WEIGHT_SHIFT: u32 = 10;
@@ -25,7 +26,8 @@ const NICE_TO_WEIGHT: [u32; 40] = [
     70, 56, 45, 36, 29, 23, 18, 15,
 ];
 
-/// Nice levels whose row of `sched_prio_to_wmult` is rounded down, where all others are rounded to nearest.
+/// Nice levels whose row of `sched_prio_to_wmult` is rounded down, where all others are rounded to
+/// nearest.
 const ROUNDED_DOWN: [i32; 4] = [13, 14, 16, 17];
 
 /// A weight with its cached inverse (`struct load_weight`).
@@ -35,13 +37,14 @@ pub struct LoadWeight {
     pub weight: u64,
     /// The same without its fraction bits, which is asked for far more often than weights change.
     unscaled: u64,
-    /// ⌊(2^32 − 1) / unscaled weight⌋, or the rounded table value for nice levels; 0 = not computed.
+    /// ⌊(2^32 − 1) / unscaled weight⌋, or the rounded table value for nice levels; 0 = not
+    /// computed.
     inverse: u32,
 }
 
 impl LoadWeight {
-    /// From a scaled weight. The kernel computes the inverse when it is first needed; a group's entity
-    /// needs it many times between two changes of its weight.
+    /// From a scaled weight. The kernel computes the inverse when it is first needed; a group's
+    /// entity needs it many times between two changes of its weight.
     pub const fn from_scaled(weight: u64) -> Self {
         let unscaled = scale_load_down(weight);
         Self::with_inverse(weight, unscaled, inverse_of(unscaled))
@@ -61,7 +64,8 @@ impl LoadWeight {
     /// When `nice` is outside −20..=19.
     pub fn from_nice(nice: i32) -> Self {
         let unscaled = u64::from(NICE_TO_WEIGHT[(nice + 20) as usize]);
-        // The kernel's table holds 2^32 / weight rounded to nearest, unlike computed inverses; four rows are rounded down.
+        // The kernel's table holds 2^32 / weight rounded to nearest, unlike computed inverses; four
+        // rows are rounded down.
         let rounding = if ROUNDED_DOWN.contains(&nice) {
             0
         } else {
@@ -110,10 +114,11 @@ impl LoadWeight {
 
 /// The weight of an entity in virtual time, with what a division by it needs.
 ///
-/// Worked example, weight 335 (nice 5): up to 7.0 it is 335 in sums of virtual time, and real time is multiplied with
-/// the inverse, as above. From 7.1 it is 343,040 in sums, fraction bits included, and 1,000,000 ns become
-/// 1,000,000 · 1,048,576 / 343,040 = 3,056,716 ns by a division. The two ways differ for weights whose fraction bits
-/// are not zero: those of groups, 768.5 for instance.
+/// Worked example, weight 335 (nice 5): up to 7.0 it is 335 in sums of virtual time, and real time
+/// is multiplied with the inverse, as above. From 7.1 it is 343,040 in sums, fraction bits
+/// included, and 1,000,000 ns become 1,000,000 · 1,048,576 / 343,040 = 3,056,716 ns by a division.
+/// The two ways differ for weights whose fraction bits are not zero: those of groups, 768.5 for
+/// instance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct VirtualWeight {
     /// Scaled weight.
@@ -130,7 +135,8 @@ pub struct VirtualWeight {
 const DIVIDES: u32 = u32::MAX;
 
 impl VirtualWeight {
-    /// Of a weight. `divides` = real time is divided by all of the weight, `full_sums` = all of it counts in sums (both 7.1).
+    /// Of a weight. `divides` = real time is divided by all of the weight, `full_sums` = all of it
+    /// counts in sums (both 7.1).
     pub const fn new(load: &LoadWeight, divides: bool, full_sums: bool) -> Self {
         let in_sums = if full_sums {
             load.weight
@@ -319,7 +325,8 @@ mod tests {
 
     #[test]
     fn from_7_1_on_all_of_the_weight_counts() {
-        // 768.5 · 1024 = 786,944: 10 ms · 2^20 / 786,944 = 13,324,658 ns, and by the inverse of 768 alone 13,333,332.
+        // 768.5 · 1024 = 786,944: 10 ms · 2^20 / 786,944 = 13,324,658 ns, and by the inverse of 768
+        // alone 13,333,332.
         let group = LoadWeight::from_scaled(786_944);
         let full = VirtualWeight::new(&group, true, true);
         assert_eq!(calc_delta_fair(10_000_000, &full), 13_324_658);

@@ -1,5 +1,5 @@
-//! How fast whole forecasts run: `cargo bench -p schedcast-lab`. For the first two one element is a wakeup,
-//! for the last one a variant of the what-if.
+//! How fast whole forecasts run: `cargo bench -p schedcast-lab`. For the first two one element is a
+//! wakeup, for the last one a variant of the what-if.
 #![allow(missing_docs)] // criterion's macros generate public functions
 
 use std::path::Path;

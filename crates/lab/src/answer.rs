@@ -32,8 +32,8 @@ pub struct Answer {
     pub context: Context,
 }
 
-/// How many runs an answer takes: every variant, once more with drifting work and the recorded limit once more where the
-/// question is about a recording.
+/// How many runs an answer takes: every variant, once more with drifting work and the recorded
+/// limit once more where the question is about a recording.
 ///
 /// # Errors
 /// A question that does not say which group it is about.
@@ -170,15 +170,16 @@ const MOST_SEEDS: u32 = 40;
 const MORE_SEEDS: u32 = 10;
 /// It adds seeds until what programs measure is compared to within so much of the baseline.
 const PRECISION: f64 = 0.01;
-/// Switches between tasks in all runs so far from which on further seeds are not added: some seconds on one CPU.
+/// Switches between tasks in all runs so far from which on further seeds are not added: some
+/// seconds on one CPU.
 const CHEAP_SWITCHES: f64 = 3e6;
 
 /// Runs the experiment and compares its variants. Where the number of seeds is not given, it adds
 /// some as long as that is cheap and the intervals are wider than [`PRECISION`]. The decision
 /// depends on results only, never on a time, so that every machine takes the same seeds.
 ///
-/// Worked example: two kernels that differ by 0.5 % where seeds spread by 4 %. With 10 seeds the interval of the ratio
-/// is ±4 %, with 20 ±2.6 and with 40 ±1.8: it stays so.
+/// Worked example: two kernels that differ by 0.5 % where seeds spread by 4 %. With 10 seeds the
+/// interval of the ratio is ±4 %, with 20 ±2.6 and with 40 ±1.8: it stays so.
 fn compare(
     question: &Question,
     experiment: &Experiment,
@@ -204,7 +205,8 @@ fn compare(
     }
 }
 
-/// Whether the headline metrics of programs are compared as closely as wanted, or differ so much that more seeds are not needed.
+/// Whether the headline metrics of programs are compared as closely as wanted, or differ so much
+/// that more seeds are not needed.
 fn is_precise(comparison: &Comparison) -> bool {
     let others = comparison.variants.iter().skip(1);
     let mut metrics = others.flat_map(|variant| &variant.metrics);
@@ -228,7 +230,8 @@ fn is_cheap(outcomes: &[Vec<Outcome>]) -> bool {
     switches.sum::<f64>() < CHEAP_SWITCHES
 }
 
-/// Figures of `measured.json` that are metrics of the limited group: figure, metric, factor between.
+/// Figures of `measured.json` that are metrics of the limited group: figure, metric, factor
+/// between.
 const GROUP_FIGURES: [(&str, &str, f64); 6] = [
     ("nr_periods", "nr_periods", 1.0),
     ("nr_throttled", "nr_throttled", 1.0),
@@ -238,8 +241,9 @@ const GROUP_FIGURES: [(&str, &str, f64); 6] = [
     ("usage_ms", "usage_usec", 1000.0),
 ];
 
-/// Times of `measured.json`: figure, the distribution it is a value of, and which value. From sending to
-/// the reply a server handles a request; from the schedule to the reply is what the client sees.
+/// Times of `measured.json`: figure, the distribution it is a value of, and which value. From
+/// sending to the reply a server handles a request; from the schedule to the reply is what the
+/// client sees.
 pub const LATENCY_FIGURES: [(&str, &str, &str); 10] = [
     ("p50_ms", "activation_latency", "p50"),
     ("p75_ms", "activation_latency", "p75"),
@@ -253,7 +257,8 @@ pub const LATENCY_FIGURES: [(&str, &str, &str); 10] = [
     ("request_p99_ms", "request_latency", "p99"),
 ];
 
-/// Whom an answer from a recording or a profile is about: a group and all below it, or the whole machine.
+/// Whom an answer from a recording or a profile is about: a group and all below it, or the whole
+/// machine.
 fn about(
     question: &Question,
     experiment: &Experiment,
@@ -418,7 +423,8 @@ fn describe_limit(settings: &CgroupSettings) -> String {
     )
 }
 
-/// How the clients of a recorded service decide when to ask: as the replay says it, or as the user does.
+/// How the clients of a recorded service decide when to ask: as the replay says it, or as the user
+/// does.
 fn describe_clients(scenario: &Scenario, known: Option<&ClosedLoop>) -> String {
     let Some(seen) = known else {
         return String::new();

@@ -5,9 +5,9 @@
 //! release that moves the metric is halved until single changes are left, or changes that only
 //! together move it. Every point on the way is run with the same seeds as the ends.
 //!
-//! Worked example: from 6.5 to 6.8 lie 30 changes in three releases. The points 6.5, 6.6, 6.7 and 6.8
-//! are run first. If only 6.6 moves the metric, its 20 changes are halved: 10, 5, 3, 2, 1.
-//! That is some ten points instead of thirty.
+//! Worked example: from 6.5 to 6.8 lie 30 changes in three releases. The points 6.5, 6.6, 6.7 and
+//! 6.8 are run first. If only 6.6 moves the metric, its 20 changes are halved: 10, 5, 3, 2, 1. That
+//! is some ten points instead of thirty.
 
 use std::collections::BTreeMap;
 
@@ -89,8 +89,9 @@ struct Point {
     release: Option<Version>,
 }
 
-/// Adds to `answer` which changes make the differences between the last `pairs` + 1 columns of `question`, each to the
-/// next, in runs like those that the columns show. `metric` is as for [`bisect`].
+/// Adds to `answer` which changes make the differences between the last `pairs` + 1 columns of
+/// `question`, each to the next, in runs like those that the columns show. `metric` is as for
+/// [`bisect`].
 ///
 /// # Errors
 /// As for [`bisect`].
@@ -113,7 +114,8 @@ pub fn add(
     Ok(())
 }
 
-/// What makes the differences between the last `pairs` + 1 of `scenarios`, each to the next; the rest is as for [`bisect`].
+/// What makes the differences between the last `pairs` + 1 of `scenarios`, each to the next; the
+/// rest is as for [`bisect`].
 ///
 /// # Errors
 /// As for [`bisect`].
@@ -129,10 +131,10 @@ pub fn chain(
         .collect()
 }
 
-/// Finds the changes that make the difference between the last two of `scenarios`, each run with `seeds`
-/// seeds.
-/// `metric` is what is followed; left out, the headline metric of the `subjects` (of all programs
-/// without them) whose change is surest and largest. `finished` is called after each run.
+/// Finds the changes that make the difference between the last two of `scenarios`, each run with
+/// `seeds` seeds. `metric` is what is followed; left out, the headline metric of the `subjects` (of
+/// all programs without them) whose change is surest and largest. `finished` is called after each
+/// run.
 ///
 /// # Errors
 /// Scenarios that differ in more than their kernels, an unknown metric, a run that fails.

@@ -45,7 +45,8 @@ pub struct Comparison {
     pub baseline: String,
     /// The variants in the order of the experiment.
     pub variants: Vec<Variant>,
-    /// Which changes between the last two variants' kernels make the difference; absent if not asked for.
+    /// Which changes between the last two variants' kernels make the difference; absent if not
+    /// asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bisection: Option<Bisection>,
     /// The same between the kernels before, pair by pair; absent if nobody asked about three.
@@ -116,7 +117,8 @@ pub struct Summary {
     pub better: Better,
     /// Mean over seeds: harmonic for rates, arithmetic for the rest.
     pub mean: f64,
-    /// The value is a lower bound: in some run the percentile falls among what had not finished, which counts with its age.
+    /// The value is a lower bound: in some run the percentile falls among what had not finished,
+    /// which counts with its age.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub at_least: bool,
     /// 95 % interval of the mean; null with fewer than two samples.
@@ -129,8 +131,8 @@ pub struct Summary {
     pub recorded: Option<f64>,
     /// One value for each seed, in seed order; null where the run had none.
     pub samples: Vec<Option<f64>>,
-    /// In the baseline, the largest relative change that 95 of 100 comparisons of it with itself under other draws show; absent
-    /// in other variants, with one seed and where the mean is zero.
+    /// In the baseline, the largest relative change that 95 of 100 comparisons of it with itself
+    /// under other draws show; absent in other variants, with one seed and where the mean is zero.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chaos_floor: Option<f64>,
     /// The change against the baseline; null in the baseline and where it lacks the metric.
@@ -148,9 +150,9 @@ pub struct Change {
     pub ratio: Option<f64>,
     /// 95 % interval of the ratio; null with fewer than two common seeds.
     pub ci95: Option<[f64; 2]>,
-    /// Whether the change is beyond what seeds make: the 95 % interval of the ratio and a 99 % interval of the paired
-    /// difference exclude no change, it is not tiny (below 0.5 % and a third of the chaos floor), and seeds make some difference to
-    /// the metric unless it is a count.
+    /// Whether the change is beyond what seeds make: the 95 % interval of the ratio and a 99 %
+    /// interval of the paired difference exclude no change, it is not tiny (below 0.5 % and a third
+    /// of the chaos floor), and seeds make some difference to the metric unless it is a count.
     pub significant: bool,
 }
 
@@ -244,10 +246,11 @@ impl Comparison {
         }
     }
 
-    /// Adds the interval of one more run to every value: what is measured later is one run, with its own phases and its own
-    /// drift, not a mean. The interval is as wide as `drifted` is, runs of the same variants in which work drifts; without
-    /// them nothing drifted. The mean stays that of runs without drift, because a little more work near a limit costs
-    /// much more than a little less saves: a mean over drifted runs would say what no run is like.
+    /// Adds the interval of one more run to every value: what is measured later is one run, with
+    /// its own phases and its own drift, not a mean. The interval is as wide as `drifted` is, runs
+    /// of the same variants in which work drifts; without them nothing drifted. The mean stays that
+    /// of runs without drift, because a little more work near a limit costs much more than a little
+    /// less saves: a mean over drifted runs would say what no run is like.
     pub fn add_intervals_of_one_run(&mut self, drifted: &[Vec<Outcome>]) {
         for (index, variant) in self.variants.iter_mut().enumerate() {
             let samples = drifted.get(index).map(|runs| samples_by_metric(runs));
@@ -299,8 +302,8 @@ impl Variant {
 }
 
 impl Summary {
-    /// Whether the seeds differ so much that their mean says nothing: their standard deviation is larger than their mean, as where
-    /// one phase in a hundred makes all the difference.
+    /// Whether the seeds differ so much that their mean says nothing: their standard deviation is
+    /// larger than their mean, as where one phase in a hundred makes all the difference.
     pub fn phases_decide(&self) -> bool {
         let values = self.values();
         values.len() > 2 && self.mean > 0.0 && standard_deviation(&values) > self.mean
@@ -365,15 +368,16 @@ fn ends(interval: Option<Interval>) -> Option<[f64; 2]> {
     interval.map(|interval| [interval.low, interval.high])
 }
 
-/// Changes below this, and below a third of the chaos floor, have no star however sure they are: a price is known to 2.5 %, so one
-/// nanosecond more of it is true, and nothing to tell.
+/// Changes below this, and below a third of the chaos floor, have no star however sure they are: a
+/// price is known to 2.5 %, so one nanosecond more of it is true, and nothing to tell.
 const SMALLEST_CHANGE: f64 = 0.005;
 
 /// Nor has a change that does not show in the four digits of a table.
 const PRINTED_CHANGE: f64 = 0.0005;
 
-/// Whether a change from `below` to `above` may be starred. Where every seed has the same time in both variants, nothing was
-/// drawn, and how far the change is beyond what draws would make is unknown; a count may well be the same under all draws.
+/// Whether a change from `below` to `above` may be starred. Where every seed has the same time in
+/// both variants, nothing was drawn, and how far the change is beyond what draws would make is
+/// unknown; a count may well be the same under all draws.
 fn may_be_starred(metric: &Metric<'_>, below: &[f64], above: &[f64], ratio: Option<f64>) -> bool {
     let varies = |values: &[f64]| values.windows(2).any(|pair| pair[0] != pair[1]);
     let floor = chaos_floor(below).unwrap_or(0.0);

@@ -32,7 +32,8 @@ impl Default for Style {
 }
 
 impl Style {
-    /// The style for a terminal of so many columns: narrower ones break lines, and beyond the widest the eye loses its row.
+    /// The style for a terminal of so many columns: narrower ones break lines, and beyond the
+    /// widest the eye loses its row.
     pub fn of_terminal(columns: usize, colour: bool) -> Style {
         Style {
             columns: columns.clamp(80, 200),
@@ -85,14 +86,14 @@ pub struct Fit {
     pub predicted: f64,
     /// Value that the recording shows, in the metric's unit.
     pub seen: f64,
-    /// Least and most of the seeds, where the recording does not show when its periods end. Each seed
-    /// draws that then, and the recorded run is one of the draws.
+    /// Least and most of the seeds, where the recording does not show when its periods end. Each
+    /// seed draws that then, and the recorded run is one of the draws.
     pub chance: Option<[f64; 2]>,
 }
 
 impl Fit {
-    /// The simulated value to judge the simulation by: the mean, or where chance decides when periods
-    /// end, the value in the range of the seeds that is nearest to the recorded one.
+    /// The simulated value to judge the simulation by: the mean, or where chance decides when
+    /// periods end, the value in the range of the seeds that is nearest to the recorded one.
     pub fn judged(&self) -> f64 {
         match self.chance {
             Some([least, most]) => self.seen.clamp(least, most),
@@ -100,7 +101,8 @@ impl Fit {
         }
     }
 
-    /// How far the simulation is off, as a share of what the recording shows; without limit where that is 0.
+    /// How far the simulation is off, as a share of what the recording shows; without limit where
+    /// that is 0.
     pub fn miss(&self) -> f64 {
         match self.predicted == self.seen {
             true => 0.0,

@@ -1,9 +1,10 @@
 //! Whether a run comes to the same end however often it is run, and whoever looks at it.
 //!
-//! Worked example: a scenario is run in one go, once more, and a third time in steps of random length, after each of which
-//! somebody asks for the energy so far. The first two have the event hash `8be0…`, the third has `17c4…`. All are run once
-//! more with their events kept: event 4,711 of the first is a switch on CPU 2 at 1,203,182 ns, of the third one at
-//! 1,203,190 ns. That is where to look.
+//! Worked example: a scenario is run in one go, once more, and a third time in steps of random
+//! length, after each of which somebody asks for the energy so far. The first two have the event
+//! hash `8be0…`, the third has `17c4…`. All are run once more with their events kept: event 4,711
+//! of the first is a switch on CPU 2 at 1,203,182 ns, of the third one at 1,203,190 ns. That is
+//! where to look.
 
 use schedcast_kernel::Ns;
 use schedcast_sim::events::TraceEvent;
@@ -141,8 +142,8 @@ impl std::fmt::Display for Difference {
     }
 }
 
-/// Runs a scenario in all ways: the hash of their events when all come to the same, else where the first other one
-/// parts.
+/// Runs a scenario in all ways: the hash of their events when all come to the same, else where the
+/// first other one parts.
 ///
 /// # Errors
 /// As for [`Simulator::finish`].

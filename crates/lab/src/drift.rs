@@ -1,8 +1,11 @@
-//! Runs that are still to come find the machine as fast or as slow as it was at some time of the recording.
+//! Runs that are still to come find the machine as fast or as slow as it was at some time of the
+//! recording.
 //!
-//! A recording shows how the CPU time of a request drifted from window to window ([`Replay::drift_permille`]); each seed
-//! takes another value of that range. Worked example: a drift of 100 ‰ and six seeds make requests take 856, 913, 971, 1029, 1087 and 1144 ‰
-//! of what they took: values as far apart as possible that deviate by 100 ‰ or so, evenly, and 1000 ‰ in the mean.
+//! A recording shows how the CPU time of a request drifted from window to window
+//! ([`Replay::drift_permille`]); each seed takes another value of that range. Worked example: a
+//! drift of 100 ‰ and six seeds make requests take 856, 913, 971, 1029, 1087 and 1144 ‰ of what
+//! they took: values as far apart as possible that deviate by 100 ‰ or so, evenly, and 1000 ‰ in
+//! the mean.
 //!
 //! [`Replay::drift_permille`]: schedcast_workload::replay::Replay::drift_permille
 
@@ -22,9 +25,11 @@ const LEAST_PERMILLE: i64 = 100;
 /// Runs of one limit under the same seeds.
 #[derive(Clone, Debug, Default)]
 pub struct Runs {
-    /// Requests take the CPU time that they took in the recording: the means are those of these runs.
+    /// Requests take the CPU time that they took in the recording: the means are those of these
+    /// runs.
     pub plain: Vec<Outcome>,
-    /// They take more or less, as the machine drifted: the intervals cover these, too. Empty where nothing drifted.
+    /// They take more or less, as the machine drifted: the intervals cover these, too. Empty where
+    /// nothing drifted.
     pub drifted: Vec<Outcome>,
 }
 
@@ -43,7 +48,8 @@ impl Runs {
     }
 }
 
-/// The comparison of scenarios by their runs: means of those without drift, intervals of one run that cover drift.
+/// The comparison of scenarios by their runs: means of those without drift, intervals of one run
+/// that cover drift.
 pub fn compared(title: &str, scenarios: &[Scenario], runs: &[Runs]) -> Result<Comparison> {
     let rows = runs
         .iter()
@@ -65,7 +71,8 @@ pub struct Drifting<'a, S> {
 }
 
 impl<S: Simulate> Drifting<'_, S> {
-    /// Runs in which work drifts, a row for each scenario; nothing where nothing drifted or one seed shows no spread.
+    /// Runs in which work drifts, a row for each scenario; nothing where nothing drifted or one
+    /// seed shows no spread.
     pub fn run(
         &self,
         scenarios: &[Scenario],

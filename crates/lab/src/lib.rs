@@ -13,10 +13,10 @@
 //!                                    Comparison ──► tables, JSON
 //! ```
 //!
-//! Worked example: two variants and 10 seeds are 20 runs. Seed 3 of variant 1 differs from seed 3 of
-//! variant 0 in nothing but the settings, so the 10 differences of a metric tell what the settings do;
-//! [`statistics`] says how sure that is. Nothing in here knows how anything is scheduled:
-//! [`simulate::Simulate`] is all this crate asks of a simulator.
+//! Worked example: two variants and 10 seeds are 20 runs. Seed 3 of variant 1 differs from seed 3
+//! of variant 0 in nothing but the settings, so the 10 differences of a metric tell what the
+//! settings do; [`statistics`] says how sure that is. Nothing in here knows how anything is
+//! scheduled: [`simulate::Simulate`] is all this crate asks of a simulator.
 
 pub mod answer;
 pub mod bisect;

@@ -26,8 +26,8 @@ impl Limit {
         }
     }
 
-    /// `scenario` under the name `name`, with this limit on `target` and its periods where the seed puts them: what is
-    /// advised will meet other work than what was recorded.
+    /// `scenario` under the name `name`, with this limit on `target` and its periods where the seed
+    /// puts them: what is advised will meet other work than what was recorded.
     pub fn applied(&self, scenario: &Scenario, target: &str, name: &str) -> Scenario {
         let mut scenario = scenario.clone();
         scenario.name = name.to_string();
@@ -40,7 +40,8 @@ impl Limit {
         scenario
     }
 
-    /// CPU time and burst that it grants in a million µs: what orders limits by how generous they are.
+    /// CPU time and burst that it grants in a million µs: what orders limits by how generous they
+    /// are.
     pub fn grants(&self) -> (u64, u64) {
         let per_second = |part_us: u64| part_us * 1_000_000 / self.period_us.max(1);
         (

@@ -12,7 +12,8 @@ pub struct Outcome {
     pub event_hash: u64,
     /// Measured values by metric. A metric without a value (a percentile of nothing) is absent.
     pub metrics: MetricMap,
-    /// Metrics whose value is a lower bound: a percentile that falls among what has not finished, counted with its age.
+    /// Metrics whose value is a lower bound: a percentile that falls among what has not finished,
+    /// counted with its age.
     pub at_least: BTreeSet<String>,
 }
 

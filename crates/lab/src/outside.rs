@@ -1,10 +1,12 @@
 //! What came with a release, is known to move figures, and is not modelled.
 //!
-//! schedcast compares decisions of the scheduler. Code that became dearer or cheaper, and locks that others hold, are
-//! outside; where somebody published how much they make, the answer to a question about two kernels says so.
+//! schedcast compares decisions of the scheduler. Code that became dearer or cheaper, and locks
+//! that others hold, are outside; where somebody published how much they make, the answer to a
+//! question about two kernels says so.
 //!
-//! Worked example: between 6.18 and 7.1 lies 7.0, and of 7.0 one row is known: lock holders preempted in page
-//! faults, 48.5 % fewer transactions of a PostgreSQL with 1024 clients. Between 7.1 and 7.3 nothing is known.
+//! Worked example: between 6.18 and 7.1 lies 7.0, and of 7.0 one row is known: lock holders
+//! preempted in page faults, 48.5 % fewer transactions of a PostgreSQL with 1024 clients. Between
+//! 7.1 and 7.3 nothing is known.
 
 use schedcast_kernel::rules::Version;
 use serde::Serialize;

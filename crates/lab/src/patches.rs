@@ -11,8 +11,9 @@
 //! | Kubernetes | `limits.cpu: 600m`; the kubelet's own period, no burst |
 //!
 //! Weights differ more: Kubernetes requests become `cpu.shares`, and two formulas turn these into
-//! `cpu.weight`. One CPU is 1024 shares, weight 39 by the linear formula (kubelet for pods, runc before 1.3.2,
-//! crun before 1.23) and 100 by the quadratic one (later runc and crun, for containers).
+//! `cpu.weight`. One CPU is 1024 shares, weight 39 by the linear formula (kubelet for pods, runc
+//! before 1.3.2, crun before 1.23) and 100 by the quadratic one (later runc and crun, for
+//! containers).
 
 use serde::{Deserialize, Serialize};
 
@@ -164,12 +165,14 @@ pub fn shares_of_request(milli: u64) -> u64 {
     (milli * 1024 / 1000).clamp(2, 262_144)
 }
 
-/// `cpu.weight` of `shares` by the linear formula: kubelet for pods; runc before 1.3.2, crun before 1.23.
+/// `cpu.weight` of `shares` by the linear formula: kubelet for pods; runc before 1.3.2, crun before
+/// 1.23.
 pub fn weight_linear(shares: u64) -> u64 {
     1 + (shares.clamp(2, 262_144) - 2) * 9999 / 262_142
 }
 
-/// `cpu.weight` of `shares` by the quadratic formula: containers of runc 1.3.2, crun 1.23 and later.
+/// `cpu.weight` of `shares` by the quadratic formula: containers of runc 1.3.2, crun 1.23 and
+/// later.
 pub fn weight_quadratic(shares: u64) -> u64 {
     if shares <= 2 {
         return 1;

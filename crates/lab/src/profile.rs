@@ -1,8 +1,10 @@
-//! The *profile* tier: a recording distilled into an experiment file whose programs are stationary services.
+//! The *profile* tier: a recording distilled into an experiment file whose programs are stationary
+//! services.
 //!
-//! Worked example: `recordings/postgres-quota` becomes its machine, its kernel, its cgroups and the program `postgres` of
-//! eight threads in `/pg` that take 39.7 requests a second, each for 3.2 to 28.6 ms of CPU time, plus the threads of the
-//! machine that use at least a thousandth of it. `schedcast run`, `compare`, `sweep` and `what-if` take the file as it is.
+//! Worked example: `recordings/postgres-quota` becomes its machine, its kernel, its cgroups and the
+//! program `postgres` of eight threads in `/pg` that take 39.7 requests a second, each for 3.2 to
+//! 28.6 ms of CPU time, plus the threads of the machine that use at least a thousandth of it.
+//! `schedcast run`, `compare`, `sweep` and `what-if` take the file as it is.
 
 use std::fmt::Write;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Facts that a recording holds about its machine, kernel and cgroups, as a document layer.
 //!
-//! A what-if writes its settings over this layer. Worked example: the recording of a group `/pg` with
-//! `cpu.cfs_quota_us` 50000 on two CPUs and kernel 6.18.44 is the layer
+//! A what-if writes its settings over this layer. Worked example: the recording of a group `/pg`
+//! with `cpu.cfs_quota_us` 50000 on two CPUs and kernel 6.18.44 is the layer
 //!
 //! ```toml
 //! [machine]
@@ -12,8 +12,8 @@
 //! "cpu.cfs_quota_us" = "50000"
 //! ```
 //!
-//! and `--set 'cpu.max=60000'` on top changes the quota and keeps the period. Prices of operations are
-//! not in a recording; they stay those of the preset.
+//! and `--set 'cpu.max=60000'` on top changes the quota and keeps the period. Prices of operations
+//! are not in a recording; they stay those of the preset.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -55,7 +55,8 @@ pub struct Recorded {
 pub struct Seen {
     /// By thread subject and by cgroup.
     pub figures: Option<replay::Measured>,
-    /// Subjects of the threads of each cgroup and of those below it, the one with the most activations first.
+    /// Subjects of the threads of each cgroup and of those below it, the one with the most
+    /// activations first.
     pub members: BTreeMap<String, Vec<String>>,
     /// How much the CPU time of a request of each cgroup's main threads drifted, in thousandths.
     pub drift_permille: BTreeMap<String, u64>,
@@ -67,12 +68,13 @@ pub struct Seen {
     pub is_virtual: bool,
 }
 
-/// Deviation of the CPU time that the same load costs in one run from what it costs in another, on a virtual machine whose CPUs
-/// other guests share, in thousandths.
+/// Deviation of the CPU time that the same load costs in one run from what it costs in another, on
+/// a virtual machine whose CPUs other guests share, in thousandths.
 ///
-/// Runs of eight services under one load each deviate from their mean by 63 ‰ (69 degrees of freedom; five of the bench's seen half
-/// by 39 ‰, three of the shared recordings by 81 ‰): docs/validity/services-bench.md. The recorded run is one of them and the
-/// run to come is another: √2 × 63.
+/// Runs of eight services under one load each deviate from their mean by 63 ‰ (69 degrees of
+/// freedom; five of the bench's seen half by 39 ‰, three of the shared recordings by 81 ‰):
+/// docs/validity/services-bench.md. The recorded run is one of them and the run to come is another:
+/// √2 × 63.
 const BETWEEN_RUNS_PERMILLE: u64 = 89;
 
 /// Whether clients ask again when the last reply has come.
@@ -103,7 +105,8 @@ impl Seen {
                 *activations.entry(name).or_default() += replay.activations_of(thread).len();
             }
             let mut names: Vec<(&str, usize)> = activations.into_iter().collect();
-            // Threads that are known to serve requests stand for the group, else the most active ones.
+            // Threads that are known to serve requests stand for the group, else the most active
+            // ones.
             names.sort_by_key(|&(name, count)| {
                 (!served(name), std::cmp::Reverse(count), name.to_string())
             });
@@ -132,8 +135,9 @@ impl Seen {
         }
     }
 
-    /// How much the CPU time of a request of `cgroup` may drift until another run, as deviation in thousandths: as much as it
-    /// drifted in the recording, and on virtual machines at least as much as runs there differ.
+    /// How much the CPU time of a request of `cgroup` may drift until another run, as deviation in
+    /// thousandths: as much as it drifted in the recording, and on virtual machines at least as
+    /// much as runs there differ.
     pub fn drift_of(&self, cgroup: &str) -> u64 {
         let recorded = self.drift_permille.get(cgroup).copied().unwrap_or(0);
         match self.is_virtual {
@@ -182,7 +186,8 @@ impl Seen {
         })
     }
 
-    /// CPUs' worth of time that `cgroup` used on average over `length_ns`; 0 where that is not known.
+    /// CPUs' worth of time that `cgroup` used on average over `length_ns`; 0 where that is not
+    /// known.
     pub fn mean_cpus(&self, cgroup: &str, length_ns: u64) -> f64 {
         let groups = self.figures.iter().flat_map(|all| &all.groups);
         let used = groups.filter(|group| group.path == cgroup);
@@ -190,8 +195,8 @@ impl Seen {
         used_ns as f64 / length_ns.max(1) as f64
     }
 
-    /// The threads that do a group's work: those whose requests are known, else those of the subject with the most
-    /// activations.
+    /// The threads that do a group's work: those whose requests are known, else those of the
+    /// subject with the most activations.
     pub fn main_threads(&self, cgroup: &str) -> Option<&str> {
         let names = self.members.get(cgroup)?;
         names.first().map(String::as_str)
@@ -241,8 +246,8 @@ impl Latency {
     }
 }
 
-/// Files of a cgroup that are settings; the others are statistics or not modelled. `cpu.weight.nice`
-/// repeats `cpu.weight`.
+/// Files of a cgroup that are settings; the others are statistics or not modelled.
+/// `cpu.weight.nice` repeats `cpu.weight`.
 const SETTINGS: [&str; 8] = [
     "cpu.max",
     "cpu.max.burst",
@@ -320,8 +325,8 @@ impl Recorded {
 }
 
 impl Recorded {
-    /// The path of the group that is meant. A path that no group has is given back as it is: whoever uses it knows what
-    /// to say about it.
+    /// The path of the group that is meant. A path that no group has is given back as it is:
+    /// whoever uses it knows what to say about it.
     ///
     /// # Errors
     /// No group is called so, or several are.

@@ -1,8 +1,9 @@
 //! The recorded run, simulated again: how near it comes to what the recording shows.
 //!
-//! Its periods begin where they began in the recording, unlike those of a forecast, whose periods fall anywhere.
-//! A group was throttled in 102 of 295 periods, and in 98 of them when its recording is simulated under the
-//! recorded limit: that is a fit of −3.5 %, printed above each answer, and a poor one widens every promise.
+//! Its periods begin where they began in the recording, unlike those of a forecast, whose periods
+//! fall anywhere. A group was throttled in 102 of 295 periods, and in 98 of them when its recording
+//! is simulated under the recorded limit: that is a fit of −3.5 %, printed above each answer, and a
+//! poor one widens every promise.
 
 use schedcast_workload::replay::Quantiles;
 
@@ -15,11 +16,12 @@ use crate::recording::Recorded;
 use crate::simulate::{Simulate, run_all};
 use crate::trust;
 
-/// Shares of a recording above this are the whole of it: no user types its length to the nanosecond.
+/// Shares of a recording above this are the whole of it: no user types its length to the
+/// nanosecond.
 const WHOLE_PERCENT: u64 = 99;
 
-/// Whether only the beginning of the recording is simulated, so that what the whole of it shows is no
-/// measure.
+/// Whether only the beginning of the recording is simulated, so that what the whole of it shows is
+/// no measure.
 pub fn is_partial(experiment: &Experiment, recorded: &Recorded) -> bool {
     simulated_ns(experiment, recorded) < recorded.length_ns
 }
@@ -34,8 +36,8 @@ pub fn simulated_ns(experiment: &Experiment, recorded: &Recorded) -> u64 {
     }
 }
 
-/// How the recorded run comes out when the first scenario of `experiment` is simulated with its periods where they were;
-/// nothing where that is a part of the recording only.
+/// How the recorded run comes out when the first scenario of `experiment` is simulated with its
+/// periods where they were; nothing where that is a part of the recording only.
 ///
 /// # Errors
 /// Refusals by the simulation.
@@ -122,8 +124,9 @@ fn range(samples: &[Option<f64>]) -> Option<[f64; 2]> {
     Some([least, values().max_by(f64::total_cmp)?])
 }
 
-/// Puts what the recording shows beside the baseline of `comparison`, and in front of it what must be known before numbers
-/// from a recording: a poor fit, and that it does not show what clients wait for.
+/// Puts what the recording shows beside the baseline of `comparison`, and in front of it what must
+/// be known before numbers from a recording: a poor fit, and that it does not show what clients
+/// wait for.
 pub fn tell_fit(
     comparison: &mut Comparison,
     fit: &[Fit],

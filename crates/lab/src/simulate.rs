@@ -1,8 +1,8 @@
 //! Running every variant under every seed.
 //!
-//! Runs are independent, so they spread over all CPUs; results are put in their places by variant and
-//! seed, so the number of threads changes nothing but the time it takes. With 3 variants and 10 seeds,
-//! run 17 is variant 1, seed 7, whichever thread it ran on.
+//! Runs are independent, so they spread over all CPUs; results are put in their places by variant
+//! and seed, so the number of threads changes nothing but the time it takes. With 3 variants and 10
+//! seeds, run 17 is variant 1, seed 7, whichever thread it ran on.
 
 use std::ops::Range;
 
@@ -94,8 +94,8 @@ pub fn run_seeds(
         .collect())
 }
 
-/// Starts the threads that simulate, unless this is one of them. Left to itself rayon does so at its
-/// first use, and panics where a limit of processes is reached.
+/// Starts the threads that simulate, unless this is one of them. Left to itself rayon does so at
+/// its first use, and panics where a limit of processes is reached.
 ///
 /// # Errors
 /// The system's answer.
@@ -118,7 +118,8 @@ pub(crate) fn not_started(error: impl std::fmt::Display) -> Error {
     Error::Input(Box::new(Diagnostic::general(message))).hint(hint)
 }
 
-/// Scenarios that differ only in what changes while they run, by their places; all others are alone.
+/// Scenarios that differ only in what changes while they run, by their places; all others are
+/// alone.
 fn families(scenarios: &[Scenario]) -> Vec<Vec<usize>> {
     let start = |scenario: &Scenario| Scenario {
         name: String::new(),

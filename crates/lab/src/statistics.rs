@@ -2,20 +2,21 @@
 //!
 //! Seeds play the role of repeats, and two variants run under the same seeds, so they are compared
 //! seed by seed: the bootstrap draws *seeds* with replacement, and a seed brings its value of both
-//! variants. Worked example: baseline 10, 20, 30 and variant 11, 21, 31. Each variant alone varies by
-//! ±10, but the difference is 1 in every seed, so its interval is [1, 1] and excludes zero: the change
-//! is significant. An unpaired test would see nothing.
+//! variants. Worked example: baseline 10, 20, 30 and variant 11, 21, 31. Each variant alone varies
+//! by ±10, but the difference is 1 in every seed, so its interval is [1, 1] and excludes zero: the
+//! change is significant. An unpaired test would see nothing.
 //!
 //! The percentile interval of a bootstrap is too narrow for few seeds: it knows the spread of the
 //! seeds it has as if that were the whole truth. It is therefore widened around the estimate by
-//! t₀.₉₇₅(n−1)/1.96 · √(n/(n−1)), the factor by which Student's interval exceeds the normal one: 1.22
-//! for 10 seeds, 1.87 for 4. One seed has no interval and is never significant.
+//! t₀.₉₇₅(n−1)/1.96 · √(n/(n−1)), the factor by which Student's interval exceeds the normal one:
+//! 1.22 for 10 seeds, 1.87 for 4. One seed has no interval and is never significant.
 //!
-//! A star asks for more than an interval of 95 %: a table has dozens of rows, and with one in twenty of them wrong it would
-//! always show a change. So the paired difference must lie outside Student's interval of 99 % too.
+//! A star asks for more than an interval of 95 %: a table has dozens of rows, and with one in
+//! twenty of them wrong it would always show a change. So the paired difference must lie outside
+//! Student's interval of 99 % too.
 //!
-//! The [`chaos_floor`] says which change the seeds alone make: where two runs that differ in one nanosecond go different
-//! ways, a comparison sees no smaller effect than that.
+//! The [`chaos_floor`] says which change the seeds alone make: where two runs that differ in one
+//! nanosecond go different ways, a comparison sees no smaller effect than that.
 //!
 //! Resampling is deterministic: a fixed number of resamples from a fixed stream.
 
@@ -95,11 +96,12 @@ const STUDENT_QUANTILE: [f64; 30] = [
     2.052, 2.048, 2.045, 2.042,
 ];
 
-/// 95 % interval of one further run of the same kind: mean ± t·s·√(1 + 1/n). Where the interval of the mean says how well the
-/// mean is known, this says where a single measurement will lie. `None` for fewer than two samples.
+/// 95 % interval of one further run of the same kind: mean ± t·s·√(1 + 1/n). Where the interval of
+/// the mean says how well the mean is known, this says where a single measurement will lie. `None`
+/// for fewer than two samples.
 ///
-/// Worked example: 70, 72 and 74 have mean 72 and s = 2; t of two degrees of freedom is 4.303, so one more run lies
-/// within 72 ± 4.303 · 2 · √(4/3) = 72 ± 9.94.
+/// Worked example: 70, 72 and 74 have mean 72 and s = 2; t of two degrees of freedom is 4.303, so
+/// one more run lies within 72 ± 4.303 · 2 · √(4/3) = 72 ± 9.94.
 pub fn prediction_interval(samples: &[f64]) -> Option<Interval> {
     if samples.len() < 2 {
         return None;
@@ -116,7 +118,8 @@ pub fn prediction_interval(samples: &[f64]) -> Option<Interval> {
     })
 }
 
-/// The interval of one further run that is of the same kind as `samples` or as `others`: as wide as both need.
+/// The interval of one further run that is of the same kind as `samples` or as `others`: as wide as
+/// both need.
 pub fn prediction_interval_of_both(samples: &[f64], others: &[f64]) -> Option<Interval> {
     let both = (prediction_interval(samples), prediction_interval(others));
     match both {
@@ -167,11 +170,12 @@ fn differ_for_sure(differences: &[f64]) -> bool {
     center.abs() > quantile * standard_deviation(differences) / (count as f64).sqrt()
 }
 
-/// Largest change, relative to the mean, that 95 of 100 comparisons of `samples` with as many runs of the same thing under
-/// other draws show: t · √(2/n) · s / |mean|. `None` for fewer than two samples and around zero.
+/// Largest change, relative to the mean, that 95 of 100 comparisons of `samples` with as many runs
+/// of the same thing under other draws show: t · √(2/n) · s / |mean|. `None` for fewer than two
+/// samples and around zero.
 ///
-/// Worked example: ten runs with a mean of 100 and s = 3; t of nine degrees of freedom is 2.262, so the means of two such
-/// series differ by up to 2.262 · √0.2 · 3 = 3.03, which is 3 %.
+/// Worked example: ten runs with a mean of 100 and s = 3; t of nine degrees of freedom is 2.262, so
+/// the means of two such series differ by up to 2.262 · √0.2 · 3 = 3.03, which is 3 %.
 pub fn chaos_floor(samples: &[f64]) -> Option<f64> {
     let center = mean(MeanKind::Arithmetic, samples).filter(|center| *center != 0.0)?;
     if samples.len() < 2 {
@@ -205,8 +209,8 @@ impl Bootstrap {
         }
     }
 
-    /// 95 % interval of what `statistic` makes of a resample's seeds. `None` for fewer than two seeds or where a
-    /// resample has no finite value.
+    /// 95 % interval of what `statistic` makes of a resample's seeds. `None` for fewer than two
+    /// seeds or where a resample has no finite value.
     fn interval(&self, statistic: impl Fn(&[u32]) -> Option<f64>) -> Option<Interval> {
         if self.count < 2 {
             return None;
@@ -347,7 +351,8 @@ pub struct Change {
     pub ratio: Option<f64>,
     /// 95 % interval of the ratio.
     pub ratio_interval: Option<Interval>,
-    /// Whether the 95 % interval of the ratio and Student's 99 % interval of the paired difference exclude no change.
+    /// Whether the 95 % interval of the ratio and Student's 99 % interval of the paired difference
+    /// exclude no change.
     pub significant: bool,
 }
 

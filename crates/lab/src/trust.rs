@@ -1,11 +1,12 @@
-//! Whether an answer from a recording deserves trust: how well the recorded limit, simulated, fits the recording.
+//! Whether an answer from a recording deserves trust: how well the recorded limit, simulated, fits
+//! the recording.
 //!
 //! The bands are those of "How far to trust a forecast" (`docs/validity.md`), in which forecasts of
 //! recorded services were found. A figure that misses them even for the recorded limit is a poor
 //! fit: other limits will not be forecast better.
 //!
-//! Worked example: the recording shows 102 throttled periods and a p95 of 100 ms. 80 periods (−22 %) and 129 ms (+29 %) are
-//! within the bands of 25 and 30 %; 131 ms are a poor fit.
+//! Worked example: the recording shows 102 throttled periods and a p95 of 100 ms. 80 periods
+//! (−22 %) and 129 ms (+29 %) are within the bands of 25 and 30 %; 131 ms are a poor fit.
 
 use crate::context::Fit;
 use crate::metrics;
@@ -17,7 +18,8 @@ use crate::recording::Latency;
 struct Band {
     /// As a share of what was recorded.
     share: f64,
-    /// Or by so much, whatever the share; for throttled time by so many throttled periods of average length.
+    /// Or by so much, whatever the share; for throttled time by so many throttled periods of
+    /// average length.
     count: f64,
 }
 
@@ -34,7 +36,8 @@ impl Band {
     }
 }
 
-/// Whether a figure of the re-simulated recording misses its band. `all` are the figures of that recording.
+/// Whether a figure of the re-simulated recording misses its band. `all` are the figures of that
+/// recording.
 fn is_poor(fit: &Fit, all: &[Fit]) -> bool {
     let name = fit.metric.rsplit('/').next().unwrap_or("");
     let counts = metrics::parse(&fit.metric).is_some_and(|metric| metric.unit() == "count");
@@ -47,11 +50,12 @@ fn is_poor(fit: &Fit, all: &[Fit]) -> bool {
     missed > band.share * fit.seen && missed > band.count * one
 }
 
-/// How long a throttled period was throttled on average, if `fit` is a group's throttled time: as recorded, or as simulated
-/// where nothing was throttled in the recording.
+/// How long a throttled period was throttled on average, if `fit` is a group's throttled time: as
+/// recorded, or as simulated where nothing was throttled in the recording.
 ///
-/// Three periods more or fewer are within the band, so their time must be, too. Worked example: 13 ms in 3 throttled periods
-/// were recorded, 24 ms in 5 simulated. Two periods of 4.3 ms more are no poor fit of 84 %.
+/// Three periods more or fewer are within the band, so their time must be, too. Worked example:
+/// 13 ms in 3 throttled periods were recorded, 24 ms in 5 simulated. Two periods of 4.3 ms more are
+/// no poor fit of 84 %.
 fn throttled_period(fit: &Fit, all: &[Fit]) -> Option<f64> {
     let group = fit.metric.strip_suffix("throttled_usec")?;
     let periods = all
@@ -63,8 +67,9 @@ fn throttled_period(fit: &Fit, all: &[Fit]) -> Option<f64> {
         .map(|(usec, number)| usec / number)
 }
 
-/// Without the activations of threads whose requests are known. The replay cuts an activation that sends several replies at
-/// these replies, so that its activations are shorter than the recorded ones, and no measure of the fit.
+/// Without the activations of threads whose requests are known. The replay cuts an activation that
+/// sends several replies at these replies, so that its activations are shorter than the recorded
+/// ones, and no measure of the fit.
 fn comparable(fit: &[Fit]) -> impl Iterator<Item = &Fit> {
     let has_requests = |threads: &str| {
         let p50 = format!("{threads}/{}.p50", Latency::REQUEST);
@@ -87,9 +92,11 @@ pub fn poorest_factor(fit: &[Fit]) -> f64 {
     poor.map(off).fold(1.0, f64::max)
 }
 
-/// The figures that an advice that promises `promised` stands on: what is promised, how much finishes and how often and for how long
-/// the limit stops it. A miss of any other figure is told and widens the promises, but refuses no advice; one of the number of
-/// activations neither, because where threads wait for each other one request is several of them, now more and now fewer.
+/// The figures that an advice that promises `promised` stands on: what is promised, how much
+/// finishes and how often and for how long the limit stops it. A miss of any other figure is told
+/// and widens the promises, but refuses no advice; one of the number of activations neither,
+/// because where threads wait for each other one request is several of them, now more and now
+/// fewer.
 pub fn decisive(fit: &[Fit], promised: &[&str]) -> Vec<Fit> {
     let stops = |name: &str| {
         let finished = name.ends_with(metrics::COUNT) && !name.contains(Latency::ACTIVATION);

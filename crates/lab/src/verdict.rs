@@ -10,7 +10,8 @@
 //!      runs; 9.8 % of the periods are still throttled.
 //! ```
 //!
-//! A column without a limit says what the limit costs. It is never recommended: the neighbours pay for it.
+//! A column without a limit says what the limit costs. It is never recommended: the neighbours pay
+//! for it.
 
 use crate::comparison::{Comparison, Summary, Variant};
 use crate::experiment::Scenario;

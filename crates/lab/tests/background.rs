@@ -76,7 +76,8 @@ fn a_machine_with_background_takes_the_cpu_away_more_often() {
         "{}",
         switches("idle")
     );
-    // It runs until the hogs end, not until the background does, and they take the time that is left.
+    // It runs until the hogs end, not until the background does, and they take the time that is
+    // left.
     let time = value("idle", "stress-ng/time") / value("empty", "stress-ng/time");
     assert!((1.0..1.05).contains(&time), "{time}");
     let charged = |column: &str| value(column, "stress-ng/charged_time");

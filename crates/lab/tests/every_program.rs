@@ -1,5 +1,5 @@
-//! Every program that can be typed gives a table: what it reports has a unit and a direction, and whom it tells of is
-//! known before it runs.
+//! Every program that can be typed gives a table: what it reports has a unit and a direction, and
+//! whom it tells of is known before it runs.
 
 use schedcast_lab::comparison::Comparison;
 use schedcast_lab::experiment::{self, Surroundings};

@@ -23,7 +23,8 @@ fn predicted(name: &str) -> Answer {
     answer(&question, &experiment, &Simulator::new(), &|| {}).unwrap()
 }
 
-/// The band of the 95 % quantile: a quarter of the median of the real repeats, or inside their range.
+/// The band of the 95 % quantile: a quarter of the median of the real repeats, or inside their
+/// range.
 fn assert_requests_in_band(comparison: &Comparison) {
     assert_eq!(comparison.variants.len(), 7);
     for variant in &comparison.variants {
@@ -56,7 +57,8 @@ fn whole_requests_are_predicted_from_the_recording_under_a_limit() {
 fn whole_requests_are_predicted_from_the_recording_without_a_limit() {
     let comparison = predicted("postgres-nolimit").comparison;
     assert_requests_in_band(&comparison);
-    // Charged with what was stolen from it, the group would be throttled in half as many periods again.
+    // Charged with what was stolen from it, the group would be throttled in half as many periods
+    // again.
     let limited = comparison
         .variants
         .iter()

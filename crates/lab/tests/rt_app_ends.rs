@@ -1,4 +1,5 @@
-//! An rt-app file's `duration` ends its own threads: other programs go on, and so does a longer run.
+//! An rt-app file's `duration` ends its own threads: other programs go on, and so does a longer
+//! run.
 
 use schedcast_lab::error::Source;
 use schedcast_lab::experiment::{self, Surroundings, document};

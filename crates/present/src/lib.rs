@@ -11,8 +11,8 @@
 //! | [`views`] | the views of `perf sched` of a recording |
 //! | [`lists`] | what `schedcast list` prints besides metrics |
 //!
-//! Nothing in here decides a number. Worked example: a comparison in which the p99 of `schbench` falls
-//! from 212.1 to 71.6 ms becomes the row `212.1   71.6 *` of [`tables::text`], the line
+//! Nothing in here decides a number. Worked example: a comparison in which the p99 of `schbench`
+//! falls from 212.1 to 71.6 ms becomes the row `212.1   71.6 *` of [`tables::text`], the line
 //! `-66.3%` of [`tables::lkp`] and a bar of [`report`].
 
 pub mod fleet_page;

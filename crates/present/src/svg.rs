@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-/// The beginning of a picture of so much width and height, whose title stands at `left`. It ends with `</svg>`.
+/// The beginning of a picture of so much width and height, whose title stands at `left`. It ends
+/// with `</svg>`.
 pub fn begin([width, height]: [f64; 2], left: f64, title: &str) -> String {
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \

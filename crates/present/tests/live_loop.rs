@@ -1,5 +1,5 @@
-//! The whole loop on the running kernel: record a service under a tight quota, ask for advice, apply it,
-//! measure, undo. Skips, saying why, where the host cannot do it.
+//! The whole loop on the running kernel: record a service under a tight quota, ask for advice,
+//! apply it, measure, undo. Skips, saying why, where the host cannot do it.
 
 mod live;
 
@@ -15,12 +15,13 @@ use schedcast_lab::question::{Columns, Question, Subject};
 use schedcast_lab::recording::Recorded;
 use schedcast_lab::simulator::Simulator;
 
-/// The service: 30 ms of work every 170 ms, 20 times, as the module `hog` describes it. Requests are due at ten
-/// phases of a period of 100 ms, evenly spaced, so it matters little when its timer happens to fire.
+/// The service: 30 ms of work every 170 ms, 20 times, as the module `hog` describes it. Requests
+/// are due at ten phases of a period of 100 ms, evenly spaced, so it matters little when its timer
+/// happens to fire.
 const JOB: &str = "job --cpu-ms 30 --every-ms 170 --count 20";
 const COUNT: usize = 20;
-/// Takes 22 ms of a request in one period and 8 ms in the next: one that is due x ms into a period takes 108 − x ms
-/// while x < 78, so that p90 is between 88 and 108 ms.
+/// Takes 22 ms of a request in one period and 8 ms in the next: one that is due x ms into a period
+/// takes 108 − x ms while x < 78, so that p90 is between 88 and 108 ms.
 const TIGHT: &str = "22000 100000";
 /// Promise of the service: more than twice its work, well below p90 under the tight limit.
 const PROMISE: &str = "p90<75ms";
@@ -46,8 +47,8 @@ fn command() -> Vec<String> {
     words.map(str::to_owned).to_vec()
 }
 
-/// Why what was measured since `before` may say nothing about the limit, if so: other programs or the hypervisor
-/// had more than a twentieth of the machine. Asked only when something went wrong.
+/// Why what was measured since `before` may say nothing about the limit, if so: other programs or
+/// the hypervisor had more than a twentieth of the machine. Asked only when something went wrong.
 fn disturbed(before: &CpuTimes, own_cpu_ns: u64) -> Option<String> {
     let others = others_ratio(before, own_cpu_ns);
     (others > 0.05).then(|| format!("others took {others:.2} of the machine"))
@@ -162,7 +163,8 @@ fn the_loop_is_closed() {
     let journals = directory.path().join("undo");
     apply::apply(&group, &wish, &journals, &mut |_| {}).unwrap();
     let times = CpuTimes::read().unwrap();
-    // One run has one phase of the period timer; where that one breaks the promise, the median of three decides.
+    // One run has one phase of the period timer; where that one breaks the promise, the median of
+    // three decides.
     let mut p90s = vec![p90(&measure(&group))];
     if p90s[0] >= PROMISE_MS {
         p90s.extend([p90(&measure(&group)), p90(&measure(&group))]);

@@ -1,8 +1,9 @@
-//! The whole loop with a database on the running kernel: record PostgreSQL under a tight quota, ask for advice, apply it,
-//! measure, undo. Skips, saying why, where the host cannot do it.
+//! The whole loop with a database on the running kernel: record PostgreSQL under a tight quota, ask
+//! for advice, apply it, measure, undo. Skips, saying why, where the host cannot do it.
 //!
-//! The service is that of `recordings/postgres-quota`: pgbench, outside the group, asks 40 times a second for a sum
-//! over 60,000 rows, 5 to 10 ms of CPU time, of which the group has 30 ms in every 100.
+//! The service is that of `recordings/postgres-quota`: pgbench, outside the group, asks 40 times a
+//! second for a sum over 60,000 rows, 5 to 10 ms of CPU time, of which the group has 30 ms in
+//! every 100.
 
 mod live;
 
@@ -31,10 +32,12 @@ const REQUEST: &str = "\\set a random(1, 940000)\nSELECT sum(abalance) FROM pgbe
                        WHERE aid BETWEEN :a AND :a + 60000;\n";
 const SECONDS: u64 = 12;
 const SEEDS: u32 = 6;
-/// More than this of the machine taken by others, and what was measured says nothing about the limit.
+/// More than this of the machine taken by others, and what was measured says nothing about the
+/// limit.
 const OTHERS_MAX: f64 = 0.1;
 
-/// A server in a group of its own, with its files; all of it goes when the value does, the server first.
+/// A server in a group of its own, with its files; all of it goes when the value does, the server
+/// first.
 struct Service {
     _server: Server,
     files: Postgres,

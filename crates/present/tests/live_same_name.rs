@@ -1,9 +1,10 @@
-//! Two services of one program beside each other on the running kernel, each with clients that measure: the recording
-//! tells each what its own clients saw, and the advice for each has the right direction. Skips, saying why, where the
-//! host cannot do it.
+//! Two services of one program beside each other on the running kernel, each with clients that
+//! measure: the recording tells each what its own clients saw, and the advice for each has the
+//! right direction. Skips, saying why, where the host cannot do it.
 //!
-//! `web` may use 30 ms in every 100 ms and needs 50 ms for a request every 230 ms, so each request is throttled. `batch` may
-//! use 80 ms and needs 5 ms every 70 ms. Servers and clients all call themselves `python3`.
+//! `web` may use 30 ms in every 100 ms and needs 50 ms for a request every 230 ms, so each request
+//! is throttled. `batch` may use 80 ms and needs 5 ms every 70 ms. Servers and clients all call
+//! themselves `python3`.
 
 mod live;
 
@@ -28,7 +29,8 @@ const SECONDS: u64 = 10;
 const AROUND: Duration = Duration::from_millis(700);
 /// Of `docs/validity.md`: p50 and p95 of a recorded service.
 const BANDS: [(f64, f64); 2] = [(50.0, 0.10), (95.0, 0.30)];
-/// More than this of the machine taken by others, and what clients saw says nothing about the limits.
+/// More than this of the machine taken by others, and what clients saw says nothing about the
+/// limits.
 const OTHERS_MAX: f64 = 0.1;
 
 /// A service with its client; the processes end when the value does.

@@ -205,8 +205,8 @@ fn counters_follow_the_pool_and_power_is_there() {
     );
 }
 
-/// The worked example of the module: vruntimes grow by half of the time, lags are opposite, and each hog is half of
-/// the CPU's utilisation.
+/// The worked example of the module: vruntimes grow by half of the time, lags are opposite, and
+/// each hog is half of the CPU's utilisation.
 #[test]
 fn vruntime_lag_and_utilisation_of_two_hogs() {
     let packets = packets_of(&scenario_of(HOGS));
@@ -275,8 +275,8 @@ fn cpu_rows_come_from_scheduling_events() {
     );
 }
 
-/// Variants in one file are told apart: no track is described twice, no thread switches on a CPU of the other variant,
-/// and the second one reads as the file of it alone does.
+/// Variants in one file are told apart: no track is described twice, no thread switches on a CPU of
+/// the other variant, and the second one reads as the file of it alone does.
 #[test]
 fn several_variants_share_a_file() {
     let directory = tempfile::tempdir().unwrap();
@@ -354,7 +354,8 @@ fn switches(packets: &[TracePacket]) -> Vec<(u32, u64, i32)> {
     all
 }
 
-/// Perfetto's own reader takes the file, and finds in it who ran when, the cgroups and the throttled spans.
+/// Perfetto's own reader takes the file, and finds in it who ran when, the cgroups and the
+/// throttled spans.
 #[test]
 fn the_trace_processor_of_perfetto_opens_it() {
     let found = ["trace_processor_shell", "trace_processor"]

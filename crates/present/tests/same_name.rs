@@ -1,8 +1,9 @@
-//! Two services that run the same program beside each other: each is told and advised about by itself.
+//! Two services that run the same program beside each other: each is told and advised about by
+//! itself.
 //!
-//! The recording is made here. `/web` has 30 ms in every 100 ms and needs 50 ms for a request every 200 ms:
-//! 30 ms, then throttled until its next period begins, then 20 ms. `/batch` has 80 ms in every 100 ms and
-//! uses 5. Both call themselves `python3`.
+//! The recording is made here. `/web` has 30 ms in every 100 ms and needs 50 ms for a request every
+//! 200 ms: 30 ms, then throttled until its next period begins, then 20 ms. `/batch` has 80 ms in
+//! every 100 ms and uses 5. Both call themselves `python3`.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -35,7 +36,8 @@ fn switch(ms: u32, cpu: u32, from: (&str, u32, &str), to: (&str, u32)) -> String
     line(ms, cpu, prev, &event)
 }
 
-/// A thread runs from `begin` to `end` on `cpu`, woken at the begin if `wakes`, asleep at the end if `sleeps`.
+/// A thread runs from `begin` to `end` on `cpu`, woken at the begin if `wakes`, asleep at the end
+/// if `sleeps`.
 fn run(
     cpu: u32,
     pid: u32,
@@ -126,7 +128,8 @@ fn each_group_has_its_own_percentiles_and_advice() {
         );
         let metric = format!("{name}/activation_latency.p50");
         let mut fit = answered.context.fit.iter();
-        // The target's run is simulated again with its periods where they were; neighbours run beside it in runs to come.
+        // The target's run is simulated again with its periods where they were; neighbours run
+        // beside it in runs to come.
         let again = fit.find(|one| one.metric == metric);
         let to_come = answered.comparison.variants[0].get(&metric).unwrap().mean;
         let simulated_us = again.map_or(to_come, |fit| fit.predicted);

@@ -1,7 +1,9 @@
-//! Advice never starves a service: properties of what `advise` and `check` say about small drawn recordings.
+//! Advice never starves a service: properties of what `advise` and `check` say about small drawn
+//! recordings.
 //!
-//! A drawn recording is a client with one connection that asks a server every few milliseconds. The server has a CPU and a
-//! cgroup of its own, so what it needs is known: the sum of the work that was drawn.
+//! A drawn recording is a client with one connection that asks a server every few milliseconds. The
+//! server has a CPU and a cgroup of its own, so what it needs is known: the sum of the work that
+//! was drawn.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -80,7 +82,8 @@ fn switch(lines: &mut Vec<(u64, String)>, at_us: u64, cpu: u32, prev: &str, next
     line(lines, at_us, cpu, prev, "d..2.", &event);
 }
 
-/// Writes a recording of `requests` under this quota of [`PERIOD_US`], of which it shows no throttling.
+/// Writes a recording of `requests` under this quota of [`PERIOD_US`], of which it shows no
+/// throttling.
 fn record(folder: &Path, requests: &[(u64, u64)], quota_us: u64) {
     let (idle, client, server) = ("<idle>-0", "client-100", "server-200");
     let mut lines = Vec::new();

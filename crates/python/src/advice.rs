@@ -39,8 +39,8 @@ pub fn advise(
     Ok((advice.to_json(), tables::advice::render(&advice)))
 }
 
-/// Judges every column of settings by promises, or the recorded limits if there is none; returns the JSON and the table
-/// of the command `check`.
+/// Judges every column of settings by promises, or the recorded limits if there is none; returns
+/// the JSON and the table of the command `check`.
 ///
 /// `progress(ended, runs)`.
 #[pyfunction]

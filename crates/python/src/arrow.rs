@@ -7,9 +7,10 @@
 //!        └─get_next────► Array (one batch, then the end) ── children: validity bits and values
 //! ```
 //!
-//! Every `Array` holds a reference to the columns its buffers belong to, so they live as long as anyone
-//! looks at them, and nothing is copied. A consumer that takes a struct moves it out of its place and
-//! sets `release` to null there, as the interface asks; dropping the place then frees nothing.
+//! Every `Array` holds a reference to the columns its buffers belong to, so they live as long as
+//! anyone looks at them, and nothing is copied. A consumer that takes a struct moves it out of its
+//! place and sets `release` to null there, as the interface asks; dropping the place then frees
+//! nothing.
 #![allow(unsafe_code)] // three structs of raw pointers, by definition of the interface
 
 use std::ffi::{CString, c_char, c_int, c_void};
@@ -222,8 +223,9 @@ impl Drop for Stream {
 }
 
 unsafe extern "C" fn release_schema(schema: *mut Schema) {
-    // SAFETY: the caller passes a struct that `Schema::new` filled and that has not been released. Children
-    // are boxes; one that a consumer moved out has a null release and drops as an empty shell.
+    // SAFETY: the caller passes a struct that `Schema::new` filled and that has not been released.
+    // Children are boxes; one that a consumer moved out has a null release and drops as an empty
+    // shell.
     unsafe {
         let owned = Box::from_raw((*schema).private_data.cast::<SchemaOwned>());
         (*schema).release = None;
@@ -253,7 +255,8 @@ unsafe extern "C" fn release_stream(stream: *mut Stream) {
 }
 
 unsafe extern "C" fn get_schema(stream: *mut Stream, out: *mut Schema) -> c_int {
-    // SAFETY: the caller passes a live stream and a place for a struct, whose old bytes mean nothing.
+    // SAFETY: the caller passes a live stream and a place for a struct, whose old bytes mean
+    // nothing.
     unsafe {
         let owned = &*(*stream).private_data.cast::<StreamOwned>();
         out.write(Schema::of(&owned.columns));

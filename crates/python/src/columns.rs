@@ -1,8 +1,8 @@
 //! Tables in memory as Arrow lays them out, and the Python object that hands them over.
 //!
-//! Worked example: the text column `["a", "bc"]` is the bytes `abc` with the
-//! offsets 0, 1, 3; the numbers `[1.5, none]` are the values 1.5 and 0 with the validity bits `01`, lowest
-//! bit first. Buffers are shared, never copied, with the consumer of the table.
+//! Worked example: the text column `["a", "bc"]` is the bytes `abc` with the offsets 0, 1, 3; the
+//! numbers `[1.5, none]` are the values 1.5 and 0 with the validity bits `01`, lowest bit first.
+//! Buffers are shared, never copied, with the consumer of the table.
 
 use std::sync::Arc;
 

@@ -1,17 +1,17 @@
 //! `schedcast._native`: the laboratory for the Python package `schedcast`.
 //!
-//! Nothing is decided here. The pure part of the package (`python/schedcast`) turns what a Python user
-//! writes into the words of the command line — the text of an experiment file, settings as behind
-//! `--set` — and this module asks the laboratory the same question as the command does, so that both
-//! give the same bytes:
+//! Nothing is decided here. The pure part of the package (`python/schedcast`) turns what a Python
+//! user writes into the words of the command line — the text of an experiment file, settings as
+//! behind `--set` — and this module asks the laboratory the same question as the command does, so
+//! that both give the same bytes:
 //!
 //! ```text
 //! Experiment, dict, settings ──► Asked ──► Question ──► Answer ──► JSON, tables for people, Arrow
 //!        (Python)               (asked)          (lab)                    (answer, sweep, columns)
 //! ```
 //!
-//! Simulations run in a thread of their own without the interpreter's lock; the calling thread looks
-//! for signals and reports progress meanwhile ([`running`]).
+//! Simulations run in a thread of their own without the interpreter's lock; the calling thread
+//! looks for signals and reports progress meanwhile ([`running`]).
 
 use pyo3::prelude::*;
 

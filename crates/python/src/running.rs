@@ -1,9 +1,9 @@
 //! Simulating beside a Python thread that stays awake.
 //!
-//! The calling thread gives up the interpreter's lock, waits for at most a twentieth of a second, looks
-//! whether Ctrl-C was pressed and reports progress, until the answer is there. After an interrupt the
-//! runs that have begun end, the others do not begin: of 200 runs with two workers at most two are
-//! waited for.
+//! The calling thread gives up the interpreter's lock, waits for at most a twentieth of a second,
+//! looks whether Ctrl-C was pressed and reports progress, until the answer is there. After an
+//! interrupt the runs that have begun end, the others do not begin: of 200 runs with two workers at
+//! most two are waited for.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};

@@ -14,9 +14,9 @@ use crate::running;
 
 /// Runs every point of a question's grid.
 ///
-/// With `folder` finished points are durable and an interrupted sweep resumes; `module` is the file of
-/// this module, which tells one build from another. `part` is `K/N`, and `merged` are folders of sweeps whose finished points
-/// count.
+/// With `folder` finished points are durable and an interrupted sweep resumes; `module` is the file
+/// of this module, which tells one build from another. `part` is `K/N`, and `merged` are folders of
+/// sweeps whose finished points count.
 #[pyfunction]
 #[pyo3(signature = (asked, module, folder=None, workers=None, progress=None, part=None, merged=Vec::new()))]
 #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]

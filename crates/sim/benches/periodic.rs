@@ -10,7 +10,8 @@ use std::time::Duration;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// (name, machine with clocks, idle states and power, CPUs, cgroup levels, simulated seconds of one measurement)
+/// (name, machine with clocks, idle states and power, CPUs, cgroup levels, simulated seconds of one
+/// measurement)
 const WORLDS: [(&str, Option<&str>, usize, usize, u64); 7] = [
     ("W1", None, 10, 1, 10),
     ("W1, two levels", None, 10, 2, 10),

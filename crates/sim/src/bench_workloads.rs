@@ -6,8 +6,8 @@
 //! | W2 | 64 | 640 |
 //! | W3 | 128 | 1,280 |
 //!
-//! Each task needs 0.33 ms of CPU every 5 ms on a grid of its own random offset: 66 % load and 20,000
-//! activations per simulated second on W1.
+//! Each task needs 0.33 ms of CPU every 5 ms on a grid of its own random offset: 66 % load and
+//! 20,000 activations per simulated second on W1.
 
 use crate::machine::{Machine, MachineError};
 use crate::program::ProgramBuilder;

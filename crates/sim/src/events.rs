@@ -1,8 +1,9 @@
 //! Events that are traced, logged and hashed.
 //!
 //! The hash tells two runs apart: it is fed with time, CPU and subject of every switch, wakeup,
-//! migration and throttling, in order. Worked example: a run in which task 7 wakes on CPU 1 instead of
-//! CPU 0 at 5,200 ns differs from there on in every digit, and so does one in which it wakes 1 ns later.
+//! migration and throttling, in order. Worked example: a run in which task 7 wakes on CPU 1 instead
+//! of CPU 0 at 5,200 ns differs from there on in every digit, and so does one in which it wakes
+//! 1 ns later.
 
 use schedcast_kernel::platform::Observation;
 use schedcast_kernel::{Cpu, Ns, TaskId};

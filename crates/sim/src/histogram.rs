@@ -5,8 +5,9 @@
 //! begins at 2²² = 4,194,304 with buckets of 4096; its bucket is 4,997,120..5,001,216.
 //!
 //! Buckets are allocated in chunks of 128 when first hit: latencies of one task cluster, so a
-//! histogram takes a few kilobytes instead of the quarter of a megabyte that a flat one needs, and a
-//! [`crate::World`] stays cheap to copy. Memory is bounded by the range of values, not by their number.
+//! histogram takes a few kilobytes instead of the quarter of a megabyte that a flat one needs, and
+//! a [`crate::World`] stays cheap to copy. Memory is bounded by the range of values, not by their
+//! number.
 
 use schedcast_base::quantile::rank;
 
@@ -156,14 +157,14 @@ impl Histogram {
         (self.count > 0).then_some(self.max)
     }
 
-    /// Value below or at which the fraction `per_million` / 10⁶ of all values lies (nearest rank, the
-    /// middle of its bucket). 990,000 is the 99th percentile.
+    /// Value below or at which the fraction `per_million` / 10⁶ of all values lies (nearest rank,
+    /// the middle of its bucket). 990,000 is the 99th percentile.
     pub fn quantile(&self, per_million: u32) -> Option<u64> {
         self.quantile_below(per_million, 0)
     }
 
-    /// The same of all values and `larger` ones that are larger than each of them, but not known; `None` if it is one of
-    /// these, or without values.
+    /// The same of all values and `larger` ones that are larger than each of them, but not known;
+    /// `None` if it is one of these, or without values.
     pub fn quantile_below(&self, per_million: u32, larger: u64) -> Option<u64> {
         let rank = rank(self.count.saturating_add(larger), per_million);
         if rank > self.count {

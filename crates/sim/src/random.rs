@@ -1,8 +1,9 @@
 //! One stream of random numbers per (seed, entity, purpose).
 //!
-//! An entity is identified by a hash of its name, not by its row in a table, so that adding a task, a group or a source of
-//! arrivals to a workload changes no other draws. A task that is forked is identified by its parent's entity, its name
-//! and its place among that parent's children, so that the order in which two parents fork does not matter either.
+//! An entity is identified by a hash of its name, not by its row in a table, so that adding a task,
+//! a group or a source of arrivals to a workload changes no other draws. A task that is forked is
+//! identified by its parent's entity, its name and its place among that parent's children, so that
+//! the order in which two parents fork does not matter either.
 
 use rand_core::Rng;
 use rand_pcg::Lcg64Xsh32;

@@ -1,11 +1,11 @@
 //! A stretch of user code on a CPU, in a form that can be interrupted and re-timed.
 //!
 //! Work is counted in nanoseconds at nominal speed with 16 fraction bits; a CPU's speed is the same
-//! fixed point, [`SPEED_NOMINAL`] = 65536. Worked example: 100 µs of work start at nominal speed; after
-//! 40 µs an SMT sibling wakes up and the speed falls to 39322 (0.6). 60 µs are left and take 100 µs
-//! now: the end moves from 100 to 140 µs. Elapsed time times speed is exact in this fixed point, so
-//! no work is lost or invented however often a segment is cut; only its end is rounded up to a whole
-//! nanosecond.
+//! fixed point, [`SPEED_NOMINAL`] = 65536. Worked example: 100 µs of work start at nominal speed;
+//! after 40 µs an SMT sibling wakes up and the speed falls to 39322 (0.6). 60 µs are left and take
+//! 100 µs now: the end moves from 100 to 140 µs. Elapsed time times speed is exact in this fixed
+//! point, so no work is lost or invented however often a segment is cut; only its end is rounded up
+//! to a whole nanosecond.
 
 use schedcast_kernel::Ns;
 
@@ -21,8 +21,8 @@ pub enum Segment {
     /// Nothing: the next instruction is due.
     #[default]
     None,
-    /// Work in kernel mode: once it has begun nothing reaches the CPU before it is over, so its length follows from the
-    /// speed at which it begins.
+    /// Work in kernel mode: once it has begun nothing reaches the CPU before it is over, so its
+    /// length follows from the speed at which it begins.
     Kernel {
         /// Its length at nominal speed.
         ns: Ns,

@@ -1,12 +1,12 @@
 //! High-resolution timers of every CPU (`hrtimer_cpu_base`).
 //!
 //! A timer has a soft expiry, from which on it may run, and a hard one, for which the hardware is
-//! programmed. The difference is the slack. Worked example: a `nanosleep` of 100 µs with the default
-//! slack is programmed for 150 µs; if another timer of the same CPU interrupts at 120 µs, the sleeper
-//! is woken by that interrupt.
+//! programmed. The difference is the slack. Worked example: a `nanosleep` of 100 µs with the
+//! default slack is programmed for 150 µs; if another timer of the same CPU interrupts at 120 µs,
+//! the sleeper is woken by that interrupt.
 //!
-//! Timers of one CPU hang in a list in the order of their hard expiry. A CPU has few, and what is armed
-//! mostly expires as one of the last, so the place is looked for from the end.
+//! Timers of one CPU hang in a list in the order of their hard expiry. A CPU has few, and what is
+//! armed mostly expires as one of the last, so the place is looked for from the end.
 
 use schedcast_kernel::table::Table;
 use schedcast_kernel::{Cpu, Ns};
@@ -44,7 +44,8 @@ const NOT_ARMED: u32 = u32::MAX;
 /// All timers of all CPUs, ticks excepted.
 #[derive(Clone, Debug)]
 pub struct Timers {
-    /// Circular lists: row n is the end of the list of CPU n, expiring before all others; timers follow.
+    /// Circular lists: row n is the end of the list of CPU n, expiring before all others; timers
+    /// follow.
     rows: Table<Row>,
     cpus: u32,
     /// How many timers and ticks have been armed; it wraps.
@@ -111,8 +112,9 @@ impl Timers {
         self.armed
     }
 
-    /// Whether an armed timer runs before a tick that is due at `tick_at` and was armed as the `tick_order`th. Among equal
-    /// expiries the one that was armed first does, the tick being a timer like others (`timerqueue_add`).
+    /// Whether an armed timer runs before a tick that is due at `tick_at` and was armed as the
+    /// `tick_order`th. Among equal expiries the one that was armed first does, the tick being a
+    /// timer like others (`timerqueue_add`).
     #[inline(always)]
     pub fn runs_before_tick(&self, armed: &Armed, tick_at: Ns, tick_order: u32) -> bool {
         let order = self.rows[(self.cpus + armed.timer.0) as usize].order;
@@ -192,7 +194,8 @@ mod tests {
     fn of_a_timer_and_a_tick_due_together_the_one_armed_first_runs_first() {
         let mut timers = Timers::new(1);
         timers.grow(2);
-        // A period of 100 ms was armed long before the tick, a sleep after it; all are due at 100 ms.
+        // A period of 100 ms was armed long before the tick, a sleep after it; all are due at
+        // 100 ms.
         timers.arm(Cpu(0), armed(0, 100, 100));
         let tick = timers.next_order();
         timers.arm(Cpu(0), armed(1, 100, 100));

@@ -1,4 +1,5 @@
-//! Wait queues: tasks in order of arrival or as they are inserted, each in at most one queue, O(1) to leave from anywhere.
+//! Wait queues: tasks in order of arrival or as they are inserted, each in at most one queue, O(1)
+//! to leave from anywhere.
 
 use schedcast_kernel::TaskId;
 
@@ -71,7 +72,8 @@ impl Waiting {
         };
     }
 
-    /// Puts a task that waits nowhere into a queue, in front of those at its end that shall wait behind it.
+    /// Puts a task that waits nowhere into a queue, in front of those at its end that shall wait
+    /// behind it.
     pub fn insert(
         &mut self,
         queue: QueueNumber,

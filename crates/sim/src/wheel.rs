@@ -6,14 +6,14 @@
 //!
 //! # How it works
 //!
-//! Time and class form one key, `time · 8 + class`, read as eleven 6-bit digits. An armed slot hangs
-//! in the list of (level, digit): the highest digit in which its key differs from the last key that
-//! left, and the value of that digit. Worked example with decimal digits: the last key was 4217. Key
-//! 4219 hangs at level 0, digit 9; key 4252 at level 1, digit 5; key 4300 at level 2, digit 3. All
-//! keys ahead share their higher digits with 4217 and are larger, so whatever hangs at a lower level
-//! is earlier, and within a level the smallest digit is the earliest. When 4252 leaves, the others of
-//! its list now share the digit 5 with the new last key and move to lower levels; lists are short, so
-//! most events are never moved at all.
+//! Time and class form one key, `time · 8 + class`, read as eleven 6-bit digits. An armed slot
+//! hangs in the list of (level, digit): the highest digit in which its key differs from the last
+//! key that left, and the value of that digit. Worked example with decimal digits: the last key
+//! was 4217. Key 4219 hangs at level 0, digit 9; key 4252 at level 1, digit 5; key 4300 at level 2,
+//! digit 3. All keys ahead share their higher digits with 4217 and are larger, so whatever hangs at
+//! a lower level is earlier, and within a level the smallest digit is the earliest. When 4252
+//! leaves, the others of its list now share the digit 5 with the new last key and move to lower
+//! levels; lists are short, so most events are never moved at all.
 //!
 //! Lists are appended to and moved in order, so equal keys leave in the order of arming.
 
@@ -196,7 +196,8 @@ impl Wheel {
         Some((Key(key), Slot(slot)))
     }
 
-    /// The present is `key` from now on, which is before the next event: as if an event had left with it.
+    /// The present is `key` from now on, which is before the next event: as if an event had left
+    /// with it.
     #[inline(always)]
     pub fn pass(&mut self, key: Key) {
         self.present = key.0;
@@ -278,7 +279,8 @@ impl Wheel {
         self.mark_empty(list, emptied);
     }
 
-    /// A list may be empty now. Whether it is, and its level with it, is a matter of chance: no jumps.
+    /// A list may be empty now. Whether it is, and its level with it, is a matter of chance: no
+    /// jumps.
     #[inline(always)]
     fn mark_empty(&mut self, list: usize, emptied: bool) {
         let level = list / DIGITS;

@@ -135,18 +135,20 @@ pub struct QueueSpec {
 /// Extra cost of a send or a receive over the same on a queue that only this CPU uses, that is not
 /// empty and whose messages are in the CPU's cache.
 ///
-/// Worked example: two CPUs send to the same socket, `send_contended_ns` 200. Each send that follows one of the other CPU
-/// takes 200 more; a CPU that sends three in a row pays for the first of them.
+/// Worked example: two CPUs send to the same socket, `send_contended_ns` 200. Each send that
+/// follows one of the other CPU takes 200 more; a CPU that sends three in a row pays for the first
+/// of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct QueueCosts {
-    /// Of a send, when the queue was touched last by a receive on another CPU, whose cache has its lines.
+    /// Of a send, when the queue was touched last by a receive on another CPU, whose cache has its
+    /// lines.
     pub send_transfer_ns: Ns,
     /// Of a send, when the last send was on another CPU.
     pub send_contended_ns: Ns,
     /// Of a send into the empty queue.
     pub send_empty_ns: Ns,
-    /// Of a send, when all its buffers come from further away than the cache: the part by which the waiting
-    /// messages exceed [`QueueCosts::cache_bytes`] counts.
+    /// Of a send, when all its buffers come from further away than the cache: the part by which the
+    /// waiting messages exceed [`QueueCosts::cache_bytes`] counts.
     pub send_far_ns: Ns,
     /// Of a receive, when the queue was touched last on another CPU.
     pub receive_transfer_ns: Ns,
@@ -174,7 +176,8 @@ impl QueueCosts {
         cache_bytes: 0,
     };
 
-    /// The part of `far_ns` that counts while messages of so many bytes wait: of 4 MiB, a cache of 1 MiB keeps a quarter.
+    /// The part of `far_ns` that counts while messages of so many bytes wait: of 4 MiB, a cache of
+    /// 1 MiB keeps a quarter.
     pub(crate) fn far_part(&self, far_ns: Ns, waiting_bytes: u64) -> Ns {
         if waiting_bytes <= self.cache_bytes || self.cache_bytes == 0 {
             return 0;
@@ -190,12 +193,14 @@ pub enum SenderWakes {
     All,
     /// It wakes the first, which wakes the next when it has sent and there is still room.
     One,
-    /// A pipe, whose buffers are pages: it is full while more than the mark is in use. A short message still goes
-    /// into the last page then, but a sender that had to wait needs a page of its own.
+    /// A pipe, whose buffers are pages: it is full while more than the mark is in use. A short
+    /// message still goes into the last page then, but a sender that had to wait needs a page of
+    /// its own.
     ///
-    /// Worked example, 16 pages of 40 messages: 640 messages fit, and it is full from the 601st on. The sender of the
-    /// 641st waits until 40 have been read; its message begins a page and the pipe is full again, so that a second
-    /// sender waits for the next 40, although 39 messages of others may still join that page.
+    /// Worked example, 16 pages of 40 messages: 640 messages fit, and it is full from the 601st on.
+    /// The sender of the 641st waits until 40 have been read; its message begins a page and the
+    /// pipe is full again, so that a second sender waits for the next 40, although 39 messages of
+    /// others may still join that page.
     Page(PageWakes),
 }
 
@@ -204,7 +209,8 @@ pub enum SenderWakes {
 pub enum PageWakes {
     /// The one that frees a page wakes all (before 5.6: waits are not exclusive).
     All,
-    /// Every one that found the pipe full wakes the first sender, most of them in vain (5.6 to 6.13: `was_full` of `pipe_read`).
+    /// Every one that found the pipe full wakes the first sender, most of them in vain (5.6 to
+    /// 6.13: `was_full` of `pipe_read`).
     OneInVain,
     /// The one that frees a page wakes the first sender (since 6.14).
     One,
@@ -221,7 +227,8 @@ impl QueueSpec {
         costs: QueueCosts::NONE,
     };
 
-    /// Whether a message that takes so much goes in where so much is in use, for a sender that has `waited` or has not.
+    /// Whether a message that takes so much goes in where so much is in use, for a sender that has
+    /// `waited` or has not.
     pub(crate) fn takes(&self, used: u64, room: u64, waited: bool) -> bool {
         match self.sender_wakes {
             SenderWakes::Page(_) if waited => used <= self.wake_sender_at_bytes,
@@ -242,7 +249,8 @@ impl QueueSpec {
         if wakes { count } else { 0 }
     }
 
-    /// Whether a sender that had to wait wakes the next one when its message has made the use so much.
+    /// Whether a sender that had to wait wakes the next one when its message has made the use so
+    /// much.
     pub(crate) fn passes_on(&self, used: u64) -> bool {
         match self.sender_wakes {
             SenderWakes::All | SenderWakes::Page(PageWakes::All) => false,
@@ -255,7 +263,8 @@ impl QueueSpec {
 /// A device that serves requests and interrupts a CPU when one is done.
 ///
 /// Requests are taken in the order of their submission, each by the channel that is free first.
-/// Worked example: one channel, requests of 80 µs submitted at 0 and 30 µs are done at 80 and 160 µs.
+/// Worked example: one channel, requests of 80 µs submitted at 0 and 30 µs are done at 80 and
+/// 160 µs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeviceSpec {
     /// Name, for messages.
@@ -332,9 +341,9 @@ pub struct TaskSpec {
     pub timer_slack_ns: Option<Ns>,
     /// Exit latency of idle states it allows while it lives (`/dev/cpu_dma_latency`); `None` = any.
     pub latency_limit_ns: Option<Ns>,
-    /// A thread of the machine rather than of the workload: it has slept since long before the run and
-    /// waits for a message of this queue, which its program must begin by receiving. Nothing is started
-    /// for it, it left no load, and a run does not wait for its end.
+    /// A thread of the machine rather than of the workload: it has slept since long before the run
+    /// and waits for a message of this queue, which its program must begin by receiving. Nothing is
+    /// started for it, it left no load, and a run does not wait for its end.
     pub asleep_in: Option<QueueId>,
 }
 
@@ -420,8 +429,9 @@ pub enum ArrivalSource {
         /// Intervals, ns.
         interval: DistributionId,
     },
-    /// A list that begins anew when it is over. A run enters it at a place that its seed draws: with a round of 10 s,
-    /// arrivals at 1, 4 and 9 s and a draw of 3 s, they come at 1, 6, 8, 11, 16, … s.
+    /// A list that begins anew when it is over. A run enters it at a place that its seed draws:
+    /// with a round of 10 s, arrivals at 1, 4 and 9 s and a draw of 3 s, they come at 1, 6, 8, 11,
+    /// 16, … s.
     Rounds {
         /// Arrivals of a round, in ascending order of time.
         arrivals: Vec<Arrival>,

@@ -268,8 +268,9 @@ fn energy_of_a_known_schedule_is_exact() {
     let mut world = one_cpu_that_sleeps_and_works(10 * MS, 15 * MS);
     world.run_until(100 * MS).unwrap();
     let report = world.hardware_report().unwrap();
-    // The core leaves C6 at 0, sleeps from 0.1 to 10.1 ms, leaves C6 again, works 10 ms at 3 GHz (8 W).
-    // C6 takes 0.2 W; the rest of the package 3 W while the core is awake, 1 W otherwise. In mJ:
+    // The core leaves C6 at 0, sleeps from 0.1 to 10.1 ms, leaves C6 again, works 10 ms at 3 GHz
+    // (8 W). C6 takes 0.2 W; the rest of the package 3 W while the core is awake, 1 W otherwise. In
+    // mJ:
     let awake = 0.1 + 0.1 + 10.0;
     let cores = 8.0 * awake + 0.2 * (100.0 - awake);
     let rest = 3.0 * awake + 1.0 * (100.0 - awake);
@@ -280,7 +281,8 @@ fn energy_of_a_known_schedule_is_exact() {
     // In the interval from 10 to 20 ms the core slept for 0.1 ms.
     let most = (11.0 * 9.9 + 1.2 * 0.1) / 10.0;
     assert!((package.max - most).abs() < 1e-9);
-    // Intervals of 10 ms; the core is awake for 0.1, 9.9 and 0.2 ms of the first three, always at 3 GHz.
+    // Intervals of 10 ms; the core is awake for 0.1, 9.9 and 0.2 ms of the first three, always at
+    // 3 GHz.
     let close = |value: f64, expected: f64| (value - expected).abs() < 1e-9;
     let cpu = &report.cpus[0];
     assert!(close(cpu.max.busy, 0.99) && close(cpu.mean.busy, 0.102));
@@ -428,8 +430,8 @@ fn lines(transfer_ns: u64) -> String {
     )
 }
 
-/// `tasks` tasks of one group, each of which moves between two CPUs of its own as often as it can, for
-/// 200 ms.
+/// `tasks` tasks of one group, each of which moves between two CPUs of its own as often as it can,
+/// for 200 ms.
 fn contended(tasks: usize, parts: &str) -> World {
     use schedcast_sim::workload::{AttributesSpec, GroupSpec, MetricId};
     let mut workload = Workload::default();
@@ -485,8 +487,8 @@ fn a_saturated_line_serves_one_cpu_after_the_other() {
         );
     }
     assert!(one.0 < 300_000.0, "{one:?}");
-    // Twice the CPUs get no more done; each waits for all others: 7 and 15 transfers, less what it does
-    // meanwhile.
+    // Twice the CPUs get no more done; each waits for all others: 7 and 15 transfers, less what it
+    // does meanwhile.
     assert!(
         (sixteen.2 / eight.2 - 1.0).abs() < 0.1,
         "{eight:?} {sixteen:?}"
@@ -568,12 +570,14 @@ fn what_comes_after_the_clock_is_charged_to_the_wakee() {
     price(Op::Wakeup, 10);
     price(Op::WakeupEnd, 200);
     price(Op::Block, 5);
-    // All of a call is paid before the clock is read. The waker: a call, one that sleeps, the end of its wakeup, and
-    // 100 times its work, a call and a wakeup until the clock. The wakee: 100 sleeps and the ends of 100 wakeups.
+    // All of a call is paid before the clock is read. The waker: a call, one that sleeps, the end
+    // of its wakeup, and 100 times its work, a call and a wakeup until the clock. The wakee: 100
+    // sleeps and the ends of 100 wakeups.
     let [waker, wakee] = preempting_wakeups(machine.clone());
     assert_eq!(waker, 100 + 105 + 200 + 100 * (1000 + 100 + 10));
     assert_eq!(wakee, 100 * (105 + 200));
-    // With a way out of a call of its own the sums stay: each side pays its own calls, from their begin to their end.
+    // With a way out of a call of its own the sums stay: each side pays its own calls, from their
+    // begin to their end.
     machine.syscall_exit_ns = 60;
     assert_eq!(preempting_wakeups(machine), [waker, wakee]);
 }

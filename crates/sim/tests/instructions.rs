@@ -165,7 +165,8 @@ fn absolute_sleeps_in_the_past_return_at_once() {
 
 #[test]
 fn an_absolute_sleep_that_is_late_by_less_than_its_slack_lasts_until_that_is_over() {
-    // 20 us late, the slack is 50: the hardware is programmed for 30 us from now. 60 us late: nothing is left to wait for.
+    // 20 us late, the slack is 50: the hardware is programmed for 30 us from now. 60 us late:
+    // nothing is left to wait for.
     for (late_us, woken_us) in [(20, 2030), (60, 2000)] {
         let mut workload = Workload::default();
         let sleeper = program(&mut workload, |b| {

@@ -1,5 +1,5 @@
-//! Answers that can be worked out by hand, on the rules of 6.18. The live kernel's answers to the same
-//! questions are in `docs/validation/known-answers-6.18.md`.
+//! Answers that can be worked out by hand, on the rules of 6.18. The live kernel's answers to the
+//! same questions are in `docs/validation/known-answers-6.18.md`.
 
 mod common;
 
@@ -24,8 +24,8 @@ fn limited(quota_ms: u64, burst_ms: u64) -> GroupSpec {
     }
 }
 
-/// Responses of a job that needs 30 ms of CPU once a second, under 13 ms of every 100, when it arrives
-/// `phase_ms` after an expiry of the period timer.
+/// Responses of a job that needs 30 ms of CPU once a second, under 13 ms of every 100, when it
+/// arrives `phase_ms` after an expiry of the period timer.
 fn job_responses(phase_ms: u64, burst_ms: u64) -> Vec<u64> {
     let mut workload = Workload::default();
     let group = workload.add_group(limited(13, burst_ms));
@@ -51,9 +51,9 @@ fn job_responses(phase_ms: u64, burst_ms: u64) -> Vec<u64> {
     vec![values.min().unwrap(), values.max().unwrap()]
 }
 
-/// Three periods pay 13 + 13 + 4 ms: it ends 4 ms into the third refill, 204 ms after the expiry before
-/// it came. Charging happens at ticks only, so what runs beyond a grant until the next tick, less than
-/// a tick for each of the two grants, is work done early.
+/// Three periods pay 13 + 13 + 4 ms: it ends 4 ms into the third refill, 204 ms after the expiry
+/// before it came. Charging happens at ticks only, so what runs beyond a grant until the next tick,
+/// less than a tick for each of the two grants, is work done early.
 #[test]
 fn a_30_ms_job_under_13_of_100_ms_answers_in_204_ms_less_its_phase() {
     for phase_ms in (1..=87).step_by(2) {
@@ -85,8 +85,9 @@ fn a_burst_of_13_ms_saves_it_a_period() {
     }
 }
 
-/// The burst's file is written after the quota's and each write refills, so 13 + 13 ms are there at once; with the quota's
-/// alone 13. (A group that was given 15 ms and a burst of 15 used 30 in its first period for real.)
+/// The burst's file is written after the quota's and each write refills, so 13 + 13 ms are there at
+/// once; with the quota's alone 13. (A group that was given 15 ms and a burst of 15 used 30 in its
+/// first period for real.)
 #[test]
 fn a_group_begins_with_its_burst() {
     for (burst_ms, expected_ms) in [(0, 13), (5, 18), (13, 26)] {

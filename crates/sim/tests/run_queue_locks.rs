@@ -48,7 +48,8 @@ fn the_lock_of_a_queue_is_held_while_the_interrupt_is_sent() {
     });
     let mut world = world((6, 18), machine, workload);
     world.run_until(5 * MS).unwrap();
-    // The caller gets to `schedule` within 10 us of the wakeup and spins there until the waker has sent the interrupt.
+    // The caller gets to `schedule` within 10 us of the wakeup and spins there until the waker has
+    // sent the interrupt.
     assert_eq!(marks(&world), [(MS + 100_000, 1)]);
 }
 
@@ -70,7 +71,8 @@ fn a_waker_waits_for_the_lock_of_a_queue_whose_cpu_switches() {
             ..pinned(name, program, cpu)
         });
     };
-    // CPU 1 switches to the first at 10 ms, until 10.1, and from the first to the second at 10.4, until 10.5.
+    // CPU 1 switches to the first at 10 ms, until 10.1, and from the first to the second at 10.4,
+    // until 10.5.
     at("first", 1, 10 * MS, 300_000, false);
     at("second", 1, 10 * MS + 200_000, 5 * MS, false);
     // Runs from 10.1 ms on.
@@ -101,7 +103,8 @@ fn a_task_that_is_still_switched_away_from_is_handed_to_its_cpu() {
         world.run_until(5 * MS).unwrap();
         marks(&world)
     };
-    // Both begin at 0.1 ms. CPU 1 is in the switch to its idle task from 1.1 to 1.2 ms, the wakeup comes at 1.15.
+    // Both begin at 0.1 ms. CPU 1 is in the switch to its idle task from 1.1 to 1.2 ms, the wakeup
+    // comes at 1.15.
     let back = (1_300_000, 2);
     assert_eq!(woken((6, 18)), [(1_150_000, 1), back]);
     assert_eq!(woken((5, 8)), [(1_150_000, 1), back]);

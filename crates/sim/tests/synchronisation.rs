@@ -1,4 +1,5 @@
-//! Instructions that wait for other tasks: semaphores, queues, words, locks, conditions and barriers.
+//! Instructions that wait for other tasks: semaphores, queues, words, locks, conditions and
+//! barriers.
 
 mod common;
 
@@ -167,8 +168,8 @@ fn senders_of_a_full_pipe(wakes: PageWakes) -> (Vec<(u64, u16)>, u64) {
 
 #[test]
 fn a_sender_that_waited_for_a_pipe_needs_a_page_of_its_own() {
-    // The second read frees a page, which the first sender's message takes; the third frees the next, because the
-    // pipe is full while more than six messages are in it.
+    // The second read frees a page, which the first sender's message takes; the third frees the
+    // next, because the pipe is full while more than six messages are in it.
     let in_turn = vec![(11 * MS, 1), (12 * MS, 2)];
     assert_eq!(senders_of_a_full_pipe(PageWakes::One), (in_turn.clone(), 4));
     // Both are woken by the second read, and the second finds the page taken.
@@ -378,8 +379,8 @@ fn barriers_open_when_all_have_come_and_close_again() {
 
 #[test]
 fn lines_of_a_queue_travel_between_cpus() {
-    // A send that finds the queue's lines on the other CPU takes 50 µs longer, a receive 200; who touched it last
-    // himself pays nothing.
+    // A send that finds the queue's lines on the other CPU takes 50 µs longer, a receive 200; who
+    // touched it last himself pays nothing.
     let mut workload = Workload::default();
     let queue = workload.add_queue(QueueSpec {
         costs: QueueCosts {

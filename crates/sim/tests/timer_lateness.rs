@@ -135,7 +135,8 @@ fn quantiles_must_ascend() {
 #[test]
 fn a_timer_wakes_its_cpu_sooner_beside_one_that_executes() {
     use schedcast_sim::machine::parts::{Idle, IdleGovernor, IdleStatePart, WakesBy};
-    // When a sleeper of 10 ms goes on whose CPU takes 40 us to wake, half of that beside a CPU that works from `from_us` on.
+    // When a sleeper of 10 ms goes on whose CPU takes 40 us to wake, half of that beside a CPU that
+    // works from `from_us` on.
     let goes_on = |from_us: u64| {
         let mut workload = Workload::default();
         task(&mut workload, "sleeper", 0, |b| {
@@ -171,8 +172,8 @@ fn a_timer_wakes_its_cpu_sooner_beside_one_that_executes() {
         world.run_until(40 * MS).unwrap();
         marks(&world)[0].0
     };
-    // Both begin 40 us late, too: CPUs idle at first. The sleeper's timer fires at 10,040 us; the other executes from 5080, 10,060 or
-    // 15,080 on.
+    // Both begin 40 us late, too: CPUs idle at first. The sleeper's timer fires at 10,040 us; the
+    // other executes from 5080, 10,060 or 15,080 on.
     assert_eq!(goes_on(5000), 10_060 * US);
     assert_eq!(goes_on(9980), 10_080 * US);
     assert_eq!(goes_on(15_000), 10_080 * US);

@@ -56,7 +56,8 @@ fn messages_that_wait_and_the_one_that_is_handled_count_with_their_ages() {
     let mut world = free_world(1, server());
     world.run_until(8 * MS).unwrap();
     let unfinished = world.unfinished();
-    // The first is answered after 6 ms; the second is handled, the third and the fourth wait since 3 and 4 ms.
+    // The first is answered after 6 ms; the second is handled, the third and the fourth wait since
+    // 3 and 4 ms.
     let ms = |ages: &[u64]| -> Vec<u64> { ages.iter().map(|age| age / MS).collect() };
     assert_eq!(ms(&unfinished.metrics[&0])[..2], [5, 4]);
     assert_eq!(unfinished.metrics[&0].len(), 3, "{unfinished:?}");

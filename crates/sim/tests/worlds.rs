@@ -270,8 +270,8 @@ fn wakeup_beside_a_hog(ipi_stall_ns: u64) -> u64 {
     values(&world, 2)[0][0] - values(&world, 1)[0][0]
 }
 
-/// It takes 9 us to send the interrupt: of those the hog on the other CPU stands still for 8, and the wakee starts when it would
-/// have started anyway.
+/// It takes 9 us to send the interrupt: of those the hog on the other CPU stands still for 8, and
+/// the wakee starts when it would have started anyway.
 #[test]
 fn a_stall_begins_while_the_interrupt_is_sent() {
     let woken = wakeup_beside_a_hog(0);

@@ -1,5 +1,5 @@
-//! How fast text is read: the trace of `recordings/postgres-quota`, repeated until it has 16 MB, once as tracefs prints it
-//! and once as `perf script` would.
+//! How fast text is read: the trace of `recordings/postgres-quota`, repeated until it has 16 MB,
+//! once as tracefs prints it and once as `perf script` would.
 
 use std::hint::black_box;
 use std::io::Read;

@@ -1,8 +1,9 @@
 //! Clocks of ftrace: which ones count in nanoseconds, and what a trace tells of its own.
 //!
-//! A trace of `x86-tsc` at 2.6 GHz, read as nanoseconds, would show everything 2.6 times as long. So a clock that does
-//! not count in time is refused by its name, and where trace-cmd gives none (it writes the clock of the machine's own
-//! buffer beside that of an instance) by the kernel's statistics, which print a point only behind seconds:
+//! A trace of `x86-tsc` at 2.6 GHz, read as nanoseconds, would show everything 2.6 times as long.
+//! So a clock that does not count in time is refused by its name, and where trace-cmd gives none
+//! (it writes the clock of the machine's own buffer beside that of an instance) by the kernel's
+//! statistics, which print a point only behind seconds:
 //!
 //! ```text
 //! trace_clock   local global counter uptime perf [mono] mono_raw boot tai x86-tsc

@@ -1,7 +1,7 @@
 //! One error type for everything that can be wrong with a recording.
 //!
-//! An error says which file, and where it is known which line and byte column (both from 1), what was expected and what
-//! stood there instead:
+//! An error says which file, and where it is known which line and byte column (both from 1), what
+//! was expected and what stood there instead:
 //!
 //! ```text
 //! trace.txt:14:87: expected ` pid=` after the task's name, found `ptd=15 prio=120 target_cpu=001`

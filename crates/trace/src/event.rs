@@ -1,7 +1,8 @@
 //! Scheduling events, free of the format they were read from.
 //!
-//! One event is one line of an ftrace text, one record of a `trace.dat` or one entry of a Perfetto bundle. All readers
-//! produce the same [`Event`], so nothing above this crate knows where a recording came from.
+//! One event is one line of an ftrace text, one record of a `trace.dat` or one entry of a Perfetto
+//! bundle. All readers produce the same [`Event`], so nothing above this crate knows where a
+//! recording came from.
 //!
 //! Worked example. The line
 //!
@@ -9,9 +10,10 @@
 //! postgres-8687  [000] dNh3.  5371.828068: sched_wakeup: comm=pgbench pid=8679 prio=120 target_cpu=000
 //! ```
 //!
-//! becomes time 5 371 828 068 000 ns, CPU 0, task 8687 (it was running; it is not the one that was woken), and the kind
-//! [`EventKind::Wakeup`] of task 8679. The flags `dNh3.` say: interrupts off, a reschedule is pending, and the code ran
-//! in a *hard interrupt*. So postgres did not wake pgbench: a timer or a device did, while postgres happened to run.
+//! becomes time 5 371 828 068 000 ns, CPU 0, task 8687 (it was running; it is not the one that was
+//! woken), and the kind [`EventKind::Wakeup`] of task 8679. The flags `dNh3.` say: interrupts off,
+//! a reschedule is pending, and the code ran in a *hard interrupt*. So postgres did not wake
+//! pgbench: a timer or a device did, while postgres happened to run.
 
 use std::fmt;
 
@@ -57,7 +59,8 @@ pub enum EventKind {
     },
     /// `sched_waking`: written by the waker, before a CPU has been chosen.
     Waking(Wakeup),
-    /// `sched_wakeup`: the task is runnable. With a remote wakeup it is the target CPU that writes it, later.
+    /// `sched_wakeup`: the task is runnable. With a remote wakeup it is the target CPU that writes
+    /// it, later.
     Wakeup(Wakeup),
     /// `sched_wakeup_new`: a forked task becomes runnable for the first time.
     WakeupNew(Wakeup),
@@ -103,13 +106,15 @@ pub enum EventKind {
         /// Its kernel priority.
         prio: i32,
     },
-    /// `sched_stat_runtime`: the kernel charged a fair task for what it ran since it was last charged.
+    /// `sched_stat_runtime`: the kernel charged a fair task for what it ran since it was last
+    /// charged.
     Runtime {
         /// Task that ran; on which CPU is not said, a waker elsewhere may cause the charge.
         pid: Pid,
         /// Its name.
         comm: CommId,
-        /// Time it ran, without what interrupts and the hypervisor took; longer than 4.29 s reads as that.
+        /// Time it ran, without what interrupts and the hypervisor took; longer than 4.29 s reads
+        /// as that.
         runtime_ns: u32,
     },
     /// An event this crate does not decode. Its name is counted in [`crate::Counts::other`].
@@ -182,7 +187,8 @@ impl Known {
 /// The state in which a task leaves its CPU (`prev_state` of `sched_switch`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PrevState {
-    /// `R`: still runnable; it called `schedule()` itself, or was rescheduled on the way to user mode.
+    /// `R`: still runnable; it called `schedule()` itself, or was rescheduled on the way to user
+    /// mode.
     Running,
     /// `R+`: still runnable; preempted inside the kernel.
     Preempted,
@@ -251,8 +257,9 @@ impl PrevState {
 
     /// Decodes the kernel's own text: `S`, `R+`, `D|K`. `None` if a letter is unknown.
     ///
-    /// Kernels before 4.14 join several letters with `|`: `K` (killable), `W` (waking) and `N` (no load) qualify the
-    /// first one. `D|N` is what they call the idle state; `x` is their dead state.
+    /// Kernels before 4.14 join several letters with `|`: `K` (killable), `W` (waking) and `N` (no
+    /// load) qualify the first one. `D|N` is what they call the idle state; `x` is their dead
+    /// state.
     #[must_use]
     pub fn from_text(text: &[u8]) -> Option<PrevState> {
         if let Some(stripped) = text.strip_suffix(b"+") {
@@ -277,8 +284,9 @@ impl PrevState {
 
     /// Decodes the text of trace-cmd's `sched_switch` plugin.
     ///
-    /// That plugin names the bits by the letters of old kernels, `SDTtZXxW`. On any kernel since 4.14 its `Z` is the
-    /// dead bit, `X` the zombie bit, `x` the parked bit and `W` the idle bit; and it prints `R` for `R+`.
+    /// That plugin names the bits by the letters of old kernels, `SDTtZXxW`. On any kernel since
+    /// 4.14 its `Z` is the dead bit, `X` the zombie bit, `x` the parked bit and `W` the idle bit;
+    /// and it prints `R` for `R+`.
     #[must_use]
     pub fn from_plugin_text(text: &[u8]) -> Option<PrevState> {
         match text {
@@ -290,7 +298,8 @@ impl PrevState {
         }
     }
 
-    /// Decodes the number of a raw record, with the bits of kernels since 4.14. `None` if a higher bit is set.
+    /// Decodes the number of a raw record, with the bits of kernels since 4.14. `None` if a higher
+    /// bit is set.
     ///
     /// 0 is `R`, 256 is `R+`, 1 is `S`, 128 is `I`; of several bits the lowest counts.
     #[must_use]
@@ -307,8 +316,8 @@ impl PrevState {
         Some(REPORT_LETTERS[bits.trailing_zeros() as usize].1)
     }
 
-    /// The number of a raw record for this state, with the bits of kernels since 4.14: the other way round from
-    /// [`PrevState::from_bits`].
+    /// The number of a raw record for this state, with the bits of kernels since 4.14: the other
+    /// way round from [`PrevState::from_bits`].
     #[must_use]
     pub fn bits(self) -> u64 {
         match self {
@@ -354,8 +363,8 @@ pub enum Level {
 
 /// Interrupt context, interrupt mask and pending reschedule of an event: ftrace's flag columns.
 ///
-/// The default is [`Context::UNKNOWN`]: text made without flags says nothing about the context, and that must not be
-/// mistaken for "task context".
+/// The default is [`Context::UNKNOWN`]: text made without flags says nothing about the context, and
+/// that must not be mistaken for "task context".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Context(u8);
 
@@ -417,7 +426,8 @@ impl Context {
         self.0 & Context::KNOWN != 0
     }
 
-    /// The innermost level: a hard interrupt that came while a softirq was served is [`Level::HardIrq`].
+    /// The innermost level: a hard interrupt that came while a softirq was served is
+    /// [`Level::HardIrq`].
     #[must_use]
     pub const fn level(self) -> Option<Level> {
         if !self.is_known() {
@@ -433,7 +443,8 @@ impl Context {
         }
     }
 
-    /// True if an interrupt of any kind wrote the event; false for a task and for an unknown context.
+    /// True if an interrupt of any kind wrote the event; false for a task and for an unknown
+    /// context.
     #[must_use]
     pub const fn in_interrupt(self) -> bool {
         self.0 & (Context::SOFTIRQ | Context::HARDIRQ | Context::NMI) != 0

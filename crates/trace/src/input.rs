@@ -1,7 +1,7 @@
 //! Opening a trace: what it is, and whether it is compressed.
 //!
-//! The first bytes decide, not the name: `1f 8b` is gzip whatever the file is called, and what comes out of it is looked
-//! at again. A folder holds raw pages of tracefs.
+//! The first bytes decide, not the name: `1f 8b` is gzip whatever the file is called, and what
+//! comes out of it is looked at again. A folder holds raw pages of tracefs.
 
 use std::fs::File;
 use std::io::Read;
@@ -21,7 +21,8 @@ use crate::trace_dat;
 /// Opens a trace of any format that this crate reads, plain or packed with gzip or zstd.
 ///
 /// # Errors
-/// If the file cannot be opened, or is of a format that this crate does not read; the message says what to do about it.
+/// If the file cannot be opened, or is of a format that this crate does not read; the message says
+/// what to do about it.
 pub fn open_trace(path: &Path) -> Result<Box<dyn EventSource>, ReadError> {
     if path.is_dir() {
         return raw_pages::open(path);
@@ -48,8 +49,9 @@ pub fn open_trace(path: &Path) -> Result<Box<dyn EventSource>, ReadError> {
     }
 }
 
-/// Largest binary trace that is unpacked into memory, bytes. A packed file can be a thousand times smaller than what comes
-/// out of it; a file that is unpacked already is read from disk, whatever its size.
+/// Largest binary trace that is unpacked into memory, bytes. A packed file can be a thousand times
+/// smaller than what comes out of it; a file that is unpacked already is read from disk, whatever
+/// its size.
 const UNPACKED_MAX_BYTES: u64 = 1 << 30;
 
 /// Opens what comes out of a packed file.

@@ -1,4 +1,5 @@
-//! Reading of the JSON files in a recording's folder, with errors that say where and what else could have stood there.
+//! Reading of the JSON files in a recording's folder, with errors that say where and what else
+//! could have stood there.
 
 use std::path::Path;
 

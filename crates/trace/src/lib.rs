@@ -1,8 +1,10 @@
-//! Reading of recordings: format-neutral scheduling events, and what lies beside them in a recording's folder.
+//! Reading of recordings: format-neutral scheduling events, and what lies beside them in a
+//! recording's folder.
 //!
-//! [`Recording::open`] reads a folder (`recording.json`, the trace, `cgroups.json`, `requests.csv`, `measured.json`) or a
-//! bare trace file into memory. [`open_trace`] gives the events of a trace one by one, in constant memory where the
-//! format allows it. [`mod@write`] writes them in other formats. Nothing here interprets what it reads.
+//! [`Recording::open`] reads a folder (`recording.json`, the trace, `cgroups.json`, `requests.csv`,
+//! `measured.json`) or a bare trace file into memory. [`open_trace`] gives the events of a trace
+//! one by one, in constant memory where the format allows it. [`mod@write`] writes them in other
+//! formats. Nothing here interprets what it reads.
 
 mod binary;
 mod clock;

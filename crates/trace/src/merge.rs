@@ -1,7 +1,8 @@
 //! The pages of several CPUs, merged into one row of events by time.
 //!
-//! Each CPU writes a buffer of its own. Of the next event of every CPU the earliest comes first, and of equal ones that
-//! of the lowest CPU: the order in which the kernel and trace-cmd print them.
+//! Each CPU writes a buffer of its own. Of the next event of every CPU the earliest comes first,
+//! and of equal ones that of the lowest CPU: the order in which the kernel and trace-cmd print
+//! them.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,9 +1,11 @@
 //! Names of tasks, each stored once.
 //!
-//! A trace repeats a handful of names millions of times, so events carry a [`CommId`] of four bytes. Ids are given in
-//! the order in which names first appear, which makes them equal on every machine for the same input.
+//! A trace repeats a handful of names millions of times, so events carry a [`CommId`] of four
+//! bytes. Ids are given in the order in which names first appear, which makes them equal on every
+//! machine for the same input.
 //!
-//! Worked example: `pgbench`, `postgres`, `pgbench` intern to 0, 1, 0; the table then holds two names.
+//! Worked example: `pgbench`, `postgres`, `pgbench` intern to 0, 1, 0; the table then holds two
+//! names.
 
 use std::borrow::Cow;
 

@@ -1,11 +1,13 @@
-//! Events that a file holds in no order of time, put in order with as little memory as the file allows.
+//! Events that a file holds in no order of time, put in order with as little memory as the file
+//! allows.
 //!
 //! perf writes the buffers of its CPUs one after the other and closes a *round* when it has emptied
 //! them all; Perfetto's packets hold one CPU each. A [`Feed`] reads such a file piece by piece and
 //! says up to which time nothing more can come. Events before that time are sorted and handed out;
 //! events of equal time keep the order of the file.
 //!
-//! Worked example. A feed gives 30, 10, then "complete up to 20": 10 is handed out. It gives 25 and ends: 25, 30 follow.
+//! Worked example. A feed gives 30, 10, then "complete up to 20": 10 is handed out. It gives 25 and
+//! ends: 25, 30 follow.
 
 use std::collections::VecDeque;
 

@@ -1,7 +1,8 @@
-//! Reader of raw pages: a folder with what `per_cpu/cpuN/trace_pipe_raw` gave, and the formats beside it.
+//! Reader of raw pages: a folder with what `per_cpu/cpuN/trace_pipe_raw` gave, and the formats
+//! beside it.
 //!
-//! The cheapest way to record is to copy the kernel's pages as they are. The folder looks like tracefs itself, or
-//! flatter:
+//! The cheapest way to record is to copy the kernel's pages as they are. The folder looks like
+//! tracefs itself, or flatter:
 //!
 //! ```text
 //! events/header_page  events/sched/sched_switch/format …     (`formats/` will do, and `header_page` at the top)
@@ -9,8 +10,8 @@
 //! per_cpu/cpu0/stats, trace_clock                            (if there: overwritten events, and the clock)
 //! ```
 //!
-//! Nothing in it names a byte order. It is told by the first page: with a page of 4096 bytes the size word `00 10 00 00`
-//! is 4096 or 1 048 576, and only one of them fits.
+//! Nothing in it names a byte order. It is told by the first page: with a page of 4096 bytes the
+//! size word `00 10 00 00` is 4096 or 1 048 576, and only one of them fits.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

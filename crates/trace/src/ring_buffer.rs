@@ -1,7 +1,8 @@
 //! Pages of the kernel's ring buffer, as `trace_pipe_raw` gives them and trace.dat keeps them.
 //!
-//! A page starts with a time stamp of 64 bits and a word that says how much of it is filled. Events follow, each with a
-//! head of 32 bits: five bits of type and length, 27 bits of time since the event before.
+//! A page starts with a time stamp of 64 bits and a word that says how much of it is filled. Events
+//! follow, each with a head of 32 bits: five bits of type and length, 27 bits of time since the
+//! event before.
 //!
 //! | type | meaning |
 //! |---|---|
@@ -11,10 +12,11 @@
 //! | 30 | time extend: the next word are the bits of the time step above the 27 |
 //! | 31 | absolute time: 59 bits of it, the five above come from the time before |
 //!
-//! If events were lost before a page, its word of size has bit 31 set; with bit 30 their number stands behind the data.
+//! If events were lost before a page, its word of size has bit 31 set; with bit 30 their number
+//! stands behind the data.
 //!
-//! Worked example. A page of time 1000 with the heads `type 30, step 5, next word 1` and `type 2, step 7` holds one event
-//! of eight bytes at 1000 + (1 × 2^27 + 5) + 7 = 134 218 740 ns.
+//! Worked example. A page of time 1000 with the heads `type 30, step 5, next word 1` and
+//! `type 2, step 7` holds one event of eight bytes at 1000 + (1 × 2^27 + 5) + 7 = 134 218 740 ns.
 
 use crate::binary::{Damage, Endian};
 use crate::event_format::header_fields;

@@ -92,7 +92,8 @@ pub struct Counts {
     pub without_context: u64,
     /// Decoded events that end in fields which this version does not know.
     pub with_extra_fields: u64,
-    /// Lines that belong to the event before: stack traces, markers of several lines, names with a newline.
+    /// Lines that belong to the event before: stack traces, markers of several lines, names with a
+    /// newline.
     pub continuation_lines: u64,
     /// The clock, where the trace says; trace-cmd does not say that of an instance.
     pub clock: Option<TraceClock>,
@@ -102,7 +103,8 @@ pub struct Counts {
     pub events_per_cpu: Vec<u64>,
     /// Earliest and latest event time, in ns.
     pub span_ns: Option<(u64, u64)>,
-    /// True if times count from the first event instead of the clock's zero (the `latency-format` trace option).
+    /// True if times count from the first event instead of the clock's zero (the `latency-format`
+    /// trace option).
     pub time_is_relative: bool,
 }
 
@@ -234,7 +236,8 @@ pub trait EventSource {
     /// The next item in file order, `None` at the end.
     ///
     /// # Errors
-    /// Where the input cannot be read or does not follow its format. After an error the source gives only `None`.
+    /// Where the input cannot be read or does not follow its format. After an error the source
+    /// gives only `None`.
     fn next_item(&mut self) -> Result<Option<Item>, ReadError>;
 
     /// The names seen so far.

@@ -1,5 +1,5 @@
-//! The same trace through every reader gives the same events, held against what other programs print of it: the kernel
-//! itself, `trace-cmd report -R` and `perf script`.
+//! The same trace through every reader gives the same events, held against what other programs
+//! print of it: the kernel itself, `trace-cmd report -R` and `perf script`.
 //!
 //! All recordings are of threads with awkward names on two CPUs of Linux 6.18.
 
@@ -66,7 +66,8 @@ fn perf_data_tells_what_perf_script_prints() {
 fn raw_pages_tell_what_the_kernel_prints() {
     let pages = read("raw-pages");
     let text = read("raw-pages.tracefs.txt.gz");
-    // The pages were cut after the third of each CPU, the text after 260 events: one is the beginning of the other.
+    // The pages were cut after the third of each CPU, the text after 260 events: one is the
+    // beginning of the other.
     for cpu in 0..2 {
         let of = |read: &Read| {
             let events = read.events().into_iter().filter(|event| event.cpu == cpu);
@@ -384,7 +385,8 @@ fn packed_packets_and_gaps_of_perfetto() {
     assert_eq!(packed.others(), [("(event)".to_owned(), 1)]);
 }
 
-/// A record of perf.data turned into one that says 431 events were lost: the first of a mapped file that fits.
+/// A record of perf.data turned into one that says 431 events were lost: the first of a mapped file
+/// that fits.
 fn with_a_gap() -> Vec<u8> {
     const MMAP2: u32 = 10;
     const LOST: u32 = 2;
@@ -423,7 +425,8 @@ fn gaps_of_perf_are_told() {
 
 #[test]
 fn files_packed_with_zstd_are_read() {
-    // Two frames one behind the other, as parallel packers write them, of stored blocks: head, size, block, bytes.
+    // Two frames one behind the other, as parallel packers write them, of stored blocks: head,
+    // size, block, bytes.
     let text = bytes("tracefs.txt");
     let mut packed = Vec::new();
     for half in [&text[..text.len() / 2], &text[text.len() / 2..]] {

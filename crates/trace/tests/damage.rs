@@ -45,7 +45,8 @@ fn text_cut_at_every_byte() {
             }
             Err(error) => {
                 let line = error.line().expect("the error names its line");
-                // A name over two lines is cut, twice in one event: the error is about the first of them.
+                // A name over two lines is cut, twice in one event: the error is about the first of
+                // them.
                 assert!(
                     (lines_before.saturating_sub(1)..=lines_before + 1).contains(&line),
                     "cut at {cut}: {error}"

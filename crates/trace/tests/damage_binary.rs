@@ -1,4 +1,5 @@
-//! Damaged input of every binary format and of `perf script`: an error with its place, never a panic.
+//! Damaged input of every binary format and of `perf script`: an error with its place, never a
+//! panic.
 
 mod common;
 
@@ -195,7 +196,8 @@ fn perf_data_without_what_is_needed_is_refused_by_name() {
     assert!(packed.contains("perf record -z"), "{packed}");
 }
 
-/// trace-cmd writes `local`, the clock of the machine's own buffer, beside an instance that counts cycles.
+/// trace-cmd writes `local`, the clock of the machine's own buffer, beside an instance that counts
+/// cycles.
 #[test]
 fn cycles_are_not_read_as_nanoseconds() {
     let folder = raw_folder();

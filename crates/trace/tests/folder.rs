@@ -1,4 +1,5 @@
-//! Folders in which one thing is wrong: the error says which file, where, and what could have stood there.
+//! Folders in which one thing is wrong: the error says which file, where, and what could have stood
+//! there.
 
 mod common;
 
@@ -387,7 +388,8 @@ fn a_folder_without_recording_json() {
     );
 }
 
-/// Cut anywhere, or with a bit or a number that is another: an error that says something, or a recording that can be used.
+/// Cut anywhere, or with a bit or a number that is another: an error that says something, or a
+/// recording that can be used.
 #[test]
 fn damage_is_told() {
     for (file, text) in FILES {

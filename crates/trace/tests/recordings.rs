@@ -161,7 +161,8 @@ fn known_lines_decode_exactly() {
 
 #[test]
 fn flags_of_a_known_line() {
-    // postgres-8687 [000] dNh3. 5371.828068: interrupts off, reschedule pending, in a hard interrupt
+    // postgres-8687 [000] dNh3. 5371.828068: interrupts off, reschedule pending, in a hard
+    // interrupt
     let context = quota().events[17].context;
     assert!(context.irqs_off() && context.need_resched() && !context.need_resched_lazy());
     assert!(context.in_interrupt() && !context.in_softirq() && !context.bh_off());

@@ -1,7 +1,8 @@
-//! trace.dat in both versions, beside what `trace-cmd report -N -l -t` (3.1.6) says of the same file.
+//! trace.dat in both versions, beside what `trace-cmd report -N -l -t` (3.1.6) says of the same
+//! file.
 //!
-//! The recording is of threads with awkward names on Linux 6.18, the first three pages of each of two CPUs. Version 6 is
-//! gzipped here, version 7 is compressed with zstd by trace-cmd itself.
+//! The recording is of threads with awkward names on Linux 6.18, the first three pages of each of
+//! two CPUs. Version 6 is gzipped here, version 7 is compressed with zstd by trace-cmd itself.
 
 mod common;
 

@@ -1,6 +1,7 @@
-//! Runs drawn histories on a tree and on the rules: `lockstep OBJECT VERSION SOCKETS LLCS CORES SMT KINDS SEEDS STEPS
-//! [CAPACITY]…`, one capacity for each core or none, KINDS some of the letters g (groups), l (limits), r (real-time), e (deadline), c (changes), f (switches of `sched/features`);
-//! d = ask for decisions only, s = shrink.
+//! Runs drawn histories on a tree and on the rules: `lockstep OBJECT VERSION SOCKETS LLCS CORES SMT
+//! KINDS SEEDS STEPS [CAPACITY]…`, one capacity for each core or none, KINDS some of the letters g
+//! (groups), l (limits), r (real-time), e (deadline), c (changes), f (switches of
+//! `sched/features`); d = ask for decisions only, s = shrink.
 
 #![expect(clippy::print_stdout, reason = "a program")]
 

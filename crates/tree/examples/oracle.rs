@@ -1,4 +1,5 @@
-//! Writes the table of `docs/validation/oracle.md`: the rules against every tree at hand, in drawn worlds.
+//! Writes the table of `docs/validation/oracle.md`: the rules against every tree at hand, in drawn
+//! worlds.
 //!
 //! `oracle SEEDS STEPS PAGE`: as many histories of that length for each tree and world.
 

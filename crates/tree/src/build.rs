@@ -1,11 +1,12 @@
 //! From a tree of sources to a shared object, by the tree's own makefiles.
 //!
-//! The tree is not touched. A folder of links to it, in which the overlay is one more architecture, is configured and
-//! compiled into a folder of its own; what is missing of the rest of the kernel becomes a trap that says its name.
+//! The tree is not touched. A folder of links to it, in which the overlay is one more architecture,
+//! is configured and compiled into a folder of its own; what is missing of the rest of the kernel
+//! becomes a trap that says its name.
 //!
-//! Worked example: the first call for `linux-6.12.107` takes half a minute. The second reads the some 900 files that
-//! were compiled, finds their contents unchanged and returns the same object; after an edit of `kernel/sched/fair.c` it
-//! compiles that file and links again.
+//! Worked example: the first call for `linux-6.12.107` takes half a minute. The second reads the
+//! some 900 files that were compiled, finds their contents unchanged and returns the same object;
+//! after an edit of `kernel/sched/fair.c` it compiles that file and links again.
 
 use crate::{config::Config, overlay, trees};
 use std::collections::BTreeSet;

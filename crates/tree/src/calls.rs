@@ -95,7 +95,8 @@ pub enum Call {
     Start,
     /// Nice value: task, value.
     Nice,
-    /// Policy: task, policy, nice, priority, slice or runtime, deadline, period, 1 = reclaims; 0 or an error.
+    /// Policy: task, policy, nice, priority, slice or runtime, deadline, period, 1 = reclaims; 0 or
+    /// an error.
     Policy,
     /// CPUs: task, bits.
     Affinity,

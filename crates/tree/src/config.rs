@@ -1,8 +1,9 @@
 //! Options of a kernel's configuration that matter to its scheduler, taken from a `.config` where
 //! one is given.
 //!
-//! Worked example: of the several thousand lines of a distribution's configuration, `CONFIG_HZ_250=y`,
-//! `CONFIG_PREEMPT_VOLUNTARY=y` and a dozen more are kept; drivers, file systems and architectures are not.
+//! Worked example: of the several thousand lines of a distribution's configuration,
+//! `CONFIG_HZ_250=y`, `CONFIG_PREEMPT_VOLUNTARY=y` and a dozen more are kept; drivers, file systems
+//! and architectures are not.
 
 use std::collections::BTreeMap;
 

@@ -73,8 +73,9 @@ pub fn config_with(model: Preemption) -> Config {
     config
 }
 
-/// Rules of a release as [`config_with`] builds its tree: the overlay is an architecture that has lazy preemption only where
-/// it is chosen, so trees from 7.0 on can have voluntary preemption, too. It has no timer that ends requests.
+/// Rules of a release as [`config_with`] builds its tree: the overlay is an architecture that has
+/// lazy preemption only where it is chosen, so trees from 7.0 on can have voluntary preemption,
+/// too. It has no timer that ends requests.
 ///
 /// # Panics
 /// When the release has no such preemption model.

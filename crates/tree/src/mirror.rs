@@ -60,7 +60,8 @@ impl Mirror {
         p.now(here) + self.uptime_ns
     }
 
-    /// The tick of a CPU is back. The rules restart it behind the switch from idle, when its price is charged.
+    /// The tick of a CPU is back. The rules restart it behind the switch from idle, when its price
+    /// is charged.
     pub fn restart_tick<P: Platform>(&mut self, p: &mut P, here: Cpu) {
         if std::mem::take(&mut self.tick_to_restart) {
             p.spend(here, Op::TickReprogram, 1);

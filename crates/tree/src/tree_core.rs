@@ -7,13 +7,15 @@
 //!      send_ipi, observe             timers, interrupts
 //! ```
 //!
-//! Worked example: a task on CPU 0 wakes one that sleeps. [`Core::wake`] lets CPU 0 execute `try_to_wake_up` of the tree at
-//! the cursor of CPU 0, and the CPU stays in the kernel. The C chooses CPU 1 and sends it an interrupt, which becomes
-//! [`Platform::send_ipi`] at once; [`Core::leave_kernel`] lets CPU 0 go its way out. When the interrupt arrives, CPU 1
-//! executes `scheduler_ipi`, and its switch becomes an [`Observation`].
+//! Worked example: a task on CPU 0 wakes one that sleeps. [`Core::wake`] lets CPU 0 execute
+//! `try_to_wake_up` of the tree at the cursor of CPU 0, and the CPU stays in the kernel. The C
+//! chooses CPU 1 and sends it an interrupt, which becomes [`Platform::send_ipi`] at once;
+//! [`Core::leave_kernel`] lets CPU 0 go its way out. When the interrupt arrives, CPU 1 executes
+//! `scheduler_ipi`, and its switch becomes an [`Observation`].
 //!
-//! Operations of the C take the time that the machine says: each is charged where the C does it, told by hooks, and the
-//! clock that the C reads moves on with it. Waiting for the locks of queues and for contended lines takes none.
+//! Operations of the C take the time that the machine says: each is charged where the C does it,
+//! told by hooks, and the clock that the C reads moves on with it. Waiting for the locks of queues
+//! and for contended lines takes none.
 
 use crate::ground::{machine, policy_number};
 use crate::mirror::Mirror;
@@ -77,8 +79,9 @@ impl Platform for Nowhere {
 }
 
 impl TreeCore {
-    /// Boots the scheduler of an object on a machine. `rules` say what the world has to know of the kernel: its tick and its
-    /// version; `features` are turned as after a write to `sched/features`.
+    /// Boots the scheduler of an object on a machine. `rules` say what the world has to know of the
+    /// kernel: its tick and its version; `features` are turned as after a write to
+    /// `sched/features`.
     ///
     /// # Errors
     /// When the tree's scheduler does not boot, or on a machine that is too large.
@@ -359,7 +362,8 @@ impl Core for TreeCore {
 
     fn leave_kernel<P: Platform>(&mut self, p: &mut P, cpu: Cpu) -> TaskId {
         loop {
-            // Other CPUs may have asked for a switch since this one entered the kernel for something else.
+            // Other CPUs may have asked for a switch since this one entered the kernel for
+            // something else.
             if self.inside[cpu.index()] || self.tree.has_to_leave(cpu.index()) {
                 self.pass(p, cpu, Call::Nothing);
             }

@@ -1,8 +1,9 @@
 //! One scheduler in virtual time: a copy of the object with memory of its own.
 //!
-//! Worked example: `world.run(0, 5_000_000, Call::Start, &[task])` lets whatever CPU 0 executes start a task at 5 ms.
-//! When it returns, CPU 0 computes in user mode or waits in its idle loop, and [`World::events`] has what was set off
-//! for later: an interrupt for CPU 1, a timer of CPU 0 at 105 ms, the tick of CPU 1 that is stopped.
+//! Worked example: `world.run(0, 5_000_000, Call::Start, &[task])` lets whatever CPU 0 executes
+//! start a task at 5 ms. When it returns, CPU 0 computes in user mode or waits in its idle loop,
+//! and [`World::events`] has what was set off for later: an interrupt for CPU 1, a timer of CPU 0
+//! at 105 ms, the tick of CPU 1 that is stopped.
 
 pub use crate::calls::{Call, Chance, Event, Left, Lock, Machine, NewTask, Place, Told};
 
@@ -312,8 +313,9 @@ impl World {
         Ok(result)
     }
 
-    /// The same with a listener that is told every event at once, and answers where a number is asked for. A call that
-    /// `stays` leaves the CPU in the kernel until [`Call::Nothing`] lets it out.
+    /// The same with a listener that is told every event at once, and answers where a number is
+    /// asked for. A call that `stays` leaves the CPU in the kernel until [`Call::Nothing`] lets it
+    /// out.
     ///
     /// # Errors
     /// As for [`World::run`].

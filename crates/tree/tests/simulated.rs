@@ -1,5 +1,5 @@
-//! The same programs under the rules in Rust and under the C of a tree, on a machine on which the kernel costs nothing: every
-//! event at the same time.
+//! The same programs under the rules in Rust and under the C of a tree, on a machine on which the
+//! kernel costs nothing: every event at the same time.
 
 mod built;
 

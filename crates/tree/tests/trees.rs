@@ -1,4 +1,5 @@
-//! The rules against the C of trees that are at hand: a few seconds. `make oracle` does the same for long.
+//! The rules against the C of trees that are at hand: a few seconds. `make oracle` does the same
+//! for long.
 
 mod built;
 

@@ -1,6 +1,8 @@
-//! Pages in a real browser. Where there is none (Debian: `apt-get install chromium`) these tests say so and pass.
+//! Pages in a real browser. Where there is none (Debian: `apt-get install chromium`) these tests
+//! say so and pass.
 //!
-//! Chromium prints the document as it is after the page's script has run; what its console says goes to standard error.
+//! Chromium prints the document as it is after the page's script has run; what its console says
+//! goes to standard error.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -164,8 +166,8 @@ fn assert_passes(found: &serde_json::Value, controls: u64) {
     assert_eq!(found["wide"], false, "nothing lies beyond the edge");
 }
 
-/// Text has 4.5:1 against what is behind it (large text 3:1), lines and areas 3:1, every control a name and a
-/// visible outline when it has the focus; in light and dark.
+/// Text has 4.5:1 against what is behind it (large text 3:1), lines and areas 3:1, every control a
+/// name and a visible outline when it has the focus; in light and dark.
 #[test]
 fn pages_can_be_read_and_used_from_the_keyboard() {
     let Some(browser) = browser() else { return };
@@ -433,7 +435,8 @@ fn the_first_screen_is_about_the_target_among_ten_neighbours() {
     }
 }
 
-/// A server that refuses, or that is gone: the numbers on the page are not those of what is set, and the page says so.
+/// A server that refuses, or that is gone: the numbers on the page are not those of what is set,
+/// and the page says so.
 #[test]
 fn results_are_marked_out_of_date_after_an_error_and_the_panel_stays() {
     let Some(browser) = browser() else { return };

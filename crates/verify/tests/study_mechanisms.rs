@@ -36,8 +36,8 @@ fn burst_requests_are_late_as_worked_out_by_hand() {
     let all = scenarios("burst/burst.toml");
     let command = "schbench-classic -m 1 -t 3 -r 2 -c 80000 -R 10";
     let [base, burst] = [&all[0], &all[1]].map(|scenario| with_command(scenario, command));
-    // Requests come 200 ms after the start, drifting by less than 0.6 ms in two seconds. Unused parts
-    // of slices move the pool by up to two slices in five milliseconds.
+    // Requests come 200 ms after the start, drifting by less than 0.6 ms in two seconds. Unused
+    // parts of slices move the pool by up to two slices in five milliseconds.
     for (start_ms, late_ms) in [(5, 15.0), (30, 0.0), (60, 0.0), (95, 25.0)] {
         let at = |scenario: &Scenario, name: &str| {
             let mut scenario = scenario.clone();

@@ -1,5 +1,5 @@
-//! The example files of Debian's rt-app package all load, and compile if they can run. Skipped where
-//! the package is not installed.
+//! The example files of Debian's rt-app package all load, and compile if they can run. Skipped
+//! where the package is not installed.
 
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! GET /w?n=N with an acceptor and readers that hand requests to a pool of four workers over a channel: a worker hashes
-//! and sorts N words and writes the reply.
+//! GET /w?n=N with an acceptor and readers that hand requests to a pool of four workers over a
+//! channel: a worker hashes and sorts N words and writes the reply.
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// GET /w?n=N: N stored documents parsed, one changed, sorted, and the first 50 written, all in the one event loop.
+// GET /w?n=N: N stored documents parsed, one changed, sorted, and the first 50 written, all in the
+// one event loop.
 'use strict';
 const http = require('http');
 const store = [];

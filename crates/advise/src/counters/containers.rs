@@ -1,7 +1,9 @@
-//! All containers of a dump of counters: the answers of `query_range` for a namespace, a node or a cluster.
+//! All containers of a dump of counters: the answers of `query_range` for a namespace, a node or a
+//! cluster.
 //!
-//! A container is what has the same labels in all counters but for `cpu`. cAdvisor counts the pod and the slices above it, too:
-//! where some series name a `container`, those that name none (or `POD`, the pause container) are such sums and are left aside.
+//! A container is what has the same labels in all counters but for `cpu`. cAdvisor counts the pod
+//! and the slices above it, too: where some series name a `container`, those that name none (or
+//! `POD`, the pause container) are such sums and are left aside.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -38,10 +40,12 @@ pub struct Dump {
 const MACHINE: [&str; 2] = ["instance", "node"];
 
 impl Dump {
-    /// All containers in the files. `cpus` are those of every machine; otherwise the files must tell them.
+    /// All containers in the files. `cpus` are those of every machine; otherwise the files must
+    /// tell them.
     ///
     /// # Errors
-    /// Files that cannot be read or are no ranges of counters, points that stand in them twice, no counters at all.
+    /// Files that cannot be read or are no ranges of counters, points that stand in them twice, no
+    /// counters at all.
     pub fn open(paths: &[PathBuf], cpus: Option<u32>) -> Result<Dump> {
         let mut all = Joined::new();
         for path in paths {
@@ -179,7 +183,8 @@ pub fn quoted(value: &str) -> String {
     serde_json::Value::from(value).to_string()
 }
 
-/// A selector of Prometheus for the container and those that come after it: `{namespace="shop",container="web"}`.
+/// A selector of Prometheus for the container and those that come after it:
+/// `{namespace="shop",container="web"}`.
 pub fn selector(labels: &Labels) -> String {
     let passing: BTreeSet<&str> = PASSING.into_iter().collect();
     let lasting = |label: &&String| !passing.contains(label.as_str());

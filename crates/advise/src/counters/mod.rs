@@ -1,14 +1,17 @@
-//! The *counters* tier: from `cpu.stat`, or the same counters in [Prometheus](prometheus), alone, which demands are possible, and what they would make of other limits.
+//! The *counters* tier: from `cpu.stat`, or the same counters in [Prometheus](prometheus), alone,
+//! which demands are possible, and what they would make of other limits.
 //!
-//! Counters say how often a group was throttled, for how long, and (where known) how much it used. Many demands count the
-//! same: short jobs in bunches, long ones now and then. A [family](shapes) of them is run through a [`queue`] under
-//! the recorded limit; those that give the recorded counters stay, and run again under the limits in question. The answer is
-//! the range over all that stayed, never a point. Where the group's CPU time was [sampled](Samples) and no limit held it back, its
-//! demand is known as it came, and the range is much narrower.
+//! Counters say how often a group was throttled, for how long, and (where known) how much it used.
+//! Many demands count the same: short jobs in bunches, long ones now and then. A [family](shapes)
+//! of them is run through a [`queue`] under the recorded limit; those that give the recorded
+//! counters stay, and run again under the limits in question. The answer is the range over all that
+//! stayed, never a point. Where the group's CPU time was [sampled](Samples) and no limit held it
+//! back, its demand is known as it came, and the range is much narrower.
 //!
-//! Worked example. `recordings/postgres-quota` counted 295 periods of 100 ms with 50 ms each, 102 throttled, 5712 ms of
-//! throttled time. Of 13 824 demands some 270 count that within a tenth or so. With 60 ms they are throttled in 7 to 38 %
-//! of the periods; on the real machine it was 11, 14 and 22 %.
+//! Worked example. `recordings/postgres-quota` counted 295 periods of 100 ms with 50 ms each, 102
+//! throttled, 5712 ms of throttled time. Of 13 824 demands some 270 count that within a tenth or
+//! so. With 60 ms they are throttled in 7 to 38 % of the periods; on the real machine it was 11, 14
+//! and 22 %.
 
 mod ask;
 mod containers;
@@ -58,7 +61,8 @@ pub struct Known {
     pub throttled_ns: Option<u64>,
     /// CPU time used; may be unknown.
     pub usage_ns: Option<u64>,
-    /// How often a counter fell: the group began anew, and what it had counted since the look before is not known.
+    /// How often a counter fell: the group began anew, and what it had counted since the look
+    /// before is not known.
     pub restarts: u32,
     /// Usage of the group every few milliseconds, where that was recorded.
     pub samples: Option<Samples>,
@@ -260,16 +264,16 @@ impl Known {
         }
     }
 
-    /// Share of the periods that were throttled. The kernel counts periods while a group is active only; a queue counts
-    /// all, so that its throttled ones are taken of the same share of them.
+    /// Share of the periods that were throttled. The kernel counts periods while a group is active
+    /// only; a queue counts all, so that its throttled ones are taken of the same share of them.
     fn per_active(&self, counted: &Counted) -> f64 {
         let ratio = counted.nr_throttled as f64 / counted.nr_periods.max(1) as f64;
         (ratio / self.active()).min(1.0)
     }
 }
 
-/// Counters are read some seconds before or after the time they are noted with: in a short window they may show more
-/// than it holds, not several times as much.
+/// Counters are read some seconds before or after the time they are noted with: in a short window
+/// they may show more than it holds, not several times as much.
 const USAGE_SLACK: u128 = 2;
 
 const NO_LIMIT: Limit = Limit {
@@ -298,24 +302,29 @@ fn only_limited(tree: &CgroupTree) -> Result<String> {
     }
 }
 
-/// Levels of demand where usage is unknown, in twentieths of what the limit grants, up to 1.2 of it.
+/// Levels of demand where usage is unknown, in twentieths of what the limit grants, up to 1.2 of
+/// it.
 const LEVELS: u64 = 24;
 const LEVELS_FULL: u64 = 20;
-/// Distance of two levels around a known usage, and how far the outermost lie beyond the tolerance, in thousandths of it.
+/// Distance of two levels around a known usage, and how far the outermost lie beyond the tolerance,
+/// in thousandths of it.
 const STEP_PERMILLE: u64 = 40;
 const MARGIN_PERMILLE: u64 = 80;
-/// A window is cut to this many periods, and further where so many jobs come in it: more would only cost time.
+/// A window is cut to this many periods, and further where so many jobs come in it: more would only
+/// cost time.
 const PERIODS_MAX: u64 = 600;
 const PERIODS_MIN: u64 = 100;
 const JOBS_MAX: u64 = 4000;
-/// The same load takes more or less CPU time in another run, because machines drift: in 24 runs of five services that
-/// were hardly throttled (memcached, Redis, nginx, PostgreSQL, a Rust server: `docs/validity/services-bench.md`) up to 5.4 % more
-/// or less than the middle of its service's range. A limit is asked about for another run than the counted one.
+/// The same load takes more or less CPU time in another run, because machines drift: in 24 runs of
+/// five services that were hardly throttled (memcached, Redis, nginx, PostgreSQL, a Rust server:
+/// `docs/validity/services-bench.md`) up to 5.4 % more or less than the middle of its service's
+/// range. A limit is asked about for another run than the counted one.
 const DRIFT_PERMILLE: u64 = 60;
-/// How far CPU time of one run may be from that of another in nine of ten pairs. Runs of eight services under one load
-/// deviate from their mean by 63 ‰ (69 degrees of freedom: five services of the bench's seen half, three of
-/// `recordings/services`), so a run from another by √2 × 63 = 89 ‰, and nine of ten pairs lie within 1.645 × 89. Demands of the family
-/// make wider ranges by their number, and are held against what was measured with the constant above.
+/// How far CPU time of one run may be from that of another in nine of ten pairs. Runs of eight
+/// services under one load deviate from their mean by 63 ‰ (69 degrees of freedom: five services of
+/// the bench's seen half, three of `recordings/services`), so a run from another by √2 × 63 = 89 ‰,
+/// and nine of ten pairs lie within 1.645 × 89. Demands of the family make wider ranges by their
+/// number, and are held against what was measured with the constant above.
 const SAMPLED_DRIFT_PERMILLE: u64 = 146;
 
 /// One demand of the family, and what it counts under the recorded limit.
@@ -362,8 +371,9 @@ pub fn bounds(known: &Known, limits: &[(String, Limit)]) -> Result<Bounds> {
 
 /// Throttled periods more or less that are chance, as a share of all: three in a hundred.
 const RATIO_NEAR: f64 = 0.03;
-/// CPUs take runtime from the group's pool in slices of this length (`sysctl_sched_cfs_bandwidth_slice`), which the queue does
-/// not have: a throttled period lasts so much longer or shorter.
+/// CPUs take runtime from the group's pool in slices of this length
+/// (`sysctl_sched_cfs_bandwidth_slice`), which the queue does not have: a throttled period lasts so
+/// much longer or shorter.
 const SLICE_MS: f64 = 5.0;
 /// Usage more or less that is chance, as a share of it.
 const USAGE_NEAR: f64 = 0.05;
@@ -407,7 +417,8 @@ impl Known {
         )))
     }
 
-    /// The samples, where no limit held the group back while they were taken: what it used is what it wanted then.
+    /// The samples, where no limit held the group back while they were taken: what it used is what
+    /// it wanted then.
     fn demand_as_it_came(&self) -> Option<&Samples> {
         self.samples.as_ref().filter(|_| self.nr_throttled == 0)
     }
@@ -463,9 +474,9 @@ impl Known {
         full_ns as u64
     }
 
-    /// Levels of demand, in thousandths. Above the highest more are tried for a group that was throttled in nearly each of
-    /// its periods, each half as large again as the one before, up to what keeps all workers busy: nothing told how much more
-    /// it wants.
+    /// Levels of demand, in thousandths. Above the highest more are tried for a group that was
+    /// throttled in nearly each of its periods, each half as large again as the one before, up to
+    /// what keeps all workers busy: nothing told how much more it wants.
     fn levels_permille(&self, tolerance: f64, workers: usize) -> Vec<u64> {
         let mut levels: Vec<u64> = match self.usage_ns {
             Some(_) => {
@@ -547,7 +558,8 @@ impl Matching<'_> {
         }
     }
 
-    /// True if a limit throttles every demand in at most this share of the periods, also where its jobs take more time.
+    /// True if a limit throttles every demand in at most this share of the periods, also where its
+    /// jobs take more time.
     pub(crate) fn all_below(&self, limit: Limit, ratio: f64) -> bool {
         let throttled = |demand: &Demand, work| self.known.per_active(&demand.again(limit, work));
         let drift = self.drift_permille();

@@ -1,4 +1,5 @@
-//! Counters of a container as Prometheus keeps them: the answer of its `query_range` to the cAdvisor counters.
+//! Counters of a container as Prometheus keeps them: the answer of its `query_range` to the
+//! cAdvisor counters.
 //!
 //! ```text
 //! {"status":"success","data":{"resultType":"matrix","result":[
@@ -6,11 +7,13 @@
 //!    "values":[[1763719200,"1000"],[1763719230,"1295"]]}, …]}}
 //! ```
 //!
-//! says that 295 periods passed in 30 s. A file may hold several answers, one behind the other. Each counter must be that
-//! of one container; a counter that falls has begun anew, and what it shows since then is added, as `increase()` does; the
-//! answer says how often. The window is the time that all counters cover.
+//! says that 295 periods passed in 30 s. A file may hold several answers, one behind the other.
+//! Each counter must be that of one container; a counter that falls has begun anew, and what it
+//! shows since then is added, as `increase()` does; the answer says how often. The window is the
+//! time that all counters cover.
 //!
-//! `container_spec_cpu_quota` and `_period` tell the limit and `machine_cpu_cores` the CPUs, where they were asked for too.
+//! `container_spec_cpu_quota` and `_period` tell the limit and `machine_cpu_cores` the CPUs, where
+//! they were asked for too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -102,8 +105,8 @@ impl Known {
     /// Counters of the range in the file at `path`.
     ///
     /// # Errors
-    /// A file that cannot be read or is no range of counters, series of several containers, a limit or CPUs that nobody
-    /// tells, counters that say too little.
+    /// A file that cannot be read or is no range of counters, series of several containers, a limit
+    /// or CPUs that nobody tells, counters that say too little.
     pub fn from_range(path: &Path, beyond: &Beyond) -> Result<Known> {
         let text = schedcast_base::whole::read_text(path)
             .map_err(|error| Error::file("read", path.display(), &error))?;
@@ -350,7 +353,8 @@ impl Range {
         }
     }
 
-    /// At how many times a counter was lower than at its point before. All of a container begin anew together.
+    /// At how many times a counter was lower than at its point before. All of a container begin
+    /// anew together.
     fn restarts(&self, window: (u64, u64)) -> u32 {
         let mut times = BTreeSet::new();
         for name in [USAGE, PERIODS, THROTTLED, THROTTLED_SECONDS] {
@@ -451,8 +455,8 @@ mod tests {
         }
     }
 
-    /// 30 s of which the counters show 295 periods, 102 throttled, 5.712 s of throttled time and 9.87 s of use, in which
-    /// the periods began anew once.
+    /// 30 s of which the counters show 295 periods, 102 throttled, 5.712 s of throttled time and
+    /// 9.87 s of use, in which the periods began anew once.
     fn range() -> String {
         let pg = ",\"container\":\"pg\"";
         answer(&[
@@ -589,7 +593,8 @@ mod tests {
         assert!(error.contains(SPEC_PERIOD), "{error}");
     }
 
-    /// Cut anywhere, or with any number another: what is read can be reckoned with, what is not is told.
+    /// Cut anywhere, or with any number another: what is read can be reckoned with, what is not is
+    /// told.
     #[test]
     fn damage_is_told() {
         let settings = answer(&[

@@ -1,9 +1,10 @@
-//! A limited group as a queue: jobs come, as many as there are workers run, and when the period's runtime is used up all
-//! wait for the next one.
+//! A limited group as a queue: jobs come, as many as there are workers run, and when the period's
+//! runtime is used up all wait for the next one.
 //!
-//! It knows no threads and no CPUs, only what the counters of `cpu.stat` count. Worked example: limit 50 ms in 100 ms, one
-//! worker, a job of 80 ms at 10 ms. It runs from 10 to 60 ms, is throttled for 40 ms, and runs from 100 to 130 ms: two
-//! periods, one throttled, 40 ms of throttled time, 80 ms used.
+//! It knows no threads and no CPUs, only what the counters of `cpu.stat` count. Worked example:
+//! limit 50 ms in 100 ms, one worker, a job of 80 ms at 10 ms. It runs from 10 to 60 ms, is
+//! throttled for 40 ms, and runs from 100 to 130 ms: two periods, one throttled, 40 ms of throttled
+//! time, 80 ms used.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -54,7 +55,8 @@ pub(super) fn serve(jobs: &[Job], workers: usize, limit: Limit, window_ns: u64) 
     served.unwrap_or_default()
 }
 
-/// The same, given up with `None` as soon as the number of throttled periods can no longer lie in `wanted`.
+/// The same, given up with `None` as soon as the number of throttled periods can no longer lie in
+/// `wanted`.
 pub(super) fn serve_within(
     jobs: &[Job],
     workers: usize,
@@ -111,7 +113,8 @@ impl Queue<'_> {
         self.coming.first().map_or(u64::MAX, |job| job.at_ns)
     }
 
-    /// Runs until `end_ns`, or until `pool_ns` is used up and a job wants more. Gives what is left of it.
+    /// Runs until `end_ns`, or until `pool_ns` is used up and a job wants more. Gives what is left
+    /// of it.
     fn run(&mut self, mut pool_ns: u64, end_ns: u64) -> u64 {
         while self.now_ns < end_ns {
             self.take_arrivals();
@@ -191,7 +194,8 @@ mod tests {
     #[test]
     fn periods_by_hand() {
         assert_eq!(counted(&[(10, 80)], 1, 50, 0), (3, 1, 40, 80));
-        // Two workers use the 50 ms up at 35 ms, and wait twice 65 ms; the rest of 30 ms is done at 115 ms.
+        // Two workers use the 50 ms up at 35 ms, and wait twice 65 ms; the rest of 30 ms is done at
+        // 115 ms.
         assert_eq!(counted(&[(10, 40), (10, 40)], 2, 50, 0), (3, 1, 130, 80));
         // The first period saves 30 ms, so that the second has 80 ms.
         assert_eq!(counted(&[(0, 20), (100, 80)], 1, 50, 30), (3, 0, 0, 100));

@@ -1,13 +1,15 @@
 //! Usage of a group every few milliseconds, from `samples.csv` of `schedcast record
 //! --unprivileged`: its demand over time.
 //!
-//! While no limit holds a group back, what it uses is what it wants. So what it used between two samples is work that came with the
-//! first of them, and no demand has to be guessed. Three things stay unknown and make the range: on how many CPUs at once the
-//! work can run (as few as what was used shows, or all), the order of busy and quiet seconds in another run (seconds of the
+//! While no limit holds a group back, what it uses is what it wants. So what it used between two
+//! samples is work that came with the first of them, and no demand has to be guessed. Three things
+//! stay unknown and make the range: on how many CPUs at once the work can run (as few as what was
+//! used shows, or all), the order of busy and quiet seconds in another run (seconds of the
 //! recording are drawn again), and how much CPU time the same load takes then.
 //!
-//! Worked example. Samples every 10 ms show 0, 8, 10, 2 and 0 ms of use: 8 ms come at 10 ms, 10 ms at 20 ms and 2 ms at 30 ms. Under 10 ms
-//! in 100 ms the group has used its quota up at 22 ms, and is throttled until 100 ms.
+//! Worked example. Samples every 10 ms show 0, 8, 10, 2 and 0 ms of use: 8 ms come at 10 ms, 10 ms
+//! at 20 ms and 2 ms at 30 ms. Under 10 ms in 100 ms the group has used its quota up at 22 ms, and
+//! is throttled until 100 ms.
 
 use std::path::Path;
 
@@ -24,18 +26,21 @@ const COLUMNS: [&str; 2] = ["at_us", "usage_us"];
 /// Time spent waiting for a CPU, summed over time in which any task did (`cpu.pressure`, `some`).
 const PRESSURE: &str = "pressure_us";
 
-/// Seconds that are drawn again as a whole: longer than what a limit's period remembers, and short enough to be many.
+/// Seconds that are drawn again as a whole: longer than what a limit's period remembers, and short
+/// enough to be many.
 const BLOCK_NS: u64 = 1_000_000_000;
 /// Orders of these blocks beside the recorded one.
 const DRAWN_ORDERS: u64 = 15;
-/// Share of the time in which a task waited for a CPU that is told: then others held the group back.
+/// Share of the time in which a task waited for a CPU that is told: then others held the group
+/// back.
 const PRESSURE_TOLD: f64 = 0.05;
 
 /// CPU time that a group used, sample by sample.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Samples {
     intervals: Vec<Interval>,
-    /// Share of the time in which a task of the group waited for a CPU; `None` where that was not sampled.
+    /// Share of the time in which a task of the group waited for a CPU; `None` where that was not
+    /// sampled.
     pressure: Option<f64>,
 }
 
@@ -124,7 +129,8 @@ impl Samples {
             .map_or(0, |last| last.at_ns + last.length_ns)
     }
 
-    /// The recorded order of seconds and drawn ones, each for as few and for as many CPUs as possible, under the recorded limit.
+    /// The recorded order of seconds and drawn ones, each for as few and for as many CPUs as
+    /// possible, under the recorded limit.
     pub(super) fn demands(&self, known: &Known) -> Vec<Demand> {
         let window_ns = self.window_ns();
         let cpus = known.cpus.max(1) as usize;

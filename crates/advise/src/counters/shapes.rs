@@ -1,7 +1,9 @@
-//! The family of demand shapes: jobs of some size that come singly or in bunches, for some number of workers.
+//! The family of demand shapes: jobs of some size that come singly or in bunches, for some number
+//! of workers.
 //!
-//! Arrivals are independent (times drawn evenly over the window, which is a Poisson process of a known number of arrivals), or
-//! regular, as those of timers and of very many small requests are. A tail makes one job in ten ten times as large as the others.
+//! Arrivals are independent (times drawn evenly over the window, which is a Poisson process of a
+//! known number of arrivals), or regular, as those of timers and of very many small requests are. A
+//! tail makes one job in ten ten times as large as the others.
 
 use schedcast_sim::random::SplitMix;
 
@@ -37,7 +39,8 @@ const MUCH_NS: u64 = 50 * MS;
 const TAIL_ONE_IN: u64 = 10;
 const TAIL_FACTOR: u64 = 10;
 
-/// With and without a tail, and independent or regular: large and small jobs at equal distances are neither.
+/// With and without a tail, and independent or regular: large and small jobs at equal distances are
+/// neither.
 const KINDS: [(bool, bool); 3] = [(false, false), (true, false), (false, true)];
 /// Workers more than these make no other demand.
 const WORKERS_MAX: usize = 64;
@@ -78,7 +81,8 @@ impl Stream {
 }
 
 impl Shape {
-    /// How many demands of this shape are drawn: of few large jobs each draw is another demand, of many small ones all are alike.
+    /// How many demands of this shape are drawn: of few large jobs each draw is another demand, of
+    /// many small ones all are alike.
     pub(super) fn draws(&self) -> u64 {
         let together_ns = self.mean_work_ns * self.bunch;
         if together_ns <= LITTLE_NS {

@@ -54,7 +54,8 @@ fn what_was_measured_lies_inside_a_range_that_says_something() {
             "{name}: {ratio:?}"
         );
         assert!(inside(time, median("throttled_ms")), "{name}: {time:?}");
-        // Without usage another run may want more than the limit grants, unless the limit is a larger one.
+        // Without usage another run may want more than the limit grants, unless the limit is a
+        // larger one.
         let is_larger = outlook.limit.quota_ns > known.limit.quota_ns;
         assert!(!is_larger || ratio.high < 0.45, "{name}: {ratio:?}");
     }
@@ -84,8 +85,8 @@ fn usage_narrows_the_range() {
     assert!(!narrow.text("recording x").contains("usage_usec"));
 }
 
-/// One thread that computes and never waits, in 50 of every 100 ms: in 75 it is throttled in each period, in 100 in none. It
-/// wants 30 s, twice what it used.
+/// One thread that computes and never waits, in 50 of every 100 ms: in 75 it is throttled in each
+/// period, in 100 in none. It wants 30 s, twice what it used.
 #[test]
 fn who_is_always_throttled_may_want_any_amount() {
     let ms = 1_000_000;

@@ -1,9 +1,12 @@
-//! Asks a Prometheus server for the counters of a fleet: what `query_range` answers, as a file would have it.
+//! Asks a Prometheus server for the counters of a fleet: what `query_range` answers, as a file
+//! would have it.
 //!
-//! Two questions are enough: the counters and limits of all containers that have the wanted labels, and the CPUs of all
-//! machines, which have none of these labels. A range of any length is asked for in at most [`STEPS`] steps, and never in
-//! steps shorter than [`SHORTEST_STEP_S`], the usual time between two scrapes. Worked example: an hour is 120 steps of 30 s,
-//! a day 120 steps of 720 s. Between two points a counter may have begun anew once; what is lost then is less than a step.
+//! Two questions are enough: the counters and limits of all containers that have the wanted labels,
+//! and the CPUs of all machines, which have none of these labels. A range of any length is asked
+//! for in at most [`STEPS`] steps, and never in steps shorter than [`SHORTEST_STEP_S`], the usual
+//! time between two scrapes. Worked example: an hour is 120 steps of 30 s, a day 120 steps of
+//! 720 s. Between two points a counter may have begun anew once; what is lost then is less than a
+//! step.
 
 use std::io::Read;
 
@@ -127,7 +130,8 @@ mod tests {
 
     use super::*;
 
-    /// Answers one request after the other with these status lines and bodies; the first lines of the requests.
+    /// Answers one request after the other with these status lines and bodies; the first lines of
+    /// the requests.
     fn server(
         answers: Vec<(&'static str, String)>,
     ) -> (String, std::thread::JoinHandle<Vec<String>>) {

@@ -1,11 +1,13 @@
 //! CPUs of limits, given where they save most.
 //!
-//! A raise has steps: a quarter, half, three quarters and all of the way to what is enough. Of each is known what it costs (CPUs of
-//! limit) and what it saves at least (CPUs of throttled time: what was counted, less the most that any matching demand
-//! would still count). The step that saves most for a CPU is given first, until the budget is used up.
+//! A raise has steps: a quarter, half, three quarters and all of the way to what is enough. Of each
+//! is known what it costs (CPUs of limit) and what it saves at least (CPUs of throttled time: what
+//! was counted, less the most that any matching demand would still count). The step that saves most
+//! for a CPU is given first, until the budget is used up.
 //!
-//! Worked example: budget 1 CPU. The web server loses 0.8 CPUs, and half a CPU more saves 0.6 of them; the indexer loses
-//! 0.3, and half a CPU saves 0.2. The web server gets its half first (1.2 saved for each CPU given), then the indexer (0.4).
+//! Worked example: budget 1 CPU. The web server loses 0.8 CPUs, and half a CPU more saves 0.6 of
+//! them; the indexer loses 0.3, and half a CPU saves 0.2. The web server gets its half first (1.2
+//! saved for each CPU given), then the indexer (0.4).
 
 use super::Row;
 use crate::counters::Limit;

@@ -45,7 +45,8 @@ pub const HEADER: [&str; 9] = [
 ];
 
 impl Fleet {
-    /// The answer for people: `source` is what it was read from. At most `most` rows, if that is not none.
+    /// The answer for people: `source` is what it was read from. At most `most` rows, if that is
+    /// not none.
     pub fn text(&self, source: &str, most: Option<usize>) -> String {
         let mut text = format!(
             "schedcast {} · {source} · tier counters\n",
@@ -229,8 +230,9 @@ impl Fleet {
         text
     }
 
-    /// Alerting rules for Prometheus, in JSON, which is YAML too: a container that is raised as told here and is still throttled
-    /// more often than any matching demand contradicts its forecast.
+    /// Alerting rules for Prometheus, in JSON, which is YAML too: a container that is raised as
+    /// told here and is still throttled more often than any matching demand contradicts its
+    /// forecast.
     pub fn rules(&self) -> String {
         let raised = self.rows.iter().filter(|row| row.verdict == Verdict::Raise);
         let rules: Vec<Value> = raised
@@ -260,7 +262,8 @@ impl Fleet {
         format!("{groups:#}\n")
     }
 
-    /// A dashboard for Grafana: throttled share and CPUs used of the containers that are throttled too often.
+    /// A dashboard for Grafana: throttled share and CPUs used of the containers that are throttled
+    /// too often.
     pub fn dashboard(&self) -> String {
         let throttled = self.rows.iter().filter(|row| row.verdict != Verdict::Fine);
         let mut panels = Vec::new();

@@ -1,13 +1,16 @@
-//! Every container of a dump of counters: which limits hold back, what would be enough, what to record next.
+//! Every container of a dump of counters: which limits hold back, what would be enough, what to
+//! record next.
 //!
-//! Each container goes through the [counters](crate::counters) tier: all demands of a family that would have counted what it
-//! counted are asked which limit they are content with, that is, throttled in at most [`Question::throttled_below`] of
-//! their periods. Where even the most demanding of them is content, a limit is *enough*; where none is, it is *too little*.
-//! Between the two counters cannot tell.
+//! Each container goes through the [counters](crate::counters) tier: all demands of a family that
+//! would have counted what it counted are asked which limit they are content with, that is,
+//! throttled in at most [`Question::throttled_below`] of their periods. Where even the most
+//! demanding of them is content, a limit is *enough*; where none is, it is *too little*. Between
+//! the two counters cannot tell.
 //!
-//! Worked example. A container may use 500m and was throttled in 34 % of its periods. Of the demands that count the same
-//! the easiest is content with 610m and the hardest with 850m. So 850m is enough, and the raise is said. If the hardest wanted
-//! more than twice the easiest, 1300m say, the answer would be to record this container, which gives a point instead of a range.
+//! Worked example. A container may use 500m and was throttled in 34 % of its periods. Of the
+//! demands that count the same the easiest is content with 610m and the hardest with 850m. So 850m
+//! is enough, and the raise is said. If the hardest wanted more than twice the easiest, 1300m say,
+//! the answer would be to record this container, which gives a point instead of a range.
 
 mod ask;
 mod budget;
@@ -85,7 +88,8 @@ impl Row {
         self.known.nr_throttled as f64 / self.known.nr_periods.max(1) as f64
     }
 
-    /// CPUs that throttling kept it from using, in the mean over the window; `None` where throttled time is unknown.
+    /// CPUs that throttling kept it from using, in the mean over the window; `None` where throttled
+    /// time is unknown.
     pub fn lost_cpus(&self) -> Option<f64> {
         let lost_ns = self.known.throttled_ns?;
         Some(lost_ns as f64 / self.known.window_ns as f64)
@@ -117,7 +121,8 @@ pub struct Fleet {
 const WIDEST: f64 = 2.0;
 
 impl Fleet {
-    /// Answers for all containers of a dump, on all CPUs. The same dump gives the same answer, however many there are.
+    /// Answers for all containers of a dump, on all CPUs. The same dump gives the same answer,
+    /// however many there are.
     pub fn new(dump: &Dump, question: Question) -> Fleet {
         let answered: Vec<Answer> = dump
             .containers
@@ -181,7 +186,8 @@ fn answer(container: &Container, question: Question) -> Answer {
         verdict: Verdict::Fine,
         given: None,
     };
-    // Where no demand of the family matches, its rows say nothing of other limits, and only events can.
+    // Where no demand of the family matches, its rows say nothing of other limits, and only events
+    // can.
     let matching = known.matching().ok();
     if let Some(matching) = &matching {
         let below = question.throttled_below;
@@ -236,8 +242,8 @@ fn steps(row: &Row, matching: &Matching<'_>, all: &Quotas) -> Vec<budget::Step> 
 /// Steps of a raise that the budget may stop at.
 const STEPS: u64 = 4;
 
-/// The quotas that are tried: each a twentieth larger than the one before, in whole hundredths of a CPU, from what was used
-/// (less would fall behind) to all CPUs of the machine.
+/// The quotas that are tried: each a twentieth larger than the one before, in whole hundredths of a
+/// CPU, from what was used (less would fall behind) to all CPUs of the machine.
 struct Quotas {
     known: Limit,
     ladder: Vec<u64>,

@@ -59,7 +59,8 @@ const QUESTION: Question = Question {
     budget_cpus: None,
 };
 
-/// Quota 0.5 CPUs. `idle` uses a fifth of it, `web` is throttled in a third of its periods, `hog` in each.
+/// Quota 0.5 CPUs. `idle` uses a fifth of it, `web` is throttled in a third of its periods, `hog`
+/// in each.
 fn three() -> [Vec<String>; 3] {
     [
         container("idle", 6.0, 0, 0.0, 50_000),
@@ -164,7 +165,8 @@ fn files_name_each_container() {
     assert!(text.contains("2 more containers; --all"), "{text}");
 }
 
-/// The order in which a server answers changes nothing, nor does the number of CPUs that work on it.
+/// The order in which a server answers changes nothing, nor does the number of CPUs that work on
+/// it.
 #[test]
 fn the_order_of_series_changes_nothing() {
     let [idle, web, hog] = three();

@@ -5,7 +5,8 @@ use std::fmt::Write;
 use super::{Frontier, Point};
 
 impl Frontier {
-    /// One row a limit: the limit, of each measure mean and both ends of the interval, what throttling and neighbours show.
+    /// One row a limit: the limit, of each measure mean and both ends of the interval, what
+    /// throttling and neighbours show.
     pub fn csv(&self) -> String {
         let mut csv = String::from("quota_us,period_us,burst_us,cpus");
         for measure in &self.measures {

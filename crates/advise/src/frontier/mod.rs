@@ -7,9 +7,10 @@
 //!                × bursts of nothing, a half and the whole of the recorded quota
 //! ```
 //!
-//! Worked example: `recordings/postgres-quota` uses 0.37 CPUs and has 50 ms in 100 ms. Below 37 ms it would fall behind, so
-//! the first quota is 37 ms; at 100 ms the p99 is within a tenth of what it is without a limit, so that is the last.
-//! Seven quotas, those that were really measured among them, with bursts of 0, 25 and 50 ms, and no limit at all, are 22 limits.
+//! Worked example: `recordings/postgres-quota` uses 0.37 CPUs and has 50 ms in 100 ms. Below 37 ms
+//! it would fall behind, so the first quota is 37 ms; at 100 ms the p99 is within a tenth of what
+//! it is without a limit, so that is the last. Seven quotas, those that were really measured among
+//! them, with bursts of 0, 25 and 50 ms, and no limit at all, are 22 limits.
 
 mod files;
 
@@ -36,7 +37,8 @@ use schedcast_lab::verdict;
 pub const SCHEMA: &str = "schedcast.frontier/1";
 /// Percentiles of the service's latency that are drawn, the one that is shown first last.
 const PERCENTILES: [&str; 3] = ["p50", "p95", "p99"];
-/// About how many limits a frontier has: seven quotas with three bursts, and those that find where quotas end.
+/// About how many limits a frontier has: seven quotas with three bursts, and those that find where
+/// quotas end.
 pub const LIMITS_ABOUT: u64 = 24;
 /// Quotas between the first and the last, both of them included.
 const QUOTAS: u32 = 6;
@@ -179,7 +181,8 @@ impl Grant {
 }
 
 impl Frontier {
-    /// The measure that is drawn unless another is asked for: what is promised, else the rarest percentile.
+    /// The measure that is drawn unless another is asked for: what is promised, else the rarest
+    /// percentile.
     pub fn first_measure(&self) -> usize {
         let promised = self.measures.iter().position(|one| one.promised.is_some());
         promised.unwrap_or(PERCENTILES.len() - 1)
@@ -192,8 +195,9 @@ impl Frontier {
     }
 }
 
-/// The frontier of a question about a recording; `None` where it is about nothing that has one: an experiment, a group
-/// without threads, one seed, which has no band. `fit` is how far the re-simulated recording is from the recorded run.
+/// The frontier of a question about a recording; `None` where it is about nothing that has one: an
+/// experiment, a group without threads, one seed, which has no band. `fit` is how far the
+/// re-simulated recording is from the recorded run.
 ///
 /// # Errors
 /// Promises that cannot be read; what the simulation refuses.
@@ -297,7 +301,8 @@ pub fn frontier(
 /// The frontier of a recording alone, with the misfit of its recorded limit.
 ///
 /// # Errors
-/// A recording without a group whose limit is in question, or one that cannot be drawn; else as [`frontier`].
+/// A recording without a group whose limit is in question, or one that cannot be drawn; else as
+/// [`frontier`].
 pub fn of_recording(
     question: &Question,
     experiment: &Experiment,
@@ -353,8 +358,8 @@ fn without(limit: Limit) -> Limit {
     }
 }
 
-/// Quotas from what the service uses to where more of it does not help, evenly in their ratio, with the recorded one and
-/// those that were measured.
+/// Quotas from what the service uses to where more of it does not help, evenly in their ratio, with
+/// the recorded one and those that were measured.
 fn quotas<S: Simulate, F: Fn() + Sync>(
     bench: &mut Bench<'_, S, F>,
     recorded: Limit,
@@ -403,8 +408,8 @@ fn quotas<S: Simulate, F: Fn() + Sync>(
     Ok(quotas)
 }
 
-/// Bursts of nothing, a half and the whole of the recorded quota (of the first one where no limit was recorded), and the
-/// recorded one.
+/// Bursts of nothing, a half and the whole of the recorded quota (of the first one where no limit
+/// was recorded), and the recorded one.
 fn bursts<S: Simulate, F: Fn() + Sync>(
     bench: &Bench<'_, S, F>,
     recorded: Limit,

@@ -5,7 +5,8 @@ use std::path::Path;
 use super::*;
 use schedcast_lab::question::Columns;
 
-/// A service whose latency falls with its quota and its burst, as do requests that finish below 45 ms.
+/// A service whose latency falls with its quota and its burst, as do requests that finish below
+/// 45 ms.
 struct Toy;
 
 impl Simulate for Toy {
@@ -65,8 +66,8 @@ fn quotas_reach_from_what_is_used_to_where_more_does_not_help() {
     for measured in [60_000, 80_000] {
         assert!(first.contains(&measured), "{first:?}");
     }
-    // Without a limit the toy's p99 is 31.2 ms. At 200 ms it is 36.0 ms, still more than a tenth above that, but the
-    // machine has no third CPU to grant.
+    // Without a limit the toy's p99 is 31.2 ms. At 200 ms it is 36.0 ms, still more than a tenth
+    // above that, but the machine has no third CPU to grant.
     assert_eq!(first.last(), Some(&200_000));
     assert_eq!(quotas(&found.lines[2]), first);
     let narrow = &found.lines[2].points[0].limit;

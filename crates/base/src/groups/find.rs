@@ -109,8 +109,9 @@ impl std::error::Error for Miss {}
 
 /// The one group among `groups` that is meant.
 ///
-/// An exact name comes before a beginning or an end of one. Worked example: among the pods `shop/web-7c9f` and
-/// `shop/web`, `shop/web` is the second; without it, `shop/web` is the beginning of the first, up to a hyphen, and means that.
+/// An exact name comes before a beginning or an end of one. Worked example: among the pods
+/// `shop/web-7c9f` and `shop/web`, `shop/web` is the second; without it, `shop/web` is the
+/// beginning of the first, up to a hyphen, and means that.
 ///
 /// # Errors
 /// No group is called so, or several are.

@@ -9,9 +9,9 @@
 //! | podman | `machine.slice/libpod-ID.scope` | `libpod_parent/libpod-ID` |
 //! | nerdctl | `system.slice/nerdctl-ID.scope` | `default/ID` |
 //!
-//! systemd writes the hyphens of a pod's uid as `_`, because a hyphen separates the levels of slices. A guaranteed pod has no
-//! class in its path. A node of kind is a docker container with a kubelet in it, so that one path has two containers; the last
-//! component says what a group is.
+//! systemd writes the hyphens of a pod's uid as `_`, because a hyphen separates the levels of
+//! slices. A guaranteed pod has no class in its path. A node of kind is a docker container with a
+//! kubelet in it, so that one path has two containers; the last component says what a group is.
 
 use super::GroupNames;
 
@@ -28,7 +28,8 @@ const PREFIXES: [(&str, &str); 6] = [
     ("libpod", "podman"),
 ];
 
-/// Runtimes by the group that their containers are in, where the container's group is named by its id alone.
+/// Runtimes by the group that their containers are in, where the container's group is named by its
+/// id alone.
 const PARENTS: [(&str, &str); 3] = [
     ("docker", "docker"),
     ("libpod_parent", "podman"),
@@ -75,7 +76,8 @@ fn container(last: &str, above: &[&str]) -> Option<GroupNames> {
             ..GroupNames::default()
         });
     }
-    // kubelet with the systemd driver above a runtime with the cgroupfs driver: `SLICE:cri-containerd:ID`.
+    // kubelet with the systemd driver above a runtime with the cgroupfs driver:
+    // `SLICE:cri-containerd:ID`.
     if let Some((front, id)) = last.rsplit_once(':')
         && is_id(id)
     {

@@ -1,7 +1,7 @@
 //! Groups as operators name them: a systemd unit, a container, a pod.
 //!
-//! Container runtimes, kubelet and systemd each lay their cgroups out in their own way. The path alone tells who made a group
-//! and often what it is called:
+//! Container runtimes, kubelet and systemd each lay their cgroups out in their own way. The path
+//! alone tells who made a group and often what it is called:
 //!
 //! ```text
 //! /system.slice/nginx.service                                                       unit nginx.service
@@ -48,7 +48,8 @@ pub struct GroupNames {
     /// The name of the container that this group is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
-    /// The pod that this group is, or that its container belongs to: `namespace/name`, or the name alone.
+    /// The pod that this group is, or that its container belongs to: `namespace/name`, or the name
+    /// alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
     /// The uid of that pod.

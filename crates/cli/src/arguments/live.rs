@@ -67,13 +67,15 @@ pub struct RecordArguments {
     /// Longest recording in seconds [default: until COMMAND ends, or 30 without one]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = positive_seconds)]
     pub seconds: Option<f64>,
-    /// How to record [default: bpf for a group and tracefs for the machine, or else what is open here]
+    /// How to record [default: bpf for a group and tracefs for the machine, or else what is open
+    /// here]
     #[arg(long, value_name = "WAY")]
     pub by: Option<Way>,
     /// The same as --by perf
     #[arg(long, hide = true, conflicts_with = "by")]
     pub perf: bool,
-    /// Sample the group's own counters instead of events, which needs no right: for `schedcast counters`
+    /// Sample the group's own counters instead of events, which needs no right: for
+    /// `schedcast counters`
     #[arg(long, conflicts_with_all = ["by", "perf"])]
     pub unprivileged: bool,
     /// With --unprivileged: milliseconds from one look at the counters to the next
@@ -156,7 +158,8 @@ pub struct CalibrateArguments {
     /// Machine description to write, - for standard output [default: where preset = "host" looks]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Machine to measure: host, or vm:6.12 for a virtual machine with that kernel and as many CPUs as this host
+    /// Machine to measure: host, or vm:6.12 for a virtual machine with that kernel and as many CPUs
+    /// as this host
     #[arg(long, value_name = "WHERE", default_value = "host")]
     pub on: Place,
     /// Fit constants to the results in FILE, of another machine, instead of measuring this one

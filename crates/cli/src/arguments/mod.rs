@@ -283,7 +283,8 @@ pub struct Bisect {
 }
 
 impl Bisect {
-    /// The metric to follow, if one is named, and the number of pairs of columns; nothing if no bisection is wanted.
+    /// The metric to follow, if one is named, and the number of pairs of columns; nothing if no
+    /// bisection is wanted.
     pub fn wanted(&self) -> Option<(Option<&str>, usize)> {
         let metric = self.bisect.as_deref()?;
         Some(((!metric.is_empty()).then_some(metric), 1))

@@ -19,7 +19,8 @@ pub struct ReproduceArguments {
     /// Write a picture of each study, NAME.svg, to DIR, which is made if it is not there
     #[arg(long, value_name = "DIR")]
     pub pictures: Option<PathBuf>,
-    /// Write a page of each study, NAME.html, and index.html to DIR, which is made if it is not there
+    /// Write a page of each study, NAME.html, and index.html to DIR, which is made if it is not
+    /// there
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
     /// Layout of the output

@@ -45,7 +45,8 @@ pub struct SweepArguments {
     /// Number of threads that simulate [default: one for each CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub workers: Option<u16>,
-    /// Print only columns with this name, such as 'web/*'; may be repeated [default: the usual columns]
+    /// Print only columns with this name, such as 'web/*'; may be repeated [default: the usual
+    /// columns]
     #[arg(long = "metric", value_name = "NAME")]
     pub metrics: Vec<String>,
     /// Print every metric, not only the usual ones

@@ -72,7 +72,8 @@ pub struct ValidateArguments {
     /// Keep the results in FILE; scenarios that are in it already are replaced
     #[arg(long, value_name = "FILE")]
     pub results: Option<PathBuf>,
-    /// Run nothing for real: simulate again beside what FILE, an earlier --results, says was measured
+    /// Run nothing for real: simulate again beside what FILE, an earlier --results, says was
+    /// measured
     #[arg(long, value_name = "FILE", conflicts_with_all = ["guest", "repeats"])]
     pub measured: Option<PathBuf>,
     /// Keep the recording of each repeat as DIR/VARIANT-1, DIR/VARIANT-2, …

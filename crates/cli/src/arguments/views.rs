@@ -66,8 +66,8 @@ events, answers with single values.";
 #[derive(Debug, Args)]
 #[command(mut_arg("cgroup", |arg| arg.help("Group whose counters to read [default: the only one that was limited]")))]
 pub struct CountersArguments {
-    /// Folder with recording.json and cgroups.json (no trace is needed), or a file with the answer of
-    /// Prometheus' query_range
+    /// Folder with recording.json and cgroups.json (no trace is needed), or a file with the answer
+    /// of Prometheus' query_range
     #[arg(value_name = "RECORDING|RANGE.json")]
     pub recording: PathBuf,
     /// Limits to ask about: cpu.max, cpu.max.burst
@@ -79,7 +79,8 @@ pub struct CountersArguments {
     /// Read only series with this label of a Prometheus range
     #[arg(long, value_name = "LABEL=VALUE")]
     pub select: Vec<String>,
-    /// Limit in force during a Prometheus range, cpu.max='50000 100000' [default: container_spec_cpu_*]
+    /// Limit in force during a Prometheus range, cpu.max='50000 100000' [default:
+    /// container_spec_cpu_*]
     #[arg(long, value_name = "KEY=VALUE")]
     pub limit: Vec<String>,
     /// Write the ranges as JSON to FILE, or to standard output with -

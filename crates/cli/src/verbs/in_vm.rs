@@ -21,7 +21,8 @@ const FLAG: &str = "--on";
 /// A minute on this host; a translated guest takes ten to twenty times as long for some of it.
 const CALIBRATION: Duration = Duration::from_secs(1200);
 
-/// The keys that make a simulation one of the kernel in `image`, on as many CPUs as the guest can have.
+/// The keys that make a simulation one of the kernel in `image`, on as many CPUs as the guest can
+/// have.
 fn keys(image: &KernelImage) -> Vec<([&'static str; 2], String)> {
     let mut keys = vec![(["kernel", "version"], image.version.clone())];
     keys.extend(image.hz.map(|hz| (["kernel", "hz"], hz.to_string())));
@@ -31,7 +32,8 @@ fn keys(image: &KernelImage) -> Vec<([&'static str; 2], String)> {
     keys
 }
 
-/// The keys that an emulated guest has besides: its one CPU, and time in which programs start, which takes them longer.
+/// The keys that an emulated guest has besides: its one CPU, and time in which programs start,
+/// which takes them longer.
 fn emulated(accelerator: Accelerator) -> Vec<([&'static str; 2], String)> {
     match accelerator {
         Accelerator::Kvm | Accelerator::Threads => Vec::new(),
@@ -83,10 +85,12 @@ pub fn refuse_other_kernels(image: &KernelImage, scenarios: &[Scenario]) -> Resu
     }
 }
 
-/// Runs this program with `words` in a guest that has everything the scenarios need, and `files` besides.
+/// Runs this program with `words` in a guest that has everything the scenarios need, and `files`
+/// besides.
 ///
 /// # Errors
-/// A tool that is not installed, no qemu, a guest that fails; its complaints are part of the message.
+/// A tool that is not installed, no qemu, a guest that fails; its complaints are part of the
+/// message.
 pub fn run(
     image: &KernelImage,
     scenarios: &[Scenario],

@@ -5,10 +5,10 @@
 //! {"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"…"}],"isError":false}}   a line out
 //! ```
 //!
-//! A request is one line of JSON-RPC 2.0 on standard input, an answer one on standard output. A call
-//! becomes a command line of schedcast, which runs in this process; what it prints is the answer. No tool
-//! writes a file, changes a cgroup or starts a program: a value that begins with `-` could become a flag
-//! that does, and is refused.
+//! A request is one line of JSON-RPC 2.0 on standard input, an answer one on standard output. A
+//! call becomes a command line of schedcast, which runs in this process; what it prints is the
+//! answer. No tool writes a file, changes a cgroup or starts a program: a value that begins with
+//! `-` could become a flag that does, and is refused.
 //!
 //! Worked example: `what_if` with `{"recording": "pg", "variants": [{"name": "more", "set":
 //! ["cpu.max=60000 100000"]}]}` runs `schedcast what-if --variant=more --set=cpu.max=60000 100000

@@ -40,7 +40,8 @@ pub fn advise(
         force: arguments.force,
     };
     let progress = progress(0, cli.quiet);
-    // A step that found what it looked for early leaves the rest of its runs to the next one's begin.
+    // A step that found what it looked for early leaves the rest of its runs to the next one's
+    // begin.
     let ends_at = Cell::new(0);
     let step = |step: Step| {
         if step.total > 0 {
@@ -93,7 +94,8 @@ pub fn check(
     Ok(if gate.passes() { 0 } else { BROKEN })
 }
 
-/// A count of runs on standard error, if that is a terminal: how many a search needs is not known before.
+/// A count of runs on standard error, if that is a terminal: how many a search needs is not known
+/// before.
 fn counter(quiet: bool) -> ProgressBar {
     match quiet {
         true => ProgressBar::hidden(),

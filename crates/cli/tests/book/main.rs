@@ -1,13 +1,15 @@
-//! The book: every page is in its table of contents, every link leads somewhere, every verb has a page, and every
-//! transcript is what the command prints.
+//! The book: every page is in its table of contents, every link leads somewhere, every verb has a
+//! page, and every transcript is what the command prints.
 //!
-//! A transcript is a fenced block marked `console`. A line `$ schedcast …` is run and what follows is
-//! compared with standard output (behind `; echo $?` also with standard error and the exit code); `$ cat FILE` shows
-//! a file of the repository to the byte. A line `…` stands for any lines. Numbers may be off by a quarter, and
-//! spreads (`±`) by anything: the text around them says what is large and what is small, and that must stay true when
-//! the model of a detail gets better. Behind the prompt `#` are commands for root on a live machine: they run where the
-//! cpu controller of cgroup v1 can be written, any number will do, and a note that the hypervisor took time is no part
-//! of them: whether it did is of that moment. `SCHEDCAST_WRITE_BOOK=1` writes today's numbers into the pages.
+//! A transcript is a fenced block marked `console`. A line `$ schedcast …` is run and what follows
+//! is compared with standard output (behind `; echo $?` also with standard error and the exit
+//! code); `$ cat FILE` shows a file of the repository to the byte. A line `…` stands for any lines.
+//! Numbers may be off by a quarter, and spreads (`±`) by anything: the text around them says what
+//! is large and what is small, and that must stay true when the model of a detail gets better.
+//! Behind the prompt `#` are commands for root on a live machine: they run where the cpu controller
+//! of cgroup v1 can be written, any number will do, and a note that the hypervisor took time is no
+//! part of them: whether it did is of that moment. `SCHEDCAST_WRITE_BOOK=1` writes today's numbers
+//! into the pages.
 
 mod pages;
 mod transcript;

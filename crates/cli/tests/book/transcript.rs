@@ -109,7 +109,8 @@ fn names(folder: &Path) -> String {
     names.into_iter().map(line).collect()
 }
 
-/// A server prints one line and stays; it is ended then. It takes any port here and says its usual one.
+/// A server prints one line and stays; it is ended then. It takes any port here and says its usual
+/// one.
 fn first_line(words: &[String], directory: &Path) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_schedcast"));
     let command = command

@@ -186,7 +186,8 @@ impl Row {
     }
 }
 
-/// The answer of a fluid that gets exactly its quota: a full pool at arrival, refilled at each boundary.
+/// The answer of a fluid that gets exactly its quota: a full pool at arrival, refilled at each
+/// boundary.
 fn ideal_response_ms(phi_ms: f64, burst_ms: f64) -> f64 {
     let (mut now, mut left, mut pool) = (phi_ms, WORK_MS, QUOTA_MS + burst_ms);
     let mut boundary = PERIOD_MS;
@@ -216,8 +217,9 @@ fn around(point: u64, first: u64) -> i64 {
     (point as i64 - first as i64 + period + period / 2) % period - period / 2
 }
 
-/// The phase: the earliest end of a throttled time. No end can come before the period timer, and some come
-/// later: on a CPU that runs another program meanwhile, an unthrottled task waits for the next tick.
+/// The phase: the earliest end of a throttled time. No end can come before the period timer, and
+/// some come later: on a CPU that runs another program meanwhile, an unthrottled task waits for the
+/// next tick.
 fn earliest(points: &[u64]) -> Option<u64> {
     let first = *points.first()?;
     let offset = points.iter().map(|point| around(*point, first)).min()?;

@@ -4,8 +4,9 @@
 //! known_answers SECTION [--into FILE]
 //! ```
 //!
-//! Each section takes 10–60 s and wants the machine to itself. With `--into` the section of that name in the
-//! Markdown file is replaced (or added), so the page can be renewed piece by piece; without, it is printed.
+//! Each section takes 10–60 s and wants the machine to itself. With `--into` the section of that
+//! name in the Markdown file is replaced (or added), so the page can be renewed piece by piece;
+//! without, it is printed.
 
 #[path = "../shared/command.rs"]
 mod command;

@@ -46,7 +46,8 @@ fn machine() -> Result<String, Box<dyn Error>> {
     ))
 }
 
-/// Replaces the part `name` of the page, or puts it in the place that the order of `names` gives it.
+/// Replaces the part `name` of the page, or puts it in the place that the order of `names` gives
+/// it.
 pub fn replace(file: &Path, name: &str, names: &[&str], text: &str) -> Result<(), Box<dyn Error>> {
     let old = std::fs::read_to_string(file).unwrap_or_else(|_| preface());
     let (head, mut parts) = split(&old);

@@ -1,4 +1,5 @@
-//! Whether the machine was ours: repeats disturbed by other programs or by the hypervisor do not count.
+//! Whether the machine was ours: repeats disturbed by other programs or by the hypervisor do not
+//! count.
 
 use std::error::Error;
 use std::sync::OnceLock;

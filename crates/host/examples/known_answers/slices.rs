@@ -59,7 +59,8 @@ fn distribution(slices_ms: &[f64]) -> String {
     words.join(" ")
 }
 
-/// Lengths of the stays that `other` ended. A slice in which a third task ran is left out and counted.
+/// Lengths of the stays that `other` ended. A slice in which a third task ran is left out and
+/// counted.
 fn runs_until(stays: &[traced::Stay], other: i32, interruptions: &mut usize) -> Vec<f64> {
     let mut slices = Vec::new();
     let mut interrupted = false;

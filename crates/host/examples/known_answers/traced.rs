@@ -65,7 +65,8 @@ fn parse(text: &str) -> Result<Trace, Box<dyn Error>> {
     })
 }
 
-/// `comm-pid [001] d.h1. 12.345678: hrtimer_expire_entry: hrtimer=… function=sched_cfs_period_timer now=…`
+/// `comm-pid [001] d.h1. 12.345678: hrtimer_expire_entry: hrtimer=… function=sched_cfs_period_timer
+/// now=…`
 fn period_timer(line: &str) -> Option<PeriodTimer> {
     if !line.contains("hrtimer_expire_entry:") || !line.contains("function=sched_cfs_period_timer")
     {
@@ -113,8 +114,8 @@ impl Trace {
         stays
     }
 
-    /// Where in the period the timers fire, and on which CPU: the earliest of all handlers' times, since a
-    /// handler may be late but never early.
+    /// Where in the period the timers fire, and on which CPU: the earliest of all handlers' times,
+    /// since a handler may be late but never early.
     pub fn period_phase(&self, period_ns: u64) -> Option<(u64, u32)> {
         let first = self.period_timers.first()?;
         let half_ns = period_ns / 2;

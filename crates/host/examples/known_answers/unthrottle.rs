@@ -1,4 +1,5 @@
-//! How throttling looks in a trace of this kernel, and how soon after the period timer a task runs again.
+//! How throttling looks in a trace of this kernel, and how soon after the period timer a task runs
+//! again.
 
 use std::collections::BTreeMap;
 use std::error::Error;

@@ -3,10 +3,11 @@
 use std::fmt::Display;
 use std::process::ExitCode;
 
-/// Runs `work` with the words behind the program's name; what goes wrong is told under the name of the example.
+/// Runs `work` with the words behind the program's name; what goes wrong is told under the name of
+/// the example.
 ///
-/// Worked example: `known_answers` without words prints `known_answers: expected SECTION [--into FILE]; …` on standard
-/// error and ends with 1.
+/// Worked example: `known_answers` without words prints
+/// `known_answers: expected SECTION [--into FILE]; …` on standard error and ends with 1.
 pub fn run<E: Display>(name: &str, work: impl FnOnce(&[&str]) -> Result<(), E>) -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();

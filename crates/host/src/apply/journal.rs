@@ -1,15 +1,17 @@
 //! The previous values of a group, safe on disk before anything is written.
 //!
-//! One file a group, named by its path with `/` as `+`: `/web/api` is `+web+api.json`. A `+` in the path is `%2B` and a `%`
-//! is `%25`, so that `/web+api` has another. A journal is written beside its place, synced, renamed, and the directory
-//! synced: after a crash it is there as a whole or not at all. A checksum tells values that a disk has changed since.
+//! One file a group, named by its path with `/` as `+`: `/web/api` is `+web+api.json`. A `+` in the
+//! path is `%2B` and a `%` is `%25`, so that `/web+api` has another. A journal is written beside
+//! its place, synced, renamed, and the directory synced: after a crash it is there as a whole or
+//! not at all. A checksum tells values that a disk has changed since.
 //!
 //! `apply` and `undo` hold a lock on the directory of the journals from the first look at a group
 //! to the last, so that two processes do not write alternately.
 //!
-//! A group may end before it is undone, with a restart of its service or of the machine, and another be made at its path. The
-//! values of the one are nothing to the other, so a journal says which group it is of: the boot, and the inode of the
-//! directory, which no later group of that boot has.
+//! A group may end before it is undone, with a restart of its service or of the machine, and
+//! another be made at its path. The values of the one are nothing to the other, so a journal says
+//! which group it is of: the boot, and the inode of the directory, which no later group of that
+//! boot has.
 
 use std::fs::{self, File};
 use std::io;
@@ -167,8 +169,8 @@ impl Journal {
         directory.join(file_name(group.path()))
     }
 
-    /// The journal of `group`: the one that is there, or a new one with `now`, also in place of that of a group which is
-    /// gone. Tells whether it is new.
+    /// The journal of `group`: the one that is there, or a new one with `now`, also in place of
+    /// that of a group which is gone. Tells whether it is new.
     pub(super) fn open_or_save(
         directory: &Path,
         group: &CpuCgroup,

@@ -7,9 +7,10 @@
 //! ```
 //!
 //! Worked example: a v1 group has 50 000 us in 100 000 us and is to get 20 000 us in 50 000 us with
-//! 10 000 us of burst. The journal keeps the text of all five files. Then the period is written (50/50), the
-//! quota (20/50), the burst (20 ≥ 10). Whatever ends the process in between, `undo` finds the journal and
-//! writes from whatever stands there now back to the saved values, in an order of its own.
+//! 10 000 us of burst. The journal keeps the text of all five files. Then the period is written
+//! (50/50), the quota (20/50), the burst (20 ≥ 10). Whatever ends the process in between, `undo`
+//! finds the journal and writes from whatever stands there now back to the saved values, in an
+//! order of its own.
 //!
 //! Groups that kubelet or systemd keep are refused: they would write their own values again.
 
@@ -131,8 +132,8 @@ pub enum Step {
     Wrote(Write),
 }
 
-/// The writes that bring `group` to `wish`, in an order that the kernel accepts at every step. Files that
-/// have their value already are left out.
+/// The writes that bring `group` to `wish`, in an order that the kernel accepts at every step.
+/// Files that have their value already are left out.
 pub fn plan(group: &CpuCgroup, wish: &Wish) -> Result<Vec<Write>> {
     let mut writes = Vec::new();
     let mut push = |file: CpuFile, value: String| writes.push(Write { file, value });
@@ -155,9 +156,9 @@ pub fn plan(group: &CpuCgroup, wish: &Wish) -> Result<Vec<Write>> {
     Ok(writes)
 }
 
-/// Brings `group` to `wish`, or leaves it as it was. The previous values are on disk below `journals`
-/// before the first write; a journal that is there already, of an earlier apply, is kept, so that an undo
-/// goes back to the very beginning. `notice` is told every step.
+/// Brings `group` to `wish`, or leaves it as it was. The previous values are on disk below
+/// `journals` before the first write; a journal that is there already, of an earlier apply, is
+/// kept, so that an undo goes back to the very beginning. `notice` is told every step.
 ///
 /// # Errors
 /// Refusals by the kernel or the rules; nothing is changed then.
@@ -231,8 +232,8 @@ fn restore(group: &CpuCgroup, saved: &Saved, notice: &mut dyn FnMut(&Step)) -> R
 /// Takes back what `apply` wrote to `group`, and forgets the journal.
 ///
 /// # Errors
-/// No journal of this group; what the kernel refuses. The journal stays then. A journal of a group that is gone, and with
-/// it what was written: nothing is touched, and the journal is forgotten.
+/// No journal of this group; what the kernel refuses. The journal stays then. A journal of a group
+/// that is gone, and with it what was written: nothing is touched, and the journal is forgotten.
 pub fn undo(
     group: &CpuCgroup,
     journals: &Path,

@@ -243,7 +243,8 @@ fn two_at_once_take_turns() {
     let group = fake(root.path());
     let before = text(&group);
     for _ in 0..50 {
-        // Each writes three files and reads them back; in turns neither finds what the other wrote in between.
+        // Each writes three files and reads them back; in turns neither finds what the other wrote
+        // in between.
         std::thread::scope(|scope| {
             for share in ["20000", "60000"] {
                 let (group, journals) = (&group, &journals);

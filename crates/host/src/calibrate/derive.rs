@@ -1,9 +1,10 @@
 //! From measurements to the constants of a machine description.
 //!
-//! Some constants cannot be measured alone. A wakeup that preempts is a way into a call, the wakeup until the clock of
-//! the run queue is read, an entity's way onto its queue, the wakeup's end, a switch and a way out of a call; the sleep after it the
-//! same with the way off the queue. Each of the four parts is what is left of its time when the parts known by then are taken off.
-//! A tick is split in the proportions of the preset `generic-8`; the source of such a figure says so.
+//! Some constants cannot be measured alone. A wakeup that preempts is a way into a call, the wakeup
+//! until the clock of the run queue is read, an entity's way onto its queue, the wakeup's end, a
+//! switch and a way out of a call; the sleep after it the same with the way off the queue. Each of
+//! the four parts is what is left of its time when the parts known by then are taken off. A tick is
+//! split in the proportions of the preset `generic-8`; the source of such a figure says so.
 
 use super::{Figure, IDLE_RESTS_NS, Measured};
 use crate::measure::Spread;
@@ -192,11 +193,13 @@ struct Wake {
 impl Wake {
     fn of(measured: &Measured, call_ns: f64, switch_ns: f64) -> Self {
         let (entry, exit) = &measured.call_halves;
-        // The call that reads the clock takes longer than the bare one; both have the same way out in proportion.
+        // The call that reads the clock takes longer than the bare one; both have the same way out
+        // in proportion.
         let exit = Range::of(exit).times(call_ns / (entry.median + exit.median).max(1.0));
         let (exit_ns, entry_ns) = (exit.median(), call_ns - exit.median());
         let points = &measured.clock_points;
-        // Between the reading of the clock in user mode and the call, or back, is half of what reading it takes.
+        // Between the reading of the clock in user mode and the call, or back, is half of what
+        // reading it takes.
         let read_ns = measured.clock_read.median / 2.0;
         let level = Range::of(&points.waker).less(switch_ns + exit_ns + read_ns);
         Self {
@@ -241,7 +244,8 @@ impl Wake {
     }
 }
 
-/// The price of a deadline, which it returns, and of stopping or restarting a tick, which is no more than that.
+/// The price of a deadline, which it returns, and of stopping or restarting a tick, which is no
+/// more than that.
 fn add_deadline_write(measured: &Measured, figures: &mut Vec<Figure>) -> f64 {
     let (near, far) = &measured.arming;
     let write = Range::of(near).less(far.median).times(0.5);
@@ -364,8 +368,8 @@ const IDLE_EXITS: [&str; IDLE_RESTS_NS.len()] = [
     "idle.exit_after_80ms_ns",
 ];
 
-/// A task whose caches are cold works at the speed at which it refills them: a hot pass over its data by a cold one, of
-/// the farthest move this machine has.
+/// A task whose caches are cold works at the speed at which it refills them: a hot pass over its
+/// data by a cold one, of the farthest move this machine has.
 fn add_cold_speed(measured: &Measured, figures: &mut Vec<Figure>) {
     let farthest = measured.refills.iter().rev().flatten().next();
     let (Some(refill), Some(hot)) = (farthest, &measured.hot_pass) else {

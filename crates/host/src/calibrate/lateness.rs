@@ -17,8 +17,8 @@ const FEWEST: usize = 200;
 /// How late ticks were.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TimerLateness {
-    /// Quantiles at equal steps of probability from 0 to 1; the last is the 99 % quantile, because the longest
-    /// is a matter of chance.
+    /// Quantiles at equal steps of probability from 0 to 1; the last is the 99 % quantile, because
+    /// the longest is a matter of chance.
     pub quantiles_ns: Vec<u64>,
     /// How often a tick is as late as the one before, percent, if it is that or independent: the
     /// correlation of their ranks, four ticks apart, to the power of a quarter.

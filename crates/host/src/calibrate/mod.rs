@@ -1,9 +1,10 @@
 //! The named constants of this machine, from measurements of it.
 //!
-//! [`measure`] times a dozen small things, each several times; [`derive::figures`] turns them into the
-//! constants of a machine description, every one with its unit in its name, its spread and what it comes from.
-//! Worked example: a switch by `sched_yield` takes 1470 ns, a system call 150: `cost.context_switch_thread_ns` is
-//! 1320, from 1340 to 1310 if the switch is taken at its 10 % quantile and at its 90 % one.
+//! [`measure`] times a dozen small things, each several times; [`derive::figures`] turns them into
+//! the constants of a machine description, every one with its unit in its name, its spread and what
+//! it comes from. Worked example: a switch by `sched_yield` takes 1470 ns, a system call 150:
+//! `cost.context_switch_thread_ns` is 1320, from 1340 to 1310 if the switch is taken at its 10 %
+//! quantile and at its 90 % one.
 
 pub mod derive;
 mod lateness;
@@ -97,7 +98,8 @@ pub struct Messages {
     pub pipe_one: Spread,
     /// Of sockets, 16 and 16.
     pub unix: Spread,
-    /// While few of them wait, and while many do. `None`: sysfs does not tell the second level cache.
+    /// While few of them wait, and while many do. `None`: sysfs does not tell the second level
+    /// cache.
     pub far: Option<Far>,
     /// Between two CPUs: of pipes, of sockets.
     pub shared: Option<[Shared; 2]>,
@@ -153,15 +155,16 @@ const TICKS_NS: u64 = 6_000_000_000;
 const LONG_TICK: f64 = 8.0;
 /// An idle CPU has idled for so long when the price of waking it is measured.
 const REST_NS: u64 = 200_000;
-/// How long a CPU has idled when its way out of idling is measured: a hypervisor polls for a halted CPU at first, runs
-/// others later, and goes to sleep itself in the end. Timers that set off with the CPU asleep came 60 to 66 µs late after 5 ms on one
-/// machine, 75 to 92 after 20 and 94 to 101 after 100 (medians): what a thread of a usual period meets is not known at 5 ms yet.
+/// How long a CPU has idled when its way out of idling is measured: a hypervisor polls for a halted
+/// CPU at first, runs others later, and goes to sleep itself in the end. Timers that set off with
+/// the CPU asleep came 60 to 66 µs late after 5 ms on one machine, 75 to 92 after 20 and 94 to 101
+/// after 100 (medians): what a thread of a usual period meets is not known at 5 ms yet.
 pub const IDLE_RESTS_NS: [u64; 7] = [
     20_000, 80_000, 200_000, 1_000_000, 5_000_000, 20_000_000, 80_000_000,
 ];
 
-/// Measures this machine; `step` is told what comes next. Takes about 45 seconds; everything else on the
-/// machine disturbs it.
+/// Measures this machine; `step` is told what comes next. Takes about 45 seconds; everything else
+/// on the machine disturbs it.
 ///
 /// # Errors
 /// Without root, and when a CPU cannot be used.
@@ -315,8 +318,8 @@ fn stalls(pair: (usize, usize)) -> Result<Option<(Spread, Spread)>> {
     )))
 }
 
-/// The ways out of idling alone, as `[stay_ns, exit_ns]` of an idle state: they drift by the hour where a hypervisor does as it
-/// likes. Takes nine seconds. Empty on a machine of one CPU.
+/// The ways out of idling alone, as `[stay_ns, exit_ns]` of an idle state: they drift by the hour
+/// where a hypervisor does as it likes. Takes nine seconds. Empty on a machine of one CPU.
 ///
 /// # Errors
 /// When a CPU cannot be used.
@@ -375,7 +378,8 @@ fn ticks(topology: &Topology) -> Result<(Option<Spread>, Option<TimerLateness>)>
     Ok((Spread::of(&undisturbed(&lengths)), lateness))
 }
 
-/// Ticks in which no other task ran: a slice of another program is a thousand times longer than they are.
+/// Ticks in which no other task ran: a slice of another program is a thousand times longer than
+/// they are.
 fn undisturbed(lengths: &[f64]) -> Vec<f64> {
     let longest = Spread::of(lengths).map_or(0.0, |spread| LONG_TICK * spread.p10);
     let short = lengths.iter().filter(|length| **length <= longest);

@@ -138,7 +138,8 @@ fn storage(root: &Path) -> Vec<(String, Known)> {
     found
 }
 
-/// The name of a container; kubelet has docker and CRI-O call one `k8s_CONTAINER_POD_NAMESPACE_UID_ATTEMPT`.
+/// The name of a container; kubelet has docker and CRI-O call one
+/// `k8s_CONTAINER_POD_NAMESPACE_UID_ATTEMPT`.
 fn of_name(name: &str) -> Known {
     let name = name.trim_start_matches('/');
     match name.split('_').collect::<Vec<_>>()[..] {
@@ -211,7 +212,8 @@ fn json(file: &Path) -> Option<Value> {
     serde_json::from_slice(&text).ok()
 }
 
-/// The name that a pod's processes see as that of their host. It is the pod's name without its namespace.
+/// The name that a pod's processes see as that of their host. It is the pod's name without its
+/// namespace.
 fn host_name(
     pod: &str,
     groups: &[NamedGroup],

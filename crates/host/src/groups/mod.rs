@@ -11,8 +11,9 @@
 //! # Ok::<(), schedcast_host::HostError>(())
 //! ```
 //!
-//! Paths tell units, container ids and uids of pods ([`schedcast_base::groups`]). Names of containers and pods come from
-//! the files that runtimes and kubelet keep ([`metadata`]); no daemon is asked and no API server.
+//! Paths tell units, container ids and uids of pods ([`schedcast_base::groups`]). Names of
+//! containers and pods come from the files that runtimes and kubelet keep ([`metadata`]); no daemon
+//! is asked and no API server.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +27,8 @@ mod metadata;
 #[cfg(test)]
 mod tests;
 
-/// Levels of groups below each other that are looked at; kubelet in a container in a container has eight.
+/// Levels of groups below each other that are looked at; kubelet in a container in a container has
+/// eight.
 const DEEPEST: usize = 64;
 
 /// Every group of a hierarchy with its names.
@@ -38,7 +40,8 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// Reads the groups of `hierarchy`, and what the files below `root` say of their names: `/`, but for tests.
+    /// Reads the groups of `hierarchy`, and what the files below `root` say of their names: `/`,
+    /// but for tests.
     ///
     /// # Errors
     /// The root of the hierarchy cannot be listed.

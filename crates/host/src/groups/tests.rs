@@ -1,4 +1,5 @@
-//! Layouts as directories: what systemd, kubelet and the runtimes leave below `/sys/fs/cgroup`, `/run` and `/var`.
+//! Layouts as directories: what systemd, kubelet and the runtimes leave below `/sys/fs/cgroup`,
+//! `/run` and `/var`.
 
 use std::fs;
 

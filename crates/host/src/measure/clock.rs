@@ -1,18 +1,20 @@
 //! Where in a call the clock of the run queue is read, which decides who is charged for the rest.
 //!
-//! A task under `SCHED_IDLE` wakes a normal one on its CPU and is preempted by it: the waker is charged until
-//! `try_to_wake_up` reads the clock, the woken task from there on, although the waker's call goes on. When that one sleeps, it
-//! is charged until `__schedule` reads the clock, the waker from there on.
+//! A task under `SCHED_IDLE` wakes a normal one on its CPU and is preempted by it: the waker is
+//! charged until `try_to_wake_up` reads the clock, the woken task from there on, although the
+//! waker's call goes on. When that one sleeps, it is charged until `__schedule` reads the clock,
+//! the waker from there on.
 //!
 //! ```text
 //!   waker   now, own CPU time │ wake call ─ clock 1 …                                 … rest of the call │ CPU time of the wakee
 //!   wakee                                      … rest of its call │ CPU time of the waker … own, now │ sleep ─ clock 2 …
 //! ```
 //!
-//! A task's CPU time beside `CLOCK_MONOTONIC`, read while it runs, is a line of slope 1; its CPU time as the *other* task reads
-//! it stands still where the clock was read last. Worked example: at 1000 ns the waker has 400 ns of CPU time and calls at
-//! 1050. The wakee, back at 3000, sees that the waker has 780: the clock was read at 1380, 330 after the call's begin and
-//! 1620 before the wakee's way back was over.
+//! A task's CPU time beside `CLOCK_MONOTONIC`, read while it runs, is a line of slope 1; its CPU
+//! time as the *other* task reads it stands still where the clock was read last. Worked example: at
+//! 1000 ns the waker has 400 ns of CPU time and calls at
+//! 1050. The wakee, back at 3000, sees that the waker has 780: the clock was read at 1380, 330
+//!       after the call's begin and 1620 before the wakee's way back was over.
 
 use std::io;
 use std::sync::Barrier;
@@ -36,8 +38,8 @@ pub struct ClockPoints {
     pub waker_ns: f64,
 }
 
-/// Times within a system call that reads the clock, each beside a reading in user mode: from the call to the clock, and from the
-/// clock to the way back, ns.
+/// Times within a system call that reads the clock, each beside a reading in user mode: from the
+/// call to the clock, and from the clock to the way back, ns.
 pub fn call_halves(cpu: usize, calls: usize) -> io::Result<Vec<(f64, f64)>> {
     check_cpus(&[cpu])?;
     let timed = thread::spawn(move || {
@@ -54,7 +56,8 @@ pub fn call_halves(cpu: usize, calls: usize) -> io::Result<Vec<(f64, f64)>> {
     timed.join().expect("the timing thread does not panic")
 }
 
-/// When a task had how much CPU time, by a call in which the clock is read after so many thousandths of it.
+/// When a task had how much CPU time, by a call in which the clock is read after so many
+/// thousandths of it.
 fn line(entry_permille: u64) -> i64 {
     let before = sys::monotonic_ns();
     let charged_ns = sys::thread_cpu_ns();
@@ -114,8 +117,8 @@ impl Shared {
     }
 }
 
-/// `rounds` wakeups by futex on one CPU; `entry_permille` is how far into a call that reads the clock it does so, see
-/// [`call_halves`].
+/// `rounds` wakeups by futex on one CPU; `entry_permille` is how far into a call that reads the
+/// clock it does so, see [`call_halves`].
 pub fn clock_points(
     cpu: usize,
     rounds: usize,
@@ -132,7 +135,8 @@ pub fn clock_points(
         )
     });
     let (wakers, wakees) = (wakers?, wakees?);
-    // A round's wakeup ends the wakee's sleep of that round; its next sleep gives the CPU back to the waker.
+    // A round's wakeup ends the wakee's sleep of that round; its next sleep gives the CPU back to
+    // the waker.
     let points = |round: usize| {
         let (waker, woken, sleeper) = (wakers[round], wakees[round], wakees[round + 1]);
         let first = waker.line_ns + woken.other_ns as i64;
@@ -155,8 +159,8 @@ fn waker(cpu: usize, rounds: usize, entry_permille: u64, shared: &Shared) -> io:
     // The first wakeup shall find the other one asleep, as all others do.
     thread::sleep(Duration::from_millis(5));
     let round = |_| {
-        // Beside other tasks the one that was called may not have run yet: two calls would be one to it, and it
-        // would wait for the last one for ever.
+        // Beside other tasks the one that was called may not have run yet: two calls would be one
+        // to it, and it would wait for the last one for ever.
         while shared.word.load(Ordering::Acquire) == CALLED {
             thread::sleep(Duration::from_micros(100));
         }

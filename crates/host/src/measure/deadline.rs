@@ -1,9 +1,9 @@
 //! Cost of writing the deadline of a CPU's timer hardware.
 //!
-//! A timer that becomes the first of its CPU is written to the hardware when it is armed, and the one behind it when it is
-//! disarmed again; a timer behind others is not written at all. In a virtual machine such a write leaves the guest.
-//! Worked example: arming and disarming a timer that is due in an hour takes 1.3 µs, one that is due in 50 µs takes 11.3: a
-//! write is 5 µs.
+//! A timer that becomes the first of its CPU is written to the hardware when it is armed, and the
+//! one behind it when it is disarmed again; a timer behind others is not written at all. In a
+//! virtual machine such a write leaves the guest. Worked example: arming and disarming a timer that
+//! is due in an hour takes 1.3 µs, one that is due in 50 µs takes 11.3: a write is 5 µs.
 
 use std::io;
 use std::thread;

@@ -1,9 +1,10 @@
 //! Cost of a byte through a pipe or a pair of stream sockets, by the sharing of the end and the
 //! number of waiters.
 //!
-//! The calls are made by processes of one thread: threads share their descriptors and pay for that with every call. Worked
-//! example: 500 rounds of 16 writes and 16 reads of one pipe took 3.5 ms, so 437 ns for a byte and back, of which the two
-//! bare system calls are 254; in rounds of one byte, where each write finds the pipe empty, it was 518.
+//! The calls are made by processes of one thread: threads share their descriptors and pay for that
+//! with every call. Worked example: 500 rounds of 16 writes and 16 reads of one pipe took 3.5 ms,
+//! so 437 ns for a byte and back, of which the two bare system calls are 254; in rounds of one
+//! byte, where each write finds the pipe empty, it was 518.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -58,8 +59,8 @@ const WRITE: u8 = b'w';
 const READ: u8 = b'r';
 const END: u8 = b'e';
 
-/// A write and a read of a byte together in a process of one thread on `cpu`, ns: rounds of `depth` writes to one channel, and
-/// as many reads. Each sample is the mean over 4000 bytes.
+/// A write and a read of a byte together in a process of one thread on `cpu`, ns: rounds of `depth`
+/// writes to one channel, and as many reads. Each sample is the mean over 4000 bytes.
 ///
 /// # Errors
 /// When the CPU cannot be used, and when the channel does not hold so many.
@@ -106,7 +107,8 @@ pub fn messages_alone(
     Ok(samples)
 }
 
-/// Rounds in which all channels are filled and emptied, by processes on one or two CPUs. Each sample is one round.
+/// Rounds in which all channels are filled and emptied, by processes on one or two CPUs. Each
+/// sample is one round.
 ///
 /// # Errors
 /// When a CPU cannot be used.

@@ -1,8 +1,9 @@
 //! Cost of a migration to the task: its data is read once more from a farther cache.
 //!
-//! A thread reads a working set until it is hot, moves, and reads it again. The refill is how much longer the
-//! first pass after the move takes than a hot one. Worked example: 256 KiB that take 8 µs hot and
-//! 20 µs after the move: the refill is 12 µs, and meanwhile the thread goes at 8/20 of its speed.
+//! A thread reads a working set until it is hot, moves, and reads it again. The refill is how much
+//! longer the first pass after the move takes than a hot one. Worked example: 256 KiB that take
+//! 8 µs hot and 20 µs after the move: the refill is 12 µs, and meanwhile the thread goes at 8/20 of
+//! its speed.
 
 use std::io;
 use std::thread;

@@ -1,12 +1,12 @@
 //! Costs of this machine's kernel paths: the constants that a simulation of this machine needs.
 //!
-//! Every function measures one thing, on CPUs the caller names, and returns raw samples in ns; [`Spread`]
-//! condenses them. Nothing here subtracts, averages over kinds or decides: a wakeup's cost, say, is the
-//! difference of two of these measurements, and the caller shows both.
+//! Every function measures one thing, on CPUs the caller names, and returns raw samples in ns;
+//! [`Spread`] condenses them. Nothing here subtracts, averages over kinds or decides: a wakeup's
+//! cost, say, is the difference of two of these measurements, and the caller shows both.
 //!
-//! A sample of a short operation is the mean over a batch of it (64 round trips, 1 000 system calls), so
-//! the clock's own 20–40 ns and its granularity vanish. Ticks and stolen time fall into a few batches and
-//! show up in p90, not in the median.
+//! A sample of a short operation is the mean over a batch of it (64 round trips, 1 000 system
+//! calls), so the clock's own 20–40 ns and its granularity vanish. Ticks and stolen time fall into
+//! a few batches and show up in p90, not in the median.
 
 mod clock;
 mod deadline;
@@ -34,8 +34,8 @@ pub use stall::{Stall, interrupt_stalls};
 pub use ticks::{Gap, TickFit, fit_ticks, spin_gaps, spin_gaps_on};
 pub use wake::{RemoteWake, remote_wakes};
 
-/// Fails when one of the CPUs cannot be used. Tasks that wait for each other check before they start:
-/// one that failed to reach its CPU would leave the other waiting for ever.
+/// Fails when one of the CPUs cannot be used. Tasks that wait for each other check before they
+/// start: one that failed to reach its CPU would leave the other waiting for ever.
 fn check_cpus(cpus: &[usize]) -> std::io::Result<()> {
     let cpus = cpus.to_vec();
     let try_all = move || {
@@ -47,7 +47,8 @@ fn check_cpus(cpus: &[usize]) -> std::io::Result<()> {
         .expect("pinning does not panic")
 }
 
-/// Spins under `SCHED_IDLE` until told to stop: the CPU never idles, and any other task preempts it.
+/// Spins under `SCHED_IDLE` until told to stop: the CPU never idles, and any other task preempts
+/// it.
 fn spin_idly(cpu: usize, over: &std::sync::atomic::AtomicBool) -> std::io::Result<()> {
     crate::sys::pin_thread(&[cpu])?;
     crate::sys::set_policy_idle()?;

@@ -1,5 +1,6 @@
-//! Two tasks hand a token back and forth. On one CPU a round trip is two wakeups, two switches and the
-//! system calls around them; on two CPUs it is two remote wakeups of a CPU that has just gone idle.
+//! Two tasks hand a token back and forth. On one CPU a round trip is two wakeups, two switches and
+//! the system calls around them; on two CPUs it is two remote wakeups of a CPU that has just gone
+//! idle.
 //!
 //! ```text
 //!   one CPU:   A write → wake B ─ read blocks → switch to B ─ read, write → wake A ─ blocks → switch to A
@@ -31,8 +32,8 @@ pub enum Partner {
     Process,
 }
 
-/// Round trips between a task pinned to `cpus.0` and one pinned to `cpus.1`; each sample is the mean of
-/// `per_batch` round trips, ns.
+/// Round trips between a task pinned to `cpus.0` and one pinned to `cpus.1`; each sample is the
+/// mean of `per_batch` round trips, ns.
 pub fn round_trips(
     channel: Channel,
     partner: Partner,
@@ -117,7 +118,8 @@ fn pipe_threads(cpus: (usize, usize), batches: usize, per_batch: usize) -> io::R
 fn pipe_processes(cpus: (usize, usize), batches: usize, per_batch: usize) -> io::Result<Vec<f64>> {
     let (mut there_out, there_in) = io::pipe()?;
     let (back_out, mut back_in) = io::pipe()?;
-    // The child closes its copy of the writing end first, or it would never see the end of the input.
+    // The child closes its copy of the writing end first, or it would never see the end of the
+    // input.
     let mut there_in = Some(there_in);
     let pid = sys::fork_child(|| {
         there_in = None;

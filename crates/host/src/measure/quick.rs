@@ -60,7 +60,8 @@ pub fn futex_wake_nobody(cpu: usize, batches: usize, per_batch: usize) -> io::Re
     })
 }
 
-/// A byte written into a pipe and read again by the same thread: two system calls without a waiting thread.
+/// A byte written into a pipe and read again by the same thread: two system calls without a waiting
+/// thread.
 pub fn pipe_alone(cpu: usize, batches: usize, per_batch: usize) -> io::Result<Vec<f64>> {
     let (mut reader, mut writer) = io::pipe()?;
     batched(cpu, batches, per_batch, move || {
@@ -77,8 +78,8 @@ pub fn fork_exit(cpu: usize, batches: usize, per_batch: usize) -> io::Result<Vec
     })
 }
 
-/// Two threads on one CPU yield to each other. Returns ns per *switch that really happened* of each batch:
-/// a yield need not switch, so switches are counted by the kernel.
+/// Two threads on one CPU yield to each other. Returns ns per *switch that really happened* of each
+/// batch: a yield need not switch, so switches are counted by the kernel.
 pub fn yield_switches(cpu: usize, batches: usize, per_batch: usize) -> io::Result<Vec<f64>> {
     let over = Arc::new(AtomicBool::new(false));
     let partner = thread::spawn({

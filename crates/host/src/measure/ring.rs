@@ -1,4 +1,5 @@
-//! Processes of one CPU pass a token round a ring of pipes: what a switch takes by how many address spaces take turns.
+//! Processes of one CPU pass a token round a ring of pipes: what a switch takes by how many address
+//! spaces take turns.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::thread;
@@ -12,8 +13,9 @@ const LAST: u8 = 2;
 
 type Pipe = (PipeReader, PipeWriter);
 
-/// One hop of the token: each sample is the mean over `laps` laps of `processes` processes pinned to `cpu`, ns. All are under
-/// `SCHED_IDLE`, where a woken task does not preempt, so that a hop is one wakeup, one sleep and one switch.
+/// One hop of the token: each sample is the mean over `laps` laps of `processes` processes pinned
+/// to `cpu`, ns. All are under `SCHED_IDLE`, where a woken task does not preempt, so that a hop is
+/// one wakeup, one sleep and one switch.
 ///
 /// # Errors
 /// When the CPU cannot be used, and with fewer than two processes.

@@ -1,9 +1,9 @@
 //! How late a sleeper wakes.
 //!
-//! A sleeper asks for an absolute time every period and reads the clock when it is back. With the default
-//! timer slack the timer may fire up to 50 µs late by design; with a slack of 1 ns what remains is the
-//! timer, leaving idle, the wakeup and the switch. Beside a `SCHED_IDLE` spinner the CPU never idles, so
-//! leaving idle drops out too.
+//! A sleeper asks for an absolute time every period and reads the clock when it is back. With the
+//! default timer slack the timer may fire up to 50 µs late by design; with a slack of 1 ns what
+//! remains is the timer, leaving idle, the wakeup and the switch. Beside a `SCHED_IDLE` spinner the
+//! CPU never idles, so leaving idle drops out too.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};

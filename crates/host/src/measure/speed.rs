@@ -1,7 +1,8 @@
 //! How fast CPUs compute: their clock, and what threads of one core leave each other.
 //!
-//! Worked example: a chain of 1000 dependent additions takes 1000 cycles; in 0.4 µs that is 2500 MHz. A
-//! thread that makes 100 rounds alone and 62 beside a busy sibling has the speed 620 thousandths.
+//! Worked example: a chain of 1000 dependent additions takes 1000 cycles; in 0.4 µs that is
+//! 2500 MHz. A thread that makes 100 rounds alone and 62 beside a busy sibling has the speed 620
+//! thousandths.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,8 +43,8 @@ fn chain(length: u64) -> u64 {
     value
 }
 
-/// Speed of the first of `cpus` while the others compute too, in thousandths of its speed alone; one sample
-/// for each round of `round_ns`.
+/// Speed of the first of `cpus` while the others compute too, in thousandths of its speed alone;
+/// one sample for each round of `round_ns`.
 pub fn speed_beside(cpus: &[usize], rounds: usize, round_ns: u64) -> io::Result<Vec<f64>> {
     check_cpus(cpus)?;
     let Some((&first, others)) = cpus.split_first() else {

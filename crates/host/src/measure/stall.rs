@@ -1,9 +1,10 @@
 //! How long a task stands still when another CPU interrupts the one it runs on.
 //!
-//! `membarrier` interrupts every other CPU that runs a thread of the caller's process, and does nothing else there. A
-//! spinning thread sees each such interrupt as a gap between two readings of the clock; ticks and the rest are in a
-//! stretch of the same length without calls too. Worked example: 200 calls in 20 ms take 2200 µs from the spinner, the
-//! same 20 ms without calls take 460: the difference is 8.7 µs a call, of which a handler of 1 µs is a part.
+//! `membarrier` interrupts every other CPU that runs a thread of the caller's process, and does
+//! nothing else there. A spinning thread sees each such interrupt as a gap between two readings of
+//! the clock; ticks and the rest are in a stretch of the same length without calls too. Worked
+//! example: 200 calls in 20 ms take 2200 µs from the spinner, the same 20 ms without calls take
+//! 460: the difference is 8.7 µs a call, of which a handler of 1 µs is a part.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -33,8 +34,9 @@ const fn lost_between(last_ns: u64, now_ns: u64) -> u64 {
     }
 }
 
-/// Interrupts a thread that spins on `cpus.1` from one on `cpus.0`: a sample is `per_batch` interrupts, one each
-/// `every_ns`, and then as much time without. `None`: this kernel has no expedited `membarrier`.
+/// Interrupts a thread that spins on `cpus.1` from one on `cpus.0`: a sample is `per_batch`
+/// interrupts, one each `every_ns`, and then as much time without. `None`: this kernel has no
+/// expedited `membarrier`.
 pub fn interrupt_stalls(
     cpus: (usize, usize),
     batches: usize,

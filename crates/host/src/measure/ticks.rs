@@ -1,9 +1,9 @@
 //! The tick as a spinning task feels it.
 //!
-//! A loop that does nothing but read the clock notices every interruption as a gap between two readings.
-//! Ticks are the gaps that return on a fixed grid; everything else (device interrupts, stolen time) is
-//! not. With HZ=250 the grid is 4 ms, and a CPU whose gaps end at 4 002 µs, 8 002 µs, 9 140 µs, 12 003 µs
-//! has the phase 2 µs, three ticks and one stranger.
+//! A loop that does nothing but read the clock notices every interruption as a gap between two
+//! readings. Ticks are the gaps that return on a fixed grid; everything else (device interrupts,
+//! stolen time) is not. With HZ=250 the grid is 4 ms, and a CPU whose gaps end at 4 002 µs, 8
+//! 002 µs, 9 140 µs, 12 003 µs has the phase 2 µs, three ticks and one stranger.
 
 use std::io;
 use std::thread;

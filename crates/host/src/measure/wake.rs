@@ -23,9 +23,9 @@ pub struct RemoteWake {
 
 const OVER: u32 = u32::MAX;
 
-/// Wakes a thread on `cpus.1` from one on `cpus.0`, `wakes` times, `rest_ns` after it went to sleep. Its CPU
-/// idles in between, unless `never_idle` puts a `SCHED_IDLE` spinner there: then the wakee preempts it, and
-/// what the idle state costs drops out.
+/// Wakes a thread on `cpus.1` from one on `cpus.0`, `wakes` times, `rest_ns` after it went to
+/// sleep. Its CPU idles in between, unless `never_idle` puts a `SCHED_IDLE` spinner there: then the
+/// wakee preempts it, and what the idle state costs drops out.
 pub fn remote_wakes(
     cpus: (usize, usize),
     wakes: u32,

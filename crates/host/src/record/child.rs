@@ -42,7 +42,8 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts `command` in the group at `dir` and waits until it has stopped itself; `None` without one.
+    /// Starts `command` in the group at `dir` and waits until it has stopped itself; `None` without
+    /// one.
     pub fn start_stopped(command: &[String], dir: Option<&Path>) -> Result<Option<Child>> {
         if command.is_empty() {
             return Ok(None);

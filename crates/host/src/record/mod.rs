@@ -7,9 +7,9 @@
 //!                                               trace/ (pages as they are)     recording.json, cgroups.json
 //! ```
 //!
-//! The trace buffer is an instance of its own and goes away with the recorder, whatever ends it. Worked example:
-//! 10 s of a service with 600 events a second are 6000 events of about 48 bytes, 290 kB. The recorder measures itself what
-//! it cost.
+//! The trace buffer is an instance of its own and goes away with the recorder, whatever ends it.
+//! Worked example: 10 s of a service with 600 events a second are 6000 events of about 48 bytes,
+//! 290 kB. The recorder measures itself what it cost.
 
 use std::fs;
 use std::io;
@@ -54,8 +54,8 @@ pub const EVENTS: [&str; 8] = [
     "sched/sched_process_exit",
 ];
 
-/// Says how long a task has run that did not leave its CPU. Some guests write no switch out of the idle task; only
-/// this shows when a task started that a limit had held back.
+/// Says how long a task has run that did not leave its CPU. Some guests write no switch out of the
+/// idle task; only this shows when a task started that a limit had held back.
 const LONG_RUN: &str = "sched/sched_stat_runtime";
 /// Only charges beyond this are wanted, in ns: at most about one a tick.
 const LONG_RUN_NS: i32 = 900_000;
@@ -97,8 +97,8 @@ pub enum Way {
 }
 
 impl Way {
-    /// All ways, the first choice in front: tracefs keeps every event, also those of neighbours whose
-    /// waiting time an answer tells.
+    /// All ways, the first choice in front: tracefs keeps every event, also those of neighbours
+    /// whose waiting time an answer tells.
     const IN_ORDER: [Way; 3] = [Way::Tracefs, Way::Bpf, Way::Perf];
 
     /// Reason to record this way, for the reader.
@@ -160,8 +160,8 @@ impl Report {
 /// Records until the command ends, the time is over or `stop` is set.
 ///
 /// # Errors
-/// Missing rights, an existing recording in the folder, a full disk. Tracing is off and the trace buffer
-/// gone then.
+/// Missing rights, an existing recording in the folder, a full disk. Tracing is off and the trace
+/// buffer gone then.
 pub fn record(request: &Request, stop: &AtomicBool) -> Result<Report> {
     child::refuse_missing(&request.command)?;
     let hierarchy = CpuHierarchy::detect()?;
@@ -283,7 +283,8 @@ pub fn has_begun(folder: &Path) -> bool {
     pages::has_begun(&folder.join(TRACE))
 }
 
-/// Makes the folder, or accepts one that has no recording yet and in which no other user can prepare a file.
+/// Makes the folder, or accepts one that has no recording yet and in which no other user can
+/// prepare a file.
 fn check_new(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).map_err(|error| io_error("creating", folder, error))?;
     let refuse = |why: String| Err(io_error("recording into", folder, io::Error::other(why)));

@@ -8,8 +8,8 @@
 //! events/header_page  events/sched/sched_switch/format …  trace_clock  per_cpu/cpu0/{trace_pipe_raw,stats} …
 //! ```
 //!
-//! Worked example: 50,000 switches and wakeups a second are 2.4 MB a second, 600 pages; moving them takes the recorder
-//! twenty rounds of two system calls a CPU.
+//! Worked example: 50,000 switches and wakeups a second are 2.4 MB a second, 600 pages; moving them
+//! takes the recorder twenty rounds of two system calls a CPU.
 
 use std::fs::{self, File};
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
@@ -76,7 +76,8 @@ impl Sink {
         Ok(())
     }
 
-    /// Moves and reads everything that is left; tracing has stopped. Gives events and bytes on disk.
+    /// Moves and reads everything that is left; tracing has stopped. Gives events and bytes on
+    /// disk.
     pub(super) fn finish(mut self, trace: &TraceInstance) -> Result<(u64, u64)> {
         self.drain()?;
         let (mut events, mut bytes) = (0, 0);
@@ -134,8 +135,8 @@ fn copy(trace: &TraceInstance, folder: &Path, name: &str) -> Result<String> {
     Ok(text)
 }
 
-/// The text of a file of tracefs. Of some (`header_page`) a second read gives nothing, so the first one has to take it all,
-/// which `read_to_string` with its small first probe does not.
+/// The text of a file of tracefs. Of some (`header_page`) a second read gives nothing, so the first
+/// one has to take it all, which `read_to_string` with its small first probe does not.
 fn read_at_once(path: &Path) -> io::Result<String> {
     let (mut file, mut text) = (File::open(path)?, Vec::new());
     let mut piece = vec![0; ROUND_BYTES];

@@ -1,14 +1,14 @@
 //! Where the periods of limited groups end, from their own counters.
 //!
-//! Throttling depends on where the period timer expires between the bursts of work, and a trace has no
-//! event for that. On an idle machine it shows when threads were resumed; on a busy one they wait for
-//! a CPU first. The counter `nr_periods` of the group is exact on both: the timer expires between the
-//! last look that shows the old count and the first that shows the new one.
+//! Throttling depends on where the period timer expires between the bursts of work, and a trace has
+//! no event for that. On an idle machine it shows when threads were resumed; on a busy one they
+//! wait for a CPU first. The counter `nr_periods` of the group is exact on both: the timer expires
+//! between the last look that shows the old count and the first that shows the new one.
 //!
 //! # Worked example
 //!
-//! `nr_periods` is 41 at 20.0 ms and 42 at 21.1 ms, so a period ends between them, and with periods of
-//! 100 ms another one between 120.0 and 121.1 ms. Looks every 50 µs from 120.0 ms on find 42 at
+//! `nr_periods` is 41 at 20.0 ms and 42 at 21.1 ms, so a period ends between them, and with periods
+//! of 100 ms another one between 120.0 and 121.1 ms. Looks every 50 µs from 120.0 ms on find 42 at
 //! 120.40 and 43 at 120.47 ms. That is close enough; together it took some forty reads of a file.
 //!
 //! The timer stops when a whole period passes without use. Then the counter stands still, and the
@@ -74,7 +74,8 @@ impl Search {
             .is_some_and(|span| span.width_ns() <= CLOSE_ENOUGH_NS)
     }
 
-    /// Takes the count that a read between `begin_ns` and `end_ns` gave, and says when to look next.
+    /// Takes the count that a read between `begin_ns` and `end_ns` gave, and says when to look
+    /// next.
     fn take(&mut self, begin_ns: u64, nr_periods: u64, end_ns: u64) {
         let moved = self.last.filter(|last| last.nr_periods != nr_periods);
         if let Some(last) = moved {

@@ -1,8 +1,9 @@
 //! Samples of a group's own counters every few milliseconds: a recording that needs no permission
 //! but to read them.
 //!
-//! Tracing needs root. A pod may still read its own `cpu.stat`, and mostly `cpu.pressure`. Read every 10 ms they show how its
-//! CPU time came: 30 s are 3000 lines of 30 bytes. `schedcast counters` answers from them with ranges.
+//! Tracing needs root. A pod may still read its own `cpu.stat`, and mostly `cpu.pressure`. Read
+//! every 10 ms they show how its CPU time came: 30 s are 3000 lines of 30 bytes.
+//! `schedcast counters` answers from them with ranges.
 
 use std::fs;
 use std::io::Write;
@@ -132,11 +133,12 @@ impl Counters {
     }
 }
 
-/// Samples the group of the request, or this process's own, until the command ends, the time is over or `stop` is set.
+/// Samples the group of the request, or this process's own, until the command ends, the time is
+/// over or `stop` is set.
 ///
 /// # Errors
-/// An existing recording in the folder, counters that cannot be read, a group that goes away, a full disk. No recording is
-/// left then.
+/// An existing recording in the folder, counters that cannot be read, a group that goes away, a
+/// full disk. No recording is left then.
 pub fn sample(request: &Request, every: Duration, stop: &AtomicBool) -> Result<Sampled> {
     child::refuse_missing(&request.command)?;
     let hierarchy = CpuHierarchy::detect()?;
@@ -277,7 +279,8 @@ mod tests {
         };
         let every = Duration::from_millis(10);
         let sampled = match sample(&request, every, &AtomicBool::new(false)) {
-            // Version 1 with the accounting of CPU time elsewhere, where this process is in another group.
+            // Version 1 with the accounting of CPU time elsewhere, where this process is in another
+            // group.
             Err(error) if error.to_string().contains("cpuacct.usage") => {
                 eprintln!("skipped: {error}");
                 return;

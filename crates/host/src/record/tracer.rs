@@ -1,7 +1,7 @@
 //! Where events come from: pages of tracefs, programs of BPF, or `perf`.
 //!
-//! Each of the three needs something else of the kernel and of this process's rights. Whoever asks for none gets the first
-//! that is open, and is told why.
+//! Each of the three needs something else of the kernel and of this process's rights. Whoever asks
+//! for none gets the first that is open, and is told why.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -218,7 +218,8 @@ impl Perf {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(said);
-        // An earlier attempt's file would be taken for this one's beginning, and a link would be followed.
+        // An earlier attempt's file would be taken for this one's beginning, and a link would be
+        // followed.
         match fs::remove_file(&self.file) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fail(error)),
             _ => {}

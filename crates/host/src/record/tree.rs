@@ -71,7 +71,8 @@ fn visit(
     Ok(())
 }
 
-/// CPU time used, which version 1 counts in a controller that may be mounted elsewhere. A group that is not there has none.
+/// CPU time used, which version 1 counts in a controller that may be mounted elsewhere. A group
+/// that is not there has none.
 fn add_usage(accounting: &Path, groups: &mut Map<String, Value>) {
     for (path, group) in groups {
         let file = accounting.join(path.trim_matches('/')).join(USAGE);

@@ -7,7 +7,8 @@ use std::process::{Child, Command, Stdio};
 use crate::error::{HostError, Result, io_error};
 use crate::sys;
 
-/// A folder, and a shell that removes it when this process dies: it waits for the end of a pipe that closes with the process.
+/// A folder, and a shell that removes it when this process dies: it waits for the end of a pipe
+/// that closes with the process.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,

@@ -1,4 +1,5 @@
-//! Private servers for clients that need one: PostgreSQL for `pgbench` and `sysbench oltp_…`, nginx for `wrk`.
+//! Private servers for clients that need one: PostgreSQL for `pgbench` and `sysbench oltp_…`, nginx
+//! for `wrk`.
 //!
 //! ```text
 //! pgbench -c 4 -T 10 --server-cgroup /pg
@@ -6,9 +7,10 @@
 //!    └─► client   /usr/lib/postgresql/15/bin/pgbench -c 4 -T 10 -n -h FOLDER -U postgres postgres
 //! ```
 //!
-//! A server has its files in a folder of its own and is reached through a socket there, or a free port of 127.0.0.1, so it
-//! meets no other server. [`Client::prepare`] makes the files and fills the tables once (some two seconds),
-//! [`Client::start`] starts the server for a run. Server and folder go when their values do, and when this process dies.
+//! A server has its files in a folder of its own and is reached through a socket there, or a free
+//! port of 127.0.0.1, so it meets no other server. [`Client::prepare`] makes the files and fills
+//! the tables once (some two seconds), [`Client::start`] starts the server for a run. Server and
+//! folder go when their values do, and when this process dies.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -60,8 +62,9 @@ pub fn is_client(words: &[String]) -> bool {
 impl Client {
     /// Makes the files of the server that `words` need; `None` for a command that needs none.
     ///
-    /// Flags that only a simulation knows are taken out and obeyed: `--server-cgroup`, `--workers`, `--synchronous-commit`,
-    /// and `--filesystem`, where `tmpfs` means `/dev/shm` and anything else the folder for temporary files.
+    /// Flags that only a simulation knows are taken out and obeyed: `--server-cgroup`, `--workers`,
+    /// `--synchronous-commit`, and `--filesystem`, where `tmpfs` means `/dev/shm` and anything else
+    /// the folder for temporary files.
     ///
     /// # Errors
     /// A server that is not installed or does not start; not being root.
@@ -104,7 +107,8 @@ impl Client {
         &self.words
     }
 
-    /// The group that the server is to be in, as the command line names it; without a name the client's `own`.
+    /// The group that the server is to be in, as the command line names it; without a name the
+    /// client's `own`.
     pub fn server_cgroup<'a>(&'a self, own: &'a str) -> &'a str {
         self.cgroup.as_deref().unwrap_or(own)
     }
@@ -159,7 +163,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a command line in a group and on CPUs, and waits until `is_ready`. It gets `signal` at its end.
+    /// Starts a command line in a group and on CPUs, and waits until `is_ready`. It gets `signal`
+    /// at its end.
     fn start(
         (group, cpus): (&CpuCgroup, Option<&[usize]>),
         command: &str,
@@ -197,7 +202,8 @@ impl Server {
         Ok(server)
     }
 
-    /// CPU time of the server until now: of all its processes, and of those that have ended. Whole clock ticks.
+    /// CPU time of the server until now: of all its processes, and of those that have ended. Whole
+    /// clock ticks.
     pub fn cpu_time(&self) -> Duration {
         let pid = self.child.id();
         let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
@@ -225,7 +231,8 @@ impl Drop for Server {
     }
 }
 
-/// A server that has just started still has things to do; processes of ended connections end a little later.
+/// A server that has just started still has things to do; processes of ended connections end a
+/// little later.
 const SETTLE: Duration = Duration::from_millis(300);
 
 /// Where a client's server is started: in a group, on CPUs.

@@ -19,8 +19,8 @@ pub struct Nginx {
 }
 
 impl Nginx {
-    /// Makes the folder with the file that is served. `workers` is the number of worker processes, by default one for each
-    /// CPU that the server may use.
+    /// Makes the folder with the file that is served. `workers` is the number of worker processes,
+    /// by default one for each CPU that the server may use.
     ///
     /// # Errors
     /// No room, no free port.

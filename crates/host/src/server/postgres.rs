@@ -84,8 +84,8 @@ impl Postgres {
         })
     }
 
-    /// The server's own pgbench, without the wrapper that Debian has around it, and with what says where the server is. The
-    /// data base, `postgres`, is the last word to be added.
+    /// The server's own pgbench, without the wrapper that Debian has around it, and with what says
+    /// where the server is. The data base, `postgres`, is the last word to be added.
     pub fn pgbench(&self) -> Command {
         let mut command = Command::new(self.binaries.join("pgbench"));
         command.args(["-U", "postgres", "-h"]).arg(self.folder());

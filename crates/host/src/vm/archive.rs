@@ -1,8 +1,9 @@
 //! The archive that a kernel unpacks into its first file system: cpio, format `newc`.
 //!
-//! Each entry is a header of 110 characters, `070701` and thirteen numbers of eight hexadecimal digits, then the
-//! name with a closing zero, then the content; name and content are filled up to a multiple of four. The file
-//! `/a` with the content `hi` takes 110 + 2 bytes, which is a multiple of four already, and 2 + 2 bytes.
+//! Each entry is a header of 110 characters, `070701` and thirteen numbers of eight hexadecimal
+//! digits, then the name with a closing zero, then the content; name and content are filled up to a
+//! multiple of four. The file `/a` with the content `hi` takes 110 + 2 bytes, which is a multiple
+//! of four already, and 2 + 2 bytes.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,8 +1,9 @@
 //! Kernels to boot: which image file holds which kernel.
 //!
-//! A bzImage says what it holds: `HdrS` at 0x202, the place of its version's text, less 0x200, at 0x20e. Debian's
-//! has `6.1.0-56-cloud-amd64 (…) #1 SMP PREEMPT_DYNAMIC Debian 6.1.192-2 (2026-11-16)`: `uname -r` is
-//! `6.1.0-56-cloud-amd64`, and the stable kernel it was built from is 6.1.192.
+//! A bzImage says what it holds: `HdrS` at 0x202, the place of its version's text, less 0x200, at
+//! 0x20e. Debian's has `6.1.0-56-cloud-amd64 (…) #1 SMP PREEMPT_DYNAMIC Debian 6.1.192-2
+//! (2026-11-16)`: `uname -r` is `6.1.0-56-cloud-amd64`, and the stable kernel it was built from is
+//! 6.1.192.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -34,7 +35,8 @@ pub struct KernelImage {
 }
 
 impl KernelImage {
-    /// The newest image of a series such as `6.12`, in the folders of `$SCHEDCAST_KERNELS` and in `/boot`.
+    /// The newest image of a series such as `6.12`, in the folders of `$SCHEDCAST_KERNELS` and in
+    /// `/boot`.
     ///
     /// # Errors
     /// None there; the message says how to get one.

@@ -1,6 +1,7 @@
 //! Files that a program needs beside itself: its shared libraries and its loader.
 //!
-//! `ldd` says which, one a line: `libm.so.6 => /lib/x86_64-linux-gnu/libm.so.6 (0x…)`, and the loader without an arrow.
+//! `ldd` says which, one a line: `libm.so.6 => /lib/x86_64-linux-gnu/libm.so.6 (0x…)`, and the
+//! loader without an arrow.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,12 +1,13 @@
 //! The virtual machine: qemu with a kernel, an archive and three serial lines.
 //!
-//! The kernel's own messages go to the first line, what the program prints to the second, what it complains to
-//! the third.
+//! The kernel's own messages go to the first line, what the program prints to the second, what it
+//! complains to the third.
 //!
-//! An emulated guest has a clock of its own: each instruction takes 1 ns, and when all wait, time jumps to the next
-//! timer (`-icount shift=0,sleep=off`). So it neither knows how slowly it is emulated nor what else the host does. Worked
-//! example: a program that computes for 4 s executes 4·10⁹ instructions and takes ten to fifteen seconds outside. Such a clock
-//! is for one CPU only: with two, each instruction of one would take time from the other.
+//! An emulated guest has a clock of its own: each instruction takes 1 ns, and when all wait, time
+//! jumps to the next timer (`-icount shift=0,sleep=off`). So it neither knows how slowly it is
+//! emulated nor what else the host does. Worked example: a program that computes for 4 s executes
+//! 4·10⁹ instructions and takes ten to fifteen seconds outside. Such a clock is for one CPU only:
+//! with two, each instruction of one would take time from the other.
 
 use std::fs;
 use std::path::Path;
@@ -64,8 +65,8 @@ pub fn boot(image: &KernelImage, order: &Order, archive: &[u8]) -> Result<Done> 
     done(&scratch, accelerator).ok_or_else(|| dead("it broke down", &scratch))
 }
 
-/// KVM runs a kernel that knows nothing of it where the CPU has instructions for that; without them `/dev/kvm` may be
-/// there all the same, for kernels made for it.
+/// KVM runs a kernel that knows nothing of it where the CPU has instructions for that; without them
+/// `/dev/kvm` may be there all the same, for kernels made for it.
 pub fn can_use_kvm() -> bool {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let mut flags = cpuinfo.lines().filter(|line| line.starts_with("flags"));
@@ -159,12 +160,13 @@ fn command(
     if accelerator == Accelerator::Emulation {
         command.args(["-icount", "shift=0,sleep=off"]);
     }
-    // A panic ends the machine; with the first process gone that is what happens. Words that the kernel does not know
-    // are the first process's environment.
+    // A panic ends the machine; with the first process gone that is what happens. Words that the
+    // kernel does not know are the first process's environment.
     let words = "console=ttyS0 quiet panic=-1 random.trust_cpu=1 rdinit=/init";
     let words = format!("{words} {GUEST}={}", accelerator.name());
     let words = match accelerator {
-        // On a busy host a translated guest sees no timer interrupt within the ten ticks that a kernel waits for one.
+        // On a busy host a translated guest sees no timer interrupt within the ten ticks that a
+        // kernel waits for one.
         Accelerator::Threads => format!("{words} no_timer_check"),
         Accelerator::Kvm | Accelerator::Emulation => words,
     };

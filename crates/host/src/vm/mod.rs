@@ -1,4 +1,5 @@
-//! A program run under another kernel: booted in a virtual machine, with this host's own programs inside.
+//! A program run under another kernel: booted in a virtual machine, with this host's own programs
+//! inside.
 //!
 //! ```text
 //! order ──► archive: the program, the tools it starts, their libraries, the files it reads
@@ -6,11 +7,13 @@
 //!       ◄── serial lines: what it printed, what it complained, its exit code
 //! ```
 //!
-//! Nothing is installed in the guest and nothing is left of it. Worked example: an order of `stress-ng` for one
-//! second under Linux 6.1 has an archive of 30 MB and takes about ten seconds, most of them to boot.
+//! Nothing is installed in the guest and nothing is left of it. Worked example: an order of
+//! `stress-ng` for one second under Linux 6.1 has an archive of 30 MB and takes about ten seconds,
+//! most of them to boot.
 //!
-//! With KVM the guest runs on this host's CPUs. Under [`Accelerator::Emulation`] it has one CPU and a clock that counts
-//! instructions, so that nothing outside disturbs it; under [`Accelerator::Threads`] it has several slow ones and the host's clock.
+//! With KVM the guest runs on this host's CPUs. Under [`Accelerator::Emulation`] it has one CPU and
+//! a clock that counts instructions, so that nothing outside disturbs it; under
+//! [`Accelerator::Threads`] it has several slow ones and the host's clock.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -47,7 +50,8 @@ pub enum Accelerator {
     Kvm,
     /// Qemu's translator (TCG), with a clock that counts instructions.
     Emulation,
-    /// The translator with a thread for each CPU (multi-threaded TCG), and the host's clock: a slow machine.
+    /// The translator with a thread for each CPU (multi-threaded TCG), and the host's clock: a slow
+    /// machine.
     Threads,
 }
 

@@ -1,8 +1,10 @@
-//! Domains whose CPUs have different capacities (`asym_cpu_capacity_classify`, `asym_cpu_capacity_level`).
+//! Domains whose CPUs have different capacities (`asym_cpu_capacity_classify`,
+//! `asym_cpu_capacity_level`).
 //!
-//! Worked example: CPUs 0–3 of capacity 446 share a cache, CPUs 4–7 of 1024 another. From 5.14 on the domains of the caches have one
-//! capacity each and get no flag; the package has both and gets SD_ASYM_CPUCAPACITY and its FULL form. With a third
-//! capacity elsewhere in the machine it would get the first only.
+//! Worked example: CPUs 0–3 of capacity 446 share a cache, CPUs 4–7 of 1024 another. From 5.14 on
+//! the domains of the caches have one capacity each and get no flag; the package has both and gets
+//! SD_ASYM_CPUCAPACITY and its FULL form. With a third capacity elsewhere in the machine it would
+//! get the first only.
 
 use super::Domains;
 use super::build::{Proto, Stack};

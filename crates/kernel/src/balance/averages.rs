@@ -1,8 +1,8 @@
 //! The busiest group and the imbalance as they were up to 5.4: by average load
 //! (`find_busiest_group`, `calculate_imbalance`, `fix_small_imbalance`).
 //!
-//! Worked example: two single-CPU groups of capacity 1024, one nice-0 task here and three there. The
-//! loads per capacity are 1024 and 3072, the average of the domain is 2048, so min(3072 − 2048,
+//! Worked example: two single-CPU groups of capacity 1024, one nice-0 task here and three there.
+//! The loads per capacity are 1024 and 3072, the average of the domain is 2048, so min(3072 − 2048,
 //! 2048 − 1024) = 1024 is to be moved: one task.
 
 use super::busiest::{Candidate, DomainStats};
@@ -34,9 +34,9 @@ impl GroupStats {
     }
 }
 
-/// The throughput argument of `fix_small_imbalance`: whether moving one average task from the busiest
-/// group raises the sum of what the groups' capacities can serve, or evens loads out. Returns the
-/// load to move.
+/// The throughput argument of `fix_small_imbalance`: whether moving one average task from the
+/// busiest group raises the sum of what the groups' capacities can serve, or evens loads out.
+/// Returns the load to move.
 pub(crate) fn fix_small_imbalance(local: &GroupStats, busiest: &GroupStats) -> u64 {
     let per_task = busiest.load_per_task;
     let imbalance_number = if local.nr_running > 0 && per_task > local.load_per_task {
@@ -162,8 +162,8 @@ impl Kernel {
                 };
                 continue;
             }
-            // Siblings prefer even shares: a group with two tasks more than the local one (before 4.12,
-            // with two tasks), which has room, counts as full.
+            // Siblings prefer even shares: a group with two tasks more than the local one (before
+            // 4.12, with two tasks), which has room, counts as full.
             let local = &stats.local.stats;
             let own = if compares { local.nr_running } else { 0 };
             if prefer_sibling && local.has_capacity_by_util(pct) && found.nr_running > own + 1 {
@@ -274,7 +274,8 @@ pub(crate) fn imbalance_by_load(stats: &DomainStats, busiest: &GroupStats) -> u6
     let room = (stats.avg_load - local.avg_load) * local.capacity;
     let imbalance = (pull * busiest.capacity).min(room) / 1024;
     if imbalance < busiest.load_per_task {
-        // Too little for one task: see whether moving one anyway pays; if not, what was found stays.
+        // Too little for one task: see whether moving one anyway pays; if not, what was found
+        // stays.
         let small = fix_small_imbalance(local, &busiest);
         return if small > 0 { small } else { imbalance };
     }

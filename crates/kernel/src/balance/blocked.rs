@@ -1,7 +1,8 @@
 //! Decaying what sleeping tasks left behind (`sched_balance_update_blocked_averages`).
 //!
-//! Worked example: a task with `util_avg` 512 slept 64 ms ago on a CPU that is idle since. Nothing on
-//! that CPU updates its averages; this pass does, and finds 128 left. It also tells cpufreq, which may ask for a lower clock.
+//! Worked example: a task with `util_avg` 512 slept 64 ms ago on a CPU that is idle since. Nothing
+//! on that CPU updates its averages; this pass does, and finds 128 left. It also tells cpufreq,
+//! which may ask for a lower clock.
 
 use crate::fair::load::{LoadUpdate, update_cfs_rq_load_avg};
 use crate::ids::{CfsRqId, Cpu};
@@ -37,7 +38,8 @@ impl Kernel {
         }
     }
 
-    /// Load tracking of the real-time class and of interrupts. Returns whether anything is left of it and whether it moved.
+    /// Load tracking of the real-time class and of interrupts. Returns whether anything is left of
+    /// it and whether it moved.
     fn update_blocked_others(&mut self, cpu: Cpu) -> (bool, bool) {
         let now = self.rq_clock_pelt(cpu);
         let running = self.tasks[self.rqs[cpu.index()].curr.index()]

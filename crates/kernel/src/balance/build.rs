@@ -1,9 +1,9 @@
 //! Building domains from a topology (`build_sched_domains`, `sd_init`).
 //!
-//! Worked example: 16 CPUs on two nodes, 8 CPUs per LLC, two threads per core, kernel 6.12. The level
-//! list is SMT, Cluster, Cache, Package, Node, Numa(20); CPU 0 gets spans {0,8} {0,8} {0–3,8–11} twice
-//! more the same, and {0–15}. Cluster, Package and Node add nothing and go; three domains stay, with
-//! balance intervals of 2–4, 8–16 and 16–32 ms.
+//! Worked example: 16 CPUs on two nodes, 8 CPUs per LLC, two threads per core, kernel 6.12. The
+//! level list is SMT, Cluster, Cache, Package, Node, Numa(20); CPU 0 gets spans {0,8} {0,8}
+//! {0–3,8–11} twice more the same, and {0–15}. Cluster, Package and Node add nothing and go; three
+//! domains stay, with balance intervals of 2–4, 8–16 and 16–32 ms.
 
 use super::asym;
 use super::groups::{self, Links};
@@ -204,7 +204,8 @@ fn flags(rules: &Rules, level: Level) -> DomainFlags {
     }
 }
 
-/// NUMA imbalance allowed at each level: an eighth (before 6.0 a quarter) of a node with one LLC, else one task per LLC.
+/// NUMA imbalance allowed at each level: an eighth (before 6.0 a quarter) of a node with one LLC,
+/// else one task per LLC.
 pub(super) fn imbalance_allowance(stack: &mut [Proto], rules: &Rules) {
     let quarter = rules.balance.numa_allowance == NumaAllowance::PerLlc;
     let mut allowed = 0;
@@ -349,8 +350,8 @@ fn share_llc(domains: &mut Domains) {
     }
 }
 
-/// Connects the CPUs of each domain that has all capacities to one more such state, from 7.2 on and except between nodes
-/// (`claim_asym_sched_domain_shared`); searches use it instead of the LLC's.
+/// Connects the CPUs of each domain that has all capacities to one more such state, from 7.2 on and
+/// except between nodes (`claim_asym_sched_domain_shared`); searches use it instead of the LLC's.
 fn share_asym(domains: &mut Domains, rules: &Rules) {
     for cpu in 0..domains.cpus.len() {
         let view = &domains.cpus[cpu];

@@ -1,10 +1,10 @@
 //! The busiest group of a domain and what to take from it, from 5.5 on
 //! (`sched_balance_find_src_group`, `calculate_imbalance`).
 //!
-//! Worked example: CPU 0 is idle in an LLC of 8 CPUs, groups are single CPUs. CPU 3 runs two tasks and
-//! has a utilisation of 1000: 1024 · 100 < 1000 · 117, so its group is overloaded, the local one has
-//! spare capacity. CPUs of one LLC: the imbalance is a number of tasks, (2 − 0) / 2 = 1, so one task
-//! moves.
+//! Worked example: CPU 0 is idle in an LLC of 8 CPUs, groups are single CPUs. CPU 3 runs two tasks
+//! and has a utilisation of 1000: 1024 · 100 < 1000 · 117, so its group is overloaded, the local
+//! one has spare capacity. CPUs of one LLC: the imbalance is a number of tasks, (2 − 0) / 2 = 1, so
+//! one task moves.
 
 use super::stats::{GroupStats, GroupType};
 use super::{CpuIdle, DomainFlags, Env, Migration, NumaAllowance};
@@ -185,7 +185,8 @@ impl Kernel {
         child.is_some_and(|child| self.domains.domain(child).flags.prefer_sibling)
     }
 
-    /// Whether a group is busier than the busiest so far, and the CPU that pulls can help it (`update_sd_pick_busiest`).
+    /// Whether a group is busier than the busiest so far, and the CPU that pulls can help it
+    /// (`update_sd_pick_busiest`).
     fn replaces(&self, env: &Env, stats: &DomainStats, group: u32, found: &GroupStats) -> bool {
         let smt_aware = self.rules.balance.smt_aware;
         let flags = |group: u32| &self.domains.groups[group as usize].flags;
@@ -198,7 +199,8 @@ impl Kernel {
         })
     }
 
-    /// Where capacities are unequal: whether a misfit task would find a larger CPU, and any other task no smaller one.
+    /// Where capacities are unequal: whether a misfit task would find a larger CPU, and any other
+    /// task no smaller one.
     fn can_help(&self, env: &Env, stats: &DomainStats, found: &GroupStats) -> bool {
         let rules = &self.rules.balance;
         let (local, here) = (&stats.local.stats, self.capacity_of(env.dst));
@@ -217,7 +219,8 @@ impl Kernel {
                 larger && local.group_type == GroupType::HasSpare && self.has_whole_core(env.dst)
             }
             GroupType::HasSpare | GroupType::FullyBusy => {
-                // Before 7.2 only where the types are equal, and the search begins with one of spare capacity.
+                // Before 7.2 only where the types are equal, and the search begins with one of
+                // spare capacity.
                 let of_busiest = stats
                     .busiest
                     .map_or(GroupType::HasSpare, |busiest| busiest.stats.group_type);
@@ -228,8 +231,8 @@ impl Kernel {
         }
     }
 
-    /// Difference in tasks between two groups, as far as the first has more, per core (6.6) or plain
-    /// (`sibling_imbalance`).
+    /// Difference in tasks between two groups, as far as the first has more, per core (6.6) or
+    /// plain (`sibling_imbalance`).
     fn sibling_imbalance(&self, env: &Env, busiest: &Candidate, local: &Candidate) -> i64 {
         let (of_busiest, of_local) = (
             i64::from(busiest.stats.nr_running),

@@ -105,7 +105,8 @@ mod tests {
 
     #[test]
     fn loads_follow_by_a_power_of_two_share() {
-        // Index 2: (0·3 + 1024 + 3) >> 2 = 256; (256·3 + 1027) >> 2 = 448; (448·3 + 1027) >> 2 = 592.
+        // Index 2: (0·3 + 1024 + 3) >> 2 = 256; (256·3 + 1027) >> 2 = 448; (448·3 + 1027) >>
+        // 2 = 592.
         let mut loads = [0; 5];
         let mut second = Vec::new();
         for _ in 0..3 {

@@ -97,8 +97,8 @@ fn plain_group(
     group
 }
 
-/// The group of `cpu` in a NUMA level: the span of its own domain below, private to the domain being
-/// built. `None` when that CPU's stack does not reach the level.
+/// The group of `cpu` in a NUMA level: the span of its own domain below, private to the domain
+/// being built. `None` when that CPU's stack does not reach the level.
 fn overlapping_group(
     domains: &mut Domains,
     stacks: &[Stack],

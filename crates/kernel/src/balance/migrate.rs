@@ -2,9 +2,9 @@
 //! `attach_tasks`).
 //!
 //! Worked example: CPU 1 has three waiting tasks A, B, C, looked at in this order, and a load
-//! imbalance of 1500 is to be moved to CPU 0. A ran 0.2 ms ago and is cache hot: it stays and will be
-//! looked at last. B has a load of 1024 and goes; 476 are left. C's 1024 are more than 476 and stay —
-//! until a failed attempt halves what is compared.
+//! imbalance of 1500 is to be moved to CPU 0. A ran 0.2 ms ago and is cache hot: it stays and will
+//! be looked at last. B has a load of 1024 and goes; 476 are left. C's 1024 are more than 476 and
+//! stay — until a failed attempt halves what is compared.
 
 use super::{CpuIdle, Env, LoadGate, MIGRATE_PAUSE, Migration};
 use crate::ids::{CfsRqId, Cpu, TaskId};

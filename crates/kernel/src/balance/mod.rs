@@ -14,11 +14,11 @@
 //! # Domains
 //!
 //! Every CPU has a stack of domains, each one a set of CPUs that share something and each divided
-//! into groups, the spans of the domain below. Worked example: two sockets with 2 cores × 2 threads.
-//! CPU 0 has SMT {0,4} with groups {0} {4}; MC {0,1,4,5} with groups {0,4} {1,5}; NUMA with groups
-//! {0,1,4,5} {2,3,6,7}. The level of the package spans the same CPUs as MC, so it goes, and MC takes
-//! over its SD_PREFER_SIBLING. A CPU balances a domain by pulling from the busiest group into its
-//! own, the first of the list.
+//! into groups, the spans of the domain below. Worked example: two sockets with 2 cores × 2
+//! threads. CPU 0 has SMT {0,4} with groups {0} {4}; MC {0,1,4,5} with groups {0,4} {1,5}; NUMA
+//! with groups {0,1,4,5} {2,3,6,7}. The level of the package spans the same CPUs as MC, so it goes,
+//! and MC takes over its SD_PREFER_SIBLING. A CPU balances a domain by pulling from the busiest
+//! group into its own, the first of the list.
 //!
 //! # What the rest of the kernel must report
 //!
@@ -343,8 +343,8 @@ impl Level {
 }
 
 impl Domains {
-    /// Domains of a machine that was idle for long: no CPU counts as busy, idle cores are known and the
-    /// whole LLC is worth a scan.
+    /// Domains of a machine that was idle for long: no CPU counts as busy, idle cores are known and
+    /// the whole LLC is worth a scan.
     pub fn new(topology: &Topology, rules: &Rules) -> Self {
         build::build(topology, rules)
     }
@@ -368,7 +368,8 @@ impl Domains {
         &self.domains[row as usize]
     }
 
-    /// Starts the count of newly idle balances with another share of successes than the half at boot.
+    /// Starts the count of newly idle balances with another share of successes than the half at
+    /// boot.
     pub(crate) fn set_newidle_ratio(&mut self, ratio_1024ths: u32) {
         for domain in &mut self.domains {
             domain.newidle_ratio = ratio_1024ths;

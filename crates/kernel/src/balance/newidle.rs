@@ -1,8 +1,8 @@
 //! Balancing right before a CPU goes idle (`sched_balance_newidle`).
 //!
-//! Worked example: a CPU idles 0.2 ms at a time on average; balancing its SMT domain once took 0.05 ms
-//! and its LLC once 0.3 ms. It looks for tasks on its sibling (0.05 ≤ 0.2), but not in the LLC
-//! (0.05 + 0.3 > 0.2).
+//! Worked example: a CPU idles 0.2 ms at a time on average; balancing its SMT domain once took
+//! 0.05 ms and its LLC once 0.3 ms. It looks for tasks on its sibling (0.05 ≤ 0.2), but not in the
+//! LLC (0.05 + 0.3 > 0.2).
 
 use super::{CpuIdle, Domain};
 use crate::ids::{Cpu, Ns};
@@ -235,8 +235,8 @@ mod tests {
 
     #[test]
     fn rare_newidle_balance_is_tried_more_often_from_7_1_on() {
-        // The 1024th call since the start at 0 comes at 2 s, with 100 successes: 100 of 1024, and from 7.1 on
-        // 2,000,000,000 >> 22 = 476 more. At 4 s, all of 1024.
+        // The 1024th call since the start at 0 comes at 2 s, with 100 successes: 100 of 1024, and
+        // from 7.1 on 2,000,000,000 >> 22 = 476 more. At 4 s, all of 1024.
         for (version, now_ns, ratio) in [
             ("7.0", 2_000_000_000, 100),
             ("7.1", 2_000_000_000, 576),

@@ -1,11 +1,11 @@
 //! Balancing for CPUs whose tick is stopped (`nohz_balancer_kick`, `nohz_idle_balance`).
 //!
-//! A tickless idle CPU neither balances nor decays its averages. A busy CPU that notices, at its tick,
-//! that idle ones might help kicks the first of them, which then does both for all.
+//! A tickless idle CPU neither balances nor decays its averages. A busy CPU that notices, at its
+//! tick, that idle ones might help kicks the first of them, which then does both for all.
 //!
-//! Worked example: CPU 0 runs two tasks, CPUs 1–3 are tickless. At CPU 0's tick, if the current jiffy
-//! has reached `nohz.next_balance`, CPU 1 gets a kick; it balances for 2, for 3, and last for itself,
-//! and CPU 2 gets the task, because it came first.
+//! Worked example: CPU 0 runs two tasks, CPUs 1–3 are tickless. At CPU 0's tick, if the current
+//! jiffy has reached `nohz.next_balance`, CPU 1 gets a kick; it balances for 2, for 3, and last for
+//! itself, and CPU 2 gets the task, because it came first.
 
 use super::{CpuIdle, Domain, Env};
 use crate::ids::Cpu;
@@ -117,7 +117,8 @@ impl Kernel {
             return true;
         }
         let view = &self.domains.cpus[cpu.index()];
-        // Where capacities are unequal, tasks need CPUs that are large enough rather than caches of their own.
+        // Where capacities are unequal, tasks need CPUs that are large enough rather than caches of
+        // their own.
         if let Some(row) = view.asym {
             return self.check_misfit_status(cpu, self.domains.domain(row).imbalance_pct);
         }
@@ -177,9 +178,10 @@ impl Kernel {
         p.send_ipi(self.here, ilb, ipi, polling);
     }
 
-    /// The kick arrives (`nohz_csd_func`): an idle CPU takes the job over and raises the softirq. One that was polling
-    /// goes through `schedule` afterwards, and from 5.8 on, until that was mended, does not do the job: it takes the flag
-    /// that woke it for work that came in the meantime.
+    /// The kick arrives (`nohz_csd_func`): an idle CPU takes the job over and raises the softirq.
+    /// One that was polling goes through `schedule` afterwards, and from 5.8 on, until that was
+    /// mended, does not do the job: it takes the flag that woke it for work that came in the
+    /// meantime.
     pub(crate) fn nohz_kick_arrives(&mut self, cpu: Cpu) {
         if !std::mem::take(&mut self.rqs[cpu.index()].nohz_kick) {
             return;
@@ -293,8 +295,8 @@ impl Kernel {
         left
     }
 
-    /// Decays the load of a tickless CPU, at most once a jiffy unless forced. Returns whether some is
-    /// left (`update_nohz_stats`).
+    /// Decays the load of a tickless CPU, at most once a jiffy unless forced. Returns whether some
+    /// is left (`update_nohz_stats`).
     fn update_nohz_stats<P: Platform>(
         &mut self,
         p: &mut P,
@@ -349,7 +351,8 @@ impl Kernel {
         }
     }
 
-    /// In the idle loop, before the CPU sleeps: what was noted above (`nohz_run_idle_balance`, 5.12).
+    /// In the idle loop, before the CPU sleeps: what was noted above (`nohz_run_idle_balance`,
+    /// 5.12).
     pub(crate) fn nohz_run_idle_balance<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         let view = &mut self.domains.cpus[cpu.index()];
         let flags = view.nohz_flags;
@@ -368,7 +371,8 @@ mod tests {
 
     #[test]
     fn a_kick_of_a_polling_cpu_was_lost_between_5_8_and_6_13() {
-        // Does CPU 1 balance, when it halts and when it polls? A polling one goes through `schedule` as well.
+        // Does CPU 1 balance, when it halts and when it polls? A polling one goes through
+        // `schedule` as well.
         for (version, does, reschedules) in [
             ("5.7", [true, true], false),
             ("5.8", [true, false], true),

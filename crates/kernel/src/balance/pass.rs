@@ -1,10 +1,10 @@
 //! One balance pass over a domain, and active balance (`sched_balance_rq`,
 //! `active_load_balance_cpu_stop`).
 //!
-//! Worked example: CPU 0 is idle, CPU 1 of its LLC runs one task that fills it and has one more that is
-//! bound to it. Three passes find the imbalance and move nothing, since the first task runs and the
-//! second may not go; the fourth finds more failures than `cache_nice_tries` + 2 and asks the
-//! stopper of CPU 1 to push the running task over.
+//! Worked example: CPU 0 is idle, CPU 1 of its LLC runs one task that fills it and has one more
+//! that is bound to it. Three passes find the imbalance and move nothing, since the first task runs
+//! and the second may not go; the fourth finds more failures than `cache_nice_tries` + 2 and asks
+//! the stopper of CPU 1 to push the running task over.
 
 use super::{BusiestGroup, CpuIdle, Env, MIGRATE_PAUSE, Migration, Why};
 use crate::cpuset::CpuSet;

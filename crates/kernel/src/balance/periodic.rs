@@ -1,8 +1,8 @@
 //! Balancing by the clock (`sched_balance_trigger`, `sched_balance_softirq`,
 //! `sched_balance_domains`).
 //!
-//! Worked example, HZ=250, 8 CPUs in one LLC: the domain's interval is 8 ms, 2 jiffies, while the CPU
-//! is idle, and 16 times that less one jiffy, 31 jiffies or 124 ms, while it is busy.
+//! Worked example, HZ=250, 8 CPUs in one LLC: the domain's interval is 8 ms, 2 jiffies, while the
+//! CPU is idle, and 16 times that less one jiffy, 31 jiffies or 124 ms, while it is busy.
 
 use super::{CpuIdle, Domain};
 use crate::ids::{Cpu, Ns};
@@ -11,7 +11,8 @@ use crate::model::{Mark, reached};
 use crate::platform::Platform;
 
 impl Kernel {
-    /// At each tick: is a balance due, does an idle CPU have to be kicked (`sched_balance_trigger`).
+    /// At each tick: is a balance due, does an idle CPU have to be kicked
+    /// (`sched_balance_trigger`).
     pub(crate) fn sched_balance_trigger<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         let jiffy = self.jiffies(p.now(cpu));
         self.domains.cpus[cpu.index()].idle_balance = self.available_idle_cpu(cpu);

@@ -11,8 +11,8 @@ use crate::platform::{Access, Line, Platform};
 /// SIS_UTIL: CPUs of an LLC worth looking at when their utilisation sums to `util`. Falls with the
 /// square of the utilisation and reaches 0 at 1024 · 100 / pct per CPU.
 ///
-/// Worked example: 16 CPUs at 50 %, percentage 117: x = 512, the square 512² · 117² / (10000 · 1024)
-/// is 350, so 1024 − 350 = 674 of 1024 parts of 16 CPUs remain: 10.
+/// Worked example: 16 CPUs at 50 %, percentage 117: x = 512, the square 512² · 117² / (10000
+/// · 1024) is 350, so 1024 − 350 = 674 of 1024 parts of 16 CPUs remain: 10.
 pub const fn nr_idle_scan(util: u64, llc_weight: u32, imbalance_pct: u32) -> u32 {
     let x = util / llc_weight as u64;
     let pct = imbalance_pct as u64;
@@ -88,7 +88,8 @@ impl Kernel {
         busiest
     }
 
-    /// Whether pulling the only task of a CPU would bring it to one that is not larger, where capacities are unequal.
+    /// Whether pulling the only task of a CPU would bring it to one that is not larger, where
+    /// capacities are unequal.
     fn only_task_is_no_help(&self, env: &Env, cpu: Cpu) -> bool {
         let rules = &self.rules.balance;
         if !self.domains.domain(env.domain).flags.asym_cpucapacity {

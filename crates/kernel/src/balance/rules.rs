@@ -59,8 +59,8 @@ pub struct BalanceRules {
     /// Nodes farther apart take no fork, exec or affine wakeups (30; AMD raises it to 32 from 5.4,
     /// and only there distances of 31 and 32 occur).
     pub reclaim_distance: u32,
-    /// Capacity of a core whose threads share it evenly; 0 = a thread counts as a CPU (1178, i.e. 15 %
-    /// gain, up to 5.0).
+    /// Capacity of a core whose threads share it evenly; 0 = a thread counts as a CPU (1178, i.e.
+    /// 15 % gain, up to 5.0).
     pub smt_gain: u32,
     /// Quantity that is compared (5.5).
     pub busiest_group: BusiestGroup,
@@ -71,17 +71,19 @@ pub struct BalanceRules {
     pub prefer_sibling_of_busiest: bool,
     /// Idle CPUs take the only task of a CPU whose capacity is reduced (6.0).
     pub reduced_capacity_is_misfit: bool,
-    /// CPUs of unequal capacity are known: domains have SD_ASYM_CPUCAPACITY, misfit tasks are looked for and pulled (4.20; here from
-    /// 5.10 on, the oldest tree that was read).
+    /// CPUs of unequal capacity are known: domains have SD_ASYM_CPUCAPACITY, misfit tasks are
+    /// looked for and pulled (4.20; here from 5.10 on, the oldest tree that was read).
     pub unequal_capacities: bool,
-    /// A capacity counts as greater by more than 5 % and is that of the CPU that pulls, not of its group (5.13).
+    /// A capacity counts as greater by more than 5 % and is that of the CPU that pulls, not of its
+    /// group (5.13).
     pub compares_cpu_capacity: bool,
-    /// Each domain finds out for itself which capacities it has (5.14); before, a level that shows every CPU a largest one was
-    /// marked for all, with those above it.
+    /// Each domain finds out for itself which capacities it has (5.14); before, a level that shows
+    /// every CPU a largest one was marked for all, with those above it.
     pub asym_per_domain: bool,
     /// A task is no misfit on the largest CPU that it may use (6.10).
     pub misfit_needs_larger_cpu: bool,
-    /// A misfit task asks idle CPUs for help wherever it is (6.10); before, on CPUs below the machine's largest only.
+    /// A misfit task asks idle CPUs for help wherever it is (6.10); before, on CPUs below the
+    /// machine's largest only.
     pub misfit_always_kicks: bool,
     /// A misfit task that stays counts as no failure and lengthens no interval (6.10).
     pub misfit_is_no_failure: bool,
@@ -89,34 +91,36 @@ pub struct BalanceRules {
     pub asym_looks_at_cores: bool,
     /// SIS_UTIL limits the search for a CPU with the capacity, too (7.2).
     pub asym_scan_is_limited: bool,
-    /// A group of larger CPUs without waiting tasks is no source, of whatever type others are (7.2); before, only next to
-    /// one of its own type.
+    /// A group of larger CPUs without waiting tasks is no source, of whatever type others are
+    /// (7.2); before, only next to one of its own type.
     pub larger_groups_never_help: bool,
     /// Misfit tasks count only for CPUs that are larger (7.3).
     pub misfit_counts_if_helpful: bool,
     /// Tasks are spread over groups of unequal capacity like over others (7.3).
     pub spreads_over_capacities: bool,
-    /// The only task of a CPU may go to a CPU of another cluster with the same capacity, and from a busy core (7.3).
+    /// The only task of a CPU may go to a CPU of another cluster with the same capacity, and from a
+    /// busy core (7.3).
     pub pulls_between_equal_clusters: bool,
     /// A fully busy local group at or above the domain's average takes nothing (6.3); before, the
     /// difference wrapped around.
     pub local_above_average_gives_up: bool,
     /// Queues without fair tasks are no source, however much blocked load they have (5.12).
     pub skips_idle_queues: bool,
-    /// The source of utilisation is the CPU with the most of it, waiting counted like running (6.5).
+    /// The source of utilisation is the CPU with the most of it, waiting counted like running
+    /// (6.5).
     pub util_counts_waiting: bool,
     /// Utilisation is moved between caches only; within one, tasks are spread evenly (5.10).
     pub spreads_in_llc: bool,
     /// Waiting counts when groups are classified (5.7), before only their utilisation.
     pub classifies_by_runnable: bool,
-    /// `prefer_sibling`: a group with two tasks more than the local one is worth pulling from (4.12);
-    /// before, any with two tasks.
+    /// `prefer_sibling`: a group with two tasks more than the local one is worth pulling from
+    /// (4.12); before, any with two tasks.
     pub prefer_sibling_compares: bool,
     /// An idle CPU of an underused group pulls from a group without capacity whatever the loads, in
     /// tickless and periodic balance too (4.15); before, when newly idle only.
     pub idle_forces_balance: bool,
-    /// An imbalance of 0 is not taken for balance: nothing moves from the busiest CPU, which therefore counts as
-    /// pinned, and the search goes on without it (up to 4.19).
+    /// An imbalance of 0 is not taken for balance: nothing moves from the busiest CPU, which
+    /// therefore counts as pinned, and the search goes on without it (up to 4.19).
     pub redoes_without_imbalance: bool,
     /// The first CPU of a group balances beside an idle one of a busy core (6.6–6.6.3).
     pub two_may_balance: bool,
@@ -157,37 +161,38 @@ pub struct BalanceRules {
     pub newidle_keeps_interval: bool,
     /// A queue is thought all pinned before a single task was looked at (5.12).
     pub pinned_until_proven: bool,
-    /// Newly idle balance is skipped when the CPU idles less than `migration_cost` on average (up to
-    /// 5.15), else when it idles less than the first domain's cost.
+    /// Newly idle balance is skipped when the CPU idles less than `migration_cost` on average (up
+    /// to 5.15), else when it idles less than the first domain's cost.
     pub newidle_needs_migration_cost: bool,
     /// The update of blocked load counts as cost of newly idle balance (5.16).
     pub newidle_cost_with_blocked: bool,
     /// The decay of newly idle costs waits for a second without a new maximum (5.16).
     pub newidle_cost_waits: bool,
-    /// Newly idle balance that found nothing counts as half as expensive again as ever before, up to the
-    /// migration cost (6.17–6.18.2 and stable series of that time; reverted).
+    /// Newly idle balance that found nothing counts as half as expensive again as ever before, up
+    /// to the migration cost (6.17–6.18.2 and stable series of that time; reverted).
     pub newidle_failure_costs: bool,
     /// Newly idle balance is skipped while a wakeup is pending (5.14).
     pub newidle_skips_pending: bool,
     /// Idle CPUs' blocked load is tracked and updated by others (4.17).
     pub nohz_blocked: bool,
-    /// A CPU that goes idle updates that load itself, right before (5.12); before, newly idle balance
-    /// did.
+    /// A CPU that goes idle updates that load itself, right before (5.12); before, newly idle
+    /// balance did.
     pub nohz_newidle_late: bool,
     /// The idle balancer serves itself last, in turn (5.12); before, it served itself apart.
     pub nohz_wraps: bool,
     /// CPUs that enter tickless idle ask for a new `next_balance` (5.16).
     pub nohz_next_kick: bool,
-    /// A kick sets `next_balance` to the next jiffy, and only full kicks do (5.9); before, every kick
-    /// added one.
+    /// A kick sets `next_balance` to the next jiffy, and only full kicks do (5.9); before, every
+    /// kick added one.
     pub nohz_kick_sets_next: bool,
-    /// Kicks are function calls, which a polling idle CPU takes without interrupt (5.8); before, they
-    /// were reschedule interrupts.
+    /// Kicks are function calls, which a polling idle CPU takes without interrupt (5.8); before,
+    /// they were reschedule interrupts.
     pub nohz_kick_by_call: bool,
-    /// A kick does nothing on a CPU that is asked to reschedule (up to 6.12 and stable kernels of December 2024);
-    /// from 5.8 on a kick itself asks polling CPUs for that.
+    /// A kick does nothing on a CPU that is asked to reschedule (up to 6.12 and stable kernels of
+    /// December 2024); from 5.8 on a kick itself asks polling CPUs for that.
     pub nohz_kick_gives_way: bool,
-    /// Of the tickless CPUs only the first is kicked, if it is idle (up to 5.1); later, the first that is.
+    /// Of the tickless CPUs only the first is kicked, if it is idle (up to 5.1); later, the first
+    /// that is.
     pub nohz_kicks_first_only: bool,
     /// Busy CPUs are counted per LLC even when nothing lies above it (4.9).
     pub nohz_counts_every_llc: bool,

@@ -1,8 +1,8 @@
 //! Statistics of groups, and what state a group is in (`update_sg_lb_stats`, `group_classify`).
 //!
 //! Worked example: a group of 4 CPUs (capacity 4096, percentage 117) with 5 tasks, utilisation 3600
-//! and runnable average 4800. Five tasks on four CPUs, and 4096 · 100 < 3600 · 117 = 421200, so it is
-//! overloaded. At utilisation 3000 that test fails (351000), but 4096 · 117 = 479232 < 480000 =
+//! and runnable average 4800. Five tasks on four CPUs, and 4096 · 100 < 3600 · 117 = 421200, so it
+//! is overloaded. At utilisation 3000 that test fails (351000), but 4096 · 117 = 479232 < 480000 =
 //! 4800 · 100 holds by a hair: still overloaded. With a runnable average of 4700 it has spare
 //! capacity, although it has more tasks than CPUs: 479232 ≥ 470000 and 409600 > 351000.
 
@@ -21,7 +21,8 @@ pub enum GroupType {
     HasSpare,
     /// Just full.
     FullyBusy,
-    /// A task is on a CPU that is too small for it, or lost capacity to interrupts or real-time tasks.
+    /// A task is on a CPU that is too small for it, or lost capacity to interrupts or real-time
+    /// tasks.
     MisfitTask,
     /// Threads of one core run several tasks (6.6).
     SmtBalance,

@@ -11,8 +11,8 @@ use crate::model::{Mark, reached};
 use crate::platform::{Platform, Timer};
 
 impl Kernel {
-    /// Charges `delta_ns` of running to a queue (`account_cfs_rq_runtime`). Returns whether that left it throttled, where a
-    /// charge throttles (7.3).
+    /// Charges `delta_ns` of running to a queue (`account_cfs_rq_runtime`). Returns whether that
+    /// left it throttled, where a charge throttles (7.3).
     #[inline(always)]
     pub(crate) fn account_cfs_rq_runtime<P: Platform>(
         &mut self,

@@ -22,7 +22,8 @@ pub enum Hierarchy {
     V2,
 }
 
-/// The limit in the units of its files; `burst_exists` says whether the kernel has the file for burst.
+/// The limit in the units of its files; `burst_exists` says whether the kernel has the file for
+/// burst.
 fn in_us(limit: &BandwidthLimit, burst_exists: bool) -> CpuLimits {
     CpuLimits {
         quota_us: limit.quota_ns.map(|ns| ns / 1000),

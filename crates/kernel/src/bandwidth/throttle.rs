@@ -19,8 +19,8 @@ use crate::platform::{Observation, Op, Platform};
 use crate::rules::ThrottleModel;
 
 impl Kernel {
-    /// Throttles a queue unless a last nanosecond is granted (`throttle_cfs_rq`). Returns whether it
-    /// is throttled now.
+    /// Throttles a queue unless a last nanosecond is granted (`throttle_cfs_rq`). Returns whether
+    /// it is throttled now.
     pub(crate) fn throttle_cfs_rq<P: Platform>(&mut self, p: &mut P, q: CfsRqId) -> bool {
         let group = self.cfs_rqs[q.index()].group;
         // From 7.3 on the one that runs asks here for the runtime to go on with.
@@ -208,8 +208,8 @@ impl Kernel {
         }
     }
 
-    /// `tg_unthrottle_up` over the queues of the group and of all groups below it, children first, of several the one that was
-    /// created last (`list_add_rcu` in `sched_online_group`).
+    /// `tg_unthrottle_up` over the queues of the group and of all groups below it, children first,
+    /// of several the one that was created last (`list_add_rcu` in `sched_online_group`).
     fn tg_unthrottle_up<P: Platform>(&mut self, p: &mut P, q: CfsRqId) {
         let (group, cpu) = (self.cfs_rqs[q.index()].group, self.cfs_rqs[q.index()].cpu);
         for child in (0..self.groups[group.index()].children.len()).rev() {

@@ -72,7 +72,8 @@ impl Kernel {
         }
     }
 
-    /// One round of the period timer (`do_sched_cfs_period_timer`). Returns whether the timer stops.
+    /// One round of the period timer (`do_sched_cfs_period_timer`). Returns whether the timer
+    /// stops.
     fn period_elapsed<P: Platform>(&mut self, p: &mut P, group: GroupId, overrun: u64) -> bool {
         let now = p.now(self.here);
         let bandwidth = &mut self.groups[group.index()].bandwidth;

@@ -124,7 +124,8 @@ impl Kernel {
     /// for the fair policies; `rt_priority` is 1..=99 for FIFO and RR and 0 otherwise.
     ///
     /// # Panics
-    /// When nice or priority do not fit the policy, or the policy is [`Policy::Stop`] or [`Policy::Deadline`].
+    /// When nice or priority do not fit the policy, or the policy is [`Policy::Stop`] or
+    /// [`Policy::Deadline`].
     pub fn set_policy<P: Platform>(
         &mut self,
         p: &mut P,
@@ -148,7 +149,8 @@ impl Kernel {
         let unchanged = record.policy == policy
             && (!policy.is_fair() || record.nice == nice)
             && (!policy.is_rt() || record.rt_priority == rt_priority);
-        // A base slice is none that was asked for, and so it counts as a change where slices can be asked for.
+        // A base slice is none that was asked for, and so it counts as a change where slices can be
+        // asked for.
         let asks_anew = self.rules.custom_slices
             && matches!(policy, Policy::Normal | Policy::Batch)
             && !self.entities[record.se.index()].custom_slice;
@@ -246,8 +248,8 @@ impl Kernel {
         }
     }
 
-    /// Sets the length of the requests of a fair task (`sched_setattr` with `sched_runtime`, 6.12 on;
-    /// older kernels ignore it). Clamped to 0.1..=100 ms; `None` returns to the base slice.
+    /// Sets the length of the requests of a fair task (`sched_setattr` with `sched_runtime`, 6.12
+    /// on; older kernels ignore it). Clamped to 0.1..=100 ms; `None` returns to the base slice.
     pub fn set_custom_slice<P: Platform>(
         &mut self,
         p: &mut P,
@@ -300,9 +302,9 @@ impl Kernel {
         }
     }
 
-    /// Restricts a task to a set of CPUs (`__set_cpus_allowed_ptr`). A queued task that may no longer
-    /// stay is moved at once, a running one by the migration thread of its CPU, a sleeper at its
-    /// wakeup. The caller does not wait for the migration thread.
+    /// Restricts a task to a set of CPUs (`__set_cpus_allowed_ptr`). A queued task that may no
+    /// longer stay is moved at once, a running one by the migration thread of its CPU, a sleeper at
+    /// its wakeup. The caller does not wait for the migration thread.
     ///
     /// # Panics
     /// When `affinity` is empty.

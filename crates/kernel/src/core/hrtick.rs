@@ -5,9 +5,9 @@
 //! its deadline, and also when the first one to wait arrives. The task that runs when the timer
 //! fires is rescheduled, firmly and not lazily.
 //!
-//! Worked example: 250 Hz, 8 CPUs, two tasks of nice 0. The request is 2.8 ms. Without the timer they change at ticks, every
-//! 4 ms; with it every 2.8 ms. A task of nice 5 (weight 335) that is 3 ms of virtual time before its deadline has
-//! 3 · 335 / 1024 = 0.98 ms left.
+//! Worked example: 250 Hz, 8 CPUs, two tasks of nice 0. The request is 2.8 ms. Without the timer
+//! they change at ticks, every 4 ms; with it every 2.8 ms. A task of nice 5 (weight 335) that is
+//! 3 ms of virtual time before its deadline has 3 · 335 / 1024 = 0.98 ms left.
 
 use crate::ids::{Cpu, Ns, TaskId};
 use crate::kernel::Kernel;
@@ -43,7 +43,8 @@ impl Kernel {
         self.rqs[cpu.index()].hrtick.in_schedule = self.rules.features.hrtick;
     }
 
-    /// … and ends: the timer is set for who runs now, an idle CPU has none (`hrtick_schedule_exit`).
+    /// … and ends: the timer is set for who runs now, an idle CPU has none
+    /// (`hrtick_schedule_exit`).
     #[inline(always)]
     pub(crate) fn hrtick_schedule_exit<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         if !self.rqs[cpu.index()].hrtick.in_schedule {
@@ -59,7 +60,8 @@ impl Kernel {
         }
     }
 
-    /// A fair task that runs, or will, is to be stopped at its virtual deadline if others wait (`hrtick_start_fair`).
+    /// A fair task that runs, or will, is to be stopped at its virtual deadline if others wait
+    /// (`hrtick_start_fair`).
     #[inline]
     pub(crate) fn hrtick_start_fair<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
         if !self.rules.features.hrtick || self.cfs_rqs[cpu.index()].h_nr_queued <= 1 {

@@ -1,12 +1,14 @@
 //! Time that is no task's: of interrupts and of the hypervisor.
 //!
-//! A kernel with CONFIG_IRQ_TIME_ACCOUNTING (Red Hat's, the kernel test robot's; not Debian's) takes the time of interrupts and
-//! soft interrupts out of the clock that tasks are charged by, as every kernel with CONFIG_PARAVIRT_TIME_ACCOUNTING does with
-//! stolen time. It is known once the interrupt is over, and comes off the next advance of that clock.
+//! A kernel with CONFIG_IRQ_TIME_ACCOUNTING (Red Hat's, the kernel test robot's; not Debian's)
+//! takes the time of interrupts and soft interrupts out of the clock that tasks are charged by, as
+//! every kernel with CONFIG_PARAVIRT_TIME_ACCOUNTING does with stolen time. It is known once the
+//! interrupt is over, and comes off the next advance of that clock.
 //!
-//! Worked example: HZ = 1000, a request of 3 ms, ticks whose interrupt takes 2 µs. The tick at 0 ms brings a task to the CPU.
-//! When the tick at 3 ms looks, the task has run 3 ms less the interrupts of the ticks at 1 and 2 ms, 2.996 ms: the request is not used
-//! up, and the tick at 4 ms ends the slice. With a request of 2.8 ms (6.15) the tick at 3 ms does.
+//! Worked example: HZ = 1000, a request of 3 ms, ticks whose interrupt takes 2 µs. The tick at 0 ms
+//! brings a task to the CPU. When the tick at 3 ms looks, the task has run 3 ms less the interrupts
+//! of the ticks at 1 and 2 ms, 2.996 ms: the request is not used up, and the tick at 4 ms ends the
+//! slice. With a request of 2.8 ms (6.15) the tick at 3 ms does.
 
 use crate::ids::{Cpu, Ns};
 use crate::kernel::Kernel;
@@ -15,7 +17,8 @@ use crate::pelt::Inputs;
 use crate::platform::Platform;
 
 impl Kernel {
-    /// An interrupt that counts begins on a CPU (`account_hardirq_enter`). It ends when the kernel is [left](Kernel::leave_kernel).
+    /// An interrupt that counts begins on a CPU (`account_hardirq_enter`). It ends when the kernel
+    /// is [left](Kernel::leave_kernel).
     #[inline]
     pub fn irq_enter<P: Platform>(&mut self, p: &P, cpu: Cpu) {
         if self.rules.irq_time_accounting {
@@ -32,8 +35,9 @@ impl Kernel {
         }
     }
 
-    /// The hypervisor takes a CPU for `steal_ns` from now on (`paravirt_steal_clock`). The clock that tasks are charged by
-    /// stands still meanwhile (`update_rq_clock_task`), as with `CONFIG_PARAVIRT_TIME_ACCOUNTING`.
+    /// The hypervisor takes a CPU for `steal_ns` from now on (`paravirt_steal_clock`). The clock
+    /// that tasks are charged by stands still meanwhile (`update_rq_clock_task`), as with
+    /// `CONFIG_PARAVIRT_TIME_ACCOUNTING`.
     pub fn steal(&mut self, cpu: Cpu, steal_ns: Ns) {
         self.rqs[cpu.index()].nontask_ns += steal_ns;
     }
@@ -53,8 +57,8 @@ impl Kernel {
         delta - taken_ns
     }
 
-    /// Load tracking of such time by the clock of the queue: as if it had all been just now (`update_irq_load_avg`, 4.19).
-    /// Returns whether the average moved.
+    /// Load tracking of such time by the clock of the queue: as if it had all been just now
+    /// (`update_irq_load_avg`, 4.19). Returns whether the average moved.
     pub(crate) fn update_irq_load_avg(&mut self, cpu: Cpu, running_ns: Ns) -> bool {
         let rq = &mut self.rqs[cpu.index()];
         let running_ns = (running_ns * rq.freq_scale) >> 10;

@@ -59,8 +59,8 @@ impl Kernel {
         self.task_woken(p, target, task);
     }
 
-    /// A task that has slept on `cpu` since long before the begin of the run: its load has decayed to nothing and the
-    /// queue has forgotten it, as after a migration in its sleep.
+    /// A task that has slept on `cpu` since long before the begin of the run: its load has decayed
+    /// to nothing and the queue has forgotten it, as after a migration in its sleep.
     pub fn adopt_sleeper(&mut self, cpu: Cpu, task: TaskId) {
         let record = &mut self.tasks[task.index()];
         record.cpu = cpu;
@@ -192,7 +192,8 @@ impl Kernel {
         }
     }
 
-    /// Sets `cpu.idle` (5.15): weight 3 and idle policy for the whole group; back to 1024 when unset.
+    /// Sets `cpu.idle` (5.15): weight 3 and idle policy for the whole group; back to 1024 when
+    /// unset.
     pub fn group_set_idle<P: Platform>(&mut self, p: &mut P, cpu: Cpu, group: GroupId, idle: bool) {
         self.here = cpu;
         if group == GroupId::ROOT || self.groups[group.index()].idle == idle {

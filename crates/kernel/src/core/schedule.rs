@@ -17,9 +17,9 @@ use crate::task::{Policy, TaskState};
 impl Kernel {
     /// Asks for a reschedule of a CPU at its next preemption point (`resched_curr`).
     ///
-    /// The queue's lock is held meanwhile. Worked example, an interrupt that takes 9 us to send as in a virtual machine:
-    /// the other CPU sees the request on its way out of a call 1 us later, and spins in `schedule` for the remaining
-    /// 8 us, for which its current task pays.
+    /// The queue's lock is held meanwhile. Worked example, an interrupt that takes 9 us to send as
+    /// in a virtual machine: the other CPU sees the request on its way out of a call 1 us later,
+    /// and spins in `schedule` for the remaining 8 us, for which its current task pays.
     #[inline]
     pub(crate) fn resched_curr<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         let rq = &mut self.rqs[cpu.index()];
@@ -59,7 +59,8 @@ impl Kernel {
         self.schedule(p, cpu, PrevState::Blocked);
     }
 
-    /// A sleeping task has left its queue, at once or when its delayed dequeue took place (`__block_task`).
+    /// A sleeping task has left its queue, at once or when its delayed dequeue took place
+    /// (`__block_task`).
     pub(crate) fn block_task(&mut self, cpu: Cpu, task: TaskId) {
         let record = &mut self.tasks[task.index()];
         record.on_rq = false;
@@ -82,7 +83,8 @@ impl Kernel {
         self.schedule(p, cpu, PrevState::Runnable);
     }
 
-    /// CPU time of the running task up to now. Reading it charges the task first (`task_sched_runtime`).
+    /// CPU time of the running task up to now. Reading it charges the task first
+    /// (`task_sched_runtime`).
     pub fn task_sched_runtime<P: Platform>(&mut self, p: &mut P, cpu: Cpu) -> Ns {
         self.here = cpu;
         self.update_rq_clock(p, cpu);
@@ -172,8 +174,9 @@ impl Kernel {
         let rq = &mut self.rqs[cpu.index()];
         rq.need_resched = false;
         rq.need_resched_lazy = false;
-        // Balance on the way may have found a task for this CPU; that reschedule is served now, too. From 6.7 on its
-        // request to skip an update of the clock stays, and the next switch reads a clock of the past.
+        // Balance on the way may have found a task for this CPU; that reschedule is served now,
+        // too. From 6.7 on its request to skip an update of the clock stays, and the next switch
+        // reads a clock of the past.
         rq.skip_clock_update &= self.rules.clock_skip_stays;
         if next != prev {
             self.context_switch(p, cpu, prev, next, state);
@@ -208,7 +211,8 @@ impl Kernel {
         rq.switched_at_ns = p.now(cpu);
         self.rq_unlock(p, cpu);
         if self.is_idle_task(prev) {
-            // A real CPU restarts its tick before it takes the lock. Here that comes behind the switch, when the lock is free again.
+            // A real CPU restarts its tick before it takes the lock. Here that comes behind the
+            // switch, when the lock is free again.
             let now = p.now(cpu);
             self.count_idle_time(cpu, now);
             self.idle_reflect(cpu, now);
@@ -266,8 +270,9 @@ impl Kernel {
         idle
     }
 
-    /// Behind a task of a higher class the kernel balanced once, before it picked, and only if nothing was queued then. Behind
-    /// the idle task it did not, if somebody `above_fair` was there who then had nothing to run: the fair server.
+    /// Behind a task of a higher class the kernel balanced once, before it picked, and only if
+    /// nothing was queued then. Behind the idle task it did not, if somebody `above_fair` was there
+    /// who then had nothing to run: the fair server.
     fn balances_before_picking(&self, prev: TaskId, above_fair: bool) -> bool {
         self.rules.balances_before_picking
             && if self.is_idle_task(prev) {
@@ -396,7 +401,8 @@ impl Kernel {
     fn put_last_task<P: Platform>(&mut self, p: &mut P, cpu: Cpu, prev: TaskId) {
         let sync = self.rules.idle_pelt_sync;
         let fair = self.tasks[prev.index()].policy.is_fair();
-        // Putting a fair task that sleeps counts nothing, but it may throttle its groups, whose averages stop by this clock.
+        // Putting a fair task that sleeps counts nothing, but it may throttle its groups, whose
+        // averages stop by this clock.
         if sync == IdlePeltSync::BeforePut || (fair && sync == IdlePeltSync::FairOnly) {
             self.update_idle_clock_pelt(cpu);
         }

@@ -1,8 +1,9 @@
 //! The tick, and idle CPUs without one.
 //!
-//! Ticks of all CPUs lie on one grid of 1/HZ. A CPU that goes idle stops its tick, however soon a high-resolution timer is due
-//! (`get_next_timer_interrupt` looks at jiffy timers only), unless its idle governor wants to keep it. The tick comes back, on the
-//! grid, when the CPU leaves idle. Worked example with HZ=250: a CPU leaves idle at 10.3 ms; its next tick is at 12 ms.
+//! Ticks of all CPUs lie on one grid of 1/HZ. A CPU that goes idle stops its tick, however soon a
+//! high-resolution timer is due (`get_next_timer_interrupt` looks at jiffy timers only), unless its
+//! idle governor wants to keep it. The tick comes back, on the grid, when the CPU leaves idle.
+//! Worked example with HZ=250: a CPU leaves idle at 10.3 ms; its next tick is at 12 ms.
 
 use crate::ids::{Cpu, Ns};
 use crate::kernel::Kernel;
@@ -24,7 +25,8 @@ impl Kernel {
         p.spend(cpu, Op::Tick, 1);
         reached(Mark::TickUpdates);
         self.note_idle_tick(cpu);
-        // Before the clock of load tracking moves on: the time up to this tick counts at what was measured by now.
+        // Before the clock of load tracking moves on: the time up to this tick counts at what was
+        // measured by now.
         self.arch_scale_freq_tick(p, cpu);
         self.update_rq_clock(p, cpu);
         let curr = self.rqs[cpu.index()].curr;

@@ -1,8 +1,8 @@
 //! Waking a task: choosing its CPU, queueing it there or handing it over, preempting.
 //!
 //! Worked example (6.18): CPU 0 wakes a task that last ran on idle CPU 1. Placement returns CPU 1;
-//! since that CPU has nothing queued, the wakeup is put on its wake list and an interrupt sent. CPU 1
-//! enqueues the task itself when the interrupt arrives, and switches from idle to it.
+//! since that CPU has nothing queued, the wakeup is put on its wake list and an interrupt sent. CPU
+//! 1 enqueues the task itself when the interrupt arrives, and switches from idle to it.
 
 use crate::fair::EnqueueFlags;
 use crate::ids::{Cpu, TaskId};
@@ -68,8 +68,9 @@ impl Kernel {
         true
     }
 
-    /// Whether the CPU that a task slept on is still in the switch away from it (`on_cpu`). Its waker hands the wakeup to that CPU, or
-    /// waits until the switch is over and only then chooses a CPU.
+    /// Whether the CPU that a task slept on is still in the switch away from it (`on_cpu`). Its
+    /// waker hands the wakeup to that CPU, or waits until the switch is over and only then chooses
+    /// a CPU.
     #[inline(always)]
     pub fn still_switched_away_from<P: Platform>(
         &self,
@@ -81,8 +82,9 @@ impl Kernel {
         last_cpu != self.here && rq.switched_from == task && p.now(self.here) < rq.switched_at_ns
     }
 
-    /// Whether such a wakeup is handed to that CPU and no other is sought (`WF_ON_CPU`, 5.8): it is about to be idle, has at most one
-    /// task (before 6.0 and 5.15.61), or shares no cache with the waker.
+    /// Whether such a wakeup is handed to that CPU and no other is sought (`WF_ON_CPU`, 5.8): it is
+    /// about to be idle, has at most one task (before 6.0 and 5.15.61), or shares no cache with the
+    /// waker.
     fn ttwu_queue_on_cpu(&self, task: TaskId, last_cpu: Cpu) -> bool {
         let allowed = self.tasks[task.index()].affinity.contains(last_cpu);
         let few = !self.rules.idle_cpu_wakes_itself && self.rqs[last_cpu.index()].nr_running <= 1;
@@ -130,10 +132,12 @@ impl Kernel {
         p.spend(self.here, Op::WakeupEnd, 1);
     }
 
-    /// Waits for the lock of a queue: its CPU is on its way through `__schedule`, or another one wakes a task there.
+    /// Waits for the lock of a queue: its CPU is on its way through `__schedule`, or another one
+    /// wakes a task there.
     ///
-    /// Worked example: CPU 1 begins a switch of 1.2 µs at 0 and CPU 0 wakes a task there at 0.3 µs. It spins for 0.9 µs, reads the
-    /// clock at 1.2, and whom it finds running is the task that CPU 1 has just switched to.
+    /// Worked example: CPU 1 begins a switch of 1.2 µs at 0 and CPU 0 wakes a task there at 0.3 µs.
+    /// It spins for 0.9 µs, reads the clock at 1.2, and whom it finds running is the task that CPU
+    /// 1 has just switched to.
     #[inline(always)]
     pub fn rq_lock<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         let rq = &self.rqs[cpu.index()];
@@ -144,7 +148,8 @@ impl Kernel {
         self.rqs[cpu.index()].lock_held_from_ns = p.now(self.here);
     }
 
-    /// The lock is taken again after it was given up on the way through `__schedule`: a CPU that wanted it earlier has it first.
+    /// The lock is taken again after it was given up on the way through `__schedule`: a CPU that
+    /// wanted it earlier has it first.
     pub fn rq_relock<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         self.rqs[cpu.index()].lock_held_from_ns = p.now(self.here);
     }
@@ -199,7 +204,8 @@ impl Kernel {
         }
     }
 
-    /// A task was put on a queue where it may have to wait: it looks for another CPU (`task_woken`).
+    /// A task was put on a queue where it may have to wait: it looks for another CPU
+    /// (`task_woken`).
     #[inline(always)]
     pub(crate) fn task_woken<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
         let policy = self.tasks[task.index()].policy;

@@ -1,7 +1,7 @@
 //! Hardware-managed P-states: the kernel sets limits, the hardware does the rest.
 //!
-//! With `hwp_dynamic_boost` (servers, 4.18) the lower limit rises step by step while tasks wake from
-//! I/O: half way to the base, the base, the maximum; after 3 ms without it falls back. Worked
+//! With `hwp_dynamic_boost` (servers, 4.18) the lower limit rises step by step while tasks wake
+//! from I/O: half way to the base, the base, the maximum; after 3 ms without it falls back. Worked
 //! example: limits 8 to 39, base 24: I/O wakeups at 0, 2 and 4 ms (HZ=250) leave the minimum at 8,
 //! then raise it to (8 + 24) / 2 = 16, then to 24.
 
@@ -34,7 +34,8 @@ impl HwpCpu {
         }
     }
 
-    /// Another CPU wakes a task here from I/O: this one acts on it when it is called itself (`sched_flags`).
+    /// Another CPU wakes a task here from I/O: this one acts on it when it is called itself
+    /// (`sched_flags`).
     pub fn note_io(&mut self) {
         self.io_from_elsewhere = true;
     }

@@ -1,10 +1,11 @@
 //! intel_pstate from 4.14: the P-state follows the load.
 //!
 //! Worked example: turbo 40, base 30, a CPU that was awake for half of 10 ms at P-state 20. The
-//! target is 1.25 · 40 · ½ = 25, more than the 20 it averaged, so 25 is asked for. After a sample with
-//! 10 % load the target is 5, below the average of 20 by 15, of which half is kept: 12.
+//! target is 1.25 · 40 · ½ = 25, more than the 20 it averaged, so 25 is asked for. After a sample
+//! with 10 % load the target is 5, below the average of 20 by 15, of which half is kept: 12.
 //!
-//! The boost for I/O wakeups is that of 5.1; before, one such wakeup asked for turbo at once, and each sample halved that.
+//! The boost for I/O wakeups is that of 5.1; before, one such wakeup asked for turbo at once, and
+//! each sample halved that.
 
 use super::pid::Sample;
 use super::{Counters, PStates};
@@ -85,7 +86,8 @@ mod tests {
     fn worked_example_of_the_module_docs() {
         let idle = IowaitLoad::default();
         assert_eq!(next_pstate(&PSTATES, &sample(20, 50), &idle), 25);
-        // 50 · 25/256 = 4, raised to the minimum 8; 19 on average (20 less a rounding); half way up.
+        // 50 · 25/256 = 4, raised to the minimum 8; 19 on average (20 less a rounding); half way
+        // up.
         assert_eq!(
             next_pstate(&PSTATES, &sample(20, 10), &idle),
             8 + (19 - 8) / 2

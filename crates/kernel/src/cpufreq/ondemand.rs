@@ -1,7 +1,7 @@
 //! ondemand: the highest frequency above 95 % load, below it proportional to the load.
 //!
-//! Worked example: 800 to 4000 MHz, 50 % load: 800 + 50 · 3200 / 100 = 2400 MHz. After a long sleep the
-//! load before it is used once more, so that a burst does not start at the bottom.
+//! Worked example: 800 to 4000 MHz, 50 % load: 800 + 50 · 3200 / 100 = 2400 MHz. After a long sleep
+//! the load before it is used once more, so that a burst does not start at the bottom.
 
 use super::PStates;
 use crate::ids::Ns;

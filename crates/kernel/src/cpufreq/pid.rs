@@ -1,14 +1,15 @@
 //! intel_pstate's PID controller (Core and Xeon, up to 4.13).
 //!
-//! Numbers are fixed point with 8 fraction bits, every product and quotient truncated. *Busy* is the
-//! frequency a CPU ran at while awake, in percent of what it had asked for; the controller steers it
-//! to 97. A CPU that gets what it asks for shows 100: error −3, times the gain 51/256 is −153/256,
-//! plus a half, rounded down, is −1, and the P-state rises by one, every 10 ms, up to turbo.
+//! Numbers are fixed point with 8 fraction bits, every product and quotient truncated. *Busy* is
+//! the frequency a CPU ran at while awake, in percent of what it had asked for; the controller
+//! steers it to 97. A CPU that gets what it asks for shows 100: error −3, times the gain 51/256 is
+//! −153/256, plus a half, rounded down, is −1, and the P-state rises by one, every 10 ms, up to
+//! turbo.
 //!
 //! A sample that comes late means that the CPU slept, so busy is scaled by sample time / duration
 //! when more than a hold-off of 3 sample times passed. Worked example: after a sleep of 31 ms the
-//! ratio is 82/256, busy 32, the error 65, the correction 65 · 51/256 + ½ = 13: from P-state 37 down
-//! to 24 in one step. With a hold-off of 12 sample times nothing happens.
+//! ratio is 82/256, busy 32, the error 65, the correction 65 · 51/256 + ½ = 13: from P-state 37
+//! down to 24 in one step. With a hold-off of 12 sample times nothing happens.
 
 use super::{Counters, PStates};
 use crate::ids::Ns;

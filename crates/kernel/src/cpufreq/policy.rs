@@ -1,8 +1,8 @@
 //! The frequency state of all CPUs, and the calls that may change it.
 //!
 //! Worked example (4.5, HZ=250): the deferrable sampling timer of a CPU is due at jiffy 3, but the
-//! CPU sleeps without a tick from jiffy 2 to 33.2. Its first tick comes at jiffy 34; the timer runs,
-//! and the sample spans 33 jiffies, 132 ms.
+//! CPU sleeps without a tick from jiffy 2 to 33.2. Its first tick comes at jiffy 34; the timer
+//! runs, and the sample spans 33 jiffies, 132 ms.
 
 use super::hwp::HwpCpu;
 use super::load::IowaitLoad;
@@ -211,7 +211,8 @@ impl Kernel {
         }
     }
 
-    /// A deferrable timer runs in the first tick after it is due, so never while the CPU is tickless.
+    /// A deferrable timer runs in the first tick after it is due, so never while the CPU is
+    /// tickless.
     fn deferrable_timer<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         let jiffies = self.jiffies(p.now(cpu));
         if jiffies < self.cpufreq.cpus[cpu.index()].timer_jiffy {

@@ -164,9 +164,10 @@ fn schedutil_ramps_from_idle_to_the_maximum() {
     let (mut kernel, mut p, _) = world(Version::new(6, 1), FrequencyGovernor::Schedutil, |_| {});
     run_until(&mut kernel, &mut p, 400 * MS);
     // A new task is given half of what is free, 512: 1.25 · 37 · ½ = 23.1, so 24 at once. Then the
-    // load tracking clock runs at 24/37 (the first tick measures that before it moves the clock on), every
-    // third tick is 10 ms after the last change, and utilisation closes in on 1024 by 2 % each of its
-    // milliseconds: after 12 · 24/37 = 7.8 ms it is 1024 − 512 · ½^(7.8/32) = 591, hence 27.
+    // load tracking clock runs at 24/37 (the first tick measures that before it moves the clock
+    // on), every third tick is 10 ms after the last change, and utilisation closes in on 1024 by
+    // 2 % each of its milliseconds: after 12 · 24/37 = 7.8 ms it is 1024 − 512 · ½^(7.8/32) = 591,
+    // hence 27.
     let steps: Vec<(Ns, u32)> = p
         .requests
         .iter()

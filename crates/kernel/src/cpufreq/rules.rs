@@ -56,7 +56,8 @@ pub struct FrequencyRules {
     pub margin_on_current: bool,
     /// schedutil holds the frequency of a CPU that was not idle since its last decision (4.12).
     pub hold_while_busy: bool,
-    /// The bandwidth of deadline tasks is the least that is asked for (6.8); before, it was added to the utilisation.
+    /// The bandwidth of deadline tasks is the least that is asked for (6.8); before, it was added
+    /// to the utilisation.
     pub deadline_bandwidth_is_least: bool,
     /// Default rate limit.
     pub rate_limit: RateLimit,

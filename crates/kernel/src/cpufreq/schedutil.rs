@@ -1,9 +1,9 @@
 //! schedutil: the frequency follows the utilisation the scheduler tracks.
 //!
 //! Worked example: a task starts on an idle CPU of 800 to 4000 MHz and never stops, rate limit
-//! 10 ms, frequency invariant. Its utilisation is 178 of 1024 after 10 ms (a sixth): 1.25 · 4000 · 178/1024
-//! = 869, so 900 MHz are asked for. From then on the clock the load tracking uses runs slow, and it
-//! takes some 100 ms until 4000 MHz are reached.
+//! 10 ms, frequency invariant. Its utilisation is 178 of 1024 after 10 ms (a sixth): 1.25 · 4000 ·
+//! 178/1024 = 869, so 900 MHz are asked for. From then on the clock the load tracking uses runs
+//! slow, and it takes some 100 ms until 4000 MHz are reached.
 //!
 //! A task that wakes from I/O lifts the utilisation to 128, and twice that with each further such
 //! wakeup within a tick; each evaluation without one halves it.

@@ -2,8 +2,8 @@
 //!
 //! [`crate::Kernel::leave_kernel`] ends here when there is nothing to run: the governor chooses a
 //! state, the tick stops or goes on, and the hardware is told. Whatever wakes the CPU first tells
-//! [`crate::Kernel::idle_woken`]; if its handler finds nothing to run, the loop goes round again, and
-//! the governor learns how the last period ended. Worked example (6.1, HZ=250, zero latency
+//! [`crate::Kernel::idle_woken`]; if its handler finds nothing to run, the loop goes round again,
+//! and the governor learns how the last period ended. Worked example (6.1, HZ=250, zero latency
 //! allowed): POLL is entered with the tick going on; after 80 µs the polling limit is reached, the
 //! governor is told, asked again, and answers POLL again.
 
@@ -76,9 +76,9 @@ impl Kernel {
         self.cpuidle = Cpuidle::new(states, kind, self.topology.cpus());
     }
 
-    /// Limits the exit latency of all CPUs on behalf of a task that holds `/dev/cpu_dma_latency` open
-    /// (`cpu_latency_qos_update_request`); `None` gives the request back. Idle CPUs are woken to
-    /// choose again.
+    /// Limits the exit latency of all CPUs on behalf of a task that holds `/dev/cpu_dma_latency`
+    /// open (`cpu_latency_qos_update_request`); `None` gives the request back. Idle CPUs are woken
+    /// to choose again.
     pub fn set_latency_limit<P: Platform>(
         &mut self,
         p: &mut P,
@@ -106,7 +106,8 @@ impl Kernel {
     }
 
     /// Tells that a CPU left its idle state, its exit latency included, at `at`; `poll_limit` when
-    /// nothing happened but polling reached its limit. Comes before the handler of whatever woke it.
+    /// nothing happened but polling reached its limit. Comes before the handler of whatever woke
+    /// it.
     #[inline]
     pub fn idle_woken(&mut self, cpu: Cpu, at: Ns, poll_limit: bool) {
         self.count_idle_time(cpu, at);
@@ -219,8 +220,8 @@ impl Kernel {
         self.cpuidle.devices[cpu.index()].governor.select(&question)
     }
 
-    /// Stops the tick if it runs (`tick_nohz_stop_tick`). High resolution timers do not need it; only
-    /// jiffy timers could keep it.
+    /// Stops the tick if it runs (`tick_nohz_stop_tick`). High resolution timers do not need it;
+    /// only jiffy timers could keep it.
     pub(crate) fn stop_idle_tick<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         let rq = &mut self.rqs[cpu.index()];
         if !rq.tick_running {

@@ -3,12 +3,13 @@
 //! The time it polls adapts: a halt that was over within 200 µs would have been worth polling for.
 //! Worked example: polling is off, and a halt takes 60 µs. The limit becomes 50 µs, from then on
 //! the CPU polls 50 µs before each halt. After another halt of 60 µs it becomes 100 µs; after one
-//! of 300 µs, 50 µs; after a second of 300 µs, 25 µs, which is too little: off again. Up to 6.8 nothing is
-//! too little: 25 µs it is, then 12.5.
+//! of 300 µs, 50 µs; after a second of 300 µs, 25 µs, which is too little: off again. Up to 6.8
+//! nothing is too little: 25 µs it is, then 12.5.
 //!
-//! A CPU that is allowed no latency polls whatever its limit is. If that is 0, the polling state sets it to what it polls elsewhere,
-//! and leaves it there: after a `cyclictest` at HZ=250 a CPU polls 250 µs before its halts, until halts of more than 200 µs have halved
-//! that to nothing again.
+//! A CPU that is allowed no latency polls whatever its limit is. If that is 0, the polling state
+//! sets it to what it polls elsewhere, and leaves it there: after a `cyclictest` at HZ=250 a CPU
+//! polls 250 µs before its halts, until halts of more than 200 µs have halved that to nothing
+//! again.
 
 use super::{Choice, IdleRules, Question, Wake};
 use crate::ids::Ns;
@@ -37,7 +38,8 @@ impl Haltpoll {
         }
     }
 
-    /// How long the polling state polls (`cpuidle_poll_time`): the limit, which becomes `otherwise_ns` if there is none.
+    /// How long the polling state polls (`cpuidle_poll_time`): the limit, which becomes
+    /// `otherwise_ns` if there is none.
     pub fn poll_time(&mut self, otherwise_ns: Ns) -> Ns {
         if self.poll_limit_ns == 0 {
             self.poll_limit_ns = otherwise_ns;

@@ -1,8 +1,9 @@
 //! The last idle periods of a CPU, as `menu` looks for a typical one among them.
 //!
-//! Worked example: 100, 104, 98, 100, 101, 5000, 99, 102 µs. The shortest and the longest lie far apart, so they are not alike.
-//! Without the longest the sum is 704 and the mean 100; 98 and 104 lie close together, so the rest is alike. In between the
-//! variance is asked, 24 / 7 = 3 µs² here. The sum is kept while periods come and go.
+//! Worked example: 100, 104, 98, 100, 101, 5000, 99, 102 µs. The shortest and the longest lie far
+//! apart, so they are not alike. Without the longest the sum is 704 and the mean 100; 98 and 104
+//! lie close together, so the rest is alike. In between the variance is asked, 24 / 7 = 3 µs² here.
+//! The sum is kept while periods come and go.
 
 /// Periods that are remembered.
 pub(super) const INTERVALS: usize = 8;
@@ -24,8 +25,9 @@ impl Intervals {
         let gone = std::mem::replace(&mut self.by_age[self.oldest], us);
         self.oldest = (self.oldest + 1) % INTERVALS;
         self.sum = self.sum + u64::from(us) - u64::from(gone);
-        // Lengths come as chance has it, and a processor that guesses wrong where a new one belongs loses more than looking at
-        // all eight takes: the one that is gone and those behind it move down, then the new one goes between.
+        // Lengths come as chance has it, and a processor that guesses wrong where a new one belongs
+        // loses more than looking at all eight takes: the one that is gone and those behind it move
+        // down, then the new one goes between.
         let before = self.ascending;
         let mut below = 0;
         for (row, place) in self.ascending.iter_mut().enumerate() {
@@ -49,8 +51,8 @@ impl Intervals {
     }
 }
 
-/// ⌈2⁶³ / n⌉: times a sum of so many periods of 32 bits and without the last 63 bits, that is their mean, for what rounding
-/// up adds is far less than an eighth.
+/// ⌈2⁶³ / n⌉: times a sum of so many periods of 32 bits and without the last 63 bits, that is their
+/// mean, for what rounding up adds is far less than an eighth.
 const MEAN_FACTOR: [u64; INTERVALS + 1] = {
     let mut factors = [0; INTERVALS + 1];
     let mut count = 1;
@@ -81,8 +83,8 @@ impl Samples<'_> {
         self.ascending.last().copied().unwrap_or(0)
     }
 
-    /// Leaves out the smallest, or else the largest, and those like it. Which of them is a matter of chance and therefore
-    /// no jump, while equal ones are rare.
+    /// Leaves out the smallest, or else the largest, and those like it. Which of them is a matter
+    /// of chance and therefore no jump, while equal ones are rare.
     #[inline(always)]
     pub fn leave_out(&mut self, smallest: bool) {
         let extreme = if smallest { self.least() } else { self.most() };
@@ -121,11 +123,13 @@ impl Samples<'_> {
         u64::try_from(variance).unwrap_or(u64::MAX)
     }
 
-    /// A standard deviation of at most 20 µs, or a sixth of the mean with enough samples. With `mean_square` the variance is the
-    /// mean square less the square of the mean, and that is rounded down.
+    /// A standard deviation of at most 20 µs, or a sixth of the mean with enough samples. With
+    /// `mean_square` the variance is the mean square less the square of the mean, and that is
+    /// rounded down.
     ///
-    /// Worked example: 1000 and four times 1001 µs. The mean is 1000.8, rounded down 1000. The squares of the distances are 4 / 5 = 0; the
-    /// mean square is 1,001,600, and 1600 more than the square of 1000: not alike, for five samples are too few for the sixth.
+    /// Worked example: 1000 and four times 1001 µs. The mean is 1000.8, rounded down 1000. The
+    /// squares of the distances are 4 / 5 = 0; the mean square is 1,001,600, and 1600 more than the
+    /// square of 1000: not alike, for five samples are too few for the sixth.
     #[inline(always)]
     pub fn are_alike(self, mean: u64, mean_square: bool) -> bool {
         let enough = self.count() * 4 >= INTERVALS as u64 * 3;
@@ -141,9 +145,9 @@ impl Samples<'_> {
         u64::from(self.most() - self.least())
     }
 
-    /// Two samples at a distance of r alone make squares of r² / 2 around any mean, and there are eight at most. So r of more
-    /// than 80 µs means a variance of more than 400 µs², and r of ¾ of the mean one of more than a 36th of its square. That of the
-    /// mean square is no less.
+    /// Two samples at a distance of r alone make squares of r² / 2 around any mean, and there are
+    /// eight at most. So r of more than 80 µs means a variance of more than 400 µs², and r of ¾ of
+    /// the mean one of more than a 36th of its square. That of the mean square is no less.
     #[inline(always)]
     fn are_far_apart(self, mean: u64, enough: bool) -> bool {
         let distance = self.distance();
@@ -209,7 +213,8 @@ mod tests {
         assert_eq!((samples.sum, samples.mean()), (704, 100));
         assert_eq!(samples.variance(100, false), 3);
         assert!(samples.are_alike(100, false));
-        // The mean is 100.57: squares are 70,826 / 7 = 10,118 on average, 118 more than that of 100.
+        // The mean is 100.57: squares are 70,826 / 7 = 10,118 on average, 118 more than that
+        // of 100.
         assert_eq!(samples.variance(100, true), 118);
         assert!(samples.are_alike(100, true));
     }

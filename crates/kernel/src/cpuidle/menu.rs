@@ -399,7 +399,8 @@ mod tests {
 
     #[test]
     fn a_mean_that_is_rounded_down_makes_five_samples_differ_since_6_15() {
-        // 9000 goes three times at once. Of the five others the mean is 1000.8; see `Samples::are_alike`.
+        // 9000 goes three times at once. Of the five others the mean is 1000.8; see
+        // `Samples::are_alike`.
         let five = remembering([9000, 1001, 1001, 9000, 1000, 1001, 9000, 1001]);
         assert_eq!(five.typical_interval_us(&rules(6, 14), 0), 1000);
         assert_eq!(five.typical_interval_us(&rules(6, 15), 0), 1001);
@@ -408,7 +409,8 @@ mod tests {
 
     #[test]
     fn a_short_interval_with_the_tick_stopped_hides_the_timers() {
-        // 10 us are typical, the next timer is 100 us away. Looking at it says C1E (80 us); not looking, that nothing is due.
+        // 10 us are typical, the next timer is 100 us away. Looking at it says C1E (80 us); not
+        // looking, that nothing is due.
         let choose = |version: Version| {
             let rules = IdleRules::of(version);
             let mut asked = question(&IVB, &rules, 100);
@@ -425,7 +427,8 @@ mod tests {
 
     #[test]
     fn a_state_of_long_residency_is_better_than_polling_up_to_6_18() {
-        // As on PowerVM: 50 us are typical, CEDE needs 120 us and takes 10 us to leave, the next timer is far.
+        // As on PowerVM: 50 us are typical, CEDE needs 120 us and takes 10 us to leave, the next
+        // timer is far.
         let states = [
             SKX[0],
             IdleState {

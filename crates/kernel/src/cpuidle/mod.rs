@@ -14,8 +14,8 @@
 //! | `haltpoll` | guests: poll for a while, then halt |
 //! | `device` | what the idle loop remembers per CPU; [`crate::Kernel`] decides with it |
 //!
-//! All governors are plain state machines over integers: [`Governor::select`] before the CPU goes to
-//! sleep, [`Governor::reflect`] after it woke.
+//! All governors are plain state machines over integers: [`Governor::select`] before the CPU goes
+//! to sleep, [`Governor::reflect`] after it woke.
 
 pub mod device;
 pub mod haltpoll;
@@ -104,8 +104,8 @@ pub struct Wake {
 pub enum GovernorKind {
     /// `menu`.
     Menu,
-    /// `teo` (5.1; its second algorithm, of 5.14, on older kernels too, and without the threshold of utilisation that it
-    /// had from 6.3 to 6.10).
+    /// `teo` (5.1; its second algorithm, of 5.14, on older kernels too, and without the threshold
+    /// of utilisation that it had from 6.3 to 6.10).
     Teo,
     /// `haltpoll` (5.4).
     Haltpoll {

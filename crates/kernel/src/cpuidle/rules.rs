@@ -28,8 +28,8 @@ pub enum PollLimit {
     /// 4.17–4.19: a sixteenth of a tick.
     SixteenthOfTick,
     /// From 4.20: the residency of the next state that has at least 10 µs of it, at most a
-    /// sixteenth of a tick. Up to 5.10 the next state counts whatever its residency; that the governor is then asked
-    /// again every microsecond is left out.
+    /// sixteenth of a tick. Up to 5.10 the next state counts whatever its residency; that the
+    /// governor is then asked again every microsecond is left out.
     NextState,
 }
 
@@ -70,28 +70,35 @@ pub struct IdleRules {
     /// `menu` ignores a typical interval none of whose samples is below the timer estimate
     /// (4.20–6.5).
     pub menu_typical_below_timer: bool,
-    /// `menu` looks at the timers in any case when the tick is stopped already (7.0, stable kernels; before 6.6 it always does).
+    /// `menu` looks at the timers in any case when the tick is stopped already (7.0, stable
+    /// kernels; before 6.6 it always does).
     pub menu_timers_when_stopped: bool,
     /// `menu` looks at a state's exit latency before its residency (6.17).
     pub menu_latency_first: bool,
     /// `menu` discards outliers on both ends, not only long ones (6.15).
     pub menu_outliers_both_ends: bool,
-    /// `menu` takes the square of the mean, which is rounded down, from the mean square (6.15), instead of adding up
-    /// the squares of the distances to it: the variance comes out larger by up to twice the mean.
+    /// `menu` takes the square of the mean, which is rounded down, from the mean square (6.15),
+    /// instead of adding up the squares of the distances to it: the variance comes out larger by up
+    /// to twice the mean.
     pub menu_mean_square: bool,
-    /// `menu` falls back to the longest sample left when no interval is typical (6.15–6.17, taken back in 6.17.6).
+    /// `menu` falls back to the longest sample left when no interval is typical (6.15–6.17, taken
+    /// back in 6.17.6).
     pub menu_longest_sample: bool,
-    /// Without a driver the tick stops only when the idle loop was woken by one (7.0, stable kernels); before, at once.
+    /// Without a driver the tick stops only when the idle loop was woken by one (7.0, stable
+    /// kernels); before, at once.
     pub tick_stops_after_tick: bool,
-    /// `haltpoll` stops to poll when the limit falls below where it starts to grow (6.9); before, it is halved on and on.
+    /// `haltpoll` stops to poll when the limit falls below where it starts to grow (6.9); before,
+    /// it is halved on and on.
     pub haltpoll_stops_below_start: bool,
     /// `teo` looks at the timers last (6.6).
     pub teo_timer_last: bool,
     /// `teo` also counts how many of the nine last wakeups came early (up to 6.11).
     pub teo_recent: bool,
-    /// With the tick stopped a near timer brings `teo` to no state that needs less than a tick (6.6 to 6.18.2).
+    /// With the tick stopped a near timer brings `teo` to no state that needs less than a tick (6.6
+    /// to 6.18.2).
     pub teo_ignores_near_timer: bool,
-    /// `teo` looks at the timers unless it wants a shallow state and most idle periods were shorter than 15 µs (6.14).
+    /// `teo` looks at the timers unless it wants a shallow state and most idle periods were shorter
+    /// than 15 µs (6.14).
     pub teo_short_idles: bool,
 }
 

@@ -121,14 +121,15 @@ impl Teo {
 
     /// Whether the CPU is likely to wake too early for the candidate; by all and by recent counts.
     fn early(&self, sums: &Sums, rules: &IdleRules) -> (bool, bool) {
-        // The total of 6.14 fades on its own; when it is behind the hits, the kernel's difference wraps, too.
+        // The total of 6.14 fades on its own; when it is behind the hits, the kernel's difference
+        // wraps, too.
         let often = 2 * sums.intercepts > self.total.wrapping_sub(sums.hits);
         let recently = rules.teo_recent && sums.recent > NR_RECENT as u32 / 2;
         (often, recently)
     }
 
-    /// The state below the candidate under which more than half of the intercepts lie. `deep_enough`
-    /// tells whether a state may be entered with the tick stopped.
+    /// The state below the candidate under which more than half of the intercepts lie.
+    /// `deep_enough` tells whether a state may be entered with the tick stopped.
     fn step_down(
         &self,
         candidate: &Candidate,
@@ -242,7 +243,8 @@ impl Teo {
         tick_decision(question, row, keep, question.sleep.tick_ns)
     }
 
-    /// The candidate, or the state that what came early speaks for; with the tick stopped one that needs a tick.
+    /// The candidate, or the state that what came early speaks for; with the tick stopped one that
+    /// needs a tick.
     fn below_intercepts(&self, question: &Question, candidate: &Candidate) -> usize {
         let early = self.early(&candidate.sums, question.rules);
         if !early.0 && !early.1 {
@@ -298,7 +300,8 @@ impl Teo {
         }
     }
 
-    /// All counters lose an eighth. Returns the states whose bins the timers and the sleep fall into.
+    /// All counters lose an eighth. Returns the states whose bins the timers and the sleep fall
+    /// into.
     fn fade_bins(&mut self, states: &[IdleState], measured_ns: Ns) -> (usize, usize) {
         let (mut timer_row, mut measured_row) = (0, 0);
         for (row, state) in states.iter().enumerate() {
@@ -314,9 +317,10 @@ impl Teo {
         (timer_row, measured_row)
     }
 
-    /// `teo_update` of 6.14 to 6.18. A sleep that a safety net ended counts as one that the timers told. Which early wakeups
-    /// count as before the tick is upside down, as in the kernel up to 6.18: those that were not. On machines whose deepest
-    /// state pays off within a tick there are none.
+    /// `teo_update` of 6.14 to 6.18. A sleep that a safety net ended counts as one that the timers
+    /// told. Which early wakeups count as before the tick is upside down, as in the kernel up to
+    /// 6.18: those that were not. On machines whose deepest state pays off within a tick there are
+    /// none.
     fn update_since_6_14(
         &mut self,
         states: &[IdleState],
@@ -494,8 +498,8 @@ mod tests {
         for _ in 0..4 {
             run(&mut teo, &rules, 5000, 100);
         }
-        // Sleeps up to a timer in 5 ms are hits beyond the tick. The intercepts (3390) fade with each
-        // by an eighth; at the fourth decision they are 2273 of 4977, less than half.
+        // Sleeps up to a timer in 5 ms are hits beyond the tick. The intercepts (3390) fade with
+        // each by an eighth; at the fourth decision they are 2273 of 4977, less than half.
         let states: Vec<usize> = (0..8)
             .map(|_| run(&mut teo, &rules, 5000, 5000).state)
             .collect();
@@ -525,7 +529,8 @@ mod tests {
         let mut teo = Teo::default();
         let first = run(&mut teo, &rules, 5000, 100);
         assert_eq!((first.state, first.stop_tick), (3, true));
-        // 100 us in C6 are less than its exit latency of 133: they count as 50, an intercept of C1E and a short period.
+        // 100 us in C6 are less than its exit latency of 133: they count as 50, an intercept of C1E
+        // and a short period.
         assert_eq!((teo.bins[2].intercepts, teo.short_idles), (1024, 1024));
         let second = run(&mut teo, &rules, 5000, 100);
         assert_eq!((second.state, second.stop_tick), (2, true));
@@ -545,7 +550,8 @@ mod tests {
             };
             (0..3).map(run).collect()
         };
-        // The first time 18 us count as 9 and are short, in C1 as 17 and are not: 896 of 1920 are less than half.
+        // The first time 18 us count as 9 and are short, in C1 as 17 and are not: 896 of 1920 are
+        // less than half.
         let short_first = [(3, true), (1, false), (1, true)];
         assert_eq!(chosen(14, 18, u64::MAX), short_first);
         assert_eq!(chosen(13, 18, u64::MAX)[1..], [(1, false), (1, false)]);

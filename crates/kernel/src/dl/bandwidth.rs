@@ -1,12 +1,14 @@
 //! What is reserved, and what of it is in use.
 //!
-//! A reservation is admitted while all of them together are at most 95 % of the machine (`sched_rt_runtime_us` of
-//! `sched_rt_period_us`), of which the fair servers have 5 % a CPU from 6.12 on. Worked example: 4 CPUs, 6.12: 3.8 CPUs may
-//! be reserved and 0.2 are, so 36 tasks of 10 ms in 100 are admitted and the 37th is refused.
+//! A reservation is admitted while all of them together are at most 95 % of the machine
+//! (`sched_rt_runtime_us` of `sched_rt_period_us`), of which the fair servers have 5 % a CPU from
+//! 6.12 on. Worked example: 4 CPUs, 6.12: 3.8 CPUs may be reserved and 0.2 are, so 36 tasks of
+//! 10 ms in 100 are admitted and the 37th is refused.
 //!
-//! A task that sleeps still counts as active until its 0-lag time, when its runtime left would be in proportion: one with
-//! 6 ms of 10 left and its deadline in 96 ms, period 100, does for another 36 ms. What is inactive or was never
-//! reserved goes to those who reclaim: their runtime is used up more slowly, at best by the part that they reserved.
+//! A task that sleeps still counts as active until its 0-lag time, when its runtime left would be
+//! in proportion: one with 6 ms of 10 left and its deadline in 96 ms, period 100, does for another
+//! 36 ms. What is inactive or was never reserved goes to those who reclaim: their runtime is used
+//! up more slowly, at best by the part that they reserved.
 
 use super::change::{Refused, RefusedFor};
 use super::{BW_SHIFT, Deadlines, DlEntity, RATIO_SHIFT, Reservation, to_ratio};
@@ -60,7 +62,8 @@ impl Kernel {
         Some((self.dl.limit_bw? * capacity) >> 10)
     }
 
-    /// Admits a reservation in place of the one that a task has, or refuses it (`sched_dl_overflow`).
+    /// Admits a reservation in place of the one that a task has, or refuses it
+    /// (`sched_dl_overflow`).
     pub(super) fn dl_admit<P: Platform>(
         &mut self,
         p: &mut P,
@@ -137,8 +140,8 @@ impl Kernel {
         self.dl.reserve(-bw);
     }
 
-    /// A task sleeps, ends or leaves the class: at its 0-lag time its utilisation is no longer active
-    /// (`task_non_contending`).
+    /// A task sleeps, ends or leaves the class: at its 0-lag time its utilisation is no longer
+    /// active (`task_non_contending`).
     pub(super) fn dl_stops_contending<P: Platform>(&mut self, p: &mut P, task: TaskId) {
         let record = &self.tasks[task.index()];
         let (cpu, dead) = (record.cpu, record.state == TaskState::Dead);
@@ -250,8 +253,8 @@ impl Kernel {
         ((delta * rate) >> BW_SHIFT) as i64
     }
 
-    /// Sets a timer on the executing CPU, or if that idles on one near it that does not, if that is not to fire before
-    /// (`get_nohz_timer_target`, `hrtimer_suitable_target`).
+    /// Sets a timer on the executing CPU, or if that idles on one near it that does not, if that is
+    /// not to fire before (`get_nohz_timer_target`, `hrtimer_suitable_target`).
     pub(super) fn arm_unpinned<P: Platform>(&self, p: &mut P, timer: Timer, at: Ns) {
         let here = self.here;
         let mut target = here;

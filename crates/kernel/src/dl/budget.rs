@@ -1,9 +1,10 @@
 //! Runtime and deadline of a task: when it gets new ones, when it is throttled.
 //!
-//! Worked example of the three rules, 10 ms in every 100 with the deadline after 50: a task that wakes with 6 ms left, 20
-//! ms before its deadline, may keep neither (6/20 > 10/50), and as its deadline is shorter than its period it gets what
-//! fits: 20 · 0.2 = 4 ms (the revised rule). With deadline and period alike it would get 10 ms and a new deadline. And one
-//! that wakes after its deadline but before its period is over is throttled until then.
+//! Worked example of the three rules, 10 ms in every 100 with the deadline after 50: a task that
+//! wakes with 6 ms left, 20 ms before its deadline, may keep neither (6/20 > 10/50), and as its
+//! deadline is shorter than its period it gets what fits: 20 · 0.2 = 4 ms (the revised rule). With
+//! deadline and period alike it would get 10 ms and a new deadline. And one that wakes after its
+//! deadline but before its period is over is throttled until then.
 
 use super::{BW_SHIFT, DL_SCALE, before};
 use crate::fair::EnqueueFlags;
@@ -44,7 +45,8 @@ impl Kernel {
         }
     }
 
-    /// Whether what is left, until the deadline, is more than the reserved rate (`dl_entity_overflow`).
+    /// Whether what is left, until the deadline, is more than the reserved rate
+    /// (`dl_entity_overflow`).
     fn dl_overflows(&self, cpu: Cpu, task: TaskId) -> bool {
         let entity = self.dl.of(task);
         let reserved = entity.reserved;
@@ -73,8 +75,8 @@ impl Kernel {
         self.dl.entity(task).runtime_ns = ((entity.density * laxity) >> BW_SHIFT) as i64;
     }
 
-    /// A task whose deadline comes before the end of its period, and that is queued in between, waits for that
-    /// (`dl_check_constrained_dl`).
+    /// A task whose deadline comes before the end of its period, and that is queued in between,
+    /// waits for that (`dl_check_constrained_dl`).
     pub(super) fn dl_check_constrained<P: Platform>(&mut self, p: &mut P, cpu: Cpu, task: TaskId) {
         let clock = self.rqs[cpu.index()].clock;
         let entity = self.dl.of(task);

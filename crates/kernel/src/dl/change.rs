@@ -1,7 +1,8 @@
 //! Becoming a deadline task, changing the reservation, leaving the class.
 //!
-//! Worked example: a task of 10 ms in 100 becomes a fair one with 4 ms left and its deadline 60 ms away. It is fair at once, and
-//! its tenth of a CPU is reserved until its 0-lag time, 20 ms from now. If it comes back before the deadline, it finds its 4 ms.
+//! Worked example: a task of 10 ms in 100 becomes a fair one with 4 ms left and its deadline 60 ms
+//! away. It is fair at once, and its tenth of a CPU is reserved until its 0-lag time, 20 ms from
+//! now. If it comes back before the deadline, it finds its 4 ms.
 
 use super::{Reservation, before, to_ratio};
 use crate::ids::{Cpu, Ns, TaskId};
@@ -41,7 +42,8 @@ pub enum RefusedFor {
         /// What others have reserved, fair servers included.
         others_bw: u64,
     },
-    /// The task may not run on every CPU (EPERM, or EBUSY when the affinity of such a task is changed).
+    /// The task may not run on every CPU (EPERM, or EBUSY when the affinity of such a task is
+    /// changed).
     Affinity,
 }
 
@@ -93,7 +95,8 @@ impl fmt::Display for Refused {
 impl std::error::Error for Refused {}
 
 impl Reservation {
-    /// Whether runtime, deadline and period fit each other and the kernel's bounds (`__checkparam_dl`).
+    /// Whether runtime, deadline and period fit each other and the kernel's bounds
+    /// (`__checkparam_dl`).
     pub fn is_valid(&self) -> bool {
         SHORTEST_RUNTIME_NS <= self.runtime_ns
             && self.runtime_ns <= self.deadline_ns
@@ -103,7 +106,8 @@ impl Reservation {
 }
 
 impl Kernel {
-    /// Makes a task a deadline task, or gives one another reservation (`sched_setattr`), from `cpu`.
+    /// Makes a task a deadline task, or gives one another reservation (`sched_setattr`), from
+    /// `cpu`.
     ///
     /// # Errors
     /// When the kernel refuses that.

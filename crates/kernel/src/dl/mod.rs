@@ -1,14 +1,17 @@
 //! The deadline class: SCHED_DEADLINE.
 //!
-//! A task reserves a runtime in each period, to be had by a deadline. Of the tasks that wait the one with the earliest
-//! deadline runs, before every real-time and fair task; one that has used its runtime up waits for its next period. That
-//! is a constant bandwidth server (CBS) for each task, so that none takes more than it reserved.
+//! A task reserves a runtime in each period, to be had by a deadline. Of the tasks that wait the
+//! one with the earliest deadline runs, before every real-time and fair task; one that has used its
+//! runtime up waits for its next period. That is a constant bandwidth server (CBS) for each task,
+//! so that none takes more than it reserved.
 //!
-//! Worked example: 10 ms in every 100, deadline and period the same. A hog that becomes such a task at t = 0 has its
-//! deadline at 100 ms. It runs from 0 to 10 ms, is throttled, and its timer replenishes it at 100 ms: deadline 200 ms, it
-//! runs from 100 to 110. At 1000 Hz the tick finds out, so it runs until the tick that finds nothing left, and what it took
-//! too much is missing in the next period. If it sleeps at 4 ms and wakes at 50 ms, 6 ms in 50 are more than a tenth:
-//! it gets 10 ms and the deadline 150 ms. Had it woken at 20 ms, 6 ms in 80 fit, and it would have kept both.
+//! Worked example: 10 ms in every 100, deadline and period the same. A hog that becomes such a task
+//! at t = 0 has its deadline at 100 ms. It runs from 0 to 10 ms, is throttled, and its timer
+//! replenishes it at 100 ms: deadline 200 ms, it runs from 100 to 110. At 1000 Hz the tick finds
+//! out, so it runs until the tick that finds nothing left, and what it took too much is missing in
+//! the next period. If it sleeps at 4 ms and wakes at 50 ms, 6 ms in 50 are more than a tenth: it
+//! gets 10 ms and the deadline 150 ms. Had it woken at 20 ms, 6 ms in 80 fit, and it would have
+//! kept both.
 //!
 //! | room | rules |
 //! |---|---|
@@ -19,8 +22,9 @@
 //! | `push` | pushing tasks to and pulling them from other CPUs |
 //! | `change` | becoming such a task, changing the reservation, leaving |
 //!
-//! The class is known from 6.1 on. All CPUs are one root domain. The fair server of a CPU is one more entity in the order
-//! of deadlines; its utilisation counts as active from its start until it stops.
+//! The class is known from 6.1 on. All CPUs are one root domain. The fair server of a CPU is one
+//! more entity in the order of deadlines; its utilisation counts as active from its start until it
+//! stops.
 
 mod bandwidth;
 mod budget;
@@ -151,7 +155,8 @@ pub struct DlRq {
     pub extra_bw: u64,
     /// Load tracking of the class.
     pub avg: SchedAvg,
-    /// Push and pull that wait for the end of the current operation, before those of the real-time class.
+    /// Push and pull that wait for the end of the current operation, before those of the real-time
+    /// class.
     callbacks_first: bool,
 }
 

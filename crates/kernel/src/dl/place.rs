@@ -1,9 +1,10 @@
 //! Which CPU a waking deadline task goes to.
 //!
-//! It stays where it was unless somebody with an earlier deadline runs there, or one that may not move. Then a CPU without
-//! any deadline task is taken, or if there is none the one whose earliest deadline is the latest of all, if that is
-//! later than its own. Worked example: CPUs 0..2 run deadlines 10, 40 and 30 ms. A task with 20 ms that was on CPU 0 goes to
-//! CPU 1; with 50 ms it stays and waits.
+//! It stays where it was unless somebody with an earlier deadline runs there, or one that may not
+//! move. Then a CPU without any deadline task is taken, or if there is none the one whose earliest
+//! deadline is the latest of all, if that is later than its own. Worked example: CPUs 0..2 run
+//! deadlines 10, 40 and 30 ms. A task with 20 ms that was on CPU 0 goes to CPU 1; with 50 ms it
+//! stays and waits.
 
 use super::before;
 use crate::cpuset::CpuSet;
@@ -20,8 +21,8 @@ pub(super) struct Entry {
     pub deadline_ns: Ns,
 }
 
-/// CPUs with deadline tasks in a heap, the latest deadline first, and those without (`struct cpudl`). Of equal ones
-/// the heap's order decides, so it is kept as the kernel keeps it.
+/// CPUs with deadline tasks in a heap, the latest deadline first, and those without
+/// (`struct cpudl`). Of equal ones the heap's order decides, so it is kept as the kernel keeps it.
 #[derive(Clone, Debug)]
 pub(super) struct Latest {
     heap: Vec<Entry>,
@@ -130,7 +131,8 @@ impl Latest {
 }
 
 impl Kernel {
-    /// Whether a CPU is large enough for what a task has to do by its deadline (`dl_task_fits_capacity`).
+    /// Whether a CPU is large enough for what a task has to do by its deadline
+    /// (`dl_task_fits_capacity`).
     fn dl_fits(&self, task: TaskId, cpu: Cpu) -> bool {
         self.rqs[cpu.index()].cpu_capacity_orig >= self.dl.of(task).density >> 10
     }

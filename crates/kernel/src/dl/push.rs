@@ -1,7 +1,8 @@
 //! Keeping the earliest deadlines of the machine running: push and pull.
 //!
-//! Worked example: CPU 0 runs a task with its deadline at 20 ms, and one with 30 ms waits there. CPU 1's task, 25 ms, goes to
-//! sleep; CPU 1 has nothing else, so it pulls the 30 over. Had it been woken while CPU 1 was free, it would have been pushed.
+//! Worked example: CPU 0 runs a task with its deadline at 20 ms, and one with 30 ms waits there.
+//! CPU 1's task, 25 ms, goes to sleep; CPU 1 has nothing else, so it pulls the 30 over. Had it been
+//! woken while CPU 1 was free, it would have been pushed.
 
 use super::before;
 use crate::fair::EnqueueFlags;
@@ -44,7 +45,8 @@ impl Kernel {
         self.update_dl_overload(cpu);
     }
 
-    /// Whether others could run tasks of this CPU: one waits and may go; up to 6.6, two are queued of which one may.
+    /// Whether others could run tasks of this CPU: one waits and may go; up to 6.6, two are queued
+    /// of which one may.
     fn dl_overloaded(&self, cpu: Cpu) -> bool {
         let rq = &self.dl.rqs[cpu.index()];
         if self.rules.dl_overload_by_pushable {
@@ -127,7 +129,8 @@ impl Kernel {
         }
     }
 
-    /// Sends the earliest waiting task to a CPU that would run it (`push_dl_task`). Returns whether one was sent.
+    /// Sends the earliest waiting task to a CPU that would run it (`push_dl_task`). Returns whether
+    /// one was sent.
     pub(crate) fn push_one_dl_task<P: Platform>(&mut self, p: &mut P, cpu: Cpu) -> bool {
         if !self.dl_overloaded(cpu) {
             return false;
@@ -156,8 +159,8 @@ impl Kernel {
         true
     }
 
-    /// A CPU is about to run something less urgent than before (`balance_dl`). Returns whether it has something of this
-    /// class, or its migration thread, to run.
+    /// A CPU is about to run something less urgent than before (`balance_dl`). Returns whether it
+    /// has something of this class, or its migration thread, to run.
     pub(crate) fn balance_dl<P: Platform>(&mut self, p: &mut P, cpu: Cpu, prev: TaskId) -> bool {
         if self.runs_deadline_task(cpu) && !self.dl.of(prev).queued {
             self.pull_dl_task(p, cpu);

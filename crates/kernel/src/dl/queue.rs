@@ -1,7 +1,8 @@
 //! The order of deadlines on a CPU: enqueue, dequeue, pick, tick, yield.
 //!
-//! Worked example: tasks with deadlines at 30 and 20 ms wait; the second runs. Its deadline moves to 60 when it is
-//! replenished, and at the next pick the first one runs. Of two with the same deadline the one that came first does.
+//! Worked example: tasks with deadlines at 30 and 20 ms wait; the second runs. Its deadline moves
+//! to 60 when it is replenished, and at the next pick the first one runs. Of two with the same
+//! deadline the one that came first does.
 
 use super::{DlRq, Queued, before};
 use crate::fair::{DequeueFlags, EnqueueFlags};
@@ -147,7 +148,8 @@ impl Kernel {
         self.dequeue_pushable_dl(cpu, task);
     }
 
-    /// The first in the order of deadlines, be it a task or what the fair server picks (`pick_task_dl`).
+    /// The first in the order of deadlines, be it a task or what the fair server picks
+    /// (`pick_task_dl`).
     #[inline]
     pub(crate) fn pick_task_dl<P: Platform>(&mut self, p: &mut P, cpu: Cpu) -> Option<TaskId> {
         if self.rqs[cpu.index()].dl_nr_running == 0 {
@@ -265,7 +267,8 @@ impl Kernel {
         if own != other || self.rqs[cpu.index()].need_resched {
             return;
         }
-        // A task that cannot go elsewhere takes the CPU from an equal that can (`check_preempt_equal_dl`).
+        // A task that cannot go elsewhere takes the CPU from an equal that can
+        // (`check_preempt_equal_dl`).
         let elsewhere = |task: TaskId| {
             let best = self.dl.latest.first();
             self.tasks[task.index()].affinity.contains(best.cpu)

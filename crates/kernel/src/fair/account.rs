@@ -1,8 +1,8 @@
 //! Charging the time an entity ran.
 //!
 //! Worked example: a nice-5 task (weight 335) ran 1 ms on a queue with a 2.8 ms request. Its
-//! vruntime grows by 3,056,716 ns; if that passes its deadline the next one lies 2.8 ms · 1024 / 335
-//! = 8.56 ms of virtual time ahead, and another task may be due.
+//! vruntime grows by 3,056,716 ns; if that passes its deadline the next one lies 2.8 ms · 1024 /
+//! 335 = 8.56 ms of virtual time ahead, and another task may be due.
 
 use crate::cfs_rq::{CfsRq, before};
 use crate::entity::Owner;
@@ -190,7 +190,8 @@ impl Kernel {
             cfs_rq.next.is_some() || cfs_rq.last.is_some() || cfs_rq.skip.is_some();
     }
 
-    /// Hints at an entity and at those above it (`set_next_buddy` and its like) while `stays` says so.
+    /// Hints at an entity and at those above it (`set_next_buddy` and its like) while `stays` says
+    /// so.
     pub(crate) fn set_buddy(
         &mut self,
         se: EntityId,

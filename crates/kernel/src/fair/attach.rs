@@ -1,9 +1,9 @@
 //! Tasks that join or leave the fair class or a group: their load goes with them.
 //!
-//! Worked example: a sleeping task with `load_avg` 300 moves from group A to group B. A's queue loses
-//! 300 at once, B's gains 300, and both groups' entities hear of it on the way up. On CFS the task's
-//! vruntime is placed as if it woke now and made relative to A's `min_vruntime`, so that it can
-//! neither save up its sleep nor carry A's clock into B.
+//! Worked example: a sleeping task with `load_avg` 300 moves from group A to group B. A's queue
+//! loses 300 at once, B's gains 300, and both groups' entities hear of it on the way up. On CFS the
+//! task's vruntime is placed as if it woke now and made relative to A's `min_vruntime`, so that it
+//! can neither save up its sleep nor carry A's clock into B.
 
 use super::load::LoadUpdate;
 use super::{DequeueFlags, EnqueueFlags};

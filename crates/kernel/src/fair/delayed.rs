@@ -1,9 +1,10 @@
 //! Delayed dequeue (6.12): an entity that blocks while it is owed less than nothing stays queued.
 //!
-//! Its debt (negative lag) is worked off in virtual time while it is on the queue; it is taken off when it
-//! would be picked, or revived when it wakes before. Worked example: A and B of equal weight; A has run
-//! 3 ms ahead and blocks with lag −1.5 ms. It stays, but does not count as runnable. B runs; after 3 ms
-//! V has reached A's vruntime, A would be picked, and only then leaves with lag 0.
+//! Its debt (negative lag) is worked off in virtual time while it is on the queue; it is taken off
+//! when it would be picked, or revived when it wakes before. Worked example: A and B of equal
+//! weight; A has run 3 ms ahead and blocks with lag −1.5 ms. It stays, but does not count as
+//! runnable. B runs; after 3 ms V has reached A's vruntime, A would be picked, and only then leaves
+//! with lag 0.
 
 use super::load::LoadUpdate;
 use super::{DequeueFlags, EnqueueFlags};
@@ -25,7 +26,8 @@ impl Kernel {
         self.change_h_nr_runnable(se, true);
     }
 
-    /// A delayed task does not want to run: it does not count as runnable on any level. Up to 6.12.6 it did.
+    /// A delayed task does not want to run: it does not count as runnable on any level. Up to
+    /// 6.12.6 it did.
     fn change_h_nr_runnable(&mut self, se: EntityId, add: bool) {
         if self.entities[se.index()].task().is_none() || self.rules.delayed_count_as_runnable {
             return;

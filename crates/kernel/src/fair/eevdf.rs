@@ -1,7 +1,7 @@
 //! Earliest eligible virtual deadline first: V, lag, eligibility, protection and the pick (6.6 on).
 //!
-//! V is the weighted average vruntime of a queue, lag is V − v: what an entity is owed. An entity is
-//! eligible while its lag is not negative; among the eligible ones the earliest deadline runs.
+//! V is the weighted average vruntime of a queue, lag is V − v: what an entity is owed. An entity
+//! is eligible while its lag is not negative; among the eligible ones the earliest deadline runs.
 //!
 //! Worked example: A (weight 1024, v = 10 ms, deadline 13 ms) and B (weight 1024, v = 14 ms,
 //! deadline 12 ms). V = 12 ms, so A has lag +2 ms and is eligible, B has −2 ms and is not: A runs,
@@ -33,8 +33,8 @@ fn with_curr(cfs_rq: &CfsRq, entities: &Table<Entity>) -> (i64, i64) {
     (sum, load)
 }
 
-/// Whether a key, the distance of a vruntime from the origin, is at or before V (`vruntime_eligible`). With all bits of weights
-/// the product needs more than 64.
+/// Whether a key, the distance of a vruntime from the origin, is at or before V
+/// (`vruntime_eligible`). With all bits of weights the product needs more than 64.
 #[inline(always)]
 fn is_eligible(sum: i64, key: i64, load: i64) -> bool {
     i128::from(sum) >= i128::from(key) * i128::from(load)
@@ -85,8 +85,8 @@ impl Kernel {
         self.vruntime_eligible(q, self.entities[se.index()].vruntime)
     }
 
-    /// Virtual lag of an entity of a queue against V = `average`, bounded by two of its requests or a
-    /// tick; in later stable kernels by the longest request queued and a tick (`entity_lag`).
+    /// Virtual lag of an entity of a queue against V = `average`, bounded by two of its requests or
+    /// a tick; in later stable kernels by the longest request queued and a tick (`entity_lag`).
     #[inline(always)]
     pub(crate) fn entity_lag(&self, q: CfsRqId, se: EntityId, average: u64) -> i64 {
         let entity = &self.entities[se.index()];
@@ -116,7 +116,8 @@ impl Kernel {
         }
     }
 
-    /// The queue in whose virtual time an entity competes: the one it is on, and with the flat pick the CPU's root queue.
+    /// The queue in whose virtual time an entity competes: the one it is on, and with the flat pick
+    /// the CPU's root queue.
     #[inline(always)]
     pub(crate) fn order_of(&self, se: EntityId) -> CfsRqId {
         let q = self.entities[se.index()].cfs_rq;
@@ -136,8 +137,9 @@ impl Kernel {
         average
     }
 
-    /// Saves the lag of an entity that is about to leave (`update_entity_lag`). Returns whether its vruntime now says
-    /// something else: by a limit, or from 7.1 on because a delayed entity's lag has grown.
+    /// Saves the lag of an entity that is about to leave (`update_entity_lag`). Returns whether its
+    /// vruntime now says something else: by a limit, or from 7.1 on because a delayed entity's lag
+    /// has grown.
     #[inline(always)]
     pub(crate) fn update_entity_lag(&mut self, q: CfsRqId, se: EntityId) -> bool {
         let average = self.avg_vruntime_as_origin(q);
@@ -224,7 +226,8 @@ impl Kernel {
         }
     }
 
-    /// Whether picks honour that. Up to 6.16 it is RUN_TO_PARITY that they ask; later that feature bounds the protection itself.
+    /// Whether picks honour that. Up to 6.16 it is RUN_TO_PARITY that they ask; later that feature
+    /// bounds the protection itself.
     #[inline(always)]
     pub(crate) fn picks_honour_protection(&self) -> bool {
         self.rules.protection == Protection::Vprot || self.rules.features.run_to_parity
@@ -265,8 +268,8 @@ impl Kernel {
         }
     }
 
-    /// The first vruntime with which the running entity would not be eligible: V of the others, and one
-    /// (`ineligible_vruntime`, 7.3).
+    /// The first vruntime with which the running entity would not be eligible: V of the others, and
+    /// one (`ineligible_vruntime`, 7.3).
     pub(crate) fn ineligible_vruntime(&self, q: CfsRqId) -> u64 {
         let cfs_rq = &self.cfs_rqs[q.index()];
         let ahead = match cfs_rq.avg_load {
@@ -309,8 +312,8 @@ impl Kernel {
         }
     }
 
-    /// Earliest eligible deadline of a queue (`pick_eevdf`). `protect` = honour the running entity's
-    /// protection. `None` only for an empty queue.
+    /// Earliest eligible deadline of a queue (`pick_eevdf`). `protect` = honour the running
+    /// entity's protection. `None` only for an empty queue.
     #[inline(always)]
     pub(crate) fn pick_eevdf(&self, q: CfsRqId, protect: bool) -> Option<EntityId> {
         let cfs_rq = &self.cfs_rqs[q.index()];

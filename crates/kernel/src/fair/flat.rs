@@ -1,13 +1,15 @@
 //! The flat pick (7.3): one order for all tasks of a CPU, whatever their groups.
 //!
-//! Groups still have queues, weights and load averages on each CPU, but no entity is picked from them. A task competes in the
-//! CPU's root queue with the weight that its part of the CPU over all levels comes to: the product of its weight and, level by
-//! level, the weight of its group's entity over the sum of weights on the queue below. That weight is worked out when the task
-//! is enqueued, when it begins to run, and at each tick while it runs.
+//! Groups still have queues, weights and load averages on each CPU, but no entity is picked from
+//! them. A task competes in the CPU's root queue with the weight that its part of the CPU over all
+//! levels comes to: the product of its weight and, level by level, the weight of its group's entity
+//! over the sum of weights on the queue below. That weight is worked out when the task is enqueued,
+//! when it begins to run, and at each tick while it runs.
 //!
-//! Worked example: group A has the weight 1024 on this CPU and runs a task of nice 0 and group A/B with weight 512; in B are
-//! two tasks of nice 0. The task in A weighs 1024 · 1024 / (1024 + 512) = 682, each one in B
-//! 1024 · 512 / 1536 · 1024 / 2048 = 170. A task in the root group weighs its 1024.
+//! Worked example: group A has the weight 1024 on this CPU and runs a task of nice 0 and group A/B
+//! with weight 512; in B are two tasks of nice 0. The task in A weighs 1024 · 1024 / (1024 + 512) =
+//! 682, each one in B 1024 · 512 / 1536 · 1024 / 2048 = 170. A task in the root group weighs
+//! its 1024.
 
 use super::group_weight::rescale;
 use super::load::{LoadUpdate, dequeue_load_avg, enqueue_load_avg};
@@ -24,8 +26,8 @@ use crate::weight::{LoadWeight, NICE_0_LOAD};
 use schedcast_base::limits::SHARES_MIN;
 
 impl Kernel {
-    /// One level of a task's weight over all levels, from the task upwards and beginning with that of nice 0
-    /// (`__calc_prop_weight`).
+    /// One level of a task's weight over all levels, from the task upwards and beginning with that
+    /// of nice 0 (`__calc_prop_weight`).
     #[inline(always)]
     fn prop_weight(&self, se: EntityId, weight: u64) -> u64 {
         let entity = &self.entities[se.index()];
@@ -68,8 +70,8 @@ impl Kernel {
         }
     }
 
-    /// Gives a task a new weight in virtual time: its lag, request and protection keep their length in real time
-    /// (`reweight_eevdf`). `on_rq` = it is in the order, or runs.
+    /// Gives a task a new weight in virtual time: its lag, request and protection keep their length
+    /// in real time (`reweight_eevdf`). `on_rq` = it is in the order, or runs.
     pub(super) fn reweight_eevdf(&mut self, root: CfsRqId, se: EntityId, weight: u64, on_rq: bool) {
         let old = self.entities[se.index()].h_load.weight;
         if old == weight {
@@ -115,7 +117,8 @@ impl Kernel {
         }
     }
 
-    /// The second half of `update_curr`: `curr` of one level ran for `delta`. Virtual time passes for tasks only.
+    /// The second half of `update_curr`: `curr` of one level ran for `delta`. Virtual time passes
+    /// for tasks only.
     #[inline(never)]
     pub(super) fn charge_flat<P: Platform>(
         &mut self,
@@ -207,7 +210,8 @@ impl Kernel {
         self.hrtick_update(p, cpu);
     }
 
-    /// Enqueues a task and the groups above it; returns its weight over all levels (`enqueue_hierarchy`).
+    /// Enqueues a task and the groups above it; returns its weight over all levels
+    /// (`enqueue_hierarchy`).
     fn enqueue_hierarchy<P: Platform>(
         &mut self,
         p: &mut P,
@@ -300,7 +304,8 @@ impl Kernel {
             self.rqs[cpu.index()].next_balance = jiffy;
         }
         if flags.has(DequeueFlags::DELAYED) {
-            // Only now: the groups above have been told of one runnable task too few, until they are asked again.
+            // Only now: the groups above have been told of one runnable task too few, until they
+            // are asked again.
             self.finish_delayed_dequeue_entity(se);
             self.block_task(cpu, task);
         }
@@ -395,7 +400,8 @@ impl Kernel {
         None
     }
 
-    /// The running task and the levels that it does not share with `next` are put (`put_prev_task_fair`).
+    /// The running task and the levels that it does not share with `next` are put
+    /// (`put_prev_task_fair`).
     pub(super) fn put_prev_task_flat<P: Platform>(
         &mut self,
         p: &mut P,

@@ -1,11 +1,13 @@
-//! Whether a task that wakes takes the CPU from the one that runs, with one order for all tasks of the CPU (7.3).
+//! Whether a task that wakes takes the CPU from the one that runs, with one order for all tasks of
+//! the CPU (7.3).
 //!
-//! Groups play no part: `cpu.idle` counts by the weight it gives only, the policy SCHED_IDLE for tasks that have it. Every
-//! wakeup that does not preempt shortens the protection of the running task to the shortest request that waits.
+//! Groups play no part: `cpu.idle` counts by the weight it gives only, the policy SCHED_IDLE for
+//! tasks that have it. Every wakeup that does not preempt shortens the protection of the running
+//! task to the shortest request that waits.
 //!
-//! Worked example: A (request 3 ms) runs and is protected; B with a request of 0.5 ms wakes and is eligible, but C, asleep no
-//! more either, has an earlier deadline still. Up to 7.2 B does not preempt, because C would be picked. From 7.3 on B
-//! becomes the next buddy and A is rescheduled.
+//! Worked example: A (request 3 ms) runs and is protected; B with a request of 0.5 ms wakes and is
+//! eligible, but C, asleep no more either, has an earlier deadline still. Up to 7.2 B does not
+//! preempt, because C would be picked. From 7.3 on B becomes the next buddy and A is rescheduled.
 
 use super::preempt::Unprotected;
 use crate::ids::{CfsRqId, Cpu, TaskId};
@@ -79,8 +81,8 @@ impl Kernel {
         rule
     }
 
-    /// The running task loses its protection and is rescheduled; a shorter request becomes the buddy unless there is one that is
-    /// shorter still (`set_short_buddy`).
+    /// The running task loses its protection and is rescheduled; a shorter request becomes the
+    /// buddy unless there is one that is shorter still (`set_short_buddy`).
     fn preempt_flat<P: Platform>(
         &mut self,
         p: &mut P,

@@ -223,8 +223,8 @@ impl Kernel {
         }
     }
 
-    /// Virtual time for which the running entity still is protected, where a new weight rescales it: from its vruntime
-    /// on, later from V = `average` on.
+    /// Virtual time for which the running entity still is protected, where a new weight rescales
+    /// it: from its vruntime on, later from V = `average` on.
     #[inline(always)]
     fn protection_left(&self, se: EntityId, is_curr: bool, average: u64) -> Option<i64> {
         let entity = &self.entities[se.index()];
@@ -277,7 +277,8 @@ impl Kernel {
     }
 }
 
-/// Lag, deadline and vruntime of an entity that gets a new weight: `weights` are the old and the new one.
+/// Lag, deadline and vruntime of an entity that gets a new weight: `weights` are the old and the
+/// new one.
 #[inline(always)]
 fn reweight_virtual_times(
     entity: &mut Entity,

@@ -167,8 +167,8 @@ pub(crate) fn age_entity(se: &mut Entity, now: u64, is_curr: bool) {
     }
 }
 
-/// `__update_load_avg_blocked_se`: ages an entity that sleeps. Its estimate is not taken again for that: `util_est_update` wants an average that
-/// moved while the task was queued.
+/// `__update_load_avg_blocked_se`: ages an entity that sleeps. Its estimate is not taken again for
+/// that: `util_est_update` wants an average that moved while the task was queued.
 #[inline(always)]
 pub(crate) fn age_blocked_entity(se: &mut Entity, now: u64) {
     se.avg.update(now, ASLEEP, se.load.unscaled());
@@ -303,8 +303,9 @@ impl Kernel {
         clock.wrapping_sub(cfs_rq.throttled_clock_pelt_time_ns)
     }
 
-    /// An empty queue keeps how far its clock is behind, for those who sleep on it and leave while its CPU idles
-    /// (`update_idle_cfs_rq_clock_pelt`, 6.0): what it stands still later they have slept through.
+    /// An empty queue keeps how far its clock is behind, for those who sleep on it and leave while
+    /// its CPU idles (`update_idle_cfs_rq_clock_pelt`, 6.0): what it stands still later they have
+    /// slept through.
     #[inline(always)]
     pub(crate) fn update_idle_cfs_rq_clock_pelt(&mut self, q: CfsRqId) {
         let cfs_rq = &mut self.cfs_rqs[q.index()];
@@ -337,8 +338,9 @@ impl Kernel {
             Some(child) => queues[child.index()].propagate,
             None => false,
         };
-        // Most calls find that no average moves: nothing came or left, and no period is over. Clocks start
-        // more than a period after 0, so that the first one of an entity to be attached is.
+        // Most calls find that no average moves: nothing came or left, and no period is over.
+        // Clocks start more than a period after 0, so that the first one of an entity to be
+        // attached is.
         if entity.avg.stays_within_period(now)
             && cfs_rq.avg.stays_within_period(now)
             && cfs_rq.removed.nr == 0
@@ -465,8 +467,9 @@ impl Kernel {
         cfs_rq.removed.runnable_avg += entity.avg.runnable_avg;
     }
 
-    /// A task that leaves an idle CPU with a stopped clock is aged for the time that clock missed up to `wall_clock`
-    /// (`migrate_se_pelt_lag`, 6.0). No queue's clock will do for that: the waking CPU's may be a tick old, or as old as its idleness.
+    /// A task that leaves an idle CPU with a stopped clock is aged for the time that clock missed
+    /// up to `wall_clock` (`migrate_se_pelt_lag`, 6.0). No queue's clock will do for that: the
+    /// waking CPU's may be a tick old, or as old as its idleness.
     pub(crate) fn migrate_se_pelt_lag(&mut self, se: EntityId, wall_clock: Ns) {
         let q = self.entities[se.index()].cfs_rq;
         let cfs_rq = &self.cfs_rqs[q.index()];
@@ -570,8 +573,8 @@ mod tests {
 
     #[test]
     fn an_attached_entity_gets_the_sums_that_fit_the_queues_period() {
-        // The queue is 1000 units of 1024 ns before the end of a period: its divider is 47742 − 1000 = 46742.
-        // The entity's own period is another; only its averages count.
+        // The queue is 1000 units of 1024 ns before the end of a period: its divider is 47742 −
+        // 1000 = 46742. The entity's own period is another; only its averages count.
         let mut queue = CfsRq::new(GroupId::ROOT, Cpu(0), None);
         queue.avg.period_left_ns = 1000 << 10;
         queue.avg.last_update_time = 5 * MS;
@@ -619,7 +622,8 @@ mod tests {
 
     #[test]
     fn a_tasks_load_is_its_part_of_the_queue_with_one_added() {
-        // The queue's load 3, of which the task has 12 (averages need not fit): 12 · 3 / (3 + 1) = 9.
+        // The queue's load 3, of which the task has 12 (averages need not fit): 12 · 3 /
+        // (3 + 1) = 9.
         let mut world = World::new("6.12", 1);
         world.checked = false;
         let task = world.spawn(Cpu(0));

@@ -34,7 +34,8 @@ pub(crate) mod slice_tree;
 pub mod standing;
 pub(crate) mod util_est;
 
-/// A set of flags, asked for one by one or several at once. `KIND` keeps those of two operations apart.
+/// A set of flags, asked for one by one or several at once. `KIND` keeps those of two operations
+/// apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Flags<const KIND: u8>(u8);
 

@@ -60,8 +60,9 @@ impl Kernel {
         }
     }
 
-    /// Next entity of one queue (`pick_next_entity`); `protect` = honour protection and buddies. `None` when the choice was a delayed entity,
-    /// which has been taken off: pick again from the root.
+    /// Next entity of one queue (`pick_next_entity`); `protect` = honour protection and buddies.
+    /// `None` when the choice was a delayed entity, which has been taken off: pick again from the
+    /// root.
     #[inline(always)]
     pub(super) fn pick_next_entity<P: Platform>(
         &mut self,
@@ -223,7 +224,8 @@ impl Kernel {
         while let Some(se) = level {
             let q = self.entities[se.index()].cfs_rq;
             self.set_next_entity(p, q, se, first);
-            // From 4.x on a queue that starts to run must have runtime (`account_cfs_rq_runtime(0)`).
+            // From 4.x on a queue that starts to run must have runtime
+            // (`account_cfs_rq_runtime(0)`).
             if self.account_cfs_rq_runtime(p, q, 0) {
                 self.task_throttle_setup_work(task);
             }

@@ -1,9 +1,10 @@
 //! Where an entity enters a queue.
 //!
-//! EEVDF gives an entity back the lag it left with. Inserting an entity with lag moves V towards it,
-//! which would shrink that lag; so the placed lag is inflated first. Worked example: a queue with
-//! weight W = 1024 and V = 100 ms; an entity of weight w = 1024 returns with lag 1 ms. Inflated:
-//! 1 · (1024 + 1024) / 1024 = 2 ms, so v = 98 ms. Now V is (100 + 98) / 2 = 99 ms and the lag 1 ms.
+//! EEVDF gives an entity back the lag it left with. Inserting an entity with lag moves V towards
+//! it, which would shrink that lag; so the placed lag is inflated first. Worked example: a queue
+//! with weight W = 1024 and V = 100 ms; an entity of weight w = 1024 returns with lag 1 ms.
+//! Inflated: 1 · (1024 + 1024) / 1024 = 2 ms, so v = 98 ms. Now V is (100 + 98) / 2 = 99 ms and the
+//! lag 1 ms.
 
 use super::EnqueueFlags;
 use super::eevdf::update_zero_vruntime;
@@ -28,7 +29,8 @@ pub(super) fn enqueue_in_order(
         FairClass::Eevdf => {
             let weight = entity.h_load.in_sums();
             let key = entity.vruntime.wrapping_sub(cfs_rq.min_vruntime) as i64;
-            // Like the kernel's, the sum of very light and very heavy entities may wrap from 7.1 on.
+            // Like the kernel's, the sum of very light and very heavy entities may wrap from 7.1
+            // on.
             cfs_rq.avg_vruntime = cfs_rq.avg_vruntime.wrapping_add(key.wrapping_mul(weight));
             cfs_rq.avg_load += weight as u64;
             entity.deadline
@@ -124,7 +126,8 @@ impl Kernel {
             update_zero_vruntime(&mut self.cfs_rqs[q.index()], origin);
         }
         let entity = &mut self.entities[se.index()];
-        // From 6.13 what a new weight made relative is always placed so; the feature only says who leaves that way.
+        // From 6.13 what a new weight made relative is always placed so; the feature only says who
+        // leaves that way.
         let keeps_rest = features.place_rel_deadline || self.rules.reweight == Reweight::PlaceAgain;
         if keeps_rest && entity.rel_deadline {
             entity.deadline = entity.deadline.wrapping_add(entity.vruntime);

@@ -152,7 +152,8 @@ impl Kernel {
         }
     }
 
-    /// A wakee in a throttled hierarchy does not preempt; from 6.18 only one that is parked does not.
+    /// A wakee in a throttled hierarchy does not preempt; from 6.18 only one that is parked does
+    /// not.
     fn wakee_is_throttled(&self, wakee: TaskId) -> bool {
         let task = &self.tasks[wakee.index()];
         match self.rules.throttle_model {
@@ -195,7 +196,8 @@ impl Kernel {
         Mark::WakeeLeads
     }
 
-    /// Whether a rule of one's own decides if `wakee` preempts `curr`; if so, what it decides is done.
+    /// Whether a rule of one's own decides if `wakee` preempts `curr`; if so, what it decides is
+    /// done.
     #[inline]
     pub(super) fn own_rule_decides<P: Platform>(
         &mut self,
@@ -279,8 +281,8 @@ impl Kernel {
         Mark::WakeeWouldNotBePicked
     }
 
-    /// NEXT_BUDDY from 6.19 on: the woken task is the buddy unless there is one with an earlier deadline
-    /// (`set_preempt_buddy`).
+    /// NEXT_BUDDY from 6.19 on: the woken task is the buddy unless there is one with an earlier
+    /// deadline (`set_preempt_buddy`).
     pub(super) fn set_preempt_buddy(&mut self, q: CfsRqId, pse: EntityId) {
         let deadline = |se: EntityId| self.entities[se.index()].deadline;
         let kept = self.cfs_rqs[q.index()]

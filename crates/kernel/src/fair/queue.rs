@@ -1,8 +1,8 @@
 //! Enqueue and dequeue along the group hierarchy.
 //!
-//! A task's entity goes on its group's queue of its CPU; if that queue was empty, the group's entity
-//! goes on the parent's queue, and so on to the root. Levels that were queued already only refresh
-//! their averages, weights and counters.
+//! A task's entity goes on its group's queue of its CPU; if that queue was empty, the group's
+//! entity goes on the parent's queue, and so on to the root. Levels that were queued already only
+//! refresh their averages, weights and counters.
 
 use super::load::LoadUpdate;
 use super::place::dequeue_in_order;
@@ -38,7 +38,8 @@ pub(crate) struct Counts {
 }
 
 impl Kernel {
-    /// Adds to the counters of a queue; below a `cpu.idle` group all tasks count as idle further up.
+    /// Adds to the counters of a queue; below a `cpu.idle` group all tasks count as idle further
+    /// up.
     #[inline]
     pub(crate) fn add_counts(&mut self, q: CfsRqId, counts: &mut Counts) {
         let cfs_rq = &mut self.cfs_rqs[q.index()];
@@ -394,8 +395,8 @@ impl Kernel {
         true
     }
 
-    /// Takes entities off upwards while queues become empty, then refreshes the rest. Returns whether
-    /// a throttled queue stopped the walk, `None` when the task itself is delayed instead.
+    /// Takes entities off upwards while queues become empty, then refreshes the rest. Returns
+    /// whether a throttled queue stopped the walk, `None` when the task itself is delayed instead.
     #[inline(always)]
     fn dequeue_levels<P: Platform>(
         &mut self,
@@ -530,7 +531,8 @@ impl Kernel {
             .is_some_and(|task| self.tasks[task.index()].migrating)
     }
 
-    /// Takes an entity out of the virtual time and the counters of its queue (`account_entity_dequeue`).
+    /// Takes an entity out of the virtual time and the counters of its queue
+    /// (`account_entity_dequeue`).
     #[inline(always)]
     fn leave_queue(&mut self, q: CfsRqId, se: EntityId, flags: DequeueFlags) {
         let eevdf = self.rules.fair == FairClass::Eevdf;

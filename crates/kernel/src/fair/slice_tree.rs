@@ -1,12 +1,15 @@
 //! The shortest and the longest request of a queue as the kernel knows them from 6.12 to 7.1.
 //!
-//! It keeps queued entities in a red-black tree, in the order of their deadlines, and at each node the smallest vruntime, the
-//! shortest and the longest request below it (`min_vruntime_cb`). Where the tree is rotated or an entity takes another's
-//! place, only the smallest vruntime goes along (`RB_DECLARE_CALLBACKS`), and what a node says of requests is what it said where
-//! it was. So the root may say 9.4 ms while 0.7 ms wait. From 7.2 on all three go along (`RB_DECLARE_CALLBACKS_MULTI`).
+//! It keeps queued entities in a red-black tree, in the order of their deadlines, and at each node
+//! the smallest vruntime, the shortest and the longest request below it (`min_vruntime_cb`). Where
+//! the tree is rotated or an entity takes another's place, only the smallest vruntime goes along
+//! (`RB_DECLARE_CALLBACKS`), and what a node says of requests is what it said where it was. So the
+//! root may say 9.4 ms while 0.7 ms wait. From 7.2 on all three go along
+//! (`RB_DECLARE_CALLBACKS_MULTI`).
 //!
-//! Worked example: A, B and C with deadlines 1, 2 and 3 and requests of 0.7, 2.8 and 2.8 ms come in this order. B stands below A,
-//! C below B; then B is rotated to the top. It still says what it said of itself and C: 2.8 ms.
+//! Worked example: A, B and C with deadlines 1, 2 and 3 and requests of 0.7, 2.8 and 2.8 ms come in
+//! this order. B stands below A, C below B; then B is rotated to the top. It still says what it
+//! said of itself and C: 2.8 ms.
 //!
 //! The result depends on the shape of the tree, so the tree follows the kernel's (`lib/rbtree.c`):
 //! its order of recolouring and rotations is the textbook's. A tree is kept only in queues where a
@@ -22,7 +25,8 @@ const NONE: u32 = u32::MAX;
 const LEFT: usize = 0;
 const RIGHT: usize = 1;
 
-/// An entity's place in the tree of its queue, and what it says of those below it. The latter stays when it leaves.
+/// An entity's place in the tree of its queue, and what it says of those below it. The latter stays
+/// when it leaves.
 #[derive(Clone, Copy, Debug)]
 struct SliceNode {
     child: [u32; 2],
@@ -337,8 +341,9 @@ mod tests {
 
     #[test]
     fn an_entity_that_takes_anothers_place_says_what_it_said() {
-        // Four in order: 2 is at the top, 1 and 3 below it, 4 below 3 with the shortest request, which both above know. 2 leaves,
-        // and 3 takes its place: what it said of itself and 4, and then all is computed anew from there up.
+        // Four in order: 2 is at the top, 1 and 3 below it, 4 below 3 with the shortest request,
+        // which both above know. 2 leaves, and 3 takes its place: what it said of itself and 4, and
+        // then all is computed anew from there up.
         let all = entities(&[(1, 2800), (2, 2800), (3, 2800), (4, 700)]);
         let mut trees = trees(&all);
         assert_eq!(trees.root(0).unwrap().0, 700);
@@ -346,7 +351,8 @@ mod tests {
         assert_eq!(trees.root(0).unwrap().0, 700);
     }
 
-    /// Number of black nodes on each way down, if it is the same on all, and no red node is below a red one.
+    /// Number of black nodes on each way down, if it is the same on all, and no red node is below a
+    /// red one.
     fn black_height(trees: &SliceTrees, at: u32, parent_is_red: bool) -> u32 {
         if at == NONE {
             return 0;

@@ -1,7 +1,7 @@
 //! How a fair task stands at the moment: virtual runtime, lag, utilisation.
 //!
-//! Worked example: two tasks of weight 1024 are queued with vruntimes of 10 and 14 ms. V is 12 ms, so the
-//! first has a lag of +2 ms (it is owed that much) and the second one of −2 ms.
+//! Worked example: two tasks of weight 1024 are queued with vruntimes of 10 and 14 ms. V is 12 ms,
+//! so the first has a lag of +2 ms (it is owed that much) and the second one of −2 ms.
 
 use crate::ids::TaskId;
 use crate::kernel::Kernel;
@@ -12,15 +12,16 @@ use crate::rules::FairClass;
 pub struct Standing {
     /// Virtual runtime, ns; comparable within one queue only.
     pub vruntime_ns: i64,
-    /// V − vruntime, ns, where the kernel has EEVDF and the task is queued; not bounded as the kernel bounds
-    /// it when the task leaves.
+    /// V − vruntime, ns, where the kernel has EEVDF and the task is queued; not bounded as the
+    /// kernel bounds it when the task leaves.
     pub lag_ns: Option<i64>,
     /// `util_avg`, of 1024.
     pub util: u64,
 }
 
 impl Kernel {
-    /// The standing of a task as of the last time the kernel accounted for it; nothing is brought up to date.
+    /// The standing of a task as of the last time the kernel accounted for it; nothing is brought
+    /// up to date.
     #[must_use]
     pub fn standing(&self, task: TaskId) -> Standing {
         let entity = &self.entities[self.tasks[task.index()].se.index()];

@@ -74,8 +74,8 @@ fn quarter_down(average: u32, sample: u32) -> u32 {
     (4 * average - (average - sample)) / 4
 }
 
-/// 6.8 on: up at once, down by a quarter; `highest` is the most a sample below the average may be. Returns whether the sample
-/// counts as taken.
+/// 6.8 on: up at once, down by a quarter; `highest` is the most a sample below the average may be.
+/// Returns whether the sample counts as taken.
 fn estimate(average: &mut u32, util: u32, runnable: u32, highest: u32) -> bool {
     if *average <= util {
         *average = util;

@@ -4,8 +4,8 @@
 //! compiles to nothing in release builds; in all others a test can ask which rules its scenario
 //! has reached. Decisions (see [`crate::explain`]) carry the mark of the rule that decided.
 //!
-//! Worked example: `Mark::TargetIdle` is the first rule of `select_idle_sibling` in every version, and
-//! lives in `select/sibling.rs`. A test that wakes a task whose target CPU is idle and asks
+//! Worked example: `Mark::TargetIdle` is the first rule of `select_idle_sibling` in every version,
+//! and lives in `select/sibling.rs`. A test that wakes a task whose target CPU is idle and asks
 //! [`take_reached`] afterwards finds it among the marks.
 
 mod renamed;
@@ -27,8 +27,8 @@ pub struct About {
     pub name: &'static str,
     /// The kernel function it mirrors, under its name in 6.18.
     pub function: &'static str,
-    /// The kernels it holds in: `+row` from that row of the table of changes on (`+row..` even where the row itself was
-    /// replaced), `-row` until that row; anything else as it stands.
+    /// The kernels it holds in: `+row` from that row of the table of changes on (`+row..` even
+    /// where the row itself was replaced), `-row` until that row; anything else as it stands.
     pub kernels: &'static str,
     /// File of `crates/kernel/src` it lives in.
     pub file: &'static str,
@@ -98,8 +98,8 @@ pub(crate) fn reached(mark: Mark) {
     let _ = mark;
 }
 
-/// Marks that this thread has reached since the last call, in the order of the table. Always empty in
-/// release builds, which do not take notes.
+/// Marks that this thread has reached since the last call, in the order of the table. Always empty
+/// in release builds, which do not take notes.
 pub fn take_reached() -> Vec<Mark> {
     #[cfg(debug_assertions)]
     return record::take();

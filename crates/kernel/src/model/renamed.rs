@@ -15,7 +15,8 @@ const V6_5: Version = Version::new(6, 5);
 const V6_6: Version = Version::new(6, 6);
 const V6_9: Version = Version::new(6, 9);
 
-/// Names of 6.18 with the earlier ones, oldest first. Those of 6.10 are one series ("sched/balancing: Rename …").
+/// Names of 6.18 with the earlier ones, oldest first. Those of 6.10 are one series
+/// ("sched/balancing: Rename …").
 const RENAMED: [(&str, &[Earlier]); 11] = [
     // The queue of one entity was no case of its own before EEVDF.
     ("pick_eevdf", &[(V6_5, "pick_next_entity")]),

@@ -1,16 +1,16 @@
 //! The fair server (6.12): a deadline reservation of 50 ms per second for the fair class.
 //!
 //! It replaces real-time throttling: real-time tasks may run all the time unless fair tasks would
-//! starve. While fair tasks are queued a CPU's server waits for its zero-laxity instant, the last one
-//! at which 50 ms still fit before the deadline. Time the fair class runs on its own counts, and so
-//! does idle time; once 50 ms have passed that way the server starts a new period, so it normally
-//! never acts.
+//! starve. While fair tasks are queued a CPU's server waits for its zero-laxity instant, the last
+//! one at which 50 ms still fit before the deadline. Time the fair class runs on its own counts,
+//! and so does idle time; once 50 ms have passed that way the server starts a new period, so it
+//! normally never acts.
 //!
-//! Worked example: a FIFO hog starts at t = 0 beside a fair task queued at the same time. The server's
-//! deadline is 1000 ms, its zero-laxity instant 950 ms. Nothing fair ran until then, so at 950 ms it
-//! becomes the most urgent thing on the CPU and runs the fair task for 50 ms, with a new deadline at
-//! 1950 ms. From then on, while the hog goes on, it runs 50 ms from each deadline: 1950–2000 ms,
-//! 2950–3000 ms, …
+//! Worked example: a FIFO hog starts at t = 0 beside a fair task queued at the same time. The
+//! server's deadline is 1000 ms, its zero-laxity instant 950 ms. Nothing fair ran until then, so at
+//! 950 ms it becomes the most urgent thing on the CPU and runs the fair task for 50 ms, with a new
+//! deadline at 1950 ms. From then on, while the hog goes on, it runs 50 ms from each deadline:
+//! 1950–2000 ms, 2950–3000 ms, …
 //!
 //! ```text
 //!  start ──► waiting ──zero laxity──► running ──50 ms used──► replenishing ──deadline──► running
@@ -19,11 +19,12 @@
 //!                                               stopped
 //! ```
 //!
-//! Up to 6.16 it also stops when the last fair task falls asleep, and its timer with it. From 6.17 the timer goes on: at zero
-//! laxity the server begins a period, finds nothing to run and stops, but a fair task that wakes later in that period is served at
-//! once, with a twentieth of what is left of it. Worked example: no fair task waits at 950 ms, zero laxity. One that wakes at 980
-//! beside a FIFO hog gets 48.5 ms from there on, a twentieth of the 970 to the deadline; up to 6.16 it waits until 1930 ms, zero
-//! laxity of a period that begins with its wakeup.
+//! Up to 6.16 it also stops when the last fair task falls asleep, and its timer with it. From 6.17
+//! the timer goes on: at zero laxity the server begins a period, finds nothing to run and stops,
+//! but a fair task that wakes later in that period is served at once, with a twentieth of what is
+//! left of it. Worked example: no fair task waits at 950 ms, zero laxity. One that wakes at 980
+//! beside a FIFO hog gets 48.5 ms from there on, a twentieth of the 970 to the deadline; up to 6.16
+//! it waits until 1930 ms, zero laxity of a period that begins with its wakeup.
 
 use crate::dl::to_ratio;
 use crate::ids::{Cpu, Ns, TaskId};
@@ -199,8 +200,8 @@ impl Kernel {
         self.dl_put_on(cpu, None, deadline_ns);
     }
 
-    /// Fair tasks ran for `delta`, on the server's behalf or not (`dl_server_update`). Returns whether its budget
-    /// is used up.
+    /// Fair tasks ran for `delta`, on the server's behalf or not (`dl_server_update`). Returns
+    /// whether its budget is used up.
     #[inline(always)]
     pub(crate) fn fair_server_update(&mut self, cpu: Cpu, delta: Ns) -> bool {
         let server = &mut self.rqs[cpu.index()].fair_server;

@@ -3,8 +3,8 @@
 //! Per CPU one list per priority; the first task of the most urgent list runs until it blocks,
 //! yields, is preempted by a more urgent one (and then stays first in its list), or, with SCHED_RR,
 //! has used up 100 ms. Worked example: on one CPU a FIFO task of priority 50 is preempted by one of
-//! priority 60 and a third one of priority 50 wakes meanwhile. When the 60 blocks, the preempted task
-//! goes on: preemption does not send it to the end of its list, yielding does.
+//! priority 60 and a third one of priority 50 wakes meanwhile. When the 60 blocks, the preempted
+//! task goes on: preemption does not send it to the end of its list, yielding does.
 //!
 //! | room | rules |
 //! |---|---|
@@ -61,8 +61,8 @@ impl Callbacks {
 /// Queues of the real-time class on one CPU (`struct rt_rq`).
 #[derive(Clone, Debug)]
 pub struct RtRq {
-    /// Tasks per kernel priority (0 = rt_priority 99), first to run first, the running one included.
-    /// Empty until the first real-time task arrives.
+    /// Tasks per kernel priority (0 = rt_priority 99), first to run first, the running one
+    /// included. Empty until the first real-time task arrives.
     pub queues: Vec<Vec<TaskId>>,
     /// Priorities whose list is not empty, one bit each.
     pub(crate) bitmap: u128,
@@ -78,7 +78,8 @@ pub struct RtRq {
     pub(crate) push_asked: bool,
     /// What waits for the end of the current operation (`balance_callback`).
     pub(crate) callbacks: Callbacks,
-    /// The CPU took its place for deadline tasks, and its real-time priority has not changed since (`CPUPRI_HIGHER`).
+    /// The CPU took its place for deadline tasks, and its real-time priority has not changed since
+    /// (`CPUPRI_HIGHER`).
     pub(crate) behind_deadlines: bool,
     /// Time the class ran in the current throttling period (≤ 6.11).
     pub rt_time_ns: Ns,

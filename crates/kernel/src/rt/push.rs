@@ -173,8 +173,8 @@ impl Kernel {
         }
     }
 
-    /// Takes the most urgent task that waits on `source` and may run here, if it is more urgent than
-    /// what is here.
+    /// Takes the most urgent task that waits on `source` and may run here, if it is more urgent
+    /// than what is here.
     fn pull_from<P: Platform>(&mut self, p: &mut P, cpu: Cpu, source: Cpu) -> bool {
         let allowed = |task: &&TaskId| self.tasks[task.index()].affinity.contains(cpu);
         let pushable = &self.rqs[source.index()].rt.pushable;

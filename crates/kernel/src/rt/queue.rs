@@ -146,7 +146,8 @@ impl Kernel {
         }
     }
 
-    /// Time that the running task of a class above the fair one has had since it was asked last (`update_curr_common`).
+    /// Time that the running task of a class above the fair one has had since it was asked last
+    /// (`update_curr_common`).
     pub(crate) fn update_curr_common(&mut self, cpu: Cpu) -> Ns {
         let rq = &self.rqs[cpu.index()];
         let (curr, now) = (&self.tasks[rq.curr.index()], rq.clock_task);

@@ -2,11 +2,11 @@
 //!
 //! A runaway real-time task must not lock the machine. Each CPU counts the time the class ran; when
 //! it exceeds the runtime, the class is set aside until the period timer takes a runtime off the
-//! count. Up to 5.9 a CPU first borrows from others what they did not use (RT_RUNTIME_SHARE), so that
-//! on a machine with real-time tasks on one CPU only these may run all the time. Worked example, one
-//! CPU at 1000 Hz: a FIFO hog starts with the timer at t = 0, runs until the tick at 951 ms finds
-//! more than 950 ms, and is set aside until the timer at 1000 ms leaves 1 ms on the count; the next
-//! time it may run only 949 ms and a bit.
+//! count. Up to 5.9 a CPU first borrows from others what they did not use (RT_RUNTIME_SHARE), so
+//! that on a machine with real-time tasks on one CPU only these may run all the time. Worked
+//! example, one CPU at 1000 Hz: a FIFO hog starts with the timer at t = 0, runs until the tick at
+//! 951 ms finds more than 950 ms, and is set aside until the timer at 1000 ms leaves 1 ms on the
+//! count; the next time it may run only 949 ms and a bit.
 
 use crate::ids::{Cpu, Ns};
 use crate::kernel::Kernel;
@@ -116,8 +116,8 @@ impl Kernel {
         }
     }
 
-    /// One CPU's part of the period timer (`do_sched_rt_period_timer`). Returns whether the class is
-    /// idle there.
+    /// One CPU's part of the period timer (`do_sched_rt_period_timer`). Returns whether the class
+    /// is idle there.
     fn rt_period_elapsed<P: Platform>(&mut self, p: &mut P, cpu: Cpu, overrun: u64) -> bool {
         let rt = &mut self.rqs[cpu.index()].rt;
         if !self.rules.features.rt_runtime_share && rt.rt_runtime_ns.is_some() {
@@ -143,7 +143,8 @@ impl Kernel {
                 enqueue = true;
                 let rq = &mut self.rqs[cpu.index()];
                 if rq.rt.nr_running > 0 && rq.curr_is_idle() {
-                    // A task woken while the class was throttled is not charged with the time since then.
+                    // A task woken while the class was throttled is not charged with the time since
+                    // then.
                     rq.skip_clock_update = false;
                 }
             }

@@ -17,8 +17,8 @@ pub struct Feature {
     pub until: Option<Version>,
     /// Stable series that got it too: series and first patch level.
     pub backports: &'static [(u16, u16, u16)],
-    /// First release in which turning it changes a simulation. A switch that is not modelled can only be left at
-    /// its default.
+    /// First release in which turning it changes a simulation. A switch that is not modelled can
+    /// only be left at its default.
     pub modelled: Option<Version>,
     /// Effect of the feature, in a line.
     pub description: &'static str,

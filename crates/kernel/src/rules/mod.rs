@@ -50,7 +50,8 @@ pub enum Reweight {
     ScaleLag,
     /// 6.13–6.18: lag scaled, then placed again.
     PlaceAgain,
-    /// 6.18.45 and 7.1: as `ScaleLag`, and the relative deadline of who is off the queue is scaled, too (`rescale_entity`).
+    /// 6.18.45 and 7.1: as `ScaleLag`, and the relative deadline of who is off the queue is scaled,
+    /// too (`rescale_entity`).
     Rescale,
 }
 
@@ -59,8 +60,8 @@ pub enum Reweight {
 pub enum IdleAverage {
     /// Up to 6.19: at wakeups that end an idle period whose start was noted.
     AtWakeups,
-    /// 7.0 to 7.2.6: whenever the CPU leaves idle. Where no start was noted, because a wakeup was on its way before
-    /// balancing, all time since boot counts as idle.
+    /// 7.0 to 7.2.6: whenever the CPU leaves idle. Where no start was noted, because a wakeup was
+    /// on its way before balancing, all time since boot counts as idle.
     AtEveryEnd,
     /// From 7.2.7 on: whenever the CPU leaves an idle period whose start was noted.
     AtEndsWithStart,
@@ -75,12 +76,13 @@ pub enum Protection {
     Vprot,
 }
 
-/// When the PELT clock of a CPU that runs out of work jumps to its task clock (`update_idle_rq_clock_pelt`). On a CPU at full speed the
-/// two are one; on a slow one what the class that ran last counts afterwards is counted as if the CPU were fast.
+/// When the PELT clock of a CPU that runs out of work jumps to its task clock
+/// (`update_idle_rq_clock_pelt`). On a CPU at full speed the two are one; on a slow one what the
+/// class that ran last counts afterwards is counted as if the CPU were fast.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum IdlePeltSync {
-    /// 5.4 on: with the fair class's pick, which is not asked like that when a real-time task ran last. Up to 5.0 every period was
-    /// scaled as it was counted, which comes to the same.
+    /// 5.4 on: with the fair class's pick, which is not asked like that when a real-time task ran
+    /// last. Up to 5.0 every period was scaled as it was counted, which comes to the same.
     FairOnly,
     /// 5.1 to 5.3, and from 6.18: the task that ran last, and before that is put.
     BeforePut,
@@ -88,8 +90,9 @@ pub enum IdlePeltSync {
     AfterPut,
 }
 
-/// How much the entities of a group weigh together (`sched/cgroup_mode`, 7.3). Each CPU's entity gets the part of it that
-/// corresponds to the load that the group has there, except with [`CgroupMode::Up`].
+/// How much the entities of a group weigh together (`sched/cgroup_mode`, 7.3). Each CPU's entity
+/// gets the part of it that corresponds to the load that the group has there, except with
+/// [`CgroupMode::Up`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum CgroupMode {
     /// Its shares on every CPU.
@@ -149,8 +152,8 @@ pub struct Rules {
     pub preemption: Preemption,
     /// Kernels for x86 are built with full or lazy preemption only (7.0).
     pub preempts_at_least_lazily: bool,
-    /// Built with CONFIG_PREEMPTION: for full and lazy preemption, and for PREEMPT_DYNAMIC whatever the model
-    /// (the default on x86 from 5.16).
+    /// Built with CONFIG_PREEMPTION: for full and lazy preemption, and for PREEMPT_DYNAMIC whatever
+    /// the model (the default on x86 from 5.16).
     pub config_preemption: bool,
     /// Built with CONFIG_IRQ_TIME_ACCOUNTING: no task is charged for interrupts.
     pub irq_time_accounting: bool,
@@ -182,9 +185,11 @@ pub struct Rules {
     pub slice_capped_by_latency: bool,
     /// A very long sleeper's vruntime is reset on placement (6.3).
     pub long_sleeper_reset: bool,
-    /// Waking SCHED_IDLE entities get half the minimum granularity as credit, not half the latency (5.16, CFS).
+    /// Waking SCHED_IDLE entities get half the minimum granularity as credit, not half the latency
+    /// (5.16, CFS).
     pub idle_sleeper_credit_is_granularity: bool,
-    /// Queues count tasks whose dequeue is delayed as runnable (6.12 to 6.12.6); the tasks themselves do not.
+    /// Queues count tasks whose dequeue is delayed as runnable (6.12 to 6.12.6); the tasks
+    /// themselves do not.
     pub delayed_count_as_runnable: bool,
     /// `update_cfs_group` does nothing for an empty queue (6.13).
     pub skip_empty_group_reweight: bool,
@@ -206,13 +211,15 @@ pub struct Rules {
     pub async_unthrottle: bool,
     /// Empty throttled queues do not add to throttled time (6.6).
     pub throttled_clock_only_when_queued: bool,
-    /// A queue that is throttled becomes the first of the list that refills are handed out by (up to 4.19; from then to 5.7 while
-    /// a distribution runs).
+    /// A queue that is throttled becomes the first of the list that refills are handed out by (up
+    /// to 4.19; from then to 5.7 while a distribution runs).
     pub throttled_first_in_line: bool,
-    /// A task that is still being switched away from is handed to its CPU (`WF_ON_CPU`, 5.8), before waited for.
+    /// A task that is still being switched away from is handed to its CPU (`WF_ON_CPU`, 5.8),
+    /// before waited for.
     pub switching_cpu_takes_wakeup: bool,
-    /// A CPU without tasks does its wakeups itself, whichever cache it shares (6.0 and the stable 5.15.61). Before, only one that
-    /// is still in the switch away from the wakee does (5.8), and that as well with one task.
+    /// A CPU without tasks does its wakeups itself, whichever cache it shares (6.0 and the stable
+    /// 5.15.61). Before, only one that is still in the switch away from the wakee does (5.8), and
+    /// that as well with one task.
     pub idle_cpu_wakes_itself: bool,
     /// A queue about to be throttled asks for one more nanosecond (5.8).
     pub throttle_asks_again: bool,
@@ -224,10 +231,12 @@ pub struct Rules {
     pub throttle_model: ThrottleModel,
     /// `tg->load_avg` is written at most once per this time per queue; 0 = no limit (6.7: 1 ms).
     pub tg_load_avg_interval_ns: Ns,
-    /// A queue stays on the leaf list until its group has heard that nothing is left of its load (6.19 and stable series). Before, what
-    /// `tg_load_avg_interval_ns` kept it from telling stays in `tg->load_avg` until a task of the group comes back to the CPU.
+    /// A queue stays on the leaf list until its group has heard that nothing is left of its load
+    /// (6.19 and stable series). Before, what `tg_load_avg_interval_ns` kept it from telling stays
+    /// in `tg->load_avg` until a task of the group comes back to the CPU.
     pub leaf_until_group_knows: bool,
-    /// A task that leaves an idle CPU is aged for the time its PELT clock stood still (`migrate_se_pelt_lag`, 6.0).
+    /// A task that leaves an idle CPU is aged for the time its PELT clock stood still
+    /// (`migrate_se_pelt_lag`, 6.0).
     pub migrated_sleepers_age: bool,
     /// Shares are computed from max(weight, load_avg) (4.15), else from the weight alone.
     pub shares_from_load_avg: bool,
@@ -245,45 +254,51 @@ pub struct Rules {
     pub idle_pelt_sync: IdlePeltSync,
     /// Utilisation is estimated by one value (6.8), before by two.
     pub util_est_single_value: bool,
-    /// That is done before the averages of a task that goes to sleep are brought up to date (6.12), so that what it ran last is
-    /// missing; before 6.12 after that.
+    /// That is done before the averages of a task that goes to sleep are brought up to date (6.12),
+    /// so that what it ran last is missing; before 6.12 after that.
     pub util_est_before_dequeue: bool,
-    /// The estimate of a sleeper whose dequeue is delayed leaves its queue once more when its class changes (6.12 to 6.17).
+    /// The estimate of a sleeper whose dequeue is delayed leaves its queue once more when its class
+    /// changes (6.12 to 6.17).
     pub delayed_estimate_leaves_twice: bool,
-    /// Utilisation above the CPU's capacity is no sample for the estimate to come down to (up to 6.15).
+    /// Utilisation above the CPU's capacity is no sample for the estimate to come down to (up to
+    /// 6.15).
     pub util_est_within_capacity: bool,
     /// The first `util_avg` of a task uses its weight without fraction bits (6.10); with them the
     /// result always was the upper limit.
     pub initial_util_unscaled: bool,
-    /// PLACE_DEADLINE_INITIAL halves the first request of a new task (6.12); before, the first enqueue did not know that the task was
-    /// new and placed it once more, with a whole request.
+    /// PLACE_DEADLINE_INITIAL halves the first request of a new task (6.12); before, the first
+    /// enqueue did not know that the task was new and placed it once more, with a whole request.
     pub first_request_halved: bool,
-    /// SCHED_IDLE tasks give way to others, and only SCHED_NORMAL ones preempt, whatever their groups
-    /// (up to 6.11); later that is judged among siblings.
+    /// SCHED_IDLE tasks give way to others, and only SCHED_NORMAL ones preempt, whatever their
+    /// groups (up to 6.11); later that is judged among siblings.
     pub idle_policy_gives_way: bool,
     /// `sched_setattr` sets the length of requests, and groups ask for the shortest among theirs
     /// (6.12).
     pub custom_slices: bool,
-    /// Lag is bounded by the longest request queued and a tick, instead of two own requests or a tick
-    /// (7.0 and stable 6.18).
+    /// Lag is bounded by the longest request queued and a tick, instead of two own requests or a
+    /// tick (7.0 and stable 6.18).
     pub lag_limit_by_longest: bool,
-    /// A new weight rescales what is left of the running entity's protection (7.0 and 6.18.45). 6.18.17 has the lines for it, but up to
-    /// 6.18.44 `vprot` shares its memory with `vlag`, which is written first.
+    /// A new weight rescales what is left of the running entity's protection (7.0 and 6.18.45).
+    /// 6.18.17 has the lines for it, but up to 6.18.44 `vprot` shares its memory with `vlag`, which
+    /// is written first.
     pub reweight_scales_protection: bool,
     /// Protection is set at picks only, not when the running task is changed (7.0 and stable 6.18).
     pub protection_at_pick_only: bool,
-    /// The origin of sums of virtual time follows the average (7.0); before, it was the vruntime of the task picked last.
+    /// The origin of sums of virtual time follows the average (7.0); before, it was the vruntime of
+    /// the task picked last.
     pub origin_follows_average: bool,
-    /// Real time becomes virtual by a division by all of the weight (7.1), before by the inverse of its whole part.
+    /// Real time becomes virtual by a division by all of the weight (7.1), before by the inverse of
+    /// its whole part.
     pub divides_by_full_weight: bool,
     /// Weights count with their fraction bits in sums of virtual time (7.1).
     pub full_weight_in_sums: bool,
-    /// The lag of an entity whose dequeue is delayed never falls (7.1); before, only what it gains above zero was dropped.
+    /// The lag of an entity whose dequeue is delayed never falls (7.1); before, only what it gains
+    /// above zero was dropped.
     pub delayed_lag_never_falls: bool,
     /// A forked task, or one whose dequeue is delayed, preempts by a shorter request only (6.19).
     pub forks_do_not_preempt: bool,
-    /// Whether a wakeup preempts is asked of the pick itself (7.1): buddies count, and delayed entities that would be
-    /// picked are taken off.
+    /// Whether a wakeup preempts is asked of the pick itself (7.1): buddies count, and delayed
+    /// entities that would be picked are taken off.
     pub wakeup_asks_pick: bool,
     /// A sum of load is compared with what its average stands for in 64 bits (7.0), before in 32,
     /// and after additions too.
@@ -295,25 +310,29 @@ pub struct Rules {
     pub moved_task_preempts: bool,
     /// Where the tree of a queue is rotated, what it says of requests stays behind (6.12 to 7.1).
     pub rotations_lose_slices: bool,
-    /// A new affinity, or nice value of a real-time task, brings the clock of its CPU up to date even where nothing changes (up to 6.18).
+    /// A new affinity, or nice value of a real-time task, brings the clock of its CPU up to date
+    /// even where nothing changes (up to 6.18).
     pub changes_read_clock_first: bool,
-    /// Behind a real-time or migration thread a CPU balances before it picks, if no fair task is queued, not even one whose
-    /// dequeue is delayed (5.4 to 6.18); else when the pick finds nothing.
+    /// Behind a real-time or migration thread a CPU balances before it picks, if no fair task is
+    /// queued, not even one whose dequeue is delayed (5.4 to 6.18); else when the pick finds
+    /// nothing.
     pub balances_before_picking: bool,
-    /// A request to skip an update of the clock that comes up during a pick is left for the next switch (6.7); before, the switch
-    /// at hand dropped it.
+    /// A request to skip an update of the clock that comes up during a pick is left for the next
+    /// switch (6.7); before, the switch at hand dropped it.
     pub clock_skip_stays: bool,
     /// When the average idle time of a CPU follows.
     pub idle_average: IdleAverage,
-    /// One order for all tasks of a CPU, each with its part of the CPU over all levels as its weight (7.3); before, one order for each
-    /// group's queue.
+    /// One order for all tasks of a CPU, each with its part of the CPU over all levels as its
+    /// weight (7.3); before, one order for each group's queue.
     pub flat_pick: bool,
     /// How many times its shares a group's entities weigh together (7.3).
     pub cgroup_mode: CgroupMode,
-    /// A queue is throttled when it is charged (7.3), before when its running task is put or a task is picked.
+    /// A queue is throttled when it is charged (7.3), before when its running task is put or a task
+    /// is picked.
     pub throttles_when_charged: bool,
-    /// Shorter requests in the queue end protection at the vruntime from which the running task is not eligible, and a shorter
-    /// request preempts whenever it is eligible (7.3); before, protection ended after the length of the shortest.
+    /// Shorter requests in the queue end protection at the vruntime from which the running task is
+    /// not eligible, and a shorter request preempts whenever it is eligible (7.3); before,
+    /// protection ended after the length of the shortest.
     pub protects_until_ineligible: bool,
     /// Picks honour any buddy (6.14), before only those of wakeups with NEXT_BUDDY (EEVDF).
     pub picks_any_buddy: bool,
@@ -327,9 +346,11 @@ pub struct Rules {
     pub rt_throttling: bool,
     /// Fair tasks have a reservation under real-time load (6.12).
     pub fair_server: bool,
-    /// It stops when the last fair task goes to sleep (6.12 to 6.16); from 6.17 when it finds nothing to run.
+    /// It stops when the last fair task goes to sleep (6.12 to 6.16); from 6.17 when it finds
+    /// nothing to run.
     pub fair_server_stops_when_empty: bool,
-    /// A server that ran, stopped and starts in a later period runs at once (6.12 to 6.18.8), instead of waiting for zero laxity.
+    /// A server that ran, stopped and starts in a later period runs at once (6.12 to 6.18.8),
+    /// instead of waiting for zero laxity.
     pub fair_server_starts_running: bool,
     /// Idle time uses its budget up as it passes, and a period that begins in idle ends it (7.1);
     /// before, idle time was taken off when idle ended.
@@ -342,14 +363,16 @@ pub struct Rules {
     pub fair_server_counts: bool,
     /// A task that is pushed or pulled may preempt, as after a wakeup (7.1).
     pub moved_locked_preempts: bool,
-    /// A task of a class above the fair one is put and set again when it is picked once more (up to 6.11).
+    /// A task of a class above the fair one is put and set again when it is picked once more (up to
+    /// 6.11).
     pub puts_before_picking: bool,
     /// Deadline tasks are none of the real-time ones where a real-time task looks for a CPU (6.12).
     pub rt_is_not_deadline: bool,
     /// A CPU counts as overloaded with deadline tasks when one waits that may go (6.7), before when
     /// there are two of which one may go.
     pub dl_overload_by_pushable: bool,
-    /// Reclaiming is scaled by what may be reserved (6.5); before, tasks below their reservation were charged too much.
+    /// Reclaiming is scaled by what may be reserved (6.5); before, tasks below their reservation
+    /// were charged too much.
     pub grub_of_max_bw: bool,
     /// Another reservation pulls and reschedules only if the deadline changed (6.19).
     pub dl_change_compares: bool,
@@ -357,10 +380,11 @@ pub struct Rules {
     pub dl_moved_renews: bool,
     /// Pushes pass over a task that still runs (7.3).
     pub dl_pushes_waiting_only: bool,
-    /// An idle CPU that is asked to reschedule for nothing looks for no tasks elsewhere (`SM_IDLE`, 6.12).
+    /// An idle CPU that is asked to reschedule for nothing looks for no tasks elsewhere (`SM_IDLE`,
+    /// 6.12).
     pub idle_reenters: bool,
-    /// A CPU counts as overloaded with real-time tasks when one waits that may go (6.7), before when
-    /// there are two of which one may go.
+    /// A CPU counts as overloaded with real-time tasks when one waits that may go (6.7), before
+    /// when there are two of which one may go.
     pub rt_overload_by_pushable: bool,
     /// Searches for a CPU with less urgent work take equals in turn (5.11).
     pub rt_distributes: bool,
@@ -377,14 +401,15 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Whether lag and protection of an entity share their memory, as up to 6.18.44: whichever is written overwrites the other.
+    /// Whether lag and protection of an entity share their memory, as up to 6.18.44: whichever is
+    /// written overwrites the other.
     #[inline(always)]
     pub(crate) fn lag_overwrites_protection(&self) -> bool {
         !self.reweight_scales_protection
     }
 
-    /// The rules of `version` as released, for `cpus` online CPUs and a tick of `hz`: those of the oldest release with every
-    /// change since.
+    /// The rules of `version` as released, for `cpus` online CPUs and a tick of `hz`: those of the
+    /// oldest release with every change since.
     pub fn of(version: Version, cpus: u32, hz: u32) -> Self {
         let mut rules = Self::oldest(cpus, hz);
         rules.version = version;

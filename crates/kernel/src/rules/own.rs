@@ -1,12 +1,12 @@
 //! Rules of your own, as named patches. This is the one file to edit.
 //!
-//! A patch of your own is a function that changes a decision, and a row in [`OWN`] that names it. The
-//! name then works like that of any other patch: `patches = ["waker-sibling"]` in an experiment,
-//! `schedcast list patches`, and variants with and without it side by side.
+//! A patch of your own is a function that changes a decision, and a row in [`OWN`] that names it.
+//! The name then works like that of any other patch: `patches = ["waker-sibling"]` in an
+//! experiment, `schedcast list patches`, and variants with and without it side by side.
 //!
-//! Worked example, `waker-sibling` below: CPU 2 (threads 2 and 6 are one core) wakes a task that last
-//! ran on busy CPU 5. Stock 6.12 may look through the whole cache; with the patch idle CPU 6 is taken at
-//! once, because the data just written is in the core's own cache.
+//! Worked example, `waker-sibling` below: CPU 2 (threads 2 and 6 are one core) wakes a task that
+//! last ran on busy CPU 5. Stock 6.12 may look through the whole cache; with the patch idle CPU 6
+//! is taken at once, because the data just written is in the core's own cache.
 //!
 //! Where no hook exists, put the change where the rule is, under
 //! `if self.rules.own.has("my-patch")`, and leave [`Hooks::NONE`] in its row.
@@ -57,8 +57,8 @@ pub struct Preemption {
     pub curr: TaskId,
 }
 
-/// Places where a rule of your own is asked before the kernel's; `None` from it leaves the decision to
-/// the kernel.
+/// Places where a rule of your own is asked before the kernel's; `None` from it leaves the decision
+/// to the kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Hooks {
     /// `select_idle_sibling`: the CPU for a woken task.

@@ -22,7 +22,8 @@ pub struct KernelChoice<'a> {
     pub cpus: u32,
     /// Tick frequency, Hz.
     pub hz: u32,
-    /// Preemption model. Where a kernel has no other than full and lazy (7.0), none and voluntary stand for lazy.
+    /// Preemption model. Where a kernel has no other than full and lazy (7.0), none and voluntary
+    /// stand for lazy.
     pub preemption: Preemption,
     /// PREEMPT_DYNAMIC; `None` = as x86 has it by default.
     pub preempt_dynamic: Option<bool>,
@@ -183,8 +184,8 @@ impl Rules {
     /// The rules of a kernel as an experiment describes it.
     ///
     /// # Errors
-    /// An unknown name, a patch without effect, a feature or tunable the version does not have, or a
-    /// value out of range: the word, what is wrong with it, and the nearest valid name.
+    /// An unknown name, a patch without effect, a feature or tunable the version does not have, or
+    /// a value out of range: the word, what is wrong with it, and the nearest valid name.
     pub fn resolve(choice: &KernelChoice<'_>) -> Result<Rules, RulesError> {
         let version = choice.version;
         let refuse = |word: &str, problem| RulesError {
@@ -212,7 +213,8 @@ impl Rules {
         for &word in choice.patches {
             apply_patch(&mut rules, word).map_err(|problem| refuse(word, problem))?;
         }
-        // A queue that is throttled leaves the order of its parent's entities; of tasks in one order there is none to leave.
+        // A queue that is throttled leaves the order of its parent's entities; of tasks in one
+        // order there is none to leave.
         if rules.flat_pick && rules.throttle_model == ThrottleModel::Queue {
             return Err(refuse("flat-pick", Problem::PatchBuildsOn("task-throttle")));
         }

@@ -1,8 +1,8 @@
 //! Kernel releases, and from which of them on something holds.
 //!
-//! A mechanism usually arrives with a release and is sometimes carried back to stable series. Worked
-//! example: the 0.70 ms base slice came with 6.15 and with the stable kernels 6.12.31 and 6.14.9. So
-//! `6.14` and `6.12.30` have 0.75 ms, `6.12.31` and `6.15` have 0.70.
+//! A mechanism usually arrives with a release and is sometimes carried back to stable series.
+//! Worked example: the 0.70 ms base slice came with 6.15 and with the stable kernels 6.12.31 and
+//! 6.14.9. So `6.14` and `6.12.30` have 0.75 ms, `6.12.31` and `6.15` have 0.70.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,7 +22,8 @@ pub struct Version {
 pub const OLDEST: Version = Version::new(4, 5);
 /// The newest release whose rules are known.
 pub const NEWEST: Version = Version::new(7, 3);
-/// The release that is simulated where none is named: the newest one that was held against measurements.
+/// The release that is simulated where none is named: the newest one that was held against
+/// measurements.
 pub const DEFAULT: Version = Version::new(6, 18);
 /// Last release of each finished major number.
 const LAST_OF_MAJOR: [Version; 3] = [
@@ -60,8 +61,9 @@ impl Version {
             })
     }
 
-    /// The release whose rules are used for the kernel named by `text`, and the named release itself
-    /// where it is newer than every known one: 7.9.2 is modelled with the rules of [`NEWEST`].
+    /// The release whose rules are used for the kernel named by `text`, and the named release
+    /// itself where it is newer than every known one: 7.9.2 is modelled with the rules of
+    /// [`NEWEST`].
     ///
     /// # Errors
     /// As [`str::parse`], except that a kernel newer than every known one is no error.
@@ -165,8 +167,8 @@ impl std::error::Error for VersionError {}
 impl FromStr for Version {
     type Err = VersionError;
 
-    /// Reads `5.14` or `6.12.117`, the tag `v6.12`, and what `uname -r` says: `6.12.117+deb-amd64` is 6.12.117 with
-    /// a vendor's changes, which are not known here.
+    /// Reads `5.14` or `6.12.117`, the tag `v6.12`, and what `uname -r` says: `6.12.117+deb-amd64`
+    /// is 6.12.117 with a vendor's changes, which are not known here.
     fn from_str(text: &str) -> Result<Self, VersionError> {
         let bad_form = || VersionError::Form(text.to_string());
         let version = text.strip_prefix('v').unwrap_or(text);
@@ -195,7 +197,8 @@ impl FromStr for Version {
     }
 }
 
-/// Whether `suffix` is nothing, or what a build adds to its release: `+`, `-rc3`, `-fc-v595`, `+deb-amd64`.
+/// Whether `suffix` is nothing, or what a build adds to its release: `+`, `-rc3`, `-fc-v595`,
+/// `+deb-amd64`.
 fn is_vendors(suffix: &str) -> bool {
     let is_of_a_name = |letter: char| letter.is_ascii_alphanumeric() || "-+._~".contains(letter);
     let has_letter = suffix.contains(|letter: char| letter.is_ascii_alphabetic());

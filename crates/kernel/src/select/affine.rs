@@ -1,7 +1,7 @@
 //! The waking CPU or the previous one (`wake_affine`).
 //!
-//! Worked example (6.12, both CPUs of capacity 1024, percentage 117): CPU 0 wakes a task of load 500
-//! that last ran on CPU 1, no sync, neither CPU idle. Loads are 700 and 1800. Here it would be
+//! Worked example (6.12, both CPUs of capacity 1024, percentage 117): CPU 0 wakes a task of load
+//! 500 that last ran on CPU 1, no sync, neither CPU idle. Loads are 700 and 1800. Here it would be
 //! (700 + 500) · 100 = 120000, there (1800 − 500) · 108 = 140400: the waking CPU.
 
 use super::WakeAffine;
@@ -64,8 +64,8 @@ impl Kernel {
             if !rules.wa_idle_needs_cache {
                 return Some((this, Mark::AffineThisIdle));
             }
-            // An idle waking CPU means an interrupt; only a shared cache makes that a reason to move,
-            // and not when the previous CPU is idle too.
+            // An idle waking CPU means an interrupt; only a shared cache makes that a reason to
+            // move, and not when the previous CPU is idle too.
             if self.domains.share_cache(this, prev) {
                 return Some(if self.available_idle_cpu(prev) {
                     (prev, Mark::AffineBothIdle)
@@ -201,8 +201,8 @@ impl Kernel {
         here <= there
     }
 
-    /// Change of a CPU's load when `load` joins the task's group there and the group as a whole gets
-    /// `whole` heavier (`effective_load`).
+    /// Change of a CPU's load when `load` joins the task's group there and the group as a whole
+    /// gets `whole` heavier (`effective_load`).
     fn effective_load(&self, task: TaskId, cpu: Cpu, mut load: i64, mut whole: i64) -> i64 {
         let mut group = self.tasks[task.index()].group;
         while let Some(parent) = self.groups[group.index()].parent {
@@ -235,9 +235,10 @@ mod tests {
     use crate::task::Policy;
     use crate::tests::world::World;
 
-    /// 4.12, two CPUs and a group with 400 of its load of 1000 on CPU 0 and 600 on CPU 1. Its entities weigh their part of
-    /// 1024 shares there, 409 and 614. A task of the group runs on each CPU; the CPUs' loads are 700 and 1000. Gives
-    /// them, the one on CPU 0 with a load of 300, and a third of 500.
+    /// 4.12, two CPUs and a group with 400 of its load of 1000 on CPU 0 and 600 on CPU 1. Its
+    /// entities weigh their part of 1024 shares there, 409 and 614. A task of the group runs on
+    /// each CPU; the CPUs' loads are 700 and 1000. Gives them, the one on CPU 0 with a load of 300,
+    /// and a third of 500.
     fn group_on_two_cpus() -> (World, [TaskId; 3]) {
         let mut world = World::new("4.12", 2);
         world.checked = false;
@@ -268,8 +269,8 @@ mod tests {
     fn a_group_that_grows_on_one_cpu_weighs_less_on_the_other() {
         let (world, [waker, _, task]) = group_on_two_cpus();
         let kernel = &world.kernel;
-        // With 500 more on CPU 0 the group has 1500. CPU 0: 900 · 1024 / 1500 = 614, 205 more than 409;
-        // CPU 1: 600 · 1024 / 1500 = 409, 205 less than 614.
+        // With 500 more on CPU 0 the group has 1500. CPU 0: 900 · 1024 / 1500 = 614, 205 more than
+        // 409; CPU 1: 600 · 1024 / 1500 = 409, 205 less than 614.
         assert_eq!(kernel.effective_load(task, Cpu(0), 500, 500), 205);
         assert_eq!(kernel.effective_load(task, Cpu(1), 0, 500), -205);
         // With 300 less on CPU 0 it has 700: 100 · 1024 / 700 = 146 and 600 · 1024 / 700 = 877.

@@ -1,8 +1,9 @@
 //! An idle CPU with the capacity that a task needs (`select_idle_capacity`, `asym_fits_cpu`).
 //!
-//! Worked example (capacities 446 on CPUs 0–3 and 1024 on 4–7, all idle): a task with a utilisation of 400 wakes, CPU 2 is the
-//! target. It does not fit there, so the search goes 2, 3, 4 and ends at CPU 4, the first on which it fits. While CPUs 4–7 are busy it
-//! goes to CPU 2, the first of the largest idle ones.
+//! Worked example (capacities 446 on CPUs 0–3 and 1024 on 4–7, all idle): a task with a utilisation
+//! of 400 wakes, CPU 2 is the target. It does not fit there, so the search goes 2, 3, 4 and ends at
+//! CPU 4, the first on which it fits. While CPUs 4–7 are busy it goes to CPU 2, the first of the
+//! largest idle ones.
 
 use crate::capacity::fits_capacity;
 use crate::ids::{Cpu, TaskId};
@@ -10,7 +11,8 @@ use crate::kernel::Kernel;
 use crate::model::{Mark, reached};
 use crate::platform::Platform;
 
-/// How well an idle CPU fits a task, best first (`enum asym_fits_state` of 7.2; before, whole cores did not count).
+/// How well an idle CPU fits a task, best first (`enum asym_fits_state` of 7.2; before, whole cores
+/// did not count).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fit {
     /// An idle core without the capacity.
@@ -28,8 +30,8 @@ impl Kernel {
         !self.domains.asym_active || (self.has_whole_core(cpu) && self.task_fits_cpu(task, cpu))
     }
 
-    /// The first idle CPU on which the task fits, in the lowest domain that has all capacities; else the idle one with the most capacity
-    /// (`select_idle_capacity`).
+    /// The first idle CPU on which the task fits, in the lowest domain that has all capacities;
+    /// else the idle one with the most capacity (`select_idle_capacity`).
     pub(super) fn select_idle_capacity<P: Platform>(
         &mut self,
         p: &mut P,

@@ -6,8 +6,9 @@
 //! finds the CPU idle as well, and two tasks end up on it while another CPU stays without one. All
 //! of that touches lines of other CPUs, so on a large machine it takes a microsecond and more.
 //!
-//! Worked example, 250 ns from choice to mark: CPU 0 chooses idle CPU 5 at 1000 ns and marks it at 1250. A search that
-//! begins on CPU 3 at 1100 chooses CPU 5 too; one that begins at 1300 does not.
+//! Worked example, 250 ns from choice to mark: CPU 0 chooses idle CPU 5 at 1000 ns and marks it
+//! at 1250. A search that begins on CPU 3 at 1100 chooses CPU 5 too; one that begins at 1300 does
+//! not.
 
 use crate::cpuset::CpuSet;
 use crate::ids::{Cpu, Ns};
@@ -31,7 +32,8 @@ pub(crate) struct Claims {
     /// In the order of choice; the first `over` are forgotten.
     latest: Vec<Claim>,
     over: usize,
-    /// By CPU, when the last of its claims is marked; 0 = it has none. Most searches ask about two or three CPUs.
+    /// By CPU, when the last of its claims is marked; 0 = it has none. Most searches ask about two
+    /// or three CPUs.
     of_cpu: Table<Ns>,
     /// From the choice to the mark; 0 = at once.
     pub(crate) mark_ns: Ns,
@@ -88,7 +90,8 @@ impl Claims {
         unseen
     }
 
-    /// Claims under way at `now`. A large machine chooses a thousand times within the disorder; they are among the last.
+    /// Claims under way at `now`. A large machine chooses a thousand times within the disorder;
+    /// they are among the last.
     fn under_way(&self, now: Ns) -> &[Claim] {
         let known = &self.latest[self.over..];
         let last = known

@@ -1,10 +1,10 @@
 //! The idlest CPU for a task that starts or executes a program (`sched_balance_find_dst_cpu`,
 //! `find_idlest_cpu`).
 //!
-//! Worked example (two nodes of 16 CPUs, kernel 6.12): CPU 0 forks while it is the only busy CPU. At
-//! the NUMA level the local node has 15 idle CPUs and the other 16; a difference of 1 with 2 tasks, not
-//! more than `imb_numa_nr`, stays local. Inside the node each CPU is a group: the local one has no
-//! idle CPU, the others have one each, so the first of them is chosen.
+//! Worked example (two nodes of 16 CPUs, kernel 6.12): CPU 0 forks while it is the only busy CPU.
+//! At the NUMA level the local node has 15 idle CPUs and the other 16; a difference of 1 with 2
+//! tasks, not more than `imb_numa_nr`, stays local. Inside the node each CPU is a group: the local
+//! one has no idle CPU, the others have one each, so the first of them is chosen.
 
 use super::{IdlestGroup, SchedIdleCpus, WakeKind};
 use crate::balance::{GroupStats, GroupType, NumaAllowance, adjust_numa_imbalance};
@@ -310,8 +310,8 @@ impl Kernel {
         }
     }
 
-    /// 4.10–5.4: the group with the most spare capacity, at fork and otherwise the least runnable, then
-    /// the least average load.
+    /// 4.10–5.4: the group with the most spare capacity, at fork and otherwise the least runnable,
+    /// then the least average load.
     fn find_idlest_group_by_spare<P: Platform>(
         &mut self,
         p: &mut P,

@@ -11,10 +11,10 @@
 //! | `idlest` | the idlest CPU of the machine, for fork and exec |
 //! | `pack` | the waker's CPU while it has room, on one provider's kernel |
 //!
-//! Worked example (6.18, 8 CPUs, one LLC): a pipe writer on CPU 2 wakes the reader, which last ran on
-//! CPU 5, and announces that it will sleep. Neither wakes many tasks, so the wakeup is affine; CPU 2
-//! runs only the writer, so CPU 2 is the target. It is not idle, but CPU 5 is, shares the cache and
-//! still has the reader's data: CPU 5.
+//! Worked example (6.18, 8 CPUs, one LLC): a pipe writer on CPU 2 wakes the reader, which last ran
+//! on CPU 5, and announces that it will sleep. Neither wakes many tasks, so the wakeup is affine;
+//! CPU 2 runs only the writer, so CPU 2 is the target. It is not idle, but CPU 5 is, shares the
+//! cache and still has the reader's data: CPU 5.
 
 mod affine;
 mod capacity;
@@ -53,8 +53,8 @@ pub enum WakeKind {
 
 impl Kernel {
     /// `select_task_rq_fair`: the fast path near the waking or previous CPU for wakeups, the slow
-    /// path through the machine for fork and exec. The CPU returned may be forbidden by affinity when
-    /// that changed while the task slept.
+    /// path through the machine for fork and exec. The CPU returned may be forbidden by affinity
+    /// when that changed while the task slept.
     pub(crate) fn select_task_rq_fair<P: Platform>(
         &mut self,
         p: &mut P,

@@ -61,8 +61,8 @@ pub struct PlacementRules {
     pub wa_idle_needs_cache: bool,
     /// `wake_affine_idle`: an idle previous CPU settles the matter (5.11).
     pub wa_idle_prefers_prev: bool,
-    /// `wake_affine_idle`: tasks whose dequeue is delayed do not count as running beside a waker that
-    /// is about to sleep (6.16 and the stable series since June 2025).
+    /// `wake_affine_idle`: tasks whose dequeue is delayed do not count as running beside a waker
+    /// that is about to sleep (6.16 and the stable series since June 2025).
     pub wa_idle_ignores_delayed: bool,
     /// The wakeup of a parent by a task that exits is not taken for sync (4.17).
     pub exit_is_not_sync: bool,
@@ -86,8 +86,8 @@ pub struct PlacementRules {
     pub per_cpu_kthread_stacks: bool,
     /// … but not from an interrupt that hit it (5.17).
     pub per_cpu_kthread_in_task_only: bool,
-    /// The waker's `recent_used_cpu` becomes its CPU at affine wakeups, the wakee's changes at a hit
-    /// only (4.16–5.14). From 5.15 the wakee's becomes its previous CPU at every such search.
+    /// The waker's `recent_used_cpu` becomes its CPU at affine wakeups, the wakee's changes at a
+    /// hit only (4.16–5.14). From 5.15 the wakee's becomes its previous CPU at every such search.
     pub recent_used_cpu_of_waker: bool,
     /// Affinity is tested for the CPU just stored instead of the candidate (5.15–6.4 but
     /// for later stable kernels).
@@ -96,7 +96,8 @@ pub struct PlacementRules {
     pub idlest_group: IdlestGroup,
     /// The NUMA imbalance allowed at fork is at most the number of allowed local CPUs (6.0).
     pub idlest_numa_within_affinity: bool,
-    /// `find_idlest_group` by spare capacity leaves a node only for one with clearly less load (4.17).
+    /// `find_idlest_group` by spare capacity leaves a node only for one with clearly less load
+    /// (4.17).
     pub idlest_prefers_node: bool,
     /// `find_idlest_group` looks at allowed CPUs only (5.17).
     pub idlest_allowed_only: bool,

@@ -1,7 +1,8 @@
-//! The search through a last level cache (`select_idle_cpu`, `select_idle_core`, `select_idle_smt`).
+//! The search through a last level cache (`select_idle_cpu`, `select_idle_core`,
+//! `select_idle_smt`).
 //!
-//! The kernel looks at one CPU after the other. Idle CPUs are kept as bit sets here, so the answer is
-//! the first common bit; what is charged is the number of CPUs the kernel would have looked at.
+//! The kernel looks at one CPU after the other. Idle CPUs are kept as bit sets here, so the answer
+//! is the first common bit; what is charged is the number of CPUs the kernel would have looked at.
 //!
 //! Worked example: LLC of CPUs 0–7, target 2, CPUs 1 and 6 idle, scan limit 5. The order is
 //! 3 4 5 6: CPU 6 is found at the fourth look. With a limit of 3 the scan gives up after CPU 5.
@@ -353,8 +354,8 @@ impl Kernel {
     }
 }
 
-/// CPUs a scan may look at with SIS_PROP. The kernel counts down before each look, so it looks at one
-/// fewer than the proportion of idle time to cost; at least 3.
+/// CPUs a scan may look at with SIS_PROP. The kernel counts down before each look, so it looks at
+/// one fewer than the proportion of idle time to cost; at least 3.
 pub(crate) const fn sis_prop_looks(idle_ns: Ns, cost_ns: Ns, llc_size: u64) -> u64 {
     let span = llc_size * idle_ns;
     let nr = if span > 4 * cost_ns {

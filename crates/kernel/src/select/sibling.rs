@@ -1,8 +1,8 @@
 //! An idle CPU that shares the target's last level cache (`select_idle_sibling`).
 //!
 //! Worked example: target CPU 2 is busy, the previous CPU 5 is busy, the task ran on CPU 7 before
-//! that, and CPU 7 is idle and shares the cache: CPU 7, without a scan. That rule (4.16) keeps a task
-//! that is woken in turn from two CPUs on those two.
+//! that, and CPU 7 is idle and shares the cache: CPU 7, without a scan. That rule (4.16) keeps a
+//! task that is woken in turn from two CPUs on those two.
 
 use super::{IdleScan, SchedIdleCpus};
 use crate::ids::{Cpu, TaskId};
@@ -104,8 +104,8 @@ impl Kernel {
             || (self.sched_idle_cpus() != SchedIdleCpus::Busy && self.sched_idle_cpu(cpu))
     }
 
-    /// A per-CPU kernel thread that completes work for a task of its own CPU will sleep at once: the
-    /// wakeup is as good as sync, and the task stays (5.6).
+    /// A per-CPU kernel thread that completes work for a task of its own CPU will sleep at once:
+    /// the wakeup is as good as sync, and the task stays (5.6).
     fn may_stack_on_waker(&self, this: Cpu, prev: Cpu, context: Context) -> bool {
         let rules = &self.rules.placement;
         if !rules.per_cpu_kthread_stacks || prev != this {

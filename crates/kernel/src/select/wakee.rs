@@ -3,8 +3,8 @@
 //! Worked example: a dispatcher wakes 20 workers in turn, each worker always the dispatcher. The
 //! dispatcher's flips grow by 20 a round, the workers' stay at 0 or 1. Against an LLC of 8 CPUs the
 //! workers' count is below 8, so wakeups stay affine. With 20 dispatchers sharing the workers both
-//! counts grow; once the smaller is ≥ 8 and the larger ≥ 8 times the smaller, the partners no longer
-//! fit one cache and the wakeup is wide.
+//! counts grow; once the smaller is ≥ 8 and the larger ≥ 8 times the smaller, the partners no
+//! longer fit one cache and the wakeup is wide.
 
 use crate::ids::{Cpu, TaskId};
 use crate::kernel::Kernel;
@@ -29,7 +29,8 @@ impl Kernel {
         let tick_ns = self.rules.tick_ns;
         let hz = u64::from(self.rules.hz);
         let decayed_ns = self.tasks[waker.index()].wakee_flip_decay_ns;
-        // More than HZ jiffies lie more than HZ ticks apart: nearly always there is nothing to divide.
+        // More than HZ jiffies lie more than HZ ticks apart: nearly always there is nothing to
+        // divide.
         if now > decayed_ns + hz * tick_ns {
             let jiffy = self.jiffies(now);
             if jiffy > self.jiffies(decayed_ns) + hz {
@@ -46,8 +47,9 @@ impl Kernel {
         }
     }
 
-    /// A forked task begins with its parent's record: `dup_task_struct` copies the task as it is and nothing
-    /// clears these fields. The workers of a program that a busy shell started have flips before they wake a task.
+    /// A forked task begins with its parent's record: `dup_task_struct` copies the task as it is
+    /// and nothing clears these fields. The workers of a program that a busy shell started have
+    /// flips before they wake a task.
     pub fn inherit_wakees(&mut self, parent: TaskId, child: TaskId) {
         let parent = &self.tasks[parent.index()];
         let (flips, decay_ns, last) = (

@@ -1,4 +1,5 @@
-//! Bandwidth control by hand: throttling, burst, slack, expiry, hierarchy, the two ways to unthrottle.
+//! Bandwidth control by hand: throttling, burst, slack, expiry, hierarchy, the two ways to
+//! unthrottle.
 
 use super::world::{MS, US, World};
 use crate::group::BandwidthStat;
@@ -207,10 +208,10 @@ fn what_a_queue_does_not_use_returns_to_the_pool() {
 
 #[test]
 fn slack_returned_by_one_cpu_releases_another() {
-    // 20 ms per 100 in slices of 10. Both CPUs draw one; CPU 0 uses it up at 10 ms and is throttled.
-    // CPU 1 slept at 2 ms: 7 ms returned then, so CPU 0 gets those 7 first and is throttled at 17.
-    // With CPU 1 sleeping at 12 ms instead (having drawn 10 and run 2 since 10 ms) the 7 ms return
-    // while CPU 0 waits, but that is no more than a slice.
+    // 20 ms per 100 in slices of 10. Both CPUs draw one; CPU 0 uses it up at 10 ms and is
+    // throttled. CPU 1 slept at 2 ms: 7 ms returned then, so CPU 0 gets those 7 first and is
+    // throttled at 17. With CPU 1 sleeping at 12 ms instead (having drawn 10 and run 2 since 10 ms)
+    // the 7 ms return while CPU 0 waits, but that is no more than a slice.
     let run = |slice_ms: u64| {
         let mut world = World::with("6.1", 2, |rules| {
             rules.bandwidth_slice_ns = slice_ms * MS;
@@ -246,7 +247,8 @@ fn slack_returned_by_one_cpu_releases_another() {
 #[test]
 fn the_slack_timer_hands_out_what_returned_late() {
     // Slices of 2 ms, quota 30 per 100 ms. CPU 1 holds 12 ms through one big slice drawn before the
-    // slice size was lowered; it sleeps when CPU 0 is throttled already, and 5 ms later CPU 0 goes on.
+    // slice size was lowered; it sleeps when CPU 0 is throttled already, and 5 ms later CPU 0 goes
+    // on.
     let mut world = World::with("6.1", 2, |rules| rules.bandwidth_slice_ns = 20 * MS);
     let group = world.group(ROOT);
     world.limit(group, 30_000, 100_000, 0);
@@ -283,8 +285,9 @@ fn the_slack_timer_hands_out_what_returned_late() {
 
 #[test]
 fn slack_is_not_handed_out_right_before_a_refill() {
-    // `runtime_refresh_within`: a timer that expires in exactly 7 ms is no nearer than 7 ms. The slack timer waits 5 ms
-    // and wants 2 ms more until the refill, so at 93 ms of 100 it is started, and a nanosecond later not.
+    // `runtime_refresh_within`: a timer that expires in exactly 7 ms is no nearer than 7 ms. The
+    // slack timer waits 5 ms and wants 2 ms more until the refill, so at 93 ms of 100 it is
+    // started, and a nanosecond later not.
     let (mut world, group) = limited("6.12", 1, 50, 100, 0);
     world.kernel.groups[group.index()].bandwidth.expires_ns = 100 * MS;
     let near = |now, within| world.kernel.refresh_is_near(group, now, within);
@@ -309,8 +312,9 @@ fn slack_is_not_handed_out_right_before_a_refill() {
 
 #[test]
 fn up_to_5_3_runtime_of_an_earlier_period_is_not_returned() {
-    // A task draws 5 ms at 99 ms and sleeps at 101. Of the 3 ms that are left 2 go back to the pool, which
-    // the refill at 100 ms made 50; up to 5.3 they are lost, since they were drawn before it.
+    // A task draws 5 ms at 99 ms and sleeps at 101. Of the 3 ms that are left 2 go back to the
+    // pool, which the refill at 100 ms made 50; up to 5.3 they are lost, since they were drawn
+    // before it.
     for (version, pool_ms) in [("4.15", 50), ("5.3", 50), ("5.4", 52), ("6.12", 52)] {
         let (mut world, group) = limited(version, 1, 50, 100, 0);
         world.advance_to(99 * MS);
@@ -332,9 +336,9 @@ fn up_to_5_3_runtime_of_an_earlier_period_is_not_returned() {
 
 #[test]
 fn local_runtime_expires_in_4_18_to_5_3() {
-    // A task runs 0.3 ms in each period: it draws 5 ms, keeps 1. From 5.4 on (and before 4.18, where
-    // clock drift always extended it) what is kept serves three periods; in between it is lost at the
-    // end of each.
+    // A task runs 0.3 ms in each period: it draws 5 ms, keeps 1. From 5.4 on (and before 4.18,
+    // where clock drift always extended it) what is kept serves three periods; in between it is
+    // lost at the end of each.
     for (version, expires) in [
         ("4.17", false),
         ("4.18", true),
@@ -361,8 +365,8 @@ fn local_runtime_expires_in_4_18_to_5_3() {
 
 #[test]
 fn drifted_clocks_extend_local_runtime_up_to_5_3() {
-    // The queue's clock is ahead of the one the refill read: its runtime seems to expire at 2 ms of the period it was
-    // drawn in. The tick at 4 ms moves that by a tick, and what is left stays.
+    // The queue's clock is ahead of the one the refill read: its runtime seems to expire at 2 ms of
+    // the period it was drawn in. The tick at 4 ms moves that by a tick, and what is left stays.
     let (mut world, group) = limited("5.3", 1, 50, 100, 0);
     hog(&mut world, group, CPU);
     world.advance(MS);
@@ -496,8 +500,9 @@ fn from_6_18_tasks_are_parked_at_their_return_to_user_mode() {
 
 #[test]
 fn a_parked_task_that_is_moved_takes_its_load_from_all_levels() {
-    // 20 ms at full speed after a start at half of the CPU: the root queue carries that utilisation for
-    // the group's entity. The group's queue is empty and throttled, it is not updated until its timer.
+    // 20 ms at full speed after a start at half of the CPU: the root queue carries that utilisation
+    // for the group's entity. The group's queue is empty and throttled, it is not updated until its
+    // timer.
     let (mut world, group) = limited("6.18", 2, 20, 100, 0);
     let task = hog(&mut world, group, CPU);
     world.advance_to(50 * MS);
@@ -513,8 +518,8 @@ fn a_parked_task_that_is_moved_takes_its_load_from_all_levels() {
 
 #[test]
 fn a_released_queue_that_only_decays_brings_its_parents_back_to_the_list() {
-    // As above a queue is throttled while its only task goes to sleep. Its parent's averages are taken
-    // for decayed meanwhile.
+    // As above a queue is throttled while its only task goes to sleep. Its parent's averages are
+    // taken for decayed meanwhile.
     for version in ["5.15", "6.1", "6.12", "6.18"] {
         let mut world = World::new(version, 1);
         let parent = world.group(ROOT);
@@ -560,8 +565,9 @@ fn a_task_woken_into_a_throttled_group_waits() {
 
 #[test]
 fn throttled_time_is_not_counted_for_empty_queues() {
-    // The task goes to sleep between two ticks, having overrun its last slice by 0.2 ms: the queue is
-    // throttled though no task waits. Up to 6.5 the 80 ms until the timer count, later nothing does.
+    // The task goes to sleep between two ticks, having overrun its last slice by 0.2 ms: the queue
+    // is throttled though no task waits. Up to 6.5 the 80 ms until the timer count, later nothing
+    // does.
     for (version, counted) in [
         ("5.14", 80),
         ("6.5", 80),
@@ -607,8 +613,8 @@ fn lifting_a_limit_releases_at_once() {
 
 #[test]
 fn a_queue_created_below_a_throttled_one_starts_with_its_clock_stopped() {
-    // Its clock stands at the CPU's from its creation at 50 ms on. Up to 6.17 it does so until the release, later until the first task
-    // comes, which goes on from there.
+    // Its clock stands at the CPU's from its creation at 50 ms on. Up to 6.17 it does so until the
+    // release, later until the first task comes, which goes on from there.
     for version in VERSIONS {
         let (mut world, parent) = limited(version, 1, 20, 100, 0);
         hog(&mut world, parent, CPU);
@@ -628,7 +634,8 @@ fn a_queue_created_below_a_throttled_one_starts_with_its_clock_stopped() {
 
 #[test]
 fn groups_below_a_released_one_come_back_newest_first() {
-    // From 6.18 on their tasks are queued one by one at the release, and a group's children are listed newest first.
+    // From 6.18 on their tasks are queued one by one at the release, and a group's children are
+    // listed newest first.
     let (mut world, parent) = limited("6.18", 1, 20, 100, 0);
     let (older, newer) = (world.group(parent), world.group(parent));
     let (a, b) = (hog(&mut world, older, CPU), hog(&mut world, newer, CPU));

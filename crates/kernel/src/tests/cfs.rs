@@ -57,8 +57,8 @@ fn two_hogs_share_the_latency_in_halves() {
 
 #[test]
 fn more_than_eight_hogs_get_the_minimum_granularity() {
-    // 10 · 3 ms / 10, rounded down by the fixed point, is over at the tick at 3 ms. BASE_SLICE (5.13)
-    // makes it 3 ms sharp, which only the next tick finds exceeded.
+    // 10 · 3 ms / 10, rounded down by the fixed point, is over at the tick at 3 ms. BASE_SLICE
+    // (5.13) makes it 3 ms sharp, which only the next tick finds exceeded.
     for (version, turn) in [("4.15", 3), ("5.12", 3), ("5.13", 4), ("6.5", 4)] {
         let mut world = at_hz(version, 8, 1000);
         let hogs = spawn_many(&mut world, 10);
@@ -188,8 +188,8 @@ fn batch_tasks_never_preempt_and_idle_ones_always_give_way() {
 
 #[test]
 fn the_preempted_task_is_resumed_among_many() {
-    // Nine tasks (≥ 8). The one preempted by a short wakeup goes on after it, unless LAST_BUDDY is off:
-    // then the smallest vruntime does.
+    // Nine tasks (≥ 8). The one preempted by a short wakeup goes on after it, unless LAST_BUDDY is
+    // off: then the smallest vruntime does.
     for (last_buddy, resumes) in [(true, true), (false, false)] {
         let mut world = World::with("6.1", 8, |rules| rules.features.last_buddy = last_buddy);
         let waker = world.spawn(CPU);

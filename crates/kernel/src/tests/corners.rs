@@ -103,8 +103,8 @@ fn wakeup_preemption_can_be_switched_off() {
 
 #[test]
 fn a_rule_of_ones_own_decides_before_the_kernel() {
-    // CPUs 0 and 1 are one core. The task last ran on CPU 2, which is idle: there it goes, or with the
-    // patch to the idle thread of its waker's core.
+    // CPUs 0 and 1 are one core. The task last ran on CPU 2, which is idle: there it goes, or with
+    // the patch to the idle thread of its waker's core.
     let wakes_on = |patches: &[&str]| {
         let choice = KernelChoice {
             hz: 1000,
@@ -146,8 +146,8 @@ fn lazy_preemption_waits_for_the_tick_or_user_mode() {
 
 #[test]
 fn a_lazy_request_of_another_cpu_waits_for_the_tick() {
-    // CPU 1 wakes a task for CPU 0, where a SCHED_IDLE task gives way: by an interrupt at once, or, when
-    // preemption is lazy, without one. The tick at 31 ms makes the request a firm one.
+    // CPU 1 wakes a task for CPU 0, where a SCHED_IDLE task gives way: by an interrupt at once, or,
+    // when preemption is lazy, without one. The tick at 31 ms makes the request a firm one.
     for (preemption, at_once) in [(Preemption::Full, true), (Preemption::Lazy, false)] {
         let mut world = World::with("6.18", 2, |rules| rules.preemption = preemption);
         let normal = world.spawn(CPU);
@@ -177,8 +177,8 @@ fn a_cpu_without_idle_states_counts_its_idle_calls() {
 
 #[test]
 fn a_domain_that_costs_more_than_the_idle_time_is_not_searched() {
-    // Two nodes of two CPUs. CPU 2 has a waiting task, CPU 0 goes idle: the search of both nodes is taken
-    // to cost ten seconds, so CPU 0 stays with its own node.
+    // Two nodes of two CPUs. CPU 2 has a waiting task, CPU 0 goes idle: the search of both nodes is
+    // taken to cost ten seconds, so CPU 0 stays with its own node.
     let far_task_is_pulled = |cost_ns: u64| {
         let mut world = World::on(Topology::regular(2, 1, 2, 1), "6.12", |_| {});
         world.spawn(CPU);
@@ -218,8 +218,9 @@ fn a_node_of_one_cpu_beyond_the_reclaim_distance_keeps_its_children() {
 
 #[test]
 fn a_wakee_is_charged_from_its_wakeup_on() {
-    // CPU 1 wakes a task of CPU 0, where a SCHED_IDLE hog runs. The interrupt takes 700 ns to send; the switch
-    // it brings about does not read the clock again, so the 700 ns belong to the wakee, not to the hog.
+    // CPU 1 wakes a task of CPU 0, where a SCHED_IDLE hog runs. The interrupt takes 700 ns to send;
+    // the switch it brings about does not read the clock again, so the 700 ns belong to the wakee,
+    // not to the hog.
     for version in ["4.5", "5.10", "6.1", "6.6", "6.12", "6.18"] {
         let mut world = World::new(version, 2);
         let sleeper = world.spawn(CPU);

@@ -1,4 +1,5 @@
-//! The deadline class: budgets, wakeup rules, order, admission, push and pull. Ticks come every millisecond.
+//! The deadline class: budgets, wakeup rules, order, admission, push and pull. Ticks come every
+//! millisecond.
 
 use super::world::{MS, World};
 use crate::cpuset::CpuSet;
@@ -87,7 +88,8 @@ fn a_deadline_before_the_periods_end_leaves_what_fits_and_then_waits_for_the_per
     world.advance_to(35 * MS);
     world.wake(CPU, task);
     let revised = world.kernel.dl.of(task);
-    // 10 · 2^20 / 50 = 209715; 209715 · 20,000,000 / 2^20 = 3,999,996.2 ns in the 20 ms to the deadline at 55.
+    // 10 · 2^20 / 50 = 209715; 209715 · 20,000,000 / 2^20 = 3,999,996.2 ns in the 20 ms to the
+    // deadline at 55.
     assert_eq!(
         (revised.runtime_ns, revised.deadline_ns),
         (3_999_996, 55 * MS)
@@ -145,7 +147,8 @@ fn the_earliest_deadline_runs_before_every_real_time_task() {
 
 #[test]
 fn ninety_five_percent_of_four_cpus_may_be_reserved_fair_servers_included() {
-    // Up to 6.11 there are no fair servers; in 7.3 all of a CPU may be reserved: 3.8, 3.6 and 3.8 CPUs.
+    // Up to 6.11 there are no fair servers; in 7.3 all of a CPU may be reserved: 3.8, 3.6 and 3.8
+    // CPUs.
     for (version, admitted) in [("6.1", 38), ("6.12", 36), ("7.3", 38)] {
         let mut world = World::new(version, 4);
         world.advance_to(5 * MS);
@@ -223,8 +226,8 @@ fn who_reclaims_uses_up_157614_ns_in_a_millisecond_alone_with_a_tenth() {
     world.advance_to(100 * MS);
     let mut seen = switches(&world, CPU);
     seen.retain(|&(at, _)| at > 5);
-    // Of 996147 nobody has 996147 − 52428 (the fair server) − 104857 = 838862, so it takes 157285 · 269 / 256 = 165271 of 2^20.
-    // 63 ticks use 9,929,682 ns up, the 64th the rest: 69 ms.
+    // Of 996147 nobody has 996147 − 52428 (the fair server) − 104857 = 838862, so it takes 157285 ·
+    // 269 / 256 = 165271 of 2^20. 63 ticks use 9,929,682 ns up, the 64th the rest: 69 ms.
     assert_eq!(seen, [(69, hog)]);
 }
 

@@ -39,8 +39,9 @@ fn lag(world: &World, task: TaskId) -> i64 {
 
 #[test]
 fn requests_end_at_ticks() {
-    // Requests are 3.0 ms (2.8 from 6.15) on 8 CPUs and 0.75 (0.7) on one; the first is half as long from 6.12 on. A
-    // turn ends at the first tick at or after the deadline: 2 ms for the first, then 3, or 4 at 250 Hz.
+    // Requests are 3.0 ms (2.8 from 6.15) on 8 CPUs and 0.75 (0.7) on one; the first is half as
+    // long from 6.12 on. A turn ends at the first tick at or after the deadline: 2 ms for the
+    // first, then 3, or 4 at 250 Hz.
     for (version, cpus, hz, first, turn) in [
         ("6.6", 8, 1000, 3, 3),
         ("6.11", 8, 1000, 3, 3),
@@ -137,9 +138,9 @@ fn v_is_rounded_down() {
 
 #[test]
 fn a_sleeper_keeps_the_lag_it_left_with() {
-    // Before delayed dequeue, negative lag too. Three equal tasks; the one that sleeps has run 0.5 ms
-    // more than the others: V = v − 1/3 ms, so its lag is −1/3 ms, and placing it anew inflates that
-    // by 3/2 so that 1/3 is left.
+    // Before delayed dequeue, negative lag too. Three equal tasks; the one that sleeps has run
+    // 0.5 ms more than the others: V = v − 1/3 ms, so its lag is −1/3 ms, and placing it anew
+    // inflates that by 3/2 so that 1/3 is left.
     for version in ["6.6", "6.11"] {
         let mut world = World::new(version, 8);
         let a = world.spawn(CPU);
@@ -208,7 +209,8 @@ fn long_sleepers_have_no_credit() {
 #[test]
 fn a_task_that_blocks_early_stays_until_its_debt_is_paid() {
     // One CPU, equal tasks, requests 0.75 ms. A runs 0.5 ms and blocks: V = 0.25 ms, so it owes and
-    // stays queued. B runs; at the tick at 1 ms it has 0.5 ms too, V = 0.5, and A is due: it leaves.
+    // stays queued. B runs; at the tick at 1 ms it has 0.5 ms too, V = 0.5, and A is due: it
+    // leaves.
     for version in ["6.12.7", "6.14"] {
         let mut world = World::new(version, 1);
         let (a, b) = (world.spawn(CPU), world.spawn(CPU));
@@ -324,9 +326,9 @@ fn running_hog(world: &mut World) -> TaskId {
 
 #[test]
 fn a_queued_short_request_bounds_protection_from_6_17_on() {
-    // 8 CPUs. A (base slice 2.8 ms) and B (1 ms). While B waits, A is protected for 1 ms only; then it
-    // gives way, or goes on if its deadline comes first, and so runs 1 and 2 ms in turn. Up to 6.16 it
-    // is protected for its whole request, 3 ms in ticks.
+    // 8 CPUs. A (base slice 2.8 ms) and B (1 ms). While B waits, A is protected for 1 ms only; then
+    // it gives way, or goes on if its deadline comes first, and so runs 1 and 2 ms in turn. Up to
+    // 6.16 it is protected for its whole request, 3 ms in ticks.
     for (version, turns) in [("6.16", [3, 3]), ("6.17", [1, 2])] {
         let mut world = World::new(version, 8);
         let a = world.spawn(CPU);
@@ -355,8 +357,9 @@ fn a_queued_short_request_bounds_protection_from_6_17_on() {
 
 #[test]
 fn yielding_gives_up_a_request() {
-    // Up to 6.18 only the deadline moves: with 8 CPUs from 3.0 to 6.0 ms, from 6.12 on from 1.5 to 4.5 ms since the first request is
-    // half as long. Later versions and stable kernels move the vruntime to the deadline, too.
+    // Up to 6.18 only the deadline moves: with 8 CPUs from 3.0 to 6.0 ms, from 6.12 on from 1.5 to
+    // 4.5 ms since the first request is half as long. Later versions and stable kernels move the
+    // vruntime to the deadline, too.
     for (version, forfeits) in [("6.6", false), ("6.12", false), ("6.12.117", true)] {
         let mut world = World::new(version, 8);
         let (a, b) = (world.spawn(CPU), world.spawn(CPU));
@@ -385,14 +388,13 @@ fn yielding_gives_up_a_request() {
 
 #[test]
 fn a_new_weight_rescales_lag_and_deadline_by_version() {
-    // One CPU, two equal tasks; after 0.5 ms of A, V lies 0.25 ms above B. B (v = 0, d = 0.75 ms, 0.375 from 6.12 on)
-    // becomes nice 5: times over 1024 / 335 = 3.0567.
-    //   6.6:  v stays, d − v = 0.75 · 3.0567 = 2.293 ms.
-    //   6.7:  v = V − 0.25 · 3.0567, d = V + (0.75 − 0.25) · 3.0567; so do later stable kernels of 6.6.
-    //   6.12: v = V − 0.25 · 3.0567, d = V + (0.375 − 0.25) · 3.0567.
-    //   6.13: as 6.12 in lag, with the inflation of a new placement: 1024 A remain beside 335 B, so
-    //         0.764 · 1359 / 1024 = 1.014 below A's v of 0.5; d − v = 1.146 ms.
-    //   6.18.45: as 6.12, and requests are 0.7 ms: d = V + (0.35 − 0.25) · 3.0567.
+    // One CPU, two equal tasks; after 0.5 ms of A, V lies 0.25 ms above B. B (v = 0, d = 0.75 ms,
+    // 0.375 from 6.12 on) becomes nice 5: times over 1024 / 335 = 3.0567. 6.6: v stays, d − v =
+    // 0.75 · 3.0567 = 2.293 ms. 6.7: v = V − 0.25 · 3.0567, d = V + (0.75 − 0.25) · 3.0567; so do
+    // later stable kernels of 6.6. 6.12: v = V − 0.25 · 3.0567, d = V + (0.375 − 0.25) · 3.0567.
+    // 6.13: as 6.12 in lag, with the inflation of a new placement: 1024 A remain beside 335 B, so
+    // 0.764 · 1359 / 1024 = 1.014 below A's v of 0.5; d − v = 1.146 ms. 6.18.45: as 6.12, and
+    // requests are 0.7 ms: d = V + (0.35 − 0.25) · 3.0567.
     let scale = |ns: i64| ns * 1024 / 335;
     for (version, vruntime, deadline) in [
         ("6.6", 0, scale(750_000)),
@@ -436,8 +438,8 @@ fn a_new_weight_rescales_lag_and_deadline_by_version() {
 
 #[test]
 fn a_new_weight_keeps_the_rest_of_a_request_whatever_the_feature() {
-    // As above under 6.18, with requests of 0.7 ms: B's first one, 0.35 ms ahead of it, is stretched to 0.35 · 1024 / 335 =
-    // 1.069850 ms whether or not PLACE_REL_DEADLINE is on.
+    // As above under 6.18, with requests of 0.7 ms: B's first one, 0.35 ms ahead of it, is
+    // stretched to 0.35 · 1024 / 335 = 1.069850 ms whether or not PLACE_REL_DEADLINE is on.
     for place_rel_deadline in [true, false] {
         let mut world = World::with("6.18", 1, |rules| {
             rules.features.place_rel_deadline = place_rel_deadline;
@@ -460,8 +462,9 @@ fn a_new_weight_keeps_the_rest_of_a_request_whatever_the_feature() {
 
 #[test]
 fn a_new_weight_ends_protection_except_in_later_stable_kernels() {
-    // The running task, 0.5 ms into its first turn, becomes nice 5. Up to 6.18.44 its protection is lost: `vprot` has its place where
-    // the lag is written. From 6.18.45 on the time it is protected for is stretched by 1024 / 335 like all of its virtual time.
+    // The running task, 0.5 ms into its first turn, becomes nice 5. Up to 6.18.44 its protection is
+    // lost: `vprot` has its place where the lag is written. From 6.18.45 on the time it is
+    // protected for is stretched by 1024 / 335 like all of its virtual time.
     for (version, scales) in [
         ("6.17", false),
         ("6.18", false),

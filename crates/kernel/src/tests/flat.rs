@@ -52,8 +52,9 @@ fn weight(mode: CgroupMode, load: u64, all: u64, tasks: u64) -> u64 {
 
 #[test]
 fn groups_weigh_by_mode() {
-    // Shares 1024 on 4 CPUs; on CPU 0 is 2048 of a load of 6144, a third. Of the weights 1024 (smp), 4 · 1024 (max), and for
-    // 6 tasks min(6, 4) · 1024 (concur) and 6 · 1024 (tasks), a third; up takes no part of it.
+    // Shares 1024 on 4 CPUs; on CPU 0 is 2048 of a load of 6144, a third. Of the weights 1024
+    // (smp), 4 · 1024 (max), and for 6 tasks min(6, 4) · 1024 (concur) and 6 · 1024 (tasks), a
+    // third; up takes no part of it.
     let scaled = |weight: u64| weight << 10;
     for (mode, expected) in [
         (CgroupMode::Up, scaled(1024)),
@@ -64,7 +65,8 @@ fn groups_weigh_by_mode() {
     ] {
         assert_eq!(weight(mode, 2048, 6144, 6), expected, "{mode:?}");
     }
-    // With two tasks, concur counts those: 2 · 1024 / 3, as tasks does. A group without load counts one task.
+    // With two tasks, concur counts those: 2 · 1024 / 3, as tasks does. A group without load counts
+    // one task.
     for mode in [CgroupMode::Concur, CgroupMode::Tasks] {
         assert_eq!(weight(mode, 2048, 6144, 2), scaled(2 * 1024) / 3);
         assert_eq!(weight(mode, 2048, 6144, 0), scaled(1024) / 3);
@@ -75,8 +77,8 @@ fn groups_weigh_by_mode() {
 
 #[test]
 fn three_levels_multiply_in_every_mode() {
-    // One CPU, on which every mode gives a group its shares but for the number of its tasks. A (shares 2048) has one task and A/B
-    // (512), B has two tasks, and a task runs in the root group.
+    // One CPU, on which every mode gives a group its shares but for the number of its tasks. A
+    // (shares 2048) has one task and A/B (512), B has two tasks, and a task runs in the root group.
     for mode in MODES {
         let mut world = world(1, mode);
         let a = world.group(GroupId::ROOT);
@@ -102,8 +104,8 @@ fn three_levels_multiply_in_every_mode() {
 
 #[test]
 fn the_tick_gives_the_running_task_the_weight_of_the_day() {
-    // Alone in its group, the hog has the group's 1024 against the root's 1024; when a sibling comes, it has half of that from the
-    // next tick on, or from its next turn.
+    // Alone in its group, the hog has the group's 1024 against the root's 1024; when a sibling
+    // comes, it has half of that from the next tick on, or from its next turn.
     let mut world = world(1, CgroupMode::Smp);
     let group = world.group(GroupId::ROOT);
     let hog = in_group(&mut world, group, 0);
@@ -130,15 +132,17 @@ fn in_smp_mode_a_cpu_is_shared_as_under_7_2() {
     assert_eq!(parts("7.2", |_| {}), [50, 17, 17, 17]);
     let by = |mode| parts("7.3", |rules| rules.cgroup_mode = mode);
     assert_eq!(by(CgroupMode::Smp), [50, 17, 17, 17]);
-    // A group on one CPU weighs its shares once with concur, however many tasks it has. With `tasks` it does so for each: the
-    // average of three that always wait or run stays just below 3 · 1024 and is rounded down to 2 tasks, so 2 of 3.
+    // A group on one CPU weighs its shares once with concur, however many tasks it has. With
+    // `tasks` it does so for each: the average of three that always wait or run stays just below 3
+    // · 1024 and is rounded down to 2 tasks, so 2 of 3.
     assert_eq!(by(CgroupMode::Concur), [50, 17, 17, 17]);
     assert_eq!(by(CgroupMode::Tasks), [33, 22, 22, 22]);
 }
 
 #[test]
 fn in_smp_mode_tasks_without_groups_change_as_under_7_2() {
-    // Without groups there is one order anyway: the same switches at the same times, through sleeps, short requests and nice.
+    // Without groups there is one order anyway: the same switches at the same times, through
+    // sleeps, short requests and nice.
     let history = |version: &str| {
         let mut world = World::with(version, 1, |rules| {
             rules.cgroup_mode = CgroupMode::Smp;
@@ -170,9 +174,10 @@ fn in_smp_mode_tasks_without_groups_change_as_under_7_2() {
 
 #[test]
 fn concur_pays_a_group_for_each_cpu_it_uses() {
-    // Two CPUs, on each a hog of the root group and two of a group with shares 1024. Up to 7.2 the group has 512 on each CPU, a third of
-    // it, a sixth for each task; with concur it weighs 1024 on each, half, and a quarter for each. (Four tasks count as three,
-    // rounded down, and the group has two CPUs.)
+    // Two CPUs, on each a hog of the root group and two of a group with shares 1024. Up to 7.2 the
+    // group has 512 on each CPU, a third of it, a sixth for each task; with concur it weighs 1024
+    // on each, half, and a quarter for each. (Four tasks count as three, rounded down, and the
+    // group has two CPUs.)
     for (mode, percent) in [(CgroupMode::Smp, 17), (CgroupMode::Concur, 25)] {
         let mut world = world(2, mode);
         let group = world.group(GroupId::ROOT);
@@ -192,7 +197,8 @@ fn concur_pays_a_group_for_each_cpu_it_uses() {
 
 #[test]
 fn a_limit_is_enforced_where_it_is_charged() {
-    // 20 ms of each 100 on one CPU: the hog gets 20 % under both, and 7.3 parks it at the charge that finds the pool empty.
+    // 20 ms of each 100 on one CPU: the hog gets 20 % under both, and 7.3 parks it at the charge
+    // that finds the pool empty.
     for version in ["7.2", "7.3"] {
         let mut world = World::new(version, 1);
         let group = world.group(GroupId::ROOT);
@@ -209,7 +215,8 @@ fn a_limit_is_enforced_where_it_is_charged() {
 
 #[test]
 fn a_shorter_request_preempts_when_it_is_eligible() {
-    // A runs, B and C wait; the shortest request ends A's protection where A is not eligible any more: V of the others, and 1 ns.
+    // A runs, B and C wait; the shortest request ends A's protection where A is not eligible any
+    // more: V of the others, and 1 ns.
     let mut world = world(1, CgroupMode::Smp);
     let (a, b) = (
         in_group(&mut world, GroupId::ROOT, 0),

@@ -154,9 +154,10 @@ fn an_empty_group_entity_may_stay_delayed() {
 
 #[test]
 fn load_moves_with_a_task_between_groups_and_cpus() {
-    // B's queue on CPU 0 tells its group of 1024 and is left at the same instant. From 6.7 on it may not tell again for 1 ms, and CPU 0,
-    // now idle, takes it off its list meanwhile: the group goes on with 1024 on CPU 0 and gets 1024 · 1024 / 2048 on CPU 1. Stable
-    // kernels from December 2025 on keep the queue on the list until it has told.
+    // B's queue on CPU 0 tells its group of 1024 and is left at the same instant. From 6.7 on it
+    // may not tell again for 1 ms, and CPU 0, now idle, takes it off its list meanwhile: the group
+    // goes on with 1024 on CPU 0 and gets 1024 · 1024 / 2048 on CPU 1. Stable kernels from December
+    // 2025 on keep the queue on the list until it has told.
     for version in VERSIONS.into_iter().chain(["6.6.119", "6.12.63", "6.18.2"]) {
         let stalls = ["6.12", "6.18"].contains(&version);
         let mut world = World::new(version, 2);
@@ -193,9 +194,10 @@ fn load_moves_with_a_task_between_groups_and_cpus() {
 
 #[test]
 fn new_shares_of_the_running_group_end_its_turn_up_to_6_18_44() {
-    // Two groups with a hog each that asks for 100 ms at a time. 10.5 ms into the first one's turn its group gets twice the shares:
-    // up to 6.18.44 that overwrites its protection, so that the next tick, at 11 ms, finds it ahead of V and ends the turn. From
-    // 6.18.45 on 89.5 ms of real time are left of it.
+    // Two groups with a hog each that asks for 100 ms at a time. 10.5 ms into the first one's turn
+    // its group gets twice the shares: up to 6.18.44 that overwrites its protection, so that the
+    // next tick, at 11 ms, finds it ahead of V and ends the turn. From 6.18.45 on 89.5 ms of real
+    // time are left of it.
     for (version, ends) in [("6.17", true), ("6.18.44", true), ("6.18.45", false)] {
         let mut world = World::new(version, 1);
         let (a, b) = (world.group(ROOT), world.group(ROOT));
@@ -223,7 +225,8 @@ fn new_shares_of_the_running_group_end_its_turn_up_to_6_18_44() {
 
 #[test]
 fn what_the_first_task_of_a_group_brings_counts_once_on_every_level() {
-    // A new task on an idle CPU is taken to need half of it: 512, in its group's queue and in those above.
+    // A new task on an idle CPU is taken to need half of it: 512, in its group's queue and in those
+    // above.
     for version in VERSIONS {
         let mut world = World::new(version, 1);
         let outer = world.group(ROOT);

@@ -15,7 +15,8 @@ fn ticking(version: &str, accounting: bool, tick_ns: u64) -> World {
 
 #[test]
 fn ticks_are_no_runtime_where_they_are_counted() {
-    // Ten ticks of 2 us from 1 to 10 ms; the one at 10 ms has taken its time when the clock is read and is not known to be over.
+    // Ten ticks of 2 us from 1 to 10 ms; the one at 10 ms has taken its time when the clock is read
+    // and is not known to be over.
     for (accounting, expected) in [
         (false, 10 * MS + 2 * US),
         (true, 10 * MS + 2 * US - 20 * US),
@@ -36,8 +37,8 @@ fn ticks_are_no_runtime_where_they_are_counted() {
 
 #[test]
 fn a_request_of_whole_ticks_takes_one_more_where_ticks_are_no_runtime() {
-    // Requests of 3 ms and, from 6.15 on, of 2.8: after three ticks the task has run 3 ms less two or three of their
-    // interrupts. The first request is half as long.
+    // Requests of 3 ms and, from 6.15 on, of 2.8: after three ticks the task has run 3 ms less two
+    // or three of their interrupts. The first request is half as long.
     for (version, accounting, turn) in [
         ("6.14", false, 3),
         ("6.14", true, 4),
@@ -71,7 +72,8 @@ fn what_is_more_than_the_clock_advanced_stays_for_later() {
 
 #[test]
 fn such_time_reduces_the_capacity_of_a_cpu() {
-    // A tenth of every millisecond: the average swings around 102 of 1024, a tick after the last of it.
+    // A tenth of every millisecond: the average swings around 102 of 1024, a tick after the last of
+    // it.
     let mut world = ticking("6.18", true, 100 * US);
     world.spawn(CPU);
     world.advance_to(1000 * MS + 200 * US);

@@ -24,8 +24,8 @@ fn with_slice(world: &mut World, slice_ns: Ns) -> TaskId {
 
 #[test]
 fn a_short_request_ends_protection_without_run_to_parity_too() {
-    // Up to 6.16 protection is a mark at the deadline. A shorter request wipes it out whether picks ask for it or not,
-    // and from then on the running task gives way as soon as it is not eligible.
+    // Up to 6.16 protection is a mark at the deadline. A shorter request wipes it out whether picks
+    // ask for it or not, and from then on the running task gives way as soon as it is not eligible.
     for parity in [true, false] {
         let mut world = World::with("6.12.107", 8, |rules| rules.features.run_to_parity = parity);
         let short = with_slice(&mut world, 100_000);
@@ -61,8 +61,9 @@ fn queues_counted_delayed_tasks_as_runnable_up_to_6_12_6() {
 
 #[test]
 fn the_wakeup_of_a_migration_thread_ends_the_idle_period_on_record() {
-    // CPU 1 began to idle at 10 ms, got its task by balance, which leaves the stamp, and is asked at 10.2 ms to push it away.
-    // 1 ms on average becomes 1 − (1 − 0.2) / 8 = 0.9 ms. From 7.0 on the average follows when idle ends.
+    // CPU 1 began to idle at 10 ms, got its task by balance, which leaves the stamp, and is asked
+    // at 10.2 ms to push it away. 1 ms on average becomes 1 − (1 − 0.2) / 8 = 0.9 ms. From 7.0 on
+    // the average follows when idle ends.
     for (version, average_ns, stamp) in [("6.12", 900_000, 0), ("7.0", 1_000_000, 10 * MS)] {
         let mut world = World::new(version, 2);
         let task = world.spawn(Cpu(1));
@@ -83,8 +84,8 @@ fn the_wakeup_of_a_migration_thread_ends_the_idle_period_on_record() {
 
 #[test]
 fn a_change_that_changes_nothing_reads_the_clock_up_to_6_18() {
-    // The running task was charged at the tick at 10 ms last; a call at 10.2 ms reads the clock or does not. That of a policy
-    // reads it in any case.
+    // The running task was charged at the tick at 10 ms last; a call at 10.2 ms reads the clock or
+    // does not. That of a policy reads it in any case.
     type Change = fn(&mut World, TaskId);
     let affinity: Change = |world, task| {
         world.call(CPU, |kernel, bench| {
@@ -118,7 +119,8 @@ fn a_change_that_changes_nothing_reads_the_clock_up_to_6_18() {
 
 #[test]
 fn behind_a_real_time_task_delayed_sleepers_keep_a_cpu_from_balancing() {
-    // CPU 0: A sleeps with debt and is still queued when a FIFO task comes, runs 0.1 ms and blocks. CPU 1 has two tasks to give.
+    // CPU 0: A sleeps with debt and is still queued when a FIFO task comes, runs 0.1 ms and blocks.
+    // CPU 1 has two tasks to give.
     for (version, balances) in [("6.12.107", false), ("6.18", false), ("6.19", true)] {
         let mut world = World::with(version, 2, |rules| rules.features.ni_random = false);
         let on = |cpu| CpuSet::of(cpu);
@@ -156,9 +158,10 @@ fn behind_a_real_time_task_delayed_sleepers_keep_a_cpu_from_balancing() {
 
 #[test]
 fn a_request_to_skip_a_clock_update_outlives_the_pick_from_6_7_on() {
-    // CPU 0 idles, is asked to reschedule and pulls a task from CPU 1, which has not run for 0.6 ms, as it looks for one. That asks to skip the next update
-    // of its clock. Up to 6.6.2 the switch at hand drops the request; later the task blocks 0.3 ms afterwards by the clock of
-    // its begin, and nothing is charged.
+    // CPU 0 idles, is asked to reschedule and pulls a task from CPU 1, which has not run for
+    // 0.6 ms, as it looks for one. That asks to skip the next update of its clock. Up to 6.6.2 the
+    // switch at hand drops the request; later the task blocks 0.3 ms afterwards by the clock of its
+    // begin, and nothing is charged.
     for (version, charged_ns) in [("6.6.2", 300 * US), ("6.6.3", 0), ("6.7", 0)] {
         let mut world = World::new(version, 2);
         let tasks = [world.spawn(Cpu(1)), world.spawn(Cpu(1))];
@@ -184,7 +187,8 @@ fn a_request_to_skip_a_clock_update_outlives_the_pick_from_6_7_on() {
 
 #[test]
 fn a_fork_charges_the_forking_task_up_to_6_11() {
-    // The parent is charged by `task_fork_fair`, in its own queue, whatever group the child is made in.
+    // The parent is charged by `task_fork_fair`, in its own queue, whatever group the child is made
+    // in.
     for (version, charged_us) in [("6.1", 300), ("6.6", 300), ("6.11", 300), ("6.12", 0)] {
         let mut world = World::new(version, 2);
         let (parents, childs) = (world.group(GroupId::ROOT), world.group(GroupId::ROOT));
@@ -242,8 +246,9 @@ fn the_protection_of_an_entity_that_leaves_is_overwritten_by_its_lag_up_to_6_18_
 
 #[test]
 fn a_queue_forgets_its_shortest_request_up_to_7_1() {
-    // Behind a running task A (0.7 ms), B and C (2.8 ms) are queued in the order of their deadlines: the tree is rotated, B comes
-    // to the top and knows of 2.8 ms only. Protection of the running task is as long as that.
+    // Behind a running task A (0.7 ms), B and C (2.8 ms) are queued in the order of their
+    // deadlines: the tree is rotated, B comes to the top and knows of 2.8 ms only. Protection of
+    // the running task is as long as that.
     for (version, shortest_us) in [("6.12", 2800), ("6.18", 2800), ("7.1", 2800), ("7.2", 700)] {
         let mut world = World::new(version, 8);
         for _ in 0..4 {

@@ -24,7 +24,8 @@ fn sleeper_to_be_moved(version: &str) -> (World, TaskId) {
 
 #[test]
 fn a_sleeper_that_moves_is_aged_for_all_its_sleep() {
-    // After 32 periods half is left, whichever CPU wakes it: CPU 1 has idled since time 0 and so has its clock.
+    // After 32 periods half is left, whichever CPU wakes it: CPU 1 has idled since time 0 and so
+    // has its clock.
     for version in ["6.0", "6.12", "6.18"] {
         let (mut world, task) = sleeper_to_be_moved(version);
         let before = world.entity(task).avg;
@@ -45,7 +46,8 @@ fn a_sleeper_that_moves_is_aged_for_all_its_sleep() {
 
 #[test]
 fn a_look_at_the_idle_cpu_meanwhile_changes_nothing() {
-    // Blocked load is updated in the middle of the sleep: 16 periods by then, and 16 that the clock missed.
+    // Blocked load is updated in the middle of the sleep: 16 periods by then, and 16 that the clock
+    // missed.
     let (mut world, task) = sleeper_to_be_moved("6.18");
     let before = world.entity(task).avg;
     world.advance(16 * PERIOD);
@@ -68,7 +70,8 @@ fn moving_in_its_sleep_is_no_reason_to_take_the_estimate_again() {
         let estimate = world.kernel.task_util_est(task);
         world.advance(32 * PERIOD);
         world.wake(THERE, task);
-        // It runs for less than what is left of the period: no average of it moves while it is queued.
+        // It runs for less than what is left of the period: no average of it moves while it is
+        // queued.
         let left = world.kernel.cfs_rqs[CfsRqId::from(1).index()]
             .avg
             .period_left_ns;
@@ -76,7 +79,8 @@ fn moving_in_its_sleep_is_no_reason_to_take_the_estimate_again() {
         world.advance(50 * US);
         world.block(THERE);
         assert_eq!(world.kernel.task_util_est(task), estimate, "{version}");
-        // On the same CPU its average moves when it is queued, and the estimate follows by a quarter.
+        // On the same CPU its average moves when it is queued, and the estimate follows by a
+        // quarter.
         world.advance(32 * PERIOD);
         world.wake(THERE, task);
         world.advance(50 * US);
@@ -92,8 +96,9 @@ fn moving_in_its_sleep_is_no_reason_to_take_the_estimate_again() {
 
 #[test]
 fn the_estimate_is_taken_before_or_after_the_last_run_is_counted() {
-    // Without a tick on its way a task runs for 5 ms. Up to 6.11 the estimate counts them; from 6.12 on it is taken before the
-    // averages are brought up to date, and what it takes is the utilisation the task was born with: half of the CPU.
+    // Without a tick on its way a task runs for 5 ms. Up to 6.11 the estimate counts them; from
+    // 6.12 on it is taken before the averages are brought up to date, and what it takes is the
+    // utilisation the task was born with: half of the CPU.
     for (version, counted) in [
         ("4.17", true),
         ("6.1", true),

@@ -358,8 +358,8 @@ proptest! {
         history.nobody_is_lost();
     }
 
-    /// When nothing happens any more, the balancer leaves no CPU idle beside one with two tasks that may
-    /// run there.
+    /// When nothing happens any more, the balancer leaves no CPU idle beside one with two tasks
+    /// that may run there.
     #[test]
     fn nobody_waits_beside_an_idle_cpu(
         steps in prop::collection::vec(step(), 1..80),

@@ -23,8 +23,9 @@ fn changes(version: &str, hrtick: bool) -> Vec<Ns> {
 
 #[test]
 fn the_timer_ends_requests_where_ticks_came_late() {
-    // 1000 Hz, requests of 2.8 ms, the first one 1.4 ms. With the timer A runs to 1.4, B (the same deadline, but A is
-    // ahead now) to 2.8; then both have 2.8 ms more: A to 5.6, B to 8.4, A to 11.2. Without it each end waits for a tick.
+    // 1000 Hz, requests of 2.8 ms, the first one 1.4 ms. With the timer A runs to 1.4, B (the same
+    // deadline, but A is ahead now) to 2.8; then both have 2.8 ms more: A to 5.6, B to 8.4, A to
+    // 11.2. Without it each end waits for a tick.
     assert_eq!(
         changes("7.1", true),
         [1400, 2800, 5600, 8400, 11_200].map(|at| at * US)
@@ -39,7 +40,8 @@ fn the_timer_is_set_by_weight_and_only_while_others_wait() {
     world.spawn(CPU);
     world.advance_to(10 * MS + 500 * US);
     assert_eq!(world.switches(CPU).len(), 1);
-    // Alone it had a new request at each tick that found the last one used up: at 2, 5 and 8 ms, so until 10.8 ms.
+    // Alone it had a new request at each tick that found the last one used up: at 2, 5 and 8 ms, so
+    // until 10.8 ms.
     world.spawn_in(GroupId::ROOT, CPU, Policy::Normal, 0);
     let due = world.next_due().unwrap();
     assert_eq!(due, 10 * MS + 800 * US);
@@ -47,7 +49,8 @@ fn the_timer_is_set_by_weight_and_only_while_others_wait() {
 
 #[test]
 fn a_fork_does_not_preempt_from_6_19_on() {
-    // The parent has long used up its protection; its child is placed at V with half a request, so with the earlier deadline.
+    // The parent has long used up its protection; its child is placed at V with half a request, so
+    // with the earlier deadline.
     for (version, preempts) in [("6.18", true), ("6.19", false), ("7.1", false)] {
         let mut world = World::with(version, 8, |rules| rules.features.hrtick = false);
         let parent = world.spawn(CPU);
@@ -61,7 +64,8 @@ fn a_fork_does_not_preempt_from_6_19_on() {
 
 #[test]
 fn the_lag_of_a_delayed_sleeper_never_falls_from_7_1_on() {
-    // B ran 1 ms ahead of A: V is half way, its lag −0.5 ms. A lag remembered as −0.2 ms stays that from 7.1 on.
+    // B ran 1 ms ahead of A: V is half way, its lag −0.5 ms. A lag remembered as −0.2 ms stays that
+    // from 7.1 on.
     for (version, lag_us, changed) in [("7.0", -500, false), ("7.1", -200, true)] {
         let mut world = World::new(version, 8);
         world.checked = false;
@@ -87,8 +91,8 @@ fn the_lag_of_a_delayed_sleeper_never_falls_from_7_1_on() {
 
 #[test]
 fn fractions_of_weights_count_from_7_1_on() {
-    // Weights 1024 and 768.5 · 1024 / 1024 (786,944 of 2^20): V of vruntimes 0 and 10 ms is 10 · 768.5 / 1792.5 =
-    // 4.287308 ms; by whole weights 10 · 768 / 1792 = 4.285714.
+    // Weights 1024 and 768.5 · 1024 / 1024 (786,944 of 2^20): V of vruntimes 0 and 10 ms is 10 ·
+    // 768.5 / 1792.5 = 4.287308 ms; by whole weights 10 · 768 / 1792 = 4.285714.
     for (version, average) in [("7.0", 4_285_714), ("7.1", 4_287_308)] {
         let mut world = World::new(version, 1);
         let (a, b) = (world.spawn(CPU), world.spawn(CPU));
@@ -190,9 +194,10 @@ fn a_task_that_is_moved_to_another_group_may_preempt_from_7_1_on() {
 
 #[test]
 fn an_idle_period_without_a_start_counts_as_all_time_since_boot_from_7_0_to_7_2_6() {
-    // The CPU idled for 300 µs, or a wakeup that was on its way kept it from noting when it began. The average
-    // was 200 µs: an eighth of the difference makes 212.5. At one second of uptime an eighth of the difference is
-    // 125 ms, and the average stops at twice the dearest balancing, 1 ms.
+    // The CPU idled for 300 µs, or a wakeup that was on its way kept it from noting when it began.
+    // The average was 200 µs: an eighth of the difference makes 212.5. At one second of uptime an
+    // eighth of the difference is 125 ms, and the average stops at twice the dearest balancing,
+    // 1 ms.
     let cases = [("6.19", 200_000), ("7.0", 1_000_000), ("7.2.6", 1_000_000)];
     for (version, unstarted_ns) in cases
         .into_iter()

@@ -132,10 +132,10 @@ fn the_throttling_timer_is_active_while_there_is_something_to_count() {
 
 #[test]
 fn the_throttling_timer_keeps_its_phase_over_a_short_stop() {
-    // The round at 0 finds a task, that at 1000 ms none and stops. A hog that comes at 1500 ms starts
-    // it for 2000 ms, where it was due anyway: what was charged by then, 499 ms, is forgiven, and the
-    // tick at 2950 ms finds 951. One that comes after the next expiry, at 2500 ms, has a round at once
-    // and is set aside by the tick 951 ms later.
+    // The round at 0 finds a task, that at 1000 ms none and stops. A hog that comes at 1500 ms
+    // starts it for 2000 ms, where it was due anyway: what was charged by then, 499 ms, is
+    // forgiven, and the tick at 2950 ms finds 951. One that comes after the next expiry, at
+    // 2500 ms, has a round at once and is set aside by the tick 951 ms later.
     for (start_ms, throttled_ms) in [(1500, 2950), (2500, 3451)] {
         let mut world = World::new("6.1", 1);
         world.spawn_fifo(CPU, 1, CpuSet::of(CPU));
@@ -197,8 +197,8 @@ fn fair_servers_run_for_what_they_are_given_or_not_at_all() {
 fn the_fair_server_counts_what_ran_without_it() {
     let mut world = World::new("6.12", 1);
     let fair = world.spawn(CPU);
-    // 60 ms on its own: after 50 a new period began, with zero laxity at 50 + 950 ms; the further 10
-    // leave 40 ms for it.
+    // 60 ms on its own: after 50 a new period began, with zero laxity at 50 + 950 ms; the further
+    // 10 leave 40 ms for it.
     world.advance_to(60 * MS);
     world.spawn_fifo(CPU, 1, CpuSet::of(CPU));
     world.advance_to(1009 * MS);
@@ -448,8 +448,9 @@ fn a_queued_task_is_moved_at_once_and_a_sleeper_when_it_wakes() {
 
 #[test]
 fn a_slow_cpu_that_goes_idle_counts_real_time_work_once() {
-    // 10.5 ms on a CPU of half the speed are 5.25 ms of load tracking: 1024 · (1 − y^5.25) = 110. Where the clock of the CPU catches
-    // up before the task is put they count twice: 1024 · (1 − y^10.5) = 208.
+    // 10.5 ms on a CPU of half the speed are 5.25 ms of load tracking: 1024 · (1 − y^5.25) = 110.
+    // Where the clock of the CPU catches up before the task is put they count twice: 1024 · (1 −
+    // y^10.5) = 208.
     for (version, expected) in [
         ("5.0", 110_u64),
         ("5.1", 208),

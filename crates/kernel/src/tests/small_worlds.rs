@@ -1,8 +1,8 @@
 //! Every history of a few steps in worlds of three tasks on one or two CPUs.
 //!
-//! Each world is walked depth first: a step is taken on a clone, all invariants are checked, and the
-//! walk goes on from there. Five steps out of nine are 59,049 histories; they pass through delayed
-//! dequeue, throttling, parking, release, migration and their first combinations.
+//! Each world is walked depth first: a step is taken on a clone, all invariants are checked, and
+//! the walk goes on from there. Five steps out of nine are 59,049 histories; they pass through
+//! delayed dequeue, throttling, parking, release, migration and their first combinations.
 
 use super::world::{MS, US, World};
 use crate::bandwidth::limits::Hierarchy;
@@ -69,8 +69,8 @@ const LIMITS: [Step; 9] = [
     Step::Light,
 ];
 
-/// Three tasks: one in a group limited to 3 of 10 ms, one of nice 3, one on the last CPU. Below the limited
-/// group is one with 2 of 10 ms.
+/// Three tasks: one in a group limited to 3 of 10 ms, one of nice 3, one on the last CPU. Below the
+/// limited group is one with 2 of 10 ms.
 fn start(version: &str, cpus: usize) -> (World, [TaskId; 3], GroupId) {
     let mut world = World::new(version, cpus);
     let group = world.group(GroupId::ROOT);

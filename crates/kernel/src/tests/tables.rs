@@ -16,8 +16,9 @@ fn at_hz(version: &str, cpus: usize, hz: u32) -> World {
 
 #[test]
 fn cpus_worth_a_look_by_utilisation() {
-    // y = 1024 − x² · 117² / 10,240,000 with x = 1024 · percent, of 1024 parts of the CPUs. At 50 % x is
-    // 512, y = 674: 10 of 16, 21 of 32, 42 of 64, 73 of 112. From 1024 · 100 / 117 = 875 on nothing is left.
+    // y = 1024 − x² · 117² / 10,240,000 with x = 1024 · percent, of 1024 parts of the CPUs. At 50 %
+    // x is 512, y = 674: 10 of 16, 21 of 32, 42 of 64, 73 of 112. From 1024 · 100 / 117 = 875 on
+    // nothing is left.
     let percents = [0, 10, 20, 30, 40, 50, 60, 70, 80, 85, 86];
     for (cpus, expected) in [
         (16, [16, 15, 15, 14, 12, 10, 8, 5, 2, 0, 0]),
@@ -69,8 +70,8 @@ fn two_hogs_share_by_weight_whatever_the_scheduler() {
 
 #[test]
 fn turns_of_eevdf_by_clock_and_cpus() {
-    // Base slices of 0.75 · (1, 2, 2, 3, 3, 4, 4) ms for 1, 2, 3, 4, 7, 8, 16 CPUs, and 0.7 from 6.15 on: a turn ends
-    // at the first tick at or after it. At 300 Hz ticks are 3.33 ms.
+    // Base slices of 0.75 · (1, 2, 2, 3, 3, 4, 4) ms for 1, 2, 3, 4, 7, 8, 16 CPUs, and 0.7 from
+    // 6.15 on: a turn ends at the first tick at or after it. At 300 Hz ticks are 3.33 ms.
     for (version, hz, turns_us) in [
         ("6.6", 1000, [1000, 2000, 2000, 3000, 3000, 3000, 3000]),
         ("6.14", 1000, [1000, 2000, 2000, 3000, 3000, 3000, 3000]),
@@ -114,8 +115,8 @@ fn a_slice_of_6_14_that_the_tick_just_misses_takes_a_tick_more() {
 
 #[test]
 fn credit_of_a_sleeper_by_version() {
-    // After a second of sleep beside a hog with 8 CPUs: half a latency of 24 ms up to 6.5, nothing from 6.6
-    // on (what lag is left of the moment it slept is at most a request).
+    // After a second of sleep beside a hog with 8 CPUs: half a latency of 24 ms up to 6.5, nothing
+    // from 6.6 on (what lag is left of the moment it slept is at most a request).
     for (version, cfs) in [
         ("4.5", true),
         ("4.15", true),
@@ -147,8 +148,8 @@ fn credit_of_a_sleeper_by_version() {
 
 #[test]
 fn three_levels_of_limits_hold_together_and_are_released_together() {
-    // /a 60, /a/b 40, /a/b/c 80 of 100 ms: the task runs 40 in each period, throttled by b alone; c waits with it and
-    // counts nothing of its own.
+    // /a 60, /a/b 40, /a/b/c 80 of 100 ms: the task runs 40 in each period, throttled by b alone; c
+    // waits with it and counts nothing of its own.
     for version in ["4.15", "5.4", "5.14", "6.1", "6.6", "6.12", "6.18"] {
         let mut world = World::new(version, 1);
         let a = world.group(GroupId::ROOT);

@@ -6,8 +6,9 @@ use crate::ids::{Cpu, Ns};
 const CPU: Cpu = Cpu(0);
 const US: Ns = 1_000;
 
-/// A task runs for 1.5 ms and sleeps until 2.5 ms, while a timer is due at 1.6 ms. Whether the tick goes on right after it fell
-/// asleep, and after the tick at 2 ms; the same of a second sleep from 2.6 to 3.6 ms.
+/// A task runs for 1.5 ms and sleeps until 2.5 ms, while a timer is due at 1.6 ms. Whether the tick
+/// goes on right after it fell asleep, and after the tick at 2 ms; the same of a second sleep from
+/// 2.6 to 3.6 ms.
 fn goes_on(version: &str) -> [bool; 4] {
     let mut world = World::new(version, 1);
     let mut ticks = Vec::new();

@@ -1,7 +1,7 @@
 //! A machine for tests: manual time, no costs, interrupts that arrive at once.
 //!
-//! Worked example: `world.spawn(Cpu(0), nice 0)` twice and `world.advance_to(12 * MS)`: the timers of
-//! the kernel fire in time order, every interrupt is handled before time goes on, and
+//! Worked example: `world.spawn(Cpu(0), nice 0)` twice and `world.advance_to(12 * MS)`: the timers
+//! of the kernel fire in time order, every interrupt is handled before time goes on, and
 //! `world.runtime(task)` says how long each one ran.
 
 use crate::cpuset::CpuSet;

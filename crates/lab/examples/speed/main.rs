@@ -70,7 +70,8 @@ fn largest_size_kib() -> Outcome<u64> {
     Ok(number.ok_or("no VmHWM in /proc/self/status")?.parse()?)
 }
 
-/// Writes the page. Both builds take turns, so that both find the machine as fast as it is at the time.
+/// Writes the page. Both builds take turns, so that both find the machine as fast as it is at the
+/// time.
 fn measure(page: &Path, fast: &Path, python: Option<&str>) -> Outcome<()> {
     let own = std::env::current_exe()?;
     let mut rows = Vec::new();

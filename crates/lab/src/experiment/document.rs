@@ -307,8 +307,8 @@ pub const CGROUP_FILE_PREFIXES: [&str; 2] = ["cpu.", "cpuset."];
 
 /// Reads one `KEY=VALUE` argument into a tree with a single leaf.
 ///
-/// The key is dotted as in TOML, or names a file of `cgroup`, such as `cpu.max`. A value that starts
-/// like a TOML string, array or table is read as TOML; any other is taken as it stands.
+/// The key is dotted as in TOML, or names a file of `cgroup`, such as `cpu.max`. A value that
+/// starts like a TOML string, array or table is read as TOML; any other is taken as it stands.
 ///
 /// # Errors
 /// An input error at the argument: no `=`, no key, a value that breaks off, or a cgroup file

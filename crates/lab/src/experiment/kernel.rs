@@ -1,9 +1,9 @@
 //! The `[kernel]` section: version, build options, patches, features and tunables.
 //!
 //! Kernel words are used unchanged. Which of them a version knows and what they do is decided by
-//! [`Rules::resolve`] of the kernel crate; here they get their types and their places. Worked example:
-//! `version = "6.12"` with `latency_ns = 6000000` in line 3 is refused at line 3, because EEVDF replaced
-//! that tunable by `base_slice_ns` in 6.6.
+//! [`Rules::resolve`] of the kernel crate; here they get their types and their places. Worked
+//! example: `version = "6.12"` with `latency_ns = 6000000` in line 3 is refused at line 3, because
+//! EEVDF replaced that tunable by `base_slice_ns` in 6.6.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -35,12 +35,14 @@ const PREEMPTION: [(&str, Preemption); 4] = [
 
 /// The kernel of one variant.
 ///
-/// As JSON: one object with the keys of the `[kernel]` section, and `stands_for` where that is known.
+/// As JSON: one object with the keys of the `[kernel]` section, and `stands_for` where that is
+/// known.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KernelSettings {
     /// The release whose rules are used; default the newest one that was held against measurements.
     pub version: Version,
-    /// The release that was named, where it is newer than the newest known: `version` stands in for it.
+    /// The release that was named, where it is newer than the newest known: `version` stands in for
+    /// it.
     pub stands_for: Option<Version>,
     /// Ticks per second: 100, 250, 300 or 1000; default 250.
     pub hz: u32,
@@ -48,7 +50,8 @@ pub struct KernelSettings {
     pub preempt: Preemption,
     /// Whether that was chosen at boot (PREEMPT_DYNAMIC); default: yes from 5.16, as on x86.
     pub preempt_dynamic: Option<bool>,
-    /// CONFIG_IRQ_TIME_ACCOUNTING, whether tasks are not charged for interrupts; default off, as in Debian's kernels.
+    /// CONFIG_IRQ_TIME_ACCOUNTING, whether tasks are not charged for interrupts; default off, as in
+    /// Debian's kernels.
     pub irq_time_accounting: bool,
     /// One group per session for tasks outside any cpu cgroup; default on, as upstream.
     pub autogroup: bool,
@@ -176,8 +179,8 @@ struct Places {
 }
 
 impl KernelSettings {
-    /// Reads the `[kernel]` section for a machine of `cpus`; an absent one is the default kernel with
-    /// default settings. The path of a tree is relative to `directory`.
+    /// Reads the `[kernel]` section for a machine of `cpus`; an absent one is the default kernel
+    /// with default settings. The path of a tree is relative to `directory`.
     ///
     /// # Errors
     /// An unknown word, a value of the wrong type or out of the kernel's range, or something this
@@ -300,7 +303,8 @@ impl KernelSettings {
         self.stands_for.unwrap_or(self.version)
     }
 
-    /// Names the release that really ran; the rules stay. A release before the oldest known changes nothing.
+    /// Names the release that really ran; the rules stay. A release before the oldest known changes
+    /// nothing.
     pub fn name_release(&mut self, release: &str) {
         if let Ok(modelled) = Version::modelled(release) {
             (self.version, self.stands_for) = modelled;
@@ -435,7 +439,8 @@ impl KernelSettings {
     }
 }
 
-/// Of the words in `sched/features`, those that are not a version's default and change a simulation.
+/// Of the words in `sched/features`, those that are not a version's default and change a
+/// simulation.
 fn changed_features(text: &str, version: Version) -> Vec<String> {
     let changed = |word: &&str| {
         let (name, on) = match word.strip_prefix("NO_") {

@@ -1,6 +1,8 @@
-//! Keys of the experiment file: what each takes, in which bounds, and what stands for it when it is missing.
+//! Keys of the experiment file: what each takes, in which bounds, and what stands for it when it is
+//! missing.
 //!
-//! The readers take names and bounds of keys from these rows, and `docs/formats/experiment.md` is written from them.
+//! The readers take names and bounds of keys from these rows, and `docs/formats/experiment.md` is
+//! written from them.
 
 use super::document::Value;
 use crate::error::Result;

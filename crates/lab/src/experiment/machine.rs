@@ -1,12 +1,14 @@
 //! The `[machine]` section: a preset and what is changed in it.
 //!
-//! `preset` is the name of a shipped machine (`machines/generic-8.toml` is `generic-8`) or the path of
-//! a file of the same form, or `host`, [this machine](crate::host_machine). Its tables — `topology`, `cost`, `power`, `program_cost` … — may be written
-//! in `[machine]` too and are laid over it. `cpus` is short for the `cores_per_llc` that gives this many CPUs.
-//! `background` is the folder of a recording of a machine that has nothing else to do: its threads run beside the
-//! programs. Without it every CPU has a kernel thread that works now and then; `background = "none"` is an empty machine. A path in a file counts from the file, one on the command line from where it is typed. Worked
-//! example: `preset = "generic-8"` with `cpus = 16` and `topology.threads_per_core = 2` is a
-//! machine of eight cores with two threads each.
+//! `preset` is the name of a shipped machine (`machines/generic-8.toml` is `generic-8`) or the path
+//! of a file of the same form, or `host`, [this machine](crate::host_machine). Its tables —
+//! `topology`, `cost`, `power`, `program_cost` … — may be written in `[machine]` too and are laid
+//! over it. `cpus` is short for the `cores_per_llc` that gives this many CPUs. `background` is the
+//! folder of a recording of a machine that has nothing else to do: its threads run beside the
+//! programs. Without it every CPU has a kernel thread that works now and then;
+//! `background = "none"` is an empty machine. A path in a file counts from the file, one on the
+//! command line from where it is typed. Worked example: `preset = "generic-8"` with `cpus = 16` and
+//! `topology.threads_per_core = 2` is a machine of eight cores with two threads each.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -133,11 +135,13 @@ pub struct MachineSettings {
     pub preset: String,
     /// The preset with everything laid over it.
     pub machine: Machine,
-    /// Keys of the machine's file that the experiment writes itself, such as `frequency.governor`, and where.
+    /// Keys of the machine's file that the experiment writes itself, such as `frequency.governor`,
+    /// and where.
     pub written: Vec<Located<String>>,
     /// The recording whose threads run beside the programs, and where it was named.
     pub background: Option<Located<PathBuf>>,
-    /// Nothing is said about the background: the kernel's own [threads](schedcast_workload::housekeeping) run beside programs.
+    /// Nothing is said about the background: the kernel's own
+    /// [threads](schedcast_workload::housekeeping) run beside programs.
     pub housekeeping: bool,
 }
 
@@ -321,7 +325,8 @@ fn load_preset(name: &str, value: Option<&Value>, directory: &Path) -> Result<(S
     Ok((source.name.clone(), document::parse(&source)?))
 }
 
-/// The text of the preset `name`, which was written as `value`: one that is shipped, `host`, or a file.
+/// The text of the preset `name`, which was written as `value`: one that is shipped, `host`, or a
+/// file.
 ///
 /// # Errors
 /// No such preset, a file that cannot be read or is no machine.

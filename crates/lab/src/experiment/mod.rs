@@ -29,9 +29,9 @@
 //! duration = "20s"
 //! ```
 //!
-//! has two scenarios, which differ in `burst_us` of `/test` alone: 0 and 100,000. A variant is a layer
-//! over the document, as are a recording below it and a `--set` above it; every value keeps the place
-//! it was written at, so each mistake is reported where it was made.
+//! has two scenarios, which differ in `burst_us` of `/test` alone: 0 and 100,000. A variant is a
+//! layer over the document, as are a recording below it and a `--set` above it; every value keeps
+//! the place it was written at, so each mistake is reported where it was made.
 
 use std::path::{Path, PathBuf};
 

@@ -1,10 +1,11 @@
 //! The `[[program]]` sections: what runs, under which name, in which cgroup.
 //!
-//! `run` is a command as typed in a shell, without the shell: quotes work, pipes do not. `replay` is a
-//! folder with a recording, `profile` are the numbers of a [`service`]. The name defaults to the program's: `run = "/usr/bin/schbench -m 1"` is
-//! `schbench`, `perf bench sched messaging` is `perf-bench-messaging`, `replay = "recordings/pg"` is
-//! `pg`. A command may `start` later than the run, and `price` says what its pieces cost where that is
-//! known better than the defaults: `price.stress_ng_permille = 2000` halves the speed of stress-ng's methods.
+//! `run` is a command as typed in a shell, without the shell: quotes work, pipes do not. `replay`
+//! is a folder with a recording, `profile` are the numbers of a [`service`]. The name defaults to
+//! the program's: `run = "/usr/bin/schbench -m 1"` is `schbench`, `perf bench sched messaging` is
+//! `perf-bench-messaging`, `replay = "recordings/pg"` is `pg`. A command may `start` later than the
+//! run, and `price` says what its pieces cost where that is known better than the defaults:
+//! `price.stress_ng_permille = 2000` halves the speed of stress-ng's methods.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -227,7 +228,8 @@ fn read_action(table: &Table, place: &Place, directory: &Path) -> Result<Located
 /// Keys that make a replay differ from its recording.
 const ADJUSTS: [&str; 5] = ["window", "rate", "threads", "client", "foreground"];
 
-/// How a replay differs from its recording: `window = ["5s", "20s"]`, `rate = 1.5`, `threads = 4`, `foreground = "/pg"`.
+/// How a replay differs from its recording: `window = ["5s", "20s"]`, `rate = 1.5`, `threads = 4`,
+/// `foreground = "/pg"`.
 fn read_adjust(table: &Table) -> Result<Adjust> {
     let mut adjust = Adjust::default();
     if let Some(value) = table.get("window") {

@@ -9,7 +9,8 @@
 //! client = "pgbench"           # who asks
 //! ```
 //!
-//! Instead of `rate` and `arrivals` a service may have `clients` that each ask again `think_us` after an answer.
+//! Instead of `rate` and `arrivals` a service may have `clients` that each ask again `think_us`
+//! after an answer.
 
 use schedcast_workload::profile::{Arrivals, Client, Gaps, Io, Service};
 
@@ -128,7 +129,8 @@ pub struct Profiled {
 /// Reads a `profile` table.
 ///
 /// # Errors
-/// Unknown keys, values out of range, quantiles that descend, both or neither of `rate` and `clients`.
+/// Unknown keys, values out of range, quantiles that descend, both or neither of `rate` and
+/// `clients`.
 pub fn read(value: &Value) -> Result<Profiled> {
     let table = value.table("the numbers of a service")?;
     table.refuse_unknown(&names(&KEYS), "profile")?;

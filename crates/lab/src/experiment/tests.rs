@@ -456,7 +456,8 @@ fn what_another_verb_takes_is_refused_with_that_verb() {
     }
 }
 
-/// Cut anywhere, with a bit or a number that is another: a place and a reason, or an experiment, never a panic.
+/// Cut anywhere, with a bit or a number that is another: a place and a reason, or an experiment,
+/// never a panic.
 #[test]
 fn damage_is_told() {
     let surroundings = Surroundings::default();

@@ -1,6 +1,7 @@
 //! Groups that command lines make by themselves: `run = "systemd-run -p CPUQuota=50% hackbench"`.
 //!
-//! They are the lowest layer of `[cgroup]`: what a file, a variant or `--set` writes to the same path comes over it.
+//! They are the lowest layer of `[cgroup]`: what a file, a variant or `--set` writes to the same
+//! path comes over it.
 
 use schedcast_workload::programs::{Unit, prefix};
 

@@ -1,11 +1,11 @@
 //! The first decision in which two scenarios differ.
 //!
 //! Two kernels rarely do the same at the same nanosecond: a longer scan alone moves everything that
-//! follows. So what is compared is not when, but what each CPU decides, one after the other: the task
-//! picked, the CPU chosen, whether a wakeup preempts, what is throttled, what balance moves.
+//! follows. So what is compared is not when, but what each CPU decides, one after the other: the
+//! task picked, the CPU chosen, whether a wakeup preempts, what is throttled, what balance moves.
 //!
-//! Worked example: both kernels pick `a`, `b`, `a` on CPU 0; on CPU 1 the first places `c` on CPU 1 at
-//! 4.2 ms, the second on CPU 3 at 4.3 ms. CPU 0 has no difference, CPU 1 has one, at 4.2 ms.
+//! Worked example: both kernels pick `a`, `b`, `a` on CPU 0; on CPU 1 the first places `c` on CPU 1
+//! at 4.2 ms, the second on CPU 3 at 4.3 ms. CPU 0 has no difference, CPU 1 has one, at 4.2 ms.
 
 use std::collections::VecDeque;
 
@@ -131,7 +131,8 @@ fn compare(a: &mut Side<'_>, b: &mut Side<'_>) -> Option<usize> {
         .min_by_key(|&cpu| a.front_time(cpu).min(b.front_time(cpu)))
 }
 
-/// Runs two scenarios under the same seed until a CPU decides differently, and describes both decisions.
+/// Runs two scenarios under the same seed until a CPU decides differently, and describes both
+/// decisions.
 ///
 /// # Errors
 /// A scenario that cannot be run.
@@ -161,8 +162,8 @@ pub fn difference_text(
     }
 }
 
-/// The CPU that decides differently first (with a kernel tree: that does something else), and both decisions: variant and what it decided, `None` where it
-/// decides nothing more.
+/// The CPU that decides differently first (with a kernel tree: that does something else), and both
+/// decisions: variant and what it decided, `None` where it decides nothing more.
 pub struct Difference {
     /// The CPU.
     pub cpu: usize,

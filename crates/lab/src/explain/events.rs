@@ -1,10 +1,12 @@
-//! The first event at which two runs part, where one of them decides by the C of a kernel tree, whose reasons are not known.
+//! The first event at which two runs part, where one of them decides by the C of a kernel tree,
+//! whose reasons are not known.
 //!
-//! Compared is what happens on each CPU, one event after the other, and not when: a longer scan alone moves everything that
-//! follows.
+//! Compared is what happens on each CPU, one event after the other, and not when: a longer scan
+//! alone moves everything that follows.
 //!
-//! Worked example: under both trees `a` is woken on CPU 1 at 4.2 ms. Under the first CPU 1 switches to `a`, under the second
-//! it goes on with `b`, which sleeps at 5.1 ms. CPU 1 parts at that switch, the other CPUs later.
+//! Worked example: under both trees `a` is woken on CPU 1 at 4.2 ms. Under the first CPU 1 switches
+//! to `a`, under the second it goes on with `b`, which sleeps at 5.1 ms. CPU 1 parts at that
+//! switch, the other CPUs later.
 
 use std::collections::VecDeque;
 
@@ -220,7 +222,8 @@ fn compare(a: &mut Side<'_>, b: &mut Side<'_>) -> Option<usize> {
     parted.into_iter().min().map(|(_, cpu)| cpu)
 }
 
-/// Runs two scenarios under the same seed until a CPU does something else; `None` when none does to their ends.
+/// Runs two scenarios under the same seed until a CPU does something else; `None` when none does to
+/// their ends.
 ///
 /// # Errors
 /// A scenario that cannot be run.

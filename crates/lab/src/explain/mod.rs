@@ -6,9 +6,10 @@
 //!                  twice, two rule sets ──► compared CPU by CPU ──► first difference
 //! ```
 //!
-//! Worked example: `--task worker --kind place` runs the scenario until a CPU is chosen for a thread
-//! called `worker` and prints the chosen CPU, the rule, the CPUs that were idle and how many were
-//! looked at. Nothing of this costs anything in other runs: a world that explains is a type of its own.
+//! Worked example: `--task worker --kind place` runs the scenario until a CPU is chosen for a
+//! thread called `worker` and prints the chosen CPU, the rule, the CPUs that were idle and how many
+//! were looked at. Nothing of this costs anything in other runs: a world that explains is a type of
+//! its own.
 
 mod describe;
 mod difference;

@@ -1,9 +1,10 @@
 //! `preset = "host"`: this machine.
 //!
-//! Topology, idle states and clocks are read from sysfs. Prices are those that `schedcast calibrate` measured and
-//! kept in [`CALIBRATED`], as long as the machine still has as many CPUs, otherwise those of `generic-8`. Worked
-//! example: on a virtual machine of two CPUs that was calibrated, `preset = "host"` is two CPUs with the prices of
-//! that file; before, two CPUs with the prices of `generic-8`.
+//! Topology, idle states and clocks are read from sysfs. Prices are those that
+//! `schedcast calibrate` measured and kept in [`CALIBRATED`], as long as the machine still has as
+//! many CPUs, otherwise those of `generic-8`. Worked example: on a virtual machine of two CPUs that
+//! was calibrated, `preset = "host"` is two CPUs with the prices of that file; before, two CPUs
+//! with the prices of `generic-8`.
 
 mod parts;
 mod write;

@@ -9,8 +9,8 @@ use toml::{Table, Value};
 use super::parse;
 use crate::error::Result;
 
-/// Idle drivers whose tables say how long their states take to leave. Those of virtual machines do not: what leaving
-/// takes there is measured as a whole.
+/// Idle drivers whose tables say how long their states take to leave. Those of virtual machines do
+/// not: what leaving takes there is measured as a whole.
 const IDLE_DRIVERS: [&str; 2] = ["intel_idle", "acpi_idle"];
 /// Clocks are rounded to this, MHz.
 const STEP_MHZ: u64 = 100;

@@ -9,7 +9,8 @@ use schedcast_sim::Machine;
 use super::{BASE, base, general, parse, parts};
 use crate::error::Result;
 
-/// The description of this machine with these figures. `when` says when, where and on what they were measured.
+/// The description of this machine with these figures. `when` says when, where and on what they
+/// were measured.
 ///
 /// # Errors
 /// Figures that are no machine, for instance of a preset that lacks a key.
@@ -83,8 +84,8 @@ fn line(key: &str, figure: &Figure) -> String {
     )
 }
 
-/// Idling of a CPU whose idle driver does not say how long its states take to leave, as in virtual machines: it halts at
-/// once, or polls where it may not sleep.
+/// Idling of a CPU whose idle driver does not say how long its states take to leave, as in virtual
+/// machines: it halts at once, or polls where it may not sleep.
 fn halt(topology: &Topology, figures: &[Figure]) -> String {
     let exits: Vec<&Figure> = figures
         .iter()

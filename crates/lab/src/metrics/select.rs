@@ -1,8 +1,9 @@
 //! Rows that were asked for by name.
 //!
-//! A name may have `*` for any characters and `?` for one. Worked example: `web/*` is every metric of
-//! the program `web`, `*/nr_throttled` the throttled periods of all groups, and `machine/busy_ratio`
-//! that one row. The star in the name of a pool, such as `worker-*`, is matched by itself.
+//! A name may have `*` for any characters and `?` for one. Worked example: `web/*` is every metric
+//! of the program `web`, `*/nr_throttled` the throttled periods of all groups, and
+//! `machine/busy_ratio` that one row. The star in the name of a pool, such as `worker-*`, is
+//! matched by itself.
 
 use schedcast_base::names::nearest;
 

@@ -6,9 +6,9 @@
 //! what-if pg --set cpu.max=60000 --variant more --set cpu.max=90000 --set cpu.max.burst=50000
 //! ```
 //!
-//! the columns are `recorded`, `cpu.max=60000` and `more`: settings before the first `--variant` are a
-//! column of their own where a recording is the subject, and hold for every column where a file or
-//! a command is.
+//! the columns are `recorded`, `cpu.max=60000` and `more`: settings before the first `--variant`
+//! are a column of their own where a recording is the subject, and hold for every column where a
+//! file or a command is.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -125,8 +125,8 @@ impl Question {
         }
     }
 
-    /// Refuses a `--cgroup` that neither the recording nor the file has: nothing would run in it, and its
-    /// settings would change nothing, in silence. A command starts in it, whatever it is.
+    /// Refuses a `--cgroup` that neither the recording nor the file has: nothing would run in it,
+    /// and its settings would change nothing, in silence. A command starts in it, whatever it is.
     fn refuse_unknown_group(&self) -> Result<()> {
         let Some(path) = self.cgroup.as_deref().filter(|path| *path != "/") else {
             return Ok(());
@@ -161,7 +161,8 @@ impl Question {
         }))
     }
 
-    /// The group that `cpu.*` settings belong to: `--cgroup`, or the only limited one of a recording.
+    /// The group that `cpu.*` settings belong to: `--cgroup`, or the only limited one of a
+    /// recording.
     ///
     /// # Errors
     /// A recording with several limited groups, if any setting needs to know which is meant.
@@ -304,7 +305,8 @@ pub fn refuse_several(experiment: &Experiment) -> Result<()> {
     )
 }
 
-/// Refuses an experiment in which nothing was distilled from a recording: its answers would carry the wrong tier.
+/// Refuses an experiment in which nothing was distilled from a recording: its answers would carry
+/// the wrong tier.
 fn refuse_undistilled(path: &Path, experiment: &Experiment) -> Result<()> {
     let mut programs = experiment.scenarios.iter().flat_map(|one| &one.programs);
     if programs.any(|program| matches!(program.action.value, Action::Profile(_))) {
@@ -317,7 +319,8 @@ fn refuse_undistilled(path: &Path, experiment: &Experiment) -> Result<()> {
     )
 }
 
-/// A replay ends with its recording: nothing is known of what came then, and idle CPUs would count as if they were.
+/// A replay ends with its recording: nothing is known of what came then, and idle CPUs would count
+/// as if they were.
 fn end_with(recorded: &Recorded, experiment: &mut Experiment) {
     for scenario in &mut experiment.scenarios {
         let asked_ns = scenario.duration_ns;

@@ -1,8 +1,8 @@
 //! Settings as they are typed, and the columns they belong to.
 //!
-//! `--set kernel.hz=250 --variant more --kernel 6.12` is one leading setting, and the column `more` with the setting
-//! `kernel.version = "6.12"`, for which `--kernel` is short. A column without a name of its own is called by its settings:
-//! `version=6.12`.
+//! `--set kernel.hz=250 --variant more --kernel 6.12` is one leading setting, and the column `more`
+//! with the setting `kernel.version = "6.12"`, for which `--kernel` is short. A column without a
+//! name of its own is called by its settings: `version=6.12`.
 
 use crate::error::Result;
 use crate::experiment::document::{self, CGROUP_FILE_PREFIXES};
@@ -24,7 +24,8 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// The setting as a layer over an experiment; `cgroup` is the group that `cpu.*` files belong to.
+    /// The setting as a layer over an experiment; `cgroup` is the group that `cpu.*` files belong
+    /// to.
     ///
     /// # Errors
     /// Description of the mistake in the argument, at its place.

@@ -1,8 +1,8 @@
 //! From a scenario to a workload: groups with their limits, programs, timed changes.
 //!
 //! Worked example: the groups `/a` and `/a/b` and one `rt-app` file in `/a/b` become groups 1 and 2
-//! of the workload, with the file's threads in group 2. A replay brings groups of its own, with what
-//! the recording says of them; the scenario's settings are laid over those.
+//! of the workload, with the file's threads in group 2. A replay brings groups of its own, with
+//! what the recording says of them; the scenario's settings are laid over those.
 
 use std::collections::BTreeMap;
 
@@ -179,7 +179,8 @@ impl Builder<'_> {
         self.duration_ns = Some(self.duration_ns.unwrap_or(0).max(duration_ns));
     }
 
-    /// A run ends when its programs do, or at the duration of the scenario, of a recording or of an rt-app file.
+    /// A run ends when its programs do, or at the duration of the scenario, of a recording or of an
+    /// rt-app file.
     fn refuse_endless(&self) -> Result<()> {
         if self.scenario.duration_ns.or(self.duration_ns).is_some() {
             return Ok(());
@@ -196,8 +197,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Adds the groups that no recording brought, and lays the settings over all of them. Paths sort
-    /// parents before children.
+    /// Adds the groups that no recording brought, and lays the settings over all of them. Paths
+    /// sort parents before children.
     fn add_groups(&mut self) {
         for (path, settings) in &self.scenario.cgroups {
             let group = match self.groups.get(path) {
@@ -247,8 +248,9 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// A run of rt-app files only ends when the last of them does: none of their threads has to finish an event for that.
-    /// Beside other programs a file's `duration` ends its own threads, and no others.
+    /// A run of rt-app files only ends when the last of them does: none of their threads has to
+    /// finish an event for that. Beside other programs a file's `duration` ends its own threads,
+    /// and no others.
     fn ends_with_rt_app(&mut self) {
         let end_ns = |running: &Running| {
             let is_rt_app = running.tool.name == programs::rt_app::TOOL.name;

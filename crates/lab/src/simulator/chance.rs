@@ -1,26 +1,32 @@
 //! Differences between two real runs of the same workload, drawn from the seed.
 //!
-//! A simulation that always begins at the same moment of the tick, with the same prices to the nanosecond, answers for one
-//! phase only. Where a tick, a period and a time slice fall together, that phase decides the whole answer, and a price that
-//! is one nanosecond higher gives another one. No real run is so exact, so each seed draws:
+//! A simulation that always begins at the same moment of the tick, with the same prices to the
+//! nanosecond, answers for one phase only. Where a tick, a period and a time slice fall together,
+//! that phase decides the whole answer, and a price that is one nanosecond higher gives another
+//! one. No real run is so exact, so each seed draws:
 //!
-//! * **the time since the boot.** Ticks fall on multiples of their distance since the boot (`tick_init_jiffy_update` aligns
-//!   them, commit 13bb06f8dd42, in all stable kernels since 2023). Before 6.4 the periods of all groups end at multiples of the
-//!   period since the boot too, so that a tick and the end of a period fall together there. From 6.4 on
-//!   (`timer_interleave`) the kernel draws where the periods of a group end, and so does the simulator.
-//! * **starts of programs**, each later by up to the price of a fork: several programs are started one after the other.
+//! * **the time since the boot.** Ticks fall on multiples of their distance since the boot
+//!   (`tick_init_jiffy_update` aligns them, commit 13bb06f8dd42, in all stable kernels since 2023).
+//!   Before 6.4 the periods of all groups end at multiples of the period since the boot too, so
+//!   that a tick and the end of a period fall together there. From 6.4 on (`timer_interleave`) the
+//!   kernel draws where the periods of a group end, and so does the simulator.
+//! * **starts of programs**, each later by up to the price of a fork: several programs are started
+//!   one after the other.
 //! * **prices**, each by a factor of its own with a standard deviation of [`PRICE_SPREAD`].
-//! * **the clocks of timer interrupts**, [`TIMER_OFFSET_NS`]: two CPUs never take their ticks in the same nanosecond.
+//! * **the clocks of timer interrupts**, [`TIMER_OFFSET_NS`]: two CPUs never take their ticks in
+//!   the same nanosecond.
 //!
 //! Recorded wakeups and periods stay as recorded.
 //!
-//! Draws belong to names. Two variants under one seed have the same time since the boot, and a program that both of them
-//! have starts at the same moment in both, with the same prices, so that they are compared pair by pair.
+//! Draws belong to names. Two variants under one seed have the same time since the boot, and a
+//! program that both of them have starts at the same moment in both, with the same prices, so that
+//! they are compared pair by pair.
 //!
 //! # Worked example
 //!
-//! Kernel 6.1 at 250 Hz, a group with a period of 100 ms, seed 0. The draw says that the run begins 2 ms and 17 whole ticks after
-//! the end of a period, so the first tick comes after 2 ms and the first period ends after 100 − 17 · 4 − 2 = 30 ms, at a tick.
+//! Kernel 6.1 at 250 Hz, a group with a period of 100 ms, seed 0. The draw says that the run begins
+//! 2 ms and 17 whole ticks after the end of a period, so the first tick comes after 2 ms and the
+//! first period ends after 100 − 17 · 4 − 2 = 30 ms, at a tick.
 
 use schedcast_kernel::Ns;
 use schedcast_kernel::rules::Rules;
@@ -30,17 +36,19 @@ use schedcast_sim::{Distribution, Machine, Workload};
 /// Standard deviation of the factor between a price and its nominal value.
 ///
 /// `schedcast calibrate` prints the 10 % and the 90 % quantile of the repeats behind each price. In
-/// `docs/validation/calibration-6.18.md` they are 972 and 1013 ns for a switch of 989, 114 and 120 for a system call of 119, 264
-/// and 285 for a wakeup of 275, 230 and 251 for a block of 241: half of each distance is 2.1, 2.5, 3.8 and 4.4 % of the price. Of
-/// a normal distribution that is 1.28 standard deviations, which are 2.5 % on average.
+/// `docs/validation/calibration-6.18.md` they are 972 and 1013 ns for a switch of 989, 114 and 120
+/// for a system call of 119, 264 and 285 for a wakeup of 275, 230 and 251 for a block of 241: half
+/// of each distance is 2.1, 2.5, 3.8 and 4.4 % of the price. Of a normal distribution that is 1.28
+/// standard deviations, which are 2.5 % on average.
 const PRICE_SPREAD: f64 = 0.025;
 
-/// Up to so much later than programmed the timer interrupts of a CPU come, the same in all of a run, ns. Chosen: it decides
-/// nothing but who is first of CPUs whose timers are due at the same nanosecond. Machines that say how late their
-/// interrupts are (`timer_interrupt`) draw that too.
+/// Up to so much later than programmed the timer interrupts of a CPU come, the same in all of a
+/// run, ns. Chosen: it decides nothing but who is first of CPUs whose timers are due at the same
+/// nanosecond. Machines that say how late their interrupts are (`timer_interrupt`) draw that too.
 const TIMER_OFFSET_NS: Ns = 100;
 
-/// The fractional part of the golden ratio as a fraction of 2⁶⁴: its multiples fill an interval evenly, whatever their number.
+/// The fractional part of the golden ratio as a fraction of 2⁶⁴: its multiples fill an interval
+/// evenly, whatever their number.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Whole ticks that the time since the boot is drawn from: an hour of them, at 1000 Hz.
@@ -134,7 +142,8 @@ impl Chance {
             return price_ns;
         };
         let mut stream = random::stream(seed, row, purpose::PRICE);
-        // Twelve uniform numbers less 6 are about normal, with a standard deviation of 1 and never beyond 6.
+        // Twelve uniform numbers less 6 are about normal, with a standard deviation of 1 and never
+        // beyond 6.
         let uniform = |_| random::draw(&mut stream) as f64 / 2f64.powi(64);
         let normal = (0..12).map(uniform).sum::<f64>() - 6.0;
         (price_ns as f64 * (1.0 + PRICE_SPREAD * normal)).round() as Ns
@@ -203,7 +212,8 @@ mod tests {
             let first_ns = groups[0].unwrap();
             assert!(first_ns < 100 * MS);
             assert_eq!(first_ns % (4 * MS), tick_ns, "100 ms are 25 ticks");
-            // Both are multiples of their period since the boot: 300 ms later they would be back in step.
+            // Both are multiples of their period since the boot: 300 ms later they would be back in
+            // step.
             let boot_ns = Chance::of(seed).since_boot_ns(4 * MS).unwrap();
             assert_eq!((boot_ns + groups[1].unwrap()) % (30 * MS), 0);
         }

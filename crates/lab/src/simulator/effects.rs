@@ -1,8 +1,8 @@
 //! Settings that change nothing under the chosen kernel, machine or programs.
 //!
-//! Worked example: an rt-app file gives a fair thread a `dl-runtime` of 3 ms. From 6.12 on that is its
-//! slice; under 6.6 `sched_setattr` takes the number and ignores it. The forecast for 6.6 is right
-//! to ignore it, and its author should know.
+//! Worked example: an rt-app file gives a fair thread a `dl-runtime` of 3 ms. From 6.12 on that is
+//! its slice; under 6.6 `sched_setattr` takes the number and ignores it. The forecast for 6.6 is
+//! right to ignore it, and its author should know.
 
 use std::collections::BTreeSet;
 
@@ -65,7 +65,8 @@ fn is_rt_app(action: &Action) -> bool {
     programs::tool(words).is_ok_and(|tool| tool.name == programs::rt_app::TOOL.name)
 }
 
-/// Keys of the machine that the experiment writes and that nothing reads on this machine, with their places.
+/// Keys of the machine that the experiment writes and that nothing reads on this machine, with
+/// their places.
 fn machine_keys(scenario: &Scenario) -> Vec<String> {
     let machine = &scenario.machine.machine;
     let rules = &scenario.kernel.rules;

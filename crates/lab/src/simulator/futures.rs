@@ -1,9 +1,11 @@
-//! Variants that differ only in what changes while they run share the run up to the first difference.
+//! Variants that differ only in what changes while they run share the run up to the first
+//! difference.
 //!
-//! Worked example: of three runs of 60 s one gives a group more quota at 50 s, one at 55 s, one never. The
-//! first 50 s are simulated once. There the world is copied: the first run takes its last 10 s from the
-//! copy, the others go on together to 55 s, where they part: 50 + 10 + 5 + 5 + 5 = 75 s instead of 180.
-//! A copy goes on exactly as a run of its own, so the results are the same to the byte.
+//! Worked example: of three runs of 60 s one gives a group more quota at 50 s, one at 55 s, one
+//! never. The first 50 s are simulated once. There the world is copied: the first run takes its
+//! last 10 s from the copy, the others go on together to 55 s, where they part: 50 + 10 + 5 + 5 +
+//! 5 = 75 s instead of 180. A copy goes on exactly as a run of its own, so the results are the same
+//! to the byte.
 
 use super::chance::Chance;
 use super::{Course, Simulator, build};

@@ -13,13 +13,15 @@ use schedcast_workload::replay::background::{GROUP_PREFIX, NAME};
 
 use crate::outcome::{MetricMap, Outcome};
 
-/// Percentiles of times that the kernel tells; the lowest of [`PERCENTILES`] is one of schbench's own.
+/// Percentiles of times that the kernel tells; the lowest of [`PERCENTILES`] is one of schbench's
+/// own.
 const QUANTILES: &[(&str, u32)] = PERCENTILES.split_at(1).1;
 
 const NS_PER_US: f64 = 1e3;
 const NS_PER_S: f64 = 1e9;
 
-/// Everything a world measured; its groups had counted `before` when statistics began, and so much was `halfway` unfinished.
+/// Everything a world measured; its groups had counted `before` when statistics began, and so much
+/// was `halfway` unfinished.
 pub(super) fn outcome<K: Core>(
     world: &mut World<false, K>,
     programs: &[Running],
@@ -85,8 +87,8 @@ impl UnderWay<'_> {
 /// among the unfinished is a lower bound. One that is younger than a percentile says nothing about
 /// it: see [`quantile_of`].
 ///
-/// Worked example: 60 requests took 10 ms, 40 wait since 1 s. The median is 10 ms; the 95th percentile is at least 1 s. The
-/// largest and the mean are lower bounds too.
+/// Worked example: 60 requests took 10 ms, 40 wait since 1 s. The median is 10 ms; the 95th
+/// percentile is at least 1 s. The largest and the mean are lower bounds too.
 fn add_unfinished(
     metrics: &mut MetricMap,
     at_least: &mut BTreeSet<String>,
@@ -121,13 +123,16 @@ fn add_unfinished(
     at_least.extend(bounds.map(|suffix| format!("{name}.{suffix}")));
 }
 
-/// The quantile of finished `values` and of those that are under way since `oldest_first`; `None` if it falls among these.
+/// The quantile of finished `values` and of those that are under way since `oldest_first`; `None`
+/// if it falls among these.
 ///
-/// One that is younger than the quantile may still end below it or above, as the finished ones did, so it is left out; an
-/// older one is above it for certain. That is the reduced-sample estimate of survival analysis.
+/// One that is younger than the quantile may still end below it or above, as the finished ones did,
+/// so it is left out; an older one is above it for certain. That is the reduced-sample estimate of
+/// survival analysis.
 ///
-/// Worked example: 57 requests took 1 to 5 ms and one has begun 3 ms before the end. With or without it, the 99th percentile
-/// is the largest of all, 5 ms. Had it begun 7 ms before the end, the percentile would be at least that.
+/// Worked example: 57 requests took 1 to 5 ms and one has begun 3 ms before the end. With or
+/// without it, the 99th percentile is the largest of all, 5 ms. Had it begun 7 ms before the end,
+/// the percentile would be at least that.
 fn quantile_of(values: &Histogram, oldest_first: &[Ns], per_million: u32) -> Option<Ns> {
     let older_than = |ns: Ns| oldest_first.partition_point(|&age| age > ns);
     // The more ages count as larger, the larger the quantile, and the fewer ages are.
@@ -398,7 +403,8 @@ mod tests {
         let (_, at_least) = told(&[1_000_000; 1000], &[3]);
         let bounds: Vec<&str> = at_least.iter().map(String::as_str).collect();
         assert_eq!(bounds, ["a.avg"]);
-        // The largest of few is a percentile, and one that is younger does not make it a bound; an older one does.
+        // The largest of few is a percentile, and one that is younger does not make it a bound; an
+        // older one does.
         let few: Vec<Ns> = (1..=57).map(|place| place * 100_000).collect();
         assert!(!told(&few, &[3_000_000]).1.contains("a.p99"));
         assert!(told(&few, &[7_000_000]).1.contains("a.p99"));

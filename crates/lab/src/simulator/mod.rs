@@ -71,8 +71,9 @@ impl Simulator {
         Simulator::default()
     }
 
-    /// Each seed draws what differs between two real runs of the same thing: where ticks and periods fall, when programs
-    /// start, what operations cost. Otherwise every run begins with a tick and has the nominal prices.
+    /// Each seed draws what differs between two real runs of the same thing: where ticks and
+    /// periods fall, when programs start, what operations cost. Otherwise every run begins with a
+    /// tick and has the nominal prices.
     pub fn drawing(mut self) -> Simulator {
         self.draws = true;
         self
@@ -136,7 +137,8 @@ impl Simulator {
     /// background.
     ///
     /// # Errors
-    /// A folder that is no recording; a scenario that replays a recording, which has its own background.
+    /// A folder that is no recording; a scenario that replays a recording, which has its own
+    /// background.
     pub fn background(&self, scenario: &Scenario) -> Result<Option<Arc<Replay>>> {
         let Some(background) = &scenario.machine.background else {
             return Ok(None);
@@ -157,8 +159,8 @@ impl Simulator {
         })
     }
 
-    /// Whether the kernel's own threads run beside the programs of a scenario: where it says nothing about a background, and
-    /// replays no recording, which has its own.
+    /// Whether the kernel's own threads run beside the programs of a scenario: where it says
+    /// nothing about a background, and replays no recording, which has its own.
     pub fn has_housekeeping(&self, scenario: &Scenario) -> bool {
         let replays = |program: &Program| matches!(program.action.value, Action::Replay(..));
         self.draws && scenario.machine.housekeeping && !scenario.programs.iter().any(replays)
@@ -321,8 +323,9 @@ impl Simulator {
         })
     }
 
-    /// The same to the moment at which the last program ends, at most `grace_ns` beyond the scenario's duration: what is
-    /// measured of real programs, which end late where they are throttled. Nothing is drawn but what the scenario draws itself.
+    /// The same to the moment at which the last program ends, at most `grace_ns` beyond the
+    /// scenario's duration: what is measured of real programs, which end late where they are
+    /// throttled. Nothing is drawn but what the scenario draws itself.
     ///
     /// # Errors
     /// As for [`Simulator::finish`].
@@ -491,8 +494,8 @@ impl<K: Core> Course<K> {
         Ok(())
     }
 
-    /// Goes on until `until_ns`, all that happens then included, from where it can still go on as if it
-    /// had not stopped.
+    /// Goes on until `until_ns`, all that happens then included, from where it can still go on as
+    /// if it had not stopped.
     fn advance(&mut self, scenario: &Scenario, until_ns: Ns) -> Result<()> {
         self.change_kernels(scenario, until_ns + 1, &mut K::run)?;
         self.warm_up(until_ns)?;
@@ -522,7 +525,8 @@ impl<K: Core> Course<K> {
         Ok(())
     }
 
-    /// Begins statistics if that is due by `until_ns`; they begin with what the groups have counted by then.
+    /// Begins statistics if that is due by `until_ns`; they begin with what the groups have counted
+    /// by then.
     fn warm_up(&mut self, until_ns: Ns) -> Result<()> {
         if let Some(warmup_ns) = self.warmup_ns.take_if(|warmup_ns| *warmup_ns <= until_ns) {
             K::run(&mut self.world, warmup_ns).map_err(bad_input)?;

@@ -1,7 +1,8 @@
 //! Scenarios whose kernel is a tree of sources: its C decides in the world.
 //!
-//! Worked example: `[kernel] tree = "~/linux"` of 6.12.107 with `hz = 250`. The first run compiles `kernel/sched` of the
-//! tree for 250 Hz, in half a minute; later ones find the object in the cache. Every seed boots a copy of it.
+//! Worked example: `[kernel] tree = "~/linux"` of 6.12.107 with `hz = 250`. The first run compiles
+//! `kernel/sched` of the tree for 250 Hz, in half a minute; later ones find the object in the
+//! cache. Every seed boots a copy of it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -51,8 +52,9 @@ impl Objects {
 pub fn configuration(kernel: &KernelSettings) -> Config {
     let mut config = Config::default();
     config.set(&format!("HZ_{}", kernel.hz), "y");
-    // A preemptible kernel whose model is chosen at boot (PREEMPT_DYNAMIC) has the code of a fully preemptible one: nobody is
-    // preempted within a call here, so that the two differ in nothing else.
+    // A preemptible kernel whose model is chosen at boot (PREEMPT_DYNAMIC) has the code of a fully
+    // preemptible one: nobody is preempted within a call here, so that the two differ in nothing
+    // else.
     let model = match kernel.rules.preemption {
         Preemption::None | Preemption::Voluntary if kernel.rules.config_preemption => {
             Preemption::Full
@@ -100,7 +102,8 @@ pub fn build(tree: &Path, hz: u32, preempt: Option<&str>) -> Result<String> {
 }
 
 impl Simulator {
-    /// Builds the trees of scenarios, before anything runs. `before` is called with each that may take a while.
+    /// Builds the trees of scenarios, before anything runs. `before` is called with each that may
+    /// take a while.
     ///
     /// # Errors
     /// A tree that does not build.
@@ -115,7 +118,8 @@ impl Simulator {
         Ok(())
     }
 
-    /// The world of a scenario with a tree, at its start, how long it is to run, and its benchmarks.
+    /// The world of a scenario with a tree, at its start, how long it is to run, and its
+    /// benchmarks.
     ///
     /// # Errors
     /// A tree that does not build or boot, programs that cannot be built.

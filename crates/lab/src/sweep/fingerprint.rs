@@ -1,9 +1,9 @@
 //! When two points are the same point: a hash over everything that decides a point's results.
 //!
-//! A finished point is found again by what it is, not by where it stands. A grid that grew by one value
-//! therefore runs only its new points, while a point whose duration, recording or simulator changed is
-//! another point. Worked example: of `hz = [250, 1000]` with 10 seeds both points are in the journal;
-//! for `hz = [100, 250, 1000]` one of three runs, and for 20 seeds all three do.
+//! A finished point is found again by what it is, not by where it stands. A grid that grew by one
+//! value therefore runs only its new points, while a point whose duration, recording or simulator
+//! changed is another point. Worked example: of `hz = [250, 1000]` with 10 seeds both points are in
+//! the journal; for `hz = [100, 250, 1000]` one of three runs, and for 20 seeds all three do.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

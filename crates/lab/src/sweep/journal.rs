@@ -7,10 +7,10 @@
 //! └ checksum of the rest of the line        └ fingerprint of the point, then one run for each seed
 //! ```
 //!
-//! A line counts once it is whole: a process killed in the middle of a write leaves a last line without
-//! its end or with a checksum that does not fit, and that line is cut off when the journal is opened
-//! again. Worked example: of 100 points 37 lines and a half are on disk; 37 points are read, the half
-//! line is cut off and point 38 runs anew.
+//! A line counts once it is whole: a process killed in the middle of a write leaves a last line
+//! without its end or with a checksum that does not fit, and that line is cut off when the journal
+//! is opened again. Worked example: of 100 points 37 lines and a half are on disk; 37 points are
+//! read, the half line is cut off and point 38 runs anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions, TryLockError};
@@ -23,7 +23,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::outcome::{Fnv, Outcome};
 
-/// How often a lock that another process holds is asked for again, and after which time: 0.2 s in all.
+/// How often a lock that another process holds is asked for again, and after which time: 0.2 s in
+/// all.
 const LOCK_TRIES: u32 = 20;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 /// Digits of the checksum and of all other hashes.
@@ -100,7 +101,8 @@ impl Journal {
         Ok((Journal { path, file }, found))
     }
 
-    /// Adds lines made by [`fn@line`]. When this returns they survive the death of process and kernel.
+    /// Adds lines made by [`fn@line`]. When this returns they survive the death of process and
+    /// kernel.
     ///
     /// # Errors
     /// A failed write.
@@ -118,7 +120,8 @@ fn whole(bytes: &[u8]) -> &[u8] {
     &bytes[..last.map_or(0, |last| last + 1)]
 }
 
-/// Reads the journal at `path`, which another sweep may be writing: a torn last line does not count.
+/// Reads the journal at `path`, which another sweep may be writing: a torn last line does not
+/// count.
 ///
 /// # Errors
 /// A file that cannot be read.
@@ -127,8 +130,8 @@ pub fn read(path: &Path) -> Result<Found> {
     Ok(read_lines(whole(&bytes)))
 }
 
-/// Locks the journal for this process. A child that some thread has just started shares a lock until its `exec` closes the
-/// file, so one that is held gets a moment to go.
+/// Locks the journal for this process. A child that some thread has just started shares a lock
+/// until its `exec` closes the file, so one that is held gets a moment to go.
 fn lock(file: &File) -> std::result::Result<(), TryLockError> {
     for _ in 0..LOCK_TRIES {
         match file.try_lock() {

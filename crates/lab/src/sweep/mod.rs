@@ -6,14 +6,16 @@
 //!      └── journal of an earlier, interrupted sweep
 //! ```
 //!
-//! Workers take runs in the order of points and seeds, so with 2 workers and 10 seeds at most two points
-//! are begun and unfinished at any moment: that is all a `kill -9` can cost. Rows are put in their
-//! places by point, so the results are the same bytes whatever the number of workers, and whether the
-//! sweep was interrupted or not. Worked example: a grid of 4 quotas × 3 bursts × 10 seeds is 12 points
-//! and 120 runs; killed after run 57 it has 5 points on disk, and its next start runs 70.
+//! Workers take runs in the order of points and seeds, so with 2 workers and 10 seeds at most two
+//! points are begun and unfinished at any moment: that is all a `kill -9` can cost. Rows are put in
+//! their places by point, so the results are the same bytes whatever the number of workers, and
+//! whether the sweep was interrupted or not. Worked example: a grid of 4 quotas × 3 bursts × 10
+//! seeds is 12 points and 120 runs; killed after run 57 it has 5 points on disk, and its next start
+//! runs 70.
 //!
-//! Several machines share a sweep by parts: part 2 of 5 has points 1, 6 and 11 of these twelve, in a folder of its own.
-//! [`Options::merged`] takes what such folders finished; what none of them has is run as after an interruption.
+//! Several machines share a sweep by parts: part 2 of 5 has points 1, 6 and 11 of these twelve, in
+//! a folder of its own. [`Options::merged`] takes what such folders finished; what none of them has
+//! is run as after an interruption.
 
 mod fingerprint;
 mod journal;
@@ -265,8 +267,8 @@ impl Work<'_> {
     ) {
         let seeds = self.experiment.seeds as usize;
         loop {
-            // Every run before a failed one has been taken already and ends, so which failure is the
-            // first does not depend on the threads.
+            // Every run before a failed one has been taken already and ends, so which failure is
+            // the first does not depend on the threads.
             let run = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(&point) = self.pending.get(run / seeds) else {
                 return;

@@ -105,8 +105,8 @@ impl Results {
         }
     }
 
-    /// Comma-separated values with a header: variant, keys, then mean and interval of each metric. A
-    /// value that does not exist is empty.
+    /// Comma-separated values with a header: variant, keys, then mean and interval of each metric.
+    /// A value that does not exist is empty.
     pub fn to_csv(&self) -> String {
         let mut header = vec!["variant".to_string()];
         header.extend(self.axes.iter().cloned());
@@ -189,7 +189,8 @@ impl Results {
         self.metrics.iter().filter(usual).cloned().collect()
     }
 
-    /// A table of `metrics`, one row a point, as many columns as fit; the others are named below it.
+    /// A table of `metrics`, one row a point, as many columns as fit; the others are named below
+    /// it.
     pub fn table(&self, metrics: &[String]) -> String {
         let mut columns = self.key_columns();
         let mut used: usize = columns.iter().map(Column::width).sum();
@@ -291,8 +292,9 @@ impl Column {
     }
 }
 
-/// Fields with a comma, a quote or a line break are quoted, quotes doubled (RFC 4180). A name that a spreadsheet would
-/// calculate (`=cmd|…`, `@SUM(…)`) gets an apostrophe in front, which makes it text there.
+/// Fields with a comma, a quote or a line break are quoted, quotes doubled (RFC 4180). A name that
+/// a spreadsheet would calculate (`=cmd|…`, `@SUM(…)`) gets an apostrophe in front, which makes it
+/// text there.
 pub fn csv_line(fields: &[String]) -> String {
     let field = |field: &String| {
         let is_formula = field.starts_with(['=', '+', '-', '@', '\t', '\r']);

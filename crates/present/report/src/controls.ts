@@ -1,4 +1,5 @@
-// The panel of a served page: what it is set to is simulated anew. It stays where it is while results come and go.
+// The panel of a served page: what it is set to is simulated anew. It stays where it is while
+// results come and go.
 
 import { Chosen, limitText, promiseFields } from "./frontier";
 import { element, number } from "./dom";
@@ -8,7 +9,8 @@ import { Choice, Controls, Frontier, Report } from "./types";
 /** Periods that the slider offers, us; the number beside it takes any. */
 const PERIODS_US = [1000, 2000, 5000, 10000, 20000, 25000, 40000, 50000, 100000, 200000, 250000, 500000, 1000000];
 const WEIGHTS = [1, 10, 25, 50, 75, 100, 150, 200, 400, 800, 2000, 10000];
-/** Steps of the quota's slider: from a hundredth of a CPU to all of them, each a like factor more. */
+/** Steps of the quota's slider: from a hundredth of a CPU to all of them, each a like factor
+ * more. */
 const QUOTA_STEPS = 200;
 /** Most columns that are kept, as the server has it. */
 const MOST_PINNED = 6;
@@ -121,7 +123,8 @@ export function chosenOf(report: Report, state: Choice, start: Choice): Chosen[]
   return all.filter(([one, row]) => row > 0 && row < report.variants.length && isLimitOnly(one)).map((one) => of(...one));
 }
 
-/** The rows whose numbers stand in the panel: the percentiles of the first latency, and throttled periods. */
+/** The rows whose numbers stand in the panel: the percentiles of the first latency, and
+ * throttled periods. */
 function told(report: Report): Report["table"] {
   const latency = report.table.find((row) => /latency\.p\d+$/.test(row.name));
   const family = latency ? latency.metric.slice(0, latency.metric.lastIndexOf(".") + 1) : "?";
@@ -191,7 +194,8 @@ export function controls(given: Controls, report: Report, show: (report: Report,
         status.textContent = `${sent.seeds} seed${sent.seeds === 1 ? "" : "s"} in ${milliseconds()}`;
       }
     } catch (error) {
-      // The browser's own words for a server that does not answer differ, and say nothing to a reader.
+      // The browser's own words for a server that does not answer differ, and say nothing to a
+      // reader.
       const why = error instanceof TypeError ? "the server does not answer" : error instanceof Error ? error.message : String(error);
       status.textContent = why;
       if (!again) mark("failed", why);

@@ -84,7 +84,8 @@ export function spans(text: string, tickNs: number): Span[] {
   return out;
 }
 
-/** How many threads did something in each bucket: twice a value in hundredths, or twice a number of zeros and one. */
+/** How many threads did something in each bucket: twice a value in hundredths, or twice a number
+ * of zeros and one. */
 export function load(text: string): number[] {
   const out: number[] = [];
   for (const one of integers(text)) {

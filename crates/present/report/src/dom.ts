@@ -68,8 +68,8 @@ export function duration(us: number): string {
 }
 
 /**
- * One part for each variant: the first, and the one that is advised (else the second), side by side; the others behind a
- * line that opens them, and are made then.
+ * One part for each variant: the first, and the one that is advised (else the second), side by
+ * side; the others behind a line that opens them, and are made then.
  */
 export function perVariant(names: string[], advised: number | null, make: (variant: number) => HTMLElement | null): HTMLElement {
   const open = names.length > 1 ? [0, advised ?? 1] : [0];

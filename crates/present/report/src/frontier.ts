@@ -1,4 +1,5 @@
-// Forecasts of other limits: the latency against the quota, a line for each burst; below it the price for the neighbours.
+// Forecasts of other limits: the latency against the quota, a line for each burst; below it the
+// price for the neighbours.
 
 import { scaleOf, css, duration, element, number } from "./dom";
 import { onPromise, percentileOf, promise, promised } from "./promise";
@@ -52,7 +53,8 @@ function keeps(point: FrontierPoint, measure: number, limit: number, fromAbove: 
   return fromAbove ? value.interval[1] < limit : value.interval[0] > limit;
 }
 
-/** Of the drawn limits that keep the promise the one that grants least, then the one with least burst. */
+/** Of the drawn limits that keep the promise the one that grants least, then the one with least
+ * burst. */
 export function cheapest(frontier: Frontier): FrontierPoint | null {
   const { measure, limit } = promised;
   if (limit === null) return null;
@@ -250,7 +252,8 @@ class Picture {
     }
   }
 
-  /** Rings around the recorded limit and the cheapest that keeps the promise, and what the controls are set to. */
+  /** Rings around the recorded limit and the cheapest that keeps the promise, and what the
+   * controls are set to. */
   private marked(): void {
     const { frontier, chosen } = this;
     const { measure } = promised;
@@ -343,7 +346,8 @@ export function promiseFields(frontier: Frontier): HTMLElement {
   return element("div", { class: "promise" }, element("span", {}, "promise"), select, element("span", {}, "<"), input, element("span", {}, "ms"));
 }
 
-/** The picture with its controls; `chosen` is what the controls of a served page are and were set to. */
+/** The picture with its controls; `chosen` is what the controls of a served page are and were
+ * set to. */
 export function frontierView(frontier: Frontier, fields: boolean, chosen: () => Chosen[]): { box: HTMLElement; redraw: () => void } {
   const holder = element("div", { class: "frontier" });
   const said = element("p", { class: "info", id: "frontier-point" }, "");

@@ -1,4 +1,5 @@
-// One variant of the timeline: a lane for each CPU, and one for each group with its threads that run and wait.
+// One variant of the timeline: a lane for each CPU, and one for each group with its threads that
+// run and wait.
 
 import { held as heldOf, Held, load as loadOf, Runs, runs, shares, Span, spans } from "./decode";
 import { css, element, number } from "./dom";
@@ -259,7 +260,8 @@ export class Drawing {
     }
   }
 
-  /** How many threads of a group ran and waited, change by change; null where there is no room to draw each. */
+  /** How many threads of a group ran and waited, change by change; null where there is no room
+   * to draw each. */
   private steps(row: number): { from: number; to: number; counts: number[] }[] | null {
     const { within, runs, held } = this.lanes;
     const events: [number, number, number][] = [];

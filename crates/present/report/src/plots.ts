@@ -22,8 +22,9 @@ function axis(label: string, extra: Partial<uPlot.Axis> = {}): uPlot.Axis {
 const LEAST_POINTS = 12;
 
 /**
- * Has a plot over time, whose points are `apart` ms apart, follow the range of the page; what the timeline shows is shaded
- * where that is less. A dragged range becomes that of the page, a click is told to `click`.
+ * Has a plot over time, whose points are `apart` ms apart, follow the range of the page; what
+ * the timeline shows is shaded where that is less. A dragged range becomes that of the page, a
+ * click is told to `click`.
  */
 function followed(apart: number, click?: (row: number | null | undefined) => void): Pick<uPlot.Options, "cursor" | "hooks"> & { scale: uPlot.Scale } {
   let dragged = false;
@@ -113,7 +114,8 @@ function wrapped(context: CanvasRenderingContext2D, text: string, room: number):
   return lines;
 }
 
-/** Room for the names of lines at their ends: all of them, or a quarter of the plot and lines that are broken. */
+/** Room for the names of lines at their ends: all of them, or a quarter of the plot and lines
+ * that are broken. */
 function namesRoom(names: string[], width: number): number {
   const context = document.createElement("canvas").getContext("2d");
   if (!context) return 0;

@@ -5,7 +5,8 @@ import { Drawing, GUTTER, lanes, MOST_CPUS } from "./lanes";
 import { onRange, show, showAll, shown, zoom } from "./range";
 import { Report } from "./types";
 
-/** A colour for every thread name, the same in all variants; the busiest get the most distinct ones. */
+/** A colour for every thread name, the same in all variants; the busiest get the most distinct
+ * ones. */
 function nameColors(all: ReturnType<typeof lanes>[]): Map<string, string> {
   const time = new Map<string, number>();
   for (const { scene, runs } of all)

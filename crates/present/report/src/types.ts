@@ -1,4 +1,5 @@
-// Data that the Rust side puts on the page: `schedcast.report/1` (crates/present/src/report/data.rs, scene.rs).
+// Data that the Rust side puts on the page: `schedcast.report/1`
+// (crates/present/src/report/data.rs, scene.rs).
 
 export interface Report {
   schema: string;

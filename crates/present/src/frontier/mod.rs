@@ -1,7 +1,8 @@
-//! The [frontier](schedcast_advise::frontier) to look at: a plot and a table for a terminal, a picture, and what a sweep
-//! of a recording leaves on disk.
+//! The [frontier](schedcast_advise::frontier) to look at: a plot and a table for a terminal, a
+//! picture, and what a sweep of a recording leaves on disk.
 //!
-//! Worked example: `Drawn(&frontier).plot(0, 70)` is the first measure against the quota in 70 columns.
+//! Worked example: `Drawn(&frontier).plot(0, 70)` is the first measure against the quota in 70
+//! columns.
 
 mod plot;
 mod svg;

@@ -12,7 +12,8 @@
 //! o no burst   + burst 25 ms   x burst 50 ms   R as recorded, simulated   M measured
 //! ```
 //!
-//! Both axes are logarithmic. Where points fall on one place, the recorded one is shown, else the one with less burst.
+//! Both axes are logarithmic. Where points fall on one place, the recorded one is shown, else the
+//! one with less burst.
 
 use super::{Drawn, Point, Value};
 use crate::tables::scale_for;
@@ -64,7 +65,8 @@ impl Range {
         self.low * (self.high / self.low).powf(share)
     }
 
-    /// Round values between the ends: 1, 2 and 5 times powers of ten, or more of them where these are few.
+    /// Round values between the ends: 1, 2 and 5 times powers of ten, or more of them where these
+    /// are few.
     pub(super) fn marks(&self) -> Vec<f64> {
         let coarse = self.rounded(&[1.0, 2.0, 5.0]);
         match coarse.len() {

@@ -123,7 +123,8 @@ struct FitRow {
     error: Option<String>,
 }
 
-/// One kind of latency. A curve is pairs of rarity and latency: at rarity 2 stands the p99, at 3 the p99.9.
+/// One kind of latency. A curve is pairs of rarity and latency: at rarity 2 stands the p99, at 3
+/// the p99.9.
 #[derive(Debug, Serialize)]
 struct Distribution {
     name: String,

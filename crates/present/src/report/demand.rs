@@ -1,12 +1,14 @@
 //! Demand of a group in each of its periods: the CPU time its threads would have used had none of
 //! them ever waited.
 //!
-//! A thread that is woken at 10 ms and uses 40 ms of CPU time until it blocks wants the CPU from 10 to 50 ms, however
-//! long it really takes. One that is still awake when the run ends wants it up to the end.
+//! A thread that is woken at 10 ms and uses 40 ms of CPU time until it blocks wants the CPU from 10
+//! to 50 ms, however long it really takes. One that is still awake when the run ends wants it up to
+//! the end.
 //!
-//! Worked example: periods end at 100 and 200 ms, the limit is 30 ms of each. Work of 40 ms, wanted from 80 ms on, is 20 ms in
-//! the first and 20 ms in the second period; the group was allowed both, and throttled in none. Wanted at 10 ms it is
-//! 40 ms in the first and nothing in the second, and a quarter of it has to wait.
+//! Worked example: periods end at 100 and 200 ms, the limit is 30 ms of each. Work of 40 ms, wanted
+//! from 80 ms on, is 20 ms in the first and 20 ms in the second period; the group was allowed both,
+//! and throttled in none. Wanted at 10 ms it is 40 ms in the first and nothing in the second, and a
+//! quarter of it has to wait.
 
 use schedcast_kernel::Ns;
 

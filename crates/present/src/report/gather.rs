@@ -1,4 +1,5 @@
-//! Running an experiment so that a page can be made of it: the answer, distributions over all seeds, one scene a variant.
+//! Running an experiment so that a page can be made of it: the answer, distributions over all
+//! seeds, one scene a variant.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -150,8 +151,8 @@ pub fn gather(
     })
 }
 
-/// The first seed of every variant. When not every run of a thread fits, all variants show the time around the
-/// longest wait of the target in the first one, so that they can be compared.
+/// The first seed of every variant. When not every run of a thread fits, all variants show the time
+/// around the longest wait of the target in the first one, so that they can be compared.
 fn scenes(
     keeping: &Keeping<'_>,
     scenarios: &[Scenario],
@@ -177,7 +178,8 @@ fn scenes(
     }
 }
 
-/// Where a window begins that shows the longest wait of the first variant; `None` if the beginning will do.
+/// Where a window begins that shows the longest wait of the first variant; `None` if the beginning
+/// will do.
 fn window(scenes: &[Scene]) -> Option<Ns> {
     let lengths = scenes.iter().filter(|scene| !scene.complete);
     let shortest_ms = lengths

@@ -1,12 +1,13 @@
 //! Runs that a served page has made already.
 //!
 //! A move of a control changes one column, and the other stays as it was; an answer that is refined
-//! with more seeds has its first seeds already. A run is decided by its scenario and its seed, so it
-//! can be kept and told again.
+//! with more seeds has its first seeds already. A run is decided by its scenario and its seed, so
+//! it can be kept and told again.
 //!
 //! Worked example: a page about a recording simulates with 3 seeds. The first move needs 6 runs of
-//! each column (without drift and with it), 3 of the recorded limit as it was recorded, and a picture
-//! of each column. The second move finds 9 of these runs and one picture here, and makes 6 and one.
+//! each column (without drift and with it), 3 of the recorded limit as it was recorded, and a
+//! picture of each column. The second move finds 9 of these runs and one picture here, and makes 6
+//! and one.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -6,9 +6,9 @@
 //!                each first seed, watched
 //! ```
 //!
-//! The script is written in TypeScript (`crates/lab/report`) and built by hand with `npm run build`; what it builds is
-//! committed, so that building schedcast needs no node. Plots of lines are drawn by uPlot (MIT licence, its notice is
-//! in the script).
+//! The script is written in TypeScript (`crates/lab/report`) and built by hand with
+//! `npm run build`; what it builds is committed, so that building schedcast needs no node. Plots of
+//! lines are drawn by uPlot (MIT licence, its notice is in the script).
 
 pub mod data;
 mod demand;
@@ -33,7 +33,8 @@ const NOTICE: &str = include_str!("page/uPlot.LICENSE");
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
                       img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'";
 
-/// The page as a file. `served` is what controls the page has, as JSON; `None` for a page that only shows.
+/// The page as a file. `served` is what controls the page has, as JSON; `None` for a page that only
+/// shows.
 pub fn page(report: &Report, served: Option<&str>) -> String {
     let data = serde_json::to_string(report).unwrap_or_default();
     let title = serde_json::to_value(report)
@@ -54,8 +55,8 @@ pub fn page(report: &Report, served: Option<&str>) -> String {
     )
 }
 
-/// How every page begins, up to its first content: it fits any screen, is light or dark as its reader wants, and loads
-/// nothing. `notice` stands above all of it.
+/// How every page begins, up to its first content: it fits any screen, is light or dark as its
+/// reader wants, and loads nothing. `notice` stands above all of it.
 pub fn head(title: &str, notice: &str) -> String {
     format!(
         "<!doctype html>\n{notice}<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\

@@ -1,10 +1,10 @@
 //! Numbers in few bytes, for a page that has to fit into a ticket.
 //!
-//! Integers are written seven bits at a time, lowest first, the top bit meaning that more follow; bytes become text in
-//! base64. Worked example: 300 is the bytes `ac 02`, which is `rAI=`.
+//! Integers are written seven bits at a time, lowest first, the top bit meaning that more follow;
+//! bytes become text in base64. Worked example: 300 is the bytes `ac 02`, which is `rAI=`.
 //!
-//! How many threads did something is mostly zero: an even integer is twice a value in hundredths, an odd one twice a number
-//! of zeros and one. `0 0 0 1.5` is the integers 7 and 300.
+//! How many threads did something is mostly zero: an even integer is twice a value in hundredths,
+//! an odd one twice a number of zeros and one. `0 0 0 1.5` is the integers 7 and 300.
 
 /// Bytes on their way to a page.
 #[derive(Clone, Debug, Default)]

@@ -10,7 +10,8 @@ const DEUTERANOPIA: [[f64; 3]; 3] = [
     [0.280_085, 0.672_501, 0.047_413],
     [-0.011_820, 0.042_940, 0.968_881],
 ];
-/// Least distance of two colours in OKLab. Two steps of a colour scale that people can just tell apart are 0.02 apart.
+/// Least distance of two colours in OKLab. Two steps of a colour scale that people can just tell
+/// apart are 0.02 apart.
 const LEAST: f64 = 0.12;
 
 fn linear(channel: u8) -> f64 {

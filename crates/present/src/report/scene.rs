@@ -1,12 +1,13 @@
 //! Scene that a page shows of one run: drawn while the run goes on, in memory that does not grow
 //! with it.
 //!
-//! Three layers: every run of a thread on a CPU (*slices*), from a chosen time until a budget is used up; how busy CPUs
-//! and groups were in each of a fixed number of *buckets* over the whole run, whose width doubles when there would be
-//! more; the *periods* of limited groups, of which two become one when there would be more than fit.
+//! Three layers: every run of a thread on a CPU (*slices*), from a chosen time until a budget is
+//! used up; how busy CPUs and groups were in each of a fixed number of *buckets* over the whole
+//! run, whose width doubles when there would be more; the *periods* of limited groups, of which two
+//! become one when there would be more than fit.
 //!
-//! Worked example: 512 buckets of 1 ms hold 512 ms. At 512 ms they become 256 buckets of 2 ms, and so on: after 30 s
-//! they are 64 ms wide, and there are 469 of them.
+//! Worked example: 512 buckets of 1 ms hold 512 ms. At 512 ms they become 256 buckets of 2 ms, and
+//! so on: after 30 s they are 64 ms wide, and there are 469 of them.
 
 use std::collections::BTreeMap;
 
@@ -61,20 +62,23 @@ pub struct Scene {
     pub window_ms: [f64; 2],
     /// Whether `slices` has every run of the whole run.
     pub complete: bool,
-    /// Per CPU: base64 of varints, for each run the gap before it and its length in ticks, and the row of its name.
+    /// Per CPU: base64 of varints, for each run the gap before it and its length in ticks, and the
+    /// row of its name.
     pub slices: Vec<String>,
-    /// base64 of varints, for each wait of a thread of the target in the order of their ends: gap since the end before
-    /// and length in ticks, and twice the row of its name, one more if it was throttled.
+    /// base64 of varints, for each wait of a thread of the target in the order of their ends: gap
+    /// since the end before and length in ticks, and twice the row of its name, one more if it was
+    /// throttled.
     pub held: String,
-    /// Per group: base64 of varints, for each throttled span of one of its queues: CPU, gap since the begin of the
-    /// span before, length.
+    /// Per group: base64 of varints, for each throttled span of one of its queues: CPU, gap since
+    /// the begin of the span before, length.
     pub throttled: Vec<String>,
     /// Width of a bucket, ms.
     pub bucket_ms: f64,
     /// Per CPU: base64, busy share of each bucket in 255ths.
     pub busy: Vec<String>,
-    /// Per group: mean number of threads that run, that wait for a CPU, that wait throttled, in each bucket. On the page
-    /// each is base64 of varints in hundredths of a thread, [`pack::load`].
+    /// Per group: mean number of threads that run, that wait for a CPU, that wait throttled, in
+    /// each bucket. On the page each is base64 of varints in hundredths of a thread,
+    /// [`pack::load`].
     #[serde(serialize_with = "packed_loads")]
     pub group_load: Vec<[Vec<f32>; 3]>,
     /// Periods of limited groups.
@@ -85,7 +89,8 @@ pub struct Scene {
     pub mhz: Vec<f32>,
     /// Hardware over the run, where it is modelled.
     pub hardware: Option<Hardware>,
-    /// Begin and length of the longest waits of the target's threads, ms, and whose they were; the longest first.
+    /// Begin and length of the longest waits of the target's threads, ms, and whose they were; the
+    /// longest first.
     pub waits: Vec<(f64, f64, String)>,
 }
 
@@ -258,7 +263,8 @@ impl Sketch {
         })
     }
 
-    /// Whether something from `from` to `to` belongs to the window; the first that does not fit ends it.
+    /// Whether something from `from` to `to` belongs to the window; the first that does not fit
+    /// ends it.
     fn fits(&mut self, from: Ns, to: Ns) -> bool {
         if to < self.budget.from_ns || from >= self.window_end_ns {
             self.dropped = true;
@@ -320,8 +326,8 @@ impl Sketch {
 
     /// Keeps a wait, where it is as long as a tick and fits.
     fn wait(&mut self, thread: &Thread, to: Ns, is_throttled: bool) {
-        // Waits on different CPUs are told in any order within a kernel operation: one that ends before the wait told
-        // before it counts as ending with it.
+        // Waits on different CPUs are told in any order within a kernel operation: one that ends
+        // before the wait told before it counts as ending with it.
         let end = (to / TICK_NS).max(self.held_end);
         let length = end - thread.since_ns / TICK_NS;
         let is_short = to / TICK_NS == thread.since_ns / TICK_NS;
@@ -391,7 +397,8 @@ impl Sketch {
     }
 }
 
-/// Groups that do next to nothing beside the others, and the root where there are others, are left out.
+/// Groups that do next to nothing beside the others, and the root where there are others, are left
+/// out.
 fn leave_out_quiet(group_load: &mut [[Vec<f32>; 3]]) {
     let sum = |load: &[Vec<f32>; 3]| load.iter().flatten().map(|mean| f64::from(*mean)).sum();
     let sums: Vec<f64> = group_load.iter().map(sum).collect();
@@ -522,7 +529,8 @@ impl Picture for Sketch {
             return;
         }
         let row = group.index();
-        // Spans of different CPUs end in any order; a begin before that of the span before counts as its.
+        // Spans of different CPUs end in any order; a begin before that of the span before counts
+        // as its.
         let begin = (since / TICK_NS).max(self.throttled_begins[row]);
         let packed = &mut self.throttled[row];
         packed.put(cpu.index() as u64);

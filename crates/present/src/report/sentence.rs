@@ -1,7 +1,8 @@
 //! The answer in one sentence.
 //!
-//! Of several variants the sentence is about the one that changes the most telling metric most for the better (or least
-//! for the worse). Worked example: p99 212 ms in the baseline and 71 ms with a burst of 100 ms, significantly:
+//! Of several variants the sentence is about the one that changes the most telling metric most for
+//! the better (or least for the worse). Worked example: p99 212 ms in the baseline and 71 ms with a
+//! burst of 100 ms, significantly:
 //!
 //! ```text
 //! With “burst 100 ms”, schbench/request_latency.p99 falls from 212.4 to 71.0 ms (÷3.0).

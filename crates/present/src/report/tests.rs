@@ -8,7 +8,8 @@ use schedcast_lab::experiment::{self, Experiment, Surroundings, document};
 use schedcast_lab::question::{Columns, Question, Subject};
 use schedcast_lab::simulator::Simulator;
 
-/// The experiment that browsers are shown, with variants, and a title that tries to end what it stands in.
+/// The experiment that browsers are shown, with variants, and a title that tries to end what it
+/// stands in.
 fn text() -> String {
     let text = include_str!("experiment.toml");
     let text = text.replace("Burst under a limit", "Burst </script> & <b>");

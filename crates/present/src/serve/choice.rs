@@ -118,7 +118,8 @@ impl Choice {
         serde_json::from_str(text).map_err(|error| Error::usage(error.to_string()))
     }
 
-    /// The question with a column for each pinned choice, and one for this, unless it is pinned itself.
+    /// The question with a column for each pinned choice, and one for this, unless it is pinned
+    /// itself.
     ///
     /// # Errors
     /// More seeds or pinned columns than one request may ask for.

@@ -1,16 +1,17 @@
 //! HTTP/1.1, one request a connection, with a bound on everything that a client decides.
 //!
-//! A client may announce more bytes than there is memory, send one byte a minute, or connect and say nothing. None of
-//! that may end the server or keep others waiting, so the size of a request is checked before memory is taken for it,
-//! each connection has a thread and a deadline of its own, and the number of connections is bounded:
+//! A client may announce more bytes than there is memory, send one byte a minute, or connect and
+//! say nothing. None of that may end the server or keep others waiting, so the size of a request is
+//! checked before memory is taken for it, each connection has a thread and a deadline of its own,
+//! and the number of connections is bounded:
 //!
 //! ```text
 //! head > 16 KiB → 431    Content-Length > 16 KiB → 413    not complete after 10 s → 408    33rd connection → 503
 //! ```
 //!
-//! Worked example: `Content-Length: 100000` with one byte of body is answered `413` before the second byte is read;
-//! `Content-Length: 100` with one byte of body is answered `408` ten seconds after the connection was made. Meanwhile 31
-//! other connections are served.
+//! Worked example: `Content-Length: 100000` with one byte of body is answered `413` before the
+//! second byte is read; `Content-Length: 100` with one byte of body is answered `408` ten seconds
+//! after the connection was made. Meanwhile 31 other connections are served.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -31,8 +32,8 @@ const TIME: Duration = Duration::from_secs(10);
 const LINGER: Duration = Duration::from_secs(1);
 /// How often a waiting thread looks whether the server is to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// Headers that decide who asks and what is sent. A request with two of them means different things to different
-/// readers, so it is refused.
+/// Headers that decide who asks and what is sent. A request with two of them means different things
+/// to different readers, so it is refused.
 const ONLY_ONCE: [&str; 5] = [
     "Host",
     "Origin",
@@ -232,7 +233,8 @@ impl Incoming<'_> {
     }
 }
 
-/// The request without its body, and how many bytes its head has; nothing while the head is not complete.
+/// The request without its body, and how many bytes its head has; nothing while the head is not
+/// complete.
 fn parse_head(bytes: &[u8]) -> Result<Option<(Request, usize)>, Refusal> {
     let mut fields = [httparse::EMPTY_HEADER; MOST_HEADERS];
     let mut parsed = httparse::Request::new(&mut fields);

@@ -60,7 +60,8 @@ fn send(address: SocketAddr, head: &str, body: &str) -> (u16, String) {
     try_send(address, head, body).unwrap()
 }
 
-/// The same; an error where the server closes the connection before it has the whole request, as a busy one does.
+/// The same; an error where the server closes the connection before it has the whole request, as a
+/// busy one does.
 fn try_send(address: SocketAddr, head: &str, body: &str) -> std::io::Result<(u16, String)> {
     let mut stream = TcpStream::connect(address)?;
     let head = head.replace("HOST", &address.to_string());

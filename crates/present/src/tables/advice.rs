@@ -1,7 +1,8 @@
 //! The ticket block of an advice, the patches below it, and the table of a gate.
 //!
-//! A ticket is at most 25 lines: what is promised, one column a limit, what doing nothing costs, what is recommended, what was
-//! simulated and how well it fits, and how to get it again. How to apply it follows.
+//! A ticket is at most 25 lines: what is promised, one column a limit, what doing nothing costs,
+//! what is recommended, what was simulated and how well it fits, and how to get it again. How to
+//! apply it follows.
 
 use super::text::{Cell, RECORDED, Row, body, header, provenance, separated, words};
 use super::{Context, Scale, scale_for, wrap_to};

@@ -1,11 +1,14 @@
 //! Samples in the forms in which mmtests and lkp-tests keep theirs, one file a variant.
 //!
-//! * `mmtests.tsv`: a row a metric and seed, columns metric, two factors, interval, value and extra, as mmtests' own
-//!   parsers print them. The program is the first factor, the second is empty, the seed is the interval.
-//! * `matrix.json`: what lkp keeps beside a result: an object from `PROGRAM.METRIC` to the list of its samples.
+//! * `mmtests.tsv`: a row a metric and seed, columns metric, two factors, interval, value and
+//!   extra, as mmtests' own parsers print them. The program is the first factor, the second is
+//!   empty, the seed is the interval.
+//! * `matrix.json`: what lkp keeps beside a result: an object from `PROGRAM.METRIC` to the list of
+//!   its samples.
 //!
-//! Worked example: two seeds with a p99 of 3 and 4 us are the rows `request_latency.p99⇥schbench⇥⇥0⇥3⇥` and
-//! `…⇥1⇥4⇥`, and in lkp's form `"schbench.request_latency.p99": [3, 4]`.
+//! Worked example: two seeds with a p99 of 3 and 4 us are the rows
+//! `request_latency.p99⇥schbench⇥⇥0⇥3⇥` and `…⇥1⇥4⇥`, and in lkp's form
+//! `"schbench.request_latency.p99": [3, 4]`.
 
 use std::path::{Path, PathBuf};
 
@@ -68,7 +71,8 @@ pub fn write(comparison: &Comparison, folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Names of variants as names of files: unlike one another, and without letters a shell or a path takes otherwise.
+/// Names of variants as names of files: unlike one another, and without letters a shell or a path
+/// takes otherwise.
 pub(crate) fn file_names<'a>(variants: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for variant in variants {

@@ -1,13 +1,14 @@
 //! The layout of lkp-tests' `compare`: absolute values, spread where it matters, raw change.
 //!
 //! `%change` is 100·(new − base)/base of the means: **raw**, so a fall of a latency is negative and
-//! good, the opposite of mmtests' sign. A metric that is itself a ratio changes by points instead, as
-//! lkp does for names ending in `%`. `± n%` is the standard deviation over seeds in per cent of the
-//! mean, printed above 2 %.
+//! good, the opposite of mmtests' sign. A metric that is itself a ratio changes by points instead,
+//! as lkp does for names ending in `%`. `± n%` is the standard deviation over seeds in per cent of
+//! the mean, printed above 2 %.
 //!
-//! A row stands for a change, as in lkp: its samples left those of the baseline (the smallest is above the baseline's
-//! mean and the mean above the baseline's largest, or mirrored), by more than 5 % (1 % for a headline metric), and
-//! neither spread is above half its mean. How many rows are left out is said; verbose shows them all.
+//! A row stands for a change, as in lkp: its samples left those of the baseline (the smallest is
+//! above the baseline's mean and the mean above the baseline's largest, or mirrored), by more than
+//! 5 % (1 % for a headline metric), and neither spread is above half its mean. How many rows are
+//! left out is said; verbose shows them all.
 //!
 //! Worked example: 250 against a baseline of 200 prints as `+25.0%`.
 

@@ -1,7 +1,7 @@
 //! The layout of mmtests' comparison reports: one block a program, statistics by operation.
 //!
-//! A percentage is an **improvement when positive**, whatever the metric: for a time it is
-//! 100 − 100·new/base, for a rate 100·new/base − 100. Spread rows (Stddev, CoeffVar) improve when they
+//! A percentage is an **improvement when positive**, whatever the metric: for a time it is 100 −
+//! 100·new/base, for a rate 100·new/base − 100. Spread rows (Stddev, CoeffVar) improve when they
 //! shrink. Seeds play the role of iterations. A star is mmtests' own, stricter one: the intervals
 //! mean ± 1.96 standard deviations do not overlap; it stands on the rows of the mean only.
 //!
@@ -125,8 +125,9 @@ pub(super) fn improvement(better: Better, base: f64, new: f64) -> f64 {
     }
 }
 
-/// How far two means are apart, in units of the distance at which the intervals mean ± 1.96 standard deviations just
-/// touch: above 1 they do not overlap, and mmtests puts a star. `None` without samples; 0 for equal means.
+/// How far two means are apart, in units of the distance at which the intervals mean ± 1.96
+/// standard deviations just touch: above 1 they do not overlap, and mmtests puts a star. `None`
+/// without samples; 0 for equal means.
 pub(super) fn distance(base: &[f64], new: &[f64], kind: MeanKind) -> Option<f64> {
     let gap = mean(kind, new)? - mean(kind, base)?;
     let reach = 1.96 * (standard_deviation(base) + standard_deviation(new));

@@ -10,8 +10,8 @@
 //!
 //! [`export`] writes the samples as mmtests and lkp keep theirs.
 //!
-//! No table is wider than 100 columns, or than the terminal that it is for: variants that do not fit continue in a
-//! further block.
+//! No table is wider than 100 columns, or than the terminal that it is for: variants that do not
+//! fit continue in a further block.
 
 pub mod advice;
 pub mod export;
@@ -67,8 +67,9 @@ pub fn table(answer: &Answer, layout: Layout) -> String {
     all.fold(table, |text, bisection| text + &bisection.text())
 }
 
-/// The scale of a row: microseconds become milliseconds or seconds where the number would be long, ratios become per cent.
-/// The first column's value decides, since that is the one a reader knows; where it is zero, the largest.
+/// The scale of a row: microseconds become milliseconds or seconds where the number would be long,
+/// ratios become per cent. The first column's value decides, since that is the one a reader knows;
+/// where it is zero, the largest.
 pub(crate) fn scale_of(metric: &Metric<'_>, summaries: &[Option<&Summary>]) -> Scale {
     let mut means = summaries.iter().flatten().map(|summary| summary.mean.abs());
     let first = means.next().unwrap_or(0.0);
@@ -78,7 +79,8 @@ pub(crate) fn scale_of(metric: &Metric<'_>, summaries: &[Option<&Summary>]) -> S
     }
 }
 
-/// A ratio as people say it: `+12.3 %`, or as a factor from two on, `×1240`, and down to a half, `÷3.1`.
+/// A ratio as people say it: `+12.3 %`, or as a factor from two on, `×1240`, and down to a half,
+/// `÷3.1`.
 ///
 /// ```
 /// use schedcast_present::tables::change_text;
@@ -102,8 +104,8 @@ pub fn change_text(ratio: f64) -> String {
     }
 }
 
-/// The line with the command that gives a table again; where it is longer than a table is wide, several lines that paste as
-/// one command:
+/// The line with the command that gives a table again; where it is longer than a table is wide,
+/// several lines that paste as one command:
 ///
 /// ```text
 /// reproduce: schedcast compare exp.toml --cgroup /test \
@@ -137,8 +139,8 @@ fn reproduce(context: &Context) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Splits columns of the given widths into blocks that fit beside `label_width` into a line of `most`; every block has
-/// at least one column.
+/// Splits columns of the given widths into blocks that fit beside `label_width` into a line of
+/// `most`; every block has at least one column.
 fn blocks(most: usize, label_width: usize, widths: &[usize]) -> Vec<std::ops::Range<usize>> {
     let mut blocks = Vec::new();
     let mut start = 0;

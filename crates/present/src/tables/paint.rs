@@ -1,8 +1,9 @@
 //! Bold and colour, as marks in a text.
 //!
-//! A file can bring an escape sequence of its own, so whatever prints lets none through. A table therefore marks a part
-//! of a line by characters of Unicode's private use area, and the command puts the escape sequences in their place when
-//! it writes to a terminal. Text from a file that has such a character can make a line bold or coloured, nothing more.
+//! A file can bring an escape sequence of its own, so whatever prints lets none through. A table
+//! therefore marks a part of a line by characters of Unicode's private use area, and the command
+//! puts the escape sequences in their place when it writes to a terminal. Text from a file that has
+//! such a character can make a line bold or coloured, nothing more.
 
 use super::Style;
 

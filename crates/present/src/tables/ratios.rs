@@ -1,12 +1,15 @@
-//! mmtests' comparison of ratios: each mean by that of the baseline, and what they come to over all operations.
+//! mmtests' comparison of ratios: each mean by that of the baseline, and what they come to over all
+//! operations.
 //!
-//! A ratio is new/base, so 0.80 of a time is good and 0.80 of a rate is bad; the geometric means are therefore taken
-//! apart (`Gmean Higher`: metrics that are better when higher). `D` rows speak of both: by how much the means are
-//! apart, positive is better, in units of the distance at which the intervals mean ± 1.96 standard deviations just
-//! touch. Beyond ±1 lies what the comparison would star.
+//! A ratio is new/base, so 0.80 of a time is good and 0.80 of a rate is bad; the geometric means
+//! are therefore taken apart (`Gmean Higher`: metrics that are better when higher). `D` rows speak
+//! of both: by how much the means are apart, positive is better, in units of the distance at which
+//! the intervals mean ± 1.96 standard deviations just touch. Beyond ±1 lies what the comparison
+//! would star.
 //!
-//! Worked example: times 200 → 160 and 50 → 60 have the ratios 0.80 and 1.20, `Gmean Lower` is √0.96 = 0.98. With
-//! standard deviations of 5 throughout the distances are +40/19.6 = 2.04 and −10/19.6 = −0.51: `Dmean` 0.77.
+//! Worked example: times 200 → 160 and 50 → 60 have the ratios 0.80 and 1.20, `Gmean Lower` is
+//! √0.96 = 0.98. With standard deviations of 5 throughout the distances are +40/19.6 = 2.04 and
+//! −10/19.6 = −0.51: `Dmean` 0.77.
 
 use super::mmtests::{COLUMN, distance, heading, operation, report};
 use super::{Context, WIDTH, blocks, full_name, width};
@@ -110,7 +113,8 @@ fn against(baseline: &Variant, variant: &Variant, metric: &Metric<'_>) -> Option
     })
 }
 
-/// Metrics without a preference count as lower-is-better, as mmtests takes whatever it is not told about.
+/// Metrics without a preference count as lower-is-better, as mmtests takes whatever it is not told
+/// about.
 fn geometric_mean(known: &[Against], better: Better) -> Option<f64> {
     let belongs = |one: &&Against| (one.better == Better::Higher) == (better == Better::Higher);
     let logarithms: Vec<f64> = known

@@ -1,7 +1,7 @@
 //! Which rows a table has, and in what order.
 //!
-//! An experiment shows the usual metrics of everything in it. A recording of a busy node has dozens of
-//! names, and the question is about one group, so its table has sections:
+//! An experiment shows the usual metrics of everything in it. A recording of a busy node has dozens
+//! of names, and the question is about one group, so its table has sections:
 //!
 //! | section | rows |
 //! |---|---|
@@ -9,9 +9,10 @@
 //! | neighbours that changed | one row for each: the metric that changed most, the largest change first |
 //! | machine | the whole machine |
 //!
-//! Everything else is hidden behind `-v`, and one line says how much that is. Worked example: a node with
-//! `/web` as the target and 16 names, of which `nginx` becomes 40 % slower and no other changes, has
-//! the rows of `web`, one row of `nginx`, one of the machine, and "hidden: 14 other neighbours".
+//! Everything else is hidden behind `-v`, and one line says how much that is. Worked example: a
+//! node with `/web` as the target and 16 names, of which `nginx` becomes 40 % slower and no other
+//! changes, has the rows of `web`, one row of `nginx`, one of the machine, and "hidden: 14 other
+//! neighbours".
 
 use std::collections::BTreeSet;
 
@@ -46,9 +47,9 @@ pub(crate) struct Rows<'a> {
     pub(crate) hidden: Option<String>,
 }
 
-/// Metrics of threads that a table about a recording shows: a request from its schedule to its answer
-/// where clients are known, a thread's wakeup to its next block, which they wait for, and time lost to
-/// throttling, which the limit is to blame for.
+/// Metrics of threads that a table about a recording shows: a request from its schedule to its
+/// answer where clients are known, a thread's wakeup to its next block, which they wait for, and
+/// time lost to throttling, which the limit is to blame for.
 const RECORDING_METRICS: [&str; 8] = [
     "request_latency.count",
     "request_latency.p50",
@@ -229,8 +230,8 @@ fn left_out<'a>(
     all.difference(&kept).count()
 }
 
-/// Whether a row of the target is shown: of its most active names, of its own group, and of other groups
-/// on its path if they throttle.
+/// Whether a row of the target is shown: of its most active names, of its own group, and of other
+/// groups on its path if they throttle.
 fn is_shown_of_target(about: &About, comparison: &Comparison, metric: &Metric<'_>) -> bool {
     let shown = match metric.subject.strip_prefix(CGROUP) {
         None => about
@@ -271,8 +272,8 @@ fn values_needed(suffix: &str) -> f64 {
     percent.map_or(0.0, |percent| 100.0 / (100.0 - percent).clamp(1e-3, 50.0))
 }
 
-/// How much `metric` changes at most, as the logarithm of a factor; `None` where no change is sure, or the percentile of
-/// too few values.
+/// How much `metric` changes at most, as the logarithm of a factor; `None` where no change is sure,
+/// or the percentile of too few values.
 fn change_of(comparison: &Comparison, metric: &Metric<'_>) -> Option<f64> {
     let name = full_name(metric);
     let baseline = comparison.variants.first()?;
@@ -296,7 +297,8 @@ pub(super) mod tests {
     use schedcast_lab::metrics::Selection;
     use schedcast_lab::samples::compared;
 
-    /// A node of the target `/web` with the names `web`, `log` and `cache`, and ten neighbours, of which two change.
+    /// A node of the target `/web` with the names `web`, `log` and `cache`, and ten neighbours, of
+    /// which two change.
     pub(in super::super) fn node() -> Comparison {
         let mut rows: Vec<(String, [f64; 4], [f64; 4])> = Vec::new();
         let steady = |base: f64| [base, base * 1.01, base * 0.99, base * 1.005];
@@ -395,7 +397,8 @@ pub(super) mod tests {
     fn one_line_counts_what_is_hidden() {
         let comparison = node();
         let hidden = rows(&comparison, &about_web()).hidden.unwrap();
-        // Eight that do not change, the one with too few values, and the other group; the recorder is none.
+        // Eight that do not change, the one with too few values, and the other group; the recorder
+        // is none.
         let expected = "hidden: 1 other name of the target and 10 other neighbours; ";
         assert!(hidden.starts_with(expected), "{hidden}");
     }

@@ -6,7 +6,9 @@
 //! ```
 //!
 //! `±` is half the 95 % interval of the mean over seeds; `*` marks a change whose paired interval
-//! excludes zero, with the change beside it where there is room. `≤` stands for the upper end where the lower one would be 0 or less. Where a recording knows what really happened, a line below the row says so.
+//! excludes zero, with the change beside it where there is room. `≤` stands for the upper end where
+//! the lower one would be 0 or less. Where a recording knows what really happened, a line below the
+//! row says so.
 
 use std::ops::Range;
 
@@ -124,7 +126,8 @@ pub(super) fn header(comparison: &Comparison, context: &Context) -> String {
     text
 }
 
-/// The last lines: what was computed from what, how well it fits what was measured, how to get it again.
+/// The last lines: what was computed from what, how well it fits what was measured, how to get it
+/// again.
 pub(super) fn provenance(comparison: &Comparison, context: &Context) -> String {
     let mut parts = vec![
         format!("schedcast {}", comparison.schedcast),
@@ -179,7 +182,8 @@ pub(super) fn separated(parts: &[String], separator: &str) -> Vec<String> {
     parts.iter().enumerate().map(part).collect()
 }
 
-/// How far the re-simulated recording is from the recorded run. Figures stay whole where a line has room for them.
+/// How far the re-simulated recording is from the recorded run. Figures stay whole where a line has
+/// room for them.
 fn fit(fit: &[Fit], verbose: bool, columns: usize) -> String {
     let indent = FIT_LABEL.len() + 1;
     let part = |fit: &Fit| -> Option<String> {
@@ -314,7 +318,8 @@ impl TableRow {
     }
 }
 
-/// A name that does not fit has the label of its group instead of the path: `cgroup:shop/checkout/app/nr_throttled`.
+/// A name that does not fit has the label of its group instead of the path:
+/// `cgroup:shop/checkout/app/nr_throttled`.
 fn row_label(metric: &Metric<'_>, scale: &Scale, context: &Context) -> String {
     let unit = if scale.unit.is_empty() {
         String::new()
@@ -344,7 +349,8 @@ fn value_cell(summary: Option<&Summary>, scale: &Scale) -> Cell {
             ..Cell::default()
         };
     };
-    // Of what is never negative only the upper end says something where the lower one would be 0 or less.
+    // Of what is never negative only the upper end says something where the lower one would be 0 or
+    // less.
     let is_counted = summary.values().iter().all(|value| *value >= 0.0);
     let half = |[low, high]: [f64; 2]| match is_counted && low <= 0.0 && high > summary.mean {
         true => format!("≤{}", scale.number(high)),
@@ -416,7 +422,8 @@ fn measured_cell(summary: Option<&Summary>, scale: &Scale) -> Cell {
     }
 }
 
-/// Widths of the value, the spread and the change of one column; none of the change where there is no room for it.
+/// Widths of the value, the spread and the change of one column; none of the change where there is
+/// no room for it.
 fn part_widths(rows: &[TableRow], column: usize, style: &Style) -> [usize; 3] {
     let widest = |part: fn(&Cell) -> &str| {
         rows.iter()
@@ -449,7 +456,8 @@ fn lines(comparison: &Comparison, rows: &[TableRow], style: &Style) -> String {
     let columns: Vec<usize> = headings
         .iter()
         .zip(&parts)
-        // Three blanks in front, then value, blank, spread, two columns for the star, and the change behind a blank.
+        // Three blanks in front, then value, blank, spread, two columns for the star, and the
+        // change behind a blank.
         .map(|(heading, [value, spread, change])| {
             let widest = heading.iter().map(|line| width(line)).max().unwrap_or(0);
             3 + widest.max(value + 1 + spread) + 2 + change + usize::from(*change > 0)

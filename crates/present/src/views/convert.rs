@@ -20,7 +20,8 @@ const ENDINGS: [(&str, WriteFormat); 5] = [
     ("txt", WriteFormat::FtraceText),
 ];
 
-/// Writes the trace at `from` to the file `to`, or to `out` if that is `-`. Gives notes about what was odd or left out.
+/// Writes the trace at `from` to the file `to`, or to `out` if that is `-`. Gives notes about what
+/// was odd or left out.
 ///
 /// # Errors
 /// If the trace cannot be read, nothing says which format is wanted, or the output fails.

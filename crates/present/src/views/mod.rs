@@ -1,13 +1,15 @@
-//! Views of a trace in the shapes of `perf sched`: every stay on a CPU, delays by task, who runs where.
+//! Views of a trace in the shapes of `perf sched`: every stay on a CPU, delays by task, who runs
+//! where.
 //!
-//! They work on events alone, so on any trace that can be read, recorded or simulated. Times are those of the trace.
+//! They work on events alone, so on any trace that can be read, recorded or simulated. Times are
+//! those of the trace.
 //!
-//! The *scheduling delay* of a stay is the time from the moment the task could have run (it was woken, or was put off
-//! the CPU while it still wanted it) to the moment it ran. Where the trace has `sched_waking` the delay counts from
-//! there, otherwise from `sched_wakeup`.
+//! The *scheduling delay* of a stay is the time from the moment the task could have run (it was
+//! woken, or was put off the CPU while it still wanted it) to the moment it ran. Where the trace
+//! has `sched_waking` the delay counts from there, otherwise from `sched_wakeup`.
 //!
-//! Worked example. Task 9 sleeps at 1.0 ms, is woken at 5.0 ms, comes to the CPU at 5.2 ms and leaves it at 7.0 ms: wait
-//! 4.2 ms (off the CPU), delay 0.2 ms, run 1.8 ms.
+//! Worked example. Task 9 sleeps at 1.0 ms, is woken at 5.0 ms, comes to the CPU at 5.2 ms and
+//! leaves it at 7.0 ms: wait 4.2 ms (off the CPU), delay 0.2 ms, run 1.8 ms.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -78,8 +80,8 @@ fn seconds(ns: u64) -> String {
     format!("{}.{:06}", ns / 1_000_000_000, ns / 1000 % 1_000_000)
 }
 
-/// The name of a task for people. Any thread may call itself anything, so what moves a terminal's cursor is a
-/// question mark.
+/// The name of a task for people. Any thread may call itself anything, so what moves a terminal's
+/// cursor is a question mark.
 fn name(recording: &Recording, comm: CommId) -> String {
     let name = recording.comms.display(comm);
     name.replace(char::is_control, "?")

@@ -5,8 +5,8 @@ use std::io::Write;
 use super::map::letters;
 use super::*;
 
-/// Task 9 sleeps at 1.0 ms, is woken at 5.0 ms by 7, comes at 5.2 ms, leaves at 7.0 ms still runnable, comes again at
-/// 7.5 ms and dies at 8.0 ms; CPU 1 idles but for task 7.
+/// Task 9 sleeps at 1.0 ms, is woken at 5.0 ms by 7, comes at 5.2 ms, leaves at 7.0 ms still
+/// runnable, comes again at 7.5 ms and dies at 8.0 ms; CPU 1 idles but for task 7.
 const TRACE: &str = "\
 cpus=2
      b-9  [000] d..2. 0.001000000: sched_switch: prev_comm=b prev_pid=9 prev_prio=120 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120

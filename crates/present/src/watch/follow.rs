@@ -60,7 +60,8 @@ pub struct Period {
 
 /// Receiver of the events that are drawn of a run. All times in nanoseconds of virtual time.
 pub trait Picture {
-    /// The machine and its groups, before anything happens. Group `n` is row `n` of `paths`, the root included.
+    /// The machine and its groups, before anything happens. Group `n` is row `n` of `paths`, the
+    /// root included.
     fn begins(&mut self, _cpus: usize, _paths: &[String], _parents: &[Option<GroupId>]) {}
     /// A thread began to exist.
     fn starts(&mut self, _at: Ns, _thread: &Thread) {}
@@ -188,8 +189,8 @@ impl<P: Picture> Follow<P> {
         self.threads[task.index()] = Some(thread);
     }
 
-    /// A thread does something else. Observations of different CPUs may overlap by the length of an operation;
-    /// time never runs backwards for a thread.
+    /// A thread does something else. Observations of different CPUs may overlap by the length of an
+    /// operation; time never runs backwards for a thread.
     fn change(&mut self, at: Ns, task: TaskId, to: State) {
         let Some(Some(thread)) = self.threads.get_mut(task.index()) else {
             return;

@@ -1,16 +1,19 @@
 //! A run as a Perfetto trace.
 //!
-//! Every group is a process: its threads are below it, and beside them a row of throttled spans for each CPU, and
-//! counters of its pool. A thread's row has a slice from each wakeup to the next block, and inside it what it did
-//! meanwhile: `waiting`, `throttled`, `on CPU 3`. An arrow leads from the thread that woke it to that slice. CPU rows,
-//! thread states, clocks and idle states come from scheduling events as ftrace writes them.
+//! Every group is a process: its threads are below it, and beside them a row of throttled spans for
+//! each CPU, and counters of its pool. A thread's row has a slice from each wakeup to the next
+//! block, and inside it what it did meanwhile: `waiting`, `throttled`, `on CPU 3`. An arrow leads
+//! from the thread that woke it to that slice. CPU rows, thread states, clocks and idle states come
+//! from scheduling events as ftrace writes them.
 //!
-//! Several variants stand in one trace, from the same time 0 on: the names of a variant's groups begin with its own name, as
-//! in `burst 50 ms · /pg`, and its CPUs have the numbers behind those of the variant before it.
+//! Several variants stand in one trace, from the same time 0 on: the names of a variant's groups
+//! begin with its own name, as in `burst 50 ms · /pg`, and its CPUs have the numbers behind those
+//! of the variant before it.
 //!
-//! How threads and CPUs stand is sampled after every simulated millisecond: what changed less than can be seen is not
-//! written again. Worked example: two threads of equal weight that take turns on one CPU have vruntimes that grow by half a
-//! millisecond each millisecond, lags around zero of opposite sign, and, after a while, a utilisation of 512 of 1024 each.
+//! How threads and CPUs stand is sampled after every simulated millisecond: what changed less than
+//! can be seen is not written again. Worked example: two threads of equal weight that take turns on
+//! one CPU have vruntimes that grow by half a millisecond each millisecond, lags around zero of
+//! opposite sign, and, after a while, a utilisation of 512 of 1024 each.
 
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};

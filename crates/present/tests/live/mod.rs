@@ -17,7 +17,8 @@ pub fn has_groups() -> bool {
     can
 }
 
-/// Share of the machine that other programs and the hypervisor took since `before`, 0 to 1; `own_ns` were ours.
+/// Share of the machine that other programs and the hypervisor took since `before`, 0 to 1;
+/// `own_ns` were ours.
 pub fn others_ratio(before: &CpuTimes, own_ns: u64) -> f64 {
     let now = CpuTimes::read().unwrap();
     let busy = (now.busy_ticks - before.busy_ticks).saturating_sub(own_ns / TICK_NS);

@@ -1,9 +1,9 @@
 //! Clocks: who shares one, what is asked of it, what it grants.
 //!
-//! Worked example: four cores on one clock, turbo limits 3700, 3600 MHz for one and more awake cores.
-//! CPU 0 asks for 3700 and CPU 1 for 1600; CPU 1 sleeps and sleeping CPUs do not vote. The clock goes to
-//! 3700 one transition time later. CPU 1 wakes: its vote is lower, but two cores are awake now, so the
-//! clock falls to 3600 at once.
+//! Worked example: four cores on one clock, turbo limits 3700, 3600 MHz for one and more awake
+//! cores. CPU 0 asks for 3700 and CPU 1 for 1600; CPU 1 sleeps and sleeping CPUs do not vote. The
+//! clock goes to 3700 one transition time later. CPU 1 wakes: its vote is lower, but two cores are
+//! awake now, so the clock falls to 3600 at once.
 
 use super::Hardware;
 use super::hwp::HwpDomain;
@@ -48,7 +48,8 @@ pub(super) struct Clocks {
 pub(crate) enum ClockEvent {
     /// A transition is over.
     Transition(usize, Ns),
-    /// Hardware that manages its P-states looks again, at every clock that is [due](Hardware::due_looks) by then.
+    /// Hardware that manages its P-states looks again, at every clock that is
+    /// [due](Hardware::due_looks) by then.
     Look(Ns),
 }
 
@@ -167,8 +168,8 @@ impl Hardware {
         }
     }
 
-    /// A CPU of a domain woke or fell asleep. The votes of sleeping CPUs may not count, and hardware looks only at CPUs that
-    /// are awake.
+    /// A CPU of a domain woke or fell asleep. The votes of sleeping CPUs may not count, and
+    /// hardware looks only at CPUs that are awake.
     #[inline(always)]
     pub(super) fn vote(&mut self, domain: usize, awake: bool, now: Ns) {
         let Some(clocks) = &self.clocks else { return };
@@ -249,8 +250,9 @@ impl Hardware {
         }
     }
 
-    /// The first CPU of a domain wakes: hardware starts to look. All clocks are looked at at multiples of the interval, so
-    /// one event does for all; they are looked at in the order in which they would have been armed.
+    /// The first CPU of a domain wakes: hardware starts to look. All clocks are looked at at
+    /// multiples of the interval, so one event does for all; they are looked at in the order in
+    /// which they would have been armed.
     #[inline(never)]
     fn begin_to_look(&mut self, domain: usize, now: Ns) {
         self.look(domain, now);

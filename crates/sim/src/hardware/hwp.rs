@@ -1,11 +1,12 @@
 //! Hardware that manages its own P-states: a first-order lag behind how busy a CPU is.
 //!
-//! Undocumented in reality; modelled as: every interval the hardware looks what share of the time since
-//! its last look each CPU was awake, and averages that with a time constant. For the CPU of the clock with
-//! the highest average it gives the full clock from a share on that grows with the energy preference (0: any; 128: the one the
-//! machine names), and proportionally less below. Worked example: limits 800 to 3800 MHz, full clock from
-//! 60 %, the lowest at 0 %, preference 128, a CPU awake 30 % of the time: the clock tends to 800 + 3000 · ½ = 2300 MHz. With
-//! a time constant of 9 ms the average is 30 % / (9 + 1) = 3 % after the first look, the clock 950 MHz.
+//! Undocumented in reality; modelled as: every interval the hardware looks what share of the time
+//! since its last look each CPU was awake, and averages that with a time constant. For the CPU of
+//! the clock with the highest average it gives the full clock from a share on that grows with the
+//! energy preference (0: any; 128: the one the machine names), and proportionally less below.
+//! Worked example: limits 800 to 3800 MHz, full clock from 60 %, the lowest at 0 %, preference 128,
+//! a CPU awake 30 % of the time: the clock tends to 800 + 3000 · ½ = 2300 MHz. With a time constant
+//! of 9 ms the average is 30 % / (9 + 1) = 3 % after the first look, the clock 950 MHz.
 
 use crate::machine::parts::{Frequency, Hwp};
 use schedcast_kernel::Ns;

@@ -4,10 +4,10 @@
 //! to the end of an interval before anything changes behind it, so a value is that of exactly its
 //! interval; one that is not over yet does not count.
 //!
-//! Worked example: intervals of 10 ms, a CPU that is awake from 4 to 12 ms, at 3000 MHz until 9 ms and at 1000 MHz since.
-//! The first interval has it awake for 6 ms (Busy% 60) with 5 · 3000 + 1 · 1000 = 16,000 MHz · ms (Bzy_MHz 2667), the
-//! second for 2 ms (20) with 2000 (1000). It is over at 20 ms: the highest are 60 % and 2667 MHz, while the
-//! means are 40 % and 2250 MHz.
+//! Worked example: intervals of 10 ms, a CPU that is awake from 4 to 12 ms, at 3000 MHz until 9 ms
+//! and at 1000 MHz since. The first interval has it awake for 6 ms (Busy% 60) with 5 · 3000 + 1 ·
+//! 1000 = 16,000 MHz · ms (Bzy_MHz 2667), the second for 2 ms (20) with 2000 (1000). It is over at
+//! 20 ms: the highest are 60 % and 2667 MHz, while the means are 40 % and 2250 MHz.
 
 use super::Hardware;
 use super::report::Columns;
@@ -126,7 +126,8 @@ impl Intervals {
 }
 
 impl Hardware {
-    /// Notes what was counted in the intervals that are over. Comes before anything is counted up to `now`.
+    /// Notes what was counted in the intervals that are over. Comes before anything is counted up
+    /// to `now`.
     #[inline(always)]
     pub(super) fn close_intervals(&mut self, now: Ns) {
         if self.intervals.end_ns <= now {

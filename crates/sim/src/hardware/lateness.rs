@@ -1,7 +1,8 @@
 //! How late the timer interrupts of a CPU are.
 //!
 //! Worked example: `late_quantiles_ns = [7000, 9000, 32000]`, `late_kept_percent = 80`: half of all
-//! interrupts are 7 to 9 µs late, half 9 to 32, and four out of five exactly as late as the one before.
+//! interrupts are 7 to 9 µs late, half 9 to 32, and four out of five exactly as late as the one
+//! before.
 
 use crate::machine::parts::TimerInterrupt;
 use crate::program::interpolate;

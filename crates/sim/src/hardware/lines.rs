@@ -1,10 +1,11 @@
 //! Cache lines that many CPUs write: each is a serial resource.
 //!
-//! A CPU that writes needs the line for itself, one that reads needs a copy. Getting it from where it is
-//! takes a transfer time that depends on the distance, and while the line is on its way no other CPU gets
-//! it. Worked example, 50 ns between cores: CPUs 0, 1 and 2 add to a counter at the same time; the line is
-//! with CPU 0. CPU 0 has it at once, CPU 1 after 50 ns, CPU 2 has to wait for CPU 1's transfer and has
-//! it after 100 ns. However many CPUs ask, 20 million additions per second is all there is.
+//! A CPU that writes needs the line for itself, one that reads needs a copy. Getting it from where
+//! it is takes a transfer time that depends on the distance, and while the line is on its way no
+//! other CPU gets it. Worked example, 50 ns between cores: CPUs 0, 1 and 2 add to a counter at the
+//! same time; the line is with CPU 0. CPU 0 has it at once, CPU 1 after 50 ns, CPU 2 has to wait
+//! for CPU 1's transfer and has it after 100 ns. However many CPUs ask, 20 million additions per
+//! second is all there is.
 
 use crate::machine::Machine;
 use crate::machine::parts::Lines;
@@ -152,8 +153,8 @@ impl LineTable {
     }
 
     /// An operation will want a line in its course. `true` when it has to ask for it at its time;
-    /// `false` when it costs nothing: the line is not modelled, or at hand and no other access is under way
-    /// to it.
+    /// `false` when it costs nothing: the line is not modelled, or at hand and no other access is
+    /// under way to it.
     #[inline]
     pub fn expect(&mut self, cpu: Cpu, line: Line, access: Access) -> bool {
         let kind = LineKind::of(line) as usize;
@@ -173,7 +174,8 @@ impl LineTable {
         true
     }
 
-    /// A line is asked for at `at`; all requests come in the order of time. Returns when the CPU has it.
+    /// A line is asked for at `at`; all requests come in the order of time. Returns when the CPU
+    /// has it.
     pub fn grant(&mut self, cpu: Cpu, line: Line, access: Access, at: Ns) -> Ns {
         let row = self.row(line);
         let statistics = &mut self.statistics[LineKind::of(line) as usize][access as usize];

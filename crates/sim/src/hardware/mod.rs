@@ -1,11 +1,11 @@
-//! The hardware between the scheduler and the clock on the wall: who is awake, how fast it executes,
-//! what it draws.
+//! The hardware between the scheduler and the clock on the wall: who is awake, how fast it
+//! executes, what it draws.
 //!
-//! Everything here changes at the time of an event, so counters, residencies and energy are exact sums
-//! of integers. Worked example: a core of two threads, `thread_speed_1000ths = [1000, 600]`, 2 GHz of
-//! nominal 2 GHz. At 10 ms thread 0 executes alone: speed 1. At 14 ms thread 1 wakes: both go on at 0.6,
-//! and a segment of thread 0 that would have ended at 20 ms ends at 24 ms. At 24 ms its counters show
-//! 14 ms · 2000 MHz = 28 million cycles, whatever work they did.
+//! Everything here changes at the time of an event, so counters, residencies and energy are exact
+//! sums of integers. Worked example: a core of two threads, `thread_speed_1000ths = [1000, 600]`,
+//! 2 GHz of nominal 2 GHz. At 10 ms thread 0 executes alone: speed 1. At 14 ms thread 1 wakes: both
+//! go on at 0.6, and a segment of thread 0 that would have ended at 20 ms ends at 24 ms. At 24 ms
+//! its counters show 14 ms · 2000 MHz = 28 million cycles, whatever work they did.
 
 mod clocks;
 mod hwp;
@@ -313,7 +313,8 @@ impl Hardware {
         }
     }
 
-    /// A thread does something else from now on. Inlined where it wakes and where it falls asleep, which each know half of it.
+    /// A thread does something else from now on. Inlined where it wakes and where it falls asleep,
+    /// which each know half of it.
     #[inline(always)]
     fn set_activity(&mut self, row: usize, activity: Activity, now: Ns) {
         let before = self.threads[row].activity;
@@ -366,8 +367,8 @@ impl Hardware {
         }
     }
 
-    /// An idle thread is woken after `stay_ns`. Returns how long it takes until it executes; `None` = as
-    /// without a model of idle states.
+    /// An idle thread is woken after `stay_ns`. Returns how long it takes until it executes;
+    /// `None` = as without a model of idle states.
     #[inline(never)]
     pub fn wake(&mut self, cpu: Cpu, now: Ns, stay_ns: Ns) -> Option<Ns> {
         let row = cpu.index();
@@ -382,10 +383,10 @@ impl Hardware {
         exit_ns
     }
 
-    /// The state a sleeping thread really is in: a core goes no deeper than its shallowest thread, and
-    /// beside one that is awake a sleeper only has its thread halted, as in the first state that does
-    /// not poll. With states POLL, C1 and C6 and one thread executing, C6 of the other is as quick to leave
-    /// as C1.
+    /// The state a sleeping thread really is in: a core goes no deeper than its shallowest thread,
+    /// and beside one that is awake a sleeper only has its thread halted, as in the first state
+    /// that does not poll. With states POLL, C1 and C6 and one thread executing, C6 of the other is
+    /// as quick to leave as C1.
     #[inline(always)]
     fn core_state(&self, row: usize, state: usize) -> usize {
         let threads = &self.cores[self.threads[row].core].threads;

@@ -1,12 +1,13 @@
 //! Power and energy of packages, integrated exactly.
 //!
-//! Power is constant between two events, so energy is a sum of microwatts times nanoseconds, kept as an
-//! integer. That sum is only touched when power changes: it is the present power since time 0 plus, for every change, the
-//! difference up to it. With 5 W until 2 ms and 0.5 W since, 0.5 · 10 + (5 − 0.5) · 2 = 14 mJ after 10 ms.
+//! Power is constant between two events, so energy is a sum of microwatts times nanoseconds, kept
+//! as an integer. That sum is only touched when power changes: it is the present power since time 0
+//! plus, for every change, the difference up to it. With 5 W until 2 ms and 0.5 W since, 0.5 · 10 +
+//! (5 − 0.5) · 2 = 14 mJ after 10 ms.
 //!
 //! Worked example: a core executes for 2 ms at 5 W and sleeps for 8 ms at 0.5 W, the rest of the
-//! package draws 3 W and 1 W meanwhile: 5 · 2 + 0.5 · 8 = 14 mJ of the core and 3 · 2 + 1 · 8 = 14 mJ of
-//! the rest; in 10 ms that is a mean of 2.8 W.
+//! package draws 3 W and 1 W meanwhile: 5 · 2 + 0.5 · 8 = 14 mJ of the core and 3 · 2 + 1 · 8 = 14
+//! mJ of the rest; in 10 ms that is a mean of 2.8 W.
 
 use crate::machine::parts::{Idle, Power};
 use schedcast_kernel::Ns;
@@ -253,8 +254,8 @@ impl Meter {
         (self.most_of_package, self.most_of_cores, self.complete) = (0, 0, 0);
     }
 
-    /// Mean power since the beginning and the highest of one interval, each its own (the mean, when none is
-    /// complete), in watts: (package, cores).
+    /// Mean power since the beginning and the highest of one interval, each its own (the mean, when
+    /// none is complete), in watts: (package, cores).
     pub fn watts(&self, now: Ns) -> ([f64; 2], [f64; 2]) {
         let watts = |energy: u128, ns: Ns| energy as f64 / ns.max(1) as f64 / 1e6;
         let total = self.total(now);
@@ -328,8 +329,9 @@ mod tests {
 
     #[test]
     fn energy_of_a_known_schedule_is_exact() {
-        // Core 0: 2 ms at 3 GHz (5 W), 3 ms at 1.5 GHz (2.75 W), C1 for 5 ms (1 W), C6 from 10 ms (0.5 W).
-        // Core 1: C6 all the time (0.5 W). The rest: 3 W while core 0 is awake or in C1, then 1 W.
+        // Core 0: 2 ms at 3 GHz (5 W), 3 ms at 1.5 GHz (2.75 W), C1 for 5 ms (1 W), C6 from 10 ms
+        // (0.5 W). Core 1: C6 all the time (0.5 W). The rest: 3 W while core 0 is awake or in C1,
+        // then 1 W.
         let mut meter = meter(2);
         meter.set_core(0, 1, None, 3000, 0);
         meter.set_core(0, 1, None, 1500, 2 * MS);
@@ -354,7 +356,8 @@ mod tests {
 
     #[test]
     fn cores_have_an_interval_of_their_own_with_the_most() {
-        // First 10 ms: awake at 1 GHz, 2 + 3 W. Second: 5 ms each in C6 (0.5 + 1 W) and awake at 3 GHz (5 + 3 W).
+        // First 10 ms: awake at 1 GHz, 2 + 3 W. Second: 5 ms each in C6 (0.5 + 1 W) and awake at
+        // 3 GHz (5 + 3 W).
         let mut meter = meter(1);
         meter.set_core(0, 1, None, 1000, 0);
         meter.finish_interval(10 * MS);

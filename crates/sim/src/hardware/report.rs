@@ -50,7 +50,8 @@ pub struct Watts {
 pub struct HardwareReport {
     /// Per CPU.
     pub cpus: Vec<CpuReport>,
-    /// All CPUs together, each column of the interval with the most; of the whole time, when no interval is over.
+    /// All CPUs together, each column of the interval with the most; of the whole time, when no
+    /// interval is over.
     pub max: Columns,
     /// Names of the idle states, shallow to deep; empty when they are not modelled.
     pub idle_states: Vec<String>,

@@ -1,11 +1,12 @@
 //! Which address spaces a CPU holds translations of.
 //!
-//! On x86 a CPU tells the translations of six address spaces apart (`TLB_NR_DYN_ASIDS`). A switch to one of
-//! these finds them as they were left; any other takes the slot whose turn it is, and what stood there is flushed
-//! (`choose_new_asid`). Kernel threads and the idle task borrow whatever is loaded.
+//! On x86 a CPU tells the translations of six address spaces apart (`TLB_NR_DYN_ASIDS`). A switch
+//! to one of these finds them as they were left; any other takes the slot whose turn it is, and
+//! what stood there is flushed (`choose_new_asid`). Kernel threads and the idle task borrow
+//! whatever is loaded.
 //!
-//! Worked example: processes 1 to 6 take turns and keep their slots for ever. With a seventh, each finds its slot just
-//! taken by the one before: every switch is a flush.
+//! Worked example: processes 1 to 6 take turns and keep their slots for ever. With a seventh, each
+//! finds its slot just taken by the one before: every switch is a flush.
 
 /// `TLB_NR_DYN_ASIDS`.
 const SLOTS: usize = 6;

@@ -48,8 +48,9 @@ pub(super) struct MachineFile {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct TopologyFile {
-    /// Packages. The four counts `sockets`, `llcs_per_socket`, `cores_per_llc` and `threads_per_core` are all needed where no
-    /// `cpu` is given; their product is the number of CPUs, 512 at most.
+    /// Packages. The four counts `sockets`, `llcs_per_socket`, `cores_per_llc` and
+    /// `threads_per_core` are all needed where no `cpu` is given; their product is the number of
+    /// CPUs, 512 at most.
     #[cfg_attr(test, schemars(range(min = 1, max = 512)))]
     sockets: Option<usize>,
     /// Last level caches of a package.
@@ -85,8 +86,8 @@ pub(super) struct LatencyFile {
     polling_wakeup_ns: Ns,
     /// From an interrupt to the first instruction of an idle CPU.
     idle_exit_ns: Ns,
-    /// How long a CPU that runs a task stands still until it handles an interprocessor interrupt: in a virtual
-    /// machine the way out of the guest and back.
+    /// How long a CPU that runs a task stands still until it handles an interprocessor interrupt:
+    /// in a virtual machine the way out of the guest and back.
     #[serde(default)]
     ipi_stall_ns: Ns,
     /// From a wakeup's choice of an idle CPU until other wakeups see it taken.
@@ -104,7 +105,8 @@ macro_rules! costs {
             $($(#[$about])* $key: Ns,)*
             // Parts that not every description tells from the others.
             $($(#[$part_about])* #[serde(default)] $part: Ns,)*
-            /// The part of `syscall_ns` that comes at the end of a call, on the way back to user mode: at most `syscall_ns`.
+            /// The part of `syscall_ns` that comes at the end of a call, on the way back to user
+            /// mode: at most `syscall_ns`.
             #[serde(default)]
             syscall_exit_ns: Ns,
             /// Extra time of a switch to an address space of which the CPU holds no translations
@@ -150,12 +152,13 @@ costs! {
     tick_ns => Tick,
     /// Tick work at one level of the hierarchy.
     tick_level_ns => TickLevel,
-    /// Sending an interprocessor interrupt, on the sender; and on who waits for the lock of a queue held meanwhile.
+    /// Sending an interprocessor interrupt, on the sender; and on who waits for the lock of a queue
+    /// held meanwhile.
     ipi_send_ns => IpiSend,
     /// Handling an interprocessor interrupt, on the receiver.
     ipi_receive_ns => IpiReceive,
-    /// Interrupt entry and exit of a timer (hrtimer) interrupt. Charged by the platform: one interrupt
-    /// may run several timers.
+    /// Interrupt entry and exit of a timer (hrtimer) interrupt. Charged by the platform: one
+    /// interrupt may run several timers.
     timer_interrupt_ns => TimerInterrupt,
     /// Interrupt entry and exit of a device interrupt.
     device_interrupt_ns => DeviceInterrupt,

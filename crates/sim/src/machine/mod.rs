@@ -6,7 +6,8 @@
 //! interrupt (200); 1000 ns later the interrupt arrives, the CPU needs 2000 ns to leave its idle
 //! state, 410 to handle the interrupt and 1300 to switch: the task runs 5.8 µs after the call.
 //!
-//! Prices are per [`Op`] and CPU time of the executing CPU; latencies are time in which no CPU executes.
+//! Prices are per [`Op`] and CPU time of the executing CPU; latencies are time in which no CPU
+//! executes.
 
 mod file;
 pub mod parts;
@@ -63,13 +64,14 @@ pub struct Machine {
     /// ns: with more than six in turn, that is each switch. Counted as `context_switch`; 0 = part
     /// of the price of a switch.
     pub tlb_refill_ns: Ns,
-    /// Writing the timer's next deadline, ns, where a sleep becomes the first timer of its CPU and where a
-    /// timer interrupt ends; 0 = part of the other prices. Counted as `tick_reprogram`.
+    /// Writing the timer's next deadline, ns, where a sleep becomes the first timer of its CPU and
+    /// where a timer interrupt ends; 0 = part of the other prices. Counted as `tick_reprogram`.
     pub deadline_write_ns: Ns,
     /// From the sender of an interprocessor interrupt to the receiver's handler, ns.
     pub ipi_delivery_ns: Ns,
-    /// How long a CPU that runs a task stands still until it handles such an interrupt, ns: in a virtual machine the way
-    /// out of the guest and back. The task pays; the handler begins as late as without, if the sending takes as long.
+    /// How long a CPU that runs a task stands still until it handles such an interrupt, ns: in a
+    /// virtual machine the way out of the guest and back. The task pays; the handler begins as late
+    /// as without, if the sending takes as long.
     pub ipi_stall_ns: Ns,
     /// From a store to the flag word of a polling idle CPU to its leaving the loop, ns.
     pub polling_wakeup_ns: Ns,
@@ -77,8 +79,8 @@ pub struct Machine {
     pub idle_exit_ns: Ns,
     /// From a wakeup's choice of an idle CPU until other wakeups see it taken, ns.
     pub wakeup_mark_ns: Ns,
-    /// The timer of a CPU interrupts up to so much later than programmed, each CPU's by a part of its own that the seed
-    /// draws, ns.
+    /// The timer of a CPU interrupts up to so much later than programmed, each CPU's by a part of
+    /// its own that the seed draws, ns.
     pub timer_offset_ns: Ns,
     /// How late timer interrupts are; `None` = they are not.
     pub timer_interrupt: Option<TimerInterrupt>,
@@ -96,7 +98,8 @@ pub struct Machine {
     pub power: Option<Power>,
     /// Contended cache lines; `None` = part of the price of operations.
     pub lines: Option<Lines>,
-    /// Prices of pieces of programs that differ from the usual ones, by name; the programs know the names.
+    /// Prices of pieces of programs that differ from the usual ones, by name; the programs know the
+    /// names.
     pub program_cost: BTreeMap<String, u64>,
 }
 

@@ -1,10 +1,10 @@
-//! Parts of a machine that not every description has: what SMT siblings take from each other, clocks,
-//! idle states, power, migration and contended cache lines. A part that is missing is not modelled and
-//! costs nothing.
+//! Parts of a machine that not every description has: what SMT siblings take from each other,
+//! clocks, idle states, power, migration and contended cache lines. A part that is missing is not
+//! modelled and costs nothing.
 //!
 //! Worked example: a CPU of a core with two threads, `thread_speed_1000ths = [1000, 620]`, clock at
-//! 1600 of nominal 3300 MHz. Alone it executes work at 1600 / 3300 = 0.485 of nominal speed; when its
-//! sibling wakes, at 0.485 · 0.62 = 0.301.
+//! 1600 of nominal 3300 MHz. Alone it executes work at 1600 / 3300 = 0.485 of nominal speed; when
+//! its sibling wakes, at 0.485 · 0.62 = 0.301.
 
 use schedcast_kernel::Ns;
 use serde::Deserialize;
@@ -45,7 +45,8 @@ pub struct Migration {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct History {
-    /// `newidle_ratio` of all domains: how many of 1024 newly idle balances are tried (NI_RANDOM); 512 at boot.
+    /// `newidle_ratio` of all domains: how many of 1024 newly idle balances are tried (NI_RANDOM);
+    /// 512 at boot.
     #[cfg_attr(test, schemars(range(min = 0, max = 1024)))]
     pub newidle_ratio: u32,
 }
@@ -192,14 +193,15 @@ pub struct IdleStatePart {
     pub target_residency_ns: Ns,
     /// Time it really takes to leave; the table's when missing.
     pub hardware_exit_ns: Option<Ns>,
-    /// Time it takes to leave after so long in it, `[stay_ns, exit_ns]`, ascending; straight lines in
-    /// between. A host polls for a halted guest at first, then runs something else, and its own idle
-    /// states get deeper. Instead of `hardware_exit_ns`.
+    /// Time it takes to leave after so long in it, `[stay_ns, exit_ns]`, ascending; straight lines
+    /// in between. A host polls for a halted guest at first, then runs something else, and its own
+    /// idle states get deeper. Instead of `hardware_exit_ns`.
     #[serde(default)]
     pub exit_after_stay_ns: Vec<[Ns; 2]>,
-    /// Percentage of the exit time that remains when the CPU's own timer ends the stay while another
-    /// CPU executes: less of what both share is asleep. 100 when missing. An interrupt from another
-    /// CPU always comes beside one that executes, which is how `exit_after_stay_ns` is measured.
+    /// Percentage of the exit time that remains when the CPU's own timer ends the stay while
+    /// another CPU executes: less of what both share is asleep. 100 when missing. An interrupt from
+    /// another CPU always comes beside one that executes, which is how `exit_after_stay_ns` is
+    /// measured.
     pub timer_exit_beside_busy_percent: Option<u32>,
     /// Events that wake the CPU.
     pub wakes_by: WakesBy,
@@ -270,10 +272,11 @@ pub struct Power {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TimerInterrupt {
-    /// From a timer's expiry to the first instruction of its interrupt's handler: quantiles at equal
-    /// steps of probability from 0 to 1. The CPU executes nothing meanwhile.
+    /// From a timer's expiry to the first instruction of its interrupt's handler: quantiles at
+    /// equal steps of probability from 0 to 1. The CPU executes nothing meanwhile.
     pub late_quantiles_ns: Vec<Ns>,
-    /// How often an interrupt is as late as the CPU's one before, in percent; else it is drawn anew.
+    /// How often an interrupt is as late as the CPU's one before, in percent; else it is drawn
+    /// anew.
     #[serde(default)]
     #[cfg_attr(test, schemars(range(min = 0, max = 100)))]
     pub late_kept_percent: u32,
@@ -292,11 +295,13 @@ pub struct Lines {
     pub other_llc_transfer_ns: Ns,
     /// Between nodes.
     pub other_node_transfer_ns: Ns,
-    /// How long a read of a line of which there are copies keeps others from it, in percent of its transfer.
+    /// How long a read of a line of which there are copies keeps others from it, in percent of its
+    /// transfer.
     #[cfg_attr(test, schemars(range(min = 0, max = 100)))]
     pub read_service_percent: u32,
-    /// The same for a write, and for the first read after one. A request that has to wait has reached the line's home
-    /// when its turn comes, so that under contention only a part of a transfer keeps others from the line.
+    /// The same for a write, and for the first read after one. A request that has to wait has
+    /// reached the line's home when its turn comes, so that under contention only a part of a
+    /// transfer keeps others from the line.
     #[serde(default = "hundred")]
     #[cfg_attr(test, schemars(range(min = 1, max = 100)))]
     pub write_service_percent: u32,

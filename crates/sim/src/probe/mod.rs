@@ -6,15 +6,15 @@
 //! ```text
 //! wakeup            runs              preempted      runs      blocks
 //!    |---------------|=================|..............|=========|
-//!    wakeup latency                     wait            
+//!    wakeup latency                     wait
 //!    |------------------ activation latency --------------------|
 //! ```
 //!
-//! Waiting for the CPU (the two thin stretches) is split: the part during which the task's group or an
-//! ancestor was throttled on that CPU is *throttled* time, the rest is *contention*. The split uses one
-//! clock per (group, CPU) that runs while any queue from there to the root is throttled, read when the
-//! wait begins, ends, or moves to another CPU. Worked example: a wait from 10 to 60 ms on CPU 1, whose
-//! clock went from 3 to 33 ms meanwhile: 30 ms throttled, 20 ms contention.
+//! Waiting for the CPU (the two thin stretches) is split: the part during which the task's group or
+//! an ancestor was throttled on that CPU is *throttled* time, the rest is *contention*. The split
+//! uses one clock per (group, CPU) that runs while any queue from there to the root is throttled,
+//! read when the wait begins, ends, or moves to another CPU. Worked example: a wait from 10 to
+//! 60 ms on CPU 1, whose clock went from 3 to 33 ms meanwhile: 30 ms throttled, 20 ms contention.
 
 use crate::events::{EventHash, LogRow, TraceEvent, TraceKind};
 use crate::histogram::Histogram;
@@ -34,11 +34,12 @@ pub struct NameStatistics {
     pub name: String,
     /// From the wakeup (`sched_waking`) to the switch to the task.
     pub wakeup_latency: Histogram,
-    /// From the wakeup to the next time the task blocks; for a message that was waiting already when
-    /// the previous activation ended, from that end.
+    /// From the wakeup to the next time the task blocks; for a message that was waiting already
+    /// when the previous activation ended, from that end.
     pub activation_latency: Histogram,
-    /// From the wakeup to the next time the task blocks, over as many messages as it finds waiting, which is what a
-    /// recording of a live kernel shows; `None` while every activation was such a turn.
+    /// From the wakeup to the next time the task blocks, over as many messages as it finds waiting,
+    /// which is what a recording of a live kernel shows; `None` while every activation was such a
+    /// turn.
     turns: Option<Box<Histogram>>,
     /// Time as a CPU's current task.
     pub run_ns: Ns,
@@ -134,8 +135,8 @@ struct TaskProbe {
     waiting_since: Ns,
     /// CPU it waits on.
     waiting_cpu: Cpu,
-    /// Throttled clock there when the wait (on this CPU) began. A CPU whose kernel is busy is ahead of others, so this may
-    /// be later than what another one reads when it ends the wait.
+    /// Throttled clock there when the wait (on this CPU) began. A CPU whose kernel is busy is ahead
+    /// of others, so this may be later than what another one reads when it ends the wait.
     throttled_mark: Ns,
     /// Throttled part of the wait on CPUs it has left.
     throttled_before: Ns,
@@ -290,7 +291,8 @@ impl Probes {
         }
     }
 
-    /// Runs of tasks that are current on a CPU, as far as switches were observed, are counted up to `now`.
+    /// Runs of tasks that are current on a CPU, as far as switches were observed, are counted up to
+    /// `now`.
     pub(crate) fn settle(&mut self, now: Ns) {
         for task in &self.current {
             let probe = &mut self.tasks[task.index()];

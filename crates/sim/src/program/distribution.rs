@@ -127,8 +127,8 @@ const fn log_table() -> [u64; LOG_ROWS] {
     table
 }
 
-/// log2 of a number in [1, 2] given with 62 fraction bits, by repeated squaring: each square doubles
-/// the logarithm, and whether it passes 2 is its next bit.
+/// log2 of a number in [1, 2] given with 62 fraction bits, by repeated squaring: each square
+/// doubles the logarithm, and whether it passes 2 is its next bit.
 const fn log2_of_mantissa(mantissa: u64) -> u64 {
     if mantissa >> 63 != 0 {
         return 1 << 32;

@@ -2,8 +2,8 @@
 //!
 //! A [`Program`] is a list of 16-byte [`Instruction`]s. Each task that runs it has registers of its
 //! own (`u64`, times in nanoseconds of virtual time); everything tasks share (semaphores, queues,
-//! locks, words of memory) is an object of the [`crate::Workload`] and is named by a number that may
-//! also stand in a register, so one program serves many tasks.
+//! locks, words of memory) is an object of the [`crate::Workload`] and is named by a number that
+//! may also stand in a register, so one program serves many tasks.
 //!
 //! # Worked example
 //!
@@ -31,10 +31,10 @@
 //!
 //! # Time
 //!
-//! Only [`Instruction::Work`], [`Instruction::Spin`] and [`Instruction::KernelWork`] consume CPU time
-//! of their own. Instructions that enter the kernel (everything that may block, wake, send or change
-//! attributes) cost what the machine says a system call and the scheduler operations cost. Register
-//! arithmetic and measurement are free.
+//! Only [`Instruction::Work`], [`Instruction::Spin`] and [`Instruction::KernelWork`] consume CPU
+//! time of their own. Instructions that enter the kernel (everything that may block, wake, send or
+//! change attributes) cost what the machine says a system call and the scheduler operations cost.
+//! Register arithmetic and measurement are free.
 
 mod builder;
 mod distribution;
@@ -267,13 +267,15 @@ pub enum Instruction {
     /// Uses CPU time in kernel mode with preemption off, e.g. copying a message. For short pieces:
     /// interrupts of this CPU wait until it ends.
     KernelWork(Amount),
-    /// The hypervisor takes the CPU away for this wall time (steal): nothing runs there and no task is charged. It
-    /// happens when the task gets there, so that a replay of a slow moment need not know the CPU.
+    /// The hypervisor takes the CPU away for this wall time (steal): nothing runs there and no task
+    /// is charged. It happens when the task gets there, so that a replay of a slow moment need not
+    /// know the CPU.
     Stolen(Amount),
     /// `nanosleep`: relative, expires up to the task's timer slack later.
     Sleep(Amount),
-    /// `clock_nanosleep(TIMER_ABSTIME)`: until the time in the register, plus slack. Returns at once if even that is over; a time
-    /// that has passed by less than the slack is slept for like any other.
+    /// `clock_nanosleep(TIMER_ABSTIME)`: until the time in the register, plus slack. Returns at
+    /// once if even that is over; a time that has passed by less than the slack is slept for like
+    /// any other.
     SleepUntil(Reg),
     /// Synchronous I/O that a device interrupt on the submitting CPU completes after this time. The
     /// task counts as waiting for I/O.
@@ -350,8 +352,8 @@ pub enum Instruction {
         /// Gets the old value.
         old: Reg,
     },
-    /// Adds one to a shared word with an atomic instruction, and waits for its cache line where the machine has
-    /// contended lines: a counter that all CPUs write while the kernel works for them.
+    /// Adds one to a shared word with an atomic instruction, and waits for its cache line where the
+    /// machine has contended lines: a counter that all CPUs write while the kernel works for them.
     WordCount(Ref<WordId>),
     /// `futex(FUTEX_WAIT)`: blocks if the word still has the expected value.
     WordWait {
@@ -367,8 +369,8 @@ pub enum Instruction {
         /// Most waiters to wake.
         count: Amount,
     },
-    /// Takes a mutex; blocks while a task owns it. Waiters are woken first come, first served, but a
-    /// task that comes by in between may take it, as with futex-based mutexes.
+    /// Takes a mutex; blocks while a task owns it. Waiters are woken first come, first served, but
+    /// a task that comes by in between may take it, as with futex-based mutexes.
     Lock(Ref<MutexId>),
     /// Gives a mutex back and wakes the first waiter. Unlocking one that the task does not own does
     /// nothing.
@@ -423,8 +425,9 @@ pub enum Instruction {
     },
     /// Sets a register to the clock.
     Now(Reg),
-    /// Sets a register to the CPU time of this task, in ns: a system call, `clock_gettime(CLOCK_THREAD_CPUTIME_ID)`, or
-    /// `CLOCK_PROCESS_CPUTIME_ID` of a process with one thread.
+    /// Sets a register to the CPU time of this task, in ns: a system call,
+    /// `clock_gettime(CLOCK_THREAD_CPUTIME_ID)`, or `CLOCK_PROCESS_CPUTIME_ID` of a process with
+    /// one thread.
     CpuTime(Reg),
     /// Sets a register to the number of the executing CPU (`sched_getcpu`).
     GetCpu(Reg),

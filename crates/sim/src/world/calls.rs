@@ -1,9 +1,10 @@
 //! Instructions that enter the kernel: sleeping, waiting, waking, messages.
 //!
 //! Locks, semaphores and barriers are built on futexes as in user space: without contention they
-//! cost nothing, a waiter is woken and tries again, and the first to run gets it. Waiters of a futex are woken by real-time
-//! priority, those of one priority and all fair ones in order of arrival. Queues are sockets or pipes: every operation is a
-//! system call, and waiters are woken in order of arrival.
+//! cost nothing, a waiter is woken and tries again, and the first to run gets it. Waiters of a
+//! futex are woken by real-time priority, those of one priority and all fair ones in order of
+//! arrival. Queues are sockets or pipes: every operation is a system call, and waiters are woken in
+//! order of arrival.
 
 use super::engine::Run;
 use super::interpret::{ENTERED, Next};
@@ -30,8 +31,8 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
 }
 
 impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
-    /// The running task enters the kernel. The way back has a price of its own where the machine tells it
-    /// apart, and is paid when the task leaves the kernel.
+    /// The running task enters the kernel. The way back has a price of its own where the machine
+    /// tells it apart, and is paid when the task leaves the kernel.
     pub(super) fn syscall(&mut self, cpu: Cpu) {
         let exit_ns = self.out.machine.syscall_exit_ns;
         let entry_ns = self.out.machine.price_ns(Op::Syscall) - exit_ns;
@@ -90,7 +91,8 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         woken
     }
 
-    /// The CPU is busy as in [`crate::Instruction::KernelWork`], and its run queue is not charged for it.
+    /// The CPU is busy as in [`crate::Instruction::KernelWork`], and its run queue is not charged
+    /// for it.
     pub(super) fn stolen(&mut self, cpu: Cpu, task: TaskId, amount: Amount) -> Next {
         let wall_ns = self.amount(task, amount);
         let at = self.out.clock(cpu);

@@ -1,9 +1,10 @@
 //! What must hold after every event of a run, for those who torture worlds.
 //!
-//! A run that is checked does exactly what another one does, and the others pay nothing. Worked example: CPU 1 has
-//! executed tasks for 300 µs and kernel operations for 20 µs and has idled for 680 µs; it is in its idle loop, and up to
-//! 1000 µs that is accounted. 300 + 20 + 680 = 1000: no time was lost, none was counted twice. A task that waits
-//! for a line for 3 µs, which are counted as an operation, and is credited with them as work too, makes it 1003.
+//! A run that is checked does exactly what another one does, and the others pay nothing. Worked
+//! example: CPU 1 has executed tasks for 300 µs and kernel operations for 20 µs and has idled for
+//! 680 µs; it is in its idle loop, and up to 1000 µs that is accounted. 300 + 20 + 680 = 1000: no
+//! time was lost, none was counted twice. A task that waits for a line for 3 µs, which are counted
+//! as an operation, and is credited with them as work too, makes it 1003.
 
 use super::tasks::Name;
 use super::{RunError, World};
@@ -19,9 +20,10 @@ struct Clocks {
 }
 
 impl World {
-    /// Like [`World::run_until`], and looks after every event whether clocks go forward and all CPU time is counted once;
-    /// after each `every`th event and at the end, whether the scheduler's tables agree with each other and whether every
-    /// task that sleeps has something that will wake it.
+    /// Like [`World::run_until`], and looks after every event whether clocks go forward and all CPU
+    /// time is counted once; after each `every`th event and at the end, whether the scheduler's
+    /// tables agree with each other and whether every task that sleeps has something that will wake
+    /// it.
     ///
     /// # Errors
     /// A program at fault; the world stays at the time of the fault.

@@ -1,8 +1,9 @@
 //! The one contract between a world and what decides in it.
 //!
-//! A world enters the kernel through these methods and reads its tables through [`Core::tables`]. The rules in Rust,
-//! [`Kernel`], are one implementation: each method is the one of its name there, so the calls inline. The C of a kernel
-//! tree is another, which keeps the tables that a world reads as its C says.
+//! A world enters the kernel through these methods and reads its tables through [`Core::tables`].
+//! The rules in Rust, [`Kernel`], are one implementation: each method is the one of its name there,
+//! so the calls inline. The C of a kernel tree is another, which keeps the tables that a world
+//! reads as its C says.
 
 use super::{RunError, World};
 use schedcast_base::limits::LimitError;
@@ -37,14 +38,15 @@ macro_rules! core {
             /// Brings the counters of [`Core::tables`] to the present.
             fn settle(&mut self);
 
-            /// Lets a world of this core run until virtual time `until`, everything that happens at that time included.
-            /// The loop is compiled where the core is, once.
+            /// Lets a world of this core run until virtual time `until`, everything that happens at
+            /// that time included. The loop is compiled where the core is, once.
             ///
             /// # Errors
             /// A program at fault; the world stays at the time of the fault.
             fn run(world: &mut World<false, Self>, until: Ns) -> Result<(), RunError>;
 
-            /// Like [`Core::run`], but statistics stay where the last events brought them: the run is to go on.
+            /// Like [`Core::run`], but statistics stay where the last events brought them: the run
+            /// is to go on.
             ///
             /// # Errors
             /// A program at fault.

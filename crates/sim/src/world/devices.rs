@@ -1,10 +1,10 @@
 //! I/O devices: requests wait for a channel, are served, and end in an interrupt.
 //!
-//! Worked example: a device with one channel and interrupts on the submitting CPU. CPU 2 submits 80 µs of
-//! work at 100 µs, CPU 5 another 80 µs at 130 µs. CPU 2 is interrupted at 180 µs, CPU 5 at 260 µs; each
-//! interrupt puts the value of its request into the queue that the request names and wakes whoever
-//! waits there, in interrupt context: for `select_idle_sibling` the waker is not the task that the
-//! interrupt stopped.
+//! Worked example: a device with one channel and interrupts on the submitting CPU. CPU 2 submits
+//! 80 µs of work at 100 µs, CPU 5 another 80 µs at 130 µs. CPU 2 is interrupted at 180 µs, CPU 5 at
+//! 260 µs; each interrupt puts the value of its request into the queue that the request names and
+//! wakes whoever waits there, in interrupt context: for `select_idle_sibling` the waker is not the
+//! task that the interrupt stopped.
 
 use super::engine::{Flow, Run};
 use super::interpret::{ENTERED, Next};

@@ -1,7 +1,7 @@
 //! The event loop, and what a CPU does between two events.
 //!
-//! Events of a CPU that is busy until its cursor wait for it. An event that finds the CPU executing a
-//! task pauses its segment; after the handlers, `Kernel::leave_kernel` says who goes on, and that
+//! Events of a CPU that is busy until its cursor wait for it. An event that finds the CPU executing
+//! a task pauses its segment; after the handlers, `Kernel::leave_kernel` says who goes on, and that
 //! task's segment continues at the cursor.
 
 use super::error::RunError;
@@ -38,8 +38,9 @@ pub(crate) enum Stage {
 /// Result of everything that may find a program at fault.
 pub(crate) type Run<T> = Result<T, Box<RunError>>;
 
-// Not generic, so that what runs a world is compiled in this crate alone: every further crate that called a
-// generic one would add its own copy, and the hot loop would go back and forth between copies.
+// Not generic, so that what runs a world is compiled in this crate alone: every further crate that
+// called a generic one would add its own copy, and the hot loop would go back and forth between
+// copies.
 impl World {
     /// Runs until virtual time `until`, everything that happens at that time included.
     ///
@@ -151,8 +152,8 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         }
     }
 
-    /// An interrupt reaches a CPU. `false` when it has to wait: for the end of a kernel operation, or
-    /// for the CPU to leave its idle state. The event is armed again then.
+    /// An interrupt reaches a CPU. `false` when it has to wait: for the end of a kernel operation,
+    /// or for the CPU to leave its idle state. The event is armed again then.
     pub(super) fn enter(&mut self, cpu: Cpu, slot: Slot, class: u8) -> bool {
         if let Some(at) = self.out.script_time(cpu) {
             // It is in the middle of an operation; once more after its next deed.
@@ -260,7 +261,8 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         true
     }
 
-    /// The running task executes its segment from the cursor on. `false` when that ends in the future.
+    /// The running task executes its segment from the cursor on. `false` when that ends in the
+    /// future.
     #[inline(always)]
     fn execute_segment(&mut self, cpu: Cpu, task: TaskId) -> bool {
         let out = &mut self.out;
@@ -293,7 +295,8 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         self.interpret(cpu, task)
     }
 
-    /// The translations of a task that begins to execute come back, if others have taken their place.
+    /// The translations of a task that begins to execute come back, if others have taken their
+    /// place.
     #[inline(always)]
     fn load_address_space(&mut self, cpu: Cpu, task: TaskId) {
         let refill_ns = self.out.machine.tlb_refill_ns;

@@ -1,8 +1,8 @@
 //! Worlds that tell what their scheduler decided.
 //!
-//! Worked example: two tasks on one CPU. `run_to_decisions(10 ms)` returns after the event at which the
-//! second task woke, with one [`Decision::Place`] (where it goes) and one [`Decision::Preempt`] (whether
-//! it takes the CPU); the world still is at that moment, so its queues can be looked at.
+//! Worked example: two tasks on one CPU. `run_to_decisions(10 ms)` returns after the event at which
+//! the second task woke, with one [`Decision::Place`] (where it goes) and one [`Decision::Preempt`]
+//! (whether it takes the CPU); the world still is at that moment, so its queues can be looked at.
 
 use std::sync::Arc;
 
@@ -49,8 +49,8 @@ impl World<true> {
         self.advance(until)
     }
 
-    /// Runs until an event has led to decisions, at most until virtual time `until`; returns them in
-    /// order. None means that `until` is reached.
+    /// Runs until an event has led to decisions, at most until virtual time `until`; returns them
+    /// in order. None means that `until` is reached.
     ///
     /// # Errors
     /// Those of [`World::run_until`].

@@ -1,9 +1,9 @@
 //! The hardware in the event loop: waking and falling asleep, clocks, speeds.
 //!
 //! Worked example: CPU 3 finishes its last kernel operation at 5,200 ns and has nothing to run. It
-//! falls asleep at 5,200, as an event of its own, so that its sibling speeds up then and not earlier. An
-//! interrupt at 9,000 finds it in C6 with 85 µs to leave: it counts as executing from 9,000 on, but its
-//! first instruction comes at 94,000.
+//! falls asleep at 5,200, as an event of its own, so that its sibling speeds up then and not
+//! earlier. An interrupt at 9,000 finds it in C6 with 85 µs to leave: it counts as executing from
+//! 9,000 on, but its first instruction comes at 94,000.
 
 use super::engine::{Flow, Run};
 use super::outside::{Outside, Source, class, per_cpu};
@@ -169,8 +169,8 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
 }
 
 impl<const EXPLAIN: bool> Outside<EXPLAIN> {
-    /// How much of the time to leave its idle state a CPU takes that its own timer wakes now. One that is on its own
-    /// way out does not execute yet.
+    /// How much of the time to leave its idle state a CPU takes that its own timer wakes now. One
+    /// that is on its own way out does not execute yet.
     fn timer_exit_percent(&self, cpu: Cpu) -> u64 {
         let row = self.cpus[cpu.index()].idle_row;
         let state = self

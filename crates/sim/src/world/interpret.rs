@@ -55,9 +55,9 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         }
     }
 
-    /// Executes what is due at the cursor as far as no other CPU can notice, so that the event at which
-    /// the task begins its next segment need not take place. The outcome is the same: what is executed
-    /// here depends on the task alone.
+    /// Executes what is due at the cursor as far as no other CPU can notice, so that the event at
+    /// which the task begins its next segment need not take place. The outcome is the same: what is
+    /// executed here depends on the task alone.
     #[inline]
     pub(super) fn run_ahead(&mut self, task: TaskId) {
         for _ in 0..STEPS_AHEAD_MAX {
@@ -145,8 +145,9 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         }
     }
 
-    /// A function of its own: as part of the loop of [`World::interpret`], the addresses of all it may need would be worked
-    /// out whenever a task turns there, forty instructions for programs that do little but send messages.
+    /// A function of its own: as part of the loop of [`World::interpret`], the addresses of all it
+    /// may need would be worked out whenever a task turns there, forty instructions for programs
+    /// that do little but send messages.
     #[inline(never)]
     fn execute_call(&mut self, cpu: Cpu, task: TaskId, instruction: Instruction) -> Run<Next> {
         use Instruction as I;

@@ -39,11 +39,11 @@ impl Caller {
     }
 }
 
-/// Who waits until a CPU is out of its idle state or through with an operation, in order of arrival. Those of other CPUs do
-/// not wait for them.
+/// Who waits until a CPU is out of its idle state or through with an operation, in order of
+/// arrival. Those of other CPUs do not wait for them.
 ///
-/// Worked example: tasks start on CPU 0 at 0 and on CPU 1 at 5 us, and both CPUs take 18 us to leave their idle states. The
-/// first begins at 18 us, the second at 23 us, and not at 36.
+/// Worked example: tasks start on CPU 0 at 0 and on CPU 1 at 5 us, and both CPUs take 18 us to
+/// leave their idle states. The first begins at 18 us, the second at 23 us, and not at 36.
 #[derive(Clone, Debug)]
 pub(super) struct Callers {
     slot: Slot,
@@ -58,8 +58,8 @@ impl Callers {
 }
 
 impl<const EXPLAIN: bool> Outside<EXPLAIN> {
-    /// The hardware's signal takes a while to become an interrupt, in which the CPU executes nothing.
-    /// `true` when the handler comes later; the event is armed for then.
+    /// The hardware's signal takes a while to become an interrupt, in which the CPU executes
+    /// nothing. `true` when the handler comes later; the event is armed for then.
     #[inline]
     fn timer_is_late(&mut self, cpu: Cpu, slot: Slot) -> bool {
         let Some(part) = &self.machine.timer_interrupt else {

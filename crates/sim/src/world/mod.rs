@@ -6,14 +6,14 @@
 //!
 //! # Worked example: one wakeup, step by step
 //!
-//! CPU 0 executes task A, CPU 1 idles; prices are those of `generic-8`. A's next instruction posts a
-//! semaphore that B waits for. The event "end of A's work" leaves the queue at t = 1000 ns. The
-//! interpreter charges the system call: the *cursor* of CPU 0 moves to 1200. It takes B off the wait
-//! queue and calls [`Kernel::wake`], which picks CPU 1, charges the wakeup and the sending of an
-//! interrupt (cursor 1900), and asks for an interrupt of CPU 1: it is armed for 1900 + 1000 = 2900.
-//! [`Kernel::leave_kernel`] returns A, whose next instruction is due at the cursor. A tick of CPU 0
-//! that is due at 1500 finds the cursor ahead and waits until 1900. At 2900 CPU 1 begins to leave
-//! its idle state; at 4900 it handles the interrupt, switches, and executes B.
+//! CPU 0 executes task A, CPU 1 idles; prices are those of `generic-8`. A's next instruction posts
+//! a semaphore that B waits for. The event "end of A's work" leaves the queue at t = 1000 ns. The
+//! interpreter charges the system call: the *cursor* of CPU 0 moves to 1200. It takes B off the
+//! wait queue and calls [`Kernel::wake`], which picks CPU 1, charges the wakeup and the sending of
+//! an interrupt (cursor 1900), and asks for an interrupt of CPU 1: it is armed for 1900 +
+//! 1000 = 2900. [`Kernel::leave_kernel`] returns A, whose next instruction is due at the cursor. A
+//! tick of CPU 0 that is due at 1500 finds the cursor ahead and waits until 1900. At 2900 CPU 1
+//! begins to leave its idle state; at 4900 it handles the interrupt, switches, and executes B.
 
 mod calls;
 mod check;
@@ -51,8 +51,8 @@ use schedcast_kernel::{Cpu, GroupId, Kernel, Ns, TaskId};
 
 /// A machine with its scheduler and everything that runs on it, at one moment.
 ///
-/// With `EXPLAIN` it collects the decisions of the scheduler, see [`World::explaining`]; without, the
-/// code that would is not there.
+/// With `EXPLAIN` it collects the decisions of the scheduler, see [`World::explaining`]; without,
+/// the code that would is not there.
 #[derive(Clone, Debug)]
 pub struct World<const EXPLAIN: bool = false, K: Core = Kernel> {
     pub(crate) kernel: K,
@@ -108,8 +108,9 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         before.copied().unwrap_or(0)
     }
 
-    /// Share of time the CPUs were not idle since statistics count. A CPU that is on its way out of idle when
-    /// the run ends has the whole way counted as idle; in a run of microseconds that is longer than the run.
+    /// Share of time the CPUs were not idle since statistics count. A CPU that is on its way out of
+    /// idle when the run ends has the whole way counted as idle; in a run of microseconds that is
+    /// longer than the run.
     pub fn busy_ratio(&self) -> f64 {
         let idle_ns: Ns = self.out.cpus.iter().map(|cpu| cpu.time.idle_ns).sum();
         let all_ns = (self.out.now - self.out.probes.since) * self.out.cpus.len() as Ns;

@@ -94,7 +94,8 @@ pub(crate) struct CpuState {
     pub running: Option<TaskId>,
     /// Up to when the execution of `running` is accounted.
     pub started: Ns,
-    /// Since when it sleeps in its idle state; only while `idle`, and only where the hardware is modelled.
+    /// Since when it sleeps in its idle state; only while `idle`, and only where the hardware is
+    /// modelled.
     pub idle_since: Ns,
     /// Up to when its idle time is accounted; only while `idle`.
     pub idle_counted: Ns,
@@ -148,7 +149,8 @@ pub(crate) struct Shared {
 pub(crate) struct SourceState {
     /// Next entry of a list.
     pub next: usize,
-    /// Time of the next arrival of a stream; when the round under way began, which for the first one is before the run and wraps.
+    /// Time of the next arrival of a stream; when the round under way began, which for the first
+    /// one is before the run and wraps.
     pub at_ns: Ns,
     /// Random stream of the intervals.
     pub stream: Stream,
@@ -242,7 +244,8 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         true
     }
 
-    /// Timers of groups come first, then those of tasks: one each, or four where there are deadline tasks.
+    /// Timers of groups come first, then those of tasks: one each, or four where there are deadline
+    /// tasks.
     #[inline(always)]
     pub(super) fn task_timer(&self, task: TaskId) -> TimerId {
         TimerId(2 * (self.shared.workload.groups.len() as u32 + 1) + (task.0 << self.timer_shift))
@@ -259,7 +262,8 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         self.task_timer(TaskId(cpu.0))
     }
 
-    /// Timer that ends requests on a CPU: its migration thread, whose number this is, never sleeps either.
+    /// Timer that ends requests on a CPU: its migration thread, whose number this is, never sleeps
+    /// either.
     #[inline(always)]
     pub(super) fn hrtick_timer(&self, cpu: Cpu) -> TimerId {
         self.task_timer(TaskId(self.cpus.len() as u32 + cpu.0))
@@ -274,8 +278,8 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         self.program_device(cpu);
     }
 
-    /// Arms the timer of a task that is about to sleep; as the first of its CPU its deadline is written to
-    /// the hardware (`hrtimer_reprogram`).
+    /// Arms the timer of a task that is about to sleep; as the first of its CPU its deadline is
+    /// written to the hardware (`hrtimer_reprogram`).
     pub(super) fn arm_sleep_timer(&mut self, cpu: Cpu, timer: TimerId, soft: Ns, slack: Ns) {
         let slot = <Outside>::slot(cpu, per_cpu::DEVICE);
         let before = self.wheel.armed(slot);

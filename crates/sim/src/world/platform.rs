@@ -43,7 +43,8 @@ impl<const EXPLAIN: bool> Platform for Outside<EXPLAIN> {
             let state = &mut self.cpus[cpu.index()];
             state.cursor = until;
             state.time.overhead_ns += until - at;
-            // Waits for the lock of a queue, and for the end of a switch, are counted with the interrupts that are sent under it.
+            // Waits for the lock of a queue, and for the end of a switch, are counted with the
+            // interrupts that are sent under it.
             self.probes.machine.overhead_ns[Op::IpiSend as usize] += until - at;
         }
     }
@@ -181,8 +182,8 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         }
     }
 
-    /// An interrupt has left at `at`. A CPU that runs a task stands still before it gets there; that time may have
-    /// begun while the sender still sent.
+    /// An interrupt has left at `at`. A CPU that runs a task stands still before it gets there;
+    /// that time may have begun while the sender still sent.
     #[inline]
     pub(super) fn deliver_ipi(&mut self, at: Ns, to: Cpu, ipi: Ipi, polling: bool) {
         let state = &mut self.cpus[to.index()];

@@ -1,16 +1,16 @@
 //! Operations that want contended lines, played in the order of time.
 //!
-//! The kernel executes an operation at once: its state changes when it starts, and its costs are known
-//! then, except for one thing. How long it waits for a contended line depends on who else asks before
-//! it gets there, and those operations may not have started yet. So from the first such line on, what
-//! the operation does to the outside (interrupts, observations, further lines) is written into the
-//! CPU's *script*, and played when its time comes; all waiting moves what follows.
+//! The kernel executes an operation at once: its state changes when it starts, and its costs are
+//! known then, except for one thing. How long it waits for a contended line depends on who else
+//! asks before it gets there, and those operations may not have started yet. So from the first such
+//! line on, what the operation does to the outside (interrupts, observations, further lines) is
+//! written into the CPU's *script*, and played when its time comes; all waiting moves what follows.
 //!
-//! Worked example: at 1000 ns CPU 0 wakes a task: 500 ns of work, then the line of its group, then 200 ns,
-//! then an interrupt to CPU 3. The script says: line at 1500, interrupt at 1700. At 1400 CPU 1 starts an
-//! operation that wants the line at 1450, takes 100 ns for its transfer, and is granted it first. At
-//! 1500 CPU 0 asks, waits until 1550, has the line at 1650, 150 ns later than expected; its interrupt
-//! leaves at 1850, and that is where CPU 0 goes on.
+//! Worked example: at 1000 ns CPU 0 wakes a task: 500 ns of work, then the line of its group, then
+//! 200 ns, then an interrupt to CPU 3. The script says: line at 1500, interrupt at 1700. At 1400
+//! CPU 1 starts an operation that wants the line at 1450, takes 100 ns for its transfer, and is
+//! granted it first. At 1500 CPU 0 asks, waits until 1550, has the line at 1650, 150 ns later than
+//! expected; its interrupt leaves at 1850, and that is where CPU 0 goes on.
 
 use super::engine::{Run, Stage};
 use super::outside::{Outside, class, per_cpu};
@@ -92,8 +92,8 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         self.write_down(cpu, Deed::Touch(line, access));
     }
 
-    /// A task wants a line. One that does so at the moment under way is the next in the order of time: it asks at once
-    /// and needs no script. Returns whether it had to ask.
+    /// A task wants a line. One that does so at the moment under way is the next in the order of
+    /// time: it asks at once and needs no script. Returns whether it had to ask.
     #[inline]
     pub(super) fn take_line(&mut self, cpu: Cpu, line: Line, access: Access) -> bool {
         let Some(lines) = &mut self.lines else {
@@ -123,8 +123,8 @@ impl<const EXPLAIN: bool> Outside<EXPLAIN> {
         Some(at + script.delay_ns)
     }
 
-    /// Plays the script of a CPU as far as possible. `false` when it has to wait for events of others;
-    /// it goes on at `stage` then.
+    /// Plays the script of a CPU as far as possible. `false` when it has to wait for events of
+    /// others; it goes on at `stage` then.
     #[inline(never)]
     pub(super) fn play(&mut self, cpu: Cpu, stage: Stage) -> bool {
         let row = cpu.index();

@@ -131,8 +131,9 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
     fn configure_group(&mut self, group: GroupId, spec: &GroupSpec) -> Result<(), WorldError> {
         let mut settings = Vec::new();
         if spec.limit != BandwidthLimit::UNLIMITED {
-            // A burst has a file of its own and is written after the quota. Each write refills the group, so that one
-            // with a burst begins with both: quota 15 ms, burst 15 ms, 30 ms for its first period.
+            // A burst has a file of its own and is written after the quota. Each write refills the
+            // group, so that one with a burst begins with both: quota 15 ms, burst 15 ms, 30 ms for
+            // its first period.
             if spec.limit.burst_ns > 0 {
                 settings.push(GroupSetting::Limit(BandwidthLimit {
                     burst_ns: 0,
@@ -379,11 +380,12 @@ impl Shared {
     }
 }
 
-/// To which entity the draws of each task belong: to its name and the name of its statistics, and to its place among
-/// the tasks that have both. A task that is added to a workload, or that starts earlier, moves no other task's draws.
+/// To which entity the draws of each task belong: to its name and the name of its statistics, and
+/// to its place among the tasks that have both. A task that is added to a workload, or that starts
+/// earlier, moves no other task's draws.
 ///
-/// Worked example: programs `a` and `b` have two threads called `sender` each. These are (`sender`, `a`) 1 and 2 and
-/// (`sender`, `b`) 1 and 2, whichever of them starts first.
+/// Worked example: programs `a` and `b` have two threads called `sender` each. These are (`sender`,
+/// `a`) 1 and 2 and (`sender`, `b`) 1 and 2, whichever of them starts first.
 fn task_entities(tasks: &[TaskSpec]) -> Vec<u64> {
     let mut counts: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     let mut entities = Vec::with_capacity(tasks.len());

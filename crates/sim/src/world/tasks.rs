@@ -116,7 +116,8 @@ pub(crate) struct Tasks {
     stream_stride: usize,
     /// Live tasks.
     pub live: usize,
-    /// To which entity the random draws of each row belong, and how many children that task has had.
+    /// To which entity the random draws of each row belong, and how many children that task has
+    /// had.
     pub entities: Vec<(u64, u64)>,
     pub waiting: Waiting,
     pub semaphores: Vec<u64>,

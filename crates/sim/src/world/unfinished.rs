@@ -1,11 +1,13 @@
 //! Requests still unfinished when a run ends.
 //!
-//! A latency is recorded when something finishes. Statistics of finished things alone look best where a service starves:
-//! what waits for ever is never recorded. So a workload may say where its messages and requests stand
-//! ([`MessageSpec`], [`RequestSpec`]), and [`World::unfinished`] tells the age of each one that has no end yet.
+//! A latency is recorded when something finishes. Statistics of finished things alone look best
+//! where a service starves: what waits for ever is never recorded. So a workload may say where its
+//! messages and requests stand ([`MessageSpec`], [`RequestSpec`]), and [`World::unfinished`] tells
+//! the age of each one that has no end yet.
 //!
-//! Worked example: a server has answered 600 requests in 10 ms each, and 400 wait for it at the end, since 1 to 400 ms. The
-//! median of all 1000 is 10 ms or so; the 95th percentile falls among those that wait: it is at least 350 ms.
+//! Worked example: a server has answered 600 requests in 10 ms each, and 400 wait for it at the
+//! end, since 1 to 400 ms. The median of all 1000 is 10 ms or so; the 95th percentile falls among
+//! those that wait: it is at least 350 ms.
 
 use super::tasks::Name;
 use super::{Core, World};
@@ -16,7 +18,8 @@ use std::collections::BTreeMap;
 
 /// Messages that begin the activations of tasks with one program.
 ///
-/// The value of a message is the time it was sent, multiplied by the number of its kinds, plus its kind.
+/// The value of a message is the time it was sent, multiplied by the number of its kinds, plus its
+/// kind.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MessageSpec {
     /// The program that receives them.
@@ -29,7 +32,8 @@ pub struct MessageSpec {
     pub replies: Vec<Option<MetricId>>,
     /// Number of kinds; those beyond `replies` begin nothing that is timed.
     pub kinds: u64,
-    /// Where a task keeps the kind of the message that it handles, when that was sent, and when it last replied.
+    /// Where a task keeps the kind of the message that it handles, when that was sent, and when it
+    /// last replied.
     pub registers: [Reg; 3],
 }
 
@@ -59,7 +63,8 @@ pub struct Unfinished {
 }
 
 impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
-    /// The age of everything that the workload's [`MessageSpec`]s and [`RequestSpec`]s tell of and that is under way now.
+    /// The age of everything that the workload's [`MessageSpec`]s and [`RequestSpec`]s tell of and
+    /// that is under way now.
     pub fn unfinished(&self) -> Unfinished {
         let now = self.now();
         let workload = self.workload();

@@ -1,8 +1,8 @@
 //! Watching a run: every event, handed on in pieces, so that memory does not grow with time.
 //!
-//! Worked example: with steps of 1 ms, a watched run of 3 ms calls [`Watch::events`] three times, with
-//! what happened up to 1, 2 and 3 ms. Between two calls the world does exactly what it does when nobody
-//! watches: event hashes are equal.
+//! Worked example: with steps of 1 ms, a watched run of 3 ms calls [`Watch::events`] three times,
+//! with what happened up to 1, 2 and 3 ms. Between two calls the world does exactly what it does
+//! when nobody watches: event hashes are equal.
 
 use super::World;
 use super::error::RunError;

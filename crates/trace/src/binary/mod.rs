@@ -1,4 +1,5 @@
-//! Ground for the binary formats: bytes with a byte order, files read at offsets, and errors that know their offset.
+//! Ground for the binary formats: bytes with a byte order, files read at offsets, and errors that
+//! know their offset.
 
 mod store;
 

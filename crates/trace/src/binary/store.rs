@@ -1,4 +1,5 @@
-//! Where the bytes of a binary trace lie: in a file that is read at offsets, or in memory if it was compressed.
+//! Where the bytes of a binary trace lie: in a file that is read at offsets, or in memory if it was
+//! compressed.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};

@@ -111,7 +111,8 @@ impl Decoder {
         !self.plans.iter().flatten().any(|plan| plan.known.is_some())
     }
 
-    /// The event, and its name if it is one that is not decoded. The error says what is wrong with the record.
+    /// The event, and its name if it is one that is not decoded. The error says what is wrong with
+    /// the record.
     pub(crate) fn decode(
         &self,
         record: &Record,

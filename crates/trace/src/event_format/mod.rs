@@ -12,12 +12,14 @@
 //! print fmt: "prev_comm=%s …", REC->prev_comm, …
 //! ```
 //!
-//! Offsets and sizes differ between kernels, so nothing about them is assumed: [`EventFormat::parse`] reads the text, and
-//! [`Decoder`] takes records apart by it. A `__data_loc` field holds, in four bytes, where the real text lies in the
-//! record (low half: offset from the record's start; high half: its length); for `__rel_loc` the offset counts from the
-//! end of the field itself.
+//! Offsets and sizes differ between kernels, so nothing about them is assumed:
+//! [`EventFormat::parse`] reads the text, and [`Decoder`] takes records apart by it. A `__data_loc`
+//! field holds, in four bytes, where the real text lies in the record (low half: offset from the
+//! record's start; high half: its length); for `__rel_loc` the offset counts from the end of the
+//! field itself.
 //!
-//! Worked example. With the format above the four bytes `14 00 05 00` at offset 12 say: five bytes from offset 20 on.
+//! Worked example. With the format above the four bytes `14 00 05 00` at offset 12 say: five bytes
+//! from offset 20 on.
 
 mod decode;
 mod states;

@@ -1,10 +1,13 @@
-//! The letters of `prev_state`, which every kernel numbers in its own way and spells out in the event's format.
+//! The letters of `prev_state`, which every kernel numbers in its own way and spells out in the
+//! event's format.
 //!
-//! The format ends in a table such as `{ 0x01, "S" }, { 0x02, "D" }, … { 0x80, "I" }`. Bits that are in no entry are not
-//! shown, except the next one above all entries: it means "preempted" and prints as `+`.
+//! The format ends in a table such as `{ 0x01, "S" }, { 0x02, "D" }, … { 0x80, "I" }`. Bits that
+//! are in no entry are not shown, except the next one above all entries: it means "preempted" and
+//! prints as `+`.
 //!
-//! Worked example. Entries up to 0x80 have the bits 0xff, so 0x100 is "preempted": 0x00 is `R`, 0x100 is `R+`, 0x02 is
-//! `D`. Linux 4.13 has entries up to 0x400 and prints 0x402 as `D|N`; "preempted" is 0x800 there.
+//! Worked example. Entries up to 0x80 have the bits 0xff, so 0x100 is "preempted": 0x00 is `R`,
+//! 0x100 is `R+`, 0x02 is `D`. Linux 4.13 has entries up to 0x400 and prints 0x402 as `D|N`;
+//! "preempted" is 0x800 there.
 
 use crate::event::PrevState;
 

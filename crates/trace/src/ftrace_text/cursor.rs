@@ -8,7 +8,8 @@ pub(super) struct Malformed {
 }
 
 impl Malformed {
-    /// The failure that got further into the line; it is nearly always the one a person wants to read.
+    /// The failure that got further into the line; it is nearly always the one a person wants to
+    /// read.
     pub(super) fn deeper(self, other: Malformed) -> Malformed {
         if other.offset > self.offset {
             other
@@ -18,7 +19,8 @@ impl Malformed {
     }
 }
 
-/// Reads a line from left to right. Copies are cheap, so a failed attempt is undone by dropping its copy.
+/// Reads a line from left to right. Copies are cheap, so a failed attempt is undone by dropping its
+/// copy.
 #[derive(Clone, Copy)]
 pub(super) struct Cursor<'a> {
     pub(super) text: &'a [u8],

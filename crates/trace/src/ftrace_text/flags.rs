@@ -1,6 +1,7 @@
 //! The flag columns between CPU and time.
 //!
-//! Their number depends on kernel and configuration, so `d.s2` and `d.s2.` and `d..s2..` say the same:
+//! Their number depends on kernel and configuration, so `d.s2` and `d.s2.` and `d..s2..` say the
+//! same:
 //!
 //! | columns | kernel | order |
 //! |---|---|---|
@@ -9,9 +10,10 @@
 //! | 5 | some PREEMPT_RT | irqs-off, need-resched, need-resched-lazy, hardirq/softirq, preempt-depth |
 //! | 7, 8 | PREEMPT_RT | the same, then preempt-lazy-depth and migrate-disable |
 //!
-//! A trace read from tracefs draws the order above its first event (`_-----=> irqs-off` and so on); [`Layout`] learns it
-//! from there. Text of trace-cmd has no such drawing. Then the third column decides: an interrupt letter can only stand
-//! there without a lazy column, an `L` only with one; if it is a dot, four and five columns have no lazy one.
+//! A trace read from tracefs draws the order above its first event (`_-----=> irqs-off` and so on);
+//! [`Layout`] learns it from there. Text of trace-cmd has no such drawing. Then the third column
+//! decides: an interrupt letter can only stand there without a lazy column, an `L` only with one;
+//! if it is a dot, four and five columns have no lazy one.
 
 use crate::event::{Context, Level};
 
@@ -60,7 +62,8 @@ impl Layout {
         if lazy { (Some(2), 3) } else { (None, 2) }
     }
 
-    /// Decodes the flags, or gives the offset of the first letter that has no meaning in its column.
+    /// Decodes the flags, or gives the offset of the first letter that has no meaning in its
+    /// column.
     pub(super) fn decode(&self, flags: &[u8]) -> Result<Context, usize> {
         let (lazy, interrupt) = self.places(flags);
         let mut context = Context::TASK;
@@ -102,7 +105,8 @@ impl Layout {
     }
 }
 
-/// True if the word can be flags: four to eight columns, and no digit first, which tells them from a time.
+/// True if the word can be flags: four to eight columns, and no digit first, which tells them from
+/// a time.
 pub(super) fn looks_like_flags(word: &[u8]) -> bool {
     (4..=8).contains(&word.len())
         && !word[0].is_ascii_digit()

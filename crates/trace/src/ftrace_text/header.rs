@@ -1,8 +1,9 @@
 //! The part of a line before the event: task, CPU, flags, time.
 //!
-//! A task's name may hold anything but a zero byte, `-3 [001] ` included, so a line is not split at its first dash. Each
-//! `-digits` is tried in turn, and the first one behind which CPU, flags and time stand in their places is the pid. Names
-//! have at most 15 bytes, and the shortest run of all these parts takes 16, so no name can imitate them.
+//! A task's name may hold anything but a zero byte, `-3 [001] ` included, so a line is not split at
+//! its first dash. Each `-digits` is tried in turn, and the first one behind which CPU, flags and
+//! time stand in their places is the pid. Names have at most 15 bytes, and the shortest run of all
+//! these parts takes 16, so no name can imitate them.
 //!
 //! ```text
 //! postgres-8687    [000] dNh2.  5371.828062: sched_waking: …    tracefs
@@ -35,7 +36,8 @@ const EXPECTED_TIME: &str = "a time in seconds with 6 to 9 decimals and a colon"
 const EXPECTED_FLAGS: &str = "flags such as `d..2.`, or a time";
 const EXPECTED_CLOCK: &str = "a time in seconds (clocks `counter`, `uptime` and `x86-tsc` do not count in time; record with `mono`)";
 
-/// Splits a line. The error is that of the first dash which has a pid and a CPU behind it, if there is one.
+/// Splits a line. The error is that of the first dash which has a pid and a CPU behind it, if there
+/// is one.
 pub(super) fn parse(line: &[u8], layout: &Layout) -> Result<Header, Malformed> {
     let mut first_failure = None;
     for dash in memchr::memchr_iter(b'-', line) {
@@ -131,7 +133,8 @@ fn bracketed_cpu(cursor: &mut Cursor) -> Result<u32, Malformed> {
     Ok(cpu)
 }
 
-/// The number of the latency format, which the flags follow at once; `None` if something else stands here.
+/// The number of the latency format, which the flags follow at once; `None` if something else
+/// stands here.
 fn bare_cpu(cursor: &mut Cursor) -> Option<u32> {
     let cpu = cursor.cpu().ok()?;
     cursor.peek().filter(|byte| *byte != b' ').map(|_| cpu)

@@ -142,7 +142,8 @@ fn body<'a>(
             is_script: false,
         });
     };
-    // Spaces may belong to a name in the spellings of plugins, but not before the column they pad to.
+    // Spaces may belong to a name in the spellings of plugins, but not before the column they pad
+    // to.
     let column = (name_start + PLUGIN_COLUMN).clamp(name_start + name_end, line.len());
     let mut cursor = Cursor::new(&line[..column], name_start + name_end);
     cursor.spaces();
@@ -178,10 +179,12 @@ fn event_name(text: &[u8], tracer_writes: bool) -> Option<(&[u8], usize)> {
     (is_function || tracer_writes).then_some((b"(tracer)", 0))
 }
 
-/// True if `joined`, several lines in one slice, really is one event whose task's name holds newlines.
+/// True if `joined`, several lines in one slice, really is one event whose task's name holds
+/// newlines.
 ///
-/// The parts of a name are short. A bad line followed by a good one joins to a "name" that is too long, because the
-/// good line's own task column is padded to at least eight characters, sixteen without the latency format.
+/// The parts of a name are short. A bad line followed by a good one joins to a "name" that is too
+/// long, because the good line's own task column is padded to at least eight characters, sixteen
+/// without the latency format.
 pub(super) fn is_plausible_join(joined: &[u8], line: &EventLine) -> bool {
     let comm = &joined[..line.header.comm_end];
     let pad = if line.header.time_is_relative {
@@ -373,7 +376,8 @@ fn gap_of_instance(line: &[u8]) -> Option<&[u8]> {
     (is_name && gap.starts_with(b"CPU:")).then_some(gap)
 }
 
-/// The kernel writes `[LOST 431 EVENTS]`, trace-cmd `[431 EVENTS DROPPED]`; both leave the number out if it is unknown.
+/// The kernel writes `[LOST 431 EVENTS]`, trace-cmd `[431 EVENTS DROPPED]`; both leave the number
+/// out if it is unknown.
 fn lost(line: &[u8]) -> Result<Remark, Malformed> {
     let expected = "`[LOST n EVENTS]` or `[n EVENTS DROPPED]`";
     let mut cursor = Cursor::new(line, b"CPU:".len());

@@ -1,7 +1,8 @@
 //! Lines of a stream, found in place in one buffer.
 //!
-//! Nothing is copied per line: the reader looks at a slice of the buffer and then steps over it. Usually the slice is one
-//! line; when a task's name holds a newline, the next few are looked at together.
+//! Nothing is copied per line: the reader looks at a slice of the buffer and then steps over it.
+//! Usually the slice is one line; when a task's name holds a newline, the next few are looked at
+//! together.
 
 use std::io::{ErrorKind, Read};
 

@@ -6,9 +6,9 @@
 //!         postgres-8687    [000] d..3.  5371.836444: sched_waking: comm=pgbench pid=8679 prio=120 target_cpu=000
 //! ```
 //!
-//! is read in three steps: the header (task 8687 on CPU 0, at 5 371 836 444 000 ns), its flags (interrupts off,
-//! task context), and the fields (the running task wakes 8679, which last ran on CPU 0). Other lines are comments,
-//! gaps (`CPU:1 [LOST 431 EVENTS]`) or stack traces.
+//! is read in three steps: the header (task 8687 on CPU 0, at 5 371 836 444 000 ns), its flags
+//! (interrupts off, task context), and the fields (the running task wakes 8679, which last ran on
+//! CPU 0). Other lines are comments, gaps (`CPU:1 [LOST 431 EVENTS]`) or stack traces.
 //!
 //! Text of `perf script` is read as well: the same events, with the header in another order.
 //!
@@ -131,7 +131,8 @@ impl<R: Read> FtraceTextReader<R> {
         }
     }
 
-    /// Tries to read the bad line together with the lines after it: a task's name may hold newlines.
+    /// Tries to read the bad line together with the lines after it: a task's name may hold
+    /// newlines.
     fn joined(&mut self, bad: &BadLine) -> Result<Option<Item>, ReadError> {
         if bad.is_stack {
             return Ok(None);
@@ -160,7 +161,8 @@ impl<R: Read> FtraceTextReader<R> {
     }
 }
 
-/// True if the last of these lines is an event by itself, so that it cannot be the rest of the one before.
+/// True if the last of these lines is an event by itself, so that it cannot be the rest of the one
+/// before.
 fn starts_new_event(joined: &[u8], layout: &Layout) -> bool {
     let last = memchr::memrchr(b'\n', joined).map_or(0, |newline| newline + 1);
     header::parse(&joined[last..], layout).is_ok()
@@ -220,7 +222,8 @@ impl Decoder {
             } => {
                 self.counts.cpus_declared = cpus.or(self.counts.cpus_declared);
                 let overwritten = written.unwrap_or(0).saturating_sub(in_buffer.unwrap_or(0));
-                // Every per-CPU file repeats the totals of the whole buffer, so headers are not added up.
+                // Every per-CPU file repeats the totals of the whole buffer, so headers are not
+                // added up.
                 self.counts.overwritten = self.counts.overwritten.max(overwritten);
             }
             Remark::BufferStarted(cpu) => {
@@ -277,7 +280,8 @@ impl Decoder {
         };
         let (time_ns, cpu, context) = (header.time_ns, header.cpu, header.context);
         let task = match kind {
-            // perf knows no number of a task that is dead, but a switch is always written by the task that leaves.
+            // perf knows no number of a task that is dead, but a switch is always written by the
+            // task that leaves.
             EventKind::Switch { prev_pid, .. } if header.task == -1 => prev_pid,
             _ => header.task,
         };
@@ -294,7 +298,8 @@ impl Decoder {
         Item::Event(event)
     }
 
-    /// A line that is no event may belong to a stack trace or to the text of a marker; otherwise it is an error.
+    /// A line that is no event may belong to a stack trace or to the text of a marker; otherwise it
+    /// is an error.
     fn text(&mut self, line: &[u8], bad: &BadLine) -> Result<Outcome, ReadError> {
         if bad.is_stack {
             self.counts.continuation_lines += 1;

@@ -10,9 +10,10 @@
 //! a:1 [120] S ==> b:2 [120] Latency: 93.920 usecs                                               trace-cmd -w
 //! ```
 //!
-//! Names may contain spaces, `pid=7`, even ` ==> `. Every place where a name could end is tried from the left, and the
-//! first one behind which the whole rest of the line fits is taken. A name has at most 15 bytes, too few to hold a
-//! complete tail of its own, so the first fit is the right one.
+//! Names may contain spaces, `pid=7`, even ` ==> `. Every place where a name could end is tried
+//! from the left, and the first one behind which the whole rest of the line fits is taken. A name
+//! has at most 15 bytes, too few to hold a complete tail of its own, so the first fit is the right
+//! one.
 
 use super::cursor::{Cursor, Malformed};
 pub(super) use crate::event::Known;
@@ -73,7 +74,8 @@ enum Tail {
 
 type Parsed<T> = Result<T, Malformed>;
 
-/// Decodes the fields that start at `at`. The flag is true if the line ends in fields this code does not know.
+/// Decodes the fields that start at `at`. The flag is true if the line ends in fields this code
+/// does not know.
 pub(super) fn parse(known: Known, line: &[u8], at: usize) -> Parsed<(Fields<'_>, bool)> {
     let cursor = Cursor::new(line, at);
     let failure = match fields(known, cursor, Tail::Known) {
@@ -190,7 +192,8 @@ fn wakeup(mut cursor: Cursor, tail: Tail) -> Parsed<Fields> {
     let (comm, (pid, prio, target_cpu)) =
         name_then(cursor, b" pid=", MISSING_PID, |mut cursor| {
             let (pid, prio) = pid_and_prio(&mut cursor, b" prio=")?;
-            // Old kernels tell whether the wakeup changed anything; newer ones write the event only if it did.
+            // Old kernels tell whether the wakeup changed anything; newer ones write the event only
+            // if it did.
             if cursor.take(b" success=") {
                 cursor.number("0 or 1")?;
             }
@@ -409,7 +412,8 @@ fn plugin_pid_and_prio(cursor: &mut Cursor) -> Parsed<(Pid, i32)> {
     Ok((pid, prio))
 }
 
-/// Decodes `ARRAY[61, 62, 00, …]`, the raw spelling of a name in some events; other names are given back as they are.
+/// Decodes `ARRAY[61, 62, 00, …]`, the raw spelling of a name in some events; other names are given
+/// back as they are.
 pub(super) fn plain_name<'a>(name: &'a [u8], buffer: &'a mut [u8; 16]) -> &'a [u8] {
     match array_name(name, buffer) {
         Some(length) => &buffer[..length],

@@ -6,8 +6,8 @@
 //!          perf     0 [001]  5371.836450: PERF_RECORD_LOST lost 12                            --show-lost-events
 //! ```
 //!
-//! A task's name may hold `[001]`, so each `[` is tried in turn; the first one with a task's number before it and a CPU, a
-//! time and a colon behind it divides the line.
+//! A task's name may hold `[001]`, so each `[` is tried in turn; the first one with a task's number
+//! before it and a CPU, a time and a colon behind it divides the line.
 
 use super::cursor::{Cursor, Malformed};
 use super::header::{self, Header};

@@ -1,19 +1,21 @@
 //! Reader of perf.data, the file of `perf record` and `perf sched record`.
 //!
-//! The file starts with a head of 104 bytes that points to three parts: *attributes* (what was sampled, and how its
-//! samples are laid out), *data* (records, one behind the other) and, behind the data, *features* (what perf knows about
-//! the machine). One feature carries the formats of the tracepoints, in the words of trace.dat's own head; samples carry
-//! the kernel's bytes, which are taken apart by those formats.
+//! The file starts with a head of 104 bytes that points to three parts: *attributes* (what was
+//! sampled, and how its samples are laid out), *data* (records, one behind the other) and, behind
+//! the data, *features* (what perf knows about the machine). One feature carries the formats of the
+//! tracepoints, in the words of trace.dat's own head; samples carry the kernel's bytes, which are
+//! taken apart by those formats.
 //!
 //! ```text
 //! PERFILE2  head size  attribute size | attributes: place size | data: place size | … | bits of the features
 //! record:   type (4)  flags (2)  size (2)  content
 //! ```
 //!
-//! Worked example. A sample of type 9 with the layout `identifier, IP, TID, TIME, CPU, PERIOD, RAW` has its time at byte
-//! 8 + 3 × 8 = 32 of the record, its CPU at 40, and the kernel's bytes from 60 on: a number of four bytes at 56 says how
-//! many. perf empties the buffers of all CPUs in turn and marks the end of a round with a record of its own; after a
-//! round everything is there that was written before the round before it.
+//! Worked example. A sample of type 9 with the layout `identifier, IP, TID, TIME, CPU, PERIOD, RAW`
+//! has its time at byte 8 + 3 × 8 = 32 of the record, its CPU at 40, and the kernel's bytes from 60
+//! on: a number of four bytes at 56 says how many. perf empties the buffers of all CPUs in turn and
+//! marks the end of a round with a record of its own; after a round everything is there that was
+//! written before the round before it.
 
 mod records;
 mod sample;
@@ -231,8 +233,8 @@ struct PerfData {
     /// The latest time so far, and when the round before ended.
     latest_ns: u64,
     latest_of_round_before_ns: u64,
-    /// Events that records between the samples tell as lost, and those that perf counts at the end: the same ones, except
-    /// that nothing was written behind the last gap.
+    /// Events that records between the samples tell as lost, and those that perf counts at the end:
+    /// the same ones, except that nothing was written behind the last gap.
     lost_told: u64,
     lost_counted: u64,
 }

@@ -1,4 +1,5 @@
-//! How a sample is laid out: `sample_type` of its attribute says which parts it has, in a fixed order.
+//! How a sample is laid out: `sample_type` of its attribute says which parts it has, in a fixed
+//! order.
 
 use crate::binary::{Bytes, Damage, Endian};
 use crate::event::Pid;
@@ -161,7 +162,8 @@ impl Layout {
             .map(|_| ())
     }
 
-    /// Reads the end of a record that is no sample: its parts stand in a fixed order before its last byte.
+    /// Reads the end of a record that is no sample: its parts stand in a fixed order before its
+    /// last byte.
     pub(super) fn trailer(&self, bytes: Bytes) -> Result<Trailer, Damage> {
         let mut trailer = Trailer::default();
         if !self.sample_id_all {

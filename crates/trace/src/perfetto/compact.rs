@@ -1,12 +1,14 @@
 //! The compact form of switches and wakeups, in which a bundle has columns instead of messages.
 //!
-//! Times are steps from the row before, names are indices into a table, and a switch says nothing about the task that
-//! leaves: it is the one that came with the switch before on that CPU. So the first switch of a CPU, and the first one
-//! after a gap, have a task of number -1 that leaves, and a task that ran another program (`exec`) since it came leaves under
-//! the name it came with. A wakeup is written by the task that is current at its time.
+//! Times are steps from the row before, names are indices into a table, and a switch says nothing
+//! about the task that leaves: it is the one that came with the switch before on that CPU. So the
+//! first switch of a CPU, and the first one after a gap, have a task of number -1 that leaves, and
+//! a task that ran another program (`exec`) since it came leaves under the name it came with. A
+//! wakeup is written by the task that is current at its time.
 //!
-//! Worked example. Times `1000, 500`, next tasks `7, 0`, states `0, 1`, and a wakeup at 1200: at 1000 an unknown task
-//! makes way for 7, at 1200 task 7 wakes another, at 1500 task 7 leaves in state `S` and the idle task comes.
+//! Worked example. Times `1000, 500`, next tasks `7, 0`, states `0, 1`, and a wakeup at 1200: at
+//! 1000 an unknown task makes way for 7, at 1200 task 7 wakes another, at 1500 task 7 leaves in
+//! state `S` and the idle task comes.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
 //! Reading the scheduling events of a Perfetto trace.
 //!
-//! Of a trace's packets only those with `ftrace_events` matter here: each is a bundle of one CPU, in the order of that
-//! CPU's time, while bundles of different CPUs follow each other as they like. Packets may be packed together
-//! (`compressed_packets`, deflate or zstd). Inside a bundle an event is a message of its own, or one row of the compact
-//! form that [`compact`](super::compact) reads.
+//! Of a trace's packets only those with `ftrace_events` matter here: each is a bundle of one CPU,
+//! in the order of that CPU's time, while bundles of different CPUs follow each other as they like.
+//! Packets may be packed together (`compressed_packets`, deflate or zstd). Inside a bundle an event
+//! is a message of its own, or one row of the compact form that [`compact`](super::compact) reads.
 //!
 //! Names of tasks come from the events; what Perfetto knows about processes besides is not needed.
 
@@ -67,7 +67,8 @@ const OTHER: [(u32, &str); 12] = [
 
 const CPU_MAX: u64 = 65_535;
 
-/// True if a file that begins like this can be a Perfetto trace: a packet, and not text behind an empty line.
+/// True if a file that begins like this can be a Perfetto trace: a packet, and not text behind an
+/// empty line.
 pub(crate) fn is_trace(head: &[u8]) -> bool {
     let is_text = |byte: &u8| *byte >= b' ' || matches!(byte, b'\n' | b'\r' | b'\t');
     head.first() == Some(&0x0a) && !head.iter().all(is_text)
@@ -128,7 +129,8 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Reads packets; `base` is their place in the file, or that of the packed bytes they come from.
+    /// Reads packets; `base` is their place in the file, or that of the packed bytes they come
+    /// from.
     fn packets(&mut self, bytes: &[u8], base: u64, may_be_packed: bool) -> Result<(), Damage> {
         for field in Fields::new(bytes) {
             let field = field.map_err(|error| damage(error, base))?;
@@ -202,7 +204,8 @@ impl Reader<'_> {
 }
 
 fn unpack(number: u32, packed: &[u8], offset: u64) -> Result<Vec<u8>, Damage> {
-    /// Packets are packed in pieces below 512 KiB; the limit keeps damaged ones from filling the memory.
+    /// Packets are packed in pieces below 512 KiB; the limit keeps damaged ones from filling the
+    /// memory.
     const UNPACKED_BYTES_MAX: u64 = 1 << 28;
     if number == field::ZSTD_COMPRESSED_PACKETS {
         return unpack_zstd_stream(packed, UNPACKED_BYTES_MAX, offset);

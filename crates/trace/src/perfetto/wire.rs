@@ -1,11 +1,12 @@
 //! The wire format of protocol buffers: tags, variable-length integers and nested messages.
 //!
-//! A message is a row of fields, each a tag and a value. The tag is `number × 8 + type`, and types 0, 1, 2 and 5 mean a
-//! variable-length integer, eight bytes, a length with that many bytes, and four bytes. An integer is written seven bits
-//! at a time, lowest first; the top bit says that more follow.
+//! A message is a row of fields, each a tag and a value. The tag is `number × 8 + type`, and types
+//! 0, 1, 2 and 5 mean a variable-length integer, eight bytes, a length with that many bytes, and
+//! four bytes. An integer is written seven bits at a time, lowest first; the top bit says that more
+//! follow.
 //!
-//! Worked example: field 1 with the value 300 is `08 ac 02`. The tag is 1 × 8 + 0 = 8, and 300 = 2 × 128 + 44 gives
-//! `44 | 128` = `ac`, then `02`. Field 2 with the two bytes `hi` is `12 02 68 69`.
+//! Worked example: field 1 with the value 300 is `08 ac 02`. The tag is 1 × 8 + 0 = 8, and 300 = 2
+//! × 128 + 44 gives `44 | 128` = `ac`, then `02`. Field 2 with the two bytes `hi` is `12 02 68 69`.
 //!
 //! Writing goes into a `Vec<u8>`, reading borrows from a slice:
 //!

@@ -2,10 +2,11 @@
 //!
 //! A trace is a row of packets, each with a time. Two kinds of content go in:
 //!
-//! * *Scheduling events* per CPU, in the form ftrace delivers them: switches, wakeups, clocks, idle states. The viewer
-//!   draws its CPU and thread-state rows from them.
-//! * *Track events* on tracks of our own: slices (a begin and an end), instants, counters. Slices of a track nest: an end
-//!   closes the slice that began last. A *flow* is a number that two events carry; the viewer draws an arrow between them.
+//! * *Scheduling events* per CPU, in the form ftrace delivers them: switches, wakeups, clocks, idle
+//!   states. The viewer draws its CPU and thread-state rows from them.
+//! * *Track events* on tracks of our own: slices (a begin and an end), instants, counters. Slices
+//!   of a track nest: an end closes the slice that began last. A *flow* is a number that two events
+//!   carry; the viewer draws an arrow between them.
 //!
 //! Worked example, a thread that is woken at 10 µs by another, waits 5 µs and runs 20 µs on CPU 3:
 //!
@@ -14,13 +15,14 @@
 //! 10  begin "waiting"                           15  (end of waiting before it)   35  end
 //! ```
 //!
-//! A trace may hold several *worlds*, runs of machines that know nothing of each other; [`PerfettoWriter::world`] begins
-//! the next. Each numbers its CPUs, threads, tracks and flows as it likes. In the file they have ranges of their own: beside
-//! a world of 4 CPUs, CPU 1 of the next one is CPU 5, its thread 10,000 is 4,204,304 and its track 7 is 7 + 2^40.
+//! A trace may hold several *worlds*, runs of machines that know nothing of each other;
+//! [`PerfettoWriter::world`] begins the next. Each numbers its CPUs, threads, tracks and flows as
+//! it likes. In the file they have ranges of their own: beside a world of 4 CPUs, CPU 1 of the next
+//! one is CPU 5, its thread 10,000 is 4,204,304 and its track 7 is 7 + 2^40.
 //!
-//! Names are written once and referred to by number after that. Nothing is kept but those names and the events of the
-//! present piece, so memory does not grow with the trace. The first error of the output is kept and returned by
-//! [`PerfettoWriter::finish`].
+//! Names are written once and referred to by number after that. Nothing is kept but those names and
+//! the events of the present piece, so memory does not grow with the trace. The first error of the
+//! output is kept and returned by [`PerfettoWriter::finish`].
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -97,7 +99,8 @@ const COUNTER: u64 = 4;
 const FIRST_SEQUENCE: u64 = 1;
 /// Numbers of tracks and of flows in a world.
 const TRACKS_OF_A_WORLD: u64 = 1 << 40;
-/// Numbers of processes and threads in a world: `PID_MAX_LIMIT` of the kernel. A file's are 32 bits wide.
+/// Numbers of processes and threads in a world: `PID_MAX_LIMIT` of the kernel. A file's are 32 bits
+/// wide.
 const TIDS_OF_A_WORLD: u64 = 1 << 22;
 /// Worlds that a trace has numbers for.
 pub const MOST_WORLDS: usize = (i32::MAX as u64 / TIDS_OF_A_WORLD) as usize;
@@ -165,7 +168,8 @@ impl<W: Write> PerfettoWriter<W> {
         }
     }
 
-    /// Begins a world of so many CPUs: numbers of the one before it are free again. A trace of one world needs no call.
+    /// Begins a world of so many CPUs: numbers of the one before it are free again. A trace of one
+    /// world needs no call.
     pub fn world(&mut self, cpus: usize) {
         self.flush_cpus();
         if self.next_first_cpu > 0 {
@@ -381,8 +385,8 @@ impl<W: Write> PerfettoWriter<W> {
         });
     }
 
-    /// A CPU switches from one thread to another; `state` is 0 for one that stays runnable, 1 for one that sleeps, 16 for
-    /// one that is dead.
+    /// A CPU switches from one thread to another; `state` is 0 for one that stays runnable, 1 for
+    /// one that sleeps, 16 for one that is dead.
     pub fn switch(
         &mut self,
         cpu: usize,

@@ -1,7 +1,8 @@
-//! `cgroups.json`: the cpu cgroups before and after the recording, with their files and their member threads.
+//! `cgroups.json`: the cpu cgroups before and after the recording, with their files and their
+//! member threads.
 //!
-//! Files are kept as the kernel prints them. [`Cgroup::bandwidth`], [`Cgroup::weight`] and [`Cgroup::stat`] read both
-//! interfaces into one form:
+//! Files are kept as the kernel prints them. [`Cgroup::bandwidth`], [`Cgroup::weight`] and
+//! [`Cgroup::stat`] read both interfaces into one form:
 //!
 //! | | v1 | v2 |
 //! |---|---|---|
@@ -163,7 +164,8 @@ impl Cgroup {
             .transpose()
     }
 
-    /// The group's statistics; `None` if it has no `cpu.stat`. Version 1 has the CPU time in `cpuacct.usage`.
+    /// The group's statistics; `None` if it has no `cpu.stat`. Version 1 has the CPU time in
+    /// `cpuacct.usage`.
     ///
     /// # Errors
     /// If a line is not `NAME NUMBER` with a name that some kernel prints.

@@ -1,7 +1,8 @@
 //! `measured.json`: what really happened under other settings of the same group.
 //!
-//! Each [`Setting`] has [`Figure`]s by name, each with the samples of its repeats: `nr_throttled` of 82, 78, 208 and 102
-//! has median 92, and a prediction from 78 to 208 is inside what the machine itself shows.
+//! Each [`Setting`] has [`Figure`]s by name, each with the samples of its repeats: `nr_throttled`
+//! of 82, 78, 208 and 102 has median 92, and a prediction from 78 to 208 is inside what the machine
+//! itself shows.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -42,7 +43,8 @@ pub struct Setting {
 
 /// Names of figures. Their unit is their ending (`_ms`), a ratio, or a count.
 ///
-/// `p50_ms` and its like run from sending to reply, `request_p95_ms` and its like from the scheduled start to the reply.
+/// `p50_ms` and its like run from sending to reply, `request_p95_ms` and its like from the
+/// scheduled start to the reply.
 pub const FIGURES: [&str; 18] = [
     "nr_periods",
     "nr_throttled",
@@ -95,7 +97,8 @@ impl<'de> Deserialize<'de> for Figure {
         } = Raw::deserialize(deserializer)?;
         let smallest = samples.iter().copied().fold(f64::INFINITY, f64::min);
         let largest = samples.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        // Written by a tool that rounds, so bounds are compared with a tolerance of the last written digit.
+        // Written by a tool that rounds, so bounds are compared with a tolerance of the last
+        // written digit.
         let near = |a: f64, b: f64| (a - b).abs() <= 1e-3;
         if samples.is_empty()
             || !near(min, smallest)

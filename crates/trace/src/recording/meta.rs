@@ -1,7 +1,7 @@
 //! `recording.json`: the machine, the kernel and the trace.
 //!
-//! Every field may be missing; `None` means "unknown", never a default. A bare trace file has no `recording.json` at all,
-//! so everything in its [`Meta`] is unknown but the name of the trace.
+//! Every field may be missing; `None` means "unknown", never a default. A bare trace file has no
+//! `recording.json` at all, so everything in its [`Meta`] is unknown but the name of the trace.
 
 use std::collections::BTreeMap;
 
@@ -66,7 +66,8 @@ pub struct Meta {
     /// Names of the recorded groups, by path: units, containers, pods.
     #[serde(default)]
     pub names: BTreeMap<String, GroupNames>,
-    /// A span of time in which a period of each limited group ended, by path, where the recorder saw one.
+    /// A span of time in which a period of each limited group ended, by path, where the recorder
+    /// saw one.
     #[serde(default)]
     pub period_ends: BTreeMap<String, PeriodEnd>,
     /// Name of the file with the application's requests.
@@ -119,7 +120,8 @@ impl Meta {
             .collect()
     }
 
-    /// The groups of `tree` with what they are called. Of a recording that keeps no names, paths tell what they do.
+    /// The groups of `tree` with what they are called. Of a recording that keeps no names, paths
+    /// tell what they do.
     #[must_use]
     pub fn named_groups(&self, tree: &CgroupTree) -> Vec<NamedGroup> {
         let named = |(path, group): (&str, &super::Cgroup)| NamedGroup {
@@ -268,7 +270,8 @@ fn ratio<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::E
     }
 }
 
-/// Seconds with a fraction, to the nearest microsecond: a double holds no more of a machine's uptime with certainty.
+/// Seconds with a fraction, to the nearest microsecond: a double holds no more of a machine's
+/// uptime with certainty.
 fn seconds_as_ns<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     const SECONDS_MAX: f64 = 1e9; // 31 years of uptime
     match Option::<f64>::deserialize(deserializer)? {

@@ -1,11 +1,13 @@
 //! A recording: a trace and what is known beside it.
 //!
-//! A folder holds `recording.json` ([`Meta`]), the trace it names, `cgroups.json` ([`CgroupTree`] before and after), and
-//! where known `requests.csv` ([`Request`]) and `measured.json` ([`Measured`]). A bare trace file can be opened as well;
-//! then all that is `None`, which means unknown.
+//! A folder holds `recording.json` ([`Meta`]), the trace it names, `cgroups.json` ([`CgroupTree`]
+//! before and after), and where known `requests.csv` ([`Request`]) and `measured.json`
+//! ([`Measured`]). A bare trace file can be opened as well; then all that is `None`, which means
+//! unknown.
 //!
-//! Worked example: `recordings/postgres-quota` opens to 17 976 events on 2 CPUs between 5371.782886 s and 5401.282998 s,
-//! a group `/pg` with 50 000 µs in 100 000 µs before and after, 1258 requests, and seven measured settings.
+//! Worked example: `recordings/postgres-quota` opens to 17 976 events on 2 CPUs between
+//! 5371.782886 s and 5401.282998 s, a group `/pg` with 50 000 µs in 100 000 µs before and after,
+//! 1258 requests, and seven measured settings.
 
 mod cgroups;
 mod measured;
@@ -57,8 +59,8 @@ impl Recording {
     /// Opens a folder, the `recording.json` in it, or a bare trace file.
     ///
     /// # Errors
-    /// If anything in it cannot be read or does not follow its format, or if the trace has no events. Lost events and
-    /// steps of the clock are no errors: they are in [`Recording::counts`].
+    /// If anything in it cannot be read or does not follow its format, or if the trace has no
+    /// events. Lost events and steps of the clock are no errors: they are in [`Recording::counts`].
     pub fn open(path: &Path) -> Result<Recording, ReadError> {
         if path.is_dir() && (path.join("recording.json").exists() || !raw_pages::is_folder(path)) {
             return Recording::open_folder(path);
@@ -146,7 +148,8 @@ impl Recording {
             ));
         }
         if counts.backwards.count > 0 {
-            // A stable sort undoes what concatenating per-CPU files does, and keeps ties in file order.
+            // A stable sort undoes what concatenating per-CPU files does, and keeps ties in file
+            // order.
             events.sort_by_key(|event| event.time_ns);
         }
         Ok(Recording {
@@ -162,7 +165,8 @@ impl Recording {
         })
     }
 
-    /// Number of CPUs: as recorded, else as the trace's header says, else the highest CPU seen plus one.
+    /// Number of CPUs: as recorded, else as the trace's header says, else the highest CPU seen plus
+    /// one.
     #[must_use]
     pub fn cpus(&self) -> u32 {
         let seen = u32::try_from(self.counts.events_per_cpu.len()).unwrap_or(u32::MAX);
@@ -225,7 +229,8 @@ impl Recording {
     }
 }
 
-/// The trace of what [`Recording::open`] takes: that file or folder itself, or the one that `recording.json` names.
+/// The trace of what [`Recording::open`] takes: that file or folder itself, or the one that
+/// `recording.json` names.
 ///
 /// # Errors
 /// If there is a `recording.json` that cannot be read or names no trace.

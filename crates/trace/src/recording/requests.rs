@@ -1,12 +1,14 @@
-//! `requests.csv`: what the application saw, one row a request, on the trace's clock in microseconds.
+//! `requests.csv`: what the application saw, one row a request, on the trace's clock in
+//! microseconds.
 //!
 //! ```text
 //! client,scheduled_us,sent_us,replied_us
 //! 0,5370327166,5370327377,5370345558
 //! ```
 //!
-//! Client 0 was to send at 5370.327166 s, did so 211 µs late, and had its answer 18 181 µs after that.
-//! Load generators may log more: further columns, such as the kind of the request, are passed over.
+//! Client 0 was to send at 5370.327166 s, did so 211 µs late, and had its answer 18 181 µs after
+//! that. Load generators may log more: further columns, such as the kind of the request, are passed
+//! over.
 
 use std::path::Path;
 

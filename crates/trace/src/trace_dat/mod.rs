@@ -98,7 +98,8 @@ pub(crate) fn open(file: &Path, store: Store) -> Result<Box<dyn EventSource>, Re
     )))
 }
 
-/// The formats of events that perf.data carries in the words of this format; `base` is their place in the file.
+/// The formats of events that perf.data carries in the words of this format; `base` is their place
+/// in the file.
 pub(crate) fn tracing_data(blob: &[u8], base: u64) -> Result<Decoder, Damage> {
     let (mut contents, _, mut bytes) = beginning(Bytes::new(blob, base, Endian::Little))?;
     contents.header_info(&mut bytes)?;

@@ -16,7 +16,8 @@ enum Compression {
     Zstd,
 }
 
-/// A trace of a machine with 1000 trace instances has 1000 options; chains of sections are far shorter.
+/// A trace of a machine with 1000 trace instances has 1000 options; chains of sections are far
+/// shorter.
 const OPTION_SECTIONS_MAX: u32 = 10_000;
 
 /// Reads on behind the page size.

@@ -53,7 +53,8 @@ pub(super) fn read(store: &Store, offset: u64, contents: &mut Contents) -> Resul
     Ok(())
 }
 
-/// The bytes before the first page. Where they end stands at their end, so as much is read as can belong to them.
+/// The bytes before the first page. Where they end stands at their end, so as much is read as can
+/// belong to them.
 fn head(store: &Store, offset: u64) -> Result<Vec<u8>, Damage> {
     // Symbols and formats take 12 MB on a large kernel.
     const HEAD_BYTES: u64 = 64 << 20;

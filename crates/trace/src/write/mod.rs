@@ -1,8 +1,9 @@
 //! Writing recordings: the events that were read from one format, in another.
 //!
-//! Three formats are written: ftrace text, text of `perf script`, and Perfetto. All keep nanoseconds, names of any bytes
-//! that the format can hold, and gaps. Events that are not decoded have no fields to write, and Perfetto has no message
-//! for `sched_stat_runtime`; those are left out, and [`ItemSink::left_out`] says how many they are.
+//! Three formats are written: ftrace text, text of `perf script`, and Perfetto. All keep
+//! nanoseconds, names of any bytes that the format can hold, and gaps. Events that are not decoded
+//! have no fields to write, and Perfetto has no message for `sched_stat_runtime`; those are left
+//! out, and [`ItemSink::left_out`] says how many they are.
 //!
 //! Worked example. `sched_waking` of task 9 by task 7 on CPU 2 at 1.5 s:
 //!

@@ -1,4 +1,5 @@
-//! Perfetto's messages: bundles of one CPU each, plain and not compact, because only those keep every field.
+//! Perfetto's messages: bundles of one CPU each, plain and not compact, because only those keep
+//! every field.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -68,7 +69,8 @@ impl<W: Write> ItemSink for PerfettoSink<W> {
                 Ok(())
             }
             Item::Lost(gap) => {
-                // The mark says that events before this bundle are missing; their number has no place in it.
+                // The mark says that events before this bundle are missing; their number has no
+                // place in it.
                 self.flush_cpu(gap.cpu)?;
                 let bundle = self.bundles.entry(gap.cpu).or_default();
                 put_uint(bundle, field::LOST_EVENTS, 1);

@@ -48,7 +48,8 @@ impl Read {
     }
 }
 
-/// One event without its time and context, names as escaped bytes; `None` for events that are not decoded.
+/// One event without its time and context, names as escaped bytes; `None` for events that are not
+/// decoded.
 pub fn dump(event: &Event, comms: &CommTable) -> Option<String> {
     let name = |id| format!("\"{}\"", comms.get(id).unwrap().escape_ascii());
     let what = match event.kind {
@@ -164,7 +165,8 @@ pub fn bytes(name: &str) -> Vec<u8> {
     unpacked
 }
 
-/// Reads damaged bytes to the end, as a file of this name: an error names the file and says what was expected.
+/// Reads damaged bytes to the end, as a file of this name: an error names the file and says what
+/// was expected.
 pub fn survive(name: &str, bytes: &[u8]) -> Result<(), String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Questions to the compiler, one a line: a line that does not compile means that this tree has it otherwise. */
+/* Questions to the compiler, one a line: a line that does not compile means that this tree has
+ * it otherwise. */
 SC_ASK(SC_SCHED_TICK, &sched_tick)
 SC_ASK(SC_HRTIMERS_CPU_STARTING, &hrtimers_cpu_starting)
 SC_ASK(SC_MOVE_TASK_AUTOGROUP, sched_move_task((struct task_struct *)0, false))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Members that the host may read of each structure, one a line; those that a tree does not have are left out. */
+/* Members that the host may read of each structure, one a line; those that a tree does not have
+ * are left out. */
 SC_FIELD(task, struct task_struct, on_rq)
 SC_FIELD(task, struct task_struct, on_cpu)
 SC_FIELD(task, struct task_struct, __state)

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Interface between the shared object and its host program, in plain C types that both sides know.
+ * Interface between the shared object and its host program, in plain C types that both sides
+ * know.
  *
- * A CPU is entered with sc_run(): its current task executes one call (an interrupt, a system call) on its own stack,
- * and whatever that sets off on this CPU follows at once: soft interrupts, switches, the work on the way back to user
- * mode. sc_run() returns when the CPU computes in user mode or waits in its idle loop. A call that sleeps in its middle
- * continues when its task is picked again.
+ * A CPU is entered with sc_run(): its current task executes one call (an interrupt, a system
+ * call) on its own stack, and whatever that sets off on this CPU follows at once: soft
+ * interrupts, switches, the work on the way back to user mode. sc_run() returns when the CPU
+ * computes in user mode or waits in its idle loop. A call that sleeps in its middle continues
+ * when its task is picked again.
  */
 #ifndef SC_HOST_H
 #define SC_HOST_H
@@ -27,7 +29,8 @@ struct sc_host {
 	int (*lock)(void *world, int what, int cpu, int task);	/* enum sc_lock, of a CPU's queue; time may pass */
 };
 
-/* In which state a task is left: it could go on, it sleeps, it has ended, its group has no runtime left. */
+/* In which state a task is left: it could go on, it sleeps, it has ended, its group has no
+ * runtime left. */
 enum sc_left { SC_LEFT_RUNNABLE, SC_LEFT_ASLEEP, SC_LEFT_DEAD, SC_LEFT_THROTTLED };
 
 /* Operations that take time on a machine, reported where the scheduler does them. */
@@ -80,8 +83,8 @@ enum sc_call {
 };
 
 /*
- * Added to a call that does not sleep: the CPU stays in the kernel behind it. Several system calls and interrupts can
- * so follow each other at one moment; SC_NOTHING is the way out then.
+ * Added to a call that does not sleep: the CPU stays in the kernel behind it. Several system
+ * calls and interrupts can so follow each other at one moment; SC_NOTHING is the way out then.
  */
 #define SC_STAYS 0x100
 

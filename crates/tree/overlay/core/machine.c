@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The machine: CPUs and their memory, interrupts between them, the clock event device, the tick, stacks. */
+/* The machine: CPUs and their memory, interrupts between them, the clock event device, the tick,
+ * stacks. */
 #include <linux/cpu.h>
 #include <linux/cpumask.h>
 #include <linux/cgroup.h>
@@ -71,7 +72,8 @@ void set_cpu_possible(unsigned int cpu, bool possible)
 }
 #endif
 
-/* Per-CPU memory: the section of the shared object once for each CPU, and room for what is allocated later. */
+/* Per-CPU memory: the section of the shared object once for each CPU, and room for what is
+ * allocated later. */
 #define LATER (1 << 20)
 extern char sc_percpu_start[], sc_percpu_end[];
 static unsigned long percpu_used, percpu_size;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Compiled for its errors: each line of the two lists that is refused is something that this tree has otherwise. */
+/* Compiled for its errors: each line of the two lists that is refused is something that this
+ * tree has otherwise. */
 #include <kernel/sched/core.c>
 #include <linux/interrupt.h>
 #include <linux/irq_work.h>

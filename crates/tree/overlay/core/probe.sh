@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# probe.sh FOLDER ERRORS TREE: from the compiler's complaints about probe.c, and from the text where types say nothing, to
-# definitions.
+# probe.sh FOLDER ERRORS TREE: from the compiler's complaints about probe.c, and from the text where
+# types say nothing, to definitions.
 refused() { sed -n "s|^.*$1:\([0-9]*\):[0-9]*: error:.*|\1|p" "$2" | sort -un; }
 kept() { refused "$1" "$3" | awk -v list="$2/$1" 'FILENAME == "-" { no[$1] = 1; next } /^SC_/ && !(FNR in no)' - "$2/$1"; }
 if ! grep -q 'asks.h:\|fields.h:' "$2" && grep -q 'error:' "$2"; then

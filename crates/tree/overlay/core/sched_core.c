@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * kernel/sched/core.c as it is, but that it tells the host of wakeups and migrations (hooks.sed), and behind it what needs
- * its static functions: the calls of the host.
+ * kernel/sched/core.c as it is, but that it tells the host of wakeups and migrations
+ * (hooks.sed), and behind it what needs its static functions: the calls of the host.
  */
 #include <arch/schedcast/core/host.h>
 extern const struct sc_host *sc_host;
@@ -12,7 +12,8 @@ extern const struct sc_host *sc_host;
 #define sc_leaving(task) sc_host->lock(sc_host->world, SC_LEAVING, task_cpu(task), (task)->pid)
 #define sc_await(task) sc_host->lock(sc_host->world, SC_AWAIT, task_cpu(task), (task)->pid)
 #define sc_real_time(task) ((task)->sched_class == &rt_sched_class)
-/* Migration threads are woken with the lock of their queue at hand, and the price of a wakeup has no end then. */
+/* Migration threads are woken with the lock of their queue at hand, and the price of a wakeup
+ * has no end then. */
 #define sc_stopper(task) ((task)->sched_class == &stop_sched_class)
 #define sc_waking(task) do { if (sc_stopper(task)) sc_spend(SC_WAKEUP, 1); } while (0)
 #define sc_lock_to_wake(queue, task) do { if (!sc_stopper(task)) sc_lock(queue); } while (0)
@@ -326,7 +327,8 @@ static void detached(void)
 {
 	void *left;
 
-	/* Counted even where the kernel does not count, or it would reschedule where it may sleep. */
+	/* Counted even where the kernel does not count, or it would reschedule where it may
+	 * sleep. */
 	preempt_count_inc();
 	call.result = serve_detached();
 	preempt_count_dec();
@@ -336,7 +338,8 @@ static void detached(void)
 long schedule_timeout(long timeout)
 {
 	if (sc_detached) {
-		/* The caller stays where it is; the host asks again whether what it waits for has happened. */
+		/* The caller stays where it is; the host asks again whether what it waits for
+		 * has happened. */
 		__set_current_state(TASK_RUNNING);
 		preempt_count_dec();
 		call.result = SC_WAITS;
@@ -369,7 +372,8 @@ static void to_user_mode(void)
 		}
 	}
 }
-/* Executes calls until one leaves the kernel. Nobody is preempted in between, however preemptible the kernel is. */
+/* Executes calls until one leaves the kernel. Nobody is preempted in between, however
+ * preemptible the kernel is. */
 static void serve_until_out(void)
 {
 	do {
@@ -481,7 +485,8 @@ static void place_cpus(const struct sc_machine *machine)
 	}
 }
 
-/* Configuration to boot; read on the stack of boot(), so that a trap there has a host to go back to. */
+/* Configuration to boot; read on the stack of boot(), so that a trap there has a host to go back
+ * to. */
 static const struct sc_machine *booting;
 int sc_boot(const struct sc_machine *machine, const struct sc_host *host, long long now)
 {
@@ -613,7 +618,8 @@ void sc_forget_past(void)
 /* Time has passed within a call. */
 void sc_set_now(long long now) { sc_now(now); }
 int sc_warnings(void) { return sc_warned; }
-/* Has the current task something to do on its way back to user mode? Another CPU may have asked it, even without an interrupt. */
+/* Has the current task something to do on its way back to user mode? Another CPU may have asked
+ * it, even without an interrupt. */
 int sc_has_to_leave(int cpu)
 {
 	struct task_struct *task = sc_curr[cpu];

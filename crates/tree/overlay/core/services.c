@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Services of the rest of the kernel that the scheduler needs, by name. No kernel header is included, so nothing here depends on
- * the version; a name that a tree does not have is never asked for.
+ * Services of the rest of the kernel that the scheduler needs, by name. No kernel header is
+ * included, so nothing here depends on the version; a name that a tree does not have is never
+ * asked for.
  */
 #include <arch/schedcast/core/host.h>
 

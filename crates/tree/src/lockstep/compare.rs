@@ -1,7 +1,7 @@
 //! Comparison after each step: everything that both sides keep.
 //!
-//! Virtual runtimes are compared as distances: where the virtual time of an empty queue stands is of no consequence,
-//! so those of one queue may all differ by the same amount.
+//! Virtual runtimes are compared as distances: where the virtual time of an empty queue stands is
+//! of no consequence, so those of one queue may all differ by the same amount.
 
 use super::Pair;
 use crate::world::{Field, Object, World};
@@ -32,8 +32,8 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// Whether a task runs, waits or is throttled on one side and not on the other. Everything else is what later decisions are
-    /// made from.
+    /// Whether a task runs, waits or is throttled on one side and not on the other. Everything else
+    /// is what later decisions are made from.
     pub fn is_decision(&self) -> bool {
         DECISIONS.contains(&self.member.as_str())
     }

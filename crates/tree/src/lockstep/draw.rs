@@ -105,7 +105,8 @@ pub struct Kinds {
     pub features: bool,
 }
 
-/// Switches that a history may turn, all of which the rules follow. HRTICK is none: the overlay has no such timer.
+/// Switches that a history may turn, all of which the rules follow. HRTICK is none: the overlay has
+/// no such timer.
 const SWITCHES: &[&str] = &[
     "ALT_PERIOD",
     "ATTACH_AGE_LOAD",

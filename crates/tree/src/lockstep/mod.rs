@@ -1,12 +1,13 @@
 //! The rules in Rust and a tree's own C, fed with the same events and compared after each one.
 //!
-//! A *history* is a machine and a list of steps, drawn from a seed in the way of swarm testing: each seed decides which
-//! kinds of steps and which machine it uses at all, so that rare combinations come up. A step lets some time pass,
-//! in which timers and ticks of both sides fire, and then does one thing: a fork, a wakeup, a new limit.
+//! A *history* is a machine and a list of steps, drawn from a seed in the way of swarm testing:
+//! each seed decides which kinds of steps and which machine it uses at all, so that rare
+//! combinations come up. A step lets some time pass, in which timers and ticks of both sides fire,
+//! and then does one thing: a fork, a wakeup, a new limit.
 //!
-//! Worked example: step 22 of a history forks a task on CPU 1 of four. Rust places it on CPU 2, the C code on CPU 3:
-//! `cpu of task 5: 2, the tree has 3`. [`shrink`] then takes steps away as long as the two still part, and what is
-//! left, often five steps, is printed as a test.
+//! Worked example: step 22 of a history forks a task on CPU 1 of four. Rust places it on CPU 2, the
+//! C code on CPU 3: `cpu of task 5: 2, the tree has 3`. [`shrink`] then takes steps away as long as
+//! the two still part, and what is left, often five steps, is printed as a test.
 
 mod compare;
 mod draw;
@@ -34,7 +35,8 @@ pub struct Class {
     pub priority: i32,
 }
 
-/// One thing that happens. Tasks and groups are numbered in the order in which they were made; group 0 is the root.
+/// One thing that happens. Tasks and groups are numbered in the order in which they were made;
+/// group 0 is the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Nothing but time.
@@ -102,13 +104,15 @@ pub struct Outcome {
     pub equal: usize,
     /// The first step after which they were not, and in what.
     pub parted: Option<(usize, Vec<Difference>)>,
-    /// Steps that were done until one decided differently from the other: who runs, where, who waits, what is throttled.
+    /// Steps that were done until one decided differently from the other: who runs, where, who
+    /// waits, what is throttled.
     pub agreed: usize,
     /// The first step after which they did, and all that differed then.
     pub decided: Option<(usize, Vec<Difference>)>,
 }
 
-/// Runs a history on both sides until they decide differently. Numbers that differ before that are noted once.
+/// Runs a history on both sides until they decide differently. Numbers that differ before that are
+/// noted once.
 ///
 /// # Errors
 /// When the tree's scheduler stops.

@@ -151,9 +151,10 @@ impl Pair {
         Ok(pair)
     }
 
-    /// Every CPU runs something and one runs on until the load of the others has decayed, so that nothing is left of
-    /// the different ways in which the two sides boot. The first round brings the kicks of idle CPUs into step, the
-    /// second one forgets what was left when they were not. Tasks of this time are forgotten.
+    /// Every CPU runs something and one runs on until the load of the others has decayed, so that
+    /// nothing is left of the different ways in which the two sides boot. The first round brings
+    /// the kicks of idle CPUs into step, the second one forgets what was left when they were not.
+    /// Tasks of this time are forgotten.
     fn warm_up(&mut self) -> Result<(), WorldError> {
         let plain = Class {
             policy: 0,
@@ -259,7 +260,8 @@ impl Pair {
         Ok(())
     }
 
-    /// Lets time pass: timers and ticks of both sides fire, those of one instant by CPU, ticks last.
+    /// Lets time pass: timers and ticks of both sides fire, those of one instant by CPU, ticks
+    /// last.
     fn advance(&mut self, end: Ns) -> Result<(), WorldError> {
         loop {
             let rust = self

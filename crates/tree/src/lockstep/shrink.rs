@@ -1,8 +1,8 @@
 //! The shortest history that still fails.
 //!
-//! Steps are taken away in halves, quarters, …, single ones, as long as the two sides still part (delta debugging).
-//! A step that refers to a task or group that is no longer made does not apply and is passed over. Then switches of
-//! `sched/features` are taken away, one at a time.
+//! Steps are taken away in halves, quarters, …, single ones, as long as the two sides still part
+//! (delta debugging). A step that refers to a task or group that is no longer made does not apply
+//! and is passed over. Then switches of `sched/features` are taken away, one at a time.
 
 use super::History;
 

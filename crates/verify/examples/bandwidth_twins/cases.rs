@@ -111,8 +111,8 @@ impl Case {
 /// How long a thread of rt-app runs: a little longer than the counters are watched.
 pub const BEAT_S: u64 = 5;
 
-/// An rt-app file with one thread that does `run_us` of work every `period_us` on a CPU, if a round of rt-app's loop lasts
-/// `loop_ns`. It logs into `folder`.
+/// An rt-app file with one thread that does `run_us` of work every `period_us` on a CPU, if a round
+/// of rt-app's loop lasts `loop_ns`. It logs into `folder`.
 pub fn rt_app_file(
     name: &str,
     times_us: [u64; 2],

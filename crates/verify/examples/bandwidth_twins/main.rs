@@ -1,14 +1,15 @@
-//! Limits on the running kernel and in simulation: the same groups, the same tasks, the same counters.
+//! Limits on the running kernel and in simulation: the same groups, the same tasks, the same
+//! counters.
 //!
 //! ```text
 //! bandwidth_twins measure FILE [CASE…]     real runs, alone on the machine; replaces their lines in FILE
 //! bandwidth_twins report FILE MACHINE PAGE   simulates every case on MACHINE (a preset or a file), writes PAGE
 //! ```
 //!
-//! A repeat starts the tasks in a new group, whose period timer starts at a random offset, lets half a
-//! second pass, and reads `cpu.stat` and the tasks' CPU time twice, 4 s apart. Worked example: two hogs on
-//! two CPUs under 50 ms of every 100 ms show 40 periods, all throttled, 6 s of throttled time (75 ms a
-//! period on each CPU), and one second of CPU time each.
+//! A repeat starts the tasks in a new group, whose period timer starts at a random offset, lets
+//! half a second pass, and reads `cpu.stat` and the tasks' CPU time twice, 4 s apart. Worked
+//! example: two hogs on two CPUs under 50 ms of every 100 ms show 40 periods, all throttled, 6 s of
+//! throttled time (75 ms a period on each CPU), and one second of CPU time each.
 //!
 //! The duration of rt-app's loop drifts on a virtual machine. So each repeat is simulated with the
 //! work that its own activations were seen to take; the counters are compared, not the work.
@@ -54,8 +55,8 @@ pub struct Repeat {
     pub burst_ms: f64,
     /// CPU time of each task, ms.
     pub cpu_ms: Vec<f64>,
-    /// Activations of each task, as its log shows them; those that began or ended outside count in part. 0 for hogs, nothing
-    /// in simulations, where the work of an activation is given.
+    /// Activations of each task, as its log shows them; those that began or ended outside count in
+    /// part. 0 for hogs, nothing in simulations, where the work of an activation is given.
     #[serde(default)]
     pub activations: Vec<f64>,
 }

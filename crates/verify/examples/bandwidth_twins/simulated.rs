@@ -40,8 +40,8 @@ pub fn work_us(repeat: &Repeat) -> Vec<u64> {
     repeat.cpu_ms.iter().enumerate().map(work).collect()
 }
 
-/// The same less what the simulated kernel charges a task besides its own work, ticks above all: the CPU time that was
-/// measured has it in it. Seen in a run that no limit stops.
+/// The same less what the simulated kernel charges a task besides its own work, ticks above all:
+/// the CPU time that was measured has it in it. Seen in a run that no limit stops.
 fn own_work_us(case: &Case, work_us: &[u64], machine: &Machine) -> Outcome<Vec<u64>> {
     let unlimited = Case {
         quota_us: case.period_us * machine.topology.cpus() as u64,

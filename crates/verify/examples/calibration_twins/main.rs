@@ -5,9 +5,10 @@
 //! calibration_twins report FILE PAGE  simulates the cases on the machine as calibrated, writes PAGE
 //! ```
 //!
-//! The speed of a virtual machine drifts by the minute, so calibration and cases are measured in one go, the cases in
-//! turns. Worked example: a pipe round trip of two threads on two CPUs takes 47 µs for real; two system calls, two
-//! interrupts, two idle exits and two switches at the calibrated prices take 43: a ratio of 0.91.
+//! The speed of a virtual machine drifts by the minute, so calibration and cases are measured in
+//! one go, the cases in turns. Worked example: a pipe round trip of two threads on two CPUs takes
+//! 47 µs for real; two system calls, two interrupts, two idle exits and two switches at the
+//! calibrated prices take 43: a ratio of 0.91.
 
 #[path = "../../../host/examples/shared/command.rs"]
 mod command;

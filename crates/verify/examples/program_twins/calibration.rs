@@ -1,8 +1,8 @@
 //! How far rt-app's calibration is off.
 //!
 //! rt-app times its loop before it starts, keeps the faster of two tries and cuts it to whole
-//! nanoseconds (`pLoad`). Here it calibrates itself and then runs 20 ms at a time for a second under
-//! SCHED_FIFO on an idle CPU: 22.7 ms where 20 were asked for are 1135 thousandths.
+//! nanoseconds (`pLoad`). Here it calibrates itself and then runs 20 ms at a time for a second
+//! under SCHED_FIFO on an idle CPU: 22.7 ms where 20 were asked for are 1135 thousandths.
 
 use std::process::Command;
 

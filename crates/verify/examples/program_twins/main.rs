@@ -10,8 +10,9 @@
 //! program_twins server-measure FILE [CASE…], server-report FILE MACHINE PAGE [BACKGROUND]   the same for clients and servers
 //! ```
 //!
-//! A case is run ten times: seven for its time, three with every wakeup of its tasks counted by a trace
-//! buffer of a few pages, which counts what it drops. Runs of which the hypervisor stole more than 1 % are dropped.
+//! A case is run ten times: seven for its time, three with every wakeup of its tasks counted by a
+//! trace buffer of a few pages, which counts what it drops. Runs of which the hypervisor stole more
+//! than 1 % are dropped.
 
 mod calibration;
 mod cases;

@@ -1,11 +1,13 @@
 //! rt-app files: the real log beside the simulated one.
 //!
-//! Each file of `rt-app/` runs for three seconds, three times for real and under three seeds. Of every
-//! thread the medians of four columns of the log are compared: `run`, `period`, `slack`, `wu_lat`.
+//! Each file of `rt-app/` runs for three seconds, three times for real and under three seeds. Of
+//! every thread the medians of four columns of the log are compared: `run`, `period`, `slack`,
+//! `wu_lat`.
 //!
-//! How long a CPU takes to leave idling is measured before each real run, as `calibrate` does it and without rt-app: on a virtual
-//! machine it drifts by the hour, and a wakeup latency is little else. Worked example: 19 µs after 5 ms when the machine was
-//! calibrated, 55 three hours later. The simulations take these in turn instead of the machine's one figure.
+//! How long a CPU takes to leave idling is measured before each real run, as `calibrate` does it
+//! and without rt-app: on a virtual machine it drifts by the hour, and a wakeup latency is little
+//! else. Worked example: 19 µs after 5 ms when the machine was calibrated, 55 three hours later.
+//! The simulations take these in turn instead of the machine's one figure.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -40,7 +42,8 @@ pub struct Measured {
     date: String,
     kernel: String,
     runs: Vec<Medians>,
-    /// Beside each run what leaving the idle state took, `[stay_ns, exit_ns]`; none in files of before that was measured.
+    /// Beside each run what leaving the idle state took, `[stay_ns, exit_ns]`; none in files of
+    /// before that was measured.
     #[serde(default)]
     idle_exits: Vec<Vec<[u64; 2]>>,
 }

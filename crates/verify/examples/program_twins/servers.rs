@@ -1,10 +1,10 @@
 //! Clients and servers: the real ones beside the simulated.
 //!
-//! The server runs in a group of its own, which may be limited, and is started anew for each case; tables
-//! are made once for all cases of a run, in a folder that is removed at its end. A case is run five times
-//! for its rates and times and twice with the wakeups of client and server and the switches of the
-//! server counted; switches of the client are those of `getrusage`. A run beside which other processes took a tenth of a CPU
-//! is made again.
+//! The server runs in a group of its own, which may be limited, and is started anew for each case;
+//! tables are made once for all cases of a run, in a folder that is removed at its end. A case is
+//! run five times for its rates and times and twice with the wakeups of client and server and the
+//! switches of the server counted; switches of the client are those of `getrusage`. A run beside
+//! which other processes took a tenth of a CPU is made again.
 
 mod cases;
 mod real;
@@ -113,7 +113,8 @@ fn simulate(case: &Case, ground: &Ground) -> Outcome<Values> {
         // Anywhere between the tenth and the twentieth millisecond, over some ticks.
         start.start_ns = 10_000_000 + seed * 777_777 % 10_000_000;
         let running = compile(&words, &start, &mut workload)?;
-        // The server is no child of its client, which alone is on these CPUs by `start`: both really ran there.
+        // The server is no child of its client, which alone is on these CPUs by `start`: both
+        // really ran there.
         for task in &mut workload.tasks {
             task.affinity = Some(case.cpu_set());
         }

@@ -19,8 +19,8 @@ pub struct Seen {
     pub outcomes: Vec<Vec<Run>>,
 }
 
-/// Runs every column of the experiment in `text` under the seeds 0 to `seeds` − 1. Paths in it count from the folder
-/// in which the program is started.
+/// Runs every column of the experiment in `text` under the seeds 0 to `seeds` − 1. Paths in it
+/// count from the folder in which the program is started.
 pub fn every_seed(name: &str, text: String, seeds: u32) -> Outcome<Seen> {
     let question = Question {
         subject: Subject::Text {

@@ -1,8 +1,9 @@
 //! What an upgrade or a commit did, as it was published, and what is forecast.
 //!
-//! Worked example: a report says 14.6 % less throughput, so `percent = -14.6` of a metric of which more is better. A
-//! forecast of −9 % (−10 to −8) has the direction; one of −0.4 % that seeds alone may make has not. Of a report of
-//! no change the same −0.4 % is right, and so is every forecast below [`LEVEL_PERCENT`].
+//! Worked example: a report says 14.6 % less throughput, so `percent = -14.6` of a metric of which
+//! more is better. A forecast of −9 % (−10 to −8) has the direction; one of −0.4 % that seeds alone
+//! may make has not. Of a report of no change the same −0.4 % is right, and so is every forecast
+//! below [`LEVEL_PERCENT`].
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -55,7 +56,8 @@ enum Direction {
 enum Verdict {
     Right,
     Wrong,
-    /// Seeds alone may make what is forecast where a change was published, or it is next to nothing.
+    /// Seeds alone may make what is forecast where a change was published, or it is next to
+    /// nothing.
     Unseen,
     Outside,
 }

@@ -10,7 +10,8 @@
 //! 0.122 s; 4096 ns: 0.204 s; 8192 ns: 0.367 s), halves until it knows the nanosecond, and arrives
 //! at 4306. The spread is the pair of values that the smallest and the largest repeat would give.
 //!
-//! Constants act on several results, so all of them are searched again until none moves by more than a hundredth.
+//! Constants act on several results, so all of them are searched again until none moves by more
+//! than a hundredth.
 
 mod file;
 mod preset;
@@ -57,8 +58,8 @@ pub struct Fitted {
 /// Fits every constant of `figures`.
 ///
 /// # Errors
-/// A benchmark that does not run or does not report the metric, a result that no value of its constant gives, constants
-/// that chase each other.
+/// A benchmark that does not run or does not report the metric, a result that no value of its
+/// constant gives, constants that chase each other.
 pub fn fit(figures: &Figures, simulator: &impl Simulate) -> Result<Vec<Fitted>> {
     let search = Search { figures, simulator };
     let mut values: Vec<Option<u64>> = vec![None; figures.given.len()];

@@ -17,11 +17,11 @@
 //!
 //! Tests of rows: `within` (absolute) and `within_percent` compare values with what was published;
 //! `between = ["p5", "p95"]` wants the published value between two of our figures;
-//! `ratio = [1.9, 4.4]`, `same_sign` and `change_rule` compare patched/base. The change rule: a row noted
-//! as noise passes when our change is within the larger of twice the published spread and 1 %, one
-//! whose published change is below 2 % passes within ±2 points, and any other needs the published sign
-//! and a log-ratio within ±40 % of the published one. Worked example: published 1.212×, so ln = 0.192 and
-//! 0.115 to 0.269 pass: 1.12× to 1.31×.
+//! `ratio = [1.9, 4.4]`, `same_sign` and `change_rule` compare patched/base. The change rule: a row
+//! noted as noise passes when our change is within the larger of twice the published spread and
+//! 1 %, one whose published change is below 2 % passes within ±2 points, and any other needs the
+//! published sign and a log-ratio within ±40 % of the published one. Worked example: published
+//! 1.212×, so ln = 0.192 and 0.115 to 0.269 pass: 1.12× to 1.31×.
 
 use schedcast_lab::error::Result;
 use serde::Deserialize;

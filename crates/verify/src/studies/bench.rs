@@ -87,7 +87,8 @@ impl<'a> Bench<'a> {
         self.measure_each(jobs, |_, outcome, world| (outcome.clone(), look(world)))
     }
 
-    /// As [`Bench::measure`], for looks that depend on the job: they get its number and outcome too.
+    /// As [`Bench::measure`], for looks that depend on the job: they get its number and outcome
+    /// too.
     ///
     /// # Errors
     /// The error of the first job that has one.

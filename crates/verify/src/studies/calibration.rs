@@ -1,4 +1,5 @@
-//! `calibration.toml`: the constants a study was fitted with, for readers, and compared with each fit.
+//! `calibration.toml`: the constants a study was fitted with, for readers, and compared with each
+//! fit.
 //!
 //! ```toml
 //! [[constant]]

@@ -1,12 +1,13 @@
-//! `cpu-limit`: a pod that uses 0.4 CPUs under a limit of half a CPU, throttled in half of all periods.
+//! `cpu-limit`: a pod that uses 0.4 CPUs under a limit of half a CPU, throttled in half of all
+//! periods.
 //!
 //! Each request keeps four threads spinning until 20 ms have passed on the wall clock. They use up
-//! 50 ms of quota in 50 / 4 = 12.5 ms. Worked example: a request that arrives 30 ms after a refill is
-//! throttled at 42.5 ms and continues at 100 ms, when its 20 ms are long over: its latency is 70 ms
-//! instead of 20. One that arrives at 90 ms uses 40 ms before the refill and 40 ms after it, and is
-//! not throttled. Five requests a second fall into ten periods a second, and nearly every request is
-//! throttled once, so nearly half of the periods are. A burst of 50 ms lets a request that finds the
-//! buffer full have the 80 ms it needs.
+//! 50 ms of quota in 50 / 4 = 12.5 ms. Worked example: a request that arrives 30 ms after a refill
+//! is throttled at 42.5 ms and continues at 100 ms, when its 20 ms are long over: its latency is
+//! 70 ms instead of 20. One that arrives at 90 ms uses 40 ms before the refill and 40 ms after it,
+//! and is not throttled. Five requests a second fall into ten periods a second, and nearly every
+//! request is throttled once, so nearly half of the periods are. A burst of 50 ms lets a request
+//! that finds the buffer full have the 80 ms it needs.
 //!
 //! Nothing is fitted: the load's published numbers are the flags of the program `http-service`.
 

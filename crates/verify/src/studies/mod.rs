@@ -8,13 +8,14 @@
 //!       └── predict rows ── joined afterwards ─► accept.toml ─► verdicts, scores ┴─► Report
 //! ```
 //!
-//! A [`Study`] never sees what it is judged by: [`Study::predict`] gets a [`Calibration`], whose questions
-//! have no values, and a [`Bench`] to run experiments on. Worked example: the `burst` predictor reads p50
-//! and maximum of the one printed run, finds the phase of requests against the period that gives them,
-//! and answers p75 to p99.9; the report then puts the printed p75 beside its answer.
+//! A [`Study`] never sees what it is judged by: [`Study::predict`] gets a [`Calibration`], whose
+//! questions have no values, and a [`Bench`] to run experiments on. Worked example: the `burst`
+//! predictor reads p50 and maximum of the one printed run, finds the phase of requests against the
+//! period that gives them, and answers p75 to p99.9; the report then puts the printed p75 beside
+//! its answer.
 //!
-//! To add a study, write its folder (`published.csv`, `accept.toml`, experiments, `README.md`), a module
-//! with a type that implements [`Study`], and a line in [`STUDIES`].
+//! To add a study, write its folder (`published.csv`, `accept.toml`, experiments, `README.md`), a
+//! module with a type that implements [`Study`], and a line in [`STUDIES`].
 
 pub mod accept;
 pub mod bench;

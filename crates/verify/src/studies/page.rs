@@ -1,4 +1,5 @@
-//! One page a study: verdicts, constants, tables and its picture, in a file that needs nothing else.
+//! One page a study: verdicts, constants, tables and its picture, in a file that needs nothing
+//! else.
 //!
 //! ```text
 //! title

@@ -1,7 +1,7 @@
 //! Lines as SVG: axes with round numbers, a name beside each line's colour.
 //!
-//! Worked example: values from 0 to 22.7 get marks at 0, 5, 10, 15 and 20, the largest of 1, 2, 5 times a
-//! power of ten that gives at least four steps.
+//! Worked example: values from 0 to 22.7 get marks at 0, 5, 10, 15 and 20, the largest of 1, 2, 5
+//! times a power of ten that gives at least four steps.
 
 use std::fmt::Write;
 

@@ -1,10 +1,11 @@
-//! `pstate-holdoff`: intel_pstate's PID controller waits 12 instead of 3 sample times before it takes a
-//! late sample for idleness (February 2016).
+//! `pstate-holdoff`: intel_pstate's PID controller waits 12 instead of 3 sample times before it
+//! takes a late sample for idleness (February 2016).
 //!
-//! The sampling timer is deferrable: it fires at a tick that finds its CPU awake. Worked example: between two
-//! long pieces of its load a client of dbench flushes 23 times in a row, 1.1 ms of waiting and some 20 µs of work each.
-//! No tick meets it awake for 26 ms or more. With a hold-off of 30 ms the next sample is late and the
-//! P-state falls from 26 to 13 in one step; then it climbs by one each 10 ms. With 120 ms nothing happens.
+//! The sampling timer is deferrable: it fires at a tick that finds its CPU awake. Worked example:
+//! between two long pieces of its load a client of dbench flushes 23 times in a row, 1.1 ms of
+//! waiting and some 20 µs of work each. No tick meets it awake for 26 ms or more. With a hold-off
+//! of 30 ms the next sample is late and the P-state falls from 26 to 13 in one step; then it climbs
+//! by one each 10 ms. With 120 ms nothing happens.
 //!
 //! Two prices are fitted to the unpatched column of dbench. iozone is not predicted.
 

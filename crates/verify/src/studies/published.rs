@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Worked example: of `burst`, the printed run's p50 and maximum are `calibrate`, its p90 is
-//! `predict`. The predictor gets 19,872 and 22,727 µs, and a [`Question`] that names the p90 and its
-//! unit but has no field for what was printed.
+//! `predict`. The predictor gets 19,872 and 22,727 µs, and a [`Question`] that names the p90 and
+//! its unit but has no field for what was printed.
 
 use schedcast_lab::error::{Diagnostic, Error, Result};
 use schedcast_lab::metrics::Better;
@@ -176,8 +176,8 @@ impl Published {
         }
     }
 
-    /// The row of the unpatched kernel that belongs to a patched one: the same figure, or the only one
-    /// of that metric where the point itself names the change (`burst 100000`).
+    /// The row of the unpatched kernel that belongs to a patched one: the same figure, or the only
+    /// one of that metric where the point itself names the change (`burst 100000`).
     pub(super) fn base_of(&self, patched: &Row) -> Option<&Row> {
         let asked = &patched.question;
         let base = || {

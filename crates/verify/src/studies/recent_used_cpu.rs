@@ -1,12 +1,13 @@
 //! `recent-used-cpu`: a task may return to the CPU it used before the last (Linux 4.16).
 //!
-//! The client of dbench on XFS is woken by a kernel worker on its own CPU, which therefore is not idle,
-//! and 4.15 sends it to the next idle one. Worked example with a client that is awake 94 % of the time: over 8 CPUs
-//! that is 12 % for each, which hardware-managed P-states leave at a low clock; between two CPUs it is 47 %
-//! for each, and both run at the full clock.
+//! The client of dbench on XFS is woken by a kernel worker on its own CPU, which therefore is not
+//! idle, and 4.15 sends it to the next idle one. Worked example with a client that is awake 94 % of
+//! the time: over 8 CPUs that is 12 % for each, which hardware-managed P-states leave at a low
+//! clock; between two CPUs it is 47 % for each, and both run at the full clock.
 //!
-//! Two constants are fitted to the two known rows, 1 and 2 clients of the unpatched kernel: the share up to which
-//! the hardware leaves the lowest clock, and the share from which it gives the full one.
+//! Two constants are fitted to the two known rows, 1 and 2 clients of the unpatched kernel: the
+//! share up to which the hardware leaves the lowest clock, and the share from which it gives the
+//! full one.
 
 use schedcast_kernel::platform::Observation;
 use schedcast_lab::error::Result;
@@ -102,7 +103,8 @@ fn rates(scenarios: &[Scenario], metric: &str, seeds: u64, bench: &Bench) -> Res
     Ok(means.collect())
 }
 
-/// The shares that give the two known rows: a coarse grid, then every per cent around its best point.
+/// The shares that give the two known rows: a coarse grid, then every per cent around its best
+/// point.
 fn fit(
     base: &Scenario,
     known: &Calibration,

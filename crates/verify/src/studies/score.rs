@@ -1,9 +1,10 @@
 //! How far a prediction is off, beside two predictors that know nothing.
 //!
-//! The score is the mean of |ln(predicted ratio / published ratio)| over scored pairs of rows, patched
-//! over base. "No change" predicts a ratio of 1 everywhere, "+5 %" a gain of a twentieth: 1.05 where more
-//! is better, 1/1.05 where less is. Worked example: published 40 s → 32 s is a ratio of 0.8; no change
-//! scores |ln(1 / 0.8)| = 0.223, +5 % scores 0.174, and a prediction of 0.82 scores 0.025.
+//! The score is the mean of |ln(predicted ratio / published ratio)| over scored pairs of rows,
+//! patched over base. "No change" predicts a ratio of 1 everywhere, "+5 %" a gain of a twentieth:
+//! 1.05 where more is better, 1/1.05 where less is. Worked example: published 40 s → 32 s is a
+//! ratio of 0.8; no change scores |ln(1 / 0.8)| = 0.223, +5 % scores 0.174, and a prediction of
+//! 0.82 scores 0.025.
 
 use schedcast_lab::metrics::Better;
 use serde::Serialize;

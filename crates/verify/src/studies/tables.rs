@@ -1,7 +1,7 @@
 //! Published tables beside ours, in the layout they were published in.
 //!
-//! Worked example, mmtests: 309.82 → 327.01 MB/s prints as `309.82    327.01 (  5.55%)`, and ours next to it
-//! in the same form; the error is the difference of both changes, here in points.
+//! Worked example, mmtests: 309.82 → 327.01 MB/s prints as `309.82    327.01 (  5.55%)`, and ours
+//! next to it in the same form; the error is the difference of both changes, here in points.
 
 use schedcast_lab::metrics::Better;
 

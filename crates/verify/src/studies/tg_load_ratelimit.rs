@@ -1,13 +1,14 @@
 //! `tg-load-ratelimit`: a queue writes `tg->load_avg` at most once a millisecond (Linux 6.7).
 //!
-//! The counter of a group is one cache line. Every wakeup that changes CPUs writes it, and every enqueue and
-//! dequeue reads it. Worked example on two sockets: a transfer to a CPU of the other socket takes 155 ns, within the
-//! socket 65, in equal parts 110; three quarters of that keep others from the line. A write and the first read after
-//! it are 165 ns, two further reads with a quarter 55: no more than 4.5 million writes a second to either of two
-//! counters, whatever the number of CPUs. A wakeup makes one of them, and 168 pairs of UDP_RR want 12 million.
+//! The counter of a group is one cache line. Every wakeup that changes CPUs writes it, and every
+//! enqueue and dequeue reads it. Worked example on two sockets: a transfer to a CPU of the other
+//! socket takes 155 ns, within the socket 65, in equal parts 110; three quarters of that keep
+//! others from the line. A write and the first read after it are 165 ns, two further reads with a
+//! quarter 55: no more than 4.5 million writes a second to either of two counters, whatever the
+//! number of CPUs. A wakeup makes one of them, and 168 pairs of UDP_RR want 12 million.
 //!
-//! Fitted to the unpatched columns, and to the one row that is given for it (UDP_RR on SPR, 75 %): the price of
-//! kernel work, how long writes and reads hold a line, and what a migration costs.
+//! Fitted to the unpatched columns, and to the one row that is given for it (UDP_RR on SPR, 75 %):
+//! the price of kernel work, how long writes and reads hold a line, and what a migration costs.
 
 mod fit;
 mod load;
@@ -202,7 +203,8 @@ fn answer_hackbench(
     prediction: &mut Prediction,
 ) -> Result<()> {
     let table = format!("hackbench on {}", machine.name);
-    // Starting is slow compared with what one or two loops take: a tenth of a second and more is left to run.
+    // Starting is slow compared with what one or two loops take: a tenth of a second and more is
+    // left to run.
     let loops = |groups: u64| bench.pick(2500, 40) + bench.pick(12_500, 0) / groups;
     let loads = GROUPS.map(|groups| Load::hackbench(groups, loops(groups)));
     // Few tasks on many CPUs run into each other more or less by chance.

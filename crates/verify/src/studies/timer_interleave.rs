@@ -1,13 +1,13 @@
 //! `timer-interleave`: period timers that no longer expire all at once (Linux 6.4).
 //!
-//! Two groups may each use half of the machine's time: 1600 ms of CPU time in 100 ms with 32 threads, so
-//! 50 ms of every 100. When both periods begin at once, 64 threads run in the first half of each
-//! period, eight on every core, and nothing runs in the second half. When one begins 50 ms later, four
-//! threads run on every core all the time, and each is 1/0.69 times as fast.
+//! Two groups may each use half of the machine's time: 1600 ms of CPU time in 100 ms with 32
+//! threads, so 50 ms of every 100. When both periods begin at once, 64 threads run in the first
+//! half of each period, eight on every core, and nothing runs in the second half. When one begins
+//! 50 ms later, four threads run on every core all the time, and each is 1/0.69 times as fast.
 //!
-//! Worked example: alone, a group takes T1 = 27.6 s, both aligned T2 = 40.15 s, so L = 1 − T1/T2 = 0.3126.
-//! At an offset of 25 ms the groups share half of their run time, and take
-//! T1 / (1 − L/2) = 27.6 / 0.8437 = 32.7 s. Over uniform offsets the mean is T1·(−ln(1 − L)/L) = 33.1 s.
+//! Worked example: alone, a group takes T1 = 27.6 s, both aligned T2 = 40.15 s, so L = 1 − T1/T2 =
+//! 0.3126. At an offset of 25 ms the groups share half of their run time, and take T1 / (1 − L/2) =
+//! 27.6 / 0.8437 = 32.7 s. Over uniform offsets the mean is T1·(−ln(1 − L)/L) = 33.1 s.
 
 use schedcast_base::quantile::percentile;
 use schedcast_kernel::{Cpu, Ns};

@@ -1,7 +1,7 @@
 //! Drawing worlds: a seed first says which features its world uses, then what they are.
 //!
-//! A world is an experiment's file in pieces, so that a shorter world is one with pieces taken away, and the last one left
-//! is a file that `schedcast run` reads.
+//! A world is an experiment's file in pieces, so that a shorter world is one with pieces taken
+//! away, and the last one left is a file that `schedcast run` reads.
 
 use std::fmt::Write;
 

@@ -116,7 +116,8 @@ impl Ways {
     }
 }
 
-/// What two outcomes that should be equal differ in; only in their events unless they are compared `whole`.
+/// What two outcomes that should be equal differ in; only in their events unless they are compared
+/// `whole`.
 fn difference(first: &Outcome, other: &Outcome, whole: bool) -> Option<String> {
     if first.event_hash != other.event_hash {
         let hashes = [first.event_hash, other.event_hash].map(|hash| format!("{hash:016x}"));

@@ -1,8 +1,8 @@
 //! The shortest world that still breaks.
 //!
-//! Pieces are taken away one at a time, and time by halves, as long as what is left breaks with the same words; numbers
-//! among the words do not count. A world without a piece that another one needs is refused, which is not broken, so the
-//! piece stays.
+//! Pieces are taken away one at a time, and time by halves, as long as what is left breaks with the
+//! same words; numbers among the words do not count. A world without a piece that another one needs
+//! is refused, which is not broken, so the piece stays.
 
 use super::draw::Drawn;
 use super::run::{Verdict, judge};

@@ -122,7 +122,8 @@ impl Kind {
 mod tests {
     use super::*;
 
-    /// A fixed sample of the worlds that `make swarm` draws, with assertions and checks of overflow.
+    /// A fixed sample of the worlds that `make swarm` draws, with assertions and checks of
+    /// overflow.
     #[test]
     fn nothing_breaks_in_a_hundred_worlds() {
         let tally = Tally::of(0..100);

@@ -5,10 +5,11 @@
 //!          └─► simulations, one a seed  ──► predicted median                   ┴► error, verdict ──► page
 //! ```
 //!
-//! A figure passes when its error is within the target of its kind or the prediction lies between the smallest and the
-//! largest repeat. Worked example: a group used 1998, 2003 and 2011 ms of CPU time in three repeats and 2050 ms in
-//! simulation. The error is 2050 / 2003 − 1 = 2.3 %, within the 3 % of CPU times: it passes, although 2050 lies outside
-//! the repeats. Figures that are next to nothing on both sides are not judged: their errors would say nothing.
+//! A figure passes when its error is within the target of its kind or the prediction lies between
+//! the smallest and the largest repeat. Worked example: a group used 1998, 2003 and 2011 ms of CPU
+//! time in three repeats and 2050 ms in simulation. The error is 2050 / 2003 − 1 = 2.3 %, within
+//! the 3 % of CPU times: it passes, although 2050 lies outside the repeats. Figures that are next
+//! to nothing on both sides are not judged: their errors would say nothing.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -178,7 +179,8 @@ pub struct Measured {
 }
 
 impl Twin {
-    /// Both sides of `scenario`, an experiment and a variant: measured on `date` on `kernel`, simulated with one outcome a seed.
+    /// Both sides of `scenario`, an experiment and a variant: measured on `date` on `kernel`,
+    /// simulated with one outcome a seed.
     pub fn of(
         scenario: String,
         (date, kernel): (String, String),
@@ -197,7 +199,8 @@ impl Twin {
         }
     }
 
-    /// The same measurement beside another simulation: of the figures that are kept, those that it still has.
+    /// The same measurement beside another simulation: of the figures that are kept, those that it
+    /// still has.
     pub fn predict_again(&mut self, simulated: &Scenario, outcomes: &[Outcome]) {
         self.simulated = simulated_as(simulated, outcomes);
         self.rows.retain_mut(|row| {
@@ -222,7 +225,8 @@ fn simulated_as(simulated: &Scenario, outcomes: &[Outcome]) -> String {
     )
 }
 
-/// The simulated figure that counts what `metric` counts for real: CPU time is what the kernel charged.
+/// The simulated figure that counts what `metric` counts for real: CPU time is what the kernel
+/// charged.
 fn simulated_name(metric: &str) -> Cow<'_, str> {
     match metric.strip_suffix("/cpu_time") {
         Some(name) => format!("{name}/charged_time").into(),

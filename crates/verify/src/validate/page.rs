@@ -116,7 +116,8 @@ The guest was translated, a thread of the host for each of its CPUs, by the host
 `schedcast calibrate --on vm:…`. Other work of the host slows it down and disturbs it, so shares and counts say more than rates. Nothing is recorded; wakeups and \
 changes of CPU are counted in runs of their own.\n\n";
 
-/// The page of all scenarios that were ever measured into one file; `reasons` say of scenarios why figures are far off.
+/// The page of all scenarios that were ever measured into one file; `reasons` say of scenarios why
+/// figures are far off.
 pub fn render_page(twins: &[Twin], reasons: &BTreeMap<String, String>) -> String {
     let kernels: std::collections::BTreeSet<&str> =
         twins.iter().map(|twin| twin.kernel.as_str()).collect();

@@ -1,16 +1,21 @@
-//! A simulation begins and ends as a real run does: with ticks that strike at any time, and with its last program.
+//! A simulation begins and ends as a real run does: with ticks that strike at any time, and with
+//! its last program.
 //!
-//! A simulation begins with a tick, a real run anywhere between two. Where threads wake by timers beside others that compute,
-//! this decides for the whole run who is preempted when: rt-app's `runtime` events of 1.5, 6 and 4 ms beside two hogs used 1.22 s
-//! of CPU time in every run that began with a tick, and 1.03 to 1.19 s in three real ones. So each seed has its ticks elsewhere.
-//! Worked example at 250 Hz: seeds 0, 1, 2 and 3 have their first ticks 0, 2.47, 0.94 and 3.42 ms after the start.
+//! A simulation begins with a tick, a real run anywhere between two. Where threads wake by timers
+//! beside others that compute, this decides for the whole run who is preempted when: rt-app's
+//! `runtime` events of 1.5, 6 and 4 ms beside two hogs used 1.22 s of CPU time in every run that
+//! began with a tick, and 1.03 to 1.19 s in three real ones. So each seed has its ticks elsewhere.
+//! Worked example at 250 Hz: seeds 0, 1, 2 and 3 have their first ticks 0, 2.47, 0.94 and 3.42 ms
+//! after the start.
 //!
-//! A program of 4 s that is throttled when they are over ends in its group's next period, and what is counted of real groups is
-//! counted until then. Four hogs with 300 of every 400 ms are throttled from 3.96 s on, so that they see at 4.00 s that their
-//! time is over: 11 periods and not 10.
+//! A program of 4 s that is throttled when they are over ends in its group's next period, and what
+//! is counted of real groups is counted until then. Four hogs with 300 of every 400 ms are
+//! throttled from 3.96 s on, so that they see at 4.00 s that their time is over: 11 periods and
+//! not 10.
 //!
-//! Where periods end has as little to do with the start of the programs. A window from 0.5 to 4 s has the ends of 8 periods of 400 ms
-//! or of 9, and loads of 30 ms that find their group's period just begun are throttled less than those that find it half used.
+//! Where periods end has as little to do with the start of the programs. A window from 0.5 to 4 s
+//! has the ends of 8 periods of 400 ms or of 9, and loads of 30 ms that find their group's period
+//! just begun are throttled less than those that find it half used.
 
 use schedcast_kernel::Ns;
 use schedcast_lab::error::Result;
@@ -31,8 +36,9 @@ pub fn tick_phase_ns(seed: u64, tick_ns: Ns) -> Ns {
 /// Programs that have not ended so long after a scenario's duration are ended, on both sides.
 pub const GRACE_NS: Ns = 3_000_000_000;
 
-/// Whether a real run of `scenario` is measured until its programs end. rt-app's threads end with the time its file
-/// gives them, which is the scenario's, and in a window (after a warm-up) nothing needs to end.
+/// Whether a real run of `scenario` is measured until its programs end. rt-app's threads end with
+/// the time its file gives them, which is the scenario's, and in a window (after a warm-up) nothing
+/// needs to end.
 fn ends_with_programs(scenario: &Scenario) -> bool {
     let endless = scenario.programs.iter().any(|program| {
         let Action::Run(words) = &program.action.value else {
@@ -43,13 +49,15 @@ fn ends_with_programs(scenario: &Scenario) -> bool {
     scenario.warmup_ns == 0 && !endless
 }
 
-/// The fractional part of the square root of 2, in millionths: seeds fill periods as evenly as ticks, at other places.
+/// The fractional part of the square root of 2, in millionths: seeds fill periods as evenly as
+/// ticks, at other places.
 const ROOT_OF_TWO: u64 = 414_214;
 /// That of the square root of 3, for groups that have phases of their own.
 const ROOT_OF_THREE: u64 = 732_051;
 
-/// Real groups are limited long after their machine has booted, so their periods end at any time after programs start:
-/// together before 6.4, where they end at multiples of the period since the boot, and each group for itself from then on.
+/// Real groups are limited long after their machine has booted, so their periods end at any time
+/// after programs start: together before 6.4, where they end at multiples of the period since the
+/// boot, and each group for itself from then on.
 fn set_period_phases(scenario: &mut Scenario, seed: u64) {
     let own = scenario.kernel.rules.timer_interleave;
     let longest_us = scenario.cgroups.values().map(|group| group.period_us).max();
@@ -62,7 +70,8 @@ fn set_period_phases(scenario: &mut Scenario, seed: u64) {
     }
 }
 
-/// A simulator as a real run: each seed has ticks of its own, and programs that end by themselves do.
+/// A simulator as a real run: each seed has ticks of its own, and programs that end by themselves
+/// do.
 pub struct AsReal<'a, S>(pub &'a S);
 
 impl<S: Simulate> Simulate for AsReal<'_, S> {

@@ -1,5 +1,6 @@
-// Looks at the page it stands on as a reader with weak sight, a screen reader or only a keyboard would, and leaves
-// what it found as JSON in an element called "audit": contrasts as WCAG 2 computes them, names of controls, visible focus.
+// Looks at the page it stands on as a reader with weak sight, a screen reader or only a keyboard
+// would, and leaves what it found as JSON in an element called "audit": contrasts as WCAG 2
+// computes them, names of controls, visible focus.
 "use strict";
 (() => {
   const channel = (value) => {
@@ -103,8 +104,9 @@
     left.textContent = JSON.stringify({ dark, wide, contrasts: contrasts(), colours: colours(), controls: controls(), pictures: pictures() });
     document.body.append(left);
   };
-  // Plots are drawn in the first frame. Frames come by the clock on the wall, but the timers of a browser with a budget of virtual time
-  // do not wait for it: each round passes some real time with arithmetic.
+  // Plots are drawn in the first frame. Frames come by the clock on the wall, but the timers of a
+  // browser with a budget of virtual time do not wait for it: each round passes some real time with
+  // arithmetic.
   const whenDrawn = () => {
     const plots = [...document.querySelectorAll("#page .plot")];
     if (plots.every((plot) => plot.querySelector("canvas"))) return look();

@@ -1,4 +1,5 @@
-//! axe-core on every kind of page. It is no part of the repository: `npm install` in crates/present/report brings it.
+//! axe-core on every kind of page. It is no part of the repository: `npm install` in
+//! crates/present/report brings it.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,7 +48,8 @@ fn broken(
     rows.map(|row| row.as_str().unwrap().to_string()).collect()
 }
 
-/// Report, served page, a study and the list of studies, at the widths of a telephone and a laptop, light and dark.
+/// Report, served page, a study and the list of studies, at the widths of a telephone and a laptop,
+/// light and dark.
 #[test]
 fn axe_finds_nothing_on_any_page() {
     let (Some(browser), Some(checker)) = (browser(), checker()) else {

@@ -1,5 +1,6 @@
-// Looks at the page it stands on as a reader does: what the first screen says, whether something moves or loads, and
-// what the keyboard reaches. Leaves what it found as JSON in an element called "looked".
+// Looks at the page it stands on as a reader does: what the first screen says, whether something
+// moves or loads, and what the keyboard reaches. Leaves what it found as JSON in an element called
+// "looked".
 "use strict";
 (() => {
   const panel = () => {

@@ -1,5 +1,5 @@
-// Uses the timeline of the page it stands on as a reader does, and leaves what it says as JSON in an element called
-// "timeline".
+// Uses the timeline of the page it stands on as a reader does, and leaves what it says as JSON in
+// an element called "timeline".
 "use strict";
 (() => {
   const box = () => document.querySelector("#timeline");

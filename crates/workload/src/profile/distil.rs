@@ -1,8 +1,9 @@
 //! From a replay to services: what stays of a recording when its events are forgotten.
 //!
-//! Servers of [exchanges](crate::replay::Exchange) become a service with their client. All other threads of one name and
-//! group become one whose requests are their wakeups: who woke them is forgotten, how often and for how much work is kept.
-//! Threads that use next to nothing are left out.
+//! Servers of [exchanges](crate::replay::Exchange) become a service with their client. All other
+//! threads of one name and group become one whose requests are their wakeups: who woke them is
+//! forgotten, how often and for how much work is kept. Threads that use next to nothing are left
+//! out.
 
 use super::{Arrivals, Client, Gaps, Io, MILLION, Service};
 use crate::replay::{
@@ -286,8 +287,9 @@ fn distilled(
     })
 }
 
-/// Pieces of a request, and the mean gap between two. Where the pieces do not divide evenly, requests come as often as it takes
-/// to have all pieces: 130 of 100 requests in a second are one a request, 130 times a second.
+/// Pieces of a request, and the mean gap between two. Where the pieces do not divide evenly,
+/// requests come as often as it takes to have all pieces: 130 of 100 requests in a second are one a
+/// request, 130 times a second.
 pub(super) fn pace(duration_ns: u64, pieces: usize, requests: usize) -> (u32, u64) {
     let fan_out = ((pieces + requests / 2) / requests.max(1)).max(1);
     let mean_gap_ns = u128::from(duration_ns) * fan_out as u128 / pieces.max(1) as u128;
@@ -318,8 +320,9 @@ fn gaps(due_ns: &[i64]) -> Gaps {
     Gaps::Quantiles(quantiles(gaps.into_iter().map(share).collect()))
 }
 
-/// Quantiles of these values at equal steps of probability, from the smallest to the largest. The largest is moved such
-/// that the mean of what is drawn is the mean of the values: what a service uses matters more than its very worst request.
+/// Quantiles of these values at equal steps of probability, from the smallest to the largest. The
+/// largest is moved such that the mean of what is drawn is the mean of the values: what a service
+/// uses matters more than its very worst request.
 pub(super) fn quantiles(mut values: Vec<u64>) -> Vec<u64> {
     values.sort_unstable();
     let Some(last) = values.len().checked_sub(1) else {

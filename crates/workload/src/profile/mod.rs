@@ -1,17 +1,20 @@
 //! Stationary workloads: services described by numbers instead of events.
 //!
-//! A [`Service`] is a pool of threads that take requests. Where a [replay](crate::replay) does what one recording shows,
-//! request by request, a service draws: when the next request comes, how much CPU time it needs, whether it waits for a
-//! device. So it can be run longer than it was recorded, faster, slower, and with other numbers of threads; what it loses is
-//! everything that is not in its numbers, such as requests that are expensive together.
+//! A [`Service`] is a pool of threads that take requests. Where a [replay](crate::replay) does what
+//! one recording shows, request by request, a service draws: when the next request comes, how much
+//! CPU time it needs, whether it waits for a device. So it can be run longer than it was recorded,
+//! faster, slower, and with other numbers of threads; what it loses is everything that is not in
+//! its numbers, such as requests that are expensive together.
 //!
-//! [`Profile::distil`] makes services of a replay; [`Service::compile`] makes programs of a service.
+//! [`Profile::distil`] makes services of a replay; [`Service::compile`] makes programs of a
+//! service.
 //!
 //! # Worked example
 //!
-//! `recordings/postgres-quota`: 1170 requests in 29.5 s are 39.7 a second. The gaps between their schedules have mean
-//! 25.2 ms and nearly the same standard deviation: they are `Poisson`. Eight threads took them; half of the requests need
-//! less than 9.8 ms of CPU time. Twice the rate are gaps of 12.6 ms.
+//! `recordings/postgres-quota`: 1170 requests in 29.5 s are 39.7 a second. The gaps between their
+//! schedules have mean 25.2 ms and nearly the same standard deviation: they are `Poisson`. Eight
+//! threads took them; half of the requests need less than 9.8 ms of CPU time. Twice the rate are
+//! gaps of 12.6 ms.
 
 mod compile;
 mod distil;

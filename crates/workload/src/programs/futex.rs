@@ -5,9 +5,10 @@
 //! takes the 1 back. So a post to a thread that does not wait yet costs a system call but is not
 //! lost, and a second one costs nothing. The list is last in, first out.
 //!
-//! Worked example, three workers behind one message thread: they finish in the order 1, 2, 3 and put
-//! themselves before the head, so the list is 3, 2, 1; the first to finish also wakes the message
-//! thread, which takes the whole list, stamps each worker with one time and wakes 3, then 2, then 1.
+//! Worked example, three workers behind one message thread: they finish in the order 1, 2, 3 and
+//! put themselves before the head, so the list is 3, 2, 1; the first to finish also wakes the
+//! message thread, which takes the whole list, stamps each worker with one time and wakes 3, then
+//! 2, then 1.
 
 use schedcast_sim::program::{Arithmetic, Compare};
 use schedcast_sim::workload::WordId;

@@ -225,8 +225,8 @@ pub fn compile(
 }
 
 impl Running {
-    /// Whether a metric of the workload is this program's own: [`Running::metrics`] makes of it what
-    /// users see.
+    /// Whether a metric of the workload is this program's own: [`Running::metrics`] makes of it
+    /// what users see.
     pub fn records(&self, metric: &str) -> bool {
         let own = metric
             .strip_prefix(self.name.as_str())

@@ -1,8 +1,8 @@
 //! Interface of a program's model once its run is over.
 //!
-//! A tool ([`Tool`](super::Tool)) compiles a command line and leaves a model behind, mostly the options it
-//! read. A new benchmark is a folder with a table of flags, a compiler and this trait, and its line in
-//! [`TOOLS`](super::TOOLS).
+//! A tool ([`Tool`](super::Tool)) compiles a command line and leaves a model behind, mostly the
+//! options it read. A new benchmark is a folder with a table of flags, a compiler and this trait,
+//! and its line in [`TOOLS`](super::TOOLS).
 
 use std::fmt::Debug;
 
@@ -10,8 +10,8 @@ use super::results::{MetricMap, Results};
 
 /// A command that was compiled.
 pub(super) trait Model: Debug + Send + Sync {
-    /// How long it runs at the most if every task gets to run, as far as the command says: the run time
-    /// of schbench, the timeout of stress-ng. `None` = until its work is done.
+    /// How long it runs at the most if every task gets to run, as far as the command says: the run
+    /// time of schbench, the timeout of stress-ng. `None` = until its work is done.
     fn length_ns(&self) -> Option<u64> {
         None
     }
@@ -36,8 +36,8 @@ pub(super) trait Model: Debug + Send + Sync {
         false
     }
 
-    /// Whether what its tasks record is for users as it is; otherwise [`Model::metrics`] makes of it what
-    /// they see.
+    /// Whether what its tasks record is for users as it is; otherwise [`Model::metrics`] makes of
+    /// it what they see.
     fn records_for_users(&self) -> bool {
         false
     }

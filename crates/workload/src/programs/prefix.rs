@@ -1,11 +1,12 @@
-//! Commands that start another command: `taskset`, `chrt`, `nice`, `numactl`, `timeout` and `systemd-run`.
+//! Commands that start another command: `taskset`, `chrt`, `nice`, `numactl`, `timeout` and
+//! `systemd-run`.
 //!
 //! Each changes one attribute of the process it starts, and all children inherit it. Several may
 //! stand in a row, as in a shell.
 //!
-//! Worked example: `taskset -c 2,3 chrt -f 10 timeout 5 cyclictest -t 2` starts `cyclictest` on CPUs
-//! 2 and 3 as SCHED_FIFO with priority 10, and ends it after 5 seconds. The words of the started
-//! program are numbered as typed, so its `-t` is word 9 of an error message.
+//! Worked example: `taskset -c 2,3 chrt -f 10 timeout 5 cyclictest -t 2` starts `cyclictest` on
+//! CPUs 2 and 3 as SCHED_FIFO with priority 10, and ends it after 5 seconds. The words of the
+//! started program are numbered as typed, so its `-t` is word 9 of an error message.
 
 use schedcast_kernel::Cpu;
 use schedcast_kernel::cpuset::CpuSet;
@@ -198,7 +199,8 @@ pub(super) fn skip(words: &[String]) -> Result<usize, CommandError> {
     each(words, |_, _| Ok(()))
 }
 
-/// Number of words that the prefixes take; 0 where they are mistaken, which is found when the program is compiled.
+/// Number of words that the prefixes take; 0 where they are mistaken, which is found when the
+/// program is compiled.
 pub fn length(words: &[String]) -> usize {
     skip(words).unwrap_or(0)
 }
@@ -215,7 +217,8 @@ pub fn read(words: &[String], machine: &Machine) -> Result<Prefixes, CommandErro
     Ok(prefixes)
 }
 
-/// The unit that a command line makes by `systemd-run`; mistakes of it are found when the program is compiled.
+/// The unit that a command line makes by `systemd-run`; mistakes of it are found when the program
+/// is compiled.
 pub fn unit(words: &[String], cpus: usize) -> Option<Unit> {
     let machine = Machine { cpus, nodes: &[] };
     let named = |word: &String| word.rsplit('/').next() == Some(unit::TOOL.name);
@@ -231,8 +234,8 @@ pub fn unit(words: &[String], cpus: usize) -> Option<Unit> {
     prefixes.unit
 }
 
-/// The command line as a shell would start it in the unit's group: without `systemd-run`, whose attributes of the process
-/// other prefixes set.
+/// The command line as a shell would start it in the unit's group: without `systemd-run`, whose
+/// attributes of the process other prefixes set.
 pub fn within_unit(words: &[String], cpus: usize) -> Vec<String> {
     let Some(at) = words
         .iter()

@@ -3,7 +3,8 @@
 //! Every price belongs to one system call or one user-space step, never to a benchmark, and was
 //! measured alone, in a loop of one process that no other process talks to. The bare system call
 //! (`getppid`, 157 ns there) is taken off, because the machine charges it already. Worked example:
-//! writing 100 bytes into a pipe took 265 to 290 ns; less 157 that is 120, of which 7 are the bytes.
+//! writing 100 bytes into a pipe took 265 to 290 ns; less 157 that is 120, of which 7 are the
+//! bytes.
 //!
 //! The defaults are medians of 101 batches on one CPU of a virtual AMD EPYC (2 CPUs, Linux 6.18,
 //! November 2026), repeatable within 15 %. [`Prices::with`] puts another machine's in their place.
@@ -157,7 +158,8 @@ prices! {
     pgbench_statement_ns = 3200,
     /// CPU time of a backend for one transaction of `pgbench -S`.
     pgbench_select_ns = 11_500,
-    /// … of `pgbench -N`: on one CPU the server took 115 to 126 µs for one, 157 to 165 for one of `pgbench`.
+    /// … of `pgbench -N`: on one CPU the server took 115 to 126 µs for one, 157 to 165 for one of
+    /// `pgbench`.
     pgbench_simple_update_ns = 83_000,
     /// … of `pgbench`.
     pgbench_tpcb_ns = 115_000,
@@ -193,11 +195,13 @@ prices! {
     wrk_request_ns = 6100,
     /// CPU time of nginx for a small file besides receiving the request and sending the reply.
     nginx_request_ns = 6500,
-    /// A `write` to a file whose pages are in memory: 1 KB records take 0.96 µs on ext4, less the bytes.
+    /// A `write` to a file whose pages are in memory: 1 KB records take 0.96 µs on ext4, less the
+    /// bytes.
     file_write_call_ns = 680,
     /// Each byte of it: 64 KB records at 12.1 GB/s.
     file_write_byte_ps = 79,
-    /// Each byte of a `write` that makes a file longer, with its new pages: 64 KB records at 4.7 GB/s.
+    /// Each byte of a `write` that makes a file longer, with its new pages: 64 KB records at
+    /// 4.7 GB/s.
     file_extend_byte_ps = 200,
     /// A `read` from a file whose pages are in memory: 1 KB records take 0.65 µs.
     file_read_call_ns = 440,
@@ -205,23 +209,28 @@ prices! {
     file_read_byte_ps = 50,
     /// Time for a page of which a call writes or reads only a part, as if it were the whole.
     file_page_ns = 0,
-    /// How much of the bytes' time is waiting for memory at the nominal clock, %: it stays when the clock changes.
+    /// How much of the bytes' time is waiting for memory at the nominal clock, %: it stays when the
+    /// clock changes.
     file_memory_percent = 0,
     /// Each byte that goes to the storage device (2 GB/s), where much of it is written at once.
     storage_byte_ps = 500,
     /// CPU time for each byte that `fsync` writes back: 205.5 MB took 9.6 ms (6.6 to 11.4).
     write_back_byte_ps = 47,
-    /// Each byte of a file that is freed, its pages taken out of the page cache: 205.5 MB took 13.6 ms.
+    /// Each byte of a file that is freed, its pages taken out of the page cache: 205.5 MB took
+    /// 13.6 ms.
     file_free_byte_ps = 66,
-    /// Mean of what the disk takes longer for the commit that frees a large file's blocks; 0: no longer.
+    /// Mean of what the disk takes longer for the commit that frees a large file's blocks; 0: no
+    /// longer.
     file_free_commit_ns = 0,
-    /// PostgreSQL's statements against the tables', in thousandths: 2000 is a machine of half the speed.
+    /// PostgreSQL's statements against the tables', in thousandths: 2000 is a machine of half the
+    /// speed.
     postgres_permille = 1000,
     /// Duration of a loop of rt-app while it runs, in thousandths of the duration that its
     /// calibration found before: calibration keeps the fastest of its tries and whole nanoseconds.
     /// For files that ask for a calibration.
     rt_app_loop_permille = 1000,
-    /// stress-ng's methods against the table's, in thousandths: 2000 is a machine of half the speed.
+    /// stress-ng's methods against the table's, in thousandths: 2000 is a machine of half the
+    /// speed.
     stress_ng_permille = 1000,
 }
 

@@ -1,15 +1,15 @@
 //! Parser of text that a real tool printed, into metrics: the other direction of
 //! [`super::Running::report`].
 //!
-//! Worked example: the line `T: 0 ( 2417) P:80 I:1000 C:   1500 Min:     14 Act:   16 Avg:   16 Max:     97`
-//! of cyclictest is `cyclictest/latency.min` 14, `.avg` 16, `.max` 97 and `.count` 1500. Names and units
-//! are those of the simulation, so both can stand in one table.
+//! Worked example: the line `T: 0 ( 2417) P:80 I:1000 C: 1500 Min: 14 Act: 16 Avg: 16 Max:
+//! 97` of cyclictest is `cyclictest/latency.min` 14, `.avg` 16, `.max` 97 and `.count` 1500. Names
+//! and units are those of the simulation, so both can stand in one table.
 
 use super::MetricMap;
 use super::start::metric_name;
 
-/// Metrics in what a tool printed, under the program's name. `tool` is [`super::Tool::name`]; of a tool
-/// that prints nothing to be compared the map is empty.
+/// Metrics in what a tool printed, under the program's name. `tool` is [`super::Tool::name`]; of a
+/// tool that prints nothing to be compared the map is empty.
 pub fn metrics(tool: &str, words: &[String], name: &str, text: &str) -> MetricMap {
     let mut map = MetricMap::new();
     let mut put = |metric: &str, value: Option<f64>| {
@@ -31,7 +31,8 @@ pub fn metrics(tool: &str, words: &[String], name: &str, text: &str) -> MetricMa
             cyclictest(text, if nanoseconds { 1000.0 } else { 1.0 }, &mut put);
         }
         "schbench" | "schbench-classic" => {
-            // The old tool has one kind: of requests when it was told how many, of wakeups otherwise.
+            // The old tool has one kind: of requests when it was told how many, of wakeups
+            // otherwise.
             let asked = |word: &String| word.starts_with("-R") || word.starts_with("--rps");
             let only = match words.iter().any(asked) {
                 true => "request_latency",

@@ -1,8 +1,9 @@
 //! `systemd-run`: a command in a group of its own, with the limits of a unit.
 //!
-//! Worked example: `systemd-run --scope -p CPUQuota=50% -p Nice=5 hackbench -g 2` starts `hackbench` with nice value 5 in
-//! `/system.slice/run-hackbench.scope`, whose `cpu.max` is `50000 100000`. The reader of the experiment makes the group; the attributes of
-//! the process are set here.
+//! Worked example: `systemd-run --scope -p CPUQuota=50% -p Nice=5 hackbench -g
+//! 2` starts `hackbench` with nice value 5 in `/system.slice/run-hackbench.scope`, whose `cpu.max` is `50000
+//! 100000`. The reader of the experiment makes the group; the attributes of the process are set
+//! here.
 
 use schedcast_base::names::suggestion;
 use schedcast_kernel::task::Policy;

@@ -1,9 +1,10 @@
 //! From runs and wakeups to activations and their steps.
 //!
-//! A thread's recording is turned into *marks* in the order of the trace: it is woken, it is switched
-//! in, it wakes another thread, an interrupt hits it, it sleeps. Folding the marks gives activations, each
-//! from one wakeup to the next sleep, and places every deed at the CPU time the thread had executed
-//! by then. Queueing, preemption and throttling vanish in that step: they lie between runs.
+//! A thread's recording is turned into *marks* in the order of the trace: it is woken, it is
+//! switched in, it wakes another thread, an interrupt hits it, it sleeps. Folding the marks gives
+//! activations, each from one wakeup to the next sleep, and places every deed at the CPU time the
+//! thread had executed by then. Queueing, preemption and throttling vanish in that step: they lie
+//! between runs.
 //!
 //! The rules that are not obvious:
 //!
@@ -14,8 +15,8 @@
 //!   nothing else does (`end_sleeps`).
 //! * Two wakings with no run between them: the first run is missing in the trace. It becomes an
 //!   activation of its own, with assumed work.
-//! * A sleep in state `D` does not end an activation. If an interrupt ends it, the device's delay is
-//!   kept relative to the sleep; if a thread does, the sleep waits for that thread.
+//! * A sleep in state `D` does not end an activation. If an interrupt ends it, the device's delay
+//!   is kept relative to the sleep; if a thread does, the sleep waits for that thread.
 //! * A thread that runs without ever having been woken was on a run queue when the recording
 //!   started, if that was recent; otherwise its wakeup is missing and it keeps the time of its
 //!   first run.
@@ -33,7 +34,8 @@ pub(super) struct Waking {
     pub cpu: u32,
     pub wakee: ThreadId,
     pub source: Source,
-    /// Thread that was current when a softirq woke: on its own behalf, or just interrupted. See `sends`.
+    /// Thread that was current when a softirq woke: on its own behalf, or just interrupted. See
+    /// `sends`.
     pub under: Option<ThreadId>,
     /// The wakee went to another CPU than the waker's.
     pub remote: bool,
@@ -60,10 +62,11 @@ pub(super) struct Deed {
 pub(super) enum DeedKind {
     /// It is woken, by this waking.
     Woken(usize),
-    /// It is runnable on this CPU (`sched_wakeup`, `sched_wakeup_new`); tells something only without
-    /// a waking.
+    /// It is runnable on this CPU (`sched_wakeup`, `sched_wakeup_new`); tells something only
+    /// without a waking.
     Appears { cpu: u32 },
-    /// It wakes another thread, by this waking; or is interrupted by a softirq that does, see `sends`.
+    /// It wakes another thread, by this waking; or is interrupted by a softirq that does, see
+    /// `sends`.
     Wakes(usize),
     /// It forks.
     Forks(ThreadId),
@@ -444,8 +447,8 @@ impl<'a> Folder<'a> {
 
 /// Runs and deeds as one list in the order of the trace.
 ///
-/// At the same event a wakeup comes before the switch in it shows, that before what the thread does,
-/// and a switch out last.
+/// At the same event a wakeup comes before the switch in it shows, that before what the thread
+/// does, and a switch out last.
 fn marks(runs: &[Run], deeds: &[Deed]) -> Vec<Mark> {
     let mut marks: Vec<Mark> = Vec::with_capacity(runs.len() * 2 + deeds.len());
     let mut before_ns = 0;
@@ -496,9 +499,10 @@ fn marks(runs: &[Run], deeds: &[Deed]) -> Vec<Mark> {
 
 /// Moves wakings that end a sleep behind the switch out with which it begins.
 ///
-/// A waker that finds a thread dequeued but still on its CPU, on the way to the switch, waits until the switch is done
-/// (`try_to_wake_up` spins on `on_cpu`). The trace has the waking up to some microseconds before the switch out, and
-/// `sched_wakeup` after it. A thread that is still queued just goes on instead: `sched_wakeup` follows at once.
+/// A waker that finds a thread dequeued but still on its CPU, on the way to the switch, waits until
+/// the switch is done (`try_to_wake_up` spins on `on_cpu`). The trace has the waking up to some
+/// microseconds before the switch out, and `sched_wakeup` after it. A thread that is still queued
+/// just goes on instead: `sched_wakeup` follows at once.
 fn end_sleeps(marks: &mut [Mark]) {
     // The waking of the run under way that no `sched_wakeup` has followed.
     let mut open = None;

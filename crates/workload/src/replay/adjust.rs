@@ -1,11 +1,12 @@
-//! Replays of something other than what was recorded: a part of the time, requests faster or slower, another number of
-//! threads, one cgroup with the rest as background.
+//! Replays of something other than what was recorded: a part of the time, requests faster or
+//! slower, another number of threads, one cgroup with the rest as background.
 //!
 //! # Worked example
 //!
-//! `recordings/postgres-quota`, a service of eight backends that are asked 40 times a second. With a rate of 2 the arrivals
-//! that make pgbench send come at half their times, 80 a second for 14.75 s; the machine's own threads keep theirs. With
-//! four threads the same requests go to four backends, and the fifth of a bunch waits.
+//! `recordings/postgres-quota`, a service of eight backends that are asked 40 times a second. With
+//! a rate of 2 the arrivals that make pgbench send come at half their times, 80 a second for
+//! 14.75 s; the machine's own threads keep theirs. With four threads the same requests go to four
+//! backends, and the fifth of a bunch waits.
 
 use super::error::ReplayError;
 use super::exchange::Exchange;
@@ -28,7 +29,8 @@ pub struct Adjust {
     pub work_permille: u64,
     /// Threads that take the requests of each pool.
     pub threads: Option<u32>,
-    /// The cgroup in question: all other threads but its clients keep the times they were recorded at.
+    /// The cgroup in question: all other threads but its clients keep the times they were recorded
+    /// at.
     pub foreground: Option<String>,
     /// How clients of services decide when to ask.
     pub client_loop: ClientLoop,
@@ -107,7 +109,8 @@ impl Adjust {
     }
 }
 
-/// Times of everything that makes clients ask, divided by the rate. Without clients that is all that comes from outside.
+/// Times of everything that makes clients ask, divided by the rate. Without clients that is all
+/// that comes from outside.
 fn scale_arrivals(replay: &mut Replay, permille: u64) {
     let scaled = |ns: u64| (u128::from(ns) * 1000 / u128::from(permille)) as u64;
     let mut clients: BTreeSet<ThreadId> = replay.exchanges.iter().map(|e| e.client).collect();
@@ -185,7 +188,8 @@ fn resize(replay: &mut Replay, index: usize, threads: u32) {
     replay.exchanges[index].asked = threads as usize;
 }
 
-/// Threads outside a group, except the clients of its servers, keep the times at which they were woken.
+/// Threads outside a group, except the clients of its servers, keep the times at which they were
+/// woken.
 fn keep_in_front(replay: &mut Replay, group: GroupIndex) {
     let of_thread = replay.threads.iter().map(|thread| thread.group);
     let mut front: BTreeSet<ThreadId> = groups::members_of(&replay.groups, of_thread, group)

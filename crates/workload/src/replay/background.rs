@@ -1,23 +1,30 @@
-//! A recording as background: its threads run beside something else, as they did when the machine was recorded.
+//! A recording as background: its threads run beside something else, as they did when the machine
+//! was recorded.
 //!
-//! A machine is never empty. Kernel threads look after memory, agents look every so many milliseconds whether there
-//! is something to do, and each of them takes a CPU for some µs from the task that runs there. A recording of an otherwise
-//! idle machine shows all of that, and [`Replay::add_background`] puts it behind any workload: threads wake when they
-//! woke in the recording, do the work they did, and wake each other as they did. Four things differ from a replay:
+//! A machine is never empty. Kernel threads look after memory, agents look every so many
+//! milliseconds whether there is something to do, and each of them takes a CPU for some µs from the
+//! task that runs there. A recording of an otherwise idle machine shows all of that, and
+//! [`Replay::add_background`] puts it behind any workload: threads wake when they woke in the
+//! recording, do the work they did, and wake each other as they did. Four things differ from a
+//! replay:
 //!
-//! * it goes round and round. A run enters the recording at a place that its seed draws, and when the recording is over
-//!   it begins anew, so that any run finds background, and runs under other seeds find other background;
-//! * all threads are there from the start, asleep as they have been for long. One that was forked while recording
-//!   begins with a wakeup at that time, and one that ended sleeps till the next round;
+//! * it goes round and round. A run enters the recording at a place that its seed draws, and when
+//!   the recording is over it begins anew, so that any run finds background, and runs under other
+//!   seeds find other background;
+//! * all threads are there from the start, asleep as they have been for long. One that was forked
+//!   while recording begins with a wakeup at that time, and one that ended sleeps till the next
+//!   round;
 //! * waits for another thread inside an activation take no time;
 //! * the recorder is left out, with its children and the tasks that it woke.
 //!
-//! Everything is counted under one name, [`NAME`], so that no figure of the workload has background in it.
+//! Everything is counted under one name, [`NAME`], so that no figure of the workload has background
+//! in it.
 //!
 //! # Worked example
 //!
-//! An agent woke 20 times a second for 30 µs in a recording of 60 s. Beside a benchmark of 2 s it wakes some 40 times.
-//! Seed 0 may find the agent's wakeups of 17.3 to 19.3 s, seed 1 those of 58.9 to 60 and of 0 to 0.9 s.
+//! An agent woke 20 times a second for 30 µs in a recording of 60 s. Beside a benchmark of 2 s it
+//! wakes some 40 times. Seed 0 may find the agent's wakeups of 17.3 to 19.3 s, seed 1 those of 58.9
+//! to 60 and of 0 to 0.9 s.
 
 use std::collections::BTreeSet;
 
@@ -200,7 +207,8 @@ struct Adding<'a> {
 }
 
 impl Adding<'_> {
-    /// A loop over the inbox; the number of a message is that of the activation among those of its thread.
+    /// A loop over the inbox; the number of a message is that of the activation among those of its
+    /// thread.
     fn program(&self, id: ThreadId) -> Result<Program, ProgramError> {
         let thread = &self.replay.threads[id.index()];
         let mut b = ProgramBuilder::new(format!("{NAME} {}-{}", thread.name, thread.pid));
@@ -292,7 +300,8 @@ impl Adding<'_> {
         arrivals
     }
 
-    /// When, on which CPU and in which context; `None` for what a member wakes, and for a task that a left-out task woke.
+    /// When, on which CPU and in which context; `None` for what a member wakes, and for a task that
+    /// a left-out task woke.
     fn woken_from_outside(&self, activation: &Activation) -> Option<(u64, u32, ArrivalContext)> {
         let thread = &self.replay.threads[activation.thread.index()];
         match activation.trigger {

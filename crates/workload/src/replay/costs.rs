@@ -1,18 +1,18 @@
 //! Costs that the simulator charges by itself, so that they are not charged twice.
 //!
-//! The time between a thread's switch in and its switch out is not all its own. It contains the rest
-//! of the context switch, the wakeups it did for others, the tick interrupts that arrived meanwhile.
-//! The simulator adds the same things again at the prices of its machine, so they are taken off the
-//! recorded time first, at those very prices: what the recorded machine spent beyond them stays with
-//! the thread as work.
+//! The time between a thread's switch in and its switch out is not all its own. It contains the
+//! rest of the context switch, the wakeups it did for others, the tick interrupts that arrived
+//! meanwhile. The simulator adds the same things again at the prices of its machine, so they are
+//! taken off the recorded time first, at those very prices: what the recorded machine spent beyond
+//! them stays with the thread as work.
 //!
 //! # Worked example
 //!
-//! An activation of 9 694 µs that was switched in twice, woke one thread and, at 250 Hz, met 9694/4000
-//! = 2.4235 ticks on average. At 1.3 µs a switch, 0.7 µs a wakeup and 1.5 µs a tick the simulator will
-//! add 2·1.3 + 0.7 + 2.4235·1.5 = 6.935 µs; 9 687.065 µs of work remain. A thread that ran for 2 µs keeps 0,
-//! never less. Had the woken thread gone to another CPU, the price of sending an interrupt there
-//! would come off, too.
+//! An activation of 9 694 µs that was switched in twice, woke one thread and, at 250 Hz, met
+//! 9694/4000 = 2.4235 ticks on average. At 1.3 µs a switch, 0.7 µs a wakeup and 1.5 µs a tick the
+//! simulator will add 2·1.3 + 0.7 + 2.4235·1.5 = 6.935 µs; 9 687.065 µs of work remain. A thread
+//! that ran for 2 µs keeps 0, never less. Had the woken thread gone to another CPU, the price of
+//! sending an interrupt there would come off, too.
 
 use schedcast_kernel::platform::Op;
 

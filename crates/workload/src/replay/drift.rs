@@ -1,8 +1,9 @@
 //! How much the work of a request drifted while it was recorded.
 //!
-//! A shared machine is faster at one time than at another: clocks, caches and other guests change over seconds. The same 190
-//! requests of PostgreSQL took 5.4 to 7.5 ms of CPU time each in twelve runs of 5 s, one after the other, with or without a
-//! limit, recorded or not, while the hypervisor took nothing. A forecast for another time must allow for that.
+//! A shared machine is faster at one time than at another: clocks, caches and other guests change
+//! over seconds. The same 190 requests of PostgreSQL took 5.4 to 7.5 ms of CPU time each in twelve
+//! runs of 5 s, one after the other, with or without a limit, recorded or not, while the hypervisor
+//! took nothing. A forecast for another time must allow for that.
 //!
 //! The requests of a group are cut into windows of equal number, and windows compared. Requests
 //! differ among themselves too: their part in the spread of windows' means is no drift, and is
@@ -19,8 +20,9 @@ const WINDOWS: usize = 8;
 const LEAST: usize = 16;
 
 impl Replay {
-    /// Deviation of a request's CPU time between windows of the recording, in thousandths of its mean; requests are the
-    /// activations of those threads of `group` whose figures are kept under `subject`. 0 where there are too few to tell.
+    /// Deviation of a request's CPU time between windows of the recording, in thousandths of its
+    /// mean; requests are the activations of those threads of `group` whose figures are kept under
+    /// `subject`. 0 where there are too few to tell.
     pub fn drift_permille(&self, group: GroupIndex, subject: &str) -> u64 {
         let members = self.members(group).into_iter();
         let own = members.filter(|id| self.threads[id.index()].subject == subject);

@@ -7,8 +7,8 @@
 //! client held back.
 //!
 //! An *exchange* is a pair of threads, client and server, of which the recording shows at least 20
-//! requests, each but the last answered, and no request sent before the answer to the one before. In
-//! the replay of an exchange a request is sent at the latest of
+//! requests, each but the last answered, and no request sent before the answer to the one before.
+//! In the replay of an exchange a request is sent at the latest of
 //!
 //! * the moment when the client gets to it, as recorded;
 //! * the moment when the server has answered the request before;
@@ -17,23 +17,23 @@
 //! # Pools
 //!
 //! A client with several connections often does not care which of them it uses: whoever has been
-//! free longest gets the next request. Then it matters under other limits that *some* server is free,
-//! not that the recorded one is. Exchanges of one client with servers of one kind (same name, same
-//! group) are a *pool* if the recording agrees: taken in order of sending, at least 95 in 100
+//! free longest gets the next request. Then it matters under other limits that *some* server is
+//! free, not that the recorded one is. Exchanges of one client with servers of one kind (same name,
+//! same group) are a *pool* if the recording agrees: taken in order of sending, at least 95 in 100
 //! requests went to the server that had been free longest. The servers of a pool are taken in that
 //! order in the replay, too, whatever server it was in the recording.
 //!
 //! # Schedules
 //!
-//! Some load generators send by a timetable and log it (`requests.csv`). A request that was sent late
-//! in the recording, together with the handling of an answer, might come in time under another
+//! Some load generators send by a timetable and log it (`requests.csv`). A request that was sent
+//! late in the recording, together with the handling of an answer, might come in time under another
 //! limit, and a request that follows an early answer must not come before its time. With the log
-//! both are known: the client gets a timer at the scheduled time of every request that was sent more
-//! than 1 ms after it, or that something else than a timer or device made it send.
+//! both are known: the client gets a timer at the scheduled time of every request that was sent
+//! more than 1 ms after it, or that something else than a timer or device made it send.
 //!
-//! The log names connections, not threads. The connection belongs to the server that is sent a request
-//! within 1 ms of most of its requests (at least four in five), and no server is given twice. Then
-//! its requests are paired one by one, in order.
+//! The log names connections, not threads. The connection belongs to the server that is sent a
+//! request within 1 ms of most of its requests (at least four in five), and no server is given
+//! twice. Then its requests are paired one by one, in order.
 //!
 //! # Latency
 //!
@@ -45,10 +45,10 @@
 //!
 //! Backend 8685 was asked at 5376.026 s and answered at 5376.134 708 s, after 108 ms under a
 //! throttled group. The next request of its connection was scheduled for 5376.146 723 s and sent at
-//! 5376.146 868 s. If another limit lets the answer come only at 5376.2 s, that request goes to another
-//! backend if one is free, otherwise it is sent then; if the answer comes at 5376.04 s, the request
-//! is still sent at 5376.146 868 s. All 1170 requests of that recording went to the backend that had
-//! been free longest: it is a pool.
+//! 5376.146 868 s. If another limit lets the answer come only at 5376.2 s, that request goes to
+//! another backend if one is free, otherwise it is sent then; if the answer comes at 5376.04 s, the
+//! request is still sent at 5376.146 868 s. All 1170 requests of that recording went to the backend
+//! that had been free longest: it is a pool.
 
 use super::Replay;
 use super::groups::GroupIndex;
@@ -78,9 +78,9 @@ pub struct Exchanged {
     /// Before this time, ns since the start of the recording, it must not be sent. `None` if its
     /// sender has its time from outside, or if the time is not known.
     pub not_before_ns: Option<u64>,
-    /// When it was due, ns since the start of the recording (negative before it): its schedule, or the
-    /// arrival from outside that made its sender send. `None` if an answer made it send: then it is due
-    /// when the client gets to it.
+    /// When it was due, ns since the start of the recording (negative before it): its schedule, or
+    /// the arrival from outside that made its sender send. `None` if an answer made it send: then
+    /// it is due when the client gets to it.
     pub due_ns: Option<i64>,
     /// From then to the answer, in the recording: from the log where there is one.
     pub latency_ns: Option<u64>,

@@ -186,8 +186,8 @@ fn charged(draft: &Draft, wakings: &[Waking], depth: u32) -> Charged {
 
 /// Sees to it that whatever waits for a thread is begun by that thread.
 ///
-/// An activation that a thread began must stand in one of that thread's activations as a deed. Where
-/// the waker has none to hold it (it may have been cut off by the end of the recording) the
+/// An activation that a thread began must stand in one of that thread's activations as a deed.
+/// Where the waker has none to hold it (it may have been cut off by the end of the recording) the
 /// activation keeps its time instead, and a wait is dropped.
 fn cut_loose(drafts: &mut [Draft], begun: &mut [Begun], wakings: &[Waking]) {
     let mut done = vec![false; wakings.len()];

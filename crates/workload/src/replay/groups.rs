@@ -1,16 +1,17 @@
 //! Which cpu cgroup each thread belongs to, and what limits the groups had.
 //!
 //! Membership is by pid. A thread that existed before the recording is where `before` of
-//! `cgroups.json` lists it, else where `after` does, else in the root group. A forked thread is where
-//! `after` lists it, else in its parent's group. Kernel threads are in the root group unless listed.
+//! `cgroups.json` lists it, else where `after` does, else in the root group. A forked thread is
+//! where `after` lists it, else in its parent's group. Kernel threads are in the root group unless
+//! listed.
 //!
 //! # Autogroups
 //!
 //! With autogroup on, fair user threads of the root group are scheduled in one group per session
-//! (`setsid`), each with the weight of a cgroup. The session is not in a trace. The rule taken here:
-//! a forked thread shares its parent's autogroup, all others share one with the threads whose names
-//! begin with the same letters (`agentd` and `agentd-worker` together, `pgbench` apart). It errs
-//! when one shell started two programs, or one program was started in two sessions.
+//! (`setsid`), each with the weight of a cgroup. The session is not in a trace. The rule taken
+//! here: a forked thread shares its parent's autogroup, all others share one with the threads whose
+//! names begin with the same letters (`agentd` and `agentd-worker` together, `pgbench` apart). It
+//! errs when one shell started two programs, or one program was started in two sessions.
 
 use super::threads::{Origin, ThreadId};
 use schedcast_base::cpu_stat::CpuStat;

@@ -76,11 +76,11 @@ pub struct MeasuredThreads {
     pub turn_latency: Quantiles,
     /// From wakeup to the reply, of activations that woke the thread which had begun them.
     pub reply_latency: Quantiles,
-    /// From when a request was due to when its client had the answer, for servers of exchanges; what
-    /// the client logged where it did.
+    /// From when a request was due to when its client had the answer, for servers of exchanges;
+    /// what the client logged where it did.
     pub request_latency: Quantiles,
-    /// The threads serve requests together, each of which is known from its arrival to its reply: see
-    /// [`super::Service`].
+    /// The threads serve requests together, each of which is known from its arrival to its reply:
+    /// see [`super::Service`].
     pub serves: bool,
     /// From wakeup to the first run.
     pub wakeup_latency: Quantiles,
@@ -88,7 +88,8 @@ pub struct MeasuredThreads {
     pub executed_ns: u64,
 }
 
-/// Growth of a group's `cpu.stat` over the recording, or since the group began anew in it; `None` where it lacks the line.
+/// Growth of a group's `cpu.stat` over the recording, or since the group began anew in it; `None`
+/// where it lacks the line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeasuredGroup {
     /// Path.

@@ -10,8 +10,8 @@
 //!   thread gets there; one that comes from outside (timer, device) keeps its time.
 //!
 //! [`Replay::compile`] makes programs, tasks, groups and arrivals of it for the simulator. Every
-//! thread becomes a loop over its *inbox*: it takes the oldest message, does what the recording shows
-//! for the activation that this message began, and takes the next one.
+//! thread becomes a loop over its *inbox*: it takes the oldest message, does what the recording
+//! shows for the activation that this message began, and takes the next one.
 //!
 //! # Worked example
 //!
@@ -27,9 +27,9 @@
 //! ```
 //!
 //! becomes: at 0 µs pgbench gets message A. For A it works 70 µs, sends postgres message B, works
-//! 27 µs. For B postgres works 9600 µs, sends pgbench message C, works 36 µs. Under a limit that stops
-//! postgres for 60 ms, C is sent 60 ms later, and so is everything that follows from it; message A
-//! stays at 0 µs.
+//! 27 µs. For B postgres works 9600 µs, sends pgbench message C, works 36 µs. Under a limit that
+//! stops postgres for 60 ms, C is sent 60 ms later, and so is everything that follows from it;
+//! message A stays at 0 µs.
 //!
 //! Each rule for a fact that cannot be seen stands with the module that applies it: `timeline`
 //! (missing switches), `threads` (kernel threads, priorities), `groups` (cgroups and autogroups),
@@ -91,8 +91,8 @@ use schedcast_trace::{Recording, Request};
 pub struct Options {
     /// Replay a trace with gaps all the same; the report says so.
     pub allow_lost_events: bool,
-    /// Whether user threads of the root group are grouped by session; `None`: as the recording says,
-    /// and if it does not, no.
+    /// Whether user threads of the root group are grouped by session; `None`: as the recording
+    /// says, and if it does not, no.
     pub autogroup: Option<bool>,
     /// Costs that the simulated machine charges by itself.
     pub costs: Costs,

@@ -1,20 +1,22 @@
 //! When the period timer of a limited group fires.
 //!
-//! A trace has no event for it, but it shows what it causes: threads of the group that were runnable
-//! and not running, beside an idle CPU, all start again at once, and no task woke them. Only the
-//! refill (or, rarely, the slack timer) does that. All those instants lie at one phase of the period.
+//! A trace has no event for it, but it shows what it causes: threads of the group that were
+//! runnable and not running, beside an idle CPU, all start again at once, and no task woke them.
+//! Only the refill (or, rarely, the slack timer) does that. All those instants lie at one phase of
+//! the period.
 //!
 //! # Worked example
 //!
-//! A group of period 100 ms; threads resume from idle at 5372.621 903, 5376.021 952, 5378.322 010 s …
-//! Modulo 100 ms that is 21.903, 21.952, 22.010 ms. They fall into one window of 0.5 ms; the median is
-//! 21.952 ms, and leaving idle takes 28 µs on that machine, so the timer fires at 21.924 ms (mod
-//! 100 ms) on the trace's clock. Resumptions at other phases (a slack timer, a missing wakeup) count
-//! against the phase, which needs half of them inside the window.
+//! A group of period 100 ms; threads resume from idle at 5372.621 903, 5376.021 952, 5378.322 010 s
+//! … Modulo 100 ms that is 21.903, 21.952, 22.010 ms. They fall into one window of 0.5 ms; the
+//! median is 21.952 ms, and leaving idle takes 28 µs on that machine, so the timer fires at
+//! 21.924 ms (mod 100 ms) on the trace's clock. Resumptions at other phases (a slack timer, a
+//! missing wakeup) count against the phase, which needs half of them inside the window.
 //!
-//! On a busy machine no CPU is idle when the timer fires, and resumed threads wait for others first. There
-//! the recorder's looks at the group's counter of periods decide. If it still read 41 periods 20.95 ms
-//! after the start of the recording and 42 at 21.05 ms, the timer fires at 21.00 ms (mod 100 ms).
+//! On a busy machine no CPU is idle when the timer fires, and resumed threads wait for others
+//! first. There the recorder's looks at the group's counter of periods decide. If it still read 41
+//! periods 20.95 ms after the start of the recording and 42 at 21.05 ms, the timer fires at
+//! 21.00 ms (mod 100 ms).
 
 use std::collections::BTreeMap;
 
@@ -71,8 +73,8 @@ pub(super) fn infer(
     }
 }
 
-/// The phase that the group's counter shows: that of the resumptions if it lies in the span, which is
-/// closer, else the middle of the span.
+/// The phase that the group's counter shows: that of the resumptions if it lies in the span, which
+/// is closer, else the middle of the span.
 fn counted(end: PeriodEnd, resumed: Option<Phase>, start_ns: u64, period_ns: u64) -> Phase {
     let width_ns = end.before_ns - end.after_ns;
     let middle_ns = end.after_ns + width_ns / 2;

@@ -1,18 +1,20 @@
 //! Requests that sleep before they are answered: one activation, not several.
 //!
-//! A server that waits for a lock inside a request sleeps like one that waits for its next message, and is woken like it,
-//! by a fellow that lets the lock go. Taken for messages, such wakeups may overtake the request in the replay: the
-//! server handles what came behind the lock before it has asked for it, and where several wait for each other the replay
-//! stands still.
+//! A server that waits for a lock inside a request sleeps like one that waits for its next message,
+//! and is woken like it, by a fellow that lets the lock go. Taken for messages, such wakeups may
+//! overtake the request in the replay: the server handles what came behind the lock before it has
+//! asked for it, and where several wait for each other the replay stands still.
 //!
-//! So where a thread answers its client, what lies between the client's message and the answer is one activation, and
-//! the sleeps in it are waits for the fellow (a thread of the same name and group) that ends them. A sleep that a device, a
-//! timer or a stranger ends stays a sleep between two messages: a client that is answered and asks again at its own
-//! time looks like that, too. A thread answers a client if the recording shows at least [`REQUESTS_MIN`] messages and, for
+//! So where a thread answers its client, what lies between the client's message and the answer is
+//! one activation, and the sleeps in it are waits for the fellow (a thread of the same name and
+//! group) that ends them. A sleep that a device, a timer or a stranger ends stays a sleep between
+//! two messages: a client that is answered and asks again at its own time looks like that, too. A
+//! thread answers a client if the recording shows at least [`REQUESTS_MIN`] messages and, for
 //! [`ANSWERED_PERCENT`] of them, that it wakes the client with nothing but fellows in between.
 //!
-//! Worked example: a backend is asked at 0 ms, runs for 3 ms, sleeps until a fellow wakes it at 9 ms, runs for 2 ms and
-//! wakes its client. That was two activations, of 3 ms and of 2 ms, and is one of 11 ms with 5 ms of work and a wait.
+//! Worked example: a backend is asked at 0 ms, runs for 3 ms, sleeps until a fellow wakes it at
+//! 9 ms, runs for 2 ms and wakes its client. That was two activations, of 3 ms and of 2 ms, and is
+//! one of 11 ms with 5 ms of work and a wait.
 
 use super::activity::{Begun, Draft, DraftStep, Waking};
 use super::groups::GroupIndex;
@@ -22,7 +24,8 @@ use std::collections::BTreeMap;
 
 /// Fewer messages than this do not show how a thread treats a client.
 const REQUESTS_MIN: u32 = 20;
-/// So many messages in a hundred are answered by who answers: one may be under way at each end, or have been cancelled.
+/// So many messages in a hundred are answered by who answers: one may be under way at each end, or
+/// have been cancelled.
 const ANSWERED_PERCENT: u32 = 95;
 
 /// Facts known of all drafts.
@@ -55,7 +58,8 @@ impl Facts<'_> {
         wakes.map(|waking| self.wakings[waking].time_ns.saturating_sub(self.start_ns))
     }
 
-    /// How many drafts from the first of `drafts` on, which `client` began, make up its request; `None` without an answer.
+    /// How many drafts from the first of `drafts` on, which `client` began, make up its request;
+    /// `None` without an answer.
     fn length(&self, drafts: &[Draft], client: ThreadId) -> Option<usize> {
         let thread = drafts[0].activation.thread;
         for (place, draft) in drafts.iter().enumerate() {

@@ -1,37 +1,39 @@
 //! Messages over sockets: softirqs that wake on behalf of the thread they interrupt.
 //!
 //! A thread that writes to a local TCP or UDP socket takes its packet through the network stack
-//! itself. The last part of that way, the receiver's, is a softirq (`NET_RX`), which runs at once, in
-//! the thread's own context. So the trace shows a receiver that is woken by a softirq while the
+//! itself. The last part of that way, the receiver's, is a softirq (`NET_RX`), which runs at once,
+//! in the thread's own context. So the trace shows a receiver that is woken by a softirq while the
 //! *sender* is current; the same picture as a packet from a network card that happens to interrupt
-//! that thread. A replay must tell them apart: a message is sent when the sender gets there, a packet
-//! keeps its time.
+//! that thread. A replay must tell them apart: a message is sent when the sender gets there, a
+//! packet keeps its time.
 //!
-//! Interrupts hit any task: packets for a thread come at the same rate whichever task is
-//! current. Messages come while their sender is current and at no other time. So softirqs that wake
-//! threads of one subject while user threads of another are current are messages if they come at least
-//! [`RATIO`] times as often in a second of that CPU time as in a second of the other CPU time, which is
-//! the baseline: idle time and the time of all other subjects, threads of the kernel included.
+//! Interrupts hit any task: packets for a thread come at the same rate whichever task is current.
+//! Messages come while their sender is current and at no other time. So softirqs that wake threads
+//! of one subject while user threads of another are current are messages if they come at least
+//! [`RATIO`] times as often in a second of that CPU time as in a second of the other CPU time,
+//! which is the baseline: idle time and the time of all other subjects, threads of the kernel
+//! included.
 //!
 //! * The baseline must be long enough to tell: [`EXPECTED`] wakings must be due in it at that rate.
-//! * The receiver's own time is no baseline, as a thread that runs cannot be woken, unless other threads
-//!   of its subject were woken in it.
-//! * Where several subjects send to one, the highest rate is tested first. The wakings and the time of a
-//!   sender that was found are left out of the baseline of the others.
-//! * Fewer than [`LEAST`] wakings prove nothing. Threads of the kernel send nothing, and receive nothing.
+//! * The receiver's own time is no baseline, as a thread that runs cannot be woken, unless other
+//!   threads of its subject were woken in it.
+//! * Where several subjects send to one, the highest rate is tested first. The wakings and the time
+//!   of a sender that was found are left out of the baseline of the others.
+//! * Fewer than [`LEAST`] wakings prove nothing. Threads of the kernel send nothing, and receive
+//!   nothing.
 //!
-//! Softirqs for which this cannot be shown come from outside and keep their time: also where nothing but a
-//! client and its server ever runs, as there is no baseline then.
+//! Softirqs for which this cannot be shown come from outside and keep their time: also where
+//! nothing but a client and its server ever runs, as there is no baseline then.
 //!
 //! # Worked example
 //!
-//! A recording of redis: its client runs for 0.2 s, and 4741 softirqs wake redis in that time, 23 700 a
-//! second. Redis itself runs for 5 s of the 40 s that two CPUs have. In the other 34.8 s no softirq wakes
-//! it, where 825 000 were due at that rate. They are messages of the client.
+//! A recording of redis: its client runs for 0.2 s, and 4741 softirqs wake redis in that time, 23
+//! 700 a second. Redis itself runs for 5 s of the 40 s that two CPUs have. In the other 34.8 s no
+//! softirq wakes it, where 825 000 were due at that rate. They are messages of the client.
 //!
-//! A busy machine: 200 softirqs wake a thread while a job of 10 s is current, 20 a second, and 180 while
-//! others are, in 9 s, and none in 0.1 s of idle time. At the rate of the job 182 were due in these
-//! 9.1 s, and not four times 180. They are interrupts.
+//! A busy machine: 200 softirqs wake a thread while a job of 10 s is current, 20 a second, and 180
+//! while others are, in 9 s, and none in 0.1 s of idle time. At the rate of the job 182 were due in
+//! these 9.1 s, and not four times 180. They are interrupts.
 
 use super::activity::{Source, Waking};
 use super::model::Thread;
@@ -42,8 +44,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const LEAST: u64 = 20;
 /// Messages come so many times as often as interrupts would.
 const RATIO: u64 = 4;
-/// Wakings that must be due in the baseline. Interrupts that come independently of each other stay away
-/// from a time in which five are due with a probability of exp(-5), 0.7 %.
+/// Wakings that must be due in the baseline. Interrupts that come independently of each other stay
+/// away from a time in which five are due with a probability of exp(-5), 0.7 %.
 const EXPECTED: u64 = 5;
 
 /// Makes the threads on whose behalf softirqs wake the source of these wakings.
@@ -106,8 +108,8 @@ impl<'a> Woken<'a> {
         }
     }
 
-    /// The subjects that sent messages to `wakee`. `executed_ns` has the CPU time of each subject's user
-    /// threads, `machine_ns` is the time of all CPUs, idle or not.
+    /// The subjects that sent messages to `wakee`. `executed_ns` has the CPU time of each subject's
+    /// user threads, `machine_ns` is the time of all CPUs, idle or not.
     pub(super) fn senders(
         &self,
         wakee: &str,

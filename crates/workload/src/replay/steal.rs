@@ -1,8 +1,9 @@
 //! Time that the hypervisor took, taken out of the work.
 //!
-//! While another guest has the physical CPU, the clock of a virtual one goes on: the trace shows a task that executes,
-//! and it does not. The kernel knows better (`update_rq_clock_task` takes steal time off before any task is charged), so
-//! that stolen time delays a request and costs its group nothing. Replayed as work it would be charged to the quota.
+//! While another guest has the physical CPU, the clock of a virtual one goes on: the trace shows a
+//! task that executes, and it does not. The kernel knows better (`update_rq_clock_task` takes steal
+//! time off before any task is charged), so that stolen time delays a request and costs its group
+//! nothing. Replayed as work it would be charged to the quota.
 //!
 //! A recording says how much was stolen in all (`steal_ratio`), not where. It is looked for where
 //! it shows: in requests of one kind that take longer than others of that kind do. Requests are
@@ -14,9 +15,10 @@
 //!
 //! # Worked example
 //!
-//! `recordings/postgres-nolimit` lost 2.7 % of 2 × 29.5 s, 1.61 s. A quarter of its rows of 32 requests take up to 8.9 ms a
-//! request, those of the last seconds up to 12.4 ms. Above 8.9 ms they are less than a second in all, so that is the level. A
-//! request of 12 ms in a row of 12 ms on average becomes 8.9 ms of work and 3.1 ms in which its CPU is away.
+//! `recordings/postgres-nolimit` lost 2.7 % of 2 × 29.5 s, 1.61 s. A quarter of its rows of 32
+//! requests take up to 8.9 ms a request, those of the last seconds up to 12.4 ms. Above 8.9 ms they
+//! are less than a second in all, so that is the level. A request of 12 ms in a row of 12 ms on
+//! average becomes 8.9 ms of work and 3.1 ms in which its CPU is away.
 
 use super::Replay;
 use super::model::{ActivationId, Step};

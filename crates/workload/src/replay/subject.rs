@@ -20,9 +20,9 @@
 //! | `/batch` | `python3`, `worker-1`, `worker-2` | `python3@/batch`, `worker-*` |
 //! | `/` | `worker-7`, `ksoftirqd/0`, `ksoftirqd/1` | `worker-7`, `ksoftirqd/*` |
 //!
-//! `worker-7` is the only thread of its kind in the root cgroup, so it is no pool, and its name is its
-//! own. Had the root another `worker-8`, both pools would have to be told apart: `worker-*@/` and
-//! `worker-*@/batch`.
+//! `worker-7` is the only thread of its kind in the root cgroup, so it is no pool, and its name is
+//! its own. Had the root another `worker-8`, both pools would have to be told apart: `worker-*@/`
+//! and `worker-*@/batch`.
 
 use super::groups::{Group, GroupIndex};
 use super::model::Thread;

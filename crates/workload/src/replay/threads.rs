@@ -201,8 +201,8 @@ impl Identity {
 
     /// Whether it is a thread of the kernel itself.
     ///
-    /// A trace does not say so. It is one if it slept in state `I` or `P`, which only kernel threads
-    /// do, or if it bears a name that the kernel gives.
+    /// A trace does not say so. It is one if it slept in state `I` or `P`, which only kernel
+    /// threads do, or if it bears a name that the kernel gives.
     pub(super) fn is_kernel(&self, name: &str) -> bool {
         self.kernel_state || KERNEL_NAMES.iter().any(|kernel| name.starts_with(kernel))
     }
@@ -217,8 +217,8 @@ impl Identity {
 
     /// Policy, nice value and real-time priority that the kernel priority stands for.
     ///
-    /// 100..=139 is nice −20..=19, 0..=98 is real-time 99..=1. Whether a real-time thread is FIFO or
-    /// round robin is not in the trace: FIFO is assumed. Deadline threads (−1) become FIFO 99.
+    /// 100..=139 is nice −20..=19, 0..=98 is real-time 99..=1. Whether a real-time thread is FIFO
+    /// or round robin is not in the trace: FIFO is assumed. Deadline threads (−1) become FIFO 99.
     pub(super) fn scheduling(&self) -> (Policy, i32, u8) {
         match self.prio.unwrap_or(120) {
             prio @ 100..=139 => (Policy::Normal, prio - 120, 0),

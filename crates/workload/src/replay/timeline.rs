@@ -7,7 +7,8 @@
 //! the last event that shows the old task and the first one that shows the new task; `resolve`
 //! decides where, with these rules in this order:
 //!
-//! 0. The first event that shows the new task is a `sched_stat_runtime`: it says how long it has run.
+//! 0. The first event that shows the new task is a `sched_stat_runtime`: it says how long it has
+//!    run.
 //! 1. The CPU was idle and the new task was woken or moved there in between: it starts the usual
 //!    idle exit time after that (the median of the switches that are visible), but not later than
 //!    halfway to the first event that shows it.
@@ -18,8 +19,8 @@
 //!
 //! # Worked example
 //!
-//! CPU 1 idles from 100 µs on. At 500 µs its timer interrupt wakes `pgbench`; the next event of
-//! CPU 1 is a waking that `pgbench` itself writes at 590 µs. Visible idle exits of this machine take
+//! CPU 1 idles from 100 µs on. At 500 µs its timer interrupt wakes `pgbench`; the next event of CPU
+//! 1 is a waking that `pgbench` itself writes at 590 µs. Visible idle exits of this machine take
 //! 28 µs in the median, so `pgbench` runs from 528 µs on (rule 1): the gap of 490 µs shrinks to a
 //! doubt of 90 µs, the time between its wakeup and the first event that shows it.
 
@@ -97,7 +98,8 @@ pub(super) struct CpuTimeline {
     last_event: usize,
 }
 
-/// Number of reconstructed switches, and the CPU time that could belong to another thread because of them.
+/// Number of reconstructed switches, and the CPU time that could belong to another thread because
+/// of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Repairs {
     /// Switches that the trace does not show.
@@ -113,7 +115,8 @@ pub(super) struct Builder {
     cpus: Vec<CpuTimeline>,
     /// Per thread: when and where it was last woken or moved to.
     placed: Vec<Option<(u64, u32)>>,
-    /// Per thread: the time up to the last charge that charges without a hole between them account for.
+    /// Per thread: the time up to the last charge that charges without a hole between them account
+    /// for.
     charged: Vec<Option<Charged>>,
 }
 
@@ -400,8 +403,8 @@ pub(super) fn idle_exit_ns(timelines: &[CpuTimeline]) -> u64 {
         for pair in timeline.slots.windows(2) {
             let (idle, slot) = (&pair[0], &pair[1]);
             if let (None, true, Some(placed_ns)) = (idle.thread, slot.is_seen(), slot.placed_ns) {
-                // Something placed before the CPU went idle tells nothing about leaving idle, nor does one that was placed
-                // once more when it ran already.
+                // Something placed before the CPU went idle tells nothing about leaving idle, nor
+                // does one that was placed once more when it ran already.
                 if (idle.to_ns..=slot.from_ns).contains(&placed_ns) {
                     seen.push(slot.from_ns - placed_ns);
                 }

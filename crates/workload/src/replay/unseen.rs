@@ -1,21 +1,21 @@
 //! Messages that no wakeup shows.
 //!
-//! A server that has answered and would wait for the next request does not always get to sleep: it is
-//! preempted or throttled on the way, and when it runs again the next request is already there. The
-//! kernel has no task to wake, so the trace shows nothing, and one activation contains the work of two
-//! or more requests. Replayed like that the second request would be computed before its client sent
-//! it. So such an activation is split again, where the evidence allows it:
+//! A server that has answered and would wait for the next request does not always get to sleep: it
+//! is preempted or throttled on the way, and when it runs again the next request is already there.
+//! The kernel has no task to wake, so the trace shows nothing, and one activation contains the work
+//! of two or more requests. Replayed like that the second request would be computed before its
+//! client sent it. So such an activation is split again, where the evidence allows it:
 //!
-//! * The thread's kind (same name, same group) must be a *server* to the kind of the thread that began
-//!   the activation. Of the activations that such threads began and that ended asleep, at least 20,
-//!   four in five wake that very thread exactly once (the reply), as the last thing but for a short
-//!   tail. Short is up to eight times the median tail, and that must be less than the median work
-//!   before the reply.
+//! * The thread's kind (same name, same group) must be a *server* to the kind of the thread that
+//!   began the activation. Of the activations that such threads began and that ended asleep, at
+//!   least 20, four in five wake that very thread exactly once (the reply), as the last thing but
+//!   for a short tail. Short is up to eight times the median tail, and that must be less than the
+//!   median work before the reply.
 //! * A reply that is followed by another reply ends a request. So does one that is followed by more
-//!   than a short tail of work, if that is at least a quarter of the median work before a reply (less
-//!   is rather an interrupt or time that the hypervisor took).
-//! * The client must have handled that reply before the server went on: the activation that the reply
-//!   began ended before the server's next reply, or its activation.
+//!   than a short tail of work, if that is at least a quarter of the median work before a reply
+//!   (less is rather an interrupt or time that the hypervisor took).
+//! * The client must have handled that reply before the server went on: the activation that the
+//!   reply began ended before the server's next reply, or its activation.
 //!
 //! Execution after the reply and a median tail becomes an activation of its own. It is begun by a
 //! message from the client. Which of the client's activations sent it is not certain: if at least
@@ -25,8 +25,8 @@
 //! requests usually are.
 //!
 //! The other way round, a server's activation that shows no reply answered a client that was awake.
-//! Its reply is put in, a median tail before the end, as a message without any work: what the client
-//! did about it is part of the activation it was in.
+//! Its reply is put in, a median tail before the end, as a message without any work: what the
+//! client did about it is part of the activation it was in.
 //!
 //! # Worked example
 //!

@@ -5,10 +5,10 @@
 //!    0      833     9998   100061          100000          200061          100000      90002      10000     100000         61
 //! ```
 //!
-//! A thread that runs 10 ms on a timer of 100 ms, second round: the timer's point was 90 002 µs away
-//! when it was asked for (`slack`), and the thread ran again 61 µs after it (`wu_lat`), of which
-//! `period` shows as much. `perf` counts thousands of loops. A row is written when its round ends,
-//! so a round that the end of the run cuts short has none.
+//! A thread that runs 10 ms on a timer of 100 ms, second round: the timer's point was 90 002 µs
+//! away when it was asked for (`slack`), and the thread ran again 61 µs after it (`wu_lat`), of
+//! which `period` shows as much. `perf` counts thousands of loops. A row is written when its round
+//! ends, so a round that the end of the run cuts short has none.
 
 use std::fmt;
 

@@ -22,10 +22,11 @@
 //! # Ok::<(), schedcast_workload::rtapp::Error>(())
 //! ```
 //!
-//! Layers, each with its own errors: [`json`] is text with places, the grammar makes a typed [`File`]
-//! of it and refuses unknown and repeated keys, [`File::unsupported`] names what loads but cannot
-//! run, [`compile`](mod@compile) makes programs of the rest, whose rows [`log`] prints. The grammar is that of rt-app's main line of 2026, which contains that of
-//! Debian's 1.0; where the two disagree, the module that decides says so.
+//! Layers, each with its own errors: [`json`] is text with places, the grammar makes a typed
+//! [`File`] of it and refuses unknown and repeated keys, [`File::unsupported`] names what loads but
+//! cannot run, [`compile`](mod@compile) makes programs of the rest, whose rows [`log`] prints. The
+//! grammar is that of rt-app's main line of 2026, which contains that of Debian's 1.0; where the
+//! two disagree, the module that decides says so.
 
 mod ast;
 mod attributes;

@@ -1,13 +1,14 @@
 //! `run --on host`: the same programs for real, in cgroups of their own.
 //!
-//! The groups of the variant are made below a fresh group, `/schedcast-PID`, so that nothing else is in
-//! them: `/test` becomes `/schedcast-2417/test`. Every repeat starts all programs together in new
-//! groups. A repeat of which the hypervisor took more than 1 % is run once more. Wakeups are counted in one
-//! further run, because counting them slows the program down.
+//! The groups of the variant are made below a fresh group, `/schedcast-PID`, so that nothing else
+//! is in them: `/test` becomes `/schedcast-2417/test`. Every repeat starts all programs together in
+//! new groups. A repeat of which the hypervisor took more than 1 % is run once more. Wakeups are
+//! counted in one further run, because counting them slows the program down.
 //!
-//! With `--on host,sim` the real runs come first, alone; then the simulation runs as often, and of its
-//! metrics those are shown that were measured too. `--on vm:6.12` runs this same program with `--guest` in a virtual
-//! machine; there it measures what it finds and prints the metrics of all repeats as JSON.
+//! With `--on host,sim` the real runs come first, alone; then the simulation runs as often, and of
+//! its metrics those are shown that were measured too. `--on vm:6.12` runs this same program with
+//! `--guest` in a virtual machine; there it measures what it finds and prints the metrics of all
+//! repeats as JSON.
 
 mod real;
 pub(super) mod tools;
@@ -177,7 +178,8 @@ fn refuse_other_machine(scenario: &Scenario, cpus: usize) -> Result<()> {
     Err(refused(message).hint(format!("--cpus {cpus} makes them equal")))
 }
 
-/// Refuses flags for what is simulated where nothing is: the host has the kernel and the machine it has.
+/// Refuses flags for what is simulated where nothing is: the host has the kernel and the machine it
+/// has.
 fn refuse_unused(question: &Question, arguments: &RunArguments) -> Result<()> {
     if arguments.on.iter().any(|place| *place != Where::Host) {
         return Ok(());

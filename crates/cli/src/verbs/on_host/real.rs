@@ -20,7 +20,8 @@ use super::{cpu_times, host_error, refused, tools};
 const STEAL_MAX: f64 = 0.01;
 /// Without a duration the programs have to end by themselves within this.
 pub const LONGEST: Duration = Duration::from_secs(600);
-/// Size of the buffer that counts wakeups; what it cannot hold is counted as lost, which is as good.
+/// Size of the buffer that counts wakeups; what it cannot hold is counted as lost, which is as
+/// good.
 const BUFFER_KB: u32 = 16;
 
 /// A program as it is started here.
@@ -126,7 +127,8 @@ fn start<'a>(scenario: &Scenario, program: &'a Program, folder: &Path) -> Result
     };
     let tool = programs::tool(&words).map_or("", |tool| tool.name);
     let mut spec = match tool {
-        // Its logs go where it runs, and it says on standard error what others say on standard output.
+        // Its logs go where it runs, and it says on standard error what others say on standard
+        // output.
         "rt-app" => {
             let whole = |word: &String| match std::fs::canonicalize(word) {
                 Ok(path) => path.display().to_string(),

@@ -1,4 +1,5 @@
-//! The real side under another kernel: this program in a virtual machine, and its words on a serial line.
+//! The real side under another kernel: this program in a virtual machine, and its words on a serial
+//! line.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -15,7 +16,8 @@ use super::{bad_input, real};
 use crate::arguments::validate::ValidateArguments;
 use crate::written;
 
-/// A guest may take so much longer than its programs run: it is emulated, and disturbed repeats are made again.
+/// A guest may take so much longer than its programs run: it is emulated, and disturbed repeats are
+/// made again.
 const SLOWNESS: u32 = 20;
 
 /// A kernel still has things to do after it has booted: 6.12 a quarter of a second of CPU time.
@@ -43,7 +45,8 @@ pub fn serve(arguments: &ValidateArguments, out: &mut impl Write) -> Result<u8> 
     Ok(0)
 }
 
-/// An emulator says nothing about programs that end with their work: when that is, is a matter of its speed.
+/// An emulator says nothing about programs that end with their work: when that is, is a matter of
+/// its speed.
 fn says_something(scenario: &Scenario) -> bool {
     scenario.duration_ns.is_some() || Accelerator::around() != Some(Accelerator::Emulation)
 }

@@ -1,7 +1,8 @@
 //! `schedcast validate`: the same experiment for real and in simulation.
 //!
-//! On this host the real side is measured here. Under another kernel this same program is run in a virtual
-//! machine with `--guest`: it measures what it finds there and prints a line of JSON for each variant.
+//! On this host the real side is measured here. Under another kernel this same program is run in a
+//! virtual machine with `--guest`: it measures what it finds there and prints a line of JSON for
+//! each variant.
 
 use std::io::Write;
 use std::path::Path;

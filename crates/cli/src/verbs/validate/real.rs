@@ -30,7 +30,8 @@ const DISTURBED_MAX: usize = 6;
 const EVENT_NS: u64 = 350;
 /// Where events cost more of what the programs used, counters come from runs without a recorder.
 const EVENTS_MAX: f64 = 0.005;
-/// Where they cost more than this, latencies are those of another, slower program, and are not compared.
+/// Where they cost more than this, latencies are those of another, slower program, and are not
+/// compared.
 const EVENTS_MOST: f64 = 0.05;
 /// The buffers in which placements are counted, and room in each for half a million of them.
 const INSTANCE: &str = "schedcast-placements";
@@ -64,8 +65,8 @@ impl Folder {
     }
 }
 
-/// Runs `scenario` until there are `repeats` that count. Without samples: this machine has other things to do. The
-/// recordings go to `keep`, if anywhere.
+/// Runs `scenario` until there are `repeats` that count. Without samples: this machine has other
+/// things to do. The recordings go to `keep`, if anywhere.
 pub fn measure(scenario: &Scenario, repeats: u32, keep: Option<&Path>) -> Result<Measured> {
     let setup = setup(scenario)?;
     let clients = twin::prepare(&setup).map_err(host_error)?;
@@ -193,8 +194,8 @@ fn recording_cost(real: &Real) -> f64 {
     (events * EVENT_NS) as f64 / used_ns.max(1) as f64
 }
 
-/// After which the programs are ended. Inside an emulator starting a program takes its time; what counts there is what
-/// was done within the duration.
+/// After which the programs are ended. Inside an emulator starting a program takes its time; what
+/// counts there is what was done within the duration.
 pub fn longest(scenario: &Scenario) -> Duration {
     let duration = scenario.duration_ns.map(Duration::from_nanos);
     match (duration, Accelerator::around()) {

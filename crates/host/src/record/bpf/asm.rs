@@ -1,9 +1,10 @@
 //! Instructions of the kernel's BPF machine, one by one: an assembler with labels.
 //!
-//! An instruction has 8 bytes: the opcode, four bits each for the target and the source register, an offset of 16 and a value of 32
-//! bits (`Documentation/bpf/standardization/instruction-set.rst`). There are eleven registers: `R0` has results, `R1` to `R5`
-//! have arguments and are lost in a call, `R6` to `R9` stay, `R10` is the end of a stack of 512 bytes. Bytes are in the order of
-//! little-endian machines, which are the only ones that this recorder is for.
+//! An instruction has 8 bytes: the opcode, four bits each for the target and the source register,
+//! an offset of 16 and a value of 32 bits
+//! (`Documentation/bpf/standardization/instruction-set.rst`). There are eleven registers: `R0` has results, `R1` to `R5` have arguments and are lost in a call, `R6` to `R9` stay, `R10`
+//! is the end of a stack of 512 bytes. Bytes are in the order of little-endian machines, which are
+//! the only ones that this recorder is for.
 //!
 //! Worked example. `if r0 == 0 goto out; r0 = *(u32 *)(r0 + 8); out: exit` is
 //!
@@ -207,7 +208,8 @@ mod tests {
         assembler.finish().concat()
     }
 
-    /// Opcodes from the tables of the kernel's instruction-set.rst: class, width or source, operation.
+    /// Opcodes from the tables of the kernel's instruction-set.rst: class, width or source,
+    /// operation.
     #[test]
     fn instructions_have_the_documented_bytes() {
         use Reg::*;

@@ -1,15 +1,18 @@
-//! Where the running kernel keeps the members of its structures: a reader of BTF, the kernel's own description of its types.
+//! Where the running kernel keeps the members of its structures: a reader of BTF, the kernel's own
+//! description of its types.
 //!
-//! `/sys/kernel/btf/vmlinux` is a head of 24 bytes, a list of types and a list of names. A type is three words (name, kind and
-//! number of its parts, size or type it refers to) and what its kind adds. Types are numbered from 1 in the order of the
-//! list; 0 is `void`. The layout is that of `Documentation/bpf/btf.rst`.
+//! `/sys/kernel/btf/vmlinux` is a head of 24 bytes, a list of types and a list of names. A type is
+//! three words (name, kind and number of its parts, size or type it refers to) and what its kind
+//! adds. Types are numbered from 1 in the order of the list; 0 is `void`. The layout is that of
+//! `Documentation/bpf/btf.rst`.
 //!
-//! Worked example. On Linux 6.18 `task_struct` has the member `thread_info` at bit 0, and `thread_info` has `cpu` at bit 160:
-//! `place("task_struct", "thread_info.cpu")` is 4 bytes from byte 20 on. Another kernel, or another configuration of it,
-//! has it elsewhere, so nothing of this is known before the recorder starts.
+//! Worked example. On Linux 6.18 `task_struct` has the member `thread_info` at bit 0, and
+//! `thread_info` has `cpu` at bit 160: `place("task_struct", "thread_info.cpu")` is 4 bytes from
+//! byte 20 on. Another kernel, or another configuration of it, has it elsewhere, so nothing of this
+//! is known before the recorder starts.
 //!
-//! The file is the kernel's, but nothing here trusts it: every number is checked against the end of its list, and chains of
-//! types that refer to each other end after [`DEPTH_MAX`] steps.
+//! The file is the kernel's, but nothing here trusts it: every number is checked against the end of
+//! its list, and chains of types that refer to each other end after [`DEPTH_MAX`] steps.
 
 use std::path::Path;
 
@@ -66,7 +69,8 @@ impl Kind {
         })
     }
 
-    /// Bytes behind the three words of a type of this kind with so many parts. `number` tells enums of 32 and 64 bits apart.
+    /// Bytes behind the three words of a type of this kind with so many parts. `number` tells enums
+    /// of 32 and 64 bits apart.
     fn tail_bytes(self, number: u32, parts: usize) -> usize {
         match self {
             Kind::Int | Kind::Variable | Kind::DeclarationTag => 4,
@@ -118,7 +122,8 @@ pub(super) struct Btf {
     begins: Vec<u32>,
 }
 
-/// The word at `at`; zero behind the end, which callers have ruled out by the length of what they pass.
+/// The word at `at`; zero behind the end, which callers have ruled out by the length of what they
+/// pass.
 fn word(bytes: &[u8], at: usize) -> u32 {
     let four = bytes.get(at..at + 4).and_then(|four| four.try_into().ok());
     u32::from_ne_bytes(four.unwrap_or([0; 4]))
@@ -235,8 +240,8 @@ impl Btf {
         }
     }
 
-    /// Where `path`, a member or a member of a member as in `thread_info.cpu`, stands in a structure. What stands in parts
-    /// without a name counts as the structure's own, as in C.
+    /// Where `path`, a member or a member of a member as in `thread_info.cpu`, stands in a
+    /// structure. What stands in parts without a name counts as the structure's own, as in C.
     pub(super) fn place(&self, structure: &str, path: &str) -> Result<Place, String> {
         let missing = || format!("this kernel's BTF has no `{path}` in `struct {structure}`");
         let mut number = self

@@ -1,4 +1,5 @@
-//! The system call `bpf(2)`: maps, programs, and what ties them to tracepoints; and ring buffers in this process's memory.
+//! The system call `bpf(2)`: maps, programs, and what ties them to tracepoints; and ring buffers in
+//! this process's memory.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
@@ -26,7 +27,8 @@ const PROGRAM_LOAD: u32 = 5;
 const INFO_BY_FILE: u32 = 15;
 const TRACEPOINT_OPEN: u32 = 17;
 
-/// `BPF_PROG_TYPE_TRACING`: arguments have types, so that what they point to can be read without a helper.
+/// `BPF_PROG_TYPE_TRACING`: arguments have types, so that what they point to can be read without a
+/// helper.
 const PROGRAM_TRACING: u32 = 26;
 /// `BPF_TRACE_RAW_TP`
 const AT_TRACEPOINT: u32 = 23;
@@ -78,7 +80,8 @@ struct ProgramLoad {
     own_types: [u32; 9],
     attach_type: u32,
     attach_program: u32,
-    /// Count of relocations, which are none; without it the structure would end in bytes of any value.
+    /// Count of relocations, which are none; without it the structure would end in bytes of any
+    /// value.
     relocations: u32,
 }
 
@@ -103,8 +106,8 @@ const MISSES_AT: usize = 26;
 
 fn call<T>(command: u32, attributes: &mut T) -> io::Result<i64> {
     let pointer: *mut T = attributes;
-    // SAFETY: the attributes are a whole structure of the size that is told; addresses in it are of memory that its
-    // makers, all of them in this file, keep borrowed until the call is over.
+    // SAFETY: the attributes are a whole structure of the size that is told; addresses in it are of
+    // memory that its makers, all of them in this file, keep borrowed until the call is over.
     check(unsafe { libc::syscall(libc::SYS_bpf, command, pointer, size_of::<T>()) })
 }
 
@@ -208,7 +211,8 @@ pub(super) fn attach(program: &OwnedFd) -> io::Result<OwnedFd> {
     open(TRACEPOINT_OPEN, &mut attributes)
 }
 
-/// How often a program was not run because it was running on that CPU already; 0 where the kernel does not count it.
+/// How often a program was not run because it was running on that CPU already; 0 where the kernel
+/// does not count it.
 pub(super) fn misses(program: &OwnedFd) -> io::Result<u64> {
     let mut info = [0u64; MISSES_AT + 1];
     let mut attributes = InfoByFile {
@@ -220,8 +224,8 @@ pub(super) fn misses(program: &OwnedFd) -> io::Result<u64> {
     Ok(info[MISSES_AT])
 }
 
-/// A ring buffer's memory as this process sees it: the place that is read up to, the place that is written up to, and the
-/// data twice in a row, so that a record that goes over the end is whole.
+/// A ring buffer's memory as this process sees it: the place that is read up to, the place that is
+/// written up to, and the data twice in a row, so that a record that goes over the end is whole.
 #[derive(Debug)]
 pub(super) struct SharedRing {
     /// A page with the consumer's position, which may be written.
@@ -232,7 +236,8 @@ pub(super) struct SharedRing {
     data_bytes: usize,
 }
 
-// SAFETY: the memory belongs to this value alone; the kernel's side is synchronised by the atomic positions.
+// SAFETY: the memory belongs to this value alone; the kernel's side is synchronised by the atomic
+// positions.
 unsafe impl Send for SharedRing {}
 
 impl SharedRing {
@@ -241,7 +246,8 @@ impl SharedRing {
         // SAFETY: takes a name, and gives a positive size on Linux.
         let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
         let map = |bytes: usize, rights: i32, offset: usize| {
-            // SAFETY: a new mapping at an address of the kernel's choice, over a descriptor that is open.
+            // SAFETY: a new mapping at an address of the kernel's choice, over a descriptor that is
+            // open.
             let at = unsafe {
                 libc::mmap(
                     std::ptr::null_mut(),
@@ -274,7 +280,8 @@ impl SharedRing {
     }
 
     fn position(&self, page: *mut libc::c_void) -> &AtomicUsize {
-        // SAFETY: both pages begin with a position, a word that the kernel only reads and writes as a whole.
+        // SAFETY: both pages begin with a position, a word that the kernel only reads and writes as
+        // a whole.
         unsafe { AtomicUsize::from_ptr(page.cast()) }
     }
 
@@ -309,8 +316,9 @@ impl SharedRing {
     pub(super) fn data(&self, position: usize, bytes: usize) -> &[u8] {
         let at = position & (self.data_bytes - 1);
         let bytes = bytes.min(self.data_bytes);
-        // SAFETY: begins in the first copy and ends at the latest at the end of the second. The kernel does not write
-        // there before the position is given back, which needs this borrow to be over: the reader holds both.
+        // SAFETY: begins in the first copy and ends at the latest at the end of the second. The
+        // kernel does not write there before the position is given back, which needs this borrow to
+        // be over: the reader holds both.
         unsafe {
             let first = self.producer.byte_add(self.page_bytes + at);
             std::slice::from_raw_parts(first.cast(), bytes)

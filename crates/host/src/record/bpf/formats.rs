@@ -1,8 +1,8 @@
 //! How the programs lay out their records, and the texts that tell readers.
 //!
-//! The records are those of tracefs with fixed fields: what reads pages of tracefs reads these. Worked example: a
-//! `sched_wakeup` has 36 bytes, `common_type` 3 (2 bytes), `common_flags` (1), a free one, `common_pid` (4), `comm` (16), `pid`,
-//! `prio` and `target_cpu` (4 each).
+//! The records are those of tracefs with fixed fields: what reads pages of tracefs reads these.
+//! Worked example: a `sched_wakeup` has 36 bytes, `common_type` 3 (2 bytes), `common_flags` (1), a
+//! free one, `common_pid` (4), `comm` (16), `pid`, `prio` and `target_cpu` (4 each).
 
 use std::fmt::Write;
 
@@ -83,7 +83,8 @@ impl Event {
         self as u16 + 1
     }
 
-    /// The tracepoint is within a lock that is taken with interrupts off, a run queue's or a task's.
+    /// The tracepoint is within a lock that is taken with interrupts off, a run queue's or a
+    /// task's.
     pub(super) fn has_irqs_off(self) -> bool {
         !matches!(self, Event::Fork | Event::Exec | Event::Exit)
     }

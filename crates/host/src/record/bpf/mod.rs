@@ -1,5 +1,5 @@
-//! Recording with BPF: programs of our own at the scheduler's tracepoints, which need no tracefs and leave out what has
-//! nothing to do with a group.
+//! Recording with BPF: programs of our own at the scheduler's tracepoints, which need no tracefs
+//! and leave out what has nothing to do with a group.
 //!
 //! ```text
 //! BTF of the running kernel ──► offsets ──► programs ──► bpf(2): verifier, JIT ──► tracepoints
@@ -7,12 +7,14 @@
 //!                                        trace/, like that of tracefs  ◄── every 50 ms
 //! ```
 //!
-//! Nothing is compiled on the way and no library is needed: [`asm`] writes the instructions, [`btf`] finds out where this
-//! kernel keeps `comm`, `pid` and the others, [`programs`] puts both together. Everything in the kernel belongs to file
-//! descriptors of this process and goes away with it, even after `kill -9`.
+//! Nothing is compiled on the way and no library is needed: [`asm`] writes the instructions,
+//! [`btf`] finds out where this kernel keeps `comm`, `pid` and the others, [`programs`] puts both
+//! together. Everything in the kernel belongs to file descriptors of this process and goes away
+//! with it, even after `kill -9`.
 //!
-//! Worked example: `pid` of `struct task_struct` is at byte 1264 on one build of Linux 6.18 and elsewhere on the next, so
-//! the instruction that reads it, `r1 = *(u32 *)(r7 + 1264)`, is written when the recording begins.
+//! Worked example: `pid` of `struct task_struct` is at byte 1264 on one build of Linux 6.18 and
+//! elsewhere on the next, so the instruction that reads it, `r1 = *(u32 *)(r7 + 1264)`, is written
+//! when the recording begins.
 
 use std::fs;
 use std::io::{self, Write};
@@ -61,7 +63,8 @@ pub(super) struct Written {
     pub bytes: u64,
     /// Events for which there was no room, by CPU.
     pub lost: Vec<u64>,
-    /// Events at which the kernel did not run the program, because it was running on that CPU already.
+    /// Events at which the kernel did not run the program, because it was running on that CPU
+    /// already.
     pub missed: u64,
 }
 
@@ -86,8 +89,8 @@ fn unavailable(why: impl Into<String>) -> HostError {
 }
 
 impl BpfTrace {
-    /// Loads the programs. With the folder of a group (of the cpu controller) only what has to do with that group is
-    /// recorded.
+    /// Loads the programs. With the folder of a group (of the cpu controller) only what has to do
+    /// with that group is recorded.
     ///
     /// # Errors
     /// What the kernel or this process's rights lack; nothing is left in the kernel then.

@@ -1,24 +1,26 @@
 //! The programs that run in the kernel at each tracepoint, written for the kernel that runs.
 //!
-//! Each of them does the same: decide whether the event is wanted, take room in the ring of its CPU, fill in the time and the
-//! fields, hand it over. Where no room is left it counts a lost event of that CPU. The record behind the eight bytes of
-//! time is laid out as [`formats`](super::formats) says, so that whoever reads it copies and does not convert.
+//! Each of them does the same: decide whether the event is wanted, take room in the ring of its
+//! CPU, fill in the time and the fields, hand it over. Where no room is left it counts a lost event
+//! of that CPU. The record behind the eight bytes of time is laid out as
+//! [`formats`](super::formats) says, so that whoever reads it copies and does not convert.
 //!
 //! # What is wanted
 //!
-//! Without a group: every event. With one, a *member* is a thread whose `sched_task_group` is the group or below it, and a
-//! *partner* is a thread of user mode that a member or a partner has woken, or that has woken one, other than from a hard
-//! interrupt. Wanted are
+//! Without a group: every event. With one, a *member* is a thread whose `sched_task_group` is the
+//! group or below it, and a *partner* is a thread of user mode that a member or a partner has
+//! woken, or that has woken one, other than from a hard interrupt. Wanted are
 //!
 //! * every `sched_switch`: whoever holds a CPU keeps the group off it;
 //! * wakeups, migrations and long runs of members and partners, and what they wake;
 //! * every fork, exec and exit: they tell whom a later thread belongs to.
 //!
-//! What is left out are the wakeups and migrations of threads that have nothing to do with the group. A replay lets such a thread run at the
-//! times at which it was switched in.
+//! What is left out are the wakeups and migrations of threads that have nothing to do with the
+//! group. A replay lets such a thread run at the times at which it was switched in.
 //!
-//! Worked example. A node has 50,000 switches a second, each with a `sched_waking` and a `sched_wakeup`; the group is an nginx with
-//! 1000 requests a second. Of 150,000 events 50,000 switches and the 2000 or so wakeups of nginx and its clients stay.
+//! Worked example. A node has 50,000 switches a second, each with a `sched_waking` and a
+//! `sched_wakeup`; the group is an nginx with 1000 requests a second. Of 150,000 events 50,000
+//! switches and the 2000 or so wakeups of nginx and its clients stay.
 
 use super::asm::{Assembler, Label, Op, Reg, When, Width};
 use super::btf::{Argument, Btf};
@@ -42,7 +44,8 @@ mod helper {
 /// `BPF_RB_NO_WAKEUP`: the recorder looks by itself.
 const NO_WAKEUP: i32 = 1;
 
-// Fields of the kernel's count of preemption (`include/linux/preempt.h`) that all kernels have at the same bits.
+// Fields of the kernel's count of preemption (`include/linux/preempt.h`) that all kernels have at
+// the same bits.
 const IN_SOFT_INTERRUPT: i32 = 0x0000_0100;
 const BH_OFF: i32 = 0x0000_fe00;
 
@@ -81,7 +84,8 @@ const FLAG_SOFT: i32 = 0x10;
 const FLAG_NMI: i32 = 0x40;
 const FLAG_BH_OFF: i32 = 0x80;
 
-// States of tasks (`include/linux/sched.h`) that the kernel reports as another one than their highest bit.
+// States of tasks (`include/linux/sched.h`) that the kernel reports as another one than their
+// highest bit.
 const STATE_REPORTED: i32 = 0x7f;
 const STATE_UNINTERRUPTIBLE: i32 = 0x02;
 /// `TASK_NOLOAD`, with `TASK_UNINTERRUPTIBLE` the state of an idle kernel thread.
@@ -95,7 +99,8 @@ const REPORT_PREEMPTED: i32 = 0x100;
 
 /// `PF_KTHREAD`
 const KERNEL_THREAD: i32 = 0x0020_0000;
-/// Levels of groups above a thread's own in which the wanted one is looked for. Containers in containers have eight.
+/// Levels of groups above a thread's own in which the wanted one is looked for. Containers in
+/// containers have eight.
 const LEVELS: usize = 16;
 
 // Places on the stack.
@@ -127,9 +132,11 @@ pub(super) struct Offsets {
 /// Where the count of preemption is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PreemptCount {
-    /// A variable of each CPU, this far behind the CPU's `struct rq`, which the task leads to by `se.cfs_rq` and `rq`.
+    /// A variable of each CPU, this far behind the CPU's `struct rq`, which the task leads to by
+    /// `se.cfs_rq` and `rq`.
     ///
-    /// The symbol itself would be nearer, but only a kernel with `CONFIG_KALLSYMS_ALL` tells where it is.
+    /// The symbol itself would be nearer, but only a kernel with `CONFIG_KALLSYMS_ALL` tells where
+    /// it is.
     PerCpu { cfs_rq: i16, rq: i16, behind: i32 },
     /// In the current task.
     InTask(i16),
@@ -156,7 +163,8 @@ impl Offsets {
             flags: task("flags", 4)?,
             // Linux 5.16 moved it.
             cpu: task("thread_info.cpu", 4).or_else(|_| task("cpu", 4))?,
-            // Linux 5.14 renamed it, and before it had the length of a `long`; the states are in its low half.
+            // Linux 5.14 renamed it, and before it had the length of a `long`; the states are in
+            // its low half.
             state: task("__state", 4).or_else(|_| task("state", 8))?,
             exit_state: task("exit_state", 4)?,
             group: task("sched_task_group", 8)?,
@@ -240,7 +248,8 @@ impl Setting<'_> {
     }
 }
 
-/// One program while it is written. `R6` has the arguments, `R7` the event's task, `R8` another one, `R9` the record.
+/// One program while it is written. `R6` has the arguments, `R7` the event's task, `R8` another
+/// one, `R9` the record.
 struct Writer<'a> {
     code: Assembler,
     setting: &'a Setting<'a>,
@@ -398,8 +407,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Takes room for a record into `R9`, and fills in the time and the fields that all events have. `current` is the task
-    /// that runs, in a register that calls leave alone.
+    /// Takes room for a record into `R9`, and fills in the time and the fields that all events
+    /// have. `current` is the task that runs, in a register that calls leave alone.
     fn begin(&mut self, event: Event, current: Reg) {
         let (lost, room) = (self.code.label(), self.code.label());
         let (maps, out) = (self.setting.maps, self.out);
@@ -488,7 +497,8 @@ impl<'a> Writer<'a> {
         self.field(R7, self.offsets.cpu, at::CPU);
     }
 
-    /// The fields of a switch, from the places of "was it preempted" and of the state that was left.
+    /// The fields of a switch, from the places of "was it preempted" and of the state that was
+    /// left.
     fn switch(&mut self, preempted: usize, state: Option<usize>) {
         self.named(R7, at::COMM, at::PID);
         self.field(R7, self.offsets.prio, at::PRIO);
@@ -608,7 +618,8 @@ impl<'a> Writer<'a> {
         self.code.set(done);
     }
 
-    /// Ends the program unless `R7`, which is woken, or `R8`, which wakes it, is a member or a partner; both are then.
+    /// Ends the program unless `R7`, which is woken, or `R8`, which wakes it, is a member or a
+    /// partner; both are then.
     fn only_wakings_of_interest(&mut self) {
         let Some(group) = self.setting.group else {
             return;

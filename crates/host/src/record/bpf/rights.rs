@@ -1,7 +1,7 @@
 //! Whether recording with BPF can work here, and what would help where it cannot.
 //!
-//! Worked example: a pod with `CAP_BPF` and without `CAP_PERFMON` may make maps and may not load programs that read the
-//! kernel's memory. It is told "needs CAP_PERFMON" before anything is made.
+//! Worked example: a pod with `CAP_BPF` and without `CAP_PERFMON` may make maps and may not load
+//! programs that read the kernel's memory. It is told "needs CAP_PERFMON" before anything is made.
 
 use std::fs;
 use std::io;
@@ -15,11 +15,12 @@ const CAP_SYS_ADMIN: u32 = 21;
 const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
 
-/// The oldest kernel that has what the programs use: the current task with its type (`bpf_get_current_task_btf`, Linux 5.11).
-/// Ring buffers and the two capabilities came with 5.8.
+/// The oldest kernel that has what the programs use: the current task with its type
+/// (`bpf_get_current_task_btf`, Linux 5.11). Ring buffers and the two capabilities came with 5.8.
 const OLDEST: (u32, u32) = (5, 11);
 
-/// Why a kernel that is locked down as far as possible shows no events, if it is; `root` as for [`Rights::read`].
+/// Why a kernel that is locked down as far as possible shows no events, if it is; `root` as for
+/// [`Rights::read`].
 #[must_use]
 pub fn lockdown(root: &Path) -> Option<&'static str> {
     let levels = fs::read_to_string(root.join("sys/kernel/security/lockdown"));

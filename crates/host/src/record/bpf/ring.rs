@@ -1,11 +1,11 @@
 //! Records on their way out of a ring buffer of the kernel.
 //!
-//! A ring has records one behind the other, each with a head of 8 bytes and filled up to a multiple of 8 bytes: the length in 30
-//! bits, bit 31 while the record is being written, bit 30 if it was given up (`Documentation/bpf/ringbuf.rst`). Readers stop
-//! at the first that is being written.
+//! A ring has records one behind the other, each with a head of 8 bytes and filled up to a multiple
+//! of 8 bytes: the length in 30 bits, bit 31 while the record is being written, bit 30 if it was
+//! given up (`Documentation/bpf/ringbuf.rst`). Readers stop at the first that is being written.
 //!
-//! Worked example. A record of 44 bytes at position 104 has its head at 104 and its data from 112 to 156; the next one begins
-//! at 160.
+//! Worked example. A record of 44 bytes at position 104 has its head at 104 and its data from 112
+//! to 156; the next one begins at 160.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -69,10 +69,12 @@ impl Ring {
         })
     }
 
-    /// Hands over every complete record in the order of time, with its time, and gives its room back.
+    /// Hands over every complete record in the order of time, with its time, and gives its room
+    /// back.
     ///
-    /// An interrupt may have written between the moment a record got its place and the moment it got its time. What is
-    /// written like that is complete when the interrupted one is, so the order within one round is that of time.
+    /// An interrupt may have written between the moment a record got its place and the moment it
+    /// got its time. What is written like that is complete when the interrupted one is, so the
+    /// order within one round is that of time.
     pub(super) fn drain(
         &mut self,
         mut see: impl FnMut(u64, &[u8]) -> io::Result<()>,

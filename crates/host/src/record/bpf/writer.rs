@@ -1,11 +1,11 @@
 //! Pages like those of the kernel's own ring buffer, filled with records.
 //!
-//! A page has 4096 bytes: the time of its first event, the number of bytes that are filled, and events, each with a word of
-//! type and length (5 bits) and time since the one before (27 bits); larger steps have a word more. So everything
-//! that reads a recording of tracefs reads this one.
+//! A page has 4096 bytes: the time of its first event, the number of bytes that are filled, and
+//! events, each with a word of type and length (5 bits) and time since the one before (27 bits);
+//! larger steps have a word more. So everything that reads a recording of tracefs reads this one.
 //!
-//! Worked example. A `sched_wakeup` of 36 bytes, 7 ns behind the event before, is the word `7 << 5 | 9` and nine words of data: a page
-//! has room for a hundred of them.
+//! Worked example. A `sched_wakeup` of 36 bytes, 7 ns behind the event before, is the word
+//! `7 << 5 | 9` and nine words of data: a page has room for a hundred of them.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -22,7 +22,8 @@ pub(super) const HEADER_PAGE: &str = "\tfield: u64 timestamp;\toffset:0;\tsize:8
     \tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;\n\
     \tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;\n";
 
-/// Bits of the number of filled bytes: events were lost before this page, and their number stands behind the data.
+/// Bits of the number of filled bytes: events were lost before this page, and their number stands
+/// behind the data.
 const MISSED: u64 = 1 << 31 | 1 << 30;
 
 /// Types of events up to this one are lengths in words.

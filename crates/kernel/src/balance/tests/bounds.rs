@@ -9,8 +9,8 @@ use crate::topology::Topology;
 
 #[test]
 fn an_overloaded_group_must_be_busier_by_the_percentage_of_the_domain() {
-    // Two caches of two CPUs: their domain has 117 %. The local group has 1000 a CPU; both have 100000 on a capacity of
-    // 80000 together, 1280 a CPU, so the average does not decide.
+    // Two caches of two CPUs: their domain has 117 %. The local group has 1000 a CPU; both have
+    // 100000 on a capacity of 80000 together, 1280 a CPU, so the average does not decide.
     let world = World::on(Topology::regular(1, 2, 2, 1), "6.12", |_| {});
     let domains = &world.kernel.domains;
     let row = domains.rows(Cpu(0)).last().unwrap();
@@ -92,7 +92,8 @@ fn a_cpu_that_stops_its_tick_asks_for_the_next_time_of_balancing_to_be_updated()
 
 #[test]
 fn the_average_idle_time_that_searches_age_is_half_of_the_average() {
-    // A CPU that idled for long has the most that counts, twice the largest cost of balancing: 2 · 500 µs.
+    // A CPU that idled for long has the most that counts, twice the largest cost of balancing: 2 ·
+    // 500 µs.
     let mut world = World::with("5.14", 2, |rules| rules.placement.sis_prop_ages = true);
     let task = world.spawn(Cpu(1));
     world.advance(3 * MS);

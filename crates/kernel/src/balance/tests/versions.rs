@@ -100,7 +100,8 @@ fn waiting_makes_a_group_overloaded_from_5_7() {
 
 #[test]
 fn within_a_cache_tasks_are_counted_from_5_10() {
-    // An idle CPU used to 100 and one with five tasks: 1024 − 100 of utilisation, or (5 − 0) / 2 tasks.
+    // An idle CPU used to 100 and one with five tasks: 1024 − 100 of utilisation, or (5 − 0) / 2
+    // tasks.
     for (version, migration, amount) in [
         ("5.5", Migration::Util, 924),
         ("5.9", Migration::Util, 924),
@@ -152,8 +153,8 @@ fn a_node_with_one_cache_may_have_a_quarter_more_before_6_0_and_an_eighth_later(
 
 #[test]
 fn siblings_compare_their_tasks_from_4_12() {
-    // Cores {0, 2} with one hog and {1, 3} with two. Idle CPU 0 pulls the second before 4.12, whereupon CPU 1 or 3 would
-    // pull it back.
+    // Cores {0, 2} with one hog and {1, 3} with two. Idle CPU 0 pulls the second before 4.12,
+    // whereupon CPU 1 or 3 would pull it back.
     for (version, pulls) in [
         ("4.5", true),
         ("4.11", true),
@@ -210,8 +211,8 @@ fn idle_cpus_pull_from_lighter_groups_without_capacity_from_4_15() {
 
 #[test]
 fn an_imbalance_of_nothing_is_balance_from_4_20() {
-    // CPU 0 has two hogs, CPU 1 one, whose group is marked for pinned tasks. Moving one of loads 1024 would leave 1024 of
-    // the 2048 that are served now: nothing is to be moved.
+    // CPU 0 has two hogs, CPU 1 one, whose group is marked for pinned tasks. Moving one of loads
+    // 1024 would leave 1024 of the 2048 that are served now: nothing is to be moved.
     for (version, goes_on) in [
         ("4.5", true),
         ("4.19", true),

@@ -1,12 +1,14 @@
 //! The table of changes: one row for each difference between two kernels.
 //!
-//! [`Rules::of`](super::Rules::of) starts with the rules of 4.5 and applies the rows that a version has, in the order of the
-//! table. The same rows are the named patches of experiments (`patches = ["burst"]`, `["-burst"]`), the dates of the
-//! page `docs/model.md`, and the steps of a bisection between two releases.
+//! [`Rules::of`](super::Rules::of) starts with the rules of 4.5 and applies the rows that a version
+//! has, in the order of the table. The same rows are the named patches of experiments
+//! (`patches = ["burst"]`, `["-burst"]`), the dates of the page `docs/model.md`, and the steps of a
+//! bisection between two releases.
 //!
-//! Worked example: the row `base-slice-700us` names commit 2ae891b82695, release 6.15 and the stable kernels 6.12.31
-//! and 6.14.9. So 6.12.30 has requests of 0.75 ms and 6.12.31 of 0.70; `patches = ["base-slice-700us"]` on 6.12.30 is the
-//! one change between them, and on 6.12.31 it is refused, because it would compare a kernel with itself.
+//! Worked example: the row `base-slice-700us` names commit 2ae891b82695, release 6.15 and the
+//! stable kernels 6.12.31 and 6.14.9. So 6.12.30 has requests of 0.75 ms and 6.12.31 of 0.70;
+//! `patches = ["base-slice-700us"]` on 6.12.30 is the one change between them, and on 6.12.31 it is
+//! refused, because it would compare a kernel with itself.
 //!
 //! A row is written
 //!
@@ -14,9 +16,10 @@
 //! "name" "commit" (6, 15) also [(6, 12, 31), (6, 14, 9)] until (7, 0) and [(6, 18, 17)] for Eevdf: EFFECTS, "Sentence.";
 //! ```
 //!
-//! `also` are stable series with the first patch level that has the change, `until` and `and` where it was taken back or
-//! replaced, `for` the fair class it changes. Effects are `(on field)`, `(off field)`, `(field: before => after)`, the
-//! same with `..` where later rows go on from there, or two functions: whether a kernel has it, and how to set it.
+//! `also` are stable series with the first patch level that has the change, `until` and `and` where
+//! it was taken back or replaced, `for` the fair class it changes. Effects are `(on field)`,
+//! `(off field)`, `(field: before => after)`, the same with `..` where later rows go on from there,
+//! or two functions: whether a kernel has it, and how to set it.
 
 mod balance;
 mod bandwidth;

@@ -14,7 +14,8 @@ pub struct Step {
     pub change: &'static Change,
     /// Whether it is made; `false` where it is taken back.
     pub on: bool,
-    /// The release that brought it, or that took it back; `None` for a change that was never merged.
+    /// The release that brought it, or that took it back; `None` for a change that was never
+    /// merged.
     pub release: Option<Version>,
     /// The rules with this change and with all that come before it.
     pub rules: Rules,

@@ -5,7 +5,8 @@ use std::path::Path;
 use super::*;
 use crate::rules::{FEATURES, NEWEST};
 
-/// Whether a kernel has a change for another reason: a second row makes the same change, in other releases.
+/// Whether a kernel has a change for another reason: a second row makes the same change, in other
+/// releases.
 fn is_made_by_another_row(change: &Change, rules: &Rules) -> bool {
     let others = all().filter(|other| other.holds_in(rules.version));
     let mut without = others.map(|other| {

@@ -78,8 +78,8 @@ fn a_task_whose_dequeue_is_delayed_runs_beside_the_waker_only_up_to_6_15() {
         ("6.16", 'T'),
     ] {
         let mut world = two_caches(version);
-        // Two tasks start together; the one that ran its first ms is 0.5 ms ahead of the average when
-        // it sleeps, so it stays queued.
+        // Two tasks start together; the one that ran its first ms is 0.5 ms ahead of the average
+        // when it sleeps, so it stays queued.
         busy(&mut world, [THIS.0; 2]);
         world.advance(MS);
         world.block(THIS);
@@ -122,8 +122,8 @@ fn weights(
 
 #[test]
 fn the_lighter_cpu_gets_the_wakee() {
-    // Percentage of the LLC: 117, so the previous CPU's load counts 100 + 17/2 = 108 parts in 100. The
-    // wakee's load is its part of the queue, 500 · 1800 / 1801, one less than set.
+    // Percentage of the LLC: 117, so the previous CPU's load counts 100 + 17/2 = 108 parts in 100.
+    // The wakee's load is its part of the queue, 500 · 1800 / 1801, one less than set.
     for (loads, expected) in [
         // (700 + 499) · 100 = 119900 < (1800 − 499) · 108 = 140508.
         ([700, 1800, 500], 0),
@@ -176,8 +176,8 @@ fn equal_weights_move_up_to_4_16_and_later_in_sync_only() {
 
 #[test]
 fn a_waker_about_to_sleep_takes_its_load_with_it() {
-    // Here 900 of which 799 are the waker's: (101 + 499) · 100 = 60000 < (1100 − 499) · 108 = 64908.
-    // Not in sync: (900 + 499) · 100 = 139900 > 64908.
+    // Here 900 of which 799 are the waker's: (101 + 499) · 100 = 60000 < (1100 − 499) ·
+    // 108 = 64908. Not in sync: (900 + 499) · 100 = 139900 > 64908.
     for (flags, expected) in [(SYNC, 0), (PLAIN, 1)] {
         let no_idle = |rules: &mut Rules| rules.features.wa_idle = false;
         let (mut world, task) = weights("6.12", [900, 1100, 500], 800, no_idle);
@@ -187,8 +187,8 @@ fn a_waker_about_to_sleep_takes_its_load_with_it() {
 
 #[test]
 fn before_4_14_effective_loads_and_nodes_decide() {
-    // ≤ 4.12 in the root group: plain weights. 100 · 1024 · (700 + 500) ≤ 108 · 1024 · 1300 (the wakee
-    // left its old CPU when it fell asleep, so nothing is subtracted there).
+    // ≤ 4.12 in the root group: plain weights. 100 · 1024 · (700 + 500) ≤ 108 · 1024 · 1300 (the
+    // wakee left its old CPU when it fell asleep, so nothing is subtracted there).
     for (loads, expected) in [([700, 1300, 500], 0), ([700, 1100, 500], 1)] {
         let (mut world, task) = weights("4.12", loads, 0, |_| {});
         assert_eq!(wakeup(&mut world, 0, task, PLAIN).0, expected, "{loads:?}");
@@ -215,8 +215,8 @@ fn before_4_14_effective_loads_and_nodes_decide() {
 
 #[test]
 fn a_waker_heavier_than_its_cpu_takes_the_wakee_in_sync() {
-    // Load here 700, the waker's part of it 800 · 700 / 701 = 798: once it sleeps, less than nothing is
-    // left. Not in sync (700 + 499) · 100 is more than (1000 − 499) · 108.
+    // Load here 700, the waker's part of it 800 · 700 / 701 = 798: once it sleeps, less than
+    // nothing is left. Not in sync (700 + 499) · 100 is more than (1000 − 499) · 108.
     for (flags, expected) in [(SYNC, 0), (PLAIN, 1)] {
         let (mut world, task) = weights("6.12", [700, 1000, 500], 800, |rules| {
             rules.features.wa_idle = false;
@@ -235,8 +235,9 @@ fn without_wa_features_the_previous_cpu_stays() {
 
 #[test]
 fn a_parent_woken_by_an_exit_is_not_woken_in_sync_from_4_17() {
-    // The child on CPU 0 ends and wakes its parent, which slept on CPU 1, where a hog runs now. In sync the child counts
-    // as gone; otherwise its load of 1000 and the parent's compare with the hog's 1000: the previous CPU.
+    // The child on CPU 0 ends and wakes its parent, which slept on CPU 1, where a hog runs now. In
+    // sync the child counts as gone; otherwise its load of 1000 and the parent's compare with the
+    // hog's 1000: the previous CPU.
     for (version, expected) in [("4.16", 0), ("4.17", 1), ("6.12", 1)] {
         let (mut world, task) = weights(version, [1000, 1000, 100], 0, |_| {});
         let child = world.kernel.rqs[0].curr;

@@ -61,7 +61,8 @@ fn forks_stay_in_their_node_as_long_as_the_version_allows() {
         // While fewer than a quarter of both nodes' 32 CPUs run tasks: 8.
         ("5.11", 8),
         ("5.17", 8),
-        // Four, a quarter of the node, then by idle CPUs: 12 against 16, 15, 14 and 13, then 12 (stays).
+        // Four, a quarter of the node, then by idle CPUs: 12 against 16, 15, 14 and 13, then 12
+        // (stays).
         ("5.18", 5),
         // Two, then by idle CPUs: 14 against 16 and 15, 14 against 14 (stays), and so on in turn:
         // node 0 gets the 1st 2nd 5th 7th 9th.
@@ -76,8 +77,9 @@ fn forks_stay_in_their_node_as_long_as_the_version_allows() {
 
 #[test]
 fn the_allowance_at_fork_is_at_most_the_allowed_cpus_from_6_0() {
-    // Only CPU 0 of node 0 is allowed; imb_numa_nr is 4, from 6.0 on 2. The first task runs there. The second: with
-    // the plain limit 1 running < 2 stays and shares CPU 0; with the limit of 1 CPU it goes.
+    // Only CPU 0 of node 0 is allowed; imb_numa_nr is 4, from 6.0 on 2. The first task runs there.
+    // The second: with the plain limit 1 running < 2 stays and shares CPU 0; with the limit of 1
+    // CPU it goes.
     for (version, expected) in [("5.18", 0), ("5.19", 0), ("6.0", 16), ("6.12", 16)] {
         let mut world = World::on(Topology::regular(2, 1, 16, 1), version, |_| {});
         busy(&mut world, [0]);
@@ -275,8 +277,8 @@ fn a_task_goes_to_less_loaded_groups_only() {
 
 #[test]
 fn forks_leave_a_node_for_clearly_less_load_only_from_4_17() {
-    // Four CPUs a node. Queued load of 1000 on CPU 0: 1000 · 1024 / 4096 = 250 a capacity here, 0 there. The 256 that
-    // count for a node (1024 · 25 %) keep the task here from 4.17 on.
+    // Four CPUs a node. Queued load of 1000 on CPU 0: 1000 · 1024 / 4096 = 250 a capacity here, 0
+    // there. The 256 that count for a node (1024 · 25 %) keep the task here from 4.17 on.
     for (version, node) in [("4.16", 1), ("4.17", 0), ("5.4", 0)] {
         let mut world = World::on(Topology::regular(2, 1, 4, 1), version, |_| {});
         busy(&mut world, [0]);

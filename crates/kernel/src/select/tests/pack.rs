@@ -6,7 +6,8 @@ use crate::kernel::WakeFlags;
 use crate::select::WakeKind;
 use crate::tests::world::World;
 
-/// Two CPUs, a sleeper of CPU 1, a waker on CPU 0 whose CPU is used to so many 1024ths; `hogs` run besides.
+/// Two CPUs, a sleeper of CPU 1, a waker on CPU 0 whose CPU is used to so many 1024ths; `hogs` run
+/// besides.
 fn used(util: u64, hogs: &[u32]) -> (World, TaskId) {
     let mut world = World::with("6.18.44", 2, |rules| rules.placement.vcpu_pack = true);
     let task = sleeper(&mut world, 1);

@@ -76,8 +76,8 @@ fn scans_start_behind_the_target_from_5_15_and_wrap() {
 
 #[test]
 fn forbidden_cpus_are_skipped_and_counted_up_to_5_5() {
-    // Target 0, CPUs 5 and 7 idle, only 0 and 7 allowed. Looks: up to 5.5 at all eight (the forbidden
-    // ones use up the limit, SIS_PROP's 3 looks end before CPU 7), later at 0 and 7.
+    // Target 0, CPUs 5 and 7 idle, only 0 and 7 allowed. Looks: up to 5.5 at all eight (the
+    // forbidden ones use up the limit, SIS_PROP's 3 looks end before CPU 7), later at 0 and 7.
     for (version, expected, looks) in [("5.5", 0, 3), ("5.6", 7, 2), ("5.12", 7, 2)] {
         let (mut world, task) = all_busy_but(Topology::flat(8), version, &[5, 7]);
         world.kernel.rules.features.sis_prop = true;
@@ -116,8 +116,8 @@ fn the_average_cost_of_a_scan_follows_by_an_eighth() {
     assert_eq!(average(&world), 25);
     wakeup(&mut world, 2, task, SYNC);
     assert_eq!(average(&world), 46);
-    // Idle 1 µs on average (512000 / 512): 8 · 1000 / 47 = 170 looks are allowed; idle 20 ns: 160 / 47
-    // is 3, less than the least of 4, so 3 looks at 2 3 4.
+    // Idle 1 µs on average (512000 / 512): 8 · 1000 / 47 = 170 looks are allowed; idle 20 ns: 160 /
+    // 47 is 3, less than the least of 4, so 3 looks at 2 3 4.
     world.kernel.rqs[2].avg_idle = 512 * 20;
     assert_eq!(wakeup(&mut world, 2, task, SYNC), (2, 3));
     // A scan that gave up does not count.
@@ -208,8 +208,8 @@ fn without_an_idle_core_the_hint_is_cleared() {
 
 #[test]
 fn siblings_of_the_previous_cpu_come_first_from_5_13() {
-    // Target 0 and previous CPU 1 are busy, CPU 5 is the sibling of CPU 1, CPUs 2 and 5 are idle, no
-    // core is known to be.
+    // Target 0 and previous CPU 1 are busy, CPU 5 is the sibling of CPU 1, CPUs 2 and 5 are idle,
+    // no core is known to be.
     for (version, expected) in [("5.12", 2), ("5.13", 5), ("6.1", 5), ("6.18", 5)] {
         let (mut world, task) = all_busy_but(four_cores(), version, &[2, 5]);
         prev_is(&mut world, task, 1);

@@ -186,7 +186,8 @@ fn kernel_threads_of_one_cpu_stack_their_wakee_from_5_6() {
 fn cpus_with_idle_policy_tasks_only_are_idle_candidates_from_5_4() {
     for (version, previous, scan_with_idle, scan_without) in [
         ("5.3", 2, 2, 0),
-        // The first candidates count as idle; scans remember them, but forget them when they reach their end …
+        // The first candidates count as idle; scans remember them, but forget them when they reach
+        // their end …
         ("5.4", 3, 2, 0),
         ("5.6", 3, 2, 0),
         // … or like any other idle CPU.
@@ -215,7 +216,8 @@ fn cpus_with_idle_policy_tasks_only_are_idle_candidates_from_5_4() {
 
 #[test]
 fn a_scan_that_gives_up_takes_the_idle_policy_cpu_it_met_from_5_4() {
-    // CPU 0 never idles, so a scan of 6 CPUs looks at three: 0, 1 with a SCHED_IDLE task, 2. CPU 3 is idle.
+    // CPU 0 never idles, so a scan of 6 CPUs looks at three: 0, 1 with a SCHED_IDLE task, 2. CPU 3
+    // is idle.
     for (version, expected) in [("5.3", 0), ("5.4", 1), ("5.6", 1), ("5.7", 1)] {
         let mut world = World::new(version, 6);
         let task = sleeper(&mut world, 5);
@@ -228,7 +230,8 @@ fn a_scan_that_gives_up_takes_the_idle_policy_cpu_it_met_from_5_4() {
 
 #[test]
 fn from_7_1_on_an_idle_policy_task_does_not_take_a_sched_idle_cpu() {
-    // CPU 0, the target, runs a SCHED_IDLE hog, CPU 1 is idle: a SCHED_IDLE wakee stays up to 7.0 and moves from 7.1 on.
+    // CPU 0, the target, runs a SCHED_IDLE hog, CPU 1 is idle: a SCHED_IDLE wakee stays up to 7.0
+    // and moves from 7.1 on.
     for (version, policy, goes_to) in [
         ("7.0", Policy::Idle, 0),
         ("7.1", Policy::Idle, 1),

@@ -74,7 +74,8 @@ fn a_child_begins_with_its_parents_flips() {
 
 #[test]
 fn wide_wakeups_stay_near_the_previous_cpu() {
-    // LLC of 4, waker on idle-for-the-wakee CPU 0, wakee last on CPU 3: affine in sync, unless wide.
+    // LLC of 4, waker on idle-for-the-wakee CPU 0, wakee last on CPU 3: affine in sync, unless
+    // wide.
     for (flips, expected) in [((16, 4), 3), ((15, 4), 0)] {
         let mut world = World::with("6.12", 4, |rules| rules.features.sis_util = false);
         let task = sleeper(&mut world, 3);

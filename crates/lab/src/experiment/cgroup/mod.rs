@@ -4,9 +4,10 @@
 //! refuse is refused here with the errno that a shell would have shown. Settings arrive in layers
 //! (recording, file, variant, command line) and each layer is a write to the group as the layer
 //! before left it. Worked example: over the layer `cpu.max = "50000 20000"` the write
-//! `cpu.max = "30000"` leaves 30,000 us in every 20,000 us, because the kernel keeps the period when
-//! none is given; a `cpu.max.burst = 40000` on top is EINVAL, because burst may not exceed quota.
-//! Limits may also be written as people say them, `50%` or `50ms/100ms`: see [`schedcast_base::cpu_max::CpuMax`].
+//! `cpu.max = "30000"` leaves 30,000 us in every 20,000 us, because the kernel keeps the period
+//! when none is given; a `cpu.max.burst = 40000` on top is EINVAL, because burst may not exceed
+//! quota. Limits may also be written as people say them, `50%` or `50ms/100ms`: see
+//! [`schedcast_base::cpu_max::CpuMax`].
 
 use std::collections::BTreeMap;
 
@@ -63,10 +64,11 @@ pub struct CgroupSettings {
     pub idle: bool,
     /// `cpuset.cpus`; `None` is all of the parent's.
     pub cpus: Option<CpuList>,
-    /// Whether a replay forgets when the group's period timer fired and lets the seed choose: for runs that are still to
-    /// come, since it is unknown how their work will fall into the periods.
+    /// Whether a replay forgets when the group's period timer fired and lets the seed choose: for
+    /// runs that are still to come, since it is unknown how their work will fall into the periods.
     pub any_phase: bool,
-    /// When its period timer expires first, ns; `None` = as recorded, or as the kernel sets it when the run begins.
+    /// When its period timer expires first, ns; `None` = as recorded, or as the kernel sets it when
+    /// the run begins.
     pub period_phase_ns: Option<u64>,
 }
 
@@ -417,7 +419,8 @@ impl Group {
     }
 }
 
-/// Most levels of a hierarchy. Every level is a group of its own with a name as long as its path; Kubernetes nests five.
+/// Most levels of a hierarchy. Every level is a group of its own with a name as long as its path;
+/// Kubernetes nests five.
 const LEVELS_MAX: usize = 100;
 /// Longest path, bytes: the kernel's own bound (`PATH_MAX`).
 const PATH_MAX_BYTES: usize = 4096;

@@ -2,8 +2,8 @@
 #ifndef _ASM_SCHEDCAST_SPINLOCK_H
 #define _ASM_SCHEDCAST_SPINLOCK_H
 /*
- * Operations are atomic in virtual time, so a lock is free whenever it is asked for. One that is not is a bug: of the
- * host program, or of the scheduler under test.
+ * Operations are atomic in virtual time, so a lock is free whenever it is asked for. One that is
+ * not is a bug: of the host program, or of the scheduler under test.
  */
 void sc_deadlock(void);
 #define arch_spin_is_locked(lock) ((lock)->taken != 0)

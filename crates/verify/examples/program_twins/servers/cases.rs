@@ -15,7 +15,8 @@ pub struct Case {
     pub limit: Option<&'static str>,
     /// The model's metric of the rate.
     pub rate: &'static str,
-    /// Word before the rate in the tool's output, and before the number of transactions (`<`: behind it).
+    /// Word before the rate in the tool's output, and before the number of transactions (`<`:
+    /// behind it).
     pub words: [&'static str; 2],
     /// Word before the mean latency, in milliseconds unless it has a unit.
     pub latency: &'static str,

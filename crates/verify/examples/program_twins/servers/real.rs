@@ -14,8 +14,8 @@ use crate::real::{STEAL_MAX, numbers_after};
 
 const REPEATS: usize = 5;
 const COUNTED: usize = 2;
-/// A repeat counts when all other processes together took less than this part of a CPU. Kernel threads that serve the case
-/// are among them.
+/// A repeat counts when all other processes together took less than this part of a CPU. Kernel
+/// threads that serve the case are among them.
 const OTHERS_MAX: f64 = 0.1;
 /// Times that are tried for each repeat that is wanted.
 const TRIES: usize = 4;
@@ -71,8 +71,9 @@ fn undisturbed(wanted: usize, mut run: impl FnMut() -> Outcome<bool>) -> Outcome
     Err(format!("{kept} of {wanted} runs were undisturbed: others use the machine").into())
 }
 
-/// CPU time of all processes since the start of the machine, seconds: columns of `/proc/stat` without idle and stolen time.
-/// Ticks sample it, so it can be less than what the kernel charged to tasks that sleep and wake all the time.
+/// CPU time of all processes since the start of the machine, seconds: columns of `/proc/stat`
+/// without idle and stolen time. Ticks sample it, so it can be less than what the kernel charged to
+/// tasks that sleep and wake all the time.
 fn busy_s() -> Outcome<f64> {
     let text = std::fs::read_to_string("/proc/stat")?;
     let numbers = numbers_after(&text, "cpu ");

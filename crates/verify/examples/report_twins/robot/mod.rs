@@ -1,8 +1,10 @@
-//! hackbench on machines with 128 and 224 CPUs: what the kernel test robot reported, and what is forecast.
+//! hackbench on machines with 128 and 224 CPUs: what the kernel test robot reported, and what is
+//! forecast.
 //!
-//! Worked example: a report has a throughput of 423,258 KiB/s. The robot counts 100 bytes for each of 40 tasks of a group and
-//! each loop, in which 400 messages go: 423,258 · 1024 / 100 · 10 = 43.3 million messages a second. With 1,706,905
-//! switches in that second, 0.039 of them are for a message.
+//! Worked example: a report has a throughput of 423,258 KiB/s. The robot counts 100 bytes for each
+//! of 40 tasks of a group and each loop, in which 400 messages go: 423,258 · 1024 / 100 · 10 = 43.3
+//! million messages a second. With 1,706,905 switches in that second, 0.039 of them are for a
+//! message.
 
 mod page;
 

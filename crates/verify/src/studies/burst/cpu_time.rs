@@ -1,7 +1,7 @@
 //! The counterfactual: the same requests, but each needs 80 ms of CPU time.
 //!
-//! Two requests at once use the quota of 100 ms in 50 ms of wall time and wait 50 ms for the next; the
-//! 30 ms that each still needs come after that. So the latency is 50 ms, wherever between the
+//! Two requests at once use the quota of 100 ms in 50 ms of wall time and wait 50 ms for the next;
+//! the 30 ms that each still needs come after that. So the latency is 50 ms, wherever between the
 //! refills they come, up to the point where a refill helps.
 
 use schedcast_kernel::{GroupId, Ns};

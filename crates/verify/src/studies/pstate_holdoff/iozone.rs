@@ -1,12 +1,14 @@
-//! iozone: one process that writes a file, writes it again, reads it, and so on, for 22 pairs of sizes.
+//! iozone: one process that writes a file, writes it again, reads it, and so on, for 22 pairs of
+//! sizes.
 //!
-//! Its clock sees only the calls. Before the first of them the CPU has slept, and for how long decides which P-state
-//! they begin at. Worked example: the file before is gone, and the commit that frees its blocks has taken 40 ms. The
-//! first sample is late for a hold-off of 30 ms, and 200 MB are written while the P-state climbs from 11; with 120 ms it
-//! stays where reading had left it. Before the second write the disk was busy for 2 s, which is late for both.
+//! Its clock sees only the calls. Before the first of them the CPU has slept, and for how long
+//! decides which P-state they begin at. Worked example: the file before is gone, and the commit
+//! that frees its blocks has taken 40 ms. The first sample is late for a hold-off of 30 ms, and
+//! 200 MB are written while the P-state climbs from 11; with 120 ms it stays where reading had left
+//! it. Before the second write the disk was busy for 2 s, which is late for both.
 //!
-//! Fitted to the unpatched rows: what a call and its bytes cost, the disk's rate (from how busy the machine was), and
-//! how long the freeing commit takes.
+//! Fitted to the unpatched rows: what a call and its bytes cost, the disk's rate (from how busy the
+//! machine was), and how long the freeing commit takes.
 
 use schedcast_lab::error::Result;
 use schedcast_lab::experiment::Scenario;
@@ -129,7 +131,8 @@ impl Prices {
         for program in &mut scenario.programs {
             program.name = "iozone".to_owned();
             let prices = &mut program.prices;
-            // Reading is not in the table; what it takes beside writing is the programs' own measurement.
+            // Reading is not in the table; what it takes beside writing is the programs' own
+            // measurement.
             let part = |price: u64, whole: u64, fitted: f64| {
                 (price as f64 / whole as f64 * fitted).round() as u64
             };
@@ -164,8 +167,8 @@ fn busy_question(asked: &Question) -> bool {
     asked.table == "iozone turbostat" && asked.metric == "Mean %Busy"
 }
 
-/// Corrects prices by what a run shows, a few times, for each time that the freeing commit may take and each share of
-/// memory; those that come nearest to the 44 unpatched rows.
+/// Corrects prices by what a run shows, a few times, for each time that the freeing commit may take
+/// and each share of memory; those that come nearest to the 44 unpatched rows.
 fn fit(
     base: &Scenario,
     known: &Calibration,
@@ -252,7 +255,8 @@ fn fit(
     Ok(prices)
 }
 
-/// Geometric mean of patched over base, in per cent, over the rows of a test with records from `smallest`.
+/// Geometric mean of patched over base, in per cent, over the rows of a test with records from
+/// `smallest`.
 fn gain(times: &[Times; 2], test: usize, smallest: u64) -> f64 {
     let records = RECORDS.iter().filter(|&&record| record >= smallest);
     let logs: Vec<f64> = records

@@ -1,12 +1,13 @@
 //! Fit of three constants: the price of kernel work on each machine, the cost of a read of the
 //! line, the cost of a move.
 //!
-//! Worked example: UDP_RR on SPR makes 56 · 2 · 104,954 = 11.8 million messages a second with pairs on a quarter of the
-//! CPUs, 12.4 million on half of them, and with the change 12.1 million on three quarters: not more, however many
-//! take part. Every datagram adds to the same generator of IP identifications, and 12.4 million transfers of that
-//! line a second are 81 ns for each, 73 % of the 110 that a transfer takes in the mean. ICL is not at that limit: with
-//! a quarter of the CPUs a message takes 4.4 µs there, which says what kernel work costs. With that, the row of 75 %
-//! says what the reads of the counter take and what a migration costs.
+//! Worked example: UDP_RR on SPR makes 56 · 2 · 104,954 = 11.8 million messages a second with pairs
+//! on a quarter of the CPUs, 12.4 million on half of them, and with the change 12.1 million on
+//! three quarters: not more, however many take part. Every datagram adds to the same generator of
+//! IP identifications, and 12.4 million transfers of that line a second are 81 ns for each, 73 % of
+//! the 110 that a transfer takes in the mean. ICL is not at that limit: with a quarter of the CPUs
+//! a message takes 4.4 µs there, which says what kernel work costs. With that, the row of 75 % says
+//! what the reads of the counter take and what a migration costs.
 
 use schedcast_lab::error::Result;
 use schedcast_lab::experiment::Scenario;
@@ -17,7 +18,8 @@ use super::{Machine, SHARES};
 use crate::studies::published::{Kernel, broken};
 use crate::studies::{Bench, Calibration, Prediction};
 
-/// Time an MWAIT state without power gating really takes to leave; tables of the driver have the worst case.
+/// Time an MWAIT state without power gating really takes to leave; tables of the driver have the
+/// worst case.
 const SHALLOW_EXIT_NS: u64 = 500;
 /// States with a longer table entry than this are gated.
 const SHALLOW_TABLE_NS: u64 = 10_000;

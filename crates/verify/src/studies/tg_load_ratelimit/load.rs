@@ -50,9 +50,10 @@ impl Load {
         Load::Hackbench(groups, loops)
     }
 
-    /// The scenario with this workload. On CPUs that are mostly idle it takes 300 ms until their governors have
-    /// seen short sleeps only, and more where requests take longer. With UDP_RR the number of CPUs a wakeup looks at
-    /// (`nr_idle_scan`) takes as long to follow: it is 0 first, for new tasks count as busy. That is left to the warm-up.
+    /// The scenario with this workload. On CPUs that are mostly idle it takes 300 ms until their
+    /// governors have seen short sleeps only, and more where requests take longer. With UDP_RR the
+    /// number of CPUs a wakeup looks at (`nr_idle_scan`) takes as long to follow: it is 0 first,
+    /// for new tasks count as busy. That is left to the warm-up.
     pub fn on(&self, scenario: &Scenario) -> Scenario {
         let mut scenario = self.command(scenario);
         let cpus = scenario.machine.cpus() as u64;

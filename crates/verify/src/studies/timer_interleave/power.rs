@@ -1,8 +1,8 @@
 //! The power of a core with four and with eight busy threads, from the unpatched columns.
 //!
-//! Worked example, with an idle power of 45 W: one group takes 80.4 W over the whole time and runs in half of
-//! it, so 2·80.4 − 45 = 115.9 W while it runs on four threads of each core; two aligned groups take
-//! 91 W, so 137 W on eight.
+//! Worked example, with an idle power of 45 W: one group takes 80.4 W over the whole time and runs
+//! in half of it, so 2·80.4 − 45 = 115.9 W while it runs on four threads of each core; two aligned
+//! groups take 91 W, so 137 W on eight.
 
 use schedcast_lab::error::Result;
 

@@ -20,8 +20,8 @@ pub(super) struct Draw {
 }
 
 /// A scenario with its programs started at each of the times, and the seed of each. The ticks begin
-/// anywhere too: before 6.4 their phase is that of the moment at which the first clock event device was
-/// set up.
+/// anywhere too: before 6.4 their phase is that of the moment at which the first clock event device
+/// was set up.
 pub(super) fn with_starts(scenario: &Scenario, starts: &[Ns]) -> Vec<Job> {
     let at = |(seed, &start_ns): (usize, &Ns)| {
         let mut scenario = scenario.clone();

@@ -1,11 +1,11 @@
 //! schbench in two groups: signs only, for its flags are not published.
 //!
-//! Worked example: with both groups' timers aligned, 192 threads want 64 CPUs in the first half of each period
-//! and are throttled in the second, so a tenth of the wakeups waits 10 ms or more. With the periods apart
-//! half as many threads compete, and the same tenth waits 3 ms.
+//! Worked example: with both groups' timers aligned, 192 threads want 64 CPUs in the first half of
+//! each period and are throttled in the second, so a tenth of the wakeups waits 10 ms or more. With
+//! the periods apart half as many threads compete, and the same tenth waits 3 ms.
 //!
-//! How many workers a messenger has is fitted to the unpatched percentiles; everything else of the command
-//! line is schbench's default of 2023.
+//! How many workers a messenger has is fitted to the unpatched percentiles; everything else of the
+//! command line is schbench's default of 2023.
 
 use schedcast_lab::error::Result;
 use schedcast_lab::experiment::Scenario;

@@ -22,7 +22,8 @@ fn cyclictest_wakes_on_its_grid_and_ends_with_the_first() {
     // Interrupt, wakeup and switch on an idle CPU of generic-8: some 5 µs.
     let average = metric(&running, &world, "cyclictest/latency.avg");
     assert!((2.0..10.0).contains(&average), "{average}");
-    // Relative sleeps begin where the clock was looked at: what a round takes (300 ns) makes no thread late.
+    // Relative sleeps begin where the clock was looked at: what a round takes (300 ns) makes no
+    // thread late.
     let (relative, world) = run("cyclictest -t 2 -p 80 -l 200 -q -r", 2, 5);
     let late = metric(&relative, &world, "cyclictest/latency.avg") - average;
     assert!(late.abs() < 0.25, "{late}");

@@ -1,9 +1,10 @@
 //! The load of dbench's packaged `client.txt`, as far as the scheduler notices it.
 //!
-//! Between two flushes a client only computes, so a piece of the load is the number of operations up
-//! to a flush and the bytes they read and write. The file's 458,344 operations repeat a pattern of 43
-//! such pieces: 3555 operations, 19.1 MB. Ten of the 43 flushed files have grown since their last flush,
-//! which costs XFS a worker more. Counted from the file that Debian's dbench 4.0 installs.
+//! Between two flushes a client only computes, so a piece of the load is the number of operations
+//! up to a flush and the bytes they read and write. The file's 458,344 operations repeat a pattern
+//! of 43 such pieces: 3555 operations, 19.1 MB. Ten of the 43 flushed files have grown since their
+//! last flush, which costs XFS a worker more. Counted from the file that Debian's dbench 4.0
+//! installs.
 
 /// Operations before a flush, and bytes they move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

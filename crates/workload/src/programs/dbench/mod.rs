@@ -9,8 +9,9 @@
 //! client   loop over the 43 pieces: operations of the piece · fsync (see the storage module)
 //! ```
 //!
-//! Worked example: at 5.5 µs an operation the longest piece, 897 operations, computes 4.9 ms and moves
-//! 4.9 MB; then come five flushes with 2 or 3 operations and 4 KB each, which are nearly all waiting.
+//! Worked example: at 5.5 µs an operation the longest piece, 897 operations, computes 4.9 ms and
+//! moves 4.9 MB; then come five flushes with 2 or 3 operations and 4 KB each, which are nearly all
+//! waiting.
 
 mod compile;
 pub mod load;

@@ -5,10 +5,11 @@
 //!           fsync · close                       (without -t)
 //! ```
 //!
-//! Records go through the page cache: a call costs its own price and that of its bytes, so small records are
-//! limited by calls and large ones by copying. Worked example: 200,704 KB in records of 64 KB are 3136 calls
-//! of 0.9 µs and 205.5 MB at 79 ps a byte, 3 ms and 16 ms; the first write, which finds no pages, takes
-//! 41 ms. With `-e` the file is on disk before the clock stops (see the storage module).
+//! Records go through the page cache: a call costs its own price and that of its bytes, so small
+//! records are limited by calls and large ones by copying. Worked example: 200,704 KB in records of
+//! 64 KB are 3136 calls of 0.9 µs and 205.5 MB at 79 ps a byte, 3 ms and 16 ms; the first write,
+//! which finds no pages, takes 41 ms. With `-e` the file is on disk before the clock stops (see the
+//! storage module).
 //!
 //! Actions outside the measured time still happen: every pass ends with an `fsync`, and before the
 //! first write that of the file just created puts on disk what freeing the file before it changed.
@@ -301,7 +302,8 @@ impl Options {
         Ok(())
     }
 
-    /// Whether anything goes to the disk: without `-t` at the end of each pass, with it as part of a pass.
+    /// Whether anything goes to the disk: without `-t` at the end of each pass, with it as part of
+    /// a pass.
     fn waits_for_disk(&self) -> bool {
         self.file_system != FileSystem::Tmpfs && (self.flushed || !self.throughput)
     }

@@ -132,7 +132,8 @@ fn what_the_clock_does_not_see_takes_its_time() {
     let end_ns = |line: &str| run(line, 2, 4).1.now();
     let both = "iozone -a -n 100m -g 100m -y 64k -q 128k -i 0";
     let memory = end_ns(&format!("{both} --filesystem tmpfs"));
-    // Four passes of 105 MB at 500 ps a byte are 210 ms of writing back; the helper looks every 50 ms.
+    // Four passes of 105 MB at 500 ps a byte are 210 ms of writing back; the helper looks every
+    // 50 ms.
     let disk = end_ns(both);
     assert!(
         (150_000_000..=300_000_000).contains(&(disk - memory)),

@@ -9,10 +9,11 @@
 //! (`sock_def_readable`), with the sync hint too.
 //!
 //! **Pipes.** 16 pages. A small message is added to the last page while it fits, so 40 messages of
-//! 100 bytes share a page and 640 fit. A blocked sender is woken when a page of the full pipe has been read
-//! empty, one for each such page ([`SenderWakes::Page`]; counted on Linux 6.18: of three writers blocked on a full pipe
-//! the first goes on after 40 reads, the second after 80, the third after 120, and none is woken in vain). The
-//! receiver is woken by the message that ends the pipe's emptiness (since 5.5). Both come with the sync hint.
+//! 100 bytes share a page and 640 fit. A blocked sender is woken when a page of the full pipe has
+//! been read empty, one for each such page ([`SenderWakes::Page`]; counted on Linux 6.18: of three
+//! writers blocked on a full pipe the first goes on after 40 reads, the second after 80, the third
+//! after 120, and none is woken in vain). The receiver is woken by the message that ends the pipe's
+//! emptiness (since 5.5). Both come with the sync hint.
 
 use schedcast_kernel::rules::Version;
 use schedcast_sim::workload::{PageWakes, QueueCosts, QueueSpec, SenderWakes};
@@ -43,7 +44,8 @@ impl Channel {
         match self {
             Channel::Socket => {
                 let buffer = buffer_bytes(bytes);
-                // One more is taken while less than the limit is in use, so the last may go over it.
+                // One more is taken while less than the limit is in use, so the last may go over
+                // it.
                 let capacity_bytes = SEND_BUFFER.div_ceil(buffer) * buffer;
                 QueueSpec {
                     capacity_bytes,

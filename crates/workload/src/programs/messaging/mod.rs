@@ -1,5 +1,5 @@
-//! `hackbench` and `perf bench sched messaging`: groups of senders that each write to every receiver
-//! of their group.
+//! `hackbench` and `perf bench sched messaging`: groups of senders that each write to every
+//! receiver of their group.
 //!
 //! ```text
 //! main      fork 2·fds tasks a group · read "ready" from each · write "go" · wait for all to exit

@@ -76,7 +76,8 @@ impl Options {
             Test::TcpStream | Test::TcpMaerts => QueueSpec {
                 capacity_bytes: TCP_WINDOW,
                 overhead_bytes: 0,
-                // `sk_stream_write_space`: when a third is free, from the acknowledgement's softirq.
+                // `sk_stream_write_space`: when a third is free, from the acknowledgement's
+                // softirq.
                 wake_sender_at_bytes: TCP_WINDOW / 3 * 2,
                 wake_sender_sync: false,
                 sender_wakes: SenderWakes::One,
@@ -171,7 +172,8 @@ impl Options {
         }
         b.record_since(run, BEGIN);
         if self.test == Test::TcpMaerts {
-            // The connection is shut down; what the server had sent until it noticed is thrown away.
+            // The connection is shut down; what the server had sent until it noticed is thrown
+            // away.
             b.word_fetch_add(GIVEN, 1, NOW);
             let top = b.here();
             b.recv(TO_CLIENT, VALUE);
@@ -185,8 +187,9 @@ impl Options {
         compiler.program(b)
     }
 
-    /// Kernel work of a send. A datagram of a socket that is not connected takes its IP identification from the one
-    /// generator that all pairs with the same two addresses share (`__ip_select_ident`).
+    /// Kernel work of a send. A datagram of a socket that is not connected takes its IP
+    /// identification from the one generator that all pairs with the same two addresses share
+    /// (`__ip_select_ident`).
     fn send_work(
         &self,
         b: &mut ProgramBuilder,

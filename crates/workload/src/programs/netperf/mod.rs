@@ -13,12 +13,13 @@
 //! wakeup. Worked example: with 2 µs for a send, 0.6 µs for a receive and 3 µs for wakeup and
 //! switch, one round trip (two of each) takes 11.2 µs: 89,000 transactions a second.
 //!
-//! UDP sockets are not connected, as in the tool's omni tests, so each datagram takes its IP identification from the
-//! generator that all of them share (`__ip_select_ident`): one counter, whose cache line travels where the machine has
-//! contended lines. At 81 ns each, 12.4 million datagrams a second are all that a machine sends, by however many CPUs.
+//! UDP sockets are not connected, as in the tool's omni tests, so each datagram takes its IP
+//! identification from the generator that all of them share (`__ip_select_ident`): one counter,
+//! whose cache line travels where the machine has contended lines. At 81 ns each, 12.4 million
+//! datagrams a second are all that a machine sends, by however many CPUs.
 //!
-//! The tool runs one pair. Test robots start many of them at once; `--pairs N`, which the tool does not
-//! have, stands for N netperfs started together, each with a netserver process of its own.
+//! The tool runs one pair. Test robots start many of them at once; `--pairs N`, which the tool does
+//! not have, stands for N netperfs started together, each with a netserver process of its own.
 
 mod compile;
 mod report;

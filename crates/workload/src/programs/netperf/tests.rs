@@ -44,7 +44,8 @@ fn netperf_streams_lose_only_what_udp_has_no_room_for() {
 
 #[test]
 fn netperf_maerts_is_a_stream_from_the_server_to_the_client() {
-    // One CPU each, so neither direction finds the other in its way: the same bytes but for the last window.
+    // One CPU each, so neither direction finds the other in its way: the same bytes but for the
+    // last window.
     let throughput = |line: &str| {
         let (running, world) = run(line, 2, 5);
         assert_eq!(world.live_tasks(), 0);

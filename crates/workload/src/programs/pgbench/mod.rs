@@ -6,13 +6,13 @@
 //! backend   one for each client (see the postgres module)
 //! ```
 //!
-//! A client sends a statement and waits for its reply, so a transaction of `select-only` is one round trip
-//! and one of `tpcb-like` seven. Worked example: `-c 4 -j 2` has four backends, and each of the two threads
-//! polls two sockets. With 60 µs of a backend and 25 µs of a thread for a round trip, and two CPUs, at most
-//! 2 / 85 µs = 23,500 transactions of `-S` a second.
+//! A client sends a statement and waits for its reply, so a transaction of `select-only` is one
+//! round trip and one of `tpcb-like` seven. Worked example: `-c 4 -j 2` has four backends, and each
+//! of the two threads polls two sockets. With 60 µs of a backend and 25 µs of a thread for a round
+//! trip, and two CPUs, at most 2 / 85 µs = 23,500 transactions of `-S` a second.
 //!
-//! With `-R` a thread draws the time of its next transaction from a Poisson process, whichever of its
-//! clients is free takes it, and latencies count from the drawn time.
+//! With `-R` a thread draws the time of its next transaction from a Poisson process, whichever of
+//! its clients is free takes it, and latencies count from the drawn time.
 
 mod compile;
 mod report;

@@ -61,7 +61,8 @@ fn a_backends_first_statement_takes_longer() {
     // 420 µs, a tenth more or less; the others vary by a few.
     let longer_us = at("pgbench/latency.max") - at("pgbench/latency.p50");
     assert!((370.0..470.0).contains(&longer_us), "{longer_us}");
-    // Each of four backends has a first one, and no statement after it is like that: p95 of 800 is not.
+    // Each of four backends has a first one, and no statement after it is like that: p95 of 800 is
+    // not.
     let (running, world) = run("pgbench -S -c 4 -j 4 -t 200", 8, None);
     let at = |metric_name: &str| metric(&running, &world, metric_name);
     assert!(at("pgbench/latency.p95") < 2.0 * at("pgbench/latency.p50"));

@@ -5,11 +5,13 @@
 //! transaction and all others for the turn; a transaction that comes when the row is free just
 //! takes it.
 //!
-//! A wait is more than a sleep: the lock goes through the lock table of the server, the task that releases it sends the sleeper a
-//! signal, and the sleeper looks for the row as it is by then (`EvalPlanQual`). That is `postgres_lock_wait_ns` for each.
+//! A wait is more than a sleep: the lock goes through the lock table of the server, the task that
+//! releases it sends the sleeper a signal, and the sleeper looks for the row as it is by then
+//! (`EvalPlanQual`). That is `postgres_lock_wait_ns` for each.
 //!
-//! Worked example: A, B and C update the same row. A finds it free. B takes the turn and sleeps until A has committed, C
-//! sleeps until B has the row, then until B has committed. A pays for no wait, B for one, C for two: 0, 11 and 22 µs.
+//! Worked example: A, B and C update the same row. A finds it free. B takes the turn and sleeps
+//! until A has committed, C sleeps until B has the row, then until B has committed. A pays for no
+//! wait, B for one, C for two: 0, 11 and 22 µs.
 
 use schedcast_sim::program::Compare;
 use schedcast_sim::workload::DistributionId;
@@ -33,7 +35,8 @@ struct Kind {
     row: Row,
     /// Mutexes of the rows, followed by those of their turns.
     mutexes: u64,
-    /// Words: 1 while a row is updated by an open transaction; behind them those that count who wants the turn.
+    /// Words: 1 while a row is updated by an open transaction; behind them those that count who
+    /// wants the turn.
     taken: u64,
 }
 
@@ -78,7 +81,8 @@ impl Locks {
         b.set(HELD[slot], ROW);
     }
 
-    /// Waits for the turn at mutex [`ROW`], unless it is free, and for the end of the transaction that has the row.
+    /// Waits for the turn at mutex [`ROW`], unless it is free, and for the end of the transaction
+    /// that has the row.
     fn wait(&self, b: &mut ProgramBuilder, row: Row) {
         let turn = b.label();
         b.set(VALUE, TAKEN);

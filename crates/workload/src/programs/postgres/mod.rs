@@ -6,11 +6,13 @@
 //! WAL writer  every 200 ms: flushes what nobody has flushed
 //! ```
 //!
-//! A backend waits for its client in `epoll_wait`, which passes the sync hint of the socket on since 6.13.
-//! A **row lock** is that of an updated row and goes when the commit is on disk (`locks`).
+//! A backend waits for its client in `epoll_wait`, which passes the sync hint of the socket on
+//! since 6.13. A **row lock** is that of an updated row and goes when the commit is on disk
+//! (`locks`).
 //!
-//! A **commit** inserts its record and wants the log on disk up to it (`XLogFlush`). One backend at a time
-//! writes, everything that was inserted by then; the others sleep until it is done and look again.
+//! A **commit** inserts its record and wants the log on disk up to it (`XLogFlush`). One backend at
+//! a time writes, everything that was inserted by then; the others sleep until it is done and look
+//! again.
 //!
 //! Backends share memory, which costs next to nothing: with each client of `pgbench -S` pinned
 //! beside its backend, a select took 19.2 µs beside another such pair and 18.9 alone. A backend's
@@ -134,8 +136,8 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Adds a server that serves the statements of `script` to `connections` clients. `replies` tells
-    /// the queue of each one's replies.
+    /// Adds a server that serves the statements of `script` to `connections` clients. `replies`
+    /// tells the queue of each one's replies.
     ///
     /// # Errors
     /// A cgroup that there is not.

@@ -35,8 +35,8 @@ pub struct Script {
 }
 
 impl Script {
-    /// A transaction of so many statements that computes `work_ns` in all on a machine of the table's
-    /// speed, in equal parts.
+    /// A transaction of so many statements that computes `work_ns` in all on a machine of the
+    /// table's speed, in equal parts.
     pub fn even(prices: &Prices, work_ns: u64, count: usize) -> Self {
         let work_ns = scaled(prices, work_ns) / count.max(1) as u64;
         let statement = Statement {

@@ -23,7 +23,8 @@ const CHILD: Reg = Reg(5);
 const VALUE: Reg = Reg(6);
 const PIECE: Reg = Reg(7);
 
-/// Between two looks at the clock of a loop with nothing else in it, ns: what `clock_gettime` takes in user mode (vDSO).
+/// Between two looks at the clock of a loop with nothing else in it, ns: what `clock_gettime` takes
+/// in user mode (vDSO).
 const CLOCK_STEP_NS: u32 = 25;
 /// Size of a request and of a reply, bytes.
 const MESSAGE_BYTES: u64 = 512;

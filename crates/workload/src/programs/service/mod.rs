@@ -1,5 +1,5 @@
-//! `http-service`: a service with a pool of threads that answers requests from outside, whether it can
-//! keep up or not.
+//! `http-service`: a service with a pool of threads that answers requests from outside, whether it
+//! can keep up or not.
 //!
 //! ```text
 //! network    requests at random or even times ──► interrupt ──► the listener's epoll set
@@ -8,12 +8,14 @@
 //! helper     take a piece · work · tell the worker
 //! ```
 //!
-//! It is no tool one can install but the shape many services have, with numbers on the command line. The
-//! clients are on other machines: they cost nothing here, and they do not wait for each other, so requests that are
-//! not answered pile up. Latency counts from the arrival of the packet to the reply.
+//! It is no tool one can install but the shape many services have, with numbers on the command
+//! line. The clients are on other machines: they cost nothing here, and they do not wait for each
+//! other, so requests that are not answered pile up. Latency counts from the arrival of the packet
+//! to the reply.
 //!
-//! Worked example: `--rate 400 --work 2000` asks for 400 × 2 ms = 0.8 CPUs. Under a limit of half a CPU
-//! 150 requests a second more arrive than are answered, and after 10 s the last one waits for 3 s.
+//! Worked example: `--rate 400 --work 2000` asks for 400 × 2 ms = 0.8 CPUs. Under a limit of half a
+//! CPU 150 requests a second more arrive than are answered, and after 10 s the last one waits for
+//! 3 s.
 
 mod compile;
 #[cfg(test)]

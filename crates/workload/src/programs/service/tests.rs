@@ -135,8 +135,8 @@ fn what_is_wrong_is_named() {
     assert_eq!(running.end_ns, Some(60 * SECOND));
 }
 
-/// Median latency in ms, periods and throttled periods of the published service: four threads of 20 ms for each of five requests a
-/// second on 8 CPUs.
+/// Median latency in ms, periods and throttled periods of the published service: four threads of
+/// 20 ms for each of five requests a second on 8 CPUs.
 fn parallel(flags: &str, limit: BandwidthLimit) -> (f64, u64, u64) {
     let mut workload = Workload::default();
     let mut group = GroupSpec::new("/pod", GroupId::ROOT);
@@ -166,12 +166,14 @@ fn pieces_that_end_by_the_clock_end_when_their_throttling_does() {
     // Without a limit 20 ms and the way there and back.
     let (free_ms, ..) = parallel("--by-clock", BandwidthLimit::UNLIMITED);
     assert!((20.0..21.0).contains(&free_ms), "{free_ms}");
-    // 80 ms for 50: every other period is throttled after 12.5 ms, and the pieces are over when the next one begins.
+    // 80 ms for 50: every other period is throttled after 12.5 ms, and the pieces are over when the
+    // next one begins.
     let (clock_ms, periods, throttled) = parallel("--by-clock", limit(50, 0));
     let share = throttled as f64 / periods as f64;
     assert!((0.45..0.55).contains(&share), "{throttled} of {periods}");
-    // Counted in CPU time, some of each piece is left then. The quota is handed out in slices of 5 ms: two of the four CPUs
-    // get two of the ten and have 10 ms left, the other two get three and have 5 ms left.
+    // Counted in CPU time, some of each piece is left then. The quota is handed out in slices of
+    // 5 ms: two of the four CPUs get two of the ten and have 10 ms left, the other two get three
+    // and have 5 ms left.
     let (cpu_ms, ..) = parallel("", limit(50, 0));
     assert!(
         (5.0..10.5).contains(&(cpu_ms - clock_ms)),

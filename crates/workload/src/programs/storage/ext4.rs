@@ -1,9 +1,9 @@
 //! ext4 with ordered data: `fsync` waits for the data, then for a commit of the journal.
 //!
-//! One thread, `jbd2`, commits: it waits for the journal's blocks, then for the commit record, and wakes
-//! every task whose change the commit holds. Commits are numbered. Worked example: task A asks for
-//! commit 7 and wakes jbd2. While 7 is written B and C come; their changes are in 8. Both ask for 8,
-//! jbd2 writes it once, and one wakeup of all wakes both.
+//! One thread, `jbd2`, commits: it waits for the journal's blocks, then for the commit record, and
+//! wakes every task whose change the commit holds. Commits are numbered. Worked example: task A
+//! asks for commit 7 and wakes jbd2. While 7 is written B and C come; their changes are in 8. Both
+//! ask for 8, jbd2 writes it once, and one wakeup of all wakes both.
 
 use schedcast_sim::program::Compare;
 use schedcast_sim::workload::{QueueId, WordId};

@@ -1,9 +1,9 @@
 //! File systems as the scheduler sees them: who wakes whom when a file is made durable.
 //!
-//! A file system brings kernel threads and a device; [`Storage::fsync`] is what one task executes when
-//! it calls `fsync`. Tasks of one program share the file system, so their commits are grouped as the
-//! kernel groups them: a task that comes while a commit is under way waits for the next one, which
-//! takes all of them.
+//! A file system brings kernel threads and a device; [`Storage::fsync`] is what one task executes
+//! when it calls `fsync`. Tasks of one program share the file system, so their commits are grouped
+//! as the kernel groups them: a task that comes while a commit is under way waits for the next one,
+//! which takes all of them.
 //!
 //! | file system | chain of one `fsync` |
 //! |---|---|
@@ -11,9 +11,10 @@
 //! | [`ext4`] | data I/O → task; journal thread, which waits for two writes → all tasks of the commit |
 //! | tmpfs | none: nothing is durable |
 //!
-//! Worked example, one task on XFS and CPU 3, Linux 4.15, a file that has grown: it submits its data on
-//! CPU 3 and sleeps. The interrupt wakes `kworker/3`, which wakes the task. CPU 3 is not idle (the worker
-//! is running), so `select_idle_sibling` goes on to CPU 4. There the same happens with the log: CPU 5.
+//! Worked example, one task on XFS and CPU 3, Linux 4.15, a file that has grown: it submits its
+//! data on CPU 3 and sleeps. The interrupt wakes `kworker/3`, which wakes the task. CPU 3 is not
+//! idle (the worker is running), so `select_idle_sibling` goes on to CPU 4. There the same happens
+//! with the log: CPU 5.
 
 mod ext4;
 mod workers;
@@ -119,8 +120,9 @@ impl Storage {
     }
 
     /// Writes so many dirty bytes of a file back and waits for them, one request after the other
-    /// (`filemap_write_and_wait_range`). Worked example: 205 MB are 157 requests; at 100 MB/s one ends every 13 ms,
-    /// and the task looks through its 320 pages and sleeps again. `left` is a register it may use.
+    /// (`filemap_write_and_wait_range`). Worked example: 205 MB are 157 requests; at 100 MB/s one
+    /// ends every 13 ms, and the task looks through its 320 pages and sleeps again. `left` is a
+    /// register it may use.
     pub fn write_back(&self, b: &mut ProgramBuilder, stream: DeviceId, bytes: u64, left: Reg) {
         let requests = bytes.div_ceil(REQUEST_BYTES);
         if requests == 0 || matches!(self.kind, Kind::Tmpfs) {

@@ -1,8 +1,8 @@
 //! Kernel workers: threads that wait for work items of one workqueue.
 //!
 //! The items of a bound workqueue go to the worker of the CPU that queues them, those of an unbound
-//! one to any idle worker. Worked example: queue 10 is that of CPU 0; a task on CPU 3 queues its item to
-//! 10 + 3 and `kworker/3`, which may run on CPU 3 only, is woken there.
+//! one to any idle worker. Worked example: queue 10 is that of CPU 0; a task on CPU 3 queues its
+//! item to 10 + 3 and `kworker/3`, which may run on CPU 3 only, is woken there.
 
 use schedcast_kernel::Cpu;
 use schedcast_kernel::cpuset::CpuSet;

@@ -1,7 +1,8 @@
 //! XFS: data, then the log, with kernel workers on the way.
 //!
 //! 1. The task submits its data and waits for I/O. If the file has grown, the interrupt hands the
-//!    completed write to the worker of its CPU, which wakes the task; otherwise it wakes the task itself.
+//!    completed write to the worker of its CPU, which wakes the task; otherwise it wakes the task
+//!    itself.
 //! 2. The task has the committed item list pushed: a worker formats the checkpoint and wakes the
 //!    tasks that wait for it. Bound to the CPU before 5.14, one of four unbound workers since.
 //! 3. The first task of the checkpoint submits the log buffer. Its interrupt hands it to the log

@@ -53,8 +53,8 @@ impl Options {
         b.fork(worker, CHILD);
         b.add(EXITED, 1);
         b.loop_back(LEFT, top);
-        // `waitpid` for one worker after the other: an exit that is not the awaited one wakes no task, as SIGCHLD is
-        // ignored.
+        // `waitpid` for one worker after the other: an exit that is not the awaited one wakes no
+        // task, as SIGCHLD is ignored.
         b.set(EXITED, first);
         b.set(LEFT, self.workers);
         let top = b.here();
@@ -80,7 +80,8 @@ impl Options {
         }
         b.now(END);
         b.add(END, self.timeout_ns);
-        // `clock_nanosleep` of no length, before the first call: until the next timer interrupt within the slack.
+        // `clock_nanosleep` of no length, before the first call: until the next timer interrupt
+        // within the slack.
         b.sleep(0);
         let mut worker = Worker {
             permille: compiler.start.prices.stress_ng_permille,
@@ -104,8 +105,8 @@ impl Options {
         compiler.program(builder)
     }
 
-    /// Slices of work with sleeps between them. A slice ends early with the alarm, not with the share of operations: that
-    /// is looked at between rests only.
+    /// Slices of work with sleeps between them. A slice ends early with the alarm, not with the
+    /// share of operations: that is looked at between rests only.
     fn partial_load(&self, compiler: &mut Compiler, worker: &mut Worker, load: u64) {
         let random = compiler.workload.add_distribution(Distribution::Uniform {
             low: 0,
@@ -243,8 +244,8 @@ impl Worker {
         self.builder.bind(over);
     }
 
-    /// Sleeps (100 − load) / load of the CPU time of the slice, less the bias; the alarm ends the sleep. Where less than the
-    /// bias is due, there is no sleep and the bias is forgotten.
+    /// Sleeps (100 − load) / load of the CPU time of the slice, less the bias; the alarm ends the
+    /// sleep. Where less than the bias is due, there is no sleep and the bias is forgotten.
     fn rest(&mut self, load: u64) {
         let b = &mut self.builder;
         let (no_rest, whole, until_end, rested) = (b.label(), b.label(), b.label(), b.label());

@@ -1,11 +1,11 @@
 //! How long stress-ng's CPU methods take.
 //!
-//! Measured with stress-ng 0.15.06 of Debian 12 on one CPU of a virtual AMD EPYC (November 2026), alone
-//! on the machine: the length of a call from the pause it makes after 64 of them at half load, the
-//! time of a bogo operation from its rate at full load. The two differ because stress-ng weighs calls
-//! so that every method makes about as many operations a second: a call of `crc16` is six operations,
-//! one of `collatz` 0.002. Both are good to 10 %. As a check, `all` was measured at 523 µs an
-//! operation, and this table gives 555.
+//! Measured with stress-ng 0.15.06 of Debian 12 on one CPU of a virtual AMD EPYC (November 2026),
+//! alone on the machine: the length of a call from the pause it makes after 64 of them at half
+//! load, the time of a bogo operation from its rate at full load. The two differ because stress-ng
+//! weighs calls so that every method makes about as many operations a second: a call of `crc16` is
+//! six operations, one of `collatz` 0.002. Both are good to 10 %. As a check, `all` was measured at
+//! 523 µs an operation, and this table gives 555.
 
 /// A CPU method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

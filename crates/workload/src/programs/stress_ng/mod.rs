@@ -1,15 +1,16 @@
 //! `stress-ng --cpu N`: processes that compute and never wait.
 //!
-//! The parent forks N workers and waits for them in the order of their start. A worker sleeps once for no
-//! time at all, then calls its method again and again until it has done its share of `--cpu-ops` or its time
-//! is up. With `--cpu-load P` it computes for a slice and then sleeps 100/P − 1 times as long as the slice
-//! ran, less what the last sleep was too long. A slice is measured by the CPU clock of the worker: being
-//! preempted or throttled makes it neither shorter nor its rest longer.
+//! The parent forks N workers and waits for them in the order of their start. A worker sleeps once
+//! for no time at all, then calls its method again and again until it has done its share of
+//! `--cpu-ops` or its time is up. With `--cpu-load P` it computes for a slice and then sleeps 100/P
+//! − 1 times as long as the slice ran, less what the last sleep was too long. A slice is measured
+//! by the CPU clock of the worker: being preempted or throttled makes it neither shorter nor its
+//! rest longer.
 //!
 //! Worked example: `--cpu 32 --cpu-ops 50000` gives each worker 1563 operations. At 0.555 ms each
-//! that is 0.87 s of CPU, or 3.5 s where four workers share a CPU. With `--cpu-load 40` 64 calls take 32 ms of CPU and are
-//! followed by 48 ms of sleep. Under `cpu.max` 30/100 ms they take 102 ms where they meet a throttled period, and the sleep is
-//! still 48 ms.
+//! that is 0.87 s of CPU, or 3.5 s where four workers share a CPU. With `--cpu-load 40` 64 calls
+//! take 32 ms of CPU and are followed by 48 ms of sleep. Under `cpu.max` 30/100 ms they take 102 ms
+//! where they meet a throttled period, and the sleep is still 48 ms.
 
 mod compile;
 pub mod methods;

@@ -45,7 +45,8 @@ fn stress_ng_ends_on_time_and_keeps_its_load() {
         assert_eq!(world.live_tasks(), 0, "{line}");
         let time = metric(&running, &world, "stress-ng/time");
         let expected = if line.contains("30") { 30.0 } else { 5.0 };
-        // A slice in which the alarm comes is followed by its whole rest: up to half a second for random slices.
+        // A slice in which the alarm comes is followed by its whole rest: up to half a second for
+        // random slices.
         let rest = if line.ends_with("slice 0") { 0.5 } else { 0.03 };
         assert!(
             (-0.001..rest).contains(&(time - expected)),
@@ -57,8 +58,9 @@ fn stress_ng_ends_on_time_and_keeps_its_load() {
     }
 }
 
-/// Two workers at half load on one CPU take turns while both compute, and rest as long as they ran themselves, not as long as
-/// their slices took. The real ones used 0.68 to 0.71 of the CPU in three runs of either line.
+/// Two workers at half load on one CPU take turns while both compute, and rest as long as they ran
+/// themselves, not as long as their slices took. The real ones used 0.68 to 0.71 of the CPU in
+/// three runs of either line.
 #[test]
 fn stress_ng_rests_for_the_time_it_ran_itself() {
     for line in [

@@ -7,13 +7,13 @@
 //! backend   one for each thread (see the postgres module)
 //! ```
 //!
-//! An event of `cpu` is trial division: of every number from 3 up by 2, 3, … up to its root or its smallest
-//! divisor. [`division_steps`] counts the divisions, so only one of them needs a price. Worked example: up
-//! to 10,000 they are 117,527 (each prime up to its root, each other number up to its smallest divisor); at
-//! 1.7 ns each an event takes 0.2 ms.
+//! An event of `cpu` is trial division: of every number from 3 up by 2, 3, … up to its root or its
+//! smallest divisor. [`division_steps`] counts the divisions, so only one of them needs a price.
+//! Worked example: up to 10,000 they are 117,527 (each prime up to its root, each other number up
+//! to its smallest divisor); at 1.7 ns each an event takes 0.2 ms.
 //!
-//! A transaction of `oltp_read_write` is 20 round trips: BEGIN, 10 point selects, 4 range selects, 2
-//! updates, DELETE, INSERT, COMMIT.
+//! A transaction of `oltp_read_write` is 20 round trips: BEGIN, 10 point selects, 4 range selects,
+//! 2 updates, DELETE, INSERT, COMMIT.
 
 mod compile;
 mod oltp;

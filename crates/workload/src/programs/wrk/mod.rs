@@ -1,21 +1,23 @@
-//! `wrk` and an nginx that serves one small file: connections that are kept open, each with one request
-//! under way.
+//! `wrk` and an nginx that serves one small file: connections that are kept open, each with one
+//! request under way.
 //!
 //! ```text
 //! wrk thread    epoll_wait · read all replies that are there · write the next request of each
 //! nginx worker  epoll_wait · for each request that is there: receive · find and send the file
 //! ```
 //!
-//! Each thread has an equal share of the connections. Which worker serves one is drawn: workers that listen with `reuseport`
-//! have a socket each, and the kernel chooses by a hash of the addresses with a key of its own (`reuseport_select_sock`).
-//! Worked example: of 16 connections and two workers, 8 and 8 come out in a fifth of the runs, 6 and 10 or further apart in
-//! 45 %; then one worker waits for requests while they queue at the other.
+//! Each thread has an equal share of the connections. Which worker serves one is drawn: workers
+//! that listen with `reuseport` have a socket each, and the kernel chooses by a hash of the
+//! addresses with a key of its own (`reuseport_select_sock`). Worked example: of 16 connections and
+//! two workers, 8 and 8 come out in a fifth of the runs, 6 and 10 or further apart in 45 %; then
+//! one worker waits for requests while they queue at the other.
 //!
-//! `-t1 -c1` on one CPU is a ping-pong. With 10.7 µs of the thread and 11.6 µs of the worker for a request, switches
-//! included, that is 44,800 requests a second.
+//! `-t1 -c1` on one CPU is a ping-pong. With 10.7 µs of the thread and 11.6 µs of the worker for a
+//! request, switches included, that is 44,800 requests a second.
 //!
-//! wrk starts the next request of a connection when the reply to the last one has come, so a server that is
-//! held back gets fewer requests; the tool then adds latencies for those that could not be sent.
+//! wrk starts the next request of a connection when the reply to the last one has come, so a server
+//! that is held back gets fewer requests; the tool then adds latencies for those that could not be
+//! sent.
 
 mod compile;
 mod report;

@@ -20,8 +20,9 @@ impl Options {
         (measured_s > 0.0).then(|| count as f64 / measured_s)
     }
 
-    /// Latencies with those that wrk adds (`stats_correct`): while one request was late, its connection
-    /// sent none, so each that would have come meanwhile is counted with what it would have waited.
+    /// Latencies with those that wrk adds (`stats_correct`): while one request was late, its
+    /// connection sent none, so each that would have come meanwhile is counted with what it would
+    /// have waited.
     fn corrected(&self, results: &Results) -> Histogram {
         let Some(values) = results.values("latency") else {
             return Histogram::default();

@@ -52,7 +52,8 @@ fn workers_divide_the_connections() {
 
 #[test]
 fn which_worker_serves_a_connection_is_chance() {
-    // Four connections and two workers: in an eighth of the runs one worker has them all, and is the bottleneck.
+    // Four connections and two workers: in an eighth of the runs one worker has them all, and is
+    // the bottleneck.
     let topology = schedcast_kernel::topology::Topology::flat(8);
     let machine = Machine::preset("generic-8")
         .unwrap()

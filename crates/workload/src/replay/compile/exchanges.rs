@@ -7,17 +7,20 @@
 //!
 //! * the messages: the number of the message that each request is;
 //! * the inboxes: the inbox of each server;
-//! * the free: a ring of as many places as there are servers. The k-th request goes to the server in
-//!   place k mod n, the k-th answer puts its server back into place k mod n. So the server that has
-//!   been free longest is next, and there is one to send to while fewer than n requests are under way;
+//! * the free: a ring of as many places as there are servers. The k-th request goes to the server
+//!   in place k mod n, the k-th answer puts its server back into place k mod n. So the server that
+//!   has been free longest is next, and there is one to send to while fewer than n requests are
+//!   under way;
 //! * the serving: which server has which request;
-//! * the due: when each request was permitted, for those that are due by nothing else, and for all whether they are answered.
+//! * the due: when each request was permitted, for those that are due by nothing else, and for all
+//!   whether they are answered.
 //!
 //! # Worked example
 //!
-//! Two servers, A and B; the ring begins as [A, B]. Request 0 goes to A, request 1 to B. Request 2 is
-//! permitted while both are busy: sent 2, answered 0, 2 − 0 = 2 servers busy, it waits. B answers
-//! first: place 0 becomes B, answered 1. Now request 2 goes to the server in place 2 mod 2 = 0: B.
+//! Two servers, A and B; the ring begins as [A, B]. Request 0 goes to A, request 1 to B. Request 2
+//! is permitted while both are busy: sent 2, answered 0, 2 − 0 = 2 servers busy, it waits. B
+//! answers first: place 0 becomes B, answered 1. Now request 2 goes to the server in place 2 mod
+//! 2 = 0: B.
 
 use super::super::Replay;
 use super::super::model::ActivationId;

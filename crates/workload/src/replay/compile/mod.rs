@@ -13,15 +13,16 @@
 //!   h1:    …
 //! ```
 //!
-//! Messages are handled in the order in which they *arrive in the simulation*, which need not be the
-//! recorded one; each brings the handler of the activation it began. A message that finds the thread
-//! busy waits in the inbox, like a request in a socket. Messages of interrupts are arrivals with
-//! their recorded time, CPU and context.
+//! Messages are handled in the order in which they *arrive in the simulation*, which need not be
+//! the recorded one; each brings the handler of the activation it began. A message that finds the
+//! thread busy waits in the inbox, like a request in a socket. Messages of interrupts are arrivals
+//! with their recorded time, CPU and context.
 //!
-//! A message is one number: the time it is sent, multiplied by the number of activations its receiver
-//! has, plus the number of the activation it begins. So the receiver knows when it was sent, and can
-//! say at its reply how long the sender has waited. As a client sends its next request only after
-//! the reply to the last one, that time counts from the last reply if the message was sent before it.
+//! A message is one number: the time it is sent, multiplied by the number of activations its
+//! receiver has, plus the number of the activation it begins. So the receiver knows when it was
+//! sent, and can say at its reply how long the sender has waited. As a client sends its next
+//! request only after the reply to the last one, that time counts from the last reply if the
+//! message was sent before it.
 //!
 //! Clients that wait for answers send differently, see `exchanges`. The servers of a pool share one
 //! program, so that each can do what the recording shows for any of them.
@@ -87,7 +88,8 @@ pub struct Compiled {
     pub duration_ns: Ns,
 }
 
-/// Gates that are still to come, with where what opens them is handled, and where the next message is taken.
+/// Gates that are still to come, with where what opens them is handled, and where the next message
+/// is taken.
 type Gates<'b, 'a> = (&'b mut dyn Iterator<Item = (&'a Gate, Label)>, Label);
 
 /// Number of the message that was received.
@@ -113,10 +115,10 @@ impl Replay {
     /// Adds groups, programs, tasks and arrivals to a workload. Time 0 of the simulation is the
     /// start of the recording.
     ///
-    /// Where an activation was begun by a thread and wakes that thread again, the time until the last
-    /// such wakeup goes to the metric `SUBJECT/reply_latency`. For servers of exchanges
-    /// `SUBJECT/request_latency` is what their clients see, from when a request is due to its answer, and
-    /// the same for services.
+    /// Where an activation was begun by a thread and wakes that thread again, the time until the
+    /// last such wakeup goes to the metric `SUBJECT/reply_latency`. For servers of exchanges
+    /// `SUBJECT/request_latency` is what their clients see, from when a request is due to its
+    /// answer, and the same for services.
     ///
     /// # Errors
     /// If a program breaks a limit of the simulator.

@@ -1,15 +1,15 @@
 //! How requests of services wait, for their arrival and for other threads, and how they end.
 //!
-//! An activation that waits must not keep its thread from what comes meanwhile: where it waits it is
-//! cut, at a *gate*. A thread that reaches a gate after the arrival goes on. Before it, it leaves word
-//! and takes the next message. The arrival is a message of its own, and goes on behind the gate if
-//! a message was left there.
+//! An activation that waits must not keep its thread from what comes meanwhile: where it waits it
+//! is cut, at a *gate*. A thread that reaches a gate after the arrival goes on. Before it, it
+//! leaves word and takes the next message. The arrival is a message of its own, and goes on behind
+//! the gate if a message was left there.
 //!
 //! A wait that another thread ends is a gate, too. The threads of a service take their messages in
-//! another order than recorded, so that two of them, each in the middle of one activation, could wait
-//! for what the other does only in its next one. No real service stands still like that: the lock is held
-//! by a thread that runs. A wait that lets the thread go on with its next message cannot, either, as all
-//! that an activation waits for was done before it in the recording.
+//! another order than recorded, so that two of them, each in the middle of one activation, could
+//! wait for what the other does only in its next one. No real service stands still like that: the
+//! lock is held by a thread that runs. A wait that lets the thread go on with its next message
+//! cannot, either, as all that an activation waits for was done before it in the recording.
 //!
 //! ```text
 //!   h0:    work 600 µs, reply                     the activation up to the gate
@@ -23,8 +23,8 @@
 //! ```
 //!
 //! An event loop that answers in rounds (see `service::rounds`) keeps a list of the requests it has
-//! executed. Before it takes a message that was sent after the round began, or one more than there are
-//! connections, or goes to sleep, it answers them all:
+//! executed. Before it takes a message that was sent after the round began, or one more than there
+//! are connections, or goes to sleep, it answers them all:
 //!
 //! ```text
 //!   wait:  take the oldest message                none: jump flush, then sleep for the next
@@ -55,8 +55,8 @@ const WAITING: u64 = 1;
 /// The other thread got there first.
 const POSTED: u64 = 2;
 
-/// Request that was executed last in a round and is not answered, by its place in the list, plus 1; 0 is
-/// none.
+/// Request that was executed last in a round and is not answered, by its place in the list, plus 1;
+/// 0 is none.
 const EXECUTED: Reg = Reg(10);
 /// When the round began.
 const ROUND: Reg = Reg(11);
@@ -299,8 +299,8 @@ impl Services {
 }
 
 impl Gate {
-    /// Goes on if it is open, else leaves word and takes the next message. `opening` becomes where the
-    /// message that opens it is handled.
+    /// Goes on if it is open, else leaves word and takes the next message. `opening` becomes where
+    /// the message that opens it is handled.
     pub(super) fn pass(&self, b: &mut ProgramBuilder, opening: Label, wait: Label) {
         let [value, ..] = SEND;
         let behind = b.label();
@@ -339,8 +339,8 @@ impl Compiler<'_> {
         b.add(COUNT, 1);
     }
 
-    /// Takes the next message of a thread that answers in rounds, from its inbox; `messages` is how many
-    /// kinds of them it has. Returns whether it is such a thread.
+    /// Takes the next message of a thread that answers in rounds, from its inbox; `messages` is how
+    /// many kinds of them it has. Returns whether it is such a thread.
     pub(super) fn take_in_rounds(
         &self,
         b: &mut ProgramBuilder,

@@ -1,8 +1,8 @@
 //! Which threads share a program, and how their messages are numbered.
 //!
-//! A unit is one thread, or the servers of a pool. Its messages are numbered through: the activations
-//! of its first thread, those of its second, …, then the schedules of a client's exchanges, and at the
-//! end what opens the gates at which activations wait (see `services`).
+//! A unit is one thread, or the servers of a pool. Its messages are numbered through: the
+//! activations of its first thread, those of its second, …, then the schedules of a client's
+//! exchanges, and at the end what opens the gates at which activations wait (see `services`).
 
 use super::super::Replay;
 use super::super::model::{ActivationId, HandoverId, Step, Trigger};

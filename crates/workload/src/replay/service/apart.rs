@@ -1,30 +1,33 @@
 //! Separation of requests that were served together while a limit held the service back.
 //!
-//! Behind a limit, threads that pass requests on to each other take many of them in one activation: a
-//! proxy forwards all that waits, its backend answers all of it, and then the proxy sends all answers. Which
-//! work was for which request is not in the trace, and neither is who would have woken whom had they come
-//! one by one.
+//! Behind a limit, threads that pass requests on to each other take many of them in one activation:
+//! a proxy forwards all that waits, its backend answers all of it, and then the proxy sends all
+//! answers. Which work was for which request is not in the trace, and neither is who would have
+//! woken whom had they come one by one.
 //!
-//! But the same recording shows requests that did come one by one. So an *episode*, from when work or a
-//! request came to a service at rest until it is at rest again, that has more than one request and in which
-//! the service did not run for more than [`HELD_NS`], is replaced: each of its requests does what some
-//! request that was alone in an episode did.
+//! But the same recording shows requests that did come one by one. So an *episode*, from when work
+//! or a request came to a service at rest until it is at rest again, that has more than one request
+//! and in which the service did not run for more than [`HELD_NS`], is replaced: each of its
+//! requests does what some request that was alone in an episode did.
 //!
-//! * Of [`DRAWS`] draws of so many single requests the one is taken whose CPU time together is nearest to
-//!   that of the episode. It is stretched to be the same, by no more than [`STRETCH`] either way.
+//! * Of [`DRAWS`] draws of so many single requests the one is taken whose CPU time together is
+//!   nearest to that of the episode. It is stretched to be the same, by no more than [`STRETCH`]
+//!   either way.
 //! * A long request is seldom alone: of requests that take `d`, and come at the rate r, a share of
 //!   exp(−r·d) is. Draws are weighted by the inverse, up to its cubic term.
-//! * Work that timers begin in an episode counts as its work: it is copied, or left out, like the rest.
+//! * Work that timers begin in an episode counts as its work: it is copied, or left out, like the
+//!   rest.
 //!
-//! An event loop in one thread is left to the cuts at its replies (`placed`), which tell in which order it did
-//! what, as copies do not; or, if it answers at the end of a round, to `rounds`.
+//! An event loop in one thread is left to the cuts at its replies (`placed`), which tell in which
+//! order it did what, as copies do not; or, if it answers at the end of a round, to `rounds`.
 //!
 //! # Worked example
 //!
-//! A proxy works 20 µs for a request, its backend 300 µs, the proxy another 30 µs for the answer. Twenty
-//! requests come 5 ms apart while the group is throttled. The proxy works 900 µs, the backend once 7.1 ms,
-//! the proxy 1.1 ms. In the replay each of the twenty is a message to the proxy at its own time, and
-//! costs 20 + 300 + 30 µs times 9100/7000. Without the limit each takes half a millisecond.
+//! A proxy works 20 µs for a request, its backend 300 µs, the proxy another 30 µs for the answer.
+//! Twenty requests come 5 ms apart while the group is throttled. The proxy works 900 µs, the
+//! backend once 7.1 ms, the proxy 1.1 ms. In the replay each of the twenty is a message to the
+//! proxy at its own time, and costs 20 + 300 + 30 µs times 9100/7000. Without the limit each takes
+//! half a millisecond.
 
 use super::super::activity::{Begun, Draft, DraftStep, Waking};
 use super::super::model::{Activation, HandoverId, Trigger};
@@ -37,7 +40,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const HELD_NS: u64 = 1_000_000;
 /// Draws of single requests for an episode.
 const DRAWS: u64 = 64;
-/// An episode is kept as recorded if the nearest draw is further from its CPU time than this factor.
+/// An episode is kept as recorded if the nearest draw is further from its CPU time than this
+/// factor.
 const STRETCH: u64 = 2;
 /// Fewer requests that were alone do not show what requests do.
 const SINGLES_MIN: usize = 20;
@@ -305,8 +309,8 @@ impl Apart<'_> {
     }
 }
 
-/// When what a copy begins comes, if its request follows another: as long after its due time as it does
-/// in the recording.
+/// When what a copy begins comes, if its request follows another: as long after its due time as it
+/// does in the recording.
 pub(super) fn moved(activation: &Activation, one: &Served) -> Option<Follows> {
     let Trigger::Outside { at_ns, .. } = activation.trigger else {
         return None;

@@ -2,33 +2,35 @@
 //!
 //! # From the log
 //!
-//! The log says it all, if it is of these clients: four in five answers come while a client is awake.
+//! The log says it all, if it is of these clients: four in five answers come while a client is
+//! awake.
 //!
 //! # From the trace
 //!
-//! A client that keeps a schedule is woken by timers. If at least four in five of those wakeups that
-//! find the service asleep send it something, each such wakeup is a request, visible or not, due when
-//! the timer woke the client. A message that the client sends at another time, while nothing is under
-//! way, is one too.
+//! A client that keeps a schedule is woken by timers. If at least four in five of those wakeups
+//! that find the service asleep send it something, each such wakeup is a request, visible or not,
+//! due when the timer woke the client. A message that the client sends at another time, while
+//! nothing is under way, is one too.
 //!
-//! Which reply is whose is not in a trace. While the service is busy, from its first wakeup to when all
-//! threads that clients wake or that reply are asleep, requests are answered in the order of their
-//! arrival, and all of them. (A client whose connections are all busy keeps requests back, and sends
-//! them when it has answers: if such a message follows, the service was not done.) Replies that follow
-//! each other closely wake the client once: so every visible reply gets one request of such a period,
-//! and the others are given to replies in proportion to the work the client did for each. Where there
-//! are fewer requests than replies, work alone decides. No reply is given to a request that had not
-//! arrived.
+//! Which reply is whose is not in a trace. While the service is busy, from its first wakeup to when
+//! all threads that clients wake or that reply are asleep, requests are answered in the order of
+//! their arrival, and all of them. (A client whose connections are all busy keeps requests back,
+//! and sends them when it has answers: if such a message follows, the service was not done.)
+//! Replies that follow each other closely wake the client once: so every visible reply gets one
+//! request of such a period, and the others are given to replies in proportion to the work the
+//! client did for each. Where there are fewer requests than replies, work alone decides. No reply
+//! is given to a request that had not arrived.
 //!
-//! A client has a reply when it has read it, not when it begins to run: what it does from there until it
-//! sleeps, or sends again, is reading. Requests that share a reply share that work in order.
+//! A client has a reply when it has read it, not when it begins to run: what it does from there
+//! until it sleeps, or sends again, is reading. Requests that share a reply share that work in
+//! order.
 //!
 //! # Worked example
 //!
-//! In one period a client was woken by timers at 1, 2 and 3 ms, and by replies at 90 and 91 ms, which
-//! it worked 40 and 22 µs for. Of three requests the first reply is given 1 + 1 · 40 / 62 = 1.6, rounded
-//! to two, and the second the last. The client begins to run 2 µs after each reply, so it has the three
-//! replies at 90.022, 90.042 and 91.024 ms.
+//! In one period a client was woken by timers at 1, 2 and 3 ms, and by replies at 90 and 91 ms,
+//! which it worked 40 and 22 µs for. Of three requests the first reply is given 1 + 1 · 40 / 62 =
+//! 1.6, rounded to two, and the second the last. The client begins to run 2 µs after each reply, so
+//! it has the three replies at 90.022, 90.042 and 91.024 ms.
 
 use super::super::activity::{Begun, Draft, DraftStep};
 use super::super::model::Trigger;
@@ -258,7 +260,8 @@ fn answered(
 ) -> Vec<Asked> {
     let all: u64 = replies.iter().map(|(_, weight)| weight).sum();
     let count = requests.len() as u64;
-    // Every reply answers one, and weights tell where the others are. Of fewer requests, weights tell.
+    // Every reply answers one, and weights tell where the others are. Of fewer requests, weights
+    // tell.
     let each = u64::from(replies.len() as u64 <= count);
     let others = count - each * replies.len() as u64;
     // Whether a request is among those, rounded, that the replies up to this one answer.

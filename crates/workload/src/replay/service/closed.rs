@@ -1,26 +1,27 @@
 //! Whether clients keep a schedule (*open loop*) or think and ask again (*closed loop*).
 //!
-//! A connection of a closed loop sends its next request a think time after its last reply. So the more
-//! requests are under way, the fewer clients are left to send one: time passes for them at the speed
-//! n − k, the number of connections less those that wait. An open loop sends at one rate whatever k is.
-//! Both are renewal processes with gamma distributed intervals (shape 1 is a Poisson process, a large
-//! one a fixed pace), the open loop's in time, the closed loop's in the time that free clients have
-//! together. The recording has a likelihood under each. A closed loop is believed if it makes the
-//! recording at least [`ODDS`] times as likely, and if hardly any request is due before the last reply
-//! on its connection.
+//! A connection of a closed loop sends its next request a think time after its last reply. So the
+//! more requests are under way, the fewer clients are left to send one: time passes for them at the
+//! speed n − k, the number of connections less those that wait. An open loop sends at one rate
+//! whatever k is. Both are renewal processes with gamma distributed intervals (shape 1 is a Poisson
+//! process, a large one a fixed pace), the open loop's in time, the closed loop's in the time that
+//! free clients have together. The recording has a likelihood under each. A closed loop is believed
+//! if it makes the recording at least [`ODDS`] times as likely, and if hardly any request is due
+//! before the last reply on its connection.
 //!
-//! That takes the client's log. A trace alone hides what becomes due while the client is awake, which
-//! it is when replies come, and a client with a bound on its connections sends nothing while all are
-//! busy. In the bench (`docs/validity/services-bench.md`), five of 16 recordings of open loops have odds
-//! between 4000 and 10¹⁰ for a closed loop from the trace, and a closed loop has 23. So without a log an
-//! open loop is assumed. If a closed one is asked for, the number of connections is the likeliest, and
-//! a request follows the reply that is longest without one.
+//! That takes the client's log. A trace alone hides what becomes due while the client is awake,
+//! which it is when replies come, and a client with a bound on its connections sends nothing while
+//! all are busy. In the bench (`docs/validity/services-bench.md`), five of 16 recordings of open
+//! loops have odds between 4000 and 10¹⁰ for a closed loop from the trace, and a closed loop
+//! has 23. So without a log an open loop is assumed. If a closed one is asked for, the number of
+//! connections is the likeliest, and a request follows the reply that is longest without one.
 //!
 //! # Worked example
 //!
-//! Two connections. A limit keeps both waiting from 10 to 90 ms of every 100. An open loop would have
-//! sent in that time as often as in the other. In ten periods of two requests each no request comes in
-//! 0.8 s, and all 20 come in 0.2 s: odds of 5²⁰ to 1 for the closed loop, if both are Poisson processes.
+//! Two connections. A limit keeps both waiting from 10 to 90 ms of every 100. An open loop would
+//! have sent in that time as often as in the other. In ten periods of two requests each no request
+//! comes in 0.8 s, and all 20 come in 0.2 s: odds of 5²⁰ to 1 for the closed loop, if both are
+//! Poisson processes.
 
 use super::Asked;
 use std::collections::BTreeMap;
@@ -55,8 +56,8 @@ struct Interval {
     under_way: usize,
 }
 
-/// Lets requests follow the replies before them if clients form a closed loop. Returns the number of
-/// connections. `connections` are those of the log; without it they are told from the rate.
+/// Lets requests follow the replies before them if clients form a closed loop. Returns the number
+/// of connections. `connections` are those of the log; without it they are told from the rate.
 pub(super) fn chain(
     asked: &mut [Asked],
     connections: Option<&[u32]>,
@@ -148,8 +149,8 @@ fn intervals(asked: &[Asked]) -> Vec<Interval> {
     intervals
 }
 
-/// Logarithm of how much likelier a closed loop of so many connections makes the intervals than an open loop; none if
-/// more requests were under way.
+/// Logarithm of how much likelier a closed loop of so many connections makes the intervals than an
+/// open loop; none if more requests were under way.
 fn odds(intervals: &[Interval], connections: usize) -> Option<f64> {
     let [mut open, mut closed] = [Gamma::default(); 2];
     let mut speeds = 0.0;
@@ -196,8 +197,8 @@ impl Gamma {
         self.logs += value.ln();
     }
 
-    /// Of the likeliest gamma distribution. Its shape is Minka's approximation (Estimating a Gamma distribution,
-    /// 2002), which is within 1.5 % of the exact one.
+    /// Of the likeliest gamma distribution. Its shape is Minka's approximation (Estimating a Gamma
+    /// distribution, 2002), which is within 1.5 % of the exact one.
     fn log_likelihood(&self) -> f64 {
         let mean = self.sum / self.count;
         let spread = (mean.ln() - self.logs / self.count).max(1e-9);
@@ -227,7 +228,8 @@ mod tests {
 
     const MS: i64 = 1_000_000;
 
-    /// In each of ten periods of 100 ms two requests, of connections 0 and 1, that wait until 90 ms.
+    /// In each of ten periods of 100 ms two requests, of connections 0 and 1, that wait until
+    /// 90 ms.
     fn held_back() -> (Vec<Asked>, Vec<u32>) {
         let requests = (0..20).map(|number| {
             let (period, connection) = (number / 2, number % 2);

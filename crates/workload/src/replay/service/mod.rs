@@ -1,40 +1,41 @@
 //! Requests of services: what clients outside a group send into it, and when they are answered.
 //!
-//! An event loop or a pool of threads does not serve one request an activation: what arrives while it
-//! is busy, or held back by its limit, wakes no task and is served in the same activation; several
-//! threads take part in one request, and requests overlap. Activations then say little about what a
-//! client feels. A *service* is a group of which the recording shows at least 20 messages from client
-//! threads outside it and 20 back to them, and whose threads are not each busy with one client's
-//! request at a time (those are `exchange`s). For a service the replay knows every request: when it was
-//! due, when it arrived, and which thread's work ended it.
+//! An event loop or a pool of threads does not serve one request an activation: what arrives while
+//! it is busy, or held back by its limit, wakes no task and is served in the same activation;
+//! several threads take part in one request, and requests overlap. Activations then say little
+//! about what a client feels. A *service* is a group of which the recording shows at least 20
+//! messages from client threads outside it and 20 back to them, and whose threads are not each busy
+//! with one client's request at a time (those are `exchange`s). For a service the replay knows
+//! every request: when it was due, when it arrived, and which thread's work ended it.
 //!
 //! * Requests are those of the client's log (`requests.csv`), else what the trace tells: `asked`.
 //! * A reply is found in the work of the thread that sent it, the end of the request: `placed`.
 //! * An arrival keeps its time, whatever the limit: clients of a service send by a schedule (*open
-//!   loop*). One that was sent late, because connections were busy, arrives when it was due. Arrivals
-//!   wait where they do in reality, outside the CPU, and are served in the recorded order.
-//! * Requests that piled up behind a limit are separated: `apart`. Event loops may answer at the end of
-//!   a round: `rounds`.
+//!   loop*). One that was sent late, because connections were busy, arrives when it was due.
+//!   Arrivals wait where they do in reality, outside the CPU, and are served in the recorded order.
+//! * Requests that piled up behind a limit are separated: `apart`. Event loops may answer at the
+//!   end of a round: `rounds`.
 //! * Work after a reply in the same activation is for the next request, and waits for its arrival
-//!   without keeping the thread from other messages. So requests that piled up behind a limit are separated under
-//!   a looser one.
+//!   without keeping the thread from other messages. So requests that piled up behind a limit are
+//!   separated under a looser one.
 //!
 //! The latency of a request runs from when it was due to its reply, and to the client's look at it,
 //! which takes as long as it did in the recording.
 //!
-//! Clients that ask again when the last reply has come (*closed loop*, told by `closed`) send earlier or
-//! later with it. A request that follows another is due as long after the reply to that as recorded: the
-//! time to think is kept. The activation that it begins in the service, the client's that sends it, and the part of an
-//! activation that waits for it begin so long after that reply, too. Under a tighter limit fewer requests
-//! are sent. Under a looser one the recorded requests are done a little before the window ends.
+//! Clients that ask again when the last reply has come (*closed loop*, told by `closed`) send
+//! earlier or later with it. A request that follows another is due as long after the reply to that
+//! as recorded: the time to think is kept. The activation that it begins in the service, the
+//! client's that sends it, and the part of an activation that waits for it begin so long after that
+//! reply, too. Under a tighter limit fewer requests are sent. Under a looser one the recorded
+//! requests are done a little before the window ends.
 //!
 //! # Worked example
 //!
 //! A client's log has requests due at 10.0, 10.4 and 11.1 ms, answered at 90.6, 90.8 and 91.0: the
 //! server, woken at 10.0, was throttled until 90.0. Its one activation works 0.6 ms, replies, works
 //! 0.2, replies, works 0.2 and replies. It becomes: at 10.0 work 0.6 ms, reply; wait for the second
-//! arrival, at 10.4, work 0.2, reply; wait for the third, at 11.1, work 0.2, reply. Without the limit
-//! the answers come at 10.6, 10.8 and 11.3 ms.
+//! arrival, at 10.4, work 0.2, reply; wait for the third, at 11.1, work 0.2, reply. Without the
+//! limit the answers come at 10.6, 10.8 and 11.3 ms.
 
 mod apart;
 mod asked;
@@ -56,9 +57,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Fewer messages than this in either direction make no service.
 const MESSAGES_MIN: usize = 20;
-/// Threads that answer once an activation, in at least so many percent of them, serve one client each.
+/// Threads that answer once an activation, in at least so many percent of them, serve one client
+/// each.
 const DEDICATED_PERCENT: usize = 80;
-/// The same where messages come over sockets, which may as well be an event loop without much to do.
+/// The same where messages come over sockets, which may as well be an event loop without much to
+/// do.
 const DEDICATED_SOCKET_PERCENT: usize = 95;
 
 /// Index into [`super::Replay::requests`].
@@ -299,7 +302,8 @@ impl<'a> Border<'a> {
         waking.time_ns.saturating_sub(self.evidence.start_ns)
     }
 
-    /// Whether each thread serves one request of one client at a time, as processes of PostgreSQL do.
+    /// Whether each thread serves one request of one client at a time, as processes of PostgreSQL
+    /// do.
     fn is_dedicated(&self, drafts: &[Draft]) -> bool {
         let (mut all, mut single, mut sockets) = (0, 0, 0);
         let mut serving = BTreeSet::new();

@@ -1,16 +1,16 @@
 //! Where requests end, and what waits for their arrival.
 //!
-//! A reply that woke its client is a waking, and its place in the work of the thread that replied is
-//! known. Others are not: the client was awake, often because of the reply before. They are sent
+//! A reply that woke its client is a waking, and its place in the work of the thread that replied
+//! is known. Others are not: the client was awake, often because of the reply before. They are sent
 //! shortly before the client has them, as long as visible ones are in the median, by a thread that
 //! replies at other times too and was running then, or did last.
 //!
 //! Work of the service from one reply to the next, whichever threads do it, is taken to be for the
-//! latter's request, or, if that arrived later, what follows its arrival is. So activations are cut at
-//! the replies of the whole service, and a part is not begun before its request has arrived. Only what
-//! piled up is cut: a part at whose end its thread replies, or that was executed more than 1 ms later
-//! than its causes allow. A cause is the arrival that the part before waits for, or, at the begin of an
-//! activation, what the thread that began it had waited for by then.
+//! latter's request, or, if that arrived later, what follows its arrival is. So activations are cut
+//! at the replies of the whole service, and a part is not begun before its request has arrived.
+//! Only what piled up is cut: a part at whose end its thread replies, or that was executed more
+//! than 1 ms later than its causes allow. A cause is the arrival that the part before waits for,
+//! or, at the begin of an activation, what the thread that began it had waited for by then.
 
 use super::super::activity::{Begun, Draft, DraftStep};
 use super::super::model::{Activation, Trigger};
@@ -49,9 +49,10 @@ pub(super) struct Reply {
 }
 
 impl Placing<'_> {
-    /// Puts arrivals, waits and replies of requests, which are in the order of sending, into the drafts.
-    /// Returns the wakings that begin nothing any more, because what they began keeps its time, and the
-    /// event loop that answers in rounds, if there is one, with the size of the largest.
+    /// Puts arrivals, waits and replies of requests, which are in the order of sending, into the
+    /// drafts. Returns the wakings that begin nothing any more, because what they began keeps its
+    /// time, and the event loop that answers in rounds, if there is one, with the size of the
+    /// largest.
     pub(super) fn put(
         &self,
         asked: &[Asked],
@@ -213,8 +214,8 @@ impl Placing<'_> {
         began
     }
 
-    /// Drafts that a timer of a client began and in which it sends a request of a closed loop: draft and
-    /// the first such request.
+    /// Drafts that a timer of a client began and in which it sends a request of a closed loop:
+    /// draft and the first such request.
     fn senders(&self, asked: &[Asked], drafts: &[Draft]) -> Vec<(usize, usize)> {
         let of_clients = self.border.of_clients(drafts);
         let prompt = |draft: &&usize| Border::is_prompt(&drafts[**draft]);
@@ -277,7 +278,8 @@ impl Placing<'_> {
         replies
     }
 
-    /// Requests whose reply is a waking: the first ones that a client has of those it was woken for.
+    /// Requests whose reply is a waking: the first ones that a client has of those it was woken
+    /// for.
     fn visible(&self, asked: &[Asked], drafts: &[Draft]) -> BTreeMap<usize, usize> {
         let own = self.border.of_clients(drafts);
         let mut began = BTreeMap::new();
@@ -333,7 +335,8 @@ impl Placing<'_> {
             .collect()
     }
 
-    /// The replier that ran at `at_ns`, or did last: its draft, how much of that it had executed, and when.
+    /// The replier that ran at `at_ns`, or did last: its draft, how much of that it had executed,
+    /// and when.
     fn running(&self, repliers: &[(ThreadId, usize)], at_ns: u64) -> Option<(usize, u64, u64)> {
         let last = repliers.iter().filter_map(|(thread, count)| {
             let end_ns = self.clock.last_run_end_ns(*thread, at_ns)?;

@@ -1,27 +1,27 @@
 //! Event loops that answer at the end of a round.
 //!
-//! Some event loops (Redis and its kin) take every request that is there, execute them all, and only
-//! then write all the replies; then they look what has come meanwhile. A request is answered at the end
-//! of its *round*, however early in it it was executed, and if the limit interrupts a round, all of it
-//! waits for the next period. Other loops answer each request when it is executed.
+//! Some event loops (Redis and its kin) take every request that is there, execute them all, and
+//! only then write all the replies; then they look what has come meanwhile. A request is answered
+//! at the end of its *round*, however early in it it was executed, and if the limit interrupts a
+//! round, all of it waits for the next period. Other loops answer each request when it is executed.
 //!
 //! # Which loops these are
 //!
-//! Take a pile of requests that had all arrived when the loop turned to the first of them. If they are
-//! answered one by one, the first is no dearer than the others, and [`FIRST_PERCENT`] percent of the
-//! work comes before the first reply in one of *k* piles of *k* requests at most. At the end of a round,
-//! it does so always. Piles with [`PILE_NS`] of work or more tell: the loop answers in rounds if they are
-//! nearer to all of them than to the sum of 1/*k*, and [`DEVIATIONS`] standard deviations or more from
-//! that sum. Piles of two must be 16 at least.
+//! Take a pile of requests that had all arrived when the loop turned to the first of them. If they
+//! are answered one by one, the first is no dearer than the others, and [`FIRST_PERCENT`] percent
+//! of the work comes before the first reply in one of *k* piles of *k* requests at most. At the end
+//! of a round, it does so always. Piles with [`PILE_NS`] of work or more tell: the loop answers in
+//! rounds if they are nearer to all of them than to the sum of 1/*k*, and [`DEVIATIONS`] standard
+//! deviations or more from that sum. Piles of two must be 16 at least.
 //!
 //! # What is made of them
 //!
-//! A round ends with the last reply before one whose request had not arrived when the round began, or
-//! before more than [`PILE_NS`] of work. Every request becomes an activation of its own, which its arrival
-//! begins. One that was alone in its round costs what the round did. How work divides among several is
-//! not in the trace: of [`DRAWS`] draws of so many single ones the one nearest in sum is taken, and
-//! stretched to that sum. Who was alone in a round does not depend on its own cost, so that the single
-//! ones stand for all.
+//! A round ends with the last reply before one whose request had not arrived when the round began,
+//! or before more than [`PILE_NS`] of work. Every request becomes an activation of its own, which
+//! its arrival begins. One that was alone in its round costs what the round did. How work divides
+//! among several is not in the trace: of [`DRAWS`] draws of so many single ones the one nearest in
+//! sum is taken, and stretched to that sum. Who was alone in a round does not depend on its own
+//! cost, so that the single ones stand for all.
 //!
 //! In the replay the loop takes what has arrived when a round begins, but no more than there are
 //! connections, as each has one request under way: those of the client's log, else as many as the
@@ -31,8 +31,8 @@
 //!
 //! While the loop executes a script for 9 ms, a read and a listing arrive, which take 15 and 70 µs.
 //! Its activation is 9 ms, reply, 85 µs, two replies. The script was alone; the others are a round
-//! of two. Drawn are 15 and 68 µs, and stretched to 85 they are 15.4 and 69.6. Had all three come at once, each
-//! would be answered after 9.085 ms.
+//! of two. Drawn are 15 and 68 µs, and stretched to 85 they are 15.4 and 69.6. Had all three come
+//! at once, each would be answered after 9.085 ms.
 
 use super::super::activity::{Draft, DraftStep};
 use super::super::model::{Activation, Trigger};
@@ -43,8 +43,8 @@ use super::{RequestId, Served};
 use schedcast_sim::random;
 use std::collections::BTreeMap;
 
-/// Piles of less work than this say nothing, as the way from the wakeup to the first request is in the
-/// work before its reply. Writing a reply takes less.
+/// Piles of less work than this say nothing, as the way from the wakeup to the first request is in
+/// the work before its reply. Writing a reply takes less.
 const PILE_NS: u64 = 1_000_000;
 /// Standard deviations from what chance gives.
 const DEVIATIONS: f64 = 4.0;
@@ -79,8 +79,8 @@ struct Answer {
 }
 
 impl Found {
-    /// Looks for a loop that answers in rounds. `inside` tells the threads of the service, requests are
-    /// numbered from `first` in the order of the replies, and `sent_ns` is when each was sent.
+    /// Looks for a loop that answers in rounds. `inside` tells the threads of the service, requests
+    /// are numbered from `first` in the order of the replies, and `sent_ns` is when each was sent.
     pub(super) fn new(
         drafts: &[Draft],
         inside: &[bool],
@@ -131,7 +131,8 @@ impl Found {
         rounds.map(|round| round.len() as u32).max().unwrap_or(1)
     }
 
-    /// Makes an activation of every request. `served` are those of the service, numbered from `first`.
+    /// Makes an activation of every request. `served` are those of the service, numbered from
+    /// `first`.
     pub(super) fn split(self, drafts: &mut Vec<Draft>, served: &[Served], first: u32) {
         let singles = self.singles();
         let mut number = 0;

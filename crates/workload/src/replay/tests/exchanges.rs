@@ -10,9 +10,9 @@ const REQUESTS: u64 = 25;
 /// Time between two requests.
 const PERIOD_US: u64 = 5_000;
 
-/// A client asks its server every 5 ms for 1 ms of work. The answer to the last but one request comes
-/// after 8 ms, because the server was throttled; the last request, scheduled 5 ms after it, was
-/// therefore sent 3 ms late, with the handling of that answer.
+/// A client asks its server every 5 ms for 1 ms of work. The answer to the last but one request
+/// comes after 8 ms, because the server was throttled; the last request, scheduled 5 ms after it,
+/// was therefore sent 3 ms late, with the handling of that answer.
 fn recording() -> (Recording, u64) {
     let mut mini = Mini::new(&[(1, "client"), (2, "server")]);
     mini.group("/limited", &[("cpu.max", "1000 10000")], &[2]);
@@ -62,8 +62,8 @@ fn answer(mini: &mut Mini, at: u64, work: u64) {
     mini.switch(at + work + 30, 0, 1, "S", 0);
 }
 
-/// How many answers the server of a replay gives when nothing but work costs time, and when it gives
-/// the last one in µs, under `quota_us` of every 10 ms.
+/// How many answers the server of a replay gives when nothing but work costs time, and when it
+/// gives the last one in µs, under `quota_us` of every 10 ms.
 fn answers(replay: &Replay, quota_us: Option<u64>) -> (u64, u64) {
     let mut workload = Workload::default();
     let compiled = replay

@@ -19,7 +19,8 @@ fn single(mini: &mut Mini, at: u64) {
     mini.switch(at + 380, 0, 1, "S", 0);
 }
 
-/// Four requests, 1 ms apart, that are passed on and answered together 90 ms later. They cost 1.61 ms.
+/// Four requests, 1 ms apart, that are passed on and answered together 90 ms later. They cost
+/// 1.61 ms.
 fn pile(mini: &mut Mini, at: u64) {
     mini.waking(at, 0, 0, HARD, 1);
     mini.switch(at + 2, 0, 0, "R", 1);
@@ -71,7 +72,8 @@ fn what_piled_up_between_threads_comes_apart() {
             .iter()
             .all(|(trigger, ..)| *trigger == Trigger::Thread(proxy))
     );
-    // The second request of the first pile: at its own time, all of it, dearer by what the pile was.
+    // The second request of the first pile: at its own time, all of it, dearer by what the pile
+    // was.
     let asked: Vec<_> = of(&replay, "proxy")
         .into_iter()
         .filter(|(trigger, ..)| matches!(trigger, Trigger::Outside { .. }))

@@ -51,7 +51,8 @@ fn replies_that_are_written_together_tell_rounds() {
     let thread = replay.threads_named("server").unwrap()[0];
     let told = Rounds { thread, at_most: 2 };
     assert_eq!(replay.services[0].rounds, Some(told));
-    // 25 alone; the first of three works 982 + 990 + 2988 µs, the others 5 + 2000 + 2 + 10 + 2 + 5 in sum.
+    // 25 alone; the first of three works 982 + 990 + 2988 µs, the others 5 + 2000 + 2 + 10 + 2 + 5
+    // in sum.
     let of_server = of(&replay, "server");
     let works_us: Vec<u64> = of_server[25..28].iter().map(|(_, us, _)| *us).collect();
     assert_eq!(works_us[0], 4_960);

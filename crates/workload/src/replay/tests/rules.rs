@@ -184,8 +184,8 @@ fn a_waking_while_it_runs_begins_the_next_activation() {
     );
 }
 
-/// As `a_waking_while_it_runs_begins_the_next_activation`, but the sleeper is off its queue: `sched_wakeup` comes after the
-/// switch out, and the sleep that it ends is that one.
+/// As `a_waking_while_it_runs_begins_the_next_activation`, but the sleeper is off its queue:
+/// `sched_wakeup` comes after the switch out, and the sleep that it ends is that one.
 #[test]
 fn a_waking_on_the_way_to_sleep_ends_that_sleep() {
     for (state, sleeps_inside) in [("D", true), ("S", false)] {
@@ -219,7 +219,8 @@ fn a_waking_on_the_way_to_sleep_ends_that_sleep() {
     }
 }
 
-/// Two backends of one client; the first waits for a lock that the second holds, in each of 20 rounds.
+/// Two backends of one client; the first waits for a lock that the second holds, in each of 20
+/// rounds.
 #[test]
 fn a_lock_inside_a_request_is_a_wait_and_no_message() {
     let mut mini = Mini::new(&[(2, "backend"), (3, "backend"), (4, "client")]);

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// The senders to `server`, from wakings under user subjects (`None`: idle, or threads of the kernel),
-/// CPU time of subjects in ms, and the time of the machine in ms.
+/// The senders to `server`, from wakings under user subjects (`None`: idle, or threads of the
+/// kernel), CPU time of subjects in ms, and the time of the machine in ms.
 fn senders<'a>(
     wakings: &[(Option<&'a str>, u64)],
     executed_ms: &[(&str, u64)],
@@ -54,8 +54,8 @@ fn a_short_baseline_proves_nothing() {
 
 #[test]
 fn two_senders_do_not_hide_each_other() {
-    // The proxy's baseline of 4 s has 1010 wakings, too many beside its 500 in 1 s, until the client's are
-    // left out.
+    // The proxy's baseline of 4 s has 1010 wakings, too many beside its 500 in 1 s, until the
+    // client's are left out.
     let executed = [("client", 1_000), ("proxy", 1_000), ("server", 5_000)];
     let wakings = [(Some("client"), 1_000), (Some("proxy"), 500), (None, 10)];
     assert_eq!(senders(&wakings, &executed, 10_000), ["client", "proxy"]);

@@ -6,7 +6,8 @@ use schedcast_kernel::topology::Topology;
 use schedcast_sim::{Machine, Workload, World};
 use schedcast_trace::Request;
 
-/// One request to an event loop with nothing else to do: due at `at`, 100 µs of work, read 20 µs later.
+/// One request to an event loop with nothing else to do: due at `at`, 100 µs of work, read 20 µs
+/// later.
 pub(super) fn single(mini: &mut Mini, at: u64) {
     mini.waking(at, 0, 0, HARD, 1);
     mini.switch(at + 2, 0, 0, "R", 1);
@@ -292,7 +293,8 @@ fn threads_of_a_service_do_not_wait_for_each_other_for_ever() {
     let mut replay = inferred(mini, 700_000);
     assert_conserved(&replay);
     assert_eq!(replay.services.len(), 1);
-    // The waiting half of the second round comes first: each thread waits for what the other does next.
+    // The waiting half of the second round comes first: each thread waits for what the other does
+    // next.
     let one = replay.threads_named("one").unwrap()[0];
     let late = replay.threads[one.index()].activations.start as usize + 1;
     replay.activations[late].trigger = hard(629_000, 0);
@@ -313,7 +315,8 @@ fn a_request_that_is_not_answered_counts_with_its_age() {
     let (mini, piles) = event_loop(25);
     let mut replay = scheduled(mini, piles + 500_000);
     let (_, RequestId(first)) = of_pile(&replay, 25);
-    // The second request of the last pile, due at 401 ms of 500, never comes; the third is behind it.
+    // The second request of the last pile, due at 401 ms of 500, never comes; the third is behind
+    // it.
     replay.requests[first as usize + 13].arrives_ns = u64::MAX / 1_000_000;
     let world = played(&replay);
     let latency = world.probes().metric("server/request_latency").unwrap();

@@ -248,8 +248,8 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
-    /// Ends the thread if the `duration` of its file is over. rt-app looks between events, and only while the thread
-    /// holds no lock.
+    /// Ends the thread if the `duration` of its file is over. rt-app looks between events, and only
+    /// while the thread holds no lock.
     fn end_if_over(&self, body: &mut Body<'a>) {
         if let (Some(end_ns), 0) = (self.end_ns, body.locks) {
             body.builder.now(NOW);
