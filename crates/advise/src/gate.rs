@@ -38,7 +38,7 @@ pub struct Gate {
     pub context: Context,
     /// The columns that were asked about.
     pub judged: Vec<Judged>,
-    /// What must hold.
+    /// Promises to keep.
     pub promises: Vec<Slo>,
 }
 

@@ -144,7 +144,7 @@ pub struct Advice {
     #[serde(skip)]
     pub context: Context,
     #[serde(skip)]
-    /// What must hold.
+    /// Promises to keep.
     pub promises: Vec<Slo>,
 }
 

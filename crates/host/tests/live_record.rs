@@ -150,7 +150,7 @@ fn wait_for_begin(folder: &Path, has_ended: impl Fn() -> bool) {
     std::thread::sleep(Duration::from_millis(800));
 }
 
-/// What `record` says, or nothing where BPF is not to be had here.
+/// Recording by BPF, or `None` where BPF is not available here.
 fn by_bpf(request: &Request) -> Option<Recording> {
     match record(request, &AtomicBool::new(false)) {
         Err(error) if error.to_string().contains("BPF is not available") => {

@@ -367,7 +367,7 @@ fn limit_when_nothing_else_differs(
     (same == base).then_some((group.quota_us, group.period_us, group.burst_us))
 }
 
-/// What is said around the numbers of a question, before there are any.
+/// Text around the numbers of a question, as far as it is known before there are any.
 pub fn context(question: &Question, experiment: &Experiment) -> Result<Context> {
     let mut context = Context {
         source: source(&question.subject),

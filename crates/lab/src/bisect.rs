@@ -50,7 +50,7 @@ pub struct Bisection {
     pub points: usize,
     /// Parts of the way that move the metric beyond what seeds make, in the order of the way.
     pub parts: Vec<Part>,
-    /// What is known to lie between the two kernels besides, and is not modelled.
+    /// Known differences of the two kernels besides, which are not modelled.
     pub outside: Vec<Outside>,
 }
 
@@ -114,8 +114,8 @@ pub fn add(
     Ok(())
 }
 
-/// What makes the differences between the last `pairs` + 1 of `scenarios`, each to the next; the
-/// rest is as for [`bisect`].
+/// Changes that make the differences between the last `pairs` + 1 of `scenarios`, each to the next;
+/// the rest is as for [`bisect`].
 ///
 /// # Errors
 /// As for [`bisect`].
@@ -496,7 +496,7 @@ impl Bisection {
         )
     }
 
-    /// What two kernels differ in besides.
+    /// Text about the other differences of the two kernels.
     fn what_is_outside(&self) -> String {
         let mut text =
             "What the code of a release costs beyond the prices given is not modelled".to_owned();

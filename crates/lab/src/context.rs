@@ -1,4 +1,4 @@
-//! What is said around the numbers of a comparison: where they come from, whom they are about, what
+//! Text around the numbers of a comparison: where they come from, whom they are about, what
 //! they come to, and how they are set.
 //!
 //! Worked example: an answer about `/web` of a recording has the recording as its source, `/web` as
@@ -42,10 +42,10 @@ impl Style {
     }
 }
 
-/// What a table says around its numbers.
+/// Text of a table around its numbers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Context {
-    /// What was run: an experiment file, or a recording with its length.
+    /// Source of the runs: an experiment file, or a recording with its length.
     pub source: String,
     /// Machine in a few words, such as `8 CPUs`.
     pub machine: String,
@@ -63,7 +63,7 @@ pub struct Context {
     pub selection: Selection,
     /// How the re-simulated recording compares with the recorded run.
     pub fit: Vec<Fit>,
-    /// What an answer from a recording comes to, a sentence each.
+    /// Verdict of an answer from a recording, a sentence each.
     pub verdict: Vec<String>,
     /// Name of the column of the cheapest change that helps.
     pub cheapest: Option<String>,
@@ -116,7 +116,7 @@ impl Fit {
 pub struct About {
     /// Path of the group; `/` is all of the machine.
     pub path: String,
-    /// What people call it.
+    /// Name for people.
     pub name: String,
     /// Its threads and those of the groups below it, the most active first.
     pub members: Vec<String>,

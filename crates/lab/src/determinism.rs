@@ -40,7 +40,7 @@ impl Way {
         }
     }
 
-    /// What a scenario comes to under a seed.
+    /// Outcome of a scenario under a seed.
     ///
     /// # Errors
     /// As for [`Simulator::finish`].
@@ -109,7 +109,7 @@ fn run_looked_at(
     world.run_until(until)
 }
 
-/// Somebody who sees everything and does nothing.
+/// Observer that sees everything and does nothing.
 pub struct Nobody;
 
 impl Watch for Nobody {
@@ -123,7 +123,7 @@ pub struct Difference {
     pub way: Way,
     /// How many events both have in common.
     pub common: usize,
-    /// What comes next in the run in one go and in the other; `None` = it is over.
+    /// Next event in the run in one go and in the other; `None` = the run is over.
     pub next: [Option<TraceEvent>; 2],
 }
 

@@ -11,7 +11,7 @@ pub struct Limit {
     pub quota_us: Option<u64>,
     /// The period.
     pub period_us: u64,
-    /// What may be carried over.
+    /// Burst: unused runtime that may be carried over, µs.
     pub burst_us: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What came with a release, is known to move figures, and is not modelled.
+//! Changes of a release that are known to move figures and are not modelled.
 //!
 //! schedcast compares decisions of the scheduler. Code that became dearer or cheaper, and locks
 //! that others hold, are outside; where somebody published how much they make, the answer to a
@@ -17,7 +17,7 @@ use serde::Serialize;
 pub struct Outside {
     /// Release that brought it.
     pub release: String,
-    /// What it is, with its commit.
+    /// The change, with its commit.
     pub what: String,
     /// How much it was where it was measured.
     pub size: String,
@@ -55,7 +55,7 @@ const KNOWN: [Row; 4] = [
     ),
 ];
 
-/// What is known to lie between two kernels, whichever is the older.
+/// Known changes between two kernels, whichever is the older.
 pub fn between(one: Version, other: Version) -> Vec<Outside> {
     let (older, newer) = if one <= other {
         (one, other)

@@ -1,4 +1,4 @@
-//! What turns results into something to look at.
+//! Tables, pages, pictures and traces of results.
 //!
 //! | module | what it makes |
 //! |---|---|

@@ -293,7 +293,7 @@ pub struct ForkSpec {
 pub struct AttributesSpec {
     /// Policy and real-time priority (0 for fair policies).
     pub policy: Option<(Policy, u8)>,
-    /// What it reserves as a deadline task; nothing else is changed then.
+    /// Reservation as a deadline task; nothing else is changed then.
     pub deadline: Option<Reservation>,
     /// Nice value.
     pub nice: Option<i32>,

@@ -139,7 +139,7 @@ impl Fleet {
         text
     }
 
-    /// What stands in the columns of a row.
+    /// Texts of the columns of a row.
     pub fn cells(&self, row: &Row) -> [String; 9] {
         let enough = row.enough;
         let then = enough.map(|enough| {
@@ -162,7 +162,7 @@ impl Fleet {
         ]
     }
 
-    /// What the words of the table mean.
+    /// Explanation of the words in the table.
     pub fn legend(&self) -> String {
         let below = percent(self.question.throttled_below);
         let mut text = format!(

@@ -128,7 +128,7 @@ pub fn run(
     printed(vm::run(image, &order).map_err(host_error)?)
 }
 
-/// What `schedcast calibrate` finds in a guest with `cpus` CPUs: a machine's file.
+/// Machine file that `schedcast calibrate` writes in a guest with `cpus` CPUs.
 ///
 /// # Errors
 /// As for [`run`].
@@ -146,7 +146,7 @@ pub fn calibrated(series: &str, cpus: usize) -> Result<String> {
     printed(vm::run(&image, &order).map_err(host_error)?).map(|done| done.stdout)
 }
 
-/// What a guest gave, if it ended well.
+/// Output of a guest that ended well.
 fn printed(done: Done) -> Result<Done> {
     match done.code {
         0 => Ok(done),

@@ -42,7 +42,8 @@ pub struct Utilisation {
     pub irq: u64,
     /// Of the deadline class.
     pub deadline: u64,
-    /// What deadline tasks that are not inactive reserved, as part of a CPU of 1024 (`cpu_bw_dl`).
+    /// Bandwidth that deadline tasks which are not inactive reserved, as part of a CPU of 1024
+    /// (`cpu_bw_dl`).
     pub deadline_bandwidth: u64,
     /// A real-time task is runnable.
     pub rt_runnable: bool,

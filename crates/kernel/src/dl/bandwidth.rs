@@ -1,4 +1,4 @@
-//! What is reserved, and what of it is in use.
+//! Reserved bandwidth, and the part of it that is in use.
 //!
 //! A reservation is admitted while all of them together are at most 95 % of the machine
 //! (`sched_rt_runtime_us` of `sched_rt_period_us`), of which the fair servers have 5 % a CPU from
@@ -23,7 +23,7 @@ use crate::task::{Policy, TaskState};
 const BW_UNIT: u64 = 1 << BW_SHIFT;
 
 impl Rules {
-    /// What the fair server of a CPU reserves.
+    /// Bandwidth that the fair server of a CPU reserves.
     pub(crate) fn fair_server_bw(&self) -> u64 {
         if self.fair_server {
             to_ratio(self.fair_server_period_ns, self.fair_server_runtime_ns)
@@ -224,7 +224,7 @@ impl Kernel {
         }
     }
 
-    /// What running for `delta` takes of the runtime (`dl_scaled_delta_exec`).
+    /// Runtime that running for `delta` takes (`dl_scaled_delta_exec`).
     pub(super) fn dl_scaled(&self, cpu: Cpu, task: TaskId, delta: Ns) -> i64 {
         let (rq, dl) = (&self.rqs[cpu.index()], &self.dl.rqs[cpu.index()]);
         let entity = self.dl.of(task);

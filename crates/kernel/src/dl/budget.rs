@@ -57,7 +57,7 @@ impl Kernel {
         before(right, left)
     }
 
-    /// What a woken task may keep (`update_dl_entity`).
+    /// Decides which deadline and runtime a woken task keeps (`update_dl_entity`).
     pub(super) fn dl_wakes(&mut self, cpu: Cpu, task: TaskId) {
         let clock = self.rqs[cpu.index()].clock;
         let entity = self.dl.of(task);

@@ -22,7 +22,7 @@ pub const OLDEST: Version = Version::new(6, 1);
 /// A reservation that the kernel does not accept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Refused {
-    /// What was asked for.
+    /// The refused reservation.
     pub asked: Reservation,
     /// Why it was refused.
     pub why: RefusedFor,
@@ -37,9 +37,9 @@ pub enum RefusedFor {
     Parameters,
     /// More than may be reserved (EBUSY): all that may, and what others have, in 2^20ths of a CPU.
     Bandwidth {
-        /// What may be reserved of all CPUs.
+        /// Bandwidth of all CPUs that may be reserved.
         capacity_bw: u64,
-        /// What others have reserved, fair servers included.
+        /// Bandwidth that other tasks have reserved, fair servers included.
         others_bw: u64,
     },
     /// The task may not run on every CPU (EPERM, or EBUSY when the affinity of such a task is

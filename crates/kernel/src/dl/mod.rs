@@ -46,7 +46,7 @@ const RATIO_SHIFT: u32 = 8;
 /// Bits that comparisons of runtimes leave out (`DL_SCALE`): they are exact to about 1 us.
 const DL_SCALE: u32 = 10;
 
-/// What a task reserves (`sched_attr`).
+/// Reservation of a task (`sched_attr`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reservation {
     /// Runtime in each period (`sched_runtime`).
@@ -59,7 +59,7 @@ pub struct Reservation {
     pub reclaims: bool,
 }
 
-/// What the class knows of a task (`struct sched_dl_entity`).
+/// State of a task in the deadline class (`struct sched_dl_entity`).
 #[derive(Clone, Copy, Debug)]
 pub struct DlEntity {
     /// The reservation; all 0 once its last effect is over.
@@ -126,7 +126,7 @@ impl DlEntity {
     }
 }
 
-/// Somebody in the order of deadlines.
+/// Entry in the order of deadlines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Queued {
     deadline_ns: Ns,
@@ -151,7 +151,7 @@ pub struct DlRq {
     pub running_bw: u64,
     /// Bandwidth of all tasks of this CPU.
     pub this_bw: u64,
-    /// What nobody reserved, this CPU's part (`extra_bw`).
+    /// This CPU's part of the bandwidth that is not reserved (`extra_bw`).
     pub extra_bw: u64,
     /// Load tracking of the class.
     pub avg: SchedAvg,
@@ -175,7 +175,7 @@ pub struct Deadlines {
     latest: Latest,
     /// Reserved by all tasks and fair servers (`dl_bw.total_bw`).
     total_bw: u64,
-    /// What of a CPU may be reserved; `None` = all (`dl_bw.bw`).
+    /// Bandwidth of a CPU that may be reserved; `None` = all (`dl_bw.bw`).
     limit_bw: Option<u64>,
     /// The same where a share has to be named (`max_bw`), and its inverse (`bw_ratio`).
     max_bw: u64,
@@ -196,7 +196,7 @@ const fn before(a: Ns, b: Ns) -> bool {
 }
 
 impl Deadlines {
-    /// Nobody has reserved anything but the fair servers.
+    /// State in which only the fair servers have reserved bandwidth.
     pub(crate) fn new(cpus: usize, rules: &Rules) -> Self {
         let rq = DlRq {
             queue: Vec::new(),
@@ -247,7 +247,7 @@ impl Deadlines {
         &mut self.entities[task.index()]
     }
 
-    /// What the class knows of a task.
+    /// State of a task in the deadline class.
     pub fn of(&self, task: TaskId) -> DlEntity {
         let row = self.entities.get(task.index());
         row.copied().unwrap_or(DlEntity::NONE)

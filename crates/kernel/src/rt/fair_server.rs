@@ -178,7 +178,7 @@ impl Kernel {
         self.fair_server_preempts(p, cpu);
     }
 
-    /// Whoever runs gives way unless it is a deadline task with an earlier deadline.
+    /// Asks the running task to give way, unless it is a deadline task with an earlier deadline.
     fn fair_server_preempts<P: Platform>(&mut self, p: &mut P, cpu: Cpu) {
         let rq = &self.rqs[cpu.index()];
         let deadline_ns = rq.fair_server.deadline_ns as i64;

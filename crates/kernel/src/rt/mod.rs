@@ -76,7 +76,7 @@ pub struct RtRq {
     pub(crate) pushable: Vec<TaskId>,
     /// Another CPU asked this one to push (`rto_push_work`).
     pub(crate) push_asked: bool,
-    /// What waits for the end of the current operation (`balance_callback`).
+    /// Work that waits for the end of the current operation (`balance_callback`).
     pub(crate) callbacks: Callbacks,
     /// The CPU took its place for deadline tasks, and its real-time priority has not changed since
     /// (`CPUPRI_HIGHER`).

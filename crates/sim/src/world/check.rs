@@ -1,4 +1,4 @@
-//! What must hold after every event of a run, for those who torture worlds.
+//! Conditions that hold after every event of a run, checked in drawn worlds.
 //!
 //! A run that is checked does exactly what another one does, and the others pay nothing. Worked
 //! example: CPU 1 has executed tasks for 300 µs and kernel operations for 20 µs and has idled for

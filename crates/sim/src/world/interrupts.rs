@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 /// How often the timer interrupt looks again for timers that expired meanwhile.
 const RETRIES: usize = 3;
 
-/// What comes for a CPU from outside.
+/// Event that comes for a CPU from outside.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Caller {
     /// The task in this row of the workload starts.
@@ -39,7 +39,7 @@ impl Caller {
     }
 }
 
-/// Who waits until a CPU is out of its idle state or through with an operation, in order of
+/// Queue of callers until a CPU is out of its idle state or through with an operation, in order of
 /// arrival. Those of other CPUs do not wait for them.
 ///
 /// Worked example: tasks start on CPU 0 at 0 and on CPU 1 at 5 us, and both CPUs take 18 us to
@@ -212,7 +212,7 @@ impl<const EXPLAIN: bool, K: Core> World<EXPLAIN, K> {
         self.call(arrival.cpu, Caller::Arrival(arrival))
     }
 
-    /// Somebody calls a CPU that may not be ready, behind those who wait for it.
+    /// Calls a CPU that may not be ready, behind the callers that wait for it.
     fn call(&mut self, cpu: Cpu, caller: Caller) -> Run<()> {
         let callers = &self.out.callers[cpu.index()];
         let (slot, is_first) = (callers.slot, callers.waiting.is_empty());

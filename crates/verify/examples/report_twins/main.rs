@@ -1,4 +1,4 @@
-//! What others published, beside what is forecast for the same command.
+//! Published figures beside forecasts for the same command.
 //!
 //! ```text
 //! report_twins robot REPORTS PAGE      hackbench on large machines, as the kernel test robot reported it

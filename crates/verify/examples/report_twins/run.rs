@@ -11,7 +11,7 @@ use schedcast_lab::simulator::Simulator;
 
 use crate::Outcome;
 
-/// What was run, a column at a time, and what came of it, by column and seed.
+/// The runs of a report, a column at a time, and their outcomes by column and seed.
 pub struct Seen {
     /// The columns.
     pub scenarios: Vec<Scenario>,

@@ -1,4 +1,4 @@
-//! What an upgrade or a commit did, as it was published, and what is forecast.
+//! Published effects of upgrades and commits, beside their forecasts.
 //!
 //! Worked example: a report says 14.6 % less throughput, so `percent = -14.6` of a metric of which
 //! more is better. A forecast of −9 % (−10 to −8) has the direction; one of −0.4 % that seeds alone
@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use crate::{Outcome, run};
 
-/// What reports call "no change" goes up to here: the hackbench report of s390 calls 1.4 % level.
+/// Largest change that reports call "no change": the hackbench report of s390 calls 1.4 % level.
 const LEVEL_PERCENT: f64 = 2.0;
 /// A forecast below this is no effect, however sure: reports are of effects ten times as large.
 const LEAST_PERCENT: f64 = 0.5;
@@ -24,7 +24,7 @@ struct Reports {
     report: Vec<Report>,
 }
 
-/// What was published of a load, and the load.
+/// Published effect on a load, and the load.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Report {
@@ -51,7 +51,7 @@ enum Direction {
     Same,
 }
 
-/// What a forecast is worth.
+/// Verdict on a forecast.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Right,

@@ -33,7 +33,7 @@ const MACHINES: &[&str] = &[
 /// Paths of groups, parents before children.
 const PATHS: &[&str] = &["/a", "/a/b", "/a/b/c", "/d", "/d/e", "/f"];
 
-/// What a world may use. Each seed draws some of them.
+/// Feature that a world may use. Each seed draws some of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Feature {
     /// Patches of the kernel, there or taken away.
@@ -50,7 +50,7 @@ pub enum Feature {
     Lines,
     /// Late timer interrupts.
     LateTimers,
-    /// What a migration costs.
+    /// Cost of a migration.
     Migration,
     /// Governors of clocks and idle states.
     Governors,

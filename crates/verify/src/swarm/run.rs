@@ -19,14 +19,14 @@ const CHECKED_ROWS_SQUARED: usize = 1024;
 /// At most so many metrics are told when two runs differ.
 const SHOWN_METRICS: usize = 2;
 
-/// What became of a world.
+/// Result of a world.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Verdict {
     /// Everything held; the hash of its events.
     Held(u64),
     /// It is no experiment, or a program or a change is refused, in every run alike.
     Refused(String),
-    /// What did not hold, a sentence for each way to run it.
+    /// Conditions that did not hold, a sentence for each way to run the world.
     Broken(Vec<String>),
 }
 
@@ -116,7 +116,7 @@ impl Ways {
     }
 }
 
-/// What two outcomes that should be equal differ in; only in their events unless they are compared
+/// Differences of two outcomes that should be equal; only of their events unless they are compared
 /// `whole`.
 fn difference(first: &Outcome, other: &Outcome, whole: bool) -> Option<String> {
     if first.event_hash != other.event_hash {

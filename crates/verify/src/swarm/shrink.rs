@@ -7,7 +7,7 @@
 use super::draw::Drawn;
 use super::run::{Verdict, judge};
 
-/// What is left after so many tries is short enough to read.
+/// Tries after which a world is short enough to read.
 const MOST_TRIES: u32 = 400;
 
 /// Shrinks a world that breaks with these words.

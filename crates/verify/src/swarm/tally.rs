@@ -22,7 +22,7 @@ pub struct Kind {
     pub worlds: u64,
 }
 
-/// What became of the worlds of some seeds.
+/// Results of the worlds of some seeds.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Tally {
     /// Whether the program checks its own assertions and overflows.
@@ -39,7 +39,7 @@ pub struct Tally {
     pub hash: String,
     /// Worlds that use each feature.
     pub features: BTreeMap<String, u64>,
-    /// What broke.
+    /// Kinds of failures.
     pub broken: Vec<Kind>,
 }
 

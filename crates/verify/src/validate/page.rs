@@ -110,7 +110,7 @@ The guest was emulated: one CPU, and a clock by which every instruction takes 1 
 
 /// Part of the name of a kernel whose guest had several CPUs.
 const TRANSLATED: &str = "(MTTCG)";
-/// What that means for the figures.
+/// Meaning of translated guests for the figures.
 const TRANSLATION: &str = "\
 The guest was translated, a thread of the host for each of its CPUs, by the host's clock ([how](../commands/vm.md)). Its machine was described by \
 `schedcast calibrate --on vm:…`. Other work of the host slows it down and disturbs it, so shares and counts say more than rates. Nothing is recorded; wakeups and \

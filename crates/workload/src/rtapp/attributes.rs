@@ -50,7 +50,7 @@ pub struct Attributed {
 }
 
 impl Attributes {
-    /// What `SCHED_DEADLINE` reserves; `None` under another policy.
+    /// Reservation of a `SCHED_DEADLINE` task; `None` under another policy.
     pub fn reservation(&self) -> Option<Reservation> {
         let ns = |us: u32| u64::from(us) * 1000;
         (self.policy == Policy::Deadline).then(|| Reservation {

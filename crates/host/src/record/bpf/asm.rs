@@ -77,7 +77,7 @@ const EXIT: u8 = 0x95;
 /// The second operand is a register.
 const BY_REGISTER: u8 = 0x08;
 
-/// What the first word of a wide load means, in its source register.
+/// Source register of a wide load whose first word is the file of a map.
 const MAP_BY_FILE: u8 = 1;
 
 /// A program while it is written.

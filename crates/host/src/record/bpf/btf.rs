@@ -104,7 +104,7 @@ pub(super) struct Place {
     pub bytes: u32,
 }
 
-/// What a tracepoint hands over.
+/// Argument of a tracepoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Argument {
     /// The address of a structure of this name.
@@ -210,7 +210,7 @@ impl Btf {
         })
     }
 
-    /// What is left of a type without its other names and remarks.
+    /// The type without its other names and remarks.
     fn plain(&self, mut number: u32) -> Option<(u32, Type<'_>)> {
         for _ in 0..DEPTH_MAX {
             let it = self.get(number)?;

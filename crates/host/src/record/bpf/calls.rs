@@ -165,7 +165,7 @@ pub(super) fn number_at(map: &OwnedFd, key: u32) -> io::Result<u64> {
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub error: io::Error,
-    /// What the verifier said, if it got to look.
+    /// Log of the verifier, if it ran.
     pub log: String,
 }
 

@@ -56,7 +56,7 @@ struct CpuRing {
     lost: u64,
 }
 
-/// What was written.
+/// Summary of a written trace.
 #[derive(Debug, Default)]
 pub(super) struct Written {
     pub events: u64,
@@ -72,7 +72,7 @@ pub(super) struct Written {
 pub(super) struct BpfTrace {
     folder: PathBuf,
     programs: Vec<OwnedFd>,
-    /// What ties programs to tracepoints: they run while these are open.
+    /// Links between programs and tracepoints: the programs run while these are open.
     ties: Vec<OwnedFd>,
     rings: Vec<CpuRing>,
     lost: OwnedFd,
@@ -93,7 +93,8 @@ impl BpfTrace {
     /// with that group is recorded.
     ///
     /// # Errors
-    /// What the kernel or this process's rights lack; nothing is left in the kernel then.
+    /// A facility that the kernel, or a right that this process lacks; nothing is left in the
+    /// kernel then.
     pub(super) fn open(folder: &Path, group: Option<&Path>) -> Result<BpfTrace> {
         let rights = Rights::read(Path::new("/"));
         if let Some(why) = rights.refusal() {

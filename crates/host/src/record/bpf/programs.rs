@@ -15,7 +15,7 @@
 //! * wakeups, migrations and long runs of members and partners, and what they wake;
 //! * every fork, exec and exit: they tell whom a later thread belongs to.
 //!
-//! What is left out are the wakeups and migrations of threads that have nothing to do with the
+//! Left out are the wakeups and migrations of threads that have nothing to do with the
 //! group. A replay lets such a thread run at the times at which it was switched in.
 //!
 //! Worked example. A node has 50,000 switches a second, each with a `sched_waking` and a
@@ -215,7 +215,7 @@ pub(super) struct Maps {
     pub partners: i32,
 }
 
-/// What programs are written for.
+/// Properties of the kernel and the recording for which programs are written.
 #[derive(Clone, Debug)]
 pub(super) struct Setting<'a> {
     pub btf: &'a Btf,

@@ -30,7 +30,7 @@ pub fn lockdown(root: &Path) -> Option<&'static str> {
     )
 }
 
-/// What of kernel and process decides.
+/// Facts about kernel and process that decide.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rights {
     effective: u64,
@@ -102,7 +102,7 @@ impl Rights {
         lacking.map(|(_, name)| *name).collect()
     }
 
-    /// What an error of `bpf(2)` means for somebody who has the capabilities.
+    /// Meaning of an error of `bpf(2)` for a process that has the capabilities.
     pub(super) fn explain(&self, doing: &str, error: &io::Error) -> String {
         let means = match error.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => {

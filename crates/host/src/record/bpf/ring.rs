@@ -17,7 +17,7 @@ const HEAD_BYTES: usize = 8;
 const BUSY: u32 = 1 << 31;
 const GIVEN_UP: u32 = 1 << 30;
 
-/// What a head says.
+/// State of a record, by its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Head {
     /// Not complete yet.

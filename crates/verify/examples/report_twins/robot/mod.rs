@@ -121,7 +121,7 @@ fn forecast(report: &Report, kernel: &Reported) -> Outcome<Seen> {
     })
 }
 
-/// What a user would write.
+/// Experiment as a user would write it.
 fn experiment(report: &Report, kernel: &Reported) -> String {
     let slice = kernel.base_slice_ns.map_or(String::new(), |slice_ns| {
         format!("base_slice_ns = {slice_ns}\n")

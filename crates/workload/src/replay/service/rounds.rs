@@ -218,7 +218,7 @@ impl Pile {
     }
 }
 
-/// What the piles of a loop tell.
+/// Statistics of the piles of a loop.
 #[derive(Default)]
 struct Piles {
     all: usize,
