@@ -410,9 +410,9 @@ mod tests {
         let root = example();
         fs::remove_dir_all(root.path().join("cpu/cpu5/cache")).unwrap();
         let error = Topology::read_from(root.path()).unwrap_err().to_string();
-        let expected = "found \"CPUs [1, 5], and [0, 1, 4, 5] of CPU 0\"";
+        let expected = "found \"CPUs [0, 1, 4, 5], and [1, 5] of CPU 5\"";
         assert!(
-            error.contains("cpu5/cache") && error.contains(expected),
+            error.contains("cpu1/cache") && error.contains(expected),
             "{error}"
         );
     }

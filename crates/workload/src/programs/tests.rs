@@ -392,7 +392,7 @@ fn commands_without_an_end_say_what_would_end_them() {
     ] {
         assert_eq!(compiled(ending, 4).0.endless_without, None, "{ending}");
     }
-    assert!(refuse("netperf -l 0").contains("give `-l 20`"));
+    assert!(refuse("netperf -l 0").contains("such as `-l 20`"));
     assert!(refuse("wrk -d 0").contains("more than 0"));
 }
 
