@@ -182,8 +182,12 @@ pub fn run_placed(placed: &[(&CpuCgroup, &CommandSpec)], timeout: Duration) -> R
         let pipes = Pipes::new()?;
         let (ended, endings) = mpsc::channel();
         for (index, child) in prepared.into_iter().enumerate() {
-            let (gates, ended) = (pipes.gates(), ended.clone());
-            scope.spawn(move || attend(index, child, gates, &ended));
+            let (gates, sender) = (pipes.gates(), ended.clone());
+            let typed = child.typed.clone();
+            let attendant = move || attend(index, child, gates, &sender);
+            if let Err(source) = thread::Builder::new().spawn_scoped(scope, attendant) {
+                let _ = ended.send(Ended::Failed(not_started(gates, typed, source)));
+            }
         }
         drop(ended);
         Conductor::new(placed, endings).conduct(pipes, timeout)
@@ -294,18 +298,26 @@ fn attend(index: usize, mut child: Prepared, gates: Gates, ended: &Sender<Ended>
             .pre_exec(move || between_fork_and_exec(procs, cpus.as_ref(), nice, gates, parent));
     }
     let outcome = match child.command.spawn() {
-        Ok(process) => finish(index, process.id() as i32, &mut child),
-        Err(source) => {
-            // Tells a conductor that still waits for this child; a late message does no harm.
-            // SAFETY: four bytes of a local array; the pipe is open.
-            unsafe { libc::write(gates.ready, [0u8; 4].as_ptr().cast(), 4) };
-            Err(HostError::Start {
-                command: child.typed.clone(),
-                source,
-            })
+        Ok(process) => {
+            let outcome = finish(index, process.id() as i32, &mut child);
+            // A child that was killed before its `exec` has told nothing.
+            tell_conductor(gates);
+            outcome
         }
+        Err(source) => Err(not_started(gates, child.typed, source)),
     };
     let _ = ended.send(outcome.unwrap_or_else(Ended::Failed));
+}
+
+fn not_started(gates: Gates, command: String, source: io::Error) -> HostError {
+    tell_conductor(gates);
+    HostError::Start { command, source }
+}
+
+/// Tells a conductor that still waits for this child; a late message does no harm.
+fn tell_conductor(gates: Gates) {
+    // SAFETY: four bytes of a local array; the pipe is open.
+    unsafe { libc::write(gates.ready, [0u8; 4].as_ptr().cast(), 4) };
 }
 
 fn between_fork_and_exec(
@@ -490,10 +502,18 @@ impl<'a> Conductor<'a> {
 
     fn first_failure(&self) -> HostError {
         self.kill_all();
-        for ended in self.endings.iter() {
-            if let Ended::Failed(error) = ended {
-                return error;
-            }
+        if let Ok(ended) = self.endings.recv() {
+            return match ended {
+                Ended::Failed(error) => error,
+                // No command was let go yet.
+                Ended::Finished(_, report, _) => {
+                    let why = format!("it ended before it began: {:?}", report.ending);
+                    HostError::Start {
+                        command: report.command,
+                        source: io::Error::other(why),
+                    }
+                }
+            };
         }
         HostError::Start {
             command: self.placed[0].1.typed(),

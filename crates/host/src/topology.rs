@@ -134,6 +134,11 @@ fn refuse_overlap(system: &Path, cpus: &[CpuInfo]) -> Result<()> {
             .iter()
             .find(|other| other.llc != one.llc && other.llc.contains(&one.cpu));
         if let Some(other) = other {
+            // The one that lacks a description is taken to share with its core alone.
+            let (one, other) = match one.llc.len() < other.llc.len() {
+                true => (one, other),
+                false => (other, one),
+            };
             return Err(HostError::Parse {
                 path: system.join(format!("cpu/cpu{}/cache", one.cpu)),
                 line: 0,
@@ -410,9 +415,9 @@ mod tests {
         let root = example();
         fs::remove_dir_all(root.path().join("cpu/cpu5/cache")).unwrap();
         let error = Topology::read_from(root.path()).unwrap_err().to_string();
-        let expected = "found \"CPUs [0, 1, 4, 5], and [1, 5] of CPU 5\"";
+        let expected = "found \"CPUs [1, 5], and [0, 1, 4, 5] of CPU 1\"";
         assert!(
-            error.contains("cpu1/cache") && error.contains(expected),
+            error.contains("cpu5/cache") && error.contains(expected),
             "{error}"
         );
     }

@@ -237,7 +237,10 @@ fn undone(room: &Room, run: &Run) -> Result<(), String> {
 
 fn recorded(room: &Room, run: &Run) -> Result<(), String> {
     let mine = format!("schedcast-record-{}-", run.process);
-    let mounts = tracer::tracefs_mounts();
+    let mut mounts = tracer::tracefs_mounts();
+    // Where tracefs is closed `perf` records, and mounts a tracefs of its own for good.
+    tracer::unmount_all(&mounts).map_err(|error| error.to_string())?;
+    mounts.retain(|mount| Path::new(mount).starts_with(&room.folder));
     must(mounts.is_empty(), || format!("left the mount {mounts:?}"))?;
     let buffers = tracer::trace_buffers(&room.path("mount")).map_err(|error| error.to_string())?;
     let left = buffers.iter().find(|name| name.starts_with(&mine));

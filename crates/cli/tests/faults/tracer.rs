@@ -479,8 +479,13 @@ pub fn own_mounts() -> io::Result<()> {
             std::ptr::null(),
         );
     }
-    for place in tracefs_mounts() {
-        let place = std::ffi::CString::new(place)?;
+    unmount_all(&tracefs_mounts())
+}
+
+/// Takes these mounts out of the namespace of this thread.
+pub fn unmount_all(places: &[String]) -> io::Result<()> {
+    for place in places {
+        let place = std::ffi::CString::new(place.as_str())?;
         // SAFETY: a valid string.
         unsafe { libc::umount2(place.as_ptr(), libc::MNT_DETACH) };
     }
