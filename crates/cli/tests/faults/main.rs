@@ -357,7 +357,9 @@ fn a_sample_of_faults_leaves_the_old_state_or_the_new() {
 #[ignore = "minutes: make faults"]
 fn every_fault_leaves_the_old_state_or_the_new() {
     let rows = all(None);
-    write_page(&rows);
+    if !rows.is_empty() {
+        write_page(&rows);
+    }
     refuse_findings(&rows);
 }
 
