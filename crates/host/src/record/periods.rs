@@ -18,6 +18,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use schedcast_trace::recording::Cgroup;
 use serde_json::{Map, Value};
 
 use super::samples::counter;
@@ -185,17 +186,13 @@ impl PeriodEnds {
 
 /// The period of a described group in µs, if it has a limit.
 fn period_us(group: &Value) -> Option<u64> {
-    let text = |file: &str| group.get(file)?.as_str();
-    let number = |file: &str| text(file)?.trim().parse::<u64>().ok();
-    let period_us = match text("cpu.max") {
-        Some(line) => {
-            let (quota, period) = line.split_once(' ')?;
-            quota.parse::<u64>().ok()?;
-            period.trim().parse().ok()
-        }
-        None => number("cpu.cfs_quota_us").and(number("cpu.cfs_period_us")),
+    let text = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
+    let described = Cgroup {
+        files: group.as_object()?.iter().filter_map(text).collect(),
+        tasks: Vec::new(),
     };
-    period_us.filter(|&period_us| period_us > 0)
+    let limit = described.bandwidth().ok()??;
+    limit.quota_us.and(Some(limit.period_us))
 }
 
 #[cfg(test)]
