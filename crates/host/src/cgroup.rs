@@ -21,7 +21,7 @@ use std::time::Duration;
 use crate::error::{HostError, Result, io_error, is_there, read_text};
 use crate::files::CpuFile;
 use crate::guard::Guard;
-use crate::hierarchy::{self, CgroupVersion, CpuHierarchy};
+use crate::hierarchy::{self, CgroupVersion, CpuHierarchy, child_groups, is_gone};
 use crate::stat::{TaskTimes, read_cpu_stat};
 use schedcast_base::cpu_max::{CpuMax, parse_burst_us};
 use schedcast_base::cpu_stat::CpuStat;
@@ -510,16 +510,19 @@ pub(crate) fn read_limits(version: CgroupVersion, dir: &Path) -> Result<CpuLimit
     })
 }
 
-/// The largest share among the limited groups below `dir`.
+/// The largest share among the limited groups below `dir`. Groups may go away meanwhile.
 fn largest_ratio_below(dir: &Path) -> Result<Option<u64>> {
     let mut largest = None;
-    let entries = fs::read_dir(dir).map_err(|error| io_error("listing", dir, error))?;
-    for entry in entries.filter_map(|entry| entry.ok()) {
-        let child = entry.path();
-        if child.is_dir() {
-            largest = largest.max(read_limits(CgroupVersion::V1, &child)?.ratio());
-            largest = largest.max(largest_ratio_below(&child)?);
+    let names = match child_groups(dir) {
+        Err(error) if is_gone(&error) => Vec::new(),
+        names => names.map_err(|error| io_error("listing", dir, error))?,
+    };
+    for child in names.iter().map(|name| dir.join(name)) {
+        match read_limits(CgroupVersion::V1, &child) {
+            Err(_) if !child.exists() => {}
+            limits => largest = largest.max(limits?.ratio()),
         }
+        largest = largest.max(largest_ratio_below(&child)?);
     }
     Ok(largest)
 }

@@ -228,6 +228,12 @@ fn own_group(text: &str, version: CgroupVersion) -> Option<String> {
     })
 }
 
+/// Whether an error at a file or folder of a group says that the group went away: a path that is
+/// no longer there, or a file held open whose group is no longer there.
+pub(crate) fn is_gone(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ENODEV)
+}
+
 /// Names of the groups right below the folder `dir` of a group, sorted.
 ///
 /// # Errors

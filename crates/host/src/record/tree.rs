@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use crate::error::{Result, io_error};
-use crate::hierarchy::{CgroupVersion, CpuHierarchy, child_groups};
+use crate::hierarchy::{CgroupVersion, CpuHierarchy, child_groups, is_gone};
 
 /// Files that are kept where a group has them.
 const FILES: [&str; 10] = [
@@ -58,15 +58,16 @@ fn visit(
         return Ok(());
     }
     let name = if path.is_empty() { "/" } else { path };
+    let children = match child_groups(dir) {
+        Ok(children) => children,
+        // A group may go away while it is looked at; the mount itself may not.
+        Err(error) if !path.is_empty() && is_gone(&error) => return Ok(()),
+        Err(error) => return Err(io_error("listing", dir, error)),
+    };
     groups.insert(name.to_owned(), describe(hierarchy, dir));
-    let children = child_groups(dir).map_err(|error| io_error("listing", dir, error))?;
     for child in children {
         let below = format!("{path}/{child}");
-        let dir = dir.join(&child);
-        // A group may go away while it is looked at.
-        if dir.exists() {
-            visit(hierarchy, &below, &dir, scope, groups)?;
-        }
+        visit(hierarchy, &below, &dir.join(&child), scope, groups)?;
     }
     Ok(())
 }
@@ -130,6 +131,19 @@ mod tests {
             serde_json::json!({"cpu.max": "5000 100000", "tasks": [7, 12]})
         );
         assert!(groups.contains_key("/"));
+    }
+
+    #[test]
+    fn a_group_that_goes_away_is_left_out() {
+        let root = tempfile::tempdir().unwrap();
+        let hierarchy = CpuHierarchy::at(CgroupVersion::V2, root.path());
+        let mut groups = Map::new();
+        let gone = root.path().join("g");
+        visit(&hierarchy, "/g", &gone, None, &mut groups).unwrap();
+        assert!(groups.is_empty(), "{groups:?}");
+        let missing = CpuHierarchy::at(CgroupVersion::V2, root.path().join("no"));
+        let refused = read(&missing, None).unwrap_err().to_string();
+        assert!(refused.contains("listing"), "{refused}");
     }
 
     #[test]
