@@ -15,6 +15,7 @@
 //! 1161 finish and 9 wait: 7 fewer, allowed are 1.96 · √(2 + 9) = 6.5, so the limit does not suit.
 //! The difference between seeds under the recorded limit is allowed too.
 
+use schedcast_lab::backlog::Backlog;
 use schedcast_lab::limit::Limit;
 use schedcast_lab::metrics;
 use schedcast_lab::outcome::Outcome;
@@ -85,10 +86,12 @@ impl Need {
                 requests.finished, recorded.finished
             ));
         }
-        let grows =
-            |before: f64, after: f64| after - before > NORMAL_QUANTILE * (before + after).sqrt();
-        let (halfway, end) = (requests.halfway, requests.unfinished);
-        if grows(0.0, halfway) && grows(halfway, end) {
+        let backlog = Backlog {
+            halfway: requests.halfway,
+            end: requests.unfinished,
+        };
+        if backlog.grows() {
+            let Backlog { halfway, end } = backlog;
             return Some(format!(
                 "the backlog grows: {halfway:.0} {what} wait at half the time, {end:.0} at the end"
             ));

@@ -111,6 +111,7 @@ pub fn answer(
                 target,
                 members: recorded.seen.members.get(target).map_or(&[], Vec::as_slice),
                 latency: &latency,
+                run_ns: simulated_ns(experiment, recorded),
             };
             context.verdict = verdict::sentences(&subject);
             context.cheapest =

@@ -19,6 +19,7 @@
 //! scheduled: [`simulate::Simulate`] is all this crate asks of a simulator.
 
 pub mod answer;
+pub mod backlog;
 pub mod bisect;
 pub mod comparison;
 pub mod context;

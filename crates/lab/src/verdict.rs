@@ -10,9 +10,13 @@
 //!      runs; 9.8 % of the periods are still throttled.
 //! ```
 //!
+//! A column whose [backlog](crate::backlog) grows has a sentence of its own between them: “40 ms”
+//! falls behind by 7.0 requests/s: 106 wait at half the time, 209 at the end.
+//!
 //! A column without a limit says what the limit costs. It is never recommended: the neighbours pay
 //! for it.
 
+use crate::backlog::Backlog;
 use crate::comparison::{Comparison, Summary, Variant};
 use crate::experiment::Scenario;
 use crate::limit::Limit;
@@ -32,6 +36,8 @@ pub struct Subject<'a> {
     pub members: &'a [String],
     /// The latency that is told.
     pub latency: &'a Latency,
+    /// Length of a run, in ns.
+    pub run_ns: u64,
 }
 
 /// Which value of the latency is told.
@@ -67,6 +73,13 @@ pub fn sentences(subject: &Subject<'_>) -> Vec<String> {
         limit(0).in_words(),
         value(&parsed, before)
     )];
+    sentences.extend(
+        subject
+            .comparison
+            .variants
+            .iter()
+            .filter_map(|variant| falls_behind(subject, variant)),
+    );
     if others.is_empty() {
         return sentences;
     }
@@ -86,6 +99,25 @@ pub fn sentences(subject: &Subject<'_>) -> Vec<String> {
         None => "no column with a limit makes it shorter for certain.".to_string(),
     });
     sentences
+}
+
+/// Sentence on a column whose backlog of requests grows.
+fn falls_behind(subject: &Subject<'_>, variant: &Variant) -> Option<String> {
+    let waiting = |suffix: &str| mean(variant, &subject.latency.metric(suffix));
+    let backlog = Backlog {
+        halfway: waiting(metrics::HALFWAY),
+        end: waiting(metrics::UNFINISHED),
+    };
+    let what = subject.latency.counted();
+    let Backlog { halfway, end } = backlog;
+    backlog.grows().then(|| {
+        format!(
+            "“{}” falls behind by {:.1} {what}/s: {halfway:.0} wait at half the time, {end:.0} at \
+             the end.",
+            variant.name,
+            backlog.growth_per_second(subject.run_ns)
+        )
+    })
 }
 
 /// The column with the least limit that makes the latency shorter for certain.

@@ -112,3 +112,47 @@ fn what_the_whole_recording_shows_is_no_measure_of_a_part() {
     assert!(text.contains(expected), "{text}");
     assert!(!text.contains("measured"), "{text}");
 }
+
+/// Below 40 ms of quota, 109 requests wait at half the time and 209 at the end.
+struct Starving;
+
+impl Simulate for Starving {
+    fn run(&self, scenario: &Scenario, seed: u64) -> Result<Outcome> {
+        let is_short = scenario.cgroups["/pg"].quota_us < Some(40_000);
+        let [halfway, unfinished] = if is_short { [109.0, 209.0] } else { [2.0, 1.0] };
+        let metric = |name: &str, value: f64| (format!("postgres/request_latency.{name}"), value);
+        let metrics = [
+            metric("p99", 100.0 + seed as f64),
+            metric("halfway", halfway),
+            metric("unfinished", unfinished),
+        ];
+        Ok(Outcome {
+            event_hash: seed,
+            metrics: metrics.into(),
+            ..Outcome::default()
+        })
+    }
+}
+
+#[test]
+fn a_column_whose_backlog_grows_says_how_fast_it_falls_behind() {
+    let question = what_if(Columns {
+        leading: Vec::new(),
+        variants: vec![
+            ("45 ms".to_string(), vec![set("cpu.max=45000 100000")]),
+            ("30 ms".to_string(), vec![set("cpu.max=30000 100000")]),
+        ],
+    });
+    let experiment = question.experiment().unwrap();
+    let answer = answer(&question, &experiment, &Starving, &|| {}).unwrap();
+    let told: Vec<_> = answer
+        .context
+        .verdict
+        .iter()
+        .filter(|sentence| sentence.contains("falls behind"))
+        .collect();
+    // 100 more in half of 29.5 s.
+    let expected =
+        "“30 ms” falls behind by 6.8 requests/s: 109 wait at half the time, 209 at the end.";
+    assert_eq!(told, [expected]);
+}
