@@ -47,6 +47,28 @@ pub fn monotonic_call_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// By how much `CLOCK_REALTIME` is ahead of `CLOCK_MONOTONIC`, in ns: of three looks the one whose
+/// readings of the monotonic clock before and behind are nearest to each other.
+pub fn realtime_offset_ns() -> i64 {
+    let look = |_| {
+        let before = monotonic_ns();
+        let realtime = clock_ns(libc::CLOCK_REALTIME);
+        let length = monotonic_ns() - before;
+        (length, realtime as i64 - (before + length / 2) as i64)
+    };
+    (0..3).map(look).min().map_or(0, |(_, offset)| offset)
+}
+
+/// By how much local time is ahead of UTC now, in seconds.
+pub fn utc_offset_s() -> i64 {
+    let now = (clock_ns(libc::CLOCK_REALTIME) / 1_000_000_000) as libc::time_t;
+    // SAFETY: all fields of a `tm` may be zero.
+    let mut local: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: both point to valid values.
+    unsafe { libc::localtime_r(&now, &mut local) };
+    local.tm_gmtoff as i64
+}
+
 /// Number of the calling thread.
 pub fn thread_number() -> i32 {
     // SAFETY: takes nothing, cannot fail.

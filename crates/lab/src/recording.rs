@@ -66,6 +66,8 @@ pub struct Seen {
     pub timed_periods: BTreeSet<String>,
     /// Whether the machine shares its CPUs with other guests.
     pub is_virtual: bool,
+    /// Requests in the log beside the trace, whether they are of these threads or not.
+    pub logged: usize,
 }
 
 /// Deviation of the CPU time that the same load costs in one run from what it costs in another, on
@@ -90,7 +92,7 @@ pub enum ClosedLoop {
 
 impl Seen {
     /// Figures that `replay` shows.
-    fn of(replay: &Replay, has_log: bool, is_virtual: bool) -> Seen {
+    fn of(replay: &Replay, logged: usize, is_virtual: bool) -> Seen {
         let figures = replay.measured();
         let served = |name: &str| {
             let mut threads = figures.threads.iter();
@@ -120,7 +122,7 @@ impl Seen {
         let services = replay.services.iter();
         let told = |one: &replay::Service| match one.closed_loop {
             Some(connections) => ClosedLoop::Yes(connections),
-            None if has_log => ClosedLoop::No,
+            None if logged > 0 => ClosedLoop::No,
             None => ClosedLoop::Unknown,
         };
         let path = |group: GroupIndex| replay.groups[group.index()].path.clone();
@@ -132,6 +134,7 @@ impl Seen {
             drift_permille,
             closed_loops: services.map(|one| (path(one.group), told(one))).collect(),
             is_virtual,
+            logged,
         }
     }
 
@@ -276,7 +279,7 @@ impl Recorded {
             .map_err(|error| Error::Input(Box::new(Diagnostic::general(error.to_string()))))?;
         recorded.seen = Box::new(Seen::of(
             &replay,
-            recording.requests.is_some(),
+            recording.requests.as_ref().map_or(0, Vec::len),
             recording.meta.is_virtual == Some(true),
         ));
         recorded.notes = replay.report.notes();

@@ -137,5 +137,5 @@ pub fn tell_fit(
         comparison.set_recorded(&one.metric, one.seen);
     }
     let latency = target.and_then(|target| recorded.seen.latency(target));
-    comparison.warnings = trust::warnings(fit, latency.as_ref());
+    comparison.warnings = trust::warnings(fit, latency.as_ref(), recorded.seen.logged);
 }

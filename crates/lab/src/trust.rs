@@ -129,8 +129,9 @@ pub fn poor_fit(fit: &[Fit]) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-/// Warnings that a reader needs before the numbers, a sentence each.
-pub fn warnings(fit: &[Fit], latency: Option<&Latency>) -> Vec<String> {
+/// Warnings that a reader needs before the numbers, a sentence each. `logged`: requests in the log
+/// beside the trace.
+pub fn warnings(fit: &[Fit], latency: Option<&Latency>, logged: usize) -> Vec<String> {
     let poor = poor_fit(fit).map(|figures| {
         format!(
             "the simulation of the recorded limit misses the recording ({figures}), so that other limits are not forecast \
@@ -139,10 +140,18 @@ pub fn warnings(fit: &[Fit], latency: Option<&Latency>) -> Vec<String> {
     });
     let server = latency.filter(|latency| !latency.is_seen_by_clients());
     let server = server.map(|latency| {
+        let threads = &latency.threads;
+        let log = match logged {
+            0 => "a log of the requests beside it would (docs/formats/requests.md)".to_string(),
+            _ => format!(
+                "the log of {logged} requests beside it is not of these threads, as fewer than four \
+                 in five of its answers come when they have run"
+            ),
+        };
         format!(
-            "the recording does not show what clients wait for: latencies are those of the threads `{}` on the CPU of the \
-             server, without network, queues before it and retries",
-            latency.threads
+            "the recording does not show what clients wait for: latencies are those of the threads \
+             `{threads}` on the CPU of the server, without network, queues before it and retries; \
+             {log}"
         )
     });
     poor.into_iter().chain(server).collect()
@@ -220,7 +229,7 @@ mod tests {
             poor_fit(&both).unwrap(),
             "request_latency.p95 40.0 simulated, 100.0 ms recorded"
         );
-        assert_eq!(warnings(&both, None).len(), 1);
+        assert_eq!(warnings(&both, None, 0).len(), 1);
     }
 
     #[test]
@@ -256,8 +265,10 @@ mod tests {
 
     #[test]
     fn time_on_the_server_alone_is_said_to_be_that() {
-        let told = |name| warnings(&[], Some(&Latency::new("redis", name)));
-        assert!(told(Latency::ACTIVATION)[0].contains("`redis`"));
-        assert!(told(Latency::REQUEST).is_empty());
+        let told = |name, logged| warnings(&[], Some(&Latency::new("redis", name)), logged);
+        let without = &told(Latency::ACTIVATION, 0)[0];
+        assert!(without.contains("`redis`") && without.contains("a log of the requests"));
+        assert!(told(Latency::ACTIVATION, 812)[0].contains("the log of 812 requests"));
+        assert!(told(Latency::REQUEST, 0).is_empty());
     }
 }

@@ -397,6 +397,8 @@ impl Description {
             "cgroup_version": self.cgroup_version,
             "start_s": seconds(span.0),
             "end_s": seconds(span.1),
+            "realtime_offset_ns": crate::sys::realtime_offset_ns(),
+            "utc_offset_s": crate::sys::utc_offset_s(),
         })
     }
 }

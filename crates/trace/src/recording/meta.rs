@@ -70,6 +70,11 @@ pub struct Meta {
     /// saw one.
     #[serde(default)]
     pub period_ends: BTreeMap<String, PeriodEnd>,
+    /// By how much the wall clock (`CLOCK_REALTIME`) is ahead of the trace's, in ns. Logs of
+    /// servers are on the wall clock.
+    pub realtime_offset_ns: Option<i64>,
+    /// By how much local time is ahead of UTC, in seconds. Some logs have local times.
+    pub utc_offset_s: Option<i32>,
     /// Name of the file with the application's requests.
     #[serde(default, deserialize_with = "file_name")]
     pub requests: Option<String>,

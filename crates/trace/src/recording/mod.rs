@@ -1,7 +1,7 @@
 //! A recording: a trace and what is known beside it.
 //!
 //! A folder holds `recording.json` ([`Meta`]), the trace it names, `cgroups.json` ([`CgroupTree`]
-//! before and after), and where known `requests.csv` ([`Request`]) and `measured.json`
+//! before and after), and where known a log of requests ([`Request`]) and `measured.json`
 //! ([`Measured`]). A bare trace file can be opened as well; then all that is `None`, which means
 //! unknown.
 //!
@@ -96,9 +96,14 @@ impl Recording {
         let trace = folder.join(trace_name(&meta, &meta_path)?);
         // A log that was put beside a recording counts without being named in it.
         let named = meta.requests.as_ref().map(|name| folder.join(name));
+        let beside = || {
+            requests::NAMES
+                .iter()
+                .find_map(|name| existing(folder, name))
+        };
         let requests = named
-            .or_else(|| existing(folder, "requests.csv"))
-            .map(|path| requests::read(&path))
+            .or_else(beside)
+            .map(|path| requests::read(&path, &meta))
             .transpose()?;
         let (cgroups_before, cgroups_after) = match existing(folder, "cgroups.json") {
             Some(path) => {

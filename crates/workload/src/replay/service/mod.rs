@@ -19,6 +19,11 @@
 //!   without keeping the thread from other messages. So requests that piled up behind a limit are
 //!   separated under a looser one.
 //!
+//! Clients on other machines are not in the trace. A network card's softirqs wake the service for
+//! them, and where a log of the requests is beside the trace, it tells the rest: requests arrive
+//! when they were sent, and a thread that such softirqs wake replied to them. Without a log such a
+//! group is no service.
+//!
 //! The latency of a request runs from when it was due to its reply, and to the client's look at it,
 //! which takes as long as it did in the recording.
 //!
@@ -46,7 +51,7 @@ mod rounds;
 
 use super::activity::{Begun, Draft, DraftStep, Source, Waking};
 use super::groups::{self, GroupIndex};
-use super::model::{Thread, Trigger};
+use super::model::{Activation, Thread, Trigger};
 use super::threads::ThreadId;
 use super::timeline::Run;
 use clock::Clock;
@@ -160,6 +165,9 @@ struct Border<'a> {
     entries: Vec<(usize, usize)>,
     /// Wakings of clients by threads of the group, in order of time.
     replies: Vec<usize>,
+    /// The clients are on other machines: nothing of them is in the trace but what a network card
+    /// wakes.
+    is_remote: bool,
 }
 
 /// Finds the services and puts their requests into the drafts.
@@ -181,14 +189,16 @@ pub(super) fn find(
         if members.iter().any(|member| served.contains(member)) {
             continue;
         }
-        let Some(border) = Border::of(evidence, &members, begun) else {
+        let border = Border::of(evidence, &members, begun)
+            .or_else(|| Border::of_network(evidence, &members, begun, drafts));
+        let Some(border) = border else {
             continue;
         };
         if border.is_dedicated(drafts) {
             continue;
         }
         let clock = Clock::new(evidence, drafts);
-        let (mut asked, connections) = match asked::from_log(&border, drafts) {
+        let (mut asked, connections) = match asked::from_log(&border, drafts, &clock) {
             Some((asked, connections)) => (asked, Some(connections)),
             None => match asked::from_trace(&border, drafts) {
                 Some(asked) => (asked, None),
@@ -235,12 +245,29 @@ pub(super) fn find(
     found
 }
 
+/// Per thread: whether it is one of `members`.
+fn inside(evidence: &Evidence<'_>, members: &[ThreadId]) -> Vec<bool> {
+    let mut inside = vec![false; evidence.threads.len()];
+    for member in members {
+        inside[member.index()] = true;
+    }
+    inside
+}
+
+/// Per draft: the waking that began it.
+fn began_by(begun: &[Begun]) -> BTreeMap<usize, usize> {
+    let drafts = begun.iter().enumerate();
+    let began = drafts.filter_map(|(waking, begun)| match begun {
+        Begun::Draft(draft) => Some((*draft, waking)),
+        _ => None,
+    });
+    began.collect()
+}
+
 impl<'a> Border<'a> {
+    /// The border of a group with clients on the same machine.
     fn of(evidence: &'a Evidence<'a>, members: &[ThreadId], begun: &'a [Begun]) -> Option<Self> {
-        let mut inside = vec![false; evidence.threads.len()];
-        for member in members {
-            inside[member.index()] = true;
-        }
+        let inside = inside(evidence, members);
         let mut counts: BTreeMap<ThreadId, [usize; 2]> = BTreeMap::new();
         for waking in evidence.wakings {
             let Source::Thread(by) = waking.source else {
@@ -278,21 +305,57 @@ impl<'a> Border<'a> {
                 replies.push(index);
             }
         }
-        let began = begun
-            .iter()
-            .enumerate()
-            .filter_map(|(waking, begun)| match begun {
-                Begun::Draft(draft) => Some((*draft, waking)),
-                _ => None,
-            });
         Some(Self {
             evidence,
             inside,
             clients,
             begun,
-            began: began.collect(),
+            began: began_by(begun),
             entries,
             replies,
+            is_remote: false,
+        })
+    }
+
+    /// The border of a group with clients on other machines. Their requests come by softirqs, and
+    /// only a log tells how many there were and when they were answered.
+    fn of_network(
+        evidence: &'a Evidence<'a>,
+        members: &[ThreadId],
+        begun: &'a [Begun],
+        drafts: &[Draft],
+    ) -> Option<Self> {
+        evidence.log?;
+        let inside = inside(evidence, members);
+        let wakings = evidence.wakings.iter().enumerate();
+        let by_softirq: BTreeMap<(ThreadId, u64), usize> = wakings
+            .filter(|(_, waking)| waking.source == Source::Outside { soft: true })
+            .map(|(index, waking)| {
+                let since_ns = waking.time_ns.saturating_sub(evidence.start_ns);
+                ((waking.wakee, since_ns), index)
+            })
+            .collect();
+        let entry = |(index, draft): (usize, &Draft)| {
+            let Activation {
+                thread,
+                trigger,
+                woken_ns,
+                ..
+            } = &draft.activation;
+            let by_network = matches!(trigger, Trigger::Outside { soft: true, .. });
+            let waking = by_softirq.get(&(*thread, *woken_ns))?;
+            (by_network && inside[thread.index()]).then_some((index, *waking))
+        };
+        let entries: Vec<(usize, usize)> = drafts.iter().enumerate().filter_map(entry).collect();
+        (entries.len() >= MESSAGES_MIN).then(|| Self {
+            evidence,
+            inside,
+            clients: BTreeSet::new(),
+            begun,
+            began: began_by(begun),
+            entries,
+            replies: Vec::new(),
+            is_remote: true,
         })
     }
 
@@ -305,6 +368,9 @@ impl<'a> Border<'a> {
     /// Whether each thread serves one request of one client at a time, as processes of PostgreSQL
     /// do.
     fn is_dedicated(&self, drafts: &[Draft]) -> bool {
+        if self.is_remote {
+            return false;
+        }
         let (mut all, mut single, mut sockets) = (0, 0, 0);
         let mut serving = BTreeSet::new();
         for &(draft, waking) in &self.entries {
@@ -334,9 +400,16 @@ impl<'a> Border<'a> {
         single * 100 >= all * needed
     }
 
-    /// How many replies each thread of the group sent.
+    /// How many replies each thread of the group sent. Replies to other machines wake no thread:
+    /// who is woken by requests answers them.
     fn repliers(&self) -> BTreeMap<ThreadId, usize> {
         let mut counts = BTreeMap::new();
+        if self.is_remote {
+            for (_, waking) in &self.entries {
+                let wakee = self.evidence.wakings[*waking].wakee;
+                *counts.entry(wakee).or_default() += 1;
+            }
+        }
         for reply in &self.replies {
             if let Source::Thread(by) = self.evidence.wakings[*reply].source {
                 *counts.entry(by).or_default() += 1;

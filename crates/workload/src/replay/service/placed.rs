@@ -3,7 +3,9 @@
 //! A reply that woke its client is a waking, and its place in the work of the thread that replied
 //! is known. Others are not: the client was awake, often because of the reply before. They are sent
 //! shortly before the client has them, as long as visible ones are in the median, by a thread that
-//! replies at other times too and was running then, or did last.
+//! replies at other times too and was running then, or did last. Where clients are on other
+//! machines no reply is visible. The way back is the median time from when the replying thread
+//! stopped to when the client had the reply.
 //!
 //! Work of the service from one reply to the next, whichever threads do it, is taken to be for the
 //! latter's request, or, if that arrived later, what follows its arrival is. So activations are cut
@@ -255,8 +257,11 @@ impl Placing<'_> {
                     .saturating_sub(self.border.time_ns(*waking))
             })
             .collect();
-        let read_ns = median(&mut read_ns).unwrap_or(0);
         let repliers = self.repliers();
+        if self.border.is_remote {
+            read_ns = self.ways_back(asked, &repliers);
+        }
+        let read_ns = median(&mut read_ns).unwrap_or(0);
         let mut replies = Vec::new();
         for (position, one) in asked.iter().enumerate() {
             let seen = taken.get(&position).and_then(|waking| {
@@ -276,6 +281,17 @@ impl Placing<'_> {
             }));
         }
         replies
+    }
+
+    /// For each reply to another machine that came after its thread had stopped: how long after.
+    fn ways_back(&self, asked: &[Asked], repliers: &[(ThreadId, usize)]) -> Vec<u64> {
+        let back = |one: &Asked| {
+            let ended = repliers
+                .iter()
+                .filter_map(|(thread, _)| self.clock.last_run_end_ns(*thread, one.replied_ns));
+            one.replied_ns.checked_sub(ended.max()?)
+        };
+        asked.iter().filter_map(back).collect()
     }
 
     /// Requests whose reply is a waking: the first ones that a client has of those it was woken

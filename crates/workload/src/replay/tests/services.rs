@@ -328,3 +328,80 @@ fn a_request_that_is_not_answered_counts_with_its_age() {
         .collect();
     assert_eq!(ages, [&vec![99_000_000, 98_000_000]]);
 }
+
+/// The requests of [`event_loop`] from another machine, 60 µs away, with their log.
+fn remote(way_back_us: impl Fn(u64) -> u64) -> Recording {
+    let mut mini = Mini::new(&[(2, "server")]);
+    mini.group("/svc", &[("cpu.max", "50000 100000")], &[2]);
+    let mut rows: Vec<[u64; 2]> = Vec::new();
+    for at in (0..25).map(|number| 5_000 * number) {
+        mini.waking(at + 60, 0, 0, SOFT, 2);
+        mini.switch(at + 70, 0, 0, "R", 2);
+        mini.switch(at + 170, 0, 2, "S", 0);
+        rows.push([at, at + 170]);
+    }
+    for at in (0..5).map(|number| 125_000 + 100_000 * number) {
+        mini.waking(at + 60, 0, 0, SOFT, 2);
+        mini.switch(at + 70, 0, 0, "R", 2);
+        mini.switch(at + 100, 0, 2, "R", 0); // throttled
+        mini.switch(at + 90_000, 0, 0, "R", 2);
+        mini.switch(at + 90_500, 0, 2, "S", 0);
+        let replied = [at + 90_070, at + 90_300, at + 90_500];
+        rows.extend(
+            replied
+                .iter()
+                .enumerate()
+                .map(|(number, replied)| [at + 1_000 * number as u64, *replied]),
+        );
+    }
+    let mut recording = mini.recording(625_000);
+    let start_us = recording.meta.start_ns.unwrap() / 1000;
+    let request = |(number, [sent, replied]): (usize, &[u64; 2])| Request {
+        client: number as u32 % 4,
+        scheduled_us: start_us + sent,
+        sent_us: start_us + sent,
+        replied_us: start_us + replied + way_back_us(*replied),
+    };
+    recording.requests = Some(rows.iter().enumerate().map(request).collect());
+    recording
+}
+
+#[test]
+fn a_log_shows_the_requests_of_clients_on_other_machines() {
+    let recording = remote(|_| 60);
+    let replay = infer(&recording, &open()).unwrap();
+    assert_conserved(&replay);
+    assert_eq!(replay.services.len(), 1);
+    assert_eq!(replay.services[0].subject, "server");
+    assert_eq!(replay.requests.len(), 25 + 3 * 5);
+    let single = replay.requests[0];
+    assert_eq!((single.read_ns, single.latency_ns), (60_000, 230_000));
+    let (steps, RequestId(first)) = of_pile(&replay, 25);
+    let [second, third] = [1, 2].map(|next| RequestId(first + next));
+    assert_eq!(
+        steps,
+        [
+            run(100),
+            Step::Reply(RequestId(first)),
+            Step::Await(second),
+            run(230),
+            Step::Reply(second),
+            Step::Await(third),
+            run(200),
+            Step::Reply(third),
+        ]
+    );
+    let second = replay.requests[second.index()];
+    assert_eq!(second.arrives_ns, 126_000_000);
+    assert_eq!(second.latency_ns, 89_360_000);
+}
+
+#[test]
+fn clients_on_other_machines_need_a_log_of_this_service() {
+    let mut recording = remote(|_| 60);
+    recording.requests = None;
+    assert!(infer(&recording, &open()).unwrap().services.is_empty());
+    // Of another service: its answers come 2 ms after this one slept.
+    let recording = remote(|_| 2_000);
+    assert!(infer(&recording, &open()).unwrap().services.is_empty());
+}

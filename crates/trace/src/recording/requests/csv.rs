@@ -12,30 +12,13 @@
 
 use std::path::Path;
 
+use super::Request;
 use crate::error::{ErrorKind, ReadError, excerpt, unknown_name};
-
-/// One request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
-    /// The connection that carried it.
-    pub client: u32,
-    /// When the load generator was to send it, in µs.
-    pub scheduled_us: u64,
-    /// When it was sent, in µs.
-    pub sent_us: u64,
-    /// When the answer came, in µs.
-    pub replied_us: u64,
-}
 
 const COLUMNS: [&str; 4] = ["client", "scheduled_us", "sent_us", "replied_us"];
 
-/// Reads the whole file.
-pub(super) fn read(path: &Path) -> Result<Vec<Request>, ReadError> {
-    let text = schedcast_base::whole::read(path).map_err(|error| ReadError::io(path, &error))?;
-    parse(path, &text)
-}
-
-fn parse(path: &Path, text: &[u8]) -> Result<Vec<Request>, ReadError> {
+/// Reads the whole text of a file.
+pub(super) fn parse(path: &Path, text: &[u8]) -> Result<Vec<Request>, ReadError> {
     let mut lines = text.split_inclusive(|byte| *byte == b'\n').zip(1u64..);
     let Some((header, _)) = lines.next() else {
         return Err(ReadError::new(
