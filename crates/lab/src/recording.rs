@@ -21,7 +21,7 @@ use std::path::Path;
 use schedcast_base::groups::{Miss, NamedGroup, Wanted, find, label_of};
 use schedcast_base::names::nearest;
 use schedcast_trace::recording::Preempt;
-use schedcast_trace::{CgroupTree, Measured, Meta, Recording};
+use schedcast_trace::{CgroupTree, Measured, Meta, Recording, Request};
 use schedcast_workload::replay::{self, GroupIndex, Replay};
 
 use crate::comparison::Tier;
@@ -82,7 +82,7 @@ const BETWEEN_RUNS_PERMILLE: u64 = 89;
 /// Whether clients ask again when the last reply has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClosedLoop {
-    /// Only the client's log tells, and there is none.
+    /// Only a log tells, and there is none, or one in whole milliseconds.
     Unknown,
     /// They keep a schedule.
     No,
@@ -92,7 +92,9 @@ pub enum ClosedLoop {
 
 impl Seen {
     /// Figures that `replay` shows.
-    fn of(replay: &Replay, logged: usize, is_virtual: bool) -> Seen {
+    fn of(replay: &Replay, log: Option<&[Request]>, is_virtual: bool) -> Seen {
+        let log = log.unwrap_or(&[]);
+        let tells_loop = !log.is_empty() && !Request::are_whole_milliseconds(log);
         let figures = replay.measured();
         let served = |name: &str| {
             let mut threads = figures.threads.iter();
@@ -122,7 +124,7 @@ impl Seen {
         let services = replay.services.iter();
         let told = |one: &replay::Service| match one.closed_loop {
             Some(connections) => ClosedLoop::Yes(connections),
-            None if logged > 0 => ClosedLoop::No,
+            None if tells_loop => ClosedLoop::No,
             None => ClosedLoop::Unknown,
         };
         let path = |group: GroupIndex| replay.groups[group.index()].path.clone();
@@ -134,7 +136,7 @@ impl Seen {
             drift_permille,
             closed_loops: services.map(|one| (path(one.group), told(one))).collect(),
             is_virtual,
-            logged,
+            logged: log.len(),
         }
     }
 
@@ -279,7 +281,7 @@ impl Recorded {
             .map_err(|error| Error::Input(Box::new(Diagnostic::general(error.to_string()))))?;
         recorded.seen = Box::new(Seen::of(
             &replay,
-            recording.requests.as_ref().map_or(0, Vec::len),
+            recording.requests.as_deref(),
             recording.meta.is_virtual == Some(true),
         ));
         recorded.notes = replay.report.notes();

@@ -23,13 +23,13 @@ use crate::error::{ErrorKind, ReadError, excerpt};
 /// Times are logged in whole milliseconds.
 pub(super) const RESOLUTION_NS: u64 = 1_000_000;
 
-/// Who wrote the log.
+/// Writer of an access log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     Nginx,
     HaProxy,
     Envoy,
-    /// What nginx and others write unless told otherwise: whole seconds, no durations.
+    /// The default of nginx and others: whole seconds, no durations.
     Combined,
 }
 

@@ -34,6 +34,17 @@ pub struct Request {
     pub replied_us: u64,
 }
 
+impl Request {
+    /// Whether a log has whole milliseconds only, as access logs do: such times say nothing of the
+    /// order of what follows each other closely. On the trace's clock they share a fraction.
+    #[must_use]
+    pub fn are_whole_milliseconds(log: &[Request]) -> bool {
+        let fraction = |request: &Request| [request.sent_us % 1000, request.replied_us % 1000];
+        let first = log.first().map(fraction);
+        log.len() > 1 && log.iter().all(|request| Some(fraction(request)) == first)
+    }
+}
+
 /// Names of a log that counts without being named in `recording.json`, the first that is there.
 pub(super) const NAMES: [&str; 4] = [
     "requests.csv",
@@ -47,7 +58,7 @@ pub(super) const NAMES: [&str; 4] = [
 struct Logged {
     begin_ns: u64,
     end_ns: u64,
-    /// What names its connection, where the log does.
+    /// Name of its connection, where the log has one.
     connection: Option<String>,
 }
 
@@ -63,7 +74,7 @@ pub(super) fn read(path: &Path, meta: &Meta) -> Result<Vec<Request>, ReadError> 
     on_trace_clock(path, logged, meta)
 }
 
-/// What of a log by the wall clock falls into the recording, on the trace's clock.
+/// The part of a log by the wall clock that falls into the recording, on the trace's clock.
 fn on_trace_clock(
     path: &Path,
     mut logged: Vec<Logged>,
@@ -168,7 +179,14 @@ mod tests {
             request(0, 5_370_930_000, 5_371_051_000),
             request(1, 5_371_090_000, 5_371_101_000),
         ];
-        assert_eq!(read_text(text, &meta()).unwrap(), worked);
+        let read = read_text(text, &meta()).unwrap();
+        assert_eq!(read, worked);
+        assert!(Request::are_whole_milliseconds(&read));
+        assert!(!Request::are_whole_milliseconds(&read[..1]));
+        assert!(!Request::are_whole_milliseconds(&[
+            read[0],
+            request(0, 1, 2)
+        ]));
     }
 
     #[test]

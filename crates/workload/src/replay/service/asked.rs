@@ -50,12 +50,13 @@ fn most(count: usize, all: usize) -> bool {
     count * 5 >= all * 4
 }
 
-/// The requests of the log, in order of sending, and the connection of each.
+/// The requests of the log, in order of sending, and the connection of each. A log of whole
+/// milliseconds does not tell which request follows which reply: connections say nothing then.
 pub(super) fn from_log(
     border: &Border<'_>,
     drafts: &[Draft],
     clock: &Clock<'_>,
-) -> Option<(Vec<Asked>, Vec<u32>)> {
+) -> Option<(Vec<Asked>, Option<Vec<u32>>)> {
     let evidence = border.evidence;
     let log = evidence.log?;
     let since_ns = |us: u64| (us as i64).saturating_mul(1000) - evidence.start_ns as i64;
@@ -99,7 +100,8 @@ pub(super) fn from_log(
         true => asked.iter().filter(ran).count(),
         false => asked.iter().filter(awake).count(),
     };
-    let connections = rows.iter().map(|request| request.client).collect();
+    let tells = !Request::are_whole_milliseconds(log);
+    let connections = tells.then(|| rows.iter().map(|request| request.client).collect());
     (asked.len() >= MESSAGES_MIN && most(agreeing, asked.len())).then_some((asked, connections))
 }
 

@@ -199,7 +199,7 @@ pub(super) fn find(
         }
         let clock = Clock::new(evidence, drafts);
         let (mut asked, connections) = match asked::from_log(&border, drafts, &clock) {
-            Some((asked, connections)) => (asked, Some(connections)),
+            Some((asked, connections)) => (asked, connections),
             None => match asked::from_trace(&border, drafts) {
                 Some(asked) => (asked, None),
                 None => continue,
