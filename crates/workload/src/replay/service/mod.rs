@@ -268,25 +268,27 @@ impl<'a> Border<'a> {
     /// The border of a group with clients on the same machine.
     fn of(evidence: &'a Evidence<'a>, members: &[ThreadId], begun: &'a [Begun]) -> Option<Self> {
         let inside = inside(evidence, members);
-        let mut counts: BTreeMap<ThreadId, [usize; 2]> = BTreeMap::new();
+        let subject = |id: ThreadId| evidence.threads[id.index()].subject.as_str();
+        // By subject: a client may be a new process for each of its requests.
+        let mut counts: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
+        let mut talking = BTreeSet::new();
         for waking in evidence.wakings {
             let Source::Thread(by) = waking.source else {
                 continue;
             };
-            match (inside[by.index()], inside[waking.wakee.index()]) {
-                (false, true) => counts.entry(by).or_default()[0] += 1,
-                (true, false) => counts.entry(waking.wakee).or_default()[1] += 1,
-                _ => {}
-            }
+            let (client, direction) = match (inside[by.index()], inside[waking.wakee.index()]) {
+                (false, true) => (by, 0),
+                (true, false) => (waking.wakee, 1),
+                _ => continue,
+            };
+            counts.entry(subject(client)).or_default()[direction] += 1;
+            talking.insert(client);
         }
-        let clients: BTreeSet<ThreadId> = counts
-            .into_iter()
-            .filter(|(id, counts)| {
-                let thread = &evidence.threads[id.index()];
-                !thread.kernel && counts.iter().all(|count| *count >= MESSAGES_MIN)
-            })
-            .map(|(id, _)| id)
-            .collect();
+        let is_client = |id: &ThreadId| {
+            let enough = |count: &usize| *count >= MESSAGES_MIN;
+            !evidence.threads[id.index()].kernel && counts[subject(*id)].iter().all(enough)
+        };
+        let clients: BTreeSet<ThreadId> = talking.into_iter().filter(is_client).collect();
         if clients.is_empty() {
             return None;
         }

@@ -405,3 +405,35 @@ fn clients_on_other_machines_need_a_log_of_this_service() {
     let recording = remote(|_| 2_000);
     assert!(infer(&recording, &open()).unwrap().services.is_empty());
 }
+
+#[test]
+fn clients_may_be_a_new_process_for_each_request() {
+    let clients: Vec<(i32, &str)> = (100..125).map(|pid| (pid, "curl")).collect();
+    let mut mini = Mini::new(&[&clients[..], &[(2, "server")]].concat());
+    mini.group("/svc", &[("cpu.max", "50000 100000")], &[2]);
+    let mut rows = Vec::new();
+    for (at, (client, _)) in (0..25).map(|number| 5_000 * number).zip(&clients) {
+        mini.waking(at, 0, 0, HARD, *client);
+        mini.switch(at + 2, 0, 0, "R", *client);
+        mini.waking(at + 10, 0, *client, SOFT, 2);
+        mini.switch(at + 20, 0, *client, "S", 2);
+        mini.waking(at + 120, 0, 2, SOFT, *client);
+        mini.switch(at + 130, 0, 2, "S", *client);
+        mini.switch(at + 140, 0, *client, "X", 0);
+        rows.push([at + 8, at + 135]);
+    }
+    let mut recording = mini.recording(130_000);
+    let start_us = recording.meta.start_ns.unwrap() / 1000;
+    let request = |(number, [sent, replied]): (usize, &[u64; 2])| Request {
+        client: number as u32,
+        scheduled_us: start_us + sent,
+        sent_us: start_us + sent,
+        replied_us: start_us + replied,
+    };
+    recording.requests = Some(rows.iter().enumerate().map(request).collect());
+    let replay = infer(&recording, &open()).unwrap();
+    assert_eq!(replay.services.len(), 1);
+    assert_eq!(replay.services[0].clients.len(), 25);
+    assert_eq!(replay.requests.len(), 25);
+    assert_eq!(replay.requests[7].latency_ns, 127_000);
+}
