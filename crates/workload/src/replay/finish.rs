@@ -2,6 +2,7 @@
 
 use super::activity::{Begun, Draft, DraftStep, Waking};
 use super::costs::{self, Charged};
+use super::exchange::Exchanged;
 use super::gather::Gathered;
 use super::model::{ActivationId, Step, Trigger};
 use super::threads::ThreadId;
@@ -78,6 +79,14 @@ pub(super) fn finish(
     replay
         .exchanges
         .retain(|exchange| !exchange.servers.iter().any(|one| serving.contains(one)));
+    let scheduled = |exchanged: &Exchanged| exchanged.not_before_ns.is_some();
+    let mut exchanged = replay.exchanges.iter().flat_map(|one| &one.requests);
+    if !folded.found.uses_log && !exchanged.any(scheduled) {
+        replay.report.unused_log = recording
+            .requests
+            .as_ref()
+            .map_or(0, |log| log.len() as u64);
+    }
     replay.report.stolen_ns = steal::take_out(&mut replay, recording.meta.steal_ratio);
     replay.report.incomplete = folded.incomplete;
     replay.report.unseen = folded.unseen;

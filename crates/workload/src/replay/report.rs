@@ -49,6 +49,8 @@ pub struct Report {
     pub steal_ratio: Option<f64>,
     /// Part of that time that was found in requests and is not replayed as work, ns.
     pub stolen_ns: u64,
+    /// Requests of a log beside the trace of which nothing is used.
+    pub unused_log: u64,
     /// Notes of the trace's reader.
     pub trace_notes: Vec<String>,
 }
@@ -115,6 +117,12 @@ impl Report {
                 "events after the end of the recording were left out",
             ),
             (self.repairs.switches, "the trace lacks ", lacking.as_str()),
+            (
+                self.unused_log,
+                "",
+                "requests of the log beside the trace are not used: they are those of no service here, or the trace shows \
+                 their clients more exactly",
+            ),
             (
                 u64::from(self.unlisted_threads),
                 "",

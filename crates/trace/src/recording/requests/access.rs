@@ -21,7 +21,7 @@ use super::{Logged, wall};
 use crate::error::{ErrorKind, ReadError, excerpt};
 
 /// Times are logged in whole milliseconds.
-pub(super) const RESOLUTION_NS: u64 = 1_000_000;
+const RESOLUTION_NS: u64 = 1_000_000;
 
 /// Writer of an access log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +97,17 @@ impl Format {
     }
 }
 
+/// A request from its begin and its duration.
+pub(super) fn since(begin_ns: u64, duration_ns: u64, connection: Option<String>) -> Logged {
+    Logged {
+        begin_ns,
+        end_ns: begin_ns
+            .saturating_add(duration_ns)
+            .saturating_add(RESOLUTION_NS),
+        connection,
+    }
+}
+
 /// A request from its end and its duration.
 pub(super) fn until(end_ns: u64, duration_ns: u64, connection: Option<String>) -> Logged {
     Logged {
@@ -124,7 +135,7 @@ fn envoy(line: &str) -> Result<Logged, &'static str> {
         // Code, flags, bytes received and sent, duration. A quoted request ends before the code.
         let (_, rest) = rest.split_once("\" ")?;
         let duration_ns = wall::milliseconds_ns(rest.split_ascii_whitespace().nth(4)?)?;
-        Some(until(begin_ns + duration_ns, duration_ns, None))
+        Some(since(begin_ns, duration_ns, None))
     };
     inner().ok_or(expected)
 }
@@ -154,11 +165,7 @@ fn haproxy(line: &str, utc_offset_s: i64) -> Result<Option<Logged>, &'static str
         return Err("the total time Ta as the last of five timers");
     };
     let client = before.rsplit(' ').next().unwrap_or("").to_owned();
-    Ok(Some(until(
-        begin_ns + duration_ns,
-        duration_ns,
-        Some(client),
-    )))
+    Ok(Some(since(begin_ns, duration_ns, Some(client))))
 }
 
 #[cfg(test)]

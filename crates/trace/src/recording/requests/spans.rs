@@ -18,7 +18,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::access::until;
+use super::access::{since, until};
 use super::{Logged, wall};
 use crate::error::{ErrorKind, ReadError};
 
@@ -170,11 +170,7 @@ fn of_access(object: &Value) -> Result<Logged, &'static str> {
                         milliseconds in `duration`",
             );
         };
-        return Ok(until(
-            begin_ns + duration_ns,
-            duration_ns,
-            text("connection_id"),
-        ));
+        return Ok(since(begin_ns, duration_ns, text("connection_id")));
     }
     Err(
         "expected `resourceSpans` of OpenTelemetry, or `msec` and `request_time` of nginx, or \

@@ -138,6 +138,8 @@ pub(super) struct Evidence<'a> {
 pub(super) struct Found {
     pub services: Vec<Service>,
     pub requests: Vec<Served>,
+    /// Whether the log tells the requests of one of them.
+    pub uses_log: bool,
 }
 
 /// One request as the log or the trace tells it. Times are ns since the start of the recording.
@@ -199,7 +201,10 @@ pub(super) fn find(
         }
         let clock = Clock::new(evidence, drafts);
         let (mut asked, connections) = match asked::from_log(&border, drafts, &clock) {
-            Some((asked, connections)) => (asked, connections),
+            Some((asked, connections)) => {
+                found.uses_log = true;
+                (asked, connections)
+            }
             None => match asked::from_trace(&border, drafts) {
                 Some(asked) => (asked, None),
                 None => continue,

@@ -403,7 +403,15 @@ fn clients_on_other_machines_need_a_log_of_this_service() {
     assert!(infer(&recording, &open()).unwrap().services.is_empty());
     // Of another service: its answers come 2 ms after this one slept.
     let recording = remote(|_| 2_000);
-    assert!(infer(&recording, &open()).unwrap().services.is_empty());
+    let replay = infer(&recording, &open()).unwrap();
+    assert!(replay.services.is_empty());
+    let notes = replay.report.notes();
+    assert!(
+        notes
+            .iter()
+            .any(|note| note.starts_with("40 requests of the log")),
+        "{notes:?}"
+    );
 }
 
 #[test]
