@@ -5,7 +5,7 @@ SCHEDCAST ?= target/release/schedcast
 PYTHON ?= python3
 VENV := target/venv
 
-.PHONY: demo test oracle fuzz swarm faults lint bill bench speed build fast python studies book pictures page-speed twins twin-pages robot upgrades validate validate-pages validate-quick single-hog single-hog-guests null-test reference kernels packages packages-test wheels services services-pages clean
+.PHONY: demo test oracle fuzz swarm faults lint bill bench speed build fast python studies book pictures page-speed twins twin-pages robot upgrades validate validate-pages validate-quick single-hog single-hog-guests null-test reference kernels packages packages-test wheels services services-pages circle clean
 
 build:
 	$(CARGO) build --release --locked -p schedcast-cli
@@ -268,6 +268,12 @@ null-test: build
 # Two weights and a limit on both other kernels in seconds; skips, saying so, without qemu or kernels (make kernels).
 validate-quick: build
 	SCHEDCAST="$(abspath $(SCHEDCAST))" $(CARGO) test --locked -p schedcast-cli --test on_vm -- --ignored --nocapture
+
+# Record, what-if, apply and undo by tracefs and by BPF, here and under Debian's kernels: a minute for each. Renews the page's
+# table where all of them are there; GUESTS is their folder. Skips, saying so, without root, qemu or a kernel.
+circle: build
+	SCHEDCAST="$(abspath $(SCHEDCAST))" SCHEDCAST_KERNELS="$(GUESTS)" $(CARGO) test --locked -p schedcast-cli --test circle \
+		-- --ignored --nocapture
 
 # Debian's cloud kernels for virtual machines, unpacked and not installed.
 KERNELS := $(abspath target/kernels/boot)

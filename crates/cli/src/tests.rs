@@ -560,3 +560,55 @@ fn validate_refuses_an_experiment_that_starts_nothing() {
     assert_eq!(code, 3, "{err}");
     assert!(err.contains("`run` starts no program"), "{err}");
 }
+
+#[test]
+fn a_length_is_a_duration_with_a_unit_or_a_number_of_seconds() {
+    let run = |words: &[&str]| {
+        let all = [&["run", "--seeds", "1"], words, &["--", "hackbench"]].concat();
+        schedcast(&all)
+    };
+    #[derive(clap::Parser)]
+    struct Only {
+        #[command(flatten)]
+        length: crate::arguments::Length,
+    }
+    for (words, time) in [
+        (["--seconds", "0.5"], "0.5s"),
+        (["--duration", "1ms"], "1ms"),
+    ] {
+        let parsed = <Only as clap::Parser>::parse_from([&["x"], &words[..]].concat());
+        assert_eq!(parsed.length.time().as_deref(), Some(time));
+        let (code, _, err) = run(&words);
+        assert_eq!((code, err.as_str()), (0, ""));
+    }
+    for (words, said) in [
+        (["run", "--seconds", "5s"], "--duration takes units"),
+        (["run", "--seconds", "-1"], "more than 0"),
+        (["record", "--duration", "5"], "has no unit of time"),
+        (["record", "--duration", "0s"], "expected more than 0"),
+        (["record", "--seconds", "2000000"], "at most 1000000"),
+    ] {
+        let place = ["-o", "/nonexistent/r", "--", "true"];
+        let more = if words[0] == "run" {
+            &place[2..]
+        } else {
+            &place
+        };
+        let (code, _, err) = schedcast(&[&words, more].concat());
+        assert!(code != 0 && err.contains(said), "{words:?}: {err}");
+    }
+    let (code, _, err) = run(&["--seconds", "1", "--duration", "1s"]);
+    assert!(code != 0 && err.contains("cannot be used with"), "{err}");
+    for verb in ["run", "record", "serve", "explain"] {
+        let (_, help, _) = schedcast(&[verb, "--help"]);
+        assert!(help.contains("--duration <TIME>"), "{help}");
+        assert!(!help.contains("--seconds"), "{help}");
+    }
+    let (_, help, _) = schedcast(&["profile", "--help"]);
+    assert!(
+        help.contains("--output <FILE>") && !help.contains("--out <"),
+        "{help}"
+    );
+    let (_, _, err) = schedcast(&["profile", "--out", "/nonexistent/a", "/nonexistent/b"]);
+    assert!(err.contains("/nonexistent/b"), "{err}");
+}

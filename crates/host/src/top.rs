@@ -248,7 +248,9 @@ impl Table {
         };
         let flag = first.names.flag().filter(names_alone);
         let flag = flag.unwrap_or_else(|| format!("--cgroup {}", first.path));
-        Some(format!("schedcast record -o recording {flag} --seconds 30"))
+        Some(format!(
+            "schedcast record -o recording {flag} --duration 30s"
+        ))
     }
 }
 
@@ -338,7 +340,7 @@ mod tests {
         assert!(text.ends_with("… and 1 more\n"), "{text}");
         assert_eq!(
             table.next().unwrap(),
-            "schedcast record -o recording --container aa0000000000 --seconds 30"
+            "schedcast record -o recording --container aa0000000000 --duration 30s"
         );
         let json = table.json();
         assert_eq!(json["groups"][0]["throttled_ratio"], 0.9);

@@ -46,13 +46,16 @@ impl TraceInstance {
         let dir = root.join("instances").join(name);
         let guard = Guard::for_trace(&dir, own_mount.as_deref()).map_err(|error| {
             let source = error.source;
-            match error.step {
-                Step::Mount => HostError::Unavailable {
-                    what: "tracing",
-                    why: format!("mounting tracefs on {} failed: {source}", root.display()),
-                },
-                Step::Folder => io_error("creating the folder", &root, source),
-                Step::Directory => io_error("creating", &dir, source),
+            let (doing, path) = match error.step {
+                Step::Mount => ("mounting tracefs on", &root),
+                Step::Folder => ("creating the folder", &root),
+                Step::Directory => ("creating", &dir),
+            };
+            // A container may have no tracefs, a read-only one, or nowhere to mount it: another
+            // way may be open.
+            HostError::Unavailable {
+                what: "tracefs",
+                why: format!("{doing} {} failed: {source}", path.display()),
             }
         })?;
         let instance = Self {

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::Effort;
 use super::target::Target;
 use super::validate::Place;
+use super::{Effort, Length};
 use crate::columns::ColumnArguments;
 
 /// The verbs.
@@ -42,10 +42,10 @@ pub enum LiveVerb {
 
 /// Below the help of `record`.
 const RECORD_HELP: &str = "\
-schedcast record -o pg --unit postgresql --seconds 30
-schedcast record -o shop --pod shop/checkout/app --seconds 30
+schedcast record -o pg --unit postgresql --duration 30s
+schedcast record -o shop --pod shop/checkout/app --duration 30s
 schedcast record -o job --cgroup /test -- ./job --threads 4
-schedcast record -o own --unprivileged --seconds 30
+schedcast record -o own --unprivileged --duration 30s
 Ctrl-C ends a recording and keeps it. Recording needs root, or CAP_BPF and CAP_PERFMON.";
 
 /// Below the help of `apply`.
@@ -56,7 +56,8 @@ Names of both cgroup versions are understood on either. Either every file is cha
 
 /// `schedcast record`
 #[derive(Debug, Args)]
-#[command(mut_arg("cgroup", |arg| arg.help("Describe only this group and those around it, by path or its end; COMMAND starts in it")))]
+#[command(mut_arg("cgroup", |arg| arg.help("Describe only this group and those around it, by path or its end; COMMAND starts in it")),
+          mut_arg("duration", |arg| arg.help("Longest recording, such as 30s [default: until COMMAND ends, or 30s without one]")))]
 pub struct RecordArguments {
     /// Folder to record into
     #[arg(short, long, value_name = "DIR")]
@@ -64,11 +65,10 @@ pub struct RecordArguments {
     /// Describe only this group and those around it
     #[command(flatten)]
     pub target: Target,
-    /// Longest recording in seconds [default: until COMMAND ends, or 30 without one]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = positive_seconds)]
-    pub seconds: Option<f64>,
-    /// How to record [default: bpf for a group and tracefs for the machine, or else what is open
-    /// here]
+    /// How long
+    #[command(flatten)]
+    pub length: Length,
+    /// How to record [default: the first of tracefs, bpf and perf that is open here]
     #[arg(long, value_name = "WAY")]
     pub by: Option<Way>,
     /// The same as --by perf
@@ -95,14 +95,6 @@ pub enum Way {
     Bpf,
     /// The program perf: as perf_event_paranoid allows
     Perf,
-}
-
-fn positive_seconds(text: &str) -> Result<f64, String> {
-    let seconds: f64 = text.parse().map_err(|_| "not a number".to_string())?;
-    match seconds > 0.0 && seconds <= 1e6 {
-        true => Ok(seconds),
-        false => Err("expected more than 0 and at most 1000000".to_string()),
-    }
 }
 
 /// `schedcast apply`

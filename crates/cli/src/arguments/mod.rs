@@ -298,10 +298,42 @@ pub struct Effort {
     #[arg(long, value_name = "N", allow_negative_numbers = true,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub seeds: Option<u32>,
+    /// How long
+    #[command(flatten)]
+    pub length: Length,
+}
+
+/// How long something lasts, in either of two words.
+#[derive(Clone, Debug, Args)]
+pub struct Length {
     /// Simulated time of each run, such as 20s or 500ms
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    pub duration: Option<String>,
+    duration: Option<String>,
+    /// The same in seconds
+    #[arg(long, value_name = "N", hide = true, allow_negative_numbers = true,
+          value_parser = positive_seconds, conflicts_with = "duration")]
+    seconds: Option<String>,
 }
+
+impl Length {
+    /// A number with a unit of time, whichever word was used.
+    pub fn time(&self) -> Option<String> {
+        self.duration.clone().or_else(|| self.seconds.clone())
+    }
+}
+
+fn positive_seconds(text: &str) -> Result<String, String> {
+    let seconds: f64 = text
+        .parse()
+        .map_err(|_| "not a number; --duration takes units".to_owned())?;
+    match seconds > 0.0 && seconds <= LONGEST_S {
+        true => Ok(format!("{seconds}s")),
+        false => Err(format!("expected more than 0 and at most {LONGEST_S}")),
+    }
+}
+
+/// Eleven days: what is longer was not meant.
+pub const LONGEST_S: f64 = 1e6;
 
 /// Flags that say where results go.
 #[derive(Clone, Debug, Args)]

@@ -24,9 +24,9 @@ pub struct ServeArguments {
     #[arg(long, value_name = "N", default_value_t = 3, allow_negative_numbers = true,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub seeds: u32,
-    /// Simulated time of each run, such as 20s or 500ms
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    pub duration: Option<String>,
+    /// How long
+    #[command(flatten)]
+    pub length: super::Length,
     /// Port on 127.0.0.1; 0 takes any that is free
     #[arg(long, value_name = "N", default_value_t = 7160)]
     pub port: u16,

@@ -51,8 +51,8 @@ pub struct ProfileArguments {
     #[arg(value_name = "RECORDING")]
     pub recording: PathBuf,
     /// File to write [default: standard output]
-    #[arg(short, long, value_name = "FILE")]
-    pub out: Option<PathBuf>,
+    #[arg(short, long, alias = "out", value_name = "FILE")]
+    pub output: Option<PathBuf>,
 }
 
 const COUNTERS_HELP: &str = "\

@@ -15,6 +15,7 @@ use schedcast_lab::question::{Question, Subject};
 use schedcast_lab::simulator::Simulator;
 
 use super::{recording, say_backgrounds, target};
+use crate::arguments::Length;
 use crate::arguments::target::Target;
 use crate::columns::ColumnArguments;
 use crate::{output, written};
@@ -35,9 +36,9 @@ pub struct ExplainArguments {
     /// Seed of the run
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
-    /// Simulated time of the run, such as 20s or 500ms
-    #[arg(long, value_name = "TIME")]
-    pub duration: Option<String>,
+    /// How long
+    #[command(flatten)]
+    pub length: Length,
     /// From this simulated time on, such as 1.5s or 250ms
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ns)]
     pub at: Option<u64>,
@@ -147,7 +148,7 @@ fn scenarios(arguments: &ExplainArguments, err: &mut impl Write) -> Result<Vec<S
         cgroup,
         columns,
         seeds: None,
-        duration: arguments.duration.clone(),
+        duration: arguments.length.time(),
         measured: false,
     };
     Ok(question.experiment()?.scenarios)

@@ -1,6 +1,6 @@
 //! `record`, `apply` and `undo`: the live host.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::time::Duration;
 
 use schedcast_advise::read_recommendation;
@@ -9,33 +9,43 @@ use schedcast_host::apply::{self, Journal, Wish};
 use schedcast_host::record::{self as recorder, Request, Way};
 use schedcast_host::{CpuCgroup, HostError, files, sys};
 use schedcast_lab::error::{Diagnostic, Error, Place, Result, Source, hint_for};
+use schedcast_lab::experiment::units::parse_duration_ns;
 
 use super::target;
+use crate::arguments::LONGEST_S;
 use crate::arguments::live::{ApplyArguments, RecordArguments, UndoArguments, Way as By};
 use crate::written;
 
 /// Recorded without a command and without a time.
-const DEFAULT_SECONDS: f64 = 30.0;
+const DEFAULT: Duration = Duration::from_secs(30);
 
 pub(super) fn host_error(error: HostError) -> Error {
     let diagnostic = Diagnostic::general(error.to_string());
     Error::Input(Box::new(match error {
         HostError::NoSuchGroup { hint, .. } => diagnostic.hint(hint),
+        HostError::Io { source, .. } => match source.kind() {
+            ErrorKind::StorageFull => diagnostic.hint(
+                "a recording takes some 50 bytes an event; name a folder on a disk with more room",
+            ),
+            ErrorKind::ReadOnlyFilesystem => diagnostic
+                .hint("name a folder that can be written, in a container one on a mounted volume"),
+            _ => diagnostic,
+        },
         _ => diagnostic,
     }))
 }
 
 /// `schedcast record`
 pub fn record(arguments: &RecordArguments, out: &mut impl Write) -> Result<u8> {
-    let seconds = match (arguments.seconds, arguments.command.is_empty()) {
-        (None, true) => Some(DEFAULT_SECONDS),
-        (seconds, _) => seconds,
+    let longest = match (longest(arguments)?, arguments.command.is_empty()) {
+        (None, true) => Some(DEFAULT),
+        (longest, _) => longest,
     };
     let group = target::on_host(&arguments.target)?;
     let request = Request {
         folder: arguments.output.clone(),
         cgroup: group.as_ref().map(|group| group.path.clone()),
-        duration: seconds.map(Duration::from_secs_f64),
+        duration: longest,
         command: arguments.command.clone(),
         way: way(arguments),
     };
@@ -86,6 +96,21 @@ pub fn record(arguments: &RecordArguments, out: &mut impl Write) -> Result<u8> {
     text += &format!("next: schedcast what-if {folder}{named}\n");
     written(out.write_all(text.as_bytes()))?;
     Ok(0)
+}
+
+fn longest(arguments: &RecordArguments) -> Result<Option<Duration>> {
+    let Some(text) = arguments.length.time() else {
+        return Ok(None);
+    };
+    let time = parse_duration_ns(&text).and_then(|ns| match Duration::from_nanos(ns) {
+        time if time.is_zero() || time.as_secs_f64() > LONGEST_S => Err(format!(
+            "expected more than 0 and at most {LONGEST_S} s, found `{text}`"
+        )),
+        time => Ok(time),
+    });
+    let source = Source::new("--duration", text.as_str());
+    let place = Place::new(&source, 0..text.len());
+    time.map(Some).map_err(|why| Error::input(&place, why))
 }
 
 fn way(arguments: &RecordArguments) -> Option<Way> {

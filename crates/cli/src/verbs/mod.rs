@@ -335,7 +335,7 @@ fn question(
         cgroup: cgroup.map(str::to_string),
         columns: columns.0.clone(),
         seeds: effort.seeds,
-        duration: effort.duration.clone(),
+        duration: effort.length.time(),
         measured: false,
     }
 }

@@ -32,7 +32,7 @@ pub fn serve(
     let seeds = arguments.seeds;
     let effort = Effort {
         seeds: Some(seeds),
-        duration: arguments.duration.clone(),
+        length: arguments.length.clone(),
     };
     let question = question_about(subject, &arguments.columns, &arguments.target, &effort)?;
     let reproduce = output::reproduce(words);

@@ -75,7 +75,7 @@ fn convert(arguments: &ConvertArguments, out: &mut impl Write, err: &mut impl Wr
 /// `schedcast profile`
 fn profile(arguments: &ProfileArguments, out: &mut impl Write) -> Result<()> {
     let text = schedcast_lab::profile::distil(&arguments.recording)?;
-    match &arguments.out {
+    match &arguments.output {
         Some(path) => {
             fresh::write(path, text).map_err(|error| Error::file("write", path.display(), &error))
         }

@@ -160,8 +160,8 @@ impl Report {
 /// Records until the command ends, the time is over or `stop` is set.
 ///
 /// # Errors
-/// Missing rights, an existing recording in the folder, a full disk. Tracing is off and the trace
-/// buffer gone then.
+/// Missing rights, an existing recording in the folder, a full disk. Tracing is off then, and the
+/// trace buffer and what was written are gone.
 pub fn record(request: &Request, stop: &AtomicBool) -> Result<Report> {
     child::refuse_missing(&request.command)?;
     let hierarchy = CpuHierarchy::detect()?;
@@ -173,20 +173,44 @@ pub fn record(request: &Request, stop: &AtomicBool) -> Result<Report> {
     let groups = Groups::read(&hierarchy, Path::new("/"))?;
     let is_folder_new = !is_there(&request.folder)?;
     check_new(&request.folder)?;
+    let recorded = record_described(
+        request,
+        stop,
+        (&hierarchy, group_dir),
+        &description,
+        &groups,
+    );
+    recorded.inspect_err(|_| remove_begun(&request.folder, is_folder_new))
+}
+
+/// Removes half a recording, which can neither be read nor go on, and may be what filled the disk.
+fn remove_begun(folder: &Path, is_folder_new: bool) {
+    for name in ["recording.json", "cgroups.json", tracer::PERF_DATA] {
+        let _ = fs::remove_file(folder.join(name));
+    }
+    let _ = fs::remove_dir_all(folder.join(TRACE));
+    if is_folder_new {
+        // Fails where a command wrote something there.
+        let _ = fs::remove_dir(folder);
+    }
+}
+
+/// Records into the folder, which is there.
+fn record_described(
+    request: &Request,
+    stop: &AtomicBool,
+    (hierarchy, group_dir): (&CpuHierarchy, Option<PathBuf>),
+    description: &Description,
+    groups: &Groups,
+) -> Result<Report> {
     let number = RECORDINGS.fetch_add(1, Ordering::Relaxed);
     let name = format!("schedcast-record-{}-{number}", std::process::id());
     // The root group has every thread.
     let filter = group_dir.as_deref().filter(|dir| *dir != hierarchy.mount());
-    let opened = Tracer::open(&request.folder, &name, request.way, filter);
-    let (mut tracer, way, why) = opened.inspect_err(|_| {
-        if is_folder_new {
-            // Fails where something was written already, which says what was tried.
-            let _ = fs::remove_dir(&request.folder);
-        }
-    })?;
+    let (mut tracer, way, why) = Tracer::open(&request.folder, &name, request.way, filter)?;
     let mut child = Child::start_stopped(&request.command, group_dir.as_deref())?;
     let scope = request.cgroup.as_deref();
-    let before = tree::read(&hierarchy, scope)?;
+    let before = tree::read(hierarchy, scope)?;
     let times = CpuTimes::read()?;
     let own_before_ns = sys::own_cpu_ns();
     tracer.start()?;
@@ -195,7 +219,7 @@ pub fn record(request: &Request, stop: &AtomicBool) -> Result<Report> {
         child.go_on();
     }
     let deadline = request.duration.map(|duration| Instant::now() + duration);
-    let mut period_ends = PeriodEnds::of(&hierarchy, &before);
+    let mut period_ends = PeriodEnds::of(hierarchy, &before);
     let mut exit_code = None;
     let is_group_gone = loop {
         tracer.drain()?;
@@ -209,7 +233,7 @@ pub fn record(request: &Request, stop: &AtomicBool) -> Result<Report> {
     };
     let end_ns = sys::monotonic_ns();
     tracer.stop()?;
-    let after = tree::read(&hierarchy, scope)?;
+    let after = tree::read(hierarchy, scope)?;
     drop(child);
     let traced = tracer.finish()?;
     let own_cpu_ns = sys::own_cpu_ns() - own_before_ns;
@@ -240,7 +264,7 @@ pub fn record(request: &Request, stop: &AtomicBool) -> Result<Report> {
         (start_ns, end_ns),
         (traced.name, traced.format),
     );
-    let names = names_of(&groups, &before);
+    let names = names_of(groups, &before);
     if !names.is_empty() {
         meta["names"] = names.into();
     }

@@ -13,8 +13,10 @@ use std::time::{Duration, Instant};
 
 use schedcast_base::fresh::Fresh;
 
-use super::{Child, Description, Groups, Request, check_new, child, names_of, tree, write_json};
-use crate::error::{HostError, Result, io_error};
+use super::{
+    Child, Description, Groups, Request, check_new, child, names_of, remove_begun, tree, write_json,
+};
+use crate::error::{HostError, Result, io_error, is_there};
 use crate::hierarchy::CpuHierarchy;
 use crate::stat::CpuTimes;
 use crate::sys;
@@ -150,7 +152,29 @@ pub fn sample(request: &Request, every: Duration, stop: &AtomicBool) -> Result<S
     let counters = Counters::of(&hierarchy, &cgroup, &dir);
     counters.look()?;
     let description = Description::read(&hierarchy)?;
+    let is_folder_new = !is_there(&request.folder)?;
     check_new(&request.folder)?;
+    let sampled = sample_described(
+        request,
+        every,
+        stop,
+        (&hierarchy, cgroup),
+        &counters,
+        &description,
+    );
+    sampled.inspect_err(|_| remove_begun(&request.folder, is_folder_new))
+}
+
+/// Samples into the folder, which is there.
+fn sample_described(
+    request: &Request,
+    every: Duration,
+    stop: &AtomicBool,
+    (hierarchy, cgroup): (&CpuHierarchy, String),
+    counters: &Counters,
+    description: &Description,
+) -> Result<Sampled> {
+    let dir = hierarchy.existing(&cgroup)?;
     let file = request.folder.join(FILE);
     let writing = |error| io_error("writing", &file, error);
     let mut table = Fresh::create(&file).map_err(writing)?;
@@ -160,7 +184,7 @@ pub fn sample(request: &Request, every: Duration, stop: &AtomicBool) -> Result<S
             .filter(|_| request.cgroup.is_some())
             .map(PathBuf::as_path),
     )?;
-    let before = tree::read(&hierarchy, Some(&cgroup))?;
+    let before = tree::read(hierarchy, Some(&cgroup))?;
     let times = CpuTimes::read()?;
     let own_before_ns = sys::own_cpu_ns();
     if let Some(child) = &child {
@@ -194,7 +218,7 @@ pub fn sample(request: &Request, every: Duration, stop: &AtomicBool) -> Result<S
         std::thread::sleep(due.saturating_sub(begin.elapsed()));
     }
     let end_ns = sys::monotonic_ns();
-    let after = tree::read(&hierarchy, Some(&cgroup))?;
+    let after = tree::read(hierarchy, Some(&cgroup))?;
     drop(child);
     table.keep().map_err(writing)?;
     let folder = &request.folder;
@@ -205,7 +229,7 @@ pub fn sample(request: &Request, every: Duration, stop: &AtomicBool) -> Result<S
     let mut meta = description.of_host(&cgroup, (start_ns, end_ns));
     meta["steal_ratio"] = CpuTimes::read()?.steal_ratio_since(&times).into();
     // Names are for root on some hosts; without them the path stays.
-    if let Ok(groups) = Groups::read(&hierarchy, Path::new("/")) {
+    if let Ok(groups) = Groups::read(hierarchy, Path::new("/")) {
         let names = names_of(&groups, &before);
         if !names.is_empty() {
             meta["names"] = names.into();

@@ -17,7 +17,7 @@ use crate::sys;
 use crate::tracefs::TraceInstance;
 
 /// The trace of `perf` in a recording.
-const PERF_DATA: &str = "perf.data";
+pub(super) const PERF_DATA: &str = "perf.data";
 /// How long `perf` may take to begin.
 const PERF_BEGINS: Duration = Duration::from_secs(10);
 /// How long it may take to write its end.
@@ -86,7 +86,10 @@ impl Tracer {
         }
         Err(HostError::Unavailable {
             what: "recording",
-            why: format!("{}: run it with sudo", closed.join("; and ")),
+            why: format!(
+                "{}: run it as root, or with CAP_BPF and CAP_PERFMON",
+                closed.join("; and ")
+            ),
         })
     }
 

@@ -155,7 +155,7 @@ impl Simulator {
         let replay = self.replay(&background.value, &costs, &Adjust::default());
         replay.map(Some).map_err(|error| {
             Error::input(&background.place, format!("no background: {error}"))
-                .hint("`schedcast record -o DIR --seconds 60` makes one on an idle machine")
+                .hint("`schedcast record -o DIR --duration 60s` makes one on an idle machine")
         })
     }
 
