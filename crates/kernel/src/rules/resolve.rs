@@ -215,18 +215,24 @@ impl Rules {
         }
         // A queue that is throttled leaves the order of its parent's entities; of tasks in one
         // order there is none to leave. A queue of groups counts as runnable what is in that order,
-        // where no task has two counts.
-        let built_on = [
+        // where no task has two counts. And a queue that is throttled when it is charged would
+        // leave while a pick walks down to it; a single task leaves later.
+        let by_task = rules.throttle_model != ThrottleModel::Queue;
+        let without_delayed = !rules.delayed_count_as_runnable;
+        let charged = rules.throttles_when_charged;
+        for (patch, is_in, other, there) in [
+            ("flat-pick", rules.flat_pick, "task-throttle", by_task),
             (
-                "task-throttle",
-                rules.throttle_model != ThrottleModel::Queue,
+                "flat-pick",
+                rules.flat_pick,
+                "runnable-without-delayed",
+                without_delayed,
             ),
-            ("runnable-without-delayed", !rules.delayed_count_as_runnable),
-        ];
-        if let Some((missing, _)) = built_on.into_iter().find(|(_, there)| !there)
-            && rules.flat_pick
-        {
-            return Err(refuse("flat-pick", Problem::PatchBuildsOn(missing)));
+            ("throttle-when-charged", charged, "task-throttle", by_task),
+        ] {
+            if is_in && !there {
+                return Err(refuse(patch, Problem::PatchBuildsOn(other)));
+            }
         }
         for &word in choice.features {
             apply_feature(&mut rules, word).map_err(|problem| refuse(word, problem))?;
@@ -477,6 +483,17 @@ mod tests {
             assert_eq!(without, needs("7.3", patch));
         }
         assert!(resolve("6.12", &["flat-pick", throttle, counts], &[]).is_ok());
+    }
+
+    /// A queue of 4.9 left while a pick walked down to it.
+    #[test]
+    fn throttling_when_charged_needs_the_throttling_of_single_tasks() {
+        let [charged, throttle] = ["throttle-when-charged", "task-throttle"];
+        assert_eq!(
+            resolve("4.9", &[charged], &[]).unwrap_err(),
+            "`throttle-when-charged` needs `task-throttle`, which this kernel 4.9 does not have"
+        );
+        assert!(resolve("6.12", &[charged, throttle], &[]).is_ok());
     }
 
     #[test]
