@@ -5,7 +5,7 @@ SCHEDCAST ?= target/release/schedcast
 PYTHON ?= python3
 VENV := target/venv
 
-.PHONY: demo test oracle fuzz swarm faults lint bill bench speed build fast python studies book pictures page-speed twins twin-pages robot upgrades validate validate-pages validate-quick single-hog single-hog-guests null-test reference kernels packages packages-test wheels services services-pages circle clean
+.PHONY: demo test oracle fuzz swarm faults lint bill bench speed build fast python studies book pictures page-speed twins twin-pages robot upgrades validate validate-pages validate-quick single-hog single-hog-guests null-test reference kernels packages packages-test sums wheels services services-pages circle clean
 
 build:
 	$(CARGO) build --release --locked -p schedcast-cli
@@ -127,7 +127,7 @@ PACKAGES := target/packages
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 RUSTLIB = $(shell rustc --print sysroot)/lib/rustlib
 ARCHITECTURES ?= $(foreach one,x86_64 aarch64,$(if $(wildcard $(RUSTLIB)/$(one)-unknown-linux-musl),$(one)))
-packages: $(ARCHITECTURES:%=package-%) wheels packages-test
+packages: $(ARCHITECTURES:%=package-%) wheels sums packages-test
 
 # The linker that comes with Rust knows every architecture. It merges functions of the same code (no function is told from
 # another by its address here) and packs relocations: 4 % of the size.
@@ -150,6 +150,11 @@ wheel-%: $(VENV)/ready
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r packaging/requirements.txt
 	PATH="$(abspath $(VENV))/bin:$$PATH" $(VENV)/bin/maturin build --quiet --profile dist --locked --zig --target $* \
 		--compatibility $(if $(findstring musl,$*),musllinux_1_2,manylinux_2_28) --out $(PACKAGES)
+
+# Sums of all of them in one order: the file that is signed, by `gpg --detach-sign --armor SHA256SUMS` or `cosign sign-blob`.
+sums:
+	cd $(PACKAGES) && find . -type f ! -name 'SHA256SUMS*' -printf '%P\n' | LC_ALL=C sort | xargs -d '\n' sha256sum > ../sums
+	mv $(PACKAGES)/../sums $(PACKAGES)/SHA256SUMS
 
 # In roots of their own, as root; DEBIAN_11 is the folder of a Debian 11 that debootstrap made.
 packages-test:

@@ -31,6 +31,24 @@ fn push_escaped(text: &mut String, character: char) {
     }
 }
 
+/// `text` with what is not harmless written out; newlines and tabs stay.
+///
+/// ```
+/// use schedcast_base::harmless::harmless;
+///
+/// assert_eq!(harmless("a\u{1b}[2J\nb\u{202e}"), "a\\u001b[2J\nb\\u202e");
+/// ```
+pub fn harmless(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        match is_harmless(character) {
+            true => shown.push(character),
+            false => push_escaped(&mut shown, character),
+        }
+    }
+    shown
+}
+
 /// `text` in one line: newlines and tabs are escaped as well.
 ///
 /// ```

@@ -115,10 +115,13 @@ impl TraceInstance {
     /// The CPUs that have a buffer, in order.
     pub fn cpus(&self) -> Result<Vec<usize>> {
         let per_cpu = self.file("per_cpu");
-        let entries = fs::read_dir(&per_cpu).map_err(|e| io_error("listing", &per_cpu, e))?;
-        let number = |name: String| name.strip_prefix("cpu")?.parse().ok();
-        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        let mut cpus: Vec<usize> = names.filter_map(number).collect();
+        let failed = |error| io_error("listing", &per_cpu, error);
+        let mut cpus = Vec::new();
+        for entry in fs::read_dir(&per_cpu).map_err(failed)? {
+            let name = entry.map_err(failed)?.file_name();
+            let number = name.to_str().and_then(|name| name.strip_prefix("cpu"));
+            cpus.extend(number.and_then(|number| number.parse::<usize>().ok()));
+        }
         cpus.sort_unstable();
         Ok(cpus)
     }

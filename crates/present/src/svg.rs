@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use schedcast_base::harmless::harmless;
+
 /// The beginning of a picture of so much width and height, whose title stands at `left`. It ends
 /// with `</svg>`.
 pub fn begin([width, height]: [f64; 2], left: f64, title: &str) -> String {
@@ -38,9 +40,27 @@ pub fn text(svg: &mut String, x: f64, y: f64, anchor: &str, words: &str) {
     );
 }
 
-/// The text without characters that have a meaning in XML.
+/// The text without characters that have a meaning in XML or HTML, in an attribute too, or that are
+/// not allowed there, or that reorder what stands beside them.
 pub fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
+    harmless(text)
+        .replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
+        .replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_a_picture_are_no_markup_and_xml_that_can_be_read() {
+        let mut svg = begin([1.0, 1.0], 0.0, "\u{1b}[31m</title><script>\u{202e}\"&");
+        svg += "</svg>";
+        let title = "\\u001b[31m&lt;/title&gt;&lt;script&gt;\\u202e&quot;&amp;";
+        assert!(svg.contains(&format!("<title>{title}</title>")), "{svg}");
+        assert_eq!(svg.matches(title).count(), 2);
+        assert!(!svg.contains("<script") && !svg.contains('\u{1b}'), "{svg}");
+    }
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! swarm run WORLDS FIRST_SEED RESULTS.json    judges worlds, shrinks what breaks beside RESULTS.json
+//! swarm show SEED                             prints the world of a seed, an experiment
 //! swarm page PAGE.md RESULTS.json…            writes the page
 //! ```
 #![allow(clippy::print_stdout, reason = "a program for a terminal")]
@@ -10,6 +11,7 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
+use schedcast_verify::swarm::draw::draw;
 use schedcast_verify::swarm::run::keep_panics;
 use schedcast_verify::swarm::{Tally, page};
 
@@ -21,6 +23,10 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
         ["run", worlds, first, results] => run(worlds.parse()?, first.parse()?, Path::new(results)),
+        ["show", seed] => {
+            print!("{}", draw(seed.parse()?).0.text());
+            Ok(ExitCode::SUCCESS)
+        }
         ["page", to, ref results @ ..] => {
             let read = |path: &&str| Ok(serde_json::from_str(&fs::read_to_string(path)?)?);
             let tallies: Result<Vec<Tally>, Box<dyn std::error::Error>> =
@@ -29,7 +35,9 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
             Ok(ExitCode::SUCCESS)
         }
         _ => Err(
-            "swarm run WORLDS FIRST_SEED RESULTS.json, or swarm page PAGE.md RESULTS.json…".into(),
+            "swarm run WORLDS FIRST_SEED RESULTS.json, swarm show SEED, or swarm page PAGE.md \
+             RESULTS.json…"
+                .into(),
         ),
     }
 }
@@ -65,8 +73,8 @@ fn run(worlds: u64, first: u64, results: &Path) -> Result<ExitCode, Box<dyn std:
         }
         if let Some(tally) = &tally {
             println!(
-                "{} worlds, {} held, {} refused",
-                tally.worlds, tally.held, tally.refused
+                "{} worlds, {} held, {} refused, hash {}",
+                tally.worlds, tally.held, tally.refused, tally.hash
             );
             fs::write(results, serde_json::to_string_pretty(tally)?)?;
         }

@@ -183,17 +183,49 @@ pub fn quoted(value: &str) -> String {
     serde_json::Value::from(value).to_string()
 }
 
+/// Whether PromQL takes it for the name of a label without quotes; what is none would be read as
+/// part of the query.
+fn is_label(name: &str) -> bool {
+    let mut letters = name.chars();
+    letters
+        .next()
+        .is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
+        && letters.all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+}
+
 /// A selector of Prometheus for the container and those that come after it:
 /// `{namespace="shop",container="web"}`.
 pub fn selector(labels: &Labels) -> String {
     let passing: BTreeSet<&str> = PASSING.into_iter().collect();
     let lasting = |label: &&String| !passing.contains(label.as_str());
-    let mut kept: Vec<&String> = labels.keys().filter(lasting).collect();
+    let known = || labels.keys().filter(|label| is_label(label));
+    let mut kept: Vec<&String> = known().filter(lasting).collect();
     if kept.is_empty() {
-        kept = labels.keys().collect();
+        kept = known().collect();
     }
     let pairs = kept
         .iter()
         .map(|label| format!("{label}={}", quoted(&labels[*label])));
     format!("{{{}}}", pairs.collect::<Vec<_>>().join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_label_of_a_dump_becomes_a_query() {
+        let labels = [
+            ("container", "web\"} or vector(1) # \u{1b}[31m\n"),
+            ("x=\"\"} or vector(1) #", "1"),
+        ];
+        let labels: Labels = labels
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect();
+        assert_eq!(
+            selector(&labels),
+            r#"{container="web\"} or vector(1) # \u001b[31m\n"}"#
+        );
+    }
 }

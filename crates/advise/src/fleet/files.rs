@@ -249,7 +249,7 @@ impl Fleet {
                     "for": OVER,
                     "labels": {"severity": "info"},
                     "annotations": {
-                        "summary": format!("{} is throttled more often than forecast for {}", row.name, milli(enough.limit)),
+                        "summary": format!("{} is throttled more often than forecast for {}", no_template(&row.name), milli(enough.limit)),
                         "description": format!(
                             "With a limit of {below} CPUs at most {} of its periods were forecast to be throttled; record it with `schedcast record`.",
                             percent(high)
@@ -333,4 +333,20 @@ fn json_row(row: &Row) -> Value {
         "enough": enough,
         "budget": given,
     })
+}
+
+/// A name in an annotation, which Prometheus takes for a template of Go.
+fn no_template(name: &str) -> String {
+    name.replace("{{", "{{`{{`}}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_in_an_annotation_is_no_template() {
+        let shown = no_template("web {{ query \"up\" }}");
+        assert_eq!(shown, "web {{`{{`}} query \"up\" }}");
+    }
 }

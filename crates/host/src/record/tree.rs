@@ -22,6 +22,9 @@ const FILES: [&str; 10] = [
     "cpuset.cpus",
 ];
 
+/// Those of them that say how much it may use.
+const LIMIT: [&str; 3] = ["cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.max"];
+
 /// CPU time that a group of version 1 used, in ns.
 const USAGE: &str = "cpuacct.usage";
 
@@ -64,7 +67,9 @@ fn visit(
         Err(error) if !path.is_empty() && is_gone(&error) => return Ok(()),
         Err(error) => return Err(io_error("listing", dir, error)),
     };
-    groups.insert(name.to_owned(), describe(hierarchy, dir));
+    if let Some(group) = describe(hierarchy, dir)? {
+        groups.insert(name.to_owned(), group);
+    }
     for child in children {
         let below = format!("{path}/{child}");
         visit(hierarchy, &below, &dir.join(&child), scope, groups)?;
@@ -83,12 +88,26 @@ fn add_usage(accounting: &Path, groups: &mut Map<String, Value>) {
     }
 }
 
-fn describe(hierarchy: &CpuHierarchy, dir: &Path) -> Value {
+/// Files and threads of a group; `None` for one that went away meanwhile.
+fn describe(hierarchy: &CpuHierarchy, dir: &Path) -> Result<Option<Value>> {
     let mut group = Map::new();
     for file in FILES {
-        if let Ok(text) = fs::read_to_string(dir.join(file)) {
-            group.insert(file.to_owned(), text.trim_end().into());
+        let path = dir.join(file);
+        match fs::read_to_string(&path) {
+            Ok(text) => {
+                group.insert(file.to_owned(), text.trim_end().into());
+            }
+            // Without its limit a group would pass for one that has none.
+            Err(error) if LIMIT.contains(&file) && !is_gone(&error) => {
+                return Err(io_error("reading", &path, error));
+            }
+            Err(_) => {}
         }
+    }
+    // Version 1 has both of them or neither.
+    let [quota, period] = ["cpu.cfs_quota_us", "cpu.cfs_period_us"];
+    if group.contains_key(quota) != group.contains_key(period) {
+        return Ok(None);
     }
     let members = match hierarchy.version() {
         CgroupVersion::V1 => "tasks",
@@ -98,7 +117,7 @@ fn describe(hierarchy: &CpuHierarchy, dir: &Path) -> Value {
     let mut tasks: Vec<u64> = text.lines().filter_map(|line| line.parse().ok()).collect();
     tasks.sort_unstable();
     group.insert("tasks".to_owned(), tasks.into());
-    Value::Object(group)
+    Ok(Some(Value::Object(group)))
 }
 
 #[cfg(test)]
@@ -144,6 +163,31 @@ mod tests {
         let missing = CpuHierarchy::at(CgroupVersion::V2, root.path().join("no"));
         let refused = read(&missing, None).unwrap_err().to_string();
         assert!(refused.contains("listing"), "{refused}");
+    }
+
+    #[test]
+    fn a_group_with_half_a_limit_went_away_and_is_left_out() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("g")).unwrap();
+        let hierarchy = CpuHierarchy::at(CgroupVersion::V1, root.path());
+        let write = |file: &str| fs::write(root.path().join("g").join(file), "50000\n").unwrap();
+        write("cpu.cfs_quota_us");
+        assert_eq!(read(&hierarchy, None).unwrap().get("/g"), None);
+        write("cpu.cfs_period_us");
+        assert_eq!(
+            read(&hierarchy, None).unwrap()["/g"]["cpu.cfs_quota_us"],
+            "50000"
+        );
+    }
+
+    #[test]
+    fn a_limit_that_cannot_be_read_is_an_error_and_no_group_without_limit() {
+        let root = tempfile::tempdir().unwrap();
+        // Reading a folder fails.
+        fs::create_dir_all(root.path().join("g/cpu.max")).unwrap();
+        let hierarchy = CpuHierarchy::at(CgroupVersion::V2, root.path());
+        let refused = read(&hierarchy, None).unwrap_err().to_string();
+        assert!(refused.contains("g/cpu.max"), "{refused}");
     }
 
     #[test]

@@ -214,9 +214,25 @@ impl Rules {
             apply_patch(&mut rules, word).map_err(|problem| refuse(word, problem))?;
         }
         // A queue that is throttled leaves the order of its parent's entities; of tasks in one
-        // order there is none to leave.
-        if rules.flat_pick && rules.throttle_model == ThrottleModel::Queue {
-            return Err(refuse("flat-pick", Problem::PatchBuildsOn("task-throttle")));
+        // order there is none to leave. A queue of groups counts as runnable what is in that order,
+        // where no task has two counts. And a queue that is throttled when it is charged would
+        // leave while a pick walks down to it; a single task leaves later.
+        let by_task = rules.throttle_model != ThrottleModel::Queue;
+        let without_delayed = !rules.delayed_count_as_runnable;
+        let charged = rules.throttles_when_charged;
+        for (patch, is_in, other, there) in [
+            ("flat-pick", rules.flat_pick, "task-throttle", by_task),
+            (
+                "flat-pick",
+                rules.flat_pick,
+                "runnable-without-delayed",
+                without_delayed,
+            ),
+            ("throttle-when-charged", charged, "task-throttle", by_task),
+        ] {
+            if is_in && !there {
+                return Err(refuse(patch, Problem::PatchBuildsOn(other)));
+            }
         }
         for &word in choice.features {
             apply_feature(&mut rules, word).map_err(|problem| refuse(word, problem))?;
@@ -446,17 +462,46 @@ mod tests {
     }
 
     #[test]
-    fn flat_picks_need_the_throttling_of_single_tasks() {
-        let needs = |version: &str| {
-            format!("`flat-pick` needs `task-throttle`, which this kernel {version} does not have")
+    fn flat_picks_need_the_throttling_of_single_tasks_and_counts_without_the_delayed() {
+        let needs = |version: &str, patch: &str| {
+            format!("`flat-pick` needs `{patch}`, which this kernel {version} does not have")
         };
+        let [throttle, counts] = ["task-throttle", "runnable-without-delayed"];
         assert_eq!(
             resolve("6.12", &["flat-pick"], &[]).unwrap_err(),
-            needs("6.12")
+            needs("6.12", throttle)
         );
-        let without = resolve("7.3", &["-task-throttle"], &[]).unwrap_err();
-        assert_eq!(without, needs("7.3"));
-        assert!(resolve("6.12", &["flat-pick", "task-throttle"], &[]).is_ok());
+        assert_eq!(
+            resolve("6.12", &["flat-pick", throttle], &[]).unwrap_err(),
+            needs("6.12", counts)
+        );
+        for (taken, patch) in [
+            ("-task-throttle", throttle),
+            ("-runnable-without-delayed", counts),
+        ] {
+            let without = resolve("7.3", &[taken], &[]).unwrap_err();
+            assert_eq!(without, needs("7.3", patch));
+        }
+        assert!(resolve("6.12", &["flat-pick", throttle, counts], &[]).is_ok());
+    }
+
+    /// A queue of 4.9 left while a pick walked down to it.
+    #[test]
+    fn throttling_when_charged_needs_the_throttling_of_single_tasks() {
+        let [charged, throttle] = ["throttle-when-charged", "task-throttle"];
+        assert_eq!(
+            resolve("4.9", &[charged], &[]).unwrap_err(),
+            "`throttle-when-charged` needs `task-throttle`, which this kernel 4.9 does not have"
+        );
+        assert!(resolve("6.12", &[charged, throttle], &[]).is_ok());
+    }
+
+    #[test]
+    fn without_eevdf_no_pick_is_flat() {
+        let rules = resolve("7.3", &["-eevdf"], &[]).unwrap();
+        assert!(resolve("7.3", &[], &[]).unwrap().flat_pick);
+        assert!(!rules.flat_pick);
+        assert_eq!(rules.fair, FairClass::Cfs);
     }
 
     #[test]

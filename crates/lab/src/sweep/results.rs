@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use schedcast_base::fresh;
+use schedcast_base::harmless::harmless;
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 
@@ -294,7 +295,7 @@ impl Column {
 
 /// Fields with a comma, a quote or a line break are quoted, quotes doubled (RFC 4180). A name that
 /// a spreadsheet would calculate (`=cmd|…`, `@SUM(…)`) gets an apostrophe in front, which makes it
-/// text there.
+/// text there. Of characters that a terminal obeys, the codes are written.
 pub fn csv_line(fields: &[String]) -> String {
     let field = |field: &String| {
         let is_formula = field.starts_with(['=', '+', '-', '@', '\t', '\r']);
@@ -302,7 +303,8 @@ pub fn csv_line(fields: &[String]) -> String {
             true => format!("'{field}"),
             false => field.clone(),
         };
-        match field.contains([',', '"', '\n', '\r']) {
+        let field = harmless(&field);
+        match field.contains([',', '"', '\n']) {
             true => format!("\"{}\"", field.replace('"', "\"\"")),
             false => field,
         }

@@ -23,6 +23,9 @@ pub use data::Report;
 pub use gather::gather;
 pub use memory::Memory;
 
+use crate::svg::escape;
+use schedcast_base::harmless::{harmless, is_harmless};
+
 const SCRIPT: &str = include_str!("page/report.js");
 const STYLE: &str = include_str!("page/report.css");
 
@@ -65,17 +68,23 @@ pub fn head(title: &str, notice: &str) -> String {
          <meta name=\"color-scheme\" content=\"light dark\">\n\
          <link rel=\"icon\" href=\"data:,\">\n\
          <title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n",
-        inside_text(title),
+        escape(title),
     )
 }
 
-/// JSON that cannot end the script element it stands in.
+/// JSON that cannot end the script element it stands in, and whose strings show the codes of
+/// characters that would reorder what stands beside them.
 fn inside_script(json: &str) -> String {
-    json.replace('<', "\\u003c")
-}
-
-fn inside_text(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;")
+    let mut inside = String::with_capacity(json.len());
+    for character in json.chars() {
+        match character {
+            '<' => inside += "\\u003c",
+            _ if is_harmless(character) => inside.push(character),
+            // `\\u202e` in JSON is a backslash and five letters.
+            _ => inside += &harmless(character.encode_utf8(&mut [0; 4])).replace('\\', "\\\\"),
+        }
+    }
+    inside
 }
 
 #[cfg(test)]

@@ -252,7 +252,7 @@ fn a_page_is_one_file_that_fits_into_a_ticket() {
         2,
         "data cannot end its element"
     );
-    assert!(page.contains("<title>Burst &lt;/script> &amp; &lt;b></title>"));
+    assert!(page.contains("<title>Burst &lt;/script&gt; &amp; &lt;b&gt;</title>"));
     assert!(page.contains("Leon Sorokin"));
     for outside in ["src=\"http", "href=\"http", "@import", "url(http"] {
         assert!(!page.contains(outside), "{outside}");

@@ -2,6 +2,7 @@
 
 use super::Context;
 use super::text::{RowKind, applied, contents, header, notes, provenance};
+use schedcast_base::harmless::{harmless, one_line};
 use schedcast_lab::comparison::Comparison;
 
 /// The whole answer: header, table, notes, commands in a code block.
@@ -14,7 +15,7 @@ pub fn render(comparison: &Comparison, context: &Context) -> String {
     }
     text += if text.is_empty() { "| |" } else { "\n| |" };
     for variant in &comparison.variants {
-        text += &format!(" {} |", escape(&variant.name));
+        text += &format!(" {} |", cell(&variant.name));
     }
     text += "\n|---|";
     text += &"---:|".repeat(comparison.variants.len());
@@ -22,12 +23,12 @@ pub fn render(comparison: &Comparison, context: &Context) -> String {
     for row in &table.rows {
         if row.kind == RowKind::Heading {
             let empty = " |".repeat(comparison.variants.len());
-            text += &format!("| **{}** |{empty}\n", escape(&row.row.label));
+            text += &format!("| **{}** |{empty}\n", cell(&row.row.label));
             continue;
         }
-        text += &format!("| {} |", escape(row.row.label.trim_start()));
-        for cell in &row.row.cells {
-            text += &format!(" {} |", escape(&cell.plain()));
+        text += &format!("| {} |", cell(row.row.label.trim_start()));
+        for one in &row.row.cells {
+            text += &format!(" {} |", cell(&one.plain()));
         }
         text.push('\n');
     }
@@ -37,24 +38,40 @@ pub fn render(comparison: &Comparison, context: &Context) -> String {
     }
     let applied = applied(context);
     if !applied.is_empty() {
-        text += &format!("\n```\n{applied}```\n");
+        text += &block(&applied);
     }
     for sentence in &context.verdict {
         text += &format!("\n{}\n", escape(sentence));
     }
-    text + &format!("\n```\n{}```\n", provenance(comparison, context))
+    text + &block(&provenance(comparison, context))
 }
 
-/// Characters that Markdown would take for markup.
+/// Characters that Markdown would take for markup: of tables, emphasis, HTML, code, links, entities
+/// and headings.
 fn escape(text: &str) -> String {
     let mut escaped = String::new();
-    for character in text.chars() {
-        if "|*_<>`\\".contains(character) {
+    for character in harmless(text).chars() {
+        if "|*_<>`\\[]&#~".contains(character) {
             escaped.push('\\');
         }
         escaped.push(character);
     }
     escaped
+}
+
+/// The text of a cell, which is one line.
+fn cell(text: &str) -> String {
+    escape(&one_line(text))
+}
+
+/// The lines in a block of code that none of them ends.
+fn block(lines: &str) -> String {
+    let lines = harmless(lines);
+    let mut fence = "```".to_owned();
+    while lines.contains(&fence) {
+        fence.push('`');
+    }
+    format!("\n{fence}\n{lines}{fence}\n")
 }
 
 #[cfg(test)]
@@ -74,5 +91,14 @@ mod tests {
         let mut comparison = example();
         comparison.variants[1].name = "burst | 100 ms".to_string();
         insta::assert_snapshot!(render(&comparison, &context));
+    }
+
+    #[test]
+    fn names_are_no_markup() {
+        assert_eq!(
+            cell("[a](javascript:x) <b>\u{1b}[1m\n\u{202e}&lt;"),
+            r"\[a\](javascript:x) \<b\>\\u001b\[1m\\n\\u202e\&lt;"
+        );
+        assert_eq!(block("a\n```\n<b>\n"), "\n````\na\n```\n<b>\n````\n");
     }
 }

@@ -18,6 +18,7 @@
 
 use crate::events::{EventHash, LogRow, TraceEvent, TraceKind};
 use crate::histogram::Histogram;
+use late::Overtaken;
 use schedcast_kernel::platform::{Observation, Op, PrevState};
 use schedcast_kernel::table::Table;
 use schedcast_kernel::{Cpu, GroupId, Ns, TaskId};
@@ -65,6 +66,20 @@ impl NameStatistics {
     /// From wakeups to the next time the task blocks, whatever it does in between.
     pub fn turn_latency(&self) -> &Histogram {
         self.turns.as_deref().unwrap_or(&self.activation_latency)
+    }
+
+    /// An activation and a turn that began then, if they did, end.
+    #[inline(always)]
+    fn end_activation(&mut self, now: Ns, activated_at: Ns, turned_at: Ns) {
+        if activated_at != NEVER {
+            self.activation_latency
+                .record(now.saturating_sub(activated_at));
+        }
+        if let Some(turns) = &mut self.turns
+            && turned_at != NEVER
+        {
+            turns.record(now.saturating_sub(turned_at));
+        }
     }
 
     /// Time that the kernel charged to all tasks, ended or not, ns.
@@ -129,8 +144,14 @@ struct TaskProbe {
     turned_at: Ns,
     /// Time charged to the task when statistics began, ns.
     charged_before: Ns,
-    /// Switched to.
-    running_since: Ns,
+    /// Last switched to.
+    switched_to_at: Ns,
+    /// CPU that switched to it.
+    runs_on: Cpu,
+    /// Its wakeup was observed before the block that it ends.
+    is_overtaken: bool,
+    /// Its block was observed, and no wakeup since.
+    sleeps: bool,
     /// Begin of the wait on a run queue.
     waiting_since: Ns,
     /// CPU it waits on.
@@ -148,6 +169,14 @@ struct ThrottledClock {
     throttled_levels: u32,
     since: Ns,
     total: Ns,
+}
+
+/// Whom a CPU runs, as far as switches were observed.
+#[derive(Clone, Copy, Debug)]
+struct Current {
+    task: TaskId,
+    /// Up to then its runs are counted.
+    counted_to: Ns,
 }
 
 /// All statistics of a run.
@@ -172,7 +201,9 @@ pub struct Probes {
     /// Every group with all groups below it.
     subtrees: Vec<Vec<GroupId>>,
     /// By CPU, whom the last switch that was observed went to; its idle task before the first.
-    current: Table<TaskId>,
+    current: Table<Current>,
+    /// Activations whose end is still to be observed, of tasks that were woken since; few.
+    overtaken: Vec<Overtaken>,
     cpus: usize,
 }
 
@@ -204,7 +235,13 @@ impl Probes {
             tasks: Table::new(),
             clocks: vec![ThrottledClock::default(); parents.len() * cpus].into(),
             subtrees,
-            current: (0..cpus).map(TaskId::from).collect(),
+            current: (0..cpus)
+                .map(|cpu| Current {
+                    task: TaskId::from(cpu),
+                    counted_to: 0,
+                })
+                .collect(),
+            overtaken: Vec::new(),
             cpus,
         }
     }
@@ -246,7 +283,10 @@ impl Probes {
             activated_at: NEVER,
             turned_at: NEVER,
             charged_before: 0,
-            running_since: 0,
+            switched_to_at: 0,
+            runs_on: Cpu(0),
+            is_overtaken: false,
+            sleeps: false,
             waiting_since: NEVER,
             waiting_cpu: Cpu(0),
             throttled_mark: 0,
@@ -278,8 +318,10 @@ impl Probes {
         }
         self.machine = MachineStatistics::default();
         self.since = now;
+        for current in &mut self.current {
+            current.counted_to = current.counted_to.max(now);
+        }
         for probe in &mut self.tasks {
-            probe.running_since = probe.running_since.max(now);
             // The rest of a wait counts from here on.
             if probe.waiting_since != NEVER && probe.waiting_since < now {
                 let clock =
@@ -294,12 +336,12 @@ impl Probes {
     /// Runs of tasks that are current on a CPU, as far as switches were observed, are counted up to
     /// `now`.
     pub(crate) fn settle(&mut self, now: Ns) {
-        for task in &self.current {
-            let probe = &mut self.tasks[task.index()];
-            if probe.statistics != NOBODY {
-                let ran = now.saturating_sub(probe.running_since);
-                probe.running_since = probe.running_since.max(now);
-                self.names[probe.statistics as usize].run_ns += ran;
+        for current in &mut self.current {
+            let statistics = self.tasks[current.task.index()].statistics;
+            if statistics != NOBODY {
+                let ran = now.saturating_sub(current.counted_to);
+                current.counted_to = current.counted_to.max(now);
+                self.names[statistics as usize].run_ns += ran;
             }
         }
     }
@@ -343,13 +385,19 @@ impl Probes {
     /// A wakeup of a sleeping task begins.
     #[inline]
     pub(crate) fn waking(&mut self, now: Ns, cpu: Cpu, task: TaskId, waker: Option<TaskId>) {
-        let probe = &mut self.tasks[task.index()];
-        probe.woken_at = now;
-        probe.activated_at = now;
-        probe.turned_at = now;
         self.machine.wakeups += 1;
-        if probe.statistics != NOBODY {
-            self.names[probe.statistics as usize].wakeups += 1;
+        let statistics = self.tasks[task.index()].statistics;
+        if statistics != NOBODY {
+            self.names[statistics as usize].wakeups += 1;
+            if self.wakes_out_of_order(task) {
+                self.wakes_late_or_early(now, task);
+            } else {
+                let probe = &mut self.tasks[task.index()];
+                probe.sleeps = false;
+                probe.woken_at = now;
+                probe.activated_at = now;
+                probe.turned_at = now;
+            }
         }
         self.show(now, cpu, TraceKind::Waking { task, waker });
     }
@@ -411,7 +459,10 @@ impl Probes {
             }
             Observation::Wakeup { task, cpu: target } => {
                 self.event_hash.event(now, cpu, 2, task.0, target.0);
-                self.begin_wait(now, target, task);
+                match self.runs_ahead(task) {
+                    Some(since) => self.waited_until(now, since, task),
+                    None => self.begin_wait(now, target, task),
+                }
             }
             Observation::Migrate { task, from, to } => {
                 self.event_hash
@@ -434,26 +485,26 @@ impl Probes {
     #[inline(always)]
     fn switch(&mut self, now: Ns, cpu: Cpu, prev: TaskId, state: PrevState, next: TaskId) {
         self.machine.context_switches += 1;
-        self.current[cpu.index()] = next;
+        let current = Current {
+            task: next,
+            counted_to: now,
+        };
+        let before = std::mem::replace(&mut self.current[cpu.index()], current);
         let probe = &mut self.tasks[prev.index()];
         if probe.statistics != NOBODY {
             let statistics = &mut self.names[probe.statistics as usize];
-            statistics.run_ns += now.saturating_sub(probe.running_since);
-            match state {
-                PrevState::Runnable | PrevState::Throttled => self.begin_wait(now, cpu, prev),
-                PrevState::Blocked | PrevState::Dead => {
-                    if probe.activated_at != NEVER {
-                        statistics
-                            .activation_latency
-                            .record(now.saturating_sub(probe.activated_at));
+            statistics.run_ns += now.saturating_sub(before.counted_to);
+            if probe.runs_on != cpu || probe.is_overtaken {
+                self.leaves_late(now, cpu, prev, state);
+            } else {
+                match state {
+                    PrevState::Runnable | PrevState::Throttled => self.begin_wait(now, cpu, prev),
+                    PrevState::Blocked | PrevState::Dead => {
+                        statistics.end_activation(now, probe.activated_at, probe.turned_at);
+                        probe.activated_at = NEVER;
+                        probe.turned_at = NEVER;
+                        probe.sleeps = true;
                     }
-                    if let Some(turns) = &mut statistics.turns
-                        && probe.turned_at != NEVER
-                    {
-                        turns.record(now.saturating_sub(probe.turned_at));
-                    }
-                    probe.activated_at = NEVER;
-                    probe.turned_at = NEVER;
                 }
             }
         }
@@ -467,7 +518,8 @@ impl Probes {
         }
         let statistics = &mut self.names[probe.statistics as usize];
         statistics.switches += 1;
-        probe.running_since = now;
+        probe.switched_to_at = now;
+        probe.runs_on = cpu;
         if probe.woken_at != NEVER {
             statistics
                 .wakeup_latency
@@ -571,5 +623,6 @@ impl ThrottledClock {
     }
 }
 
+mod late;
 #[cfg(test)]
 mod tests;

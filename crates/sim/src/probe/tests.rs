@@ -107,6 +107,75 @@ fn activations_and_runs() {
     assert_eq!(probes.machine.context_switches, 4);
 }
 
+fn switch_on(probes: &mut Probes, now: Ns, cpu: u32, prev: TaskId, next: TaskId) {
+    let state = PrevState::Runnable;
+    probes.observe(now, Cpu(cpu), Observation::Switch { prev, state, next });
+}
+
+/// 60 of 100 ns run on CPU 0, 10 wait, 30 on CPU 1, which is observed before the end of the 60.
+#[test]
+fn a_task_that_leaves_a_cpu_late_runs_on_the_next_and_does_not_wait() {
+    for looks in [false, true] {
+        let mut probes = probes();
+        switch_on(&mut probes, 0, 0, IDLE, WORKER);
+        if looks {
+            probes.settle(50);
+        }
+        switch_on(&mut probes, 70, 1, TaskId(1), WORKER);
+        if looks {
+            probes.settle(55);
+        }
+        switch_on(&mut probes, 60, 0, WORKER, IDLE);
+        if looks {
+            probes.settle(90);
+        }
+        switch_on(&mut probes, 100, 1, WORKER, TaskId(1));
+        switch_on(&mut probes, 130, 1, TaskId(1), WORKER);
+        let worker = probes.of("worker").unwrap();
+        assert_eq!(worker.run_ns, 60 + 30, "looked at: {looks}");
+        assert_eq!(worker.wait_contention_ns, 10 + 30);
+    }
+}
+
+#[test]
+fn a_wakeup_observed_after_its_switch_begins_no_wait() {
+    let mut probes = probes();
+    wake(&mut probes, 0);
+    switch_on(&mut probes, 5, 1, TaskId(1), WORKER);
+    switch(&mut probes, 20, WORKER, PrevState::Blocked, TaskId(1));
+    switch_on(&mut probes, 70, 1, TaskId(1), WORKER);
+    wake(&mut probes, 60);
+    switch(&mut probes, 90, WORKER, PrevState::Blocked, TaskId(1));
+    // The operation of the waker goes on for 3 ns when its task runs already.
+    switch_on(&mut probes, 100, 1, TaskId(1), WORKER);
+    wake(&mut probes, 103);
+    switch(&mut probes, 115, WORKER, PrevState::Blocked, TaskId(1));
+    let worker = probes.of("worker").unwrap();
+    let ran = 15 + 20 + 15;
+    assert_eq!((worker.wait_contention_ns, worker.run_ns), (5 + 10, ran));
+    let latencies = worker.wakeup_latency.iter().map(|(low, ..)| low);
+    assert_eq!(latencies.collect::<Vec<u64>>(), [0, 5, 10]);
+    let activations = worker.activation_latency.iter().map(|(low, ..)| low);
+    assert_eq!(activations.collect::<Vec<u64>>(), [12, 20, 30]);
+}
+
+/// Woken at 0, it blocks at 40 and is woken again at 45, which is observed first; that activation
+/// ends at 95.
+#[test]
+fn an_activation_that_is_over_ends_when_the_block_is_observed() {
+    let mut probes = probes();
+    wake(&mut probes, 0);
+    switch_on(&mut probes, 5, 1, TaskId(1), WORKER);
+    wake(&mut probes, 45);
+    switch(&mut probes, 40, WORKER, PrevState::Blocked, TaskId(1));
+    switch_on(&mut probes, 50, 1, TaskId(1), WORKER);
+    switch(&mut probes, 95, WORKER, PrevState::Blocked, TaskId(1));
+    let worker = probes.of("worker").unwrap();
+    let activations = worker.activation_latency.iter().map(|(low, ..)| low);
+    assert_eq!(activations.collect::<Vec<u64>>(), [40, 50]);
+    assert_eq!((worker.wait_contention_ns, worker.run_ns), (5 + 5, 35 + 45));
+}
+
 #[test]
 fn the_hash_tells_order_time_and_place_apart() {
     let run = |events: &[(Ns, u32, u32)]| {

@@ -97,6 +97,7 @@ impl World {
 
     fn check_tables(&self) {
         invariants::check(&self.kernel);
+        self.out.probes.check();
         for (row, queue) in self.out.tasks.queues.iter().enumerate() {
             let room: u64 = queue.messages.iter().map(|message| message.room).sum();
             let used = queue.used;

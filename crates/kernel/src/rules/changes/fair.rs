@@ -35,6 +35,7 @@ fn set_eevdf(rules: &mut crate::rules::Rules, on: bool) {
         ] {
             *later = false;
         }
+        rules.flat_pick = false;
     }
 }
 
